@@ -1,0 +1,107 @@
+//! What could not be read as it was written, and what was done about it.
+
+use std::collections::BTreeMap;
+
+use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::scan::decode;
+use crate::table::batch;
+
+/// Bytes of an example that are shown.
+const EXAMPLE_BYTES: usize = 120;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal, $reported:literal, $action:literal;)*) => {
+        /// A kind of damage.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Problem { $($(#[$doc])* $kind,)* }
+
+        impl Problem {
+            pub fn name(self) -> &'static str {
+                match self { $(Problem::$kind => $name,)* }
+            }
+
+            pub fn action(self) -> &'static str {
+                match self { $(Problem::$kind => $action,)* }
+            }
+
+            /// Whether each occurrence is an entry that reached no table.
+            fn is_loss(self) -> bool {
+                match self { $(Problem::$kind => $reported,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    CutOff = "file cut off", false, "every whole entry before the end was read";
+    DamagedStream = "compressed stream damaged", false, "every whole entry before the damage was read";
+    TrailingText = "text after the end", false, "ignored";
+    ByteOrderMark = "byte order mark", false, "skipped";
+    Malformed = "malformed text", true, "skipped up to the next whole event";
+    MissingComma = "comma missing between events", false, "read as if it were there";
+    NotAnObject = "entry is no object", true, "left out";
+    TooLarge = "entry too large", true, "left out";
+    MetadataTooLarge = "metadata too large", false, "left out";
+    DuplicateKey = "duplicate key", false, "the last value was kept";
+    UnknownPhase = "phase not read", true, "left out";
+    MissingPhase = "phase missing", false, "read as a complete event";
+    MissingTime = "start time missing", true, "left out";
+    MissingDuration = "duration missing", false, "kept with no duration";
+    MissingName = "name missing", false, "kept without a name";
+    NegativeDuration = "negative duration", false, "kept with no duration";
+    AbsurdDuration = "duration over a week", false, "kept with no duration";
+    NumberAsText = "number written as text", false, "read as the number";
+    SubNanosecond = "digits below a nanosecond", false, "rounded";
+    TimeOverflow = "time beyond 64 bits", true, "left out";
+    BadArgument = "argument is no number", false, "read as missing";
+    BadText = "invalid UTF-8 or escape", false, "replaced by U+FFFD";
+    EndWithoutBegin = "end without begin", true, "left out";
+    BeginWithoutEnd = "begin without end", false, "kept with no duration";
+    BadFlow = "arrow without id or time", true, "left out";
+    BadCounter = "counter without numbers", true, "left out";
+}
+
+struct Seen {
+    count: u64,
+    first_offset: u64,
+    example: String,
+}
+
+#[derive(Default)]
+pub struct Problems {
+    seen: BTreeMap<Problem, Seen>,
+}
+
+impl Problems {
+    #[cold]
+    pub fn add(&mut self, problem: Problem, offset: u64, example: &[u8]) {
+        let seen = self.seen.entry(problem).or_insert_with(|| Seen {
+            count: 0,
+            first_offset: offset,
+            example: decode(&example[..example.len().min(EXAMPLE_BYTES)]).0,
+        });
+        seen.count += 1;
+    }
+
+    /// Entries that reached no table.
+    pub fn losses(&self) -> u64 {
+        self.seen.iter().filter(|(problem, _)| problem.is_loss()).map(|(_, seen)| seen.count).sum()
+    }
+
+    pub fn table(&self) -> Result<RecordBatch> {
+        let text = |values: Vec<&str>| Arc::new(LargeStringArray::from_iter_values(values)) as ArrayRef;
+        let number = |values: Vec<u64>| {
+            Arc::new(Int64Array::from_iter_values(values.into_iter().map(|value| value as i64))) as ArrayRef
+        };
+        batch(vec![
+            ("problem".into(), text(self.seen.keys().map(|p| p.name()).collect())),
+            ("count".into(), number(self.seen.values().map(|s| s.count).collect())),
+            ("first_offset".into(), number(self.seen.values().map(|s| s.first_offset).collect())),
+            ("example".into(), text(self.seen.values().map(|s| s.example.as_str()).collect())),
+            ("action".into(), text(self.seen.keys().map(|p| p.action()).collect())),
+        ])
+    }
+}

@@ -1,0 +1,454 @@
+//! JSON text, piece by piece: strings, numbers and values as spans of a window, without a tree.
+
+/// Why a piece could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// The window ends inside it.
+    More,
+    /// It breaks the grammar, here.
+    Bad(usize),
+}
+
+pub type Scan<T> = Result<T, Stop>;
+
+/// Deeper nesting than any profiler writes; one bit each in the bracket stack.
+const MAX_DEPTH: u32 = 64;
+
+/// A value as it stands in the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Raw {
+    pub start: usize,
+    pub end: usize,
+    pub kind: RawKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RawKind {
+    /// Nothing was there.
+    #[default]
+    Absent,
+    /// Text between quotes, which are not part of the span.
+    Text,
+    /// The same, with escapes in it.
+    EscapedText,
+    /// A number, `true`, `false`, `null`, `NaN` or `Infinity`.
+    Bare,
+    /// An array or object, brackets included.
+    Nested,
+}
+
+impl Raw {
+    pub fn of<'a>(&self, window: &'a [u8]) -> &'a [u8] {
+        &window[self.start..self.end]
+    }
+
+    pub fn is_absent(&self) -> bool {
+        self.kind == RawKind::Absent
+    }
+
+    pub fn is_text(&self) -> bool {
+        matches!(self.kind, RawKind::Text | RawKind::EscapedText)
+    }
+}
+
+/// The byte at `at`, or `More` at the end of the window.
+#[inline(always)]
+pub fn byte(window: &[u8], at: usize) -> Scan<u8> {
+    window.get(at).copied().ok_or(Stop::More)
+}
+
+#[inline(always)]
+pub fn skip_space(window: &[u8], mut at: usize) -> Scan<usize> {
+    loop {
+        let b = byte(window, at)?;
+        if b > b' ' || !matches!(b, b' ' | b'\n' | b'\r' | b'\t') {
+            return Ok(at);
+        }
+        at += 1;
+    }
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+/// Marks (with its high bit) the lowest byte of `word` that equals `b`; bytes above it may be marked wrongly.
+#[inline(always)]
+fn mark(word: u64, b: u8) -> u64 {
+    let x = word ^ (ONES * u64::from(b));
+    x.wrapping_sub(ONES) & !x & HIGHS
+}
+
+#[inline(always)]
+fn word(window: &[u8], at: usize) -> Option<u64> {
+    let bytes = window.get(at..at + 8)?;
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
+/// The string whose opening quote is at `at`; returns it and the position behind its closing quote.
+#[inline(always)]
+pub fn string(window: &[u8], at: usize) -> Scan<(Raw, usize)> {
+    let start = at + 1;
+    let mut p = start;
+    let mut kind = RawKind::Text;
+    loop {
+        while let Some(w) = word(window, p) {
+            let hits = mark(w, b'"') | mark(w, b'\\');
+            if hits != 0 {
+                p += (hits.trailing_zeros() / 8) as usize;
+                break;
+            }
+            p += 8;
+        }
+        match byte(window, p)? {
+            b'"' => return Ok((Raw { start, end: p, kind }, p + 1)),
+            b'\\' => {
+                kind = RawKind::EscapedText;
+                p += 2;
+            }
+            _ => p += 1,
+        }
+    }
+}
+
+/// A number or a bare word.
+#[inline(always)]
+fn bare(window: &[u8], start: usize) -> Scan<(Raw, usize)> {
+    let mut p = start;
+    loop {
+        match byte(window, p)? {
+            b'0'..=b'9' | b'.' | b'-' | b'+' | b'a'..=b'z' | b'A'..=b'Z' => p += 1,
+            _ if p == start => return Err(Stop::Bad(p)),
+            _ => return Ok((Raw { start, end: p, kind: RawKind::Bare }, p)),
+        }
+    }
+}
+
+/// What ends or nests a value, among bytes that do not.
+const STRUCTURAL: [bool; 256] = {
+    let mut table = [false; 256];
+    table[b'"' as usize] = true;
+    table[b'{' as usize] = true;
+    table[b'}' as usize] = true;
+    table[b'[' as usize] = true;
+    table[b']' as usize] = true;
+    table
+};
+
+/// An array or object whose opening bracket is at `start`; returns the position behind its closing bracket.
+#[inline]
+pub fn nested(window: &[u8], start: usize) -> Scan<usize> {
+    // One bit per open bracket, 1 for an object.
+    let mut open = 0u64;
+    let mut depth = 0;
+    let mut p = start;
+    loop {
+        let b = byte(window, p)?;
+        if !STRUCTURAL[b as usize] {
+            p += 1;
+            continue;
+        }
+        match b {
+            b'"' => {
+                p = string(window, p)?.1;
+                continue;
+            }
+            b'{' | b'[' => {
+                if depth == MAX_DEPTH {
+                    return Err(Stop::Bad(p));
+                }
+                open = open << 1 | u64::from(b == b'{');
+                depth += 1;
+            }
+            _ => {
+                if open & 1 != u64::from(b == b'}') {
+                    return Err(Stop::Bad(p));
+                }
+                open >>= 1;
+                depth -= 1;
+                if depth == 0 {
+                    return Ok(p + 1);
+                }
+            }
+        }
+        p += 1;
+    }
+}
+
+/// Any value that starts at `at`; returns it and the position behind it.
+#[inline(always)]
+pub fn value(window: &[u8], at: usize) -> Scan<(Raw, usize)> {
+    match byte(window, at)? {
+        b'"' => string(window, at),
+        b'{' | b'[' => {
+            let end = nested(window, at)?;
+            Ok((Raw { start: at, end, kind: RawKind::Nested }, end))
+        }
+        _ => bare(window, at),
+    }
+}
+
+/// Call `member` with each key and the position of its value, which it must read to return the position behind it.
+///
+/// `at` is the opening brace; returns the position behind the closing one. A missing comma is forgiven.
+#[inline(always)]
+pub fn members(
+    window: &[u8],
+    at: usize,
+    mut member: impl FnMut(Raw, usize) -> Scan<usize>,
+) -> Scan<usize> {
+    let mut p = skip_space(window, at + 1)?;
+    loop {
+        match byte(window, p)? {
+            b'"' => {
+                let (key, next) = string(window, p)?;
+                p = skip_space(window, next)?;
+                if byte(window, p)? != b':' {
+                    return Err(Stop::Bad(p));
+                }
+                p = member(key, skip_space(window, p + 1)?)?;
+                p = skip_space(window, p)?;
+                if byte(window, p)? == b',' {
+                    p = skip_space(window, p + 1)?;
+                }
+            }
+            b'}' => return Ok(p + 1),
+            _ => return Err(Stop::Bad(p)),
+        }
+    }
+}
+
+/// The text a string span stands for; `None` where it needs no change (no escapes, valid UTF-8).
+///
+/// Bytes that are no UTF-8 and lone surrogates become U+FFFD; the second value says whether there were any.
+pub fn decode(raw: &[u8]) -> (String, bool) {
+    let mut out = Vec::with_capacity(raw.len());
+    let mut damaged = false;
+    let mut p = 0;
+    while p < raw.len() {
+        if raw[p] != b'\\' {
+            out.push(raw[p]);
+            p += 1;
+            continue;
+        }
+        let code = raw.get(p + 1).copied().unwrap_or(0);
+        p += 2;
+        let plain = match code {
+            b'n' => b'\n',
+            b't' => b'\t',
+            b'r' => b'\r',
+            b'b' => 8,
+            b'f' => 12,
+            b'"' | b'\\' | b'/' => code,
+            b'u' => {
+                let (c, used) = unicode_escape(&raw[p..]);
+                damaged |= c.is_none();
+                let mut utf8 = [0; 4];
+                out.extend_from_slice(c.unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf8(&mut utf8).as_bytes());
+                p += used;
+                continue;
+            }
+            // An escape JSON does not have, e.g. of a Windows path: kept as it is written.
+            _ => {
+                out.push(b'\\');
+                damaged = true;
+                code
+            }
+        };
+        out.push(plain);
+    }
+    match String::from_utf8(out) {
+        Ok(text) => (text, damaged),
+        Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), true),
+    }
+}
+
+/// The character behind `\u`, and how many bytes of `rest` spell it.
+fn unicode_escape(rest: &[u8]) -> (Option<char>, usize) {
+    let Some(first) = hex4(rest) else { return (None, rest.len().min(4)) };
+    if !(0xD800..0xDC00).contains(&first) {
+        return (char::from_u32(first), 4);
+    }
+    let second = if rest.get(4..6) == Some(b"\\u") { hex4(&rest[6..]) } else { None };
+    match second {
+        Some(low) if (0xDC00..0xE000).contains(&low) => {
+            (char::from_u32(0x10000 + ((first - 0xD800) << 10) + (low - 0xDC00)), 10)
+        }
+        _ => (None, 4),
+    }
+}
+
+fn hex4(text: &[u8]) -> Option<u32> {
+    let digits = text.get(..4)?;
+    if !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// A decimal number of microseconds as nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decimal {
+    /// Exact, but for digits below a nanosecond when `rounded`.
+    Is { value: i64, rounded: bool },
+    /// Too large for 64 bits.
+    Overflow,
+    /// No number: empty, `NaN`, `Infinity`, a word.
+    Not,
+}
+
+/// `text` × 10^`shift`, exactly, from its decimal digits; what is below 1 is rounded half away from zero.
+#[inline(always)]
+pub fn decimal(text: &[u8], shift: i32) -> Decimal {
+    // Nearly every number of a trace: digits, then at most `shift` decimals.
+    let mut value = 0u64;
+    let mut seen = 0;
+    let mut decimals = -1i32;
+    for &b in text {
+        match b {
+            b'0'..=b'9' if seen < 18 => {
+                value = value * 10 + u64::from(b - b'0');
+                seen += 1;
+                decimals += i32::from(decimals >= 0);
+            }
+            b'.' if decimals < 0 => decimals = 0,
+            _ => return decimal_with_care(text, shift),
+        }
+    }
+    let missing = shift - decimals.max(0);
+    if seen == 0 || missing < 0 || seen + missing > 18 {
+        return decimal_with_care(text, shift);
+    }
+    Decimal::Is { value: (value * POWERS[missing as usize]) as i64, rounded: false }
+}
+
+const POWERS: [u64; 19] = {
+    let mut powers = [1u64; 19];
+    let mut i = 1;
+    while i < 19 {
+        powers[i] = powers[i - 1] * 10;
+        i += 1;
+    }
+    powers
+};
+
+#[cold]
+fn decimal_with_care(text: &[u8], shift: i32) -> Decimal {
+    let (negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, text),
+    };
+    let (mantissa, exponent) = match digits.iter().position(|b| matches!(b, b'e' | b'E')) {
+        Some(at) => {
+            let Some(exponent) = std::str::from_utf8(&digits[at + 1..]).ok().and_then(|t| t.parse::<i32>().ok()) else {
+                return Decimal::Not;
+            };
+            (&digits[..at], exponent)
+        }
+        None => (digits, 0),
+    };
+    let point = mantissa.iter().position(|&b| b == b'.').unwrap_or(mantissa.len());
+    let is_digits = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
+    let fraction = mantissa.get(point + 1..).unwrap_or(&[]);
+    if (point == 0 && fraction.is_empty()) || !is_digits(&mantissa[..point]) || !is_digits(fraction) {
+        return Decimal::Not;
+    }
+    // Digits up to this place are whole units, those behind it are rounded away.
+    let unit_place = (point as i64) + i64::from(exponent) + i64::from(shift);
+    let mut value = 0i128;
+    let mut dropped = false;
+    let mut half = false;
+    for (place, &b) in mantissa[..point].iter().chain(fraction).enumerate() {
+        let digit = i128::from(b - b'0');
+        let place = place as i64;
+        if place < unit_place {
+            value = value * 10 + digit;
+        } else {
+            half |= place == unit_place && digit >= 5;
+            dropped |= digit != 0;
+        }
+        if value > i128::from(u64::MAX) {
+            return Decimal::Overflow;
+        }
+    }
+    let written = (point + fraction.len()) as i64;
+    if value != 0 {
+        for _ in 0..(unit_place - written).max(0) {
+            value *= 10;
+            if value > i128::from(u64::MAX) {
+                return Decimal::Overflow;
+            }
+        }
+    }
+    value += i128::from(half);
+    match i64::try_from(if negative { -value } else { value }) {
+        Ok(value) => Decimal::Is { value, rounded: dropped },
+        Err(_) => Decimal::Overflow,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is(value: i64) -> Decimal {
+        Decimal::Is { value, rounded: false }
+    }
+
+    #[test]
+    fn microseconds_become_exact_nanoseconds() {
+        assert_eq!(decimal(b"1712184698123456.789", 3), is(1_712_184_698_123_456_789));
+        assert_eq!(decimal(b"6322354305173.787", 3), is(6_322_354_305_173_787));
+        assert_eq!(decimal(b"12", 3), is(12_000));
+        assert_eq!(decimal(b"0.5", 3), is(500));
+        assert_eq!(decimal(b"-3.25", 3), is(-3_250));
+        assert_eq!(decimal(b"1.5e3", 3), is(1_500_000));
+        assert_eq!(decimal(b"9E-4", 3), Decimal::Is { value: 1, rounded: true });
+        assert_eq!(decimal(b"1.2340", 3), is(1_234));
+    }
+
+    #[test]
+    fn digits_below_a_nanosecond_are_rounded_and_said() {
+        assert_eq!(decimal(b"1.2345", 3), Decimal::Is { value: 1_235, rounded: true });
+        assert_eq!(decimal(b"-1.2344", 3), Decimal::Is { value: -1_234, rounded: true });
+    }
+
+    #[test]
+    fn what_is_no_number_is_said() {
+        for text in [&b""[..], b"NaN", b"Infinity", b"-", b".", b"1.2.3", b"0x10", b"1e", b"null"] {
+            assert_eq!(decimal(text, 3), Decimal::Not, "{text:?}");
+        }
+        for text in [&b"9223372036854775808"[..], b"1e300", b"99999999999999999999999999999999999999999999"] {
+            assert_eq!(decimal(text, 0), Decimal::Overflow, "{text:?}");
+        }
+        assert_eq!(decimal(b"0e999999999", 3), is(0));
+        assert_eq!(decimal(b"1e-999999999", 3), Decimal::Is { value: 0, rounded: true });
+        assert_eq!(decimal(b"-9223372036854775808", 0), is(i64::MIN));
+    }
+
+    #[test]
+    fn strings_end_at_their_own_quote() {
+        let text = br#""a\"b\\" rest"#;
+        let (raw, next) = string(text, 0).unwrap();
+        assert_eq!((raw.of(text), raw.kind, next), (&br#"a\"b\\"#[..], RawKind::EscapedText, 8));
+        assert_eq!(string(br#""open"#, 0), Err(Stop::More));
+        assert_eq!(string(br#""ends in \"#, 0), Err(Stop::More));
+    }
+
+    #[test]
+    fn escapes_are_decoded() {
+        assert_eq!(decode(br#"a\n\u00e9\ud83d\ude00\/"#), ("a\né😀/".into(), false));
+        assert_eq!(decode(br"\ud83d!"), ("\u{fffd}!".into(), true));
+        assert_eq!(decode(br"C:\path"), ("C:\\path".into(), true));
+        assert_eq!(decode(b"\xff\xfe"), ("\u{fffd}\u{fffd}".into(), true));
+        assert_eq!(decode(br"\u12"), ("\u{fffd}".into(), true));
+    }
+
+    #[test]
+    fn brackets_must_match() {
+        assert_eq!(nested(br#"{"a":[1,{"b":"]}"}]} x"#, 0), Ok(20));
+        assert_eq!(nested(b"[1,2}", 0), Err(Stop::Bad(4)));
+        assert_eq!(nested(b"[1,[2", 0), Err(Stop::More));
+        assert!(matches!(nested(&[b'['; 100], 0), Err(Stop::Bad(_))));
+    }
+}

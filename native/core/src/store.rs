@@ -1,0 +1,372 @@
+//! What was read of one file, compact: a row per event, args only where they are.
+
+use arrow_array::{ArrayRef, Float64Array, RecordBatch};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::kineto::{Class, Table, step_number};
+use crate::links;
+use crate::problems::Problems;
+use crate::table::{ArgColumn, ArgType, ArgValues, Interner, NONE, all_ids, batch, ids, times};
+
+/// Where something happened: codes of the process and the thread.
+#[derive(Default)]
+pub struct Tracks {
+    /// Both as written, joined; the code is the track.
+    joined: Interner,
+    parts: Vec<(u32, u32)>,
+    pids: Interner,
+    tids: Interner,
+    key: Vec<u8>,
+}
+
+impl Tracks {
+    #[inline]
+    pub fn code(&mut self, pid: &[u8], tid: &[u8]) -> u32 {
+        self.key.clear();
+        self.key.extend_from_slice(pid);
+        self.key.push(0);
+        self.key.extend_from_slice(tid);
+        let code = self.joined.code(&self.key);
+        if code as usize == self.parts.len() {
+            let part = |strings: &mut Interner, text: &[u8]| if text.is_empty() { NONE } else { strings.code(text) };
+            self.parts.push((part(&mut self.pids, pid), part(&mut self.tids, tid)));
+        }
+        code
+    }
+
+    fn pids(&self, tracks: impl Iterator<Item = u32>) -> ArrayRef {
+        self.pids.dictionary(tracks.map(|track| self.parts[track as usize].0))
+    }
+
+    fn tids(&self, tracks: impl Iterator<Item = u32>) -> ArrayRef {
+        self.tids.dictionary(tracks.map(|track| self.parts[track as usize].1))
+    }
+}
+
+/// Events with a duration.
+#[derive(Default)]
+pub struct Spans {
+    pub id: Vec<u32>,
+    pub category: Vec<u32>,
+    pub name: Vec<u32>,
+    pub track: Vec<u32>,
+    pub start: Vec<i64>,
+    pub end: Vec<i64>,
+    pub class: Vec<Class>,
+    pub args: Vec<ArgColumn>,
+}
+
+/// Marks without a duration.
+#[derive(Default)]
+pub struct Instants {
+    pub id: Vec<u32>,
+    pub category: Vec<u32>,
+    pub name: Vec<u32>,
+    pub track: Vec<u32>,
+    pub time: Vec<i64>,
+    pub args: Vec<ArgColumn>,
+}
+
+/// Samples, one row per counter and series.
+#[derive(Default)]
+pub struct Counters {
+    pub id: Vec<u32>,
+    pub name: Vec<u32>,
+    pub series: Vec<u32>,
+    pub track: Vec<u32>,
+    pub time: Vec<i64>,
+    pub value: Vec<f64>,
+}
+
+/// Which end of an arrow, in the order they come at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum FlowPhase {
+    Start,
+    Step,
+    End,
+}
+
+/// Ends of arrows.
+#[derive(Default)]
+pub struct Flows {
+    pub category: Vec<u32>,
+    pub flow: Vec<i64>,
+    pub phase: Vec<FlowPhase>,
+    pub track: Vec<u32>,
+    pub time: Vec<i64>,
+}
+
+/// Names of processes and threads.
+#[derive(Default)]
+pub struct Labels {
+    pub label: Vec<u32>,
+    pub track: Vec<u32>,
+    pub value: Vec<u32>,
+}
+
+/// How many entries there were, and what became of them:
+/// `entries` is the sum of the others down to `labels` plus what the problems lost.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Counts {
+    pub entries: u64,
+    pub complete: u64,
+    pub begins: u64,
+    pub ends: u64,
+    pub instants: u64,
+    pub counters: u64,
+    pub flows: u64,
+    pub labels: u64,
+    /// Of these, events that no table asked for holds.
+    pub skipped: u64,
+    pub text_bytes: u64,
+    pub file_bytes: u64,
+}
+
+/// One file's columns.
+#[derive(Default)]
+pub struct Store {
+    pub names: Interner,
+    pub categories: Interner,
+    pub tracks: Tracks,
+    pub spans: Spans,
+    pub instants: Instants,
+    pub counters: Counters,
+    pub flows: Flows,
+    pub labels: Labels,
+    pub problems: Problems,
+    pub counts: Counts,
+    /// JSON object of the top-level keys other than the events.
+    pub metadata: String,
+}
+
+impl Store {
+    /// A table by name, with the named columns; those read from args go by their key there.
+    pub fn table(&self, name: &str, columns: &[String]) -> Result<RecordBatch> {
+        let table = Table::named(name).ok_or_else(|| Error::Unknown(format!("table {name:?}")))?;
+        if table == Table::Problems {
+            return self.problems.table();
+        }
+        let made = self.maker(table);
+        let mut out = Vec::with_capacity(columns.len());
+        for column in columns {
+            let array =
+                made(column).ok_or_else(|| Error::Unknown(format!("column {column:?} of table {name:?}")))?;
+            out.push((column.clone(), array));
+        }
+        batch(out)
+    }
+
+    fn maker<'a>(&'a self, table: Table) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+        match table {
+            Table::Events => self.span_maker((0..self.spans.id.len() as u32).collect()),
+            Table::DeviceEvents => self.device_maker(),
+            Table::CpuOps => self.span_maker(self.rows(|class| class == Class::CpuOp)),
+            Table::Collectives => self.span_maker(self.collective_rows()),
+            Table::Annotations => self.annotation_maker(),
+            Table::PythonCalls => self.span_maker(self.rows(|class| class == Class::Python)),
+            Table::Launches => self.launch_maker(),
+            Table::Steps => self.step_maker(),
+            Table::Instants => self.instant_maker((0..self.instants.id.len() as u32).collect()),
+            Table::Memory => self.instant_maker(self.memory_rows()),
+            Table::Counters => self.counter_maker(),
+            Table::Flows => self.flow_maker(),
+            Table::TrackLabels => self.label_maker(),
+            Table::Problems => unreachable!("made by Problems::table"),
+        }
+    }
+
+    fn rows(&self, keep: impl Fn(Class) -> bool) -> Vec<u32> {
+        (0u32..).zip(&self.spans.class).filter(|(_, class)| keep(**class)).map(|(row, _)| row).collect()
+    }
+
+    fn collective_rows(&self) -> Vec<u32> {
+        let named = self.spans.args.iter().find(|arg| arg.key == "Collective name");
+        named.map_or_else(Vec::new, |arg| {
+            let wanted = |row: &u32| matches!(self.spans.class[*row as usize], Class::Device | Class::CpuOp);
+            arg.rows.iter().copied().filter(wanted).collect()
+        })
+    }
+
+    fn memory_rows(&self) -> Vec<u32> {
+        (0u32..).zip(&self.instants.name).filter(|(_, name)| self.is_memory(**name)).map(|(row, _)| row).collect()
+    }
+
+    fn is_memory(&self, name: u32) -> bool {
+        name != NONE && self.names.get(name) == b"[memory]"
+    }
+
+    fn span_maker<'a>(&'a self, rows: Vec<u32>) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+        Box::new(move |column| self.span_column(&rows, column))
+    }
+
+    fn span_column(&self, rows: &[u32], column: &str) -> Option<ArrayRef> {
+        let spans = &self.spans;
+        let of = |values: &'_ Vec<u32>| rows.iter().map(|&row| values[row as usize]).collect::<Vec<_>>().into_iter();
+        Some(match column {
+            "event_id" => all_ids(of(&spans.id)),
+            "category" => self.categories.dictionary(of(&spans.category)),
+            "name" => self.names.dictionary(of(&spans.name)),
+            "pid" => self.tracks.pids(of(&spans.track)),
+            "tid" => self.tracks.tids(of(&spans.track)),
+            "start_ns" => times(rows.iter().map(|&row| spans.start[row as usize])),
+            "end_ns" => times(rows.iter().map(|&row| spans.end[row as usize])),
+            key => spans.args.iter().find(|arg| arg.key == key)?.array(rows),
+        })
+    }
+
+    fn device_maker<'a>(&'a self) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+        let rows = self.rows(|class| class == Class::Device);
+        let launches = std::cell::OnceCell::new();
+        Box::new(move |column| {
+            let launches = || launches.get_or_init(|| links::launches(&self.spans, &rows)).iter();
+            Some(match column {
+                "launch_id" => {
+                    ids(launches().map(|&row| if row == NONE { NONE } else { self.spans.id[row as usize] }))
+                }
+                "launch_ns" => Arc::new(arrow_array::Int64Array::from_iter(
+                    launches().map(|&row| (row != NONE).then(|| self.spans.start[row as usize])),
+                )),
+                _ => return self.span_column(&rows, column),
+            })
+        })
+    }
+
+    fn launch_maker<'a>(&'a self) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+        let device = self.rows(|class| class == Class::Device);
+        let (launch, device): (Vec<u32>, Vec<u32>) = links::launches(&self.spans, &device)
+            .into_iter()
+            .zip(device.iter().copied())
+            .filter(|(launch, _)| *launch != NONE)
+            .unzip();
+        let spans = &self.spans;
+        Box::new(move |column| {
+            let of_launch = |values: &'_ Vec<i64>| times(launch.iter().map(|&row| values[row as usize]));
+            Some(match column {
+                "launch_id" => all_ids(launch.iter().map(|&row| spans.id[row as usize])),
+                "device_event_id" => all_ids(device.iter().map(|&row| spans.id[row as usize])),
+                "launch_name" => self.names.dictionary(launch.iter().map(|&row| spans.name[row as usize])),
+                "pid" => self.tracks.pids(launch.iter().map(|&row| spans.track[row as usize])),
+                "tid" => self.tracks.tids(launch.iter().map(|&row| spans.track[row as usize])),
+                "launch_start_ns" => of_launch(&spans.start),
+                "launch_end_ns" => of_launch(&spans.end),
+                // Asked of the device side, whose rows ascend.
+                "correlation" => spans.args.iter().find(|arg| arg.key == column)?.array(&device),
+                _ => return None,
+            })
+        })
+    }
+
+    fn annotation_maker<'a>(&'a self) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+        let rows = self.rows(|class| matches!(class, Class::Annotation | Class::DeviceAnnotation));
+        Box::new(move |column| {
+            if column == "on_device" {
+                let on_device = rows.iter().map(|&row| Some(self.spans.class[row as usize] == Class::DeviceAnnotation));
+                return Some(Arc::new(arrow_array::BooleanArray::from_iter(on_device)));
+            }
+            self.span_column(&rows, column)
+        })
+    }
+
+    fn step_maker<'a>(&'a self) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+        let numbers: Vec<Option<i64>> = self.names.iter().map(step_number).collect();
+        let number = |row: u32| numbers.get(self.spans.name[row as usize] as usize).copied().flatten();
+        let mut steps: Vec<(i64, i64, u32)> = self
+            .rows(|class| matches!(class, Class::Annotation | Class::CpuOp))
+            .into_iter()
+            .filter_map(|row| Some((number(row)?, self.spans.start[row as usize], row)))
+            .collect();
+        // A step that several threads announce begins with the first of them.
+        steps.sort_unstable();
+        steps.dedup_by_key(|(step, _, _)| *step);
+        steps.sort_unstable_by_key(|&(_, start, row)| (start, row));
+        Box::new(move |column| {
+            Some(match column {
+                "step" => times(steps.iter().map(|(step, _, _)| *step)),
+                "event_id" => all_ids(steps.iter().map(|&(_, _, row)| self.spans.id[row as usize])),
+                "start_ns" => times(steps.iter().map(|&(_, start, _)| start)),
+                "end_ns" => times(steps.iter().map(|&(_, _, row)| self.spans.end[row as usize])),
+                _ => return None,
+            })
+        })
+    }
+
+    fn instant_maker<'a>(&'a self, rows: Vec<u32>) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+        let instants = &self.instants;
+        Box::new(move |column| {
+            let of = |values: &'a Vec<u32>| rows.iter().map(|&row| values[row as usize]);
+            Some(match column {
+                "event_id" => all_ids(of(&instants.id)),
+                "category" => self.categories.dictionary(of(&instants.category)),
+                "name" => self.names.dictionary(of(&instants.name)),
+                "pid" => self.tracks.pids(of(&instants.track)),
+                "tid" => self.tracks.tids(of(&instants.track)),
+                "time_ns" => times(rows.iter().map(|&row| instants.time[row as usize])),
+                key => instants.args.iter().find(|arg| arg.key == key)?.array(&rows),
+            })
+        })
+    }
+
+    fn counter_maker<'a>(&'a self) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+        let counters = &self.counters;
+        Box::new(move |column| {
+            Some(match column {
+                "event_id" => all_ids(counters.id.iter().copied()),
+                "name" => self.names.dictionary(counters.name.iter().copied()),
+                "series" => self.names.dictionary(counters.series.iter().copied()),
+                "pid" => self.tracks.pids(counters.track.iter().copied()),
+                "time_ns" => times(counters.time.iter().copied()),
+                "value" => Arc::new(Float64Array::from_iter_values(counters.value.iter().copied())),
+                _ => return None,
+            })
+        })
+    }
+
+    fn flow_maker<'a>(&'a self) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+        let arrows = links::arrows(&self.flows, &self.spans);
+        let flows = &self.flows;
+        Box::new(move |column| {
+            let at = |times: &'a Vec<i64>, row: u32| (row != NONE).then(|| times[row as usize]);
+            let optional = |of: &dyn Fn(&links::Arrow) -> Option<i64>| -> ArrayRef {
+                Arc::new(arrow_array::Int64Array::from_iter(arrows.iter().map(of)))
+            };
+            let id = |row: u32| if row == NONE { NONE } else { self.spans.id[row as usize] };
+            Some(match column {
+                "category" => self.categories.dictionary(arrows.iter().map(|arrow| arrow.category)),
+                "flow" => times(arrows.iter().map(|arrow| arrow.flow)),
+                "from_id" => ids(arrows.iter().map(|arrow| id(arrow.from_span))),
+                "to_id" => ids(arrows.iter().map(|arrow| id(arrow.to_span))),
+                "from_ns" => optional(&|arrow| at(&flows.time, arrow.tail)),
+                "to_ns" => optional(&|arrow| at(&flows.time, arrow.head)),
+                _ => return None,
+            })
+        })
+    }
+
+    fn label_maker<'a>(&'a self) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+        let labels = &self.labels;
+        Box::new(move |column| {
+            Some(match column {
+                "label" => self.names.dictionary(labels.label.iter().copied()),
+                "pid" => self.tracks.pids(labels.track.iter().copied()),
+                "tid" => self.tracks.tids(labels.track.iter().copied()),
+                "value" => self.names.dictionary(labels.value.iter().copied()),
+                _ => return None,
+            })
+        })
+    }
+}
+
+/// Columns for the args that were asked for, empty.
+pub fn arg_columns(args: &[(String, ArgType)]) -> Vec<ArgColumn> {
+    args.iter().map(|(key, kind)| ArgColumn::new(key.clone(), *kind)).collect()
+}
+
+/// The integers of an arg, if it was read as such.
+pub fn integers(arg: &ArgColumn) -> Option<&[i64]> {
+    match &arg.values {
+        ArgValues::Int(values) => Some(values),
+        _ => None,
+    }
+}

@@ -1,0 +1,197 @@
+//! Column builders, interned strings, and Arrow out.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use arrow_array::types::UInt32Type;
+use arrow_array::{Array, ArrayRef, DictionaryArray, Float64Array, Int64Array, LargeStringArray, RecordBatch, UInt32Array};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{Field, Schema};
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+
+use crate::error::{Error, Result};
+
+/// Stands for "no value" among codes, rows and ids.
+pub const NONE: u32 = u32::MAX;
+
+/// Distinct strings, numbered in order of first appearance.
+#[derive(Default)]
+pub struct Interner {
+    table: HashTable<u32>,
+    hasher: RandomState,
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Interner {
+    #[inline]
+    pub fn code(&mut self, bytes: &[u8]) -> u32 {
+        let hash = self.hasher.hash_one(bytes);
+        let (text, ends) = (&self.text, &self.ends);
+        if let Some(&code) = self.table.find(hash, |&code| slice(text, ends, code) == bytes) {
+            return code;
+        }
+        self.insert(hash, bytes)
+    }
+
+    #[cold]
+    fn insert(&mut self, hash: u64, bytes: &[u8]) -> u32 {
+        let code = self.ends.len() as u32;
+        self.text.extend_from_slice(bytes);
+        self.ends.push(self.text.len());
+        let (text, ends, hasher) = (&self.text, &self.ends, &self.hasher);
+        self.table.insert_unique(hash, code, |&code| hasher.hash_one(slice(text, ends, code)));
+        code
+    }
+
+    pub fn get(&self, code: u32) -> &[u8] {
+        slice(&self.text, &self.ends, code)
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len() as u32).map(|code| self.get(code))
+    }
+
+    /// The strings as an Arrow array; what is no UTF-8 is replaced.
+    fn values(&self) -> LargeStringArray {
+        let offsets = std::iter::once(0).chain(self.ends.iter().map(|&end| end as i64));
+        let offsets = OffsetBuffer::new(ScalarBuffer::from_iter(offsets));
+        LargeStringArray::try_new(offsets, Buffer::from_slice_ref(&self.text), None)
+            .unwrap_or_else(|_| LargeStringArray::from_iter_values(self.iter().map(String::from_utf8_lossy)))
+    }
+
+    /// Codes (`NONE` for null) with these strings as their dictionary.
+    pub fn dictionary(&self, codes: impl Iterator<Item = u32>) -> ArrayRef {
+        let codes: Vec<u32> = codes.collect();
+        let nulls = NullBuffer::from_iter(codes.iter().map(|&code| code != NONE));
+        // The slots of nulls must hold valid codes too.
+        let codes = codes.into_iter().map(|code| if code == NONE { 0 } else { code });
+        let keys = UInt32Array::new(ScalarBuffer::from_iter(codes), (nulls.null_count() > 0).then_some(nulls));
+        let mut values = self.values();
+        if values.is_empty() {
+            values = LargeStringArray::from_iter_values([""]);
+        }
+        Arc::new(DictionaryArray::<UInt32Type>::new(keys, Arc::new(values)))
+    }
+}
+
+fn slice<'a>(text: &'a [u8], ends: &[usize], code: u32) -> &'a [u8] {
+    let code = code as usize;
+    let start = if code == 0 { 0 } else { ends[code - 1] };
+    &text[start..ends[code]]
+}
+
+/// How the values of an arg are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArgType {
+    Int,
+    Float,
+    Text,
+}
+
+/// Values of one arg, for the rows that have it.
+pub struct ArgColumn {
+    pub key: String,
+    pub rows: Vec<u32>,
+    pub values: ArgValues,
+}
+
+pub enum ArgValues {
+    Int(Vec<i64>),
+    Float(Vec<f64>),
+    Text(Vec<u32>, Interner),
+}
+
+impl ArgColumn {
+    pub fn new(key: String, kind: ArgType) -> Self {
+        let values = match kind {
+            ArgType::Int => ArgValues::Int(Vec::new()),
+            ArgType::Float => ArgValues::Float(Vec::new()),
+            ArgType::Text => ArgValues::Text(Vec::new(), Interner::default()),
+        };
+        Self { key, rows: Vec::new(), values }
+    }
+
+    /// The position of each of `wanted` (ascending rows) among this column's values.
+    fn positions<'a>(&'a self, wanted: &'a [u32]) -> impl Iterator<Item = Option<usize>> + 'a {
+        let mut at = 0;
+        wanted.iter().map(move |&row| {
+            while at < self.rows.len() && self.rows[at] < row {
+                at += 1;
+            }
+            (self.rows.get(at) == Some(&row)).then_some(at)
+        })
+    }
+
+    /// This column for `wanted` rows (ascending), null where there is no value.
+    pub fn array(&self, wanted: &[u32]) -> ArrayRef {
+        match &self.values {
+            ArgValues::Int(values) => {
+                Arc::new(Int64Array::from_iter(self.positions(wanted).map(|at| at.map(|at| values[at]))))
+            }
+            ArgValues::Float(values) => {
+                Arc::new(Float64Array::from_iter(self.positions(wanted).map(|at| at.map(|at| values[at]))))
+            }
+            ArgValues::Text(codes, strings) => {
+                strings.dictionary(self.positions(wanted).map(|at| at.map_or(NONE, |at| codes[at])))
+            }
+        }
+    }
+}
+
+pub fn ids(values: impl Iterator<Item = u32>) -> ArrayRef {
+    Arc::new(UInt32Array::from_iter(values.map(|value| (value != NONE).then_some(value))))
+}
+
+pub fn all_ids(values: impl Iterator<Item = u32>) -> ArrayRef {
+    Arc::new(UInt32Array::from_iter_values(values))
+}
+
+pub fn times(values: impl Iterator<Item = i64>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values(values))
+}
+
+/// Named columns of equal length.
+pub fn batch(columns: Vec<(String, ArrayRef)>) -> Result<RecordBatch> {
+    let fields: Vec<Field> =
+        columns.iter().map(|(name, array)| Field::new(name, array.data_type().clone(), true)).collect();
+    let arrays = columns.into_iter().map(|(_, array)| array).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|error| Error::Unknown(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_keeps_its_code() {
+        let mut strings = Interner::default();
+        let codes: Vec<u32> = ["a", "bb", "a", "", "bb"].iter().map(|s| strings.code(s.as_bytes())).collect();
+        assert_eq!(codes, [0, 1, 0, 2, 1]);
+        assert_eq!(strings.get(1), b"bb");
+        for i in 0..10_000 {
+            strings.code(format!("name {i}").as_bytes());
+        }
+        assert_eq!(strings.code(b"bb"), 1);
+        assert_eq!(strings.len(), 10_003);
+    }
+
+    #[test]
+    fn rows_without_the_arg_are_null() {
+        let mut column = ArgColumn::new("bytes".into(), ArgType::Int);
+        column.rows = vec![1, 4];
+        column.values = ArgValues::Int(vec![10, 40]);
+        let array = column.array(&[0, 1, 3, 4]);
+        let array = array.as_any().downcast_ref::<Int64Array>().unwrap();
+        assert_eq!(array.iter().collect::<Vec<_>>(), [None, Some(10), None, Some(40)]);
+    }
+}

@@ -1,0 +1,16 @@
+//! The core for Python: GIL released while it works, Arrow out by PyCapsule.
+
+mod arrow;
+mod error;
+mod trace_event;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<arrow::ArrowTable>()?;
+    module.add_class::<trace_event::Trace>()?;
+    module.add_function(wrap_pyfunction!(trace_event::read_trace_event, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_event::read_ends, module)?)?;
+    Ok(())
+}

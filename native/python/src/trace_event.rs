@@ -1,0 +1,106 @@
+//! Trace-event files for Python.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use holotrace_core::error::Error;
+use holotrace_core::input;
+use holotrace_core::kineto::Table;
+use holotrace_core::store::Store;
+use holotrace_core::table::ArgType;
+use holotrace_core::trace_event::{Options, read};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::arrow::ArrowTable;
+use crate::error::raise;
+
+/// One trace file's columns.
+#[pyclass(frozen, module = "holotrace._native")]
+pub struct Trace {
+    store: Store,
+    path: PathBuf,
+}
+
+#[pymethods]
+impl Trace {
+    #[getter]
+    fn metadata(&self) -> &str {
+        &self.store.metadata
+    }
+
+    #[getter]
+    fn counts(&self) -> HashMap<&'static str, u64> {
+        let counts = self.store.counts;
+        HashMap::from([
+            ("entries", counts.entries),
+            ("complete", counts.complete),
+            ("begins", counts.begins),
+            ("ends", counts.ends),
+            ("instants", counts.instants),
+            ("counters", counts.counters),
+            ("flows", counts.flows),
+            ("labels", counts.labels),
+            ("reported", self.store.problems.losses()),
+            ("skipped", counts.skipped),
+            ("text_bytes", counts.text_bytes),
+            ("file_bytes", counts.file_bytes),
+        ])
+    }
+
+    fn table(&self, py: Python<'_>, name: &str, columns: Vec<String>) -> PyResult<ArrowTable> {
+        let batch = py.detach(|| self.store.table(name, &columns));
+        batch.map(ArrowTable).map_err(|error| raise(py, error, &self.path))
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (path, *, tables, args))]
+pub fn read_trace_event(
+    py: Python<'_>,
+    path: PathBuf,
+    tables: Vec<String>,
+    args: Vec<(String, String)>,
+) -> PyResult<Trace> {
+    let options = Options {
+        tables: tables
+            .iter()
+            .map(|name| Table::named(name).ok_or_else(|| PyValueError::new_err(format!("unknown table {name:?}"))))
+            .collect::<PyResult<_>>()?,
+        args: args
+            .into_iter()
+            .map(|(key, kind)| match kind.as_str() {
+                "int" => Ok((key, ArgType::Int)),
+                "float" => Ok((key, ArgType::Float)),
+                "text" => Ok((key, ArgType::Text)),
+                _ => Err(PyValueError::new_err(format!("unknown type {kind:?} of arg {key:?}"))),
+            })
+            .collect::<PyResult<_>>()?,
+    };
+    let mut signal = None;
+    let result = py.detach(|| {
+        read(&path, &options, &mut || {
+            signal = Python::attach(|py| py.check_signals()).err();
+            signal.is_some()
+        })
+    });
+    match result {
+        Ok(store) => Ok(Trace { store, path }),
+        Err(Error::Cancelled) => Err(signal.unwrap_or_else(|| raise(py, Error::Cancelled, &path))),
+        Err(error) => Err(raise(py, error, &path)),
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (path, *, head_bytes, tail_bytes))]
+pub fn read_ends(
+    py: Python<'_>,
+    path: PathBuf,
+    head_bytes: usize,
+    tail_bytes: usize,
+) -> PyResult<(Bound<'_, PyBytes>, Bound<'_, PyBytes>)> {
+    let (head, tail) =
+        py.detach(|| input::ends(&path, head_bytes, tail_bytes)).map_err(|error| raise(py, error.into(), &path))?;
+    Ok((PyBytes::new(py, &head), PyBytes::new(py, &tail)))
+}

@@ -1,0 +1,43 @@
+"""The Rust core: read by holotrace.parse and holotrace.derive only."""
+
+from collections.abc import Sequence
+
+class ArrowTable:
+    """Columns in Arrow memory; ``polars.DataFrame(table)`` takes them over without a copy."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+class Trace:
+    """One trace file's columns, compact, as far as they were asked for."""
+
+    @property
+    def metadata(self) -> str:
+        """JSON object of every top-level key but traceEvents."""
+    @property
+    def counts(self) -> dict[str, int]:
+        """Entries by what became of them: entries (all), complete, pairs, instants, counters, flows, labels, reported; also skipped (complete, but of a class that was not asked for), text_bytes, file_bytes."""
+    def table(self, name: str, columns: Sequence[str]) -> ArrowTable:
+        """A table of holotrace.tables, e.g. ``trace.table("device_events", ["event_id", "start_ns", "stream"])``.
+
+        A column that is read from an event's args is asked for, and comes back, under its KEY in args
+        (``"External id"``, not ``"external"``): the caller renames. Columns made by ``derive`` (kind, step) are not
+        known here. Text columns come as dictionaries (Categorical), events in file order.
+        ``problems`` has the columns problem, count, first_offset, example, action.
+        ``steps`` has step, event_id, start_ns, end_ns (host ProfilerStep#N only, first of each number, by start).
+        """
+
+def read_trace_event(
+    path: str,
+    *,
+    tables: Sequence[str],
+    args: Sequence[tuple[str, str]],
+) -> Trace:
+    """Read a trace-event JSON file (plain, gzip, zstd).
+
+    ``tables``: names of the tables that will be asked for; events only others need are counted and skipped.
+    ``args``: (key, type) of the args to keep, type one of int, float, text.
+    Raises TraceFormatError, OSError, KeyboardInterrupt.
+    """
+
+def read_ends(path: str, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
+    """First and last bytes of the inflated file; ``tail_bytes=0`` reads no further than the head."""

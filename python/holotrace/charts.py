@@ -1,0 +1,51 @@
+"""What to draw, as data: a chart names columns of its analysis' table, present/figures.py draws it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture of a table; ``x`` and ``y`` are column names."""
+
+    x: str
+    y: tuple[str, ...]
+    title: str = ""
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset({self.x, *self.y})
+
+
+@dataclass(frozen=True)
+class Bar(Chart):
+    """One bar per row and ``y`` column, side by side."""
+
+
+@dataclass(frozen=True)
+class Stacked(Chart):
+    """One bar per row, made of its ``y`` columns; the parts sum to the whole."""
+
+
+@dataclass(frozen=True)
+class Ranking(Chart):
+    """Horizontal bars, longest first: rows with the same ``x`` are summed, the ``top`` are drawn."""
+
+    top: int = 20
+    color: str | None = None
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return super().columns | ({self.color} if self.color else frozenset())
+
+
+@dataclass(frozen=True)
+class Line(Chart):
+    """``y`` over ``x``, one line per value of ``by``."""
+
+    by: str | None = None
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return super().columns | ({self.by} if self.by else frozenset())

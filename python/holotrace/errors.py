@@ -1,0 +1,27 @@
+"""Every exception this package raises; each message is one sentence and a way out."""
+
+from __future__ import annotations
+
+
+class HolotraceError(Exception):
+    """Base of all errors a caller may want to catch."""
+
+
+class InputError(HolotraceError):
+    """The path, file or rank that was asked for cannot be used."""
+
+
+class TraceFormatError(InputError):
+    """A file is no trace at all; the message names the file, the byte offset and the reason."""
+
+
+class MissingDataError(HolotraceError):
+    """The trace was recorded without what a question needs; the message says what to record."""
+
+
+class MissingExtraError(HolotraceError, ImportError):
+    """An optional library is not installed; the message says which extra brings it."""
+
+
+class UsageError(HolotraceError, ValueError):
+    """An argument has a value it cannot have; the message lists what it can be."""

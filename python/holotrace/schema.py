@@ -1,0 +1,85 @@
+"""Columns and tables: the one place where a name, a unit and a meaning meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import polars as pl
+
+
+class Unit(Enum):
+    """What a column counts: (suffix its name must end in, Polars type)."""
+
+    NS = "_ns", pl.Int64()
+    BYTES = "bytes", pl.Int64()
+    RATIO = "_ratio", pl.Float64()
+    COUNT = "count", pl.Int64()
+    RANK = "rank", pl.Int32()
+    STEP = "step", pl.Int64()
+    EVENT = "_id", pl.UInt32()
+    # Integers that name something: a stream, a device, a correlation id.
+    NUMBER = "", pl.Int64()
+    FLOAT = "", pl.Float64()
+    BOOL = "", pl.Boolean()
+    # Dictionary-encoded text in tables with a row per event.
+    LABEL = "", pl.Categorical()
+    # Plain text in small tables.
+    TEXT = "", pl.String()
+
+    def __init__(self, suffix: str, dtype: pl.DataType) -> None:
+        self.suffix = suffix
+        self.dtype = dtype
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name ends in its unit's suffix, its meaning is one phrase."""
+
+    name: str
+    unit: Unit
+    meaning: str
+    # The key of a trace event's ``args`` this column is read from, for columns that are.
+    arg: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name.endswith(self.unit.suffix):
+            raise ValueError(f"{self.name}: a {self.unit.name} column ends in {self.unit.suffix!r}")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A named, documented set of columns; ``only`` narrows it to what a reader needs."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def only(self, *names: str) -> Table:
+        """The same table with just the named columns, in declared order."""
+        unknown = set(names) - set(self.column_names)
+        if unknown:
+            raise ValueError(f"{self.name} has no columns {sorted(unknown)}")
+        return replace(self, columns=tuple(c for c in self.columns if c.name in names))
+
+    def empty(self) -> pl.DataFrame:
+        return empty(self.columns)
+
+
+def empty(columns: tuple[Column, ...]) -> pl.DataFrame:
+    """A frame without rows that has exactly ``columns``."""
+    return pl.DataFrame(schema={column.name: column.unit.dtype for column in columns})
+
+
+def conform(frame: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.DataFrame:
+    """Return ``frame`` with exactly ``columns``, in order and with their types."""
+    declared = {column.name for column in columns}
+    missing = sorted(declared - set(frame.columns))
+    extra = sorted(set(frame.columns) - declared)
+    if missing or extra:
+        raise TypeError(f"{owner} broke its schema: missing {missing}, undeclared {extra}")
+    return frame.select(pl.col(column.name).cast(column.unit.dtype) for column in columns)

@@ -1,0 +1,251 @@
+"""What a trace is: every table, its columns, their units and meanings."""
+
+from __future__ import annotations
+
+from holotrace.schema import Column, Table, Unit
+
+RANK = Column("rank", Unit.RANK, "Rank the row belongs to")
+
+_EVENT_ID = Column("event_id", Unit.EVENT, "Position of the event in its file, from 0")
+_CATEGORY = Column("category", Unit.LABEL, "Category as the profiler wrote it, e.g. kernel, cpu_op")
+_NAME = Column("name", Unit.LABEL, "Name as the profiler wrote it; null if it wrote none")
+_PID = Column("pid", Unit.LABEL, "Process (host events) or device, as written")
+_TID = Column("tid", Unit.LABEL, "Thread (host events) or stream, as written")
+_START = Column("start_ns", Unit.NS, "Start; exact, on the clock of the file")
+_END = Column("end_ns", Unit.NS, "End, exclusive; equal to start_ns where no duration was recorded")
+_TIME = Column("time_ns", Unit.NS, "When; exact, on the clock of the file")
+_STEP = Column("step", Unit.STEP, "Training step; null outside of all steps")
+
+_SPAN = (_EVENT_ID, _CATEGORY, _NAME, _PID, _TID, _START, _END)
+
+EVENTS = Table("events", "Everything with a duration", _SPAN)
+
+DEVICE_EVENTS = Table(
+    "device_events",
+    "Everything that ran, or waited, on an accelerator's queue",
+    (
+        _EVENT_ID,
+        _CATEGORY,
+        _NAME,
+        Column("kind", Unit.LABEL, "compute, communication, memory, sync or other"),
+        Column("device", Unit.NUMBER, "Ordinal of the accelerator", arg="device"),
+        Column("stream", Unit.NUMBER, "Queue on the device", arg="stream"),
+        _START,
+        _END,
+        Column("correlation", Unit.NUMBER, "Shared with the launch that started it", arg="correlation"),
+        Column("launch_id", Unit.EVENT, "event_id of the host call that started it; null if unknown"),
+        Column("launch_ns", Unit.NS, "Start of that host call"),
+        Column("step", Unit.STEP, "Step that launched it; null outside of all steps"),
+        Column("external", Unit.NUMBER, "Shared with the CPU op that asked for it", arg="External id"),
+        Column("bytes", Unit.BYTES, "Bytes copied or set", arg="bytes"),
+        Column("bandwidth_gbps", Unit.FLOAT, "Memory bandwidth in GB/s", arg="memory bandwidth (GB/s)"),
+        Column("queued", Unit.NUMBER, "Kernels in the queue when it was launched", arg="queued"),
+        Column("grid", Unit.LABEL, "Launch grid [x, y, z]", arg="grid"),
+        Column("block", Unit.LABEL, "Thread block [x, y, z]", arg="block"),
+        Column("registers", Unit.NUMBER, "Registers per thread", arg="registers per thread"),
+        Column("shared_bytes", Unit.BYTES, "Shared memory per block", arg="shared memory"),
+        Column("blocks_per_sm", Unit.FLOAT, "Blocks per multiprocessor", arg="blocks per SM"),
+        Column("warps_per_sm", Unit.FLOAT, "Warps per multiprocessor", arg="warps per SM"),
+        Column("occupancy_percent", Unit.FLOAT, "Estimated occupancy, 0-100", arg="est. achieved occupancy %"),
+        Column("context", Unit.NUMBER, "Device context", arg="context"),
+        Column("graph_node", Unit.NUMBER, "Node of the launched graph", arg="graph node id"),
+        Column("sync_kind", Unit.LABEL, "Kind of a synchronisation", arg="cuda_sync_kind"),
+        Column("wait_on_stream", Unit.NUMBER, "Stream a synchronisation waits for", arg="wait_on_stream"),
+        Column(
+            "wait_on_record",
+            Unit.NUMBER,
+            "Correlation of the event record a synchronisation waits for",
+            arg="wait_on_cuda_event_record_corr_id",
+        ),
+    ),
+)
+
+CPU_OPS = Table(
+    "cpu_ops",
+    "Operators the host ran",
+    (
+        *_SPAN,
+        Column("external", Unit.NUMBER, "Shared with the device events it asked for", arg="External id"),
+        Column("record_function", Unit.NUMBER, "Record function id", arg="Record function id"),
+        Column("sequence", Unit.NUMBER, "Links forward to backward", arg="Sequence number"),
+        Column("forward_thread", Unit.NUMBER, "Thread of the forward op", arg="Fwd thread id"),
+        Column("ev_idx", Unit.NUMBER, "Profiler's own index", arg="Ev Idx"),
+        Column("input_dims", Unit.LABEL, "Shapes of the inputs, JSON", arg="Input Dims"),
+        Column("input_types", Unit.LABEL, "Types of the inputs, JSON", arg="Input type"),
+        Column("input_strides", Unit.LABEL, "Strides of the inputs, JSON", arg="Input Strides"),
+        Column("concrete_inputs", Unit.LABEL, "Scalar inputs, JSON", arg="Concrete Inputs"),
+    ),
+)
+
+LAUNCHES = Table(
+    "launches",
+    "Host calls joined to the device events they started, one row per pair",
+    (
+        Column("launch_id", Unit.EVENT, "event_id of the host call"),
+        Column("device_event_id", Unit.EVENT, "event_id of the device event"),
+        Column("launch_name", Unit.LABEL, "Name of the host call, e.g. cudaLaunchKernel"),
+        _PID,
+        _TID,
+        Column("launch_start_ns", Unit.NS, "Start of the host call"),
+        Column("launch_end_ns", Unit.NS, "End of the host call, exclusive"),
+        Column("correlation", Unit.NUMBER, "Id shared by both sides", arg="correlation"),
+    ),
+)
+
+COLLECTIVES = Table(
+    "collectives",
+    "Communication operations with what the profiler recorded of them; device events and host ops",
+    (
+        *_SPAN,
+        Column("collective", Unit.LABEL, "Operation, e.g. allreduce", arg="Collective name"),
+        Column("sequence", Unit.NUMBER, "Number within its process group", arg="Seq"),
+        Column("group", Unit.LABEL, "Process group", arg="Process Group Name"),
+        Column("group_description", Unit.LABEL, "Description of the group", arg="Process Group Description"),
+        Column("group_ranks", Unit.LABEL, "Ranks in the group, JSON", arg="Process Group Ranks"),
+        Column("group_size", Unit.NUMBER, "Ranks in the group", arg="Group size"),
+        Column("group_rank", Unit.NUMBER, "Rank within the group", arg="Rank"),
+        Column("source_rank", Unit.NUMBER, "Sender of a point-to-point operation", arg="Src Rank"),
+        Column("destination_rank", Unit.NUMBER, "Receiver of a point-to-point operation", arg="Dst Rank"),
+        Column("in_elements", Unit.NUMBER, "Elements of the input", arg="In msg nelems"),
+        Column("out_elements", Unit.NUMBER, "Elements of the output", arg="Out msg nelems"),
+        Column("element_type", Unit.LABEL, "Type of an element", arg="dtype"),
+        Column("in_split", Unit.LABEL, "Elements sent to each rank, JSON", arg="In split size"),
+        Column("out_split", Unit.LABEL, "Elements received from each rank, JSON", arg="Out split size"),
+        Column("rank_start", Unit.NUMBER, "First global rank of the group", arg="Global rank start"),
+        Column("rank_stride", Unit.NUMBER, "Distance of global ranks", arg="Global rank stride"),
+        Column("communicator", Unit.LABEL, "Communicator", arg="Comms Id"),
+        Column("asynchronous", Unit.LABEL, "Whether the host went on at once", arg="Is asynchronized op"),
+    ),
+)
+
+STEPS = Table(
+    "steps",
+    "Training steps, from ProfilerStep#N on the host",
+    (_STEP, _EVENT_ID, _START, _END),
+)
+
+ANNOTATIONS = Table(
+    "annotations",
+    "Ranges a user or library named, on the host and on the device",
+    (*_SPAN, Column("on_device", Unit.BOOL, "Whether it spans device work rather than host work")),
+)
+
+PYTHON_CALLS = Table(
+    "python_calls",
+    "Python functions and modules, where stacks were recorded",
+    (
+        *_SPAN,
+        Column("python", Unit.NUMBER, "Id of the call", arg="Python id"),
+        Column("python_parent", Unit.NUMBER, "Id of the caller", arg="Python parent id"),
+        Column("python_module", Unit.NUMBER, "Number of the module instance", arg="Python module id"),
+    ),
+)
+
+INSTANTS = Table("instants", "Marks without a duration", (_EVENT_ID, _CATEGORY, _NAME, _PID, _TID, _TIME))
+
+COUNTERS = Table(
+    "counters",
+    "Sampled values",
+    (
+        _EVENT_ID,
+        _NAME,
+        Column("series", Unit.LABEL, "Which of the counter's values"),
+        _PID,
+        _TIME,
+        Column("value", Unit.FLOAT, "The sample"),
+    ),
+)
+
+MEMORY = Table(
+    "memory",
+    "Allocations and releases of tensor memory, where memory was recorded",
+    (
+        _EVENT_ID,
+        _TID,
+        _TIME,
+        Column("address", Unit.NUMBER, "Address", arg="Addr"),
+        Column("bytes", Unit.BYTES, "Bytes allocated; negative for a release", arg="Bytes"),
+        Column("device_type", Unit.NUMBER, "Type of the device: 0 is the host", arg="Device Type"),
+        Column("device", Unit.NUMBER, "Ordinal of the device; -1 for the host", arg="Device Id"),
+        Column("allocated_bytes", Unit.BYTES, "Allocated after it", arg="Total Allocated"),
+        Column("reserved_bytes", Unit.BYTES, "Reserved after it", arg="Total Reserved"),
+    ),
+)
+
+FLOWS = Table(
+    "flows",
+    "Arrows the profiler drew from one event to another, e.g. ac2g, fwdbwd",
+    (
+        Column("category", Unit.LABEL, "Kind of arrow"),
+        Column("flow", Unit.NUMBER, "Id of the arrow"),
+        Column("from_id", Unit.EVENT, "event_id it leaves; null if none encloses its tail"),
+        Column("to_id", Unit.EVENT, "event_id it reaches; null if none encloses its head"),
+        Column("from_ns", Unit.NS, "Time at its tail"),
+        Column("to_ns", Unit.NS, "Time at its head"),
+    ),
+)
+
+TRACK_LABELS = Table(
+    "track_labels",
+    "Names the profiler gave to processes, devices, threads and streams",
+    (
+        Column("label", Unit.LABEL, "process_name, process_labels, process_sort_index, thread_name, …"),
+        _PID,
+        _TID,
+        Column("value", Unit.LABEL, "The name"),
+    ),
+)
+
+PROBLEMS = Table(
+    "problems",
+    "What could not be read as it was written, and what was done about it",
+    (
+        RANK,
+        Column("problem", Unit.TEXT, "Kind of damage"),
+        Column("count", Unit.COUNT, "How often"),
+        Column("first_offset", Unit.NUMBER, "Byte of the (inflated) file where it was seen first"),
+        Column("example", Unit.TEXT, "What was found there"),
+        Column("action", Unit.TEXT, "What was done"),
+        Column("file", Unit.TEXT, "File it was found in"),
+    ),
+)
+
+RANK_INFO = Table(
+    "rank_info",
+    "What is there: one row per rank",
+    (
+        RANK,
+        Column("file", Unit.TEXT, "Where it was read from"),
+        Column("rank_from", Unit.TEXT, "How the rank was found: trace, file name, number, only file, caller"),
+        Column("world_count", Unit.COUNT, "Ranks of the whole job, as the trace says; null if it does not"),
+        Column("device", Unit.TEXT, "Accelerator's name"),
+        Column("device_count", Unit.COUNT, "Accelerators the process saw"),
+        Column("software", Unit.TEXT, "Versions the trace names"),
+        Column("backend", Unit.TEXT, "Communication library"),
+        Column("step_count", Unit.COUNT, "Steps recorded"),
+        Column("event_count", Unit.COUNT, "Entries in the file, of every kind"),
+        Column("device_event_count", Unit.COUNT, "Events on an accelerator"),
+        Column("problem_count", Unit.COUNT, "Entries that could not be read as written"),
+        Column("span_ns", Unit.NS, "From the first start to the last end"),
+        Column("file_bytes", Unit.BYTES, "Size of the file"),
+        Column("text_bytes", Unit.BYTES, "Size of the JSON text"),
+        Column("load_ns", Unit.NS, "Wall time it took to read"),
+    ),
+)
+
+ALL: tuple[Table, ...] = (
+    EVENTS,
+    DEVICE_EVENTS,
+    CPU_OPS,
+    LAUNCHES,
+    COLLECTIVES,
+    STEPS,
+    ANNOTATIONS,
+    PYTHON_CALLS,
+    INSTANTS,
+    COUNTERS,
+    MEMORY,
+    FLOWS,
+    TRACK_LABELS,
+    PROBLEMS,
+)
