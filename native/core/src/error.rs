@@ -13,6 +13,8 @@ pub enum Error {
     Cancelled,
     /// A table or column nobody declared.
     Unknown(String),
+    /// The core is wrong.
+    Defect(String),
 }
 
 impl fmt::Display for Error {
@@ -22,6 +24,7 @@ impl fmt::Display for Error {
             Error::Io(error) => error.fmt(f),
             Error::Cancelled => f.write_str("cancelled"),
             Error::Unknown(what) => write!(f, "unknown {what}"),
+            Error::Defect(what) => write!(f, "defect: {what}"),
         }
     }
 }

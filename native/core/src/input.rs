@@ -1,7 +1,7 @@
 //! Bytes of a file, inflated on their own thread and handed over in blocks.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -36,13 +36,18 @@ pub struct Blocks {
 
 impl Blocks {
     pub fn open(path: &Path) -> io::Result<Self> {
-        let (mut reader, file_bytes) = open(path)?;
+        let Opened { reader, file_bytes, .. } = open(path)?;
+        Self::of(reader, file_bytes, BLOCK_BYTES)
+    }
+
+    /// Text from any reader, in blocks of a size.
+    pub fn of(mut reader: Box<dyn Read + Send>, file_bytes: u64, block_bytes: usize) -> io::Result<Self> {
         let (to_scanner, filled) = sync_channel(BLOCKS_AHEAD);
         let (empty, to_inflater) = sync_channel::<Block>(BLOCKS_AHEAD + 2);
         thread::Builder::new().name("holotrace-inflate".into()).spawn(move || {
             loop {
                 let mut block = to_inflater.try_recv().unwrap_or_default();
-                block.resize(HEADROOM + BLOCK_BYTES, 0);
+                block.resize(HEADROOM + block_bytes, 0);
                 let (got, error) = fill(&mut *reader, &mut block[HEADROOM..]);
                 block.truncate(HEADROOM + got);
                 // A scanner that has gone away needs no more blocks.
@@ -53,7 +58,7 @@ impl Blocks {
                     let _ = to_scanner.send(Message::Damaged(error));
                     return;
                 }
-                if got < BLOCK_BYTES {
+                if got < block_bytes {
                     return;
                 }
             }
@@ -79,7 +84,13 @@ impl Blocks {
     }
 }
 
-fn open(path: &Path) -> io::Result<(Box<dyn Read + Send>, u64)> {
+struct Opened {
+    reader: Box<dyn Read + Send>,
+    file_bytes: u64,
+    is_plain: bool,
+}
+
+fn open(path: &Path) -> io::Result<Opened> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_dir() {
@@ -87,14 +98,16 @@ fn open(path: &Path) -> io::Result<(Box<dyn Read + Send>, u64)> {
     }
     let mut buffered = BufReader::with_capacity(COMPRESSED_BUFFER, file);
     let magic = buffered.fill_buf()?;
-    let reader: Box<dyn Read + Send> = if magic.starts_with(&[0x1f, 0x8b]) {
+    let is_gzip = magic.starts_with(&[0x1f, 0x8b]);
+    let is_zstd = magic.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
+    let reader: Box<dyn Read + Send> = if is_gzip {
         Box::new(MultiGzDecoder::new(buffered))
-    } else if magic.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+    } else if is_zstd {
         Box::new(zstd::Decoder::with_buffer(buffered)?)
     } else {
         Box::new(buffered)
     };
-    Ok((reader, metadata.len()))
+    Ok(Opened { reader, file_bytes: metadata.len(), is_plain: !is_gzip && !is_zstd })
 }
 
 /// Fill `target` as far as the stream goes; the error, if any, comes after the bytes that were good.
@@ -115,14 +128,21 @@ fn fill(reader: &mut dyn Read, target: &mut [u8]) -> (usize, Option<io::Error>) 
 ///
 /// A stream that is damaged gives what came before the damage.
 pub fn ends(path: &Path, head_bytes: usize, tail_bytes: usize) -> io::Result<(Vec<u8>, Vec<u8>)> {
-    let (mut reader, _) = open(path)?;
+    let mut opened = open(path)?;
     let mut head = vec![0; head_bytes];
-    let (got, error) = fill(&mut *reader, &mut head);
+    let (got, error) = fill(&mut *opened.reader, &mut head);
     head.truncate(got);
     if error.is_some() || got < head_bytes || tail_bytes == 0 {
         return Ok((head, Vec::new()));
     }
-    drop(reader);
+    if opened.is_plain {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(opened.file_bytes.saturating_sub(tail_bytes as u64)))?;
+        let mut tail = Vec::new();
+        file.take(tail_bytes as u64).read_to_end(&mut tail)?;
+        return Ok((head, tail));
+    }
+    drop(opened);
     let mut tail = Vec::new();
     let mut blocks = Blocks::open(path)?;
     while let Some(block) = blocks.next() {
@@ -133,4 +153,70 @@ pub fn ends(path: &Path, head_bytes: usize, tail_bytes: usize) -> io::Result<(Ve
         blocks.recycle(block);
     }
     Ok((head, tail))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn written(bytes: &[u8]) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    fn text() -> Vec<u8> {
+        (0..300_000u32).flat_map(|i| format!("{i},").into_bytes()).collect()
+    }
+
+    fn inflated(bytes: &[u8]) -> (Vec<u8>, Option<String>) {
+        let file = written(bytes);
+        let mut blocks = Blocks::open(file.path()).unwrap();
+        let mut out = Vec::new();
+        while let Some(block) = blocks.next() {
+            out.extend_from_slice(&block[HEADROOM..]);
+            blocks.recycle(block);
+        }
+        (out, blocks.damage)
+    }
+
+    #[test]
+    fn plain_gzip_of_many_members_and_zstd_give_the_same_text() {
+        let text = text();
+        let (a, b) = text.split_at(text.len() / 3);
+        assert_eq!(inflated(&text), (text.clone(), None));
+        assert_eq!(inflated(&[gzip(a), gzip(b)].concat()), (text.clone(), None));
+        assert_eq!(inflated(&zstd::encode_all(&text[..], 1).unwrap()), (text.clone(), None));
+    }
+
+    #[test]
+    fn a_stream_cut_off_gives_what_came_before() {
+        let text = text();
+        let whole = gzip(&text);
+        let (got, damage) = inflated(&whole[..whole.len() / 2]);
+        assert!(damage.is_some());
+        assert!(got.len() > text.len() / 4 && text.starts_with(&got));
+    }
+
+    #[test]
+    fn both_ends_are_the_same_however_it_is_packed() {
+        let text = text();
+        for bytes in [text.clone(), gzip(&text), zstd::encode_all(&text[..], 1).unwrap()] {
+            let (head, tail) = ends(written(&bytes).path(), 100, 900_000).unwrap();
+            assert_eq!(head, text[..100]);
+            assert!(tail == text[text.len() - 900_000..]);
+        }
+        assert_eq!(ends(written(b"short").path(), 100, 100).unwrap(), (b"short".to_vec(), Vec::new()));
+    }
 }

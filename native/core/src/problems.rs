@@ -42,7 +42,7 @@ kinds! {
     ByteOrderMark = "byte order mark", false, "skipped";
     Malformed = "malformed text", true, "skipped up to the next whole event";
     MissingComma = "comma missing between events", false, "read as if it were there";
-    NotAnObject = "entry is no object", true, "left out";
+    NotAnEvent = "entry is no event", true, "left out";
     TooLarge = "entry too large", true, "left out";
     MetadataTooLarge = "metadata too large", false, "left out";
     DuplicateKey = "duplicate key", false, "the last value was kept";

@@ -1,6 +1,5 @@
 //! Trace-event JSON: scan blocks, find events, survive damage.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -30,9 +29,8 @@ pub struct Options {
     pub args: Vec<(String, ArgType)>,
 }
 
-/// Read a file; `cancelled` is asked now and then whether to stop.
-pub fn read(path: &Path, options: &Options, cancelled: &mut dyn FnMut() -> bool) -> Result<Store> {
-    let blocks = Blocks::open(path)?;
+/// Read a trace; `cancelled` is asked now and then whether to stop.
+pub fn read(blocks: Blocks, options: &Options, cancelled: &mut dyn FnMut() -> bool) -> Result<Store> {
     let mut window = Window { block: Block::new(), at: 0, origin: 0, blocks, text_bytes: 0 };
     let mut reader = Reader::new(options);
     let mut last_check = Instant::now();
@@ -158,7 +156,8 @@ struct Reader {
     scratch: Vec<(u8, Raw)>,
     /// By category code.
     classes: Vec<Class>,
-    last_category: (Vec<u8>, u32),
+    /// The category read last, as it stands in the text, and its code.
+    last_category: Option<(Vec<u8>, u32)>,
     keeps: [bool; CLASSES],
     takes_args: [bool; CLASSES],
     keeps_instants: bool,
@@ -169,7 +168,7 @@ struct Reader {
     flow_names: Interner,
     /// By track: rows of the spans begun and not ended; `NONE` for one that is not kept.
     open: Vec<Vec<u32>>,
-    /// Reused for decoded text.
+    /// Whether a key was met that only traces have.
     seen_metadata: bool,
 }
 
@@ -210,7 +209,7 @@ impl Reader {
             keys: Keys::new(&options.args),
             scratch: Vec::new(),
             classes: Vec::new(),
-            last_category: (Vec::new(), NONE),
+            last_category: None,
             keeps,
             takes_args,
             keeps_instants: has(Table::Instants) || has(Table::Memory),
@@ -252,12 +251,13 @@ impl Reader {
     }
 
     fn start(&mut self, w: &[u8], at: &mut usize, origin: i64) -> Scan<()> {
-        if w.len() < *at + 3 {
+        const MARK: &[u8] = b"\xef\xbb\xbf";
+        if byte(w, *at)? == MARK[0] && w.len() < *at + MARK.len() {
             return Err(Stop::More);
         }
-        if w[*at..].starts_with(b"\xef\xbb\xbf") {
+        if w[*at..].starts_with(MARK) {
             self.store.problems.add(Problem::ByteOrderMark, offset(origin, *at), b"");
-            *at += 3;
+            *at += MARK.len();
         }
         let p = skip_space(w, *at)?;
         match w[p] {
@@ -362,7 +362,7 @@ impl Reader {
                 _ => {
                     let (raw, end) = value(w, p)?;
                     self.store.counts.entries += 1;
-                    self.store.problems.add(Problem::NotAnObject, offset(origin, p), raw.of(w));
+                    self.store.problems.add(Problem::NotAnEvent, offset(origin, p), raw.of(w));
                     *at = end;
                     self.after_entry = true;
                 }
@@ -430,15 +430,17 @@ impl Reader {
     #[inline(always)]
     fn category(&mut self, w: &[u8], raw: Raw) -> u32 {
         // Long runs of events share theirs.
-        if self.last_category.0 == raw.of(w) {
-            return self.last_category.1;
+        if let Some((text, code)) = &self.last_category
+            && text == raw.of(w)
+        {
+            return *code;
         }
         let code = intern(&mut self.store.categories, w, raw);
         while self.classes.len() <= code as usize {
             let class = class_of(self.store.categories.get(self.classes.len() as u32));
             self.classes.push(class);
         }
-        self.last_category = (raw.of(w).to_vec(), code);
+        self.last_category = Some((raw.of(w).to_vec(), code));
         code
     }
 
@@ -476,7 +478,7 @@ impl Reader {
             b"t" => self.flow(at, fields, FlowPhase::Step),
             b"f" => self.flow(at, fields, FlowPhase::End),
             b"M" => self.label(at, fields),
-            b"" => self.problem(Problem::NotAnObject, at),
+            b"" => self.problem(Problem::NotAnEvent, at),
             _ => self.problem(Problem::UnknownPhase, at),
         }
     }
@@ -717,12 +719,7 @@ impl Reader {
     #[inline(always)]
     fn duration(&mut self, at: &Place, raw: Raw) -> i64 {
         match decimal(raw.of(at.w), TO_NS) {
-            Decimal::Is { value: 0..=MAX_DURATION_NS, rounded: false } if raw.kind == RawKind::Bare => {
-                match decimal(raw.of(at.w), TO_NS) {
-                    Decimal::Is { value, .. } => value,
-                    _ => 0,
-                }
-            }
+            Decimal::Is { value: value @ 0..=MAX_DURATION_NS, rounded: false } if raw.kind == RawKind::Bare => value,
             other => self.odd_duration(at, raw, other),
         }
     }
@@ -764,7 +761,7 @@ impl Reader {
             State::Start => {
                 return Err(Error::NotATrace {
                     offset: offset(origin, bad),
-                    reason: format!("neither an object nor an array begins ({:?})", shown(&w[bad..])),
+                    reason: format!("neither an object nor an array begins ({})", shown(&w[bad..])),
                 });
             }
             State::Events => {
@@ -830,12 +827,7 @@ impl Reader {
         let end = offset(window.origin, window.block.len());
         let not_a_trace = |reason: String| Err(Error::NotATrace { offset: end, reason });
         if self.state == State::Start {
-            if let Some(&first) = rest.iter().find(|b| !b.is_ascii_whitespace())
-                && !matches!(first, b'{' | b'[')
-            {
-                return not_a_trace(format!("the file holds only {:?}", shown(rest)));
-            }
-            return not_a_trace("the file is empty".into());
+            return not_a_trace("the file ends and was empty so far".into());
         }
         if !self.has_events && !self.seen_metadata {
             return not_a_trace("the object ended without traceEvents".into());
@@ -878,7 +870,7 @@ fn offset(origin: i64, at: usize) -> u64 {
 }
 
 fn shown(text: &[u8]) -> String {
-    String::from_utf8_lossy(&text[..text.len().min(20)]).into_owned()
+    text[..text.len().min(20)].escape_ascii().to_string()
 }
 
 /// The code of a text, escapes decoded.

@@ -1,9 +1,10 @@
 //! The core's errors as Python's.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use holotrace_core::error::Error;
-use pyo3::exceptions::{PyKeyError, PyOSError};
+use pyo3::exceptions::{PyKeyError, PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -27,5 +28,18 @@ pub fn raise(py: Python<'_>, error: Error, path: &Path) -> PyErr {
         },
         Error::Cancelled => PyErr::take(py).unwrap_or_else(|| pyo3::exceptions::PyKeyboardInterrupt::new_err(())),
         Error::Unknown(what) => PyKeyError::new_err(what),
+        Error::Defect(what) => PyRuntimeError::new_err(format!(
+            "{}: a defect of holotrace ({what}); please report it with the file's first lines",
+            path.display()
+        )),
     }
+}
+
+/// Run `work`; a panic, which is a defect of ours, becomes an error instead of crossing into Python.
+pub fn without_panic<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();
+        Err(Error::Defect(text))
+    })
 }

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrow::ArrowTable;
-use crate::error::raise;
+use crate::error::{raise, without_panic};
 
 /// One trace file's columns.
 #[pyclass(frozen, module = "holotrace._native")]
@@ -50,7 +50,7 @@ impl Trace {
     }
 
     fn table(&self, py: Python<'_>, name: &str, columns: Vec<String>) -> PyResult<ArrowTable> {
-        let batch = py.detach(|| self.store.table(name, &columns));
+        let batch = py.detach(|| without_panic(|| self.store.table(name, &columns)));
         batch.map(ArrowTable).map_err(|error| raise(py, error, &self.path))
     }
 }
@@ -80,9 +80,11 @@ pub fn read_trace_event(
     };
     let mut signal = None;
     let result = py.detach(|| {
-        read(&path, &options, &mut || {
-            signal = Python::attach(|py| py.check_signals()).err();
-            signal.is_some()
+        without_panic(|| {
+            read(input::Blocks::open(&path)?, &options, &mut || {
+                signal = Python::attach(|py| py.check_signals()).err();
+                signal.is_some()
+            })
         })
     });
     match result {

@@ -1,0 +1,165 @@
+//! Real traces, broken at random: the reader neither panics nor hangs nor loses count, and blocks do not matter.
+//!
+//! `HOLOTRACE_FUZZ_SECONDS=600 cargo test --release --test mutations -- --nocapture` looks for longer; what it finds is
+//! printed as a file to keep in `tests/corpus/`, which is read first every time.
+
+use std::fs;
+use std::io::Cursor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use holotrace_core::error::Error;
+use holotrace_core::input::Blocks;
+use holotrace_core::kineto::Table;
+use holotrace_core::table::ArgType;
+use holotrace_core::trace_event::{Options, read};
+
+/// One reading of a file of this size takes milliseconds; a second means work that grows faster than the text.
+const TOO_LONG: Duration = Duration::from_secs(5);
+
+/// Numbers from a seed (splitmix64): the same run can be made again.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+}
+
+/// Text that means something to the grammar or to what follows it.
+const TOKENS: [&[u8]; 26] = [
+    b"{", b"}", b"[", b"]", b",", b":", b"\"", b"\\", b"\\u", b"\\ud800", b"null", b"NaN", b"-1", b"1e999", b"0.0001",
+    b"\"ph\"", b"\"args\":{", b"\"traceEvents\":[", b"\"B\"", b"\"E\"", b"\xff", b"\xef\xbb\xbf", b"\0", b" ",
+    b"99999999999999999999", b"{\"ph\":\"X\",\"ts\":1,\"dur\":1}",
+];
+
+fn mutate(text: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..=random.below(4) {
+        if text.is_empty() {
+            return;
+        }
+        let at = random.below(text.len());
+        match random.below(7) {
+            0 => text[at] = random.next() as u8,
+            1 => text[at] ^= 1 << random.below(8),
+            2 => drop(text.drain(at..(at + random.below(200)).min(text.len()))),
+            3 => text.truncate(at),
+            4 => {
+                let token = TOKENS[random.below(TOKENS.len())];
+                text.splice(at..at, token.iter().copied());
+            }
+            5 => {
+                let token = TOKENS[random.below(TOKENS.len())];
+                let end = (at + token.len()).min(text.len());
+                text.splice(at..end, token.iter().copied());
+            }
+            _ => {
+                let piece = text[at..(at + random.below(300)).min(text.len())].to_vec();
+                let to = random.below(text.len());
+                text.splice(to..to, piece);
+            }
+        }
+    }
+}
+
+fn options() -> Options {
+    let args = [
+        ("stream", ArgType::Int),
+        ("correlation", ArgType::Int),
+        ("Input Dims", ArgType::Text),
+        ("memory bandwidth (GB/s)", ArgType::Float),
+        ("Collective name", ArgType::Text),
+    ];
+    Options {
+        tables: Table::ALL.iter().map(|(_, table)| *table).collect(),
+        args: args.map(|(key, kind)| (key.to_string(), kind)).to_vec(),
+    }
+}
+
+/// Columns that make every table do its work.
+const COLUMNS: [(&str, &[&str]); 8] = [
+    ("events", &["name", "pid", "start_ns", "Input Dims"]),
+    ("device_events", &["launch_id", "stream"]),
+    ("launches", &["launch_id", "correlation"]),
+    ("steps", &["step"]),
+    ("flows", &["from_id", "to_ns"]),
+    ("counters", &["value"]),
+    ("track_labels", &["value"]),
+    ("problems", &[]),
+];
+
+/// What a reading gave, in a form that can be compared.
+fn reading(text: &[u8], block_bytes: usize) -> String {
+    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, block_bytes).expect("a thread");
+    let store = match read(blocks, &options(), &mut || false) {
+        Ok(store) => store,
+        Err(Error::NotATrace { offset, reason }) => return format!("{offset} {reason}"),
+        Err(error) => panic!("{error}"),
+    };
+    let c = store.counts;
+    let tabled = c.complete + c.begins + c.ends + c.instants + c.counters + c.flows + c.labels;
+    assert_eq!(c.entries, tabled + store.problems.losses(), "entries in are entries out and entries reported");
+    let tables = COLUMNS.map(|(table, columns)| {
+        let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
+        format!("{:?}", store.table(table, &columns).expect("a table"))
+    });
+    format!("{c:?} {tables:?} {}", store.metadata)
+}
+
+fn check(text: &[u8], what: &dyn std::fmt::Display) {
+    let start = Instant::now();
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        assert_eq!(reading(text, 1 << 20), reading(text, 97), "where blocks end must not matter");
+    }));
+    if outcome.is_err() || start.elapsed() > TOO_LONG {
+        let kept = std::env::temp_dir().join("holotrace-found.json");
+        fs::write(&kept, text).expect("a file for what was found");
+        panic!("{what}: {:?}; kept as {}", start.elapsed(), kept.display());
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).map(|entries| entries.flatten().map(|entry| entry.path()).collect()).unwrap_or_default();
+    files.sort();
+    files
+}
+
+#[test]
+fn what_was_found_before_stays_mended() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    for path in files(&corpus) {
+        check(&fs::read(&path).unwrap(), &path.display());
+    }
+}
+
+#[test]
+fn broken_traces_are_survived() {
+    let seconds = std::env::var("HOLOTRACE_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    let seeds: Vec<Vec<u8>> = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeds"))
+        .into_iter()
+        .map(|path| fs::read(path).unwrap())
+        .collect();
+    assert!(!seeds.is_empty(), "tests/seeds holds small traces to break");
+    let mut seed = std::env::var("HOLOTRACE_FUZZ_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let mut tried = 0u64;
+    while Instant::now() < deadline {
+        let mut random = Random(seed);
+        let mut text = seeds[random.below(seeds.len())].clone();
+        mutate(&mut text, &mut random);
+        check(&text, &format!("seed {seed}"));
+        seed += 1;
+        tried += 1;
+    }
+    println!("{tried} broken traces survived");
+}
