@@ -1,13 +1,11 @@
 //! What could not be read as it was written, and what was done about it.
 
 use std::collections::BTreeMap;
-
-use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
 use std::sync::Arc;
 
-use crate::error::Result;
+use arrow_array::{ArrayRef, Int64Array, LargeStringArray};
+
 use crate::scan::decode;
-use crate::table::batch;
 
 /// Bytes of an example that are shown.
 const EXAMPLE_BYTES: usize = 120;
@@ -38,7 +36,7 @@ macro_rules! kinds {
 kinds! {
     CutOff = "file cut off", false, "every whole entry before the end was read";
     DamagedStream = "compressed stream damaged", false, "every whole entry before the damage was read";
-    TrailingText = "text after the end", false, "ignored";
+    TrailingText = "text after the end", false, "ignored, but for events the trace had not had";
     ByteOrderMark = "byte order mark", false, "skipped";
     Malformed = "malformed text", true, "skipped up to the next whole event";
     MissingComma = "comma missing between events", false, "read as if it were there";
@@ -91,17 +89,18 @@ impl Problems {
         self.seen.iter().filter(|(problem, _)| problem.is_loss()).map(|(_, seen)| seen.count).sum()
     }
 
-    pub fn table(&self) -> Result<RecordBatch> {
+    pub fn column(&self, name: &str) -> Option<ArrayRef> {
         let text = |values: Vec<&str>| Arc::new(LargeStringArray::from_iter_values(values)) as ArrayRef;
         let number = |values: Vec<u64>| {
             Arc::new(Int64Array::from_iter_values(values.into_iter().map(|value| value as i64))) as ArrayRef
         };
-        batch(vec![
-            ("problem".into(), text(self.seen.keys().map(|p| p.name()).collect())),
-            ("count".into(), number(self.seen.values().map(|s| s.count).collect())),
-            ("first_offset".into(), number(self.seen.values().map(|s| s.first_offset).collect())),
-            ("example".into(), text(self.seen.values().map(|s| s.example.as_str()).collect())),
-            ("action".into(), text(self.seen.keys().map(|p| p.action()).collect())),
-        ])
+        Some(match name {
+            "problem" => text(self.seen.keys().map(|problem| problem.name()).collect()),
+            "count" => number(self.seen.values().map(|seen| seen.count).collect()),
+            "first_offset" => number(self.seen.values().map(|seen| seen.first_offset).collect()),
+            "example" => text(self.seen.values().map(|seen| seen.example.as_str()).collect()),
+            "action" => text(self.seen.keys().map(|problem| problem.action()).collect()),
+            _ => return None,
+        })
     }
 }

@@ -150,6 +150,8 @@ struct Reader {
     /// Entries that had a phase, or a time and a duration: what makes a file a trace.
     recognised: u64,
     after_entry: bool,
+    /// Whether text behind the end was met.
+    has_rest: bool,
     store: Store,
     keys: Keys,
     /// Args of the entry being read: their column and value.
@@ -205,6 +207,7 @@ impl Reader {
             has_events: false,
             recognised: 0,
             after_entry: false,
+            has_rest: false,
             store,
             keys: Keys::new(&options.args),
             scratch: Vec::new(),
@@ -232,22 +235,27 @@ impl Reader {
                 State::Object => self.member(w, at, origin)?,
                 State::Resync => self.resync(w, at, origin)?,
                 State::FindEvents => self.find_events(w, at)?,
-                State::Done => {
-                    let text = skip_space(w, *at).unwrap_or(w.len());
-                    if text < w.len() && self.has_trailing_text(w, text) {
-                        self.store.problems.add(Problem::TrailingText, offset(origin, text), &w[text..]);
-                        self.after_entry = true;
-                    }
-                    *at = w.len();
-                    return Err(Stop::More);
-                }
+                State::Done => self.rest(w, at, origin)?,
             }
         }
     }
 
-    /// Said once; a terminating NUL or comma is no text.
-    fn has_trailing_text(&self, w: &[u8], text: usize) -> bool {
-        !self.after_entry && !matches!(w[text], 0 | b',')
+    /// What stands behind the end: nothing, but for space, a comma or NULs.
+    fn rest(&mut self, w: &[u8], at: &mut usize, origin: i64) -> Scan<()> {
+        let is_text = |b: &u8| !matches!(b, b' ' | b'\n' | b'\r' | b'\t' | b',' | 0);
+        let found = w[*at..].iter().position(is_text);
+        let Some(text) = found.map(|found| *at + found).filter(|_| !self.has_rest) else {
+            *at = w.len();
+            return Err(Stop::More);
+        };
+        self.has_rest = true;
+        self.store.problems.add(Problem::TrailingText, offset(origin, text), &w[text..]);
+        *at = text;
+        // A brace too many may have ended the object before its events.
+        if !self.has_events {
+            self.state = State::FindEvents;
+        }
+        Ok(())
     }
 
     fn start(&mut self, w: &[u8], at: &mut usize, origin: i64) -> Scan<()> {
@@ -281,7 +289,6 @@ impl Reader {
         }
         if w[p] == b'}' {
             self.state = State::Done;
-            self.after_entry = false;
             *at = p + 1;
             return Ok(());
         }

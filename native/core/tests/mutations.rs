@@ -94,7 +94,8 @@ const COLUMNS: [(&str, &[&str]); 8] = [
     ("flows", &["from_id", "to_ns"]),
     ("counters", &["value"]),
     ("track_labels", &["value"]),
-    ("problems", &[]),
+    // Not the example: how much of it is shown depends on where a block ends.
+    ("problems", &["problem", "count", "first_offset"]),
 ];
 
 /// What a reading gave, in a form that can be compared.

@@ -79,11 +79,11 @@ fn rows(store: &Store) -> Vec<(String, i64, i64)> {
 }
 
 fn problems(store: &Store) -> Vec<(String, i64, i64)> {
-    let batch = store.table("problems", &[]).unwrap();
-    let text = batch.column_by_name("problem").unwrap().as_string::<i64>();
-    let count = batch.column_by_name("count").unwrap().as_primitive::<Int64Type>();
-    let offset = batch.column_by_name("first_offset").unwrap().as_primitive::<Int64Type>();
-    (0..batch.num_rows()).map(|i| (text.value(i).to_string(), count.value(i), offset.value(i))).collect()
+    let names = column(store, "problems", "problem");
+    let counts = numbers(store, "problems", "count").into_iter().flatten();
+    let offsets = numbers(store, "problems", "first_offset").into_iter().flatten();
+    let names = names.as_string::<i64>().iter().map(|name| name.unwrap().to_string());
+    names.zip(counts.zip(offsets)).map(|(name, (count, offset))| (name, count, offset)).collect()
 }
 
 fn row(name: &str, start: i64, end: i64) -> (String, i64, i64) {
