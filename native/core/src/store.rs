@@ -4,9 +4,10 @@ use arrow_array::{ArrayRef, Float64Array, RecordBatch};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::kineto::{Class, Table, step_number};
+use crate::kineto::{Class, Table, class_of, step_number};
 use crate::links;
 use crate::problems::Problems;
+use crate::scan::{Raw, RawKind, decode};
 use crate::table::{ArgColumn, ArgType, ArgValues, Interner, NONE, all_ids, batch, ids, times};
 
 /// Where something happened: codes of the process and the thread.
@@ -42,6 +43,52 @@ impl Tracks {
     fn tids(&self, tracks: impl Iterator<Item = u32>) -> ArrayRef {
         self.tids.dictionary(tracks.map(|track| self.parts[track as usize].1))
     }
+}
+
+/// Categories, and the class of each, decided once.
+#[derive(Default)]
+pub struct Categories {
+    pub names: Interner,
+    classes: Vec<Class>,
+    /// The one asked for last, as it stands in the text, and its code: long runs of events share theirs.
+    last: Option<(Vec<u8>, u32)>,
+}
+
+impl Categories {
+    /// The code of a category; `NONE` where an event has none.
+    #[inline(always)]
+    pub fn code(&mut self, w: &[u8], raw: Raw) -> u32 {
+        match &self.last {
+            Some((text, code)) if text == raw.of(w) => *code,
+            _ => self.other_code(w, raw),
+        }
+    }
+
+    fn other_code(&mut self, w: &[u8], raw: Raw) -> u32 {
+        if raw.is_absent() {
+            return NONE;
+        }
+        let code = intern(&mut self.names, w, raw);
+        if code as usize == self.classes.len() {
+            self.classes.push(class_of(self.names.get(code)));
+        }
+        self.last = Some((raw.of(w).to_vec(), code));
+        code
+    }
+
+    #[inline(always)]
+    pub fn class(&self, code: u32) -> Class {
+        self.classes.get(code as usize).copied().unwrap_or(Class::Other)
+    }
+}
+
+/// The code of a text, escapes decoded.
+#[inline(always)]
+pub fn intern(strings: &mut Interner, w: &[u8], raw: Raw) -> u32 {
+    if raw.kind == RawKind::EscapedText {
+        return strings.code(decode(raw.of(w)).0.as_bytes());
+    }
+    strings.code(raw.of(w))
 }
 
 /// Events with a duration.
@@ -128,7 +175,7 @@ pub struct Counts {
 #[derive(Default)]
 pub struct Store {
     pub names: Interner,
-    pub categories: Interner,
+    pub categories: Categories,
     pub tracks: Tracks,
     pub spans: Spans,
     pub instants: Instants,
@@ -203,7 +250,7 @@ impl Store {
         let of = |values: &'_ Vec<u32>| rows.iter().map(|&row| values[row as usize]).collect::<Vec<_>>().into_iter();
         Some(match column {
             "event_id" => all_ids(of(&spans.id)),
-            "category" => self.categories.dictionary(of(&spans.category)),
+            "category" => self.categories.names.dictionary(of(&spans.category)),
             "name" => self.names.dictionary(of(&spans.name)),
             "pid" => self.tracks.pids(of(&spans.track)),
             "tid" => self.tracks.tids(of(&spans.track)),
@@ -295,7 +342,7 @@ impl Store {
             let of = |values: &'a Vec<u32>| rows.iter().map(|&row| values[row as usize]);
             Some(match column {
                 "event_id" => all_ids(of(&instants.id)),
-                "category" => self.categories.dictionary(of(&instants.category)),
+                "category" => self.categories.names.dictionary(of(&instants.category)),
                 "name" => self.names.dictionary(of(&instants.name)),
                 "pid" => self.tracks.pids(of(&instants.track)),
                 "tid" => self.tracks.tids(of(&instants.track)),
@@ -330,7 +377,7 @@ impl Store {
             };
             let id = |row: u32| if row == NONE { NONE } else { self.spans.id[row as usize] };
             Some(match column {
-                "category" => self.categories.dictionary(arrows.iter().map(|arrow| arrow.category)),
+                "category" => self.categories.names.dictionary(arrows.iter().map(|arrow| arrow.category)),
                 "flow" => times(arrows.iter().map(|arrow| arrow.flow)),
                 "from_id" => ids(arrows.iter().map(|arrow| id(arrow.from_span))),
                 "to_id" => ids(arrows.iter().map(|arrow| id(arrow.to_span))),

@@ -2,15 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use crate::entry::{Entries, Field, Fields};
 use crate::error::{Error, Result};
 use crate::input::{Block, Blocks, HEADROOM};
-use crate::kineto::{Class, MAX_DURATION_NS, Table, class_of};
+use crate::kineto::{Class, MAX_DURATION_NS, Table};
 use crate::links::CORRELATION;
 use crate::problems::Problem;
 use crate::scan::{
     Decimal, Raw, RawKind, Scan, Stop, byte, decimal, decode, members, nested, skip_space, value,
 };
-use crate::store::{FlowPhase, Store, arg_columns};
+use crate::store::{FlowPhase, Store, arg_columns, intern};
 use crate::table::{ArgColumn, ArgType, ArgValues, Interner, NONE};
 
 /// One entry larger than this is left out: nothing a profiler writes, and it would have to be held whole.
@@ -127,21 +128,6 @@ enum State {
     Done,
 }
 
-/// The fields of one entry, as they stand.
-#[derive(Default)]
-struct Fields {
-    phase: Raw,
-    name: Raw,
-    category: Raw,
-    pid: Raw,
-    tid: Raw,
-    ts: Raw,
-    dur: Raw,
-    id: Raw,
-    args: Raw,
-    has_duplicate: bool,
-}
-
 struct Reader {
     state: State,
     is_bare: bool,
@@ -153,13 +139,10 @@ struct Reader {
     /// Whether text behind the end was met.
     has_rest: bool,
     store: Store,
+    entries: Entries,
     keys: Keys,
     /// Args of the entry being read: their column and value.
     scratch: Vec<(u8, Raw)>,
-    /// By category code.
-    classes: Vec<Class>,
-    /// The category read last, as it stands in the text, and its code.
-    last_category: Option<(Vec<u8>, u32)>,
     keeps: [bool; CLASSES],
     takes_args: [bool; CLASSES],
     keeps_instants: bool,
@@ -209,10 +192,9 @@ impl Reader {
             after_entry: false,
             has_rest: false,
             store,
+            entries: Entries::default(),
             keys: Keys::new(&options.args),
             scratch: Vec::new(),
-            classes: Vec::new(),
-            last_category: None,
             keeps,
             takes_args,
             keeps_instants: has(Table::Instants) || has(Table::Memory),
@@ -377,78 +359,35 @@ impl Reader {
         }
     }
 
-    /// The fields of the entry whose brace is at `at`; returns the position behind it.
+    /// The fields of the entry whose brace is at `at`, its wanted args in `scratch`; returns the position behind it.
     #[inline(always)]
     fn entry(&mut self, w: &[u8], at: usize, fields: &mut Fields) -> Scan<usize> {
-        self.scratch.clear();
-        let mut class = None;
-        members(w, at, |key, start| {
-            let field = match key.of(w) {
-                b"ph" => &mut fields.phase,
-                b"cat" => &mut fields.category,
-                b"name" => &mut fields.name,
-                b"pid" => &mut fields.pid,
-                b"tid" => &mut fields.tid,
-                b"ts" => &mut fields.ts,
-                b"dur" => &mut fields.dur,
-                b"id" => &mut fields.id,
-                b"args" if byte(w, start)? == b'{' => {
-                    fields.has_duplicate |= !fields.args.is_absent();
-                    self.scratch.clear();
-                    // Its class says whether the args are wanted; where it is not known yet they are looked at.
-                    let wanted = match (fields.phase.of(w), class) {
-                        (b"X", Some(class)) => self.takes_args[class as usize],
-                        (b"X" | b"B", None) | (b"B", _) => true,
-                        (b"i" | b"I", _) => self.takes_instant_args,
-                        (b"", _) => true,
-                        _ => false,
-                    };
-                    let end = if wanted { self.args(w, start)? } else { nested(w, start)? };
-                    fields.args = Raw { start, end, kind: RawKind::Nested };
-                    return Ok(end);
+        let Self { entries, store, takes_args, takes_instant_args, keys, scratch, .. } = self;
+        scratch.clear();
+        entries.read(w, at, fields, &mut |fields, start| {
+            scratch.clear();
+            let category = fields.get(Field::Category);
+            // The class says whether they are wanted; where it is not known yet they are looked at.
+            let is_wanted = match fields.phase {
+                b'X' | b'B' if !category.is_absent() => {
+                    let code = store.categories.code(w, category);
+                    takes_args[store.categories.class(code) as usize]
                 }
-                _ => return Ok(value(w, start)?.1),
+                b'X' | b'B' | 0 => true,
+                b'i' | b'I' => *takes_instant_args,
+                _ => false,
             };
-            let (raw, end) = value(w, start)?;
-            fields.has_duplicate |= !field.is_absent();
-            *field = raw;
-            if key.of(w) == b"cat" {
-                let code = self.category(w, raw);
-                class = Some(self.classes[code as usize]);
+            if !is_wanted {
+                return nested(w, start);
             }
-            Ok(end)
+            members(w, start, |key, start| {
+                let (raw, end) = value(w, start)?;
+                if let Some(column) = keys.find(key.of(w)) {
+                    scratch.push((column, raw));
+                }
+                Ok(end)
+            })
         })
-    }
-
-    /// Values of the wanted args, into `scratch`; returns the position behind the closing brace.
-    #[inline(always)]
-    fn args(&mut self, w: &[u8], at: usize) -> Scan<usize> {
-        let (keys, scratch) = (&self.keys, &mut self.scratch);
-        members(w, at, |key, start| {
-            let (raw, end) = value(w, start)?;
-            if let Some(column) = keys.find(key.of(w)) {
-                scratch.push((column, raw));
-            }
-            Ok(end)
-        })
-    }
-
-    /// The code of a category; classes are decided once for each.
-    #[inline(always)]
-    fn category(&mut self, w: &[u8], raw: Raw) -> u32 {
-        // Long runs of events share theirs.
-        if let Some((text, code)) = &self.last_category
-            && text == raw.of(w)
-        {
-            return *code;
-        }
-        let code = intern(&mut self.store.categories, w, raw);
-        while self.classes.len() <= code as usize {
-            let class = class_of(self.store.categories.get(self.classes.len() as u32));
-            self.classes.push(class);
-        }
-        self.last_category = Some((raw.of(w).to_vec(), code));
-        code
     }
 
     /// Put a whole entry where it belongs.
@@ -460,48 +399,48 @@ impl Reader {
         if fields.has_duplicate {
             self.problem(Problem::DuplicateKey, &at);
         }
-        match fields.phase.of(w) {
-            b"X" => {
+        match fields.phase {
+            b'X' => {
                 self.recognised += 1;
                 self.complete(&at, fields, id);
             }
-            b"" if !fields.ts.is_absent() && !fields.dur.is_absent() => {
+            0 if !fields.get(Field::Time).is_absent() && !fields.get(Field::Duration).is_absent() => {
                 self.recognised += 1;
                 self.problem(Problem::MissingPhase, &at);
                 self.complete(&at, fields, id);
             }
-            phase => self.take_rare(&at, fields, id, phase),
+            _ => self.take_rare(&at, fields, id),
         }
     }
 
-    fn take_rare(&mut self, at: &Place, fields: &Fields, id: u32, phase: &[u8]) {
-        self.recognised += u64::from(phase.len() == 1);
-        match phase {
-            b"B" => self.begin(at, fields, id),
-            b"E" => self.end(at, fields),
-            b"i" | b"I" => self.instant(at, fields, id),
-            b"C" => self.counter(at, fields, id),
-            b"s" => self.flow(at, fields, FlowPhase::Start),
-            b"t" => self.flow(at, fields, FlowPhase::Step),
-            b"f" => self.flow(at, fields, FlowPhase::End),
-            b"M" => self.label(at, fields),
-            b"" => self.problem(Problem::NotAnEvent, at),
+    fn take_rare(&mut self, at: &Place, fields: &Fields, id: u32) {
+        self.recognised += u64::from(fields.phase != 0);
+        match fields.phase {
+            b'B' => self.begin(at, fields, id),
+            b'E' => self.end(at, fields),
+            b'i' | b'I' => self.instant(at, fields, id),
+            b'C' => self.counter(at, fields, id),
+            b's' => self.flow(at, fields, FlowPhase::Start),
+            b't' => self.flow(at, fields, FlowPhase::Step),
+            b'f' => self.flow(at, fields, FlowPhase::End),
+            b'M' => self.label(at, fields),
+            0 => self.problem(Problem::NotAnEvent, at),
             _ => self.problem(Problem::UnknownPhase, at),
         }
     }
 
     #[inline(always)]
     fn complete(&mut self, at: &Place, fields: &Fields, id: u32) {
-        let category = if fields.category.is_absent() { NONE } else { self.category(at.w, fields.category) };
-        let class = self.class(category);
+        let category = self.store.categories.code(at.w, fields.get(Field::Category));
+        let class = self.store.categories.class(category);
         if !self.keeps[class as usize] {
             self.store.counts.complete += 1;
             self.store.counts.skipped += 1;
             return;
         }
-        let Some(start) = self.time(at, fields.ts) else { return };
+        let Some(start) = self.time(at, fields.get(Field::Time)) else { return };
         self.store.counts.complete += 1;
-        let duration = self.duration(at, fields.dur);
+        let duration = self.duration(at, fields.get(Field::Duration));
         // An end beyond 64 bits is 292 years away.
         let end = start.saturating_add(duration);
         self.push_span(at, fields, id, category, class, start, end);
@@ -510,7 +449,7 @@ impl Reader {
     #[inline(always)]
     #[allow(clippy::too_many_arguments)] // The row, column by column.
     fn push_span(&mut self, at: &Place, fields: &Fields, id: u32, category: u32, class: Class, start: i64, end: i64) {
-        let name = self.name(at, fields.name);
+        let name = self.name(at, fields.get(Field::Name));
         let track = self.track(at, fields);
         let spans = &mut self.store.spans;
         let row = spans.id.len() as u32;
@@ -527,10 +466,10 @@ impl Reader {
     }
 
     fn begin(&mut self, at: &Place, fields: &Fields, id: u32) {
-        let Some(start) = self.time(at, fields.ts) else { return };
+        let Some(start) = self.time(at, fields.get(Field::Time)) else { return };
         self.store.counts.begins += 1;
-        let category = if fields.category.is_absent() { NONE } else { self.category(at.w, fields.category) };
-        let class = self.class(category);
+        let category = self.store.categories.code(at.w, fields.get(Field::Category));
+        let class = self.store.categories.class(category);
         let track = self.track(at, fields) as usize;
         let row = if self.keeps[class as usize] {
             self.push_span(at, fields, id, category, class, start, start);
@@ -551,7 +490,7 @@ impl Reader {
             self.problem(Problem::EndWithoutBegin, at);
             return;
         };
-        let Some(end) = self.time(at, fields.ts) else { return };
+        let Some(end) = self.time(at, fields.get(Field::Time)) else { return };
         self.store.counts.ends += 1;
         if row == NONE {
             self.store.counts.skipped += 1;
@@ -565,14 +504,14 @@ impl Reader {
     }
 
     fn instant(&mut self, at: &Place, fields: &Fields, id: u32) {
-        let Some(time) = self.time(at, fields.ts) else { return };
+        let Some(time) = self.time(at, fields.get(Field::Time)) else { return };
         self.store.counts.instants += 1;
         if !self.keeps_instants {
             self.store.counts.skipped += 1;
             return;
         }
-        let category = if fields.category.is_absent() { NONE } else { self.category(at.w, fields.category) };
-        let name = self.name(at, fields.name);
+        let category = self.store.categories.code(at.w, fields.get(Field::Category));
+        let name = self.name(at, fields.get(Field::Name));
         let track = self.track(at, fields);
         let instants = &mut self.store.instants;
         let row = instants.id.len() as u32;
@@ -585,17 +524,17 @@ impl Reader {
     }
 
     fn counter(&mut self, at: &Place, fields: &Fields, id: u32) {
-        let Some(time) = self.time(at, fields.ts) else { return };
-        if fields.args.is_absent() {
+        let Some(time) = self.time(at, fields.get(Field::Time)) else { return };
+        if fields.get(Field::Args).is_absent() {
             self.problem(Problem::BadCounter, at);
             return;
         }
-        let name = self.name(at, fields.name);
+        let name = self.name(at, fields.get(Field::Name));
         let track = self.track(at, fields);
         let (names, counters) = (&mut self.store.names, &mut self.store.counters);
         let mut samples = 0;
         // The args were scanned before, so this cannot stop.
-        let _ = members(at.w, fields.args.start, |key, start| {
+        let _ = members(at.w, fields.get(Field::Args).start, |key, start| {
             let (raw, end) = value(at.w, start)?;
             if let Some(sample) = float(raw.of(at.w)) {
                 samples += 1;
@@ -624,8 +563,8 @@ impl Reader {
             self.store.counts.skipped += 1;
             return;
         }
-        let text = fields.id.of(at.w);
-        let (Decimal::Is { value: time, .. }, false) = (decimal(fields.ts.of(at.w), TO_NS), text.is_empty()) else {
+        let text = fields.get(Field::Id).of(at.w);
+        let (Decimal::Is { value: time, .. }, false) = (decimal(fields.get(Field::Time).of(at.w), TO_NS), text.is_empty()) else {
             self.problem(Problem::BadFlow, at);
             return;
         };
@@ -636,7 +575,7 @@ impl Reader {
             // Ids that are no numbers are numbered, downwards.
             _ => -1 - i64::from(self.flow_names.code(text)),
         };
-        let category = if fields.category.is_absent() { NONE } else { self.category(at.w, fields.category) };
+        let category = self.store.categories.code(at.w, fields.get(Field::Category));
         let track = self.track(at, fields);
         let flows = &mut self.store.flows;
         flows.category.push(category);
@@ -652,25 +591,20 @@ impl Reader {
             self.store.counts.skipped += 1;
             return;
         }
-        let label = self.name(at, fields.name);
+        let label = self.name(at, fields.get(Field::Name));
         let track = self.track(at, fields);
-        if fields.args.is_absent() {
+        if fields.get(Field::Args).is_absent() {
             return;
         }
         let (names, labels) = (&mut self.store.names, &mut self.store.labels);
         // The args were scanned before, so this cannot stop.
-        let _ = members(at.w, fields.args.start, |_, start| {
+        let _ = members(at.w, fields.get(Field::Args).start, |_, start| {
             let (raw, end) = value(at.w, start)?;
             labels.label.push(label);
             labels.track.push(track);
             labels.value.push(intern(names, at.w, raw));
             Ok(end)
         });
-    }
-
-    #[inline(always)]
-    fn class(&self, category: u32) -> Class {
-        self.classes.get(category as usize).copied().unwrap_or(Class::Other)
     }
 
     #[inline(always)]
@@ -699,7 +633,7 @@ impl Reader {
 
     #[inline(always)]
     fn track(&mut self, at: &Place, fields: &Fields) -> u32 {
-        self.store.tracks.code(fields.pid.of(at.w), fields.tid.of(at.w))
+        self.store.tracks.code(fields.get(Field::Pid).of(at.w), fields.get(Field::Tid).of(at.w))
     }
 
     /// Nanoseconds of a start time; without one the entry is lost, and said to be.
@@ -796,7 +730,7 @@ impl Reader {
             let mut fields = Fields::default();
             *at = brace;
             match self.entry(w, brace, &mut fields) {
-                Ok(end) if fields.phase.end - fields.phase.start == 1 => {
+                Ok(end) if !matches!(fields.phase, 0 | b'?') => {
                     self.take(w, &fields, brace, end, origin);
                     *at = end;
                     self.after_entry = true;
@@ -878,15 +812,6 @@ fn offset(origin: i64, at: usize) -> u64 {
 
 fn shown(text: &[u8]) -> String {
     text[..text.len().min(20)].escape_ascii().to_string()
-}
-
-/// The code of a text, escapes decoded.
-#[inline(always)]
-fn intern(strings: &mut Interner, w: &[u8], raw: Raw) -> u32 {
-    if raw.kind == RawKind::EscapedText {
-        return strings.code(decode(raw.of(w)).0.as_bytes());
-    }
-    strings.code(raw.of(w))
 }
 
 fn float(text: &[u8]) -> Option<f64> {
