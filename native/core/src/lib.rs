@@ -1,6 +1,6 @@
 //! The core of holotrace: profiler traces to typed columns. No Python in it.
 
-pub mod entry;
+pub mod layout;
 pub mod error;
 pub mod input;
 pub mod kineto;

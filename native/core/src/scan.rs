@@ -1,5 +1,7 @@
 //! JSON text, piece by piece: strings, numbers and values as spans of a window, without a tree.
 
+use wide::u8x16;
+
 /// Why a piece could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
@@ -17,8 +19,9 @@ const MAX_DEPTH: u32 = 64;
 /// A value as it stands in the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Raw {
-    pub start: usize,
-    pub end: usize,
+    // Windows are far smaller than 4 GiB, and a small span is copied sooner.
+    start: u32,
+    end: u32,
     pub kind: RawKind,
 }
 
@@ -38,8 +41,24 @@ pub enum RawKind {
 }
 
 impl Raw {
+    #[inline(always)]
+    pub fn new(start: usize, end: usize, kind: RawKind) -> Self {
+        Self { start: start as u32, end: end as u32, kind }
+    }
+
+    #[inline(always)]
+    pub fn start(&self) -> usize {
+        self.start as usize
+    }
+
+    #[inline(always)]
+    pub fn end(&self) -> usize {
+        self.end as usize
+    }
+
+    #[inline(always)]
     pub fn of<'a>(&self, window: &'a [u8]) -> &'a [u8] {
-        &window[self.start..self.end]
+        &window[self.start()..self.end()]
     }
 
     pub fn is_absent(&self) -> bool {
@@ -68,39 +87,47 @@ pub fn skip_space(window: &[u8], mut at: usize) -> Scan<usize> {
     }
 }
 
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGHS: u64 = 0x8080_8080_8080_8080;
+/// Bytes looked at together, on any processor of the last twenty years.
+const LANES: usize = 16;
 
-/// Marks (with its high bit) the lowest byte of `word` that equals `b`; bytes above it may be marked wrongly.
+/// The bytes from `at` on, if that many are left in the window.
 #[inline(always)]
-fn mark(word: u64, b: u8) -> u64 {
-    let x = word ^ (ONES * u64::from(b));
-    x.wrapping_sub(ONES) & !x & HIGHS
+fn lanes(window: &[u8], at: usize) -> Option<u8x16> {
+    let bytes: [u8; LANES] = window.get(at..at + LANES)?.try_into().ok()?;
+    Some(u8x16::from(bytes))
 }
 
 #[inline(always)]
-fn word(window: &[u8], at: usize) -> Option<u64> {
-    let bytes = window.get(at..at + 8)?;
-    Some(u64::from_le_bytes(bytes.try_into().ok()?))
+fn is(lanes: u8x16, b: u8) -> u8x16 {
+    lanes.simd_eq(u8x16::splat(b))
 }
+
+/// Turns `[` and `]` into `{` and `}`, which no other bytes become.
+const BRACKET_TO_BRACE: u8 = 0x20;
 
 /// The string whose opening quote is at `at`; returns it and the position behind its closing quote.
 #[inline(always)]
 pub fn string(window: &[u8], at: usize) -> Scan<(Raw, usize)> {
-    let start = at + 1;
+    let raw = string_body(window, at + 1)?;
+    Ok((raw, raw.end() + 1))
+}
+
+/// The string whose opening quote is right before `start`; it ends at its closing quote.
+#[inline(always)]
+pub fn string_body(window: &[u8], start: usize) -> Scan<Raw> {
     let mut p = start;
     let mut kind = RawKind::Text;
     loop {
-        while let Some(w) = word(window, p) {
-            let hits = mark(w, b'"') | mark(w, b'\\');
+        while let Some(l) = lanes(window, p) {
+            let hits = (is(l, b'"') | is(l, b'\\')).to_bitmask();
             if hits != 0 {
-                p += (hits.trailing_zeros() / 8) as usize;
+                p += hits.trailing_zeros() as usize;
                 break;
             }
-            p += 8;
+            p += LANES;
         }
         match byte(window, p)? {
-            b'"' => return Ok((Raw { start, end: p, kind }, p + 1)),
+            b'"' => return Ok(Raw::new(start, p, kind)),
             b'\\' => {
                 kind = RawKind::EscapedText;
                 p += 2;
@@ -112,65 +139,133 @@ pub fn string(window: &[u8], at: usize) -> Scan<(Raw, usize)> {
 
 /// A number or a bare word.
 #[inline(always)]
-fn bare(window: &[u8], start: usize) -> Scan<(Raw, usize)> {
+pub fn bare(window: &[u8], start: usize) -> Scan<(Raw, usize)> {
     let mut p = start;
-    loop {
-        match byte(window, p)? {
-            b'0'..=b'9' | b'.' | b'-' | b'+' | b'a'..=b'z' | b'A'..=b'Z' => p += 1,
-            _ if p == start => return Err(Stop::Bad(p)),
-            _ => return Ok((Raw { start, end: p, kind: RawKind::Bare }, p)),
+    while let Some(l) = lanes(window, p) {
+        let braced = l | u8x16::splat(BRACKET_TO_BRACE);
+        let low = l.min(u8x16::splat(b'*')).simd_eq(l);
+        let ends = low | is(l, b',') | is(l, b':') | is(braced, b'{') | is(braced, b'}');
+        let ends = ends.to_bitmask();
+        if ends != 0 {
+            p += ends.trailing_zeros() as usize;
+            break;
         }
+        p += LANES;
+    }
+    while !ENDS_BARE[byte(window, p)? as usize] {
+        p += 1;
+    }
+    if p == start { Err(Stop::Bad(p)) } else { Ok((Raw::new(start, p, RawKind::Bare), p)) }
+}
+
+/// What cannot be in a number or bare word: space, quotes, and the grammar's own marks.
+const ENDS_BARE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut b = 0;
+    while b < 256 {
+        table[b] = b <= b'*' as usize || matches!(b as u8, b',' | b':' | b'{' | b'}' | b'[' | b']');
+        b += 1;
+    }
+    table
+};
+
+/// Open brackets, innermost last.
+#[derive(Default)]
+struct Brackets {
+    /// One bit each, 1 for a brace.
+    open: u64,
+    depth: u32,
+}
+
+impl Brackets {
+    /// Take the bracket `b` at `at`; true if it closes the outermost one.
+    #[inline(always)]
+    fn take(&mut self, b: u8, at: usize) -> Scan<bool> {
+        let is_brace = u64::from(b & BRACKET_TO_BRACE != 0);
+        if matches!(b, b'{' | b'[') {
+            if self.depth == MAX_DEPTH {
+                return Err(Stop::Bad(at));
+            }
+            self.open = self.open << 1 | is_brace;
+            self.depth += 1;
+            return Ok(false);
+        }
+        if self.open & 1 != is_brace {
+            return Err(Stop::Bad(at));
+        }
+        self.open >>= 1;
+        self.depth -= 1;
+        Ok(self.depth == 0)
     }
 }
 
-/// What ends or nests a value, among bytes that do not.
-const STRUCTURAL: [bool; 256] = {
-    let mut table = [false; 256];
-    table[b'"' as usize] = true;
-    table[b'{' as usize] = true;
-    table[b'}' as usize] = true;
-    table[b'[' as usize] = true;
-    table[b']' as usize] = true;
-    table
-};
+/// Bytes per round of `nested`: as many as there are bits in a mask.
+const ROUND: usize = 64;
 
 /// An array or object whose opening bracket is at `start`; returns the position behind its closing bracket.
 #[inline]
 pub fn nested(window: &[u8], start: usize) -> Scan<usize> {
-    // One bit per open bracket, 1 for an object.
-    let mut open = 0u64;
-    let mut depth = 0;
+    let mut brackets = Brackets::default();
     let mut p = start;
+    // Whole rounds without escapes: brackets outside of strings from masks, as `start` is outside.
+    let mut in_string = 0u64;
+    while let Some(masks) = Masks::of(window, p) {
+        if masks.escapes != 0 {
+            break;
+        }
+        let mut inside = masks.quotes;
+        for shift in [1, 2, 4, 8, 16, 32] {
+            inside ^= inside << shift;
+        }
+        inside ^= in_string;
+        let mut hits = masks.brackets & !inside;
+        while hits != 0 {
+            let at = p + hits.trailing_zeros() as usize;
+            if brackets.take(window[at], at)? {
+                return Ok(at + 1);
+            }
+            hits &= hits - 1;
+        }
+        in_string = ((inside as i64) >> 63) as u64;
+        p += ROUND;
+    }
+    if in_string != 0 {
+        p = string_body(window, p)?.end() + 1;
+    }
     loop {
         let b = byte(window, p)?;
-        if !STRUCTURAL[b as usize] {
-            p += 1;
-            continue;
-        }
         match b {
             b'"' => {
-                p = string(window, p)?.1;
+                p = string_body(window, p + 1)?.end() + 1;
                 continue;
             }
-            b'{' | b'[' => {
-                if depth == MAX_DEPTH {
-                    return Err(Stop::Bad(p));
-                }
-                open = open << 1 | u64::from(b == b'{');
-                depth += 1;
-            }
-            _ => {
-                if open & 1 != u64::from(b == b'}') {
-                    return Err(Stop::Bad(p));
-                }
-                open >>= 1;
-                depth -= 1;
-                if depth == 0 {
-                    return Ok(p + 1);
-                }
-            }
+            b'{' | b'[' | b'}' | b']' if brackets.take(b, p)? => return Ok(p + 1),
+            _ => p += 1,
         }
-        p += 1;
+    }
+}
+
+/// Where in a round of bytes there is what matters.
+struct Masks {
+    quotes: u64,
+    escapes: u64,
+    brackets: u64,
+}
+
+impl Masks {
+    #[inline(always)]
+    fn of(window: &[u8], at: usize) -> Option<Self> {
+        let round = window.get(at..at + ROUND)?;
+        let mut masks = Self { quotes: 0, escapes: 0, brackets: 0 };
+        for part in 0..ROUND / LANES {
+            let l = lanes(round, part * LANES)?;
+            let braced = l | u8x16::splat(BRACKET_TO_BRACE);
+            let shift = part * LANES;
+            masks.quotes |= u64::from(is(l, b'"').to_bitmask()) << shift;
+            masks.escapes |= u64::from(is(l, b'\\').to_bitmask()) << shift;
+            masks.brackets |= u64::from((is(braced, b'{') | is(braced, b'}')).to_bitmask()) << shift;
+        }
+        Some(masks)
     }
 }
 
@@ -181,7 +276,7 @@ pub fn value(window: &[u8], at: usize) -> Scan<(Raw, usize)> {
         b'"' => string(window, at),
         b'{' | b'[' => {
             let end = nested(window, at)?;
-            Ok((Raw { start: at, end, kind: RawKind::Nested }, end))
+            Ok((Raw::new(at, end, RawKind::Nested), end))
         }
         _ => bare(window, at),
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::entry::{Entries, Field, Fields};
+use crate::layout::{Layouts, Visitor};
 use crate::error::{Error, Result};
 use crate::input::{Block, Blocks, HEADROOM};
 use crate::kineto::{Class, MAX_DURATION_NS, Table};
@@ -11,7 +11,7 @@ use crate::problems::Problem;
 use crate::scan::{
     Decimal, Raw, RawKind, Scan, Stop, byte, decimal, decode, members, nested, skip_space, value,
 };
-use crate::store::{FlowPhase, Store, arg_columns, intern};
+use crate::store::{Categories, FlowPhase, Store, arg_columns, intern};
 use crate::table::{ArgColumn, ArgType, ArgValues, Interner, NONE};
 
 /// One entry larger than this is left out: nothing a profiler writes, and it would have to be held whole.
@@ -139,14 +139,13 @@ struct Reader {
     /// Whether text behind the end was met.
     has_rest: bool,
     store: Store,
-    entries: Entries,
-    keys: Keys,
+    entries: Layouts<Field>,
+    arg_layouts: [Layouts<u8>; CLASSES],
+    wanted: Wanted,
     /// Args of the entry being read: their column and value.
     scratch: Vec<(u8, Raw)>,
     keeps: [bool; CLASSES],
-    takes_args: [bool; CLASSES],
     keeps_instants: bool,
-    takes_instant_args: bool,
     keeps_counters: bool,
     keeps_flows: bool,
     keeps_labels: bool,
@@ -192,13 +191,16 @@ impl Reader {
             after_entry: false,
             has_rest: false,
             store,
-            entries: Entries::default(),
-            keys: Keys::new(&options.args),
+            entries: Layouts::default(),
+            arg_layouts: Default::default(),
+            wanted: Wanted {
+                keys: Keys::new(&options.args),
+                by_class: takes_args,
+                of_instants: takes_instant_args && !options.args.is_empty(),
+            },
             scratch: Vec::new(),
             keeps,
-            takes_args,
-            keeps_instants: has(Table::Instants) || has(Table::Memory),
-            takes_instant_args: takes_instant_args && !options.args.is_empty(),
+            keeps_instants: takes_instant_args,
             keeps_counters: has(Table::Counters),
             keeps_flows: has(Table::Flows),
             keeps_labels: has(Table::TrackLabels),
@@ -310,7 +312,7 @@ impl Reader {
             b"trace_id",
         ];
         self.seen_metadata |= KNOWN.contains(&key.of(w));
-        let start = if raw.is_text() { raw.start - 1 } else { raw.start };
+        let start = if raw.is_text() { raw.start() - 1 } else { raw.start() };
         let metadata = &mut self.store.metadata;
         if metadata.len() + (end - at) > MAX_METADATA_BYTES {
             self.store.problems.add(Problem::MetadataTooLarge, offset(origin, at), key.of(w));
@@ -318,18 +320,18 @@ impl Reader {
         }
         let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         metadata.push(if metadata.is_empty() { '{' } else { ',' });
-        metadata.push_str(&lossy(&w[key.start - 1..key.end + 1]));
+        metadata.push_str(&lossy(&w[key.start() - 1..key.end() + 1]));
         metadata.push(':');
         metadata.push_str(&lossy(&w[start..end]));
     }
 
     /// Entries of the events array, up to its end.
     fn events(&mut self, w: &[u8], at: &mut usize, origin: i64) -> Scan<()> {
+        let mut fields = Fields::default();
         loop {
             let p = skip_space(w, *at)?;
             match w[p] {
                 b'{' => {
-                    let mut fields = Fields::default();
                     let end = self.entry(w, p, &mut fields)?;
                     if self.after_entry {
                         self.store.problems.add(Problem::MissingComma, offset(origin, p), &w[p..end]);
@@ -362,32 +364,9 @@ impl Reader {
     /// The fields of the entry whose brace is at `at`, its wanted args in `scratch`; returns the position behind it.
     #[inline(always)]
     fn entry(&mut self, w: &[u8], at: usize, fields: &mut Fields) -> Scan<usize> {
-        let Self { entries, store, takes_args, takes_instant_args, keys, scratch, .. } = self;
-        scratch.clear();
-        entries.read(w, at, fields, &mut |fields, start| {
-            scratch.clear();
-            let category = fields.get(Field::Category);
-            // The class says whether they are wanted; where it is not known yet they are looked at.
-            let is_wanted = match fields.phase {
-                b'X' | b'B' if !category.is_absent() => {
-                    let code = store.categories.code(w, category);
-                    takes_args[store.categories.class(code) as usize]
-                }
-                b'X' | b'B' | 0 => true,
-                b'i' | b'I' => *takes_instant_args,
-                _ => false,
-            };
-            if !is_wanted {
-                return nested(w, start);
-            }
-            members(w, start, |key, start| {
-                let (raw, end) = value(w, start)?;
-                if let Some(column) = keys.find(key.of(w)) {
-                    scratch.push((column, raw));
-                }
-                Ok(end)
-            })
-        })
+        let Self { entries, store, wanted, scratch, arg_layouts, .. } = self;
+        let categories = &mut store.categories;
+        entries.read(w, at, &mut EntryVisitor { w, fields, categories, wanted, scratch, arg_layouts })
     }
 
     /// Put a whole entry where it belongs.
@@ -460,7 +439,7 @@ impl Reader {
         spans.start.push(start);
         spans.end.push(end);
         spans.class.push(class);
-        if !self.scratch.is_empty() && self.takes_args[class as usize] {
+        if !self.scratch.is_empty() && self.wanted.by_class[class as usize] {
             push_args(&mut self.store.spans.args, &self.scratch, row, at, &mut self.store.problems);
         }
     }
@@ -534,7 +513,7 @@ impl Reader {
         let (names, counters) = (&mut self.store.names, &mut self.store.counters);
         let mut samples = 0;
         // The args were scanned before, so this cannot stop.
-        let _ = members(at.w, fields.get(Field::Args).start, |key, start| {
+        let _ = members(at.w, fields.get(Field::Args).start(), |key, start| {
             let (raw, end) = value(at.w, start)?;
             if let Some(sample) = float(raw.of(at.w)) {
                 samples += 1;
@@ -598,7 +577,7 @@ impl Reader {
         }
         let (names, labels) = (&mut self.store.names, &mut self.store.labels);
         // The args were scanned before, so this cannot stop.
-        let _ = members(at.w, fields.get(Field::Args).start, |_, start| {
+        let _ = members(at.w, fields.get(Field::Args).start(), |_, start| {
             let (raw, end) = value(at.w, start)?;
             labels.label.push(label);
             labels.track.push(track);
@@ -876,7 +855,7 @@ fn push_args(
                 (false, true) => Problem::NumberAsText,
                 (false, false) => Problem::BadArgument,
             };
-            problems.add(problem, offset(at.origin, raw.start), text);
+            problems.add(problem, offset(at.origin, raw.start()), text);
         }
     }
 }
@@ -886,6 +865,157 @@ fn replace_last<T>(values: &mut [T], value: T) -> bool {
         *last = value;
     }
     true
+}
+
+/// A field of an entry that means something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Field {
+    Phase,
+    Name,
+    Category,
+    Pid,
+    Tid,
+    Time,
+    Duration,
+    Id,
+    Args,
+    /// Any other.
+    Other,
+}
+
+const FIELDS: usize = Field::Other as usize + 1;
+
+/// The fields of one entry, as they stand.
+#[derive(Default)]
+struct Fields {
+    raw: [Raw; FIELDS],
+    /// The letter of the phase; 0 where there is none, `?` where it is no single letter.
+    phase: u8,
+    has_duplicate: bool,
+}
+
+impl Fields {
+    #[inline(always)]
+    fn clear(&mut self) {
+        for raw in &mut self.raw {
+            raw.kind = RawKind::Absent;
+        }
+        self.phase = 0;
+        self.has_duplicate = false;
+    }
+
+    /// A field; one that is absent has no text.
+    #[inline(always)]
+    fn get(&self, field: Field) -> Raw {
+        let raw = self.raw[field as usize];
+        if raw.is_absent() { Raw::default() } else { raw }
+    }
+}
+
+/// Whose args are wanted, and which.
+struct Wanted {
+    keys: Keys,
+    by_class: [bool; CLASSES],
+    of_instants: bool,
+}
+
+struct EntryVisitor<'a> {
+    w: &'a [u8],
+    fields: &'a mut Fields,
+    categories: &'a mut Categories,
+    wanted: &'a Wanted,
+    scratch: &'a mut Vec<(u8, Raw)>,
+    arg_layouts: &'a mut [Layouts<u8>; CLASSES],
+}
+
+impl Visitor for EntryVisitor<'_> {
+    type Key = Field;
+
+    fn key(&self, key: &[u8]) -> Field {
+        match key {
+            b"ph" => Field::Phase,
+            b"name" => Field::Name,
+            b"cat" => Field::Category,
+            b"pid" => Field::Pid,
+            b"tid" => Field::Tid,
+            b"ts" => Field::Time,
+            b"dur" => Field::Duration,
+            b"id" => Field::Id,
+            b"args" => Field::Args,
+            _ => Field::Other,
+        }
+    }
+
+    #[inline(always)]
+    fn begin(&mut self) {
+        self.fields.clear();
+        self.scratch.clear();
+    }
+
+    #[inline(always)]
+    fn visit(&mut self, key: Field, raw: Raw) {
+        if key == Field::Phase {
+            self.fields.phase = if let [letter] = raw.of(self.w) { *letter } else { b'?' };
+        }
+        let slot = &mut self.fields.raw[key as usize];
+        self.fields.has_duplicate |= !slot.is_absent() && key != Field::Other;
+        *slot = raw;
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, w: &[u8], key: Field, at: usize) -> Scan<usize> {
+        if key != Field::Args || w[at] != b'{' {
+            return nested(w, at);
+        }
+        let category = self.fields.get(Field::Category);
+        let code = self.categories.code(w, category);
+        let class = self.categories.class(code);
+        // The class says whether they are wanted; where it is not known yet they are looked at.
+        let is_wanted = match self.fields.phase {
+            b'X' | b'B' => category.is_absent() || self.wanted.by_class[class as usize],
+            b'i' | b'I' => self.wanted.of_instants,
+            0 => true,
+            _ => false,
+        };
+        if !is_wanted {
+            return nested(w, at);
+        }
+        let keys = &self.wanted.keys;
+        self.arg_layouts[class as usize].read(w, at, &mut ArgVisitor { keys, scratch: self.scratch })
+    }
+}
+
+struct ArgVisitor<'a> {
+    keys: &'a Keys,
+    scratch: &'a mut Vec<(u8, Raw)>,
+}
+
+impl Visitor for ArgVisitor<'_> {
+    /// The column of an arg, or `FREE`.
+    type Key = u8;
+
+    #[inline(always)]
+    fn key(&self, key: &[u8]) -> u8 {
+        self.keys.find(key)
+    }
+
+    #[inline(always)]
+    fn begin(&mut self) {
+        self.scratch.clear();
+    }
+
+    #[inline(always)]
+    fn visit(&mut self, key: u8, raw: Raw) {
+        if key != FREE {
+            self.scratch.push((key, raw));
+        }
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, w: &[u8], _: u8, at: usize) -> Scan<usize> {
+        nested(w, at)
+    }
 }
 
 /// Which arg has a column: found by a few bytes of its key, then compared.
@@ -925,14 +1055,11 @@ impl Keys {
     }
 
     #[inline(always)]
-    fn find(&self, key: &[u8]) -> Option<u8> {
+    fn find(&self, key: &[u8]) -> u8 {
         let mut slot = Self::slot(key);
-        while self.slots[slot] != FREE {
-            if self.keys[self.slots[slot] as usize] == key {
-                return Some(self.slots[slot]);
-            }
+        while self.slots[slot] != FREE && self.keys[self.slots[slot] as usize] != key {
             slot = (slot + 1) % SLOTS;
         }
-        None
+        self.slots[slot]
     }
 }
