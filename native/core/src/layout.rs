@@ -1,6 +1,6 @@
 //! Objects whose layout repeats: most are laid out, to the byte between their values, like one before them.
 
-use crate::scan::{Raw, RawKind, Scan, bare, members, string_body, value};
+use crate::scan::{Raw, RawKind, Scan, bare, members, rest_of_object, string_body, value};
 
 /// How an object was laid out: the text between its values, which for one writer is always the same.
 struct Layout<T> {
@@ -40,6 +40,8 @@ pub trait Visitor {
     fn begin(&mut self);
     /// The value of `key`, in order.
     fn visit(&mut self, key: Self::Key, raw: Raw);
+    /// Whether, after `key`, the rest of the object does not matter.
+    fn is_enough(&self, key: Self::Key) -> bool;
     /// An object or array begins at `at`; returns the position behind it.
     fn enter(&mut self, w: &[u8], key: Self::Key, at: usize) -> Scan<usize>;
 }
@@ -107,6 +109,9 @@ impl<T: Copy> Layout<T> {
             };
             visitor.visit(piece.key, raw);
             p = raw.end();
+            if visitor.is_enough(piece.key) {
+                return rest_of_object(w, p + usize::from(raw.is_text())).ok();
+            }
         }
         self.tail.skip(w, p)
     }

@@ -205,7 +205,17 @@ const ROUND: usize = 64;
 /// An array or object whose opening bracket is at `start`; returns the position behind its closing bracket.
 #[inline]
 pub fn nested(window: &[u8], start: usize) -> Scan<usize> {
-    let mut brackets = Brackets::default();
+    close(window, start, Brackets::default())
+}
+
+/// The position behind the brace that closes an object, from between two of its members.
+#[inline]
+pub fn rest_of_object(window: &[u8], at: usize) -> Scan<usize> {
+    close(window, at, Brackets { open: 1, depth: 1 })
+}
+
+#[inline(always)]
+fn close(window: &[u8], start: usize, mut brackets: Brackets) -> Scan<usize> {
     let mut p = start;
     // Whole rounds without escapes: brackets outside of strings from masks, as `start` is outside.
     let mut in_string = 0u64;

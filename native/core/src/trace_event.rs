@@ -144,11 +144,7 @@ struct Reader {
     wanted: Wanted,
     /// Args of the entry being read: their column and value.
     scratch: Vec<(u8, Raw)>,
-    keeps: [bool; CLASSES],
-    keeps_instants: bool,
-    keeps_counters: bool,
-    keeps_flows: bool,
-    keeps_labels: bool,
+    kept: Kept,
     flow_names: Interner,
     /// By track: rows of the spans begun and not ended; `NONE` for one that is not kept.
     open: Vec<Vec<u32>>,
@@ -199,11 +195,13 @@ impl Reader {
                 of_instants: takes_instant_args && !options.args.is_empty(),
             },
             scratch: Vec::new(),
-            keeps,
-            keeps_instants: takes_instant_args,
-            keeps_counters: has(Table::Counters),
-            keeps_flows: has(Table::Flows),
-            keeps_labels: has(Table::TrackLabels),
+            kept: Kept {
+                classes: keeps,
+                instants: takes_instant_args,
+                counters: has(Table::Counters),
+                flows: has(Table::Flows),
+                labels: has(Table::TrackLabels),
+            },
             flow_names: Interner::default(),
             open: Vec::new(),
             seen_metadata: false,
@@ -364,9 +362,9 @@ impl Reader {
     /// The fields of the entry whose brace is at `at`, its wanted args in `scratch`; returns the position behind it.
     #[inline(always)]
     fn entry(&mut self, w: &[u8], at: usize, fields: &mut Fields) -> Scan<usize> {
-        let Self { entries, store, wanted, scratch, arg_layouts, .. } = self;
-        let categories = &mut store.categories;
-        entries.read(w, at, &mut EntryVisitor { w, fields, categories, wanted, scratch, arg_layouts })
+        let Self { entries, store, kept, wanted, scratch, arg_layouts, .. } = self;
+        let (categories, class) = (&mut store.categories, Class::Other);
+        entries.read(w, at, &mut EntryVisitor { w, fields, categories, class, kept, wanted, scratch, arg_layouts })
     }
 
     /// Put a whole entry where it belongs.
@@ -412,7 +410,7 @@ impl Reader {
     fn complete(&mut self, at: &Place, fields: &Fields, id: u32) {
         let category = self.store.categories.code(at.w, fields.get(Field::Category));
         let class = self.store.categories.class(category);
-        if !self.keeps[class as usize] {
+        if !self.kept.classes[class as usize] {
             self.store.counts.complete += 1;
             self.store.counts.skipped += 1;
             return;
@@ -450,7 +448,7 @@ impl Reader {
         let category = self.store.categories.code(at.w, fields.get(Field::Category));
         let class = self.store.categories.class(category);
         let track = self.track(at, fields) as usize;
-        let row = if self.keeps[class as usize] {
+        let row = if self.kept.classes[class as usize] {
             self.push_span(at, fields, id, category, class, start, start);
             self.store.spans.id.len() as u32 - 1
         } else {
@@ -483,12 +481,13 @@ impl Reader {
     }
 
     fn instant(&mut self, at: &Place, fields: &Fields, id: u32) {
-        let Some(time) = self.time(at, fields.get(Field::Time)) else { return };
-        self.store.counts.instants += 1;
-        if !self.keeps_instants {
+        if !self.kept.instants {
+            self.store.counts.instants += 1;
             self.store.counts.skipped += 1;
             return;
         }
+        let Some(time) = self.time(at, fields.get(Field::Time)) else { return };
+        self.store.counts.instants += 1;
         let category = self.store.categories.code(at.w, fields.get(Field::Category));
         let name = self.name(at, fields.get(Field::Name));
         let track = self.track(at, fields);
@@ -503,6 +502,11 @@ impl Reader {
     }
 
     fn counter(&mut self, at: &Place, fields: &Fields, id: u32) {
+        if !self.kept.counters {
+            self.store.counts.counters += 1;
+            self.store.counts.skipped += 1;
+            return;
+        }
         let Some(time) = self.time(at, fields.get(Field::Time)) else { return };
         if fields.get(Field::Args).is_absent() {
             self.problem(Problem::BadCounter, at);
@@ -517,14 +521,12 @@ impl Reader {
             let (raw, end) = value(at.w, start)?;
             if let Some(sample) = float(raw.of(at.w)) {
                 samples += 1;
-                if self.keeps_counters {
-                    counters.id.push(id);
-                    counters.name.push(name);
-                    counters.series.push(intern(names, at.w, key));
-                    counters.track.push(track);
-                    counters.time.push(time);
-                    counters.value.push(sample);
-                }
+                counters.id.push(id);
+                counters.name.push(name);
+                counters.series.push(intern(names, at.w, key));
+                counters.track.push(track);
+                counters.time.push(time);
+                counters.value.push(sample);
             }
             Ok(end)
         });
@@ -532,12 +534,11 @@ impl Reader {
             self.problem(Problem::BadCounter, at);
         } else {
             self.store.counts.counters += 1;
-            self.store.counts.skipped += u64::from(!self.keeps_counters);
         }
     }
 
     fn flow(&mut self, at: &Place, fields: &Fields, phase: FlowPhase) {
-        if !self.keeps_flows {
+        if !self.kept.flows {
             self.store.counts.flows += 1;
             self.store.counts.skipped += 1;
             return;
@@ -566,7 +567,7 @@ impl Reader {
 
     fn label(&mut self, at: &Place, fields: &Fields) {
         self.store.counts.labels += 1;
-        if !self.keeps_labels {
+        if !self.kept.labels {
             self.store.counts.skipped += 1;
             return;
         }
@@ -913,6 +914,15 @@ impl Fields {
     }
 }
 
+/// What goes into tables; the rest is counted.
+struct Kept {
+    classes: [bool; CLASSES],
+    instants: bool,
+    counters: bool,
+    flows: bool,
+    labels: bool,
+}
+
 /// Whose args are wanted, and which.
 struct Wanted {
     keys: Keys,
@@ -924,6 +934,9 @@ struct EntryVisitor<'a> {
     w: &'a [u8],
     fields: &'a mut Fields,
     categories: &'a mut Categories,
+    /// Of the category, once it is known.
+    class: Class,
+    kept: &'a Kept,
     wanted: &'a Wanted,
     scratch: &'a mut Vec<(u8, Raw)>,
     arg_layouts: &'a mut [Layouts<u8>; CLASSES],
@@ -958,9 +971,25 @@ impl Visitor for EntryVisitor<'_> {
         if key == Field::Phase {
             self.fields.phase = if let [letter] = raw.of(self.w) { *letter } else { b'?' };
         }
+        if key == Field::Category {
+            let code = self.categories.code(self.w, raw);
+            self.class = self.categories.class(code);
+        }
         let slot = &mut self.fields.raw[key as usize];
         self.fields.has_duplicate |= !slot.is_absent() && key != Field::Other;
         *slot = raw;
+    }
+
+    #[inline(always)]
+    fn is_enough(&self, key: Field) -> bool {
+        match (key, self.fields.phase) {
+            (Field::Category, b'X') => !self.kept.classes[self.class as usize],
+            (Field::Phase, b'i' | b'I') => !self.kept.instants,
+            (Field::Phase, b'C') => !self.kept.counters,
+            (Field::Phase, b's' | b't' | b'f') => !self.kept.flows,
+            (Field::Phase, b'M') => !self.kept.labels,
+            _ => false,
+        }
     }
 
     #[inline(always)]
@@ -969,8 +998,7 @@ impl Visitor for EntryVisitor<'_> {
             return nested(w, at);
         }
         let category = self.fields.get(Field::Category);
-        let code = self.categories.code(w, category);
-        let class = self.categories.class(code);
+        let class = self.class;
         // The class says whether they are wanted; where it is not known yet they are looked at.
         let is_wanted = match self.fields.phase {
             b'X' | b'B' => category.is_absent() || self.wanted.by_class[class as usize],
@@ -1010,6 +1038,11 @@ impl Visitor for ArgVisitor<'_> {
         if key != FREE {
             self.scratch.push((key, raw));
         }
+    }
+
+    #[inline(always)]
+    fn is_enough(&self, _: u8) -> bool {
+        false
     }
 
     #[inline(always)]
