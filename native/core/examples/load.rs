@@ -17,7 +17,8 @@ fn main() {
     };
     if arguments.get(2).is_some_and(|what| what == "all") {
         options.tables = Table::ALL.iter().map(|(_, table)| *table).collect();
-        for key in ["Input Dims", "Input type", "Input Strides", "Concrete Inputs", "grid", "block", "Collective name"] {
+        for key in ["Input Dims", "Input type", "Input Strides", "Concrete Inputs", "grid", "block", "Collective name"]
+        {
             options.args.push((key.to_string(), ArgType::Text));
         }
         for key in ["External id", "Sequence number", "Ev Idx", "bytes", "queued", "Seq", "registers per thread"] {
@@ -38,7 +39,7 @@ fn main() {
         );
         let mut drain = Blocks::open(path).expect("a file");
         let start = Instant::now();
-        while let Some(block) = drain.next() {
+        while let Some((_, block)) = drain.next() {
             drain.recycle(block);
         }
         println!("{:.3} s without scanning", start.elapsed().as_secs_f64());

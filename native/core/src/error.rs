@@ -7,7 +7,10 @@ use std::io;
 #[derive(Debug)]
 pub enum Error {
     /// The file is no trace: where that was noticed, and why.
-    NotATrace { offset: u64, reason: String },
+    NotATrace {
+        offset: u64,
+        reason: String,
+    },
     Io(io::Error),
     /// The caller asked to stop.
     Cancelled,

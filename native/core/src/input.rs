@@ -8,16 +8,36 @@ use std::thread;
 
 use flate2::bufread::MultiGzDecoder;
 
-/// Small enough that inflating and scanning meet in the cache; see benchmarks/README.md.
-pub const BLOCK_BYTES: usize = 512 << 10;
+/// Large enough that a block's own dictionaries do not weigh, small enough for the cache; see benchmarks/README.md.
+pub const BLOCK_BYTES: usize = 1 << 20;
 /// Free bytes before each block's text, so that the end of the last one can be put in front without moving the block.
-pub const HEADROOM: usize = 64 << 10;
-/// Blocks under way between the two threads.
+const HEADROOM: usize = 64 << 10;
+/// Blocks under way to the scanners.
 const BLOCKS_AHEAD: usize = 3;
 const COMPRESSED_BUFFER: usize = 256 << 10;
 
-/// A block: text from `HEADROOM` on.
-pub type Block = Vec<u8>;
+/// A piece of the text, most often cut between two events.
+#[derive(Default)]
+pub struct Block {
+    pub bytes: Vec<u8>,
+    /// Where its text begins; what is before is free.
+    pub start: usize,
+    /// Offset in the text of the first of `bytes`: negative where that is free space before the text.
+    pub origin: i64,
+    /// How much unread text there must be before it is worth looking at again.
+    pub wanted: usize,
+}
+
+impl Block {
+    pub fn text(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// The offset in the text of a position in `bytes`.
+    pub fn offset(&self, at: usize) -> u64 {
+        (self.origin + at as i64).max(0) as u64
+    }
+}
 
 enum Message {
     Block(Block),
@@ -28,7 +48,8 @@ enum Message {
 /// The inflated bytes of one file, in order.
 pub struct Blocks {
     filled: Receiver<Message>,
-    empty: SyncSender<Block>,
+    empty: SyncSender<Vec<u8>>,
+    taken: u64,
     pub file_bytes: u64,
     /// Why the stream ended before its end, once it has.
     pub damage: Option<String>,
@@ -41,35 +62,22 @@ impl Blocks {
     }
 
     /// Text from any reader, in blocks of a size.
-    pub fn of(mut reader: Box<dyn Read + Send>, file_bytes: u64, block_bytes: usize) -> io::Result<Self> {
+    pub fn of(reader: Box<dyn Read + Send>, file_bytes: u64, block_bytes: usize) -> io::Result<Self> {
         let (to_scanner, filled) = sync_channel(BLOCKS_AHEAD);
-        let (empty, to_inflater) = sync_channel::<Block>(BLOCKS_AHEAD + 2);
-        thread::Builder::new().name("holotrace-inflate".into()).spawn(move || {
-            loop {
-                let mut block = to_inflater.try_recv().unwrap_or_default();
-                block.resize(HEADROOM + block_bytes, 0);
-                let (got, error) = fill(&mut *reader, &mut block[HEADROOM..]);
-                block.truncate(HEADROOM + got);
-                // A scanner that has gone away needs no more blocks.
-                if got > 0 && to_scanner.send(Message::Block(block)).is_err() {
-                    return;
-                }
-                if let Some(error) = error {
-                    let _ = to_scanner.send(Message::Damaged(error));
-                    return;
-                }
-                if got < block_bytes {
-                    return;
-                }
-            }
-        })?;
-        Ok(Self { filled, empty, file_bytes, damage: None })
+        let (empty, to_inflater) = sync_channel(BLOCKS_AHEAD + 4);
+        thread::Builder::new()
+            .name("holotrace-inflate".into())
+            .spawn(move || inflate(reader, block_bytes, &to_inflater, &to_scanner))?;
+        Ok(Self { filled, empty, taken: 0, file_bytes, damage: None })
     }
 
-    /// The next block, or `None` at the end of the file.
-    pub fn next(&mut self) -> Option<Block> {
+    /// The next block and its number, or `None` at the end of the file.
+    pub fn next(&mut self) -> Option<(u64, Block)> {
         match self.filled.recv() {
-            Ok(Message::Block(block)) => Some(block),
+            Ok(Message::Block(block)) => {
+                self.taken += 1;
+                Some((self.taken - 1, block))
+            }
             Ok(Message::Damaged(error)) => {
                 self.damage = Some(error.to_string());
                 None
@@ -80,8 +88,61 @@ impl Blocks {
 
     /// Give a block's memory back.
     pub fn recycle(&self, block: Block) {
-        let _ = self.empty.try_send(block);
+        let _ = self.empty.try_send(block.bytes);
     }
+}
+
+/// Fill blocks and cut them between events, until the stream ends or nobody wants more.
+fn inflate(
+    mut reader: Box<dyn Read + Send>,
+    block_bytes: usize,
+    empty: &Receiver<Vec<u8>>,
+    filled: &SyncSender<Message>,
+) {
+    // The beginning of an event at the end of the last block.
+    let mut carried = Vec::new();
+    let mut offset = 0;
+    loop {
+        let mut bytes = empty.try_recv().unwrap_or_default();
+        bytes.resize(HEADROOM + block_bytes, 0);
+        let start = HEADROOM - carried.len();
+        bytes[start..HEADROOM].copy_from_slice(&carried);
+        let (got, error) = fill(&mut *reader, &mut bytes[HEADROOM..]);
+        let is_end = got < block_bytes;
+        bytes.truncate(HEADROOM + got);
+        let cut = if is_end { bytes.len() } else { last_event(&bytes, start) };
+        carried.clear();
+        carried.extend_from_slice(&bytes[cut..]);
+        bytes.truncate(cut);
+        let origin = offset - start as i64;
+        offset += (cut - start) as i64;
+        if cut > start && filled.send(Message::Block(Block { bytes, start, origin, wanted: 0 })).is_err() {
+            return;
+        }
+        if let Some(error) = error {
+            let _ = filled.send(Message::Damaged(error));
+            return;
+        }
+        if is_end {
+            return;
+        }
+    }
+}
+
+/// Where the last event of a block most likely begins: a brace behind `},`. The end of the block if none is near it.
+fn last_event(bytes: &[u8], start: usize) -> usize {
+    let near = bytes.len().saturating_sub(HEADROOM).max(start);
+    let before = |mut at: usize| {
+        while at > near && bytes[at - 1].is_ascii_whitespace() {
+            at -= 1;
+        }
+        (at > near).then(|| (bytes[at - 1], at - 1))
+    };
+    let begins = |&at: &usize| {
+        bytes[at] == b'{'
+            && before(at).is_some_and(|(b, comma)| b == b',' && before(comma).is_some_and(|(b, _)| b == b'}'))
+    };
+    (near..bytes.len()).rev().find(begins).unwrap_or(bytes.len())
 }
 
 struct Opened {
@@ -145,8 +206,8 @@ pub fn ends(path: &Path, head_bytes: usize, tail_bytes: usize) -> io::Result<(Ve
     drop(opened);
     let mut tail = Vec::new();
     let mut blocks = Blocks::open(path)?;
-    while let Some(block) = blocks.next() {
-        let text = &block[HEADROOM..];
+    while let Some((_, block)) = blocks.next() {
+        let text = block.text();
         let keep = tail_bytes.saturating_sub(text.len()).min(tail.len());
         tail.drain(..tail.len() - keep);
         tail.extend_from_slice(&text[text.len().saturating_sub(tail_bytes)..]);
@@ -184,8 +245,9 @@ mod tests {
         let file = written(bytes);
         let mut blocks = Blocks::open(file.path()).unwrap();
         let mut out = Vec::new();
-        while let Some(block) = blocks.next() {
-            out.extend_from_slice(&block[HEADROOM..]);
+        while let Some((_, block)) = blocks.next() {
+            assert_eq!(block.offset(block.start), out.len() as u64);
+            out.extend_from_slice(block.text());
             blocks.recycle(block);
         }
         (out, blocks.damage)

@@ -17,6 +17,17 @@ pub enum Class {
     Other,
 }
 
+/// All classes, in the order of their numbers.
+pub const CLASS: [Class; 7] = [
+    Class::Device,
+    Class::Runtime,
+    Class::CpuOp,
+    Class::Annotation,
+    Class::DeviceAnnotation,
+    Class::Python,
+    Class::Other,
+];
+
 /// The class of `category`, in the spellings of all releases: today's, and those of PyTorch up to 1.11.
 pub fn class_of(category: &[u8]) -> Class {
     let category = category.to_ascii_lowercase();

@@ -1,11 +1,14 @@
 //! The core of holotrace: profiler traces to typed columns. No Python in it.
 
-pub mod layout;
+pub mod entry;
 pub mod error;
+pub mod fields;
 pub mod input;
 pub mod kineto;
+pub mod layout;
 pub mod links;
 pub mod problems;
+pub mod reader;
 pub mod scan;
 pub mod store;
 pub mod table;

@@ -1,6 +1,7 @@
 //! What could not be read as it was written, and what was done about it.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, LargeStringArray};
@@ -82,6 +83,16 @@ impl Problems {
             example: decode(&example[..example.len().min(EXAMPLE_BYTES)]).0,
         });
         seen.count += 1;
+    }
+
+    /// Take in what was seen further on.
+    pub fn append(&mut self, others: Problems) {
+        for (problem, other) in others.seen {
+            match self.seen.entry(problem) {
+                Entry::Occupied(mut seen) => seen.get_mut().count += other.count,
+                Entry::Vacant(free) => drop(free.insert(other)),
+            }
+        }
     }
 
     /// Entries that reached no table.

@@ -296,11 +296,7 @@ pub fn value(window: &[u8], at: usize) -> Scan<(Raw, usize)> {
 ///
 /// `at` is the opening brace; returns the position behind the closing one. A missing comma is forgiven.
 #[inline(always)]
-pub fn members(
-    window: &[u8],
-    at: usize,
-    mut member: impl FnMut(Raw, usize) -> Scan<usize>,
-) -> Scan<usize> {
+pub fn members(window: &[u8], at: usize, mut member: impl FnMut(Raw, usize) -> Scan<usize>) -> Scan<usize> {
     let mut p = skip_space(window, at + 1)?;
     loop {
         match byte(window, p)? {

@@ -36,6 +36,14 @@ impl Tracks {
         code
     }
 
+    /// Take in the tracks of another; returns the code each has here, by its code there.
+    fn adopt(&mut self, other: &Tracks) -> Vec<u32> {
+        let text =
+            |strings: &'_ Interner, code: u32| if code == NONE { Vec::new() } else { strings.get(code).to_vec() };
+        let parts = other.parts.iter();
+        parts.map(|&(pid, tid)| self.code(&text(&other.pids, pid), &text(&other.tids, tid))).collect()
+    }
+
     fn pids(&self, tracks: impl Iterator<Item = u32>) -> ArrayRef {
         self.pids.dictionary(tracks.map(|track| self.parts[track as usize].0))
     }
@@ -74,6 +82,15 @@ impl Categories {
         }
         self.last = Some((raw.of(w).to_vec(), code));
         code
+    }
+
+    /// Take in the categories of another; returns the code each has here, by its code there.
+    fn adopt(&mut self, other: &Categories) -> Vec<u32> {
+        let here = self.names.adopt(&other.names);
+        for code in self.classes.len()..self.names.len() {
+            self.classes.push(class_of(self.names.get(code as u32)));
+        }
+        here
     }
 
     #[inline(always)]
@@ -171,6 +188,20 @@ pub struct Counts {
     pub file_bytes: u64,
 }
 
+impl Counts {
+    fn append(&mut self, other: Counts) {
+        self.entries += other.entries;
+        self.complete += other.complete;
+        self.begins += other.begins;
+        self.ends += other.ends;
+        self.instants += other.instants;
+        self.counters += other.counters;
+        self.flows += other.flows;
+        self.labels += other.labels;
+        self.skipped += other.skipped;
+    }
+}
+
 /// One file's columns.
 #[derive(Default)]
 pub struct Store {
@@ -189,14 +220,68 @@ pub struct Store {
 }
 
 impl Store {
+    /// Take in what was read of the text that follows.
+    pub fn append(&mut self, other: Store) {
+        let names = self.names.adopt(&other.names);
+        let categories = self.categories.adopt(&other.categories);
+        let tracks = self.tracks.adopt(&other.tracks);
+        let first_id = self.counts.entries as u32;
+        let here = |codes: &[u32], code: u32| if code == NONE { NONE } else { codes[code as usize] };
+        let append = |to: &mut Vec<u32>, from: Vec<u32>, codes: &[u32]| {
+            to.extend(from.into_iter().map(|code| here(codes, code)));
+        };
+        let append_ids = |to: &mut Vec<u32>, from: Vec<u32>| to.extend(from.into_iter().map(|id| id + first_id));
+
+        let (spans, mut others) = (&mut self.spans, other.spans);
+        let first_row = spans.id.len() as u32;
+        append_ids(&mut spans.id, others.id);
+        append(&mut spans.category, others.category, &categories);
+        append(&mut spans.name, others.name, &names);
+        append(&mut spans.track, others.track, &tracks);
+        spans.start.append(&mut others.start);
+        spans.end.append(&mut others.end);
+        spans.class.append(&mut others.class);
+        append_args(&mut spans.args, others.args, first_row);
+
+        let (instants, mut others) = (&mut self.instants, other.instants);
+        let first_row = instants.id.len() as u32;
+        append_ids(&mut instants.id, others.id);
+        append(&mut instants.category, others.category, &categories);
+        append(&mut instants.name, others.name, &names);
+        append(&mut instants.track, others.track, &tracks);
+        instants.time.append(&mut others.time);
+        append_args(&mut instants.args, others.args, first_row);
+
+        let (counters, mut others) = (&mut self.counters, other.counters);
+        append_ids(&mut counters.id, others.id);
+        append(&mut counters.name, others.name, &names);
+        append(&mut counters.series, others.series, &names);
+        append(&mut counters.track, others.track, &tracks);
+        counters.time.append(&mut others.time);
+        counters.value.append(&mut others.value);
+
+        let (flows, mut others) = (&mut self.flows, other.flows);
+        append(&mut flows.category, others.category, &categories);
+        flows.flow.append(&mut others.flow);
+        flows.phase.append(&mut others.phase);
+        append(&mut flows.track, others.track, &tracks);
+        flows.time.append(&mut others.time);
+
+        append(&mut self.labels.label, other.labels.label, &names);
+        append(&mut self.labels.track, other.labels.track, &tracks);
+        append(&mut self.labels.value, other.labels.value, &names);
+
+        self.problems.append(other.problems);
+        self.counts.append(other.counts);
+    }
+
     /// A table by name, with the named columns; those read from args go by their key there.
     pub fn table(&self, name: &str, columns: &[String]) -> Result<RecordBatch> {
         let table = Table::named(name).ok_or_else(|| Error::Unknown(format!("table {name:?}")))?;
         let made = self.maker(table);
         let mut out = Vec::with_capacity(columns.len());
         for column in columns {
-            let array =
-                made(column).ok_or_else(|| Error::Unknown(format!("column {column:?} of table {name:?}")))?;
+            let array = made(column).ok_or_else(|| Error::Unknown(format!("column {column:?} of table {name:?}")))?;
             out.push((column.clone(), array));
         }
         batch(out)
@@ -266,9 +351,7 @@ impl Store {
         Box::new(move |column| {
             let launches = || launches.get_or_init(|| links::launches(&self.spans, &rows)).iter();
             Some(match column {
-                "launch_id" => {
-                    ids(launches().map(|&row| if row == NONE { NONE } else { self.spans.id[row as usize] }))
-                }
+                "launch_id" => ids(launches().map(|&row| if row == NONE { NONE } else { self.spans.id[row as usize] })),
                 "launch_ns" => Arc::new(arrow_array::Int64Array::from_iter(
                     launches().map(|&row| (row != NONE).then(|| self.spans.start[row as usize])),
                 )),
@@ -405,6 +488,12 @@ impl Store {
 /// Columns for the args that were asked for, empty.
 pub fn arg_columns(args: &[(String, ArgType)]) -> Vec<ArgColumn> {
     args.iter().map(|(key, kind)| ArgColumn::new(key.clone(), *kind)).collect()
+}
+
+fn append_args(columns: &mut [ArgColumn], others: Vec<ArgColumn>, first_row: u32) {
+    for (column, other) in columns.iter_mut().zip(others) {
+        column.append(other, first_row);
+    }
 }
 
 /// The integers of an arg, if it was read as such.

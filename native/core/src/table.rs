@@ -4,7 +4,9 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use arrow_array::types::UInt32Type;
-use arrow_array::{Array, ArrayRef, DictionaryArray, Float64Array, Int64Array, LargeStringArray, RecordBatch, UInt32Array};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Float64Array, Int64Array, LargeStringArray, RecordBatch, UInt32Array,
+};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{Field, Schema};
 use foldhash::fast::RandomState;
@@ -59,6 +61,11 @@ impl Interner {
 
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.len() as u32).map(|code| self.get(code))
+    }
+
+    /// Take in the strings of another; returns the code each has here, by its code there.
+    pub fn adopt(&mut self, other: &Interner) -> Vec<u32> {
+        other.iter().map(|text| self.code(text)).collect()
     }
 
     /// The strings as an Arrow array; what is no UTF-8 is replaced.
@@ -119,6 +126,20 @@ impl ArgColumn {
             ArgType::Text => ArgValues::Text(Vec::new(), Interner::default()),
         };
         Self { key, rows: Vec::new(), values }
+    }
+
+    /// Take in the values of another column of the same arg, whose rows begin at `first_row` here.
+    pub fn append(&mut self, other: ArgColumn, first_row: u32) {
+        self.rows.extend(other.rows.iter().map(|row| row + first_row));
+        match (&mut self.values, other.values) {
+            (ArgValues::Int(values), ArgValues::Int(mut others)) => values.append(&mut others),
+            (ArgValues::Float(values), ArgValues::Float(mut others)) => values.append(&mut others),
+            (ArgValues::Text(codes, strings), ArgValues::Text(others, other_strings)) => {
+                let here = strings.adopt(&other_strings);
+                codes.extend(others.into_iter().map(|code| here[code as usize]));
+            }
+            _ => unreachable!("columns of one arg have one type"),
+        }
     }
 
     /// The position of each of `wanted` (ascending rows) among this column's values.

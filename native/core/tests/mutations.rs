@@ -37,9 +37,32 @@ impl Random {
 
 /// Text that means something to the grammar or to what follows it.
 const TOKENS: [&[u8]; 26] = [
-    b"{", b"}", b"[", b"]", b",", b":", b"\"", b"\\", b"\\u", b"\\ud800", b"null", b"NaN", b"-1", b"1e999", b"0.0001",
-    b"\"ph\"", b"\"args\":{", b"\"traceEvents\":[", b"\"B\"", b"\"E\"", b"\xff", b"\xef\xbb\xbf", b"\0", b" ",
-    b"99999999999999999999", b"{\"ph\":\"X\",\"ts\":1,\"dur\":1}",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"\"",
+    b"\\",
+    b"\\u",
+    b"\\ud800",
+    b"null",
+    b"NaN",
+    b"-1",
+    b"1e999",
+    b"0.0001",
+    b"\"ph\"",
+    b"\"args\":{",
+    b"\"traceEvents\":[",
+    b"\"B\"",
+    b"\"E\"",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"\0",
+    b" ",
+    b"99999999999999999999",
+    b"{\"ph\":\"X\",\"ts\":1,\"dur\":1}",
 ];
 
 fn mutate(text: &mut Vec<u8>, random: &mut Random) {

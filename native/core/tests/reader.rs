@@ -102,7 +102,8 @@ fn one(event: &str) -> Store {
 
 #[test]
 fn a_complete_event_is_a_row_with_exact_nanoseconds() {
-    let store = one(r#"{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":7,"tid":8,"ts":1712184698123456.789,"dur":1.5}"#);
+    let store =
+        one(r#"{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":7,"tid":8,"ts":1712184698123456.789,"dur":1.5}"#);
     assert_eq!(rows(&store), [row("aten::mm", 1712184698123456789, 1712184698123458289)]);
     assert_eq!(texts(&store, "events", "pid"), [Some("7".into())]);
     assert_eq!(numbers(&store, "cpu_ops", "event_id"), [Some(0)]);
@@ -208,7 +209,8 @@ fn an_arg_nobody_declared_comes_as_it_is_written() {
 
 #[test]
 fn events_no_table_needs_are_counted() {
-    let text = br#"[{"ph":"X","cat":"cpu_op","name":"a","ts":1,"dur":1},{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1}]"#;
+    let text =
+        br#"[{"ph":"X","cat":"cpu_op","name":"a","ts":1,"dur":1},{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1}]"#;
     let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, 1 << 16).unwrap();
     let options = Options { tables: vec![Table::DeviceEvents], args: vec![] };
     let store = read(blocks, &options, &mut || false).unwrap();
@@ -270,7 +272,9 @@ fn what_stands_between_events_and_is_none_is_left_out() {
 
 #[test]
 fn events_may_stand_on_lines_without_commas() {
-    let store = read_text("[\n{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"dur\":1}\n{\"ph\":\"X\",\"name\":\"b\",\"ts\":2,\"dur\":1}\n");
+    let store = read_text(
+        "[\n{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"dur\":1}\n{\"ph\":\"X\",\"name\":\"b\",\"ts\":2,\"dur\":1}\n",
+    );
     assert_eq!((rows(&store).len(), only_problem(&store)), (2, ("comma missing between events".into(), 1)));
 }
 
@@ -289,8 +293,11 @@ fn every_whole_event_before_a_cut_is_kept() {
 
 #[test]
 fn reading_goes_on_behind_a_malformed_event() {
-    for broken in [r#"{"ph":"X",,}"#, r#"{"ph":"X","name":"b" "ts":2]"#, r#"{"ph":"X","args":{"a":[1,2}},"ts":1}"#, "}", "{ph:1}"] {
-        let text = format!(r#"[{{"ph":"X","name":"a","ts":1,"dur":1}},{broken},{{"ph":"X","name":"c","ts":3,"dur":1}}]"#);
+    for broken in
+        [r#"{"ph":"X",,}"#, r#"{"ph":"X","name":"b" "ts":2]"#, r#"{"ph":"X","args":{"a":[1,2}},"ts":1}"#, "}", "{ph:1}"]
+    {
+        let text =
+            format!(r#"[{{"ph":"X","name":"a","ts":1,"dur":1}},{broken},{{"ph":"X","name":"c","ts":3,"dur":1}}]"#);
         let store = read_text(&text);
         let names: Vec<String> = rows(&store).into_iter().map(|row| row.0).collect();
         assert_eq!((names[0].as_str(), names[names.len() - 1].as_str()), ("a", "c"), "{broken}");
@@ -300,7 +307,9 @@ fn reading_goes_on_behind_a_malformed_event() {
 
 #[test]
 fn damage_before_the_events_does_not_hide_them() {
-    let store = read_text(r#"{"schemaVersion":1,"deviceProperties":[{]},"traceEvents":[{"ph":"X","name":"a","ts":1,"dur":1}]}"#);
+    let store = read_text(
+        r#"{"schemaVersion":1,"deviceProperties":[{]},"traceEvents":[{"ph":"X","name":"a","ts":1,"dur":1}]}"#,
+    );
     assert_eq!((rows(&store).len(), problems(&store)[0].0.as_str()), (1, "malformed text"));
 }
 
