@@ -39,7 +39,7 @@ fn main() {
         );
         let mut drain = Blocks::open(path).expect("a file");
         let start = Instant::now();
-        while let Some((_, block)) = drain.next() {
+        while let Some((_, block)) = drain.next_block() {
             drain.recycle(block);
         }
         println!("{:.3} s without scanning", start.elapsed().as_secs_f64());

@@ -427,30 +427,13 @@ fn push_args(columns: &mut [ArgColumn], scratch: &[(u8, Raw)], row: u32, at: &Pl
         let is_again = column.rows.last() == Some(&row);
         let kept = match &mut column.values {
             ArgValues::Int(values) => match decimal(text, 0) {
-                Decimal::Is { value, .. } if !is_again => {
-                    values.push(value);
-                    true
-                }
-                Decimal::Is { value, .. } => replace_last(values, value),
+                Decimal::Is { value, .. } => put(values, value, is_again),
+                // Pointers, e.g. a ROCm stream as the host sees it: not the number that is asked for, and no damage.
+                _ if hexadecimal(text).is_some() => continue,
                 _ => false,
             },
-            ArgValues::Float(values) => match float(text) {
-                Some(value) if !is_again => {
-                    values.push(value);
-                    true
-                }
-                Some(value) => replace_last(values, value),
-                None => false,
-            },
-            ArgValues::Text(codes, strings) => {
-                let code = intern(strings, at.w, raw);
-                if is_again {
-                    replace_last(codes, code)
-                } else {
-                    codes.push(code);
-                    true
-                }
-            }
+            ArgValues::Float(values) => float(text).is_some_and(|value| put(values, value, is_again)),
+            ArgValues::Text(codes, strings) => put(codes, intern(strings, at.w, raw), is_again),
         };
         let is_number = !matches!(column.values, ArgValues::Text(..));
         if kept && !is_again {
@@ -467,9 +450,11 @@ fn push_args(columns: &mut [ArgColumn], scratch: &[(u8, Raw)], row: u32, at: &Pl
     }
 }
 
-fn replace_last<T>(values: &mut [T], value: T) -> bool {
-    if let Some(last) = values.last_mut() {
-        *last = value;
+/// Add a value, or put it in the place of the last one; true, as it is kept.
+fn put<T>(values: &mut Vec<T>, value: T, is_again: bool) -> bool {
+    match values.last_mut() {
+        Some(last) if is_again => *last = value,
+        _ => values.push(value),
     }
     true
 }

@@ -72,7 +72,7 @@ impl Blocks {
     }
 
     /// The next block and its number, or `None` at the end of the file.
-    pub fn next(&mut self) -> Option<(u64, Block)> {
+    pub fn next_block(&mut self) -> Option<(u64, Block)> {
         match self.filled.recv() {
             Ok(Message::Block(block)) => {
                 self.taken += 1;
@@ -206,7 +206,7 @@ pub fn ends(path: &Path, head_bytes: usize, tail_bytes: usize) -> io::Result<(Ve
     drop(opened);
     let mut tail = Vec::new();
     let mut blocks = Blocks::open(path)?;
-    while let Some((_, block)) = blocks.next() {
+    while let Some((_, block)) = blocks.next_block() {
         let text = block.text();
         let keep = tail_bytes.saturating_sub(text.len()).min(tail.len());
         tail.drain(..tail.len() - keep);
@@ -245,7 +245,7 @@ mod tests {
         let file = written(bytes);
         let mut blocks = Blocks::open(file.path()).unwrap();
         let mut out = Vec::new();
-        while let Some((_, block)) = blocks.next() {
+        while let Some((_, block)) = blocks.next_block() {
             assert_eq!(block.offset(block.start), out.len() as u64);
             out.extend_from_slice(block.text());
             blocks.recycle(block);

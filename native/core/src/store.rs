@@ -219,6 +219,9 @@ pub struct Store {
     pub metadata: String,
 }
 
+/// Makes a table's columns by name; `None` for a name it does not know.
+type Maker<'a> = Box<dyn Fn(&str) -> Option<ArrayRef> + 'a>;
+
 impl Store {
     /// Take in what was read of the text that follows.
     pub fn append(&mut self, other: Store) {
@@ -287,7 +290,7 @@ impl Store {
         batch(out)
     }
 
-    fn maker<'a>(&'a self, table: Table) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+    fn maker<'a>(&'a self, table: Table) -> Maker<'a> {
         match table {
             Table::Events => self.span_maker((0..self.spans.id.len() as u32).collect()),
             Table::DeviceEvents => self.device_maker(),
@@ -326,7 +329,7 @@ impl Store {
         name != NONE && self.names.get(name) == b"[memory]"
     }
 
-    fn span_maker<'a>(&'a self, rows: Vec<u32>) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+    fn span_maker<'a>(&'a self, rows: Vec<u32>) -> Maker<'a> {
         Box::new(move |column| self.span_column(&rows, column))
     }
 
@@ -345,7 +348,7 @@ impl Store {
         })
     }
 
-    fn device_maker<'a>(&'a self) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+    fn device_maker<'a>(&'a self) -> Maker<'a> {
         let rows = self.rows(|class| class == Class::Device);
         let launches = std::cell::OnceCell::new();
         Box::new(move |column| {
@@ -360,7 +363,7 @@ impl Store {
         })
     }
 
-    fn launch_maker<'a>(&'a self) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+    fn launch_maker<'a>(&'a self) -> Maker<'a> {
         let device = self.rows(|class| class == Class::Device);
         let (launch, device): (Vec<u32>, Vec<u32>) = links::launches(&self.spans, &device)
             .into_iter()
@@ -385,7 +388,7 @@ impl Store {
         })
     }
 
-    fn annotation_maker<'a>(&'a self) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+    fn annotation_maker<'a>(&'a self) -> Maker<'a> {
         let rows = self.rows(|class| matches!(class, Class::Annotation | Class::DeviceAnnotation));
         Box::new(move |column| {
             if column == "on_device" {
@@ -396,7 +399,7 @@ impl Store {
         })
     }
 
-    fn step_maker<'a>(&'a self) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+    fn step_maker<'a>(&'a self) -> Maker<'a> {
         let numbers: Vec<Option<i64>> = self.names.iter().map(step_number).collect();
         let number = |row: u32| numbers.get(self.spans.name[row as usize] as usize).copied().flatten();
         let mut steps: Vec<(i64, i64, u32)> = self
@@ -419,7 +422,7 @@ impl Store {
         })
     }
 
-    fn instant_maker<'a>(&'a self, rows: Vec<u32>) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+    fn instant_maker<'a>(&'a self, rows: Vec<u32>) -> Maker<'a> {
         let instants = &self.instants;
         Box::new(move |column| {
             let of = |values: &'a Vec<u32>| rows.iter().map(|&row| values[row as usize]);
@@ -435,7 +438,7 @@ impl Store {
         })
     }
 
-    fn counter_maker<'a>(&'a self) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+    fn counter_maker<'a>(&'a self) -> Maker<'a> {
         let counters = &self.counters;
         Box::new(move |column| {
             Some(match column {
@@ -450,7 +453,7 @@ impl Store {
         })
     }
 
-    fn flow_maker<'a>(&'a self) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+    fn flow_maker<'a>(&'a self) -> Maker<'a> {
         let arrows = links::arrows(&self.flows, &self.spans);
         let flows = &self.flows;
         Box::new(move |column| {
@@ -471,7 +474,7 @@ impl Store {
         })
     }
 
-    fn label_maker<'a>(&'a self) -> Box<dyn Fn(&str) -> Option<ArrayRef> + 'a> {
+    fn label_maker<'a>(&'a self) -> Maker<'a> {
         let labels = &self.labels;
         Box::new(move |column| {
             Some(match column {

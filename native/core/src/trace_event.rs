@@ -70,7 +70,7 @@ fn scan(blocks: &Mutex<Blocks>, options: &Options, sender: &Sender<Scanned>) {
     loop {
         // A scanner that panicked holds no lock: it only waits for blocks under it.
         let Ok(mut guard) = blocks.lock() else { return };
-        let Some((number, block)) = guard.next() else { return };
+        let Some((number, block)) = guard.next_block() else { return };
         drop(guard);
         let alone = scan_alone(&mut reader, &block, options);
         if sender.send(Scanned { number, block, alone }).is_err() {
