@@ -15,7 +15,11 @@ class Trace:
         """JSON object of every top-level key but traceEvents."""
     @property
     def counts(self) -> dict[str, int]:
-        """Entries by what became of them: entries (all), complete, pairs, instants, counters, flows, labels, reported; also skipped (complete, but of a class that was not asked for), text_bytes, file_bytes."""
+        """Entries by what became of them.
+
+        ``entries`` is the sum of complete, begins, ends, instants, counters, flows, labels and reported (those that the
+        problems lost). ``skipped`` counts those of them that no table asked for holds. Also text_bytes, file_bytes.
+        """
     def table(self, name: str, columns: Sequence[str]) -> ArrowTable:
         """A table of holotrace.tables, e.g. ``trace.table("device_events", ["event_id", "start_ns", "stream"])``.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from importlib import import_module
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
 
@@ -77,7 +76,7 @@ class Analysis(Generic[P]):
         return pl.concat([empty(self.columns), *parts])
 
     def __call__(self, job: JobTrace, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame:
-        return self.combine(job.map(partial(self.part, options=kwargs), self.reads))
+        return job.ask(self, kwargs)
 
     @overload
     def __get__(self, job: None, owner: type) -> Analysis[P]: ...

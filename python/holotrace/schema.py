@@ -16,6 +16,7 @@ class Unit(Enum):
     RATIO = "_ratio", pl.Float64()
     COUNT = "count", pl.Int64()
     RANK = "rank", pl.Int32()
+    RANKS = "ranks", pl.List(pl.Int32())
     STEP = "step", pl.Int64()
     EVENT = "_id", pl.UInt32()
     # Integers that name something: a stream, a device, a correlation id.

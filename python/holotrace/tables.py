@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holotrace.errors import UsageError
 from holotrace.schema import Column, Table, Unit
 
 RANK = Column("rank", Unit.RANK, "Rank the row belongs to")
@@ -200,7 +201,7 @@ PROBLEMS = Table(
     "problems",
     "What could not be read as it was written, and what was done about it",
     (
-        RANK,
+        Column("rank", Unit.RANK, "Rank the row belongs to; null where it concerns the whole job"),
         Column("problem", Unit.TEXT, "Kind of damage"),
         Column("count", Unit.COUNT, "How often"),
         Column("first_offset", Unit.NUMBER, "Byte of the (inflated) file where it was seen first"),
@@ -226,10 +227,23 @@ RANK_INFO = Table(
         Column("event_count", Unit.COUNT, "Entries in the file, of every kind"),
         Column("device_event_count", Unit.COUNT, "Events on an accelerator"),
         Column("problem_count", Unit.COUNT, "Entries that could not be read as written"),
-        Column("span_ns", Unit.NS, "From the first start to the last end"),
+        Column("span_ns", Unit.NS, "From the first start to the last end of device events and steps; null without"),
         Column("file_bytes", Unit.BYTES, "Size of the file"),
         Column("text_bytes", Unit.BYTES, "Size of the JSON text"),
         Column("load_ns", Unit.NS, "Wall time it took to read"),
+    ),
+)
+
+FINDINGS = Table(
+    "findings",
+    "What the rules of all analyses found",
+    (
+        Column("severity", Unit.TEXT, "info, warning or critical"),
+        Column("rule", Unit.TEXT, "The rule that found it"),
+        Column("analysis", Unit.TEXT, "The analysis whose table it read"),
+        Column("message", Unit.TEXT, "What is wrong, in a sentence"),
+        Column("ranks", Unit.RANKS, "Ranks it was seen on; empty where it concerns all"),
+        Column("cost_ns", Unit.NS, "Wall time that fixing it would save at most; null where no number can be given"),
     ),
 )
 
@@ -249,3 +263,11 @@ ALL: tuple[Table, ...] = (
     TRACK_LABELS,
     PROBLEMS,
 )
+
+
+def named(name: str) -> Table:
+    """The table of that name, as written here or in kebab case."""
+    known = {table.name: table for table in (*ALL, RANK_INFO)}
+    if (table := known.get(name.replace("-", "_"))) is None:
+        raise UsageError(f"there is no table {name!r}; there are {', '.join(known)}")
+    return table

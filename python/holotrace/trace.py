@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
@@ -27,6 +28,17 @@ class RankTrace:
         return self.tables[table.name]
 
 
+class Question(Protocol):
+    """What can be asked of a job: answered rank by rank, from some tables."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def reads(self) -> tuple[Table, ...]: ...
+    def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame: ...
+    def combine(self, parts: Iterable[pl.DataFrame]) -> pl.DataFrame: ...
+
+
 class JobTrace(ABC):
     """All ranks of a job; each is loaded when a task needs it and let go afterwards."""
 
@@ -38,3 +50,7 @@ class JobTrace(ABC):
     @abstractmethod
     def map(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> list[T]:
         """Run ``task`` on every rank with the tables in ``reads``; results in rank order."""
+
+    def ask(self, question: Question, options: Mapping[str, Any]) -> pl.DataFrame:
+        """The answer of all ranks to ``question``, as one table."""
+        return question.combine(self.map(partial(question.part, options=options), question.reads))

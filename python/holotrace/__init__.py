@@ -1,0 +1,40 @@
+"""Where does the time of a distributed training or serving job go, why, and what would fixing it save?"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from holotrace._answers import JobResult
+from holotrace.analysis import Finding
+from holotrace.errors import (
+    HolotraceError,
+    InputError,
+    MissingDataError,
+    MissingExtraError,
+    TraceFormatError,
+    UsageError,
+)
+from holotrace.job import Job, open
+from holotrace.trace import RankTrace
+
+__all__ = [
+    "Finding",
+    "HolotraceError",
+    "InputError",
+    "Job",
+    "JobResult",
+    "MissingDataError",
+    "MissingExtraError",
+    "RankTrace",
+    "TraceFormatError",
+    "UsageError",
+    "open",
+]
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        # Looking it up takes longer than most of the imports above.
+        version: str = import_module("importlib.metadata").version(__name__)
+        return version
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

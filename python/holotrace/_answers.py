@@ -1,0 +1,65 @@
+"""What is asked of a job at once, what each rank contributes to it, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from holotrace.analysis import Analysis, Finding
+from holotrace.schema import Table
+from holotrace.sources.problems import frame
+from holotrace.tables import PROBLEMS, RANK_INFO
+from holotrace.trace import RankTrace
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One rank's part of everything that was asked."""
+
+    parts: Mapping[str, pl.DataFrame]
+    info: pl.DataFrame
+    problems: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Analyses to be answered from one reading of a rank, each with its options."""
+
+    asked: tuple[tuple[Analysis[Any], Mapping[str, Any]], ...]
+
+    @property
+    def reads(self) -> tuple[Table, ...]:
+        return (*(table for analysis, _ in self.asked for table in analysis.reads), RANK_INFO, PROBLEMS)
+
+    def __call__(self, rank: RankTrace) -> Answers:
+        parts = {analysis.name: analysis.part(rank, options) for analysis, options in self.asked}
+        return Answers(parts, rank[RANK_INFO], rank[PROBLEMS])
+
+    def combined(self, answers: Sequence[Answers], doubts: Sequence[Mapping[str, Any]]) -> dict[str, pl.DataFrame]:
+        """Each table of all ranks, by its name; ``doubts`` are problems known from elsewhere."""
+        return {
+            **{a.name: a.combine(answer.parts[a.name] for answer in answers) for a, _ in self.asked},
+            RANK_INFO.name: pl.concat([RANK_INFO.empty(), *(answer.info for answer in answers)]),
+            PROBLEMS.name: pl.concat([frame(doubts), *(answer.problems for answer in answers)]),
+        }
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """Everything a report shows, from one reading of each rank."""
+
+    title: str
+    source: str
+    # Table of each analysis, by its name.
+    tables: Mapping[str, pl.DataFrame]
+    info: pl.DataFrame
+    problems: pl.DataFrame
+    findings: tuple[Finding, ...]
+
+
+def rows(rank: RankTrace, table: Table) -> pl.DataFrame:
+    """One rank's rows of a table, with the rank they belong to."""
+    return rank[table].select(pl.lit(rank.rank, pl.Int32()).alias("rank"), pl.exclude("rank"))

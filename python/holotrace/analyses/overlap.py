@@ -1,0 +1,68 @@
+"""How much communication is hidden behind computation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_rank
+from holotrace.charts import Stacked
+from holotrace.derive import intervals
+from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, WORK
+from holotrace.schema import Column, Unit
+from holotrace.tables import DEVICE_EVENTS
+from holotrace.trace import RankTrace
+
+# Hiding all of it is rarely possible: the last gradients have nothing left to hide behind.
+EXPOSED_RATIO, EXPOSED_CRITICAL_RATIO = 0.05, 0.25
+
+
+@per_rank(
+    columns=(
+        Column("comm_ns", Unit.NS, "Time at least one communication kernel ran"),
+        Column("hidden_ns", Unit.NS, "Part of comm_ns during which a compute kernel ran too"),
+        Column("exposed_ns", Unit.NS, "The rest of comm_ns"),
+        Column("hidden_ratio", Unit.RATIO, "hidden_ns / comm_ns; null without communication"),
+        Column("exposed_ratio", Unit.RATIO, "exposed_ns / time from the first work to the last; null without work"),
+    ),
+    reads=(DEVICE_EVENTS.only("kind", "start_ns", "end_ns"),),
+    chart=Stacked(x="rank", y=("hidden_ns", "exposed_ns"), title="Communication, hidden and exposed"),
+)
+def overlap(rank: RankTrace) -> pl.DataFrame:
+    """How much of each rank's communication is hidden behind computation."""
+    work = rank[DEVICE_EVENTS].filter(pl.col("kind").is_in(WORK)).sort("start_ns")
+    compute, comm = work.filter(kind=COMPUTE), work.filter(kind=COMMUNICATION)
+    comm_ns = intervals.total_ns(comm)
+    exposed_ns = intervals.total_ns(work.filter(pl.col("kind").is_in([COMPUTE, COMMUNICATION])))
+    exposed_ns -= intervals.total_ns(compute)
+    span_ns = work.select((pl.col("end_ns").max() - pl.col("start_ns").min()).fill_null(0)).item()
+    return pl.DataFrame(
+        {
+            "comm_ns": comm_ns,
+            "hidden_ns": comm_ns - exposed_ns,
+            "exposed_ns": exposed_ns,
+            "hidden_ratio": (comm_ns - exposed_ns) / comm_ns if comm_ns else None,
+            "exposed_ratio": exposed_ns / span_ns if span_ns else None,
+        }
+    )
+
+
+@overlap.rule
+def exposed_communication(table: pl.DataFrame) -> Iterator[Finding]:
+    """Communication that nothing hides takes more than a twentieth of the time on every rank.
+
+    Devices wait for data instead of computing. A rank that comes late to a collective waits less than the others, so
+    the cost is the exposed time of the rank that has least: that is transfer; more is waiting for others.
+
+    Start collectives earlier (bucket size, prefetch of parameters), give them a stream of their own, or move less data.
+    """
+    least = table.filter(pl.col("comm_ns") > 0).sort("exposed_ratio", "rank").head(1)
+    for ratio, cost_ns in least.select("exposed_ratio", "exposed_ns").iter_rows():
+        if ratio > EXPOSED_RATIO:
+            yield Finding(
+                "critical" if ratio > EXPOSED_CRITICAL_RATIO else "warning",
+                f"communication that nothing hides takes at least {ratio:.0%} of the time on every rank",
+                (),
+                cost_ns,
+            )

@@ -1,0 +1,170 @@
+"""Where each rank's time goes: computing, exposed communication, exposed copies, or nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_rank
+from holotrace.charts import Stacked
+from holotrace.derive import intervals
+from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, WORK
+from holotrace.schema import Column, Unit
+from holotrace.tables import DEVICE_EVENTS
+from holotrace.trace import RankTrace
+
+# Below a tenth, gaps between kernels are what launching costs; from a half on the device is hardly used.
+IDLE_RATIO, IDLE_CRITICAL_RATIO = 0.1, 0.5
+# Copies seldom show beside compute; a twentieth of the time is more than the start and end of a step need.
+EXPOSED_MEMORY_RATIO = 0.05
+# Equal devices on equal work differ by 1-2%.
+UNEVEN_RATIO = 0.03
+PARTS = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns")
+
+
+@per_rank(
+    columns=(
+        Column("step", Unit.STEP, "Training step; null where the rank is looked at as a whole"),
+        Column("total_ns", Unit.NS, "From the start of the first work to the end of the last; the sum of the parts"),
+        Column("compute_ns", Unit.NS, "Time at least one compute kernel ran"),
+        Column("exposed_comm_ns", Unit.NS, "Time communication ran and no compute kernel did"),
+        Column("exposed_memory_ns", Unit.NS, "Time a copy or fill ran and neither compute nor communication did"),
+        Column("idle_ns", Unit.NS, "Time no work ran"),
+        Column("idle_ratio", Unit.RATIO, "idle_ns / total_ns; null where there is no time"),
+    ),
+    reads=(DEVICE_EVENTS.only("kind", "start_ns", "end_ns", "step"),),
+    chart=Stacked(x="rank", y=PARTS, title="Where the time goes"),
+)
+def time_breakdown(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
+    """Where each rank's time goes: computing, waiting for communication or copies, or idle.
+
+    Every instant belongs to exactly one part, so the parts sum to the whole. Waiting for events and other bookkeeping
+    on the device's timeline is no work and counts as idle.
+
+    Devices run behind their host, so a step is cut where its device work ends: its window begins where that of the step
+    before it ends, and ends with the last work that this step or an earlier one launched. The first window begins with
+    the first step's own work. Windows follow each other without gaps; whatever ran within one counts for its step.
+
+    Args:
+        by_step: One row per step that launched device work, instead of one per rank.
+    """
+    work = rank[DEVICE_EVENTS].filter(pl.col("kind").is_in(WORK)).sort("start_ns")
+    windows = _steps(work) if by_step else _whole(work)
+    boundaries = pl.concat([windows["start_ns"], windows["end_ns"].tail(1)]).rename("time_ns")
+    # Each kind counts only where those before it did not run already.
+    layers = (work.filter(kind=COMPUTE), work.filter(pl.col("kind").is_in([COMPUTE, COMMUNICATION])), work)
+    compute, compute_or_comm, busy = (
+        intervals.covered_before_ns(layer, boundaries).diff(null_behavior="drop") for layer in layers
+    )
+    return windows.select(
+        "step",
+        total_ns=pl.col("end_ns") - pl.col("start_ns"),
+        compute_ns=compute,
+        exposed_comm_ns=compute_or_comm - compute,
+        exposed_memory_ns=busy - compute_or_comm,
+        idle_ns=pl.col("end_ns") - pl.col("start_ns") - busy,
+    ).with_columns(idle_ratio=pl.when(pl.col("total_ns") > 0).then(pl.col("idle_ns") / pl.col("total_ns")))
+
+
+def _whole(work: pl.DataFrame) -> pl.DataFrame:
+    """One window from the first work to the last, if there is any."""
+    return work.select(
+        step=pl.lit(None, pl.Int64()), start_ns=pl.col("start_ns").min(), end_ns=pl.col("end_ns").max()
+    ).drop_nulls("start_ns")
+
+
+def _steps(work: pl.DataFrame) -> pl.DataFrame:
+    """The window of each step that launched work."""
+    ends = pl.col("end_ns").cum_max()
+    return (
+        work.drop_nulls("step")
+        .group_by("step")
+        .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+        .sort("step")
+        .select("step", start_ns=ends.shift(1).fill_null(pl.col("start_ns").first()), end_ns=ends)
+    )
+
+
+def _per_rank(table: pl.DataFrame) -> pl.DataFrame:
+    """Parts and whole of each rank, also where the table has a row per step."""
+    return table.group_by("rank").agg(pl.col("total_ns", *PARTS).sum()).filter(pl.col("total_ns") > 0).sort("rank")
+
+
+@time_breakdown.rule
+def idle_device(table: pl.DataFrame) -> Iterator[Finding]:
+    """The device has nothing to do for more than a tenth of the time.
+
+    Work arrives later than the device could do it: the host is busy with data loading, Python or launching many small
+    kernels, or it waits for results it copies back. The cost is the idle time of the average rank concerned.
+
+    Look at what the host does in the gaps: load data in more workers, avoid `.item()` and other synchronisations, and
+    capture launches in a CUDA graph or fuse them with `torch.compile`.
+    """
+    ranks = _per_rank(table).with_columns(ratio=pl.col("idle_ns") / pl.col("total_ns"))
+    idle = ranks.filter(pl.col("ratio") > IDLE_RATIO)
+    if idle.is_empty():
+        return
+    ratio = _sum(idle, "idle_ns") / _sum(idle, "total_ns")
+    yield Finding(
+        "critical" if ratio > IDLE_CRITICAL_RATIO else "warning",
+        f"devices are idle {ratio:.0%} of the time",
+        tuple(idle["rank"]),
+        _sum(idle, "idle_ns") // idle.height,
+    )
+
+
+@time_breakdown.rule
+def exposed_copies(table: pl.DataFrame) -> Iterator[Finding]:
+    """Copies that nothing hides take more than a twentieth of the time.
+
+    While data moves, the device neither computes nor communicates. The cost is the exposed time of the average rank
+    concerned.
+
+    Copy from pinned memory with `non_blocking=True` on a stream of its own, prefetch the next batch, and keep on the
+    device what is needed again.
+    """
+    ranks = _per_rank(table).with_columns(ratio=pl.col("exposed_memory_ns") / pl.col("total_ns"))
+    copying = ranks.filter(pl.col("ratio") > EXPOSED_MEMORY_RATIO)
+    if copying.is_empty():
+        return
+    ratio = _sum(copying, "exposed_memory_ns") / _sum(copying, "total_ns")
+    yield Finding(
+        "warning",
+        f"copies take {ratio:.0%} of the time while nothing else runs",
+        tuple(copying["rank"]),
+        _sum(copying, "exposed_memory_ns") // copying.height,
+    )
+
+
+@time_breakdown.rule
+def uneven_ranks(table: pl.DataFrame) -> Iterator[Finding]:
+    """Ranks wait for slower ones.
+
+    In a collective all ranks end together, so a rank that needs longer for its own part (computing, copies, idle) makes
+    the others wait in exposed communication. The cost is what the slowest rank needs beyond the median rank.
+
+    Look at what the named ranks do differently: more or longer inputs, a slower device, a host that launches late.
+    """
+    ranks = _per_rank(table).with_columns(own_ns=pl.col("total_ns") - pl.col("exposed_comm_ns"))
+    if ranks.height < 2:
+        return
+    median = ranks.select(pl.col("own_ns", "exposed_comm_ns", "total_ns").median()).row(0, named=True)
+    # Longer work alone may be a longer recording; it slows others only if they wait while the slow one does not.
+    late = ranks.filter(
+        (pl.col("own_ns") - median["own_ns"] > UNEVEN_RATIO * median["total_ns"])
+        & (median["exposed_comm_ns"] - pl.col("exposed_comm_ns") > UNEVEN_RATIO * median["total_ns"])
+    )
+    if late.is_empty():
+        return
+    cost_ns = int(late.select(pl.col("own_ns").max() - median["own_ns"]).item())
+    yield Finding(
+        "warning",
+        f"others wait in communication for ranks that need up to {cost_ns / median['total_ns']:.0%} longer",
+        tuple(late["rank"]),
+        cost_ns,
+    )
+
+
+def _sum(table: pl.DataFrame, column: str) -> int:
+    return int(table[column].sum())

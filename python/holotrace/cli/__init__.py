@@ -1,0 +1,34 @@
+"""The command ``holotrace``: the only place that prints and ends the process."""
+
+from __future__ import annotations
+
+import click
+
+from holotrace import __getattr__ as attribute
+from holotrace.cli.errors import Commands
+from holotrace.cli.info import info
+from holotrace.cli.report import report
+from holotrace.cli.sample import sample
+from holotrace.cli.show import show
+
+__all__ = ["main"]
+
+
+def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        click.echo(f"holotrace {attribute('__version__')}")
+        context.exit()
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Say the version.")
+@click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
+def main(debug: bool) -> None:
+    """Where does the time of a training or serving job go, why, and what would fixing it save?
+
+    PATH is a trace file of PyTorch's profiler, a folder of them (one per rank), or a pattern.
+    """
+
+
+for command in (info, show, report, sample):
+    main.add_command(command)

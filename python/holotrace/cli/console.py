@@ -1,0 +1,67 @@
+"""Where output goes: the terminal, a file, and progress on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from holotrace._execute import Progress
+from holotrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+# Wide enough for the tables, where no terminal says how wide it is.
+PIPE_WIDTH = 160
+
+
+def console() -> Console:
+    """What to print on."""
+    from rich.console import Console  # noqa: PLC0415  # not needed for --help
+
+    return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
+
+
+def as_text(renderable: RenderableType) -> str:
+    """What a terminal would show, without colours."""
+    from rich.console import Console  # noqa: PLC0415  # not needed for --help
+
+    text = StringIO()
+    Console(file=text, width=PIPE_WIDTH).print(renderable)
+    return text.getvalue()
+
+
+def write(output: Path, content: str | bytes) -> None:
+    """Save ``content`` as the user asked."""
+    try:
+        output.write_bytes(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written: {error.strerror}; name a place that can") from error
+    click.echo(f"wrote {output}", err=True)
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Progress | None]:
+    """Shows ranks as they are done, on stderr, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich import progress  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415  # not needed for --help
+
+    columns = (
+        progress.TextColumn(what),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("ranks"),
+        progress.TimeElapsedColumn(),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

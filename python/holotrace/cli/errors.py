@@ -1,0 +1,45 @@
+"""What a command says when it fails: one sentence and a way out, and an exit code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from holotrace.errors import HolotraceError, UsageError
+
+USAGE, INPUT, DEFECT = 2, 3, 1
+
+
+class Commands(click.Group):
+    """Commands whose errors end in one line on stderr."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            if ctx.params.get("debug"):
+                raise
+            raise failure(error) from error
+
+
+def failure(error: Exception) -> click.ClickException:
+    """``error`` as click reports it."""
+    if isinstance(error, HolotraceError):
+        return _failure(str(error), USAGE if isinstance(error, UsageError) else INPUT)
+    what = f"{type(error).__name__}: {error}".rstrip(": ")
+    return _failure(f"unexpected {what}; see where it came from with holotrace --debug, and please report it", DEFECT)
+
+
+def _failure(message: str, code: int) -> click.ClickException:
+    # Paths and pieces of files may hold characters that a terminal would obey.
+    printable = "".join(char if char.isprintable() else " " for char in message)
+    return _Failed(printable, code)
+
+
+class _Failed(click.ClickException):
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  # type: ignore[misc]  # click declares it for the class and reads it here

@@ -1,0 +1,31 @@
+"""holotrace sample: a job to try things on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command(short_help="A made-up job with known flaws, to try things on.")
+@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--ranks", type=click.IntRange(min=1), default=8, show_default=True, help="Files to write, one per rank.")
+@click.option("--steps", type=click.IntRange(min=1), default=5, show_default=True, help="Training steps in each.")
+@click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same bytes.")
+@click.option(
+    "--events", type=click.IntRange(min=1), help="Entries of each file; as many as the steps need by default."
+)
+@click.option("--stacks", is_flag=True, help="Record Python functions too.")
+@click.option("--plain", is_flag=True, help="Write .json instead of .json.gz.")
+def sample(  # noqa: PLR0917  # click gives them by name
+    out: Path, ranks: int, steps: int, seed: int, events: int | None, stacks: bool, plain: bool
+) -> None:
+    """Write a made-up job's traces into the folder OUT, with known flaws: a straggler, exposed communication, a stall.
+
+    What was planted is printed, and written beside the traces.
+    """
+    from holotrace.sample import write  # noqa: PLC0415  # not needed for --help
+
+    truth = write(out, ranks=ranks, steps=steps, seed=seed, events=events, stacks=stacks, compress=not plain)
+    click.echo(str(truth).removesuffix("\n"))
+    click.echo(f"wrote {out}", err=True)

@@ -1,0 +1,184 @@
+"""holotrace show: every analysis and every table as a command, made from its declaration."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+import click
+import polars as pl
+
+from holotrace import tables
+from holotrace.analyses import ALL
+from holotrace.analysis import Analysis
+from holotrace.cli.console import progress_bar
+from holotrace.cli.options import job_arguments, job_at, rank_option
+from holotrace.cli.output import FORMATS, TERMINAL_ROWS, Shown, write_shown
+from holotrace.errors import UsageError
+from holotrace.job import Job
+from holotrace.schema import Table
+
+
+@dataclass(frozen=True)
+class _Topic:
+    """Something that can be shown, and how to get it from a job."""
+
+    name: str
+    section: str
+    summary: str
+    details: str
+    # Gets the job and the values of ``options``.
+    answer: Callable[..., Shown]
+    options: tuple[click.Option, ...] = field(default=())
+    # The option that brings a step column, if the topic has one only then.
+    step_option: str | None = None
+
+
+class _Topics(click.Group):
+    """One command per topic, listed by section."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_TOPICS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        topic = _TOPICS.get(cmd_name.replace("_", "-"))
+        return None if topic is None else _command(topic)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section in dict.fromkeys(topic.section for topic in _TOPICS.values()):
+            with formatter.section(section):
+                formatter.write_dl(
+                    [(topic.name, topic.summary) for topic in _TOPICS.values() if topic.section == section]
+                )
+
+
+@click.group(
+    cls=_Topics,
+    invoke_without_command=True,
+    short_help="Any answer or table, in any format.",
+    subcommand_metavar="NAME PATH",
+)
+@click.pass_context
+def show(context: click.Context) -> None:
+    """One answer or table: on the terminal, or as json, csv or parquet. Without a NAME: what there is."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def _command(topic: _Topic) -> click.Command:
+    @job_arguments
+    @rank_option
+    @click.option("--step", "steps", type=int, multiple=True, help="Only this step; may be given several times.")
+    @click.option(
+        "--limit",
+        type=click.IntRange(min=0),
+        help=f"Only so many rows; {TERMINAL_ROWS} on a terminal and all elsewhere by default.",
+    )
+    @click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        help="How; by default as the output file's name says, or a table.",
+    )
+    @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
+    def run(  # noqa: PLR0917  # click gives them by name
+        path: tuple[str, ...],
+        recursive: bool,
+        on_duplicate: Any,  # one of the values of OnDuplicate, which click has checked
+        ranks: tuple[int, ...],
+        steps: tuple[int, ...],
+        limit: int | None,
+        form: str | None,
+        output: Path | None,
+        **options: Any,  # each as its own type says
+    ) -> None:
+        if steps and topic.step_option:
+            options[topic.step_option] = True
+        job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
+        shown = topic.answer(job, **options)
+        write_shown(_of_steps(shown, steps) if steps else shown, form, limit, output)
+
+    command = click.command(topic.name, help=f"{topic.summary}\n\n{topic.details}", short_help=topic.summary)(run)
+    command.params += topic.options
+    return command
+
+
+def _of_steps(shown: Shown, steps: tuple[int, ...]) -> Shown:
+    if "step" not in shown.table.columns:
+        raise UsageError(f"{shown.name} has no steps; leave out --step")
+    table = shown.table.filter(pl.col("step").is_in(steps))
+    return Shown(shown.name, table, shown.columns, shown.source)
+
+
+def _analysis(analysis: Analysis[Any]) -> _Topic:
+    def answer(job: Job, **options: Any) -> Shown:
+        with progress_bar("Reading") as progress:
+            result = job.run((analysis,), {analysis.name: options}, progress)
+        return Shown(name, result.tables[analysis.name], analysis.columns, job.found.origin)
+
+    name = analysis.name.replace("_", "-")
+    text, _, arguments = (inspect.getdoc(analysis.source) or "").partition("\nArgs:\n")
+    meanings = dict(re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", arguments, flags=re.MULTILINE))
+    options = tuple(option(parameter, meanings.get(parameter.name, "")) for parameter in analysis.parameters)
+    by_step = "by_step" if any(parameter.name == "by_step" for parameter in analysis.parameters) else None
+    return _Topic(name, "Analyses", analysis.summary, text.partition("\n")[2].strip(), answer, options, by_step)
+
+
+def option(parameter: inspect.Parameter, meaning: str) -> click.Option:
+    """The command line option for an analysis' option."""
+    kinds = [kind for kind in get_args(parameter.annotation) if kind is not NoneType]
+    literal = get_origin(parameter.annotation) is Literal
+    kind = parameter.annotation if literal or len(kinds) != 1 else kinds[0]
+    return click.Option(
+        ["--" + parameter.name.replace("_", "-")],
+        type=click.Choice(get_args(kind)) if literal else kind,
+        is_flag=kind is bool,
+        default=parameter.default,
+        show_default=parameter.default is not None and kind is not bool,
+        help=" ".join(meaning.split()),
+    )
+
+
+def _table(table: Table) -> _Topic:
+    def answer(job: Job) -> Shown:
+        rows = job.table(table)
+        columns = table.columns if "rank" in table.column_names else (tables.RANK, *table.columns)
+        return Shown(name, rows, columns, job.found.origin)
+
+    name = table.name.replace("_", "-")
+    return _Topic(name, "Tables", f"{table.meaning}.", "", answer)
+
+
+def _findings(job: Job) -> Shown:
+    from holotrace.present import export, terminal  # noqa: PLC0415  # rich is not needed for --help
+
+    with progress_bar("Reading") as progress:
+        found = job.run(progress=progress).findings
+    return Shown(
+        "findings",
+        export.findings_table(found),
+        tables.FINDINGS.columns,
+        job.found.origin,
+        render=lambda limit: terminal.findings(found, limit=limit),
+    )
+
+
+def _info(job: Job) -> Shown:
+    return Shown("info", job.info(), tables.RANK_INFO.columns, job.found.origin)
+
+
+_ABOUT = "About the job"
+_TOPICS = {
+    topic.name: topic
+    for topic in (
+        *map(_analysis, ALL),
+        _Topic("findings", _ABOUT, f"{tables.FINDINGS.meaning}.", "", _findings),
+        _Topic("info", _ABOUT, f"{tables.RANK_INFO.meaning}.", "", _info),
+        *(_table(table) for table in tables.ALL),
+    )
+}

@@ -1,0 +1,1 @@
+"""Tables made from tables, shared by several analyses."""

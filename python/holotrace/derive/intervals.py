@@ -1,0 +1,83 @@
+"""Interval algebra on columns: every function takes frames with ``start_ns`` and ``end_ns``, half-open.
+
+Spans may overlap and come in any order; those that end at or before their start cover nothing.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+_START, _END = pl.col("start_ns"), pl.col("end_ns")
+# Latest end before this row, once rows are in order of their starts; the first start stands for "none before".
+_REACHED = _END.cum_max().shift(1).fill_null(_START.first())
+# The piece each span adds to the time that those before it cover: from where they reach to its own end.
+_BEGIN = pl.max_horizontal(_START, _REACHED)
+_ADDED = (_END - pl.col("begin")).clip(lower_bound=0)
+
+
+def union(spans: pl.DataFrame) -> pl.DataFrame:
+    """The time covered by at least one span, as sorted disjoint spans; touching ones are merged."""
+    ordered = _ordered(spans).with_columns(begins=_START > _REACHED, reached=_END.cum_max())
+    if ordered.is_empty():
+        return ordered.select("start_ns", "end_ns")
+    begins = pl.col("begins") | (pl.int_range(pl.len()) == 0)
+    ends = begins.shift(-1, fill_value=True)
+    # Each run ends with the row before the next run's first, at the latest end reached so far.
+    return pl.DataFrame(
+        {
+            "start_ns": ordered.select(_START.filter(begins)).to_series(),
+            "end_ns": ordered.select(pl.col("reached").filter(ends)).to_series(),
+        }
+    )
+
+
+def intersect(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
+    """The time covered by both ``a`` and ``b``."""
+    return _sweep(a, b, active=3)
+
+
+def subtract(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
+    """The time covered by ``a`` and not by ``b``."""
+    return _sweep(a, b, active=1)
+
+
+def total_ns(spans: pl.DataFrame) -> int:
+    """How long at least one span is active."""
+    return int(_ordered(spans).with_columns(begin=_BEGIN).select(_ADDED.sum()).item())
+
+
+def covered_before_ns(spans: pl.DataFrame, times: pl.Series) -> pl.Series:
+    """How long at least one span is active before each of ``times``."""
+    pieces = _ordered(spans).with_columns(begin=_BEGIN).with_columns(added=_ADDED)
+    if pieces.is_empty():
+        return pl.Series("covered_ns", [0] * len(times), dtype=pl.Int64)
+    begun = pl.Series(pieces["begin"].search_sorted(times, side="left")).cast(pl.Int64)
+    last = pieces.select("begin", "added", whole=pl.col("added").cum_sum())[(begun - 1).clip(lower_bound=0)]
+    # The last piece that has begun may go on past the time.
+    covered = last["whole"] - (last["begin"] + last["added"] - times).clip(lower_bound=0)
+    result: pl.Series = covered.alias("covered_ns").zip_with(begun > 0, pl.Series([0], dtype=pl.Int64))
+    return result
+
+
+def _ordered(spans: pl.DataFrame) -> pl.DataFrame:
+    return spans.select("start_ns", "end_ns").filter(_END > _START).sort("start_ns")
+
+
+def _sweep(a: pl.DataFrame, b: pl.DataFrame, *, active: int) -> pl.DataFrame:
+    """Spans of the time line where the state is ``active``: 1 for a, 2 for b, 3 for both."""
+    edges = [
+        union(side).select(time=edge, change=pl.lit(sign * weight, pl.Int8))
+        for side, weight in ((a, 1), (b, 2))
+        for edge, sign in ((_START, 1), (_END, -1))
+    ]
+    return (
+        pl.concat(edges)
+        .sort("time")
+        .select(
+            start_ns="time",
+            end_ns=pl.col("time").shift(-1),
+            state=pl.col("change").cast(pl.Int64).cum_sum(),
+        )
+        .filter((pl.col("state") == active) & (_END > _START))
+        .select("start_ns", "end_ns")
+    )

@@ -1,0 +1,76 @@
+"""PyTorch's trace-event files as the tables of holotrace.tables."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from holotrace._native import Trace, read_trace_event
+from holotrace.errors import InputError
+from holotrace.schema import Column, Table, Unit
+
+_ARG_TYPES = {
+    Unit.NUMBER: "int",
+    Unit.BYTES: "int",
+    Unit.COUNT: "int",
+    Unit.NS: "int",
+    Unit.FLOAT: "float",
+    Unit.LABEL: "text",
+    Unit.TEXT: "text",
+}
+_LAUNCHED = ("launch_id", "launch_ns", "device_event_id")
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """One file's tables, its other top-level keys, and what reading it took."""
+
+    tables: Mapping[str, pl.DataFrame]
+    metadata: Mapping[str, Any]
+    counts: Mapping[str, int]
+    load_ns: int
+
+
+def read(path: Path, tables: Sequence[Table]) -> Parsed:
+    """The wanted tables and columns of one file; args are parsed only for columns that are wanted."""
+    started = time.perf_counter_ns()
+    try:
+        trace = read_trace_event(
+            str(path),
+            tables=[table.name for table in tables],
+            args=_args(tables),
+        )
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
+    frames = {table.name: _frame(trace, table) for table in tables}
+    metadata = json.loads(trace.metadata)
+    return Parsed(frames, metadata, trace.counts, time.perf_counter_ns() - started)
+
+
+def _args(tables: Sequence[Table]) -> list[tuple[str, str]]:
+    """Keys of the args to keep, each with its type."""
+    args = {column.arg: _type(column) for table in tables for column in table.columns if column.arg}
+    # Launches are matched by correlation, whether or not that column is wanted itself.
+    if any(column.name in _LAUNCHED for table in tables for column in table.columns):
+        args["correlation"] = "int"
+    return list(args.items())
+
+
+def _frame(trace: Trace, table: Table) -> pl.DataFrame:
+    keys = [column.arg or column.name for column in table.columns]
+    frame = pl.DataFrame(trace.table(table.name, keys))
+    return frame.select(
+        pl.col(key).cast(column.unit.dtype).alias(column.name) for key, column in zip(keys, table.columns, strict=True)
+    )
+
+
+def _type(column: Column) -> str:
+    if column.unit not in _ARG_TYPES:
+        raise ValueError(f"{column.name}: a {column.unit.name} column cannot be read from an event's args")
+    return _ARG_TYPES[column.unit]

@@ -1,0 +1,57 @@
+"""What the first and last bytes of a file tell, without reading it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from holotrace._native import read_ends
+
+END_BYTES = 64 * 1024  # PyTorch's top-level keys before traceEvents take 2-10 KB; a job of many process groups more
+
+_INFO = re.compile(rb'(?<!\\)"distributedInfo"\s*:\s*')
+_NUMBER = re.compile(rb'"(rank|world_size)"\s*:\s*(\d+)')
+_BACKEND = re.compile(rb'"backend"\s*:\s*"([^"\\]*)"')
+# Keys of a profiler's file; an array of events has "ph" in its first one.
+_SIGNS = (
+    b'"traceEvents"',
+    b'"schemaVersion"',
+    b'"deviceProperties"',
+    b'"distributedInfo"',
+    b'"baseTimeNanoseconds"',
+    b'"displayTimeUnit"',
+    b'"ph"',
+)
+
+
+def head(path: Path) -> bytes:
+    """The first bytes, inflated."""
+    return read_ends(str(path), head_bytes=END_BYTES, tail_bytes=0)[0]
+
+
+def tail(path: Path) -> bytes:
+    """The last bytes, inflated; costs inflating the whole file where it is compressed."""
+    return read_ends(str(path), head_bytes=0, tail_bytes=END_BYTES)[1]
+
+
+def may_be_trace(text: bytes) -> bool:
+    """Whether a file that begins with ``text`` looks like a profiler's."""
+    return any(sign in text for sign in _SIGNS)
+
+
+def distributed_info(text: bytes) -> dict[str, Any]:
+    """What ``text`` says of the rank and its job; empty where it says nothing."""
+    found = _INFO.search(text)
+    if found is None:
+        return {}
+    rest = text[found.end() :]
+    try:
+        value, _ = json.JSONDecoder().raw_decode(rest.decode("utf-8", "replace"))
+    except ValueError:
+        # Cut off inside a long list of process groups; the numbers come before it.
+        value = {key.decode(): int(number) for key, number in reversed(_NUMBER.findall(rest))}
+        if backend := _BACKEND.search(rest):
+            value["backend"] = backend[1].decode("utf-8", "replace")
+    return value if isinstance(value, dict) else {}

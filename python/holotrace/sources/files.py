@@ -1,0 +1,79 @@
+"""Which files a path, a pattern or a list of them stands for."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holotrace.errors import InputError
+from holotrace.sources.source import AnyPath
+
+# ``.gz`` and ``.zst`` include ``.json.gz`` and ``.json.zst``.
+SUFFIXES = (".json", ".gz", ".zst")
+_DIGITS = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A file that may be a trace; a ``named`` one was asked for by itself and must be one."""
+
+    path: Path
+    named: bool
+
+
+def candidates(paths: Iterable[AnyPath], *, recursive: bool) -> list[Candidate]:
+    """The files that ``paths`` stand for, each once, in natural order of their names."""
+    found: dict[Path, Candidate] = {}
+    for path in paths:
+        for candidate in _expand(Path(path).expanduser(), recursive=recursive):
+            known = found.get(candidate.path)
+            if known is None or candidate.named:
+                found[candidate.path] = candidate
+    return sorted(found.values(), key=lambda candidate: natural(candidate.path))
+
+
+def natural(path: Path) -> tuple[tuple[int, int | str], ...]:
+    """Sorts ``host_9`` before ``host_10``."""
+    return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in _DIGITS.split(str(path)) if part)
+
+
+def _expand(path: Path, *, recursive: bool) -> Sequence[Candidate]:
+    if path.is_dir():
+        return _folder(path, recursive=recursive)
+    if path.exists():
+        return [Candidate(path, named=True)]
+    if glob.has_magic(str(path)):
+        # Path.glob takes no absolute pattern.
+        matches = [Path(match) for match in glob.glob(str(path), recursive=True)]  # noqa: PTH207
+        if not matches:
+            raise InputError(f"{path} matches no file; check the pattern, or give the folder")
+        return [inner for match in sorted(matches) for inner in _expand(match, recursive=recursive)]
+    raise InputError(f"{path} does not exist; give a trace file, a folder of them or a pattern")
+
+
+def _folder(folder: Path, *, recursive: bool) -> list[Candidate]:
+    try:
+        here = _traces(folder.rglob("*") if recursive else folder.iterdir())
+        if here:
+            return here
+        below = [] if recursive else _traces(folder.rglob("*"))
+    except OSError as error:
+        raise InputError(f"{folder} cannot be listed: {error.strerror}; check its permissions") from error
+    if below:
+        where = below[0].path.parent
+        raise InputError(
+            f"{folder} holds no trace itself, but its subfolders hold {len(below)}; "
+            f"give one of them, e.g. {where}, or ask for all (recursive=True, --recursive)"
+        )
+    raise InputError(f"{folder} holds no trace ({', '.join('*' + s for s in SUFFIXES)}); give the folder that does")
+
+
+def _traces(paths: Iterable[Path]) -> list[Candidate]:
+    return [
+        Candidate(path, named=False)
+        for path in paths
+        if path.name.endswith(SUFFIXES) and not path.name.startswith(".") and path.is_file()
+    ]

@@ -1,0 +1,231 @@
+"""What the commands print, where they write, and how they fail."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+
+from holotrace import __version__, tables
+from holotrace.analyses import ALL
+from holotrace.cli import main
+from holotrace.job import Job
+from trace_files import write_trace
+
+TOPICS = [
+    name.replace("_", "-") for name in (*(a.name for a in ALL), *(t.name for t in tables.ALL), "findings", "info")
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for rank in (0, 1):
+        write_trace(tmp_path / "job" / f"rank{rank}.json.gz", rank=rank, world=3)
+    return tmp_path / "job"
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(main, [str(arg) for arg in args])
+
+
+def rows(*args: object) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(run("show", *args, "--format", "json").stdout)["data"]["rows"]
+    return found
+
+
+def test_version() -> None:
+    assert run("--version").stdout == f"holotrace {__version__}\n"
+
+
+def test_show_without_a_name_lists_all_there_is() -> None:
+    listed = run("show")
+    assert listed.exit_code == 0
+    for name in TOPICS:
+        assert f"\n  {name} " in listed.stdout
+    for analysis in ALL:
+        assert analysis.summary in " ".join(listed.stdout.split())
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_everything_is_shown_in_every_format(folder: Path, tmp_path: Path, name: str) -> None:
+    envelope = json.loads(run("show", name, folder, "--format", "json").stdout)
+    columns = [column["name"] for column in envelope["columns"]]
+    assert run("show", name, folder).exit_code == 0
+    assert next(csv.reader(io.StringIO(run("show", name, folder, "--format", "csv").stdout))) == columns
+    assert run("show", name, folder, "-o", tmp_path / "x.parquet").exit_code == 0
+    saved = pl.read_parquet(tmp_path / "x.parquet")
+    assert (saved.columns, saved.height) == (columns, envelope["data"]["count"])
+
+
+def test_json_is_one_envelope_with_rows_as_objects(folder: Path) -> None:
+    envelope = json.loads(run("show", "overlap", folder, "--format", "json").stdout)
+    assert {key: envelope[key] for key in ("schema", "name", "source", "holotrace")} == {
+        "schema": "holotrace.table/1",
+        "name": "overlap",
+        "source": str(folder),
+        "holotrace": __version__,
+    }
+    assert envelope["columns"][1] == {
+        "name": "comm_ns",
+        "unit": "ns",
+        "meaning": "Time at least one communication kernel ran",
+    }
+    assert envelope["data"]["count"] == envelope["data"]["total"] == 2
+    assert envelope["data"]["rows"][1] == {
+        "rank": 1,
+        "comm_ns": 20_000,
+        "hidden_ns": 10_000,
+        "exposed_ns": 10_000,
+        "hidden_ratio": 0.5,
+        "exposed_ratio": 1 / 3,
+    }
+
+
+def test_json_keeps_nulls_and_whole_numbers(folder: Path) -> None:
+    first = rows("kernels", folder)[0]
+    assert first["std_ns"] is None
+    assert isinstance(first["sum_ns"], int)
+
+
+def test_limit_cuts_rows_and_says_how_many_there_are(folder: Path) -> None:
+    data = json.loads(run("show", "kernels", folder, "--limit", 3, "--format", "json").stdout)["data"]
+    assert (data["count"], data["total"], len(data["rows"])) == (3, 4, 3)
+
+
+def test_rank_and_step_choose_rows(folder: Path) -> None:
+    assert [row["rank"] for row in rows("kernels", folder, "--rank", 1, "--top", 1)] == [1]
+    assert {row["step"] for row in rows("device-events", folder, "--step", 3)} == {3}
+    # Asking for a step asks for steps.
+    assert [row["step"] for row in rows("time-breakdown", folder, "--step", 3)] == [3, 3]
+    assert rows("time-breakdown", folder, "--step", 4) == []
+    assert [row["step"] for row in rows("time-breakdown", folder, "--by-step", "--rank", 0)] == [3]
+
+
+def test_names_may_be_written_as_in_python(folder: Path) -> None:
+    assert rows("time_breakdown", folder) == rows("time-breakdown", folder)
+
+
+def test_several_files_are_one_job(folder: Path) -> None:
+    assert [row["rank"] for row in rows("overlap", folder / "rank1.json.gz", folder / "rank0.json.gz")] == [0, 1]
+
+
+def test_findings_have_ranks_and_costs(folder: Path) -> None:
+    found = {row["rule"]: row for row in rows("findings", folder)}
+    assert found["exposed-communication"]["cost_ns"] == 10_000
+    assert found["exposed-communication"]["ranks"] == []
+    assert "communication that nothing hides" in run("show", "findings", folder).stdout
+
+
+def test_info_says_ranks_and_what_is_missing(folder: Path) -> None:
+    said = run("info", folder).stdout
+    assert "2 of 3" in said
+    assert "ranks missing" in said
+    (row, _) = json.loads(run("info", folder, "--format", "json").stdout)["data"]["rows"]
+    assert (row["rank"], row["world_count"], row["event_count"]) == (0, 3, 4)
+
+
+def test_output_file_decides_the_format_and_stdout_stays_empty(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "kernels.csv"
+    done = run("show", "kernels", folder, "-o", out)
+    assert done.stdout == ""
+    assert out.read_text().startswith("rank,name,kind,count,")
+
+
+def test_report_writes_a_page_and_prints_the_verdict(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "report.html"
+    done = run("report", folder, "-o", out)
+    assert done.exit_code == 0, done.output
+    assert out.read_text(encoding="utf-8").lower().startswith("<!doctype html>")
+    assert "communication" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (("show", "nonsense", "JOB"), 2, "No such command 'nonsense'"),
+        (("show", "kernels", "JOB", "--top", "0"), 2, "it can be any whole number from 1"),
+        (("show", "kernels", "JOB", "--format", "xml"), 2, "'xml' is not one of"),
+        (("show", "kernels", "JOB", "--step", "1"), 2, "kernels has no steps; leave out --step"),
+        (("show", "kernels"), 2, "Missing argument 'PATH...'"),
+        (("show", "kernels", "JOB", "-o", "JOB/none/x.csv"), 2, "cannot be written"),
+        (("show", "kernels", "JOB", "--rank", "9"), 3, "rank 9 is not there; there are ranks 0-1"),
+        (("info", "JOB/missing"), 3, "does not exist; give a trace file"),
+        (("info", "EMPTY"), 3, "holds no trace"),
+        (("report", "EMPTY/text.json"), 3, "not a trace"),
+    ],
+)
+def test_failures_are_one_line_with_an_exit_code(
+    folder: Path, tmp_path: Path, args: tuple[str, ...], code: int, said: str
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    if "EMPTY/text.json" in args:
+        (empty / "text.json").write_text("hello")
+    done = run(*(arg.replace("JOB", str(folder)).replace("EMPTY", str(empty)) for arg in args))
+    assert done.exit_code == code
+    assert said in done.stderr
+    assert "Traceback" not in done.output
+    assert [line.startswith("Error: ") for line in done.stderr.strip().split("\n")][-1]
+
+
+def test_a_defect_is_one_line_unless_debugging(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(Job, "run", broken)
+    done = run("info", folder)
+    assert done.exit_code == 1
+    assert done.stderr.count("\n") == 1
+    assert "unexpected ZeroDivisionError: division by zero" in done.stderr
+    assert "holotrace --debug" in done.stderr
+    assert isinstance(run("--debug", "info", folder).exception, ZeroDivisionError)
+
+
+def test_a_name_that_drives_the_terminal_is_printed_harmless(tmp_path: Path) -> None:
+    said = run("info", tmp_path / "\x1b[31mred").stderr
+    assert "\x1b" not in said
+
+
+def test_no_option_of_an_analysis_hides_a_shared_one() -> None:
+    for analysis in ALL:
+        show = main.commands["show"]
+        assert isinstance(show, click.Group)
+        command = show.get_command(click.Context(show), analysis.name)
+        assert command is not None
+        names = [name for parameter in command.params for name in parameter.opts]
+        assert len(set(names)) == len(names)
+
+
+def test_a_broken_pipe_is_no_error(folder: Path) -> None:
+    command = f"{sys.executable} -m holotrace.cli show device-events {folder} --format csv | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("rank,event_id")
+    assert done.stderr == ""
+
+
+def test_importing_brings_nothing_that_draws() -> None:
+    code = (
+        "import sys, holotrace, holotrace.cli; "
+        "print([m for m in ('plotly', 'jinja2', 'rich', 'pandas', 'numpy', 'pyarrow') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_importing_is_fast() -> None:
+    best = float("inf")
+    for _ in range(3):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "import holotrace"], check=True)
+        best = min(best, time.perf_counter() - started)
+    # 0.16 s on a quiet machine, nearly all of it Polars; the interpreter's own start is in it.
+    assert best < 1.0

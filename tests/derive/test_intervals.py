@@ -1,0 +1,73 @@
+"""Interval algebra agrees with counting instants one by one."""
+
+from __future__ import annotations
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drawing import spans
+from holotrace.derive import intervals
+
+some_spans = st.lists(st.tuples(st.integers(-20, 20), st.integers(-2, 10)), max_size=8).map(
+    lambda pairs: spans(*((start, start + length) for start, length in pairs))
+)
+
+
+def covered(frame: pl.DataFrame) -> set[int]:
+    return {t for start, end in frame.select("start_ns", "end_ns").iter_rows() for t in range(start, end)}
+
+
+@given(some_spans)
+def test_union_covers_the_same_with_disjoint_sorted_spans(frame: pl.DataFrame) -> None:
+    merged = intervals.union(frame)
+    assert covered(merged) == covered(frame)
+    assert merged["end_ns"].to_list() == sorted(merged["end_ns"])
+    # Not even touching: otherwise two spans would be one.
+    assert all(start > end for start, end in zip(merged["start_ns"][1:], merged["end_ns"], strict=False))
+
+
+@given(some_spans, some_spans)
+def test_intersection_is_what_both_cover(a: pl.DataFrame, b: pl.DataFrame) -> None:
+    both = intervals.intersect(a, b)
+    assert covered(both) == covered(a) & covered(b)
+    assert intervals.union(both).equals(both)
+
+
+@given(some_spans, some_spans)
+def test_difference_is_what_only_the_first_covers(a: pl.DataFrame, b: pl.DataFrame) -> None:
+    rest = intervals.subtract(a, b)
+    assert covered(rest) == covered(a) - covered(b)
+    assert intervals.union(rest).equals(rest)
+
+
+@given(some_spans)
+def test_total_is_how_many_instants_are_covered(frame: pl.DataFrame) -> None:
+    assert intervals.total_ns(frame) == len(covered(frame))
+
+
+@given(some_spans, st.lists(st.integers(-25, 35), max_size=5))
+def test_covered_before_counts_instants_before_each_time(frame: pl.DataFrame, times: list[int]) -> None:
+    found = intervals.covered_before_ns(frame, pl.Series(times, dtype=pl.Int64))
+    assert found.to_list() == [sum(t < time for t in covered(frame)) for time in times]
+
+
+def test_touching_spans_become_one() -> None:
+    assert intervals.union(spans((0, 5), (5, 9))).rows() == [(0, 9)]
+
+
+def test_a_span_without_length_covers_nothing() -> None:
+    assert intervals.union(spans((3, 3))).is_empty()
+    assert intervals.intersect(spans((0, 9)), spans((3, 3))).is_empty()
+
+
+def test_times_near_the_end_of_64_bits_do_not_overflow() -> None:
+    late = 2**63 - 1
+    assert intervals.total_ns(spans((late - 10, late), (late - 5, late))) == 10
+
+
+def test_arguments_are_left_as_they_were() -> None:
+    frame = spans((5, 9), (0, 6))
+    before = frame.clone()
+    intervals.union(frame), intervals.intersect(frame, frame), intervals.total_ns(frame)
+    assert frame.equals(before)
