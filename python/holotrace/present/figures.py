@@ -1,0 +1,337 @@
+"""Charts as declared, drawn with Plotly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from holotrace.analysis import Analysis
+from holotrace.charts import Bar, Chart, Line, Ranking, Stacked
+from holotrace.errors import UsageError
+from holotrace.present import format as fmt
+from holotrace.schema import Column, Unit
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+# One colour per concept, in every chart. Hues after Okabe and Ito: apart for colour-blind readers,
+# readable on white and on black.
+COLORS = {
+    "hidden": "#f2b680",
+    "communication": "#d95f0e",
+    "compute": "#2f7fc1",
+    "memory": "#2a9d78",
+    "idle": "#a9b1ba",
+    "sync": "#d9a400",
+    "other": "#a977b8",
+}
+_MORE_COLORS = ("#5ab4e5", "#8c6d31", "#c2577f", "#6b7fd7", "#7a9a01")
+# Words of column names and kernel kinds that stand for a concept; the first that fits wins.
+_CONCEPTS = (
+    ("hidden", "hidden"),
+    ("comm", "communication"),
+    ("memory", "memory"),
+    ("copy", "memory"),
+    ("exposed", "communication"),
+    ("idle", "idle"),
+    ("wait", "idle"),
+    ("sync", "sync"),
+    ("compute", "compute"),
+    ("busy", "compute"),
+    ("other", "other"),
+)
+# Plotly's own form of a chart: {"data": [trace, …], "layout": {…}}.
+Drawing = dict[str, Any]
+
+_GRID = "rgba(128, 136, 148, 0.25)"
+_NAME_WIDTH = 52  # characters of a kernel's name that fit beside its bar
+_LABELLED = 33  # bars that each carry their label; beyond it Plotly picks round ones
+_LINES_WITH_LEGEND = 12
+_TITLE_HEIGHT = 28  # pixels
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """Where the rows of a table stand on the x axis, and the layout of that axis."""
+
+    positions: list[Any]
+    layout: dict[str, Any]
+
+
+def figure(analysis: Analysis[Any], table: pl.DataFrame) -> Figure:
+    """The chart ``analysis`` declares, drawn from its ``table``."""
+    from plotly.graph_objects import Figure  # noqa: PLC0415  # takes as long as all other imports together
+
+    return Figure(drawing(analysis, table))
+
+
+def drawing(analysis: Analysis[Any], table: pl.DataFrame) -> Drawing:
+    """The same chart as plain data, as a page embeds it."""
+    if analysis.chart is None:
+        raise UsageError(f"{analysis.name} declares no chart; look at its table instead")
+    columns = {column.name: column for column in analysis.columns}
+    if table.is_empty():
+        return _nothing()
+    chart = analysis.chart
+    if isinstance(chart, Ranking):
+        return _ranking(chart, table, columns)
+    if isinstance(chart, Line):
+        return _lines(chart, table, columns)
+    if isinstance(chart, (Bar, Stacked)):
+        return _bars(chart, table, columns)
+    raise UsageError(f"{analysis.name} declares a {type(chart).__name__}, which present.figures cannot draw yet")
+
+
+def untitled(layout: Mapping[str, Any]) -> dict[str, Any]:
+    """The layout without its title and the room it takes, for a page whose heading says it."""
+    if not layout.get("title", {}).get("text"):
+        return dict(layout)
+    margin = {**layout["margin"], "t": layout["margin"]["t"] - _TITLE_HEIGHT}
+    return {**layout, "title": {}, "margin": margin, "height": layout["height"] - _TITLE_HEIGHT}
+
+
+def color(name: str, position: int = 0) -> str:
+    """The colour of the concept a column or a kind stands for; else one by ``position``."""
+    for word, concept in _CONCEPTS:
+        if word in name:
+            return COLORS[concept]
+    return _MORE_COLORS[position % len(_MORE_COLORS)]
+
+
+def _bars(chart: Chart, table: pl.DataFrame, columns: dict[str, Column]) -> Drawing:
+    stacked = isinstance(chart, Stacked)
+    axis = _axis(columns[chart.x], table, columns)
+    by, unit_layout = _values(chart.y, table, columns)
+    whole = table.select(pl.sum_horizontal(chart.y)).to_series() if stacked else None
+    traces = []
+    for position, name in enumerate(chart.y):
+        shown = f"%{{y:,.{by.decimals}f}} {by.unit}"
+        trace: dict[str, Any] = {
+            "type": "bar",
+            "name": fmt.label(columns[name]),
+            "x": axis.positions,
+            "y": _scaled(table[name], by),
+            "marker": {"color": color(name, position), "line": {"width": 0}},
+            "hovertemplate": f"{shown}<extra>{fmt.label(columns[name])}</extra>",
+        }
+        if whole is not None:
+            trace["customdata"] = _rounded(table[name] / whole, 4)
+            trace["hovertemplate"] = f"{shown} (%{{customdata:.1%}})<extra>{fmt.label(columns[name])}</extra>"
+        traces.append(trace)
+    layout = _layout(chart, height=340, legend=len(traces) > 1)
+    layout |= {
+        "barmode": "stack" if stacked else "group",
+        "bargap": 0.35 if table.height <= _LABELLED else 0.15 if table.height <= 128 else 0.0,
+        "hovermode": "x unified",
+        "xaxis": _axis_style() | {"showgrid": False} | axis.layout,
+        "yaxis": _axis_style() | unit_layout,
+    }
+    return {"data": traces, "layout": layout}
+
+
+def _ranking(chart: Ranking, table: pl.DataFrame, columns: dict[str, Column]) -> Drawing:
+    first = chart.y[0]
+    unnamed = pl.col(chart.x).cast(pl.String).fill_null("(no name)").alias("_name")
+    kind = pl.col(chart.color).cast(pl.String).drop_nulls().first().fill_null("other") if chart.color else pl.lit("")
+    sums = table.group_by(unnamed).agg(kind.alias("_kind"), *(pl.col(y).sum() for y in chart.y))
+    top = sums.sort([first, "_name"], descending=[True, False]).head(chart.top)
+    by, unit_layout = _values(chart.y, top, columns)
+    total = float(sums[first].sum()) or 1.0
+    names = [fmt.printable(name) for name in top["_name"]]
+    # Names may be equal once they are cut, so a bar's place is its position and the name only its tick.
+    places = list(range(len(names)))
+    parts = top["_kind"].unique(maintain_order=True).to_list() if chart.color else [None]
+    traces = []
+    for position, (part, name) in enumerate((part, name) for part in parts for name in chart.y):
+        mine = [i for i in places if part is None or top["_kind"][i] == part]
+        values = _scaled(top[name], by)
+        traces.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": _markup(str(part)) if chart.color else fmt.label(columns[name]),
+                "x": [values[i] for i in mine],
+                "y": mine,
+                "customdata": [[_wrapped(names[i]), (top[name][i] or 0) / total] for i in mine],
+                "marker": {"color": color(str(part) if part else name, position), "line": {"width": 0}},
+                "hovertemplate": (
+                    f"%{{customdata[0]}}<br><b>%{{x:,.{by.decimals}f}} {by.unit}</b> (%{{customdata[1]:.1%}})"
+                    "<extra></extra>"
+                ),
+            }
+        )
+    below = 20 if sums.height > len(names) else 0
+    layout = _layout(chart, height=124 + below + 24 * max(len(names), 3), legend=len(traces) > 1, below=below)
+    layout |= {
+        "barmode": "stack",
+        "bargap": 0.25,
+        "hovermode": "closest",
+        "xaxis": _axis_style() | unit_layout | {"title": {"text": _axis_title(columns[first], by)}},
+        "yaxis": _axis_style()
+        | {
+            "showgrid": False,
+            "tickvals": places,
+            "ticktext": [_markup(fmt.middle(name, _NAME_WIDTH)) + " " for name in names],
+            "range": [max(len(names), 3) - 0.5, -0.5],
+        },
+    }
+    if below:
+        covered = fmt.percent(float(top[first].sum()) / total)
+        layout["annotations"] = [_note(f"the largest {len(names)} of {fmt.number(sums.height)}, {covered} of the sum")]
+    return {"data": traces, "layout": layout}
+
+
+def _lines(chart: Line, table: pl.DataFrame, columns: dict[str, Column]) -> Drawing:
+    by, unit_layout = _values(chart.y, table, columns)
+    across = fmt.scale(columns[chart.x], table[chart.x])
+    groups = table.partition_by(chart.by, maintain_order=True) if chart.by else [table]
+    many = len(groups) * len(chart.y) > _LINES_WITH_LEGEND
+    traces = []
+    for position, (group, name) in enumerate((group, name) for group in groups for name in chart.y):
+        owner = f"{fmt.label(columns[chart.by])} {group[chart.by][0]}" if chart.by else ""
+        title = " ".join(part for part in (owner, fmt.label(columns[name]) if len(chart.y) > 1 else "") if part)
+        title = _markup(fmt.printable(title or fmt.label(columns[name])))
+        palette = [*COLORS.values(), *_MORE_COLORS]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": title,
+                "x": _scaled(group[chart.x], across) if fmt.is_number(columns[chart.x]) else group[chart.x].to_list(),
+                "y": _scaled(group[name], by),
+                "opacity": 0.5 if many else 1.0,
+                "line": {
+                    "width": 1 if many else 2,
+                    "color": palette[position % len(palette)] if chart.by else color(name, position),
+                },
+                "hovertemplate": f"%{{x}}: %{{y:,.{by.decimals}f}} {by.unit}<extra>{title}</extra>",
+            }
+        )
+    layout = _layout(chart, height=340, legend=len(traces) > 1 and not many)
+    layout |= {
+        "hovermode": "closest",
+        "xaxis": _axis_style() | {"title": {"text": _axis_title(columns[chart.x], across)}},
+        "yaxis": _axis_style() | unit_layout,
+    }
+    return {"data": traces, "layout": layout}
+
+
+def _axis(x: Column, table: pl.DataFrame, columns: dict[str, Column]) -> _Axis:
+    """Places of the rows: at the rank itself where each has one row, else one after the other."""
+    values = table[x.name]
+    counted = x.unit in (Unit.RANK, Unit.STEP) and values.n_unique() == table.height and not values.null_count()
+    if counted:
+        low, high = int(values.cast(pl.Int64).min() or 0), int(values.cast(pl.Int64).max() or 0)
+        if high - low < 4 * table.height + 8:
+            # A few bars across the whole page look like walls; leave room for eight.
+            room = max(0.0, (7 - (high - low)) / 2)
+            layout: dict[str, Any] = {"title": {"text": fmt.label(x)}, "range": [low - room - 0.6, high + room + 0.6]}
+            if high - low < _LABELLED:
+                ticks = values.sort().to_list()
+                layout |= {"tickvals": ticks, "ticktext": [str(tick) for tick in ticks]}
+            else:
+                layout |= {"nticks": 17, "tickformat": "d"}
+            return _Axis(values.to_list(), layout)
+    named = [x, *(c for c in columns.values() if c.unit is Unit.STEP and c.name != x.name)]
+    if values.n_unique() == table.height:
+        named = [x]
+    labels = [
+        _markup(fmt.printable(" · ".join(fmt.NOTHING if v is None else str(v) for v in row)))
+        for row in table.select(c.name for c in named).iter_rows()
+    ]
+    every = max(1, -(-len(labels) // _LABELLED))
+    room = max(0.0, (8 - len(labels)) / 2)
+    return _Axis(
+        list(range(len(labels))),
+        {
+            "title": {"text": " · ".join(fmt.label(c) for c in named)},
+            "tickvals": list(range(0, len(labels), every)),
+            "ticktext": [fmt.middle(text, 24) for text in labels[::every]],
+            "range": [-room - 0.6, len(labels) - 1 + room + 0.6],
+        },
+    )
+
+
+def _values(names: Sequence[str], table: pl.DataFrame, columns: dict[str, Column]) -> tuple[fmt.Scale, dict[str, Any]]:
+    """The scale shared by all drawn columns, and the layout of their axis."""
+    column = columns[names[0]]
+    by = fmt.scale(column, pl.concat([table[name].cast(pl.Float64).alias("v") for name in names]))
+    layout: dict[str, Any] = {"title": {"text": _axis_title(column, by) if len(names) == 1 else by.unit}}
+    layout |= {"rangemode": "tozero", "separatethousands": True}
+    if column.unit is Unit.RATIO:
+        layout |= {"range": [0, 100], "ticksuffix": "%", "title": {"text": fmt.label(column)}}
+    return by, layout
+
+
+def _axis_title(column: Column, by: fmt.Scale) -> str:
+    return f"{fmt.label(column)} [{by.unit}]" if by.unit else fmt.label(column)
+
+
+def _scaled(values: pl.Series, by: fmt.Scale) -> list[Any]:
+    if by.factor == 1.0 and not values.dtype.is_float():
+        return values.to_list()
+    return _rounded(values.cast(pl.Float64) * by.factor, by.decimals + 2)
+
+
+def _rounded(values: pl.Series, decimals: int) -> list[Any]:
+    return values.fill_nan(None).round(decimals).to_list()
+
+
+def _markup(text: str) -> str:
+    """The text as Plotly's markup, which knows these three entities but no quotes."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _wrapped(name: str, width: int = 80) -> str:
+    """A long name on several lines, safe in Plotly's own markup."""
+    pieces = [name[i : i + width] for i in range(0, min(len(name), 8 * width), width)]
+    return "<br>".join(_markup(piece) for piece in pieces)
+
+
+def _axis_style() -> dict[str, Any]:
+    return {
+        "gridcolor": _GRID,
+        "zerolinecolor": _GRID,
+        "linecolor": _GRID,
+        "ticks": "",
+        "zeroline": False,
+        "automargin": True,
+    }
+
+
+def _layout(chart: Chart, *, height: int, legend: bool, below: int = 0) -> dict[str, Any]:
+    height += _TITLE_HEIGHT if chart.title else 0
+    top = 24 + (_TITLE_HEIGHT if chart.title else 0) + (20 if legend else 0)
+    return {
+        "showlegend": legend,
+        "template": "none",
+        "title": {"text": _markup(chart.title), "x": 0, "xref": "paper", "xanchor": "left", "font": {"size": 15}},
+        "height": height,
+        "margin": {"l": 64, "r": 16, "t": top, "b": 64 + below},
+        "font": {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 13},
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "y": 1.02,
+            "yanchor": "bottom",
+            "traceorder": "normal",
+        },
+    }
+
+
+def _note(text: str) -> dict[str, Any]:
+    """A line under the axis' title, flush right."""
+    place = {"xref": "paper", "x": 1, "xanchor": "right", "yref": "paper", "y": 0, "yanchor": "top", "yshift": -58}
+    return {"text": text, "showarrow": False, "font": {"size": 12}, **place}
+
+
+def _nothing() -> Drawing:
+    hidden = {"visible": False}
+    note = {"text": "Nothing to draw: the table is empty.", "showarrow": False, "x": 0.5, "y": 0.5}
+    note |= {"xref": "paper", "yref": "paper"}
+    layout = {"template": "none", "height": 160, "xaxis": hidden, "yaxis": hidden, "annotations": [note]}
+    return {"data": [], "layout": layout}

@@ -1,0 +1,256 @@
+"""The report as one HTML page that needs no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+import polars as pl
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from holotrace.analyses import ALL
+from holotrace.analysis import Analysis
+from holotrace.charts import Ranking
+from holotrace.present import figures, report
+from holotrace.present import format as fmt
+from holotrace.schema import Column
+from holotrace.tables import PROBLEMS
+
+EMBEDDED_ROWS = 2_000  # rows of a table a browser sorts at once without a pause, and a page carries by mail
+SHOWN_ROWS = 15  # rows that are there before anybody asks for more
+SHOWN_FINDINGS = 100
+LONG_TEXT = 24  # characters
+
+
+@dataclass(frozen=True)
+class _Head:
+    """One column as the page shows it."""
+
+    label: str
+    unit: str
+    name: str
+    meaning: str
+    kind: str
+    sort: str
+
+
+@dataclass(frozen=True)
+class _TableView:
+    """A table as the page shows it: the first rows as text, the embedded rows as data for the script."""
+
+    name: str
+    heads: tuple[_Head, ...]
+    left_out: frozenset[str]
+    rows: tuple[tuple[str, ...], ...]
+    embedded: int
+    total: int
+    order: str
+    data: Markup
+
+
+@dataclass(frozen=True)
+class _Section:
+    """One analysis on the page."""
+
+    name: str
+    command: str
+    summary: str
+    columns: tuple[tuple[str, Column], ...]
+    chart: Markup | None
+    height: int
+    table: _TableView
+
+
+@dataclass(frozen=True)
+class _FindingView:
+    """One finding as the page shows it."""
+
+    severity: str
+    rule: str
+    analysis: str
+    message: str
+    ranks: str
+    worth: str
+    advice: report.Advice
+
+
+def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
+    """The whole page as text."""
+    from plotly.offline import get_plotlyjs  # noqa: PLC0415  # reads 4.8 MB
+
+    environment = Environment(
+        loader=PackageLoader("holotrace.present", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["coded"] = _coded
+    plotly_js = _script(get_plotlyjs())
+    report_js = _script(_asset("report.js"))
+    told = [a for a in analyses if a.name in result.tables]
+    findings = report.by_cost(result.findings)
+    return environment.get_template("report.html.j2").render(
+        title=fmt.printable(result.title),
+        facts=report.facts(result.info, result.source),
+        verdict=[fmt.printable(sentence) for sentence in report.verdict(result, told)],
+        parts=[_part(part) for part in report.parts(result, told)],
+        findings=[_finding(finding, told) for finding in findings[:SHOWN_FINDINGS]],
+        finding_count=len(findings),
+        sections=[_section(analysis, result.tables[analysis.name]) for analysis in told],
+        problems=_table("problems", PROBLEMS.columns, result.problems),
+        source=shlex.quote(fmt.printable(result.source)),
+        version=version("holotrace"),
+        css=Markup(_asset("report.css")),  # our own file
+        plotly_js=plotly_js,
+        report_js=report_js,
+        # Only these two scripts may run, so that even a name that broke out of its text could do nothing.
+        script_hashes=Markup(" ".join(_hash(script) for script in (plotly_js, report_js))),  # base64
+    )
+
+
+def _section(analysis: Analysis[Any], table: pl.DataFrame) -> _Section:
+    chart, height = None, 0
+    if analysis.chart is not None and not table.is_empty():
+        drawing = figures.drawing(analysis, table)
+        layout = figures.untitled(drawing["layout"])
+        height = layout["height"]
+        chart = _json({"data": drawing["data"], "layout": layout})
+    order = analysis.chart.y[0] if isinstance(analysis.chart, Ranking) else ""
+    together = analysis.chart.y if analysis.chart else ()
+    return _Section(
+        name=analysis.name,
+        command=analysis.name.replace("_", "-"),
+        summary=analysis.summary,
+        columns=tuple((fmt.label(column), column) for column in analysis.columns),
+        chart=chart,
+        height=height,
+        table=_table(analysis.name, analysis.columns, table, order, together),
+    )
+
+
+def _table(
+    name: str, columns: tuple[Column, ...], table: pl.DataFrame, order: str = "", together: tuple[str, ...] = ()
+) -> _TableView:
+    if order:
+        table = table.sort(order, descending=True, nulls_last=True, maintain_order=True)
+    # A column nobody filled, as the step where steps were not asked for, says nothing in every row.
+    left_out = frozenset(c.name for c in columns if 0 < table.height == table[c.name].null_count())
+    columns = tuple(column for column in columns if column.name not in left_out)
+    scales = fmt.scales(table, columns, together)
+    top = table.select(column.name for column in columns).head(EMBEDDED_ROWS)
+    heads = tuple(
+        _Head(
+            label=fmt.label(column),
+            unit=by.unit,
+            name=column.name,
+            meaning=column.meaning,
+            kind=_kind(column, top[column.name]),
+            sort="descending" if column.name == order else "none",
+        )
+        for column, by in zip(columns, scales, strict=True)
+    )
+    rows = tuple(
+        tuple(fmt.cell(value, column, by) for value, column, by in zip(row, columns, scales, strict=True))
+        for row in top.head(SHOWN_ROWS).iter_rows()
+    )
+    data = {
+        "columns": [
+            {
+                "number": fmt.is_number(column),
+                "kind": head.kind,
+                "factor": by.factor,
+                "decimals": by.decimals,
+                "grouped": by.grouped,
+            }
+            for column, head, by in zip(columns, heads, scales, strict=True)
+        ],
+        "shown": SHOWN_ROWS,
+        "rows": [
+            # Numbers go as they are, to be sorted by; the script writes them with the same scale.
+            [
+                (value if by.text(value) != fmt.NOTHING else None)
+                if fmt.is_number(column)
+                else fmt.cell(value, column, by)
+                for value, column, by in zip(row, columns, scales, strict=True)
+            ]
+            for row in top.iter_rows()
+        ],
+    }
+    ordered = next((f"{head.label.lower()} first" for head in heads if head.name == order), "")
+    return _TableView(
+        name=name,
+        heads=heads,
+        left_out=left_out,
+        rows=rows,
+        embedded=top.height,
+        total=table.height,
+        order=f"largest {ordered}" if ordered else "",
+        data=_json(data),
+    )
+
+
+def _kind(column: Column, values: pl.Series) -> str:
+    """How a column stands: measures to the right, long texts wrapped, the rest in one line."""
+    if fmt.is_measure(column):
+        return "number"
+    lengths = values.cast(pl.String).str.len_chars()
+    return "long" if not fmt.is_number(column) and (lengths > LONG_TEXT).any() else "short"
+
+
+def _finding(finding: Any, analyses: report.Analyses) -> _FindingView:
+    return _FindingView(
+        severity=finding.severity,
+        rule=finding.rule,
+        analysis=finding.analysis,
+        message=fmt.printable(finding.message),
+        ranks=fmt.ranks(finding.ranks) if finding.ranks else "all",
+        worth=fmt.duration(finding.cost_ns),
+        advice=report.advice(finding, analyses),
+    )
+
+
+def _part(part: report.Part) -> dict[str, Any]:
+    return {
+        "label": part.label,
+        "time": fmt.duration(part.ns),
+        "percent": fmt.percent(part.ratio),
+        "width": f"{100 * part.ratio:.2f}%",
+        "color": figures.color(part.name),
+    }
+
+
+def _coded(text: str) -> Markup:
+    """The text with what stands between backticks set as code."""
+    pieces = re.split(r"`([^`]+)`", text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if i % 2 else piece for i, piece in enumerate(pieces)
+    )
+
+
+def _json(data: Any) -> Markup:
+    """Data for a script element, which ends at the first ``</script`` whatever surrounds it."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Markup(text.translate({ord(c): f"\\u{ord(c):04x}" for c in "<>&"}))  # escaped just here
+
+
+def _script(text: str) -> Markup:
+    """A script of ours as the content of its element."""
+    return Markup(re.sub(r"</(script)", r"<\\/\1", text, flags=re.IGNORECASE))  # our own and Plotly's
+
+
+def _hash(script: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+def _asset(name: str) -> str:
+    return (files("holotrace.present") / "templates" / name).read_text(encoding="utf-8")

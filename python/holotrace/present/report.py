@@ -1,0 +1,241 @@
+"""What a report says in words: the verdict, the facts of the job, the findings in order; and writing the page."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import polars as pl
+
+from holotrace.analyses import ALL
+from holotrace.analysis import Analysis, Finding
+from holotrace.charts import Stacked
+from holotrace.errors import UsageError
+from holotrace.present import format as fmt
+from holotrace.schema import Unit
+
+_SEVERITIES = ("critical", "warning", "info")
+# Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
+_WORTH_SAYING = 0.005  # share of the time below which a part is left out of the verdict
+
+
+class Report(Protocol):
+    """Everything the presentation needs to know of a job."""
+
+    @property
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """Result of each analysis, by its name."""
+
+    @property
+    def info(self) -> pl.DataFrame:
+        """tables.RANK_INFO"""
+
+    @property
+    def problems(self) -> pl.DataFrame:
+        """tables.PROBLEMS"""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the rules of all analyses found, in any order."""
+
+    @property
+    def title(self) -> str:
+        """What the job is called."""
+
+    @property
+    def source(self) -> str:
+        """Where it was read from, as a command would name it."""
+
+
+Analyses = Sequence[Analysis[Any]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of where the time goes, as an average over ranks."""
+
+    name: str
+    label: str
+    ns: float
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What a rule's docstring tells: what is wrong, why it matters, what to do."""
+
+    what: str
+    why: str
+    what_to_do: str
+
+
+def write(result: Report, out: Path, analyses: Analyses = ALL) -> Path:
+    """Write the report as one HTML file to ``out``, whole or not at all."""
+    from holotrace.present import html  # noqa: PLC0415  # templates and plotly.js, needed by no other command
+
+    if out.is_dir():
+        raise UsageError(f"{out} is a folder; name a file in it, for example {out / 'report.html'}")
+    if out.exists() and not out.is_file():
+        raise UsageError(f"{out} is no file that a page can replace; name another, for example report.html")
+    page = html.page(result, analyses)
+    started = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        started.write_text(page, encoding="utf-8", newline="\n")
+        started.replace(out)
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {error.strerror}; name a place that can") from error
+    finally:
+        # Left only where writing failed, and then the folder may not even exist.
+        if started.is_file():
+            started.unlink()
+    return out
+
+
+def verdict(report: Report, analyses: Analyses = ALL) -> tuple[str, ...]:
+    """Two to five sentences: where the time goes, the biggest finding and its worth, what to do, what is missing."""
+    return tuple(
+        sentence
+        for sentence in (
+            _where_time_goes(report, analyses),
+            *_biggest_finding(report, analyses),
+            _what_is_missing(report),
+        )
+        if sentence
+    )
+
+
+def parts(report: Report, analyses: Analyses = ALL) -> tuple[Part, ...]:
+    """The parts of an average rank's time, from the first analysis that declares parts of a whole."""
+    for analysis in analyses:
+        units = {column.name: column.unit for column in analysis.columns}
+        chart = analysis.chart
+        if isinstance(chart, Stacked) and units[chart.x] is Unit.RANK and all(units[y] is Unit.NS for y in chart.y):
+            table = report.tables.get(analysis.name)
+            if table is None or table.is_empty():
+                return ()
+            labels = {column.name: fmt.label(column) for column in analysis.columns}
+            by_rank = table.group_by(chart.x).agg(pl.col(chart.y).sum()).select(pl.col(chart.y).mean())
+            sums = {name: float(by_rank[name][0] or 0.0) for name in chart.y}
+            whole = sum(sums.values())
+            return tuple(Part(y, labels[y], ns, ns / whole if whole else 0.0) for y, ns in sums.items())
+    return ()
+
+
+def facts(info: pl.DataFrame, source: str) -> tuple[tuple[str, str], ...]:
+    """What was read, as (label, value) pairs."""
+    seen = info.height
+    of = int(info["world_count"].max() or seen) if seen else 0  # type: ignore[arg-type]  # an Int64 column
+    absent = missing_ranks(info)
+    ranks = f"{fmt.number(seen)} of {fmt.number(max(of, seen))}" if absent else fmt.number(seen)
+    events, device_events = (int(info[name].sum() or 0) for name in ("event_count", "device_event_count"))
+    steps = [fmt.number(count) for count in info["step_count"].drop_nulls().unique().sort()]
+    read_ns, text, stored = (int(info[name].sum() or 0) for name in ("load_ns", "text_bytes", "file_bytes"))
+    speed = f"; {fmt.size(text)} of text at {fmt.size(text / (read_ns / 1e9))}/s" if read_ns and text else ""
+    span = info["span_ns"].max()
+    pairs = (
+        ("Source", fmt.printable(source)),
+        ("Ranks", ranks + (f"; missing {fmt.ranks(absent)}" if absent else "")),
+        ("Devices", _distinct(info["device"])),
+        ("Communication", _distinct(info["backend"])),
+        ("Software", _distinct(info["software"])),
+        ("Steps", steps[0] if len(steps) == 1 else f"{steps[0]} to {steps[-1]}" if steps else ""),
+        ("Recorded time", fmt.duration(float(span)) if isinstance(span, int) else ""),
+        ("Events", f"{fmt.number(events)}, {fmt.number(device_events)} on devices" if seen else "0"),
+        ("Read", f"{fmt.size(stored)}{speed}" if stored else ""),
+    )
+    return tuple((label, value) for label, value in pairs if value)
+
+
+def missing_ranks(info: pl.DataFrame) -> tuple[int, ...]:
+    """Ranks that the traces say exist and that were not read."""
+    worlds = info["world_count"].drop_nulls()
+    world = int(worlds.max()) if len(worlds) else 0  # type: ignore[arg-type]  # an Int64 column
+    return tuple(sorted(set(range(world)) - set(info["rank"].to_list())))
+
+
+def by_cost(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Findings, dearest first; those without a number after them, most severe first."""
+    return tuple(sorted(findings, key=lambda f: (-(f.cost_ns or 0), _SEVERITIES.index(f.severity), f.rule, f.ranks)))
+
+
+def advice(finding: Finding, analyses: Analyses = ALL) -> Advice:
+    """What the rule behind a finding is documented to say."""
+    for analysis in analyses:
+        if analysis.name == finding.analysis:
+            for rule in analysis.rules:
+                if rule.__name__.replace("_", "-") == finding.rule:
+                    return _advice(inspect.getdoc(rule) or "")
+    return Advice("", "", "")
+
+
+def _advice(docstring: str) -> Advice:
+    what, _, rest = docstring.partition("\n")
+    paragraphs = [" ".join(text.split()) for text in re.split(r"\n\s*\n", rest) if text.strip()]
+    if len(paragraphs) > 1:
+        return Advice(what, " ".join(paragraphs[:-1]), paragraphs[-1])
+    # One paragraph holds both: the last sentence is the one that asks for something.
+    sentences = _SENTENCE.split(paragraphs[0]) if paragraphs else [""]
+    return Advice(what, " ".join(sentences[:-1]), sentences[-1])
+
+
+def _where_time_goes(report: Report, analyses: Analyses) -> str:
+    shares = sorted(parts(report, analyses), key=lambda part: -part.ns)
+    whole = sum(part.ns for part in shares)
+    if not whole:
+        return "No rank recorded any time, so there is nothing to judge."
+    said = [
+        f"{fmt.percent(part.ratio)} {part.label.lower()} ({fmt.duration(part.ns)})"
+        for part in shares
+        if part.ratio >= _WORTH_SAYING
+    ]
+    count = report.info.height
+    steps = report.info["step_count"].drop_nulls().unique().to_list()
+    each = f", {fmt.duration(whole / steps[0])} a step" if len(steps) == 1 and steps[0] else ""
+    who = f"Each of the {fmt.number(count)} ranks ran {fmt.duration(whole)} on average" if count > 1 else ""
+    return f"{who or f'The rank ran {fmt.duration(whole)}'}{each}: {_listed(said)}."
+
+
+def _biggest_finding(report: Report, analyses: Analyses) -> tuple[str, ...]:
+    if not report.findings:
+        return ("No rule found anything to fix.",)
+    first = by_cost(report.findings)[0]
+    some = first.ranks and len(first.ranks) < report.info.height
+    where = f", on rank{'s' if len(first.ranks) > 1 else ''} {fmt.ranks(first.ranks)}" if some else ""
+    worth = f" (worth up to {fmt.duration(first.cost_ns)})" if first.cost_ns else ""
+    message = fmt.printable(first.message).rstrip(".")
+    to_do = advice(first, analyses).what_to_do
+    return (f"The biggest finding{where}: {message}{worth}.", f"What to do: {to_do}" if to_do else "")
+
+
+def _what_is_missing(report: Report) -> str:
+    absent = missing_ranks(report.info)
+    # What concerns no single rank, as a rank that is missing, is said above or by the problem itself.
+    count = int(report.problems.filter(pl.col("rank").is_not_null())["count"].sum() or 0)
+    said = []
+    if absent:
+        noun = "rank is" if len(absent) == 1 else "ranks are"
+        said.append(f"{fmt.number(len(absent))} {noun} missing ({fmt.ranks(absent)})")
+    if count:
+        said.append(f"{fmt.plural(count, 'problem')} came up in reading, listed under Problems")
+    return f"Keep in mind: {' and '.join(said)}." if said else ""
+
+
+def _distinct(values: pl.Series) -> str:
+    """The different values, most frequent first, each with how many ranks have it where they differ."""
+    counts = values.drop_nulls().value_counts(sort=True, name="n")
+    texts = [fmt.printable(text) for text in counts[values.name]]
+    if len(texts) == 1:
+        return texts[0]
+    said = [f"{text} ({fmt.plural(n, 'rank')})" for text, n in zip(texts, counts["n"], strict=True)]
+    return "; ".join(said[:3]) + (f" and {len(said) - 3} more" if len(said) > 3 else "")
+
+
+def _listed(items: Sequence[str]) -> str:
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

@@ -1,0 +1,139 @@
+"use strict";
+(() => {
+  const config = {
+    displaylogo: false,
+    responsive: true,
+    // Plotly offers to upload a chart by default.
+    showSendToCloud: false,
+    plotlyServerURL: "",
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+  };
+  const content = (id) => JSON.parse(document.getElementById(id).textContent);
+
+  // On a telephone the names beside the bars would leave no room for the bars.
+  function narrow(layout) {
+    layout.margin = { ...layout.margin, l: 48, r: 8 };
+    layout.yaxis = { ...layout.yaxis };
+    if (layout.yaxis.ticktext) {
+      const plain = (text) => new DOMParser().parseFromString(text, "text/html").body.textContent.trim();
+      const marked = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
+      const cut = (text) => (text.length > 21 ? text.slice(0, 10) + "\u2026" + text.slice(-10) : text);
+      layout.yaxis.ticktext = layout.yaxis.ticktext.map((text) => cut(plain(text)).replace(/[&<>]/g, (c) => marked[c]) + " ");
+      layout.yaxis.tickfont = { size: 11 };
+      layout.xaxis = { ...layout.xaxis, nticks: 4 };
+    }
+  }
+
+  function draw(place) {
+    if (place.dataset.drawn) return;
+    place.dataset.drawn = "yes";
+    const chart = content("chart-" + place.dataset.chart);
+    const clear = "rgba(0,0,0,0)";
+    const quiet = "rgba(128,136,148,0.8)";
+    const layout = { ...chart.layout, paper_bgcolor: clear, plot_bgcolor: clear, modebar: { bgcolor: clear, color: quiet } };
+    if (place.clientWidth < 640) narrow(layout);
+    Plotly.newPlot(place, chart.data, layout, config);
+  }
+
+  // A chart costs time to draw, so they are drawn one by one while the page can be read already.
+  const charts = [...document.querySelectorAll(".chart")];
+  const whenIdle = window.requestIdleCallback || ((task) => setTimeout(task, 30));
+  const drawRest = (left) => {
+    if (!left.length) return;
+    draw(left[0]);
+    whenIdle(() => drawRest(left.slice(1)));
+  };
+  whenIdle(() => drawRest(charts));
+  window.addEventListener("beforeprint", () => {
+    charts.forEach(draw);
+    document.querySelectorAll(".findings details").forEach((finding) => (finding.open = true));
+  });
+
+  function enhance(box) {
+    const data = content("data-" + box.dataset.table);
+    const body = box.querySelector("tbody");
+    const heads = [...box.querySelectorAll("thead th")];
+    const filter = box.querySelector("input");
+    const count = box.querySelector(".count");
+    const more = box.querySelector(".show-all");
+    const write = data.columns.map((column) => {
+      if (!column.number) return (value) => value;
+      const format = new Intl.NumberFormat("en-US", {
+        minimumFractionDigits: column.decimals,
+        maximumFractionDigits: column.decimals,
+        useGrouping: column.grouped,
+      });
+      return (value) => (value === null ? "\u2013" : format.format(value * column.factor));
+    });
+    const words = new Intl.Collator("en", { numeric: true });
+    const texts = data.rows.map((row) => row.map((value, i) => write[i](value)).join("\n").toLowerCase());
+    let order = data.rows.map((_, i) => i);
+    let limit = data.shown;
+
+    function show() {
+      const wanted = (filter ? filter.value : "").toLowerCase().split(/\s+/).filter(Boolean);
+      const kept = order.filter((i) => wanted.every((word) => texts[i].includes(word)));
+      const rows = kept.slice(0, limit).map((i) => {
+        const line = document.createElement("tr");
+        data.rows[i].forEach((value, c) => {
+          const cell = document.createElement("td");
+          cell.className = data.columns[c].kind;
+          cell.textContent = write[c](value);
+          line.append(cell);
+        });
+        return line;
+      });
+      body.replaceChildren(...rows);
+      if (!rows.length) {
+        const cell = document.createElement("td");
+        cell.colSpan = heads.length;
+        cell.className = "empty";
+        cell.textContent = "No row has these words.";
+        const line = document.createElement("tr");
+        line.append(cell);
+        body.append(line);
+      }
+      tell(kept.length);
+    }
+
+    function tell(found) {
+      const number = (n) => n.toLocaleString("en-US");
+      const all = found === data.rows.length;
+      if (count) count.textContent = number(found) + (all ? " rows" : " of " + number(data.rows.length) + " rows");
+      if (more) {
+        more.parentElement.hidden = found <= limit;
+        more.textContent = "Show all " + number(found) + " rows";
+      }
+    }
+
+    function sort(head, index) {
+      const down = head.getAttribute("aria-sort") === "descending";
+      const up = head.getAttribute("aria-sort") === "ascending";
+      const number = data.columns[index].number;
+      // Numbers are wanted largest first, names from A to Z.
+      const descending = number ? !down : up;
+      heads.forEach((other) => other.setAttribute("aria-sort", "none"));
+      head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+      const sign = descending ? -1 : 1;
+      order = data.rows.map((_, i) => i).sort((a, b) => {
+        const x = data.rows[a][index];
+        const y = data.rows[b][index];
+        if (x === null || y === null) return (x === null) - (y === null) || a - b;
+        return sign * (number ? x - y : words.compare(x, y)) || a - b;
+      });
+      show();
+    }
+
+    heads.forEach((head, index) => head.querySelector("button").addEventListener("click", () => sort(head, index)));
+    if (filter) filter.addEventListener("input", show);
+    if (more) {
+      more.addEventListener("click", () => {
+        limit = data.rows.length;
+        show();
+      });
+    }
+    tell(data.rows.length);
+  }
+
+  document.querySelectorAll(".table").forEach(enhance);
+})();

@@ -1,0 +1,134 @@
+"""What the commands print: the verdict, findings, tables and facts, as rich renderables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import polars as pl
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from holotrace.analyses import ALL
+from holotrace.analysis import Finding
+from holotrace.present import format as fmt
+from holotrace.present import report
+from holotrace.schema import Column
+
+# Everything from a trace is a Text, never a string: rich would obey markup in a string.
+_STYLES = {"critical": "bold red", "warning": "yellow", "info": "blue"}
+_SHORTEST_TEXT = 16  # characters a name keeps, however many columns stand beside it
+
+
+def verdict(result: report.Report, analyses: report.Analyses = ALL) -> RenderableType:
+    """The verdict in a box, as the page says it."""
+    sentences = [Text(fmt.printable(sentence)) for sentence in report.verdict(result, analyses)]
+    return Panel(Group(*sentences), title=Text(fmt.printable(result.title)), title_align="left")
+
+
+def findings(found: Sequence[Finding], *, limit: int | None = None) -> RenderableType:
+    """Findings, dearest first; the first ``limit`` of them."""
+    if not found:
+        return Text("No rule found anything to fix.")
+    ordered = report.by_cost(found)
+    shown = ordered[:limit]
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    grid.add_column("Severity", no_wrap=True)
+    grid.add_column("Finding", overflow="fold", ratio=1)
+    grid.add_column("Rule", overflow="fold")
+    grid.add_column("Ranks", overflow="fold")
+    grid.add_column("Worth up to", justify="right", no_wrap=True)
+    for finding in shown:
+        grid.add_row(
+            Text(finding.severity, style=_STYLES[finding.severity]),
+            Text(fmt.printable(finding.message)),
+            Text(finding.rule, style="dim"),
+            Text(fmt.ranks(finding.ranks) if finding.ranks else "all"),
+            Text(fmt.duration(finding.cost_ns)),
+        )
+    return _with_rest(grid, len(ordered) - len(shown), "finding")
+
+
+def table(
+    frame: pl.DataFrame,
+    columns: tuple[Column, ...],
+    *,
+    limit: int | None = 20,
+    width: int = 100,
+    together: Collection[str] = (),
+) -> RenderableType:
+    """A result table for a terminal ``width`` characters wide; long names lose their middle.
+
+    Args:
+        limit: Rows to show; all if None.
+        together: Columns that share a unit, as the parts of a whole do.
+    """
+    if frame.is_empty():
+        return Text("No rows.")
+    # Scales come from all rows, so that the first rows look the same whatever the limit.
+    scales = fmt.scales(frame, columns, together)
+    shown = frame if limit is None else frame.head(limit)
+    texts = [
+        [fmt.cell(value, column, by) for value in shown[column.name]]
+        for column, by in zip(columns, scales, strict=True)
+    ]
+    heads = [(fmt.label(column), by.unit) for column, by in zip(columns, scales, strict=True)]
+    widths = [max(len(head), len(unit), *map(len, cells)) for (head, unit), cells in zip(heads, texts, strict=True)]
+    longest = _text_width(columns, widths, width)
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column, (head, unit) in zip(columns, heads, strict=True):
+        title = Text(head)
+        if unit:
+            title.append(f"\n{unit}", style="dim")
+        grid.add_column(
+            title, justify="right" if fmt.is_measure(column) else "left", no_wrap=not fmt.is_measure(column)
+        )
+    for row in zip(*texts, strict=True):
+        grid.add_row(
+            *(
+                Text(cell if fmt.is_number(column) else fmt.middle(cell, longest))
+                for cell, column in zip(row, columns, strict=True)
+            )
+        )
+    return _with_rest(grid, frame.height - shown.height, "row")
+
+
+def info(rank_info: pl.DataFrame, problems: pl.DataFrame, source: str) -> RenderableType:
+    """What is there: facts of the job, and what could not be read."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, value in report.facts(rank_info, source):
+        grid.add_row(Text(label), Text(value))
+    if problems.is_empty():
+        grid.add_row(Text("Problems"), Text("none"))
+        return grid
+    kinds = problems.group_by("problem", "action").agg(pl.col("count").sum(), pl.col("rank").drop_nulls().unique())
+    for problem, action, count, ranks in kinds.sort("count", "problem", descending=[True, False]).iter_rows():
+        times = f" ({fmt.number(count)} times)" if count > 1 else ""
+        where = f" on rank{'s' if len(ranks) > 1 else ''} {fmt.ranks(ranks)}" if ranks else ""
+        grid.add_row(Text("Problem"), Text(fmt.printable(f"{problem}{where}{times}; {action}"), style="yellow"))
+    return grid
+
+
+def _text_width(columns: Sequence[Column], widths: Sequence[int], width: int) -> int:
+    """How long a text may be, so that all columns fit beside each other."""
+    texts = [w for column, w in zip(columns, widths, strict=True) if not fmt.is_number(column)]
+    numbers = sum(widths) - sum(texts)
+    left = width - numbers - 3 * len(columns)
+    # Short texts take what they need, and the long ones share the rest.
+    for position, need in enumerate(sorted(texts)):
+        share = left // (len(texts) - position)
+        if need > share:
+            return max(share, _SHORTEST_TEXT)
+        left -= need
+    return max(texts, default=width)
+
+
+def _with_rest(grid: Table, left: int, noun: str) -> RenderableType:
+    if left <= 0:
+        return grid
+    rest = f"{fmt.plural(left, f'more {noun}')}; show them with --limit"
+    return Group(grid, Text(rest, style="dim"))

@@ -1,0 +1,113 @@
+"""What the charts draw."""
+
+import json
+from typing import Any
+
+import made_up
+import polars as pl
+import pytest
+
+from holotrace.analysis import Analysis, per_rank
+from holotrace.charts import Line
+from holotrace.errors import UsageError
+from holotrace.present import figures
+from holotrace.schema import Column, Unit
+from holotrace.trace import RankTrace
+
+
+@per_rank(
+    columns=(Column("time_ns", Unit.NS, "When"), Column("queue_count", Unit.COUNT, "Kernels that wait")),
+    reads=(),
+    chart=Line(x="time_ns", y=("queue_count",), by="rank"),
+)
+def queue(rank: RankTrace) -> pl.DataFrame:
+    """Kernels that wait."""
+    raise NotImplementedError
+
+
+@per_rank(columns=(Column("note", Unit.TEXT, "Words"),), reads=())
+def notes(rank: RankTrace) -> pl.DataFrame:
+    """Words only."""
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize("analysis", made_up.ANALYSES, ids=lambda a: a.name)
+@pytest.mark.parametrize("ranks", [1, 8, 1024])
+def test_every_chart_is_a_valid_plotly_figure(analysis: Analysis[Any], ranks: int) -> None:
+    table = made_up.make(ranks, kernel_count=20).tables[analysis.name]
+    assert len(figures.figure(analysis, table).data) > 0
+
+
+@pytest.mark.parametrize("analysis", made_up.ANALYSES, ids=lambda a: a.name)
+def test_an_empty_table_draws_a_note(analysis: Analysis[Any]) -> None:
+    figure = figures.figure(analysis, made_up.empty().tables[analysis.name])
+    assert len(figure.data) == 0
+    assert "empty" in figure.layout.annotations[0].text
+
+
+@pytest.mark.parametrize("analysis", made_up.ANALYSES, ids=lambda a: a.name)
+def test_a_chart_draws_declared_columns_only(analysis: Analysis[Any]) -> None:
+    table = made_up.make(4).tables[analysis.name]
+    assert analysis.chart is not None
+    drawn = table.select(sorted(analysis.chart.columns))
+    assert figures.drawing(analysis, drawn) == figures.drawing(analysis, table)
+
+
+def test_the_parts_of_a_stack_add_up_to_the_whole() -> None:
+    table = made_up.make(8).tables["time_breakdown"]
+    parts = figures.drawing(made_up.time_breakdown, table)["data"]
+    sums = [sum(values) for values in zip(*(part["y"] for part in parts), strict=True)]
+    assert sums == pytest.approx([ns / 1e6 for ns in table["total_ns"]], abs=0.05)
+
+
+def test_a_missing_rank_leaves_a_gap() -> None:
+    table = made_up.make(8, missing=(5,)).tables["overlap"]
+    assert figures.drawing(made_up.overlap, table)["data"][0]["x"] == [0, 1, 2, 3, 4, 6, 7]
+
+
+def test_rows_of_a_rank_per_step_stand_side_by_side() -> None:
+    one = made_up.make(2).tables["time_breakdown"]
+    steps = pl.concat([one.with_columns(step=pl.lit(step, pl.Int64)) for step in (10, 11)]).sort("rank", "step")
+    drawing = figures.drawing(made_up.time_breakdown, steps)
+    assert drawing["data"][0]["x"] == [0, 1, 2, 3]
+    assert drawing["layout"]["xaxis"]["ticktext"] == ["0 · 10", "0 · 11", "1 · 10", "1 · 11"]
+
+
+def test_the_axis_of_many_ranks_is_not_crowded() -> None:
+    layout = figures.drawing(made_up.overlap, made_up.make(1024, kernel_count=9).tables["overlap"])["layout"]
+    assert "tickvals" not in layout["xaxis"]
+    assert layout["bargap"] == 0
+
+
+def test_a_ranking_sums_over_ranks_and_says_what_it_leaves_out() -> None:
+    table = made_up.make(8, kernel_count=40).tables["kernels"]
+    drawing = figures.drawing(made_up.kernels, table)
+    bars = sorted((x for trace in drawing["data"] for x in trace["x"]), reverse=True)
+    sums = table.group_by("name").agg(pl.col("sum_ns").sum())["sum_ns"].sort(descending=True)
+    assert bars == pytest.approx([ns / 1e6 for ns in sums[:15]], abs=0.05)
+    assert "the largest 15 of 40" in drawing["layout"]["annotations"][0]["text"]
+
+
+def test_a_concept_has_one_colour_in_every_chart() -> None:
+    assert figures.color("exposed_comm_ns") == figures.color("communication")
+    assert figures.color("exposed_memory_ns") == figures.color("memory")
+    assert len({figures.color(name) for name in ("compute", "communication", "memory", "sync", "other", "idle")}) == 6
+
+
+def test_a_kernel_name_is_text_and_not_plotlys_markup() -> None:
+    table = made_up.make(1, names=["gemm<float, 4> & <b>more</b>"]).tables["kernels"]
+    drawing = figures.drawing(made_up.kernels, table)
+    assert "gemm&lt;float, 4&gt; &amp; &lt;b&gt;more&lt;/b&gt; " in drawing["layout"]["yaxis"]["ticktext"]
+    assert "<b>more" not in json.dumps([trace["customdata"] for trace in drawing["data"]])
+
+
+def test_a_line_per_rank_is_drawn_over_time() -> None:
+    rows = {"rank": [0, 0, 1, 1], "time_ns": [0, 2_000_000, 0, 2_000_000], "queue_count": [0, 5, 1, None]}
+    figure = figures.figure(queue, pl.DataFrame(rows))
+    assert [trace.name for trace in figure.data] == ["Rank 0", "Rank 1"]
+    assert list(figure.data[0].x) == [0.0, 2.0]
+
+
+def test_an_analysis_without_a_chart_says_so() -> None:
+    with pytest.raises(UsageError, match="notes declares no chart"):
+        figures.figure(notes, pl.DataFrame({"rank": [0], "note": ["x"]}))

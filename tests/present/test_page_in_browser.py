@@ -1,0 +1,124 @@
+"""The report in a real browser: no error, charts drawn, tables sort, nothing leaves the machine."""
+
+import dataclasses
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import made_up
+import pytest
+
+from holotrace.present import report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser; pip install playwright")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; apt-get install chromium")
+
+
+@dataclass
+class Visit:
+    """A page that was opened, and what went on while it was."""
+
+    page: "Page"
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def report_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    result = made_up.make(8, names=["</script><script>document.title='owned'</script>"], missing=(5,))
+    result = dataclasses.replace(result, problems=made_up.problem("cut off"))
+    return report.write(result, tmp_path_factory.mktemp("page") / "report.html", made_up.ANALYSES)
+
+
+@pytest.fixture(params=["light", "dark"])
+def visit(request: pytest.FixtureRequest, browser: "Browser", report_file: Path) -> Iterator[Visit]:
+    context = browser.new_context(color_scheme=request.param, viewport={"width": 1280, "height": 900})
+    seen = Visit(context.new_page())
+    seen.page.on("request", lambda r: seen.requests.append(r.url))
+    seen.page.on("console", lambda m: seen.complaints.append(m.text) if m.type in ("error", "warning") else None)
+    seen.page.on("pageerror", lambda e: seen.complaints.append(str(e)))
+    seen.page.goto(report_file.as_uri())
+    yield seen
+    context.close()
+
+
+def wait_for_charts(visit: Visit) -> None:
+    """Wait for the last chart; they are drawn one by one."""
+    for chart in visit.page.locator(".chart").all():
+        chart.locator("svg.main-svg").first.wait_for()
+
+
+def test_every_chart_is_drawn_without_a_complaint_or_a_request(visit: Visit) -> None:
+    wait_for_charts(visit)
+    assert visit.page.locator(".chart").count() == len(made_up.ANALYSES)
+    for chart in visit.page.locator(".chart").all():
+        assert chart.locator(".bars path").count() > 0
+    assert visit.complaints == []
+    assert [url for url in visit.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert visit.page.title() == "llama-70b pretraining · holotrace"
+
+
+def test_no_chart_offers_to_upload_itself(visit: Visit) -> None:
+    wait_for_charts(visit)
+    titles = visit.page.locator(".modebar-btn").evaluate_all("all => all.map(b => b.dataset.title)")
+    assert titles and not [title for title in titles if "hare" in title or "cloud" in title.lower()]
+
+
+def test_a_table_sorts_by_value_with_mouse_and_keyboard(visit: Visit) -> None:
+    head = visit.page.locator('[data-table="time_breakdown"] th[data-column="compute_ns"]')
+    cells = visit.page.locator('[data-table="time_breakdown"] tbody tr td:nth-child(3)')
+    before = cells.all_inner_texts()
+    head.locator("button").click()
+    down = cells.all_inner_texts()
+    assert head.get_attribute("aria-sort") == "descending"
+    assert down == sorted(before, key=float, reverse=True) != before
+    head.locator("button").press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert cells.all_inner_texts() == down[::-1]
+
+
+def test_a_table_writes_the_same_text_before_and_after_it_is_sorted(visit: Visit) -> None:
+    rows = visit.page.locator('[data-table="overlap"] tbody tr')
+    before = rows.all_inner_texts()
+    visit.page.locator('[data-table="overlap"] th[data-column="comm_ns"] button').click()
+    assert sorted(rows.all_inner_texts()) == sorted(before)
+
+
+def test_a_table_is_filtered_by_words_and_opened_in_full(visit: Visit) -> None:
+    box = visit.page.locator('[data-table="kernels"]')
+    rows = box.locator("tbody tr")
+    assert rows.count() == 15
+    box.locator(".show-all").click()
+    assert rows.count() == 280
+    box.locator("input").fill("nccl allreduce")
+    assert rows.count() == 7
+    assert box.locator(".count").inner_text() == "7 of 280 rows"
+    box.locator("input").fill("no such kernel")
+    assert rows.all_inner_texts() == ["No row has these words."]
+
+
+def test_a_finding_opens_to_what_to_do(visit: Visit) -> None:
+    finding = visit.page.locator(".findings details").first
+    assert not finding.locator("p").first.is_visible()
+    finding.locator("summary").click()
+    assert "Start the collective sooner" in finding.inner_text()
+
+
+def test_a_narrow_window_does_not_scroll_sideways(visit: Visit) -> None:
+    visit.page.set_viewport_size({"width": 390, "height": 800})
+    wait_for_charts(visit)
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
