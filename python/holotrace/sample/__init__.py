@@ -1,0 +1,5 @@
+"""A sample job with known flaws: traces as PyTorch writes them, and the truth about what is in them."""
+
+from holotrace.sample.job import Truth, write
+
+__all__ = ["Truth", "write"]
