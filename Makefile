@@ -1,0 +1,73 @@
+# Everything here works on a fresh clone: it needs Python >= 3.10 (with venv), a Rust toolchain and make.
+
+PYTHON ?= python3
+BIN := .venv/bin
+NATIVE := pyproject.toml Cargo.toml $(wildcard Cargo.lock) $(shell find native -name '*.rs' -o -name 'Cargo.toml')
+
+# Clippy and cargo test look at PyO3's interpreter too; it must not be another one than maturin's.
+export VIRTUAL_ENV := $(CURDIR)/.venv
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+
+.PHONY: help demo test check format generate bench docs wheel clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n 's/^\([a-z]*\):.*## /make \1@/p' Makefile | column -t -s @
+
+demo: .venv/.package  ## build, write a sample job into demo/ and report on it
+	$(BIN)/holotrace sample demo --ranks 8 --steps 5 --seed 1 >/dev/null
+	$(BIN)/holotrace report demo --output demo/report.html
+	@echo "Open demo/report.html in a browser. What is wrong with this job is in demo/GROUND_TRUTH.txt."
+
+test: .venv/.dev  ## run all tests
+	cargo test --locked --package holotrace-core
+	$(BIN)/pytest
+
+check: .venv/.dev  ## everything that must hold before a commit
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	cargo fmt --check
+	cargo clippy --locked --workspace --all-targets -- --deny warnings
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/generate.py --check
+	cargo test --locked --package holotrace-core
+	$(BIN)/pytest
+
+format: .venv/.dev  ## put all sources into their one form
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+	cargo fmt
+
+generate: .venv/.dev  ## write the generated pages of docs/ again
+	$(BIN)/python tools/generate.py
+
+bench: .venv/.dev  ## measure, and compare with others
+	$(BIN)/python benchmarks/run.py
+
+docs: .venv/.docs  ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build
+
+wheel: .venv/.package  ## build the wheel into dist/ and try it in an empty environment
+	rm -rf dist
+	$(BIN)/maturin build --release --locked --out dist
+	$(BIN)/python tools/smoke_test.py dist/*.whl
+
+clean:  ## remove everything that was made here
+	rm -rf .venv demo dist site target python/holotrace/_native*.so
+
+.venv/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+		|| { echo "holotrace needs Python 3.10 or newer; name one: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+.venv/.package: .venv/pyvenv.cfg $(NATIVE)
+	@command -v cargo >/dev/null || { echo "holotrace needs a Rust toolchain; install one with rustup."; exit 1; }
+	$(BIN)/python -m pip install --quiet --group build
+	$(BIN)/maturin develop --release --locked --extras hta --group build
+	@touch $@
+
+.venv/.dev .venv/.docs: .venv/.%: .venv/.package pyproject.toml
+	$(BIN)/python -m pip install --quiet --group $*
+	@touch $@
