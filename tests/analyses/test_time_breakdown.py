@@ -119,10 +119,10 @@ def findings(job: Job) -> dict[str, tuple[tuple[int, ...], int | None]]:
 
 
 def test_an_idle_device_names_the_ranks_and_what_the_average_one_loses() -> None:
-    busy, idle, idler = "compute |AAAAAAAAAA|", "compute |AAAAAAAA.A|", "compute |AAA......A|"
+    busy, idle, idler = (f"compute |{work}|" for work in ("A" * 30, "A" * 28 + ".A", "A" * 11 + "." * 18 + "A"))
     assert findings(draw(busy, busy)) == {}
-    assert findings(draw(busy, idle, idler)) == {"idle-device": ((2,), 6_000)}
-    assert findings(draw(idler, busy, idler)) == {"idle-device": ((0, 2), 6_000)}
+    assert findings(draw(busy, idle, idler)) == {"idle-device": ((2,), 18_000)}
+    assert findings(draw(idler, busy, idler)) == {"idle-device": ((0, 2), 18_000)}
 
 
 @pytest.mark.parametrize(("idle", "severity"), [("AAAA.A", "warning"), ("A....A", "critical")])

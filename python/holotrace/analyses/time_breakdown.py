@@ -14,8 +14,8 @@ from holotrace.schema import Column, Unit
 from holotrace.tables import DEVICE_EVENTS
 from holotrace.trace import RankTrace
 
-# Below a tenth, gaps between kernels are what launching costs; from a half on the device is hardly used.
-IDLE_RATIO, IDLE_CRITICAL_RATIO = 0.1, 0.5
+# Below a twentieth, gaps between kernels are what launching costs; from a half on the device is hardly used.
+IDLE_RATIO, IDLE_CRITICAL_RATIO = 0.05, 0.5
 # Copies seldom show beside compute; a twentieth of the time is more than the start and end of a step need.
 EXPOSED_MEMORY_RATIO = 0.05
 # Equal devices on equal work differ by 1-2%.
@@ -93,7 +93,7 @@ def _per_rank(table: pl.DataFrame) -> pl.DataFrame:
 
 @time_breakdown.rule
 def idle_device(table: pl.DataFrame) -> Iterator[Finding]:
-    """The device has nothing to do for more than a tenth of the time.
+    """The device has nothing to do for more than a twentieth of the time.
 
     Work arrives later than the device could do it: the host is busy with data loading, Python or launching many small
     kernels, or it waits for results it copies back. The cost is the idle time of the average rank concerned.
