@@ -1,7 +1,7 @@
 //! Column builders, interned strings, and Arrow out.
 
 use std::hash::BuildHasher;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::types::UInt32Type;
 use arrow_array::{
@@ -24,6 +24,7 @@ pub struct Interner {
     hasher: RandomState,
     text: Vec<u8>,
     ends: Vec<usize>,
+    values: OnceLock<ArrayRef>,
 }
 
 impl Interner {
@@ -42,6 +43,7 @@ impl Interner {
         let code = self.ends.len() as u32;
         self.text.extend_from_slice(bytes);
         self.ends.push(self.text.len());
+        self.values.take();
         let (text, ends, hasher) = (&self.text, &self.ends, &self.hasher);
         self.table.insert_unique(hash, code, |&code| hasher.hash_one(slice(text, ends, code)));
         code
@@ -68,26 +70,47 @@ impl Interner {
         other.iter().map(|text| self.code(text)).collect()
     }
 
-    /// The strings as an Arrow array; what is no UTF-8 is replaced.
-    fn values(&self) -> LargeStringArray {
-        let offsets = std::iter::once(0).chain(self.ends.iter().map(|&end| end as i64));
-        let offsets = OffsetBuffer::new(ScalarBuffer::from_iter(offsets));
-        LargeStringArray::try_new(offsets, Buffer::from_slice_ref(&self.text), None)
-            .unwrap_or_else(|_| LargeStringArray::from_iter_values(self.iter().map(String::from_utf8_lossy)))
+    /// The strings as an Arrow array, made once; what is no UTF-8 is replaced.
+    fn values(&self) -> ArrayRef {
+        let make = || {
+            let offsets = std::iter::once(0).chain(self.ends.iter().map(|&end| end as i64));
+            let offsets = OffsetBuffer::new(ScalarBuffer::from_iter(offsets));
+            let array = LargeStringArray::try_new(offsets, Buffer::from_slice_ref(&self.text), None)
+                .unwrap_or_else(|_| LargeStringArray::from_iter_values(self.iter().map(String::from_utf8_lossy)));
+            Arc::new(array) as ArrayRef
+        };
+        self.values.get_or_init(make).clone()
     }
 
-    /// Codes (`NONE` for null) with these strings as their dictionary.
+    /// Codes (`NONE` for null) with their strings as the dictionary.
     pub fn dictionary(&self, codes: impl Iterator<Item = u32>) -> ArrayRef {
-        let codes: Vec<u32> = codes.collect();
+        let mut codes: Vec<u32> = codes.collect();
+        // A short column does not carry the strings of all others.
+        let values = if codes.len() < self.len() { self.used_values(&mut codes) } else { self.values() };
         let nulls = NullBuffer::from_iter(codes.iter().map(|&code| code != NONE));
-        // The slots of nulls must hold valid codes too.
-        let codes = codes.into_iter().map(|code| if code == NONE { 0 } else { code });
-        let keys = UInt32Array::new(ScalarBuffer::from_iter(codes), (nulls.null_count() > 0).then_some(nulls));
-        let mut values = self.values();
-        if values.is_empty() {
-            values = LargeStringArray::from_iter_values([""]);
+        let nulls = (nulls.null_count() > 0).then_some(nulls);
+        if nulls.is_some() {
+            // The slots of nulls must hold valid codes too.
+            codes.iter_mut().filter(|code| **code == NONE).for_each(|code| *code = 0);
         }
-        Arc::new(DictionaryArray::<UInt32Type>::new(keys, Arc::new(values)))
+        let values = if values.is_empty() { Arc::new(LargeStringArray::from_iter_values([""])) } else { values };
+        Arc::new(DictionaryArray::<UInt32Type>::new(UInt32Array::new(codes.into(), nulls), values))
+    }
+
+    /// The strings that `codes` name, numbered anew in their order.
+    fn used_values(&self, codes: &mut [u32]) -> ArrayRef {
+        let mut anew = vec![NONE; self.len()];
+        let mut used = Vec::new();
+        for code in codes.iter_mut().filter(|code| **code != NONE) {
+            let number = &mut anew[*code as usize];
+            if *number == NONE {
+                *number = used.len() as u32;
+                used.push(*code);
+            }
+            *code = *number;
+        }
+        let texts = used.into_iter().map(|code| String::from_utf8_lossy(self.get(code)));
+        Arc::new(LargeStringArray::from_iter_values(texts))
     }
 }
 

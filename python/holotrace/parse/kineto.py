@@ -65,9 +65,12 @@ def _args(tables: Sequence[Table]) -> list[tuple[str, str]]:
 def _frame(trace: Trace, table: Table) -> pl.DataFrame:
     keys = [column.arg or column.name for column in table.columns]
     frame = pl.DataFrame(trace.table(table.name, keys))
-    return frame.select(
-        pl.col(key).cast(column.unit.dtype).alias(column.name) for key, column in zip(keys, table.columns, strict=True)
-    )
+    frame.columns = list(table.column_names)
+    # Casting to the type a column has already would copy it.
+    casts = {
+        column.name: column.unit.dtype for column in table.columns if frame.schema[column.name] != column.unit.dtype
+    }
+    return frame.cast(casts) if casts else frame
 
 
 def _type(column: Column) -> str:
