@@ -304,22 +304,12 @@ impl Taker {
             self.problem(Problem::MissingName, at);
             return NONE;
         }
-        if raw.kind == RawKind::EscapedText {
-            self.check_text(at, raw);
-        }
-        let known = self.store.names.len();
-        let code = intern(&mut self.store.names, at.w, raw);
-        if code as usize == known && std::str::from_utf8(raw.of(at.w)).is_err() {
+        let text = raw.of(at.w);
+        let is_odd = raw.kind == RawKind::EscapedText || !text.is_ascii();
+        if is_odd && decode(text).1 {
             self.problem(Problem::BadText, at);
         }
-        code
-    }
-
-    #[cold]
-    fn check_text(&mut self, at: &Place, raw: Raw) {
-        if decode(raw.of(at.w)).1 {
-            self.problem(Problem::BadText, at);
-        }
+        intern(&mut self.store.names, at.w, raw)
     }
 
     #[inline(always)]

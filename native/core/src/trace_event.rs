@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::input::{Block, Blocks};
@@ -104,14 +104,18 @@ fn join(
     let mut window = Window { block: Block::default(), at: 0, text_bytes: 0 };
     let mut early = BTreeMap::new();
     let mut next = 0;
+    let mut last_check = Instant::now();
     loop {
         match results.recv_timeout(CANCEL_CHECK) {
             Ok(scanned) => drop(early.insert(scanned.number, scanned)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        if cancelled() {
-            return Err(Error::Cancelled);
+        if last_check.elapsed() >= CANCEL_CHECK {
+            if cancelled() {
+                return Err(Error::Cancelled);
+            }
+            last_check = Instant::now();
         }
         while let Some(scanned) = early.remove(&next) {
             next += 1;

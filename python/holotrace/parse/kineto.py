@@ -67,10 +67,8 @@ def _frame(trace: Trace, table: Table) -> pl.DataFrame:
     frame = pl.DataFrame(trace.table(table.name, keys))
     frame.columns = list(table.column_names)
     # Casting to the type a column has already would copy it.
-    casts = {
-        column.name: column.unit.dtype for column in table.columns if frame.schema[column.name] != column.unit.dtype
-    }
-    return frame.cast(casts) if casts else frame
+    other = [column for column in table.columns if frame.schema[column.name] != column.unit.dtype]
+    return frame.with_columns(pl.col(column.name).cast(column.unit.dtype) for column in other)
 
 
 def _type(column: Column) -> str:
