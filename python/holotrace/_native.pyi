@@ -11,8 +11,8 @@ class Trace:
     """One trace file's columns, compact, as far as they were asked for."""
 
     @property
-    def metadata(self) -> str:
-        """JSON object of every top-level key but traceEvents."""
+    def metadata(self) -> list[tuple[str, str]]:
+        """Every top-level key but traceEvents, with its value as JSON text."""
     @property
     def counts(self) -> dict[str, int]:
         """Entries by what became of them.

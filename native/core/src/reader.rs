@@ -4,7 +4,7 @@ use crate::entry::{Taker, offset};
 use crate::error::{Error, Result};
 use crate::fields::Fields;
 use crate::problems::Problem;
-use crate::scan::{Raw, Scan, Stop, byte, skip_space, string, value};
+use crate::scan::{Raw, Scan, Stop, byte, decode, skip_space, string, value};
 use crate::store::Store;
 use crate::trace_event::Options;
 
@@ -38,6 +38,7 @@ pub struct Reader {
     has_events: bool,
     /// Whether a key was met that only traces have.
     has_metadata: bool,
+    metadata_bytes: usize,
     /// Whether text behind the end was met.
     has_rest: bool,
 }
@@ -51,6 +52,7 @@ impl Reader {
             is_bare: false,
             has_events: false,
             has_metadata: false,
+            metadata_bytes: 0,
             has_rest: false,
         }
     }
@@ -158,16 +160,13 @@ impl Reader {
         ];
         self.has_metadata |= KNOWN.contains(&key.of(w));
         let start = if raw.is_text() { raw.start() - 1 } else { raw.start() };
-        let metadata = &mut self.taker.store.metadata;
-        if metadata.len() + (end - at) > MAX_METADATA_BYTES {
+        self.metadata_bytes += end - at;
+        if self.metadata_bytes > MAX_METADATA_BYTES {
             self.store().problems.add(Problem::MetadataTooLarge, offset(origin, at), key.of(w));
             return;
         }
-        let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        metadata.push(if metadata.is_empty() { '{' } else { ',' });
-        metadata.push_str(&lossy(&w[key.start() - 1..key.end() + 1]));
-        metadata.push(':');
-        metadata.push_str(&lossy(&w[start..end]));
+        let text = String::from_utf8_lossy(&w[start..end]).into_owned();
+        self.store().metadata.push((decode(key.of(w)).0, text));
     }
 
     /// Entries of the events array, up to its end.
@@ -279,7 +278,7 @@ impl Reader {
     pub fn finish(&mut self, rest: &[u8], end: u64, damage: Option<&str>) -> Result<()> {
         let not_a_trace = |reason: String| Err(Error::NotATrace { offset: end, reason });
         if self.state == State::Start {
-            return not_a_trace("the file ends and was empty so far".into());
+            return not_a_trace("the file is empty".into());
         }
         if !self.has_events && !self.has_metadata {
             return not_a_trace("the object ended without traceEvents".into());
@@ -296,11 +295,6 @@ impl Reader {
             self.store().problems.add(Problem::DamagedStream, end, damage.as_bytes());
         }
         self.taker.end_of_text(end);
-        let metadata = &mut self.taker.store.metadata;
-        if metadata.is_empty() {
-            metadata.push('{');
-        }
-        metadata.push('}');
         Ok(())
     }
 

@@ -215,8 +215,8 @@ pub struct Store {
     pub labels: Labels,
     pub problems: Problems,
     pub counts: Counts,
-    /// JSON object of the top-level keys other than the events.
-    pub metadata: String,
+    /// The top-level keys other than the events, each with its value as JSON text.
+    pub metadata: Vec<(String, String)>,
 }
 
 /// Makes a table's columns by name; `None` for a name it does not know.

@@ -136,7 +136,7 @@ fn reading(text: &[u8], block_bytes: usize) -> String {
         let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
         format!("{:?}", store.table(table, &columns).expect("a table"))
     });
-    format!("{c:?} {tables:?} {}", store.metadata)
+    format!("{c:?} {tables:?} {:?}", store.metadata)
 }
 
 fn check(text: &[u8], what: &dyn std::fmt::Display) {

@@ -26,8 +26,8 @@ pub struct Trace {
 #[pymethods]
 impl Trace {
     #[getter]
-    fn metadata(&self) -> &str {
-        &self.store.metadata
+    fn metadata(&self) -> Vec<(String, String)> {
+        self.store.metadata.clone()
     }
 
     #[getter]

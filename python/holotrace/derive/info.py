@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from holotrace.parse import kineto
-from holotrace.sources import RankSource
+from holotrace.sources import RankSource, believable
 from holotrace.tables import DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS
 
 # What describing a rank needs to read.
@@ -27,8 +27,7 @@ def describe(
     counts = parsed.counts if parsed else {}
     devices = [device for device in _list(metadata.get("deviceProperties")) if isinstance(device, dict)]
     names = sorted({str(device["name"]) for device in devices if device.get("name")})
-    info = metadata.get("distributedInfo")
-    job = {**(source.metadata if source else {}), **(info if isinstance(info, dict) else {})}
+    job = {**(source.metadata if source else {}), **believable(metadata.get("distributedInfo"))}
     events, steps = tables[DEVICE_EVENTS.name], tables[STEPS.name]
     row = {
         "rank": rank,

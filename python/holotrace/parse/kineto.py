@@ -49,8 +49,16 @@ def read(path: Path, tables: Sequence[Table]) -> Parsed:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
     frames = {table.name: _frame(trace, table) for table in tables}
-    metadata = json.loads(trace.metadata)
+    metadata = {key: _value(text) for key, text in trace.metadata}
     return Parsed(frames, metadata, trace.counts, time.perf_counter_ns() - started)
+
+
+def _value(text: str) -> Any:
+    """The value of a top-level key; what is no JSON after all stays text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _args(tables: Sequence[Table]) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ from holotrace._native import read_ends
 
 END_BYTES = 64 * 1024  # PyTorch's top-level keys before traceEvents take 2-10 KB; a job of many process groups more
 
+# More than any job has; missing ranks are listed, so a number made up must not fill the memory.
+MAX_RANKS = 1 << 20
+
 _INFO = re.compile(rb'(?<!\\)"distributedInfo"\s*:\s*')
-_NUMBER = re.compile(rb'"(rank|world_size)"\s*:\s*(\d+)')
+_NUMBER = re.compile(rb'"(rank|world_size)"\s*:\s*(\d{1,9})\b')
 _BACKEND = re.compile(rb'"backend"\s*:\s*"([^"\\]*)"')
 # Keys of a profiler's file; an array of events has "ph" in its first one.
 _SIGNS = (
@@ -54,4 +58,14 @@ def distributed_info(text: bytes) -> dict[str, Any]:
         value = {key.decode(): int(number) for key, number in reversed(_NUMBER.findall(rest))}
         if backend := _BACKEND.search(rest):
             value["backend"] = backend[1].decode("utf-8", "replace")
-    return value if isinstance(value, dict) else {}
+    return believable(value)
+
+
+def believable(info: object) -> dict[str, Any]:
+    """What a trace says of its rank and job, without numbers that cannot be."""
+    kept: dict[str, Any] = dict(info) if isinstance(info, Mapping) else {}
+    for key in ("rank", "world_size"):
+        text = str(kept.pop(key, ""))
+        if re.fullmatch(r"\d{1,9}", text, re.ASCII) and int(text) <= MAX_RANKS:
+            kept[key] = int(text)
+    return kept
