@@ -1,0 +1,1 @@
+"""The analyses behind TraceAnalysis, one class per subject."""

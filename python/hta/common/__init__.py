@@ -1,0 +1,1 @@
+"""Traces, and the symbols and files they are made of."""

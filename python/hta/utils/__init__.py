@@ -1,0 +1,1 @@
+"""What HTA says of a kernel by its name."""
