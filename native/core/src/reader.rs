@@ -57,6 +57,16 @@ impl Reader {
         }
     }
 
+    /// Take the text that comes for a piece of an events array.
+    pub fn begin_among_events(&mut self) {
+        (self.state, self.after_entry, self.has_events) = (State::Events, false, false);
+    }
+
+    /// Whether the array has not ended since: another one may have begun.
+    pub fn stayed_among_events(&self) -> bool {
+        self.state == State::Events && !self.has_events
+    }
+
     /// Read entry after entry, `at` always behind the last whole one.
     pub fn advance(&mut self, w: &[u8], at: &mut usize, origin: i64) -> Scan<()> {
         loop {

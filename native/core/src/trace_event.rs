@@ -80,14 +80,14 @@ fn scan(blocks: &Mutex<Blocks>, options: &Options, sender: &Sender<Scanned>) {
 }
 
 fn scan_alone(reader: &mut Reader, block: &Block, options: &Options) -> Option<Alone> {
-    (reader.state, reader.after_entry) = (State::Events, false);
+    reader.begin_among_events();
     let mut at = block.start;
     let stop = reader.advance(&block.bytes, &mut at, block.origin);
     let recognised = reader.taker.recognised;
     let needs_others = reader.taker.needs_others;
     let store = reader.taker.take_store(options);
     let is_whole = stop == Err(Stop::More)
-        && reader.state == State::Events
+        && reader.stayed_among_events()
         && block.bytes[at..].iter().all(u8::is_ascii_whitespace)
         && !needs_others;
     is_whole.then_some(Alone { store, recognised, after_entry: reader.after_entry })
