@@ -1,0 +1,1 @@
+"""How everything is measured, with no more than Python itself: a child's peak memory starts at its parent's."""

@@ -1,0 +1,87 @@
+"""What is measured of holotrace: `python -m ours load|analyses|ranks|import …`, each in a fresh process."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holotrace.schema import Table
+    from holotrace.trace import RankTrace
+
+
+def load(path: str, columns: str) -> dict[str, float]:
+    """From a file to frames."""
+    tables = _tables(columns)
+    started = time.perf_counter()
+    trace = _load(path, tables)
+    seconds = time.perf_counter() - started
+    return {"seconds": seconds, "rows": sum(frame.height for frame in trace.tables.values())}
+
+
+def analyses(path: str) -> dict[str, float]:
+    """The answers to all questions, from frames."""
+    from holotrace.analyses import ALL
+
+    started = time.perf_counter()
+    trace = _load(path, _tables("analyses"))
+    loaded = time.perf_counter()
+    for analysis in ALL:
+        analysis.findings(analysis.combine([analysis.part(trace, {})]))
+    return {"seconds": time.perf_counter() - loaded, "load_s": loaded - started}
+
+
+def ranks(path: str) -> dict[str, float]:
+    """From the files of a job to frames, letting each rank go."""
+    import holotrace
+
+    tables = _tables("analyses")
+    started = time.perf_counter()
+    holotrace.open(path).map(lambda trace: trace.rank, tables)
+    return {"seconds": time.perf_counter() - started}
+
+
+def importing() -> dict[str, float]:
+    """The name, and with it the libraries beneath."""
+    started = time.perf_counter()
+    import holotrace  # noqa: F401
+
+    return {"seconds": time.perf_counter() - started}
+
+
+def _load(path: str, tables: list[Table]) -> RankTrace:
+    import holotrace
+    from holotrace.derive.rank import load
+
+    (source,) = holotrace.open(path).sources
+    return load(source, tables)
+
+
+def _tables(columns: str) -> list[Table]:
+    from dataclasses import replace
+
+    from holotrace.analyses import ALL as ANALYSES
+    from holotrace.tables import ALL as TABLES
+    from holotrace.tables import DEVICE_EVENTS, EVENTS
+
+    if columns == "every":
+        return list(TABLES)
+    if columns == "ten":
+        args = DEVICE_EVENTS.only("device", "stream", "correlation").columns
+        return [replace(EVENTS, columns=(*EVENTS.columns, *args))]
+    return [table for analysis in ANALYSES for table in analysis.reads]
+
+
+_PARTS: dict[str, Callable[..., dict[str, float]]] = {
+    "load": load,
+    "analyses": analyses,
+    "ranks": ranks,
+    "import": importing,
+}
+
+if __name__ == "__main__":
+    part, *arguments = sys.argv[1:]
+    print(json.dumps(_PARTS[part](*arguments)))

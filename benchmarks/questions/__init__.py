@@ -1,0 +1,27 @@
+"""What is asked, in the order of the table; each module's first line is its question."""
+
+from types import ModuleType
+
+from questions import (
+    analyses,
+    hta,
+    import_time,
+    inflate_alone,
+    memory,
+    parse_alone,
+    perfetto,
+    ranks,
+    typed_decode,
+)
+
+ALL: tuple[ModuleType, ...] = (
+    hta,
+    perfetto,
+    typed_decode,
+    parse_alone,
+    inflate_alone,
+    memory,
+    analyses,
+    import_time,
+    ranks,
+)
