@@ -22,10 +22,10 @@ def sample(  # noqa: PLR0917  # click gives them by name
 ) -> None:
     """Write a made-up job's traces into the folder OUT, with known flaws: a straggler, exposed communication, a stall.
 
-    What was planted is printed, and written beside the traces.
+    What was planted is written beside the traces, in GROUND_TRUTH.txt; the most of it is printed.
     """
     from holotrace.sample import write  # noqa: PLC0415  # not needed for --help
 
     truth = write(out, ranks=ranks, steps=steps, seed=seed, events=events, stacks=stacks, compress=not plain)
-    click.echo(str(truth).removesuffix("\n"))
+    click.echo(truth.summary().removesuffix("\n"))
     click.echo(f"wrote {out}", err=True)

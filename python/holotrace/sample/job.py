@@ -56,8 +56,8 @@ class Truth:
     clock_rank: int | None
     clock_offset_ns: int
 
-    def __str__(self) -> str:
-        """One line per fact."""
+    def summary(self) -> str:
+        """One line per fact, but for exposed communication, which each rank and step has."""
         lines = [
             f"ranks present: {len(self.ranks)} of {len(self.ranks) + len(self.missing_ranks)}",
             f"missing ranks: {list(self.missing_ranks)}",
@@ -66,9 +66,16 @@ class Truth:
             f"host-bound gap: {self.stall_ns} ns in the data loaders of all ranks, {_where('step', self.stall_step)}",
             f"clock ahead: {self.clock_offset_ns} ns, {_where('rank', self.clock_rank)}",
         ]
-        for rank, steps in self.exposed_ns.items():
-            lines += [f"exposed communication: rank {rank}, step {step}: {ns} ns" for step, ns in steps.items()]
         return "\n".join(lines) + "\n"
+
+    def __str__(self) -> str:
+        """One line per fact."""
+        exposed = (
+            f"exposed communication: rank {rank}, step {step}: {ns} ns\n"
+            for rank, steps in self.exposed_ns.items()
+            for step, ns in steps.items()
+        )
+        return self.summary() + "".join(exposed)
 
 
 def write(
