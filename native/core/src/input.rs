@@ -9,7 +9,7 @@ use std::thread;
 use flate2::bufread::MultiGzDecoder;
 
 /// Large enough that a block's own dictionaries do not weigh, small enough for the cache; see benchmarks/README.md.
-pub const BLOCK_BYTES: usize = 512 << 10;
+pub const BLOCK_BYTES: usize = 256 << 10;
 /// Free bytes before each block's text, so that the end of the last one can be put in front without moving the block.
 const HEADROOM: usize = 64 << 10;
 /// Blocks under way to the scanners.

@@ -8,7 +8,9 @@ and operators (``ReduceScatter`` as a functor, ``ncclDevComm*`` as a parameter) 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 import polars as pl
 
@@ -61,9 +63,16 @@ RULES = (
 )
 
 # Strips, in this order: where a function is declared, its return type, template arguments and parameters.
-_QUALIFIER = r"\(anonymous namespace\)::|<unnamed>::"
-_RETURN_TYPE = r"^(static |inline |__global__ )*(void|auto) "
-_ARGUMENTS = r"[<(].*$"
+_QUALIFIER = re.compile(r"\(anonymous namespace\)::|<unnamed>::")
+_RETURN_TYPE = re.compile(r"^(static |inline |__global__ )*(void|auto) ")
+_ARGUMENTS = re.compile(r"[<(].*$", re.DOTALL)
+
+
+def _compiled(pattern: str | None) -> re.Pattern[str]:
+    return re.compile(pattern or "")
+
+
+_COMPILED = tuple((rule.kind, _compiled(rule.category), _compiled(rule.name)) for rule in RULES)
 
 
 def kinds(events: pl.DataFrame) -> pl.Series:
@@ -77,22 +86,17 @@ def kinds(events: pl.DataFrame) -> pl.Series:
 
 def decide(category: pl.Series, name: pl.Series) -> pl.Series:
     """The kind of each pair of category and name, as text."""
-    texts = pl.DataFrame(
-        {
-            "category": category.cast(pl.String()).fill_null("").str.to_lowercase(),
-            "name": name.cast(pl.String())
-            .fill_null("")
-            .str.replace_all(_QUALIFIER, "")
-            .str.replace(_RETURN_TYPE, "")
-            .str.replace(_ARGUMENTS, "")
-            .str.to_lowercase(),
-        }
-    )
-    return texts.select(
-        pl.coalesce(*(pl.when(_fits(rule)).then(pl.lit(rule.kind)) for rule in RULES), pl.lit(COMPUTE)).alias("kind")
-    ).to_series()
+    pairs = zip(category.cast(pl.String()), name.cast(pl.String()), strict=True)
+    return pl.Series("kind", [kind_of(category or "", name or "") for category, name in pairs], dtype=pl.String())
 
 
-def _fits(rule: KindRule) -> pl.Expr:
-    patterns = {"category": rule.category, "name": rule.name}
-    return pl.all_horizontal(pl.col(key).str.contains(pattern) for key, pattern in patterns.items() if pattern)
+# The ranks of a job run the same kernels, so nearly every name is decided once for all of them.
+@lru_cache(maxsize=1 << 16)
+def kind_of(category: str, name: str) -> str:
+    """The kind of device events of one category and name."""
+    category = category.lower()
+    name = _ARGUMENTS.sub("", _RETURN_TYPE.sub("", _QUALIFIER.sub("", name))).lower()
+    for kind, in_category, in_name in _COMPILED:
+        if in_category.search(category) and in_name.search(name):
+            return kind
+    return COMPUTE
