@@ -19,20 +19,15 @@ pub fn launches(spans: &Spans, device: &[u32]) -> Vec<u32> {
     let mut found = vec![NONE; device.len()];
     let Some(column) = spans.args.iter().find(|arg| arg.key == CORRELATION) else { return found };
     let Some(correlations) = integers(column) else { return found };
-    let mut by_id: HashMap<i64, u32, foldhash::fast::RandomState> =
-        HashMap::with_capacity_and_hasher(column.rows.len() / 2, Default::default());
+    let mut calls = Calls::new(correlations);
     for (&row, &id) in column.rows.iter().zip(correlations) {
         if id <= 0 || spans.class[row as usize] != Class::Runtime {
             continue;
         }
-        by_id
-            .entry(id)
-            .and_modify(|known| {
-                if spans.start[row as usize] < spans.start[*known as usize] {
-                    *known = row;
-                }
-            })
-            .or_insert(row);
+        let known = calls.slot(id);
+        if *known == NONE || spans.start[row as usize] < spans.start[*known as usize] {
+            *known = row;
+        }
     }
     let mut at = 0;
     for (slot, &row) in found.iter_mut().zip(device) {
@@ -40,10 +35,41 @@ pub fn launches(spans: &Spans, device: &[u32]) -> Vec<u32> {
             at += 1;
         }
         if column.rows.get(at) == Some(&row) {
-            *slot = by_id.get(&correlations[at]).copied().unwrap_or(NONE);
+            *slot = if correlations[at] > 0 { *calls.slot(correlations[at]) } else { NONE };
         }
     }
     found
+}
+
+/// The host call of each correlation id.
+enum Calls {
+    /// By id: profilers count launches, so ids lie close together.
+    Dense {
+        first: i64,
+        rows: Vec<u32>,
+    },
+    Sparse(HashMap<i64, u32, foldhash::fast::RandomState>),
+}
+
+impl Calls {
+    fn new(ids: &[i64]) -> Self {
+        let positive = || ids.iter().copied().filter(|&id| id > 0);
+        let (first, last) = (positive().min().unwrap_or(1), positive().max().unwrap_or(0));
+        let span = last.saturating_sub(first).saturating_add(1).max(0) as u64;
+        if span <= 4 * ids.len() as u64 {
+            Self::Dense { first, rows: vec![NONE; span as usize] }
+        } else {
+            Self::Sparse(HashMap::default())
+        }
+    }
+
+    /// Where the call of `id`, one of those this was made for, is kept.
+    fn slot(&mut self, id: i64) -> &mut u32 {
+        match self {
+            Self::Dense { first, rows } => &mut rows[(id - *first) as usize],
+            Self::Sparse(rows) => rows.entry(id).or_insert(NONE),
+        }
+    }
 }
 
 /// An arrow: rows of its ends among the flows, and of the events they touch; `NONE` where there is none.

@@ -164,6 +164,17 @@ fn one_launch_may_start_many_device_events() {
 }
 
 #[test]
+fn ids_far_apart_are_matched_too() {
+    let event = |category: &str, id: &str| {
+        format!(r#"{{"ph":"X","cat":"{category}","name":"a","ts":1,"dur":1,"args":{{"correlation":{id}}}}}"#)
+    };
+    let ids = ["9223372036854775807", "7", "-1", "0", "123456789012"];
+    let pairs = ids.map(|id| format!("{},{}", event("cuda_runtime", id), event("kernel", id)));
+    let store = read_text(&format!("[{}]", pairs.join(",")));
+    assert_eq!(numbers(&store, "device_events", "launch_id"), [Some(0), Some(2), None, None, Some(8)]);
+}
+
+#[test]
 fn steps_come_from_the_host_only() {
     let store = read_text(
         r#"[{"ph":"X","cat":"user_annotation","name":"ProfilerStep#2","ts":20,"dur":9},
