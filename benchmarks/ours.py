@@ -34,7 +34,7 @@ def analyses(path: str) -> dict[str, float]:
     trace = _load(path, _tables("analyses"))
     loaded = time.perf_counter()
     for analysis in (analysis for analysis in ALL if analysis.name in THREE):
-        analysis.findings(analysis.combine([analysis.part(trace, {})]))
+        analysis.findings(analysis.combine([analysis.part(trace, {})], {}))
     return {"seconds": time.perf_counter() - loaded, "load_s": loaded - started}
 
 

@@ -18,11 +18,14 @@ from holotrace.analyses import ALL
 from holotrace.analysis import Analysis
 from holotrace.cli import main
 from holotrace.cli.show import option
+from holotrace.derive.rank import narrowed
 from holotrace.job import Job
 from holotrace.schema import Unit
 
 DRAWING = """
     step    |1111112222222.|
+    range   |RRRRRRRRRRRRR.|
+    range   |.SSS..SSS.....|
     host    |A.....B.......|
     compute |.AAAA..BBB....|
     comm    |..CCCCCC...DDD|
@@ -52,7 +55,7 @@ def test_keeps_its_schema_whatever_there_is_to_see(analysis: Analysis[Any]) -> N
 
 
 def test_leaves_its_input_alone(analysis: Analysis[Any]) -> None:
-    rank = trace(DRAWING)
+    rank = narrowed(trace(DRAWING), analysis.reads)
     before = {name: frame.clone() for name, frame in rank.tables.items()}
     for options in options_of(analysis):
         analysis.part(rank, options)
@@ -66,7 +69,7 @@ def test_needs_no_more_than_it_says_it_reads(analysis: Analysis[Any]) -> None:
 
 
 def test_the_order_of_events_changes_nothing(analysis: Analysis[Any]) -> None:
-    rank = trace(DRAWING)
+    rank = narrowed(trace(DRAWING), analysis.reads)
     shuffled = {name: frame.reverse() for name, frame in rank.tables.items()}
     backwards = type(rank)(rank.rank, shuffled)
     for options in options_of(analysis):
@@ -79,6 +82,13 @@ def test_the_order_of_ranks_changes_nothing(analysis: Analysis[Any]) -> None:
     assert_frame_equal(analysis(there), analysis(back))
     shuffled = analysis(there).sample(fraction=1, shuffle=True, seed=1)
     assert analysis.findings(shuffled) == analysis.findings(analysis(there))
+
+
+def test_what_ranks_contribute_may_come_in_any_order(analysis: Analysis[Any]) -> None:
+    drawings = {5: DRAWING, 2: "compute |AA.BB|", 9: "comm |..CCCC.|"}
+    parts = [analysis.part(narrowed(trace(text, rank), analysis.reads), {}) for rank, text in drawings.items()]
+    there, back = (analysis.combine(order, {}).sort("rank", maintain_order=True) for order in (parts, parts[::-1]))
+    assert_frame_equal(there, back)
 
 
 def test_travels_to_a_worker_process(analysis: Analysis[Any]) -> None:

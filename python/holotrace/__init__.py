@@ -6,6 +6,7 @@ from importlib import import_module
 
 from holotrace._answers import JobResult
 from holotrace.analysis import Finding
+from holotrace.compare import compare
 from holotrace.errors import (
     HolotraceError,
     InputError,
@@ -15,6 +16,7 @@ from holotrace.errors import (
     UsageError,
 )
 from holotrace.job import Job, open
+from holotrace.parse.memory_timeline import memory_timeline
 from holotrace.trace import RankTrace
 
 __all__ = [
@@ -28,6 +30,8 @@ __all__ = [
     "RankTrace",
     "TraceFormatError",
     "UsageError",
+    "compare",
+    "memory_timeline",
     "open",
 ]
 

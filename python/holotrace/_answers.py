@@ -41,7 +41,7 @@ class Questions:
     def combined(self, answers: Sequence[Answers], doubts: Sequence[Mapping[str, Any]]) -> dict[str, pl.DataFrame]:
         """Each table of all ranks, by its name; ``doubts`` are problems known from elsewhere."""
         return {
-            **{a.name: a.combine(answer.parts[a.name] for answer in answers) for a, _ in self.asked},
+            **{a.name: a.combine((answer.parts[a.name] for answer in answers), chosen) for a, chosen in self.asked},
             RANK_INFO.name: pl.concat([RANK_INFO.empty(), *(answer.info for answer in answers)]),
             PROBLEMS.name: pl.concat([frame(doubts), *(answer.problems for answer in answers)]),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -38,10 +39,11 @@ Rule = Callable[[pl.DataFrame], Iterable[Finding]]
 
 
 @dataclass(frozen=True)
-class Analysis(Generic[P]):
-    """A question to a job: a function from one rank's tables to rows, and all a reader needs to know about them."""
+class Analysis(ABC, Generic[P]):
+    """A question to a job: what each rank contributes to the answer, and all a reader needs to know about it."""
 
-    source: Callable[Concatenate[RankTrace, P], pl.DataFrame]
+    # The declared function gives the analysis its name, docstring and options. Any: what it takes depends on the kind.
+    source: Callable[Concatenate[Any, P], pl.DataFrame]
     columns: tuple[Column, ...]
     reads: tuple[Table, ...]
     chart: Chart | None
@@ -66,14 +68,13 @@ class Analysis(Generic[P]):
         """Keyword options, in order."""
         return tuple(inspect.signature(self.source, eval_str=True).parameters.values())[1:]
 
+    @abstractmethod
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
-        """This analysis of one rank: the declared columns."""
-        rows = self.source(rank, **options)  # type: ignore[call-arg]  # options were checked by their signature
-        return conform(rows.with_columns(rank=pl.lit(rank.rank)), self.columns, self.name)
+        """What one rank contributes; made where the rank is read, and small."""
 
-    def combine(self, parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-        """Rows of all ranks as one table."""
-        return pl.concat([empty(self.columns), *parts])
+    @abstractmethod
+    def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
+        """The answer, from what all ranks contribute: the declared columns."""
 
     def __call__(self, job: JobTrace, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame:
         return job.ask(self, kwargs)
@@ -112,6 +113,37 @@ class Analysis(Generic[P]):
         ]
 
 
+class PerRank(Analysis[P]):
+    """Looks at one rank at a time: a function from its tables to rows, which are stacked."""
+
+    def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
+        rows = self.source(rank, **options)  # type: ignore[call-arg]  # options were checked by their signature
+        return _rows_of(rank, rows, self.columns, self.name)
+
+    def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
+        return pl.concat([empty(self.columns), *parts])
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerJob(Analysis[P]):
+    """Compares ranks: a function from rows that all ranks contribute to a table."""
+
+    contribution: Callable[[RankTrace], pl.DataFrame]
+    contributed: tuple[Column, ...]
+
+    def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
+        return _rows_of(rank, self.contribution(rank), self.contributed, self.name)
+
+    def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
+        rows = pl.concat([empty(self.contributed), *parts])
+        table = self.source(rows, **options)  # type: ignore[call-arg]  # options were checked by their signature
+        return conform(table, self.columns, self.name)
+
+
+def _rows_of(rank: RankTrace, rows: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.DataFrame:
+    return conform(rows.with_columns(rank=pl.lit(rank.rank)), columns, owner)
+
+
 def _load(module: str, name: str) -> Analysis[Any]:
     analysis: Analysis[Any] = getattr(import_module(module), name)
     return analysis
@@ -123,6 +155,30 @@ def per_rank(
     """Declare an analysis that looks at one rank at a time; rows of all ranks are stacked."""
 
     def declare(source: Callable[Concatenate[RankTrace, P], pl.DataFrame]) -> Analysis[P]:
-        return Analysis(source, (RANK, *columns), reads, chart)
+        return PerRank(source, (RANK, *columns), reads, chart)
+
+    return declare
+
+
+def per_job(
+    *,
+    part: Callable[[RankTrace], pl.DataFrame],
+    part_columns: tuple[Column, ...],
+    columns: tuple[Column, ...],
+    reads: tuple[Table, ...],
+    chart: Chart | None = None,
+) -> Callable[[Callable[Concatenate[pl.DataFrame, P], pl.DataFrame]], Analysis[P]]:
+    """Declare an analysis that compares ranks: it gets the rows of ``part`` of all ranks and answers for the job.
+
+    Args:
+        part: What one rank contributes, from the tables it ``reads``; a small table.
+        part_columns: Columns of that table; the rank is put in front.
+        columns: Columns of the answer; the rank its rows speak of is put in front.
+        reads: Tables and columns that ``part`` needs.
+        chart: What to draw of the answer.
+    """
+
+    def declare(source: Callable[Concatenate[pl.DataFrame, P], pl.DataFrame]) -> Analysis[P]:
+        return PerJob(source, (RANK, *columns), reads, chart, contribution=part, contributed=(RANK, *part_columns))
 
     return declare

@@ -36,7 +36,7 @@ class Question(Protocol):
     @property
     def reads(self) -> tuple[Table, ...]: ...
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame: ...
-    def combine(self, parts: Iterable[pl.DataFrame]) -> pl.DataFrame: ...
+    def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame: ...
 
 
 class JobTrace(ABC):
@@ -53,4 +53,4 @@ class JobTrace(ABC):
 
     def ask(self, question: Question, options: Mapping[str, Any]) -> pl.DataFrame:
         """The answer of all ranks to ``question``, as one table."""
-        return question.combine(self.map(partial(question.part, options=options), question.reads))
+        return question.combine(self.map(partial(question.part, options=options), question.reads), options)

@@ -110,6 +110,11 @@ def test_rank_and_step_choose_rows(folder: Path) -> None:
     assert [row["step"] for row in rows("time-breakdown", folder, "--by-step", "--rank", 0)] == [3]
 
 
+def test_a_rank_that_is_chosen_is_still_compared_with_the_others(folder: Path) -> None:
+    (row,) = rows("stragglers", folder, "--rank", 1)
+    assert (row["rank"], row["collective_count"], row["late_ns"]) == (1, 1, 0)
+
+
 def test_names_may_be_written_as_in_python(folder: Path) -> None:
     assert rows("time_breakdown", folder) == rows("time-breakdown", folder)
 

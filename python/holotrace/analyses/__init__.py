@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from holotrace.analyses.annotated_work import annotated_work
+from holotrace.analyses.idle_causes import idle_causes
 from holotrace.analyses.kernels import kernels
+from holotrace.analyses.launch_stats import launch_stats
+from holotrace.analyses.memory_bandwidth import memory_bandwidth
 from holotrace.analyses.overlap import overlap
+from holotrace.analyses.queue_length import queue_length
+from holotrace.analyses.stragglers import stragglers
 from holotrace.analyses.time_breakdown import time_breakdown
 from holotrace.analysis import Analysis
 
@@ -16,8 +22,14 @@ class Analyses:
     """Inherited by Job, so each line below is also a method, a command and a page."""
 
     time_breakdown = time_breakdown
+    idle_causes = idle_causes
     overlap = overlap
+    stragglers = stragglers
     kernels = kernels
+    annotated_work = annotated_work
+    launch_stats = launch_stats
+    queue_length = queue_length
+    memory_bandwidth = memory_bandwidth
 
 
 ALL: tuple[Analysis[Any], ...] = tuple(value for value in vars(Analyses).values() if isinstance(value, Analysis))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from holotrace import __getattr__ as attribute
+from holotrace.cli.compare import compare
 from holotrace.cli.errors import Commands
 from holotrace.cli.info import info
 from holotrace.cli.report import report
@@ -30,5 +31,5 @@ def main(debug: bool) -> None:
     """
 
 
-for command in (info, show, report, sample):
+for command in (info, show, compare, report, sample):
     main.add_command(command)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
 
+from holotrace.cli.output import FORMATS, TERMINAL_ROWS
 from holotrace.job import Job
 from holotrace.job import open as open_job
 from holotrace.sources import OnDuplicate
@@ -14,8 +16,8 @@ from holotrace.sources import OnDuplicate
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def job_arguments(function: F) -> F:
-    """PATH, and how to look for traces there."""
+def search_options(function: F) -> F:
+    """How to look for traces in a place."""
     for decorate in (
         click.option(
             "--on-duplicate",
@@ -25,7 +27,31 @@ def job_arguments(function: F) -> F:
             help="Where two files claim one rank: fail, or take the first or last by name.",
         ),
         click.option("--recursive", is_flag=True, help="Look for traces in subfolders too."),
-        click.argument("path", nargs=-1, required=True),
+    ):
+        function = decorate(function)
+    return function
+
+
+def job_arguments(function: F) -> F:
+    """PATH, and how to look for traces there."""
+    return click.argument("path", nargs=-1, required=True)(search_options(function))
+
+
+def output_options(function: F) -> F:
+    """How much of a table to show, how and where."""
+    for decorate in (
+        click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file."),
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(FORMATS),
+            help="How; by default as the output file's name says, or a table.",
+        ),
+        click.option(
+            "--limit",
+            type=click.IntRange(min=0),
+            help=f"Only so many rows; {TERMINAL_ROWS} on a terminal and all elsewhere by default.",
+        ),
     ):
         function = decorate(function)
     return function

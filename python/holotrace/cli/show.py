@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
@@ -15,10 +15,10 @@ import polars as pl
 
 from holotrace import tables
 from holotrace.analyses import ALL
-from holotrace.analysis import Analysis
+from holotrace.analysis import Analysis, PerJob
 from holotrace.cli.console import progress_bar
-from holotrace.cli.options import job_arguments, job_at, rank_option
-from holotrace.cli.output import FORMATS, TERMINAL_ROWS, Shown, write_shown
+from holotrace.cli.options import job_arguments, job_at, output_options, rank_option
+from holotrace.cli.output import Shown, write_shown
 from holotrace.errors import UsageError
 from holotrace.job import Job
 from holotrace.schema import Table
@@ -37,6 +37,8 @@ class _Topic:
     options: tuple[click.Option, ...] = field(default=())
     # The option that brings a step column, if the topic has one only then.
     step_option: str | None = None
+    # A rank is compared with all others, so these are read as well.
+    compares_ranks: bool = False
 
 
 class _Topics(click.Group):
@@ -74,18 +76,7 @@ def _command(topic: _Topic) -> click.Command:
     @job_arguments
     @rank_option
     @click.option("--step", "steps", type=int, multiple=True, help="Only this step; may be given several times.")
-    @click.option(
-        "--limit",
-        type=click.IntRange(min=0),
-        help=f"Only so many rows; {TERMINAL_ROWS} on a terminal and all elsewhere by default.",
-    )
-    @click.option(
-        "--format",
-        "form",
-        type=click.Choice(FORMATS),
-        help="How; by default as the output file's name says, or a table.",
-    )
-    @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
+    @output_options
     def run(  # noqa: PLR0917  # click gives them by name
         path: tuple[str, ...],
         recursive: bool,
@@ -99,8 +90,11 @@ def _command(topic: _Topic) -> click.Command:
     ) -> None:
         if steps and topic.step_option:
             options[topic.step_option] = True
-        job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
-        shown = topic.answer(job, **options)
+        job = job_at(path, recursive=recursive, on_duplicate=on_duplicate)
+        chosen = job.only(*ranks) if ranks else job
+        shown = topic.answer(job if topic.compares_ranks else chosen, **options)
+        if topic.compares_ranks:
+            shown = replace(shown, table=shown.table.filter(pl.col("rank").is_in(chosen.ranks)))
         write_shown(_of_steps(shown, steps) if steps else shown, form, limit, output)
 
     command = click.command(topic.name, help=f"{topic.summary}\n\n{topic.details}", short_help=topic.summary)(run)
@@ -126,7 +120,9 @@ def _analysis(analysis: Analysis[Any]) -> _Topic:
     meanings = dict(re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", arguments, flags=re.MULTILINE))
     options = tuple(option(parameter, meanings.get(parameter.name, "")) for parameter in analysis.parameters)
     by_step = "by_step" if any(parameter.name == "by_step" for parameter in analysis.parameters) else None
-    return _Topic(name, "Analyses", analysis.summary, text.partition("\n")[2].strip(), answer, options, by_step)
+    details = text.partition("\n")[2].strip()
+    compares = isinstance(analysis, PerJob)
+    return _Topic(name, "Analyses", analysis.summary, details, answer, options, by_step, compares)
 
 
 def option(parameter: inspect.Parameter, meaning: str) -> click.Option:

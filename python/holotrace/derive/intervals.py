@@ -59,6 +59,17 @@ def covered_before_ns(spans: pl.DataFrame, times: pl.Series) -> pl.Series:
     return result
 
 
+def uncovered_ns(spans: pl.DataFrame, others: pl.DataFrame) -> pl.Series:
+    """How long, of each of ``spans``, none of ``others`` is active."""
+    if spans.is_empty():
+        return pl.Series("uncovered_ns", [], dtype=pl.Int64)
+    times = pl.concat([spans["start_ns"], spans["end_ns"]])
+    covered = covered_before_ns(others, times)
+    inside = covered[spans.height :] - covered[: spans.height]
+    uncovered: pl.Series = (spans["end_ns"] - spans["start_ns"] - inside).alias("uncovered_ns")
+    return uncovered
+
+
 def _ordered(spans: pl.DataFrame) -> pl.DataFrame:
     return spans.select("start_ns", "end_ns").filter(_END > _START).sort("start_ns")
 

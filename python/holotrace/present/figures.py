@@ -235,7 +235,8 @@ def _axis(x: Column, table: pl.DataFrame, columns: dict[str, Column]) -> _Axis:
             else:
                 layout |= {"nticks": 17, "tickformat": "d"}
             return _Axis(values.to_list(), layout)
-    named = [x, *(c for c in columns.values() if c.unit is Unit.STEP and c.name != x.name)]
+    # What tells rows apart: the step, and a device or stream where there are several.
+    named = [x, *(c for c in columns.values() if c.name != x.name and _tells_apart(c, table))]
     if values.n_unique() == table.height:
         named = [x]
     labels = [
@@ -253,6 +254,10 @@ def _axis(x: Column, table: pl.DataFrame, columns: dict[str, Column]) -> _Axis:
             "range": [-room - 0.6, len(labels) - 1 + room + 0.6],
         },
     )
+
+
+def _tells_apart(column: Column, table: pl.DataFrame) -> bool:
+    return column.unit is Unit.STEP or (column.unit is Unit.NUMBER and table[column.name].n_unique() > 1)
 
 
 def _values(names: Sequence[str], table: pl.DataFrame, columns: dict[str, Column]) -> tuple[fmt.Scale, dict[str, Any]]:

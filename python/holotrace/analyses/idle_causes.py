@@ -1,0 +1,171 @@
+"""Why devices are idle: the host came late, the device paused between kernels, or something else held it up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_rank
+from holotrace.charts import Ranking
+from holotrace.derive import gaps
+from holotrace.derive.kernel_kinds import WORK
+from holotrace.errors import UsageError
+from holotrace.schema import Column, Unit
+from holotrace.tables import DEVICE_EVENTS
+from holotrace.trace import RankTrace
+
+HOST_WAIT, KERNEL_WAIT, OTHER = "host_wait", "kernel_wait", "other"
+# Devices need 1-10 µs from one kernel to the next; three times as much is still what small kernels cost. HTA's default.
+PAUSE_NS = 30_000
+# As for idle devices as such: below a twentieth, gaps are what launching costs; from a half on the host is the limit.
+HOST_RATIO, HOST_CRITICAL_RATIO = 0.05, 0.5
+# Pauses are short, so a tenth of the time is made of very many small kernels.
+PAUSE_RATIO = 0.1
+OTHER_RATIO = 0.05
+QUEUE = ["device", "stream"]
+
+
+@per_rank(
+    columns=(
+        Column("device", Unit.NUMBER, "Ordinal of the accelerator; null where the rank is looked at as a whole"),
+        Column("stream", Unit.NUMBER, "Queue on the device; null where the rank is looked at as a whole"),
+        Column("cause", Unit.TEXT, "host_wait, kernel_wait or other"),
+        Column("count", Unit.COUNT, "Kernels and copies before which there was such a gap"),
+        Column("idle_ns", Unit.NS, "Time of these gaps"),
+        Column("idle_ratio", Unit.RATIO, "idle_ns / time from the first work to the last; null where there is no time"),
+        Column("share_ratio", Unit.RATIO, "idle_ns / time of all gaps, of any cause; null where that is 0"),
+        Column("mean_ns", Unit.NS, "Length of an average gap, to the nanosecond"),
+        Column("std_ns", Unit.NS, "Standard deviation of the gaps (n - 1), to the nanosecond; null for a single one"),
+        Column("min_ns", Unit.NS, "Shortest gap; 0 where work begins as earlier work ends, or before"),
+        Column("p25_ns", Unit.NS, "A quarter of the gaps are not longer, interpolated"),
+        Column("p50_ns", Unit.NS, "Half of the gaps are not longer, interpolated"),
+        Column("p75_ns", Unit.NS, "Three quarters of the gaps are not longer, interpolated"),
+        Column("max_ns", Unit.NS, "Longest gap"),
+    ),
+    reads=(DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", "end_ns", "launch_ns"),),
+    chart=Ranking(x="cause", y=("idle_ns",), title="Idle time by cause"),
+)
+def idle_causes(rank: RankTrace, *, by_stream: bool = False, pause_ns: int = PAUSE_NS) -> pl.DataFrame:
+    """Why devices are idle: the host came late, the device paused between kernels, or something else held it up.
+
+    Before each kernel or copy but the first there is a gap, from the end of all earlier work to its start; where work
+    overlaps, the gap is 0. Its cause is told by the work that ends it:
+
+    - host_wait: the host launched it only after the earlier work had ended, so the device had nothing to do.
+    - kernel_wait: it was launched in time and the gap is shorter than `pause_ns`; the device was busy changing over.
+    - other: it was launched in time, or nobody knows when, and yet the gap is longer. Often it waited for an event, for
+      another queue, or for a place on a busy device.
+
+    The gaps of a rank as a whole add up to its idle time in the time breakdown.
+
+    Args:
+        by_stream: Each queue by itself, instead of the rank as a whole. Other queues may be busy in its gaps.
+        pause_ns: Gaps of this length and longer are no pauses between kernels.
+    """
+    if pause_ns < 0:
+        raise UsageError(f"pause_ns is {pause_ns}; it can be any whole number from 0")
+    work = rank[DEVICE_EVENTS].filter(pl.col("kind").is_in(WORK))
+    if not by_stream:
+        work = work.with_columns(pl.lit(None, pl.Int64()).alias(name) for name in QUEUE)
+    span_ns = pl.col("end_ns").max() - pl.col("start_ns").min()
+    spans = work.group_by(QUEUE).agg(span_ns=span_ns)
+    cause = (
+        pl.when(pl.col("launch_ns") > pl.col("reached_ns"))
+        .then(pl.lit(HOST_WAIT))
+        .when(pl.col("gap_ns") < pause_ns)
+        .then(pl.lit(KERNEL_WAIT))
+        .otherwise(pl.lit(OTHER))
+    )
+    gap = pl.col("gap_ns")
+    quantiles = {f"p{percent}_ns": gap.quantile(percent / 100, "linear").round() for percent in (25, 50, 75)}
+    return (
+        gaps.before(work, by=QUEUE)
+        .group_by(*QUEUE, cause.alias("cause"))
+        .agg(
+            count=pl.len(),
+            idle_ns=gap.sum(),
+            mean_ns=gap.mean().round(),
+            std_ns=gap.std().round(),
+            min_ns=gap.min(),
+            max_ns=gap.max(),
+            **quantiles,
+        )
+        .join(spans, on=QUEUE, nulls_equal=True)
+        .with_columns(all_ns=pl.col("idle_ns").sum().over(QUEUE))
+        .with_columns(
+            idle_ratio=pl.when(pl.col("span_ns") > 0).then(pl.col("idle_ns") / pl.col("span_ns")),
+            share_ratio=pl.when(pl.col("all_ns") > 0).then(pl.col("idle_ns") / pl.col("all_ns")),
+        )
+        .drop("span_ns", "all_ns")
+        .sort(*QUEUE, "cause")
+    )
+
+
+def _exceeding(table: pl.DataFrame, cause: str, ratio: float) -> pl.DataFrame:
+    """The ranks that are idle for this cause for more than ``ratio`` of their time; single queues do not count."""
+    whole = table.filter(pl.col("stream").is_null(), cause=cause)
+    return whole.filter(pl.col("idle_ratio") > ratio).sort("rank")
+
+
+@idle_causes.rule
+def late_host(table: pl.DataFrame) -> Iterator[Finding]:
+    """The device waits for the host to launch work for more than a twentieth of the time.
+
+    It had finished all there was before the next launch. The host was loading data, in Python, launching many small
+    kernels, or waiting for a result itself. The cost is the waiting time of the average rank concerned.
+
+    Look in the timeline for what the host does in the longest gaps. Load data in more workers, avoid `.item()` and
+    other synchronisations, and capture launches in a CUDA graph or fuse them with `torch.compile`.
+    """
+    late = _exceeding(table, HOST_WAIT, HOST_RATIO)
+    if late.is_empty():
+        return
+    ratio = _mean_ratio(late)
+    yield Finding(
+        "critical" if ratio > HOST_CRITICAL_RATIO else "warning",
+        f"devices wait for the host {ratio:.0%} of the time",
+        tuple(late["rank"]),
+        _mean_ns(late),
+    )
+
+
+@idle_causes.rule
+def pauses_between_kernels(table: pl.DataFrame) -> Iterator[Finding]:
+    """Pauses between kernels that were launched in time take more than a tenth of the time.
+
+    Between two kernels a device needs some microseconds to finish one and start the next. That adds up where kernels
+    are many and short. The cost is the time of the pauses of the average rank concerned.
+
+    Make kernels fewer and longer: fuse them (`torch.compile`, fused optimizers), enlarge the batch, or capture them in
+    a CUDA graph, which shortens the pauses.
+    """
+    pausing = _exceeding(table, KERNEL_WAIT, PAUSE_RATIO)
+    if not pausing.is_empty():
+        message = f"pauses between kernels take {_mean_ratio(pausing):.0%} of the time"
+        yield Finding("info", message, tuple(pausing["rank"]), _mean_ns(pausing))
+
+
+@idle_causes.rule
+def held_up_device(table: pl.DataFrame) -> Iterator[Finding]:
+    """The device is idle for more than a twentieth of the time though work was launched.
+
+    Work that is in a queue and does not start waits for something else: an event of another queue, a copy, another
+    rank, or another process on the same device. Where launches were not recorded nobody knows whether the host was
+    late. The cost is the idle time of the average rank concerned.
+
+    Look in the timeline for what ends just before the longest gaps do. Remove waits for events that are not needed, and
+    see that no other process shares the device.
+    """
+    held = _exceeding(table, OTHER, OTHER_RATIO)
+    if not held.is_empty():
+        message = f"devices are idle {_mean_ratio(held):.0%} of the time though work was launched"
+        yield Finding("warning", message, tuple(held["rank"]), _mean_ns(held))
+
+
+def _mean_ratio(ranks: pl.DataFrame) -> float:
+    return float(ranks["idle_ratio"].sum()) / ranks.height
+
+
+def _mean_ns(ranks: pl.DataFrame) -> int:
+    return int(ranks["idle_ns"].sum()) // ranks.height

@@ -1,0 +1,169 @@
+"""How many launches wait in each queue of the device, and for how long a queue is full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_rank
+from holotrace.charts import Bar
+from holotrace.derive import intervals, levels
+from holotrace.derive.kernel_kinds import WORK
+from holotrace.errors import UsageError
+from holotrace.schema import Column, Unit
+from holotrace.tables import DEVICE_EVENTS
+from holotrace.trace import RankTrace
+
+# CUDA holds 1,024 commands per queue, some of which start no work; recorded queues stop growing at 1,013 to 1,022.
+FULL_COUNT = 1_000
+# Now and then every queue fills that is ahead of its device; a tenth of the time is a state.
+FULL_RATIO = 0.1
+# A device pauses between kernels; a hundredth of the time is more than these pauses.
+FULL_IDLE_RATIO = 0.01
+QUEUE = ["device", "stream"]
+
+
+@per_rank(
+    columns=(
+        Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
+        Column("stream", Unit.NUMBER, "Queue on the device"),
+        Column("launch_count", Unit.COUNT, "Launches from start_ns to end_ns"),
+        Column(
+            "mean_count",
+            Unit.FLOAT,
+            "Launches that waited, on average from start_ns to end_ns; null where these are equal",
+        ),
+        Column("min_count", Unit.COUNT, "Fewest that waited"),
+        Column("p50_count", Unit.COUNT, "At most so many waited for half of the time"),
+        Column("p95_count", Unit.COUNT, "At most so many waited for 95% of the time"),
+        Column("max_count", Unit.COUNT, "Most that waited"),
+        Column("full_ns", Unit.NS, "Time at least full_at waited"),
+        Column("full_idle_ns", Unit.NS, "Part of full_ns in which no device of the rank ran any work"),
+        Column("full_ratio", Unit.RATIO, "full_ns / (end_ns - start_ns); null where these are equal"),
+        Column("start_ns", Unit.NS, "First launch; with over_time, when the length changed"),
+        Column("end_ns", Unit.NS, "Start of the last work; with over_time, when the length changed next"),
+        Column("event_id", Unit.EVENT, "With over_time the host call or device event that changed it; else null"),
+    ),
+    reads=(DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns"),),
+    chart=Bar(x="rank", y=("mean_count", "max_count"), title="Launches waiting in each queue"),
+)
+def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FULL_COUNT) -> pl.DataFrame:
+    """How many launches wait in each queue of the device, and for how long a queue is full.
+
+    A launch waits from the start of the host call to the start of its work. A call that starts several kernels, as that
+    of a CUDA graph does, counts once per queue and waits until the first of them starts. Averages and shares are of
+    time, not of launches. A host that is ahead of its device keeps queues long; an empty queue waits for the host.
+
+    Where the clocks of host and device differ, work may begin before its launch; the length is below 0 meanwhile.
+
+    Args:
+        over_time: One row per change of a queue's length, instead of one per queue.
+        full_at: Launches from which on a queue counts as full.
+    """
+    if full_at < 1:
+        raise UsageError(f"full_at is {full_at}; it can be any whole number from 1")
+    events = rank[DEVICE_EVENTS].filter(pl.col("kind").is_in(WORK))
+    waiting = levels.over_time(_changes(events), by=QUEUE, levels=["waiting"], first="rise")
+    is_full = waiting["waiting"] >= full_at
+    spans = waiting.with_columns(
+        full_ns=pl.when(is_full).then("lasted_ns").otherwise(0),
+        full_idle_ns=_idle_ns(waiting, is_full.arg_true(), events),
+    )
+    table = _as_they_are(spans) if over_time else _per_queue(spans)
+    lasted_ns = pl.col("end_ns") - pl.col("start_ns")
+    return table.with_columns(full_ratio=pl.when(lasted_ns > 0).then(pl.col("full_ns") / lasted_ns))
+
+
+def _changes(events: pl.DataFrame) -> pl.DataFrame:
+    """One more waits when a call begins, one less when the first work begins that the call put on the queue."""
+    calls = (
+        events.drop_nulls("launch_ns")
+        .sort("start_ns", "event_id")
+        .group_by(*QUEUE, "launch_id", "launch_ns")
+        .agg(pl.col("start_ns", "event_id").first())
+    )
+    return pl.concat(
+        [
+            calls.select(*QUEUE, event_id="launch_id", time_ns="launch_ns", waiting=pl.lit(1, pl.Int64)),
+            calls.select(*QUEUE, event_id="event_id", time_ns="start_ns", waiting=pl.lit(-1, pl.Int64)),
+        ]
+    ).with_columns(launched=pl.col("waiting") > 0)
+
+
+def _idle_ns(spans: pl.DataFrame, rows: pl.Series, events: pl.DataFrame) -> pl.Series:
+    """How long no work ran in each of the spans in ``rows``; 0 for the others."""
+    none = pl.zeros(spans.height, pl.Int64(), eager=True)
+    return none.scatter(rows, intervals.uncovered_ns(spans[rows], events))
+
+
+def _as_they_are(spans: pl.DataFrame) -> pl.DataFrame:
+    counts = ("mean_count", "min_count", "p50_count", "p95_count", "max_count")
+    return spans.select(
+        *QUEUE,
+        "start_ns",
+        "end_ns",
+        "event_id",
+        pl.col("launched").alias("launch_count"),
+        *(pl.col("waiting").alias(name) for name in counts),
+        "full_ns",
+        "full_idle_ns",
+    )
+
+
+def _per_queue(spans: pl.DataFrame) -> pl.DataFrame:
+    # A queue has many changes but few lengths.
+    lengths = spans.group_by(*QUEUE, "waiting").agg(
+        pl.col("start_ns").min(),
+        pl.col("end_ns").max(),
+        pl.col("launched", "lasted_ns", "full_ns", "full_idle_ns").sum(),
+    )
+    return (
+        lengths.sort("waiting")
+        .group_by(QUEUE)
+        .agg(
+            pl.col("start_ns").min(),
+            pl.col("end_ns").max(),
+            pl.col("full_ns", "full_idle_ns").sum(),
+            event_id=None,
+            launch_count=pl.col("launched").sum(),
+            mean_count=levels.mean("waiting"),
+            min_count=pl.col("waiting").min(),
+            p50_count=levels.quantile("waiting", 0.5),
+            p95_count=levels.quantile("waiting", 0.95),
+            max_count=pl.col("waiting").max(),
+        )
+        .sort(QUEUE)
+    )
+
+
+@queue_length.rule
+def full_queue(table: pl.DataFrame) -> Iterator[Finding]:
+    """A queue is full for more than a tenth of the time, so the host waits in its launches.
+
+    A host that is ahead of its device costs nothing by itself. But its next launch blocks the thread until a place is
+    free: it can neither load data nor feed another queue, and a queue that waits for that one stands still. The cost is
+    the time in which a queue was full and no work ran at all.
+
+    Launch less: capture the step in a CUDA graph, or fuse kernels with `torch.compile`. Load data and start copies from
+    another thread, and look in the timeline for what a full queue waits for while the device is idle.
+    """
+    queues = (
+        table.group_by("rank", *QUEUE)
+        .agg(pl.col("full_ns", "full_idle_ns").sum(), span_ns=pl.col("end_ns").max() - pl.col("start_ns").min())
+        .filter(pl.col("full_ns") > FULL_RATIO * pl.col("span_ns"))
+    )
+    if queues.is_empty():
+        return
+    worst = queues.select(
+        full=(pl.col("full_ns") / pl.col("span_ns")).max(),
+        idle=(pl.col("full_idle_ns") / pl.col("span_ns")).max(),
+        idle_ns=pl.col("full_idle_ns").max(),
+    )
+    full, idle, idle_ns = worst.row(0)
+    yield Finding(
+        "warning" if idle > FULL_IDLE_RATIO else "info",
+        f"a queue is full for up to {full:.0%} of the time, so the host waits in its launches",
+        tuple(queues["rank"].unique().sort()),
+        idle_ns,
+    )

@@ -1,0 +1,66 @@
+"""holotrace compare: what changed between two jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from holotrace.cli.options import job_at, output_options, rank_option, search_options
+from holotrace.cli.output import Shown, write_shown
+from holotrace.compare import COLUMNS
+from holotrace.compare import compare as differences
+from holotrace.sources import OnDuplicate
+
+
+@click.command(short_help="What changed between two jobs.")
+@click.argument("before")
+@click.argument("after")
+@search_options
+@rank_option
+@click.option("--step", "steps", type=int, multiple=True, help="Only this step; may be given several times.")
+@click.option(
+    "--after-rank",
+    "after_ranks",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Rank of AFTER, where it is not that of BEFORE; may be given several times.",
+)
+@click.option(
+    "--after-step",
+    "after_steps",
+    type=int,
+    multiple=True,
+    help="Step of AFTER, where it is not that of BEFORE; may be given several times.",
+)
+@click.option("--device/--host", default=None, help="Only what ran on a device, or only what the host did.")
+@output_options
+def compare(  # noqa: PLR0917  # click gives them by name
+    before: str,
+    after: str,
+    recursive: bool,
+    on_duplicate: OnDuplicate,
+    ranks: tuple[int, ...],
+    steps: tuple[int, ...],
+    after_ranks: tuple[int, ...],
+    after_steps: tuple[int, ...],
+    device: bool | None,
+    limit: int | None,
+    form: str | None,
+    output: Path | None,
+) -> None:
+    """How often each operation and kernel ran in the jobs BEFORE and AFTER, for how long, and the differences.
+
+    Name and category identify an operation; the largest difference in time comes first. Times of operations that
+    contain each other are not to be added up.
+    """
+    jobs = [job_at((path,), recursive=recursive, on_duplicate=on_duplicate) for path in (before, after)]
+    table = differences(
+        *jobs,
+        ranks=ranks or None,
+        steps=steps or None,
+        after_ranks=after_ranks or None,
+        after_steps=after_steps or None,
+        device=device,
+    )
+    write_shown(Shown("compare", table, COLUMNS, f"{before} -> {after}"), form, limit, output)

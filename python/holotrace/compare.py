@@ -1,0 +1,184 @@
+"""What changed between two jobs: which operations run more often, take longer, are new or gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import polars as pl
+
+from holotrace.derive.steps import launched_in
+from holotrace.errors import InputError
+from holotrace.job import Job
+from holotrace.job import open as open_job
+from holotrace.schema import Column, Table, Unit, conform
+from holotrace.sources import Paths, spelled
+from holotrace.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, STEPS
+from holotrace.trace import RankTrace
+
+COLUMNS = (
+    Column("name", Unit.TEXT, "Operation or kernel, as the profiler wrote it; null if it wrote no name"),
+    Column("category", Unit.TEXT, "Category as the profiler wrote it, e.g. kernel, cpu_op"),
+    Column("before_count", Unit.COUNT, "How often it ran before; 0 if it did not"),
+    Column("after_count", Unit.COUNT, "How often it ran after; 0 if it did not"),
+    Column("difference_count", Unit.COUNT, "after_count - before_count"),
+    Column("before_total_ns", Unit.NS, "Time of all its runs before"),
+    Column("after_total_ns", Unit.NS, "Time of all its runs after"),
+    Column("difference_ns", Unit.NS, "after_total_ns - before_total_ns"),
+    Column("change", Unit.TEXT, "By how often it ran: added, removed, more, fewer or same"),
+)
+
+# The profiler's own bracket around a recording.
+_RECORDING = "Trace"
+_KEY = ("name", "category")
+
+One = int | Iterable[int] | None
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Which events count: those of some steps, on the device or on the host."""
+
+    steps: frozenset[int] | None
+    device: bool | None
+
+    @property
+    def reads(self) -> tuple[Table, ...]:
+        reads: tuple[Table, ...] = (EVENTS.only("event_id", "name", "category", "start_ns", "end_ns"),)
+        if self.steps is not None:
+            reads += (STEPS.only("step", "start_ns", "end_ns"),)
+        if self.steps is not None or self.device is not None:
+            device = ("event_id", "step") if self.steps is not None else ("event_id",)
+            reads += (DEVICE_EVENTS.only(*device), ANNOTATIONS.only("event_id", "on_device"))
+        return reads
+
+
+def compare(
+    before: Job | Paths,
+    after: Job | Paths,
+    *,
+    ranks: One = None,
+    steps: One = None,
+    after_ranks: One = None,
+    after_steps: One = None,
+    device: bool | None = None,
+) -> pl.DataFrame:
+    """How often each operation and kernel ran in two jobs, for how long, and the differences.
+
+    One row per name and category, over all chosen ranks and steps; the largest difference in time first. Operations
+    contain each other, so times of rows are not to be added up.
+
+    Args:
+        before: The job to compare with, or where its traces are.
+        after: The job that may have changed, or where its traces are.
+        ranks: Ranks of both jobs that count; all by default.
+        steps: Training steps of both jobs that count; by default all, and what is outside of steps. Device work
+            belongs to the step that launched it.
+        after_ranks: Ranks of ``after``, where they are not those of ``before``.
+        after_steps: Steps of ``after``, where they are not those of ``before``.
+        device: True for what ran on a device only, False for what the host did only.
+    """
+    first = _totals(before, ranks, _Choice(_numbers(steps), device))
+    second = _totals(
+        after,
+        ranks if after_ranks is None else after_ranks,
+        _Choice(_numbers(steps if after_steps is None else after_steps), device),
+    )
+    return conform(_differences(first, second), COLUMNS, "compare")
+
+
+def _differences(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+    both = first.rename({"count": "before_count", "total_ns": "before_total_ns"}).join(
+        second.rename({"count": "after_count", "total_ns": "after_total_ns"}),
+        on=_KEY,
+        how="full",
+        coalesce=True,
+        nulls_equal=True,
+    )
+    was, became = pl.col("before_count"), pl.col("after_count")
+    return (
+        both.with_columns(pl.exclude(_KEY).fill_null(0))
+        .with_columns(
+            difference_count=became - was,
+            difference_ns=pl.col("after_total_ns") - pl.col("before_total_ns"),
+            change=pl.when(was == 0)
+            .then(pl.lit("added"))
+            .when(became == 0)
+            .then(pl.lit("removed"))
+            .when(became > was)
+            .then(pl.lit("more"))
+            .when(became < was)
+            .then(pl.lit("fewer"))
+            .otherwise(pl.lit("same")),
+        )
+        .sort(pl.col("difference_ns").abs(), *_KEY, descending=[True, False, False])
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one rank contributes."""
+
+    rank: int
+    # Steps it has, if steps were asked for.
+    steps: frozenset[int]
+    rows: pl.DataFrame
+
+
+def _totals(traces: Job | Paths, ranks: One, choice: _Choice) -> pl.DataFrame:
+    """How often each name and category ran in a job, and for how long."""
+    job = traces if isinstance(traces, Job) else open_job(traces)
+    if (chosen := _numbers(ranks)) is not None:
+        job = job.only(*chosen)
+    parts = job.map(partial(_part, choice=choice), choice.reads)
+    _must_be_whole(parts, job, choice)
+    schema = {"name": pl.String(), "category": pl.String(), "count": pl.Int64(), "total_ns": pl.Int64()}
+    rows = pl.concat([pl.DataFrame(schema=schema), *(part.rows.cast(schema) for part in parts)])  # type: ignore[arg-type]  # names to types
+    return rows.group_by(_KEY).agg(pl.col("count", "total_ns").sum())
+
+
+def _part(trace: RankTrace, choice: _Choice) -> _Part:
+    table = trace[EVENTS]
+    events, steps = table.lazy(), frozenset[int]()
+    if choice.steps is not None or choice.device is not None:
+        on_device = pl.col("on_device").fill_null(False)
+        if choice.steps is not None:
+            steps = frozenset(trace[STEPS]["step"])
+            events = events.with_columns(began_in=launched_in(table["start_ns"], trace[STEPS]))
+        events = events.join(_on_device(trace, choice).lazy(), on="event_id", how="left")
+        if choice.steps is not None:
+            step = pl.when(on_device).then("step").otherwise("began_in")
+            events = events.filter(step.is_in(sorted(choice.steps)))
+        if choice.device is not None:
+            events = events.filter(on_device == choice.device)
+    rows = (
+        events.filter(pl.col("category").ne_missing(_RECORDING))
+        .group_by(_KEY)
+        .agg(count=pl.len(), total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+        .with_columns(pl.col(_KEY).cast(pl.String()))
+    )
+    return _Part(trace.rank, steps, rows.collect())
+
+
+def _on_device(trace: RankTrace, choice: _Choice) -> pl.DataFrame:
+    """Ids of what was on a device: work, which has the step of its launch, and ranges, which have none."""
+    work = trace[DEVICE_EVENTS].select("event_id", *(() if choice.steps is None else ("step",)))
+    ranges = trace[ANNOTATIONS].filter("on_device").select("event_id")
+    return pl.concat([work, ranges], how="diagonal").with_columns(on_device=True)
+
+
+def _must_be_whole(parts: Sequence[_Part], job: Job, choice: _Choice) -> None:
+    """Without a rank or step that was asked for, every operation of it would look like a change."""
+    name = job.found.title or "the job"
+    if unread := set(job.ranks) - {part.rank for part in parts}:
+        raise InputError(f"rank {spelled(unread)} of {name} cannot be read; compare the other ranks, or check its file")
+    there = {step for part in parts for step in part.steps}
+    if absent := (choice.steps or frozenset()) - there:
+        raise InputError(f"step {spelled(absent)} is not in {name}; there are steps {spelled(there) or 'none'}")
+
+
+def _numbers(chosen: One) -> frozenset[int] | None:
+    if chosen is None:
+        return None
+    return frozenset([chosen] if isinstance(chosen, int) else chosen)
