@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ import polars as pl
 
 import holotrace
 from holotrace import tables
-from holotrace.schema import Column, Unit
+from holotrace.schema import Column, Table, Unit
 from hta.common.trace_symbol_table import TraceSymbolTable
-from hta.utils.utils import get_kernel_type
+from hta.configs.default_event_args import EVENT_ARGS
+from hta.configs.default_values import AttributeSpec, ValueType
+from hta.utils.utils import get_kernel_type, get_memory_kernel_type, is_comm_kernel, is_memory_kernel
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
@@ -26,50 +29,27 @@ Integers = npt.NDArray[np.int64]
 _RECORDING = "Trace"
 # Waiting that shows on a stream without the correlation id that other device rows have.
 _SYNC_NAMES = ("Event Sync", "Context Sync")
+# Categories of work on a device, as PyTorch writes them today and wrote them until 2022.
+_WORK_CATEGORIES = frozenset({"kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset", "mtia_ccp_events"})
 _NS_PER_US = 1000
 _NUMBER = re.compile(r"-?\d+")
 
 
-@dataclass(frozen=True)
-class _Arg:
-    """A column that holds an arg of the event: its key there, and what stands where it is absent."""
-
-    name: str
-    key: str
-    absent: int | float | str
-    # The arg is a list; the column holds it as such.
-    is_list: bool = False
-
-    @property
-    def column(self) -> Column:
-        unit = {int: Unit.NUMBER, float: Unit.FLOAT, str: Unit.LABEL}[type(self.absent)]
-        return Column(self.name, unit, f"Arg {self.key!r}", arg=self.key)
-
-
-_ARGS = (
-    _Arg("stream", "stream", -1),
-    _Arg("correlation", "correlation", -1),
-    _Arg("bytes", "bytes", -1),
-    _Arg("memory_bw_gbps", "memory bandwidth (GB/s)", 0.0),
-    _Arg("wait_on_stream", "wait_on_stream", -1),
-    _Arg("wait_on_cuda_event_record_corr_id", "wait_on_cuda_event_record_corr_id", -1),
-    _Arg("input_dims", "Input Dims", "-1", is_list=True),
-    _Arg("input_type", "Input type", "-1", is_list=True),
-    _Arg("input_strides", "Input Strides", "-1", is_list=True),
-    _Arg("external_id", "External id", -1),
-    _Arg("python_id", "Python id", -1),
-    _Arg("python_parent_id", "Python parent id", -1),
-    _Arg("collective_name", "Collective name", ""),
-    _Arg("in_msg_nelems", "In msg nelems", 0),
-    _Arg("out_msg_nelems", "Out msg nelems", 0),
-    _Arg("msg_dtype", "dtype", ""),
-    _Arg("group_size", "Group size", 0),
-    _Arg("process_rank", "Rank", -1),
-    _Arg("in_split_size", "In split size", "[]"),
-    _Arg("out_split_size", "Out split size", "[]"),
+# The columns of every frame that are made of args, whatever else is asked for.
+_REQUIRED = EVENT_ARGS.ARGS_MINIMUM
+# The columns of every frame that are not made of args.
+_FIXED = ("index", "cat", "name", "pid", "tid", "ts", "dur", "index_correlation", "iteration", "end")
+_UNITS = {ValueType.Int: Unit.NUMBER, ValueType.Float: Unit.FLOAT}
+_INT8 = range(-128, 128)
+# Args that PyTorch writes as text, although they are lists.
+_LISTS_AS_TEXT = (
+    "In split size",
+    "Out split size",
+    "Process Group Ranks",
+    "Input Tensors start",
+    "Output Tensors start",
 )
 
-EVENTS = replace(tables.EVENTS, columns=(*tables.EVENTS.columns, *(arg.column for arg in _ARGS)))
 STEPS = tables.STEPS.only("step", "start_ns", "end_ns")
 
 
@@ -102,14 +82,21 @@ class RankEvents:
         return sorted({*self.name.values, *self.cat.values})
 
 
-def read(files: Mapping[int, str]) -> tuple[list[RankEvents], dict[int, holotrace.InputError]]:
-    """The events of each rank that can be read, and why the others cannot."""
+def read(
+    files: Mapping[int, str], args: Sequence[AttributeSpec] = EVENT_ARGS.ARGS_DEFAULT
+) -> tuple[list[RankEvents], dict[int, holotrace.InputError]]:
+    """The events of each rank that can be read, with these args as columns, and why the others cannot."""
+    by_name = {arg.name: arg for arg in (*args, *_REQUIRED) if arg.name not in _FIXED}
+    # The reader takes the name of a field for the field.
+    kept = tuple(arg for arg in by_name.values() if arg.raw_name not in tables.EVENTS.column_names)
+    reads = [_with_args(kept), STEPS]
+    events_of = partial(_events, args=kept)
     job = holotrace.open(files)
-    found = job.map(_events, [EVENTS, STEPS])
+    found = job.map(events_of, reads)
     unread: dict[int, holotrace.InputError] = {}
     for rank in set(job.ranks) - {events.rank for events in found}:
         try:
-            found += job.only(rank).map(_events, [EVENTS, STEPS])
+            found += job.only(rank).map(events_of, reads)
         except holotrace.InputError as error:
             unread[rank] = error
     return found, unread
@@ -145,6 +132,20 @@ def on_device(frame: pd.DataFrame, symbols: TraceSymbolTable) -> npt.NDArray[np.
     )
 
 
+def events(frame: pd.DataFrame, symbols: TraceSymbolTable, rows: Integers) -> pl.DataFrame:
+    """Some rows as holotrace's events: name, category, start and end."""
+    texts = pl.Series(symbols.sym_table, dtype=pl.String).cast(pl.Categorical)
+    start_ns = frame["ts"].to_numpy(dtype=np.int64)[rows] * _NS_PER_US
+    return pl.DataFrame(
+        {
+            "name": texts.gather(frame["name"].to_numpy()[rows]),
+            "category": texts.gather(frame["cat"].to_numpy()[rows]),
+            "start_ns": start_ns,
+            "end_ns": start_ns + frame["dur"].to_numpy(dtype=np.int64)[rows] * _NS_PER_US,
+        }
+    )
+
+
 def kernels(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
     """Every row on a stream: name, ``kernel_type`` by HTA's naming rule, start and end."""
     rows = frame[frame["stream"] != -1]
@@ -158,6 +159,106 @@ def kernels(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
             "kernel_type": pl.Series([get_kernel_type(name) for name in names], dtype=pl.String).gather(place),
             "start_ns": start_ns,
             "end_ns": start_ns + rows["dur"].to_numpy(dtype=np.int64) * _NS_PER_US,
+        }
+    )
+
+
+def launched(frame: pd.DataFrame, symbols: TraceSymbolTable, calls: Collection[str]) -> pl.DataFrame:
+    """Every row on a stream that one of these host calls started, as a device event."""
+    row = np.flatnonzero(frame["stream"].to_numpy() >= 0)
+    caller = _callers(frame, row)
+    is_called = (caller >= 0) & symbols.mask_where(calls.__contains__)[frame["name"].to_numpy()[caller]]
+    row, caller = row[is_called], caller[is_called]
+    return _device_events(frame, row, "compute").with_columns(
+        launch_id=frame["index"].to_numpy()[caller], launch_ns=frame["ts"].to_numpy()[caller] * _NS_PER_US
+    )
+
+
+def work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
+    """Every kernel, copy and fill by its category, as a device event, with the start of its launch where known."""
+    row = np.flatnonzero(_is_work(frame, symbols) & (frame["stream"].to_numpy() >= 0))
+    caller = _callers(frame, row)
+    launch_ns = pl.Series(frame["ts"].to_numpy()[caller] * _NS_PER_US).set(pl.Series(caller < 0), None)
+    return _device_events(frame, row, "compute").with_columns(launch_ns=launch_ns)
+
+
+def launches(
+    frame: pd.DataFrame, symbols: TraceSymbolTable, calls: Collection[str]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Device events that these calls started, and work by its category that any call did; and the launches of both."""
+    row = np.flatnonzero(frame["stream"].to_numpy() >= 0)
+    caller = _callers(frame, row)
+    call = frame["name"].to_numpy()[caller]
+    is_wanted = symbols.mask_where(calls.__contains__)[call] | _is_work(frame, symbols)[row]
+    is_wanted &= caller >= 0
+    row, caller, call = row[is_wanted], caller[is_wanted], call[is_wanted]
+    start_ns = frame["ts"].to_numpy()[caller] * _NS_PER_US
+    numbers, place = np.unique(call, return_inverse=True)
+    started = pl.DataFrame(
+        {
+            "launch_id": frame["index"].to_numpy()[caller],
+            "device_event_id": frame["index"].to_numpy()[row],
+            "launch_name": pl.Series([symbols.sym_table[n] for n in numbers], dtype=pl.String).gather(place),
+            "launch_start_ns": start_ns,
+            "launch_end_ns": start_ns + frame["dur"].to_numpy()[caller] * _NS_PER_US,
+            "correlation": frame["correlation"].to_numpy()[row],
+        }
+    )
+    return _device_events(frame, row, "compute"), started
+
+
+def _is_work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> npt.NDArray[np.bool_]:
+    mask: npt.NDArray[np.bool_] = symbols.mask_where(_WORK_CATEGORIES.__contains__)[frame["cat"].to_numpy()]
+    return mask
+
+
+def _callers(frame: pd.DataFrame, row: Integers) -> Integers:
+    """For each of these rows the place of the row that launched it, -1 where it is not there."""
+    # 0 and below stand for launches that were not recorded.
+    linked = frame["index_correlation"].to_numpy()[row]
+    place: Integers = np.where(linked > 0, frame.index.get_indexer(pd.Index(linked)), -1)
+    return place
+
+
+def copies(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
+    """Every copy and fill by HTA's naming rule, as a device event named by what it moves; they last at least 1 µs."""
+    number = frame["name"].to_numpy()
+    is_copy = symbols.mask_where(lambda name: is_memory_kernel(name) and not is_comm_kernel(name))[number]
+    row = np.flatnonzero(is_copy & (frame["stream"].to_numpy() >= 0))
+    numbers, place = np.unique(number[row], return_inverse=True)
+    names = [get_memory_kernel_type(symbols.sym_table[number]) for number in numbers]
+    return _device_events(frame, row, "memory").with_columns(
+        name=pl.Series(names, dtype=pl.String).gather(place),
+        end_ns=pl.max_horizontal("end_ns", pl.col("start_ns") + _NS_PER_US),
+        # A config may leave the arg out, as AMD's profiler does.
+        bandwidth_gbps=frame["memory_bw_gbps"].to_numpy()[row] if "memory_bw_gbps" in frame else np.zeros(len(row)),
+    )
+
+
+def _device_events(frame: pd.DataFrame, row: Integers, kind: str) -> pl.DataFrame:
+    start_ns = frame["ts"].to_numpy()[row] * _NS_PER_US
+    return pl.DataFrame(
+        {
+            "event_id": frame["index"].to_numpy()[row],
+            "kind": pl.repeat(kind, len(row), eager=True),
+            "device": np.zeros(len(row), dtype=np.int64),
+            "stream": frame["stream"].to_numpy()[row],
+            "start_ns": start_ns,
+            "end_ns": start_ns + frame["dur"].to_numpy()[row] * _NS_PER_US,
+        }
+    )
+
+
+def ranges(frame: pd.DataFrame, symbols: TraceSymbolTable, category: str, on_device: bool) -> pl.DataFrame:
+    """Every row of a category as a named range: name, start and end."""
+    rows = frame[frame["cat"] == symbols.sym_index.get(category, -1)]
+    start_ns = rows["ts"].to_numpy(dtype=np.int64) * _NS_PER_US
+    return pl.DataFrame(
+        {
+            "name": pl.Series(symbols.sym_table, dtype=pl.String).gather(rows["name"].to_numpy(dtype=np.int64)),
+            "start_ns": start_ns,
+            "end_ns": start_ns + rows["dur"].to_numpy(dtype=np.int64) * _NS_PER_US,
+            "on_device": np.full(len(rows), on_device),
         }
     )
 
@@ -180,15 +281,26 @@ def us(column: str) -> pl.Expr:
     return pl.col(column) // _NS_PER_US
 
 
-def _events(trace: holotrace.RankTrace) -> RankEvents:
-    table = trace[EVENTS]
+def _with_args(args: Iterable[AttributeSpec]) -> Table:
+    """The events table with a column for each key of an arg, under that key."""
+    columns = {
+        arg.raw_name: Column(
+            arg.raw_name, _UNITS.get(arg.value_type, Unit.LABEL), f"Arg {arg.raw_name!r}", arg=arg.raw_name
+        )
+        for arg in args
+    }
+    return replace(tables.EVENTS, columns=(*tables.EVENTS.columns, *columns.values()))
+
+
+def _events(trace: holotrace.RankTrace, args: Sequence[AttributeSpec]) -> RankEvents:
+    table = trace[tables.EVENTS]
     cat = _coded(table["category"], _RECORDING)
     rows = np.flatnonzero(cat.take(np.array([value != _RECORDING for value in cat.values], dtype=bool)))
     cat, name = _coded(table["category"], "", rows), _coded(table["name"], "", rows)
-    args = {arg.name: _arg(table[arg.name], arg, rows) for arg in _ARGS}
+    values = {arg.name: _arg(table[arg.raw_name], arg, rows) for arg in args}
     ts, end = _grid(table["start_ns"].to_numpy()[rows], table["end_ns"].to_numpy()[rows])
     index = table["event_id"].to_numpy()[rows].astype(np.int64)
-    stream, correlation = args["stream"], args["correlation"]
+    stream, correlation = values["stream"], values["correlation"]
     is_sync = name.take(np.isin(name.values, _SYNC_NAMES))
     partner = _partners(correlation, _on_device(stream, correlation, is_sync))
     on_host = (stream < 0) | cat.take(np.isin(cat.values, ("cpu_op",)))
@@ -201,7 +313,7 @@ def _events(trace: holotrace.RankTrace) -> RankEvents:
         "ts": ts,
         # Shorter than a microsecond, an event may end before it starts on HTA's grid.
         "dur": np.maximum(end - ts, 0),
-        **args,
+        **values,
         # 0 is HTA's sign for a correlation id that no other row has.
         "index_correlation": np.where(partner >= 0, index[partner], np.minimum(correlation, 0)),
         "iteration": np.where(on_host, step, launched_in),
@@ -240,17 +352,30 @@ def _steps(ts: Integers, steps: pl.DataFrame) -> Integers:
     return np.where((latest >= 0) & (ts < ends[latest]), steps["step"].to_numpy()[latest], -1)
 
 
-def _arg(values: pl.Series, arg: _Arg, rows: Integers) -> Array:
+def _arg(values: pl.Series, arg: AttributeSpec, rows: Integers) -> Array:
+    absent = arg.default_value
     if values.null_count() == len(values):
-        absent = np.array([arg.absent], dtype={int: np.int8, float: np.float64, str: object}[type(arg.absent)])
-        return absent.repeat(len(rows))
-    if isinstance(arg.absent, str):
-        coded = _coded(values, arg.absent, rows)
-        return coded.take(_objects(coded.values, _decoded if arg.is_list else str))
+        return _repeated(absent, len(rows))
+    if not values.dtype.is_numeric():
+        is_text = arg.value_type is ValueType.String or arg.raw_name in _LISTS_AS_TEXT
+        texts, codes = _distinct(values, rows)
+        return _objects([absent if text is None else text if is_text else _decoded(text) for text in texts])[codes]
+    if not isinstance(absent, (int, float)):
+        mixed = values.fill_null(0).to_numpy()[rows].astype(object)
+        missing = values.is_null().to_numpy()[rows]
+        mixed[missing] = _repeated(absent, missing.sum())
+        return mixed
     # As HTA does, integers take as few bytes as they need; not so times, which are calculated with.
-    narrow = values.shrink_dtype() if values.dtype.is_integer() else values
-    column: Array = narrow.fill_null(arg.absent).to_numpy()[rows]
+    narrow = values.shrink_dtype() if values.dtype.is_integer() and absent in _INT8 else values
+    column: Array = narrow.fill_null(absent).to_numpy()[rows]
     return column
+
+
+def _repeated(value: Any, count: int) -> Array:
+    if isinstance(value, (int, float)):
+        dtype = np.float64 if isinstance(value, float) else np.int8 if value in _INT8 else np.int64
+        return np.full(count, value, dtype=dtype)
+    return _objects([value]).repeat(count)
 
 
 def _track(values: pl.Series, rows: Integers) -> Array:
@@ -262,21 +387,29 @@ def _track(values: pl.Series, rows: Integers) -> Array:
 
 
 def _decoded(text: str) -> Any:
+    """The list, object, number or truth value that a text is; else the text."""
     try:
-        return json.loads(text) if text.startswith("[") else text
+        return json.loads(text) if text[:1] in "[{-0123456789" or text in ("true", "false") else text
     except ValueError:
         return text
 
 
-def _objects(values: Sequence[str], of: Callable[[str], Any]) -> Array:
+def _objects(values: Sequence[Any]) -> Array:
+    """An array of these, none of them taken apart."""
     objects = np.empty(len(values), dtype=object)
     for place, value in enumerate(values):
-        objects[place] = of(value)
+        objects[place] = value
     return objects
 
 
 def _coded(column: pl.Series, absent: str, rows: Integers | None = None) -> Coded:
     """A categorical column, or some rows of it; nulls as ``absent``."""
+    values, codes = _distinct(column, rows)
+    return Coded([absent if value is None else value for value in values], codes)
+
+
+def _distinct(column: pl.Series, rows: Integers | None) -> tuple[list[str | None], Integers]:
+    """The distinct values of a categorical column, or of some rows of it, and which of them each row is."""
     shared = column.to_physical().cast(pl.Int32).fill_null(-1).to_numpy()
     shared = shared if rows is None else shared[rows]
     # Codes are shared by all columns of this process; those of one column are few among them. Nulls get the last slot.
@@ -284,8 +417,7 @@ def _coded(column: pl.Series, absent: str, rows: Integers | None = None) -> Code
     row[shared] = np.arange(len(shared))
     used = row >= 0
     where = row[used] if rows is None else rows[row[used]]
-    values = column.gather(where).cast(pl.String).fill_null(absent).to_list()
-    return Coded(values, (np.cumsum(used) - 1)[shared])
+    return column.gather(where).cast(pl.String).to_list(), (np.cumsum(used) - 1)[shared]
 
 
 def _grid(start_ns: Integers, end_ns: Integers) -> tuple[Integers, Integers]:

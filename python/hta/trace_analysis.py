@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
 from hta.analyzers.breakdown_analysis import BreakdownAnalysis
 from hta.analyzers.communication_analysis import CommunicationAnalysis
-from hta.common.constants import DEFAULT_TRACE_DIR
+from hta.analyzers.cuda_kernel_analysis import CudaKernelAnalysis
+from hta.analyzers.idle_time import idle_time_breakdown
+from hta.analyzers.straggler import find_stragglers_with_late_start_comm_kernels
+from hta.analyzers.straggler_analysis import StragglerAnalysis
+from hta.analyzers.trace_counters import TraceCounters
+from hta.common.constants import CUDA_MAX_LAUNCH_QUEUE_PER_STREAM, DEFAULT_TRACE_DIR
 from hta.common.trace import Trace
 
 
@@ -33,6 +38,53 @@ class TraceAnalysis:
     def get_temporal_breakdown(self, visualize: bool = True) -> pd.DataFrame:
         """How long each rank's device was idle, computed, or did only something else: time and percent."""
         return BreakdownAnalysis.get_temporal_breakdown(self.t, visualize)
+
+    def get_idle_time_breakdown(  # noqa: PLR0917  HTA's signature
+        self,
+        ranks: Sequence[int] | None = None,
+        streams: Sequence[int] | None = None,
+        visualize: bool = True,
+        visualize_pctg: bool = True,
+        show_idle_interval_stats: bool = False,
+        consecutive_kernel_delay: int = 30,
+    ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+        """How long each stream had nothing to do, by cause; and what describes the gaps, if asked for.
+
+        A stream waited for the host where work was launched after all earlier work had ended. Work that was launched in
+        time and follows within the delay was held up by kernels; the rest has other causes.
+
+        Args:
+            ranks: Ranks to look at; rank 0 by default.
+            streams: Streams to look at; all by default.
+            visualize: Show a bar per stream; streams are then text in the first table, as in HTA.
+            visualize_pctg: Show shares instead of times.
+            show_idle_interval_stats: Return the second table as well.
+            consecutive_kernel_delay: Microseconds from which on a gap is no pause between kernels.
+        """
+        return idle_time_breakdown(
+            self.t, ranks, streams, visualize, visualize_pctg, show_idle_interval_stats, consecutive_kernel_delay
+        )
+
+    def get_cuda_kernel_launch_stats(
+        self,
+        ranks: Sequence[int] | None = None,
+        runtime_cutoff: int = 50,
+        launch_delay_cutoff: int = 100,
+        include_memory_events: bool = True,
+        visualize: bool = True,
+    ) -> dict[int, pd.DataFrame]:
+        """Each launch: how long call and work took, and how long after the call the work began; by rank.
+
+        Args:
+            ranks: Ranks to look at; rank 0 by default.
+            runtime_cutoff: Microseconds from which on the plots show a call as an outlier.
+            launch_delay_cutoff: Microseconds from which on the plots show a delay as an outlier.
+            include_memory_events: Look at copies and fills as well.
+            visualize: Show histograms of short kernels and of outliers.
+        """
+        return CudaKernelAnalysis.cuda_kernel_launch_stats(
+            self.t, ranks, runtime_cutoff, launch_delay_cutoff, include_memory_events, visualize
+        )
 
     def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:
         """What percentage of each rank's communication ran while the rank computed; NaN without communication."""
@@ -60,6 +112,96 @@ class TraceAnalysis:
             self.t, visualize, duration_ratio, num_kernels, include_memory_kernels, image_renderer
         )
 
+    def get_queue_length_time_series(self, ranks: Sequence[int] | None = None) -> dict[int, pd.DataFrame]:
+        """The length of each stream's queue after every change; by rank, of rank 0 by default."""
+        return TraceCounters.get_queue_length_time_series(self.t, ranks)
+
+    # The spelling of HTA's tutorial.
+    get_queue_length_series = get_queue_length_time_series
+
+    def get_queue_length_summary(self, ranks: Sequence[int] | None = None) -> pd.DataFrame | None:
+        """What describes the queue length of each rank and stream; of rank 0 by default; None without launches."""
+        return TraceCounters.get_queue_length_summary(self.t, ranks)
+
+    def get_queue_length_summary_from_time_series(
+        self, queue_length_dict: Mapping[int, pd.DataFrame]
+    ) -> pd.DataFrame | None:
+        """What describes series that ``get_queue_length_time_series`` returned; None without any."""
+        return TraceCounters.get_queue_length_summary_from_time_series(queue_length_dict)
+
+    def get_time_spent_blocked_on_full_queue(
+        self, queue_length_dict: Mapping[int, pd.DataFrame], max_queue_length: int = CUDA_MAX_LAUNCH_QUEUE_PER_STREAM
+    ) -> pd.DataFrame:
+        """How long the queue of each rank and stream was full, as far as it ever was, in time and as a share."""
+        return TraceCounters.get_time_spent_blocked_on_full_queue(self.t, queue_length_dict, max_queue_length)
+
+    def get_memory_bw_time_series(self, ranks: Sequence[int] | None = None) -> dict[int, pd.DataFrame]:
+        """The bandwidth of each kind of copy after every start and end of one; by rank, of rank 0 by default."""
+        return TraceCounters.get_memory_bw_time_series(self.t, ranks)
+
+    def get_memory_bw_summary(self, ranks: Sequence[int] | None = None) -> pd.DataFrame | None:
+        """What describes the bandwidth of each rank and kind of copy; of rank 0 by default; None without copies."""
+        return TraceCounters.get_memory_bw_summary(self.t, ranks)
+
+    def get_gpu_kernels_with_user_annotations(
+        self, rank: int, expand_names: bool = True, shorten_names: bool = True
+    ) -> pd.DataFrame | None:
+        """A rank's device rows, each with the named range it runs in, as ``user_annotation``; -1 outside of all.
+
+        Of several ranges of the same queue that run at the same time, the shortest. None where there are no ranges on
+        the device.
+
+        Args:
+            rank: Which rank.
+            expand_names: Add the strings of names, categories and ranges: ``s_name``, ``s_cat``, ``s_user_annotation``.
+            shorten_names: Without template arguments and parameters.
+        """
+        return BreakdownAnalysis.get_gpu_kernels_with_user_annotations(self.t, rank, expand_names, shorten_names)
+
+    def get_gpu_user_annotation_breakdown(  # noqa: PLR0917  HTA's signature
+        self,
+        use_gpu_annotation: bool = True,
+        visualize: bool = True,
+        duration_ratio: float = 0.8,
+        num_kernels: int = 1000,
+        allowlist_patterns: list[str] | None = None,
+        image_renderer: str | None = None,
+    ) -> pd.DataFrame | None:
+        """Time of each named range by rank; None where there are none.
+
+        Args:
+            use_gpu_annotation: Ranges as the profiler drew them on the device; else those of the host.
+            visualize: Show them as pies, and the mean of each range by rank.
+            duration_ratio: Of more than ``num_kernels`` names, those that together exceed this quantile of the running
+                sum of times are folded into "others".
+            num_kernels: Names of a rank beyond so many are folded too.
+            allowlist_patterns: Names that contain one of these are never folded.
+            image_renderer: How plotly shows the figures, e.g. "notebook"; its default if left out.
+        """
+        return BreakdownAnalysis.get_gpu_user_annotation_breakdown(
+            self.t, use_gpu_annotation, visualize, duration_ratio, num_kernels, allowlist_patterns, image_renderer
+        )
+
     def get_profiler_steps(self) -> list[int]:
         """Training steps of all ranks, as far as they were kept."""
-        return sorted({step for rank in self.t.get_ranks() for step in self.t.get_iterations(rank)})
+        return StragglerAnalysis.get_profiler_steps(self.t)
+
+    def get_potential_stragglers(
+        self,
+        profiler_steps: list[int] | None = None,
+        num_candidates: int = 2,
+        visualize: bool = False,
+        straggler_identification_impl: Callable[..., pd.Series] = find_stragglers_with_late_start_comm_kernels,
+    ) -> list[int]:
+        """The ranks that are most likely to hold the others up, most likely first; none where nothing tells.
+
+        Args:
+            profiler_steps: Training steps to look at; all by default.
+            num_candidates: So many ranks at most, one at least.
+            visualize: Show when each rank started the kernel that decides.
+            straggler_identification_impl: What decides: gets the rows of all ranks, the symbol table, the number of
+                candidates and ``visualize``, and returns a score by rank, the largest for the worst.
+        """
+        return StragglerAnalysis.get_potential_stragglers(
+            self.t, profiler_steps, num_candidates, visualize, straggler_identification_impl
+        )

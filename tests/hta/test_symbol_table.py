@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
 from hta.common.trace_symbol_table import TraceSymbolTable, decode_symbol_id_to_symbol_name
+from hta.common.types import to_grouping_pattern
 
 
 def table(*symbols: str) -> TraceSymbolTable:
@@ -80,3 +83,70 @@ def test_a_frame_without_strings_makes_no_table(frame: pd.DataFrame) -> None:
 
 def test_steps_are_found() -> None:
     assert table("a", "ProfilerStep#1", "b", "ProfilerStep#2").get_profiler_step_ids() == [1, 3]
+
+
+def coded(symbols: TraceSymbolTable, **columns: list[str]) -> pd.DataFrame:
+    numbers = {name: [symbols.sym_index[text] for text in texts] for name, texts in columns.items()}
+    frame: pd.DataFrame = pd.DataFrame(numbers)
+    return frame
+
+
+def test_symbols_of_several_lists_are_numbered_once() -> None:
+    table = TraceSymbolTable()
+    table.add_symbols_mp([["a", "b"], ["b", "c"]])
+    assert table.sym_table == ["a", "b", "c"]
+    assert table.get_symbol_names([0, 2, 9, -1]) == {0: "a", 2: "c"}
+
+
+def test_symbols_are_found_by_what_they_stand_for() -> None:
+    table = TraceSymbolTable()
+    host = ["cpu_op", "user_annotation", "cuda_runtime"]
+    device = ["kernel", "gpu_memcpy"]
+    table.add_symbols([*host, *device, "gpu_user_annotation", "ProfilerStep#7", "Memset (Device)", "cuLaunchKernelEx"])
+
+    def texts(numbers: list[int]) -> list[str]:
+        return [table.sym_table[number] for number in numbers]
+
+    assert texts(table.get_cpu_event_cat_ids()) == host
+    assert texts(table.get_gpu_kernel_cat_ids()) == device
+    assert texts(table.get_profiler_step_ids()) == ["ProfilerStep#7"]
+    assert texts(table.get_memory_name_ids()) == ["Memset (Device)"]
+    assert texts(table.get_kernel_launch_ids()) == ["cuLaunchKernelEx"]
+    assert table.get_symbol_ids(to_grouping_pattern("cu", inverse_match=True)).keys().isdisjoint(["cuda_runtime"])
+
+
+def test_rows_are_found_by_what_they_are() -> None:
+    table = TraceSymbolTable()
+    table.add_symbols(["aten::mm", "cudaLaunchKernel", "cudaFree", "gemm", "cpu_op", "cuda_runtime", "kernel"])
+    frame = coded(
+        table,
+        name=["aten::mm", "cudaLaunchKernel", "cudaLaunchKernel", "cudaFree", "gemm"],
+        cat=["cpu_op", "cuda_runtime", "cuda_runtime", "cuda_runtime", "kernel"],
+    ).assign(index_correlation=[-1, 4, 0, 3, 1])
+    assert table.get_operator_or_cuda_runtime_mask(frame).tolist() == [True, True, True, True, False]
+    # One launch was recorded without what it launched.
+    assert table.get_runtime_launch_events_mask(frame).tolist() == [False, True, False, False, False]
+    assert table.get_events_mask(frame, ["gemm", "absent"]).tolist() == [False] * 4 + [True]
+    assert not table.get_events_mask(frame, None).any()
+
+
+def test_frames_change_from_one_table_to_another() -> None:
+    old, new = TraceSymbolTable(), TraceSymbolTable()
+    old.add_symbols(["a", "b", "lost"])
+    new.add_symbols(["b", "a"])
+    frame = pd.DataFrame({"name": [0, 1, 2], "cat": [1, 1, TraceSymbolTable.NULL]})
+    new.update_encoded_df(frame, old)
+    assert frame["name"].tolist() == [1, 0, TraceSymbolTable.NULL]
+    assert frame["cat"].tolist() == [0, 0, TraceSymbolTable.NULL]
+
+
+def test_symbols_are_written_to_a_file_and_read_back(tmp_path: Path) -> None:
+    table = TraceSymbolTable()
+    table.add_symbols(["b", 'a, "quoted"', "NA", ""])
+    table._to_csv_file(str(tmp_path / "symbols.csv"))
+    assert TraceSymbolTable.from_csv_file(str(tmp_path / "symbols.csv")).sym_table == table.sym_table
+    (tmp_path / "other.csv").write_text("a\n1\n")
+    with pytest.raises(ValueError, match="column 'symbol'"):
+        TraceSymbolTable.from_csv_file(str(tmp_path / "other.csv"))
+    with pytest.raises(FileNotFoundError):
+        TraceSymbolTable.from_csv_file(str(tmp_path / "none.csv"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import pandas as pd
@@ -9,6 +10,9 @@ import polars as pl
 
 from hta import figures, frames
 from hta.analyzers.device_job import device_job
+from hta.analyzers.folding import STATISTICS, folded
+from hta.analyzers.idle_time import idle_time_breakdown
+from hta.analyzers.user_annotations import kernels_with_user_annotations, user_annotation_breakdown
 from hta.common.trace import Trace
 
 _TYPES = ("COMPUTATION", "COMMUNICATION", "MEMORY")
@@ -16,7 +20,6 @@ _TYPES = ("COMPUTATION", "COMMUNICATION", "MEMORY")
 _KINDS = ("compute", "communication", "memory")
 _PARTS = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns")
 _TOGETHER = " overlapping "
-_FOLDED = "others"
 
 
 class BreakdownAnalysis:
@@ -69,6 +72,51 @@ class BreakdownAnalysis:
                 figure.show(renderer=image_renderer or None)
         return by_type, by_name
 
+    @classmethod
+    def get_gpu_kernels_with_user_annotations(
+        cls, t: Trace, rank: int, expand_names: bool = True, shorten_names: bool = True
+    ) -> pd.DataFrame | None:
+        """A rank's device rows, each with the shortest named range of the device that it runs in."""
+        return kernels_with_user_annotations(t, rank, expand_names, shorten_names)
+
+    @classmethod
+    def get_gpu_user_annotation_breakdown(  # noqa: PLR0917  HTA's signature
+        cls,
+        t: Trace,
+        use_gpu_annotation: bool = True,
+        visualize: bool = True,
+        duration_ratio: float = 0.8,
+        num_kernels: int = 1000,
+        allowlist_patterns: Sequence[str] | None = None,
+        image_renderer: str | None = None,
+    ) -> pd.DataFrame | None:
+        """Times of each named range by rank, of the device or of the host."""
+        return user_annotation_breakdown(
+            t,
+            on_device=use_gpu_annotation,
+            visualize=visualize,
+            duration_ratio=duration_ratio,
+            most_names=num_kernels,
+            allowlist=allowlist_patterns,
+            image_renderer=image_renderer,
+        )
+
+    @classmethod
+    def get_idle_time_breakdown(  # noqa: PLR0917  HTA's signature
+        cls,
+        t: Trace,
+        consecutive_kernel_delay: int,
+        rank: int = 0,
+        streams: Sequence[int] | None = None,
+        visualize: bool = True,
+        visualize_pctg: bool = True,
+        show_idle_interval_stats: bool = False,
+    ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+        """How long each stream of a rank had nothing to do, by cause; and what describes the gaps, if asked for."""
+        return idle_time_breakdown(
+            t, [rank], streams, visualize, visualize_pctg, show_idle_interval_stats, consecutive_kernel_delay
+        )
+
 
 def _time_by_types(t: Trace, types: tuple[str, ...]) -> pl.DataFrame:
     """How long exactly these types ran at the same time, for each set of types that ever did."""
@@ -115,27 +163,5 @@ def _time_by_names(t: Trace, types: tuple[str, ...], duration_ratio: float, num_
             )
         )
     )
-    group = ["rank", "kernel_type"]
-    ranked = runs.sort(*group, "sum_ns", "name", descending=[False, False, True, False]).with_columns(
-        running=pl.col("sum_ns").cum_sum().over(group), position=pl.int_range(pl.len()).over(group)
-    )
-    beyond = pl.col("running") > pl.col("running").quantile(duration_ratio, "linear").over(group)
-    is_folded = (pl.len().over(group) > num_kernels) & (beyond | (pl.col("position") >= num_kernels))
-    count, mean = pl.col("count"), pl.col("sum_ns") / pl.col("count")
-    overall = pl.col("sum_ns").sum() / count.sum()
-    # Squares within each name and between the names' means.
-    squares = ((count - 1) * pl.col("std_ns").fill_null(0) ** 2 + count * (mean - overall) ** 2).sum()
-    return (
-        ranked.with_columns(name=pl.when(is_folded).then(pl.lit(_FOLDED)).otherwise("name"))
-        .group_by(*group, "name")
-        .agg(
-            pl.col("sum_ns").sum().alias("sum (us)"),
-            pl.col("max_ns").max().alias("max (us)"),
-            pl.col("min_ns").min().alias("min (us)"),
-            pl.when(count.sum() > 1).then((squares / (count.sum() - 1)).sqrt()).otherwise(0.0).alias("stddev"),
-            overall.alias("mean (us)"),
-        )
-        .with_columns(pl.col("sum (us)", "max (us)", "min (us)", "stddev", "mean (us)") / 1000)
-        .select("name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "kernel_type", "rank")
-        .sort("kernel_type", "name", "rank")
-    )
+    table = folded(runs, ["rank", "kernel_type"], duration_ratio, num_kernels)
+    return table.select("name", *STATISTICS, "kernel_type", "rank").sort("kernel_type", "name", "rank")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import pandas as pd
 import polars as pl
 
 from holotrace import Job, RankTrace
 from hta import frames
 from hta.common.trace import Trace
+from hta.common.trace_symbol_table import TraceSymbolTable
 
 
 def device_job(t: Trace, kind_of: Mapping[str, str]) -> Job:
@@ -27,3 +29,17 @@ def device_job(t: Trace, kind_of: Mapping[str, str]) -> Job:
             for rank in t.get_ranks()
         }
     )
+
+
+def asked(t: Trace, ranks: Sequence[int] | None) -> list[int]:
+    """These ranks, each once; by default rank 0, or the first where there is no rank 0."""
+    return list(dict.fromkeys(ranks or ([0] if 0 in t.traces else t.get_ranks()[:1])))
+
+
+def job_of(
+    t: Trace,
+    ranks: Iterable[int],
+    tables: Callable[[pd.DataFrame, TraceSymbolTable], Mapping[str, pl.DataFrame]],
+) -> Job:
+    """What ``tables`` makes of the frames of these ranks, as a job that holotrace's analyses can be asked about."""
+    return Job.from_ranks({rank: RankTrace(rank, tables(t.get_trace(rank), t.symbol_table)) for rank in ranks})

@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 
 from hta import frames
+from hta.common.arg_keys import all_args
 from hta.common.constants import DEFAULT_TRACE_DIR
 from hta.common.trace_file import create_rank_to_trace_dict, create_rank_to_trace_dict_from_dir, validated
 from hta.common.trace_symbol_table import TraceSymbolTable, decode_symbol_id_to_symbol_name
+from hta.configs.parser_config import ParserConfig
 from hta.utils.utils import normalize_path
 
 log = logging.getLogger("hta")
@@ -41,13 +43,16 @@ class Trace:
     Args:
         trace_files: A dict of rank to file, or files whose ranks are found out; by default those in ``trace_dir``.
         trace_dir: The folder that relative paths are in.
+        parser_config: Which args of events become columns; a copy of the default config if left out.
     """
 
     def __init__(
         self,
         trace_files: Mapping[int, str] | Sequence[str] | None = None,
         trace_dir: str = DEFAULT_TRACE_DIR,
+        parser_config: ParserConfig | None = None,
     ) -> None:
+        self.parser_config = parser_config or ParserConfig.get_default_cfg()
         self.trace_path: str = normalize_path(trace_dir)
         self.trace_files: dict[int, str] = _find(trace_files, self.trace_path)
         self.traces: dict[int, pd.DataFrame] = {}
@@ -85,7 +90,9 @@ class Trace:
         if not ranks:
             log.warning("there is no trace to read")
             return
-        read, unread = frames.read({rank: self.trace_files[rank] for rank in ranks})
+        files = {rank: self.trace_files[rank] for rank in ranks}
+        config = self.parser_config
+        read, unread = frames.read(files, all_args(files.values()) if config.parse_all_args else config.get_args())
         for rank, error in unread.items():
             log.warning("rank %d is left out: %s", rank, error)
         while read:

@@ -1,0 +1,105 @@
+"""Named ranges as HTA sees them: how long they take, and which kernels run in them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import polars as pl
+
+from hta import figures, frames
+from hta.analyzers.device_job import job_of
+from hta.analyzers.folding import STATISTICS, folded
+from hta.common.trace import Trace
+from hta.common.trace_symbol_table import TraceSymbolTable, decode_symbol_id_to_symbol_name
+
+log = logging.getLogger("hta")
+
+_ON_DEVICE, _ON_HOST = "gpu_user_annotation", "user_annotation"
+
+Integers = npt.NDArray[np.int64]
+
+
+def user_annotation_breakdown(
+    t: Trace,
+    *,
+    on_device: bool,
+    visualize: bool,
+    duration_ratio: float,
+    most_names: int,
+    allowlist: Sequence[str] | None,
+    image_renderer: str | None,
+) -> pd.DataFrame | None:
+    """Times of each named range by rank; None where no rank has any of that kind."""
+    if not _are_there(t, on_device):
+        return None
+
+    def ranges(frame: pd.DataFrame, symbols: TraceSymbolTable) -> dict[str, pl.DataFrame]:
+        return {"annotations": frames.ranges(frame, symbols, _ON_DEVICE if on_device else _ON_HOST, on_device)}
+
+    names = job_of(t, t.get_ranks(), ranges).annotated_work(on_device=on_device)
+    kept = pl.any_horizontal(
+        pl.lit(False), *(pl.col("name").str.contains(pattern, literal=True) for pattern in allowlist or ())
+    )
+    table = frames.to_pandas(
+        folded(names, ["rank"], duration_ratio, most_names, kept=kept)
+        .select("name", *STATISTICS, "rank")
+        .sort("rank", "name")
+    )
+    if visualize:
+        for figure in figures.annotation_breakdown(table):
+            figure.show(renderer=image_renderer)
+    return table
+
+
+def kernels_with_user_annotations(t: Trace, rank: int, expand_names: bool, shorten_names: bool) -> pd.DataFrame | None:
+    """A rank's device rows, each with the named range it runs in; None where no rank has ranges on the device."""
+    if not _are_there(t, on_device=True):
+        return None
+    frame, symbols = t.get_trace(rank), t.symbol_table
+    ranges = frame[frame["cat"] == symbols.sym_index[_ON_DEVICE]]
+    rows: pd.DataFrame = frame[frames.on_device(frame, symbols)].reset_index(drop=True)
+    place = _shortest_over(rows, ranges)
+    rows["user_annotation"] = np.append(ranges["name"].to_numpy(), -1)[place]
+    if expand_names:
+        decode_symbol_id_to_symbol_name(rows, symbols, shorten_names)
+    return rows
+
+
+def _are_there(t: Trace, on_device: bool) -> bool:
+    category = _ON_DEVICE if on_device else _ON_HOST
+    if category in t.symbol_table.sym_index:
+        return True
+    log.warning("the traces have no %s events", category)
+    return False
+
+
+def _shortest_over(rows: pd.DataFrame, ranges: pd.DataFrame) -> Integers:
+    """For each row the place of the shortest range on its track that runs at the same time, -1 where none does."""
+    found = np.full(len(rows), -1, dtype=np.int64)
+    if rows.empty or ranges.empty:
+        return found
+    tracks = pd.concat([rows[["pid", "tid"]], ranges[["pid", "tid"]]])
+    track = tracks.groupby(["pid", "tid"], sort=False).ngroup()
+    first = min(int(rows["ts"].min()), int(ranges["ts"].min()))
+    width = max(int(rows["end"].max()), int(ranges["end"].max())) - first + 1
+    # Tracks one after the other on one time line, so that all are searched at once.
+    shift = track.to_numpy(dtype=np.int64) * width - first
+    starts, ends = (rows[side].to_numpy(dtype=np.int64) + shift[: len(rows)] for side in ("ts", "end"))
+    range_starts, range_ends = (ranges[side].to_numpy(dtype=np.int64) + shift[len(rows) :] for side in ("ts", "end"))
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], ends[order]
+    # Rows from the first that may reach into a range to the last that starts before its end.
+    begin = np.searchsorted(np.maximum.accumulate(ends), range_starts, side="right")
+    count = np.maximum(np.searchsorted(starts, range_ends, side="left") - begin, 0)
+    # The longest range first: of those that write to a row, the last one stays.
+    longest = np.argsort(range_starts - range_ends, kind="stable")
+    of_range = np.repeat(longest, count[longest])
+    row = np.arange(len(of_range)) - np.repeat(np.cumsum(count[longest]) - count[longest], count[longest])
+    row += begin[of_range]
+    inside = ends[row] > range_starts[of_range]
+    found[order[row[inside]]] = of_range[inside]
+    return found
