@@ -16,6 +16,7 @@ import holotrace
 from drawing import draw
 from holotrace import InputError, TraceFormatError, UsageError
 from holotrace.analyses import ALL
+from holotrace.analyses.overlap import overlap
 from holotrace.derive.rank import load
 from holotrace.schema import Column, Unit
 from holotrace.tables import DEVICE_EVENTS
@@ -224,3 +225,8 @@ def test_every_real_trace_is_read_or_refused_in_one_sentence() -> None:
                     table["total_ns"] == table.select(pl.sum_horizontal("^(compute|exposed|idle).*_ns$")).to_series()
                 ).all()
     assert all("\n" not in message and ";" in message for message in refused)
+
+
+def test_a_result_draws_the_chart_of_an_analysis() -> None:
+    result = draw("compute |AAAA....BB|\ncomm    |..CCCC....|").run([overlap])
+    assert [(bar.name, list(bar.y)) for bar in result.figure(overlap).data] == [("Hidden", [2.0]), ("Exposed", [2.0])]

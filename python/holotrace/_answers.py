@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from holotrace.analysis import Analysis, Finding
+from holotrace.present.figures import figure
 from holotrace.schema import Table
 from holotrace.sources.problems import frame
 from holotrace.tables import PROBLEMS, RANK_INFO
@@ -58,6 +59,11 @@ class JobResult:
     info: pl.DataFrame
     problems: pl.DataFrame
     findings: tuple[Finding, ...]
+
+    # Any: only present/ knows of Plotly.
+    def figure(self, analysis: Analysis[Any]) -> Any:
+        """The chart of one of its analyses, a Plotly figure for a notebook: ``result.figure(Job.overlap)``."""
+        return figure(analysis, self.tables[analysis.name])
 
 
 def rows(rank: RankTrace, table: Table) -> pl.DataFrame:
