@@ -18,11 +18,11 @@ pub struct Taker {
     /// Entries that had a phase, or a time and a duration: what makes a file a trace.
     pub recognised: u64,
     entries: Layouts<Field>,
-    arg_layouts: [Layouts<u8>; CLASSES],
+    arg_layouts: [Layouts<u32>; CLASSES],
     wanted: Wanted,
     kept: Kept,
     /// Args of the entry being read: their column and value.
-    scratch: Vec<(u8, Raw)>,
+    scratch: Vec<(u32, Raw)>,
     /// Ids of arrows that are no numbers.
     flow_names: Interner,
     /// By track: rows of the spans begun and not ended; `NONE` for one that is not kept.
@@ -407,7 +407,7 @@ fn hexadecimal(text: &[u8]) -> Option<i64> {
 
 /// Keep the args of one row.
 #[inline(always)]
-fn push_args(columns: &mut [ArgColumn], scratch: &[(u8, Raw)], row: u32, at: &Place, problems: &mut Problems) {
+fn push_args(columns: &mut [ArgColumn], scratch: &[(u32, Raw)], row: u32, at: &Place, problems: &mut Problems) {
     for &(column, raw) in scratch {
         let column = &mut columns[column as usize];
         let text = raw.of(at.w);

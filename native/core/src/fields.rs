@@ -104,8 +104,8 @@ pub struct EntryVisitor<'a> {
     pub class: Class,
     pub kept: &'a Kept,
     pub wanted: &'a Wanted,
-    pub scratch: &'a mut Vec<(u8, Raw)>,
-    pub arg_layouts: &'a mut [Layouts<u8>; CLASSES],
+    pub scratch: &'a mut Vec<(u32, Raw)>,
+    pub arg_layouts: &'a mut [Layouts<u32>; CLASSES],
 }
 
 impl Visitor for EntryVisitor<'_> {
@@ -182,15 +182,15 @@ impl Visitor for EntryVisitor<'_> {
 
 struct ArgVisitor<'a> {
     keys: &'a Keys,
-    scratch: &'a mut Vec<(u8, Raw)>,
+    scratch: &'a mut Vec<(u32, Raw)>,
 }
 
 impl Visitor for ArgVisitor<'_> {
     /// The column of an arg, or `FREE`.
-    type Key = u8;
+    type Key = u32;
 
     #[inline(always)]
-    fn key(&self, key: &[u8]) -> u8 {
+    fn key(&self, key: &[u8]) -> u32 {
         self.keys.find(key)
     }
 
@@ -200,63 +200,65 @@ impl Visitor for ArgVisitor<'_> {
     }
 
     #[inline(always)]
-    fn visit(&mut self, key: u8, raw: Raw) {
+    fn visit(&mut self, key: u32, raw: Raw) {
         if key != FREE {
             self.scratch.push((key, raw));
         }
     }
 
     #[inline(always)]
-    fn is_enough(&self, _: u8) -> bool {
+    fn is_enough(&self, _: u32) -> bool {
         false
     }
 
     #[inline(always)]
-    fn enter(&mut self, w: &[u8], _: u8, at: usize) -> Scan<usize> {
+    fn enter(&mut self, w: &[u8], _: u32, at: usize) -> Scan<usize> {
         nested(w, at)
     }
 }
 
 /// Which arg has a column: found by a few bytes of its key, then compared.
 pub struct Keys {
-    slots: [u8; SLOTS],
+    /// A power of two of them, most of them free.
+    slots: Vec<u32>,
     keys: Vec<Vec<u8>>,
 }
 
-const SLOTS: usize = 256;
-const FREE: u8 = u8::MAX;
+const FREE: u32 = u32::MAX;
+const FEWEST_SLOTS: usize = 256;
 
 impl Keys {
     pub fn new(args: &[(String, ArgType)]) -> Self {
-        let mut keys = Self { slots: [FREE; SLOTS], keys: args.iter().map(|(key, _)| key.clone().into()).collect() };
-        for (column, key) in keys.keys.iter().enumerate() {
-            let mut slot = Self::slot(key);
-            while keys.slots[slot] != FREE {
-                slot = (slot + 1) % SLOTS;
-            }
-            keys.slots[slot] = column as u8;
+        let slots = (args.len() * 4).next_power_of_two().max(FEWEST_SLOTS);
+        let mut keys =
+            Self { slots: vec![FREE; slots], keys: args.iter().map(|(key, _)| key.clone().into()).collect() };
+        for column in 0..keys.keys.len() {
+            let slot = keys.slot(&keys.keys[column]);
+            keys.slots[slot] = column as u32;
         }
         keys
     }
 
+    /// The slot of a key, or the free one where it would be.
     #[inline(always)]
-    fn slot(key: &[u8]) -> usize {
-        match key {
+    fn slot(&self, key: &[u8]) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut slot = match key {
             [] => 0,
             [first, .., last] => {
                 let middle = key[key.len() / 2];
-                (key.len() * 31 + *first as usize * 7 + *last as usize * 13 + middle as usize * 3) % SLOTS
+                key.len() * 31 + *first as usize * 7 + *last as usize * 13 + middle as usize * 3
             }
             [only] => *only as usize,
+        } & mask;
+        while self.slots[slot] != FREE && self.keys[self.slots[slot] as usize] != key {
+            slot = (slot + 1) & mask;
         }
+        slot
     }
 
     #[inline(always)]
-    fn find(&self, key: &[u8]) -> u8 {
-        let mut slot = Self::slot(key);
-        while self.slots[slot] != FREE && self.keys[self.slots[slot] as usize] != key {
-            slot = (slot + 1) % SLOTS;
-        }
-        self.slots[slot]
+    fn find(&self, key: &[u8]) -> u32 {
+        self.slots[self.slot(key)]
     }
 }

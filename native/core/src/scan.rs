@@ -318,7 +318,7 @@ pub fn members(window: &[u8], at: usize, mut member: impl FnMut(Raw, usize) -> S
     }
 }
 
-/// The text a string span stands for; `None` where it needs no change (no escapes, valid UTF-8).
+/// The text a string span stands for.
 ///
 /// Bytes that are no UTF-8 and lone surrogates become U+FFFD; the second value says whether there were any.
 pub fn decode(raw: &[u8]) -> (String, bool) {

@@ -220,6 +220,19 @@ fn an_arg_nobody_declared_comes_as_it_is_written() {
 }
 
 #[test]
+fn any_number_of_args_can_be_asked_for() {
+    let keys: Vec<String> = (0..1000).map(|i| format!("arg {i}")).collect();
+    let pairs: Vec<String> = keys.iter().enumerate().map(|(i, key)| format!(r#""{key}":{i}"#)).collect();
+    let text = format!(r#"[{{"ph":"X","name":"a","ts":1,"dur":1,"args":{{{}}}}}]"#, pairs.join(","));
+    let args = keys.iter().map(|key| (key.clone(), ArgType::Int)).collect();
+    let blocks = Blocks::of(Box::new(Cursor::new(text.into_bytes())), 0, 1 << 16).unwrap();
+    let store = read(blocks, &Options { tables: vec![Table::Events], args }, &mut || false).unwrap();
+    for (i, key) in keys.iter().enumerate() {
+        assert_eq!(numbers(&store, "events", key), [Some(i as i64)]);
+    }
+}
+
+#[test]
 fn events_no_table_needs_are_counted() {
     let text =
         br#"[{"ph":"X","cat":"cpu_op","name":"a","ts":1,"dur":1},{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1}]"#;
