@@ -37,7 +37,9 @@
 
   // A chart costs time to draw, so they are drawn one by one while the page can be read already.
   const charts = [...document.querySelectorAll(".chart")];
-  const whenIdle = window.requestIdleCallback || ((task) => setTimeout(task, 30));
+  // A page that is never idle, e.g. while its window is resized, must not wait for ever.
+  const whenIdle = (task) =>
+    window.requestIdleCallback ? requestIdleCallback(task, { timeout: 300 }) : setTimeout(task, 30);
   const drawRest = (left) => {
     if (!left.length) return;
     draw(left[0]);
