@@ -113,7 +113,7 @@ def test_an_empty_job_gives_a_page_that_says_so() -> None:
 
 def test_an_analysis_without_rows_is_left_out_but_named() -> None:
     result = made_up.make(2)
-    without = dataclasses.replace(result, tables=result.tables | {"overlap": made_up.empty().tables["overlap"]})
+    without = dataclasses.replace(result, tables={**result.tables, "overlap": made_up.empty().tables["overlap"]})
     elements = Elements(html.page(without, made_up.ANALYSES))
     assert [a["id"] for tag, a in elements.tags if tag == "section" and a.get("id") in result.tables] == [
         "time_breakdown",
