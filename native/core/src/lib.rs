@@ -1,6 +1,7 @@
 //! The core of holotrace: profiler traces to typed columns. No Python in it.
 
 pub mod call_tree;
+pub mod critical_path;
 pub mod entry;
 pub mod error;
 pub mod fields;
