@@ -57,5 +57,11 @@ def call_tree(calls: ArrowStream, work: ArrowStream) -> ArrowTable:
     A row per call, in their order: parent_id, depth, self_ns, work_count, work_ns, first_work_ns, last_work_ns.
     """
 
+def covered_before(spans: ArrowStream, times: ArrowStream) -> ArrowTable:
+    """How long at least one of ``spans`` (start_ns, end_ns) is active before each of ``times`` (time_ns).
+
+    A row per time: covered_ns.
+    """
+
 def read_ends(path: str, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
     """First and last bytes of the inflated file; ``tail_bytes=0`` reads no further than the head."""

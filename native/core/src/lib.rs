@@ -5,6 +5,7 @@ pub mod entry;
 pub mod error;
 pub mod fields;
 pub mod input;
+pub mod intervals;
 pub mod kineto;
 pub mod layout;
 pub mod links;
