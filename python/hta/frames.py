@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -207,6 +207,46 @@ def launches(
     return _device_events(frame, row, "compute"), started
 
 
+def launched_under(
+    frame: pd.DataFrame, symbols: TraceSymbolTable, is_op: Callable[[str], bool], is_call: Callable[[str], bool]
+) -> dict[str, pl.DataFrame]:
+    """Operators and host calls of these names, and the rows on streams that the calls started, as tables."""
+    number, index = frame["name"].to_numpy(), frame["index"].to_numpy()
+    names = pl.Series(symbols.sym_table, dtype=pl.String).cast(pl.Categorical)
+    on_host = frame["stream"].to_numpy() < 0
+    op = np.flatnonzero(on_host & symbols.mask_where(is_op)[number])
+    row = np.flatnonzero(~on_host)
+    caller = _callers(frame, row)
+    is_started = (caller >= 0) & symbols.mask_where(is_call)[number[caller]]
+    row, caller = row[is_started], caller[is_started]
+    calls = _spans(frame, caller).select(
+        "pid", "tid", launch_id="event_id", launch_start_ns="start_ns", launch_end_ns="end_ns"
+    )
+    return {
+        "cpu_ops": _spans(frame, op).with_columns(name=names.gather(number[op])),
+        "launches": calls.with_columns(device_event_id=index[row]),
+        "device_events": _device_events(frame, row, "compute").with_columns(name=names.gather(number[row])),
+    }
+
+
+def _spans(frame: pd.DataFrame, row: Integers) -> pl.DataFrame:
+    """Some rows as holotrace's events, without names."""
+    start_ns = frame["ts"].to_numpy(dtype=np.int64)[row] * _NS_PER_US
+    tracks = {}
+    for column in ("pid", "tid"):
+        codes, distinct = pd.factorize(frame[column].to_numpy()[row])
+        texts = pl.Series([str(value) for value in distinct], dtype=pl.String)
+        tracks[column] = texts.gather(codes).cast(pl.Categorical)
+    return pl.DataFrame(
+        {
+            "event_id": frame["index"].to_numpy()[row],
+            **tracks,
+            "start_ns": start_ns,
+            "end_ns": start_ns + frame["dur"].to_numpy(dtype=np.int64)[row] * _NS_PER_US,
+        }
+    )
+
+
 def _is_work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> npt.NDArray[np.bool_]:
     mask: npt.NDArray[np.bool_] = symbols.mask_where(_WORK_CATEGORIES.__contains__)[frame["cat"].to_numpy()]
     return mask
@@ -279,6 +319,11 @@ def to_pandas(table: pl.DataFrame) -> pd.DataFrame:
 def us(column: str) -> pl.Expr:
     """A column of nanoseconds as whole microseconds, which is what HTA's frames hold."""
     return pl.col(column) // _NS_PER_US
+
+
+def fractional_us(column: str) -> pl.Expr:
+    """A column of nanoseconds as microseconds with three decimals, as HTA gives averages."""
+    return pl.col(column) / _NS_PER_US
 
 
 def _with_args(args: Iterable[AttributeSpec]) -> Table:
