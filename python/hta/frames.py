@@ -128,7 +128,7 @@ def on_device(frame: pd.DataFrame, symbols: TraceSymbolTable) -> npt.NDArray[np.
     return _on_device(
         frame["stream"].to_numpy(),
         frame["correlation"].to_numpy(),
-        symbols.mask_where(_SYNC_NAMES.__contains__)[frame["name"].to_numpy()],
+        frame["name"].isin([symbols.sym_index[name] for name in _SYNC_NAMES if name in symbols.sym_index]).to_numpy(),
     )
 
 
@@ -314,8 +314,7 @@ def _events(trace: holotrace.RankTrace, args: Sequence[AttributeSpec]) -> RankEv
         # Shorter than a microsecond, an event may end before it starts on HTA's grid.
         "dur": np.maximum(end - ts, 0),
         **values,
-        # 0 is HTA's sign for a correlation id that no other row has.
-        "index_correlation": np.where(partner >= 0, index[partner], np.minimum(correlation, 0)),
+        "index_correlation": _linked(index, correlation, partner),
         "iteration": np.where(on_host, step, launched_in),
         "end": np.maximum(end, ts),
     }
@@ -325,6 +324,17 @@ def _events(trace: holotrace.RankTrace, args: Sequence[AttributeSpec]) -> RankEv
 def _on_device(stream: Integers, correlation: Integers, is_sync: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     mask: npt.NDArray[np.bool_] = ((stream >= 0) & (correlation >= 0)) | is_sync
     return mask
+
+
+def linked(frame: pd.DataFrame, on_device: npt.NDArray[np.bool_]) -> Integers:
+    """For each row of a frame the ``index`` of the row on the other side with its ``correlation``."""
+    correlation = frame["correlation"].to_numpy()
+    return _linked(frame["index"].to_numpy(), correlation, _partners(correlation, on_device))
+
+
+def _linked(index: Integers, correlation: Integers, partner: Integers) -> Integers:
+    # 0 is HTA's sign for a correlation id that no other row has.
+    return np.where(partner >= 0, index[partner], np.minimum(correlation, 0))
 
 
 def _partners(correlation: Integers, device: npt.NDArray[np.bool_]) -> Integers:
@@ -343,13 +353,17 @@ def _partners(correlation: Integers, device: npt.NDArray[np.bool_]) -> Integers:
 
 def _steps(ts: Integers, steps: pl.DataFrame) -> Integers:
     """The training step in which each time lies, -1 outside of all."""
-    if steps.is_empty():
+    return within(ts, *_grid(steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy()), steps["step"].to_numpy())
+
+
+def within(ts: Integers, starts: Integers, ends: Integers, numbers: Integers) -> Integers:
+    """The number of the span that began last before each time and has not ended, -1 outside of all."""
+    if not len(starts):
         return np.full(len(ts), -1, dtype=np.int64)
-    steps = steps.sort("start_ns")
-    starts, ends = _grid(steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy())
-    latest = np.searchsorted(starts, ts, side="right") - 1
-    # Between two steps the latest that began has ended already.
-    return np.where((latest >= 0) & (ts < ends[latest]), steps["step"].to_numpy()[latest], -1)
+    order = np.argsort(starts, kind="stable")
+    latest = np.searchsorted(starts[order], ts, side="right") - 1
+    # Between two spans the latest that began has ended already.
+    return np.where((latest >= 0) & (ts < ends[order][latest]), numbers[order][latest], -1)
 
 
 def _arg(values: pl.Series, arg: AttributeSpec, rows: Integers) -> Array:
