@@ -143,6 +143,14 @@ pub struct Counters {
     pub value: Vec<f64>,
 }
 
+/// What hardware counters read around events, one row per event and counter.
+#[derive(Default)]
+pub struct HardwareCounters {
+    pub id: Vec<u32>,
+    pub counter: Vec<u32>,
+    pub value: Vec<f64>,
+}
+
 /// Which end of an arrow, in the order they come at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -211,6 +219,7 @@ pub struct Store {
     pub spans: Spans,
     pub instants: Instants,
     pub counters: Counters,
+    pub hardware_counters: HardwareCounters,
     pub flows: Flows,
     pub labels: Labels,
     pub problems: Problems,
@@ -263,6 +272,11 @@ impl Store {
         counters.time.append(&mut others.time);
         counters.value.append(&mut others.value);
 
+        let (counters, mut others) = (&mut self.hardware_counters, other.hardware_counters);
+        append_ids(&mut counters.id, others.id);
+        append(&mut counters.counter, others.counter, &names);
+        counters.value.append(&mut others.value);
+
         let (flows, mut others) = (&mut self.flows, other.flows);
         append(&mut flows.category, others.category, &categories);
         flows.flow.append(&mut others.flow);
@@ -298,11 +312,13 @@ impl Store {
             Table::Collectives => self.span_maker(self.collective_rows()),
             Table::Annotations => self.annotation_maker(),
             Table::PythonCalls => self.span_maker(self.rows(|class| class == Class::Python)),
+            Table::RuntimeCalls => self.span_maker(self.rows(|class| class == Class::Runtime)),
             Table::Launches => self.launch_maker(),
             Table::Steps => self.step_maker(),
             Table::Instants => self.instant_maker((0..self.instants.id.len() as u32).collect()),
             Table::Memory => self.instant_maker(self.memory_rows()),
             Table::Counters => self.counter_maker(),
+            Table::HardwareCounters => self.hardware_counter_maker(),
             Table::Flows => self.flow_maker(),
             Table::TrackLabels => self.label_maker(),
             Table::Problems => Box::new(|column| self.problems.column(column)),
@@ -447,6 +463,18 @@ impl Store {
                 "series" => self.names.dictionary(counters.series.iter().copied()),
                 "pid" => self.tracks.pids(counters.track.iter().copied()),
                 "time_ns" => times(counters.time.iter().copied()),
+                "value" => Arc::new(Float64Array::from_iter_values(counters.value.iter().copied())),
+                _ => return None,
+            })
+        })
+    }
+
+    fn hardware_counter_maker<'a>(&'a self) -> Maker<'a> {
+        let counters = &self.hardware_counters;
+        Box::new(move |column| {
+            Some(match column {
+                "event_id" => all_ids(counters.id.iter().copied()),
+                "counter" => self.names.dictionary(counters.counter.iter().copied()),
                 "value" => Arc::new(Float64Array::from_iter_values(counters.value.iter().copied())),
                 _ => return None,
             })
