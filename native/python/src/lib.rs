@@ -1,7 +1,9 @@
 //! The core for Python: GIL released while it works, Arrow out by PyCapsule.
 
 mod arrow;
+mod call_tree;
 mod error;
+mod intervals;
 mod trace_event;
 
 use pyo3::prelude::*;
@@ -10,6 +12,8 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow::ArrowTable>()?;
     module.add_class::<trace_event::Trace>()?;
+    module.add_function(wrap_pyfunction!(call_tree::call_tree, module)?)?;
+    module.add_function(wrap_pyfunction!(intervals::covered_before, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_ends, module)?)?;
     Ok(())
