@@ -227,6 +227,23 @@ PROBLEMS = Table(
     ),
 )
 
+CALLS = Table(
+    "calls",
+    "Who called whom: events on the host, each under its caller, and device events under the call that launched them",
+    (
+        *_SPAN,
+        Column("on_device", Unit.BOOL, "Whether it is a device event rather than a call on the host"),
+        Column("parent_id", Unit.EVENT, "event_id of the caller, or of the launch; null if nothing encloses it"),
+        Column("depth", Unit.NUMBER, "How many callers are around it"),
+        Column("self_ns", Unit.NS, "Its time in which no call that it made ran"),
+        Column("continues_id", Unit.EVENT, "event_id of the forward op that this op of a backward pass belongs to"),
+        Column("work_count", Unit.COUNT, "Kernels and copies that it and the calls below it launched"),
+        Column("work_ns", Unit.NS, "Time of these; those that overlap count in full"),
+        Column("first_work_ns", Unit.NS, "Start of the first of these; null without"),
+        Column("last_work_ns", Unit.NS, "Latest end of these; null without"),
+    ),
+)
+
 RANK_INFO = Table(
     "rank_info",
     "What is there: one row per rank",
@@ -263,6 +280,7 @@ FINDINGS = Table(
     ),
 )
 
+# Read from files.
 ALL: tuple[Table, ...] = (
     EVENTS,
     DEVICE_EVENTS,
@@ -281,11 +299,13 @@ ALL: tuple[Table, ...] = (
     TRACK_LABELS,
     PROBLEMS,
 )
+# Made of those.
+MADE: tuple[Table, ...] = (CALLS, RANK_INFO)
 
 
 def named(name: str) -> Table:
     """The table of that name, as written here or in kebab case."""
-    known = {table.name: table for table in (*ALL, RANK_INFO)}
+    known = {table.name: table for table in (*ALL, *MADE)}
     if (table := known.get(name.replace("-", "_"))) is None:
         raise UsageError(f"there is no table {name!r}; there are {', '.join(known)}")
     return table
