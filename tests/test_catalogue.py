@@ -31,6 +31,7 @@ DRAWING = """
     comm    |..CCCCCC...DDD|
     copy    |E...........E.|
     sync    |FFFFFFFFFFFFFF|
+    counted |A......B......|
 """
 
 

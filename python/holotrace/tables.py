@@ -168,6 +168,9 @@ HARDWARE_COUNTERS = Table(
     "What counters of the hardware read around device work, where they were recorded, e.g. by CUPTI's range profiler",
     (
         _EVENT_ID,
+        _NAME,
+        _START,
+        _END,
         Column("counter", Unit.LABEL, "The counter, as the profiler names it"),
         Column("value", Unit.FLOAT, "What it read"),
     ),

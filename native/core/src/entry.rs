@@ -147,13 +147,13 @@ impl Taker {
             push_args(&mut self.store.spans.args, &self.scratch, row, at, &mut self.store.problems);
         }
         if class == Class::Profiled && self.kept.hardware_counters {
-            self.hardware_counters(at, fields, id);
+            self.hardware_counters(at, fields, row);
         }
     }
 
     /// Each arg that is a number, whatever it is called.
     #[cold]
-    fn hardware_counters(&mut self, at: &Place, fields: &Fields, id: u32) {
+    fn hardware_counters(&mut self, at: &Place, fields: &Fields, row: u32) {
         if fields.get(Field::Args).kind != RawKind::Nested {
             return;
         }
@@ -162,7 +162,7 @@ impl Taker {
         let _ = members(at.w, fields.get(Field::Args).start(), |key, start| {
             let (raw, end) = value(at.w, start)?;
             if let Some(sample) = float(raw.of(at.w)) {
-                counters.id.push(id);
+                counters.row.push(row);
                 counters.counter.push(intern(names, at.w, key));
                 counters.value.push(sample);
             }

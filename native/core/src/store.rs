@@ -146,7 +146,8 @@ pub struct Counters {
 /// What hardware counters read around events, one row per event and counter.
 #[derive(Default)]
 pub struct HardwareCounters {
-    pub id: Vec<u32>,
+    /// Of the span.
+    pub row: Vec<u32>,
     pub counter: Vec<u32>,
     pub value: Vec<f64>,
 }
@@ -245,7 +246,7 @@ impl Store {
         let append_ids = |to: &mut Vec<u32>, from: Vec<u32>| to.extend(from.into_iter().map(|id| id + first_id));
 
         let (spans, mut others) = (&mut self.spans, other.spans);
-        let first_row = spans.id.len() as u32;
+        let first_span = spans.id.len() as u32;
         append_ids(&mut spans.id, others.id);
         append(&mut spans.category, others.category, &categories);
         append(&mut spans.name, others.name, &names);
@@ -253,7 +254,7 @@ impl Store {
         spans.start.append(&mut others.start);
         spans.end.append(&mut others.end);
         spans.class.append(&mut others.class);
-        append_args(&mut spans.args, others.args, first_row);
+        append_args(&mut spans.args, others.args, first_span);
 
         let (instants, mut others) = (&mut self.instants, other.instants);
         let first_row = instants.id.len() as u32;
@@ -273,7 +274,7 @@ impl Store {
         counters.value.append(&mut others.value);
 
         let (counters, mut others) = (&mut self.hardware_counters, other.hardware_counters);
-        append_ids(&mut counters.id, others.id);
+        counters.row.extend(others.row.into_iter().map(|row| row + first_span));
         append(&mut counters.counter, others.counter, &names);
         counters.value.append(&mut others.value);
 
@@ -473,10 +474,9 @@ impl Store {
         let counters = &self.hardware_counters;
         Box::new(move |column| {
             Some(match column {
-                "event_id" => all_ids(counters.id.iter().copied()),
                 "counter" => self.names.dictionary(counters.counter.iter().copied()),
                 "value" => Arc::new(Float64Array::from_iter_values(counters.value.iter().copied())),
-                _ => return None,
+                _ => return self.span_column(&counters.row, column),
             })
         })
     }
