@@ -109,13 +109,14 @@ fn options() -> Options {
 }
 
 /// Columns that make every table do its work.
-const COLUMNS: [(&str, &[&str]); 8] = [
+const COLUMNS: [(&str, &[&str]); 9] = [
     ("events", &["name", "pid", "start_ns", "Input Dims"]),
     ("device_events", &["launch_id", "stream"]),
     ("launches", &["launch_id", "correlation"]),
     ("steps", &["step"]),
     ("flows", &["from_id", "to_ns"]),
     ("counters", &["value"]),
+    ("hardware_counters", &["counter", "value"]),
     ("track_labels", &["value"]),
     // Not the example: how much of it is shown depends on where a block ends.
     ("problems", &["problem", "count", "first_offset"]),

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, UInt32Type};
+use arrow_array::types::{Float64Type, Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, RecordBatch};
 use holotrace_core::error::Error;
 use holotrace_core::input::Blocks;
@@ -208,6 +208,22 @@ fn counters_instants_and_labels_have_their_tables() {
     assert_eq!(texts(&store, "counters", "series"), [Some("length".into()), Some("other".into())]);
     assert_eq!(numbers(&store, "memory", "Bytes"), [Some(-512)]);
     assert_eq!(texts(&store, "track_labels", "value"), [Some("python".into())]);
+}
+
+#[test]
+fn what_hardware_counters_read_is_kept_whatever_they_are_called() {
+    let store = read_text(
+        r#"[{"ph":"X","cat":"cuda_profiler_range","name":"gemm","ts":5,"dur":1,"args":{"a.sum":86114304,"b":1.5,"c":"x"}},
+            {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","ts":1,"dur":1,"args":{"correlation":3}},
+            {"ph":"X","cat":"kernel","name":"gemm","ts":9,"dur":1,"args":{"b":7}},
+            {"ph":"X","cat":"cuda_profiler_range","name":"add","ts":7,"dur":1,"args":{"b":2}},
+            {"ph":"X","cat":"cuda_profiler_range","name":"none","ts":8,"dur":1}]"#,
+    );
+    assert_eq!(texts(&store, "hardware_counters", "counter"), ["a.sum", "b", "b"].map(|name| Some(name.into())));
+    assert_eq!(numbers(&store, "hardware_counters", "event_id"), [Some(0), Some(0), Some(3)]);
+    let values = column(&store, "hardware_counters", "value");
+    assert_eq!(values.as_primitive::<Float64Type>().values()[..], [86114304.0, 1.5, 2.0]);
+    assert_eq!(numbers(&store, "runtime_calls", "correlation"), [Some(3)]);
 }
 
 #[test]
