@@ -3,8 +3,11 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use flate2::bufread::MultiGzDecoder;
 
@@ -15,6 +18,8 @@ const HEADROOM: usize = 64 << 10;
 /// Blocks under way to the scanners.
 const BLOCKS_AHEAD: usize = 3;
 const COMPRESSED_BUFFER: usize = 256 << 10;
+/// How often a reader that waits for bytes looks whether anybody still wants them.
+const STOP_CHECK: Duration = Duration::from_millis(100);
 
 /// A piece of the text, most often cut between two events.
 #[derive(Default)]
@@ -53,12 +58,19 @@ pub struct Blocks {
     pub file_bytes: u64,
     /// Why the stream ended before its end, once it has.
     pub damage: Option<String>,
+    /// Set from elsewhere, it ends the waiting for bytes that are slow to come.
+    pub stopped: Arc<AtomicBool>,
 }
 
 impl Blocks {
     pub fn open(path: &Path) -> io::Result<Self> {
         let Opened { reader, file_bytes, .. } = open(path)?;
         Self::of(reader, file_bytes, BLOCK_BYTES)
+    }
+
+    /// A file of a size that comes from elsewhere than a disk, inflated as it arrives.
+    pub fn stream(file: impl Read + Send + 'static, file_bytes: u64) -> io::Result<Self> {
+        Self::of(inflated(file)?.0, file_bytes, BLOCK_BYTES)
     }
 
     /// Text from any reader, in blocks of a size.
@@ -68,21 +80,24 @@ impl Blocks {
         thread::Builder::new()
             .name("holotrace-inflate".into())
             .spawn(move || inflate(reader, block_bytes, &to_inflater, &to_scanner))?;
-        Ok(Self { filled, empty, taken: 0, file_bytes, damage: None })
+        Ok(Self { filled, empty, taken: 0, file_bytes, damage: None, stopped: Arc::default() })
     }
 
     /// The next block and its number, or `None` at the end of the file.
     pub fn next_block(&mut self) -> Option<(u64, Block)> {
-        match self.filled.recv() {
-            Ok(Message::Block(block)) => {
-                self.taken += 1;
-                Some((self.taken - 1, block))
+        loop {
+            match self.filled.recv_timeout(STOP_CHECK) {
+                Ok(Message::Block(block)) => {
+                    self.taken += 1;
+                    return Some((self.taken - 1, block));
+                }
+                Ok(Message::Damaged(error)) => {
+                    self.damage = Some(error.to_string());
+                    return None;
+                }
+                Err(RecvTimeoutError::Timeout) if !self.stopped.load(Ordering::Relaxed) => {}
+                Err(_) => return None,
             }
-            Ok(Message::Damaged(error)) => {
-                self.damage = Some(error.to_string());
-                None
-            }
-            Err(_) => None,
         }
     }
 
@@ -157,6 +172,12 @@ fn open(path: &Path) -> io::Result<Opened> {
     if metadata.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory));
     }
+    let (reader, is_plain) = inflated(file)?;
+    Ok(Opened { reader, file_bytes: metadata.len(), is_plain })
+}
+
+/// The text of a file, and whether the file is that text itself.
+fn inflated(file: impl Read + Send + 'static) -> io::Result<(Box<dyn Read + Send>, bool)> {
     let mut buffered = BufReader::with_capacity(COMPRESSED_BUFFER, file);
     let magic = buffered.fill_buf()?;
     let is_gzip = magic.starts_with(&[0x1f, 0x8b]);
@@ -168,7 +189,7 @@ fn open(path: &Path) -> io::Result<Opened> {
     } else {
         Box::new(buffered)
     };
-    Ok(Opened { reader, file_bytes: metadata.len(), is_plain: !is_gzip && !is_zstd })
+    Ok((reader, !is_gzip && !is_zstd))
 }
 
 /// Fill `target` as far as the stream goes; the error, if any, comes after the bytes that were good.
@@ -190,30 +211,46 @@ fn fill(reader: &mut dyn Read, target: &mut [u8]) -> (usize, Option<io::Error>) 
 /// A stream that is damaged gives what came before the damage.
 pub fn ends(path: &Path, head_bytes: usize, tail_bytes: usize) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut opened = open(path)?;
-    let mut head = vec![0; head_bytes];
-    let (got, error) = fill(&mut *opened.reader, &mut head);
-    head.truncate(got);
-    if error.is_some() || got < head_bytes || tail_bytes == 0 {
+    if !opened.is_plain || tail_bytes == 0 {
+        return Ok(ends_of(&mut *opened.reader, head_bytes, tail_bytes));
+    }
+    let (head, _) = ends_of(&mut *opened.reader, head_bytes, 0);
+    if head.len() < head_bytes {
         return Ok((head, Vec::new()));
     }
-    if opened.is_plain {
-        let mut file = File::open(path)?;
-        file.seek(SeekFrom::Start(opened.file_bytes.saturating_sub(tail_bytes as u64)))?;
-        let mut tail = Vec::new();
-        file.take(tail_bytes as u64).read_to_end(&mut tail)?;
-        return Ok((head, tail));
-    }
-    drop(opened);
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(opened.file_bytes.saturating_sub(tail_bytes as u64)))?;
     let mut tail = Vec::new();
-    let mut blocks = Blocks::open(path)?;
-    while let Some((_, block)) = blocks.next_block() {
-        let text = block.text();
-        let keep = tail_bytes.saturating_sub(text.len()).min(tail.len());
-        tail.drain(..tail.len() - keep);
-        tail.extend_from_slice(&text[text.len().saturating_sub(tail_bytes)..]);
-        blocks.recycle(block);
-    }
+    file.take(tail_bytes as u64).read_to_end(&mut tail)?;
     Ok((head, tail))
+}
+
+/// The same of a file that comes from elsewhere than a disk.
+pub fn ends_of_stream(
+    file: impl Read + Send + 'static,
+    head_bytes: usize,
+    tail_bytes: usize,
+) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    Ok(ends_of(&mut *inflated(file)?.0, head_bytes, tail_bytes))
+}
+
+fn ends_of(reader: &mut dyn Read, head_bytes: usize, tail_bytes: usize) -> (Vec<u8>, Vec<u8>) {
+    let mut head = vec![0; head_bytes];
+    let (mut got, mut error) = fill(reader, &mut head);
+    head.truncate(got);
+    if error.is_some() || got < head_bytes || tail_bytes == 0 {
+        return (head, Vec::new());
+    }
+    let mut tail = head.clone();
+    let mut text = vec![0; BLOCK_BYTES];
+    loop {
+        (got, error) = fill(reader, &mut text);
+        tail.extend_from_slice(&text[..got]);
+        tail.drain(..tail.len().saturating_sub(tail_bytes));
+        if error.is_some() || got < text.len() {
+            return (head, tail);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -272,12 +309,27 @@ mod tests {
     }
 
     #[test]
+    fn waiting_for_a_stream_that_stalls_can_be_ended() {
+        let (_kept, stalled) = std::sync::mpsc::channel::<()>();
+        struct Stalled(Receiver<()>);
+        impl Read for Stalled {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                self.0.recv().map(|()| 0).map_err(io::Error::other)
+            }
+        }
+        let mut blocks = Blocks::of(Box::new(Stalled(stalled)), 0, BLOCK_BYTES).unwrap();
+        blocks.stopped.store(true, Ordering::Relaxed);
+        assert!(blocks.next_block().is_none());
+    }
+
+    #[test]
     fn both_ends_are_the_same_however_it_is_packed() {
         let text = text();
         for bytes in [text.clone(), gzip(&text), zstd::encode_all(&text[..], 1).unwrap()] {
             let (head, tail) = ends(written(&bytes).path(), 100, 900_000).unwrap();
             assert_eq!(head, text[..100]);
             assert!(tail == text[text.len() - 900_000..]);
+            assert!(ends_of_stream(io::Cursor::new(bytes), 100, 900_000).unwrap() == (head, tail));
         }
         assert_eq!(ends(written(b"short").path(), 100, 100).unwrap(), (b"short".to_vec(), Vec::new()));
     }

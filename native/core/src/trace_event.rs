@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -34,6 +35,7 @@ pub struct Options {
 /// are then joined in order, and a block that was otherwise is read again, in its place.
 pub fn read(blocks: Blocks, options: &Options, cancelled: &mut dyn FnMut() -> bool) -> Result<Store> {
     let scanners = thread::available_parallelism().map_or(1, usize::from).min(MAX_SCANNERS);
+    let stopped = blocks.stopped.clone();
     let blocks = Mutex::new(blocks);
     let (sender, results) = channel();
     thread::scope(|scope| {
@@ -45,8 +47,9 @@ pub fn read(blocks: Blocks, options: &Options, cancelled: &mut dyn FnMut() -> bo
         }
         drop(sender);
         let joined = join(&results, &blocks, options, cancelled);
-        // Scanners stop at the next block when nobody listens.
+        // Scanners stop at the next block when nobody listens, and wait for none.
         drop(results);
+        stopped.store(true, Ordering::Relaxed);
         joined
     })
 }
