@@ -309,29 +309,23 @@ def ranges(frame: pd.DataFrame, symbols: TraceSymbolTable, category: str, on_dev
 
 def counted(frame: pd.DataFrame, symbols: TraceSymbolTable) -> dict[str, pl.DataFrame]:
     """What operators of the hardware's counters are told from: the ranges that were profiled, calls and operators."""
-    rows = frame[frame["cat"] == symbols.sym_index.get(PROFILED, -1)]
-    is_call = symbols.mask_where(lambda category: category.endswith(_CALL_SUFFIXES))[frame["cat"].to_numpy()]
-    ops = frame[frame["cat"] == symbols.sym_index.get("cpu_op", -1)]
+    category = frame["cat"].to_numpy()
+    is_call = symbols.mask_where(lambda category: category.endswith(_CALL_SUFFIXES))[category]
+    ranges, ops = (
+        _named_spans(frame, np.flatnonzero(category == symbols.sym_index.get(name, -1)), symbols)
+        for name in (PROFILED, "cpu_op")
+    )
     return {
         # That a range was profiled is all that matters here; what was read is in the frame.
-        "hardware_counters": _spans(rows, symbols).with_columns(counter=pl.lit("", pl.Categorical), value=0.0),
-        "runtime_calls": _spans(frame[is_call], symbols),
-        "cpu_ops": _spans(ops, symbols),
+        "hardware_counters": ranges.with_columns(counter=pl.lit("", pl.Categorical), value=0.0),
+        "runtime_calls": _named_spans(frame, np.flatnonzero(is_call), symbols),
+        "cpu_ops": ops,
     }
 
 
-def _spans(rows: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
-    start_ns = rows["ts"].to_numpy(dtype=np.int64) * _NS_PER_US
-    texts = pl.Series(symbols.sym_table, dtype=pl.String).cast(pl.Categorical)
-    return pl.DataFrame(
-        {
-            "event_id": pl.Series(rows["index"].to_numpy(), dtype=pl.UInt32),
-            "name": texts.gather(rows["name"].to_numpy(dtype=np.int64)),
-            **{track: pl.Series(rows[track].astype(str).to_numpy(), dtype=pl.String) for track in ("pid", "tid")},
-            "start_ns": start_ns,
-            "end_ns": start_ns + rows["dur"].to_numpy(dtype=np.int64) * _NS_PER_US,
-        }
-    ).with_columns(pl.col("pid", "tid").cast(pl.Categorical))
+def _named_spans(frame: pd.DataFrame, row: Integers, symbols: TraceSymbolTable) -> pl.DataFrame:
+    names = pl.Series(symbols.sym_table, dtype=pl.String).cast(pl.Categorical)
+    return _spans(frame, row).with_columns(name=names.gather(frame["name"].to_numpy(dtype=np.int64)[row]))
 
 
 def to_pandas(table: pl.DataFrame) -> pd.DataFrame:

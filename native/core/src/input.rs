@@ -3,8 +3,12 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use flate2::bufread::MultiGzDecoder;
+
+use crate::ahead::Ahead;
 
 /// Large enough that a block's own dictionaries do not weigh, small enough for the cache; see benchmarks/README.md.
 pub const BLOCK_BYTES: usize = 512 << 10;
@@ -47,6 +51,8 @@ pub struct Blocks {
     pub file_bytes: u64,
     /// Why the stream ended before its end, once it has; what came before it is whole.
     pub damage: Option<String>,
+    /// Set from elsewhere, it ends the reading of what is slow to come.
+    pub stopped: Arc<AtomicBool>,
 }
 
 impl Blocks {
@@ -55,10 +61,26 @@ impl Blocks {
         Ok(Self::of(reader, file_bytes, BLOCK_BYTES))
     }
 
+    /// A file of a size that comes from elsewhere than a disk, inflated as it arrives.
+    pub fn stream(file: impl Read + Send + 'static, file_bytes: u64) -> io::Result<Self> {
+        let stopped = Arc::default();
+        let (reader, _) = inflated(Ahead::of(file, &stopped)?)?;
+        Ok(Self { stopped, ..Self::of(reader, file_bytes, BLOCK_BYTES) })
+    }
+
     /// Text from any reader, in blocks of a size.
     pub fn of(reader: Box<dyn Read + Send>, file_bytes: u64, block_bytes: usize) -> Self {
-        let (carried, damage) = (Vec::new(), None);
-        Self { reader, block_bytes, carried, offset: 0, taken: 0, is_at_end: false, file_bytes, damage }
+        Self {
+            reader,
+            block_bytes,
+            carried: Vec::new(),
+            offset: 0,
+            taken: 0,
+            is_at_end: false,
+            file_bytes,
+            damage: None,
+            stopped: Arc::default(),
+        }
     }
 
     /// The next block and its number, or `None` at the end of the file; a block that is done with lends its memory.
@@ -118,6 +140,12 @@ fn open(path: &Path) -> io::Result<Opened> {
     if metadata.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory));
     }
+    let (reader, is_plain) = inflated(file)?;
+    Ok(Opened { reader, file_bytes: metadata.len(), is_plain })
+}
+
+/// The text of a file, and whether the file is that text itself.
+fn inflated(file: impl Read + Send + 'static) -> io::Result<(Box<dyn Read + Send>, bool)> {
     let mut buffered = BufReader::with_capacity(COMPRESSED_BUFFER, file);
     let magic = buffered.fill_buf()?;
     let is_gzip = magic.starts_with(&[0x1f, 0x8b]);
@@ -129,7 +157,7 @@ fn open(path: &Path) -> io::Result<Opened> {
     } else {
         Box::new(buffered)
     };
-    Ok(Opened { reader, file_bytes: metadata.len(), is_plain: !is_gzip && !is_zstd })
+    Ok((reader, !is_gzip && !is_zstd))
 }
 
 /// Fill `target` as far as the stream goes; the error, if any, comes after the bytes that were good.
@@ -151,31 +179,46 @@ fn fill(reader: &mut dyn Read, target: &mut [u8]) -> (usize, Option<io::Error>) 
 /// A stream that is damaged gives what came before the damage.
 pub fn ends(path: &Path, head_bytes: usize, tail_bytes: usize) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut opened = open(path)?;
-    let mut head = vec![0; head_bytes];
-    let (got, error) = fill(&mut *opened.reader, &mut head);
-    head.truncate(got);
-    if error.is_some() || got < head_bytes || tail_bytes == 0 {
+    if !opened.is_plain || tail_bytes == 0 {
+        return Ok(ends_of(&mut *opened.reader, head_bytes, tail_bytes));
+    }
+    let (head, _) = ends_of(&mut *opened.reader, head_bytes, 0);
+    if head.len() < head_bytes {
         return Ok((head, Vec::new()));
     }
-    if opened.is_plain {
-        let mut file = File::open(path)?;
-        file.seek(SeekFrom::Start(opened.file_bytes.saturating_sub(tail_bytes as u64)))?;
-        let mut tail = Vec::new();
-        file.take(tail_bytes as u64).read_to_end(&mut tail)?;
-        return Ok((head, tail));
-    }
-    drop(opened);
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(opened.file_bytes.saturating_sub(tail_bytes as u64)))?;
     let mut tail = Vec::new();
-    let mut blocks = Blocks::open(path)?;
-    let mut block = Block::default();
-    while let Some((_, next)) = blocks.next_block(block) {
-        block = next;
-        let text = block.text();
-        let keep = tail_bytes.saturating_sub(text.len()).min(tail.len());
-        tail.drain(..tail.len() - keep);
-        tail.extend_from_slice(&text[text.len().saturating_sub(tail_bytes)..]);
-    }
+    file.take(tail_bytes as u64).read_to_end(&mut tail)?;
     Ok((head, tail))
+}
+
+/// The same of a file that comes from elsewhere than a disk.
+pub fn ends_of_stream(
+    file: impl Read + Send + 'static,
+    head_bytes: usize,
+    tail_bytes: usize,
+) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    Ok(ends_of(&mut *inflated(file)?.0, head_bytes, tail_bytes))
+}
+
+fn ends_of(reader: &mut dyn Read, head_bytes: usize, tail_bytes: usize) -> (Vec<u8>, Vec<u8>) {
+    let mut head = vec![0; head_bytes];
+    let (mut got, mut error) = fill(reader, &mut head);
+    head.truncate(got);
+    if error.is_some() || got < head_bytes || tail_bytes == 0 {
+        return (head, Vec::new());
+    }
+    let mut tail = head.clone();
+    let mut text = vec![0; BLOCK_BYTES];
+    loop {
+        (got, error) = fill(reader, &mut text);
+        tail.extend_from_slice(&text[..got]);
+        tail.drain(..tail.len().saturating_sub(tail_bytes));
+        if error.is_some() || got < text.len() {
+            return (head, tail);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -240,6 +283,7 @@ mod tests {
             let (head, tail) = ends(written(&bytes).path(), 100, 900_000).unwrap();
             assert_eq!(head, text[..100]);
             assert!(tail == text[text.len() - 900_000..]);
+            assert!(ends_of_stream(io::Cursor::new(bytes), 100, 900_000).unwrap() == (head, tail));
         }
         assert_eq!(ends(written(b"short").path(), 100, 100).unwrap(), (b"short".to_vec(), Vec::new()));
     }

@@ -1,5 +1,6 @@
 //! The core of holotrace: profiler traces to typed columns. No Python in it.
 
+mod ahead;
 pub mod call_tree;
 pub mod entry;
 pub mod error;

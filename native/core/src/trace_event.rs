@@ -36,15 +36,15 @@ pub struct Options {
 /// are then joined in order, and a block that was otherwise is read again, in its place.
 pub fn read(blocks: Blocks, options: &Options, cancelled: &mut dyn FnMut() -> bool) -> Result<Store> {
     let scanners = thread::available_parallelism().map_or(1, usize::from).min(MAX_SCANNERS);
+    let stopped = blocks.stopped.clone();
     let (blocks, joined) = (Mutex::new(blocks), Mutex::new(Joined::new(options)));
-    let stop = AtomicBool::new(false);
     // Nothing is sent; it ends with the last scanner.
     let (running, ended) = channel::<Infallible>();
     thread::scope(|scope| {
         for _ in 0..scanners {
-            let (blocks, joined, stop, running) = (&blocks, &joined, &stop, running.clone());
+            let (blocks, joined, stopped, running) = (&blocks, &joined, &*stopped, running.clone());
             let work = move || {
-                scan(blocks, joined, options, stop);
+                scan(blocks, joined, options, stopped);
                 drop(running);
             };
             thread::Builder::new().name("holotrace-scan".into()).spawn_scoped(scope, work)?;
@@ -52,7 +52,7 @@ pub fn read(blocks: Blocks, options: &Options, cancelled: &mut dyn FnMut() -> bo
         drop(running);
         while ended.recv_timeout(CANCEL_CHECK) == Err(RecvTimeoutError::Timeout) {
             if cancelled() {
-                stop.store(true, Ordering::Relaxed);
+                stopped.store(true, Ordering::Relaxed);
                 return Err(Error::Cancelled);
             }
         }
@@ -80,10 +80,10 @@ struct Alone {
 /// Inflate and scan block after block, and join what is next in order.
 ///
 /// Handing blocks to another thread, for either, takes longer than it saves: a block stays in the cache of its core.
-fn scan(blocks: &Mutex<Blocks>, joined: &Mutex<Joined>, options: &Options, stop: &AtomicBool) {
+fn scan(blocks: &Mutex<Blocks>, joined: &Mutex<Joined>, options: &Options, stopped: &AtomicBool) {
     let mut reader = Reader::new(options, State::Events);
     let mut spare = Block::default();
-    while !stop.load(Ordering::Relaxed) {
+    while !stopped.load(Ordering::Relaxed) {
         // A lock is poisoned where a scanner panicked; the others need not go on.
         let Ok(mut guard) = blocks.lock() else { return };
         let Some((number, block)) = guard.next_block(spare) else { return };

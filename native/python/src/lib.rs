@@ -4,6 +4,7 @@ mod arrow;
 mod call_tree;
 mod error;
 mod intervals;
+mod source;
 mod trace_event;
 
 use pyo3::prelude::*;
