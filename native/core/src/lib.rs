@@ -3,6 +3,7 @@
 pub mod entry;
 pub mod error;
 pub mod fields;
+pub mod hlo;
 pub mod input;
 pub mod kineto;
 pub mod layout;
@@ -10,6 +11,9 @@ pub mod links;
 pub mod problems;
 pub mod reader;
 pub mod scan;
+pub mod space;
 pub mod store;
 pub mod table;
 pub mod trace_event;
+pub mod wire;
+pub mod xplane;
