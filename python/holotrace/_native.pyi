@@ -71,13 +71,22 @@ class Space:
         columns: Sequence[str],
         *,
         lines: Sequence[int] | None = None,
+        rows: Sequence[int] | None = None,
         having: str | None = None,
         lacking: str | None = None,
     ) -> ArrowTable:
-        """Events in file order, of some lines, that have or lack a stat themselves.
+        """Events in file order: some of them, or those of some lines, that have or lack a stat themselves.
 
         Columns: event_id, line, name, display (the display name, else the name), start_ns, end_ns (both rounded down),
-        duration_ps, arguments, and each stat that was asked for, of the event or else of all events of its name.
+        duration_ps, inner_ps (covered by wanted events directly inside), arguments, and each stat that was asked for:
+        its own, or else what all events of its name share.
+        """
+    def causes(self, events: Sequence[int], lines: Sequence[int], marks: Sequence[int]) -> ArrowTable:
+        """What each event goes back to, along arrows between threads: event_id, mark, first, launch, root.
+
+        ``lines`` are the host's. ``mark`` is the outermost of the events ``marks`` around it on any thread on the way,
+        ``first`` the call on the thread before its own, ``launch`` that on the last one, ``root`` the step around it.
+        The stats _pt, _p, _ct, _c and _r must have been asked for.
         """
     def hlo(self, columns: Sequence[str]) -> ArrowTable:
         """Columns of the hlo table; empty unless it was asked for."""
@@ -95,3 +104,6 @@ def read_xplane(path: str, *, stats: Sequence[tuple[str, str]], arguments: bool,
 
 def read_xplane_bytes(content: bytes, *, stats: Sequence[tuple[str, str]], arguments: bool, hlo: bool) -> Space:
     """The same of bytes in memory."""
+
+def profile_times(path: str) -> tuple[str, int | None, int | None]:
+    """Host, begin and end of an XSpace's recording in UNIX ns, as far as it says; its lines are not read."""

@@ -1,5 +1,6 @@
 //! The core of holotrace: profiler traces to typed columns. No Python in it.
 
+pub mod causes;
 pub mod entry;
 pub mod error;
 pub mod fields;

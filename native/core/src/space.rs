@@ -1,6 +1,7 @@
 //! What a profile of XLA holds, as columns.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, LargeStringArray, RecordBatch, UInt32Array};
@@ -72,6 +73,8 @@ pub struct Space {
 pub struct Selection {
     /// Numbers of lines; all if none are given.
     pub lines: Option<HashSet<u32>>,
+    /// Their numbers, ascending; all if none are given.
+    pub rows: Option<Vec<u32>>,
     /// A stat that they must have (true) or not have (false).
     pub stat: Option<(String, bool)>,
 }
@@ -188,14 +191,7 @@ impl Space {
 
     /// The wanted events in file order; a stat that all events of a name have is a stat of each of them.
     pub fn events(&self, columns: &[String], selection: &Selection) -> Result<RecordBatch> {
-        let mut runs = Vec::new();
-        for (number, line) in (0u32..).zip(&self.lines) {
-            if selection.lines.as_ref().is_none_or(|wanted| wanted.contains(&number)) {
-                runs.push((number, line.first, line.end));
-            }
-        }
-        let mut rows: Vec<u32> = Vec::with_capacity(runs.iter().map(|run| (run.2 - run.1) as usize).sum());
-        rows.extend(runs.iter().flat_map(|&(_, first, end)| first..end));
+        let mut rows = self.rows_of(selection);
         if let Some((key, has)) = &selection.stat {
             let column = self.stat(key)?;
             let with = column.rows.as_slice();
@@ -207,32 +203,72 @@ impl Space {
                 (with.get(at) == Some(row)) == *has
             });
         }
-        let found = columns.iter().map(|name| Ok((name.clone(), self.column(name, &rows, &runs)?)));
+        let found = columns.iter().map(|name| Ok((name.clone(), self.column(name, &rows)?)));
         batch(found.collect::<Result<_>>()?)
     }
 
-    fn stat(&self, key: &str) -> Result<&ArgColumn> {
+    fn rows_of(&self, selection: &Selection) -> Vec<u32> {
+        if let Some(rows) = &selection.rows {
+            return rows.iter().copied().filter(|&row| (row as usize) < self.len()).collect();
+        }
+        let lines = (0u32..).zip(&self.lines);
+        let wanted = lines.filter(|(number, _)| selection.lines.as_ref().is_none_or(|wanted| wanted.contains(number)));
+        let wanted: Vec<_> = wanted.map(|(_, line)| line.first..line.end).collect();
+        let mut rows: Vec<u32> = Vec::with_capacity(wanted.iter().map(ExactSizeIterator::len).sum());
+        rows.extend(wanted.into_iter().flatten());
+        rows
+    }
+
+    /// Name of an event, as a code of `names`.
+    pub fn name(&self, row: u32) -> Option<u32> {
+        self.metadata_names.get(self.metadata[row as usize] as usize).copied()
+    }
+
+    /// Start and end, from the beginning of the profile.
+    pub fn times_ps(&self, row: u32) -> (i64, i64) {
+        let start = self.start_ps[row as usize];
+        (start, start + self.duration_ps[row as usize])
+    }
+
+    pub fn span_ps(&self, row: u32) -> i64 {
+        self.duration_ps[row as usize]
+    }
+
+    /// The line of an event.
+    pub fn line_of(&self, row: u32) -> u32 {
+        self.lines.partition_point(|line| line.end <= row) as u32
+    }
+
+    /// Lines of ascending rows, each with the positions of its rows.
+    pub fn by_line(&self, rows: &[u32]) -> Vec<(u32, Range<usize>)> {
+        let mut found = Vec::new();
+        let mut at = 0;
+        for (number, line) in (0u32..).zip(&self.lines) {
+            let end = at + rows[at..].partition_point(|&row| row < line.end);
+            if end > at {
+                found.push((number, at..end));
+            }
+            at = end;
+        }
+        found
+    }
+
+    pub fn stat(&self, key: &str) -> Result<&ArgColumn> {
         let found = self.stats.iter().find(|column| column.key == key);
         found.ok_or_else(|| Error::Unknown(format!("stat {key:?}: it was not asked for")))
     }
 
-    fn column(&self, name: &str, rows: &[u32], runs: &[(u32, u32, u32)]) -> Result<ArrayRef> {
+    fn column(&self, name: &str, rows: &[u32]) -> Result<ArrayRef> {
         let of_row = |row: &u32| *row as usize;
         let time_ns = |ps: i64| self.origin_ns + ps.div_euclid(1000);
         let shared = |names: &[u32], row: &u32| names.get(self.metadata[of_row(row)] as usize).copied().unwrap_or(NONE);
         Ok(match name {
             "event_id" => Arc::new(UInt32Array::from(rows.to_vec())),
             "line" => {
-                let mut run = runs.iter();
-                let (mut number, mut end) = (NONE, 0);
-                all_ids(rows.iter().map(|&row| {
-                    while row >= end {
-                        let Some(next) = run.next() else { break };
-                        (number, end) = (next.0, next.2);
-                    }
-                    number
-                }))
+                let runs = self.by_line(rows);
+                all_ids(runs.into_iter().flat_map(|(number, range)| range.map(move |_| number)))
             }
+            "inner_ps" => Arc::new(Int64Array::from(self.inner_ps(rows))),
             "name" => self.names.dictionary(rows.iter().map(|row| shared(&self.metadata_names, row))),
             // What a plane shows instead of the name, where it has it.
             "display" => self.names.dictionary(rows.iter().map(|row| match shared(&self.metadata_displays, row) {
@@ -247,6 +283,8 @@ impl Space {
             "duration_ps" => times(rows.iter().map(|row| self.duration_ps[of_row(row)])),
             "arguments" => self.arguments.array(rows),
             key => {
+                // A stat may have the name of a column above.
+                let key = key.strip_prefix("stat:").unwrap_or(key);
                 let instead = rows.iter().map(|row| self.metadata[of_row(row)]);
                 self.stat(key)?.array_or(rows, self.len() as u32, instead)
             }

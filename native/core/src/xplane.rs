@@ -56,6 +56,14 @@ pub fn read(source: &Source, options: &Options, cancelled: &mut dyn FnMut() -> b
     Ok(space)
 }
 
+/// Host, begin and end of a recording in UNIX ns, as far as the file says.
+pub fn times(source: &Source) -> Result<(String, Option<i64>, Option<i64>)> {
+    let (space, _) = index(source, &Options::default()).map_err(|stop| explained(source, stop))?;
+    let time = |key: &str| space.plane_stats.iter().find(|stat| stat.key == key).and_then(|stat| stat.whole);
+    let host = space.hostnames.first().cloned().unwrap_or_default();
+    Ok((host, time("profile_start_time"), time("profile_stop_time")))
+}
+
 /// The error a damaged file ends in, with what most likely happened to it.
 fn explained(source: &Source, stop: Stop) -> Error {
     let malformed = match stop {

@@ -16,5 +16,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<xplane::Space>()?;
     module.add_function(wrap_pyfunction!(xplane::read_xplane, module)?)?;
     module.add_function(wrap_pyfunction!(xplane::read_xplane_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(xplane::profile_times, module)?)?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use holotrace_core::error::Error;
 use holotrace_core::space::{self, Selection};
 use holotrace_core::wire::Source;
-use holotrace_core::xplane::{Options, read};
+use holotrace_core::xplane::{Options, read, times};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -73,18 +73,28 @@ impl Space {
         self.table(py, space::Space::lines)
     }
 
-    #[pyo3(signature = (columns, *, lines = None, having = None, lacking = None))]
+    #[pyo3(signature = (columns, *, lines = None, rows = None, having = None, lacking = None))]
     fn events(
         &self,
         py: Python<'_>,
         columns: Vec<String>,
         lines: Option<Vec<u32>>,
+        rows: Option<Vec<u32>>,
         having: Option<String>,
         lacking: Option<String>,
     ) -> PyResult<ArrowTable> {
         let stat = having.map(|key| (key, true)).or(lacking.map(|key| (key, false)));
-        let selection = Selection { lines: lines.map(|lines| lines.into_iter().collect()), stat };
+        let rows = rows.map(|mut rows| {
+            rows.sort_unstable();
+            rows.dedup();
+            rows
+        });
+        let selection = Selection { lines: lines.map(|lines| lines.into_iter().collect()), rows, stat };
         self.table(py, |space| space.events(&columns, &selection))
+    }
+
+    fn causes(&self, py: Python<'_>, events: Vec<u32>, lines: Vec<u32>, marks: Vec<u32>) -> PyResult<ArrowTable> {
+        self.table(py, move |space| space.causes(&events, &lines, marks))
     }
 
     fn hlo(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<ArrowTable> {
@@ -121,6 +131,15 @@ pub fn read_xplane_bytes(
     let options = Options { stats: arg_types(stats)?, arguments, hlo };
     let content = content.as_bytes().to_vec();
     read_source(py, PathBuf::from("the bytes given"), options, move || Ok(Source::Memory(content)))
+}
+
+/// Host, begin and end of a recording.
+type Times = (String, Option<i64>, Option<i64>);
+
+#[pyfunction]
+pub fn profile_times(py: Python<'_>, path: PathBuf) -> PyResult<Times> {
+    let found = py.detach(|| without_panic(|| times(&Source::open(File::open(&path)?)?)));
+    found.map_err(|error| raise(py, error, &path))
 }
 
 fn read_source(
