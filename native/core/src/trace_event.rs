@@ -17,7 +17,7 @@ use crate::table::ArgType;
 
 /// One entry larger than this is left out: nothing a profiler writes, and it would have to be held whole.
 const MAX_ENTRY_BYTES: usize = 64 << 20;
-const CANCEL_CHECK: Duration = Duration::from_millis(100);
+pub(crate) const CANCEL_CHECK: Duration = Duration::from_millis(100);
 /// Inflating is one thread and three times as fast as scanning, so more would wait for it.
 const MAX_SCANNERS: usize = 3;
 
@@ -101,7 +101,7 @@ fn join(
     cancelled: &mut dyn FnMut() -> bool,
 ) -> Result<Store> {
     let mut reader = Reader::new(options, State::Start);
-    let mut window = Window { block: Block::default(), at: 0, text_bytes: 0 };
+    let mut window = Window::default();
     let mut early = BTreeMap::new();
     let mut next = 0;
     let mut last_check = Instant::now();
@@ -140,10 +140,11 @@ fn join(
 }
 
 /// The text being read in order: a block, with what was left of the ones before it in front.
-struct Window {
-    block: Block,
+#[derive(Default)]
+pub(crate) struct Window {
+    pub(crate) block: Block,
     /// Where unread text begins.
-    at: usize,
+    pub(crate) at: usize,
     text_bytes: u64,
 }
 
@@ -168,7 +169,7 @@ impl Window {
     }
 
     /// Read what is there.
-    fn read(&mut self, reader: &mut Reader) -> Result<()> {
+    pub(crate) fn read(&mut self, reader: &mut Reader) -> Result<()> {
         // An entry that spans many blocks is read anew only each time it has doubled.
         if self.pending() < self.block.wanted {
             return Ok(());
@@ -191,7 +192,7 @@ impl Window {
     }
 
     /// Put `next` behind what is unread; returns the block that is no longer needed.
-    fn append(&mut self, mut next: Block) -> Block {
+    pub(crate) fn append(&mut self, mut next: Block) -> Block {
         let rest = self.pending();
         if rest <= next.start {
             let at = next.start - rest;

@@ -2,6 +2,7 @@
 
 mod arrow;
 mod error;
+mod rewrite;
 mod trace_event;
 
 use pyo3::prelude::*;
@@ -11,6 +12,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow::ArrowTable>()?;
     module.add_class::<trace_event::Trace>()?;
     module.add_function(wrap_pyfunction!(trace_event::read_trace_event, module)?)?;
+    module.add_function(wrap_pyfunction!(rewrite::rewrite_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_ends, module)?)?;
     Ok(())
 }
