@@ -290,7 +290,7 @@ def _set_task_names(events: pd.DataFrame, setting: TimelinePlotSetting) -> pd.Se
     if not setting.compress_threads and "tid" in events:
         on_host += " thread " + events["tid"].astype(str)
     on_host += _numbered(" level ", events["depth"]) if "depth" in events else " events"
-    place = {
+    place: pd.Series[str] = {
         EventType.GPUEvents: on_device if setting.multi_streams else pd.Series("gpu events", events.index),
         EventType.CPUEvents: on_host,
         EventType.AllEvents: on_device.where(stream >= 0, on_host),
