@@ -7,6 +7,8 @@ from importlib import import_module
 from holotrace._answers import JobResult
 from holotrace.analysis import Finding
 from holotrace.compare import compare
+from holotrace.derive.step_graph import GraphRules, StepGraph
+from holotrace.derive.step_graph import build as step_graph
 from holotrace.errors import (
     HolotraceError,
     InputError,
@@ -23,6 +25,7 @@ from holotrace.trace import RankTrace
 __all__ = [
     "Edit",
     "Finding",
+    "GraphRules",
     "HolotraceError",
     "InputError",
     "Job",
@@ -30,12 +33,14 @@ __all__ = [
     "MissingDataError",
     "MissingExtraError",
     "RankTrace",
+    "StepGraph",
     "TraceFormatError",
     "UsageError",
     "compare",
     "memory_timeline",
     "open",
     "rewrite",
+    "step_graph",
 ]
 
 
