@@ -1,6 +1,9 @@
 """The Rust core: read by holotrace.parse and holotrace.derive only."""
 
 from collections.abc import Sequence
+from typing import Protocol
+
+from holotrace.stores import Stream
 
 class ArrowTable:
     """Columns in Arrow memory; ``polars.DataFrame(table)`` takes them over without a copy."""
@@ -31,7 +34,7 @@ class Trace:
         """
 
 def read_trace_event(
-    path: str,
+    source: str | Stream,
     *,
     tables: Sequence[str],
     args: Sequence[tuple[str, str]],
@@ -40,14 +43,33 @@ def read_trace_event(
 
     ``tables``: names of the tables that will be asked for; events only others need are counted and skipped.
     ``args``: (key, type) of the args to keep, type one of int, float, text.
-    Raises TraceFormatError, OSError, KeyboardInterrupt.
+    Raises TraceFormatError, OSError, KeyboardInterrupt, and what the stream's pieces raise.
     """
 
-def read_ends(path: str, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
+class ArrowStream(Protocol):
+    """Columns in Arrow memory, e.g. a ``polars.DataFrame``."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+def call_tree(calls: ArrowStream, work: ArrowStream) -> ArrowTable:
+    """Who called whom on each thread, and the work that each call and those below it launched.
+
+    ``calls``: event_id (distinct), start_ns, end_ns, thread (those of other threads cannot enclose each other).
+    ``work``: launch_id (the call that launched it), start_ns, end_ns. Ids and threads are UInt32, times Int64.
+    A row per call, in their order: parent_id, depth, self_ns, work_count, work_ns, first_work_ns, last_work_ns.
+    """
+
+def covered_before(spans: ArrowStream, times: ArrowStream) -> ArrowTable:
+    """How long at least one of ``spans`` (start_ns, end_ns) is active before each of ``times`` (time_ns).
+
+    A row per time: covered_ns.
+    """
+
+def read_ends(source: str | Stream, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
     """First and last bytes of the inflated file; ``tail_bytes=0`` reads no further than the head."""
 
 def rewrite_trace_event(
-    source: str,
+    source: str | Stream,
     target: str,
     *,
     edits: Sequence[tuple[Sequence[int], Sequence[tuple[str, str]], Sequence[tuple[str, str]]]],

@@ -113,13 +113,14 @@ fn options() -> Options {
 }
 
 /// Columns that make every table do its work.
-const COLUMNS: [(&str, &[&str]); 8] = [
+const COLUMNS: [(&str, &[&str]); 9] = [
     ("events", &["name", "pid", "start_ns", "Input Dims"]),
     ("device_events", &["launch_id", "stream"]),
     ("launches", &["launch_id", "correlation"]),
     ("steps", &["step"]),
     ("flows", &["from_id", "to_ns"]),
     ("counters", &["value"]),
+    ("hardware_counters", &["counter", "value"]),
     ("track_labels", &["value"]),
     // Not the example: how much of it is shown depends on where a block ends.
     ("problems", &["problem", "count", "first_offset"]),
@@ -127,7 +128,7 @@ const COLUMNS: [(&str, &[&str]); 8] = [
 
 /// What a reading gave, in a form that can be compared.
 fn reading(text: &[u8], block_bytes: usize) -> String {
-    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, block_bytes).expect("a thread");
+    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, block_bytes);
     let store = match read(blocks, &options(), &mut || false) {
         Ok(store) => store,
         Err(Error::NotATrace { offset, .. }) => return offset.to_string(),
@@ -154,7 +155,7 @@ fn numbered(text: &[u8], store: &Store, block_bytes: usize) -> Vec<u8> {
 }
 
 fn rewritten(text: &[u8], changes: &Changes, block_bytes: usize) -> Vec<u8> {
-    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, block_bytes).expect("a thread");
+    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, block_bytes);
     let mut out = Vec::new();
     let push = &mut |piece: &[u8]| {
         out.extend_from_slice(piece);
@@ -179,9 +180,8 @@ fn problem_names(store: &Store) -> Vec<String> {
 fn check_rewriting(text: &[u8]) {
     let mut options = options();
     options.args.push((MARK.into(), ArgType::Int));
-    let read = |text: &[u8]| {
-        read(Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, 1 << 20).expect("a thread"), &options, &mut || false)
-    };
+    let read =
+        |text: &[u8]| read(Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, 1 << 20), &options, &mut || false);
     let Ok(store) = read(text) else { return };
     for block_bytes in [1 << 20, 97] {
         let same = rewritten(text, &Changes::default(), block_bytes);

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import polars as pl
 
-from holotrace.derive import info, kernel_kinds, steps
+from holotrace.derive import call_tree, info, kernel_kinds, steps
 from holotrace.parse import kineto
 from holotrace.schema import Table
 from holotrace.sources import RankSource
-from holotrace.tables import DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS
+from holotrace.tables import CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS
 from holotrace.trace import RankTrace
 
 # Columns of device events that are made here, and the columns of the file they are made of.
@@ -23,14 +23,17 @@ _READ_PROBLEMS = PROBLEMS.only("problem", "count", "first_offset", "example", "a
 def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
     """Read one rank's file as far as ``reads`` asks for."""
     wanted = merged(reads)
-    parsed = kineto.read(source.path, _to_parse(wanted))
+    needed = _needed(wanted)
+    parsed = kineto.read(source.path, _to_parse(needed))
     tables = dict(parsed.tables)
     if PROBLEMS.name in tables:
         tables[PROBLEMS.name] = _located(tables[PROBLEMS.name], source)
     if RANK_INFO.name in wanted:
         tables[RANK_INFO.name] = info.describe(source.rank, tables, parsed.metadata, source=source, parsed=parsed)
-    if DEVICE_EVENTS.name in wanted:
-        tables[DEVICE_EVENTS.name] = _completed(tables, wanted[DEVICE_EVENTS.name])
+    if DEVICE_EVENTS.name in needed:
+        tables[DEVICE_EVENTS.name] = _completed(tables, needed[DEVICE_EVENTS.name])
+    if CALLS.name in wanted:
+        tables[CALLS.name] = call_tree.calls(tables)
     kept = {name: tables[name].select(table.column_names) for name, table in wanted.items()}
     return RankTrace(source.rank, kept, parsed.metadata)
 
@@ -42,6 +45,9 @@ def narrowed(trace: RankTrace, reads: Sequence[Table]) -> RankTrace:
     if RANK_INFO.name in wanted and RANK_INFO.name not in trace.tables:
         seen = {table.name: _filled(trace.tables.get(table.name), table) for table in info.READS}
         tables[RANK_INFO.name] = info.describe(trace.rank, seen, trace.metadata)
+    if CALLS.name in wanted and CALLS.name not in trace.tables:
+        made_of = {table.name: _filled(trace.tables.get(table.name), table) for table in call_tree.READS}
+        tables[CALLS.name] = call_tree.calls(made_of).select(wanted[CALLS.name].column_names)
     return replace(trace, tables=tables)
 
 
@@ -53,6 +59,13 @@ def merged(reads: Iterable[Table]) -> dict[str, Table]:
         columns = {column.name: column for column in (*known, *table.columns)}
         wanted[table.name] = replace(table, columns=tuple(columns.values()))
     return wanted
+
+
+def _needed(wanted: dict[str, Table]) -> dict[str, Table]:
+    """``wanted``, with what calls are made of in their place."""
+    if CALLS.name not in wanted:
+        return wanted
+    return merged([*(table for table in wanted.values() if table.name != CALLS.name), *call_tree.READS])
 
 
 def _to_parse(wanted: dict[str, Table]) -> list[Table]:
