@@ -89,7 +89,7 @@ def _steps(lines: list[str]) -> pl.DataFrame:
 
 def _ranges(lines: list[str]) -> pl.DataFrame:
     rows = [
-        (number, "user_annotation", found[0][0], "1", "1", found.start() * US, found.end() * US, False)
+        (number, "user_annotation", found[0][0], "1", "1", found.start() * US, found.end() * US, False, None)
         for number, found in enumerate(found for line in lines for found in re.finditer(r"([A-Z])\1*", line))
     ]
     return pl.DataFrame(rows, schema=ANNOTATIONS.empty().schema, orient="row")
