@@ -2,7 +2,8 @@
 
 ``compute |AA..B|`` is a queue with two kernels, ``A`` and ``B``; the label says their kind. ``step |1112|`` are the
 host's training steps. ``host |AB...|`` says when kernels were launched: the first ``A`` there launched the first ``A``,
-in a call of a microsecond. ``range |RRRSS|`` are ranges that were named ``R`` and ``S`` on the host.
+in a call of a microsecond. ``range |RRRSS|`` are ranges that were named ``R`` and ``S`` on the host. Lines of XLA
+profiles are drawn by xla_drawing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import replace
 
 import polars as pl
 
+import xla_drawing
 from holotrace.derive.steps import launched_in
 from holotrace.job import Job
 from holotrace.tables import ANNOTATIONS, DEVICE_EVENTS, LAUNCHES, STEPS
@@ -36,7 +38,7 @@ def trace(text: str, rank: int = 0) -> RankTrace:
     spans = sorted(
         (found.start() * US, found.end() * US, stream, _KINDS.get(label, label), found[0][0])
         for stream, (label, line) in enumerate(lines)
-        if label not in ("step", "host", "range")
+        if label not in ("step", "host", "range", *xla_drawing.LABELS)
         for found in re.finditer(r"([A-Z])\1*", line)
     )
     launches = _launches([line for label, line in lines if label == "host"], first_id=len(spans))
@@ -56,7 +58,11 @@ def trace(text: str, rank: int = 0) -> RankTrace:
     ]
     drawn = device_trace(events, steps, rank)
     ranges = _ranges([line for label, line in lines if label == "range"])
-    return replace(drawn, tables={**drawn.tables, ANNOTATIONS.name: ranges})
+    tables = {**drawn.tables, ANNOTATIONS.name: ranges}
+    if any(label in xla_drawing.LABELS for label, _ in lines):
+        of_xla = xla_drawing.tables(textwrap.dedent(text), steps)
+        tables |= {**of_xla, ANNOTATIONS.name: pl.concat([ranges, of_xla[ANNOTATIONS.name]])}
+    return replace(drawn, tables=tables)
 
 
 def device_trace(events: list[dict[str, object]], steps: pl.DataFrame | None = None, rank: int = 0) -> RankTrace:

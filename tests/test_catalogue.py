@@ -22,7 +22,8 @@ from holotrace.derive.rank import narrowed
 from holotrace.job import Job
 from holotrace.schema import Unit
 
-DRAWING = """
+# The device of the XLA profile is idle for long enough to be asked why.
+DRAWING = f"""
     step    |1111112222222.|
     range   |RRRRRRRRRRRRR.|
     range   |.SSS..SSS.....|
@@ -31,6 +32,12 @@ DRAWING = """
     comm    |..CCCCCC...DDD|
     copy    |E...........E.|
     sync    |FFFFFFFFFFFFFF|
+    tpu     |..AA..G..{"." * 100}H|
+    call    |.KKa.......h..|
+    mark    |.....MMM......|
+    A = dot.1 @ jit(f)/forward/dot
+    G = all-reduce.2
+    K = backend_compile
 """
 
 
@@ -38,7 +45,7 @@ def options_of(analysis: Analysis[Any]) -> Iterator[dict[str, Any]]:
     """The default options, and each option once with another value."""
     yield {}
     for parameter in analysis.parameters:
-        yield {parameter.name: True if parameter.annotation is bool else 1}
+        yield {parameter.name: {bool: True, str: "a"}.get(parameter.annotation, 1)}
 
 
 @pytest.fixture(params=ALL, ids=lambda analysis: analysis.name)

@@ -132,9 +132,9 @@ def input_stall(table: pl.DataFrame) -> Iterator[Finding]:
 def early_read(table: pl.DataFrame) -> Iterator[Finding]:
     """The host reads a result back in the middle of a step.
 
-    `.item()`, `float()`, `print()` of a loss or a branch on a value needs the result now: what was collected has to run
-    (in PyTorch/XLA as a graph of its own, which is compiled too), and the host can prepare nothing meanwhile. The cost
-    is the time an average rank spends on it, without what it compiles.
+    What calls `.item()`, `float()` or `print()`, or branches on a value, needs the result now: what was collected has to
+    run (in PyTorch/XLA as a graph of its own, which is compiled too), and the host can prepare nothing meanwhile. The
+    cost is the time an average rank spends on it, without what it compiles.
 
     Read results one step later or every hundredth step, keep running sums on the device, and log from a callback
     (`xm.add_step_closure`, `jax.debug.callback`).
