@@ -93,7 +93,7 @@ def _spans(lines: list[str], names: dict[str, _Named], threads: list[str], first
 
 
 def _calls(lines: list[str], names: dict[str, _Named]) -> list[dict[str, object]]:
-    threads = [THREAD, *(f"pool/{number}" for number in range(1, len(lines)))]
+    threads = [f"pool/{number}" if number else THREAD for number in range(len(lines))]
     launches = [
         {"event_id": _FIRST_ID + 2_000 + 100 * row + place, "name": "Execute", "pid": "1", "tid": thread}
         | {"start_ns": place * US, "end_ns": (place + 1) * US, "launches": letter.upper()}

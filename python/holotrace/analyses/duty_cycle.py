@@ -65,7 +65,8 @@ def duty_cycle(rank: RankTrace) -> pl.DataFrame:
         DEVICE, keep="first", maintain_order=True
     )
     return (
-        devices.join(measured, on=DEVICE, how="left")
+        devices.select(*DEVICE, "device_kind")
+        .join(measured, on=DEVICE, how="left")
         .join(hulls, on=DEVICE, how="left")
         .with_columns(pl.col("op_count", "work_ns", "wait_ns", "busy_ns").fill_null(0), window_ns=pl.lit(window_ns))
         .with_columns(

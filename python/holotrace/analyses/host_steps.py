@@ -50,7 +50,7 @@ def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataF
 
     Steps are as long as the host took for them; devices run behind it. What it did is told by the names of spans. An
     instant belongs to the first in this order that goes on: compilation, read_back, upload, input, tracing, dispatch;
-    what the thread does that holds the steps goes before what other threads do. Only where nothing of that goes on
+    but for compilation, what the thread does that holds the steps goes before what other threads do. Only where nothing of that goes on
     anywhere the host waited, or ran the program's own code, or did what nothing tells.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from holotrace.derive import host_activities, intervals
-from holotrace.derive.host_activities import PRIORITY, PROGRAM, READ_BACK, TRACING, WAIT
+from holotrace.derive.host_activities import COMPILATION, PRIORITY, PROGRAM, READ_BACK, TRACING, WAIT
 from holotrace.tables import ANNOTATIONS, HOST_CALLS, STEPS
 from holotrace.trace import RankTrace
 
@@ -17,7 +17,7 @@ READS = (
     STEPS,
 )
 # Waiting, and code of the program, say why a thread did nothing for the device only if no other thread did.
-_CAUSES = tuple(activity for activity in PRIORITY if activity not in (WAIT, PROGRAM))
+_CAUSES = tuple(activity for activity in PRIORITY if activity not in (COMPILATION, WAIT, PROGRAM))
 # What PyTorch/XLA does within StepMarker at the end of a step; by itself, it is for a result that is read before.
 _SYNC = "SyncTensorsGraphInternal"
 
@@ -84,6 +84,8 @@ def shares(spans: pl.DataFrame, activities: pl.DataFrame, threads: pl.Series) ->
 def _layers(activities: pl.DataFrame, threads: pl.Series) -> Iterator[tuple[str, pl.DataFrame]]:
     """Spans of each activity, those that count most first."""
     is_own = pl.col("tid").is_in(threads.implode())
+    # Whoever compiles does it for a thread that waits, in whatever it called.
+    yield COMPILATION, activities.filter(activity=COMPILATION).select("start_ns", "end_ns")
     for own in (is_own, ~is_own):
         for activity in _CAUSES:
             yield activity, activities.filter(own, activity=activity).select("start_ns", "end_ns")
