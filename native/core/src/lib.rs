@@ -1,8 +1,10 @@
 //! The core of holotrace: profiler traces to typed columns. No Python in it.
 
+pub mod causes;
 pub mod entry;
 pub mod error;
 pub mod fields;
+pub mod hlo;
 pub mod input;
 pub mod kineto;
 pub mod layout;
@@ -10,6 +12,9 @@ pub mod links;
 pub mod problems;
 pub mod reader;
 pub mod scan;
+pub mod space;
 pub mod store;
 pub mod table;
 pub mod trace_event;
+pub mod wire;
+pub mod xplane;
