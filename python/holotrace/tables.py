@@ -310,7 +310,7 @@ HLO = Table(
 
 HOST_CALLS = Table(
     "host_calls",
-    "Host spans of an XLA profile that carry arguments: launches, completions, compilations, annotations",
+    "Spans of host threads in an XLA profile: launches, completions, compilations, annotations",
     (
         _EVENT_ID,
         _NAME,

@@ -74,8 +74,9 @@ def gaps(
     devices, for data, or for a thread to run on, and no faster host would have helped. Else the names of the host's
     spans tell what kept it. An instant belongs to the first in this order that goes on: compilation, read_back,
     upload, input, tracing, dispatch; but for compilation, what the threads do that hold the steps or launch the work
-    that ends the gap goes before what other threads do. Only where nothing of that goes on anywhere the host waited, or ran the program's own
-    code, or did what nothing tells. Times of devices are corrected by the `shift_ns` of the analysis of skew.
+    that ends the gap goes before what other threads do. Only where nothing of that goes on anywhere the host waited,
+    or ran the program's own code, or did what nothing tells. Times of devices are corrected by the `shift_ns` of the
+    analysis of skew.
 
     Args:
         min_gap_ns: Only gaps of this length and longer.

@@ -50,8 +50,8 @@ def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataF
 
     Steps are as long as the host took for them; devices run behind it. What it did is told by the names of spans. An
     instant belongs to the first in this order that goes on: compilation, read_back, upload, input, tracing, dispatch;
-    but for compilation, what the thread does that holds the steps goes before what other threads do. Only where nothing of that goes on
-    anywhere the host waited, or ran the program's own code, or did what nothing tells.
+    but for compilation, what the thread does that holds the steps goes before what other threads do. Only where nothing
+    of that goes on anywhere the host waited, or ran the program's own code, or did what nothing tells.
 
     Args:
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.
@@ -132,9 +132,9 @@ def input_stall(table: pl.DataFrame) -> Iterator[Finding]:
 def early_read(table: pl.DataFrame) -> Iterator[Finding]:
     """The host reads a result back in the middle of a step.
 
-    What calls `.item()`, `float()` or `print()`, or branches on a value, needs the result now: what was collected has to
-    run (in PyTorch/XLA as a graph of its own, which is compiled too), and the host can prepare nothing meanwhile. The
-    cost is the time an average rank spends on it, without what it compiles.
+    What calls `.item()`, `float()` or `print()`, or branches on a value, needs the result now: what was collected has
+    to run (in PyTorch/XLA as a graph of its own, which is compiled too), and the host can prepare nothing meanwhile.
+    The cost is the time an average rank spends on it, without what it compiles.
 
     Read results one step later or every hundredth step, keep running sums on the device, and log from a callback
     (`xm.add_step_closure`, `jax.debug.callback`).
