@@ -2,9 +2,10 @@
 
 ``tpu |AA..B|`` is a device and its operations; each such line is one more device. ``call |KK.a|`` is a host thread:
 ``K`` is a span that is called as a line ``K = backend_compile`` says, and the first ``a`` launched the first ``A`` of
-each device, in a call of a microsecond. ``mark |FF..|`` are ranges that the program named, on the thread of the first
-``call``, where the steps are too. ``A = dot.1 @ jit(f)/forward/dot in jit_f(1)`` says what an operation is called, its
-scope, and the program it is in; all but the name may be left out.
+each device, in a call of a microsecond; ``deep |KK..|`` are calls inside those of the line above it. ``mark |FF..|``
+are ranges that the program named, on the thread of the first ``call``, where the steps are too. ``A = dot.1 @
+jit(f)/forward/dot in jit_f(1)`` says what an operation is called, its scope, and the program it is in; all but the
+name may be left out.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import accumulate
 
 import polars as pl
 
@@ -20,7 +22,7 @@ from holotrace.schema import Table
 from holotrace.tables import ANNOTATIONS, DEVICES, HOST_CALLS, MODULES, STEPS, XLA_OPS
 
 US = 1_000
-LABELS = ("tpu", "call", "mark")
+LABELS = ("tpu", "call", "deep", "mark")
 THREAD = "python"
 # Far from those of other events, so that each id is one event's.
 _FIRST_ID, _FIRST_STEP_ID = 10_000, 20_000
@@ -40,7 +42,7 @@ def tables(text: str, steps: pl.DataFrame) -> dict[str, pl.DataFrame]:
     lines = re.findall(r"^\s*([a-z]+)\d*\s*\|(.*)\|", text, flags=re.MULTILINE)
     names = _names(text)
     steps = steps.with_columns(pl.col("event_id") + _FIRST_STEP_ID)
-    calls = _calls([line for label, line in lines if label == "call"], names)
+    calls = _calls([line for line in lines if line[0] in ("call", "deep")], names)
     ranges = _spans([line for label, line in lines if label == "mark"], names, [THREAD] * 9, _FIRST_ID + 5_000)
     ops = _ops([line for label, line in lines if label == "tpu"], names, calls, steps)
     stepping = [{**step, "name": "train", "tid": THREAD} for step in steps.iter_rows(named=True)]
@@ -92,8 +94,10 @@ def _spans(lines: list[str], names: dict[str, _Named], threads: list[str], first
     ]
 
 
-def _calls(lines: list[str], names: dict[str, _Named]) -> list[dict[str, object]]:
-    threads = [f"pool/{number}" if number else THREAD for number in range(len(lines))]
+def _calls(labelled: list[tuple[str, str]], names: dict[str, _Named]) -> list[dict[str, object]]:
+    numbers = accumulate(label == "call" for label, _ in labelled)
+    threads = [THREAD if number <= 1 else f"pool/{number}" for number in numbers]
+    lines = [line for _, line in labelled]
     launches = [
         {"event_id": _FIRST_ID + 2_000 + 100 * row + place, "name": "Execute", "pid": "1", "tid": thread}
         | {"start_ns": place * US, "end_ns": (place + 1) * US, "launches": letter.upper()}

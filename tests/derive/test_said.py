@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holotrace.derive.said import in_words, listed
+from holotrace.derive.said import in_words, lasting, listed
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,7 @@ def test_a_few_numbers_are_named_and_many_are_counted(steps: list[int], said: st
 )
 def test_the_first_names_are_listed(names: list[str], said: str) -> None:
     assert listed(names) == said
+
+
+def test_a_time_is_said_in_the_unit_that_suits_it() -> None:
+    assert [lasting(3_364_166_138), lasting(82_938_555), lasting(0)] == ["3.36 s", "82.9 ms", "0.0 ms"]

@@ -10,7 +10,7 @@ from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Ranking
 from holotrace.derive import compilations as found
 from holotrace.derive import programs
-from holotrace.derive.said import in_words, listed
+from holotrace.derive.said import in_words, lasting, listed
 from holotrace.derive.steps import launched_in
 from holotrace.schema import Column, Unit
 from holotrace.tables import HLO, HOST_CALLS, MODULES, STEPS
@@ -108,7 +108,7 @@ def recompilation(table: pl.DataFrame) -> Iterator[Finding]:
     )
     for module, ranks, compile_ns, steps, change in again.iter_rows():
         why = f", since {change}" if change else ""
-        message = f"{module} was compiled again{_where(pl.Series(steps))}, which took {compile_ns / 1e9:.2f} s{why}"
+        message = f"{module} was compiled again{_where(pl.Series(steps))}, which took {lasting(compile_ns)}{why}"
         yield Finding("warning", message, tuple(ranks), compile_ns)
 
 
@@ -135,7 +135,7 @@ def compilation_while_training(table: pl.DataFrame) -> Iterator[Finding]:
     )
     cost_ns = int(first.group_by("rank").agg(pl.col("compile_ns").sum()).select(pl.col("compile_ns").mean()).item())
     message = f"{listed(modules)} {'was' if len(modules) == 1 else 'were'} compiled{_where(first['step'])}"
-    yield Finding("info", f"{message}, which took {cost_ns / 1e9:.2f} s", tuple(first["rank"].unique().sort()), cost_ns)
+    yield Finding("info", f"{message}, which took {lasting(cost_ns)}", tuple(first["rank"].unique().sort()), cost_ns)
 
 
 @compilations.rule

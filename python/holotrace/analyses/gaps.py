@@ -12,7 +12,7 @@ from holotrace.derive import device_time, host_time, skew
 from holotrace.derive.compilations import compilations
 from holotrace.derive.device_time import DEVICE
 from holotrace.derive.host_activities import COMPILATION, DISPATCH, INPUT_RANGES, PRIORITY, PROGRAM, TRACING, UPLOAD
-from holotrace.derive.said import listed
+from holotrace.derive.said import lasting, listed
 from holotrace.derive.steps import launched_in
 from holotrace.errors import UsageError
 from holotrace.schema import Column, Unit
@@ -72,10 +72,10 @@ def gaps(
 
     Where the work that ends a gap had been launched before the gap began, it was queued: the device waited for other
     devices, for data, or for a thread to run on, and no faster host would have helped. Else the names of the host's
-    spans tell what kept it. An instant belongs to the first in this order that goes on: compilation, read_back,
-    upload, input, tracing, dispatch; but for compilation, what the threads do that hold the steps or launch the work
-    that ends the gap goes before what other threads do. Only where nothing of that goes on anywhere the host waited,
-    or ran the program's own code, or did what nothing tells. Times of devices are corrected by the `shift_ns` of the
+    spans tell what kept it. An instant belongs to the first in this order that goes on: compilation; read_back,
+    upload, input and tracing on the threads that hold the steps or launch the work that ends the gap; the same on
+    other threads; dispatch, but for waiting inside it. Only where nothing of that goes on anywhere the host waited, or
+    ran the program's own code, or did what nothing tells. Times of devices are corrected by the `shift_ns` of the
     analysis of skew.
 
     Args:
@@ -187,5 +187,5 @@ def _standing(table: pl.DataFrame, causes: tuple[str, ...], what: str) -> Iterat
     )
     cost_ns = int(ranks.select(pl.col("part_ns").mean()).item())
     where = f", mostly in {listed(names)}" if names else ""
-    message = f"devices stand still for {cost_ns / 1e6:.1f} ms while {what}{where}"
+    message = f"devices stand still for {lasting(cost_ns)} while {what}{where}"
     yield Finding("warning", message, tuple(ranks["rank"]), cost_ns)

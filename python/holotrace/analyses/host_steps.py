@@ -10,7 +10,7 @@ from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Stacked
 from holotrace.derive import host_time
 from holotrace.derive.host_activities import INPUT, INPUT_RANGES, PRIORITY, READ_BACK
-from holotrace.derive.said import in_words, listed
+from holotrace.derive.said import in_words, lasting, listed
 from holotrace.derive.steps import launched_in
 from holotrace.schema import Column, Unit
 from holotrace.tables import STEPS
@@ -49,9 +49,9 @@ def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataF
     """What the host did in each step.
 
     Steps are as long as the host took for them; devices run behind it. What it did is told by the names of spans. An
-    instant belongs to the first in this order that goes on: compilation, read_back, upload, input, tracing, dispatch;
-    but for compilation, what the thread does that holds the steps goes before what other threads do. Only where nothing
-    of that goes on anywhere the host waited, or ran the program's own code, or did what nothing tells.
+    instant belongs to the first in this order that goes on: compilation; read_back, upload, input and tracing on the
+    thread that holds the steps; the same on other threads; dispatch, but for waiting inside it. Only where nothing of
+    that goes on anywhere the host waited, or ran the program's own code, or did what nothing tells.
 
     Args:
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.
@@ -139,7 +139,8 @@ def early_read(table: pl.DataFrame) -> Iterator[Finding]:
     Read results one step later or every hundredth step, keep running sums on the device, and log from a callback
     (`xm.add_step_closure`, `jax.debug.callback`).
     """
-    reads = table.filter(pl.col("read_back_ns") > 0)
+    # What other threads read back is no reading of a result.
+    reads = table.filter(pl.col("read_back_ns") > 0).drop_nulls("read_back_name")
     yield from _in_steps(reads, "read_back_name", "read_back_ns", "reading results takes {} in {}")
 
 
@@ -161,5 +162,5 @@ def _in_steps(rows: pl.DataFrame, name: str, part: str, what: str) -> Iterator[F
     cost_ns = int(ranks.select(pl.col(part).mean()).item())
     steps = in_words("step", rows["step"].unique().sort().to_list())
     where = f" ({listed(names)})" if names else ""
-    message = what.format(f"{cost_ns / 1e6:.1f} ms", steps) + where
+    message = what.format(lasting(cost_ns), steps) + where
     yield Finding("warning", message, tuple(ranks["rank"]), cost_ns)

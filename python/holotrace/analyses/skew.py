@@ -119,5 +119,6 @@ def drifting_clock(table: pl.DataFrame) -> Iterator[Finding]:
     worst = drifting.filter("contradicted").select(pl.col("by_ns").max()).item()
     said = [f"the durations of operations are off by up to {stretch:.1%}"] if stretch > STRETCH_RATIO else []
     said += [f"launches and completions contradict each other by {worst / 1e6:.1f} ms"] if worst else []
-    message = f"the clocks of {drifting.height} devices drift: {' and '.join(said)}"
+    who = f"the clocks of {drifting.height} devices drift" if drifting.height > 1 else "the clock of a device drifts"
+    message = f"{who}: {' and '.join(said)}"
     yield Finding("info", message, tuple(drifting["rank"].unique().sort()))

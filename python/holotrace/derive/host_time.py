@@ -7,7 +7,17 @@ from collections.abc import Iterator
 import polars as pl
 
 from holotrace.derive import host_activities, intervals
-from holotrace.derive.host_activities import COMPILATION, PRIORITY, PROGRAM, READ_BACK, TRACING, WAIT
+from holotrace.derive.host_activities import (
+    COMPILATION,
+    DISPATCH,
+    INPUT,
+    PRIORITY,
+    PROGRAM,
+    READ_BACK,
+    TRACING,
+    UPLOAD,
+    WAIT,
+)
 from holotrace.tables import ANNOTATIONS, HOST_CALLS, STEPS
 from holotrace.trace import RankTrace
 
@@ -16,8 +26,8 @@ READS = (
     ANNOTATIONS.only("event_id", "name", "tid", "start_ns", "end_ns", "on_device"),
     STEPS,
 )
-# Waiting, and code of the program, say why a thread did nothing for the device only if no other thread did.
-_CAUSES = tuple(activity for activity in PRIORITY if activity not in (COMPILATION, WAIT, PROGRAM))
+# What the threads that matter do goes before what others do.
+_CAUSES = (READ_BACK, UPLOAD, INPUT, TRACING)
 # What PyTorch/XLA does within StepMarker at the end of a step; by itself, it is for a result that is read before.
 _SYNC = "SyncTensorsGraphInternal"
 
@@ -63,8 +73,8 @@ def activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
 def shares(spans: pl.DataFrame, activities: pl.DataFrame, threads: pl.Series) -> pl.DataFrame:
     """Each of ``spans`` with ``<activity>_ns`` for each activity and ``unattributed_ns``, which sum to its length.
 
-    An instant in which several activities go on belongs to the first in order of priority, but what ``threads`` do goes
-    before what other threads do.
+    An instant in which several activities go on belongs to the first in order of priority; of transfers, input and
+    tracing, what ``threads`` do goes before what other threads do.
     """
     times = pl.concat([spans["start_ns"], spans["end_ns"]])
     added = dict.fromkeys(PRIORITY, pl.Series([0] * spans.height, dtype=pl.Int64))
@@ -85,12 +95,28 @@ def _layers(activities: pl.DataFrame, threads: pl.Series) -> Iterator[tuple[str,
     """Spans of each activity, those that count most first."""
     is_own = pl.col("tid").is_in(threads.implode())
     # Whoever compiles does it for a thread that waits, in whatever it called.
-    yield COMPILATION, activities.filter(activity=COMPILATION).select("start_ns", "end_ns")
-    for own in (is_own, ~is_own):
+    yield COMPILATION, _spans(activities, COMPILATION)
+    for threads_of in (is_own, ~is_own):
         for activity in _CAUSES:
-            yield activity, activities.filter(own, activity=activity).select("start_ns", "end_ns")
+            yield activity, _spans(activities.filter(threads_of), activity)
+    # A call that starts a program returns at once, unless it needs what other threads still do.
+    yield DISPATCH, _dispatching(activities)
     for activity in (WAIT, PROGRAM):
-        yield activity, activities.filter(activity=activity).select("start_ns", "end_ns")
+        yield activity, _spans(activities, activity)
+
+
+def _spans(activities: pl.DataFrame, activity: str) -> pl.DataFrame:
+    return activities.filter(activity=activity).select("start_ns", "end_ns")
+
+
+def _dispatching(activities: pl.DataFrame) -> pl.DataFrame:
+    """The time in which threads start programs, without that in which they only wait to be able to."""
+    waiting = activities.filter(activity=WAIT)
+    started = [
+        intervals.subtract(spans, waiting.filter(pl.col("tid").eq_missing(pl.lit(tid))))
+        for (tid,), spans in activities.filter(activity=DISPATCH).partition_by("tid", as_dict=True).items()
+    ]
+    return pl.concat([activities.select("start_ns", "end_ns").clear(), *started])
 
 
 def details(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:

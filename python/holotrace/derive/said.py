@@ -17,6 +17,11 @@ def in_words(noun: str, numbers: Sequence[int]) -> str:
     return f"{noun}s {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
+def lasting(ns: float) -> str:
+    """A time in the unit that suits it: "3.36 s", "82.9 ms"."""
+    return f"{ns / 1e9:.2f} s" if ns >= 1e9 else f"{ns / 1e6:.1f} ms"
+
+
 def listed(names: Sequence[str]) -> str:
     """The first few names: "a", "a and b", "a, b, c and 4 more"."""
     shown = list(names[:_NAMES])

@@ -11,7 +11,8 @@ READS = (
     MODULES.only("device", "plane", "run", "start_ns", "end_ns", "launch_ns"),
     HOST_CALLS.only("name", "run", "device", "start_ns"),
 )
-_COMPLETED = "CompleteCallbacks"
+# Where a TPU's host hands a run to its device, later than the call that launched it on all, and hears of its end.
+_ENQUEUED, _COMPLETED = "DoEnqueueProgram", "CompleteCallbacks"
 # Of the id of a run, hosts of TPUs write the lower bits only.
 _RUN_BITS = (1 << 28) - 1
 
@@ -21,22 +22,17 @@ def bounds(modules: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
     The shift is the smallest that no run contradicts; null where each is contradicted, and 0 where there is no bound.
     """
-    runs = modules.with_columns(key=pl.col("run") & _RUN_BITS)
-    completed = (
-        calls.filter(pl.col("name").cast(pl.String()) == _COMPLETED)
-        .group_by("device", key=pl.col("run") & _RUN_BITS)
-        .agg(completed_ns=pl.col("start_ns").sort(), number=pl.int_range(pl.len()))
-        .explode("completed_ns", "number")
-    )
+    runs = modules.sort("start_ns").with_columns(key=pl.col("run") & _RUN_BITS)
     # An id may come again once all its values have been used.
-    numbered = runs.sort("start_ns").with_columns(number=pl.int_range(pl.len()).over(*DEVICE, "key"))
-    joined = numbered.join(completed, on=["device", "key", "number"], how="left")
+    runs = runs.with_columns(number=pl.int_range(pl.len()).over(*DEVICE, "key"))
+    for name, column in ((_ENQUEUED, "enqueued_ns"), (_COMPLETED, "completed_ns")):
+        runs = runs.join(_numbered(calls, name, column), on=["device", "key", "number"], how="left")
     least, most = pl.col("least_shift_ns"), pl.col("most_shift_ns")
     return (
-        joined.group_by(DEVICE)
+        runs.group_by(DEVICE)
         .agg(
             run_count=pl.len(),
-            least_shift_ns=(pl.col("launch_ns") - pl.col("start_ns")).max(),
+            least_shift_ns=(pl.coalesce("enqueued_ns", "launch_ns") - pl.col("start_ns")).max(),
             most_shift_ns=(pl.col("completed_ns") - pl.col("end_ns")).min(),
         )
         .with_columns(
@@ -52,9 +48,20 @@ def bounds(modules: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _numbered(calls: pl.DataFrame, name: str, column: str) -> pl.DataFrame:
+    """When calls of that name began, by device, the lower bits of their run, and how often these came before."""
+    named = calls.filter(pl.col("name").cast(pl.String()) == name, pl.col("run").is_not_null())
+    return (
+        named.sort("start_ns")
+        .select("device", key=pl.col("run") & _RUN_BITS, start=pl.col("start_ns"))
+        .with_columns(number=pl.int_range(pl.len()).over("device", "key"))
+        .rename({"start": column})
+    )
+
+
 def shifted(ops: pl.DataFrame, modules: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """The operations on the clock of the host, as far as one shift of their device's times can put them there."""
-    shifts = bounds(modules, calls).select(*DEVICE, pl.col("shift_ns").fill_null(0))
+    shifts = bounds(modules, calls).select(*DEVICE, "shift_ns")
     by = pl.col("shift_ns").fill_null(0)
     joined = ops.join(shifts, on=DEVICE, how="left", maintain_order="left")
     return joined.with_columns(pl.col("start_ns", "end_ns") + by).drop("shift_ns")

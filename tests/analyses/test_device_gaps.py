@@ -45,12 +45,32 @@ def test_compiling_counts_before_what_surrounds_it_and_names_the_program() -> No
 def test_what_the_launching_thread_does_goes_before_what_others_do() -> None:
     drawing = """
         tpu  |A......B|
-        call |.LLLLLLb|
+        call |.IIIIIIb|
         call |.UUUUUU.|
-        L = PjitFunction(step)
+        I = Iterator::Prefetch
         U = TransferToDevice
     """
-    assert found(draw(drawing)) == [(1_000, 6_000, "dispatch", "PjitFunction(step)")]
+    assert found(draw(drawing)) == [(1_000, 6_000, "input", "Iterator::Prefetch")]
+
+
+def test_a_call_that_starts_a_program_waits_for_what_other_threads_do() -> None:
+    drawing = """
+        tpu  |A......B|
+        call |.LLLLLLb|
+        call |.UUUU...|
+        L = ExecuteReplicated
+        U = TransferToDevice
+    """
+    job = draw(drawing)
+    assert found(job) == [(1_000, 6_000, "upload", "TransferToDevice")]
+    assert job.gaps(min_gap_ns=1_000)["dispatch_ns"].to_list() == [2_000]
+
+
+def test_waiting_within_a_call_that_starts_a_program_is_waiting() -> None:
+    drawing = "tpu |A......B|\ncall |.LWWWWWb|\nL = ExecuteReplicated\nW = Wait for buffers"
+    nested = drawing.replace(".LWWWWWb|", ".LLLLLLb|\ncall |........|")
+    assert found(draw(drawing))[0][2] == "wait"
+    assert found(draw(nested))[0][2] == "dispatch"
 
 
 def test_what_another_thread_does_counts_before_the_waiting_of_the_launching_one() -> None:
