@@ -94,7 +94,8 @@ def _run(folder: Path) -> _Run | None:
 def _newest(runs: list[_Run]) -> tuple[list[_Run], list[_Run]]:
     """The newest run, with runs beside it that are other hosts of the same capture, and all other runs."""
     newest = runs[-1]
-    together, others = [newest], []
+    together = [newest]
+    others: list[_Run] = []
     times = _times(newest) if len(runs) > 1 else []
     for run in reversed(runs[:-1]):
         is_same = not run.is_exported and any(_overlap(a, b) for a in _times(run) for b in times)
