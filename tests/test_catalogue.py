@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
+import xla_drawing
 from drawing import draw, trace
 from holotrace.analyses import ALL
 from holotrace.analysis import Analysis
@@ -59,6 +60,12 @@ def test_keeps_its_schema_whatever_there_is_to_see(analysis: Analysis[Any]) -> N
     for job in (Job.from_ranks({}), draw("compute ||"), draw("sync |AA|"), draw(DRAWING, "compute |A|")):
         for options in options_of(analysis):
             assert analysis(job, **options).schema == schema
+
+
+def test_says_nothing_of_a_rank_whose_format_has_none_of_its_tables(analysis: Analysis[Any]) -> None:
+    if any(table.format == "xplane" for table in analysis.reads):
+        lines = [line for line in DRAWING.splitlines() if line.split("|")[0].strip() not in xla_drawing.LABELS]
+        assert analysis(draw("\n".join(lines))).is_empty()
 
 
 def test_leaves_its_input_alone(analysis: Analysis[Any]) -> None:

@@ -28,8 +28,8 @@ SHAPES = 3
         Column("program", Unit.NUMBER, "Id of the compiled program; null if it did not run"),
         Column("cause", Unit.TEXT, "new_shapes, new_program or first_use; null if the program is unknown"),
         Column("change", Unit.TEXT, "Inputs whose type or shape differs from the program of that name before it"),
-        Column("start_ns", Unit.NS, "When the host began to trace or lower it, on the clock of the file"),
         Column("compile_ns", Unit.NS, "Time the host traced, lowered or compiled it, on any thread"),
+        Column("start_ns", Unit.NS, "When the host began to trace or lower it, on the clock of the file"),
     ),
     reads=(
         HOST_CALLS.only("name", "tid", "start_ns", "end_ns", "arguments"),

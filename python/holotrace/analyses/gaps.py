@@ -44,13 +44,14 @@ MEANINGS = {
         Column("plane", Unit.TEXT, "Plane of the profile it is in"),
         Column("stream", Unit.NUMBER, "Queue on the device; null where the device is looked at as a whole"),
         Column("step", Unit.STEP, "Step that launched what ended the gap, else the host's at its end; null outside"),
-        Column("start_ns", Unit.NS, "When it began, on the clock of the host"),
+        Column("after_ns", Unit.NS, "When it began, after the first step or operation of the rank"),
         Column("idle_ns", Unit.NS, "How long it was; the sum of the parts"),
         Column("cause", Unit.TEXT, "The largest of the parts: what the host did for most of it, or queued"),
         Column("detail", Unit.TEXT, "Range, call or program the host spent most of that on; null where nothing tells"),
         *(Column(f"{cause}_ns", Unit.NS, f"Part of it in which {MEANINGS[cause]}") for cause in PRIORITY),
         Column("queued_ns", Unit.NS, "All of it, where what ended it had been launched before it began; else 0"),
         Column("unattributed_ns", Unit.NS, f"Part of it in which {MEANINGS[UNATTRIBUTED]}"),
+        Column("start_ns", Unit.NS, "When it began, on the clock of the host"),
     ),
     reads=(
         XLA_OPS.only(
@@ -105,6 +106,7 @@ def gaps(
         "cause",
         *(f"{cause}_ns" for cause in CAUSES),
         step=pl.coalesce("step", launched_in(told["end_ns"] - 1, rank[STEPS])),
+        after_ns=pl.col("start_ns") - during["start_ns"].first(),
         idle_ns=pl.col("end_ns") - pl.col("start_ns"),
         detail=host_time.details(told, named),
     )

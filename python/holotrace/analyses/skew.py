@@ -52,7 +52,7 @@ STRETCH_RATIO = 0.01
         *clocks.READS,
         XLA_OPS.only("name", "device", "plane", "line", "is_wait", "is_async", "duration_ps", "device_ps"),
     ),
-    chart=Bar(x="rank", y=("least_shift_ns", "shift_ns"), title="How much later device times must be"),
+    chart=Bar(x="rank", y=("least_shift_ns", "most_shift_ns"), title="What may be added to device times"),
 )
 def skew(rank: RankTrace) -> pl.DataFrame:
     """How far the clocks of devices are from their host's, and how well they run with it.
@@ -61,6 +61,8 @@ def skew(rank: RankTrace) -> pl.DataFrame:
     before they were launched, or to go on after the host heard of their end. What must be added to the times of the
     device so that neither happens lies between two bounds; the analysis of gaps adds `shift_ns`. Where the bounds
     contradict each other the clocks drift apart, and no single number sets them right.
+
+    Devices that are made of threads of the host have its clock and are left out.
 
     How much the mapping stretches durations is told by operations that take a millisecond or more in all their runs.
     """

@@ -22,7 +22,9 @@ def bounds(modules: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
     The shift is the smallest that no run contradicts; null where each is contradicted, and 0 where there is no bound.
     """
-    runs = modules.sort("start_ns").with_columns(key=pl.col("run") & _RUN_BITS)
+    # A device that is made of threads of the host has the host's clock.
+    own = modules.filter(pl.col("plane").cast(pl.String()).str.starts_with("/device:"))
+    runs = own.sort("start_ns").with_columns(key=pl.col("run") & _RUN_BITS)
     # An id may come again once all its values have been used.
     runs = runs.with_columns(number=pl.int_range(pl.len()).over(*DEVICE, "key"))
     for name, column in ((_ENQUEUED, "enqueued_ns"), (_COMPLETED, "completed_ns")):
