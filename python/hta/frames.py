@@ -229,6 +229,23 @@ def launched_under(
     }
 
 
+def call_tables(
+    frame: pd.DataFrame, number: Integers, on_host: npt.NDArray[np.bool_], on_device: npt.NDArray[np.bool_]
+) -> dict[str, pl.DataFrame]:
+    """These rows of the host, and those of the device that they launched, as tables; ``number`` is each row's id."""
+    host, device = np.flatnonzero(on_host), np.flatnonzero(on_device)
+    launch = _callers(frame, device)
+    is_launched = (launch >= 0) & on_host[launch]
+    device, launch = device[is_launched], launch[is_launched]
+    row = np.concatenate([host, device])
+    events = _spans(frame, row).with_columns(event_id=number[row])
+    return {
+        "events": events,
+        "device_events": events[len(host) :].select("event_id", "start_ns", "end_ns", kind=pl.lit("compute")),
+        "launches": pl.DataFrame({"launch_id": number[launch], "device_event_id": number[device]}),
+    }
+
+
 def _spans(frame: pd.DataFrame, row: Integers) -> pl.DataFrame:
     """Some rows as holotrace's events, without names."""
     start_ns = frame["ts"].to_numpy(dtype=np.int64)[row] * _NS_PER_US
