@@ -3,7 +3,7 @@
 ``compute |AA..B|`` is a queue with two kernels, ``A`` and ``B``; the label says their kind. ``step |1112|`` are the
 host's training steps. ``host |AB...|`` says when kernels were launched: the first ``A`` there launched the first ``A``,
 in a call of a microsecond. ``range |RRRSS|`` are ranges that were named ``R`` and ``S`` on the host, ``op |MMM.N|`` are
-operators; all on the thread that launches.
+operators; all on the thread that launches. ``counted |AA.B|`` are ranges around kernels in which a counter counted 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import polars as pl
 from holotrace.derive.steps import launched_in
 from holotrace.job import Job
 from holotrace.schema import Table
-from holotrace.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, EVENTS, LAUNCHES, STEPS
+from holotrace.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, EVENTS, HARDWARE_COUNTERS, LAUNCHES, STEPS
 from holotrace.trace import RankTrace
 
 US = 1_000
@@ -38,7 +38,7 @@ def trace(text: str, rank: int = 0) -> RankTrace:
     spans = sorted(
         (found.start() * US, found.end() * US, stream, _KINDS.get(label, label), found[0][0])
         for stream, (label, line) in enumerate(lines)
-        if label not in ("step", "host", "range", "op")
+        if label not in ("step", "host", "range", "op", "counted")
         for found in re.finditer(r"([A-Z])\1*", line)
     )
     host = [line for label, line in lines if label == "host"]
@@ -63,7 +63,13 @@ def trace(text: str, rank: int = 0) -> RankTrace:
     ranges = _on_host(
         [line for label, line in lines if label == "range"], ANNOTATIONS, "user_annotation", first_op + ops.height
     ).with_columns(on_device=False)
-    tables = {**drawn.tables, CPU_OPS.name: ops, ANNOTATIONS.name: ranges}
+    counted = _on_host(
+        [line for label, line in lines if label == "counted"],
+        HARDWARE_COUNTERS,
+        "cuda_profiler_range",
+        first_op + ops.height + ranges.height,
+    ).with_columns(counter=pl.lit("counter", pl.Categorical), value=1.0)
+    tables = {**drawn.tables, CPU_OPS.name: ops, ANNOTATIONS.name: ranges, HARDWARE_COUNTERS.name: counted}
     calls = drawn[LAUNCHES].select(
         event_id="launch_id",
         category=pl.lit("cuda_runtime"),

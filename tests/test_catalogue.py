@@ -32,6 +32,7 @@ DRAWING = """
     comm    |..CCCCCC...DDD|
     copy    |E...........E.|
     sync    |FFFFFFFFFFFFFF|
+    counted |A......B......|
 """
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from holotrace.stores import Stream
+
 class ArrowTable:
     """Columns in Arrow memory; ``polars.DataFrame(table)`` takes them over without a copy."""
 
@@ -32,7 +34,7 @@ class Trace:
         """
 
 def read_trace_event(
-    path: str,
+    source: str | Stream,
     *,
     tables: Sequence[str],
     args: Sequence[tuple[str, str]],
@@ -41,7 +43,7 @@ def read_trace_event(
 
     ``tables``: names of the tables that will be asked for; events only others need are counted and skipped.
     ``args``: (key, type) of the args to keep, type one of int, float, text.
-    Raises TraceFormatError, OSError, KeyboardInterrupt.
+    Raises TraceFormatError, OSError, KeyboardInterrupt, and what the stream's pieces raise.
     """
 
 class ArrowStream(Protocol):
@@ -58,5 +60,11 @@ def call_tree(calls: ArrowStream, work: ArrowStream) -> ArrowTable:
     last_work_ns.
     """
 
-def read_ends(path: str, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
+def covered_before(spans: ArrowStream, times: ArrowStream) -> ArrowTable:
+    """How long at least one of ``spans`` (start_ns, end_ns) is active before each of ``times`` (time_ns).
+
+    A row per time: covered_ns.
+    """
+
+def read_ends(source: str | Stream, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
     """First and last bytes of the inflated file; ``tail_bytes=0`` reads no further than the head."""

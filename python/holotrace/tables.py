@@ -142,6 +142,12 @@ PYTHON_CALLS = Table(
     ),
 )
 
+RUNTIME_CALLS = Table(
+    "runtime_calls",
+    "Calls of the host into the accelerator's runtime or driver, whether or not they launched anything",
+    (*_SPAN, Column("correlation", Unit.NUMBER, "Shared with the device events it started", arg="correlation")),
+)
+
 INSTANTS = Table("instants", "Marks without a duration", (_EVENT_ID, _CATEGORY, _NAME, _PID, _TID, _TIME))
 
 COUNTERS = Table(
@@ -154,6 +160,19 @@ COUNTERS = Table(
         _PID,
         _TIME,
         Column("value", Unit.FLOAT, "The sample"),
+    ),
+)
+
+HARDWARE_COUNTERS = Table(
+    "hardware_counters",
+    "What counters of the hardware read around device work, where they were recorded, e.g. by CUPTI's range profiler",
+    (
+        _EVENT_ID,
+        _NAME,
+        _START,
+        _END,
+        Column("counter", Unit.LABEL, "The counter, as the profiler names it"),
+        Column("value", Unit.FLOAT, "What it read"),
     ),
 )
 
@@ -275,8 +294,10 @@ ALL: tuple[Table, ...] = (
     STEPS,
     ANNOTATIONS,
     PYTHON_CALLS,
+    RUNTIME_CALLS,
     INSTANTS,
     COUNTERS,
+    HARDWARE_COUNTERS,
     MEMORY,
     FLOWS,
     TRACK_LABELS,

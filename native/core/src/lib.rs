@@ -1,10 +1,12 @@
 //! The core of holotrace: profiler traces to typed columns. No Python in it.
 
+mod ahead;
 pub mod call_tree;
 pub mod entry;
 pub mod error;
 pub mod fields;
 pub mod input;
+pub mod intervals;
 pub mod kineto;
 pub mod layout;
 pub mod links;

@@ -3,6 +3,8 @@
 mod arrow;
 mod call_tree;
 mod error;
+mod intervals;
+mod source;
 mod trace_event;
 
 use pyo3::prelude::*;
@@ -12,6 +14,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow::ArrowTable>()?;
     module.add_class::<trace_event::Trace>()?;
     module.add_function(wrap_pyfunction!(call_tree::call_tree, module)?)?;
+    module.add_function(wrap_pyfunction!(intervals::covered_before, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_ends, module)?)?;
     Ok(())

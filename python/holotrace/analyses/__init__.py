@@ -9,6 +9,7 @@ from holotrace.analyses.idle_causes import idle_causes
 from holotrace.analyses.kernels import kernels
 from holotrace.analyses.launch_stats import launch_stats
 from holotrace.analyses.memory_bandwidth import memory_bandwidth
+from holotrace.analyses.operator_counters import operator_counters
 from holotrace.analyses.operator_kernels import operator_kernels
 from holotrace.analyses.operators import operators
 from holotrace.analyses.overlap import overlap
@@ -34,6 +35,7 @@ class Analyses:
     launch_stats = launch_stats
     queue_length = queue_length
     memory_bandwidth = memory_bandwidth
+    operator_counters = operator_counters
 
 
 ALL: tuple[Analysis[Any], ...] = tuple(value for value in vars(Analyses).values() if isinstance(value, Analysis))
