@@ -223,12 +223,11 @@ def launched_under(
     caller = _callers(frame, row)
     is_started = (caller >= 0) & symbols.mask_where(is_call)[number[caller]]
     row, caller = row[is_started], caller[is_started]
-    calls = _spans(frame, caller).select(
-        "pid", "tid", launch_id="event_id", launch_start_ns="start_ns", launch_end_ns="end_ns"
-    )
+    calls = _spans(frame, caller)
     return {
         "cpu_ops": _spans(frame, op).with_columns(name=names.gather(number[op])),
-        "launches": calls.with_columns(device_event_id=index[row]),
+        "runtime_calls": calls.unique("event_id"),
+        "launches": calls.select(device_event_id=index[row], launch_id="event_id", launch_start_ns="start_ns"),
         "device_events": _device_events(frame, row, "compute").with_columns(name=names.gather(number[row])),
     }
 
