@@ -155,8 +155,11 @@ fn member(bytes: &[u8], origin: u64, wanted: u32) -> Result<Option<(&[u8], u64)>
     Ok(found.map(|(_, bytes, origin)| (bytes, origin)))
 }
 
-/// The fields of a message that are messages or text themselves: number, bytes, where these begin.
-fn messages(bytes: &[u8], origin: u64) -> Result<Vec<(u32, &[u8], u64)>, Malformed> {
+/// A field's number, bytes, and where these begin in the file.
+type Message<'a> = (u32, &'a [u8], u64);
+
+/// The fields of a message that are messages or text themselves.
+fn messages(bytes: &[u8], origin: u64) -> Result<Vec<Message<'_>>, Malformed> {
     let mut fields = Fields::new(bytes, origin);
     let mut found = Vec::new();
     while let Some(field) = fields.next() {
