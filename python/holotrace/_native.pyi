@@ -56,7 +56,8 @@ def call_tree(calls: ArrowStream, work: ArrowStream) -> ArrowTable:
 
     ``calls``: event_id (distinct), start_ns, end_ns, thread (those of other threads cannot enclose each other).
     ``work``: launch_id (the call that launched it), start_ns, end_ns. Ids and threads are UInt32, times Int64.
-    A row per call, in their order: parent_id, depth, self_ns, work_count, work_ns, first_work_ns, last_work_ns.
+    A row per call, in their order: parent_id, depth, height, self_ns, work_count, work_ns, first_work_ns,
+    last_work_ns.
     """
 
 def covered_before(spans: ArrowStream, times: ArrowStream) -> ArrowTable:

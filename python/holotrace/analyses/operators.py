@@ -24,8 +24,12 @@ NAMED = 3  # operators in a finding
         Column("step", Unit.STEP, "Training step in which it began; null where the rank is looked at as a whole"),
         Column("count", Unit.COUNT, "Calls"),
         Column("total_ns", Unit.NS, "Host time of all calls, with all that they called"),
-        Column("self_ns", Unit.NS, "Host time of the calls themselves: in no operator and no launch that they called"),
-        Column("launch_ns", Unit.NS, "Host time of launches that they called themselves"),
+        Column(
+            "self_ns", Unit.NS, "Host time in which neither operators nor the device's runtime ran that they called"
+        ),
+        Column(
+            "runtime_ns", Unit.NS, "Host time in the device's runtime that they called themselves: launches, waiting"
+        ),
         Column("work_count", Unit.COUNT, "Kernels and copies launched by them and by all that they called"),
         Column("work_ns", Unit.NS, "Device time of these; those that overlap count in full"),
         Column("self_work_count", Unit.COUNT, "Kernels and copies that they launched themselves"),
@@ -38,8 +42,8 @@ def operators(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     """Which operators take the host's time, and which the devices'.
 
     An operator calls those that run within its time on its thread. What is the operator's own (`self_…`) leaves out
-    what these did, so it adds up over operators; the rest counts in every operator around it. Waiting for the device
-    is the operator's own time. The backward pass has operators of its own, on a thread of its own.
+    what these did, so it adds up over operators; the rest counts in every operator around it. The backward pass has
+    operators of its own, on a thread of its own.
 
     Args:
         by_step: One row per operator and step, instead of one per operator.
@@ -50,7 +54,7 @@ def operators(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
         calls = calls.with_columns(step=step).drop_nulls("step")
     else:
         calls = calls.with_columns(step=pl.lit(None, pl.Int64()))
-    sums = ("self_ns", "launch_ns", "work_count", "work_ns", "self_work_count", "self_work_ns")
+    sums = ("self_ns", "runtime_ns", "work_count", "work_ns", "self_work_count", "self_work_ns")
     return (
         calls.group_by(pl.col("name").cast(pl.String), "step")
         .agg(pl.col(*sums).sum(), count=pl.len(), total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
@@ -63,12 +67,12 @@ def host_bound_operators(table: pl.DataFrame) -> Iterator[Finding]:
     """Operators keep the host busy for longer than what they launch keeps the devices.
 
     Each operator costs the host some microseconds, whatever its size. Where kernels are shorter than that, devices wait
-    for the host. Launches are not counted, since they may wait for the device. Named are the operators whose own host
-    time exceeds their device time most. The cost is the host's time beyond the devices', on the average rank concerned.
+    for the host. Calls of the device's runtime are not counted, since they may wait for the device. Named are the
+    operators whose own host time exceeds their device time most. The cost is the host's time beyond the devices', on
+    the average rank concerned.
 
     Make operators fewer and larger: fuse them with `torch.compile`, use fused and foreach optimizers, enlarge the
-    batch. Or take the host out of the loop with CUDA graphs. Where a copy is named the host waits for its end: avoid
-    `.item()` and `.cpu()`.
+    batch. Or take the host out of the loop with CUDA graphs.
     """
     behind_ns = pl.col("self_ns") - pl.col("self_work_ns")
     launching = table.filter(pl.col("self_work_count") > 0).with_columns(behind_ns=behind_ns)

@@ -40,6 +40,7 @@ def calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
             on_device=pl.lit(True),
             parent_id="launch_id",
             depth=pl.col("launch_depth") + 1,
+            height=0,
             self_ns=lasts,
             continues_id=None,
             work_count=is_work.cast(pl.Int64),
@@ -60,7 +61,7 @@ def nested(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         calls: ``event_id``, ``pid``, ``tid``, ``start_ns``, ``end_ns``; others are kept. Added are ``parent_id``,
-            ``depth``, ``self_ns``, ``work_count``, ``work_ns``, ``first_work_ns`` and ``last_work_ns``.
+            ``depth``, ``height``, ``self_ns``, ``work_count``, ``work_ns``, ``first_work_ns`` and ``last_work_ns``.
         work: ``launch_id``, ``start_ns``, ``end_ns``; work of calls that are not there is left out.
     """
     threads = calls.select("pid", "tid").unique().with_row_index("thread")
