@@ -1,25 +1,20 @@
-//! Bytes of a file, inflated on their own thread and handed over in blocks.
+//! Bytes of a file, inflated in blocks.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use flate2::bufread::MultiGzDecoder;
 
+use crate::ahead::Ahead;
+
 /// Large enough that a block's own dictionaries do not weigh, small enough for the cache; see benchmarks/README.md.
-pub const BLOCK_BYTES: usize = 256 << 10;
+pub const BLOCK_BYTES: usize = 512 << 10;
 /// Free bytes before each block's text, so that the end of the last one can be put in front without moving the block.
 const HEADROOM: usize = 64 << 10;
-/// Blocks under way to the scanners.
-const BLOCKS_AHEAD: usize = 3;
 const COMPRESSED_BUFFER: usize = 256 << 10;
-/// How often a reader that waits for bytes looks whether anybody still wants them.
-const STOP_CHECK: Duration = Duration::from_millis(100);
 
 /// A piece of the text, most often cut between two events.
 #[derive(Default)]
@@ -44,103 +39,76 @@ impl Block {
     }
 }
 
-enum Message {
-    Block(Block),
-    /// The stream ended early; what came before it is whole.
-    Damaged(io::Error),
-}
-
-/// The inflated bytes of one file, in order.
+/// The inflated bytes of one file, in order; whoever asks for a block fills it.
 pub struct Blocks {
-    filled: Receiver<Message>,
-    empty: SyncSender<Vec<u8>>,
+    reader: Box<dyn Read + Send>,
+    block_bytes: usize,
+    /// The beginning of an event at the end of the last block.
+    carried: Vec<u8>,
+    offset: u64,
     taken: u64,
+    is_at_end: bool,
     pub file_bytes: u64,
-    /// Why the stream ended before its end, once it has.
+    /// Why the stream ended before its end, once it has; what came before it is whole.
     pub damage: Option<String>,
-    /// Set from elsewhere, it ends the waiting for bytes that are slow to come.
+    /// Set from elsewhere, it ends the reading of what is slow to come.
     pub stopped: Arc<AtomicBool>,
 }
 
 impl Blocks {
     pub fn open(path: &Path) -> io::Result<Self> {
         let Opened { reader, file_bytes, .. } = open(path)?;
-        Self::of(reader, file_bytes, BLOCK_BYTES)
+        Ok(Self::of(reader, file_bytes, BLOCK_BYTES))
     }
 
     /// A file of a size that comes from elsewhere than a disk, inflated as it arrives.
     pub fn stream(file: impl Read + Send + 'static, file_bytes: u64) -> io::Result<Self> {
-        Self::of(inflated(file)?.0, file_bytes, BLOCK_BYTES)
+        let stopped = Arc::default();
+        let (reader, _) = inflated(Ahead::of(file, &stopped)?)?;
+        Ok(Self { stopped, ..Self::of(reader, file_bytes, BLOCK_BYTES) })
     }
 
     /// Text from any reader, in blocks of a size.
-    pub fn of(reader: Box<dyn Read + Send>, file_bytes: u64, block_bytes: usize) -> io::Result<Self> {
-        let (to_scanner, filled) = sync_channel(BLOCKS_AHEAD);
-        let (empty, to_inflater) = sync_channel(BLOCKS_AHEAD + 4);
-        thread::Builder::new()
-            .name("holotrace-inflate".into())
-            .spawn(move || inflate(reader, block_bytes, &to_inflater, &to_scanner))?;
-        Ok(Self { filled, empty, taken: 0, file_bytes, damage: None, stopped: Arc::default() })
-    }
-
-    /// The next block and its number, or `None` at the end of the file.
-    pub fn next_block(&mut self) -> Option<(u64, Block)> {
-        loop {
-            match self.filled.recv_timeout(STOP_CHECK) {
-                Ok(Message::Block(block)) => {
-                    self.taken += 1;
-                    return Some((self.taken - 1, block));
-                }
-                Ok(Message::Damaged(error)) => {
-                    self.damage = Some(error.to_string());
-                    return None;
-                }
-                Err(RecvTimeoutError::Timeout) if !self.stopped.load(Ordering::Relaxed) => {}
-                Err(_) => return None,
-            }
+    pub fn of(reader: Box<dyn Read + Send>, file_bytes: u64, block_bytes: usize) -> Self {
+        Self {
+            reader,
+            block_bytes,
+            carried: Vec::new(),
+            offset: 0,
+            taken: 0,
+            is_at_end: false,
+            file_bytes,
+            damage: None,
+            stopped: Arc::default(),
         }
     }
 
-    /// Give a block's memory back.
-    pub fn recycle(&self, block: Block) {
-        let _ = self.empty.try_send(block.bytes);
+    /// The next block and its number, or `None` at the end of the file; a block that is done with lends its memory.
+    pub fn next_block(&mut self, used: Block) -> Option<(u64, Block)> {
+        if self.is_at_end {
+            return None;
+        }
+        let block = self.fill(used.bytes);
+        self.taken += 1;
+        (!block.text().is_empty()).then_some((self.taken - 1, block))
     }
-}
 
-/// Fill blocks and cut them between events, until the stream ends or nobody wants more.
-fn inflate(
-    mut reader: Box<dyn Read + Send>,
-    block_bytes: usize,
-    empty: &Receiver<Vec<u8>>,
-    filled: &SyncSender<Message>,
-) {
-    // The beginning of an event at the end of the last block.
-    let mut carried = Vec::new();
-    let mut offset = 0;
-    loop {
-        let mut bytes = empty.try_recv().unwrap_or_default();
-        bytes.resize(HEADROOM + block_bytes, 0);
-        let start = HEADROOM - carried.len();
-        bytes[start..HEADROOM].copy_from_slice(&carried);
-        let (got, error) = fill(&mut *reader, &mut bytes[HEADROOM..]);
-        let is_end = got < block_bytes;
+    /// Fill a block and cut it between two events.
+    fn fill(&mut self, mut bytes: Vec<u8>) -> Block {
+        bytes.resize(HEADROOM + self.block_bytes, 0);
+        let start = HEADROOM - self.carried.len();
+        bytes[start..HEADROOM].copy_from_slice(&self.carried);
+        let (got, error) = fill(&mut *self.reader, &mut bytes[HEADROOM..]);
+        self.is_at_end = got < self.block_bytes;
+        self.damage = error.map(|error| error.to_string());
         bytes.truncate(HEADROOM + got);
-        let cut = if is_end { bytes.len() } else { last_event(&bytes, start) };
-        carried.clear();
-        carried.extend_from_slice(&bytes[cut..]);
+        let cut = if self.is_at_end { bytes.len() } else { last_event(&bytes, start) };
+        self.carried.clear();
+        self.carried.extend_from_slice(&bytes[cut..]);
         bytes.truncate(cut);
-        let origin = offset - start as i64;
-        offset += (cut - start) as i64;
-        if cut > start && filled.send(Message::Block(Block { bytes, start, origin, wanted: 0 })).is_err() {
-            return;
-        }
-        if let Some(error) = error {
-            let _ = filled.send(Message::Damaged(error));
-            return;
-        }
-        if is_end {
-            return;
-        }
+        let origin = self.offset as i64 - start as i64;
+        self.offset += (cut - start) as u64;
+        Block { bytes, start, origin, wanted: 0 }
     }
 }
 
@@ -281,11 +249,11 @@ mod tests {
     fn inflated(bytes: &[u8]) -> (Vec<u8>, Option<String>) {
         let file = written(bytes);
         let mut blocks = Blocks::open(file.path()).unwrap();
-        let mut out = Vec::new();
-        while let Some((_, block)) = blocks.next_block() {
+        let (mut out, mut block) = (Vec::new(), Block::default());
+        while let Some((_, next)) = blocks.next_block(block) {
+            block = next;
             assert_eq!(block.offset(block.start), out.len() as u64);
             out.extend_from_slice(block.text());
-            blocks.recycle(block);
         }
         (out, blocks.damage)
     }
@@ -306,20 +274,6 @@ mod tests {
         let (got, damage) = inflated(&whole[..whole.len() / 2]);
         assert!(damage.is_some());
         assert!(got.len() > text.len() / 4 && text.starts_with(&got));
-    }
-
-    #[test]
-    fn waiting_for_a_stream_that_stalls_can_be_ended() {
-        let (_kept, stalled) = std::sync::mpsc::channel::<()>();
-        struct Stalled(Receiver<()>);
-        impl Read for Stalled {
-            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-                self.0.recv().map(|()| 0).map_err(io::Error::other)
-            }
-        }
-        let mut blocks = Blocks::of(Box::new(Stalled(stalled)), 0, BLOCK_BYTES).unwrap();
-        blocks.stopped.store(true, Ordering::Relaxed);
-        assert!(blocks.next_block().is_none());
     }
 
     #[test]

@@ -109,13 +109,14 @@ fn options() -> Options {
 }
 
 /// Columns that make every table do its work.
-const COLUMNS: [(&str, &[&str]); 8] = [
+const COLUMNS: [(&str, &[&str]); 9] = [
     ("events", &["name", "pid", "start_ns", "Input Dims"]),
     ("device_events", &["launch_id", "stream"]),
     ("launches", &["launch_id", "correlation"]),
     ("steps", &["step"]),
     ("flows", &["from_id", "to_ns"]),
     ("counters", &["value"]),
+    ("hardware_counters", &["counter", "value"]),
     ("track_labels", &["value"]),
     // Not the example: how much of it is shown depends on where a block ends.
     ("problems", &["problem", "count", "first_offset"]),
@@ -123,7 +124,7 @@ const COLUMNS: [(&str, &[&str]); 8] = [
 
 /// What a reading gave, in a form that can be compared.
 fn reading(text: &[u8], block_bytes: usize) -> String {
-    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, block_bytes).expect("a thread");
+    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, block_bytes);
     let store = match read(blocks, &options(), &mut || false) {
         Ok(store) => store,
         Err(Error::NotATrace { offset, .. }) => return offset.to_string(),

@@ -175,6 +175,6 @@ _TOPICS = {
         *map(_analysis, ALL),
         _Topic("findings", _ABOUT, f"{tables.FINDINGS.meaning}.", "", _findings),
         _Topic("info", _ABOUT, f"{tables.RANK_INFO.meaning}.", "", _info),
-        *(_table(table) for table in tables.ALL),
+        *(_table(table) for table in (*tables.ALL, tables.CALLS)),
     )
 }

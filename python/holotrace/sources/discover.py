@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from holotrace.errors import InputError, UsageError
-from holotrace.sources import ends
+from holotrace.sources import ends, profiles
 from holotrace.sources.files import Candidate, candidates, natural
 from holotrace.sources.names import ranks_from_names
 from holotrace.sources.problems import problem
@@ -44,6 +44,7 @@ class _File:
     rank_from: str = ""
     # Why it cannot be one of the traces.
     unfit: str = ""
+    format: str = "kineto"
 
 
 def discover(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate = "error") -> tuple[RankSource, ...]:
@@ -67,8 +68,10 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
     named = several(paths)
     if not named:
         raise InputError("no path was given; give a trace file, a folder of them or a pattern")
+    named, noticed = profiles.expanded(named, recursive=recursive)
     looked = _look(candidates(named, recursive=recursive))
-    return _survey_of(_ranked(looked), on_duplicate, *called(paths))
+    found = _survey_of(_ranked(looked), on_duplicate, *called(paths))
+    return replace(found, problems=(*noticed, *found.problems))
 
 
 def _given(paths: Mapping[int, AnyPath]) -> list[_File]:
@@ -94,6 +97,8 @@ def _look(files: list[Candidate]) -> list[_File]:
 
 def _look_at(candidate: Candidate) -> _File:
     path = candidate.path
+    if path.name.endswith(profiles.PROFILE):
+        return _File(path, format="xplane")
     try:
         text = ends.head(path)
         info = ends.distributed_info(text)
@@ -109,6 +114,8 @@ def _look_at(candidate: Candidate) -> _File:
         if candidate.named:
             raise
         return _File(path, unfit=str(error))
+    if profiles.is_profile(path, text):
+        return _File(path, format="xplane")
     if not candidate.named and not ends.may_be_trace(text):
         return _File(path, unfit="not a trace")
     return _with_rank(_File(path, info), "trace")
@@ -185,5 +192,5 @@ def _survey_of(files: list[_File], on_duplicate: OnDuplicate, title: str, origin
             for file in claiming
             if file is not chosen
         ]
-        sources.append(RankSource(rank, chosen.path, chosen.rank_from, chosen.info))
+        sources.append(RankSource(rank, chosen.path, chosen.rank_from, chosen.info, chosen.format))
     return Survey(tuple(sources), (*problems, *doubts(sources)), title, origin)
