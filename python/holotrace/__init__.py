@@ -21,6 +21,7 @@ from holotrace.job import Job, open
 from holotrace.parse.memory_timeline import memory_timeline
 from holotrace.parse.rewrite import Edit, rewrite
 from holotrace.trace import RankTrace
+from holotrace.what_if import what_if
 
 __all__ = [
     "Edit",
@@ -41,6 +42,7 @@ __all__ = [
     "open",
     "rewrite",
     "step_graph",
+    "what_if",
 ]
 
 

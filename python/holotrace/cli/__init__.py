@@ -12,6 +12,7 @@ from holotrace.cli.overlay import overlay
 from holotrace.cli.report import report
 from holotrace.cli.sample import sample
 from holotrace.cli.show import show
+from holotrace.cli.what_if import what_if
 
 __all__ = ["main"]
 
@@ -32,5 +33,5 @@ def main(debug: bool) -> None:
     """
 
 
-for command in (info, show, compare, report, overlay, sample):
+for command in (info, show, compare, report, what_if, overlay, sample):
     main.add_command(command)
