@@ -7,6 +7,7 @@ from importlib import import_module
 from holotrace._answers import JobResult
 from holotrace.analysis import Finding
 from holotrace.compare import compare
+from holotrace.convert import Conversion, convert
 from holotrace.errors import (
     HolotraceError,
     InputError,
@@ -20,6 +21,7 @@ from holotrace.parse.memory_timeline import memory_timeline
 from holotrace.trace import RankTrace
 
 __all__ = [
+    "Conversion",
     "Finding",
     "HolotraceError",
     "InputError",
@@ -31,6 +33,7 @@ __all__ = [
     "TraceFormatError",
     "UsageError",
     "compare",
+    "convert",
     "memory_timeline",
     "open",
 ]

@@ -16,7 +16,7 @@ from holotrace.derive.rank import load, narrowed
 from holotrace.errors import InputError
 from holotrace.schema import Table
 from holotrace.sources import RankSource
-from holotrace.sources.problems import problem
+from holotrace.sources.problems import UNREAD, problem
 from holotrace.trace import RankTrace
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Visit(Generic[T]):
 
 
 def read_ranks(
-    visit: Visit[T],
+    visit: Callable[[RankSource | RankTrace], T | Unread],
     sources: Sequence[RankSource | RankTrace],
     *,
     executor: Executor | None = None,
@@ -72,14 +72,17 @@ def read_ranks(
     if unread and len(unread) == len(outcomes):
         raise unread[0].error
     problems = [
-        problem("file not read", rank=o.source.rank, example=str(o.error), file=o.source.path, action="rank left out")
+        problem(UNREAD, rank=o.source.rank, example=str(o.error), file=o.source.path, action="rank left out")
         for o in unread
     ]
     return [outcome for outcome in outcomes if not isinstance(outcome, Unread)], problems
 
 
 def _over(
-    visit: Visit[T], sources: Sequence[RankSource | RankTrace], executor: Executor | None, tell: Progress
+    visit: Callable[[RankSource | RankTrace], T | Unread],
+    sources: Sequence[RankSource | RankTrace],
+    executor: Executor | None,
+    tell: Progress,
 ) -> list[T | Unread]:
     """What ``visit`` returns for each of ``sources``.
 

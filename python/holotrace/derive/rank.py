@@ -8,9 +8,10 @@ from dataclasses import replace
 import polars as pl
 
 from holotrace.derive import info, kernel_kinds, steps
-from holotrace.parse import kineto
+from holotrace.parse import dataset, kineto
 from holotrace.schema import Table
 from holotrace.sources import RankSource
+from holotrace.sources.dataset import FORMAT
 from holotrace.tables import DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS
 from holotrace.trace import RankTrace
 
@@ -23,6 +24,8 @@ _READ_PROBLEMS = PROBLEMS.only("problem", "count", "first_offset", "example", "a
 def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
     """Read one rank's file as far as ``reads`` asks for."""
     wanted = merged(reads)
+    if source.format == FORMAT:
+        return dataset.read(source, wanted)
     parsed = kineto.read(source.path, _to_parse(wanted))
     tables = dict(parsed.tables)
     if PROBLEMS.name in tables:

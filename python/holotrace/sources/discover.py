@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from holotrace.errors import InputError, UsageError
-from holotrace.sources import ends
+from holotrace.sources import dataset, ends
 from holotrace.sources.files import Candidate, candidates, natural
 from holotrace.sources.names import ranks_from_names
 from holotrace.sources.problems import problem
@@ -57,7 +57,7 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
     """The files of a job, and what is doubtful about them.
 
     Args:
-        paths: A file, a folder, a pattern, a list of them, or a dict of rank to file.
+        paths: A file, a folder, a pattern, a list of them, or a dict of rank to file; or a dataset.
         recursive: Look into subfolders too.
         on_duplicate: What to do where two files claim one rank: raise, or take the first or last by name.
     """
@@ -68,8 +68,21 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
     several: Sequence[AnyPath] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not several:
         raise InputError("no path was given; give a trace file, a folder of them or a pattern")
+    if len(several) == 1 and dataset.is_dataset(several[0]):
+        return _survey_of_dataset(Path(several[0]).expanduser())
     looked = _look(candidates(several, recursive=recursive))
     return _survey_of(_ranked(looked), on_duplicate, *called(paths))
+
+
+def _survey_of_dataset(root: Path) -> Survey:
+    known = dataset.manifest(root)
+    stamps = dataset.stamps(root)
+    if not stamps:
+        raise InputError(f"{root} is a dataset without a whole rank; convert the traces into it again")
+    sources = tuple(dataset.source(root, rank, stamp) for rank, stamp in stamps.items())
+    # Doubts are about the traces that were converted.
+    traces = [replace(source, path=Path(str(stamps[source.rank].origin.get("file")))) for source in sources]
+    return Survey(sources, (*map(dict, known.problems), *doubts(traces)), known.title, str(root))
 
 
 def _given(paths: Mapping[int, AnyPath]) -> list[_File]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holotrace.errors import InputError
+from holotrace.sources.dataset import is_dataset
 from holotrace.sources.source import AnyPath
 
 # ``.gz`` and ``.zst`` include ``.json.gz`` and ``.json.zst``.
@@ -41,6 +42,8 @@ def natural(path: Path) -> tuple[tuple[int, int | str], ...]:
 
 
 def _expand(path: Path, *, recursive: bool) -> Sequence[Candidate]:
+    if is_dataset(path):
+        raise InputError(f"{path} is a dataset, which is opened alone; convert the other traces into it")
     if path.is_dir():
         return _folder(path, recursive=recursive)
     if path.exists():
