@@ -8,6 +8,8 @@ from holotrace._answers import JobResult
 from holotrace.analysis import Finding
 from holotrace.compare import compare
 from holotrace.convert import Conversion, convert
+from holotrace.derive.step_graph import GraphRules, StepGraph
+from holotrace.derive.step_graph import build as step_graph
 from holotrace.errors import (
     HolotraceError,
     InputError,
@@ -25,6 +27,7 @@ __all__ = [
     "Conversion",
     "Edit",
     "Finding",
+    "GraphRules",
     "HolotraceError",
     "InputError",
     "Job",
@@ -32,6 +35,7 @@ __all__ = [
     "MissingDataError",
     "MissingExtraError",
     "RankTrace",
+    "StepGraph",
     "TraceFormatError",
     "UsageError",
     "compare",
@@ -39,6 +43,7 @@ __all__ = [
     "memory_timeline",
     "open",
     "rewrite",
+    "step_graph",
 ]
 
 
