@@ -7,6 +7,7 @@ from importlib import import_module
 from holotrace._answers import JobResult
 from holotrace.analysis import Finding
 from holotrace.compare import compare
+from holotrace.derive.execution_nodes import execution_nodes
 from holotrace.errors import (
     HolotraceError,
     InputError,
@@ -16,6 +17,7 @@ from holotrace.errors import (
     UsageError,
 )
 from holotrace.job import Job, open
+from holotrace.parse.execution_trace import execution_trace
 from holotrace.parse.memory_timeline import memory_timeline
 from holotrace.trace import RankTrace
 
@@ -31,6 +33,8 @@ __all__ = [
     "TraceFormatError",
     "UsageError",
     "compare",
+    "execution_nodes",
+    "execution_trace",
     "memory_timeline",
     "open",
 ]
