@@ -26,6 +26,7 @@ DRAWING = """
     step    |1111112222222.|
     range   |RRRRRRRRRRRRR.|
     range   |.SSS..SSS.....|
+    op      |OO...PPPP.....|
     host    |A.....B.......|
     compute |.AAAA..BBB....|
     comm    |..CCCCCC...DDD|

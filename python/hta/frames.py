@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -211,6 +211,46 @@ def launches(
     return _device_events(frame, row, "compute"), started
 
 
+def launched_under(
+    frame: pd.DataFrame, symbols: TraceSymbolTable, is_op: Callable[[str], bool], is_call: Callable[[str], bool]
+) -> dict[str, pl.DataFrame]:
+    """Operators and host calls of these names, and the rows on streams that the calls started, as tables."""
+    number, index = frame["name"].to_numpy(), frame["index"].to_numpy()
+    names = pl.Series(symbols.sym_table, dtype=pl.String).cast(pl.Categorical)
+    on_host = frame["stream"].to_numpy() < 0
+    op = np.flatnonzero(on_host & symbols.mask_where(is_op)[number])
+    row = np.flatnonzero(~on_host)
+    caller = _callers(frame, row)
+    is_started = (caller >= 0) & symbols.mask_where(is_call)[number[caller]]
+    row, caller = row[is_started], caller[is_started]
+    calls = _spans(frame, caller).select(
+        "pid", "tid", launch_id="event_id", launch_start_ns="start_ns", launch_end_ns="end_ns"
+    )
+    return {
+        "cpu_ops": _spans(frame, op).with_columns(name=names.gather(number[op])),
+        "launches": calls.with_columns(device_event_id=index[row]),
+        "device_events": _device_events(frame, row, "compute").with_columns(name=names.gather(number[row])),
+    }
+
+
+def _spans(frame: pd.DataFrame, row: Integers) -> pl.DataFrame:
+    """Some rows as holotrace's events, without names."""
+    start_ns = frame["ts"].to_numpy(dtype=np.int64)[row] * _NS_PER_US
+    tracks = {}
+    for column in ("pid", "tid"):
+        codes, distinct = pd.factorize(frame[column].to_numpy()[row])
+        texts = pl.Series([str(value) for value in distinct], dtype=pl.String)
+        tracks[column] = texts.gather(codes).cast(pl.Categorical)
+    return pl.DataFrame(
+        {
+            "event_id": frame["index"].to_numpy()[row],
+            **tracks,
+            "start_ns": start_ns,
+            "end_ns": start_ns + frame["dur"].to_numpy(dtype=np.int64)[row] * _NS_PER_US,
+        }
+    )
+
+
 def _is_work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> npt.NDArray[np.bool_]:
     mask: npt.NDArray[np.bool_] = symbols.mask_where(_WORK_CATEGORIES.__contains__)[frame["cat"].to_numpy()]
     return mask
@@ -269,29 +309,23 @@ def ranges(frame: pd.DataFrame, symbols: TraceSymbolTable, category: str, on_dev
 
 def counted(frame: pd.DataFrame, symbols: TraceSymbolTable) -> dict[str, pl.DataFrame]:
     """What operators of the hardware's counters are told from: the ranges that were profiled, calls and operators."""
-    rows = frame[frame["cat"] == symbols.sym_index.get(PROFILED, -1)]
-    is_call = symbols.mask_where(lambda category: category.endswith(_CALL_SUFFIXES))[frame["cat"].to_numpy()]
-    ops = frame[frame["cat"] == symbols.sym_index.get("cpu_op", -1)]
+    category = frame["cat"].to_numpy()
+    is_call = symbols.mask_where(lambda category: category.endswith(_CALL_SUFFIXES))[category]
+    ranges, ops = (
+        _named_spans(frame, np.flatnonzero(category == symbols.sym_index.get(name, -1)), symbols)
+        for name in (PROFILED, "cpu_op")
+    )
     return {
         # That a range was profiled is all that matters here; what was read is in the frame.
-        "hardware_counters": _spans(rows, symbols).with_columns(counter=pl.lit("", pl.Categorical), value=0.0),
-        "runtime_calls": _spans(frame[is_call], symbols),
-        "cpu_ops": _spans(ops, symbols),
+        "hardware_counters": ranges.with_columns(counter=pl.lit("", pl.Categorical), value=0.0),
+        "runtime_calls": _named_spans(frame, np.flatnonzero(is_call), symbols),
+        "cpu_ops": ops,
     }
 
 
-def _spans(rows: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
-    start_ns = rows["ts"].to_numpy(dtype=np.int64) * _NS_PER_US
-    texts = pl.Series(symbols.sym_table, dtype=pl.String).cast(pl.Categorical)
-    return pl.DataFrame(
-        {
-            "event_id": pl.Series(rows["index"].to_numpy(), dtype=pl.UInt32),
-            "name": texts.gather(rows["name"].to_numpy(dtype=np.int64)),
-            **{track: pl.Series(rows[track].astype(str).to_numpy(), dtype=pl.String) for track in ("pid", "tid")},
-            "start_ns": start_ns,
-            "end_ns": start_ns + rows["dur"].to_numpy(dtype=np.int64) * _NS_PER_US,
-        }
-    ).with_columns(pl.col("pid", "tid").cast(pl.Categorical))
+def _named_spans(frame: pd.DataFrame, row: Integers, symbols: TraceSymbolTable) -> pl.DataFrame:
+    names = pl.Series(symbols.sym_table, dtype=pl.String).cast(pl.Categorical)
+    return _spans(frame, row).with_columns(name=names.gather(frame["name"].to_numpy(dtype=np.int64)[row]))
 
 
 def to_pandas(table: pl.DataFrame) -> pd.DataFrame:
@@ -310,6 +344,11 @@ def to_pandas(table: pl.DataFrame) -> pd.DataFrame:
 def us(column: str) -> pl.Expr:
     """A column of nanoseconds as whole microseconds, which is what HTA's frames hold."""
     return pl.col(column) // _NS_PER_US
+
+
+def fractional_us(column: str) -> pl.Expr:
+    """A column of nanoseconds as microseconds with three decimals, as HTA gives averages."""
+    return pl.col(column) / _NS_PER_US
 
 
 def _with_args(args: Iterable[AttributeSpec]) -> Table:

@@ -87,6 +87,20 @@ class TraceAnalysis:
             self.t, ranks, runtime_cutoff, launch_delay_cutoff, include_memory_events, visualize
         )
 
+    def get_aten_op_kernels_and_delay(
+        self, ranks: Sequence[int] | None = None, sort_by: Sequence[str] | None = None
+    ) -> dict[int, pd.DataFrame]:
+        """Each sequence of kernels that an ``aten::`` operator launches: how often, and how late it begins; by rank.
+
+        ``avg_aten_op_launch_delay`` is the time from the start of the operator to its first launch,
+        ``avg_runtime_delay`` that from there to the start of the first kernel.
+
+        Args:
+            ranks: Ranks to look at; rank 0 by default.
+            sort_by: Columns to sort by, largest first; ``occurrence_count`` by default.
+        """
+        return CudaKernelAnalysis.get_aten_op_kernels_and_delay(self.t, ranks, sort_by)
+
     def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:
         """What percentage of each rank's communication ran while the rank computed; NaN without communication."""
         return CommunicationAnalysis.get_comm_comp_overlap(self.t, visualize)

@@ -124,7 +124,7 @@ const COLUMNS: [(&str, &[&str]); 9] = [
 
 /// What a reading gave, in a form that can be compared.
 fn reading(text: &[u8], block_bytes: usize) -> String {
-    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, block_bytes).expect("a thread");
+    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, block_bytes);
     let store = match read(blocks, &options(), &mut || false) {
         Ok(store) => store,
         Err(Error::NotATrace { offset, .. }) => return offset.to_string(),

@@ -29,7 +29,7 @@ fn everything() -> Options {
 }
 
 fn read_in_blocks(text: &[u8], block_bytes: usize) -> Result<Store, Error> {
-    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), text.len() as u64, block_bytes).unwrap();
+    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), text.len() as u64, block_bytes);
     read(blocks, &everything(), &mut || false)
 }
 
@@ -230,7 +230,7 @@ fn what_hardware_counters_read_is_kept_whatever_they_are_called() {
 fn an_arg_nobody_declared_comes_as_it_is_written() {
     let args = vec![("my arg".to_string(), ArgType::Text)];
     let text = br#"[{"ph":"X","cat":"cpu_op","name":"a","ts":1,"dur":1,"args":{"my arg":{"x":[1, 2]}}}]"#;
-    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, 1 << 16).unwrap();
+    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, 1 << 16);
     let store = read(blocks, &Options { tables: vec![Table::Events], args }, &mut || false).unwrap();
     assert_eq!(texts(&store, "events", "my arg"), [Some(r#"{"x":[1, 2]}"#.into())]);
 }
@@ -241,7 +241,7 @@ fn any_number_of_args_can_be_asked_for() {
     let pairs: Vec<String> = keys.iter().enumerate().map(|(i, key)| format!(r#""{key}":{i}"#)).collect();
     let text = format!(r#"[{{"ph":"X","name":"a","ts":1,"dur":1,"args":{{{}}}}}]"#, pairs.join(","));
     let args = keys.iter().map(|key| (key.clone(), ArgType::Int)).collect();
-    let blocks = Blocks::of(Box::new(Cursor::new(text.into_bytes())), 0, 1 << 16).unwrap();
+    let blocks = Blocks::of(Box::new(Cursor::new(text.into_bytes())), 0, 1 << 16);
     let store = read(blocks, &Options { tables: vec![Table::Events], args }, &mut || false).unwrap();
     for (i, key) in keys.iter().enumerate() {
         assert_eq!(numbers(&store, "events", key), [Some(i as i64)]);
@@ -252,7 +252,7 @@ fn any_number_of_args_can_be_asked_for() {
 fn events_no_table_needs_are_counted() {
     let text =
         br#"[{"ph":"X","cat":"cpu_op","name":"a","ts":1,"dur":1},{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1}]"#;
-    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, 1 << 16).unwrap();
+    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, 1 << 16);
     let options = Options { tables: vec![Table::DeviceEvents], args: vec![] };
     let store = read(blocks, &options, &mut || false).unwrap();
     assert_eq!((store.counts.complete, store.counts.skipped), (2, 1));

@@ -4,7 +4,9 @@ mod arrow;
 mod call_tree;
 mod error;
 mod intervals;
+mod source;
 mod trace_event;
+mod xplane;
 
 use pyo3::prelude::*;
 
@@ -16,5 +18,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(intervals::covered_before, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_ends, module)?)?;
+    module.add_class::<xplane::Space>()?;
+    module.add_function(wrap_pyfunction!(xplane::read_xplane, module)?)?;
+    module.add_function(wrap_pyfunction!(xplane::read_xplane_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(xplane::profile_times, module)?)?;
     Ok(())
 }

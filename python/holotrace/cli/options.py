@@ -12,8 +12,20 @@ from holotrace.cli.output import FORMATS, TERMINAL_ROWS
 from holotrace.job import Job
 from holotrace.job import open as open_job
 from holotrace.sources import OnDuplicate
+from holotrace.stores import Place, Remote, place
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class OutputFile(click.Path):
+    """A file to write, here or in an object store."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        where: Place = place(value)
+        return where if isinstance(where, Remote) else super().convert(value, param, ctx)
 
 
 def search_options(function: F) -> F:
@@ -40,7 +52,7 @@ def job_arguments(function: F) -> F:
 def output_options(function: F) -> F:
     """How much of a table to show, how and where."""
     for decorate in (
-        click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file."),
+        click.option("-o", "--output", type=OutputFile(), help="Write to this file."),
         click.option(
             "--format",
             "form",
