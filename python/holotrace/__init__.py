@@ -19,9 +19,11 @@ from holotrace.errors import (
 from holotrace.job import Job, open
 from holotrace.parse.execution_trace import execution_trace
 from holotrace.parse.memory_timeline import memory_timeline
+from holotrace.parse.rewrite import Edit, rewrite
 from holotrace.trace import RankTrace
 
 __all__ = [
+    "Edit",
     "Finding",
     "HolotraceError",
     "InputError",
@@ -37,6 +39,7 @@ __all__ = [
     "execution_trace",
     "memory_timeline",
     "open",
+    "rewrite",
 ]
 
 

@@ -129,3 +129,19 @@ def read_xplane_bytes(content: bytes, *, stats: Sequence[tuple[str, str]], argum
 
 def profile_times(path: str) -> tuple[str, int | None, int | None]:
     """Host, begin and end of an XSpace's recording in UNIX ns, as far as it says; its lines are not read."""
+
+def rewrite_trace_event(
+    source: str,
+    target: str,
+    *,
+    edits: Sequence[tuple[Sequence[int], Sequence[tuple[str, str]], Sequence[tuple[str, str]]]],
+    drop: Sequence[int],
+    append: Sequence[str],
+) -> tuple[int, int, int]:
+    """Write a copy of a trace-event file, packed as ``target`` says, and in its place only once it is whole.
+
+    ``edits``: ids of events, members of the event and members of its args to put there; keys as between quotes, values
+    as JSON. ``drop``: ids of events to leave out. ``append``: texts of one or more events with commas between them.
+    Returns how many entries there are, were edited and were left out.
+    Raises KeyError for an id that is not there, TraceFormatError, OSError, KeyboardInterrupt.
+    """

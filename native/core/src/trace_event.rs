@@ -19,7 +19,7 @@ use crate::table::ArgType;
 
 /// One entry larger than this is left out: nothing a profiler writes, and it would have to be held whole.
 const MAX_ENTRY_BYTES: usize = 64 << 20;
-const CANCEL_CHECK: Duration = Duration::from_millis(100);
+pub(crate) const CANCEL_CHECK: Duration = Duration::from_millis(100);
 /// One inflates at a time, and inflating is a third of the work, so more would wait for each other.
 const MAX_SCANNERS: usize = 3;
 
@@ -128,7 +128,7 @@ impl Joined {
     fn new(options: &Options) -> Self {
         Self {
             reader: Reader::new(options, State::Start),
-            window: Window { block: Block::default(), at: 0, text_bytes: 0 },
+            window: Window::default(),
             early: BTreeMap::new(),
             next: 0,
             used: Vec::new(),
@@ -168,10 +168,11 @@ impl Joined {
 }
 
 /// The text being read in order: a block, with what was left of the ones before it in front.
-struct Window {
-    block: Block,
+#[derive(Default)]
+pub(crate) struct Window {
+    pub(crate) block: Block,
     /// Where unread text begins.
-    at: usize,
+    pub(crate) at: usize,
     text_bytes: u64,
 }
 
@@ -196,7 +197,7 @@ impl Window {
     }
 
     /// Read what is there.
-    fn read(&mut self, reader: &mut Reader) -> Result<()> {
+    pub(crate) fn read(&mut self, reader: &mut Reader) -> Result<()> {
         // An entry that spans many blocks is read anew only each time it has doubled.
         if self.pending() < self.block.wanted {
             return Ok(());
@@ -219,7 +220,7 @@ impl Window {
     }
 
     /// Put `next` behind what is unread; returns the block that is no longer needed.
-    fn append(&mut self, mut next: Block) -> Block {
+    pub(crate) fn append(&mut self, mut next: Block) -> Block {
         let rest = self.pending();
         if rest <= next.start {
             let at = next.start - rest;
