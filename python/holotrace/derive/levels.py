@@ -23,7 +23,7 @@ def over_time(changes: pl.DataFrame, *, by: Sequence[str], levels: Sequence[str]
     # Sorting group by group takes half the time of sorting by all keys at once.
     parts = changes.partition_by(by, maintain_order=True)
     names = pl.concat([changes.head(0), *(part.head(1) for part in parts)]).with_row_index("part")
-    groups = [
+    groups: list[pl.DataFrame] = [
         parts[part]
         .sort(order, descending=[False, first == "rise", False])
         .with_columns(pl.col(*levels).cum_sum(), end_ns=pl.col("time_ns").shift(-1).fill_null(pl.col("time_ns")))
