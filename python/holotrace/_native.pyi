@@ -131,7 +131,7 @@ def profile_times(path: str) -> tuple[str, int | None, int | None]:
     """Host, begin and end of an XSpace's recording in UNIX ns, as far as it says; its lines are not read."""
 
 def rewrite_trace_event(
-    source: str,
+    source: str | Stream,
     target: str,
     *,
     edits: Sequence[tuple[Sequence[int], Sequence[tuple[str, str]], Sequence[tuple[str, str]]]],

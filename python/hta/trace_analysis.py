@@ -8,6 +8,7 @@ import pandas as pd
 
 from hta.analyzers.breakdown_analysis import BreakdownAnalysis
 from hta.analyzers.communication_analysis import CommunicationAnalysis
+from hta.analyzers.counter_overlay import DEFAULT_SUFFIX, TimeSeriesTypes, generate_trace_with_counters
 from hta.analyzers.cuda_kernel_analysis import CudaKernelAnalysis
 from hta.analyzers.cupti_counter_analysis import CuptiCounterAnalysis
 from hta.analyzers.idle_time import idle_time_breakdown
@@ -16,6 +17,8 @@ from hta.analyzers.straggler_analysis import StragglerAnalysis
 from hta.analyzers.trace_counters import TraceCounters
 from hta.common.constants import CUDA_MAX_LAUNCH_QUEUE_PER_STREAM, DEFAULT_TRACE_DIR
 from hta.common.trace import Trace
+
+__all__ = ["CUDA_MAX_LAUNCH_QUEUE_PER_STREAM", "TimeSeriesTypes", "TraceAnalysis"]
 
 
 class TraceAnalysis:
@@ -153,6 +156,21 @@ class TraceAnalysis:
     def get_memory_bw_time_series(self, ranks: Sequence[int] | None = None) -> dict[int, pd.DataFrame]:
         """The bandwidth of each kind of copy after every start and end of one; by rank, of rank 0 by default."""
         return TraceCounters.get_memory_bw_time_series(self.t, ranks)
+
+    def generate_trace_with_counters(
+        self,
+        time_series: TimeSeriesTypes | None = None,
+        ranks: Sequence[int] | None = None,
+        output_suffix: str = DEFAULT_SUFFIX,
+    ) -> None:
+        """Write queue lengths and bandwidths, as counters to look at in Perfetto, into a copy next to each trace.
+
+        Args:
+            time_series: Which of the two; both by default.
+            ranks: Ranks to write; rank 0 by default.
+            output_suffix: What the name of a copy has more than that of its trace, before ``.json``.
+        """
+        generate_trace_with_counters(self.t, time_series, ranks, output_suffix)
 
     def get_memory_bw_summary(self, ranks: Sequence[int] | None = None) -> pd.DataFrame | None:
         """What describes the bandwidth of each rank and kind of copy; of rank 0 by default; None without copies."""

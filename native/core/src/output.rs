@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 
 /// Packed on its own: large enough that what it cannot refer back to does not weigh, small enough for the cache.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Unpacking the source is one thread, and three times as fast as packing.
+/// Unpacking and scanning the source is one thread, and twice as fast as packing.
 const MAX_PACKERS: usize = 4;
 const CHUNKS_AHEAD: usize = 2 * MAX_PACKERS;
 /// A gzip stream without name and time, packed fast, on an unknown system.

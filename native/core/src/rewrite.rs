@@ -66,14 +66,13 @@ pub struct Rewritten {
     pub damage: Option<String>,
 }
 
-/// Write the trace at `source` to `target`, packed as that name says; `cancelled` is asked now and then.
+/// Write a trace to `target`, packed as that name says; `cancelled` is asked now and then.
 pub fn rewrite(
-    source: &Path,
+    blocks: Blocks,
     target: &Path,
     changes: &Changes,
     cancelled: &mut dyn FnMut() -> bool,
 ) -> Result<Rewritten> {
-    let blocks = Blocks::open(source)?;
     output::write(target, |sink| rewrite_blocks(blocks, changes, &mut |text| sink.push(text), cancelled))
 }
 
@@ -90,9 +89,9 @@ pub fn rewrite_blocks(
     let mut window = Window::default();
     let mut rewriter = Rewriter::new(changes, push);
     let mut last_check = Instant::now();
-    let mut spare = Block::default();
-    while let Some((_, block)) = blocks.next_block(spare) {
-        spare = window.append(block);
+    let mut used = Block::default();
+    while let Some((_, block)) = blocks.next_block(used) {
+        used = window.append(block);
         rewriter.read(&mut reader, &mut window)?;
         if last_check.elapsed() >= CANCEL_CHECK {
             if cancelled() {

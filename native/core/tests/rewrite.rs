@@ -175,7 +175,7 @@ fn the_name_says_how_the_file_is_packed() {
     fs::write(&source, &text).unwrap();
     for name in ["plain.json", "packed.json.gz", "packed.json.zst"] {
         let target = folder.path().join(name);
-        let done = rewrite(&source, &target, &without(&[0]), &mut || false).unwrap();
+        let done = rewrite(Blocks::open(&source).unwrap(), &target, &without(&[0]), &mut || false).unwrap();
         assert_eq!((done.entries, done.dropped), (60_000, 1));
         assert!(inflated(&target) == text.replace(&format!("[{},", events[0]), "[").into_bytes(), "{name}");
     }
@@ -188,7 +188,7 @@ fn a_file_that_cannot_be_written_leaves_nothing_behind() {
     let (source, target) = (folder.path().join("source.json"), folder.path().join("target.json"));
     fs::write(&source, format!("[{A}]")).unwrap();
     fs::write(&target, "as it was").unwrap();
-    assert!(rewrite(&source, &target, &without(&[9]), &mut || false).is_err());
+    assert!(rewrite(Blocks::open(&source).unwrap(), &target, &without(&[9]), &mut || false).is_err());
     assert_eq!(fs::read_to_string(&target).unwrap(), "as it was");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
@@ -204,7 +204,7 @@ fn a_caller_that_wants_to_stop_gets_no_file() {
         calls += 1;
         true
     };
-    match rewrite(&source, &target, &Changes::default(), &mut cancelled) {
+    match rewrite(Blocks::open(&source).unwrap(), &target, &Changes::default(), &mut cancelled) {
         Err(Error::Cancelled) => assert!(!target.exists()),
         // Written before it was asked.
         other => assert!(other.is_ok() && calls == 0),

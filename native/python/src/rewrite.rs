@@ -7,6 +7,7 @@ use holotrace_core::rewrite::{Changes, Edit, rewrite};
 use pyo3::prelude::*;
 
 use crate::error::{raise, without_panic};
+use crate::source::Source;
 
 /// Keys as they stand between quotes, and values as JSON.
 type Members = Vec<(String, String)>;
@@ -15,7 +16,7 @@ type Members = Vec<(String, String)>;
 #[pyo3(signature = (source, target, *, edits, drop, append))]
 pub fn rewrite_trace_event(
     py: Python<'_>,
-    source: PathBuf,
+    source: Source,
     target: PathBuf,
     edits: Vec<(Vec<u32>, Members, Members)>,
     drop: Vec<u32>,
@@ -27,15 +28,18 @@ pub fn rewrite_trace_event(
         let edits = edits.into_iter().map(|(ids, fields, args)| (ids, Edit { fields: own(fields), args: own(args) }));
         let changes = Changes::new(edits.collect(), drop, append);
         without_panic(|| {
-            rewrite(&source, &target, &changes, &mut || {
+            rewrite(source.blocks()?, &target, &changes, &mut || {
                 signal = Python::attach(|py| py.check_signals()).err();
                 signal.is_some()
             })
         })
     });
+    if let Some(failure) = source.failure() {
+        return Err(failure);
+    }
     match result {
         Ok(done) => Ok((done.entries, done.edited, done.dropped)),
-        Err(Error::Cancelled) => Err(signal.unwrap_or_else(|| raise(py, Error::Cancelled, &source))),
-        Err(error) => Err(raise(py, error, &source)),
+        Err(Error::Cancelled) => Err(signal.unwrap_or_else(|| raise(py, Error::Cancelled, &source.path))),
+        Err(error) => Err(raise(py, error, &source.path)),
     }
 }

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from holotrace import stores
 from holotrace._native import rewrite_trace_event
 from holotrace.errors import InputError, UsageError
+from holotrace.stores import Remote
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Edit:
 
 
 def rewrite(
-    source: Path | str,
+    source: Path | str | Remote,
     target: Path | str,
     *,
     edits: Iterable[Edit] = (),
@@ -42,12 +44,12 @@ def rewrite(
         drop: Numbers (``event_id``) of events to leave out.
         append: New events behind all others, as JSON text; a text may hold several, with commas between them.
     """
-    source, target = Path(source), Path(target)
-    if target.exists() and target.samefile(source):
+    source, target = stores.place(source), Path(target).expanduser()
+    if isinstance(source, Path) and source.exists() and target.exists() and target.samefile(source):
         raise UsageError(f"{target} is the trace that is read; name another file to write")
     try:
         rewrite_trace_event(
-            str(source),
+            stores.source(source),
             str(target),
             edits=[(list(edit.event_ids), _members(edit.fields), _members(edit.args)) for edit in edits],
             drop=list(drop),

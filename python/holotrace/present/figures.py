@@ -27,6 +27,11 @@ COLORS = {
     "idle": "#a9b1ba",
     "sync": "#d9a400",
     "other": "#a977b8",
+    "compilation": "#c2577f",
+    "input": "#7a9a01",
+    "tracing": "#6b7fd7",
+    "dispatch": "#5ab4e5",
+    "read back": "#8c6d31",
 }
 _MORE_COLORS = ("#5ab4e5", "#8c6d31", "#c2577f", "#6b7fd7", "#7a9a01")
 # Words of column names and kernel kinds that stand for a concept; the first that fits wins.
@@ -37,10 +42,19 @@ _CONCEPTS = (
     ("copy", "memory"),
     ("exposed", "communication"),
     ("idle", "idle"),
-    ("wait", "idle"),
+    ("wait", "sync"),
+    ("unattributed", "idle"),
     ("sync", "sync"),
     ("compute", "compute"),
     ("busy", "compute"),
+    ("work", "compute"),
+    ("program", "compute"),
+    ("compilation", "compilation"),
+    ("input", "input"),
+    ("tracing", "tracing"),
+    ("dispatch", "dispatch"),
+    ("upload", "memory"),
+    ("read_back", "read back"),
     ("other", "other"),
 )
 # Plotly's own form of a chart: {"data": [trace, …], "layout": {…}}.

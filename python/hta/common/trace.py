@@ -19,13 +19,17 @@ from hta.common.event_links import (
     get_cpu_gpu_correlation,
     transform_correlation_to_index,
 )
-from hta.common.trace_file import create_rank_to_trace_dict, create_rank_to_trace_dict_from_dir, validated
+from hta.common.trace_events import PHASE_COUNTER, PHASE_FLOW_END, PHASE_FLOW_START, counter_table, flow_event
+from hta.common.trace_file import create_rank_to_trace_dict, create_rank_to_trace_dict_from_dir, validated, write_trace
 from hta.common.trace_parser import described, infer_gpu_type, parse_trace_dict, parse_trace_file
 from hta.common.trace_symbol_table import TraceSymbolTable, decode_symbol_id_to_symbol_name
 from hta.configs.parser_config import ParserConfig
 from hta.utils.utils import normalize_path
 
 __all__ = [
+    "PHASE_COUNTER",
+    "PHASE_FLOW_END",
+    "PHASE_FLOW_START",
     "Trace",
     "add_fwd_bwd_links",
     "add_iteration",
@@ -195,6 +199,31 @@ class Trace:
         """The vendor of the first rank's accelerator."""
         ranks = self.get_ranks()
         return str(self.meta_data[ranks[0]].get("device_type", "UNKNOWN")) if ranks else "UNKNOWN"
+
+    def get_raw_trace_for_one_rank(self, rank: int = 0) -> dict[str, Any]:
+        """The JSON of a rank's file as it is."""
+        if rank not in self.trace_files:
+            raise ValueError(f"rank {rank} is not there; there are ranks {sorted(self.trace_files)}")
+        return parse_trace_dict(self.trace_files[rank])
+
+    def write_raw_trace(self, output_file: str, trace_contents: dict[str, Any]) -> None:
+        """Write JSON to a file, compressed if its name ends in ``.gz``."""
+        write_trace(trace_contents, output_file)
+
+    def convert_time_series_to_events(
+        self, series: pd.DataFrame, counter_name: str, counter_col: str
+    ) -> list[dict[str, Any]]:
+        """A counter event per row of a time series; none, with a warning, where it has no ``pid``, ``ts`` or values.
+
+        Args:
+            series: ``ts`` since the job's first event, ``pid`` and the values; and, where there are, the ``name`` and
+                ``id`` of each row's counter.
+            counter_name: What the values are, and the counter's name where rows have none.
+            counter_col: The column of the values.
+        """
+        return counter_table(series, counter_name, counter_col, self.min_ts).to_dicts()
+
+    flow_event = staticmethod(flow_event)
 
     def decode_symbol_ids(self, use_shorten_name: bool = True) -> None:
         """Add the strings of names and categories to every frame, as ``s_name`` and ``s_cat``."""
