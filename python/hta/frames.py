@@ -185,7 +185,7 @@ def work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
     """Every kernel, copy and fill by its category, as a device event, with the start of its launch where known."""
     row = np.flatnonzero(_is_work(frame, symbols) & (frame["stream"].to_numpy() >= 0))
     caller = _callers(frame, row)
-    launch_ns = pl.Series(frame["ts"].to_numpy()[caller] * _NS_PER_US).set(pl.Series(caller < 0), None)
+    launch_ns = pl.when(pl.Series(caller >= 0)).then(pl.Series(frame["ts"].to_numpy()[caller] * _NS_PER_US))
     return _device_events(frame, row, "compute").with_columns(launch_ns=launch_ns)
 
 
