@@ -27,7 +27,7 @@ DRAWING = """
     range   |RRRRRRRRRRRRR.|
     range   |.SSS..SSS.....|
     op      |OO...PPPP.....|
-    host    |A.....B.......|
+    host    |A.....BD......|
     compute |.AAAA..BBB....|
     comm    |..CCCCCC...DDD|
     copy    |E...........E.|

@@ -6,6 +6,7 @@ from typing import Any
 
 from holotrace.analyses.annotated_work import annotated_work
 from holotrace.analyses.idle_causes import idle_causes
+from holotrace.analyses.kernel_sequences import kernel_sequences
 from holotrace.analyses.kernels import kernels
 from holotrace.analyses.launch_stats import launch_stats
 from holotrace.analyses.memory_bandwidth import memory_bandwidth
@@ -31,6 +32,7 @@ class Analyses:
     kernels = kernels
     operators = operators
     operator_kernels = operator_kernels
+    kernel_sequences = kernel_sequences
     annotated_work = annotated_work
     launch_stats = launch_stats
     queue_length = queue_length
