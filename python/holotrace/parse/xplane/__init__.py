@@ -12,13 +12,15 @@ from holotrace._native import read_xplane
 from holotrace.errors import InputError
 from holotrace.parse.parsed import Parsed
 from holotrace.parse.xplane.content import Content
+from holotrace.parse.xplane.operations import wanted_of
 from holotrace.parse.xplane.profile import STATS, Profile
 from holotrace.schema import Table
-from holotrace.tables import ANNOTATIONS, HLO, HOST_CALLS
+from holotrace.tables import ANNOTATIONS, COLLECTIVES, DEVICE_EVENTS, EVENTS, HLO, HOST_CALLS, XLA_OPS
 
 # Tables that need more than names and times of events.
 _WITH_ARGUMENTS = (ANNOTATIONS.name, HOST_CALLS.name)
-_WITH_HLO = ("device_events", "xla_ops", "collectives", HLO.name, "events")
+_OF_WORK = (DEVICE_EVENTS.name, XLA_OPS.name, COLLECTIVES.name)
+_WITH_HLO = (*_OF_WORK, HLO.name, EVENTS.name)
 
 
 def read(path: Path, tables: Sequence[Table]) -> Parsed:
@@ -34,9 +36,15 @@ def read(path: Path, tables: Sequence[Table]) -> Parsed:
         )
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
-    content = Content(Profile(space))
+    wanted = wanted_of(name for table in tables if table.name in _OF_WORK for name in table.column_names)
+    content = Content(Profile(space), wanted)
     frames = {table.name: _frame(content, table) for table in tables}
-    return Parsed(frames, content.metadata, space.counts, time.perf_counter_ns() - started)
+    return Parsed(
+        frames,
+        content.metadata(has_devices=bool(names & set(_OF_WORK))),
+        space.counts,
+        time.perf_counter_ns() - started,
+    )
 
 
 def _frame(content: Content, table: Table) -> pl.DataFrame:

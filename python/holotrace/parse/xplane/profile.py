@@ -124,6 +124,14 @@ class Profile:
     ) -> pl.DataFrame:
         return pl.DataFrame(self.space.events(list(columns), lines=list(lines), having=having, lacking=lacking))
 
+    def named(self, pattern: str) -> pl.Series:
+        """Numbers of the host's events whose name has a match of ``pattern``."""
+        found = self.events(["event_id", "name"], "host")
+        names = found["name"].unique()
+        return found.filter(pl.col("name").is_in(names.filter(names.cast(pl.String).str.contains(pattern)).implode()))[
+            "event_id"
+        ]
+
     @cached_property
     def has_accelerators(self) -> bool:
         """Whether a device of its own has events; without, operations run on the host's threads."""
