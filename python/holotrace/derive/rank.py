@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
 
 from holotrace.derive import info, kernel_kinds, steps
 from holotrace.parse import kineto, xplane
+from holotrace.parse.parsed import Parsed
 from holotrace.schema import Column, Table
 from holotrace.sources import RankSource
 from holotrace.tables import ALL, DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS, XLA_OPS
 from holotrace.trace import RankTrace
 
-_READERS = {"kineto": kineto.read, "xplane": xplane.read}
+_READERS: Mapping[str, Callable[[RankSource, Sequence[Table]], Parsed]] = {
+    "kineto": lambda source, tables: kineto.read(source.path, tables),
+    "xplane": lambda source, tables: xplane.read(source.path, tables, source.content),
+}
 _DECLARED = {table.name: table for table in ALL}
 _BY_NAME = {"kind": ("category", "name")}
 # Columns that are made here, by format and table, and the columns of the file each is made of.
@@ -30,7 +34,7 @@ _READ_PROBLEMS = PROBLEMS.only("problem", "count", "first_offset", "example", "a
 def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
     """Read one rank's file as far as ``reads`` asks for; what its format lacks is empty or null."""
     wanted = merged(reads)
-    parsed = _READERS[source.format](source.path, _to_parse(wanted, source.format))
+    parsed = _READERS[source.format](source, _to_parse(wanted, source.format))
     tables = dict(parsed.tables)
     if PROBLEMS.name in tables:
         tables[PROBLEMS.name] = _located(tables[PROBLEMS.name], source)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 AnyPath = str | os.PathLike[str]
-# A file, folder or pattern; several of them; or which file is which rank.
-Paths = AnyPath | Sequence[AnyPath] | Mapping[int, AnyPath]
+# A file, folder or pattern; several of them; which file is which rank; or a profile's own bytes.
+Paths = AnyPath | Sequence[AnyPath] | Mapping[int, AnyPath] | bytes
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,14 @@ class RankSource:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     # Which reader it is for: kineto (trace-event JSON) or xplane.
     format: str = "kineto"
+    # The file's bytes, where it is in memory.
+    content: bytes | None = field(default=None, repr=False)
 
 
 def called(paths: Paths) -> tuple[str, str]:
     """What to call the job at ``paths``, and where it is in one line."""
+    if isinstance(paths, bytes):
+        return "profile", "bytes in memory"
     if isinstance(paths, (str, os.PathLike)):
         several: list[AnyPath] = [paths]
     else:

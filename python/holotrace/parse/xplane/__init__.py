@@ -3,50 +3,57 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import polars as pl
 
-from holotrace._native import read_xplane
+from holotrace._native import Space, read_xplane, read_xplane_bytes
 from holotrace.errors import InputError
 from holotrace.parse.parsed import Parsed
 from holotrace.parse.xplane.content import Content
+from holotrace.parse.xplane.exported import ExportedSpace
 from holotrace.parse.xplane.operations import wanted_of
-from holotrace.parse.xplane.profile import STATS, Profile
+from holotrace.parse.xplane.profile import Profile
+from holotrace.parse.xplane.stats import STATS
 from holotrace.schema import Table
 from holotrace.tables import ANNOTATIONS, COLLECTIVES, DEVICE_EVENTS, EVENTS, HLO, HOST_CALLS, XLA_OPS
 
 # Tables that need more than names and times of events.
-_WITH_ARGUMENTS = (ANNOTATIONS.name, HOST_CALLS.name)
-_OF_WORK = (DEVICE_EVENTS.name, XLA_OPS.name, COLLECTIVES.name)
-_WITH_HLO = (*_OF_WORK, HLO.name, EVENTS.name)
+_WITH_ARGUMENTS = frozenset((ANNOTATIONS.name, HOST_CALLS.name))
+_OF_WORK = frozenset((DEVICE_EVENTS.name, XLA_OPS.name, COLLECTIVES.name))
+_WITH_HLO = _OF_WORK | {HLO.name, EVENTS.name}
 
 
-def read(path: Path, tables: Sequence[Table]) -> Parsed:
-    """The wanted tables of one profile."""
+def read(path: Path, tables: Sequence[Table], content: bytes | None = None) -> Parsed:
+    """The wanted tables of one profile, or of a trace exported from one; ``content`` is it where it is in no file."""
     started = time.perf_counter_ns()
     names = {table.name for table in tables}
-    try:
-        space = read_xplane(
-            str(path),
-            stats=list(STATS.items()),
-            arguments=bool(names & set(_WITH_ARGUMENTS)),
-            hlo=bool(names & set(_WITH_HLO)),
-        )
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
-    wanted = wanted_of(name for table in tables if table.name in _OF_WORK for name in table.column_names)
-    content = Content(Profile(space), wanted)
-    frames = {table.name: _frame(content, table) for table in tables}
+    space = _space(path, names, content)
+    columns = wanted_of(name for table in tables if table.name in _OF_WORK for name in table.column_names)
+    tabled = Content(Profile(space), columns)
+    frames = {table.name: _frame(tabled, table) for table in tables}
     return Parsed(
         frames,
-        content.metadata(has_devices=bool(names & set(_OF_WORK))),
+        tabled.metadata(has_devices=not _OF_WORK.isdisjoint(names)),
         space.counts,
         time.perf_counter_ns() - started,
     )
 
 
-def _frame(content: Content, table: Table) -> pl.DataFrame:
-    frame = content.table(table.name)
+def _space(path: Path, names: Collection[str], content: bytes | None) -> Space | ExportedSpace:
+    stats = list(STATS.items())
+    arguments, hlo = not _WITH_ARGUMENTS.isdisjoint(names), not _WITH_HLO.isdisjoint(names)
+    if content is not None:
+        return read_xplane_bytes(content, stats=stats, arguments=arguments, hlo=hlo)
+    if path.suffix != ".pb":
+        return ExportedSpace(path)
+    try:
+        return read_xplane(str(path), stats=stats, arguments=arguments, hlo=hlo)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
+
+
+def _frame(tabled: Content, table: Table) -> pl.DataFrame:
+    frame = tabled.table(table.name)
     return frame.select(column.name for column in table.columns if column.name in frame.columns)

@@ -88,7 +88,8 @@ class Content:
         devices = self._devices() if has_devices else work.devices(self.profile, None)
         return {
             "deviceProperties": [
-                {"name": model or f"{kind} device"} for model, kind in devices.select("model", "device_kind").rows()
+                {"name": model or " ".join(filter(None, (vendor, kind, "device")))}
+                for model, vendor, kind in devices.select("model", "vendor", "device_kind").rows()
             ],
             **dict(versions.select("key", pl.coalesce("text", pl.col("whole").cast(pl.String))).rows()),
             "hostnames": self.profile.space.hostnames,

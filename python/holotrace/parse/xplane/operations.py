@@ -92,8 +92,8 @@ def _waits(profile: Profile, columns: tuple[str, ...]) -> pl.DataFrame:
 def _described(examples: pl.DataFrame, keys: list[str], profile: Profile, wanted: Collection[str]) -> pl.DataFrame:
     """What the compiled program, or the event itself, says of the instruction; one operation of each kind is enough."""
     described = ["event_id", "name", "display", "hlo_category", "hlo_module", "tf_op", "stat:name", "source"]
-    written = profile.space.events(described, rows=examples["event_id"].to_list())
-    names = examples.select("event_id", "device_kind", *keys).join(pl.DataFrame(written), on="event_id", how="left")
+    written = pl.DataFrame(profile.space.events(described, rows=examples["event_id"].to_list()))
+    names = examples.select("event_id", "device_kind", *keys).join(written, on="event_id", how="left")
     shown = [column for column in _OF_PROGRAM if column in wanted]
     hlo = pl.DataFrame(profile.space.hlo(["program", "name", "opcode", *shown])).unique(
         ["program", "name"], keep="first"
@@ -126,8 +126,8 @@ def _described(examples: pl.DataFrame, keys: list[str], profile: Profile, wanted
     )
     if "scope" in wanted:
         # TPU writes "scope/op:type"; the type says nothing that the scope does not.
-        written = pl.col("tf_op").cast(pl.String).str.replace(r":[^:/]*$", "").replace({"XlaModule": None, "": None})
-        scope = pl.coalesce(written, pl.col("stat:name", "scope").cast(pl.String))
+        plain = pl.col("tf_op").cast(pl.String).str.replace(r":[^:/]*$", "").replace({"XlaModule": None, "": None})
+        scope = pl.coalesce(plain, pl.col("stat:name", "scope").cast(pl.String))
         names = names.with_columns(scope=scope.cast(pl.Categorical()))
     if "source" in wanted:
         names = names.with_columns(source_line=pl.coalesce("source", "program_source")).drop("program_source")
