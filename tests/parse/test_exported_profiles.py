@@ -61,7 +61,7 @@ def test_what_an_export_holds_is_in_the_tables_of_profiles(tmp_path: Path) -> No
 def test_a_profile_beside_its_export_is_read_instead(tmp_path: Path) -> None:
     job = opened(tmp_path, event(3, 3, "a", 0, 1))
     (export,) = job.sources
-    profile = export.path.with_name("host.xplane.pb")
+    profile = Path(str(export.path)).with_name("host.xplane.pb")
     profile.write_bytes(space(Plane("/device:TPU:0", [Line("XLA Ops", [Event("%a", 0, 1)])])))
     assert [source.path for source in holotrace.open(tmp_path).sources] == [profile]
 

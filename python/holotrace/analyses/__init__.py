@@ -5,12 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from holotrace.analyses.annotated_work import annotated_work
+from holotrace.analyses.compilations import compilations
+from holotrace.analyses.duty_cycle import duty_cycle
+from holotrace.analyses.gaps import gaps
+from holotrace.analyses.hlo_ops import hlo_ops
+from holotrace.analyses.host_steps import host_steps
 from holotrace.analyses.idle_causes import idle_causes
 from holotrace.analyses.kernels import kernels
 from holotrace.analyses.launch_stats import launch_stats
 from holotrace.analyses.memory_bandwidth import memory_bandwidth
+from holotrace.analyses.operator_counters import operator_counters
+from holotrace.analyses.operator_kernels import operator_kernels
+from holotrace.analyses.operators import operators
 from holotrace.analyses.overlap import overlap
+from holotrace.analyses.phases import phases
 from holotrace.analyses.queue_length import queue_length
+from holotrace.analyses.scopes import scopes
+from holotrace.analyses.skew import skew
 from holotrace.analyses.stragglers import stragglers
 from holotrace.analyses.time_breakdown import time_breakdown
 from holotrace.analysis import Analysis
@@ -26,10 +37,21 @@ class Analyses:
     overlap = overlap
     stragglers = stragglers
     kernels = kernels
+    operators = operators
+    operator_kernels = operator_kernels
     annotated_work = annotated_work
     launch_stats = launch_stats
     queue_length = queue_length
     memory_bandwidth = memory_bandwidth
+    operator_counters = operator_counters
+    duty_cycle = duty_cycle
+    gaps = gaps
+    host_steps = host_steps
+    compilations = compilations
+    phases = phases
+    scopes = scopes
+    hlo_ops = hlo_ops
+    skew = skew
 
 
 ALL: tuple[Analysis[Any], ...] = tuple(value for value in vars(Analyses).values() if isinstance(value, Analysis))

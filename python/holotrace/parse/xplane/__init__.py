@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
 import polars as pl
 
+from holotrace import stores
 from holotrace._native import Space, read_xplane, read_xplane_bytes
 from holotrace.errors import InputError
 from holotrace.parse.parsed import Parsed
@@ -17,6 +17,7 @@ from holotrace.parse.xplane.operations import wanted_of
 from holotrace.parse.xplane.profile import Profile
 from holotrace.parse.xplane.stats import STATS
 from holotrace.schema import Table
+from holotrace.stores import Place, Remote
 from holotrace.tables import ANNOTATIONS, COLLECTIVES, DEVICE_EVENTS, EVENTS, HLO, HOST_CALLS, XLA_OPS
 
 # Tables that need more than names and times of events.
@@ -25,7 +26,7 @@ _OF_WORK = frozenset((DEVICE_EVENTS.name, XLA_OPS.name, COLLECTIVES.name))
 _WITH_HLO = _OF_WORK | {HLO.name, EVENTS.name}
 
 
-def read(path: Path, tables: Sequence[Table], content: bytes | None = None) -> Parsed:
+def read(path: Place, tables: Sequence[Table], content: bytes | None = None) -> Parsed:
     """The wanted tables of one profile, or of a trace exported from one; ``content`` is it where it is in no file."""
     started = time.perf_counter_ns()
     names = {table.name for table in tables}
@@ -41,14 +42,16 @@ def read(path: Path, tables: Sequence[Table], content: bytes | None = None) -> P
     )
 
 
-def _space(path: Path, names: Collection[str], content: bytes | None) -> Space | ExportedSpace:
+def _space(path: Place, names: Collection[str], content: bytes | None) -> Space | ExportedSpace:
     stats = list(STATS.items())
     arguments, hlo = not _WITH_ARGUMENTS.isdisjoint(names), not _WITH_HLO.isdisjoint(names)
-    if content is not None:
-        return read_xplane_bytes(content, stats=stats, arguments=arguments, hlo=hlo)
-    if path.suffix != ".pb":
+    if content is None and path.suffix != ".pb":
         return ExportedSpace(path)
     try:
+        if isinstance(path, Remote):
+            content = stores.whole(path)
+        if content is not None:
+            return read_xplane_bytes(content, stats=stats, arguments=arguments, hlo=hlo)
         return read_xplane(str(path), stats=stats, arguments=arguments, hlo=hlo)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error

@@ -130,7 +130,9 @@ class Content:
 
     def _host_calls(self) -> pl.DataFrame:
         columns = ("event_id", "line", "name", "start_ns", "end_ns", "run_id", "device_ordinal", "arguments")
-        found = self.profile.events(columns, "host").filter(pl.col("arguments").is_not_null())
+        # Operations of CPU devices run on threads of the host, and are no calls of its.
+        lacking = None if self.profile.has_accelerators else "hlo_op"
+        found = self.profile.events(columns, "host", lacking=lacking).filter(pl.col("end_ns") > pl.col("start_ns"))
         return self._placed(found).rename({"run_id": "run", "device_ordinal": "device"})
 
     def _work(self) -> pl.DataFrame:

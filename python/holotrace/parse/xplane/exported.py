@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 
 import polars as pl
 
 from holotrace.parse import kineto
 from holotrace.parse.xplane.stats import STATS
 from holotrace.schema import Column, Unit
+from holotrace.stores import Place
 from holotrace.tables import EVENTS, PROBLEMS, TRACK_LABELS
 
 # Events that exporters keep at most, then and now; the earliest are kept.
@@ -33,7 +33,7 @@ class ExportedSpace:
     hostnames: Sequence[str] = ()
     messages: Sequence[tuple[str, str]] = ()
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         # All arguments are written as text.
         args = tuple(Column(f"arg {key}", Unit.LABEL, key, arg=key) for key in _ARGS)
         spans = replace(EVENTS, columns=(*EVENTS.columns, *args))
