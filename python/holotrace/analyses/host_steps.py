@@ -63,7 +63,8 @@ def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataF
         activity: host_time.details(steps.with_columns(cause=pl.lit(activity)), stepping)
         for activity in (INPUT, READ_BACK)
     }
-    return host_time.shares(steps, activities, host_time.stepping_threads(rank)).select(
+    anywhere = host_time.everywhere(activities)
+    return host_time.shares(steps, activities, anywhere, host_time.stepping_threads(rank)).select(
         "step",
         *PARTS,
         step_ns=pl.col("end_ns") - pl.col("start_ns"),
