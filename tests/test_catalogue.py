@@ -28,11 +28,13 @@ DRAWING = f"""
     step    |1111112222222.|
     range   |RRRRRRRRRRRRR.|
     range   |.SSS..SSS.....|
+    op      |OO...PPPP.....|
     host    |A.....B.......|
     compute |.AAAA..BBB....|
     comm    |..CCCCCC...DDD|
     copy    |E...........E.|
     sync    |FFFFFFFFFFFFFF|
+    counted |A......B......|
     tpu     |..AA..G..{"." * 100}H|
     call    |.KKa.......h..|
     mark    |.....MMM......|

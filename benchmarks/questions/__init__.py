@@ -4,7 +4,9 @@ from types import ModuleType
 
 from questions import (
     analyses,
+    call_tree,
     hta,
+    hta_methods,
     import_time,
     inflate_alone,
     memory,
@@ -16,12 +18,14 @@ from questions import (
 
 ALL: tuple[ModuleType, ...] = (
     hta,
+    hta_methods,
     perfetto,
     typed_decode,
     parse_alone,
     inflate_alone,
     memory,
     analyses,
+    call_tree,
     import_time,
     ranks,
 )

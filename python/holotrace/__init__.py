@@ -17,9 +17,11 @@ from holotrace.errors import (
 )
 from holotrace.job import Job, open
 from holotrace.parse.memory_timeline import memory_timeline
+from holotrace.parse.rewrite import Edit, rewrite
 from holotrace.trace import RankTrace
 
 __all__ = [
+    "Edit",
     "Finding",
     "HolotraceError",
     "InputError",
@@ -33,6 +35,7 @@ __all__ = [
     "compare",
     "memory_timeline",
     "open",
+    "rewrite",
 ]
 
 

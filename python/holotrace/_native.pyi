@@ -1,6 +1,9 @@
 """The Rust core: read by holotrace.parse and holotrace.derive only."""
 
 from collections.abc import Sequence
+from typing import Protocol
+
+from holotrace.stores import Stream
 
 class ArrowTable:
     """Columns in Arrow memory; ``polars.DataFrame(table)`` takes them over without a copy."""
@@ -31,7 +34,7 @@ class Trace:
         """
 
 def read_trace_event(
-    path: str,
+    source: str | Stream,
     *,
     tables: Sequence[str],
     args: Sequence[tuple[str, str]],
@@ -40,10 +43,30 @@ def read_trace_event(
 
     ``tables``: names of the tables that will be asked for; events only others need are counted and skipped.
     ``args``: (key, type) of the args to keep, type one of int, float, text.
-    Raises TraceFormatError, OSError, KeyboardInterrupt.
+    Raises TraceFormatError, OSError, KeyboardInterrupt, and what the stream's pieces raise.
     """
 
-def read_ends(path: str, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
+class ArrowStream(Protocol):
+    """Columns in Arrow memory, e.g. a ``polars.DataFrame``."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+def call_tree(calls: ArrowStream, work: ArrowStream) -> ArrowTable:
+    """Who called whom on each thread, and the work that each call and those below it launched.
+
+    ``calls``: event_id (distinct), start_ns, end_ns, thread (those of other threads cannot enclose each other).
+    ``work``: launch_id (the call that launched it), start_ns, end_ns. Ids and threads are UInt32, times Int64.
+    A row per call, in their order: parent_id, depth, height, self_ns, work_count, work_ns, first_work_ns,
+    last_work_ns.
+    """
+
+def covered_before(spans: ArrowStream, times: ArrowStream) -> ArrowTable:
+    """How long at least one of ``spans`` (start_ns, end_ns) is active before each of ``times`` (time_ns).
+
+    A row per time: covered_ns.
+    """
+
+def read_ends(source: str | Stream, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
     """First and last bytes of the inflated file; ``tail_bytes=0`` reads no further than the head."""
 
 class Space:
@@ -107,3 +130,19 @@ def read_xplane_bytes(content: bytes, *, stats: Sequence[tuple[str, str]], argum
 
 def profile_times(path: str) -> tuple[str, int | None, int | None]:
     """Host, begin and end of an XSpace's recording in UNIX ns, as far as it says; its lines are not read."""
+
+def rewrite_trace_event(
+    source: str | Stream,
+    target: str,
+    *,
+    edits: Sequence[tuple[Sequence[int], Sequence[tuple[str, str]], Sequence[tuple[str, str]]]],
+    drop: Sequence[int],
+    append: Sequence[str],
+) -> tuple[int, int, int]:
+    """Write a copy of a trace-event file, packed as ``target`` says, and in its place only once it is whole.
+
+    ``edits``: ids of events, members of the event and members of its args to put there; keys as between quotes, values
+    as JSON. ``drop``: ids of events to leave out. ``append``: texts of one or more events with commas between them.
+    Returns how many entries there are, were edited and were left out.
+    Raises KeyError for an id that is not there, TraceFormatError, OSError, KeyboardInterrupt.
+    """

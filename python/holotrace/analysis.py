@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from io import BytesIO
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
 
 import polars as pl
@@ -150,7 +151,12 @@ class PerJob(Analysis[P]):
 
 
 def _rows_of(rank: RankTrace, rows: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.DataFrame:
-    return conform(rows.with_columns(rank=pl.lit(rank.rank)), columns, owner)
+    return _apart(conform(rows.with_columns(rank=pl.lit(rank.rank)), columns, owner))
+
+
+def _apart(rows: pl.DataFrame) -> pl.DataFrame:
+    """A copy that keeps nothing else alive: a frame's texts may hold all texts of the rank it was made from."""
+    return pl.DataFrame.deserialize(BytesIO(rows.serialize()))
 
 
 def _load(module: str, name: str) -> Analysis[Any]:

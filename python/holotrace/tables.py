@@ -155,6 +155,13 @@ PYTHON_CALLS = Table(
     ),
 )
 
+RUNTIME_CALLS = Table(
+    "runtime_calls",
+    "Calls of the host into the accelerator's runtime or driver, whether or not they launched anything",
+    (*_SPAN, Column("correlation", Unit.NUMBER, "Shared with the device events it started", arg="correlation")),
+    format="kineto",
+)
+
 INSTANTS = Table("instants", "Marks without a duration", (_EVENT_ID, _CATEGORY, _NAME, _PID, _TID, _TIME))
 
 COUNTERS = Table(
@@ -168,6 +175,20 @@ COUNTERS = Table(
         _TIME,
         Column("value", Unit.FLOAT, "The sample"),
     ),
+)
+
+HARDWARE_COUNTERS = Table(
+    "hardware_counters",
+    "What counters of the hardware read around device work, where they were recorded, e.g. by CUPTI's range profiler",
+    (
+        _EVENT_ID,
+        _NAME,
+        _START,
+        _END,
+        Column("counter", Unit.LABEL, "The counter, as the profiler names it"),
+        Column("value", Unit.FLOAT, "What it read"),
+    ),
+    format="kineto",
 )
 
 MEMORY = Table(
@@ -339,6 +360,24 @@ PROBLEMS = Table(
     ),
 )
 
+CALLS = Table(
+    "calls",
+    "Who called whom: events on the host, each under its caller, and device events under the call that launched them",
+    (
+        *_SPAN,
+        Column("on_device", Unit.BOOL, "Whether it is a device event rather than a call on the host"),
+        Column("parent_id", Unit.EVENT, "event_id of the caller, or of the launch; null if nothing encloses it"),
+        Column("depth", Unit.NUMBER, "How many callers are around it"),
+        Column("height", Unit.NUMBER, "How many levels of calls are below it"),
+        Column("self_ns", Unit.NS, "Its time in which no call that it made ran"),
+        Column("continues_id", Unit.EVENT, "event_id of the forward op that this op of a backward pass belongs to"),
+        Column("work_count", Unit.COUNT, "Kernels and copies that it and the calls below it launched"),
+        Column("work_ns", Unit.NS, "Time of these; those that overlap count in full"),
+        Column("first_work_ns", Unit.NS, "Start of the first of these; null without"),
+        Column("last_work_ns", Unit.NS, "Latest end of these; null without"),
+    ),
+)
+
 RANK_INFO = Table(
     "rank_info",
     "What is there: one row per rank",
@@ -375,6 +414,7 @@ FINDINGS = Table(
     ),
 )
 
+# Read from files.
 ALL: tuple[Table, ...] = (
     EVENTS,
     DEVICE_EVENTS,
@@ -384,8 +424,10 @@ ALL: tuple[Table, ...] = (
     STEPS,
     ANNOTATIONS,
     PYTHON_CALLS,
+    RUNTIME_CALLS,
     INSTANTS,
     COUNTERS,
+    HARDWARE_COUNTERS,
     MEMORY,
     FLOWS,
     TRACK_LABELS,
@@ -396,11 +438,13 @@ ALL: tuple[Table, ...] = (
     HOST_CALLS,
     PROBLEMS,
 )
+# Made of those.
+MADE: tuple[Table, ...] = (CALLS, RANK_INFO)
 
 
 def named(name: str) -> Table:
     """The table of that name, as written here or in kebab case."""
-    known = {table.name: table for table in (*ALL, RANK_INFO)}
+    known = {table.name: table for table in (*ALL, *MADE)}
     if (table := known.get(name.replace("-", "_"))) is None:
         raise UsageError(f"there is no table {name!r}; there are {', '.join(known)}")
     return table

@@ -178,7 +178,8 @@ def test_a_finding_without_a_documented_rule_has_no_advice() -> None:
 
 
 def test_the_report_is_written_with_the_folders_it_needs(tmp_path: Path) -> None:
-    out = report.write(made_up.make(2), tmp_path / "a" / "b" / "report.html", made_up.ANALYSES)
+    out = tmp_path / "a" / "b" / "report.html"
+    report.write(made_up.make(2), out, made_up.ANALYSES)
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert [path.name for path in out.parent.iterdir()] == ["report.html"]
 

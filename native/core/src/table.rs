@@ -247,6 +247,10 @@ pub fn times(values: impl Iterator<Item = i64>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(values))
 }
 
+pub fn times_or_null(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter(values))
+}
+
 /// Named columns of equal length.
 pub fn batch(columns: Vec<(String, ArrayRef)>) -> Result<RecordBatch> {
     let fields: Vec<Field> =

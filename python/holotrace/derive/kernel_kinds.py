@@ -63,16 +63,16 @@ RULES = (
     # Reductions within a block that borrow the collective's name.
     KindRule(COMPUTE, name=r"(warp|block|thread)_?all_?reduce"),
     # Libraries: NCCL, RCCL, MSCCL(++), oneCCL, HCCL, UCC, Gloo, Ascend's hcom; NVSHMEM and its kin.
-    KindRule(COMMUNICATION, name=r"(^|[^a-z])(nccl|rccl|msccl|oneccl|hccl|uccl|xccl|gloo|hcom)"),
-    KindRule(COMMUNICATION, name=r"(^|[^a-z])(ucc|ccl)[_:]"),
+    KindRule(COMMUNICATION, name=r"(?<![a-z])(nccl|rccl|msccl|oneccl|hccl|uccl|xccl|gloo|hcom)"),
+    KindRule(COMMUNICATION, name=r"(?<![a-z])(ucc|ccl)[_:]"),
     KindRule(COMMUNICATION, name=r"nvshmem|rocshmem|ishmem"),
     # Collectives by their own names: PyTorch symmetric memory, vLLM, SGLang, FlashInfer, TensorRT-LLM, AITER, oneCCL.
     KindRule(COMMUNICATION, name=r"all_?reduce|reduce_?scatter|all_?gather|all_?to_?all|all2all|send_?recv"),
     KindRule(COMMUNICATION, name=r"cross_device_(reduce|store|load)|quick_?reduce|multimem_|userbuffers"),
-    KindRule(COMMUNICATION, name=r"(^|[^a-z_])(put_signal|wait_signal|barrier)_kernel"),
+    KindRule(COMMUNICATION, name=r"(?<![a-z_])(put_signal|wait_signal|barrier)_kernel"),
     # Expert parallelism: DeepEP, hybrid-EP, TensorRT-LLM and FlashInfer one-sided, MORI, Perplexity.
-    KindRule(COMMUNICATION, name=r"(deep|hybrid)_?ep(::|\d)|moe_?a2a|(^|[^a-z])ep(dispatch|combine)"),
-    KindRule(COMMUNICATION, name=r"(^|[^a-z])(pplx|mori)(::|_)"),
+    KindRule(COMMUNICATION, name=r"(deep|hybrid)_?ep(::|\d)|moe_?a2a|(?<![a-z])ep(dispatch|combine)"),
+    KindRule(COMMUNICATION, name=r"(?<![a-z])(pplx|mori)(::|_)"),
 )
 
 # Strips, in this order: where a function is declared, its return type, template arguments and parameters.

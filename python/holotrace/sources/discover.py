@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from holotrace.errors import InputError, UsageError
@@ -14,8 +12,9 @@ from holotrace.sources import ends, profiles
 from holotrace.sources.files import Candidate, candidates, natural
 from holotrace.sources.names import ranks_from_names
 from holotrace.sources.problems import problem
-from holotrace.sources.source import AnyPath, Paths, RankSource, called
+from holotrace.sources.source import AnyPath, Paths, RankSource, called, several
 from holotrace.sources.whole import doubts
+from holotrace.stores import Place, Remote, place
 from holotrace.trace import RankTrace
 
 OnDuplicate = Literal["error", "first", "last"]
@@ -39,7 +38,7 @@ class Survey:
 class _File:
     """A candidate with what its ends tell."""
 
-    path: Path
+    path: Place
     info: Mapping[str, Any] = field(default_factory=dict)
     rank: int | None = None
     rank_from: str = ""
@@ -66,11 +65,11 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
         raise UsageError(f"on_duplicate is {on_duplicate!r}; it can be {', '.join(get_args(OnDuplicate))}")
     if isinstance(paths, Mapping):
         return _survey_of(_given(paths), on_duplicate, *called(paths))
-    several: Sequence[AnyPath] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    if not several:
+    named = several(paths)
+    if not named:
         raise InputError("no path was given; give a trace file, a folder of them or a pattern")
-    several, noticed = profiles.expanded(several, recursive=recursive)
-    looked = _look(candidates(several, recursive=recursive))
+    named, noticed = profiles.expanded(named, recursive=recursive)
+    looked = _look(candidates(named, recursive=recursive))
     found = _survey_of(_ranked(looked), on_duplicate, *called(paths))
     return replace(found, problems=(*noticed, *found.problems))
 
@@ -81,8 +80,8 @@ def _given(paths: Mapping[int, AnyPath]) -> list[_File]:
     wrong = [rank for rank in paths if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0]
     if wrong:
         raise UsageError(f"{wrong[0]!r} is no rank; the keys of the dict are whole numbers from 0")
-    by_rank = {rank: Candidate(Path(path).expanduser(), named=True) for rank, path in paths.items()}
-    missing = [candidate.path for candidate in by_rank.values() if not candidate.path.is_file()]
+    by_rank = {rank: Candidate(place(path), named=True) for rank, path in paths.items()}
+    missing = [path for path in map(place, paths.values()) if not isinstance(path, Remote) and not path.is_file()]
     if missing:
         raise InputError(f"{missing[0]} is no file; the values of the dict are trace files")
     looked = _look(list(by_rank.values()))
@@ -104,12 +103,17 @@ def _look_at(candidate: Candidate) -> _File:
         text = ends.head(path)
         info = ends.distributed_info(text)
         # The end of a plain file is one seek away.
-        if not info and path.suffix not in (".gz", ".zst"):
+        if not info and path.suffix not in ends.COMPRESSED:
             info = ends.distributed_info(ends.tail(path))
     except OSError as error:
         if candidate.named:
             raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
         return _File(path, unfit=str(error.strerror or error))
+    except InputError as error:
+        # A remote file, whose errors say all.
+        if candidate.named:
+            raise
+        return _File(path, unfit=str(error))
     if profiles.is_exported(path, text):
         return _File(path, format="xplane")
     if not candidate.named and not ends.may_be_trace(text):
@@ -150,7 +154,7 @@ def _by_name(files: list[_File]) -> list[_File]:
 
 
 def _by_tail(file: _File) -> _File:
-    if file.path.suffix not in (".gz", ".zst"):
+    if file.path.suffix not in ends.COMPRESSED:
         return file
     try:
         return _with_rank(replace(file, info=ends.distributed_info(ends.tail(file.path))), "trace")

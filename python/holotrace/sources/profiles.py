@@ -11,6 +11,7 @@ from holotrace._native import profile_times
 from holotrace.errors import InputError
 from holotrace.sources.problems import problem
 from holotrace.sources.source import AnyPath
+from holotrace.stores import Place, place
 
 PROFILE = ".xplane.pb"
 # What the profiler exports beside it, with less in it.
@@ -20,7 +21,7 @@ _RIEGELI = ".xplane.riegeli"
 _EXPORT_SIGN = b'"highres-ticks"'
 
 
-def is_profile(path: Path) -> bool:
+def is_profile(path: Place) -> bool:
     """Whether a file is a profile of XLA, by its name.
 
     Raises InputError where it is one of a kind that cannot be read.
@@ -33,7 +34,7 @@ def is_profile(path: Path) -> bool:
     return path.name.endswith(PROFILE)
 
 
-def is_exported(path: Path, head: bytes) -> bool:
+def is_exported(path: Place, head: bytes) -> bool:
     """Whether a trace-event file that begins with ``head`` was exported from a profile of XLA."""
     return path.name == EXPORTED[1] or _EXPORT_SIGN in head
 
@@ -46,8 +47,8 @@ def expanded(paths: Sequence[AnyPath], *, recursive: bool) -> tuple[list[AnyPath
     found: list[AnyPath] = []
     problems: list[dict[str, Any]] = []
     for path in paths:
-        folder = Path(path).expanduser()
-        runs = _runs(folder) if folder.is_dir() else []
+        folder = place(path)
+        runs = _runs(folder) if isinstance(folder, Path) and folder.is_dir() else []
         if not runs:
             found.append(path)
         elif recursive:
