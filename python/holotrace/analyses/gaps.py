@@ -62,6 +62,7 @@ MEANINGS = {
         *skew.READS,
     ),
     chart=Ranking(x="cause", y=("idle_ns",), title="Idle time of devices by what the host did"),
+    needs=(XLA_OPS,),
 )
 def gaps(
     rank: RankTrace, *, min_gap_ns: int = MIN_GAP_NS, by_stream: bool = False, input_ranges: str = INPUT_RANGES
