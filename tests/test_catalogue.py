@@ -29,7 +29,7 @@ DRAWING = f"""
     range   |RRRRRRRRRRRRR.|
     range   |.SSS..SSS.....|
     op      |OO...PPPP.....|
-    host    |A.....B.......|
+    host    |A.....BD......|
     compute |.AAAA..BBB....|
     comm    |..CCCCCC...DDD|
     copy    |E...........E.|
