@@ -20,7 +20,16 @@ import xla_drawing
 from holotrace.derive.steps import launched_in
 from holotrace.job import Job
 from holotrace.schema import Table
-from holotrace.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, EVENTS, HARDWARE_COUNTERS, LAUNCHES, STEPS
+from holotrace.tables import (
+    ANNOTATIONS,
+    CPU_OPS,
+    DEVICE_EVENTS,
+    EVENTS,
+    HARDWARE_COUNTERS,
+    LAUNCHES,
+    RUNTIME_CALLS,
+    STEPS,
+)
 from holotrace.trace import RankTrace
 
 US = 1_000
@@ -72,16 +81,7 @@ def trace(text: str, rank: int = 0) -> RankTrace:
         first_op + ops.height + ranges.height,
     ).with_columns(counter=pl.lit("counter", pl.Categorical), value=1.0)
     tables = {**drawn.tables, CPU_OPS.name: ops, ANNOTATIONS.name: ranges, HARDWARE_COUNTERS.name: counted}
-    calls = drawn[LAUNCHES].select(
-        event_id="launch_id",
-        category=pl.lit("cuda_runtime"),
-        name="launch_name",
-        pid="pid",
-        tid="tid",
-        start_ns="launch_start_ns",
-        end_ns="launch_end_ns",
-    )
-    all_events = (drawn[DEVICE_EVENTS].with_columns(pid=None, tid=None), ops, ranges, calls.unique())
+    all_events = (drawn[DEVICE_EVENTS].with_columns(pid=None, tid=None), ops, ranges, drawn[RUNTIME_CALLS])
     tables[EVENTS.name] = pl.concat([_as(frame, EVENTS) for frame in all_events])
     if any(label in xla_drawing.LABELS for label, _ in lines):
         of_xla = xla_drawing.tables(textwrap.dedent(text), steps)
@@ -96,7 +96,19 @@ def device_trace(events: list[dict[str, object]], steps: pl.DataFrame | None = N
     frame = _as(given, DEVICE_EVENTS)
     if "step" not in given.columns:
         frame = frame.with_columns(step=launched_in(frame["launch_ns"], steps))
-    return RankTrace(rank, {DEVICE_EVENTS.name: frame, LAUNCHES.name: _calls(frame), STEPS.name: steps})
+    launches = _calls(frame)
+    calls = launches.unique("launch_id").select(
+        event_id="launch_id",
+        category=pl.lit("cuda_runtime"),
+        name="launch_name",
+        pid="pid",
+        tid="tid",
+        start_ns="launch_start_ns",
+        end_ns="launch_end_ns",
+        correlation="correlation",
+    )
+    tables = {DEVICE_EVENTS.name: frame, LAUNCHES.name: launches, RUNTIME_CALLS.name: _as(calls, RUNTIME_CALLS)}
+    return RankTrace(rank, {**tables, STEPS.name: steps})
 
 
 def spans(*pairs: tuple[int, int]) -> pl.DataFrame:

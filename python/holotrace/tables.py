@@ -368,6 +368,7 @@ CALLS = Table(
         Column("on_device", Unit.BOOL, "Whether it is a device event rather than a call on the host"),
         Column("parent_id", Unit.EVENT, "event_id of the caller, or of the launch; null if nothing encloses it"),
         Column("depth", Unit.NUMBER, "How many callers are around it"),
+        Column("height", Unit.NUMBER, "How many levels of calls are below it"),
         Column("self_ns", Unit.NS, "Its time in which no call that it made ran"),
         Column("continues_id", Unit.EVENT, "event_id of the forward op that this op of a backward pass belongs to"),
         Column("work_count", Unit.COUNT, "Kernels and copies that it and the calls below it launched"),

@@ -113,7 +113,7 @@ def test_a_gap_that_nothing_tells_about_is_unattributed() -> None:
 
 def test_gaps_begin_and_end_the_window() -> None:
     job = draw("tpu |..AA...|\nstep |1111111|")
-    assert [row[:2] for row in found(job)] == [(0, 2_000), (4_000, 3_000)]
+    assert [row[:2] for row in found(job)] == [(4_000, 3_000), (0, 2_000)]
     assert job.gaps(min_gap_ns=1_000)["step"].to_list() == [1, 1]
 
 

@@ -28,6 +28,7 @@ SHAPES = 3
         Column("program", Unit.NUMBER, "Id of the compiled program; null if it did not run"),
         Column("cause", Unit.TEXT, "new_shapes, new_program or first_use; null if the program is unknown"),
         Column("change", Unit.TEXT, "Inputs whose type or shape differs from the program of that name before it"),
+        Column("after_ns", Unit.NS, "When it began, after the first step or program; null without, negative before"),
         Column("compile_ns", Unit.NS, "Time the host traced, lowered or compiled it, on any thread"),
         Column("start_ns", Unit.NS, "When the host began to trace or lower it, on the clock of the file"),
     ),
@@ -73,6 +74,7 @@ def compilations(rank: RankTrace) -> pl.DataFrame:
         "change",
         "start_ns",
         "compile_ns",
+        after_ns=pl.col("start_ns") - pl.concat([rank[STEPS]["start_ns"], rank[MODULES]["start_ns"]]).min(),
         cause=pl.when(pl.col("change").is_not_null())
         .then(pl.lit(NEW_SHAPES))
         .when(pl.col("before").is_not_null())

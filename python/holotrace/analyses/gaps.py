@@ -68,8 +68,9 @@ def gaps(
 ) -> pl.DataFrame:
     """When devices had nothing to do, and what the host did meanwhile.
 
-    A gap is time of the window in which no operation ran on a device. The window goes from the first step or operation
-    of the rank to the last end of a step or operation, so that gaps also begin and end it.
+    Of each rank the longest gap comes first. A gap is time of the window in which no operation ran on a device. The
+    window goes from the first step or operation of the rank to the last end of a step or operation, so that gaps also
+    begin and end it.
 
     Where the work that ends a gap had been launched before the gap began, it was queued: the device waited for other
     devices, for data, or for a thread to run on, and no faster host would have helped. Else the names of the host's
@@ -92,7 +93,10 @@ def gaps(
     during = device_time.window(ops, rank[STEPS])
     found = device_time.gaps(ops, during, by=[*DEVICE, "stream"], at_least_ns=min_gap_ns)
     activities = host_time.activities(rank, input_ranges)
-    told = _with_parts(found, activities, rank)
+    # The longest are what one looks for.
+    told = _with_parts(found, activities, rank).sort(
+        pl.col("end_ns") - pl.col("start_ns"), *DEVICE, "stream", "start_ns", descending=[True, *[False] * 4]
+    )
     # A program says more than the call that compiled it.
     programs = compilations(host_time.calls(rank)).select(
         "start_ns", "end_ns", name="module", activity=pl.lit(COMPILATION), tid=pl.lit("")

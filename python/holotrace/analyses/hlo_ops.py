@@ -30,20 +30,20 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
         Column("category", Unit.TEXT, "Kind of operation as the profile has it, else its HLO opcode"),
         Column("name", Unit.TEXT, "Operation, as the compiler calls it; null where categories are looked at"),
         Column("module", Unit.TEXT, "Program it is in; null where categories are looked at"),
-        Column("kind", Unit.TEXT, "compute, communication, memory, sync or other"),
         Column("op_count", Unit.COUNT, "How often it ran, on all devices"),
         Column("self_ns", Unit.NS, "Time of its runs, without that of operations inside them"),
         Column("share_ratio", Unit.RATIO, "self_ns / that of all operations; null where that is 0"),
-        Column("flops", Unit.FLOAT, "Floating-point operations of all runs, as the compiler counts them"),
-        Column("accessed_bytes", Unit.BYTES, "Bytes all runs read and wrote, as the compiler counts them"),
-        Column("tflops", Unit.FLOAT, "10^12 floating-point operations per second of device time"),
-        Column("bandwidth_gbps", Unit.FLOAT, "10^9 bytes per second of device time"),
         Column("flops_ratio", Unit.RATIO, "Rate / the peak the profile declares; null where it declares none"),
         Column(
             "bandwidth_ratio", Unit.RATIO, "Rate / the peak of main memory it declares; null where it declares none"
         ),
-        Column("below_peak_ns", Unit.NS, "self_ns x (1 - the larger of the two ratios); null without them"),
         Column("caveat", Unit.TEXT, "Why the numbers of the row say less than they seem to"),
+        Column("below_peak_ns", Unit.NS, "self_ns x (1 - the larger of the two ratios); null without them"),
+        Column("flops", Unit.FLOAT, "Floating-point operations of all runs, as the compiler counts them"),
+        Column("tflops", Unit.FLOAT, "10^12 floating-point operations per second of device time"),
+        Column("accessed_bytes", Unit.BYTES, "Bytes all runs read and wrote, as the compiler counts them"),
+        Column("bandwidth_gbps", Unit.FLOAT, "10^9 bytes per second of device time"),
+        Column("kind", Unit.TEXT, "compute, communication, memory, sync or other"),
     ),
     reads=(
         XLA_OPS.only(

@@ -97,7 +97,7 @@ def _look(files: list[Candidate]) -> list[_File]:
 
 def _look_at(candidate: Candidate) -> _File:
     path = candidate.path
-    if path.name.endswith(profiles.PROFILE):
+    if profiles.is_profile(path):
         return _File(path, format="xplane")
     try:
         text = ends.head(path)
@@ -114,7 +114,7 @@ def _look_at(candidate: Candidate) -> _File:
         if candidate.named:
             raise
         return _File(path, unfit=str(error))
-    if profiles.is_profile(path, text):
+    if profiles.is_exported(path, text):
         return _File(path, format="xplane")
     if not candidate.named and not ends.may_be_trace(text):
         return _File(path, unfit="not a trace")
