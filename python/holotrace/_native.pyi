@@ -74,7 +74,7 @@ class Space:
 
     @property
     def counts(self) -> dict[str, int]:
-        """``entries``: events in the file, the sum of ``events`` (in rows) and ``reported`` (lost); file_bytes."""
+        """``entries``, events in the file, each of which is a row; file_bytes."""
     @property
     def origin_ns(self) -> int:
         """UNIX time at which the profile began, already in all times; 0 where it does not say."""

@@ -159,6 +159,7 @@ RUNTIME_CALLS = Table(
     "runtime_calls",
     "Calls of the host into the accelerator's runtime or driver, whether or not they launched anything",
     (*_SPAN, Column("correlation", Unit.NUMBER, "Shared with the device events it started", arg="correlation")),
+    format="kineto",
 )
 
 INSTANTS = Table("instants", "Marks without a duration", (_EVENT_ID, _CATEGORY, _NAME, _PID, _TID, _TIME))
@@ -187,6 +188,7 @@ HARDWARE_COUNTERS = Table(
         Column("counter", Unit.LABEL, "The counter, as the profiler names it"),
         Column("value", Unit.FLOAT, "What it read"),
     ),
+    format="kineto",
 )
 
 MEMORY = Table(
@@ -329,7 +331,7 @@ HLO = Table(
 
 HOST_CALLS = Table(
     "host_calls",
-    "Host spans of an XLA profile that carry arguments: launches, completions, compilations, annotations",
+    "Spans of host threads in an XLA profile: launches, completions, compilations, annotations",
     (
         _EVENT_ID,
         _NAME,

@@ -6,8 +6,10 @@ import click
 
 from holotrace import __getattr__ as attribute
 from holotrace.cli.compare import compare
+from holotrace.cli.convert import convert
 from holotrace.cli.errors import Commands
 from holotrace.cli.info import info
+from holotrace.cli.overlay import overlay
 from holotrace.cli.report import report
 from holotrace.cli.sample import sample
 from holotrace.cli.show import show
@@ -31,5 +33,5 @@ def main(debug: bool) -> None:
     """
 
 
-for command in (info, show, compare, report, sample):
+for command in (info, show, compare, report, overlay, convert, sample):
     main.add_command(command)

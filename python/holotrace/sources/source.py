@@ -24,7 +24,7 @@ class RankSource:
     rank_from: str
     # What the ends of the file tell of the job: distributedInfo, as far as it is there.
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    # Which reader it is for: kineto (trace-event JSON) or xplane.
+    # Which reader it is for: kineto (trace-event JSON), xplane or dataset.
     format: str = "kineto"
 
 
