@@ -77,16 +77,25 @@ def test_chains_of_long_kernels_and_few_short_ones_are_not_found() -> None:
 
 
 def test_a_launch_within_a_launch_is_the_operators_too(tmp_path: Path) -> None:
-    def event(name: str, category: str, ts: int, dur: int, correlation: int, tid: int = 1) -> dict[str, object]:
+    def event(name: str, category: str, span: tuple[int, int], correlation: int, tid: int = 1) -> dict[str, object]:
         args = {"correlation": correlation, "stream": tid, "device": 0}
-        return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur, "args": args}
+        return {
+            "ph": "X",
+            "cat": category,
+            "name": name,
+            "pid": 1,
+            "tid": tid,
+            "ts": span[0],
+            "dur": span[1],
+            "args": args,
+        }
 
     events = [
-        event("op", "cpu_op", 0, 20, 0),
-        event("hipModuleLaunchKernel", "cuda_runtime", 1, 9, 1),
-        event("hipExtModuleLaunchKernel", "cuda_runtime", 2, 7, 2),
-        event("outer", "kernel", 30, 5, 1, tid=7),
-        event("inner", "kernel", 40, 5, 2, tid=7),
+        event("op", "cpu_op", (0, 20), 0),
+        event("hipModuleLaunchKernel", "cuda_runtime", (1, 9), 1),
+        event("hipExtModuleLaunchKernel", "cuda_runtime", (2, 7), 2),
+        event("outer", "kernel", (30, 5), 1, tid=7),
+        event("inner", "kernel", (40, 5), 2, tid=7),
     ]
     write_trace(tmp_path / "rank0.json", rank=0, events=events)
     job = holotrace.open(tmp_path)
