@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
 
 from holotrace.derive import call_tree, info, kernel_kinds, steps
 from holotrace.parse import dataset, kineto, xplane
+from holotrace.parse.parsed import Parsed
 from holotrace.schema import Column, Table
 from holotrace.sources import RankSource
 from holotrace.sources.dataset import FORMAT
 from holotrace.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS, XLA_OPS
 from holotrace.trace import RankTrace
 
-_READERS = {"kineto": kineto.read, "xplane": xplane.read}
+_READERS: Mapping[str, Callable[[RankSource, Sequence[Table]], Parsed]] = {
+    "kineto": lambda source, tables: kineto.read(source.path, tables),
+    "xplane": lambda source, tables: xplane.read(source.path, tables, source.content),
+}
 _DECLARED = {table.name: table for table in ALL}
 _BY_NAME = {"kind": ("category", "name")}
 # Columns that are made here, by format and table, and the columns of the file each is made of.
@@ -40,7 +44,7 @@ def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
 
 
 def _from_file(source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table]) -> RankTrace:
-    parsed = _READERS[source.format](source.path, _to_parse(needed, source.format))
+    parsed = _READERS[source.format](source, _to_parse(needed, source.format))
     tables = dict(parsed.tables)
     if PROBLEMS.name in tables:
         tables[PROBLEMS.name] = _located(tables[PROBLEMS.name], source)
