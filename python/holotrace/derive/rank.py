@@ -39,7 +39,7 @@ def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
     read = dataset.read(source, needed) if source.format == FORMAT else _from_file(source, wanted, needed)
     tables = dict(read.tables)
     if CALLS.name in wanted:
-        tables[CALLS.name] = call_tree.calls(tables)
+        tables[CALLS.name] = _calls(tables)
     return replace(read, tables={name: _filled(tables.get(name), table) for name, table in wanted.items()})
 
 
@@ -63,9 +63,12 @@ def narrowed(trace: RankTrace, reads: Sequence[Table]) -> RankTrace:
         seen = {table.name: _filled(trace.tables.get(table.name), table) for table in info.READS}
         tables[RANK_INFO.name] = info.describe(trace.rank, seen, trace.metadata)
     if CALLS.name in wanted and CALLS.name not in trace.tables:
-        made_of = {table.name: _filled(trace.tables.get(table.name), table) for table in call_tree.READS}
-        tables[CALLS.name] = call_tree.calls(made_of).select(wanted[CALLS.name].column_names)
+        tables[CALLS.name] = _calls(trace.tables).select(wanted[CALLS.name].column_names)
     return replace(trace, tables=tables)
+
+
+def _calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    return call_tree.calls({table.name: _filled(tables.get(table.name), table) for table in call_tree.READS})
 
 
 def merged(reads: Iterable[Table]) -> dict[str, Table]:
