@@ -2,7 +2,8 @@
 
 ``compute |AA..B|`` is a queue with two kernels, ``A`` and ``B``; the label says their kind. ``step |1112|`` are the
 host's training steps. ``host |AB...|`` says when kernels were launched: the first ``A`` there launched the first ``A``,
-in a call of a microsecond. ``range |RRRSS|`` are ranges that were named ``R`` and ``S`` on the host.
+in a call of a microsecond. ``range |RRRSS|`` are ranges that were named ``R`` and ``S`` on the host, ``op |MMM.N|`` are
+operators; all on the thread that launches. ``counted |AA.B|`` are ranges around kernels in which a counter counted 1.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import polars as pl
 
 from holotrace.derive.steps import launched_in
 from holotrace.job import Job
-from holotrace.tables import ANNOTATIONS, DEVICE_EVENTS, LAUNCHES, STEPS
+from holotrace.schema import Table
+from holotrace.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, EVENTS, HARDWARE_COUNTERS, LAUNCHES, STEPS
 from holotrace.trace import RankTrace
 
 US = 1_000
@@ -36,10 +38,12 @@ def trace(text: str, rank: int = 0) -> RankTrace:
     spans = sorted(
         (found.start() * US, found.end() * US, stream, _KINDS.get(label, label), found[0][0])
         for stream, (label, line) in enumerate(lines)
-        if label not in ("step", "host", "range")
+        if label not in ("step", "host", "range", "op", "counted")
         for found in re.finditer(r"([A-Z])\1*", line)
     )
-    launches = _launches([line for label, line in lines if label == "host"], first_id=len(spans))
+    host = [line for label, line in lines if label == "host"]
+    launches = _launches(host, first_id=len(spans))
+    first_op = len(spans) + sum(letter.isalpha() for line in host for letter in line)
     events = [
         {
             "event_id": number,
@@ -55,20 +59,35 @@ def trace(text: str, rank: int = 0) -> RankTrace:
         for number, (start_ns, end_ns, stream, kind, letter) in enumerate(spans)
     ]
     drawn = device_trace(events, steps, rank)
-    ranges = _ranges([line for label, line in lines if label == "range"])
-    return replace(drawn, tables={**drawn.tables, ANNOTATIONS.name: ranges})
+    ops = _on_host([line for label, line in lines if label == "op"], CPU_OPS, "cpu_op", first_op)
+    ranges = _on_host(
+        [line for label, line in lines if label == "range"], ANNOTATIONS, "user_annotation", first_op + ops.height
+    ).with_columns(on_device=False)
+    counted = _on_host(
+        [line for label, line in lines if label == "counted"],
+        HARDWARE_COUNTERS,
+        "cuda_profiler_range",
+        first_op + ops.height + ranges.height,
+    ).with_columns(counter=pl.lit("counter", pl.Categorical), value=1.0)
+    tables = {**drawn.tables, CPU_OPS.name: ops, ANNOTATIONS.name: ranges, HARDWARE_COUNTERS.name: counted}
+    calls = drawn[LAUNCHES].select(
+        event_id="launch_id",
+        category=pl.lit("cuda_runtime"),
+        name="launch_name",
+        pid="pid",
+        tid="tid",
+        start_ns="launch_start_ns",
+        end_ns="launch_end_ns",
+    )
+    all_events = (drawn[DEVICE_EVENTS].with_columns(pid=None, tid=None), ops, ranges, calls.unique())
+    return replace(drawn, tables={**tables, EVENTS.name: pl.concat([_as(frame, EVENTS) for frame in all_events])})
 
 
 def device_trace(events: list[dict[str, object]], steps: pl.DataFrame | None = None, rank: int = 0) -> RankTrace:
     """A rank with these device events; columns that are left out are null."""
     steps = STEPS.empty() if steps is None else steps
     given = pl.DataFrame(events, infer_schema_length=None) if events else DEVICE_EVENTS.empty()
-    frame = given.select(
-        (pl.col(column.name) if column.name in given.columns else pl.lit(None).alias(column.name)).cast(
-            column.unit.dtype
-        )
-        for column in DEVICE_EVENTS.columns
-    )
+    frame = _as(given, DEVICE_EVENTS)
     if "step" not in given.columns:
         frame = frame.with_columns(step=launched_in(frame["launch_ns"], steps))
     return RankTrace(rank, {DEVICE_EVENTS.name: frame, LAUNCHES.name: _calls(frame), STEPS.name: steps})
@@ -87,12 +106,22 @@ def _steps(lines: list[str]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=STEPS.empty().schema, orient="row")
 
 
-def _ranges(lines: list[str]) -> pl.DataFrame:
+def _on_host(lines: list[str], table: Table, category: str, first_id: int) -> pl.DataFrame:
     rows = [
-        (number, "user_annotation", found[0][0], "1", "1", found.start() * US, found.end() * US, False)
-        for number, found in enumerate(found for line in lines for found in re.finditer(r"([A-Z])\1*", line))
+        (number, category, found[0][0], "1", "1", found.start() * US, found.end() * US)
+        for number, found in enumerate((f for line in lines for f in re.finditer(r"([A-Z])\1*", line)), first_id)
     ]
-    return pl.DataFrame(rows, schema=ANNOTATIONS.empty().schema, orient="row")
+    return _as(pl.DataFrame(rows, schema=EVENTS.empty().schema, orient="row"), table)
+
+
+def _as(given: pl.DataFrame, table: Table) -> pl.DataFrame:
+    """The frame as the table; columns that it lacks are null."""
+    return given.select(
+        (pl.col(column.name) if column.name in given.columns else pl.lit(None).alias(column.name)).cast(
+            column.unit.dtype
+        )
+        for column in table.columns
+    )
 
 
 def _launches(lines: list[str], first_id: int) -> dict[str, deque[dict[str, int]]]:

@@ -26,11 +26,13 @@ DRAWING = """
     step    |1111112222222.|
     range   |RRRRRRRRRRRRR.|
     range   |.SSS..SSS.....|
+    op      |OO...PPPP.....|
     host    |A.....B.......|
     compute |.AAAA..BBB....|
     comm    |..CCCCCC...DDD|
     copy    |E...........E.|
     sync    |FFFFFFFFFFFFFF|
+    counted |A......B......|
 """
 
 

@@ -1,14 +1,19 @@
-"""Every script in examples/ runs on a sample job."""
+"""Every script and notebook in examples/ runs."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import nbclient
+import nbformat
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+_FOLDER = Path(__file__).parent.parent / "examples"
+EXAMPLES = sorted(_FOLDER.glob("*.py"))
+NOTEBOOKS = sorted(_FOLDER.glob("*.ipynb"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
@@ -19,3 +24,17 @@ def test_example_runs_on_a_sample_job(example: Path, tmp_path: Path) -> None:
         [sys.executable, example, "job"], cwd=tmp_path, check=True, stdout=subprocess.PIPE, text=True
     ).stdout
     assert output.strip()
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_runs_from_top_to_bottom(notebook: Path, tmp_path: Path) -> None:
+    book = nbformat.reads(notebook.read_text(encoding="utf-8"), as_version=4)  # type: ignore[no-untyped-call]
+    nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    counts = [cell.execution_count for cell in book.cells if cell.cell_type == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_kept_without_output(notebook: Path) -> None:
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    assert not [cell for cell in cells if cell.get("outputs")]

@@ -18,7 +18,7 @@ from holotrace.analysis import Analysis, Rule
 from holotrace.cli import main as holotrace
 from holotrace.schema import Column, Table
 from holotrace.tables import ALL as TABLES
-from holotrace.tables import RANK_INFO
+from holotrace.tables import MADE
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -28,7 +28,7 @@ def pages() -> dict[str, str]:
     return {
         "docs/analyses/index.md": analyses_index(),
         **{f"docs/analyses/{analysis.name}.md": analysis_page(analysis) for analysis in ANALYSES},
-        "docs/tables.md": tables_page((*TABLES, RANK_INFO)),
+        "docs/tables.md": tables_page((*TABLES, *MADE)),
         "docs/cli.md": cli_page(),
         "docs/problems.md": problems_page(ROOT / "native/core/src/problems.rs"),
     }

@@ -39,6 +39,10 @@ class Bench:
         """A part of ours.py."""
         return Measurement(f"holotrace: {name}", (sys.executable, "-m", "ours", *arguments))
 
+    def ours_of(self, module: str, path: Path) -> tuple[str | Path, ...]:
+        """The command that runs a question's module with our packages."""
+        return sys.executable, "-m", module, path
+
     def theirs(self, module: str, path: Path) -> tuple[str | Path, ...]:
         """The command that runs a question's module among the peers' packages."""
         return self.peers.python, "-m", module, path

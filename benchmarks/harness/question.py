@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import nan
 from statistics import median
 
 from harness.measure import Measurement, Results
@@ -88,4 +89,5 @@ def constant(value: float, unit: str, label: str) -> Quantity:
 
 
 def typical(results: Results, measurement: Measurement, field: str) -> float:
-    return median(sample[field] for sample in results.samples[measurement.name])
+    """The median of what a program reports under ``field``; NaN if it reports no such thing."""
+    return median(sample.get(field, nan) for sample in results.samples[measurement.name])

@@ -8,6 +8,7 @@ import platform
 import subprocess
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
+from math import isnan
 from pathlib import Path
 from statistics import median
 
@@ -59,6 +60,16 @@ def _compared(row: Row, results: Results) -> Sequence[str]:
     if failed:
         return row.question, row.ours.label, row.theirs.label, f"{failed[0]} failed", row.goal.text, "?"
     ours, theirs = row.ours.value(results), row.theirs.value(results)
+    if isnan(ours) or isnan(theirs):
+        silent = row.ours if isnan(ours) else row.theirs
+        return (
+            row.question,
+            _spelled(row.ours, ours),
+            _spelled(row.theirs, theirs),
+            "",
+            row.goal.text,
+            f"{silent.label} fails",
+        )
     ratio = row.goal.ratio(ours, theirs)
     met = "yes" if row.goal.is_met(ratio) else "no"
     return row.question, _spelled(row.ours, ours), _spelled(row.theirs, theirs), f"{ratio:.2f}", row.goal.text, met
@@ -69,6 +80,8 @@ def _skipped(row: Skipped) -> Sequence[str]:
 
 
 def _spelled(quantity: Quantity, value: float) -> str:
+    if isnan(value):
+        return f"none ({quantity.label})"
     number = f"{value:.3f}" if quantity.unit == "s" else f"{value:.0f}"
     return f"{number} {quantity.unit} ({quantity.label})"
 

@@ -5,6 +5,7 @@ from types import ModuleType
 from questions import (
     analyses,
     hta,
+    hta_methods,
     import_time,
     inflate_alone,
     memory,
@@ -16,6 +17,7 @@ from questions import (
 
 ALL: tuple[ModuleType, ...] = (
     hta,
+    hta_methods,
     perfetto,
     typed_decode,
     parse_alone,

@@ -18,10 +18,13 @@ from holotrace.errors import (
 )
 from holotrace.job import Job, open
 from holotrace.parse.memory_timeline import memory_timeline
+from holotrace.parse.rewrite import Edit, rewrite
+from holotrace.query import query
 from holotrace.trace import RankTrace
 
 __all__ = [
     "Conversion",
+    "Edit",
     "Finding",
     "HolotraceError",
     "InputError",
@@ -36,6 +39,8 @@ __all__ = [
     "convert",
     "memory_timeline",
     "open",
+    "query",
+    "rewrite",
 ]
 
 

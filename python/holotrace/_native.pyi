@@ -1,6 +1,9 @@
 """The Rust core: read by holotrace.parse and holotrace.derive only."""
 
 from collections.abc import Sequence
+from typing import Protocol
+
+from holotrace.stores import Stream
 
 class ArrowTable:
     """Columns in Arrow memory; ``polars.DataFrame(table)`` takes them over without a copy."""
@@ -31,7 +34,7 @@ class Trace:
         """
 
 def read_trace_event(
-    path: str,
+    source: str | Stream,
     *,
     tables: Sequence[str],
     args: Sequence[tuple[str, str]],
@@ -40,8 +43,105 @@ def read_trace_event(
 
     ``tables``: names of the tables that will be asked for; events only others need are counted and skipped.
     ``args``: (key, type) of the args to keep, type one of int, float, text.
+    Raises TraceFormatError, OSError, KeyboardInterrupt, and what the stream's pieces raise.
+    """
+
+class ArrowStream(Protocol):
+    """Columns in Arrow memory, e.g. a ``polars.DataFrame``."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+def call_tree(calls: ArrowStream, work: ArrowStream) -> ArrowTable:
+    """Who called whom on each thread, and the work that each call and those below it launched.
+
+    ``calls``: event_id (distinct), start_ns, end_ns, thread (those of other threads cannot enclose each other).
+    ``work``: launch_id (the call that launched it), start_ns, end_ns. Ids and threads are UInt32, times Int64.
+    A row per call, in their order: parent_id, depth, self_ns, work_count, work_ns, first_work_ns, last_work_ns.
+    """
+
+def covered_before(spans: ArrowStream, times: ArrowStream) -> ArrowTable:
+    """How long at least one of ``spans`` (start_ns, end_ns) is active before each of ``times`` (time_ns).
+
+    A row per time: covered_ns.
+    """
+
+def read_ends(source: str | Stream, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
+    """First and last bytes of the inflated file; ``tail_bytes=0`` reads no further than the head."""
+
+class Space:
+    """One XPlane profile's columns."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """``entries``: events in the file, the sum of ``events`` (in rows) and ``reported`` (lost); file_bytes."""
+    @property
+    def origin_ns(self) -> int:
+        """UNIX time at which the profile began, already in all times; 0 where it does not say."""
+    @property
+    def hostnames(self) -> list[str]: ...
+    @property
+    def messages(self) -> list[tuple[str, str]]:
+        """What the profiler had to say: ("error" or "warning", text)."""
+    def planes(self) -> ArrowTable:
+        """plane (its number in the file), name, id."""
+    def plane_stats(self) -> ArrowTable:
+        """plane, key, whole, number, text; a value that is text has no numbers."""
+    def lines(self) -> ArrowTable:
+        """line (its number in the file), plane, id, name, display, event_count."""
+    def events(
+        self,
+        columns: Sequence[str],
+        *,
+        lines: Sequence[int] | None = None,
+        rows: Sequence[int] | None = None,
+        having: str | None = None,
+        lacking: str | None = None,
+    ) -> ArrowTable:
+        """Events in file order: some of them, or those of some lines, that have or lack a stat themselves.
+
+        Columns: event_id, line, name, display (the display name, else the name), start_ns, end_ns (both rounded down),
+        duration_ps, inner_ps (covered by wanted events directly inside), arguments, and each stat that was asked for:
+        its own, or else what all events of its name share.
+        """
+    def causes(self, events: Sequence[int], lines: Sequence[int], marks: Sequence[int]) -> ArrowTable:
+        """What each event goes back to, along arrows between threads: event_id, mark, first, launch, root.
+
+        ``lines`` are the host's. ``mark`` is the outermost of the events ``marks`` around it on any thread on the way,
+        ``first`` the call on the thread before its own, ``launch`` that on the last one, ``root`` the step around it.
+        The stats _pt, _p, _ct, _c and _r must have been asked for.
+        """
+    def hlo(self, columns: Sequence[str]) -> ArrowTable:
+        """Columns of the hlo table; empty unless it was asked for."""
+    def problems(self, columns: Sequence[str]) -> ArrowTable:
+        """As of ``Trace.table``."""
+
+def read_xplane(path: str, *, stats: Sequence[tuple[str, str]], arguments: bool, hlo: bool) -> Space:
+    """Read an XSpace in protobuf.
+
+    ``stats``: (key, type) of the stats to keep, type one of int, float, text.
+    ``arguments``: whether to keep all stats of host events as JSON, but for operations of devices.
+    ``hlo``: whether to read the compiled programs.
     Raises TraceFormatError, OSError, KeyboardInterrupt.
     """
 
-def read_ends(path: str, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
-    """First and last bytes of the inflated file; ``tail_bytes=0`` reads no further than the head."""
+def read_xplane_bytes(content: bytes, *, stats: Sequence[tuple[str, str]], arguments: bool, hlo: bool) -> Space:
+    """The same of bytes in memory."""
+
+def profile_times(path: str) -> tuple[str, int | None, int | None]:
+    """Host, begin and end of an XSpace's recording in UNIX ns, as far as it says; its lines are not read."""
+
+def rewrite_trace_event(
+    source: str | Stream,
+    target: str,
+    *,
+    edits: Sequence[tuple[Sequence[int], Sequence[tuple[str, str]], Sequence[tuple[str, str]]]],
+    drop: Sequence[int],
+    append: Sequence[str],
+) -> tuple[int, int, int]:
+    """Write a copy of a trace-event file, packed as ``target`` says, and in its place only once it is whole.
+
+    ``edits``: ids of events, members of the event and members of its args to put there; keys as between quotes, values
+    as JSON. ``drop``: ids of events to leave out. ``append``: texts of one or more events with commas between them.
+    Returns how many entries there are, were edited and were left out.
+    Raises KeyError for an id that is not there, TraceFormatError, OSError, KeyboardInterrupt.
+    """

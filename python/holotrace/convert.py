@@ -35,6 +35,7 @@ from holotrace.sources.dataset import (
 )
 from holotrace.sources.problems import UNREAD, frame
 from holotrace.sources.whole import DOUBTS
+from holotrace.stores import Remote, first
 from holotrace.tables import RANK_INFO
 from holotrace.trace import RankTrace
 
@@ -135,6 +136,9 @@ def _origin(source: RankSource | RankTrace) -> dict[str, Any]:
         known = stamp(root_of(source), source.rank)
         return dict(known.origin) if known else {}
     digest = hashlib.blake2b(digest_size=16)
+    if isinstance(source.path, Remote):
+        digest.update(first(source.path, _END_BYTES))
+        return {"file": str(source.path), "ends": digest.hexdigest()}
     try:
         with source.path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -148,7 +152,7 @@ def _origin(source: RankSource | RankTrace) -> dict[str, Any]:
 
 
 def _same(origin: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
-    return "ends" in origin and all(origin[key] == known.get(key) for key in ("bytes", "ends"))
+    return "ends" in origin and all(origin.get(key) == known.get(key) for key in ("bytes", "ends"))
 
 
 def _tell(root: Path, found: Survey, whole: Collection[int], unread: Sequence[Mapping[str, Any]]) -> None:

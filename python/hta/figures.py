@@ -65,6 +65,15 @@ def launch_stats(table: pd.DataFrame, rank: int, runtime_cutoff: int, launch_del
         yield px.histogram(table[rows], x=column, nbins=bins, title=f"{title} on rank {rank}", labels=labels)
 
 
+def aten_op_kernels(table: pd.DataFrame, rank: int) -> go.Figure:
+    """The table itself."""
+    cells = go.Table(
+        header={"values": list(table.columns), "align": "left"},
+        cells={"values": [table[column] for column in table.columns], "align": "left"},
+    )
+    return go.Figure(cells).update_layout(title=f"ATen operators, their kernels and delays on rank {rank}")
+
+
 def kernel_breakdown(by_type: pd.DataFrame, by_name: pd.DataFrame) -> Iterator[go.Figure]:
     """A pie of the types; for each type a pie of its kernels per rank; for each kernel a bar of its mean per rank."""
     yield px.pie(

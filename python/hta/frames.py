@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from holotrace import tables
 from holotrace.schema import Column, Table, Unit
 from hta.common.trace_symbol_table import TraceSymbolTable
 from hta.configs.default_event_args import EVENT_ARGS
-from hta.configs.default_values import AttributeSpec, ValueType
+from hta.configs.default_values import AttributeSpec, ValueType, YamlVersion
 from hta.utils.utils import get_kernel_type, get_memory_kernel_type, is_comm_kernel, is_memory_kernel
 
 Array = npt.NDArray[Any]
@@ -33,7 +33,10 @@ _SYNC_NAMES = ("Event Sync", "Context Sync")
 _WORK_CATEGORIES = frozenset({"kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset", "mtia_ccp_events"})
 _NS_PER_US = 1000
 _NUMBER = re.compile(r"-?\d+")
-
+# How categories of calls into an accelerator's runtime or driver end.
+_CALL_SUFFIXES = ("_runtime", "_driver")
+# Device work that hardware counters were read around.
+PROFILED = "cuda_profiler_range"
 
 # The columns of every frame that are made of args, whatever else is asked for.
 _REQUIRED = EVENT_ARGS.ARGS_MINIMUM
@@ -51,6 +54,7 @@ _LISTS_AS_TEXT = (
 )
 
 STEPS = tables.STEPS.only("step", "start_ns", "end_ns")
+HARDWARE_COUNTERS = tables.HARDWARE_COUNTERS.only("event_id", "counter", "value")
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def read(
     by_name = {arg.name: arg for arg in (*args, *_REQUIRED) if arg.name not in _FIXED}
     # The reader takes the name of a field for the field.
     kept = tuple(arg for arg in by_name.values() if arg.raw_name not in tables.EVENTS.column_names)
-    reads = [_with_args(kept), STEPS]
+    reads = [_with_args(kept), STEPS, HARDWARE_COUNTERS]
     events_of = partial(_events, args=kept)
     job = holotrace.open(files)
     found = job.map(events_of, reads)
@@ -128,7 +132,7 @@ def on_device(frame: pd.DataFrame, symbols: TraceSymbolTable) -> npt.NDArray[np.
     return _on_device(
         frame["stream"].to_numpy(),
         frame["correlation"].to_numpy(),
-        symbols.mask_where(_SYNC_NAMES.__contains__)[frame["name"].to_numpy()],
+        frame["name"].isin([symbols.sym_index[name] for name in _SYNC_NAMES if name in symbols.sym_index]).to_numpy(),
     )
 
 
@@ -207,6 +211,46 @@ def launches(
     return _device_events(frame, row, "compute"), started
 
 
+def launched_under(
+    frame: pd.DataFrame, symbols: TraceSymbolTable, is_op: Callable[[str], bool], is_call: Callable[[str], bool]
+) -> dict[str, pl.DataFrame]:
+    """Operators and host calls of these names, and the rows on streams that the calls started, as tables."""
+    number, index = frame["name"].to_numpy(), frame["index"].to_numpy()
+    names = pl.Series(symbols.sym_table, dtype=pl.String).cast(pl.Categorical)
+    on_host = frame["stream"].to_numpy() < 0
+    op = np.flatnonzero(on_host & symbols.mask_where(is_op)[number])
+    row = np.flatnonzero(~on_host)
+    caller = _callers(frame, row)
+    is_started = (caller >= 0) & symbols.mask_where(is_call)[number[caller]]
+    row, caller = row[is_started], caller[is_started]
+    calls = _spans(frame, caller).select(
+        "pid", "tid", launch_id="event_id", launch_start_ns="start_ns", launch_end_ns="end_ns"
+    )
+    return {
+        "cpu_ops": _spans(frame, op).with_columns(name=names.gather(number[op])),
+        "launches": calls.with_columns(device_event_id=index[row]),
+        "device_events": _device_events(frame, row, "compute").with_columns(name=names.gather(number[row])),
+    }
+
+
+def _spans(frame: pd.DataFrame, row: Integers) -> pl.DataFrame:
+    """Some rows as holotrace's events, without names."""
+    start_ns = frame["ts"].to_numpy(dtype=np.int64)[row] * _NS_PER_US
+    tracks = {}
+    for column in ("pid", "tid"):
+        codes, distinct = pd.factorize(frame[column].to_numpy()[row])
+        texts = pl.Series([str(value) for value in distinct], dtype=pl.String)
+        tracks[column] = texts.gather(codes).cast(pl.Categorical)
+    return pl.DataFrame(
+        {
+            "event_id": frame["index"].to_numpy()[row],
+            **tracks,
+            "start_ns": start_ns,
+            "end_ns": start_ns + frame["dur"].to_numpy(dtype=np.int64)[row] * _NS_PER_US,
+        }
+    )
+
+
 def _is_work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> npt.NDArray[np.bool_]:
     mask: npt.NDArray[np.bool_] = symbols.mask_where(_WORK_CATEGORIES.__contains__)[frame["cat"].to_numpy()]
     return mask
@@ -263,6 +307,27 @@ def ranges(frame: pd.DataFrame, symbols: TraceSymbolTable, category: str, on_dev
     )
 
 
+def counted(frame: pd.DataFrame, symbols: TraceSymbolTable) -> dict[str, pl.DataFrame]:
+    """What operators of the hardware's counters are told from: the ranges that were profiled, calls and operators."""
+    category = frame["cat"].to_numpy()
+    is_call = symbols.mask_where(lambda category: category.endswith(_CALL_SUFFIXES))[category]
+    ranges, ops = (
+        _named_spans(frame, np.flatnonzero(category == symbols.sym_index.get(name, -1)), symbols)
+        for name in (PROFILED, "cpu_op")
+    )
+    return {
+        # That a range was profiled is all that matters here; what was read is in the frame.
+        "hardware_counters": ranges.with_columns(counter=pl.lit("", pl.Categorical), value=0.0),
+        "runtime_calls": _named_spans(frame, np.flatnonzero(is_call), symbols),
+        "cpu_ops": ops,
+    }
+
+
+def _named_spans(frame: pd.DataFrame, row: Integers, symbols: TraceSymbolTable) -> pl.DataFrame:
+    names = pl.Series(symbols.sym_table, dtype=pl.String).cast(pl.Categorical)
+    return _spans(frame, row).with_columns(name=names.gather(frame["name"].to_numpy(dtype=np.int64)[row]))
+
+
 def to_pandas(table: pl.DataFrame) -> pd.DataFrame:
     """A table of results; numbers become int64 or float64."""
     frame: pd.DataFrame = pd.DataFrame(
@@ -279,6 +344,11 @@ def to_pandas(table: pl.DataFrame) -> pd.DataFrame:
 def us(column: str) -> pl.Expr:
     """A column of nanoseconds as whole microseconds, which is what HTA's frames hold."""
     return pl.col(column) // _NS_PER_US
+
+
+def fractional_us(column: str) -> pl.Expr:
+    """A column of nanoseconds as microseconds with three decimals, as HTA gives averages."""
+    return pl.col(column) / _NS_PER_US
 
 
 def _with_args(args: Iterable[AttributeSpec]) -> Table:
@@ -298,6 +368,7 @@ def _events(trace: holotrace.RankTrace, args: Sequence[AttributeSpec]) -> RankEv
     rows = np.flatnonzero(cat.take(np.array([value != _RECORDING for value in cat.values], dtype=bool)))
     cat, name = _coded(table["category"], "", rows), _coded(table["name"], "", rows)
     values = {arg.name: _arg(table[arg.raw_name], arg, rows) for arg in args}
+    values |= _counters(trace[HARDWARE_COUNTERS], table["event_id"], rows, known=values)
     ts, end = _grid(table["start_ns"].to_numpy()[rows], table["end_ns"].to_numpy()[rows])
     index = table["event_id"].to_numpy()[rows].astype(np.int64)
     stream, correlation = values["stream"], values["correlation"]
@@ -314,17 +385,41 @@ def _events(trace: holotrace.RankTrace, args: Sequence[AttributeSpec]) -> RankEv
         # Shorter than a microsecond, an event may end before it starts on HTA's grid.
         "dur": np.maximum(end - ts, 0),
         **values,
-        # 0 is HTA's sign for a correlation id that no other row has.
-        "index_correlation": np.where(partner >= 0, index[partner], np.minimum(correlation, 0)),
+        "index_correlation": _linked(index, correlation, partner),
         "iteration": np.where(on_host, step, launched_in),
         "end": np.maximum(end, ts),
     }
     return RankEvents(trace.rank, trace.metadata, columns, name, cat)
 
 
+def _counters(read: pl.DataFrame, ids: pl.Series, rows: Integers, known: Mapping[str, Array]) -> dict[str, Array]:
+    """A column of each hardware counter, -1 for rows it was not read for."""
+    by_counter = read.with_columns(pl.col("counter").cast(pl.String)).partition_by("counter", as_dict=True)
+    columns = {}
+    for (counter,), values in by_counter.items():
+        if counter in known or counter in _FIXED:
+            continue
+        column = ids.to_frame().join(values, on="event_id", how="left", maintain_order="left")["value"]
+        whole = column.cast(pl.Int64, strict=False)
+        spec = AttributeSpec(counter, counter, ValueType.Int, -1, YamlVersion(1, 0, 0))
+        columns[counter] = _arg(whole if (whole == column).all() else column, spec, rows)
+    return columns
+
+
 def _on_device(stream: Integers, correlation: Integers, is_sync: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     mask: npt.NDArray[np.bool_] = ((stream >= 0) & (correlation >= 0)) | is_sync
     return mask
+
+
+def linked(frame: pd.DataFrame, on_device: npt.NDArray[np.bool_]) -> Integers:
+    """For each row of a frame the ``index`` of the row on the other side with its ``correlation``."""
+    correlation = frame["correlation"].to_numpy()
+    return _linked(frame["index"].to_numpy(), correlation, _partners(correlation, on_device))
+
+
+def _linked(index: Integers, correlation: Integers, partner: Integers) -> Integers:
+    # 0 is HTA's sign for a correlation id that no other row has.
+    return np.where(partner >= 0, index[partner], np.minimum(correlation, 0))
 
 
 def _partners(correlation: Integers, device: npt.NDArray[np.bool_]) -> Integers:
@@ -343,13 +438,17 @@ def _partners(correlation: Integers, device: npt.NDArray[np.bool_]) -> Integers:
 
 def _steps(ts: Integers, steps: pl.DataFrame) -> Integers:
     """The training step in which each time lies, -1 outside of all."""
-    if steps.is_empty():
+    return within(ts, *_grid(steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy()), steps["step"].to_numpy())
+
+
+def within(ts: Integers, starts: Integers, ends: Integers, numbers: Integers) -> Integers:
+    """The number of the span that began last before each time and has not ended, -1 outside of all."""
+    if not len(starts):
         return np.full(len(ts), -1, dtype=np.int64)
-    steps = steps.sort("start_ns")
-    starts, ends = _grid(steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy())
-    latest = np.searchsorted(starts, ts, side="right") - 1
-    # Between two steps the latest that began has ended already.
-    return np.where((latest >= 0) & (ts < ends[latest]), steps["step"].to_numpy()[latest], -1)
+    order = np.argsort(starts, kind="stable")
+    latest = np.searchsorted(starts[order], ts, side="right") - 1
+    # Between two spans the latest that began has ended already.
+    return np.where((latest >= 0) & (ts < ends[order][latest]), numbers[order][latest], -1)
 
 
 def _arg(values: pl.Series, arg: AttributeSpec, rows: Integers) -> Array:

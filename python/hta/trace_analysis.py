@@ -8,13 +8,17 @@ import pandas as pd
 
 from hta.analyzers.breakdown_analysis import BreakdownAnalysis
 from hta.analyzers.communication_analysis import CommunicationAnalysis
+from hta.analyzers.counter_overlay import DEFAULT_SUFFIX, TimeSeriesTypes, generate_trace_with_counters
 from hta.analyzers.cuda_kernel_analysis import CudaKernelAnalysis
+from hta.analyzers.cupti_counter_analysis import CuptiCounterAnalysis
 from hta.analyzers.idle_time import idle_time_breakdown
 from hta.analyzers.straggler import find_stragglers_with_late_start_comm_kernels
 from hta.analyzers.straggler_analysis import StragglerAnalysis
 from hta.analyzers.trace_counters import TraceCounters
 from hta.common.constants import CUDA_MAX_LAUNCH_QUEUE_PER_STREAM, DEFAULT_TRACE_DIR
 from hta.common.trace import Trace
+
+__all__ = ["CUDA_MAX_LAUNCH_QUEUE_PER_STREAM", "TimeSeriesTypes", "TraceAnalysis"]
 
 
 class TraceAnalysis:
@@ -86,6 +90,20 @@ class TraceAnalysis:
             self.t, ranks, runtime_cutoff, launch_delay_cutoff, include_memory_events, visualize
         )
 
+    def get_aten_op_kernels_and_delay(
+        self, ranks: Sequence[int] | None = None, sort_by: Sequence[str] | None = None
+    ) -> dict[int, pd.DataFrame]:
+        """Each sequence of kernels that an ``aten::`` operator launches: how often, and how late it begins; by rank.
+
+        ``avg_aten_op_launch_delay`` is the time from the start of the operator to its first launch,
+        ``avg_runtime_delay`` that from there to the start of the first kernel.
+
+        Args:
+            ranks: Ranks to look at; rank 0 by default.
+            sort_by: Columns to sort by, largest first; ``occurrence_count`` by default.
+        """
+        return CudaKernelAnalysis.get_aten_op_kernels_and_delay(self.t, ranks, sort_by)
+
     def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:
         """What percentage of each rank's communication ran while the rank computed; NaN without communication."""
         return CommunicationAnalysis.get_comm_comp_overlap(self.t, visualize)
@@ -139,6 +157,21 @@ class TraceAnalysis:
         """The bandwidth of each kind of copy after every start and end of one; by rank, of rank 0 by default."""
         return TraceCounters.get_memory_bw_time_series(self.t, ranks)
 
+    def generate_trace_with_counters(
+        self,
+        time_series: TimeSeriesTypes | None = None,
+        ranks: Sequence[int] | None = None,
+        output_suffix: str = DEFAULT_SUFFIX,
+    ) -> None:
+        """Write queue lengths and bandwidths, as counters to look at in Perfetto, into a copy next to each trace.
+
+        Args:
+            time_series: Which of the two; both by default.
+            ranks: Ranks to write; rank 0 by default.
+            output_suffix: What the name of a copy has more than that of its trace, before ``.json``.
+        """
+        generate_trace_with_counters(self.t, time_series, ranks, output_suffix)
+
     def get_memory_bw_summary(self, ranks: Sequence[int] | None = None) -> pd.DataFrame | None:
         """What describes the bandwidth of each rank and kind of copy; of rank 0 by default; None without copies."""
         return TraceCounters.get_memory_bw_summary(self.t, ranks)
@@ -181,6 +214,18 @@ class TraceAnalysis:
         return BreakdownAnalysis.get_gpu_user_annotation_breakdown(
             self.t, use_gpu_annotation, visualize, duration_ratio, num_kernels, allowlist_patterns, image_renderer
         )
+
+    def get_cupti_counter_data_with_operators(self, ranks: Sequence[int] | None = None) -> list[pd.DataFrame]:
+        """For each rank the kernels that hardware counters were read for, with the operators that launched them.
+
+        Columns are those of the trace, with names as text and one per counter, and ``index_runtime``, the row of the
+        launch; ``op_stack``, the operators around it from the outermost on; ``top_level_op`` and ``bottom_level_op``.
+        Ranks are left out where there is not one launch for each kernel.
+
+        Args:
+            ranks: Ranks to look at; rank 0 by default.
+        """
+        return CuptiCounterAnalysis.get_counter_data_with_operators(self.t, ranks)
 
     def get_profiler_steps(self) -> list[int]:
         """Training steps of all ranks, as far as they were kept."""

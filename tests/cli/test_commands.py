@@ -22,7 +22,8 @@ from holotrace.job import Job
 from trace_files import write_trace
 
 TOPICS = [
-    name.replace("_", "-") for name in (*(a.name for a in ALL), *(t.name for t in tables.ALL), "findings", "info")
+    name.replace("_", "-")
+    for name in (*(a.name for a in ALL), *(t.name for t in (*tables.ALL, tables.CALLS)), "findings", "info")
 ]
 
 

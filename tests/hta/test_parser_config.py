@@ -249,4 +249,4 @@ def test_switches_are_what_the_environment_says_until_they_are_set(monkeypatch: 
         for value in (True, False):
             getattr(options, f"set_{name}")(value)
             assert getattr(options, name)() is getattr(env_options, name)() is value
-    assert f"{env_options.CP_LAUNCH_EDGE_ENV}=0" in env_options.get_options()
+    assert "critical_path_add_zero_weight_launch_edges=0" in env_options.get_options()

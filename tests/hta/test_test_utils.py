@@ -40,6 +40,18 @@ def test_a_test_runs_once_for_each_of_its_data() -> None:
     assert shared == [1]
 
 
+def test_arguments_may_go_without_names() -> None:
+    seen: list[tuple[object, ...]] = []
+
+    class Case(unittest.TestCase):
+        @data_provider(lambda: [(1, 2), 3, {"b": 4}])
+        def test(self, *a: object, b: int = 0) -> None:
+            seen.append((*a, b))
+
+    Case("test").run()
+    assert seen == [(1, 2, 0), (3, 0), (4,)]
+
+
 @pytest.mark.parametrize(
     ("path", "reason"),
     [("", "non-empty string"), ("none", "does not exist"), ("file", "not a directory"), (".", "")],
@@ -67,3 +79,5 @@ def test_names_are_grouped_by_their_start() -> None:
     assert to_grouping_pattern(["a", "b"], "letters") == GroupingPattern(re.compile("(a)|(b)"), False, "letters")
     assert to_grouping_pattern("a", inverse_match=True).match("b")
     assert to_grouping_pattern(CUDA_SYNC_PATTERN, "other") is CUDA_SYNC_PATTERN
+    with pytest.raises(ValueError, match="a int is no pattern"):
+        to_grouping_pattern(1)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import pytest
 from hta_traces import analysis, event, launch
 
 from holotrace import TraceFormatError
+from hta.common import trace_file
 from hta.common.trace import Trace
 from hta.trace_analysis import TraceAnalysis
 from trace_files import write_trace
@@ -155,3 +156,49 @@ def test_text_is_read_as_it_was_meant(tmp_path: Path) -> None:
     text = json.dumps({"traceEvents": [event('naïve \u2192 "x"', 0, 1)]})
     (tmp_path / "t.json").write_text(text)
     assert 'naïve → "x"' in TraceAnalysis(trace_dir=str(tmp_path)).t.symbol_table.sym_index
+
+
+def test_a_trace_that_was_read_is_not_read_again(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    t = TraceAnalysis(trace_dir=str(folder)).t
+    first = t.get_trace(0)
+    t.load_traces()
+    assert t.get_trace(0) is first
+    assert "read already" in caplog.text
+
+
+def test_a_rank_that_is_not_there_has_no_steps(folder: Path) -> None:
+    assert TraceAnalysis(trace_dir=str(folder)).t.get_iterations(99) == []
+
+
+def test_files_of_another_type_are_refused() -> None:
+    with pytest.raises(TypeError, match="trace_files is a int; give a dict"):
+        Trace(trace_files=42)  # type: ignore[arg-type]
+
+
+def test_a_rank_that_is_guessed_is_said_to_be(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_trace(tmp_path / "trace.json", events=[event("a", 1, 1)])
+    assert trace_file.get_trace_files(str(tmp_path)) == {0: str(tmp_path / "trace.json")}
+    assert "trace file does not have the rank" in caplog.text
+
+
+def test_of_two_files_of_a_rank_the_last_is_taken_and_that_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a.json", "b.json"):
+        write_trace(tmp_path / name, rank=3, events=[event("a", 1, 1)])
+    assert trace_file.get_trace_files(str(tmp_path)) == {3: str(tmp_path / "b.json")}
+    assert "a.json has the same rank 3 as another file" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["t.json", "new/t.json.gz"])
+def test_json_is_written_as_its_name_says_and_read_back(tmp_path: Path, name: str) -> None:
+    path = str(tmp_path / name)
+    trace_file.write_trace({"traceEvents": []}, path)
+    assert Path(path).read_bytes().startswith(b"\x1f\x8b") == name.endswith(".gz")
+    trace_file.update_trace_rank(path, 5)
+    assert trace_file.read_trace(path) == {"traceEvents": [], "distributedInfo": {"rank": 5}}
+
+
+def test_a_file_of_another_suffix_is_not_read() -> None:
+    with pytest.raises(ValueError, match=r"does not end in \.gz or \.json"):
+        trace_file.read_trace("notes.txt")

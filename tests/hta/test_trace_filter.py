@@ -225,3 +225,9 @@ def test_rows_of_a_recorded_trace_are_htas() -> None:
     assert len(UnderOperatorFilter("forward", 0, include_gpu_kernels=True)(FirstIterationFilter()(frame))) == 147
     bounded = CombinedOperatorFilter("## forward ##", "All2All_Pooled_Wait", "## sdd_preprocess_tensors ##", True)
     assert (len(bounded(frame)), int((bounded(frame)["stream"] > 0).sum())) == (409, 106)
+
+
+def test_a_filter_is_not_one_of_its_own() -> None:
+    composite = CompositeFilter([])
+    with pytest.raises(ValueError, match="own filters"):
+        composite.__init__([composite])  # type: ignore[misc]

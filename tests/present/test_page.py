@@ -108,7 +108,19 @@ def test_nothing_on_the_page_is_loaded_from_elsewhere() -> None:
 def test_an_empty_job_gives_a_page_that_says_so() -> None:
     page = Elements(html.page(made_up.empty(), made_up.ANALYSES)).text
     assert "No rank recorded any time, so there is nothing to judge." in page
-    assert page.count("Nothing found: no rank recorded what this question needs.") == 3
+    assert "Left out, since no rank recorded what they ask for: time breakdown, overlap, kernels." in page
+
+
+def test_an_analysis_without_rows_is_left_out_but_named() -> None:
+    result = made_up.make(2)
+    without = dataclasses.replace(result, tables={**result.tables, "overlap": made_up.empty().tables["overlap"]})
+    elements = Elements(html.page(without, made_up.ANALYSES))
+    assert [a["id"] for tag, a in elements.tags if tag == "section" and a.get("id") in result.tables] == [
+        "time_breakdown",
+        "kernels",
+    ]
+    assert "Left out, since no rank recorded what they ask for: overlap." in elements.text
+    assert "Left out" not in Elements(html.page(result, made_up.ANALYSES)).text
 
 
 def test_the_page_of_a_thousand_ranks_stays_small_and_says_what_it_leaves_out() -> None:
@@ -166,7 +178,8 @@ def test_a_finding_without_a_documented_rule_has_no_advice() -> None:
 
 
 def test_the_report_is_written_with_the_folders_it_needs(tmp_path: Path) -> None:
-    out = report.write(made_up.make(2), tmp_path / "a" / "b" / "report.html", made_up.ANALYSES)
+    out = tmp_path / "a" / "b" / "report.html"
+    report.write(made_up.make(2), out, made_up.ANALYSES)
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert [path.name for path in out.parent.iterdir()] == ["report.html"]
 

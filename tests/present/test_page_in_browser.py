@@ -41,7 +41,9 @@ def browser() -> Iterator["Browser"]:
 def report_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = made_up.make(8, names=["</script><script>document.title='owned'</script>"], missing=(5,))
     result = dataclasses.replace(result, problems=made_up.problem("cut off"))
-    return report.write(result, tmp_path_factory.mktemp("page") / "report.html", made_up.ANALYSES)
+    out = tmp_path_factory.mktemp("page") / "report.html"
+    report.write(result, out, made_up.ANALYSES)
+    return out
 
 
 @pytest.fixture(params=["light", "dark"])

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use holotrace_core::input::Blocks;
+use holotrace_core::input::{Block, Blocks};
 use holotrace_core::kineto::Table;
 use holotrace_core::table::ArgType;
 use holotrace_core::trace_event::{Options, read};
@@ -39,8 +39,9 @@ fn main() {
         );
         let mut drain = Blocks::open(path).expect("a file");
         let start = Instant::now();
-        while let Some((_, block)) = drain.next_block() {
-            drain.recycle(block);
+        let mut block = Block::default();
+        while let Some((_, next)) = drain.next_block(block) {
+            block = next;
         }
         println!("{:.3} s without scanning", start.elapsed().as_secs_f64());
     }

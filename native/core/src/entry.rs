@@ -146,6 +146,28 @@ impl Taker {
         if !self.scratch.is_empty() && self.wanted.by_class[class as usize] {
             push_args(&mut self.store.spans.args, &self.scratch, row, at, &mut self.store.problems);
         }
+        if class == Class::Profiled && self.kept.hardware_counters {
+            self.hardware_counters(at, fields, row);
+        }
+    }
+
+    /// Each arg that is a number, whatever it is called.
+    #[cold]
+    fn hardware_counters(&mut self, at: &Place, fields: &Fields, row: u32) {
+        if fields.get(Field::Args).kind != RawKind::Nested {
+            return;
+        }
+        let (names, counters) = (&mut self.store.names, &mut self.store.hardware_counters);
+        // The args were scanned before, so this cannot stop.
+        let _ = members(at.w, fields.get(Field::Args).start(), |key, start| {
+            let (raw, end) = value(at.w, start)?;
+            if let Some(sample) = float(raw.of(at.w)) {
+                counters.row.push(row);
+                counters.counter.push(intern(names, at.w, key));
+                counters.value.push(sample);
+            }
+            Ok(end)
+        });
     }
 
     fn begin(&mut self, at: &Place, fields: &Fields, id: u32) {

@@ -60,6 +60,7 @@ pub struct Kept {
     pub classes: [bool; CLASSES],
     pub instants: bool,
     pub counters: bool,
+    pub hardware_counters: bool,
     pub flows: bool,
     pub labels: bool,
 }
@@ -71,6 +72,7 @@ impl Kept {
             classes: CLASS.map(|class| options.tables.iter().any(|table| table.holds(class))),
             instants: has(Table::Instants) || has(Table::Memory),
             counters: has(Table::Counters),
+            hardware_counters: has(Table::HardwareCounters),
             flows: has(Table::Flows),
             labels: has(Table::TrackLabels),
         }

@@ -1,19 +1,19 @@
-//! Bytes of a file, inflated on their own thread and handed over in blocks.
+//! Bytes of a file, inflated in blocks.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use flate2::bufread::MultiGzDecoder;
 
+use crate::ahead::Ahead;
+
 /// Large enough that a block's own dictionaries do not weigh, small enough for the cache; see benchmarks/README.md.
-pub const BLOCK_BYTES: usize = 256 << 10;
+pub const BLOCK_BYTES: usize = 512 << 10;
 /// Free bytes before each block's text, so that the end of the last one can be put in front without moving the block.
 const HEADROOM: usize = 64 << 10;
-/// Blocks under way to the scanners.
-const BLOCKS_AHEAD: usize = 3;
 const COMPRESSED_BUFFER: usize = 256 << 10;
 
 /// A piece of the text, most often cut between two events.
@@ -39,93 +39,76 @@ impl Block {
     }
 }
 
-enum Message {
-    Block(Block),
-    /// The stream ended early; what came before it is whole.
-    Damaged(io::Error),
-}
-
-/// The inflated bytes of one file, in order.
+/// The inflated bytes of one file, in order; whoever asks for a block fills it.
 pub struct Blocks {
-    filled: Receiver<Message>,
-    empty: SyncSender<Vec<u8>>,
+    reader: Box<dyn Read + Send>,
+    block_bytes: usize,
+    /// The beginning of an event at the end of the last block.
+    carried: Vec<u8>,
+    offset: u64,
     taken: u64,
+    is_at_end: bool,
     pub file_bytes: u64,
-    /// Why the stream ended before its end, once it has.
+    /// Why the stream ended before its end, once it has; what came before it is whole.
     pub damage: Option<String>,
+    /// Set from elsewhere, it ends the reading of what is slow to come.
+    pub stopped: Arc<AtomicBool>,
 }
 
 impl Blocks {
     pub fn open(path: &Path) -> io::Result<Self> {
         let Opened { reader, file_bytes, .. } = open(path)?;
-        Self::of(reader, file_bytes, BLOCK_BYTES)
+        Ok(Self::of(reader, file_bytes, BLOCK_BYTES))
+    }
+
+    /// A file of a size that comes from elsewhere than a disk, inflated as it arrives.
+    pub fn stream(file: impl Read + Send + 'static, file_bytes: u64) -> io::Result<Self> {
+        let stopped = Arc::default();
+        let (reader, _) = inflated(Ahead::of(file, &stopped)?)?;
+        Ok(Self { stopped, ..Self::of(reader, file_bytes, BLOCK_BYTES) })
     }
 
     /// Text from any reader, in blocks of a size.
-    pub fn of(reader: Box<dyn Read + Send>, file_bytes: u64, block_bytes: usize) -> io::Result<Self> {
-        let (to_scanner, filled) = sync_channel(BLOCKS_AHEAD);
-        let (empty, to_inflater) = sync_channel(BLOCKS_AHEAD + 4);
-        thread::Builder::new()
-            .name("holotrace-inflate".into())
-            .spawn(move || inflate(reader, block_bytes, &to_inflater, &to_scanner))?;
-        Ok(Self { filled, empty, taken: 0, file_bytes, damage: None })
-    }
-
-    /// The next block and its number, or `None` at the end of the file.
-    pub fn next_block(&mut self) -> Option<(u64, Block)> {
-        match self.filled.recv() {
-            Ok(Message::Block(block)) => {
-                self.taken += 1;
-                Some((self.taken - 1, block))
-            }
-            Ok(Message::Damaged(error)) => {
-                self.damage = Some(error.to_string());
-                None
-            }
-            Err(_) => None,
+    pub fn of(reader: Box<dyn Read + Send>, file_bytes: u64, block_bytes: usize) -> Self {
+        Self {
+            reader,
+            block_bytes,
+            carried: Vec::new(),
+            offset: 0,
+            taken: 0,
+            is_at_end: false,
+            file_bytes,
+            damage: None,
+            stopped: Arc::default(),
         }
     }
 
-    /// Give a block's memory back.
-    pub fn recycle(&self, block: Block) {
-        let _ = self.empty.try_send(block.bytes);
+    /// The next block and its number, or `None` at the end of the file; a block that is done with lends its memory.
+    pub fn next_block(&mut self, used: Block) -> Option<(u64, Block)> {
+        if self.is_at_end {
+            return None;
+        }
+        let block = self.fill(used.bytes);
+        self.taken += 1;
+        (!block.text().is_empty()).then_some((self.taken - 1, block))
     }
-}
 
-/// Fill blocks and cut them between events, until the stream ends or nobody wants more.
-fn inflate(
-    mut reader: Box<dyn Read + Send>,
-    block_bytes: usize,
-    empty: &Receiver<Vec<u8>>,
-    filled: &SyncSender<Message>,
-) {
-    // The beginning of an event at the end of the last block.
-    let mut carried = Vec::new();
-    let mut offset = 0;
-    loop {
-        let mut bytes = empty.try_recv().unwrap_or_default();
-        bytes.resize(HEADROOM + block_bytes, 0);
-        let start = HEADROOM - carried.len();
-        bytes[start..HEADROOM].copy_from_slice(&carried);
-        let (got, error) = fill(&mut *reader, &mut bytes[HEADROOM..]);
-        let is_end = got < block_bytes;
+    /// Fill a block and cut it between two events.
+    fn fill(&mut self, mut bytes: Vec<u8>) -> Block {
+        bytes.resize(HEADROOM + self.block_bytes, 0);
+        let start = HEADROOM - self.carried.len();
+        bytes[start..HEADROOM].copy_from_slice(&self.carried);
+        let (got, error) = fill(&mut *self.reader, &mut bytes[HEADROOM..]);
+        self.is_at_end = got < self.block_bytes;
+        self.damage = error.map(|error| error.to_string());
         bytes.truncate(HEADROOM + got);
-        let cut = if is_end { bytes.len() } else { last_event(&bytes, start) };
-        carried.clear();
-        carried.extend_from_slice(&bytes[cut..]);
+        let cut = if self.is_at_end { bytes.len() } else { last_event(&bytes, start) };
+        self.carried.clear();
+        self.carried.extend_from_slice(&bytes[cut..]);
         bytes.truncate(cut);
-        let origin = offset - start as i64;
-        offset += (cut - start) as i64;
-        if cut > start && filled.send(Message::Block(Block { bytes, start, origin, wanted: 0 })).is_err() {
-            return;
-        }
-        if let Some(error) = error {
-            let _ = filled.send(Message::Damaged(error));
-            return;
-        }
-        if is_end {
-            return;
-        }
+        let origin = self.offset as i64 - start as i64;
+        self.offset += (cut - start) as u64;
+        Block { bytes, start, origin, wanted: 0 }
     }
 }
 
@@ -157,6 +140,12 @@ fn open(path: &Path) -> io::Result<Opened> {
     if metadata.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory));
     }
+    let (reader, is_plain) = inflated(file)?;
+    Ok(Opened { reader, file_bytes: metadata.len(), is_plain })
+}
+
+/// The text of a file, and whether the file is that text itself.
+fn inflated(file: impl Read + Send + 'static) -> io::Result<(Box<dyn Read + Send>, bool)> {
     let mut buffered = BufReader::with_capacity(COMPRESSED_BUFFER, file);
     let magic = buffered.fill_buf()?;
     let is_gzip = magic.starts_with(&[0x1f, 0x8b]);
@@ -168,7 +157,7 @@ fn open(path: &Path) -> io::Result<Opened> {
     } else {
         Box::new(buffered)
     };
-    Ok(Opened { reader, file_bytes: metadata.len(), is_plain: !is_gzip && !is_zstd })
+    Ok((reader, !is_gzip && !is_zstd))
 }
 
 /// Fill `target` as far as the stream goes; the error, if any, comes after the bytes that were good.
@@ -190,30 +179,46 @@ fn fill(reader: &mut dyn Read, target: &mut [u8]) -> (usize, Option<io::Error>) 
 /// A stream that is damaged gives what came before the damage.
 pub fn ends(path: &Path, head_bytes: usize, tail_bytes: usize) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut opened = open(path)?;
-    let mut head = vec![0; head_bytes];
-    let (got, error) = fill(&mut *opened.reader, &mut head);
-    head.truncate(got);
-    if error.is_some() || got < head_bytes || tail_bytes == 0 {
+    if !opened.is_plain || tail_bytes == 0 {
+        return Ok(ends_of(&mut *opened.reader, head_bytes, tail_bytes));
+    }
+    let (head, _) = ends_of(&mut *opened.reader, head_bytes, 0);
+    if head.len() < head_bytes {
         return Ok((head, Vec::new()));
     }
-    if opened.is_plain {
-        let mut file = File::open(path)?;
-        file.seek(SeekFrom::Start(opened.file_bytes.saturating_sub(tail_bytes as u64)))?;
-        let mut tail = Vec::new();
-        file.take(tail_bytes as u64).read_to_end(&mut tail)?;
-        return Ok((head, tail));
-    }
-    drop(opened);
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(opened.file_bytes.saturating_sub(tail_bytes as u64)))?;
     let mut tail = Vec::new();
-    let mut blocks = Blocks::open(path)?;
-    while let Some((_, block)) = blocks.next_block() {
-        let text = block.text();
-        let keep = tail_bytes.saturating_sub(text.len()).min(tail.len());
-        tail.drain(..tail.len() - keep);
-        tail.extend_from_slice(&text[text.len().saturating_sub(tail_bytes)..]);
-        blocks.recycle(block);
-    }
+    file.take(tail_bytes as u64).read_to_end(&mut tail)?;
     Ok((head, tail))
+}
+
+/// The same of a file that comes from elsewhere than a disk.
+pub fn ends_of_stream(
+    file: impl Read + Send + 'static,
+    head_bytes: usize,
+    tail_bytes: usize,
+) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    Ok(ends_of(&mut *inflated(file)?.0, head_bytes, tail_bytes))
+}
+
+fn ends_of(reader: &mut dyn Read, head_bytes: usize, tail_bytes: usize) -> (Vec<u8>, Vec<u8>) {
+    let mut head = vec![0; head_bytes];
+    let (mut got, mut error) = fill(reader, &mut head);
+    head.truncate(got);
+    if error.is_some() || got < head_bytes || tail_bytes == 0 {
+        return (head, Vec::new());
+    }
+    let mut tail = head.clone();
+    let mut text = vec![0; BLOCK_BYTES];
+    loop {
+        (got, error) = fill(reader, &mut text);
+        tail.extend_from_slice(&text[..got]);
+        tail.drain(..tail.len().saturating_sub(tail_bytes));
+        if error.is_some() || got < text.len() {
+            return (head, tail);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -244,11 +249,11 @@ mod tests {
     fn inflated(bytes: &[u8]) -> (Vec<u8>, Option<String>) {
         let file = written(bytes);
         let mut blocks = Blocks::open(file.path()).unwrap();
-        let mut out = Vec::new();
-        while let Some((_, block)) = blocks.next_block() {
+        let (mut out, mut block) = (Vec::new(), Block::default());
+        while let Some((_, next)) = blocks.next_block(block) {
+            block = next;
             assert_eq!(block.offset(block.start), out.len() as u64);
             out.extend_from_slice(block.text());
-            blocks.recycle(block);
         }
         (out, blocks.damage)
     }
@@ -278,6 +283,7 @@ mod tests {
             let (head, tail) = ends(written(&bytes).path(), 100, 900_000).unwrap();
             assert_eq!(head, text[..100]);
             assert!(tail == text[text.len() - 900_000..]);
+            assert!(ends_of_stream(io::Cursor::new(bytes), 100, 900_000).unwrap() == (head, tail));
         }
         assert_eq!(ends(written(b"short").path(), 100, 100).unwrap(), (b"short".to_vec(), Vec::new()));
     }

@@ -14,17 +14,20 @@ pub enum Class {
     /// The same, over device work.
     DeviceAnnotation,
     Python,
+    /// Device work that hardware counters were read around.
+    Profiled,
     Other,
 }
 
 /// All classes, in the order of their numbers.
-pub const CLASS: [Class; 7] = [
+pub const CLASS: [Class; 8] = [
     Class::Device,
     Class::Runtime,
     Class::CpuOp,
     Class::Annotation,
     Class::DeviceAnnotation,
     Class::Python,
+    Class::Profiled,
     Class::Other,
 ];
 
@@ -38,6 +41,7 @@ pub fn class_of(category: &[u8]) -> Class {
         b"user_annotation" => Class::Annotation,
         b"gpu_user_annotation" => Class::DeviceAnnotation,
         b"python_function" => Class::Python,
+        b"cuda_profiler_range" => Class::Profiled,
         b"runtime" | b"driver" => Class::Runtime,
         name if name.ends_with(b"_runtime") || name.ends_with(b"_driver") => Class::Runtime,
         _ => Class::Other,
@@ -61,8 +65,10 @@ pub enum Table {
     Steps,
     Annotations,
     PythonCalls,
+    RuntimeCalls,
     Instants,
     Counters,
+    HardwareCounters,
     Memory,
     Flows,
     TrackLabels,
@@ -70,7 +76,7 @@ pub enum Table {
 }
 
 impl Table {
-    pub const ALL: [(&'static str, Table); 14] = [
+    pub const ALL: [(&'static str, Table); 16] = [
         ("events", Table::Events),
         ("device_events", Table::DeviceEvents),
         ("cpu_ops", Table::CpuOps),
@@ -79,8 +85,10 @@ impl Table {
         ("steps", Table::Steps),
         ("annotations", Table::Annotations),
         ("python_calls", Table::PythonCalls),
+        ("runtime_calls", Table::RuntimeCalls),
         ("instants", Table::Instants),
         ("counters", Table::Counters),
+        ("hardware_counters", Table::HardwareCounters),
         ("memory", Table::Memory),
         ("flows", Table::Flows),
         ("track_labels", Table::TrackLabels),
@@ -103,13 +111,15 @@ impl Table {
             Table::Steps => matches!(class, Class::Annotation | Class::CpuOp),
             Table::Annotations => matches!(class, Class::Annotation | Class::DeviceAnnotation),
             Table::PythonCalls => class == Class::Python,
+            Table::RuntimeCalls => class == Class::Runtime,
+            Table::HardwareCounters => class == Class::Profiled,
             Table::Instants | Table::Counters | Table::Memory | Table::TrackLabels | Table::Problems => false,
         }
     }
 
     /// Whether args of the events it holds may be among its columns.
     pub fn has_args(self) -> bool {
-        !matches!(self, Table::Steps | Table::Annotations | Table::Flows)
+        !matches!(self, Table::Steps | Table::Annotations | Table::Flows | Table::HardwareCounters)
     }
 }
 
@@ -132,6 +142,7 @@ mod tests {
             ("privateuse1_driver", Class::Runtime),
             ("Operator", Class::CpuOp),
             ("gpu_user_annotation", Class::DeviceAnnotation),
+            ("cuda_profiler_range", Class::Profiled),
             ("Trace", Class::Other),
         ] {
             assert_eq!(class_of(category.as_bytes()), class, "{category}");

@@ -27,6 +27,17 @@ pub enum State {
     Done,
 }
 
+/// Where a piece of the grammar stands in the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// Behind the bracket that opens an array of events.
+    Open(usize),
+    /// An entry of it, from its first byte to behind its last one.
+    Entry { id: u32, start: usize, end: usize },
+    /// At the bracket that closes it.
+    Close(usize),
+}
+
 /// Reads text piece by piece; every method leaves `at` behind what it has read for good.
 pub struct Reader {
     pub state: State,
@@ -41,6 +52,8 @@ pub struct Reader {
     metadata_bytes: usize,
     /// Whether text behind the end was met.
     has_rest: bool,
+    /// What was read, in order, for one who asks where it stands and empties it.
+    pub marks: Option<Vec<Mark>>,
 }
 
 impl Reader {
@@ -54,6 +67,7 @@ impl Reader {
             has_metadata: false,
             metadata_bytes: 0,
             has_rest: false,
+            marks: None,
         }
     }
 
@@ -119,6 +133,9 @@ impl Reader {
             _ => return Err(Stop::Bad(p)),
         }
         *at = p + 1;
+        if self.is_bare {
+            self.mark(Mark::Open(*at));
+        }
         Ok(())
     }
 
@@ -150,6 +167,7 @@ impl Reader {
             self.after_entry = false;
             self.state = State::Events;
             *at = start + 1;
+            self.mark(Mark::Open(*at));
             return Ok(());
         }
         let (raw, end) = value(w, start)?;
@@ -192,6 +210,7 @@ impl Reader {
                     }
                     *at = end;
                     self.after_entry = true;
+                    self.mark_entry(p, end);
                     self.taker.take(w, &fields, p, end, origin);
                 }
                 b',' => {
@@ -202,10 +221,12 @@ impl Reader {
                     self.state = if self.is_bare { State::Done } else { State::Object };
                     self.after_entry = false;
                     *at = p + 1;
+                    self.mark(Mark::Close(p));
                     return Ok(());
                 }
                 _ => {
                     let (raw, end) = value(w, p)?;
+                    self.mark_entry(p, end);
                     self.store().counts.entries += 1;
                     self.store().problems.add(Problem::NotAnEvent, offset(origin, p), raw.of(w));
                     *at = end;
@@ -251,6 +272,7 @@ impl Reader {
             *at = brace;
             match self.taker.fields(w, brace, &mut fields) {
                 Ok(end) if !matches!(fields.phase, 0 | b'?') => {
+                    self.mark_entry(brace, end);
                     self.taker.take(w, &fields, brace, end, origin);
                     *at = end;
                     self.after_entry = true;
@@ -306,6 +328,20 @@ impl Reader {
         }
         self.taker.end_of_text(end);
         Ok(())
+    }
+
+    #[inline(always)]
+    fn mark(&mut self, mark: Mark) {
+        if let Some(marks) = &mut self.marks {
+            marks.push(mark);
+        }
+    }
+
+    /// Mark the entry that is about to be counted.
+    #[inline(always)]
+    fn mark_entry(&mut self, start: usize, end: usize) {
+        let id = self.taker.store.counts.entries as u32;
+        self.mark(Mark::Entry { id, start, end });
     }
 
     fn store(&mut self) -> &mut Store {

@@ -143,6 +143,15 @@ pub struct Counters {
     pub value: Vec<f64>,
 }
 
+/// What hardware counters read around events, one row per event and counter.
+#[derive(Default)]
+pub struct HardwareCounters {
+    /// Of the span.
+    pub row: Vec<u32>,
+    pub counter: Vec<u32>,
+    pub value: Vec<f64>,
+}
+
 /// Which end of an arrow, in the order they come at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -211,6 +220,7 @@ pub struct Store {
     pub spans: Spans,
     pub instants: Instants,
     pub counters: Counters,
+    pub hardware_counters: HardwareCounters,
     pub flows: Flows,
     pub labels: Labels,
     pub problems: Problems,
@@ -236,7 +246,7 @@ impl Store {
         let append_ids = |to: &mut Vec<u32>, from: Vec<u32>| to.extend(from.into_iter().map(|id| id + first_id));
 
         let (spans, mut others) = (&mut self.spans, other.spans);
-        let first_row = spans.id.len() as u32;
+        let first_span = spans.id.len() as u32;
         append_ids(&mut spans.id, others.id);
         append(&mut spans.category, others.category, &categories);
         append(&mut spans.name, others.name, &names);
@@ -244,7 +254,7 @@ impl Store {
         spans.start.append(&mut others.start);
         spans.end.append(&mut others.end);
         spans.class.append(&mut others.class);
-        append_args(&mut spans.args, others.args, first_row);
+        append_args(&mut spans.args, others.args, first_span);
 
         let (instants, mut others) = (&mut self.instants, other.instants);
         let first_row = instants.id.len() as u32;
@@ -261,6 +271,11 @@ impl Store {
         append(&mut counters.series, others.series, &names);
         append(&mut counters.track, others.track, &tracks);
         counters.time.append(&mut others.time);
+        counters.value.append(&mut others.value);
+
+        let (counters, mut others) = (&mut self.hardware_counters, other.hardware_counters);
+        counters.row.extend(others.row.into_iter().map(|row| row + first_span));
+        append(&mut counters.counter, others.counter, &names);
         counters.value.append(&mut others.value);
 
         let (flows, mut others) = (&mut self.flows, other.flows);
@@ -298,11 +313,13 @@ impl Store {
             Table::Collectives => self.span_maker(self.collective_rows()),
             Table::Annotations => self.annotation_maker(),
             Table::PythonCalls => self.span_maker(self.rows(|class| class == Class::Python)),
+            Table::RuntimeCalls => self.span_maker(self.rows(|class| class == Class::Runtime)),
             Table::Launches => self.launch_maker(),
             Table::Steps => self.step_maker(),
             Table::Instants => self.instant_maker((0..self.instants.id.len() as u32).collect()),
             Table::Memory => self.instant_maker(self.memory_rows()),
             Table::Counters => self.counter_maker(),
+            Table::HardwareCounters => self.hardware_counter_maker(),
             Table::Flows => self.flow_maker(),
             Table::TrackLabels => self.label_maker(),
             Table::Problems => Box::new(|column| self.problems.column(column)),
@@ -449,6 +466,17 @@ impl Store {
                 "time_ns" => times(counters.time.iter().copied()),
                 "value" => Arc::new(Float64Array::from_iter_values(counters.value.iter().copied())),
                 _ => return None,
+            })
+        })
+    }
+
+    fn hardware_counter_maker<'a>(&'a self) -> Maker<'a> {
+        let counters = &self.hardware_counters;
+        Box::new(move |column| {
+            Some(match column {
+                "counter" => self.names.dictionary(counters.counter.iter().copied()),
+                "value" => Arc::new(Float64Array::from_iter_values(counters.value.iter().copied())),
+                _ => return self.span_column(&counters.row, column),
             })
         })
     }

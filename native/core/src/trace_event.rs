@@ -1,10 +1,12 @@
 //! Trace-event JSON: blocks of text to one store, scanned by several threads.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::input::{Block, Blocks};
@@ -17,8 +19,8 @@ use crate::table::ArgType;
 
 /// One entry larger than this is left out: nothing a profiler writes, and it would have to be held whole.
 const MAX_ENTRY_BYTES: usize = 64 << 20;
-const CANCEL_CHECK: Duration = Duration::from_millis(100);
-/// Inflating is one thread and three times as fast as scanning, so more would wait for it.
+pub(crate) const CANCEL_CHECK: Duration = Duration::from_millis(100);
+/// One inflates at a time, and inflating is a third of the work, so more would wait for each other.
 const MAX_SCANNERS: usize = 3;
 
 /// What to keep of a file.
@@ -34,26 +36,36 @@ pub struct Options {
 /// are then joined in order, and a block that was otherwise is read again, in its place.
 pub fn read(blocks: Blocks, options: &Options, cancelled: &mut dyn FnMut() -> bool) -> Result<Store> {
     let scanners = thread::available_parallelism().map_or(1, usize::from).min(MAX_SCANNERS);
-    let blocks = Mutex::new(blocks);
-    let (sender, results) = channel();
+    let stopped = blocks.stopped.clone();
+    let (blocks, joined) = (Mutex::new(blocks), Mutex::new(Joined::new(options)));
+    // Nothing is sent; it ends with the last scanner.
+    let (running, ended) = channel::<Infallible>();
     thread::scope(|scope| {
         for _ in 0..scanners {
-            let (blocks, sender) = (&blocks, sender.clone());
-            thread::Builder::new()
-                .name("holotrace-scan".into())
-                .spawn_scoped(scope, move || scan(blocks, options, &sender))?;
+            let (blocks, joined, stopped, running) = (&blocks, &joined, &*stopped, running.clone());
+            let work = move || {
+                scan(blocks, joined, options, stopped);
+                drop(running);
+            };
+            thread::Builder::new().name("holotrace-scan".into()).spawn_scoped(scope, work)?;
         }
-        drop(sender);
-        let joined = join(&results, &blocks, options, cancelled);
-        // Scanners stop at the next block when nobody listens.
-        drop(results);
-        joined
-    })
+        drop(running);
+        while ended.recv_timeout(CANCEL_CHECK) == Err(RecvTimeoutError::Timeout) {
+            if cancelled() {
+                stopped.store(true, Ordering::Relaxed);
+                return Err(Error::Cancelled);
+            }
+        }
+        Ok(())
+    })?;
+    match (blocks.into_inner(), joined.into_inner()) {
+        (Ok(blocks), Ok(joined)) => joined.finish(&blocks),
+        _ => Err(Error::Defect("a scanner panicked".into())),
+    }
 }
 
-/// A block, where it stands among the others, and what was found in it alone.
+/// A block, and what was found in it alone.
 struct Scanned {
-    number: u64,
     block: Block,
     alone: Option<Alone>,
 }
@@ -65,17 +77,24 @@ struct Alone {
     after_entry: bool,
 }
 
-fn scan(blocks: &Mutex<Blocks>, options: &Options, sender: &Sender<Scanned>) {
+/// Inflate and scan block after block, and join what is next in order.
+///
+/// Handing blocks to another thread, for either, takes longer than it saves: a block stays in the cache of its core.
+fn scan(blocks: &Mutex<Blocks>, joined: &Mutex<Joined>, options: &Options, stopped: &AtomicBool) {
     let mut reader = Reader::new(options, State::Events);
-    loop {
-        // A scanner that panicked holds no lock: it only waits for blocks under it.
+    let mut spare = Block::default();
+    while !stopped.load(Ordering::Relaxed) {
+        // A lock is poisoned where a scanner panicked; the others need not go on.
         let Ok(mut guard) = blocks.lock() else { return };
-        let Some((number, block)) = guard.next_block() else { return };
+        let Some((number, block)) = guard.next_block(spare) else { return };
         drop(guard);
         let alone = scan_alone(&mut reader, &block, options);
-        if sender.send(Scanned { number, block, alone }).is_err() {
+        let Ok(mut joined) = joined.lock() else { return };
+        joined.take(number, Scanned { block, alone });
+        if joined.error.is_some() {
             return;
         }
+        spare = joined.used.pop().unwrap_or_default();
     }
 }
 
@@ -93,57 +112,67 @@ fn scan_alone(reader: &mut Reader, block: &Block, options: &Options) -> Option<A
     is_whole.then_some(Alone { store, recognised, after_entry: reader.after_entry })
 }
 
-/// Put the blocks' stores together, in order.
-fn join(
-    results: &Receiver<Scanned>,
-    blocks: &Mutex<Blocks>,
-    options: &Options,
-    cancelled: &mut dyn FnMut() -> bool,
-) -> Result<Store> {
-    let mut reader = Reader::new(options, State::Start);
-    let mut window = Window { block: Block::default(), at: 0, text_bytes: 0 };
-    let mut early = BTreeMap::new();
-    let mut next = 0;
-    let mut last_check = Instant::now();
-    loop {
-        match results.recv_timeout(CANCEL_CHECK) {
-            Ok(scanned) => drop(early.insert(scanned.number, scanned)),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
+/// What blocks gave, put together in order.
+struct Joined {
+    reader: Reader,
+    window: Window,
+    /// Blocks that came before their turn.
+    early: BTreeMap<u64, Scanned>,
+    next: u64,
+    /// Blocks that are done with, for their memory.
+    used: Vec<Block>,
+    error: Option<Error>,
+}
+
+impl Joined {
+    fn new(options: &Options) -> Self {
+        Self {
+            reader: Reader::new(options, State::Start),
+            window: Window::default(),
+            early: BTreeMap::new(),
+            next: 0,
+            used: Vec::new(),
+            error: None,
         }
-        if last_check.elapsed() >= CANCEL_CHECK {
-            if cancelled() {
-                return Err(Error::Cancelled);
-            }
-            last_check = Instant::now();
-        }
-        while let Some(scanned) = early.remove(&next) {
-            next += 1;
-            let used = window.take(&mut reader, scanned)?;
-            if let Ok(blocks) = blocks.lock() {
-                blocks.recycle(used);
+    }
+
+    /// Take a block in, and those that waited for it.
+    fn take(&mut self, number: u64, scanned: Scanned) {
+        self.early.insert(number, scanned);
+        while let Some(scanned) = self.early.remove(&self.next) {
+            self.next += 1;
+            match self.window.take(&mut self.reader, scanned) {
+                Ok(block) => self.used.push(block),
+                Err(error) => {
+                    self.error = Some(error);
+                    return;
+                }
             }
         }
     }
-    let blocks = blocks.lock().map_err(|_| Error::Defect("a scanner panicked".into()))?;
-    if !early.is_empty() {
-        return Err(Error::Defect("a scanner panicked".into()));
+
+    /// All that was read, once no block is to come.
+    fn finish(mut self, blocks: &Blocks) -> Result<Store> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        self.window.block.wanted = 0;
+        self.window.read(&mut self.reader)?;
+        let end = self.window.block.offset(self.window.block.bytes.len());
+        self.reader.finish(&self.window.block.bytes[self.window.at..], end, blocks.damage.as_deref())?;
+        let mut store = self.reader.taker.store;
+        store.counts.text_bytes = self.window.text_bytes;
+        store.counts.file_bytes = blocks.file_bytes;
+        Ok(store)
     }
-    window.block.wanted = 0;
-    window.read(&mut reader)?;
-    let end = window.block.offset(window.block.bytes.len());
-    reader.finish(&window.block.bytes[window.at..], end, blocks.damage.as_deref())?;
-    let mut store = reader.taker.store;
-    store.counts.text_bytes = window.text_bytes;
-    store.counts.file_bytes = blocks.file_bytes;
-    Ok(store)
 }
 
 /// The text being read in order: a block, with what was left of the ones before it in front.
-struct Window {
-    block: Block,
+#[derive(Default)]
+pub(crate) struct Window {
+    pub(crate) block: Block,
     /// Where unread text begins.
-    at: usize,
+    pub(crate) at: usize,
     text_bytes: u64,
 }
 
@@ -168,7 +197,7 @@ impl Window {
     }
 
     /// Read what is there.
-    fn read(&mut self, reader: &mut Reader) -> Result<()> {
+    pub(crate) fn read(&mut self, reader: &mut Reader) -> Result<()> {
         // An entry that spans many blocks is read anew only each time it has doubled.
         if self.pending() < self.block.wanted {
             return Ok(());
@@ -191,7 +220,7 @@ impl Window {
     }
 
     /// Put `next` behind what is unread; returns the block that is no longer needed.
-    fn append(&mut self, mut next: Block) -> Block {
+    pub(crate) fn append(&mut self, mut next: Block) -> Block {
         let rest = self.pending();
         if rest <= next.start {
             let at = next.start - rest;

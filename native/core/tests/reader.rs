@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, UInt32Type};
+use arrow_array::types::{Float64Type, Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, RecordBatch};
 use holotrace_core::error::Error;
 use holotrace_core::input::Blocks;
@@ -29,7 +29,7 @@ fn everything() -> Options {
 }
 
 fn read_in_blocks(text: &[u8], block_bytes: usize) -> Result<Store, Error> {
-    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), text.len() as u64, block_bytes).unwrap();
+    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), text.len() as u64, block_bytes);
     read(blocks, &everything(), &mut || false)
 }
 
@@ -211,10 +211,26 @@ fn counters_instants_and_labels_have_their_tables() {
 }
 
 #[test]
+fn what_hardware_counters_read_is_kept_whatever_they_are_called() {
+    let store = read_text(
+        r#"[{"ph":"X","cat":"cuda_profiler_range","name":"gemm","ts":5,"dur":1,"args":{"a.sum":86114304,"b":1.5,"c":"x"}},
+            {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","ts":1,"dur":1,"args":{"correlation":3}},
+            {"ph":"X","cat":"kernel","name":"gemm","ts":9,"dur":1,"args":{"b":7}},
+            {"ph":"X","cat":"cuda_profiler_range","name":"add","ts":7,"dur":1,"args":{"b":2}},
+            {"ph":"X","cat":"cuda_profiler_range","name":"none","ts":8,"dur":1}]"#,
+    );
+    assert_eq!(texts(&store, "hardware_counters", "counter"), ["a.sum", "b", "b"].map(|name| Some(name.into())));
+    assert_eq!(numbers(&store, "hardware_counters", "event_id"), [Some(0), Some(0), Some(3)]);
+    let values = column(&store, "hardware_counters", "value");
+    assert_eq!(values.as_primitive::<Float64Type>().values()[..], [86114304.0, 1.5, 2.0]);
+    assert_eq!(numbers(&store, "runtime_calls", "correlation"), [Some(3)]);
+}
+
+#[test]
 fn an_arg_nobody_declared_comes_as_it_is_written() {
     let args = vec![("my arg".to_string(), ArgType::Text)];
     let text = br#"[{"ph":"X","cat":"cpu_op","name":"a","ts":1,"dur":1,"args":{"my arg":{"x":[1, 2]}}}]"#;
-    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, 1 << 16).unwrap();
+    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, 1 << 16);
     let store = read(blocks, &Options { tables: vec![Table::Events], args }, &mut || false).unwrap();
     assert_eq!(texts(&store, "events", "my arg"), [Some(r#"{"x":[1, 2]}"#.into())]);
 }
@@ -225,7 +241,7 @@ fn any_number_of_args_can_be_asked_for() {
     let pairs: Vec<String> = keys.iter().enumerate().map(|(i, key)| format!(r#""{key}":{i}"#)).collect();
     let text = format!(r#"[{{"ph":"X","name":"a","ts":1,"dur":1,"args":{{{}}}}}]"#, pairs.join(","));
     let args = keys.iter().map(|key| (key.clone(), ArgType::Int)).collect();
-    let blocks = Blocks::of(Box::new(Cursor::new(text.into_bytes())), 0, 1 << 16).unwrap();
+    let blocks = Blocks::of(Box::new(Cursor::new(text.into_bytes())), 0, 1 << 16);
     let store = read(blocks, &Options { tables: vec![Table::Events], args }, &mut || false).unwrap();
     for (i, key) in keys.iter().enumerate() {
         assert_eq!(numbers(&store, "events", key), [Some(i as i64)]);
@@ -236,7 +252,7 @@ fn any_number_of_args_can_be_asked_for() {
 fn events_no_table_needs_are_counted() {
     let text =
         br#"[{"ph":"X","cat":"cpu_op","name":"a","ts":1,"dur":1},{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1}]"#;
-    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, 1 << 16).unwrap();
+    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, 1 << 16);
     let options = Options { tables: vec![Table::DeviceEvents], args: vec![] };
     let store = read(blocks, &options, &mut || false).unwrap();
     assert_eq!((store.counts.complete, store.counts.skipped), (2, 1));

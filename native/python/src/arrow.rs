@@ -1,9 +1,14 @@
-//! A record batch, handed over by the Arrow PyCapsule interface.
+//! Record batches, taken and handed over by the Arrow PyCapsule interface.
 
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{RecordBatch, RecordBatchIterator};
+use arrow_array::cast::AsArray;
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::types::ArrowPrimitiveType;
+use arrow_array::{Array, RecordBatch, RecordBatchIterator};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+
+const STREAM: &std::ffi::CStr = c"arrow_array_stream";
 
 #[pyclass(frozen, module = "holotrace._native")]
 pub struct ArrowTable(pub RecordBatch);
@@ -19,6 +24,36 @@ impl ArrowTable {
         // The schema a consumer asks for is a wish; the interface allows to ignore it.
         drop(requested_schema);
         let batches = RecordBatchIterator::new([Ok(self.0.clone())], self.0.schema());
-        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(batches)), c"arrow_array_stream")
+        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(batches)), STREAM)
+    }
+}
+
+/// The batches of a table of Python's, e.g. of a Polars frame, without a copy.
+pub struct Batches(Vec<RecordBatch>);
+
+impl Batches {
+    pub fn of(table: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let capsule = table.call_method0("__arrow_c_stream__")?.cast_into::<PyCapsule>()?;
+        let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
+        // SAFETY: a capsule of this name holds such a stream, which is moved out of it and released by us alone.
+        let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
+        let batches = reader.and_then(Iterator::collect);
+        batches.map(Self).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// The values of a column of numbers, which has no nulls.
+    pub fn values<T: ArrowPrimitiveType>(&self, name: &str) -> PyResult<Vec<T::Native>> {
+        let mut values = Vec::with_capacity(self.0.iter().map(RecordBatch::num_rows).sum());
+        for batch in &self.0 {
+            let column = batch.column_by_name(name).and_then(|column| column.as_primitive_opt::<T>());
+            match column.filter(|column| column.null_count() == 0) {
+                Some(column) => values.extend_from_slice(column.values()),
+                None => {
+                    let message = format!("column {name:?} must be there, be {} and have no nulls", T::DATA_TYPE);
+                    return Err(PyValueError::new_err(message));
+                }
+            }
+        }
+        Ok(values)
     }
 }

@@ -1,8 +1,13 @@
 //! The core for Python: GIL released while it works, Arrow out by PyCapsule.
 
 mod arrow;
+mod call_tree;
 mod error;
+mod intervals;
+mod rewrite;
+mod source;
 mod trace_event;
+mod xplane;
 
 use pyo3::prelude::*;
 
@@ -10,7 +15,14 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow::ArrowTable>()?;
     module.add_class::<trace_event::Trace>()?;
+    module.add_function(wrap_pyfunction!(call_tree::call_tree, module)?)?;
+    module.add_function(wrap_pyfunction!(intervals::covered_before, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_trace_event, module)?)?;
+    module.add_function(wrap_pyfunction!(rewrite::rewrite_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_ends, module)?)?;
+    module.add_class::<xplane::Space>()?;
+    module.add_function(wrap_pyfunction!(xplane::read_xplane, module)?)?;
+    module.add_function(wrap_pyfunction!(xplane::read_xplane_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(xplane::profile_times, module)?)?;
     Ok(())
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use holotrace_core::error::Error;
-use holotrace_core::input;
 use holotrace_core::kineto::Table;
 use holotrace_core::store::Store;
 use holotrace_core::table::ArgType;
@@ -15,6 +14,7 @@ use pyo3::types::PyBytes;
 
 use crate::arrow::ArrowTable;
 use crate::error::{raise, without_panic};
+use crate::source::Source;
 
 /// One trace file's columns.
 #[pyclass(frozen, module = "holotrace._native")]
@@ -55,11 +55,22 @@ impl Trace {
     }
 }
 
+/// The args to keep, with their types.
+pub fn arg_types(args: Vec<(String, String)>) -> PyResult<Vec<(String, ArgType)>> {
+    let typed = args.into_iter().map(|(key, kind)| match kind.as_str() {
+        "int" => Ok((key, ArgType::Int)),
+        "float" => Ok((key, ArgType::Float)),
+        "text" => Ok((key, ArgType::Text)),
+        _ => Err(PyValueError::new_err(format!("unknown type {kind:?} of arg {key:?}"))),
+    });
+    typed.collect()
+}
+
 #[pyfunction]
-#[pyo3(signature = (path, *, tables, args))]
+#[pyo3(signature = (source, *, tables, args))]
 pub fn read_trace_event(
     py: Python<'_>,
-    path: PathBuf,
+    source: Source,
     tables: Vec<String>,
     args: Vec<(String, String)>,
 ) -> PyResult<Trace> {
@@ -68,41 +79,39 @@ pub fn read_trace_event(
             .iter()
             .map(|name| Table::named(name).ok_or_else(|| PyValueError::new_err(format!("unknown table {name:?}"))))
             .collect::<PyResult<_>>()?,
-        args: args
-            .into_iter()
-            .map(|(key, kind)| match kind.as_str() {
-                "int" => Ok((key, ArgType::Int)),
-                "float" => Ok((key, ArgType::Float)),
-                "text" => Ok((key, ArgType::Text)),
-                _ => Err(PyValueError::new_err(format!("unknown type {kind:?} of arg {key:?}"))),
-            })
-            .collect::<PyResult<_>>()?,
+        args: arg_types(args)?,
     };
     let mut signal = None;
     let result = py.detach(|| {
         without_panic(|| {
-            read(input::Blocks::open(&path)?, &options, &mut || {
+            read(source.blocks()?, &options, &mut || {
                 signal = Python::attach(|py| py.check_signals()).err();
                 signal.is_some()
             })
         })
     });
+    if let Some(failure) = source.failure() {
+        return Err(failure);
+    }
     match result {
-        Ok(store) => Ok(Trace { store, path }),
-        Err(Error::Cancelled) => Err(signal.unwrap_or_else(|| raise(py, Error::Cancelled, &path))),
-        Err(error) => Err(raise(py, error, &path)),
+        Ok(store) => Ok(Trace { store, path: source.path }),
+        Err(Error::Cancelled) => Err(signal.unwrap_or_else(|| raise(py, Error::Cancelled, &source.path))),
+        Err(error) => Err(raise(py, error, &source.path)),
     }
 }
 
 #[pyfunction]
-#[pyo3(signature = (path, *, head_bytes, tail_bytes))]
+#[pyo3(signature = (source, *, head_bytes, tail_bytes))]
 pub fn read_ends(
     py: Python<'_>,
-    path: PathBuf,
+    source: Source,
     head_bytes: usize,
     tail_bytes: usize,
 ) -> PyResult<(Bound<'_, PyBytes>, Bound<'_, PyBytes>)> {
-    let (head, tail) =
-        py.detach(|| input::ends(&path, head_bytes, tail_bytes)).map_err(|error| raise(py, error.into(), &path))?;
+    let found = py.detach(|| source.ends(head_bytes, tail_bytes));
+    if let Some(failure) = source.failure() {
+        return Err(failure);
+    }
+    let (head, tail) = found.map_err(|error| raise(py, error.into(), &source.path))?;
     Ok((PyBytes::new(py, &head), PyBytes::new(py, &tail)))
 }

@@ -9,6 +9,9 @@ from holotrace.analyses.idle_causes import idle_causes
 from holotrace.analyses.kernels import kernels
 from holotrace.analyses.launch_stats import launch_stats
 from holotrace.analyses.memory_bandwidth import memory_bandwidth
+from holotrace.analyses.operator_counters import operator_counters
+from holotrace.analyses.operator_kernels import operator_kernels
+from holotrace.analyses.operators import operators
 from holotrace.analyses.overlap import overlap
 from holotrace.analyses.queue_length import queue_length
 from holotrace.analyses.stragglers import stragglers
@@ -26,10 +29,13 @@ class Analyses:
     overlap = overlap
     stragglers = stragglers
     kernels = kernels
+    operators = operators
+    operator_kernels = operator_kernels
     annotated_work = annotated_work
     launch_stats = launch_stats
     queue_length = queue_length
     memory_bandwidth = memory_bandwidth
+    operator_counters = operator_counters
 
 
 ALL: tuple[Analysis[Any], ...] = tuple(value for value in vars(Analyses).values() if isinstance(value, Analysis))

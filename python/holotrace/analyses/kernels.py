@@ -126,9 +126,12 @@ def slow_device(table: pl.DataFrame) -> Iterator[Finding]:
 
     Compare clocks and temperatures (`nvidia-smi -q -d PERFORMANCE`, `rocm-smi`), and drain the node if they differ.
     """
+    rank_count = table["rank"].n_unique()
+    if rank_count < SLOW_RANKS:
+        return
     # Only kernels that all ranks ran equally often did the same work.
     same = table.filter(kind=COMPUTE).filter(
-        (pl.col("rank").n_unique() == table["rank"].n_unique()).over("name"),
+        (pl.col("rank").n_unique() == rank_count).over("name"),
         (pl.col("count").n_unique() == 1).over("name"),
     )
     ranks = (
@@ -141,7 +144,7 @@ def slow_device(table: pl.DataFrame) -> Iterator[Finding]:
         .sort("rank")
     )
     slow = ranks.filter(pl.col("slower") > SLOW_RATIO)
-    if ranks.height < SLOW_RANKS or slow.is_empty():
+    if slow.is_empty():
         return
     ratio, cost_ns = slow.select(pl.col("slower", "beyond_ns").max()).row(0)
     yield Finding(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from holotrace.cli.options import job_at, output_options, rank_option, search_options
@@ -11,6 +9,7 @@ from holotrace.cli.output import Shown, write_shown
 from holotrace.compare import COLUMNS
 from holotrace.compare import compare as differences
 from holotrace.sources import OnDuplicate
+from holotrace.stores import Place
 
 
 @click.command(short_help="What changed between two jobs.")
@@ -47,7 +46,7 @@ def compare(  # noqa: PLR0917  # click gives them by name
     device: bool | None,
     limit: int | None,
     form: str | None,
-    output: Path | None,
+    output: Place | None,
 ) -> None:
     """How often each operation and kernel ran in the jobs BEFORE and AFTER, for how long, and the differences.
 

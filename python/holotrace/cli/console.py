@@ -6,13 +6,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from holotrace import stores
 from holotrace._execute import Progress
 from holotrace.errors import UsageError
+from holotrace.stores import Place, Remote
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -37,10 +38,14 @@ def as_text(renderable: RenderableType) -> str:
     return text.getvalue()
 
 
-def write(output: Path, content: str | bytes) -> None:
+def write(output: Place, content: str | bytes) -> None:
     """Save ``content`` as the user asked."""
+    encoded = content.encode() if isinstance(content, str) else content
     try:
-        output.write_bytes(content.encode() if isinstance(content, str) else content)
+        if isinstance(output, Remote):
+            stores.save(output, encoded)
+        else:
+            output.write_bytes(encoded)
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}; name a place that can") from error
     click.echo(f"wrote {output}", err=True)

@@ -8,17 +8,31 @@ from typing import Any, TypeVar, get_args
 
 import click
 
+from holotrace.cli.executors import chosen_executor, worker_options
 from holotrace.cli.output import FORMATS, TERMINAL_ROWS
 from holotrace.job import Job
 from holotrace.job import open as open_job
 from holotrace.sources import OnDuplicate
+from holotrace.stores import Place, Remote, place
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class OutputFile(click.Path):
+    """A file to write, here or in an object store."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        where: Place = place(value)
+        return where if isinstance(where, Remote) else super().convert(value, param, ctx)
+
+
 def search_options(function: F) -> F:
-    """How to look for traces in a place."""
+    """How to look for traces in a place, and who reads them."""
     for decorate in (
+        worker_options,
         click.option(
             "--on-duplicate",
             type=click.Choice(get_args(OnDuplicate)),
@@ -40,7 +54,7 @@ def job_arguments(function: F) -> F:
 def output_options(function: F) -> F:
     """How much of a table to show, how and where."""
     for decorate in (
-        click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file."),
+        click.option("-o", "--output", type=OutputFile(), help="Write to this file."),
         click.option(
             "--format",
             "form",
@@ -64,5 +78,6 @@ rank_option = click.option(
 
 def job_at(path: tuple[str, ...], *, recursive: bool, on_duplicate: OnDuplicate, ranks: tuple[int, ...] = ()) -> Job:
     """The job that the shared arguments name."""
-    job = open_job(path[0] if len(path) == 1 else path, recursive=recursive, on_duplicate=on_duplicate)
+    paths = path[0] if len(path) == 1 else path
+    job = open_job(paths, executor=chosen_executor(), recursive=recursive, on_duplicate=on_duplicate)
     return job.only(*ranks) if ranks else job

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +14,7 @@ import holotrace
 from holotrace.cli.console import PIPE_WIDTH, as_text, console, write
 from holotrace.errors import UsageError
 from holotrace.schema import Column
+from holotrace.stores import Place
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,7 +35,7 @@ class Shown:
     render: Callable[[int], RenderableType] | None = None
 
 
-def write_shown(shown: Shown, form: str | None, limit: int | None, output: Path | None) -> None:
+def write_shown(shown: Shown, form: str | None, limit: int | None, output: Place | None) -> None:
     """Print or save a table; without a format the name of the output file decides."""
     from holotrace.present import export  # noqa: PLC0415  # not needed for --help
 
@@ -71,7 +71,7 @@ def write_shown(shown: Shown, form: str | None, limit: int | None, output: Path 
         sys.stdout.buffer.write(content)
 
 
-def _form_of(output: Path | None) -> str:
+def _form_of(output: Place | None) -> str:
     suffix = output.suffix.removeprefix(".") if output else ""
     return suffix if suffix in FORMATS else TABLE
 

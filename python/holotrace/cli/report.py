@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from holotrace.cli.console import console, progress_bar
-from holotrace.cli.options import job_arguments, job_at, rank_option
+from holotrace.cli.options import OutputFile, job_arguments, job_at, rank_option
 from holotrace.sources import OnDuplicate
+from holotrace.stores import Place
 
 
 @click.command(short_help="One HTML page with everything.")
@@ -17,13 +16,13 @@ from holotrace.sources import OnDuplicate
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
-    default=Path("report.html"),
+    type=OutputFile(),
+    default="report.html",
     show_default=True,
     help="Where to write the page.",
 )
 def report(
-    path: tuple[str, ...], recursive: bool, on_duplicate: OnDuplicate, ranks: tuple[int, ...], output: Path
+    path: tuple[str, ...], recursive: bool, on_duplicate: OnDuplicate, ranks: tuple[int, ...], output: Place
 ) -> None:
     """One HTML page that works offline: a verdict, charts, tables, findings, problems."""
     from holotrace.analyses import ALL  # noqa: PLC0415  # with the two below, not needed for --help
@@ -33,6 +32,6 @@ def report(
     job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
     with progress_bar("Reading") as progress:
         result = job.run(progress=progress)
-    written = page.write(result, output, ALL)
+    page.write(result, output, ALL)
     console().print(terminal.verdict(result, ALL))
-    click.echo(f"wrote {written}", err=True)
+    click.echo(f"wrote {output}", err=True)

@@ -6,7 +6,6 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
@@ -22,6 +21,7 @@ from holotrace.cli.output import Shown, write_shown
 from holotrace.errors import UsageError
 from holotrace.job import Job
 from holotrace.schema import Table
+from holotrace.stores import Place
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _command(topic: _Topic) -> click.Command:
         steps: tuple[int, ...],
         limit: int | None,
         form: str | None,
-        output: Path | None,
+        output: Place | None,
         **options: Any,  # each as its own type says
     ) -> None:
         if steps and topic.step_option:
@@ -175,6 +175,6 @@ _TOPICS = {
         *map(_analysis, ALL),
         _Topic("findings", _ABOUT, f"{tables.FINDINGS.meaning}.", "", _findings),
         _Topic("info", _ABOUT, f"{tables.RANK_INFO.meaning}.", "", _info),
-        *(_table(table) for table in tables.ALL),
+        *(_table(table) for table in (*tables.ALL, tables.CALLS)),
     )
 }

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace._native import covered_before
+
 _START, _END = pl.col("start_ns"), pl.col("end_ns")
 # Latest end before this row, once rows are in order of their starts; the first start stands for "none before".
 _REACHED = _END.cum_max().shift(1).fill_null(_START.first())
-# The piece each span adds to the time that those before it cover: from where they reach to its own end.
-_BEGIN = pl.max_horizontal(_START, _REACHED)
-_ADDED = (_END - pl.col("begin")).clip(lower_bound=0)
+_LAST = pl.Series([2**63 - 1], dtype=pl.Int64)
 
 
 def union(spans: pl.DataFrame) -> pl.DataFrame:
@@ -43,20 +43,13 @@ def subtract(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
 
 def total_ns(spans: pl.DataFrame) -> int:
     """How long at least one span is active."""
-    return int(_ordered(spans).with_columns(begin=_BEGIN).select(_ADDED.sum()).item())
+    return int(covered_before_ns(spans, _LAST).item())
 
 
 def covered_before_ns(spans: pl.DataFrame, times: pl.Series) -> pl.Series:
     """How long at least one span is active before each of ``times``."""
-    pieces = _ordered(spans).with_columns(begin=_BEGIN).with_columns(added=_ADDED)
-    if pieces.is_empty():
-        return pl.Series("covered_ns", [0] * len(times), dtype=pl.Int64)
-    begun = pl.Series(pieces["begin"].search_sorted(times, side="left")).cast(pl.Int64)
-    last = pieces.select("begin", "added", whole=pl.col("added").cum_sum())[(begun - 1).clip(lower_bound=0)]
-    # The last piece that has begun may go on past the time.
-    covered = last["whole"] - (last["begin"] + last["added"] - times).clip(lower_bound=0)
-    result: pl.Series = covered.alias("covered_ns").zip_with(begun > 0, pl.Series([0], dtype=pl.Int64))
-    return result
+    covered = covered_before(spans.select("start_ns", "end_ns"), times.to_frame("time_ns"))
+    return pl.DataFrame(covered).to_series()
 
 
 def uncovered_ns(spans: pl.DataFrame, others: pl.DataFrame) -> pl.Series:

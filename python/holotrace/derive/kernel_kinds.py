@@ -28,7 +28,20 @@ class KindRule:
     name: str | None = None
 
 
+# An operation of XLA, by its category or opcode; fusions around one, too.
+_HLO_COLLECTIVE = (
+    r"^(async-collective|all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute|collective-broadcast|"
+    r"ragged-all-to-all|send$|send-done|recv$|recv-done)"
+)
+
 RULES = (
+    # HLO categories and opcodes, and the waits of a TPU. What waits for an operation under way is of its kind: the
+    # device stands still for the copy or collective, which is what hiding it would save.
+    KindRule(SYNC, category=r"^(barrier-cores|dependency-wait|infeed|outfeed|host (send|recv)(-done)?)$"),
+    KindRule(COMMUNICATION, category=_HLO_COLLECTIVE),
+    KindRule(COMMUNICATION, category=r"^async-(start|done|update)$", name=_HLO_COLLECTIVE),
+    KindRule(MEMORY, category=r"^(copy|async)(-start|-done|-update)?$"),
+    KindRule(COMPUTE, category=r"fusion$|^(dot|convolution|custom-call|data formatting|call|while|conditional)$"),
     # Categories that say it all: copies and fills stay memory even between devices, whoever asked for them.
     KindRule(SYNC, category=r"_sync$"),
     KindRule(MEMORY, category=r"^(gpu_)?mem(cpy|set)$"),
@@ -50,16 +63,16 @@ RULES = (
     # Reductions within a block that borrow the collective's name.
     KindRule(COMPUTE, name=r"(warp|block|thread)_?all_?reduce"),
     # Libraries: NCCL, RCCL, MSCCL(++), oneCCL, HCCL, UCC, Gloo, Ascend's hcom; NVSHMEM and its kin.
-    KindRule(COMMUNICATION, name=r"(^|[^a-z])(nccl|rccl|msccl|oneccl|hccl|uccl|xccl|gloo|hcom)"),
-    KindRule(COMMUNICATION, name=r"(^|[^a-z])(ucc|ccl)[_:]"),
+    KindRule(COMMUNICATION, name=r"(?<![a-z])(nccl|rccl|msccl|oneccl|hccl|uccl|xccl|gloo|hcom)"),
+    KindRule(COMMUNICATION, name=r"(?<![a-z])(ucc|ccl)[_:]"),
     KindRule(COMMUNICATION, name=r"nvshmem|rocshmem|ishmem"),
     # Collectives by their own names: PyTorch symmetric memory, vLLM, SGLang, FlashInfer, TensorRT-LLM, AITER, oneCCL.
     KindRule(COMMUNICATION, name=r"all_?reduce|reduce_?scatter|all_?gather|all_?to_?all|all2all|send_?recv"),
     KindRule(COMMUNICATION, name=r"cross_device_(reduce|store|load)|quick_?reduce|multimem_|userbuffers"),
-    KindRule(COMMUNICATION, name=r"(^|[^a-z_])(put_signal|wait_signal|barrier)_kernel"),
+    KindRule(COMMUNICATION, name=r"(?<![a-z_])(put_signal|wait_signal|barrier)_kernel"),
     # Expert parallelism: DeepEP, hybrid-EP, TensorRT-LLM and FlashInfer one-sided, MORI, Perplexity.
-    KindRule(COMMUNICATION, name=r"(deep|hybrid)_?ep(::|\d)|moe_?a2a|(^|[^a-z])ep(dispatch|combine)"),
-    KindRule(COMMUNICATION, name=r"(^|[^a-z])(pplx|mori)(::|_)"),
+    KindRule(COMMUNICATION, name=r"(deep|hybrid)_?ep(::|\d)|moe_?a2a|(?<![a-z])ep(dispatch|combine)"),
+    KindRule(COMMUNICATION, name=r"(?<![a-z])(pplx|mori)(::|_)"),
 )
 
 # Strips, in this order: where a function is declared, its return type, template arguments and parameters.

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
+from holotrace import stores
 from holotrace._native import Trace, read_trace_event
 from holotrace.errors import InputError
+from holotrace.parse.parsed import Parsed
 from holotrace.schema import Column, Table, Unit
+from holotrace.stores import Place
 
 _ARG_TYPES = {
     Unit.NUMBER: "int",
@@ -27,22 +28,12 @@ _ARG_TYPES = {
 _LAUNCHED = ("launch_id", "launch_ns", "device_event_id")
 
 
-@dataclass(frozen=True)
-class Parsed:
-    """One file's tables, its other top-level keys, and what reading it took."""
-
-    tables: Mapping[str, pl.DataFrame]
-    metadata: Mapping[str, Any]
-    counts: Mapping[str, int]
-    load_ns: int
-
-
-def read(path: Path, tables: Sequence[Table]) -> Parsed:
+def read(path: Place, tables: Sequence[Table]) -> Parsed:
     """The wanted tables and columns of one file; args are parsed only for columns that are wanted."""
     started = time.perf_counter_ns()
     try:
         trace = read_trace_event(
-            str(path),
+            stores.source(path),
             tables=[table.name for table in tables],
             args=_args(tables),
         )

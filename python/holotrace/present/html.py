@@ -97,6 +97,8 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
     plotly_js = _script(get_plotlyjs())
     report_js = _script(_asset("report.js"))
     told = [a for a in analyses if a.name in result.tables]
+    # Formats differ in what they record, so some questions have no answer in a job and would only fill the page.
+    answered = [analysis for analysis in told if not result.tables[analysis.name].is_empty()]
     findings = report.by_cost(result.findings)
     return environment.get_template("report.html.j2").render(
         title=fmt.printable(result.title),
@@ -105,7 +107,8 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
         parts=[_part(part) for part in report.parts(result, told)],
         findings=[_finding(finding, told) for finding in findings[:SHOWN_FINDINGS]],
         finding_count=len(findings),
-        sections=[_section(analysis, result.tables[analysis.name]) for analysis in told],
+        sections=[_section(analysis, result.tables[analysis.name]) for analysis in answered],
+        silent=[analysis.name.replace("_", " ") for analysis in told if analysis not in answered],
         problems=_table("problems", PROBLEMS.columns, result.problems),
         source=shlex.quote(fmt.printable(result.source)),
         version=version("holotrace"),
@@ -119,7 +122,7 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
 
 def _section(analysis: Analysis[Any], table: pl.DataFrame) -> _Section:
     chart, height = None, 0
-    if analysis.chart is not None and not table.is_empty():
+    if analysis.chart is not None:
         drawing = figures.drawing(analysis, table)
         layout = figures.untitled(drawing["layout"])
         height = layout["height"]

@@ -7,17 +7,18 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import polars as pl
 
+from holotrace import stores
 from holotrace.analyses import ALL
 from holotrace.analysis import Analysis, Finding
 from holotrace.charts import Stacked
 from holotrace.errors import UsageError
 from holotrace.present import format as fmt
 from holotrace.schema import Unit
+from holotrace.stores import Place, Remote
 
 _SEVERITIES = ("critical", "warning", "info")
 # Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.
@@ -75,10 +76,13 @@ class Advice:
     what_to_do: str
 
 
-def write(result: Report, out: Path, analyses: Analyses = ALL) -> Path:
+def write(result: Report, out: Place, analyses: Analyses = ALL) -> None:
     """Write the report as one HTML file to ``out``, whole or not at all."""
     from holotrace.present import html  # noqa: PLC0415  # templates and plotly.js, needed by no other command
 
+    if isinstance(out, Remote):
+        stores.save(out, html.page(result, analyses).encode(), media_type="text/html; charset=utf-8")
+        return
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file in it, for example {out / 'report.html'}")
     if out.exists() and not out.is_file():
@@ -95,7 +99,6 @@ def write(result: Report, out: Path, analyses: Analyses = ALL) -> Path:
         # Left only where writing failed, and then the folder may not even exist.
         if started.is_file():
             started.unlink()
-    return out
 
 
 def verdict(report: Report, analyses: Analyses = ALL) -> tuple[str, ...]:

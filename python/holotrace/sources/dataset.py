@@ -7,7 +7,6 @@ metadata say what no table holds: where the rank came from, its file's other key
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,8 @@ import polars as pl
 from holotrace.errors import InputError
 from holotrace.sources.ends import MAX_RANKS, believable
 from holotrace.sources.problems import frame
-from holotrace.sources.source import RankSource
+from holotrace.sources.source import AnyPath, RankSource
+from holotrace.stores import place
 from holotrace.tables import PROBLEMS, RANK_INFO
 
 # Grows when a table or column goes or changes its meaning; what is new is empty or null in older datasets.
@@ -61,8 +61,9 @@ class Stamp:
         return json.dumps(asdict(self))
 
 
-def is_dataset(path: str | os.PathLike[str]) -> bool:
-    return (Path(path).expanduser() / MANIFEST).is_file()
+def is_dataset(path: AnyPath) -> bool:
+    where = place(path)
+    return isinstance(where, Path) and (where / MANIFEST).is_file()
 
 
 def part(root: Path, table: str, rank: int) -> Path:
@@ -76,7 +77,7 @@ def part(root: Path, table: str, rank: int) -> Path:
 
 def root_of(source: RankSource) -> Path:
     """The dataset of a rank that is in one."""
-    return source.path.parents[2]
+    return Path(str(source.path)).parents[2]
 
 
 def manifest(root: Path) -> Manifest:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from holotrace.errors import InputError, UsageError
-from holotrace.sources import dataset, ends
+from holotrace.sources import dataset, ends, profiles
 from holotrace.sources.files import Candidate, candidates, natural
 from holotrace.sources.names import ranks_from_names
 from holotrace.sources.problems import problem
-from holotrace.sources.source import AnyPath, Paths, RankSource, called
+from holotrace.sources.source import AnyPath, Paths, RankSource, called, several
 from holotrace.sources.whole import doubts
+from holotrace.stores import Place, Remote, place
 from holotrace.trace import RankTrace
 
 OnDuplicate = Literal["error", "first", "last"]
@@ -39,12 +39,13 @@ class Survey:
 class _File:
     """A candidate with what its ends tell."""
 
-    path: Path
+    path: Place
     info: Mapping[str, Any] = field(default_factory=dict)
     rank: int | None = None
     rank_from: str = ""
     # Why it cannot be one of the traces.
     unfit: str = ""
+    format: str = "kineto"
 
 
 def discover(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate = "error") -> tuple[RankSource, ...]:
@@ -65,13 +66,15 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
         raise UsageError(f"on_duplicate is {on_duplicate!r}; it can be {', '.join(get_args(OnDuplicate))}")
     if isinstance(paths, Mapping):
         return _survey_of(_given(paths), on_duplicate, *called(paths))
-    several: Sequence[AnyPath] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    if not several:
+    named = several(paths)
+    if not named:
         raise InputError("no path was given; give a trace file, a folder of them or a pattern")
-    if len(several) == 1 and dataset.is_dataset(several[0]):
-        return _survey_of_dataset(Path(several[0]).expanduser())
-    looked = _look(candidates(several, recursive=recursive))
-    return _survey_of(_ranked(looked), on_duplicate, *called(paths))
+    if len(named) == 1 and dataset.is_dataset(named[0]):
+        return _survey_of_dataset(Path(str(named[0])).expanduser())
+    named, noticed = profiles.expanded(named, recursive=recursive)
+    looked = _look(candidates(named, recursive=recursive))
+    found = _survey_of(_ranked(looked), on_duplicate, *called(paths))
+    return replace(found, problems=(*noticed, *found.problems))
 
 
 def _survey_of_dataset(root: Path) -> Survey:
@@ -81,7 +84,7 @@ def _survey_of_dataset(root: Path) -> Survey:
         raise InputError(f"{root} is a dataset without a whole rank; convert the traces into it again")
     sources = tuple(dataset.source(root, rank, stamp) for rank, stamp in stamps.items())
     # Doubts are about the traces that were converted.
-    traces = [replace(source, path=Path(str(stamps[source.rank].origin.get("file")))) for source in sources]
+    traces = [replace(source, path=place(str(stamps[source.rank].origin.get("file")))) for source in sources]
     return Survey(sources, (*map(dict, known.problems), *doubts(traces)), known.title, str(root))
 
 
@@ -91,8 +94,8 @@ def _given(paths: Mapping[int, AnyPath]) -> list[_File]:
     wrong = [rank for rank in paths if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0]
     if wrong:
         raise UsageError(f"{wrong[0]!r} is no rank; the keys of the dict are whole numbers from 0")
-    by_rank = {rank: Candidate(Path(path).expanduser(), named=True) for rank, path in paths.items()}
-    missing = [candidate.path for candidate in by_rank.values() if not candidate.path.is_file()]
+    by_rank = {rank: Candidate(place(path), named=True) for rank, path in paths.items()}
+    missing = [path for path in map(place, paths.values()) if not isinstance(path, Remote) and not path.is_file()]
     if missing:
         raise InputError(f"{missing[0]} is no file; the values of the dict are trace files")
     looked = _look(list(by_rank.values()))
@@ -108,16 +111,25 @@ def _look(files: list[Candidate]) -> list[_File]:
 
 def _look_at(candidate: Candidate) -> _File:
     path = candidate.path
+    if path.name.endswith(profiles.PROFILE):
+        return _File(path, format="xplane")
     try:
         text = ends.head(path)
         info = ends.distributed_info(text)
         # The end of a plain file is one seek away.
-        if not info and path.suffix not in (".gz", ".zst"):
+        if not info and path.suffix not in ends.COMPRESSED:
             info = ends.distributed_info(ends.tail(path))
     except OSError as error:
         if candidate.named:
             raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
         return _File(path, unfit=str(error.strerror or error))
+    except InputError as error:
+        # A remote file, whose errors say all.
+        if candidate.named:
+            raise
+        return _File(path, unfit=str(error))
+    if profiles.is_profile(path, text):
+        return _File(path, format="xplane")
     if not candidate.named and not ends.may_be_trace(text):
         return _File(path, unfit="not a trace")
     return _with_rank(_File(path, info), "trace")
@@ -156,7 +168,7 @@ def _by_name(files: list[_File]) -> list[_File]:
 
 
 def _by_tail(file: _File) -> _File:
-    if file.path.suffix not in (".gz", ".zst"):
+    if file.path.suffix not in ends.COMPRESSED:
         return file
     try:
         return _with_rank(replace(file, info=ends.distributed_info(ends.tail(file.path))), "trace")
@@ -194,5 +206,5 @@ def _survey_of(files: list[_File], on_duplicate: OnDuplicate, title: str, origin
             for file in claiming
             if file is not chosen
         ]
-        sources.append(RankSource(rank, chosen.path, chosen.rank_from, chosen.info))
+        sources.append(RankSource(rank, chosen.path, chosen.rank_from, chosen.info, chosen.format))
     return Survey(tuple(sources), (*problems, *doubts(sources)), title, origin)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from holotrace import stores
 from holotrace._native import read_ends
+from holotrace.stores import Place, Remote, Stream
 
 END_BYTES = 64 * 1024  # PyTorch's top-level keys before traceEvents take 2-10 KB; a job of many process groups more
+
+COMPRESSED = (".gz", ".zst")
 
 # More than any job has; missing ranks are listed, so a number made up must not fill the memory.
 MAX_RANKS = 1 << 20
@@ -30,14 +33,19 @@ _SIGNS = (
 )
 
 
-def head(path: Path) -> bytes:
+def head(path: Place) -> bytes:
     """The first bytes, inflated."""
+    if isinstance(path, Remote):
+        begin = stores.first(path, END_BYTES)
+        return read_ends(Stream(path.url, iter((begin,)), len(begin)), head_bytes=END_BYTES, tail_bytes=0)[0]
     return read_ends(str(path), head_bytes=END_BYTES, tail_bytes=0)[0]
 
 
-def tail(path: Path) -> bytes:
+def tail(path: Place) -> bytes:
     """The last bytes, inflated; costs inflating the whole file where it is compressed."""
-    return read_ends(str(path), head_bytes=0, tail_bytes=END_BYTES)[1]
+    if isinstance(path, Remote) and path.suffix not in COMPRESSED:
+        return stores.last(path, END_BYTES)
+    return read_ends(stores.source(path), head_bytes=0, tail_bytes=END_BYTES)[1]
 
 
 def may_be_trace(text: bytes) -> bool:

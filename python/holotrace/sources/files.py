@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holotrace import stores
 from holotrace.errors import InputError
 from holotrace.sources.dataset import is_dataset
 from holotrace.sources.source import AnyPath
+from holotrace.stores import Place, Remote, place
 
 # ``.gz`` and ``.zst`` include ``.json.gz`` and ``.json.zst``.
 SUFFIXES = (".json", ".gz", ".zst")
@@ -21,27 +23,43 @@ _DIGITS = re.compile(r"(\d+)")
 class Candidate:
     """A file that may be a trace; a ``named`` one was asked for by itself and must be one."""
 
-    path: Path
+    path: Place
     named: bool
 
 
 def candidates(paths: Iterable[AnyPath], *, recursive: bool) -> list[Candidate]:
     """The files that ``paths`` stand for, each once, in natural order of their names."""
-    found: dict[Path, Candidate] = {}
+    found: dict[Place, Candidate] = {}
     for path in paths:
-        for candidate in _expand(Path(path).expanduser(), recursive=recursive):
+        for candidate in _expand(place(path), recursive=recursive):
             known = found.get(candidate.path)
             if known is None or candidate.named:
                 found[candidate.path] = candidate
     return sorted(found.values(), key=lambda candidate: natural(candidate.path))
 
 
-def natural(path: Path) -> tuple[tuple[int, int | str], ...]:
+def natural(path: Place) -> tuple[tuple[int, int | str], ...]:
     """Sorts ``host_9`` before ``host_10``."""
     return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in _DIGITS.split(str(path)) if part)
 
 
-def _expand(path: Path, *, recursive: bool) -> Sequence[Candidate]:
+def _expand(path: Place, *, recursive: bool) -> Sequence[Candidate]:
+    return _remote(path, recursive=recursive) if isinstance(path, Remote) else _local(path, recursive=recursive)
+
+
+def _remote(path: Remote, *, recursive: bool) -> Sequence[Candidate]:
+    if stores.is_pattern(path):
+        matches = stores.matching(path)
+        if not matches:
+            raise InputError(f"{path} matches no file; check the pattern, or give the folder")
+        return [Candidate(match, named=True) for match in matches]
+    # A store has no folders: what is called like a trace is one.
+    if path.name.endswith(SUFFIXES) and not path.url.endswith("/"):
+        return [Candidate(path, named=True)]
+    return _folder(path, recursive=recursive)
+
+
+def _local(path: Path, *, recursive: bool) -> Sequence[Candidate]:
     if is_dataset(path):
         raise InputError(f"{path} is a dataset, which is opened alone; convert the other traces into it")
     if path.is_dir():
@@ -53,16 +71,16 @@ def _expand(path: Path, *, recursive: bool) -> Sequence[Candidate]:
         matches = [Path(match) for match in glob.glob(str(path), recursive=True)]  # noqa: PTH207
         if not matches:
             raise InputError(f"{path} matches no file; check the pattern, or give the folder")
-        return [inner for match in sorted(matches) for inner in _expand(match, recursive=recursive)]
+        return [inner for match in sorted(matches) for inner in _local(match, recursive=recursive)]
     raise InputError(f"{path} does not exist; give a trace file, a folder of them or a pattern")
 
 
-def _folder(folder: Path, *, recursive: bool) -> list[Candidate]:
+def _folder(folder: Place, *, recursive: bool) -> list[Candidate]:
     try:
-        here = _traces(folder.rglob("*") if recursive else folder.iterdir())
+        here = _traces(_files(folder, recursive=recursive))
         if here:
             return here
-        below = [] if recursive else _traces(folder.rglob("*"))
+        below = [] if recursive else _traces(_files(folder, recursive=True))
     except OSError as error:
         raise InputError(f"{folder} cannot be listed: {error.strerror}; check its permissions") from error
     if below:
@@ -74,9 +92,17 @@ def _folder(folder: Path, *, recursive: bool) -> list[Candidate]:
     raise InputError(f"{folder} holds no trace ({', '.join('*' + s for s in SUFFIXES)}); give the folder that does")
 
 
-def _traces(paths: Iterable[Path]) -> list[Candidate]:
+def _files(folder: Place, *, recursive: bool) -> Iterable[Place]:
+    if isinstance(folder, Remote):
+        return stores.listed(folder, recursive=recursive)
+    return folder.rglob("*") if recursive else folder.iterdir()
+
+
+def _traces(paths: Iterable[Place]) -> list[Candidate]:
     return [
         Candidate(path, named=False)
         for path in paths
-        if path.name.endswith(SUFFIXES) and not path.name.startswith(".") and path.is_file()
+        if path.name.endswith(SUFFIXES)
+        and not path.name.startswith(".")
+        and (isinstance(path, Remote) or path.is_file())
     ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+
+from holotrace.stores import Place
 
 # rank3, rank-3, rank_003, rank[3]; worker3 is how PyTorch's TensorBoard plugin names them.
 _RANK = re.compile(r"(?<![a-z])rank[-_.=\[ ]?(\d+)", re.IGNORECASE)
@@ -16,7 +17,7 @@ _AXES = {"data": "dp", "pipeline": "pp", "tensor": "tp"}
 _ORDER = ("dp", "pp", "cp", "ep", "tp")
 
 
-def ranks_from_names(paths: Sequence[Path]) -> dict[Path, int]:
+def ranks_from_names(paths: Sequence[Place]) -> dict[Place, int]:
     """The rank of each file whose name tells it."""
     told = {path: rank for path in paths if (rank := _rank(path.name)) is not None}
     placed = {path: axes for path in paths if path not in told and (axes := _coordinates(path.name))}
@@ -35,7 +36,7 @@ def _coordinates(name: str) -> dict[str, int]:
     return {_AXES.get(axis.lower(), axis.lower()): int(number) for axis, number in _COORDINATE.findall(name)}
 
 
-def _ranks_of_places(placed: Mapping[Path, dict[str, int]]) -> dict[Path, int]:
+def _ranks_of_places(placed: Mapping[Place, dict[str, int]]) -> dict[Place, int]:
     """Ranks from coordinates: along the one axis that tells all files apart, else counted over all axes."""
     for axis in reversed(_ORDER):
         numbers = [axes.get(axis) for axes in placed.values()]

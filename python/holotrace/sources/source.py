@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-AnyPath = str | os.PathLike[str]
-# A file, folder or pattern; several of them; or which file is which rank.
+from holotrace.stores import Place, Remote, place
+
+AnyPath = str | os.PathLike[str] | Remote
+# A file, folder or pattern, of this machine or by URL; several of them; or which file is which rank.
 Paths = AnyPath | Sequence[AnyPath] | Mapping[int, AnyPath]
 
 
@@ -18,23 +19,27 @@ class RankSource:
     """Where one rank's trace is, and how we know that it is that rank's."""
 
     rank: int
-    path: Path
+    path: Place
     # One of: trace, file name, number, only file, caller.
     rank_from: str
     # What the ends of the file tell of the job: distributedInfo, as far as it is there.
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    # Which reader it is for: kineto (trace-event JSON) or dataset.
+    # Which reader it is for: kineto (trace-event JSON), xplane or dataset.
     format: str = "kineto"
+
+
+def several(paths: Paths) -> list[AnyPath]:
+    """The paths one by one."""
+    if isinstance(paths, (str, os.PathLike, Remote)):
+        return [paths]
+    return list(paths.values() if isinstance(paths, Mapping) else paths)
 
 
 def called(paths: Paths) -> tuple[str, str]:
     """What to call the job at ``paths``, and where it is in one line."""
-    if isinstance(paths, (str, os.PathLike)):
-        several: list[AnyPath] = [paths]
-    else:
-        several = list(paths.values() if isinstance(paths, Mapping) else paths)
-    first = Path(several[0]).expanduser()
-    more = f" and {len(several) - 1} more" if len(several) > 1 else ""
+    named = several(paths)
+    first = place(named[0])
+    more = f" and {len(named) - 1} more" if len(named) > 1 else ""
     # The folder names the job where files only name ranks.
-    named = first.resolve() if len(several) == 1 else first.resolve().parent
-    return named.name, f"{first}{more}"
+    whole = first if isinstance(first, Remote) else first.resolve()
+    return (whole if len(named) == 1 else whole.parent).name, f"{first}{more}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 
@@ -23,6 +24,8 @@ _LAUNCHES = frozenset(
         "runFunction - job_prep_and_submit_for_execution",
     }
 )
+# Calls that launch kernels, one each; HTA's, and AMD's.
+_KERNEL_LAUNCH = re.compile(r"cuda.*LaunchKernel|cuLaunchKernel|runFunction|hip.*Launch.*Kernel")
 
 
 class CudaKernelAnalysis:
@@ -61,6 +64,43 @@ class CudaKernelAnalysis:
         """Show what stands out among the launches of a rank."""
         for figure in figures.launch_stats(df, rank, runtime_cutoff, launch_delay_cutoff):
             figure.show()
+
+    @classmethod
+    def get_aten_op_kernels_and_delay(
+        cls, trace: Trace, ranks: Sequence[int] | None = None, sort_by: Sequence[str] | None = None
+    ) -> dict[int, pd.DataFrame]:
+        """Each sequence of kernels that ``aten::`` operators of these ranks launched, and how late they began."""
+        chosen = asked(trace, ranks)
+        table = job_of(trace, chosen, _aten_tables).operator_kernels()
+        result = table.select(
+            "rank",
+            aten_op_name="operator",
+            kernel_sequence="kernels",
+            occurrence_count="count",
+            avg_aten_op_launch_delay=frames.fractional_us("mean_launch_delay_ns"),
+            avg_runtime_delay=frames.fractional_us("mean_work_delay_ns"),
+        )
+        order = list(sort_by or ["occurrence_count"])
+        return {
+            rank: frames.to_pandas(
+                result.filter(rank=rank).drop("rank").sort(order, descending=True, maintain_order=True)
+            )
+            for rank in chosen
+        }
+
+    @classmethod
+    def visualize_aten_op_kernels_and_overhead(cls, rank: int, df: pd.DataFrame) -> None:
+        """Show what ``get_aten_op_kernels_and_delay`` returned for a rank."""
+        figures.aten_op_kernels(df, rank).show()
+
+
+def _aten_tables(frame: pd.DataFrame, symbols: TraceSymbolTable) -> dict[str, pl.DataFrame]:
+    return frames.launched_under(
+        frame,
+        symbols,
+        is_op=lambda name: name.startswith("aten::"),
+        is_call=lambda name: _KERNEL_LAUNCH.match(name) is not None,
+    )
 
 
 def _tables(frame: pd.DataFrame, symbols: TraceSymbolTable, include_memory_events: bool) -> dict[str, pl.DataFrame]:

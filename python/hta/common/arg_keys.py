@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import logging
 import zlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+import holotrace
+from hta.common.trace_file import read_trace
 from hta.configs.default_values import AttributeSpec, ValueType
 from hta.configs.parser_config import AVAILABLE_ARGS, ParserConfig
 
@@ -28,7 +27,7 @@ def all_args(files: Iterable[str]) -> list[AttributeSpec]:
     for file in files:
         try:
             found += _args(file)
-        except (OSError, EOFError, ValueError, zlib.error) as error:
+        except (OSError, EOFError, ValueError, zlib.error, holotrace.InputError) as error:
             log.warning("only the known args of %s are read, as it cannot be searched for others: %s", file, error)
             known = ParserConfig.ARGS_COMPLETE
     specs = ParserConfig.infer_attribute_specs(pd.Series(found, dtype=object), AVAILABLE_ARGS)
@@ -40,8 +39,7 @@ def all_args(files: Iterable[str]) -> list[AttributeSpec]:
 
 
 def _args(file: str) -> Iterator[Any]:
-    content = Path(file).read_bytes()
-    trace = json.loads(gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content)
+    trace: Any = read_trace(file)
     events = trace["traceEvents"] if isinstance(trace, dict) and "traceEvents" in trace else trace
     spans = (event for event in events if isinstance(event, dict) and {"dur", "cat"} <= event.keys())
     return (event["args"] for event in spans if isinstance(event.get("args"), dict))

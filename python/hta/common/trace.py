@@ -13,28 +13,37 @@ import pandas as pd
 from hta import frames
 from hta.common.arg_keys import all_args
 from hta.common.constants import DEFAULT_TRACE_DIR
-from hta.common.trace_file import create_rank_to_trace_dict, create_rank_to_trace_dict_from_dir, validated
+from hta.common.event_links import (
+    add_fwd_bwd_links,
+    add_iteration,
+    get_cpu_gpu_correlation,
+    transform_correlation_to_index,
+)
+from hta.common.trace_events import PHASE_COUNTER, PHASE_FLOW_END, PHASE_FLOW_START, counter_table, flow_event
+from hta.common.trace_file import create_rank_to_trace_dict, create_rank_to_trace_dict_from_dir, validated, write_trace
+from hta.common.trace_parser import described, infer_gpu_type, parse_trace_dict, parse_trace_file
 from hta.common.trace_symbol_table import TraceSymbolTable, decode_symbol_id_to_symbol_name
 from hta.configs.parser_config import ParserConfig
 from hta.utils.utils import normalize_path
 
+__all__ = [
+    "PHASE_COUNTER",
+    "PHASE_FLOW_END",
+    "PHASE_FLOW_START",
+    "Trace",
+    "add_fwd_bwd_links",
+    "add_iteration",
+    "get_cpu_gpu_correlation",
+    "infer_gpu_type",
+    "parse_trace_dict",
+    "parse_trace_file",
+    "trace_event_timestamp_to_unixtime_ns",
+    "transform_correlation_to_index",
+]
+
 log = logging.getLogger("hta")
 
 _STEP = re.compile(r"ProfilerStep#(\d+)")
-# Names of calls that only one vendor's runtime makes.
-_DEVICE_OF_CALL = {
-    "cudaLaunchKernel": "NVIDIA GPU",
-    "hipLaunchKernel": "AMD GPU",
-    "runFunction - job_prep_and_submit_for_execution": "MTIA",
-}
-
-
-def infer_gpu_type(metadata: Mapping[str, Any] | None = None, name_set: Mapping[str, int] | None = None) -> str:
-    """The vendor of the accelerator, by the communication library and the runtime calls."""
-    job = (metadata or {}).get("distributedInfo")
-    if isinstance(job, dict) and "mtia:hccl" in str(job.get("backend", "")):
-        return "MTIA"
-    return next((device for call, device in _DEVICE_OF_CALL.items() if call in (name_set or {})), "UNKNOWN GPU")
 
 
 class Trace:
@@ -72,6 +81,9 @@ class Trace:
 
         ``use_multiprocessing`` and ``use_memory_profiling`` are HTA's; threads read the ranks whatever they say.
         """
+        if self.is_parsed:
+            log.warning("the traces are read already; make another Trace to read them anew")
+            return
         self.parse_traces()
         self.align_and_filter_trace(include_last_profiler_step)
 
@@ -81,7 +93,7 @@ class Trace:
         """Read all ranks, or the first ``max_ranks`` of them."""
         ranks = sorted(self.trace_files)
         self.parse_multiple_ranks(ranks if max_ranks < 0 else ranks[:max_ranks])
-        self.is_parsed = True
+        self.is_parsed = bool(ranks)
 
     def parse_multiple_ranks(
         self, ranks: Sequence[int], use_multiprocessing: bool = True, use_memory_profiling: bool = True
@@ -110,8 +122,7 @@ class Trace:
         symbols = events.symbols
         self.symbol_table.add_symbols(symbols)
         self.traces[events.rank] = frames.to_frame(events, self.symbol_table)
-        device = infer_gpu_type(events.metadata, dict.fromkeys(symbols, 0))
-        self.meta_data[events.rank] = {**events.metadata, "device_type": device}
+        self.meta_data[events.rank] = described(events)
 
     def align_and_filter_trace(self, include_last_profiler_step: bool | None = False) -> None:
         """Count time from the job's first event, and leave out the last training step unless told otherwise.
@@ -160,9 +171,9 @@ class Trace:
         return self.traces
 
     def get_iterations(self, rank: int | None = None) -> list[int]:
-        """The training steps of a rank, by default the first."""
-        frame = self._frame(rank)
-        if frame is None:
+        """The training steps of a rank, by default the first; none where the rank is not there."""
+        frame = self.traces.get(rank) if rank is not None else self._frame(None)
+        if frame is None or "iteration" not in frame:
             return []
         return [int(step) for step in sorted(frame["iteration"].unique()) if step >= 0]
 
@@ -180,12 +191,37 @@ class Trace:
         """When the job's first event began, in nanoseconds since 1970."""
         if rank not in self.meta_data:
             raise ValueError(f"rank {rank} is not there; there are ranks {self.get_ranks()}")
-        return self.min_ts * 1000 + int(self.meta_data[rank]["baseTimeNanoseconds"])
+        return trace_event_timestamp_to_unixtime_ns(self.min_ts, self.meta_data[rank])
 
     def get_device_type(self) -> str:
         """The vendor of the first rank's accelerator."""
         ranks = self.get_ranks()
         return str(self.meta_data[ranks[0]].get("device_type", "UNKNOWN")) if ranks else "UNKNOWN"
+
+    def get_raw_trace_for_one_rank(self, rank: int = 0) -> dict[str, Any]:
+        """The JSON of a rank's file as it is."""
+        if rank not in self.trace_files:
+            raise ValueError(f"rank {rank} is not there; there are ranks {sorted(self.trace_files)}")
+        return parse_trace_dict(self.trace_files[rank])
+
+    def write_raw_trace(self, output_file: str, trace_contents: dict[str, Any]) -> None:
+        """Write JSON to a file, compressed if its name ends in ``.gz``."""
+        write_trace(trace_contents, output_file)
+
+    def convert_time_series_to_events(
+        self, series: pd.DataFrame, counter_name: str, counter_col: str
+    ) -> list[dict[str, Any]]:
+        """A counter event per row of a time series; none, with a warning, where it has no ``pid``, ``ts`` or values.
+
+        Args:
+            series: ``ts`` since the job's first event, ``pid`` and the values; and, where there are, the ``name`` and
+                ``id`` of each row's counter.
+            counter_name: What the values are, and the counter's name where rows have none.
+            counter_col: The column of the values.
+        """
+        return counter_table(series, counter_name, counter_col, self.min_ts).to_dicts()
+
+    flow_event = staticmethod(flow_event)
 
     def decode_symbol_ids(self, use_shorten_name: bool = True) -> None:
         """Add the strings of names and categories to every frame, as ``s_name`` and ``s_cat``."""
@@ -193,11 +229,20 @@ class Trace:
             decode_symbol_id_to_symbol_name(frame, self.symbol_table, use_shorten_name)
 
 
+def trace_event_timestamp_to_unixtime_ns(trace_event_ts_us: float, trace_metadata: Mapping[str, Any]) -> int:
+    """A time of an event in its file, in nanoseconds since 1970; KeyError where the file does not say since when."""
+    return int(trace_event_ts_us * 1000) + int(trace_metadata["baseTimeNanoseconds"])
+
+
 def _find(trace_files: Mapping[int, str] | Sequence[str] | None, trace_dir: str) -> dict[int, str]:
     if trace_files is None:
         return create_rank_to_trace_dict_from_dir(trace_dir)[1]
     if isinstance(trace_files, Mapping):
         return validated(trace_files, trace_dir)
+    if not isinstance(trace_files, Sequence):
+        raise TypeError(
+            f"trace_files is a {type(trace_files).__name__}; give a dict of rank to file, or a list of files"
+        )
     several = [trace_files] if isinstance(trace_files, str) else trace_files
     located = validated(dict(enumerate(several)), trace_dir)
     return create_rank_to_trace_dict(list(located.values()))[1]

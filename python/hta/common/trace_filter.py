@@ -182,6 +182,8 @@ class CompositeFilter(Filter):
     """Rows that several filters leave, one after the other."""
 
     def __init__(self, filters: Sequence[Filter]) -> None:
+        if any(chosen is self for chosen in filters):
+            raise ValueError("a CompositeFilter cannot be one of its own filters; make another one")
         if not all(isinstance(chosen, Filter) for chosen in filters):
             raise TypeError("All elements in 'filters' must be instances of Filter or its subclasses.")
         self.filters = list(filters)

@@ -58,6 +58,8 @@ def to_grouping_pattern(
         return pattern
     if isinstance(pattern, list):
         pattern = "|".join(f"({one})" for one in pattern)
+    if not isinstance(pattern, (str, re.Pattern)):
+        raise ValueError(f"a {type(pattern).__name__} is no pattern; give a regular expression or a list of them")
     return GroupingPattern(re.compile(pattern), bool(inverse_match), group_name or "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hta.configs.default_values import AttributeSpec, EventArgs, ValueType, YamlVersion
@@ -77,16 +78,26 @@ _AVAILABLE = {
 }
 
 
-def _group(*keys: str) -> list[AttributeSpec]:
-    return [_AVAILABLE[key] for key in keys]
+Args = Mapping[str, AttributeSpec]
+Group = Callable[[Args], list[AttributeSpec]]
 
 
-_MINIMUM = _group("cuda::stream", "correlation::cpu_gpu")
-_BANDWIDTH = _group("data::bytes", "data::bandwidth")
-_SYNC = _group("cuda_sync::stream", "cuda_sync::event")
-_SHAPE = _group("cpu_op::input_dims", "cpu_op::input_type", "cpu_op::input_strides")
-_INDEX = _group("index::external_id", "index::python_id", "index::python_parent_id")
-_COMMUNICATION = _group(
+def _group(*keys: str) -> Group:
+    """The args with these keys, as far as they are there."""
+    return lambda available: [available[key] for key in keys if key in available]
+
+
+def _together(*groups: Group) -> Group:
+    return lambda available: [arg for group in groups for arg in group(available)]
+
+
+# The names of these functions are HTA's.
+ARGS_MINIMUM_FUNC = _group("cuda::stream", "correlation::cpu_gpu")
+ARGS_BANDWIDTH_FUNC = _group("data::bytes", "data::bandwidth")
+ARGS_SYNC_FUNC = _group("cuda_sync::stream", "cuda_sync::event")
+ARGS_INPUT_SHAPE_FUNC = _group("cpu_op::input_dims", "cpu_op::input_type", "cpu_op::input_strides")
+ARGS_INDEX_FUNC = _group("index::external_id", "index::python_id", "index::python_parent_id")
+ARGS_COMMUNICATION_FUNC = _group(
     "nccl::collective_name",
     "nccl::in_msg_nelems",
     "nccl::out_msg_nelems",
@@ -96,17 +107,32 @@ _COMMUNICATION = _group(
     "nccl::in_split_size",
     "nccl::out_split_size",
 )
+ARGS_INFO_FUNC = _group("info::labels", "info::name", "info::sort_index")
+ARGS_TRITON_KERNELS_FUNC = _group("cpu_op::kernel_backend", "cpu_op::kernel_hash")
+ARGS_DEFAULT_FUNC = _together(
+    ARGS_MINIMUM_FUNC,
+    ARGS_BANDWIDTH_FUNC,
+    ARGS_SYNC_FUNC,
+    ARGS_INPUT_SHAPE_FUNC,
+    ARGS_INDEX_FUNC,
+    ARGS_COMMUNICATION_FUNC,
+)
+
+
+def ARGS_COMPLETE_FUNC(available: Args) -> list[AttributeSpec]:
+    """All args of events with a duration, which labels and the like are not."""
+    return [spec for key, spec in available.items() if not key.startswith("info::")]
+
 
 EVENT_ARGS = EventArgs(
     AVAILABLE_ARGS=_AVAILABLE,
-    ARGS_INPUT_SHAPE=_SHAPE,
-    ARGS_BANDWIDTH=_BANDWIDTH,
-    ARGS_SYNC=_SYNC,
-    ARGS_MINIMUM=_MINIMUM,
-    # Labels and the like are no args of events with a duration.
-    ARGS_COMPLETE=[spec for key, spec in _AVAILABLE.items() if not key.startswith("info::")],
-    ARGS_INFO=_group("info::labels", "info::name", "info::sort_index"),
-    ARGS_COMMUNICATION=_COMMUNICATION,
-    ARGS_TRITON_KERNELS=_group("cpu_op::kernel_backend", "cpu_op::kernel_hash"),
-    ARGS_DEFAULT=[*_MINIMUM, *_BANDWIDTH, *_SYNC, *_SHAPE, *_INDEX, *_COMMUNICATION],
+    ARGS_INPUT_SHAPE=ARGS_INPUT_SHAPE_FUNC(_AVAILABLE),
+    ARGS_BANDWIDTH=ARGS_BANDWIDTH_FUNC(_AVAILABLE),
+    ARGS_SYNC=ARGS_SYNC_FUNC(_AVAILABLE),
+    ARGS_MINIMUM=ARGS_MINIMUM_FUNC(_AVAILABLE),
+    ARGS_COMPLETE=ARGS_COMPLETE_FUNC(_AVAILABLE),
+    ARGS_INFO=ARGS_INFO_FUNC(_AVAILABLE),
+    ARGS_COMMUNICATION=ARGS_COMMUNICATION_FUNC(_AVAILABLE),
+    ARGS_TRITON_KERNELS=ARGS_TRITON_KERNELS_FUNC(_AVAILABLE),
+    ARGS_DEFAULT=ARGS_DEFAULT_FUNC(_AVAILABLE),
 )

@@ -10,13 +10,14 @@ CP_LAUNCH_EDGE_ENV = "CRITICAL_PATH_ADD_ZERO_WEIGHT_LAUNCH_EDGE"
 CP_LAUNCH_EDGE_SHOW_ENV = "CRITICAL_PATH_SHOW_ZERO_WEIGHT_LAUNCH_EDGE"
 CP_STRICT_NEG_WEIGHT_CHECK_ENV = "CRITICAL_PATH_STRICT_NEGATIVE_WEIGHT_CHECKS"
 
-_VARIABLES = (
-    HTA_DISABLE_NS_ROUNDING_ENV,
-    HTA_DISABLE_CG_DEPTH_ENV,
-    CP_LAUNCH_EDGE_ENV,
-    CP_LAUNCH_EDGE_SHOW_ENV,
-    CP_STRICT_NEG_WEIGHT_CHECK_ENV,
-)
+# The switches by name.
+_VARIABLES = {
+    "disable_ns_rounding": HTA_DISABLE_NS_ROUNDING_ENV,
+    "disable_call_graph_depth": HTA_DISABLE_CG_DEPTH_ENV,
+    "critical_path_add_zero_weight_launch_edges": CP_LAUNCH_EDGE_ENV,
+    "critical_path_show_zero_weight_launch_edges": CP_LAUNCH_EDGE_SHOW_ENV,
+    "critical_path_strict_negative_weight_check": CP_STRICT_NEG_WEIGHT_CHECK_ENV,
+}
 
 
 class HTAEnvOptions:
@@ -26,7 +27,7 @@ class HTAEnvOptions:
 
     def __init__(self) -> None:
         # The one place that reads the environment; these variables are HTA's interface.
-        self._on = {name: os.environ.get(name) == "1" for name in _VARIABLES}  # noqa: TID251
+        self._on = {name: os.environ.get(name) == "1" for name in _VARIABLES.values()}  # noqa: TID251
 
     @classmethod
     def instance(cls) -> HTAEnvOptions:
@@ -72,7 +73,7 @@ class HTAEnvOptions:
 
     def get_options_str(self) -> str:
         """Every switch, a line each."""
-        return "\n".join(f"{name}={int(on)}" for name, on in self._on.items())
+        return "\n".join(f"{switch}={int(self._on[name])}" for switch, name in _VARIABLES.items())
 
 
 def disable_ns_rounding() -> bool:

@@ -191,8 +191,10 @@ class ParserConfig:
         return self
 
     def set_args_selector(self, selected_arg_keys: Sequence[str] | None = None) -> ParserConfig:
-        """Accepted; choose args with ``set_args``."""
+        """Of the args that are read, keep those whose column has one of these names."""
         self.selected_arg_keys = None if selected_arg_keys is None else list(selected_arg_keys)
+        if self.selected_arg_keys is not None:
+            self.args = [arg for arg in self.args if arg.name in self.selected_arg_keys]
         return self
 
     def set_skip_event_types(self, skip_event_types: Iterable[str] | None = None) -> ParserConfig:

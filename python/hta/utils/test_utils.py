@@ -25,14 +25,21 @@ def get_test_data_dir(*subdirs: str) -> str:
 def data_provider(
     data_function: Callable[[], Iterable[Any]],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator that runs a test method once for each dict of arguments that ``data_function`` returns."""
+    """A decorator that runs a test method once for each of the arguments that ``data_function`` returns.
+
+    These are a dict of names, a tuple, or a single argument.
+    """
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)
         def run(self: Any) -> None:
             for place, arguments in enumerate(data_function()):
                 with self.subTest(i=place):
-                    test(self, **copy.deepcopy(arguments))
+                    given = copy.deepcopy(arguments)
+                    if isinstance(given, dict):
+                        test(self, **given)
+                    else:
+                        test(self, *(given if isinstance(given, tuple) else (given,)))
 
         # pytest would take the arguments for fixtures.
         del run.__wrapped__

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 from enum import Enum
 from pathlib import Path
+
+import pandas as pd
+
+
+class IdleTimeType(Enum):
+    """Why a stream had nothing to do."""
+
+    HOST_WAIT = 0
+    KERNEL_WAIT = 1
+    OTHER = 2
 
 
 class KernelType(Enum):
@@ -96,3 +107,46 @@ def normalize_path(path: str) -> str:
     if path.startswith("~/"):
         return str(Path.home() / path[2:])
     return path
+
+
+def merge_kernel_intervals(kernel_df: pd.DataFrame) -> pd.DataFrame:
+    """``ts`` and ``end`` of the spans in which at least one of these kernels ran; those that touch are one."""
+    spans = kernel_df[["ts"]].assign(end=kernel_df["ts"] + kernel_df["dur"]).sort_values("ts", kind="stable")
+    group = (spans["ts"] > spans["end"].cummax().shift()).cumsum()
+    merged: pd.DataFrame = spans.groupby(group).agg(ts=("ts", "min"), end=("end", "max")).reset_index(drop=True)
+    return merged
+
+
+def flatten_column_names(df: pd.DataFrame) -> None:
+    """Join the levels of a frame's columns by ``_``."""
+    if isinstance(df.columns, pd.MultiIndex):
+        df.columns = pd.Index(["_".join(str(level) for level in column).strip("_") for column in df.columns])
+
+
+def get_symbol_column_names(df: pd.DataFrame) -> tuple[str, str]:
+    """The columns that hold names and categories as text, "" where none does."""
+
+    def textual(*columns: str) -> str:
+        return next((column for column in columns if column in df and pd.api.types.is_string_dtype(df[column])), "")
+
+    return textual("name", "s_name"), textual("cat", "s_cat")
+
+
+def normalize_gpu_stream_numbers(df: pd.DataFrame) -> None:
+    """Make ``stream`` whole numbers; what is none becomes -1."""
+    if "stream" in df:
+        df["stream"] = pd.to_numeric(df["stream"], errors="coerce").fillna(-1).astype("int64")
+
+
+def get_mp_pool_size(obj_size: int, num_objs: int) -> int:
+    """How many processes HTA would start for so many objects of so many bytes; here threads read, as many as CPUs."""
+    return max(1, min(num_objs, os.cpu_count() or 1))
+
+
+def get_value_from_dict(d: object, key: str, default: object = None) -> object:
+    """The value at a path like ``a.b`` of nested dicts; ``default`` where there is none."""
+    for part in key.split("."):
+        if not isinstance(d, dict) or part not in d:
+            return default
+        d = d[part]
+    return d

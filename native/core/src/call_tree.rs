@@ -1,0 +1,134 @@
+//! Who called whom on each thread, and what each call brought about.
+
+use std::cmp::Reverse;
+
+use hashbrown::HashMap;
+
+use crate::table::NONE;
+
+/// Calls as columns of equal length, in any order.
+#[derive(Clone, Copy)]
+pub struct Calls<'a> {
+    /// Distinct numbers, those of calls that span the same time in the order in which they nest.
+    pub id: &'a [u32],
+    pub start: &'a [i64],
+    pub end: &'a [i64],
+    /// Which calls can enclose each other.
+    pub thread: &'a [u32],
+}
+
+/// The calls of all threads as a forest; every column has a value per row of the calls.
+pub struct CallTree {
+    /// Row of the caller, or `NONE`.
+    pub parent: Vec<u32>,
+    /// Callers: 0 for a call that nothing encloses.
+    pub depth: Vec<u32>,
+    /// Time in which none of the calls it made itself ran.
+    pub own: Vec<i64>,
+    /// All rows, thread by thread, callers before what they called, by start.
+    pub order: Vec<u32>,
+}
+
+/// What begins when, and how long it lasts; sorts callers before what they called.
+type Place = (u32, i64, Reverse<i64>, u32, u32);
+
+impl CallTree {
+    /// The caller is the innermost call on the same thread that spans all of a call's time.
+    ///
+    /// Both may begin or end at once. Of calls that span the same time the one with the lower id is the caller, so a
+    /// call without duration is called by what begins or ends at its time. Calls that overlap in part are siblings.
+    pub fn new(calls: Calls) -> Self {
+        let count = calls.id.len();
+        let mut places: Vec<Place> = (0..count)
+            .map(|row| (calls.thread[row], calls.start[row], Reverse(calls.end[row]), calls.id[row], row as u32))
+            .collect();
+        // Stable, because it makes use of the runs that are in order already, of which a trace is made.
+        places.sort();
+        let mut tree = Self {
+            parent: vec![NONE; count],
+            depth: vec![0; count],
+            own: vec![0; count],
+            order: Vec::with_capacity(count),
+        };
+        let mut open: Vec<Open> = Vec::new();
+        let mut current = None;
+        for (thread, start, Reverse(end), _, row) in places {
+            if current != Some(thread) {
+                open.clear();
+                current = Some(thread);
+            }
+            // Whatever ends earlier than this call encloses neither it nor, more closely than it, any later one. So
+            // the ends of open calls never rise from the outermost to the innermost, and each encloses the next.
+            while open.last().is_some_and(|call| call.end < end) {
+                open.pop();
+            }
+            let own = end.saturating_sub(start).max(0);
+            if let Some(caller) = open.last_mut() {
+                let parent = caller.row as usize;
+                tree.parent[row as usize] = caller.row;
+                let taken = end.saturating_sub(start.max(caller.reached)).max(0);
+                tree.own[parent] = tree.own[parent].saturating_sub(taken);
+                caller.reached = caller.reached.max(end);
+            }
+            tree.depth[row as usize] = open.len() as u32;
+            tree.own[row as usize] = own;
+            tree.order.push(row);
+            open.push(Open { row, end, reached: start });
+        }
+        tree
+    }
+
+    /// What each call and all that it called brought about, given what each brought about itself.
+    pub fn summed(&self, mut work: Vec<Work>) -> Vec<Work> {
+        for &row in self.order.iter().rev() {
+            let parent = self.parent[row as usize];
+            if parent != NONE {
+                let below = work[row as usize];
+                work[parent as usize].add(below);
+            }
+        }
+        work
+    }
+}
+
+/// A call that has not ended.
+struct Open {
+    row: u32,
+    end: i64,
+    /// Where the calls that it made so far end.
+    reached: i64,
+}
+
+/// Pieces of work elsewhere, on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Work {
+    pub count: u32,
+    /// Time of all, those that overlap in full.
+    pub sum: i64,
+    pub first_start: i64,
+    pub last_end: i64,
+}
+
+impl Work {
+    pub const NONE: Self = Self { count: 0, sum: 0, first_start: i64::MAX, last_end: i64::MIN };
+
+    pub fn new(start: i64, end: i64) -> Self {
+        Self { count: 1, sum: end.saturating_sub(start), first_start: start, last_end: end }
+    }
+
+    pub fn add(&mut self, other: Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.sum = self.sum.saturating_add(other.sum);
+        self.first_start = self.first_start.min(other.first_start);
+        self.last_end = self.last_end.max(other.last_end);
+    }
+}
+
+/// The work of each of the calls with these ids, from pieces that each name the call that launched them.
+pub fn work_of(id: &[u32], pieces: impl Iterator<Item = (u32, Work)>) -> Vec<Work> {
+    let mut of: HashMap<u32, Work, foldhash::fast::RandomState> = HashMap::default();
+    for (launch, piece) in pieces {
+        of.entry(launch).or_insert(Work::NONE).add(piece);
+    }
+    id.iter().map(|id| of.get(id).copied().unwrap_or(Work::NONE)).collect()
+}

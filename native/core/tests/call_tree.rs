@@ -1,0 +1,161 @@
+//! Drawings in, trees out: which call is whose, in any order of arrival.
+
+use holotrace_core::call_tree::{CallTree, Calls, Work, work_of};
+use holotrace_core::table::NONE;
+use proptest::prelude::*;
+
+/// (id, start, end, thread)
+type Call = (u32, i64, i64, u32);
+
+fn tree(calls: &[Call]) -> CallTree {
+    let id: Vec<u32> = calls.iter().map(|call| call.0).collect();
+    let start: Vec<i64> = calls.iter().map(|call| call.1).collect();
+    let end: Vec<i64> = calls.iter().map(|call| call.2).collect();
+    let thread: Vec<u32> = calls.iter().map(|call| call.3).collect();
+    CallTree::new(Calls { id: &id, start: &start, end: &end, thread: &thread })
+}
+
+/// Id of each call, of its caller, depth and own time; by id.
+fn rows(calls: &[Call]) -> Vec<(u32, Option<u32>, u32, i64)> {
+    let tree = tree(calls);
+    let caller = |row: usize| (tree.parent[row] != NONE).then(|| calls[tree.parent[row] as usize].0);
+    let mut rows: Vec<_> =
+        (0..calls.len()).map(|row| (calls[row].0, caller(row), tree.depth[row], tree.own[row])).collect();
+    rows.sort();
+    rows
+}
+
+fn callers(spans: &[(i64, i64)]) -> Vec<Option<u32>> {
+    let calls: Vec<Call> = spans.iter().enumerate().map(|(id, &(start, end))| (id as u32, start, end, 0)).collect();
+    rows(&calls).into_iter().map(|(_, caller, _, _)| caller).collect()
+}
+
+#[test]
+fn a_call_is_called_by_the_innermost_around_it() {
+    let calls = [(0, 0, 100, 0), (1, 10, 50, 0), (2, 20, 30, 0), (3, 60, 90, 0)];
+    assert_eq!(rows(&calls), [(0, None, 0, 30), (1, Some(0), 1, 30), (2, Some(1), 2, 10), (3, Some(0), 1, 30)]);
+}
+
+#[test]
+fn what_another_thread_does_meanwhile_is_not_called() {
+    assert_eq!(rows(&[(0, 0, 100, 0), (1, 10, 50, 1)]), [(0, None, 0, 100), (1, None, 0, 40)]);
+}
+
+#[test]
+fn calls_that_touch_are_siblings() {
+    assert_eq!(callers(&[(0, 100), (10, 50), (50, 90)]), [None, Some(0), Some(0)]);
+}
+
+#[test]
+fn calls_that_overlap_in_part_are_siblings_and_the_last_to_begin_encloses_more_closely() {
+    assert_eq!(callers(&[(0, 100), (10, 50), (40, 80), (42, 45)]), [None, Some(0), Some(0), Some(2)]);
+    // A stack that pops what is on top at each end would have made 3 the child of 1.
+    assert_eq!(callers(&[(0, 100), (10, 50), (40, 80), (60, 70)]), [None, Some(0), Some(0), Some(2)]);
+}
+
+#[test]
+fn time_in_which_two_overlapping_calls_run_is_taken_off_once() {
+    assert_eq!(rows(&[(0, 0, 100, 0), (1, 10, 50, 0), (2, 40, 80, 0)])[0], (0, None, 0, 30));
+}
+
+#[test]
+fn a_call_without_duration_is_within_what_begins_or_ends_then() {
+    assert_eq!(callers(&[(0, 10), (0, 0), (10, 10), (5, 5)]), [None, Some(0), Some(0), Some(0)]);
+    // Between two that touch it is within the one that begins.
+    assert_eq!(callers(&[(0, 10), (10, 20), (10, 10)]), [None, None, Some(1)]);
+}
+
+#[test]
+fn of_calls_that_span_the_same_time_the_lower_id_is_the_caller() {
+    assert_eq!(callers(&[(0, 10), (0, 10), (0, 10)]), [None, Some(0), Some(1)]);
+    assert_eq!(callers(&[(5, 5), (5, 5)]), [None, Some(0)]);
+}
+
+#[test]
+fn a_call_that_ends_before_its_start_has_no_time_and_harms_nobody() {
+    assert_eq!(rows(&[(0, 0, 100, 0), (1, 50, 40, 0), (2, 60, 70, 0)])[0], (0, None, 0, 90));
+}
+
+#[test]
+fn a_million_calls_one_in_the_other_need_no_stack() {
+    let count = 1_000_000;
+    let calls: Vec<Call> = (0..count).map(|i| (i as u32, i, 2 * count - i, 0)).collect();
+    let tree = tree(&calls);
+    assert_eq!(*tree.depth.last().unwrap(), count as u32 - 1);
+    let work = tree.summed(vec![Work::new(3, 5); count as usize]);
+    assert_eq!(work[0], Work { count: count as u32, sum: 2 * count, first_start: 3, last_end: 5 });
+}
+
+#[test]
+fn work_belongs_to_the_call_that_launched_it_and_to_all_around() {
+    let calls = [(10, 0, 100, 0), (11, 10, 50, 0), (12, 60, 90, 0), (13, 0, 9, 1)];
+    let id: Vec<u32> = calls.iter().map(|call| call.0).collect();
+    let pieces =
+        [(11, Work::new(200, 210)), (11, Work::new(205, 220)), (12, Work::new(130, 140)), (99, Work::new(0, 1))];
+    let own = work_of(&id, pieces.into_iter());
+    let work = tree(&calls).summed(own);
+    assert_eq!(work[0], Work { count: 3, sum: 35, first_start: 130, last_end: 220 });
+    assert_eq!(work[1], Work { count: 2, sum: 25, first_start: 200, last_end: 220 });
+    assert_eq!(work[2], Work { count: 1, sum: 10, first_start: 130, last_end: 140 });
+    assert_eq!(work[3], Work::NONE);
+}
+
+/// Calls that touch, coincide, overlap in part and have no duration, on two threads.
+fn any_calls() -> impl Strategy<Value = Vec<Call>> {
+    prop::collection::vec((0..30i64, 0..12i64, 0..2u32), 0..40).prop_map(|calls| {
+        let with_id =
+            |(id, (start, lasts, thread)): (usize, (i64, i64, u32))| (id as u32, start, start + lasts, thread);
+        calls.into_iter().enumerate().map(with_id).collect()
+    })
+}
+
+/// The caller by its definition: of all that enclose a call, the one that begins last, ends first, came last.
+fn caller_by_definition(calls: &[Call], of: &Call) -> Option<u32> {
+    let encloses = |call: &&Call| {
+        let wider = (call.1, -call.2, call.0) < (of.1, -of.2, of.0);
+        call.3 == of.3 && call.1 <= of.1 && call.2 >= of.2 && wider
+    };
+    calls.iter().filter(encloses).max_by_key(|call| (call.1, -call.2, call.0)).map(|call| call.0)
+}
+
+proptest! {
+    #[test]
+    fn every_caller_is_the_one_of_the_definition(calls in any_calls()) {
+        for (id, caller, _, _) in rows(&calls) {
+            prop_assert_eq!(caller, caller_by_definition(&calls, &calls[id as usize]));
+        }
+    }
+
+    #[test]
+    fn the_order_of_arrival_changes_nothing(calls in any_calls().prop_flat_map(|c| (Just(c.clone()), Just(c).prop_shuffle()))) {
+        let (calls, shuffled) = calls;
+        prop_assert_eq!(rows(&calls), rows(&shuffled));
+    }
+
+    #[test]
+    fn depth_counts_callers_and_own_times_add_up(calls in any_calls()) {
+        let tree = tree(&calls);
+        for row in 0..calls.len() {
+            let parent = tree.parent[row];
+            let depth = if parent == NONE { 0 } else { tree.depth[parent as usize] + 1 };
+            prop_assert_eq!(tree.depth[row], depth);
+            let inside: Vec<i64> = (calls[row].1..calls[row].2)
+                .filter(|&at| !(0..calls.len()).any(|c| tree.parent[c] == row as u32 && calls[c].1 <= at && at < calls[c].2))
+                .collect();
+            prop_assert_eq!(tree.own[row], inside.len() as i64);
+        }
+    }
+
+    #[test]
+    fn callers_come_before_what_they_called_and_it_lies_together(calls in any_calls()) {
+        let tree = tree(&calls);
+        let mut open: Vec<u32> = Vec::new();
+        for &row in &tree.order {
+            while open.last().is_some_and(|&caller| caller != tree.parent[row as usize]) {
+                open.pop();
+            }
+            prop_assert_eq!(open.last().copied().unwrap_or(NONE), tree.parent[row as usize]);
+            open.push(row);
+        }
+    }
+}

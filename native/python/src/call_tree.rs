@@ -1,0 +1,48 @@
+//! Call trees for Python.
+
+use std::path::Path;
+
+use arrow_array::types::{Int64Type, UInt32Type};
+use holotrace_core::call_tree::{CallTree, Calls, Work, work_of};
+use holotrace_core::error::Result;
+use holotrace_core::table::{NONE, all_ids, batch, ids, times, times_or_null};
+use pyo3::prelude::*;
+
+use crate::arrow::{ArrowTable, Batches};
+use crate::error::{raise, without_panic};
+
+#[pyfunction]
+pub fn call_tree(py: Python<'_>, calls: &Bound<'_, PyAny>, work: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+    let calls = Batches::of(calls)?;
+    let id = calls.values::<UInt32Type>("event_id")?;
+    let (start, end) = (calls.values::<Int64Type>("start_ns")?, calls.values::<Int64Type>("end_ns")?);
+    let thread = calls.values::<UInt32Type>("thread")?;
+    let work = Batches::of(work)?;
+    let launch = work.values::<UInt32Type>("launch_id")?;
+    let (began, ended) = (work.values::<Int64Type>("start_ns")?, work.values::<Int64Type>("end_ns")?);
+    let table = py.detach(|| {
+        without_panic(|| {
+            let calls = Calls { id: &id, start: &start, end: &end, thread: &thread };
+            let pieces = launch.iter().zip(began.iter().zip(&ended));
+            tree_table(calls, pieces.map(|(&launch, (&start, &end))| (launch, Work::new(start, end))))
+        })
+    });
+    table.map(ArrowTable).map_err(|error| raise(py, error, Path::new("call tree")))
+}
+
+fn tree_table(calls: Calls, pieces: impl Iterator<Item = (u32, Work)>) -> Result<arrow_array::RecordBatch> {
+    let tree = CallTree::new(calls);
+    let work = tree.summed(work_of(calls.id, pieces));
+    let parent_id = tree.parent.iter().map(|&row| if row == NONE { NONE } else { calls.id[row as usize] });
+    let some = |work: &Work, value: i64| (work.count > 0).then_some(value);
+    let columns = [
+        ("parent_id", ids(parent_id)),
+        ("depth", all_ids(tree.depth.iter().copied())),
+        ("self_ns", times(tree.own.iter().copied())),
+        ("work_count", all_ids(work.iter().map(|work| work.count))),
+        ("work_ns", times(work.iter().map(|work| work.sum))),
+        ("first_work_ns", times_or_null(work.iter().map(|work| some(work, work.first_start)))),
+        ("last_work_ns", times_or_null(work.iter().map(|work| some(work, work.last_end)))),
+    ];
+    batch(columns.map(|(name, column)| (name.to_string(), column)).into())
+}

@@ -1,0 +1,45 @@
+//! Traces written anew, for Python.
+
+use std::path::PathBuf;
+
+use holotrace_core::error::Error;
+use holotrace_core::rewrite::{Changes, Edit, rewrite};
+use pyo3::prelude::*;
+
+use crate::error::{raise, without_panic};
+use crate::source::Source;
+
+/// Keys as they stand between quotes, and values as JSON.
+type Members = Vec<(String, String)>;
+
+#[pyfunction]
+#[pyo3(signature = (source, target, *, edits, drop, append))]
+pub fn rewrite_trace_event(
+    py: Python<'_>,
+    source: Source,
+    target: PathBuf,
+    edits: Vec<(Vec<u32>, Members, Members)>,
+    drop: Vec<u32>,
+    append: Vec<String>,
+) -> PyResult<(u64, u64, u64)> {
+    let mut signal = None;
+    let result = py.detach(|| {
+        let own = |members: Members| members.into_iter().map(|(key, text)| (key, text.into_bytes())).collect();
+        let edits = edits.into_iter().map(|(ids, fields, args)| (ids, Edit { fields: own(fields), args: own(args) }));
+        let changes = Changes::new(edits.collect(), drop, append);
+        without_panic(|| {
+            rewrite(source.blocks()?, &target, &changes, &mut || {
+                signal = Python::attach(|py| py.check_signals()).err();
+                signal.is_some()
+            })
+        })
+    });
+    if let Some(failure) = source.failure() {
+        return Err(failure);
+    }
+    match result {
+        Ok(done) => Ok((done.entries, done.edited, done.dropped)),
+        Err(Error::Cancelled) => Err(signal.unwrap_or_else(|| raise(py, Error::Cancelled, &source.path))),
+        Err(error) => Err(raise(py, error, &source.path)),
+    }
+}

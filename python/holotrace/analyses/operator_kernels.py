@@ -1,0 +1,98 @@
+"""Which kernels an operator launches, one after the other, and how long it takes until they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_rank
+from holotrace.charts import Ranking
+from holotrace.derive import launched_by
+from holotrace.schema import Column, Unit
+from holotrace.trace import RankTrace
+
+SEPARATOR = " -> "
+# A launch takes a host 3-10 µs: of shorter kernels the next one is not there yet when one ends.
+SHORT_NS = 10_000
+# Two or three kernels are what many an operator needs; a quarter of all kernels is no detail.
+CHAIN, CHAIN_RATIO = 4, 0.25
+NAMED = 3  # operators in a finding
+
+
+@per_rank(
+    columns=(
+        Column("operator", Unit.TEXT, "Operator, e.g. aten::mm; null if the profiler wrote no name"),
+        Column("kernels", Unit.TEXT, "Kernels and copies that one call launched, in order, joined by ->"),
+        Column("count", Unit.COUNT, "Calls of the operator that launched just these"),
+        Column("mean_launch_delay_ns", Unit.NS, "From the start of an average call to its first launch"),
+        Column("mean_work_delay_ns", Unit.NS, "From the start of this launch to that of the first kernel, on average"),
+        Column("work_count", Unit.COUNT, "Kernels and copies of all calls"),
+        Column("work_ns", Unit.NS, "Device time of these; those that overlap count in full"),
+    ),
+    reads=launched_by.READS,
+    chart=Ranking(x="operator", y=("work_ns",), title="Device time by the operator that launched it"),
+)
+def operator_kernels(rank: RankTrace) -> pl.DataFrame:
+    """Which kernels each operator launches, and how long it takes until they begin.
+
+    A launch belongs to the innermost operator around it, on its thread. One operator may launch different kernels from
+    call to call, by the shape and type of what it is given: each sequence is a row. A long way to the first launch is
+    the host's own work (checks, allocation, Python); a long way from there to the kernel is a full queue, or a device
+    that was woken up.
+    """
+    work = launched_by.work(rank).sort("launch_start_ns", "launch_id", "start_ns", "event_id")
+    calls = (
+        work.group_by("op_id", maintain_order=True)
+        .agg(
+            pl.col("operator").first(),
+            # Numbers stand for names: some are thousands of characters long.
+            sequence=pl.col("name").to_physical(),
+            launch_delay_ns=(pl.col("launch_start_ns") - pl.col("op_start_ns")).first(),
+            work_delay_ns=(pl.col("start_ns") - pl.col("launch_start_ns")).first(),
+            work_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
+        )
+        .with_columns(work_count=pl.col("sequence").list.len())
+    )
+    alike = calls.group_by("operator", "sequence").agg(
+        pl.col("launch_delay_ns", "work_delay_ns").mean().round().name.prefix("mean_"),
+        pl.col("work_count", "work_ns").sum(),
+        count=pl.len(),
+        op_id=pl.col("op_id").min(),
+    )
+    names = (
+        work.join(alike, on="op_id", how="semi", maintain_order="left")
+        .group_by("op_id")
+        .agg(kernels=pl.col("name").cast(pl.String).fill_null("").str.join(SEPARATOR))
+    )
+    return (
+        alike.join(names, on="op_id")
+        .with_columns(pl.col("operator").cast(pl.String))
+        .drop("op_id", "sequence")
+        .sort("work_ns", "count", "operator", "kernels", descending=[True, True, False, False])
+    )
+
+
+@operator_kernels.rule
+def chains_of_short_kernels(table: pl.DataFrame) -> Iterator[Finding]:
+    """More than a quarter of all kernels come from operators that launch chains of short ones.
+
+    A chain has at least four kernels that on average run for less than 10 µs, which is what a launch takes the host.
+    Such an operator keeps no device busy, however fast its kernels are: one kernel for the whole chain would cost one
+    launch, and read and write its data once.
+
+    Let `torch.compile` fuse the operators named, or use a fused implementation (attention, norms, optimizers).
+    """
+    count, ns = pl.col("work_count"), pl.col("work_ns")
+    is_chain = (count >= CHAIN * pl.col("count")) & (ns < SHORT_NS * count)
+    ratio = (count.filter(is_chain).sum() / count.sum()).over("rank")
+    chains = table.with_columns(ratio=ratio).filter(is_chain, pl.col("ratio") > CHAIN_RATIO)
+    if chains.is_empty():
+        return
+    most = chains.group_by("operator").agg(count.sum()).sort("work_count", "operator", descending=[True, False])
+    names = ", ".join(name or "an operator without a name" for name in most["operator"].head(NAMED))
+    ranks = chains.group_by("rank").agg(pl.col("ratio").first()).sort("rank")
+    message = (
+        f"{ranks['ratio'].sum() / ranks.height:.0%} of kernels are in chains of short ones, most of all of {names}"
+    )
+    yield Finding("info", message, tuple(ranks["rank"]))

@@ -1,0 +1,89 @@
+"""Which operators take the host's time, and which the devices'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_rank
+from holotrace.charts import Ranking
+from holotrace.derive import launched_by, steps
+from holotrace.schema import Column, Unit
+from holotrace.tables import STEPS
+from holotrace.trace import RankTrace
+
+# Less would be hard to notice.
+BEHIND_NS = 1_000_000
+NAMED = 3  # operators in a finding
+
+
+@per_rank(
+    columns=(
+        Column("name", Unit.TEXT, "Operator, e.g. aten::mm; null if the profiler wrote no name"),
+        Column("step", Unit.STEP, "Training step in which it began; null where the rank is looked at as a whole"),
+        Column("count", Unit.COUNT, "Calls"),
+        Column("total_ns", Unit.NS, "Host time of all calls, with all that they called"),
+        Column("self_ns", Unit.NS, "Host time of the calls themselves: in no operator and no launch that they called"),
+        Column("launch_ns", Unit.NS, "Host time of launches that they called themselves"),
+        Column("work_count", Unit.COUNT, "Kernels and copies launched by them and by all that they called"),
+        Column("work_ns", Unit.NS, "Device time of these; those that overlap count in full"),
+        Column("self_work_count", Unit.COUNT, "Kernels and copies that they launched themselves"),
+        Column("self_work_ns", Unit.NS, "Device time of these; adds up to that of all that operators launched"),
+    ),
+    reads=(*launched_by.READS, STEPS.only("step", "start_ns", "end_ns")),
+    chart=Ranking(x="name", y=("self_work_ns",), title="Device time by the operator that launched it"),
+)
+def operators(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
+    """Which operators take the host's time, and which the devices'.
+
+    An operator calls those that run within its time on its thread. What is the operator's own (`self_…`) leaves out
+    what these did, so it adds up over operators; the rest counts in every operator around it. Waiting for the device
+    is the operator's own time. The backward pass has operators of its own, on a thread of its own.
+
+    Args:
+        by_step: One row per operator and step, instead of one per operator.
+    """
+    calls = launched_by.operators(rank)
+    if by_step:
+        step = steps.launched_in(calls["start_ns"], rank[STEPS])
+        calls = calls.with_columns(step=step).drop_nulls("step")
+    else:
+        calls = calls.with_columns(step=pl.lit(None, pl.Int64()))
+    sums = ("self_ns", "launch_ns", "work_count", "work_ns", "self_work_count", "self_work_ns")
+    return (
+        calls.group_by(pl.col("name").cast(pl.String), "step")
+        .agg(pl.col(*sums).sum(), count=pl.len(), total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+        .sort("step", "self_work_ns", "self_ns", "name", descending=[False, True, True, False])
+    )
+
+
+@operators.rule
+def host_bound_operators(table: pl.DataFrame) -> Iterator[Finding]:
+    """Operators keep the host busy for longer than what they launch keeps the devices.
+
+    Each operator costs the host some microseconds, whatever its size. Where kernels are shorter than that, devices wait
+    for the host. Launches are not counted, since they may wait for the device. Named are the operators whose own host
+    time exceeds their device time most. The cost is the host's time beyond the devices', on the average rank concerned.
+
+    Make operators fewer and larger: fuse them with `torch.compile`, use fused and foreach optimizers, enlarge the
+    batch. Or take the host out of the loop with CUDA graphs. Where a copy is named the host waits for its end: avoid
+    `.item()` and `.cpu()`.
+    """
+    behind_ns = pl.col("self_ns") - pl.col("self_work_ns")
+    launching = table.filter(pl.col("self_work_count") > 0).with_columns(behind_ns=behind_ns)
+    ranks = (
+        launching.group_by("rank").agg(pl.col("behind_ns").sum()).filter(pl.col("behind_ns") > BEHIND_NS).sort("rank")
+    )
+    if ranks.is_empty():
+        return
+    most = (
+        launching.join(ranks, on="rank", how="semi")
+        .group_by("name")
+        .agg(pl.col("behind_ns").sum())
+        .sort("behind_ns", "name", descending=[True, False])
+        .head(NAMED)
+    )
+    names = ", ".join(name or "an operator without a name" for name in most["name"])
+    message = f"operators keep the host busy for longer than the devices, most of all {names}"
+    yield Finding("info", message, tuple(ranks["rank"]), int(ranks["behind_ns"].sum()) // ranks.height)

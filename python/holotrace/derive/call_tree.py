@@ -1,0 +1,100 @@
+"""Who called whom on the host, what that launched on devices, and which call another thread went on with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from holotrace._native import call_tree
+from holotrace.derive.kernel_kinds import WORK
+from holotrace.tables import ANNOTATIONS, CALLS, CPU_OPS, DEVICE_EVENTS, EVENTS, LAUNCHES
+
+# What the table of calls is made of.
+READS = (
+    EVENTS,
+    ANNOTATIONS.only("event_id", "on_device"),
+    CPU_OPS.only("event_id", "start_ns", "end_ns", "sequence", "forward_thread"),
+    LAUNCHES.only("launch_id", "device_event_id"),
+    DEVICE_EVENTS.only("event_id", "kind", "start_ns", "end_ns"),
+)
+# The profiler's own bracket around a recording, which is no call.
+_RECORDING = "Trace"
+
+
+def calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """The table of calls: events on the host, and the device events that they launched."""
+    device, annotations = tables[DEVICE_EVENTS.name], tables[ANNOTATIONS.name]
+    launches = tables[LAUNCHES.name].unique("device_event_id")
+    not_host = pl.concat([device["event_id"], annotations.filter("on_device")["event_id"]])
+    events = tables[EVENTS.name]
+    host = events.filter(~pl.col("event_id").is_in(not_host.implode()), pl.col("category").ne_missing(_RECORDING))
+    work = device.filter(pl.col("kind").is_in(WORK)).join(launches, left_on="event_id", right_on="device_event_id")
+    nested_host = nested(host, work).join(continued(tables[CPU_OPS.name]), on="event_id", how="left")
+    lasts = pl.col("end_ns") - pl.col("start_ns")
+    is_work = pl.col("event_id").is_in(work["event_id"].implode())
+    launched = (
+        events.join(launches, left_on="event_id", right_on="device_event_id")
+        .join(nested_host.select("event_id", launch_depth="depth"), left_on="launch_id", right_on="event_id")
+        .with_columns(
+            on_device=pl.lit(True),
+            parent_id="launch_id",
+            depth=pl.col("launch_depth") + 1,
+            self_ns=lasts,
+            continues_id=None,
+            work_count=is_work.cast(pl.Int64),
+            work_ns=pl.when(is_work).then(lasts).otherwise(0),
+            first_work_ns=pl.when(is_work).then("start_ns"),
+            last_work_ns=pl.when(is_work).then("end_ns"),
+        )
+    )
+    rows = (nested_host.with_columns(on_device=pl.lit(False)), launched)
+    return pl.concat([_typed(frame) for frame in rows]).sort("event_id")
+
+
+def nested(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
+    """The calls, in their order, each with its caller and the work that it and those below it launched.
+
+    The caller is the innermost call of the same thread that spans all of a call's time; of calls that span the same
+    time, the one with the lowest ``event_id``. Calls that overlap in part are siblings.
+
+    Args:
+        calls: ``event_id``, ``pid``, ``tid``, ``start_ns``, ``end_ns``; others are kept. Added are ``parent_id``,
+            ``depth``, ``self_ns``, ``work_count``, ``work_ns``, ``first_work_ns`` and ``last_work_ns``.
+        work: ``launch_id``, ``start_ns``, ``end_ns``; work of calls that are not there is left out.
+    """
+    threads = calls.select("pid", "tid").unique().with_row_index("thread")
+    placed = calls.select("event_id", "pid", "tid", "start_ns", "end_ns").join(
+        threads, on=["pid", "tid"], how="left", nulls_equal=True, maintain_order="left"
+    )
+    tree = pl.DataFrame(
+        call_tree(placed.drop("pid", "tid"), work.select("launch_id", "start_ns", "end_ns").drop_nulls("launch_id"))
+    )
+    return calls.hstack(tree)
+
+
+def continued(ops: pl.DataFrame) -> pl.DataFrame:
+    """Each operator of a backward pass, ``event_id``, and the forward one it belongs to, ``continues_id``.
+
+    Autograd numbers the operators of the forward pass. One that calls another passes its number on: the innermost
+    counts. Numbers of several forward threads may be the same: then the last that began before counts.
+    """
+    numbered = ops.drop_nulls("sequence").filter(pl.col("sequence") >= 0)
+    is_backward = pl.col("forward_thread").fill_null(0) > 0
+    forward = numbered.filter(~is_backward).select("sequence", "start_ns", "end_ns", continues_id="event_id")
+    return (
+        numbered.filter(is_backward)
+        .sort("start_ns", "event_id")
+        .join_asof(
+            forward.sort("start_ns", -pl.col("end_ns"), "continues_id"),
+            on="start_ns",
+            by="sequence",
+            check_sortedness=False,
+        )
+        .select("event_id", "continues_id")
+        .drop_nulls()
+    )
+
+
+def _typed(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select(pl.col(column.name).cast(column.unit.dtype) for column in CALLS.columns)

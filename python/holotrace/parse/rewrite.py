@@ -1,0 +1,71 @@
+"""A trace file written anew, byte for byte but for some events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holotrace import stores
+from holotrace._native import rewrite_trace_event
+from holotrace.errors import InputError, UsageError
+from holotrace.stores import Remote
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What to put into some events: in the place of what they have under these keys, or behind the rest."""
+
+    # A Series is taken as well.
+    event_ids: Iterable[int]
+    args: Mapping[str, Any] = field(default_factory=dict)
+    # Members of the event itself, e.g. its name; ``{"args": {}}`` takes all of its args away.
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+def rewrite(
+    source: Path | str | Remote,
+    target: Path | str,
+    *,
+    edits: Iterable[Edit] = (),
+    drop: Iterable[int] = (),
+    append: Iterable[str] = (),
+) -> None:
+    """Write a copy of the trace at ``source`` in which only these events differ.
+
+    All else stays byte for byte, in its order; memory does not grow with the file. The file is there once it is whole.
+
+    Args:
+        source: A trace-event file, plain or packed.
+        target: Where to write, packed as the suffix says: ``.gz``, ``.zst``, else plain. Replaced if it is there.
+        edits: What to put into events; of several edits of an event the last one of a key holds.
+        drop: Numbers (``event_id``) of events to leave out.
+        append: New events behind all others, as JSON text; a text may hold several, with commas between them.
+    """
+    source, target = stores.place(source), Path(target).expanduser()
+    if isinstance(source, Path) and source.exists() and target.exists() and target.samefile(source):
+        raise UsageError(f"{target} is the trace that is read; name another file to write")
+    try:
+        rewrite_trace_event(
+            stores.source(source),
+            str(target),
+            edits=[(list(edit.event_ids), _members(edit.fields), _members(edit.args)) for edit in edits],
+            drop=list(drop),
+            append=list(append),
+        )
+    except KeyError as error:
+        raise UsageError(
+            f"{source} has not all of these events ({error.args[0]}); give event_ids of this file"
+        ) from None
+    except OSError as error:
+        where = error.filename or source
+        raise InputError(
+            f"{target} cannot be written from {where}: {error.strerror or error}; check both places"
+        ) from error
+
+
+def _members(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    # Keys are compared with those of the file as they are written.
+    return [(json.dumps(key, ensure_ascii=False)[1:-1], json.dumps(value)) for key, value in values.items()]

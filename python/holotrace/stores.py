@@ -1,0 +1,248 @@
+"""Files in object stores, by URL: listed, read piece by piece, written."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+from holotrace._optional import require
+from holotrace.errors import InputError
+
+PIECE_BYTES = 1 << 20  # large enough that handing it over costs nothing, small enough to begin inflating early
+_STORES_AT_HAND = 32  # connections to so many folders are kept
+_RENEWED = timedelta(minutes=5)  # AWS credentials are asked for anew so often; those of a role change every hour
+
+_S3, _WEB = ("s3", "s3a"), ("http", "https")
+_SCHEMES = (*_S3, "gs", "az", "azure", "abfs", "abfss", *_WEB)
+_URL = re.compile(rf"({'|'.join(_SCHEMES)})://[^/]", re.IGNORECASE)
+# How a store says that it was not told, or does not know, who asks; at that address clouds tell a machine's own role.
+_NO_LOGIN = (
+    r"169\.254|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken|MissingAccount|\b401 |Account must"
+)
+_LOGIN = {
+    _S3: "log in with 'aws configure' or 'aws sso login', or set AWS_SKIP_SIGNATURE=true for a public bucket",
+    (
+        "gs",
+    ): "log in with 'gcloud auth application-default login', or set GOOGLE_SKIP_SIGNATURE=true for a public bucket",
+    ("az", "azure", "abfs", "abfss"): "set AZURE_STORAGE_ACCOUNT_NAME, and log in with 'az login' and set "
+    "AZURE_USE_AZURE_CLI=true, or set AZURE_STORAGE_ACCOUNT_KEY",
+    _WEB: "give a signed URL",
+}
+_PATTERN = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
+
+
+@dataclass(frozen=True, order=True)
+class Remote:
+    """A file or folder in an object store, used like a path: s3://, gs://, az:// or abfss://, https://."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+    def __truediv__(self, name: str) -> Remote:
+        return Remote(f"{self.url.rstrip('/')}/{name}")
+
+    @property
+    def name(self) -> str:
+        return self._path.name
+
+    @property
+    def suffix(self) -> str:
+        return self._path.suffix
+
+    @property
+    def parent(self) -> Remote:
+        bare = self.url.rstrip("/")
+        return Remote(bare[: len(bare) - len(bare.rpartition("/")[2])].rstrip("/"))
+
+    @property
+    def _path(self) -> PurePosixPath:
+        # A signed URL ends in what no file is called.
+        bare = self.url.partition("?")[0] if self.scheme in _WEB else self.url
+        return PurePosixPath(bare.partition("://")[2])
+
+    @property
+    def scheme(self) -> str:
+        return self.url.partition("://")[0].lower()
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A remote file's bytes as they arrive, for the Rust readers; to be read once."""
+
+    url: str
+    pieces: Iterator[bytes]
+    file_bytes: int
+
+
+Place = Path | Remote
+
+
+def place(path: str | os.PathLike[str] | Remote) -> Place:
+    """Where ``path`` is: on this machine, or in a store if it begins like a URL."""
+    if isinstance(path, Remote):
+        return path
+    text = os.fspath(path)
+    return Remote(text) if _URL.match(text) else Path(text).expanduser()
+
+
+def source(where: Place) -> str | Stream:
+    """What the Rust readers take for a file."""
+    return _stream(where) if isinstance(where, Remote) else str(where)
+
+
+def whole(remote: Remote) -> bytes:
+    """All of a file, which must fit into memory."""
+    return b"".join(_stream(remote).pieces)
+
+
+def first(remote: Remote, count: int) -> bytes:
+    """The first ``count`` bytes of a file, or all of it if that is less."""
+    if remote.scheme not in _WEB:
+        return _ranged(remote, (0, count))
+    # A web server need not know ranges.
+    begin = b""
+    for piece in _stream(remote).pieces:
+        begin += piece
+        if len(begin) >= count:
+            break
+    return begin[:count]
+
+
+def last(remote: Remote, count: int) -> bytes:
+    """The last ``count`` bytes of a file, or all of it if that is less; nothing of a web server's."""
+    # For the same reason.
+    return b"" if remote.scheme in _WEB else _ranged(remote, {"suffix": count})
+
+
+def listed(folder: Remote, *, recursive: bool) -> list[Remote]:
+    """The files in a folder, by name; a folder without files, which no store can tell from none, has an empty list."""
+    if folder.scheme in _WEB:
+        raise InputError(f"{folder} cannot be listed, as web servers list no files; give the URLs of the files")
+    with _explained(folder):
+        store = _store(folder.url.rstrip("/"))
+        if recursive:
+            found: Iterable[Any] = (entry for entries in store.list(chunk_size=1000) for entry in entries)
+        else:
+            found = store.list_with_delimiter()["objects"]
+        return sorted(folder / entry["path"] for entry in found)
+
+
+def matching(pattern: Remote) -> list[Remote]:
+    """The files whose URLs match: ``*`` and ``?`` stand for anything within a name, ``**/`` for any folders."""
+    fixed = re.split(r"[*?]", pattern.url, maxsplit=1)[0]
+    folder = Remote(fixed.rpartition("/")[0])
+    parts = re.split(r"(\*\*/|\*|\?)", pattern.url)
+    wanted = re.compile("".join(_PATTERN.get(part, re.escape(part)) for part in parts))
+    deep = "/" in pattern.url[len(fixed) :]
+    return [remote for remote in listed(folder, recursive=deep) if wanted.fullmatch(remote.url)]
+
+
+def is_pattern(where: Remote) -> bool:
+    """Whether a URL stands for several files."""
+    return where.scheme not in _WEB and re.search(r"[*?]", where.url) is not None
+
+
+def save(remote: Remote, content: bytes, *, media_type: str = "application/octet-stream") -> None:
+    """Write a file, whole or not at all."""
+    with _explained(remote, doing="written"):
+        store, key = _located(remote)
+        store.put(key, content, attributes={"Content-Type": media_type})
+
+
+def _stream(remote: Remote) -> Stream:
+    with _explained(remote):
+        store, key = _located(remote)
+        found = store.get(key)
+        return Stream(remote.url, _pieces(remote, found), found.meta["size"])
+
+
+def _pieces(remote: Remote, found: Any) -> Iterator[bytes]:
+    with _explained(remote):
+        for piece in found.stream(min_chunk_size=PIECE_BYTES):
+            yield bytes(piece)
+
+
+def _ranged(remote: Remote, which: Any) -> bytes:
+    with _explained(remote):
+        store, key = _located(remote)
+        return bytes(store.get(key, options={"range": which}).bytes())
+
+
+def _located(remote: Remote) -> tuple[Any, str]:
+    """The store the file is in, and what the file is called there."""
+    if remote.scheme in _WEB:
+        return _store(remote.url), ""
+    folder = remote.parent
+    return _store(folder.url), remote.url[len(folder.url) :].lstrip("/")
+
+
+# Any: obstore is optional.
+@lru_cache(maxsize=_STORES_AT_HAND)
+def _store(folder: str) -> Any:
+    """A connection to a folder, which tries again on its own where the network fails."""
+    obstore = require("obstore.store", extra="remote")
+    scheme = Remote(folder).scheme
+    # Plain HTTP is the choice of who names such an endpoint.
+    options = {"allow_http": True}
+    if scheme in _WEB:
+        return obstore.HTTPStore.from_url(folder, client_options=options)
+    root, below = re.match(r"([^/]+//[^/]+)(.*)", folder, re.DOTALL).groups()  # type: ignore[union-attr]  # _URL matched
+    more = _aws() if scheme in _S3 else {}
+    return obstore.from_url(root + quote(below), client_options=options, **more)
+
+
+def _aws() -> dict[str, Any]:
+    """Credentials and region as AWS's own tools find them: environment, profiles, single sign-on, roles."""
+    session = require("boto3", extra="remote").Session()
+    known = session.get_credentials()
+    found: dict[str, Any] = {"region": session.region_name} if session.region_name else {}
+    if known is None:
+        return found
+
+    def credentials() -> dict[str, Any]:
+        now = known.get_frozen_credentials()
+        return {
+            "access_key_id": now.access_key,
+            "secret_access_key": now.secret_key,
+            "token": now.token,
+            "expires_at": datetime.now(timezone.utc) + _RENEWED,
+        }
+
+    return {**found, "credential_provider": credentials}
+
+
+@contextmanager
+def _explained(remote: Remote, doing: str = "read") -> Iterator[None]:
+    """Says what is wrong with ``remote`` in one sentence and a way out."""
+    base = require("obstore.exceptions", extra="remote").BaseError
+    aws = require("botocore.exceptions", extra="remote").BotoCoreError
+    try:
+        yield
+    except (base, aws, OSError, ValueError) as error:
+        # Behind the first line come an XML document and obstore's own insides.
+        text, bucket = str(error), remote.url.split("/")[2]
+        if re.search("NoSuchBucket|ContainerNotFound|bucket does not exist", text):
+            wrong = f"there is no {bucket}; check its name, its region and the endpoint"
+        elif isinstance(error, FileNotFoundError):
+            wrong = "it does not exist; check the name, or give its folder"
+        elif re.search(_NO_LOGIN, text):
+            wrong = f"no credentials were found, or they are not valid; {_login(remote)}"
+        elif re.search(r"\b40[13] |AccessDenied|Forbidden", text):
+            wrong = f"it is not allowed with the credentials at hand; {_login(remote)}"
+        else:
+            wrong = f"{text.partition(chr(10))[0].rstrip('. :')}; check the address and the network"
+        raise InputError(f"{remote} cannot be {doing}: {wrong}") from error
+
+
+def _login(remote: Remote) -> str:
+    return next(advice for schemes, advice in _LOGIN.items() if remote.scheme in schemes)

@@ -1,0 +1,72 @@
+"""Sequences of kernels by operator, and how long they take to begin."""
+
+from __future__ import annotations
+
+from drawing import draw
+from holotrace.analyses import Analyses
+
+
+def test_a_call_launches_its_kernels_in_order() -> None:
+    job = draw("""
+        op      |.AAAAAA........|
+        host    |...KL..........|
+        compute |.....LL.KKK....|
+    """)
+    (row,) = job.operator_kernels().to_dicts()
+    assert row == {
+        "rank": 0,
+        "operator": "A",
+        "kernels": "K -> L",
+        "count": 1,
+        "mean_launch_delay_ns": 2_000,
+        "mean_work_delay_ns": 5_000,
+        "work_count": 2,
+        "work_ns": 5_000,
+    }
+
+
+def test_calls_that_launch_the_same_are_one_row_and_others_another() -> None:
+    job = draw("""
+        op      |AA.AA..AAAA|
+        host    |K...K..KL..|
+        compute |.K...K..KL.|
+    """)
+    table = job.operator_kernels().select("operator", "kernels", "count", "mean_launch_delay_ns", "mean_work_delay_ns")
+    assert table.rows() == [("A", "K", 2, 500, 1_000), ("A", "K -> L", 1, 0, 1_000)]
+
+
+def test_a_launch_belongs_to_the_innermost_operator() -> None:
+    job = draw("""
+        op      |AAAAAAA|
+        op      |.BBB...|
+        host    |..K..L.|
+        compute |...K..L|
+    """)
+    assert job.operator_kernels().select("operator", "kernels").rows() == [("A", "L"), ("B", "K")]
+
+
+def test_launches_outside_of_operators_and_waiting_are_left_out() -> None:
+    job = draw("""
+        op      |AA.....|
+        host    |W..K...|
+        compute |....K..|
+        sync    |.WWWWWW|
+    """)
+    assert job.operator_kernels().is_empty()
+
+
+def test_chains_of_short_kernels_are_found() -> None:
+    job = draw("op |AAAA|\nhost |KLMN|\ncompute |.KLMN|", "op |AAA|\nhost |KLM|\ncompute |.KLM|")
+    (finding,) = Analyses.operator_kernels.findings(job.operator_kernels())
+    assert finding.message == "100% of kernels are in chains of short ones, most of all of A"
+    assert finding.ranks == (0,)
+    assert finding.cost_ns is None
+
+
+def test_chains_of_long_kernels_and_few_short_ones_are_not_found() -> None:
+    long = "".join(letter * 10 for letter in "KLMN")
+    few = "op |AAAABCDEFGHIJOPQR|\nhost |KLMNABCDEFGHIJOPQ|\ncompute |.KLMNABCDEFGHIJOPQ|"
+    for drawing in (f"op |AAAA|\nhost |KLMN|\ncompute |.{long}|", few):
+        job = draw(drawing)
+        assert job.operator_kernels()["work_count"].sum() >= 4
+        assert Analyses.operator_kernels.findings(job.operator_kernels()) == []

@@ -1,0 +1,109 @@
+"""Operators: what is their own, and what those around them share."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import holotrace
+from drawing import draw
+from holotrace.analyses import Analyses
+from holotrace.analysis import Finding
+from holotrace.job import Job
+from trace_files import REAL_TRACES, needs_real_traces
+
+DRAWING = """
+    step    |111111112222|
+    op      |AAAAAAAA.BBB|
+    op      |.BB..CC.....|
+    host    |..K..LM...N.|
+    compute |...KK.LLL..N|
+    copy    |........MMM.|
+    sync    |........WWWW|
+"""
+# Host time of each of ten operators is 1 ms, device time 1 µs.
+SLOW_HOST = f"op |{'ABCDEFGHIJ'.translate({ord(c): c * 1000 for c in 'ABCDEFGHIJ'})}|"
+
+
+def by_name(job: Job, *columns: str, **options: bool) -> dict[str, tuple[object, ...]]:
+    return {row[0]: row[1:] for row in job.operators(**options).select("name", *columns).iter_rows()}
+
+
+def test_time_in_operators_and_launches_that_it_called_is_not_its_own() -> None:
+    found = by_name(draw(DRAWING), "count", "total_ns", "self_ns", "launch_ns")
+    assert found == {
+        "A": (1, 8_000, 4_000, 0),
+        "B": (2, 5_000, 3_000, 2_000),
+        "C": (1, 2_000, 0, 2_000),
+    }
+
+
+def test_work_belongs_to_the_innermost_operator_and_counts_in_those_around_it() -> None:
+    found = by_name(draw(DRAWING), "work_count", "work_ns", "self_work_count", "self_work_ns")
+    assert found == {
+        "A": (3, 8_000, 0, 0),
+        "B": (2, 3_000, 2, 3_000),
+        "C": (2, 6_000, 2, 6_000),
+    }
+
+
+def test_steps_are_told_apart_by_where_the_call_began() -> None:
+    table = draw(DRAWING).operators(by_step=True)
+    assert table.select("step", "name", "self_work_ns").rows() == [
+        (1, "C", 6_000),
+        (1, "B", 2_000),
+        (1, "A", 0),
+        (2, "B", 1_000),
+    ]
+
+
+def test_a_range_is_no_operator_and_hides_none() -> None:
+    assert by_name(draw("op |AAAA|\nrange |.RR.|\nhost |.K..|\ncompute |..KK|"), "self_work_ns") == {"A": (2_000,)}
+
+
+def test_an_operator_that_takes_no_longer_than_its_launch_calls_it() -> None:
+    assert by_name(draw("op |.A.|\nhost |.K.|\ncompute |..K|"), "self_ns", "self_work_ns") == {"A": (0, 1_000)}
+
+
+def test_work_launched_outside_of_operators_has_none() -> None:
+    assert by_name(draw("op |AA..|\nhost |...K|\ncompute |....K|"), "work_ns") == {"A": (0,)}
+
+
+def test_operators_that_take_the_host_longer_than_the_device_are_found() -> None:
+    host = "host |" + "K".ljust(1000, ".") * 10 + "|"
+    tiny = "compute |" + ".K".ljust(1000, ".") * 10 + "|"
+    (finding,) = Analyses.operators.findings(draw(f"{SLOW_HOST}\n{host}\n{tiny}", "op |A|").operators())
+    assert finding == Finding(
+        "info",
+        "operators keep the host busy for longer than the devices, most of all A, B, C",
+        (0,),
+        9_980_000,
+        rule="host-bound-operators",
+        analysis="operators",
+    )
+
+
+def test_operators_whose_work_is_longer_and_those_that_launch_nothing_are_not_found() -> None:
+    host, long = "host |K|", "compute |." + "K" * 20_000 + "|"
+    for drawing in (f"{SLOW_HOST}\n{host}\n{long}", SLOW_HOST):
+        assert Analyses.operators.findings(draw(drawing).operators()) == []
+
+
+@needs_real_traces
+@pytest.mark.parametrize(
+    "file",
+    [
+        "hta/tests/data/trace_diff/control/control.json.gz",
+        "tracelens/tests/traces/mi300/resnet_act_checkpoint.json.gz",
+        "hta/tests/data/mtia_inference_trace/mtia_inference_rank_0.json.gz",
+        "ours/cpu_gloo_ddp2_stack_memory/rank-0.pt.trace.json.gz",
+    ],
+)
+def test_what_is_their_own_adds_up_to_what_all_launched(file: str) -> None:
+    job = holotrace.open(REAL_TRACES / file)
+    own = job.operators()
+    sequences = job.operator_kernels()
+    assert own["self_work_ns"].sum() == sequences["work_ns"].sum()
+    assert own["self_work_count"].sum() == sequences["work_count"].sum()
+    assert own.filter(pl.col("self_ns") + pl.col("launch_ns") > pl.col("total_ns")).is_empty()
+    assert own["count"].sum() == job.table("cpu_ops", columns=["event_id"]).height
