@@ -4,6 +4,7 @@
 host's training steps. ``host |AB...|`` says when kernels were launched: the first ``A`` there launched the first ``A``,
 in a call of a microsecond. ``range |RRRSS|`` are ranges that were named ``R`` and ``S`` on the host, ``op |MMM.N|`` are
 operators; all on the thread that launches. ``counted |AA.B|`` are ranges around kernels in which a counter counted 1.
+Lines of XLA profiles are drawn by xla_drawing.
 """
 
 from __future__ import annotations
@@ -15,10 +16,20 @@ from dataclasses import replace
 
 import polars as pl
 
+import xla_drawing
 from holotrace.derive.steps import launched_in
 from holotrace.job import Job
 from holotrace.schema import Table
-from holotrace.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, EVENTS, HARDWARE_COUNTERS, LAUNCHES, STEPS
+from holotrace.tables import (
+    ANNOTATIONS,
+    CPU_OPS,
+    DEVICE_EVENTS,
+    EVENTS,
+    HARDWARE_COUNTERS,
+    LAUNCHES,
+    RUNTIME_CALLS,
+    STEPS,
+)
 from holotrace.trace import RankTrace
 
 US = 1_000
@@ -38,7 +49,7 @@ def trace(text: str, rank: int = 0) -> RankTrace:
     spans = sorted(
         (found.start() * US, found.end() * US, stream, _KINDS.get(label, label), found[0][0])
         for stream, (label, line) in enumerate(lines)
-        if label not in ("step", "host", "range", "op", "counted")
+        if label not in ("step", "host", "range", "op", "counted", *xla_drawing.LABELS)
         for found in re.finditer(r"([A-Z])\1*", line)
     )
     host = [line for label, line in lines if label == "host"]
@@ -70,17 +81,12 @@ def trace(text: str, rank: int = 0) -> RankTrace:
         first_op + ops.height + ranges.height,
     ).with_columns(counter=pl.lit("counter", pl.Categorical), value=1.0)
     tables = {**drawn.tables, CPU_OPS.name: ops, ANNOTATIONS.name: ranges, HARDWARE_COUNTERS.name: counted}
-    calls = drawn[LAUNCHES].select(
-        event_id="launch_id",
-        category=pl.lit("cuda_runtime"),
-        name="launch_name",
-        pid="pid",
-        tid="tid",
-        start_ns="launch_start_ns",
-        end_ns="launch_end_ns",
-    )
-    all_events = (drawn[DEVICE_EVENTS].with_columns(pid=None, tid=None), ops, ranges, calls.unique())
-    return replace(drawn, tables={**tables, EVENTS.name: pl.concat([_as(frame, EVENTS) for frame in all_events])})
+    all_events = (drawn[DEVICE_EVENTS].with_columns(pid=None, tid=None), ops, ranges, drawn[RUNTIME_CALLS])
+    tables[EVENTS.name] = pl.concat([_as(frame, EVENTS) for frame in all_events])
+    if any(label in xla_drawing.LABELS for label, _ in lines):
+        of_xla = xla_drawing.tables(textwrap.dedent(text), steps)
+        tables |= {**of_xla, ANNOTATIONS.name: pl.concat([ranges, of_xla[ANNOTATIONS.name]])}
+    return replace(drawn, tables=tables)
 
 
 def device_trace(events: list[dict[str, object]], steps: pl.DataFrame | None = None, rank: int = 0) -> RankTrace:
@@ -90,7 +96,19 @@ def device_trace(events: list[dict[str, object]], steps: pl.DataFrame | None = N
     frame = _as(given, DEVICE_EVENTS)
     if "step" not in given.columns:
         frame = frame.with_columns(step=launched_in(frame["launch_ns"], steps))
-    return RankTrace(rank, {DEVICE_EVENTS.name: frame, LAUNCHES.name: _calls(frame), STEPS.name: steps})
+    launches = _calls(frame)
+    calls = launches.unique("launch_id").select(
+        event_id="launch_id",
+        category=pl.lit("cuda_runtime"),
+        name="launch_name",
+        pid="pid",
+        tid="tid",
+        start_ns="launch_start_ns",
+        end_ns="launch_end_ns",
+        correlation="correlation",
+    )
+    tables = {DEVICE_EVENTS.name: frame, LAUNCHES.name: launches, RUNTIME_CALLS.name: _as(calls, RUNTIME_CALLS)}
+    return RankTrace(rank, {**tables, STEPS.name: steps})
 
 
 def spans(*pairs: tuple[int, int]) -> pl.DataFrame:

@@ -24,7 +24,7 @@ from holotrace.derive.rank import load, narrowed
 from holotrace.errors import InputError, TraceFormatError
 from holotrace.schema import Table
 from holotrace.sources import RankSource
-from holotrace.sources.problems import UNREAD, problem
+from holotrace.sources.problems import LOST, UNREAD, problem
 from holotrace.trace import RankTrace
 
 T = TypeVar("T")
@@ -56,12 +56,12 @@ class Unread:
     lost: BaseException | None = None
 
     def as_problem(self) -> dict[str, Any]:
-        what = UNREAD if self.lost is None else "worker lost"
+        what = UNREAD if self.lost is None else LOST
         path = self.source.path if isinstance(self.source, RankSource) else None
         return problem(what, rank=self.source.rank, example=str(self.error), file=path, action="rank left out")
 
 
-# What is done with a rank where it is read.
+# What is run for a rank: on any worker, and perhaps again.
 Task = Callable[[Source], T | Unread]
 
 
@@ -73,18 +73,20 @@ class Visit(Generic[T]):
     reads: tuple[Table, ...]
 
     def __call__(self, source: Source) -> T | Unread:
-        started = time.perf_counter()
         try:
-            trace = narrowed(source, self.reads) if isinstance(source, RankTrace) else load(source, self.reads)
+            return self._result(source)
         except InputError as error:
             return Unread(source, error)
-        read = time.perf_counter()
-        try:
-            result = self.task(trace)
-        except MemoryError:
+        except (MemoryError, OSError):
             raise  # the worker's, not the task's
         except Exception as error:
             raise Defect(error) from error
+
+    def _result(self, source: Source) -> T:
+        started = time.perf_counter()
+        trace = narrowed(source, self.reads) if isinstance(source, RankTrace) else load(source, self.reads)
+        read = time.perf_counter()
+        result = self.task(trace)
         log.debug("rank %d: read in %.3f s, worked in %.3f s", trace.rank, read - started, time.perf_counter() - read)
         return result
 

@@ -56,7 +56,8 @@ def call_tree(calls: ArrowStream, work: ArrowStream) -> ArrowTable:
 
     ``calls``: event_id (distinct), start_ns, end_ns, thread (those of other threads cannot enclose each other).
     ``work``: launch_id (the call that launched it), start_ns, end_ns. Ids and threads are UInt32, times Int64.
-    A row per call, in their order: parent_id, depth, self_ns, work_count, work_ns, first_work_ns, last_work_ns.
+    A row per call, in their order: parent_id, depth, height, self_ns, work_count, work_ns, first_work_ns,
+    last_work_ns.
     """
 
 def covered_before(spans: ArrowStream, times: ArrowStream) -> ArrowTable:
@@ -73,7 +74,7 @@ class Space:
 
     @property
     def counts(self) -> dict[str, int]:
-        """``entries``: events in the file, the sum of ``events`` (in rows) and ``reported`` (lost); file_bytes."""
+        """``entries``, events in the file, each of which is a row; file_bytes."""
     @property
     def origin_ns(self) -> int:
         """UNIX time at which the profile began, already in all times; 0 where it does not say."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from holotrace import stores
 from holotrace._execute import Progress, Unread, Visit, read_ranks
 from holotrace.errors import InputError, UsageError
 from holotrace.job import Job
@@ -33,9 +34,9 @@ from holotrace.sources.dataset import (
     stamp,
     stamps,
 )
-from holotrace.sources.problems import UNREAD, frame
+from holotrace.sources.problems import LOST, UNREAD, frame
 from holotrace.sources.whole import DOUBTS
-from holotrace.stores import Remote, first
+from holotrace.stores import Remote
 from holotrace.tables import RANK_INFO
 from holotrace.trace import RankTrace
 
@@ -135,30 +136,33 @@ def _origin(source: RankSource | RankTrace) -> dict[str, Any]:
     if source.format == FORMAT:
         known = stamp(root_of(source), source.rank)
         return dict(known.origin) if known else {}
-    digest = hashlib.blake2b(digest_size=16)
-    if isinstance(source.path, Remote):
-        digest.update(first(source.path, _END_BYTES))
-        return {"file": str(source.path), "ends": digest.hexdigest()}
     try:
-        with source.path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            for start in (0, max(size - _END_BYTES, 0)):
-                file.seek(start)
-                digest.update(file.read(_END_BYTES))
-    except OSError:
+        ends = _remote_ends(source.path) if isinstance(source.path, Remote) else _ends(source.path)
+    except (OSError, InputError):
         # It cannot be read, which its reader will say.
         return {"file": str(source.path)}
-    return {"file": str(source.path), "bytes": size, "ends": digest.hexdigest()}
+    return {"file": str(source.path), "ends": hashlib.blake2b(b"".join(ends), digest_size=16).hexdigest()}
+
+
+def _ends(path: Path) -> tuple[bytes, ...]:
+    with path.open("rb") as file:
+        first, size = file.read(_END_BYTES), file.seek(0, os.SEEK_END)
+        file.seek(max(size - _END_BYTES, 0))
+        return first, file.read(_END_BYTES), str(size).encode()
+
+
+def _remote_ends(remote: Remote) -> tuple[bytes, ...]:
+    return stores.first(remote, _END_BYTES), stores.last(remote, _END_BYTES)
 
 
 def _same(origin: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
-    return "ends" in origin and all(origin.get(key) == known.get(key) for key in ("bytes", "ends"))
+    return "ends" in origin and origin["ends"] == known.get("ends")
 
 
 def _tell(root: Path, found: Survey, whole: Collection[int], unread: Sequence[Mapping[str, Any]]) -> None:
     """Write the manifest: what it said, without ranks that have been read since, and what is known now."""
     known = manifest(root) if is_dataset(root) else Manifest(found.title, ())
-    before = [row for row in known.problems if row["problem"] != UNREAD or row["rank"] not in whole]
+    before = [row for row in known.problems if row["problem"] not in (UNREAD, LOST) or row["rank"] not in whole]
     now = [row for row in found.problems if row["problem"] not in DOUBTS]
     problems = {json.dumps(row, sort_keys=True): row for row in (*before, *now, *unread)}
     making = root / f".{MANIFEST}"

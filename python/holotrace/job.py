@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -16,6 +18,7 @@ from holotrace._query import answer
 from holotrace.analyses import ALL, Analyses
 from holotrace.analysis import Analysis, Finding
 from holotrace.errors import InputError
+from holotrace.present import overlay
 from holotrace.schema import Table
 from holotrace.sources import OnDuplicate, Paths, RankSource, Survey, spelled, survey
 from holotrace.tables import PROBLEMS, RANK, RANK_INFO, named
@@ -117,6 +120,15 @@ class Job(JobTrace, Analyses):
     def findings(self) -> tuple[Finding, ...]:
         """What the rules of all analyses find."""
         return self.run().findings
+
+    def write_counters(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
+        """Write copies of the traces with queue lengths and bandwidths as counters, to look at in Perfetto.
+
+        Returns the copies, ``rank-N-with-counters`` in ``folder``, packed as the traces are; ranks that launched and
+        copied nothing have none. All else in them is as it was recorded.
+        """
+        tables = self.run(overlay.ANALYSES, overlay.OPTIONS).tables
+        return overlay.write_counters(tables, self.sources, Path(folder).expanduser())
 
     def run(
         self,

@@ -159,6 +159,7 @@ RUNTIME_CALLS = Table(
     "runtime_calls",
     "Calls of the host into the accelerator's runtime or driver, whether or not they launched anything",
     (*_SPAN, Column("correlation", Unit.NUMBER, "Shared with the device events it started", arg="correlation")),
+    format="kineto",
 )
 
 INSTANTS = Table("instants", "Marks without a duration", (_EVENT_ID, _CATEGORY, _NAME, _PID, _TID, _TIME))
@@ -187,6 +188,7 @@ HARDWARE_COUNTERS = Table(
         Column("counter", Unit.LABEL, "The counter, as the profiler names it"),
         Column("value", Unit.FLOAT, "What it read"),
     ),
+    format="kineto",
 )
 
 MEMORY = Table(
@@ -329,7 +331,7 @@ HLO = Table(
 
 HOST_CALLS = Table(
     "host_calls",
-    "Host spans of an XLA profile that carry arguments: launches, completions, compilations, annotations",
+    "Spans of host threads in an XLA profile: launches, completions, compilations, annotations",
     (
         _EVENT_ID,
         _NAME,
@@ -366,6 +368,7 @@ CALLS = Table(
         Column("on_device", Unit.BOOL, "Whether it is a device event rather than a call on the host"),
         Column("parent_id", Unit.EVENT, "event_id of the caller, or of the launch; null if nothing encloses it"),
         Column("depth", Unit.NUMBER, "How many callers are around it"),
+        Column("height", Unit.NUMBER, "How many levels of calls are below it"),
         Column("self_ns", Unit.NS, "Its time in which no call that it made ran"),
         Column("continues_id", Unit.EVENT, "event_id of the forward op that this op of a backward pass belongs to"),
         Column("work_count", Unit.COUNT, "Kernels and copies that it and the calls below it launched"),

@@ -223,13 +223,29 @@ def launched_under(
     caller = _callers(frame, row)
     is_started = (caller >= 0) & symbols.mask_where(is_call)[number[caller]]
     row, caller = row[is_started], caller[is_started]
-    calls = _spans(frame, caller).select(
-        "pid", "tid", launch_id="event_id", launch_start_ns="start_ns", launch_end_ns="end_ns"
-    )
+    calls = _spans(frame, caller)
     return {
         "cpu_ops": _spans(frame, op).with_columns(name=names.gather(number[op])),
-        "launches": calls.with_columns(device_event_id=index[row]),
+        "runtime_calls": calls.unique("event_id"),
+        "launches": calls.select(device_event_id=index[row], launch_id="event_id", launch_start_ns="start_ns"),
         "device_events": _device_events(frame, row, "compute").with_columns(name=names.gather(number[row])),
+    }
+
+
+def call_tables(
+    frame: pd.DataFrame, number: Integers, on_host: npt.NDArray[np.bool_], on_device: npt.NDArray[np.bool_]
+) -> dict[str, pl.DataFrame]:
+    """These rows of the host, and those of the device that they launched, as tables; ``number`` is each row's id."""
+    host, device = np.flatnonzero(on_host), np.flatnonzero(on_device)
+    launch = _callers(frame, device)
+    is_launched = (launch >= 0) & on_host[launch]
+    device, launch = device[is_launched], launch[is_launched]
+    row = np.concatenate([host, device])
+    events = _spans(frame, row).with_columns(event_id=number[row])
+    return {
+        "events": events,
+        "device_events": events[len(host) :].select("event_id", "start_ns", "end_ns", kind=pl.lit("compute")),
+        "launches": pl.DataFrame({"launch_id": number[launch], "device_event_id": number[device]}),
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
@@ -10,7 +12,7 @@ from drawing import draw
 from holotrace.analyses import Analyses
 from holotrace.analysis import Finding
 from holotrace.job import Job
-from trace_files import REAL_TRACES, needs_real_traces
+from trace_files import REAL_TRACES, needs_real_traces, write_trace
 
 DRAWING = """
     step    |111111112222|
@@ -29,8 +31,8 @@ def by_name(job: Job, *columns: str, **options: bool) -> dict[str, tuple[object,
     return {row[0]: row[1:] for row in job.operators(**options).select("name", *columns).iter_rows()}
 
 
-def test_time_in_operators_and_launches_that_it_called_is_not_its_own() -> None:
-    found = by_name(draw(DRAWING), "count", "total_ns", "self_ns", "launch_ns")
+def test_time_in_operators_and_in_the_runtime_is_not_its_own() -> None:
+    found = by_name(draw(DRAWING), "count", "total_ns", "self_ns", "runtime_ns")
     assert found == {
         "A": (1, 8_000, 4_000, 0),
         "B": (2, 5_000, 3_000, 2_000),
@@ -65,6 +67,19 @@ def test_an_operator_that_takes_no_longer_than_its_launch_calls_it() -> None:
     assert by_name(draw("op |.A.|\nhost |.K.|\ncompute |..K|"), "self_ns", "self_work_ns") == {"A": (0, 1_000)}
 
 
+def test_waiting_in_the_runtime_is_not_its_own_time(tmp_path: Path) -> None:
+    def host(name: str, category: str, ts: int, dur: int) -> dict[str, object]:
+        return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur}
+
+    events = [
+        host("aten::item", "cpu_op", 0, 20),
+        host("cudaStreamSynchronize", "cuda_runtime", 2, 15),
+        host("cuStreamSynchronize", "cuda_driver", 3, 13),
+    ]
+    write_trace(tmp_path / "rank0.json", rank=0, events=events)
+    assert by_name(holotrace.open(tmp_path), "self_ns", "runtime_ns") == {"aten::item": (5_000, 15_000)}
+
+
 def test_work_launched_outside_of_operators_has_none() -> None:
     assert by_name(draw("op |AA..|\nhost |...K|\ncompute |....K|"), "work_ns") == {"A": (0,)}
 
@@ -89,6 +104,33 @@ def test_operators_whose_work_is_longer_and_those_that_launch_nothing_are_not_fo
         assert Analyses.operators.findings(draw(drawing).operators()) == []
 
 
+def waiting(rank: int, **host_ns: tuple[int, int, int]) -> pl.DataFrame:
+    """A table of operators: how often each ran, its own time and that in the runtime."""
+    rows = [
+        {"rank": rank, "name": name, "count": c, "self_ns": s, "runtime_ns": r} for name, (c, s, r) in host_ns.items()
+    ]
+    absent = {"work_count": 0, "work_ns": 0, "self_work_count": 0, "self_work_ns": 0, "total_ns": 0, "step": None}
+    table = pl.DataFrame([row | absent for row in rows])
+    return table.select(pl.col(c.name).cast(c.unit.dtype) for c in Analyses.operators.columns)
+
+
+def test_operators_that_the_runtime_holds_up_are_found() -> None:
+    ms = 1_000_000
+    item, mm = (10, 0, 40 * ms), (1000, 90 * ms, 9 * ms)
+    table = pl.concat([waiting(0, item=item, mm=mm), waiting(2, item=item, mm=mm), waiting(3, mm=mm)])
+    (finding,) = Analyses.operators.findings(table)
+    assert finding.message == "the device's runtime holds the host up in item, for 40 ms"
+    assert finding.ranks == (0, 2)
+    assert finding.rule == "waiting-operators"
+
+
+def test_short_waits_and_rare_ones_are_not_found() -> None:
+    ms = 1_000_000
+    often = waiting(0, copy=(1000, 0, 900 * ms), mm=(1, 0, 0))
+    rare = waiting(0, item=(1, 0, 9 * ms), mm=(1000, 90 * ms, 0))
+    assert Analyses.operators.findings(often) == Analyses.operators.findings(rare) == []
+
+
 @needs_real_traces
 @pytest.mark.parametrize(
     "file",
@@ -105,5 +147,5 @@ def test_what_is_their_own_adds_up_to_what_all_launched(file: str) -> None:
     sequences = job.operator_kernels()
     assert own["self_work_ns"].sum() == sequences["work_ns"].sum()
     assert own["self_work_count"].sum() == sequences["work_count"].sum()
-    assert own.filter(pl.col("self_ns") + pl.col("launch_ns") > pl.col("total_ns")).is_empty()
+    assert own.filter(pl.col("self_ns") + pl.col("runtime_ns") > pl.col("total_ns")).is_empty()
     assert own["count"].sum() == job.table("cpu_ops", columns=["event_id"]).height

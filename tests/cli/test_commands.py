@@ -235,3 +235,16 @@ def test_importing_is_fast() -> None:
         best = min(best, time.perf_counter() - started)
     # 0.16 s on a quiet machine, nearly all of it Polars; the interpreter's own start is in it.
     assert best < 1.0
+
+
+def test_overlay_writes_a_copy_of_each_rank(tmp_path: Path) -> None:
+    run("sample", tmp_path / "job", "--ranks", "2")
+    written = run("overlay", tmp_path / "job", "--counters", "--rank", "1", "-o", tmp_path / "out")
+    assert written.exit_code == 0
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["rank-1-with-counters.json.gz"]
+    assert written.stderr == f"wrote {tmp_path / 'out' / 'rank-1-with-counters.json.gz'}\n"
+
+
+def test_overlay_says_what_can_be_added(folder: Path, tmp_path: Path) -> None:
+    asked = run("overlay", folder, "-o", tmp_path / "out")
+    assert (asked.exit_code, "--counters" in asked.stderr) == (2, True)

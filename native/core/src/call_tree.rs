@@ -23,6 +23,8 @@ pub struct CallTree {
     pub parent: Vec<u32>,
     /// Callers: 0 for a call that nothing encloses.
     pub depth: Vec<u32>,
+    /// Levels of calls below: 0 for a call that made none.
+    pub height: Vec<u32>,
     /// Time in which none of the calls it made itself ran.
     pub own: Vec<i64>,
     /// All rows, thread by thread, callers before what they called, by start.
@@ -47,6 +49,7 @@ impl CallTree {
         let mut tree = Self {
             parent: vec![NONE; count],
             depth: vec![0; count],
+            height: vec![0; count],
             own: vec![0; count],
             order: Vec::with_capacity(count),
         };
@@ -74,6 +77,14 @@ impl CallTree {
             tree.own[row as usize] = own;
             tree.order.push(row);
             open.push(Open { row, end, reached: start });
+        }
+        for &row in tree.order.iter().rev() {
+            let parent = tree.parent[row as usize];
+            if parent != NONE {
+                let below = tree.height[row as usize];
+                let above = &mut tree.height[parent as usize];
+                *above = (*above).max(below + 1);
+            }
         }
         tree
     }

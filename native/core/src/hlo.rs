@@ -155,7 +155,7 @@ fn member(bytes: &[u8], origin: u64, wanted: u32) -> Result<Option<(&[u8], u64)>
     Ok(found.map(|(_, bytes, origin)| (bytes, origin)))
 }
 
-/// A field's number, its bytes and where they begin in the file.
+/// A field's number, bytes, and where these begin in the file.
 type Message<'a> = (u32, &'a [u8], u64);
 
 /// The fields of a message that are messages or text themselves.

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::hlo::Instructions;
 use crate::problems::{Problem, Problems};
 use crate::table::{ArgColumn, ArgType, Interner, NONE, all_ids, batch, times};
-use crate::xplane::{MAX_NS, Options, Part};
+use crate::xplane::{Columns, MAX_NS, Options, Part};
 
 pub struct Plane {
     pub id: i64,
@@ -57,8 +57,6 @@ pub struct Space {
     pub problems: Problems,
     /// UNIX time that the events' times count from; 0 where the file does not say.
     pub origin_ns: i64,
-    /// Events in the file, in rows or not.
-    pub entries: u64,
     /// Row of the metadata of each event.
     metadata: Vec<u32>,
     start_ps: Vec<i64>,
@@ -98,7 +96,6 @@ impl Space {
             programs: HashSet::new(),
             problems: Problems::default(),
             origin_ns: 0,
-            entries: 0,
             metadata: Vec::new(),
             start_ps: Vec::new(),
             duration_ps: Vec::new(),
@@ -108,42 +105,42 @@ impl Space {
     }
 
     /// Take in the events of all lines, in file order.
-    pub fn take(&mut self, parts: Vec<Part>) {
-        let total = parts.iter().map(|part| part.metadata.len()).sum();
-        self.metadata.reserve_exact(total);
-        self.start_ps.reserve_exact(total);
-        self.duration_ps.reserve_exact(total);
-        for part in parts {
-            self.take_part(part);
+    pub fn take(&mut self, mut parts: Vec<Part>, columns: Columns) {
+        (self.metadata, self.start_ps, self.duration_ps) = (columns.metadata, columns.start_ps, columns.duration_ps);
+        let mut first = 0;
+        let mut firsts = Vec::with_capacity(parts.len());
+        for part in &mut parts {
+            firsts.push(first);
+            let end = first + part.count;
+            self.place(part, first, end);
+            first = end;
         }
-        let behind = self.len() as u32;
-        for (column, shared) in self.stats.iter_mut().zip(std::mem::take(&mut self.metadata_stats)) {
-            column.append(shared, behind);
+        // One column after another, so that never more than one is there twice.
+        for (number, column) in self.stats.iter_mut().enumerate() {
+            let shared = &mut self.metadata_stats[number];
+            column.reserve(parts.iter().map(|part| part.stats[number].rows.len()).sum::<usize>() + shared.rows.len());
+            for (part, &first) in parts.iter_mut().zip(&firsts) {
+                column.append(part.stats[number].take(), first);
+            }
+            column.append(shared.take(), first);
+        }
+        for (part, first) in parts.into_iter().zip(firsts) {
+            self.arguments.append(part.arguments, first);
         }
     }
 
-    fn take_part(&mut self, part: Part) {
-        let first = self.len() as u32;
-        let count = part.metadata.len() as u64;
-        self.entries += count + part.left_out;
-        self.problems.append(part.problems);
-        let head = part.head;
-        let begun_ns = if head.is_unix() { head.timestamp_ns - self.origin_ns } else { head.timestamp_ns };
-        if begun_ns.unsigned_abs() <= MAX_NS as u64 {
-            let start_ps = part.offset_ps.iter().map(|offset| begun_ns * 1000 + offset);
-            self.start_ps.extend(start_ps);
-            self.metadata.extend(part.metadata);
-            self.duration_ps.extend(part.duration_ps);
-            for (column, stats) in self.stats.iter_mut().zip(part.stats) {
-                column.append(stats, first);
-            }
-            self.arguments.append(part.arguments, first);
-        } else {
-            for _ in 0..count {
-                self.problems.add(Problem::TimeOverflow, part.offset, head.name.as_bytes());
-            }
+    /// Give a line its rows, and these their times since the beginning of the profile.
+    fn place(&mut self, part: &mut Part, first: u32, end: u32) {
+        self.problems.append(std::mem::take(&mut part.problems));
+        let head = std::mem::take(&mut part.head);
+        let mut begun_ns = if head.is_unix() { head.timestamp_ns - self.origin_ns } else { head.timestamp_ns };
+        if begun_ns.unsigned_abs() > MAX_NS as u64 {
+            self.problems.add(Problem::AbsurdTime, part.offset, head.name.as_bytes());
+            begun_ns = 0;
         }
-        let end = self.len() as u32;
+        for start_ps in &mut self.start_ps[first as usize..end as usize] {
+            *start_ps += begun_ns * 1000;
+        }
         let line = &mut self.lines[part.line as usize];
         *line = Line { plane: line.plane, id: head.id, name: head.name, display: head.display, first, end };
     }

@@ -151,6 +151,26 @@ impl ArgColumn {
         Self { key, rows: Vec::new(), values }
     }
 
+    /// Its values, leaving it without any.
+    pub fn take(&mut self) -> Self {
+        let kind = match self.values {
+            ArgValues::Int(_) => ArgType::Int,
+            ArgValues::Float(_) => ArgType::Float,
+            ArgValues::Text(..) => ArgType::Text,
+        };
+        std::mem::replace(self, Self::new(self.key.clone(), kind))
+    }
+
+    /// Make room for exactly so many more values.
+    pub fn reserve(&mut self, count: usize) {
+        self.rows.reserve_exact(count);
+        match &mut self.values {
+            ArgValues::Int(values) => values.reserve_exact(count),
+            ArgValues::Float(values) => values.reserve_exact(count),
+            ArgValues::Text(codes, _) => codes.reserve_exact(count),
+        }
+    }
+
     /// Forget the last value.
     pub fn pop(&mut self) {
         self.rows.pop();

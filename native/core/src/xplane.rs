@@ -4,9 +4,10 @@
 //! reading all else, then through the lines, several at once.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -50,9 +51,9 @@ pub fn read(source: &Source, options: &Options, cancelled: &mut dyn FnMut() -> b
     if space.planes.is_empty() {
         return Err(Error::NotASpace { offset: 0, reason: "it holds no planes".into() });
     }
-    let parts = decode(source, options, &tasks, cancelled)?;
+    let (parts, columns) = decode(source, options, &tasks, cancelled)?;
     space.origin_ns = origin(&space, &parts);
-    space.take(parts);
+    space.take(parts, columns);
     Ok(space)
 }
 
@@ -481,19 +482,32 @@ fn quote(json: &mut Vec<u8>, text: &[u8]) {
     json.push(b'"');
 }
 
-/// The events of one line.
+/// What every event has, in file order.
+#[derive(Default)]
+pub struct Columns {
+    /// Rows of the space's metadata.
+    pub metadata: Vec<u32>,
+    /// From the line's own time on.
+    pub start_ps: Vec<i64>,
+    pub duration_ps: Vec<i64>,
+}
+
+/// Where a line's events go.
+struct Slot<'a> {
+    metadata: &'a mut [u32],
+    start_ps: &'a mut [i64],
+    duration_ps: &'a mut [i64],
+}
+
+/// What else there is of one line.
 pub struct Part {
     pub line: u32,
     pub head: LineHead,
-    pub metadata: Vec<u32>,
-    /// From the line's own time on.
-    pub offset_ps: Vec<i64>,
-    pub duration_ps: Vec<i64>,
+    pub count: u32,
+    /// Of some events; rows are counted from the line's first.
     pub stats: Vec<ArgColumn>,
     pub arguments: ArgColumn,
     pub problems: Problems,
-    /// Events that are in no row.
-    pub left_out: u64,
     /// Where in the file the line begins.
     pub offset: u64,
 }
@@ -520,97 +534,128 @@ fn origin(space: &Space, parts: &[Part]) -> i64 {
     begun.or_else(|| earliest().min()).filter(|origin| *origin < i64::MAX - 2 * MAX_NS).unwrap_or(0)
 }
 
-/// Decode all lines, the largest first, on as many threads as there are CPUs; they come back in file order.
+/// Decode all lines; they come back in file order.
 fn decode(
     source: &Source,
     options: &Options,
     planes: &[Lines],
     cancelled: &mut dyn FnMut() -> bool,
-) -> Result<Vec<Part>> {
+) -> Result<(Vec<Part>, Columns)> {
     let mut tasks: Vec<Task<'_>> = Vec::new();
     for plane in planes {
         tasks.extend(plane.spans.iter().map(|&(line, span)| Task { line, span, dictionary: &plane.dictionary }));
     }
-    tasks.sort_by_key(|task| (std::cmp::Reverse(task.span.bytes()), task.line));
+    // Counting first costs little, and columns of the right size are filled where they are.
+    let counts = each(source, &tasks, cancelled, |window, task, _| count(window, task.span))?;
+    let total = counts.iter().sum::<u64>();
+    if total >= u64::from(NONE) {
+        let reason = format!("it has {total} events, more than four billion; record fewer steps");
+        return Err(Error::NotASpace { offset: 0, reason });
+    }
+    let size = total as usize;
+    let mut columns = Columns { metadata: vec![NONE; size], start_ps: vec![0; size], duration_ps: vec![0; size] };
+    let parts = {
+        let slots = slots(&mut columns, &counts);
+        each(source, &tasks, cancelled, |window, task, at| {
+            let slot = slots[at].lock().ok().and_then(|mut slot| slot.take());
+            line(window, task, options, slot.ok_or_else(|| io::Error::from(io::ErrorKind::Other))?)
+        })?
+    };
+    Ok((parts, columns))
+}
+
+/// The columns, cut where lines end.
+fn slots<'a>(columns: &'a mut Columns, counts: &[u64]) -> Vec<Mutex<Option<Slot<'a>>>> {
+    let (mut metadata, mut start_ps, mut duration_ps) =
+        (&mut columns.metadata[..], &mut columns.start_ps[..], &mut columns.duration_ps[..]);
+    let mut slots = Vec::with_capacity(counts.len());
+    for &count in counts {
+        let count = count as usize;
+        let (of_metadata, of_start, of_duration);
+        (of_metadata, metadata) = metadata.split_at_mut(count);
+        (of_start, start_ps) = start_ps.split_at_mut(count);
+        (of_duration, duration_ps) = duration_ps.split_at_mut(count);
+        slots.push(Mutex::new(Some(Slot { metadata: of_metadata, start_ps: of_start, duration_ps: of_duration })));
+    }
+    slots
+}
+
+/// The result of `work` for each task, in their order; the largest come first, on as many threads as there are CPUs.
+fn each<T: Send>(
+    source: &Source,
+    tasks: &[Task<'_>],
+    cancelled: &mut dyn FnMut() -> bool,
+    work: impl Fn(&mut Window<'_>, &Task<'_>, usize) -> std::result::Result<T, Stop> + Sync,
+) -> Result<Vec<T>> {
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by_key(|&at| std::cmp::Reverse(tasks[at].span.bytes()));
     let workers = thread::available_parallelism().map_or(1, usize::from).min(tasks.len());
     let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let done: Mutex<Vec<Part>> = Mutex::new(Vec::with_capacity(tasks.len()));
     let (sender, results) = channel();
+    let mut found: Vec<Option<T>> = Vec::new();
+    found.resize_with(tasks.len(), || None);
     thread::scope(|scope| -> Result<()> {
         for _ in 0..workers {
-            let (tasks, next, stopped, done, sender) = (&tasks, &next, &stopped, &done, sender.clone());
+            let (order, next, stopped, work, sender) = (&order, &next, &stopped, &work, sender.clone());
             thread::Builder::new().name("holotrace-decode".into()).spawn_scoped(scope, move || {
-                work(source, options, tasks, next, stopped, done, &sender);
+                let mut window = Window::new(source, WINDOW_BYTES);
+                while let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = work(&mut window, &tasks[at], at);
+                    if sender.send((at, outcome)).is_err() || stopped.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
             })?;
         }
         drop(sender);
-        loop {
-            match results.recv_timeout(CANCEL_CHECK) {
-                Ok(stop) => {
-                    stopped.store(true, Ordering::Relaxed);
-                    return Err(explained(source, stop));
-                }
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
-                Err(RecvTimeoutError::Timeout) if cancelled() => {
-                    stopped.store(true, Ordering::Relaxed);
-                    return Err(Error::Cancelled);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-        }
+        let outcome = collect(source, &results, &mut found, cancelled);
+        stopped.store(true, Ordering::Relaxed);
+        outcome
     })?;
-    let mut parts = done.into_inner().map_err(|_| Error::Defect("a decoder panicked".into()))?;
-    if parts.len() != tasks.len() {
-        return Err(Error::Defect("a decoder panicked".into()));
-    }
-    parts.sort_by_key(|part| part.line);
-    Ok(parts)
+    let found: Option<Vec<T>> = found.into_iter().collect();
+    found.ok_or_else(|| Error::Defect("a decoder panicked".into()))
 }
 
-fn work(
+/// Put what arrives where it belongs, until all has arrived.
+fn collect<T>(
     source: &Source,
-    options: &Options,
-    tasks: &[Task<'_>],
-    next: &AtomicUsize,
-    stopped: &AtomicBool,
-    done: &Mutex<Vec<Part>>,
-    failed: &Sender<Stop>,
-) {
-    let mut window = Window::new(source, WINDOW_BYTES);
-    while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
-        match line(&mut window, task, options, stopped) {
-            Ok(part) => match done.lock() {
-                Ok(mut done) => done.push(part),
-                Err(_) => return,
-            },
-            Err(stop) => {
-                // Nobody listens any more once another decoder has failed.
-                let _ = failed.send(stop);
-                return;
-            }
-        }
-        if stopped.load(Ordering::Relaxed) {
-            return;
+    results: &Receiver<(usize, std::result::Result<T, Stop>)>,
+    found: &mut [Option<T>],
+    cancelled: &mut dyn FnMut() -> bool,
+) -> Result<()> {
+    loop {
+        match results.recv_timeout(CANCEL_CHECK) {
+            Ok((at, outcome)) => found[at] = Some(outcome.map_err(|stop| explained(source, stop))?),
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) if cancelled() => return Err(Error::Cancelled),
+            Err(RecvTimeoutError::Timeout) => {}
         }
     }
+}
+
+/// Number of events in a line.
+fn count(window: &mut Window<'_>, span: Span) -> std::result::Result<u64, Stop> {
+    let mut rest = span;
+    let mut count = 0;
+    while let Some((number, held)) = window.field(&mut rest)? {
+        count += u64::from(number == 4 && matches!(held, Held::Bytes(_)));
+    }
+    Ok(count)
 }
 
 fn line(
     window: &mut Window<'_>,
     task: &Task<'_>,
     options: &Options,
-    stopped: &AtomicBool,
+    mut slot: Slot<'_>,
 ) -> std::result::Result<Part, Stop> {
     let mut part = Part {
         line: task.line,
         head: LineHead::default(),
-        metadata: Vec::new(),
-        offset_ps: Vec::new(),
-        duration_ps: Vec::new(),
+        count: 0,
         stats: options.stats.iter().map(|(key, kind)| ArgColumn::new(key.clone(), *kind)).collect(),
         arguments: ArgColumn::new("arguments".into(), ArgType::Text),
         problems: Problems::default(),
-        left_out: 0,
         offset: task.span.start,
     };
     let mut json = Vec::new();
@@ -618,10 +663,7 @@ fn line(
     while let Some((number, held)) = window.field(&mut rest)? {
         match (number, held) {
             (4, Held::Bytes(span)) => {
-                event(window.bytes(span)?, span.start, task.dictionary, &mut part, &mut json)?;
-                if part.metadata.len().is_multiple_of(1 << 16) && stopped.load(Ordering::Relaxed) {
-                    break;
-                }
+                event(window.bytes(span)?, span.start, task.dictionary, &mut part, &mut slot, &mut json)?;
             }
             (1, Held::Number(id)) => part.head.id = id as i64,
             (2, Held::Bytes(span)) => part.head.name = text(window, span)?,
@@ -639,10 +681,11 @@ fn event(
     origin: u64,
     dictionary: &Dictionary,
     part: &mut Part,
+    slot: &mut Slot<'_>,
     json: &mut Vec<u8>,
 ) -> std::result::Result<(), Malformed> {
     let (mut id, mut offset_ps, mut duration_ps) = (0, 0, 0);
-    let row = part.metadata.len() as u32;
+    let row = part.count;
     let mut has_arguments = dictionary.keeps_arguments;
     json.clear();
     let mut fields = Fields::new(bytes, origin);
@@ -666,10 +709,8 @@ fn event(
         }
     }
     if offset_ps.unsigned_abs() > MAX_NS as u64 * 1000 {
-        part.problems.add(Problem::TimeOverflow, origin, &[]);
-        part.left_out += 1;
-        part.stats.iter_mut().filter(|column| column.rows.last() == Some(&row)).for_each(ArgColumn::pop);
-        return Ok(());
+        part.problems.add(Problem::AbsurdTime, origin, &[]);
+        offset_ps = 0;
     }
     if duration_ps < 0 {
         part.problems.add(Problem::NegativeDuration, origin, &[]);
@@ -681,9 +722,9 @@ fn event(
     if metadata == NONE {
         part.problems.add(Problem::MissingName, origin, &[]);
     }
-    part.metadata.push(metadata);
-    part.offset_ps.push(offset_ps);
-    part.duration_ps.push(duration_ps.max(0));
+    part.count += 1;
+    let at = row as usize;
+    (slot.metadata[at], slot.start_ps[at], slot.duration_ps[at]) = (metadata, offset_ps, duration_ps.max(0));
     if has_arguments && !json.is_empty() {
         json.push(b'}');
         if let ArgValues::Text(codes, strings) = &mut part.arguments.values {

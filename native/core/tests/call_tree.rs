@@ -82,6 +82,7 @@ fn a_million_calls_one_in_the_other_need_no_stack() {
     let calls: Vec<Call> = (0..count).map(|i| (i as u32, i, 2 * count - i, 0)).collect();
     let tree = tree(&calls);
     assert_eq!(*tree.depth.last().unwrap(), count as u32 - 1);
+    assert_eq!(tree.height[0], count as u32 - 1);
     let work = tree.summed(vec![Work::new(3, 5); count as usize]);
     assert_eq!(work[0], Work { count: count as u32, sum: 2 * count, first_start: 3, last_end: 5 });
 }
@@ -133,12 +134,14 @@ proptest! {
     }
 
     #[test]
-    fn depth_counts_callers_and_own_times_add_up(calls in any_calls()) {
+    fn depths_heights_and_own_times_are_those_of_the_definition(calls in any_calls()) {
         let tree = tree(&calls);
         for row in 0..calls.len() {
             let parent = tree.parent[row];
             let depth = if parent == NONE { 0 } else { tree.depth[parent as usize] + 1 };
             prop_assert_eq!(tree.depth[row], depth);
+            let below = (0..calls.len()).filter(|&call| tree.parent[call] == row as u32);
+            prop_assert_eq!(tree.height[row], below.map(|call| tree.height[call] + 1).max().unwrap_or(0));
             let inside: Vec<i64> = (calls[row].1..calls[row].2)
                 .filter(|&at| !(0..calls.len()).any(|c| tree.parent[c] == row as u32 && calls[c].1 <= at && at < calls[c].2))
                 .collect();

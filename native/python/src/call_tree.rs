@@ -38,6 +38,7 @@ fn tree_table(calls: Calls, pieces: impl Iterator<Item = (u32, Work)>) -> Result
     let columns = [
         ("parent_id", ids(parent_id)),
         ("depth", all_ids(tree.depth.iter().copied())),
+        ("height", all_ids(tree.height.iter().copied())),
         ("self_ns", times(tree.own.iter().copied())),
         ("work_count", all_ids(work.iter().map(|work| work.count))),
         ("work_ns", times(work.iter().map(|work| work.sum))),

@@ -37,12 +37,7 @@ impl Space {
 impl Space {
     #[getter]
     fn counts(&self) -> HashMap<&'static str, u64> {
-        HashMap::from([
-            ("entries", self.space.entries),
-            ("events", self.space.len() as u64),
-            ("reported", self.space.problems.losses()),
-            ("file_bytes", self.space.file_bytes),
-        ])
+        HashMap::from([("entries", self.space.len() as u64), ("file_bytes", self.space.file_bytes)])
     }
 
     #[getter]

@@ -30,7 +30,10 @@ def calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     events = tables[EVENTS.name]
     host = events.filter(~pl.col("event_id").is_in(not_host.implode()), pl.col("category").ne_missing(_RECORDING))
     work = device.filter(pl.col("kind").is_in(WORK)).join(launches, left_on="event_id", right_on="device_event_id")
-    nested_host = nested(host, work).join(continued(tables[CPU_OPS.name]), on="event_id", how="left")
+    continues = host.select("event_id").join(
+        continued(tables[CPU_OPS.name]), on="event_id", how="left", maintain_order="left"
+    )
+    nested_host = nested(host, work).with_columns(continues["continues_id"], on_device=pl.lit(False))
     lasts = pl.col("end_ns") - pl.col("start_ns")
     is_work = pl.col("event_id").is_in(work["event_id"].implode())
     launched = (
@@ -40,6 +43,7 @@ def calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
             on_device=pl.lit(True),
             parent_id="launch_id",
             depth=pl.col("launch_depth") + 1,
+            height=0,
             self_ns=lasts,
             continues_id=None,
             work_count=is_work.cast(pl.Int64),
@@ -48,8 +52,7 @@ def calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
             last_work_ns=pl.when(is_work).then("end_ns"),
         )
     )
-    rows = (nested_host.with_columns(on_device=pl.lit(False)), launched)
-    return pl.concat([_typed(frame) for frame in rows]).sort("event_id")
+    return _typed(nested_host).merge_sorted(_typed(launched), key="event_id")
 
 
 def nested(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
@@ -60,7 +63,7 @@ def nested(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         calls: ``event_id``, ``pid``, ``tid``, ``start_ns``, ``end_ns``; others are kept. Added are ``parent_id``,
-            ``depth``, ``self_ns``, ``work_count``, ``work_ns``, ``first_work_ns`` and ``last_work_ns``.
+            ``depth``, ``height``, ``self_ns``, ``work_count``, ``work_ns``, ``first_work_ns`` and ``last_work_ns``.
         work: ``launch_id``, ``start_ns``, ``end_ns``; work of calls that are not there is left out.
     """
     threads = calls.select("pid", "tid").unique().with_row_index("thread")
@@ -97,4 +100,7 @@ def continued(ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _typed(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows as the table of calls, in order of their events."""
+    # Files are in order, and to sort takes longer than to look.
+    rows = rows if rows["event_id"].is_sorted() else rows.sort("event_id")
     return rows.select(pl.col(column.name).cast(column.unit.dtype) for column in CALLS.columns)

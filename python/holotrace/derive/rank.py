@@ -32,8 +32,14 @@ def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
     """Read one rank's file as far as ``reads`` asks for; what its format lacks is empty or null."""
     wanted = merged(reads)
     needed = _needed(wanted)
-    if source.format == FORMAT:
-        return narrowed(dataset.read(source, needed), reads)
+    read = dataset.read(source, needed) if source.format == FORMAT else _from_file(source, wanted, needed)
+    tables = dict(read.tables)
+    if CALLS.name in wanted:
+        tables[CALLS.name] = call_tree.calls(tables)
+    return replace(read, tables={name: _filled(tables.get(name), table) for name, table in wanted.items()})
+
+
+def _from_file(source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table]) -> RankTrace:
     parsed = _READERS[source.format](source.path, _to_parse(needed, source.format))
     tables = dict(parsed.tables)
     if PROBLEMS.name in tables:
@@ -42,10 +48,7 @@ def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
         tables[RANK_INFO.name] = info.describe(source.rank, tables, parsed.metadata, source=source, parsed=parsed)
     for name in _MADE_OF[source.format].keys() & needed.keys():
         tables[name] = _completed(tables, needed[name], source.format)
-    if CALLS.name in wanted:
-        tables[CALLS.name] = call_tree.calls(tables)
-    kept = {name: _filled(tables.get(name), table) for name, table in wanted.items()}
-    return RankTrace(source.rank, kept, parsed.metadata)
+    return RankTrace(source.rank, tables, parsed.metadata)
 
 
 def narrowed(trace: RankTrace, reads: Sequence[Table]) -> RankTrace:

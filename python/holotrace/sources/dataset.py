@@ -7,13 +7,14 @@ metadata say what no table holds: where the rank came from, its file's other key
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import polars as pl
 
@@ -61,7 +62,8 @@ class Stamp:
         return json.dumps(asdict(self))
 
 
-def is_dataset(path: AnyPath) -> bool:
+def is_dataset(path: AnyPath) -> TypeGuard[str | os.PathLike[str]]:
+    """Whether a dataset of this machine is there."""
     where = place(path)
     return isinstance(where, Path) and (where / MANIFEST).is_file()
 

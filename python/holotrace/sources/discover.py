@@ -70,7 +70,7 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
     if not named:
         raise InputError("no path was given; give a trace file, a folder of them or a pattern")
     if len(named) == 1 and dataset.is_dataset(named[0]):
-        return _survey_of_dataset(Path(str(named[0])).expanduser())
+        return _survey_of_dataset(Path(named[0]).expanduser())
     named, noticed = profiles.expanded(named, recursive=recursive)
     looked = _look(candidates(named, recursive=recursive))
     found = _survey_of(_ranked(looked), on_duplicate, *called(paths))
@@ -84,7 +84,7 @@ def _survey_of_dataset(root: Path) -> Survey:
         raise InputError(f"{root} is a dataset without a whole rank; convert the traces into it again")
     sources = tuple(dataset.source(root, rank, stamp) for rank, stamp in stamps.items())
     # Doubts are about the traces that were converted.
-    traces = [replace(source, path=place(str(stamps[source.rank].origin.get("file")))) for source in sources]
+    traces = [replace(source, path=Path(str(stamps[source.rank].origin.get("file")))) for source in sources]
     return Survey(sources, (*map(dict, known.problems), *doubts(traces)), known.title, str(root))
 
 
@@ -111,7 +111,7 @@ def _look(files: list[Candidate]) -> list[_File]:
 
 def _look_at(candidate: Candidate) -> _File:
     path = candidate.path
-    if path.name.endswith(profiles.PROFILE):
+    if profiles.is_profile(path):
         return _File(path, format="xplane")
     try:
         text = ends.head(path)
@@ -128,7 +128,7 @@ def _look_at(candidate: Candidate) -> _File:
         if candidate.named:
             raise
         return _File(path, unfit=str(error))
-    if profiles.is_profile(path, text):
+    if profiles.is_exported(path, text):
         return _File(path, format="xplane")
     if not candidate.named and not ends.may_be_trace(text):
         return _File(path, unfit="not a trace")

@@ -21,9 +21,22 @@ _RIEGELI = ".xplane.riegeli"
 _EXPORT_SIGN = b'"highres-ticks"'
 
 
-def is_profile(path: Place, head: bytes = b"") -> bool:
-    """Whether a file of that name, that begins with ``head``, is a profile of XLA or was exported from one."""
-    return path.name.endswith((PROFILE, _RIEGELI, EXPORTED[1])) or _EXPORT_SIGN in head
+def is_profile(path: Place) -> bool:
+    """Whether a file is a profile of XLA, by its name.
+
+    Raises InputError where it is one of a kind that cannot be read.
+    """
+    if path.name.endswith(_RIEGELI):
+        raise InputError(
+            f"{path} is a Riegeli file, as continuous profiling writes, which cannot be read; "
+            "record a profile of fewer steps, which becomes one .xplane.pb"
+        )
+    return path.name.endswith(PROFILE)
+
+
+def is_exported(path: Place, head: bytes) -> bool:
+    """Whether a trace-event file that begins with ``head`` was exported from a profile of XLA."""
+    return path.name == EXPORTED[1] or _EXPORT_SIGN in head
 
 
 def expanded(paths: Sequence[AnyPath], *, recursive: bool) -> tuple[list[AnyPath], list[dict[str, Any]]]:
@@ -76,14 +89,9 @@ def _runs(folder: Path) -> list[_Run]:
 def _run(folder: Path) -> _Run | None:
     """The profiles in a folder; files that viewers leave beside them are none."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    profiles = [path for path in files if path.name.endswith(PROFILE)]
+    profiles = [path for path in files if path.name.endswith(PROFILE)] or list(filter(is_profile, files))
     if profiles:
         return _Run(folder, tuple(profiles))
-    if unreadable := [path for path in files if path.name.endswith(_RIEGELI)]:
-        raise InputError(
-            f"{unreadable[0]} is a Riegeli file, as continuous profiling writes, which cannot be read; "
-            "record a profile of fewer steps, which becomes one .xplane.pb"
-        )
     if folder.parent.name != "profile":
         return None
     exported = [path for path in files if path.name.endswith(EXPORTED[0])]

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from holotrace.parse.xplane import host
+from holotrace.parse.xplane import host, notes, work
 from holotrace.parse.xplane.executions import Executed, executed
 from holotrace.parse.xplane.operations import operations
 from holotrace.parse.xplane.profile import SERIES, Profile
@@ -26,16 +26,6 @@ _CONTEXTS = dict(
 )
 _SPAN = ("event_id", "category", "name", "pid", "tid", "start_ns", "end_ns")
 _NOT_SHOWN = ("derived",)
-# What PyTorch's own collectives are called, so that one name stands for one operation.
-_COLLECTIVES = {
-    "all-reduce": "allreduce",
-    "all-gather": "allgather",
-    "all-to-all": "all_to_all",
-    "reduce-scatter": "reduce_scatter",
-    "collective-permute": "permute",
-    "collective-broadcast": "broadcast",
-    "ragged-all-to-all": "all_to_allv",
-}
 
 
 class Content:
@@ -48,13 +38,13 @@ class Content:
         """The table of that name, with at least the columns a profile has something for."""
         makers: Mapping[str, Callable[[], pl.DataFrame]] = {
             "events": self._events,
-            "device_events": self._device_events,
+            "device_events": lambda: work.device_events(self._work()),
             "cpu_ops": lambda: self._host_spans(host.HOST),
             "python_calls": lambda: self._host_spans(host.PYTHON),
             "annotations": self._annotations,
             "instants": self._instants,
             "launches": self._launches,
-            "collectives": self._collectives,
+            "collectives": lambda: work.collectives(self._placed(self._work().drop("role"))),
             "steps": lambda: self._executed.steps.frame,
             "counters": self._counters,
             "memory": self._memory,
@@ -62,7 +52,7 @@ class Content:
             "track_labels": self._track_labels,
             "devices": self._devices,
             "modules": lambda: self._executed.modules,
-            "xla_ops": self._xla_ops,
+            "xla_ops": lambda: work.xla_ops(self._executed.operations),
             "hlo": self._hlo,
             "host_calls": self._host_calls,
             "problems": self._problems,
@@ -137,51 +127,14 @@ class Content:
 
     def _host_calls(self) -> pl.DataFrame:
         columns = ("event_id", "line", "name", "start_ns", "end_ns", "run_id", "device_ordinal", "arguments")
-        found = self.profile.events(columns, "host").filter(pl.col("arguments").is_not_null())
+        # Operations of CPU devices run on threads of the host, and are no calls of its.
+        lacking = None if self.profile.has_accelerators else "hlo_op"
+        found = self.profile.events(columns, "host", lacking=lacking).filter(pl.col("end_ns") > pl.col("start_ns"))
         return self._placed(found).rename({"run_id": "run", "device_ordinal": "device"})
 
     def _work(self) -> pl.DataFrame:
         """Operations that are no more than what is inside them are left out: their parts are the work."""
         return self._executed.operations.filter(~pl.col("is_container"))
-
-    def _device_events(self) -> pl.DataFrame:
-        details = pl.col("kernel_details").cast(pl.String)
-        copied = pl.coalesce("memcpy_details", "memset_details").cast(pl.String)
-
-        def number(text: pl.Expr, key: str) -> pl.Expr:
-            return text.str.extract(rf"\b{key}:(\d+)").cast(pl.Int64)
-
-        def triple(key: str) -> pl.Expr:
-            sizes = details.str.extract(rf"\b{key}:([\d,]+)").str.replace_all(",", ", ")
-            return pl.lit("[") + sizes + pl.lit("]")
-
-        is_kernel = pl.col("role") == "stream"
-        return self._work().select(
-            *("event_id", "category", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns", "step"),
-            name=pl.when(is_kernel).then("display").otherwise("instruction"),
-            correlation="correlation_id",
-            bytes=pl.coalesce(number(copied, "size"), number(copied, "num_bytes")),
-            grid=triple("grid").cast(pl.Categorical()),
-            block=triple("block").cast(pl.Categorical()),
-            registers=number(details, "regs"),
-            shared_bytes=pl.coalesce(number(details, "shm"), number(details, "group_mem")),
-            occupancy_percent=details.str.extract(r"\bocc_pct:([\d.]+)").cast(pl.Float64),
-        )
-
-    def _xla_ops(self) -> pl.DataFrame:
-        return self._executed.operations.select(
-            *("event_id", "opcode", "module_id", "device", "plane", "stream", "scope", "source", "start_ns", "end_ns"),
-            *("duration_ps", "self_ns", "flops", "is_wait", "is_collective", "is_async", "is_container"),
-            *("launch_id", "launch_ns", "step"),
-            name=pl.coalesce("instruction", "display"),
-            category="op_category",
-            line="label",
-            module="hlo_module",
-            program="program_id",
-            run="run_id",
-            device_ps="device_duration_ps",
-            accessed_bytes="bytes_accessed",
-        )
 
     def _launches(self) -> pl.DataFrame:
         pairs = self._work().filter(pl.col("launch_id").is_not_null())
@@ -199,30 +152,6 @@ class Content:
             pairs.select("launch_id", device_event_id="event_id", correlation="correlation_id")
             .join(calls, on="launch_id", how="left", maintain_order="left")
             .sort("launch_id", "device_event_id")
-        )
-
-    def _collectives(self) -> pl.DataFrame:
-        """Executions of one instruction, on all devices of all hosts, share a run and so are one operation."""
-        found = self._work().filter(pl.col("is_collective"), ~pl.col("is_async"))
-        opcode = pl.coalesce("opcode", "op_category").cast(pl.String)
-        groups = pl.col("groups").cast(pl.String)
-        collective = opcode.str.extract(r"^(.*?)(?:-start|-done)?$").replace(_COLLECTIVES)
-        shape = pl.col("shape").cast(pl.String)
-        placed = found.select(pl.exclude("role", "label")).join(
-            self._tracks, on="line", how="left", maintain_order="left"
-        )
-        return placed.select(
-            *("event_id", "category", "pid", "tid", "start_ns", "end_ns"),
-            name="instruction",
-            collective=collective.cast(pl.Categorical()),
-            sequence="run_id",
-            group=pl.concat_str(pl.col("hlo_module", "instruction").cast(pl.String), separator="/").cast(
-                pl.Categorical()
-            ),
-            group_ranks=groups.str.replace_all(" ", "").cast(pl.Categorical()),
-            group_size=(groups.str.extract(r"^\[\[([^\]]*)\]").str.count_matches(",") + 1).cast(pl.Int64),
-            in_elements="element_count",
-            element_type=shape.str.extract(r"([a-z]+\d*)\[").cast(pl.Categorical()),
         )
 
     def _counters(self) -> pl.DataFrame:
@@ -286,34 +215,9 @@ class Content:
         return pl.DataFrame(self.profile.space.hlo([*columns, *more]))
 
     def _devices(self) -> pl.DataFrame:
-        stats = self.profile.stats
-
-        def stat(key: str, value: str) -> pl.Expr:
-            found = stats.filter(pl.col("key") == key).unique("plane", keep="first")
-            return pl.col("plane_number").replace_strict(found["plane"], found[value], default=None)
-
-        planes = self.profile.planes.filter(pl.col("device_kind").is_not_null()).sort("device", "name")
-        planes = planes.unique("name", keep="first", maintain_order=True)
-        found = planes.rename({"plane": "plane_number"}).select(
-            "device",
-            "device_kind",
-            plane="name",
-            vendor=stat("device_vendor", "text"),
-            model=pl.coalesce(stat("device_type_string", "text"), stat("gpu_device_name", "text")),
-            peak_flops=stat("peak_teraflops_per_second", "number") * 1e12,
-            peak_bandwidth=pl.coalesce(
-                stat("peak_hbm_bw_gigabytes_per_second", "number") * 1e9, stat("memory_bandwidth", "number")
-            ),
-            memory_bytes=stat("memory_size", "whole"),
-            core_count=stat("core_count", "whole"),
-            clock_hz=stat("clock_rate", "number") * 1e3,
-        )
-        if self.profile.has_accelerators:
-            return found
-        numbers = self._executed.operations.select("device", "plane").unique().sort("device")
-        cpus = numbers.select("device", pl.col("plane").cast(pl.String), device_kind=pl.lit("CPU"))
-        return pl.concat([found, cpus], how="diagonal")
+        # CPU devices are known by what they did.
+        on_host = None if self.profile.has_accelerators else self._executed.operations
+        return work.devices(self.profile, on_host)
 
     def _problems(self) -> pl.DataFrame:
-        columns = ("problem", "count", "first_offset", "example", "action")
-        return pl.DataFrame(self.profile.space.problems(list(columns)))
+        return notes.problems(self.profile, self._executed)

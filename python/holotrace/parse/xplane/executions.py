@@ -31,7 +31,7 @@ def executed(profile: Profile, operations: pl.DataFrame) -> Executed:
     if not profile.has_accelerators:
         modules, operations = _on_host(profile, operations)
     else:
-        modules, operations = _on_tpu(profile, operations)
+        modules, operations = _on_tpu(profile, operations.with_columns(is_placed=True))
         gpu_modules, operations = _on_gpu(profile, operations, first=modules.height)
         modules = pl.concat([modules, gpu_modules], how="diagonal")
     if steps.frame.is_empty():
@@ -91,7 +91,7 @@ def _on_host(profile: Profile, operations: pl.DataFrame) -> tuple[pl.DataFrame, 
     else:
         operations = operations.join(_executors(profile, unnamed), on="event_id", how="left", maintain_order="left")
         operations = operations.with_columns(device=pl.coalesce("device", "ordinal"))
-    operations = operations.with_columns(pl.col("device").fill_null(0))
+    operations = operations.with_columns(pl.col("device").fill_null(0), is_placed=pl.col("device").is_not_null())
     known = operations.filter(pl.col("run_id").is_not_null() | pl.col("mark").is_not_null())
     modules = (
         known.group_by(_KEYS)

@@ -20,7 +20,7 @@ _OWN = (
     r"|^(ExecuteComputationWithBarrier|update_placeholder|_get_xla_sharding_specs|GetDataShard)"
     r"|^(Wait(:| for)|Rendezvous|InvokeRendezvous|D2H|H2D|DevicePut|BatchedDevicePut|batched_device_put|shard_args)"
     r"|^(np\.asarray|MemoryAllocation|MemoryDeallocation|MutexLock|PJRT_|PjRt|Tfrt|Linearize|XlaLinearize|Transpose)"
-    r"|^(CommonPjRt|Common|IFRT|ifrt|CUDA|cu[A-Z]|cuda[A-Z]|hip[A-Z]|Thunks|Build buffer|Make[A-Z]|Record[A-Z])"
+    r"|^(ArrayImpl|Common|IFRT|ifrt|CUDA|cu[A-Z]|cuda[A-Z]|hip[A-Z]|Thunks|Build buffer|Make[A-Z]|Record[A-Z])"
     r"|^(jit_.*XLA GPU module|XLA GPU module|ExecuteReplicated\.__call__|ComputeSemaphoreAcquire|Resolve constant)"
 )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.parse.xplane.profile import Profile
+from holotrace.tables import STEPS
 
 # A program is the step's own if it ran so often, and makes up so much of its device's work.
 _LEAST_RUNS = 3
@@ -30,7 +31,7 @@ class Steps:
         found = points.join_asof(
             self.frame.select("step", "start_ns", "end_ns").sort("start_ns"), left_on="time_ns", right_on="start_ns"
         ).sort("point")
-        return found.select(pl.when(pl.col("time_ns") < pl.col("end_ns")).then("step"))["step"]
+        return found.select(pl.when(pl.col("time_ns") < pl.col("end_ns")).then("step")).to_series()
 
     def of(self, modules: pl.DataFrame) -> pl.Series:
         """The step of each execution of a program."""
@@ -74,10 +75,7 @@ def inferred(modules: pl.DataFrame) -> Steps:
         "busy_ns", descending=True
     )
     if main.is_empty():
-        return _steps(
-            pl.DataFrame(schema={"event_id": pl.UInt32, "step": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64}),
-            "none",
-        )
+        return Steps(STEPS.empty(), "none")
     begins = "launch_ns" if modules["launch_ns"].null_count() == 0 else "start_ns"
     runs = first.join(main.head(1), on=["module", "program"], how="semi", nulls_equal=True).sort(begins)
     spans = runs.select(
