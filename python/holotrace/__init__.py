@@ -7,6 +7,10 @@ from importlib import import_module
 from holotrace._answers import JobResult
 from holotrace.analysis import Finding
 from holotrace.compare import compare
+from holotrace.convert import Conversion, convert
+from holotrace.derive.execution_nodes import execution_nodes
+from holotrace.derive.step_graph import GraphRules, StepGraph
+from holotrace.derive.step_graph import build as step_graph
 from holotrace.errors import (
     HolotraceError,
     InputError,
@@ -16,13 +20,16 @@ from holotrace.errors import (
     UsageError,
 )
 from holotrace.job import Job, open
+from holotrace.parse.execution_trace import execution_trace
 from holotrace.parse.memory_timeline import memory_timeline
 from holotrace.parse.rewrite import Edit, rewrite
 from holotrace.trace import RankTrace
 
 __all__ = [
+    "Conversion",
     "Edit",
     "Finding",
+    "GraphRules",
     "HolotraceError",
     "InputError",
     "Job",
@@ -30,12 +37,17 @@ __all__ = [
     "MissingDataError",
     "MissingExtraError",
     "RankTrace",
+    "StepGraph",
     "TraceFormatError",
     "UsageError",
     "compare",
+    "convert",
+    "execution_nodes",
+    "execution_trace",
     "memory_timeline",
     "open",
     "rewrite",
+    "step_graph",
 ]
 
 
