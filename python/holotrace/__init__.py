@@ -7,6 +7,8 @@ from importlib import import_module
 from holotrace._answers import JobResult
 from holotrace.analysis import Finding
 from holotrace.compare import compare
+from holotrace.convert import Conversion, convert
+from holotrace.derive.execution_nodes import execution_nodes
 from holotrace.derive.step_graph import GraphRules, StepGraph
 from holotrace.derive.step_graph import build as step_graph
 from holotrace.errors import (
@@ -18,12 +20,15 @@ from holotrace.errors import (
     UsageError,
 )
 from holotrace.job import Job, open
+from holotrace.parse.execution_trace import execution_trace
 from holotrace.parse.memory_timeline import memory_timeline
 from holotrace.parse.rewrite import Edit, rewrite
+from holotrace.query import query
 from holotrace.trace import RankTrace
 from holotrace.what_if import what_if
 
 __all__ = [
+    "Conversion",
     "Edit",
     "Finding",
     "GraphRules",
@@ -38,8 +43,12 @@ __all__ = [
     "TraceFormatError",
     "UsageError",
     "compare",
+    "convert",
+    "execution_nodes",
+    "execution_trace",
     "memory_timeline",
     "open",
+    "query",
     "rewrite",
     "step_graph",
     "what_if",

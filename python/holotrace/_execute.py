@@ -24,7 +24,7 @@ from holotrace.derive.rank import load, narrowed
 from holotrace.errors import InputError, TraceFormatError
 from holotrace.schema import Table
 from holotrace.sources import RankSource
-from holotrace.sources.problems import problem
+from holotrace.sources.problems import LOST, UNREAD, problem
 from holotrace.trace import RankTrace
 
 T = TypeVar("T")
@@ -56,9 +56,13 @@ class Unread:
     lost: BaseException | None = None
 
     def as_problem(self) -> dict[str, Any]:
-        what = "file not read" if self.lost is None else "worker lost"
+        what = UNREAD if self.lost is None else LOST
         path = self.source.path if isinstance(self.source, RankSource) else None
         return problem(what, rank=self.source.rank, example=str(self.error), file=path, action="rank left out")
+
+
+# What is run for a rank: on any worker, and perhaps again.
+Task = Callable[[Source], T | Unread]
 
 
 @dataclass(frozen=True)
@@ -69,24 +73,26 @@ class Visit(Generic[T]):
     reads: tuple[Table, ...]
 
     def __call__(self, source: Source) -> T | Unread:
-        started = time.perf_counter()
         try:
-            trace = narrowed(source, self.reads) if isinstance(source, RankTrace) else load(source, self.reads)
+            return self._result(source)
         except InputError as error:
             return Unread(source, error)
-        read = time.perf_counter()
-        try:
-            result = self.task(trace)
-        except MemoryError:
+        except (MemoryError, OSError):
             raise  # the worker's, not the task's
         except Exception as error:
             raise Defect(error) from error
+
+    def _result(self, source: Source) -> T:
+        started = time.perf_counter()
+        trace = narrowed(source, self.reads) if isinstance(source, RankTrace) else load(source, self.reads)
+        read = time.perf_counter()
+        result = self.task(trace)
         log.debug("rank %d: read in %.3f s, worked in %.3f s", trace.rank, read - started, time.perf_counter() - read)
         return result
 
 
 def read_ranks(
-    visit: Visit[T],
+    visit: Task[T],
     sources: Sequence[Source],
     *,
     executor: Executor | None = None,
@@ -115,7 +121,7 @@ def read_ranks(
     return done, [outcome.as_problem() for outcome in unread]
 
 
-def _second(visit: Visit[T], unread: list[Unread], executor: Executor | None) -> list[T | Unread]:
+def _second(visit: Task[T], unread: list[Unread], executor: Executor | None) -> list[T | Unread]:
     sources = [outcome.source for outcome in unread]
     if isinstance(executor, Processes) or not any(isinstance(outcome.lost, BrokenExecutor) for outcome in unread):
         return _over(visit, sources, executor, _tell_nobody)
@@ -128,7 +134,7 @@ def _tell_nobody(done: int, total: int) -> None:
     pass
 
 
-def _over(visit: Visit[T], sources: Sequence[Source], executor: Executor | None, tell: Progress) -> list[T | Unread]:
+def _over(visit: Task[T], sources: Sequence[Source], executor: Executor | None, tell: Progress) -> list[T | Unread]:
     """What ``visit`` returns for each of ``sources``.
 
     Without an executor there are as many threads as this process has CPUs: reading releases the interpreter's lock.
@@ -148,7 +154,7 @@ def _over(visit: Visit[T], sources: Sequence[Source], executor: Executor | None,
         return _collect(visit, sources, executor, tell)
 
 
-def _here(visit: Visit[T], source: Source) -> Future[T | Unread]:
+def _here(visit: Task[T], source: Source) -> Future[T | Unread]:
     """Done in the main thread, where an interrupt stops the reader at once."""
     future: Future[T | Unread] = Future()
     try:
@@ -158,7 +164,7 @@ def _here(visit: Visit[T], source: Source) -> Future[T | Unread]:
     return future
 
 
-def _collect(visit: Visit[T], sources: Sequence[Source], executor: Executor, tell: Progress) -> list[T | Unread]:
+def _collect(visit: Task[T], sources: Sequence[Source], executor: Executor, tell: Progress) -> list[T | Unread]:
     futures: dict[Future[T | Unread], int] = {}
     outcomes: dict[int, T | Unread] = {}
     done: SimpleQueue[Future[T | Unread]] = SimpleQueue()
@@ -182,7 +188,7 @@ def _collect(visit: Visit[T], sources: Sequence[Source], executor: Executor, tel
     return [outcomes[place] for place in range(len(sources))]
 
 
-def _submit(executor: Executor, visit: Visit[T], source: Source) -> Future[T | Unread]:
+def _submit(executor: Executor, visit: Task[T], source: Source) -> Future[T | Unread]:
     try:
         return executor.submit(visit, source)
     except BrokenExecutor as error:

@@ -108,6 +108,38 @@ class TraceAnalysis:
         """
         return CudaKernelAnalysis.get_aten_op_kernels_and_delay(self.t, ranks, sort_by)
 
+    def get_frequent_cuda_kernel_sequences(  # noqa: PLR0917  HTA's signature
+        self,
+        operator_name: str,
+        output_dir: str,
+        min_pattern_len: int = 3,
+        rank: int = 0,
+        top_k: int = 5,
+        visualize: bool = False,
+        compress_other_kernels: bool = True,
+    ) -> pd.DataFrame:
+        """Sequences of kernels that recur under an operator with all that it calls, the most frequent first.
+
+        Writes ``overlaid_<name of the trace>`` into ``output_dir``: a copy of the trace in which the events of the most
+        frequent sequences have an arg ``Patterns``.
+
+        Args:
+            operator_name: Calls whose name contains this; of those within others only the least deep ones count.
+            output_dir: A folder that is there.
+            min_pattern_len: Fewest kernels of a sequence.
+            rank: Which rank.
+            top_k: So many sequences are shown in the copy and the plot.
+            visualize: Show how often each was launched.
+            compress_other_kernels: Of all other events of the copy, take the args away and write a number in the place
+                of the name; the profiler's own event says which is which.
+        """
+        return CudaKernelAnalysis.get_frequent_cuda_kernel_sequences(
+            self.t, operator_name, output_dir, min_pattern_len, rank, top_k, visualize, compress_other_kernels
+        )
+
+    # The name that HTA's README calls it by.
+    get_frequent_cuda_kernel_patterns = get_frequent_cuda_kernel_sequences
+
     def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:
         """What percentage of each rank's communication ran while the rank computed; NaN without communication."""
         return CommunicationAnalysis.get_comm_comp_overlap(self.t, visualize)

@@ -24,7 +24,8 @@ RANGES = ("get_gpu_kernels_with_user_annotations", "get_gpu_user_annotation_brea
 OF_JOB = ("ranks", "rows", "device_type", "get_profiler_steps", "get_potential_stragglers")
 IDLE, LAUNCHES = "get_idle_time_breakdown", "get_cuda_kernel_launch_stats"
 OPERATORS, PATH = "get_aten_op_kernels_and_delay", "critical_path_analysis"
-METHODS = (*OF_JOB, *RANGES, *FIGURES, FOLDED, *QUEUES, *BANDWIDTHS, IDLE, LAUNCHES, OPERATORS, PATH)
+SEQUENCES = tuple(f"get_frequent_cuda_kernel_sequences/aten::{op}" for op in ("linear", "addmm", "mm", "convolution"))
+METHODS = (*SEQUENCES, *OF_JOB, *RANGES, *FIGURES, FOLDED, *QUEUES, *BANDWIDTHS, IDLE, LAUNCHES, OPERATORS, PATH)
 
 # The calls whose work HTA lists as launched; others are added (BUG-15).
 KNOWN_LAUNCHES = (
@@ -98,10 +99,12 @@ def cases() -> dict[str, tuple[Path, list[str]]]:
 
 
 @pytest.mark.parametrize("case", cases())
-def test_figures_are_htas_but_for_its_named_bugs(case: str) -> None:
+def test_figures_are_htas_but_for_its_named_bugs(case: str, tmp_path: Path) -> None:
     golden_file, files = cases()[case]
     golden = json.loads(golden_file.read_text())
-    ours = _returned(TraceAnalysis(trace_files=files))
+    a = TraceAnalysis(trace_files=files)
+    # Last, as call graphs add columns to the frames.
+    ours = _returned(a) | {method: _sequences(a, method, tmp_path) for method in SEQUENCES}
     # Where HTA raised there is nothing to compare with; ours did not raise.
     compared = [method for method in METHODS if "value" in golden.get(method, {})]
     different = {method for method in compared if not _is_same(method, golden[method]["value"], ours[method])}
@@ -153,6 +156,11 @@ def _critical_path(a: TraceAnalysis) -> dict[str, Any] | None:
     }
 
 
+def _sequences(a: TraceAnalysis, method: str, folder: Path) -> pd.DataFrame:
+    operator = method.partition("/")[2]
+    return a.get_frequent_cuda_kernel_sequences(operator, str(folder), rank=a.t.get_ranks()[0])
+
+
 def _known_launches(a: TraceAnalysis) -> dict[int, pd.DataFrame]:
     """Launches by calls that HTA knows."""
     tables = a.get_cuda_kernel_launch_stats(a.t.get_ranks(), visualize=False)
@@ -198,6 +206,7 @@ def _is_same_table(golden: dict[str, Any], ours: pd.DataFrame, compared: list[st
         return all(ours[c].sum() == pytest.approx(s, rel=1e-4) for c, s in golden["sums"].items() if c in columns)
     tables = [pd.DataFrame(golden["data"], columns=golden["columns"]), ours]
     named = (
+        "pattern",
         "s_user_annotation",
         "kernel_type",
         "name",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from holotrace.errors import InputError, UsageError
-from holotrace.sources import ends, profiles
+from holotrace.sources import dataset, ends, profiles
 from holotrace.sources.files import Candidate, candidates, natural
 from holotrace.sources.names import ranks_from_names
 from holotrace.sources.problems import problem
@@ -57,21 +58,37 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
     """The files of a job, and what is doubtful about them.
 
     Args:
-        paths: A file, a folder, a pattern, a list of them, or a dict of rank to file.
+        paths: A file, a folder, a pattern, a list of them, or a dict of rank to file; a dataset; or the bytes of a
+            profile of XLA.
         recursive: Look into subfolders too.
         on_duplicate: What to do where two files claim one rank: raise, or take the first or last by name.
     """
     if on_duplicate not in get_args(OnDuplicate):
         raise UsageError(f"on_duplicate is {on_duplicate!r}; it can be {', '.join(get_args(OnDuplicate))}")
+    if isinstance(paths, bytes):
+        return Survey((profiles.in_memory(paths),), (), *called(paths))
     if isinstance(paths, Mapping):
         return _survey_of(_given(paths), on_duplicate, *called(paths))
     named = several(paths)
     if not named:
         raise InputError("no path was given; give a trace file, a folder of them or a pattern")
+    if len(named) == 1 and dataset.is_dataset(named[0]):
+        return _survey_of_dataset(Path(named[0]).expanduser())
     named, noticed = profiles.expanded(named, recursive=recursive)
     looked = _look(candidates(named, recursive=recursive))
     found = _survey_of(_ranked(looked), on_duplicate, *called(paths))
     return replace(found, problems=(*noticed, *found.problems))
+
+
+def _survey_of_dataset(root: Path) -> Survey:
+    known = dataset.manifest(root)
+    stamps = dataset.stamps(root)
+    if not stamps:
+        raise InputError(f"{root} is a dataset without a whole rank; convert the traces into it again")
+    sources = tuple(dataset.source(root, rank, stamp) for rank, stamp in stamps.items())
+    # Doubts are about the traces that were converted.
+    traces = [replace(source, path=Path(str(stamps[source.rank].origin.get("file")))) for source in sources]
+    return Survey(sources, (*map(dict, known.problems), *doubts(traces)), known.title, str(root))
 
 
 def _given(paths: Mapping[int, AnyPath]) -> list[_File]:

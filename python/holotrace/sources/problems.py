@@ -9,6 +9,11 @@ import polars as pl
 
 from holotrace.tables import PROBLEMS
 
+# A rank that is left out, as its file cannot be read.
+UNREAD = "file not read"
+# A rank that is left out, as the worker that read it is gone.
+LOST = "worker lost"
+
 
 def problem(
     what: str, *, action: str, rank: int | None = None, count: int = 1, example: str = "", file: object = None
