@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from holotrace import MissingExtraError
+from holotrace import MissingExtraError, StepGraph
 from hta.analyzers import critical_path_files
 from hta.analyzers.critical_path_types import BoundType, CPEdge, CPEdgeType, CPNode
 from hta.analyzers.step_frames import BLOCKING, Step
@@ -105,6 +105,7 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
         self.critical_path_events_set: set[int] = set()
         self.critical_path_edges_set: set[CPEdge] = set()
         self.edge_to_event_map: dict[tuple[int, int], int] = {}
+        self._critical_edges: list[CPEdge] = []
         self._step = step
         if step is not None:
             # From here on they are made when they are asked for.
@@ -119,17 +120,11 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
         nodes = step.graph.connected.to_list()
         followers: dict[int, dict[int, dict[str, Any]]] = {node: {} for node in nodes}
         leaders: dict[int, dict[int, dict[str, Any]]] = {node: {} for node in nodes}
-        for edge in self._edges:
+        for edge in _to_edges(step.graph.edges):
             # HTA counts a negative weight as none, and says so on the edge.
             attributes = {"weight": max(edge.weight, 0), "object": edge}
             followers[edge.begin][edge.end] = leaders[edge.end][edge.begin] = attributes
         self.__dict__.update(_node={node: {} for node in nodes}, _adj=followers, _succ=followers, _pred=leaders)
-
-    @cached_property
-    def _edges(self) -> list[CPEdge]:
-        assert self._step is not None
-        edges = self._step.graph.edges.select("from_node", "to_node", "kind", pl.col("weight_ns") // 1000)
-        return [CPEdge(begin, end, _TYPES[kind], weight) for begin, end, kind, weight in edges.iter_rows()]
 
     def __getattr__(self, name: str) -> Any:
         makers = {"node_list": self._make_node_list, "edge_to_event_map": self._make_edge_to_event_map}
@@ -191,31 +186,42 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
 
     def critical_path(self) -> bool:
         """Find the longest path, with the weights as they are now; False if the graph is none that has one."""
-        nodes = self._nodes_of_longest_path()
-        if nodes is None:
+        if self._step is not None and "_adj" not in self.__dict__:
+            edges = self._untouched_path(self._step.graph)
+        else:
+            edges = self._path_by_weight()
+        if edges is None:
             return False
-        self.critical_path_nodes = nodes
-        self.critical_path_events_set = {self.node_list[node].ev_idx for node in nodes}
-        self.critical_path_edges_set = {self.edges[pair]["object"] for pair in pairwise(nodes)}
+        self._critical_edges = edges
+        self.critical_path_nodes = [*(edge.begin for edge in edges[:1]), *(edge.end for edge in edges)]
+        self.critical_path_events_set = self._events_of(self.critical_path_nodes)
+        self.critical_path_edges_set = set(edges)
         return True
 
-    def _nodes_of_longest_path(self) -> list[int] | None:
-        if self._step is not None and "_adj" not in self.__dict__:
-            edges = self._step.graph.edges
-            if not self._is_valid(int((edges["weight_ns"] < 0).sum()), int((edges["weight_ns"] < -1000).sum())):
-                return None
-            path = edges[self._step.graph.longest_path()]
-            return [*path["from_node"].head(1), *path["to_node"]]
+    def _untouched_path(self, graph: StepGraph) -> list[CPEdge] | None:
+        """The path of a graph that nobody has looked at, let alone changed."""
+        weight = graph.edges["weight_ns"]
+        if not self._is_valid(int((weight < 0).sum()), int((weight < -1000).sum())):
+            return None
+        return _to_edges(graph.edges[graph.longest_path()])
+
+    def _path_by_weight(self) -> list[CPEdge] | None:
         negative = [attributes for _, _, attributes in self.edges(data=True) if attributes["weight"] <= -1]
         if not self._is_valid(len(negative), sum(attributes["weight"] < -1 for attributes in negative)):
             return None
         for attributes in negative:
             attributes["weight"] = 0
         try:
-            return list(nx.dag_longest_path(self, weight="weight"))
+            nodes = nx.dag_longest_path(self, weight="weight")
         except nx.NetworkXUnfeasible:
             log.warning("events wait for each other in a circle; there is no critical path")
             return None
+        return [self.edges[pair]["object"] for pair in pairwise(nodes)]
+
+    def _events_of(self, nodes: list[int]) -> set[int]:
+        if self._step is None:
+            return {self.node_list[node].ev_idx for node in nodes}
+        return set(self._step.graph.nodes["event_id"].gather(nodes).to_list())
 
     def _is_valid(self, negative: int, too_negative: int) -> bool:
         if negative:
@@ -238,7 +244,7 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
         """A row per edge of the critical path, with its event and what it is bound by; None before there is a path."""
         if not self.critical_path_nodes:
             return None
-        edges = [self.edges[pair]["object"] for pair in pairwise(self.critical_path_nodes)]
+        edges = self._critical_edges
         event = pd.Series([self.get_event_attribution_for_edge(edge) for edge in edges], dtype="float64")
         edge_columns = pd.DataFrame(
             {
@@ -294,3 +300,9 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
     def save(self, out_dir: str) -> str:
         """Write the graph into a folder, and that as ``out_dir.zip``; returns the path of the zip file."""
         return critical_path_files.save(self, out_dir)
+
+
+def _to_edges(table: pl.DataFrame) -> list[CPEdge]:
+    """Rows of a graph's edges, in microseconds."""
+    rows = table.select("from_node", "to_node", "kind", pl.col("weight_ns") // 1000).iter_rows()
+    return [CPEdge(begin, end, _TYPES[kind], weight) for begin, end, kind, weight in rows]
