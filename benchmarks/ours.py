@@ -1,4 +1,4 @@
-"""What is measured of holotrace: `python -m ours load|analyses|ranks|import …`, each in a fresh process."""
+"""What is measured of holotrace: `python -m ours load|analyses|calls|ranks|import …`, each in a fresh process."""
 
 from __future__ import annotations
 
@@ -36,6 +36,16 @@ def analyses(path: str) -> dict[str, float]:
     for analysis in (analysis for analysis in ALL if analysis.name in THREE):
         analysis.findings(analysis.combine([analysis.part(trace, {})], {}))
     return {"seconds": time.perf_counter() - loaded, "load_s": loaded - started}
+
+
+def calls(path: str) -> dict[str, float]:
+    """Who called whom, from frames."""
+    from holotrace.derive import call_tree
+
+    trace = _load(path, list(call_tree.READS))
+    started = time.perf_counter()
+    found = call_tree.calls(trace.tables)
+    return {"seconds": time.perf_counter() - started, "rows": found.height}
 
 
 def ranks(path: str) -> dict[str, float]:
@@ -82,6 +92,7 @@ def _tables(columns: str) -> list[Table]:
 _PARTS: dict[str, Callable[..., dict[str, float]]] = {
     "load": load,
     "analyses": analyses,
+    "calls": calls,
     "ranks": ranks,
     "import": importing,
 }

@@ -4,6 +4,7 @@
 host's training steps. ``host |AB...|`` says when kernels were launched: the first ``A`` there launched the first ``A``,
 in a call of a microsecond. ``range |RRRSS|`` are ranges that were named ``R`` and ``S`` on the host, ``op |MMM.N|`` are
 operators; all on the thread that launches. ``counted |AA.B|`` are ranges around kernels in which a counter counted 1.
+Lines of XLA profiles are drawn by xla_drawing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import replace
 
 import polars as pl
 
+import xla_drawing
 from holotrace.derive.steps import launched_in
 from holotrace.job import Job
 from holotrace.schema import Table
@@ -47,7 +49,7 @@ def trace(text: str, rank: int = 0) -> RankTrace:
     spans = sorted(
         (found.start() * US, found.end() * US, stream, _KINDS.get(label, label), found[0][0])
         for stream, (label, line) in enumerate(lines)
-        if label not in ("step", "host", "range", "op", "counted")
+        if label not in ("step", "host", "range", "op", "counted", *xla_drawing.LABELS)
         for found in re.finditer(r"([A-Z])\1*", line)
     )
     host = [line for label, line in lines if label == "host"]
@@ -80,7 +82,11 @@ def trace(text: str, rank: int = 0) -> RankTrace:
     ).with_columns(counter=pl.lit("counter", pl.Categorical), value=1.0)
     tables = {**drawn.tables, CPU_OPS.name: ops, ANNOTATIONS.name: ranges, HARDWARE_COUNTERS.name: counted}
     all_events = (drawn[DEVICE_EVENTS].with_columns(pid=None, tid=None), ops, ranges, drawn[RUNTIME_CALLS])
-    return replace(drawn, tables={**tables, EVENTS.name: pl.concat([_as(frame, EVENTS) for frame in all_events])})
+    tables[EVENTS.name] = pl.concat([_as(frame, EVENTS) for frame in all_events])
+    if any(label in xla_drawing.LABELS for label, _ in lines):
+        of_xla = xla_drawing.tables(textwrap.dedent(text), steps)
+        tables |= {**of_xla, ANNOTATIONS.name: pl.concat([ranges, of_xla[ANNOTATIONS.name]])}
+    return replace(drawn, tables=tables)
 
 
 def device_trace(events: list[dict[str, object]], steps: pl.DataFrame | None = None, rank: int = 0) -> RankTrace:

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
+import xla_drawing
 from drawing import draw, trace
 from holotrace.analyses import ALL
 from holotrace.analysis import Analysis
@@ -22,7 +23,8 @@ from holotrace.derive.rank import narrowed
 from holotrace.job import Job
 from holotrace.schema import Unit
 
-DRAWING = """
+# The device of the XLA profile is idle for long enough to be asked why.
+DRAWING = f"""
     step    |1111112222222.|
     range   |RRRRRRRRRRRRR.|
     range   |.SSS..SSS.....|
@@ -33,6 +35,12 @@ DRAWING = """
     copy    |E...........E.|
     sync    |FFFFFFFFFFFFFF|
     counted |A......B......|
+    tpu     |..AA..G..{"." * 100}H|
+    call    |.KKa.......h..|
+    mark    |.....MMM......|
+    A = dot.1 @ jit(f)/forward/dot
+    G = all-reduce.2
+    K = backend_compile
 """
 
 
@@ -40,7 +48,7 @@ def options_of(analysis: Analysis[Any]) -> Iterator[dict[str, Any]]:
     """The default options, and each option once with another value."""
     yield {}
     for parameter in analysis.parameters:
-        yield {parameter.name: True if parameter.annotation is bool else 1}
+        yield {parameter.name: {bool: True, str: "a"}.get(parameter.annotation, 1)}
 
 
 @pytest.fixture(params=ALL, ids=lambda analysis: analysis.name)
@@ -54,6 +62,12 @@ def test_keeps_its_schema_whatever_there_is_to_see(analysis: Analysis[Any]) -> N
     for job in (Job.from_ranks({}), draw("compute ||"), draw("sync |AA|"), draw(DRAWING, "compute |A|")):
         for options in options_of(analysis):
             assert analysis(job, **options).schema == schema
+
+
+def test_says_nothing_of_a_rank_whose_format_has_none_of_its_tables(analysis: Analysis[Any]) -> None:
+    if any(table.format == "xplane" for table in analysis.reads):
+        lines = [line for line in DRAWING.splitlines() if line.split("|")[0].strip() not in xla_drawing.LABELS]
+        assert analysis(draw("\n".join(lines))).is_empty()
 
 
 def test_leaves_its_input_alone(analysis: Analysis[Any]) -> None:

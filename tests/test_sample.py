@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from holotrace import sample
+from holotrace._processes import Processes
 from holotrace.errors import UsageError
 
 Span = tuple[int, int]
@@ -341,3 +342,12 @@ def test_an_impossible_job_is_a_usage_error(tmp_path: Path, arguments: dict[str,
     with pytest.raises(UsageError):
         sample.write(tmp_path, **arguments)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_several_processes_write_the_same_bytes(tmp_path: Path) -> None:
+    here = sample.write(tmp_path / "here", ranks=3, steps=2, events=2_000)
+    with Processes(2) as executor:
+        there = sample.write(tmp_path / "there", ranks=3, steps=2, events=2_000, executor=executor)
+    assert there == here
+    for path in (tmp_path / "here").iterdir():
+        assert (tmp_path / "there" / path.name).read_bytes() == path.read_bytes()

@@ -4,6 +4,7 @@ from types import ModuleType
 
 from questions import (
     analyses,
+    call_tree,
     hta,
     hta_methods,
     import_time,
@@ -24,6 +25,7 @@ ALL: tuple[ModuleType, ...] = (
     inflate_alone,
     memory,
     analyses,
+    call_tree,
     import_time,
     ranks,
 )

@@ -7,6 +7,7 @@ from importlib import import_module
 from holotrace._answers import JobResult
 from holotrace.analysis import Finding
 from holotrace.compare import compare
+from holotrace.convert import Conversion, convert
 from holotrace.errors import (
     HolotraceError,
     InputError,
@@ -21,6 +22,7 @@ from holotrace.parse.rewrite import Edit, rewrite
 from holotrace.trace import RankTrace
 
 __all__ = [
+    "Conversion",
     "Edit",
     "Finding",
     "HolotraceError",
@@ -33,6 +35,7 @@ __all__ = [
     "TraceFormatError",
     "UsageError",
     "compare",
+    "convert",
     "memory_timeline",
     "open",
     "rewrite",

@@ -6,50 +6,85 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+)
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
+from holotrace._processes import Processes
 from holotrace.derive.rank import load, narrowed
-from holotrace.errors import InputError
+from holotrace.errors import InputError, TraceFormatError
 from holotrace.schema import Table
 from holotrace.sources import RankSource
-from holotrace.sources.problems import problem
+from holotrace.sources.problems import UNREAD, problem
 from holotrace.trace import RankTrace
 
 T = TypeVar("T")
+Source = RankSource | RankTrace
 # Called with the number of ranks done and of all ranks.
 Progress = Callable[[int, int], None]
+
+# Polars' handler of interrupts does not end a wait, so that they are only seen between two.
+_LISTENING_S = 0.2
 
 log = logging.getLogger("holotrace")
 
 
+class Defect(Exception):
+    """What a task raised, on its way from a worker: any other exception of a future is the executor's own."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 @dataclass(frozen=True)
 class Unread:
-    """A rank whose file could not be read."""
+    """A rank that gave nothing: its file could not be read, or the worker that read it was lost."""
 
-    source: RankSource
+    source: Source
     error: InputError
+    # The executor's exception, where it was the worker.
+    lost: BaseException | None = None
+
+    def as_problem(self) -> dict[str, Any]:
+        what = UNREAD if self.lost is None else "worker lost"
+        path = self.source.path if isinstance(self.source, RankSource) else None
+        return problem(what, rank=self.source.rank, example=str(self.error), file=path, action="rank left out")
+
+
+# What is run for a rank: on any worker, and perhaps again.
+Task = Callable[[Source], T | Unread]
 
 
 @dataclass(frozen=True)
 class Visit(Generic[T]):
-    """Reads one rank and runs a task on it; travels to any worker."""
+    """Reads one rank and runs a task on it; travels to any worker, and may be run again."""
 
     task: Callable[[RankTrace], T]
     reads: tuple[Table, ...]
 
-    def __call__(self, source: RankSource | RankTrace) -> T | Unread:
+    def __call__(self, source: Source) -> T | Unread:
+        try:
+            return self._result(source)
+        except InputError as error:
+            return Unread(source, error)
+        except (MemoryError, OSError):
+            raise  # the worker's, not the task's
+        except Exception as error:
+            raise Defect(error) from error
+
+    def _result(self, source: Source) -> T:
         started = time.perf_counter()
-        if isinstance(source, RankTrace):
-            trace = narrowed(source, self.reads)
-        else:
-            try:
-                trace = load(source, self.reads)
-            except InputError as error:
-                return Unread(source, error)
+        trace = narrowed(source, self.reads) if isinstance(source, RankTrace) else load(source, self.reads)
         read = time.perf_counter()
         result = self.task(trace)
         log.debug("rank %d: read in %.3f s, worked in %.3f s", trace.rank, read - started, time.perf_counter() - read)
@@ -57,30 +92,49 @@ class Visit(Generic[T]):
 
 
 def read_ranks(
-    visit: Visit[T],
-    sources: Sequence[RankSource | RankTrace],
+    visit: Task[T],
+    sources: Sequence[Source],
     *,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> tuple[list[T], list[dict[str, Any]]]:
     """What ``visit`` returns for each rank that can be read, in their order, and a problem for each that cannot.
 
-    Raises the first rank's error where none can be read.
+    A rank whose file cannot be read or whose worker is lost gets a second try. Raises what the task raises, and the
+    first rank's error where none can be read.
     """
-    outcomes = _over(visit, sources, executor, progress or (lambda done, total: None))
+    outcomes = _over(visit, sources, executor, progress or _tell_nobody)
+    # A file that is no trace will not be one the second time.
+    again = {
+        place: outcome
+        for place, outcome in enumerate(outcomes)
+        if isinstance(outcome, Unread) and not isinstance(outcome.error, TraceFormatError)
+    }
+    if again:
+        log.debug("second try of %d ranks", len(again))
+        seconds: list[T | Unread] = _second(visit, list(again.values()), executor)
+        outcomes = [seconds.pop(0) if place in again else outcome for place, outcome in enumerate(outcomes)]
     unread = [outcome for outcome in outcomes if isinstance(outcome, Unread)]
     if unread and len(unread) == len(outcomes):
-        raise unread[0].error
-    problems = [
-        problem("file not read", rank=o.source.rank, example=str(o.error), file=o.source.path, action="rank left out")
-        for o in unread
-    ]
-    return [outcome for outcome in outcomes if not isinstance(outcome, Unread)], problems
+        raise unread[0].error from unread[0].lost
+    done = [outcome for outcome in outcomes if not isinstance(outcome, Unread)]
+    return done, [outcome.as_problem() for outcome in unread]
 
 
-def _over(
-    visit: Visit[T], sources: Sequence[RankSource | RankTrace], executor: Executor | None, tell: Progress
-) -> list[T | Unread]:
+def _second(visit: Task[T], unread: list[Unread], executor: Executor | None) -> list[T | Unread]:
+    sources = [outcome.source for outcome in unread]
+    if isinstance(executor, Processes) or not any(isinstance(outcome.lost, BrokenExecutor) for outcome in unread):
+        return _over(visit, sources, executor, _tell_nobody)
+    # The pool is gone, and nobody knows which of its ranks broke it.
+    with Processes(min(len(sources), cpu_count())) as apart:
+        return _over(visit, sources, apart, _tell_nobody)
+
+
+def _tell_nobody(done: int, total: int) -> None:
+    pass
+
+
+def _over(visit: Task[T], sources: Sequence[Source], executor: Executor | None, tell: Progress) -> list[T | Unread]:
     """What ``visit`` returns for each of ``sources``.
 
     Without an executor there are as many threads as this process has CPUs: reading releases the interpreter's lock.
@@ -88,32 +142,74 @@ def _over(
     workers = min(len(sources), cpu_count())
     tell(0, len(sources))
     if executor is None and workers <= 1:
-        # In the main thread an interrupt stops the reader at once.
         results: list[T | Unread] = []
         for source in sources:
-            results.append(visit(source))
+            results.append(_outcome(_here(visit, source), source))
             tell(len(results), len(sources))
         return results
     with ExitStack() as stack:
         if executor is None:
             executor = ThreadPoolExecutor(workers, thread_name_prefix="holotrace")
             stack.callback(partial(executor.shutdown, wait=False, cancel_futures=True))
-        return _collect([executor.submit(visit, source) for source in sources], tell)
+        return _collect(visit, sources, executor, tell)
 
 
-def _collect(futures: list[Future[T | Unread]], tell: Progress) -> list[T | Unread]:
-    pending: set[Future[T | Unread]] = set(futures)
+def _here(visit: Task[T], source: Source) -> Future[T | Unread]:
+    """Done in the main thread, where an interrupt stops the reader at once."""
+    future: Future[T | Unread] = Future()
     try:
-        while pending:
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                future.result()  # a task's error ends it all
-            tell(len(futures) - len(pending), len(futures))
+        future.set_result(visit(source))
+    except (Defect, MemoryError) as error:
+        future.set_exception(error)
+    return future
+
+
+def _collect(visit: Task[T], sources: Sequence[Source], executor: Executor, tell: Progress) -> list[T | Unread]:
+    futures: dict[Future[T | Unread], int] = {}
+    outcomes: dict[int, T | Unread] = {}
+    done: SimpleQueue[Future[T | Unread]] = SimpleQueue()
+    try:
+        for place, source in enumerate(sources):
+            future = _submit(executor, visit, source)
+            futures[future] = place
+            future.add_done_callback(done.put)
+        while len(outcomes) < len(futures):
+            try:
+                future = done.get(timeout=_LISTENING_S)
+            except Empty:
+                continue
+            place = futures[future]
+            outcomes[place] = _outcome(future, sources[place])
+            tell(len(outcomes), len(sources))
     finally:
         # After an error or an interrupt nobody waits for the rest.
-        for future in pending:
+        for future in futures:
             future.cancel()
-    return [future.result() for future in futures]
+    return [outcomes[place] for place in range(len(sources))]
+
+
+def _submit(executor: Executor, visit: Task[T], source: Source) -> Future[T | Unread]:
+    try:
+        return executor.submit(visit, source)
+    except BrokenExecutor as error:
+        broken: Future[T | Unread] = Future()
+        broken.set_exception(error)
+        return broken
+
+
+def _outcome(future: Future[T | Unread], source: Source) -> T | Unread:
+    """What came of a rank; raises what its task raised."""
+    error = CancelledError("its task was cancelled") if future.cancelled() else future.exception()
+    if error is None:
+        return future.result()
+    if isinstance(error, Defect):
+        # From another process the cause says where it was raised there.
+        raise error.error from (None if error.__cause__ is error.error else error.__cause__)
+    if not isinstance(error, Exception):
+        raise error
+    what = f"{type(error).__name__}: {error}".rstrip(": ").partition("\n")[0]
+    said = f"rank {source.rank} was lost with the worker that read it ({what}); give workers more memory, or use fewer"
+    return Unread(source, InputError(said), lost=error)
 
 
 def cpu_count() -> int:

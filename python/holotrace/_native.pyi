@@ -69,6 +69,68 @@ def covered_before(spans: ArrowStream, times: ArrowStream) -> ArrowTable:
 def read_ends(source: str | Stream, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
     """First and last bytes of the inflated file; ``tail_bytes=0`` reads no further than the head."""
 
+class Space:
+    """One XPlane profile's columns."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """``entries``, events in the file, each of which is a row; file_bytes."""
+    @property
+    def origin_ns(self) -> int:
+        """UNIX time at which the profile began, already in all times; 0 where it does not say."""
+    @property
+    def hostnames(self) -> list[str]: ...
+    @property
+    def messages(self) -> list[tuple[str, str]]:
+        """What the profiler had to say: ("error" or "warning", text)."""
+    def planes(self) -> ArrowTable:
+        """plane (its number in the file), name, id."""
+    def plane_stats(self) -> ArrowTable:
+        """plane, key, whole, number, text; a value that is text has no numbers."""
+    def lines(self) -> ArrowTable:
+        """line (its number in the file), plane, id, name, display, event_count."""
+    def events(
+        self,
+        columns: Sequence[str],
+        *,
+        lines: Sequence[int] | None = None,
+        rows: Sequence[int] | None = None,
+        having: str | None = None,
+        lacking: str | None = None,
+    ) -> ArrowTable:
+        """Events in file order: some of them, or those of some lines, that have or lack a stat themselves.
+
+        Columns: event_id, line, name, display (the display name, else the name), start_ns, end_ns (both rounded down),
+        duration_ps, inner_ps (covered by wanted events directly inside), arguments, and each stat that was asked for:
+        its own, or else what all events of its name share.
+        """
+    def causes(self, events: Sequence[int], lines: Sequence[int], marks: Sequence[int]) -> ArrowTable:
+        """What each event goes back to, along arrows between threads: event_id, mark, first, launch, root.
+
+        ``lines`` are the host's. ``mark`` is the outermost of the events ``marks`` around it on any thread on the way,
+        ``first`` the call on the thread before its own, ``launch`` that on the last one, ``root`` the step around it.
+        The stats _pt, _p, _ct, _c and _r must have been asked for.
+        """
+    def hlo(self, columns: Sequence[str]) -> ArrowTable:
+        """Columns of the hlo table; empty unless it was asked for."""
+    def problems(self, columns: Sequence[str]) -> ArrowTable:
+        """As of ``Trace.table``."""
+
+def read_xplane(path: str, *, stats: Sequence[tuple[str, str]], arguments: bool, hlo: bool) -> Space:
+    """Read an XSpace in protobuf.
+
+    ``stats``: (key, type) of the stats to keep, type one of int, float, text.
+    ``arguments``: whether to keep all stats of host events as JSON, but for operations of devices.
+    ``hlo``: whether to read the compiled programs.
+    Raises TraceFormatError, OSError, KeyboardInterrupt.
+    """
+
+def read_xplane_bytes(content: bytes, *, stats: Sequence[tuple[str, str]], arguments: bool, hlo: bool) -> Space:
+    """The same of bytes in memory."""
+
+def profile_times(path: str) -> tuple[str, int | None, int | None]:
+    """Host, begin and end of an XSpace's recording in UNIX ns, as far as it says; its lines are not read."""
+
 def rewrite_trace_event(
     source: str | Stream,
     target: str,

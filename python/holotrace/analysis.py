@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from io import BytesIO
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
 
 import polars as pl
@@ -68,6 +69,11 @@ class Analysis(ABC, Generic[P]):
         """Keyword options, in order."""
         return tuple(inspect.signature(self.source, eval_str=True).parameters.values())[1:]
 
+    def says_nothing(self, rank: RankTrace) -> bool:
+        """Whether it reads tables that only one format has, and this rank, of another, has none of them."""
+        particular = [table for table in self.reads if table.format]
+        return bool(particular) and all(rank[table].is_empty() for table in particular)
+
     @abstractmethod
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
         """What one rank contributes; made where the rank is read, and small."""
@@ -117,6 +123,8 @@ class PerRank(Analysis[P]):
     """Looks at one rank at a time: a function from its tables to rows, which are stacked."""
 
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
+        if self.says_nothing(rank):
+            return empty(self.columns)
         rows = self.source(rank, **options)  # type: ignore[call-arg]  # options were checked by their signature
         return _rows_of(rank, rows, self.columns, self.name)
 
@@ -132,6 +140,8 @@ class PerJob(Analysis[P]):
     contributed: tuple[Column, ...]
 
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
+        if self.says_nothing(rank):
+            return empty(self.contributed)
         return _rows_of(rank, self.contribution(rank), self.contributed, self.name)
 
     def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
@@ -141,7 +151,12 @@ class PerJob(Analysis[P]):
 
 
 def _rows_of(rank: RankTrace, rows: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.DataFrame:
-    return conform(rows.with_columns(rank=pl.lit(rank.rank)), columns, owner)
+    return _apart(conform(rows.with_columns(rank=pl.lit(rank.rank)), columns, owner))
+
+
+def _apart(rows: pl.DataFrame) -> pl.DataFrame:
+    """A copy that keeps nothing else alive: a frame's texts may hold all texts of the rank it was made from."""
+    return pl.DataFrame.deserialize(BytesIO(rows.serialize()))
 
 
 def _load(module: str, name: str) -> Analysis[Any]:

@@ -42,6 +42,8 @@ class Column:
     meaning: str
     # The key of a trace event's ``args`` this column is read from, for columns that are.
     arg: str | None = None
+    # The one format that has it, where only one does: "kineto" or "xplane"; null in ranks of another.
+    format: str | None = None
 
     def __post_init__(self) -> None:
         if not self.name.endswith(self.unit.suffix):
@@ -55,6 +57,8 @@ class Table:
     name: str
     meaning: str
     columns: tuple[Column, ...]
+    # The one format that has it, where only one does; empty in ranks of another.
+    format: str | None = None
 
     @property
     def column_names(self) -> tuple[str, ...]:

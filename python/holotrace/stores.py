@@ -100,6 +100,11 @@ def source(where: Place) -> str | Stream:
     return _stream(where) if isinstance(where, Remote) else str(where)
 
 
+def whole(remote: Remote) -> bytes:
+    """All of a file, which must fit into memory."""
+    return b"".join(_stream(remote).pieces)
+
+
 def first(remote: Remote, count: int) -> bytes:
     """The first ``count`` bytes of a file, or all of it if that is less."""
     if remote.scheme not in _WEB:

@@ -17,6 +17,15 @@ _END = Column("end_ns", Unit.NS, "End, exclusive; equal to start_ns where no dur
 _TIME = Column("time_ns", Unit.NS, "When; exact, on the clock of the file")
 _STEP = Column("step", Unit.STEP, "Training step; null outside of all steps")
 
+_DEVICE = Column("device", Unit.NUMBER, "Ordinal of the accelerator")
+_PLANE = Column("plane", Unit.LABEL, "Plane of the profile it is in, e.g. /device:TPU:0; /host:CPU for CPU devices")
+_MODULE_ID = Column("module_id", Unit.EVENT, "Number of the execution of the program, from 0 in each rank")
+_MODULE = Column("module", Unit.LABEL, "Name of the compiled program, e.g. jit_train_step")
+_PROGRAM = Column("program", Unit.NUMBER, "Id of the compiled program (program_id, modulo 2**64)")
+_RUN = Column("run", Unit.NUMBER, "Id that the runtime gave the execution (run_id); the same on all its devices")
+_LAUNCH_ID = Column("launch_id", Unit.EVENT, "event_id of the host call that started it; null if unknown")
+_LAUNCH_NS = Column("launch_ns", Unit.NS, "Start of that host call")
+
 _SPAN = (_EVENT_ID, _CATEGORY, _NAME, _PID, _TID, _START, _END)
 
 EVENTS = Table("events", "Everything with a duration", _SPAN)
@@ -34,8 +43,8 @@ DEVICE_EVENTS = Table(
         _START,
         _END,
         Column("correlation", Unit.NUMBER, "Shared with the launch that started it", arg="correlation"),
-        Column("launch_id", Unit.EVENT, "event_id of the host call that started it; null if unknown"),
-        Column("launch_ns", Unit.NS, "Start of that host call"),
+        _LAUNCH_ID,
+        _LAUNCH_NS,
         Column("step", Unit.STEP, "Step that launched it; null outside of all steps"),
         Column("external", Unit.NUMBER, "Shared with the CPU op that asked for it", arg="External id"),
         Column("bytes", Unit.BYTES, "Bytes copied or set", arg="bytes"),
@@ -121,14 +130,18 @@ COLLECTIVES = Table(
 
 STEPS = Table(
     "steps",
-    "Training steps, from ProfilerStep#N on the host",
+    "Training steps: ProfilerStep#N, spans with a step number, or, where none was marked, inferred ones",
     (_STEP, _EVENT_ID, _START, _END),
 )
 
 ANNOTATIONS = Table(
     "annotations",
     "Ranges a user or library named, on the host and on the device",
-    (*_SPAN, Column("on_device", Unit.BOOL, "Whether it spans device work rather than host work")),
+    (
+        *_SPAN,
+        Column("on_device", Unit.BOOL, "Whether it spans device work rather than host work"),
+        Column("arguments", Unit.LABEL, "What the program passed along with the name, JSON", format="xplane"),
+    ),
 )
 
 PYTHON_CALLS = Table(
@@ -146,6 +159,7 @@ RUNTIME_CALLS = Table(
     "runtime_calls",
     "Calls of the host into the accelerator's runtime or driver, whether or not they launched anything",
     (*_SPAN, Column("correlation", Unit.NUMBER, "Shared with the device events it started", arg="correlation")),
+    format="kineto",
 )
 
 INSTANTS = Table("instants", "Marks without a duration", (_EVENT_ID, _CATEGORY, _NAME, _PID, _TID, _TIME))
@@ -174,6 +188,7 @@ HARDWARE_COUNTERS = Table(
         Column("counter", Unit.LABEL, "The counter, as the profiler names it"),
         Column("value", Unit.FLOAT, "What it read"),
     ),
+    format="kineto",
 )
 
 MEMORY = Table(
@@ -214,6 +229,121 @@ TRACK_LABELS = Table(
         _TID,
         Column("value", Unit.LABEL, "The name"),
     ),
+)
+
+DEVICES = Table(
+    "devices",
+    "Accelerators of an XLA profile, with what the profile declares of them",
+    (
+        _DEVICE,
+        _PLANE,
+        Column("device_kind", Unit.TEXT, "TPU, GPU, CPU or SparseCore"),
+        Column("vendor", Unit.TEXT, "Who made it"),
+        Column("model", Unit.TEXT, "What it is, e.g. TPU v6 Lite"),
+        Column("peak_flops", Unit.FLOAT, "Floating-point operations per second at most"),
+        Column("peak_bandwidth", Unit.FLOAT, "Bytes per second to and from its main memory at most"),
+        Column("memory_bytes", Unit.BYTES, "Size of its main memory"),
+        Column("core_count", Unit.COUNT, "Cores or multiprocessors"),
+        Column("clock_hz", Unit.FLOAT, "Cycles per second"),
+    ),
+    format="xplane",
+)
+
+MODULES = Table(
+    "modules",
+    "Executions of compiled XLA programs, one row per device",
+    (
+        _MODULE_ID,
+        _MODULE,
+        _PROGRAM,
+        _RUN,
+        _DEVICE,
+        _PLANE,
+        _START,
+        _END,
+        _LAUNCH_ID,
+        _LAUNCH_NS,
+        Column("step", Unit.STEP, "Step that launched it, by run id or flow; null outside of all steps"),
+        Column("op_count", Unit.COUNT, "Operations it executed, as far as they were recorded"),
+    ),
+    format="xplane",
+)
+
+XLA_OPS = Table(
+    "xla_ops",
+    "Executions of HLO operations on a device, also of those that contain others",
+    (
+        _EVENT_ID,
+        Column("name", Unit.LABEL, "Name of the instruction, e.g. fusion.3, all-reduce.9"),
+        Column("opcode", Unit.LABEL, "HLO opcode, e.g. fusion; null if the program is not in the profile"),
+        Column("category", Unit.LABEL, "hlo_category as written (TPU), else the opcode"),
+        Column("kind", Unit.LABEL, "compute, communication, memory, sync or other"),
+        _MODULE_ID,
+        _MODULE,
+        _PROGRAM,
+        _RUN,
+        _DEVICE,
+        _PLANE,
+        Column("stream", Unit.NUMBER, "Line of the device, or host thread of a CPU device"),
+        Column("line", Unit.LABEL, "Name of that line, e.g. XLA Ops, Async XLA Ops, Stream #16(Kernel)"),
+        Column("scope", Unit.LABEL, "Name scopes and operator it was made from (op_name); null if it has none"),
+        Column("source", Unit.LABEL, "file:line it was made from"),
+        _START,
+        _END,
+        Column("duration_ps", Unit.NUMBER, "Exact duration; start_ns and end_ns are its ends, rounded down"),
+        Column("device_ps", Unit.NUMBER, "Duration by the device's own clock (TPU)"),
+        Column("self_ns", Unit.NS, "Duration without the operations on the same line inside it"),
+        Column("flops", Unit.NUMBER, "Floating-point operations, as the compiler counts them"),
+        Column("accessed_bytes", Unit.BYTES, "Bytes read and written, as the compiler counts them"),
+        Column(
+            "is_wait", Unit.BOOL, "Waits for something under way: copy-done, all-gather-done, barrier-cores, infeed"
+        ),
+        Column("is_collective", Unit.BOOL, "Communicates with other devices, or waits for that"),
+        Column("is_async", Unit.BOOL, "Spans start to done of work under way (Async XLA Ops), not an execution"),
+        Column("is_container", Unit.BOOL, "Contains other operations: while, call, conditional"),
+        _LAUNCH_ID,
+        _LAUNCH_NS,
+        Column("step", Unit.STEP, "Step that launched it, by run id or flow; null outside of all steps"),
+    ),
+    format="xplane",
+)
+
+HLO = Table(
+    "hlo",
+    "Instructions of the compiled programs that the profile holds",
+    (
+        _MODULE,
+        _PROGRAM,
+        Column("name", Unit.LABEL, "Name of the instruction"),
+        Column("opcode", Unit.LABEL, "What it does, e.g. dot, fusion, all-reduce"),
+        Column("computation", Unit.LABEL, "Computation it belongs to"),
+        Column("is_fused", Unit.BOOL, "Whether it is inside a fusion, and so never a device event itself"),
+        Column("scope", Unit.LABEL, "Name scopes and operator it was made from (op_name)"),
+        Column("source", Unit.LABEL, "file:line it was made from"),
+        Column("shape", Unit.LABEL, "Type and dimensions of its result, e.g. f32[8,128]"),
+        Column("result_bytes", Unit.BYTES, "Size of its result"),
+        Column("element_count", Unit.COUNT, "Elements of its result"),
+        Column("channel", Unit.NUMBER, "Channel of a collective"),
+        Column("groups", Unit.LABEL, "Replica groups of a collective, JSON"),
+    ),
+    format="xplane",
+)
+
+HOST_CALLS = Table(
+    "host_calls",
+    "Spans of host threads in an XLA profile: launches, completions, compilations, annotations",
+    (
+        _EVENT_ID,
+        _NAME,
+        _PID,
+        _TID,
+        _START,
+        _END,
+        _RUN,
+        Column("device", Unit.NUMBER, "Ordinal of the device it is about (device_ordinal)"),
+        Column("arguments", Unit.LABEL, "All its arguments, JSON"),
+    ),
+    format="xplane",
 )
 
 PROBLEMS = Table(
@@ -301,6 +431,11 @@ ALL: tuple[Table, ...] = (
     MEMORY,
     FLOWS,
     TRACK_LABELS,
+    DEVICES,
+    MODULES,
+    XLA_OPS,
+    HLO,
+    HOST_CALLS,
     PROBLEMS,
 )
 # Made of those.

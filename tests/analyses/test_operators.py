@@ -104,6 +104,33 @@ def test_operators_whose_work_is_longer_and_those_that_launch_nothing_are_not_fo
         assert Analyses.operators.findings(draw(drawing).operators()) == []
 
 
+def waiting(rank: int, **host_ns: tuple[int, int, int]) -> pl.DataFrame:
+    """A table of operators: how often each ran, its own time and that in the runtime."""
+    rows = [
+        {"rank": rank, "name": name, "count": c, "self_ns": s, "runtime_ns": r} for name, (c, s, r) in host_ns.items()
+    ]
+    absent = {"work_count": 0, "work_ns": 0, "self_work_count": 0, "self_work_ns": 0, "total_ns": 0, "step": None}
+    table = pl.DataFrame([row | absent for row in rows])
+    return table.select(pl.col(c.name).cast(c.unit.dtype) for c in Analyses.operators.columns)
+
+
+def test_operators_that_the_runtime_holds_up_are_found() -> None:
+    ms = 1_000_000
+    item, mm = (10, 0, 40 * ms), (1000, 90 * ms, 9 * ms)
+    table = pl.concat([waiting(0, item=item, mm=mm), waiting(2, item=item, mm=mm), waiting(3, mm=mm)])
+    (finding,) = Analyses.operators.findings(table)
+    assert finding.message == "the device's runtime holds the host up in item, for 40 ms"
+    assert finding.ranks == (0, 2)
+    assert finding.rule == "waiting-operators"
+
+
+def test_short_waits_and_rare_ones_are_not_found() -> None:
+    ms = 1_000_000
+    often = waiting(0, copy=(1000, 0, 900 * ms), mm=(1, 0, 0))
+    rare = waiting(0, item=(1, 0, 9 * ms), mm=(1000, 90 * ms, 0))
+    assert Analyses.operators.findings(often) == Analyses.operators.findings(rare) == []
+
+
 @needs_real_traces
 @pytest.mark.parametrize(
     "file",

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from holotrace.analysis import Analysis, per_rank
-from holotrace.charts import Line
+from holotrace.charts import Bar, Line
 from holotrace.errors import UsageError
 from holotrace.present import figures
 from holotrace.schema import Column, Unit
@@ -22,6 +22,20 @@ from holotrace.trace import RankTrace
 )
 def queue(rank: RankTrace) -> pl.DataFrame:
     """Kernels that wait."""
+    raise NotImplementedError
+
+
+@per_rank(
+    columns=(
+        Column("rank", Unit.RANK, "Rank"),
+        Column("stream", Unit.NUMBER, "Queue"),
+        Column("waiting_count", Unit.COUNT, "Kernels that wait"),
+    ),
+    reads=(),
+    chart=Bar(x="rank", y=("waiting_count",)),
+)
+def streams_of_ranks(rank: RankTrace) -> pl.DataFrame:
+    """Kernels that wait, by stream."""
     raise NotImplementedError
 
 
@@ -74,7 +88,8 @@ def test_rows_of_a_rank_per_step_stand_side_by_side() -> None:
 
 
 def test_the_axis_of_many_ranks_is_not_crowded() -> None:
-    layout = figures.drawing(made_up.overlap, made_up.make(1024, kernel_count=9).tables["overlap"])["layout"]
+    table = made_up.make(1024, kernel_count=9).tables["time_breakdown"]
+    layout = figures.drawing(made_up.time_breakdown, table)["layout"]
     assert "tickvals" not in layout["xaxis"]
     assert layout["bargap"] == 0
 
@@ -111,3 +126,15 @@ def test_a_line_per_rank_is_drawn_over_time() -> None:
 def test_an_analysis_without_a_chart_says_so() -> None:
     with pytest.raises(UsageError, match="notes declares no chart"):
         figures.figure(notes, pl.DataFrame({"rank": [0], "note": ["x"]}))
+
+
+def test_more_bars_than_a_page_has_room_for_are_points_above_each_other() -> None:
+    streams = pl.DataFrame({"rank": [0, 0, 1, 1] * 300, "stream": [7, 20] * 600, "waiting_count": range(1200)})
+    table = streams.with_columns(rank=pl.col("rank") + 2 * (pl.int_range(pl.len()) // 4))
+    drawing = figures.drawing(streams_of_ranks, table)
+    (points,) = drawing["data"]
+    assert (points["type"], points["x"][:5], points["x"][-1]) == ("scatter", [0, 0, 1, 1, 2], 599)
+    assert (points["y"][-1], points["customdata"][-1]) == (1199, "599 · 20")
+    assert "tickvals" not in drawing["layout"]["xaxis"]
+    assert figures.drawing(streams_of_ranks, table.head(100))["data"][0]["type"] == "bar"
+    assert len(figures.figure(streams_of_ranks, table).data) == 1

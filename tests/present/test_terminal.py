@@ -52,6 +52,19 @@ def test_every_row_has_all_its_numbers_however_narrow_the_terminal() -> None:
     assert text.count("763") == 1
 
 
+def test_columns_that_do_not_fit_are_named_and_not_squeezed() -> None:
+    table = made_up.make(1).tables["kernels"]
+    text = printed(terminal.table(table, KERNELS, width=60), width=60)
+    assert "more columns; show them with --format csv" in text
+    assert max(map(len, text.splitlines())) <= 60
+    assert "more column" not in printed(terminal.table(table, KERNELS, width=200), width=200)
+
+
+def test_a_column_without_any_value_is_not_shown() -> None:
+    table = made_up.make(1).tables["time_breakdown"]
+    assert "Step" not in printed(terminal.table(table, made_up.time_breakdown.columns, width=120), width=120)
+
+
 def test_the_rows_left_out_are_counted() -> None:
     table = made_up.make(2, kernel_count=20).tables["kernels"]
     assert "37 more rows; show them with --limit" in printed(terminal.table(table, KERNELS, limit=3))

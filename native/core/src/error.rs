@@ -11,6 +11,11 @@ pub enum Error {
         offset: u64,
         reason: String,
     },
+    /// The file is no profile of XLA: where that was noticed, and why.
+    NotASpace {
+        offset: u64,
+        reason: String,
+    },
     Io(io::Error),
     /// The caller asked to stop.
     Cancelled,
@@ -24,6 +29,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NotATrace { offset, reason } => write!(f, "not a trace: at byte {offset}, {reason}"),
+            Error::NotASpace { offset, reason } => write!(f, "not a valid XSpace: at byte {offset}, {reason}"),
             Error::Io(error) => error.fmt(f),
             Error::Cancelled => f.write_str("cancelled"),
             Error::Unknown(what) => write!(f, "unknown {what}"),

@@ -2,9 +2,11 @@
 
 mod ahead;
 pub mod call_tree;
+pub mod causes;
 pub mod entry;
 pub mod error;
 pub mod fields;
+pub mod hlo;
 pub mod input;
 pub mod intervals;
 pub mod kineto;
@@ -15,6 +17,9 @@ pub mod problems;
 pub mod reader;
 pub mod rewrite;
 pub mod scan;
+pub mod space;
 pub mod store;
 pub mod table;
 pub mod trace_event;
+pub mod wire;
+pub mod xplane;

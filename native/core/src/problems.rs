@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, LargeStringArray};
+use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
 
+use crate::error::{Error, Result};
 use crate::scan::decode;
+use crate::table::batch;
 
 /// Bytes of an example that are shown.
 const EXAMPLE_BYTES: usize = 120;
@@ -55,6 +57,7 @@ kinds! {
     NumberAsText = "number written as text", false, "read as the number";
     SubNanosecond = "digits below a nanosecond", false, "rounded";
     TimeOverflow = "time beyond 64 bits", true, "left out";
+    AbsurdTime = "time beyond 46 days", false, "kept at the beginning of its line";
     BadArgument = "argument is no number", false, "read as missing";
     BadText = "invalid UTF-8 or escape", false, "replaced by U+FFFD";
     EndWithoutBegin = "end without begin", true, "left out";
@@ -98,6 +101,14 @@ impl Problems {
     /// Entries that reached no table.
     pub fn losses(&self) -> u64 {
         self.seen.iter().filter(|(problem, _)| problem.is_loss()).map(|(_, seen)| seen.count).sum()
+    }
+
+    pub fn table(&self, columns: &[String]) -> Result<RecordBatch> {
+        let found = columns.iter().map(|name| {
+            let array = self.column(name).ok_or_else(|| Error::Unknown(format!("column {name:?} of problems")))?;
+            Ok((name.clone(), array))
+        });
+        batch(found.collect::<Result<_>>()?)
     }
 
     pub fn column(&self, name: &str) -> Option<ArrayRef> {

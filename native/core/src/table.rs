@@ -151,6 +151,36 @@ impl ArgColumn {
         Self { key, rows: Vec::new(), values }
     }
 
+    /// Its values, leaving it without any.
+    pub fn take(&mut self) -> Self {
+        let kind = match self.values {
+            ArgValues::Int(_) => ArgType::Int,
+            ArgValues::Float(_) => ArgType::Float,
+            ArgValues::Text(..) => ArgType::Text,
+        };
+        std::mem::replace(self, Self::new(self.key.clone(), kind))
+    }
+
+    /// Make room for exactly so many more values.
+    pub fn reserve(&mut self, count: usize) {
+        self.rows.reserve_exact(count);
+        match &mut self.values {
+            ArgValues::Int(values) => values.reserve_exact(count),
+            ArgValues::Float(values) => values.reserve_exact(count),
+            ArgValues::Text(codes, _) => codes.reserve_exact(count),
+        }
+    }
+
+    /// Forget the last value.
+    pub fn pop(&mut self) {
+        self.rows.pop();
+        match &mut self.values {
+            ArgValues::Int(values) => drop(values.pop()),
+            ArgValues::Float(values) => drop(values.pop()),
+            ArgValues::Text(codes, _) => drop(codes.pop()),
+        }
+    }
+
     /// Take in the values of another column of the same arg, whose rows begin at `first_row` here.
     pub fn append(&mut self, other: ArgColumn, first_row: u32) {
         self.rows.extend(other.rows.iter().map(|row| row + first_row));
@@ -178,16 +208,29 @@ impl ArgColumn {
 
     /// This column for `wanted` rows (ascending), null where there is no value.
     pub fn array(&self, wanted: &[u32]) -> ArrayRef {
+        self.gathered(self.positions(wanted))
+    }
+
+    /// The same, but where a row has no value, that of the column's row in `instead`.
+    ///
+    /// Such rows stand behind all of `wanted` in this column, from `first` on.
+    pub fn array_or(&self, wanted: &[u32], first: u32, instead: impl Iterator<Item = u32>) -> ArrayRef {
+        let begin = self.rows.partition_point(|&row| row < first);
+        let others = &self.rows[begin..];
+        let mut places = vec![NONE; others.last().map_or(0, |&row| (row - first) as usize + 1)];
+        for (at, &row) in others.iter().enumerate() {
+            places[(row - first) as usize] = (begin + at) as u32;
+        }
+        let shared = instead.map(|row| places.get(row as usize).copied().filter(|&at| at != NONE));
+        let own = self.positions(wanted);
+        self.gathered(own.zip(shared).map(|(own, shared)| own.or(shared.map(|at| at as usize))))
+    }
+
+    fn gathered(&self, positions: impl Iterator<Item = Option<usize>>) -> ArrayRef {
         match &self.values {
-            ArgValues::Int(values) => {
-                Arc::new(Int64Array::from_iter(self.positions(wanted).map(|at| at.map(|at| values[at]))))
-            }
-            ArgValues::Float(values) => {
-                Arc::new(Float64Array::from_iter(self.positions(wanted).map(|at| at.map(|at| values[at]))))
-            }
-            ArgValues::Text(codes, strings) => {
-                strings.dictionary(self.positions(wanted).map(|at| at.map_or(NONE, |at| codes[at])))
-            }
+            ArgValues::Int(values) => Arc::new(Int64Array::from_iter(positions.map(|at| at.map(|at| values[at])))),
+            ArgValues::Float(values) => Arc::new(Float64Array::from_iter(positions.map(|at| at.map(|at| values[at])))),
+            ArgValues::Text(codes, strings) => strings.dictionary(positions.map(|at| at.map_or(NONE, |at| codes[at]))),
         }
     }
 }

@@ -11,7 +11,7 @@ use pyo3::types::PyString;
 /// `error` while working on `path`, as the exception holotrace.errors or Python has for it.
 pub fn raise(py: Python<'_>, error: Error, path: &Path) -> PyErr {
     match error {
-        Error::NotATrace { .. } => {
+        Error::NotATrace { .. } | Error::NotASpace { .. } => {
             let message = format!("{}: {error}; give the path of a file the profiler wrote", path.display());
             match py.import("holotrace.errors").and_then(|errors| errors.getattr("TraceFormatError")) {
                 Ok(class) => match class.call1((PyString::new(py, &message),)) {

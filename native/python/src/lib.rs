@@ -7,6 +7,7 @@ mod intervals;
 mod rewrite;
 mod source;
 mod trace_event;
+mod xplane;
 
 use pyo3::prelude::*;
 
@@ -19,5 +20,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_event::read_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite::rewrite_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_ends, module)?)?;
+    module.add_class::<xplane::Space>()?;
+    module.add_function(wrap_pyfunction!(xplane::read_xplane, module)?)?;
+    module.add_function(wrap_pyfunction!(xplane::read_xplane_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(xplane::profile_times, module)?)?;
     Ok(())
 }

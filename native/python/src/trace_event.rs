@@ -55,6 +55,17 @@ impl Trace {
     }
 }
 
+/// The args to keep, with their types.
+pub fn arg_types(args: Vec<(String, String)>) -> PyResult<Vec<(String, ArgType)>> {
+    let typed = args.into_iter().map(|(key, kind)| match kind.as_str() {
+        "int" => Ok((key, ArgType::Int)),
+        "float" => Ok((key, ArgType::Float)),
+        "text" => Ok((key, ArgType::Text)),
+        _ => Err(PyValueError::new_err(format!("unknown type {kind:?} of arg {key:?}"))),
+    });
+    typed.collect()
+}
+
 #[pyfunction]
 #[pyo3(signature = (source, *, tables, args))]
 pub fn read_trace_event(
@@ -68,15 +79,7 @@ pub fn read_trace_event(
             .iter()
             .map(|name| Table::named(name).ok_or_else(|| PyValueError::new_err(format!("unknown table {name:?}"))))
             .collect::<PyResult<_>>()?,
-        args: args
-            .into_iter()
-            .map(|(key, kind)| match kind.as_str() {
-                "int" => Ok((key, ArgType::Int)),
-                "float" => Ok((key, ArgType::Float)),
-                "text" => Ok((key, ArgType::Text)),
-                _ => Err(PyValueError::new_err(format!("unknown type {kind:?} of arg {key:?}"))),
-            })
-            .collect::<PyResult<_>>()?,
+        args: arg_types(args)?,
     };
     let mut signal = None;
     let result = py.detach(|| {

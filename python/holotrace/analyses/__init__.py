@@ -5,6 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from holotrace.analyses.annotated_work import annotated_work
+from holotrace.analyses.compilations import compilations
+from holotrace.analyses.duty_cycle import duty_cycle
+from holotrace.analyses.gaps import gaps
+from holotrace.analyses.hlo_ops import hlo_ops
+from holotrace.analyses.host_steps import host_steps
 from holotrace.analyses.idle_causes import idle_causes
 from holotrace.analyses.kernel_sequences import kernel_sequences
 from holotrace.analyses.kernels import kernels
@@ -14,7 +19,10 @@ from holotrace.analyses.operator_counters import operator_counters
 from holotrace.analyses.operator_kernels import operator_kernels
 from holotrace.analyses.operators import operators
 from holotrace.analyses.overlap import overlap
+from holotrace.analyses.phases import phases
 from holotrace.analyses.queue_length import queue_length
+from holotrace.analyses.scopes import scopes
+from holotrace.analyses.skew import skew
 from holotrace.analyses.stragglers import stragglers
 from holotrace.analyses.time_breakdown import time_breakdown
 from holotrace.analysis import Analysis
@@ -38,6 +46,14 @@ class Analyses:
     queue_length = queue_length
     memory_bandwidth = memory_bandwidth
     operator_counters = operator_counters
+    duty_cycle = duty_cycle
+    gaps = gaps
+    host_steps = host_steps
+    compilations = compilations
+    phases = phases
+    scopes = scopes
+    hlo_ops = hlo_ops
+    skew = skew
 
 
 ALL: tuple[Analysis[Any], ...] = tuple(value for value in vars(Analyses).values() if isinstance(value, Analysis))

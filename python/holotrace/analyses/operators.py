@@ -16,6 +16,8 @@ from holotrace.trace import RankTrace
 # Less would be hard to notice.
 BEHIND_NS = 1_000_000
 NAMED = 3  # operators in a finding
+# A call of the runtime takes microseconds unless it waits; a tenth of all the time in operators is no detail.
+WAIT_NS, WAIT_RATIO = 1_000_000, 0.1
 
 
 @per_rank(
@@ -91,3 +93,30 @@ def host_bound_operators(table: pl.DataFrame) -> Iterator[Finding]:
     names = ", ".join(name or "an operator without a name" for name in most["name"])
     message = f"operators keep the host busy for longer than the devices, most of all {names}"
     yield Finding("info", message, tuple(ranks["rank"]), int(ranks["behind_ns"].sum()) // ranks.height)
+
+
+@operators.rule
+def waiting_operators(table: pl.DataFrame) -> Iterator[Finding]:
+    """The host is held up in the device's runtime, a millisecond and more in each call of an operator.
+
+    Operators that need a result (`.item()`, `.cpu()`, `.nonzero()`, a copy from memory that is not pinned) wait until
+    the device has done all before it. Meanwhile the host launches nothing, so the device runs dry just after. The
+    runtime also takes long to use a kernel for the first time and to allocate memory. What takes less than a tenth of
+    the host's time in operators is left out. What it costs is told by the idle time of the device (see late-host).
+
+    Read losses and metrics every so many steps, not in each; copy with `non_blocking=True` from pinned memory; avoid
+    shapes that depend on data. Record after a warm-up, so that kernels are loaded.
+    """
+    host_ns = (pl.col("self_ns") + pl.col("runtime_ns")).sum().over("rank")
+    waiting = (
+        table.group_by("rank", "name")
+        .agg(pl.col("count", "self_ns", "runtime_ns").sum())
+        .filter(pl.col("runtime_ns") > WAIT_RATIO * host_ns, pl.col("runtime_ns") >= WAIT_NS * pl.col("count"))
+        .group_by("name")
+        .agg(pl.col("rank").sort(), pl.col("runtime_ns").max())
+        .sort("runtime_ns", "name", descending=[True, False])
+    )
+    for name, ranks, wait_ns in waiting.iter_rows():
+        operator = name or "an operator without a name"
+        message = f"the device's runtime holds the host up in {operator}, for {wait_ns / 1e6:.0f} ms"
+        yield Finding("info", message, tuple(ranks))

@@ -6,6 +6,7 @@ import click
 
 from holotrace import __getattr__ as attribute
 from holotrace.cli.compare import compare
+from holotrace.cli.convert import convert
 from holotrace.cli.errors import Commands
 from holotrace.cli.info import info
 from holotrace.cli.overlay import overlay
@@ -32,5 +33,5 @@ def main(debug: bool) -> None:
     """
 
 
-for command in (info, show, compare, report, overlay, sample):
+for command in (info, show, compare, report, overlay, convert, sample):
     main.add_command(command)

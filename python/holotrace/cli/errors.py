@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import multiprocessing
+import os
+import sys
+from typing import Any, NoReturn
 
 import click
 
 from holotrace.errors import HolotraceError, UsageError
 
 USAGE, INPUT, DEFECT = 2, 3, 1
+INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 
 
 class Commands(click.Group):
@@ -17,12 +21,27 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _stop()
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
             if ctx.params.get("debug"):
                 raise
             raise failure(error) from error
+
+
+def _stop() -> NoReturn:
+    """End at once."""
+    processes = multiprocessing.active_children()
+    for process in processes:
+        process.terminate()
+    click.echo("Interrupted.", err=True)
+    if processes:
+        sys.exit(INTERRUPTED)
+    # A thread in the middle of a rank cannot be stopped, and the interpreter would wait for it.
+    sys.stdout.flush()
+    os._exit(INTERRUPTED)
 
 
 def failure(error: Exception) -> click.ClickException:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, get_args
 
 import click
 
+from holotrace.cli.executors import chosen_executor, worker_options
 from holotrace.cli.output import FORMATS, TERMINAL_ROWS
 from holotrace.job import Job
 from holotrace.job import open as open_job
@@ -29,8 +30,9 @@ class OutputFile(click.Path):
 
 
 def search_options(function: F) -> F:
-    """How to look for traces in a place."""
+    """How to look for traces in a place, and who reads them."""
     for decorate in (
+        worker_options,
         click.option(
             "--on-duplicate",
             type=click.Choice(get_args(OnDuplicate)),
@@ -76,5 +78,6 @@ rank_option = click.option(
 
 def job_at(path: tuple[str, ...], *, recursive: bool, on_duplicate: OnDuplicate, ranks: tuple[int, ...] = ()) -> Job:
     """The job that the shared arguments name."""
-    job = open_job(path[0] if len(path) == 1 else path, recursive=recursive, on_duplicate=on_duplicate)
+    paths = path[0] if len(path) == 1 else path
+    job = open_job(paths, executor=chosen_executor(), recursive=recursive, on_duplicate=on_duplicate)
     return job.only(*ranks) if ranks else job

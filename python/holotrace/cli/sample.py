@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
+
+FEW = 16  # ranks that are written here, one after another
 
 
 @click.command(short_help="A made-up job with known flaws, to try things on.")
@@ -24,8 +27,22 @@ def sample(  # noqa: PLR0917  # click gives them by name
 
     What was planted is written beside the traces, in GROUND_TRUTH.txt; the most of it is printed.
     """
-    from holotrace.sample import write  # noqa: PLC0415  # not needed for --help
+    from holotrace._execute import cpu_count  # noqa: PLC0415  # with the two below, not needed for --help
+    from holotrace._processes import Processes  # noqa: PLC0415
+    from holotrace.sample import write  # noqa: PLC0415
 
-    truth = write(out, ranks=ranks, steps=steps, seed=seed, events=events, stacks=stacks, compress=not plain)
+    with ExitStack() as stack:
+        # Starting processes takes as long as writing a few ranks.
+        workers = stack.enter_context(Processes(cpu_count())) if ranks > FEW else None
+        truth = write(
+            out,
+            ranks=ranks,
+            steps=steps,
+            seed=seed,
+            events=events,
+            stacks=stacks,
+            compress=not plain,
+            executor=workers,
+        )
     click.echo(truth.summary().removesuffix("\n"))
     click.echo(f"wrote {out}", err=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from holotrace.parse import kineto
+from holotrace.parse.parsed import Parsed
 from holotrace.sources import RankSource, believable
 from holotrace.tables import DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS
 
@@ -21,7 +21,7 @@ def describe(
     metadata: Mapping[str, Any],
     *,
     source: RankSource | None = None,
-    parsed: kineto.Parsed | None = None,
+    parsed: Parsed | None = None,
 ) -> pl.DataFrame:
     """One row of the rank_info table; a rank that was never in a file has neither ``source`` nor ``parsed``."""
     counts = parsed.counts if parsed else {}

@@ -28,7 +28,20 @@ class KindRule:
     name: str | None = None
 
 
+# An operation of XLA, by its category or opcode; fusions around one, too.
+_HLO_COLLECTIVE = (
+    r"^(async-collective|all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute|collective-broadcast|"
+    r"ragged-all-to-all|send$|send-done|recv$|recv-done)"
+)
+
 RULES = (
+    # HLO categories and opcodes, and the waits of a TPU. What waits for an operation under way is of its kind: the
+    # device stands still for the copy or collective, which is what hiding it would save.
+    KindRule(SYNC, category=r"^(barrier-cores|dependency-wait|infeed|outfeed|host (send|recv)(-done)?)$"),
+    KindRule(COMMUNICATION, category=_HLO_COLLECTIVE),
+    KindRule(COMMUNICATION, category=r"^async-(start|done|update)$", name=_HLO_COLLECTIVE),
+    KindRule(MEMORY, category=r"^(copy|async)(-start|-done|-update)?$"),
+    KindRule(COMPUTE, category=r"fusion$|^(dot|convolution|custom-call|data formatting|call|while|conditional)$"),
     # Categories that say it all: copies and fills stay memory even between devices, whoever asked for them.
     KindRule(SYNC, category=r"_sync$"),
     KindRule(MEMORY, category=r"^(gpu_)?mem(cpy|set)$"),

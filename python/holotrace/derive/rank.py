@@ -2,40 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
 
 from holotrace.derive import call_tree, info, kernel_kinds, steps
-from holotrace.parse import kineto
-from holotrace.schema import Table
+from holotrace.parse import dataset, kineto, xplane
+from holotrace.schema import Column, Table
 from holotrace.sources import RankSource
-from holotrace.tables import CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS
+from holotrace.sources.dataset import FORMAT
+from holotrace.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS, XLA_OPS
 from holotrace.trace import RankTrace
 
-# Columns of device events that are made here, and the columns of the file they are made of.
-_MADE_OF = {"kind": ("category", "name"), "step": ("launch_ns",)}
+_READERS = {"kineto": kineto.read, "xplane": xplane.read}
+_DECLARED = {table.name: table for table in ALL}
+_BY_NAME = {"kind": ("category", "name")}
+# Columns that are made here, by format and table, and the columns of the file each is made of.
+_MADE_OF: Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "kineto": {DEVICE_EVENTS.name: {**_BY_NAME, "step": ("launch_ns",)}},
+    # Its reader knows the steps, which follow from runs and flows.
+    "xplane": {DEVICE_EVENTS.name: _BY_NAME, XLA_OPS.name: _BY_NAME},
+}
 # The columns of the problems table that a reader knows; who and where is added here.
 _READ_PROBLEMS = PROBLEMS.only("problem", "count", "first_offset", "example", "action")
 
 
 def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
-    """Read one rank's file as far as ``reads`` asks for."""
+    """Read one rank's file as far as ``reads`` asks for; what its format lacks is empty or null."""
     wanted = merged(reads)
     needed = _needed(wanted)
-    parsed = kineto.read(source.path, _to_parse(needed))
+    read = dataset.read(source, needed) if source.format == FORMAT else _from_file(source, wanted, needed)
+    tables = dict(read.tables)
+    if CALLS.name in wanted:
+        tables[CALLS.name] = call_tree.calls(tables)
+    return replace(read, tables={name: _filled(tables.get(name), table) for name, table in wanted.items()})
+
+
+def _from_file(source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table]) -> RankTrace:
+    parsed = _READERS[source.format](source.path, _to_parse(needed, source.format))
     tables = dict(parsed.tables)
     if PROBLEMS.name in tables:
         tables[PROBLEMS.name] = _located(tables[PROBLEMS.name], source)
     if RANK_INFO.name in wanted:
         tables[RANK_INFO.name] = info.describe(source.rank, tables, parsed.metadata, source=source, parsed=parsed)
-    if DEVICE_EVENTS.name in needed:
-        tables[DEVICE_EVENTS.name] = _completed(tables, needed[DEVICE_EVENTS.name])
-    if CALLS.name in wanted:
-        tables[CALLS.name] = call_tree.calls(tables)
-    kept = {name: tables[name].select(table.column_names) for name, table in wanted.items()}
-    return RankTrace(source.rank, kept, parsed.metadata)
+    for name in _MADE_OF[source.format].keys() & needed.keys():
+        tables[name] = _completed(tables, needed[name], source.format)
+    return RankTrace(source.rank, tables, parsed.metadata)
 
 
 def narrowed(trace: RankTrace, reads: Sequence[Table]) -> RankTrace:
@@ -68,35 +81,40 @@ def _needed(wanted: dict[str, Table]) -> dict[str, Table]:
     return merged([*(table for table in wanted.values() if table.name != CALLS.name), *call_tree.READS])
 
 
-def _to_parse(wanted: dict[str, Table]) -> list[Table]:
-    """What must be read from the file so that ``wanted`` can be made."""
+def _to_parse(wanted: Mapping[str, Table], of_format: str) -> list[Table]:
+    """What must be read from a file of that format so that ``wanted`` can be made."""
     reads = [table for table in wanted.values() if table.name not in (RANK_INFO.name, PROBLEMS.name)]
     if RANK_INFO.name in wanted:
         reads += [table for table in info.READS if table.name != PROBLEMS.name]
     if RANK_INFO.name in wanted or PROBLEMS.name in wanted:
         reads.append(_READ_PROBLEMS)
-    made = [
-        name for name in _MADE_OF if DEVICE_EVENTS.name in wanted and name in wanted[DEVICE_EVENTS.name].column_names
-    ]
-    if made:
-        reads.append(DEVICE_EVENTS.only(*(name for column in made for name in _MADE_OF[column])))
+    for table in [table for table in reads if table.name in wanted]:
+        made = _MADE_OF[of_format].get(table.name, {})
+        needed = {name for column in table.column_names for name in made.get(column, ())}
+        if needed:
+            reads.append(_DECLARED[table.name].only(*needed))
+        if "step" in made and "step" in table.column_names:
+            reads.append(STEPS.only("step", "start_ns", "end_ns"))
+    there = [table for table in merged(reads).values() if table.format in (None, of_format)]
+    return [_in_file(table, of_format) for table in there]
+
+
+def _in_file(table: Table, of_format: str) -> Table:
+    """The table without the columns that are made here, or that the format has not."""
+    made = _MADE_OF[of_format].get(table.name, {})
+    kept = (c for c in table.columns if c.name not in made and c.format in (None, of_format))
+    return replace(table, columns=tuple(kept))
+
+
+def _completed(tables: Mapping[str, pl.DataFrame], wanted: Table, of_format: str) -> pl.DataFrame:
+    """The table with the columns that are made here, as far as they are wanted."""
+    frame = tables[wanted.name]
+    made = _MADE_OF[of_format][wanted.name].keys() & set(wanted.column_names)
+    if "kind" in made:
+        frame = frame.with_columns(kind=kernel_kinds.kinds(frame))
     if "step" in made:
-        reads.append(STEPS.only("step", "start_ns", "end_ns"))
-    from_file = merged(reads)
-    if made:
-        events = from_file[DEVICE_EVENTS.name]
-        kept = tuple(column for column in events.columns if column.name not in made)
-        from_file[DEVICE_EVENTS.name] = replace(events, columns=kept)
-    return list(from_file.values())
-
-
-def _completed(tables: dict[str, pl.DataFrame], wanted: Table) -> pl.DataFrame:
-    events = tables[DEVICE_EVENTS.name]
-    if "kind" in wanted.column_names:
-        events = events.with_columns(kind=kernel_kinds.kinds(events))
-    if "step" in wanted.column_names:
-        events = events.with_columns(step=steps.launched_in(events["launch_ns"], tables[STEPS.name]))
-    return events
+        frame = frame.with_columns(step=steps.launched_in(frame["launch_ns"], tables[STEPS.name]))
+    return frame
 
 
 def _located(problems: pl.DataFrame, source: RankSource) -> pl.DataFrame:
@@ -107,9 +125,12 @@ def _located(problems: pl.DataFrame, source: RankSource) -> pl.DataFrame:
 def _filled(frame: pl.DataFrame | None, table: Table) -> pl.DataFrame:
     if frame is None:
         return table.empty()
-    return frame.select(
-        (pl.col(column.name) if column.name in frame.columns else pl.lit(None).alias(column.name)).cast(
-            column.unit.dtype
-        )
-        for column in table.columns
-    )
+    return frame.select(_column(frame, column) for column in table.columns)
+
+
+def _column(frame: pl.DataFrame, column: Column) -> pl.Expr:
+    if column.name not in frame.columns:
+        return pl.lit(None, column.unit.dtype).alias(column.name)
+    # Casting to the type a column has already would copy it.
+    same = frame.schema[column.name] == column.unit.dtype
+    return pl.col(column.name) if same else pl.col(column.name).cast(column.unit.dtype)

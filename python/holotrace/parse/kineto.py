@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -13,6 +12,7 @@ import polars as pl
 from holotrace import stores
 from holotrace._native import Trace, read_trace_event
 from holotrace.errors import InputError
+from holotrace.parse.parsed import Parsed
 from holotrace.schema import Column, Table, Unit
 from holotrace.stores import Place
 
@@ -26,16 +26,6 @@ _ARG_TYPES = {
     Unit.TEXT: "text",
 }
 _LAUNCHED = ("launch_id", "launch_ns", "device_event_id")
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """One file's tables, its other top-level keys, and what reading it took."""
-
-    tables: Mapping[str, pl.DataFrame]
-    metadata: Mapping[str, Any]
-    counts: Mapping[str, int]
-    load_ns: int
 
 
 def read(path: Place, tables: Sequence[Table]) -> Parsed:

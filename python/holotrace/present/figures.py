@@ -27,6 +27,11 @@ COLORS = {
     "idle": "#a9b1ba",
     "sync": "#d9a400",
     "other": "#a977b8",
+    "compilation": "#c2577f",
+    "input": "#7a9a01",
+    "tracing": "#6b7fd7",
+    "dispatch": "#5ab4e5",
+    "read back": "#8c6d31",
 }
 _MORE_COLORS = ("#5ab4e5", "#8c6d31", "#c2577f", "#6b7fd7", "#7a9a01")
 # Words of column names and kernel kinds that stand for a concept; the first that fits wins.
@@ -37,10 +42,19 @@ _CONCEPTS = (
     ("copy", "memory"),
     ("exposed", "communication"),
     ("idle", "idle"),
-    ("wait", "idle"),
+    ("wait", "sync"),
+    ("unattributed", "idle"),
     ("sync", "sync"),
     ("compute", "compute"),
     ("busy", "compute"),
+    ("work", "compute"),
+    ("program", "compute"),
+    ("compilation", "compilation"),
+    ("input", "input"),
+    ("tracing", "tracing"),
+    ("dispatch", "dispatch"),
+    ("upload", "memory"),
+    ("read_back", "read back"),
     ("other", "other"),
 )
 # Plotly's own form of a chart: {"data": [trace, …], "layout": {…}}.
@@ -50,6 +64,7 @@ _GRID = "rgba(128, 136, 148, 0.25)"
 _NAME_WIDTH = 52  # characters of a kernel's name that fit beside its bar
 _LABELLED = 33  # bars that each carry their label; beyond it Plotly picks round ones
 _LINES_WITH_LEGEND = 12
+_BARS_BESIDE_EACH_OTHER = 500  # more would be narrower than two pixels, and hide each other
 _TITLE_HEIGHT = 28  # pixels
 
 
@@ -80,6 +95,8 @@ def drawing(analysis: Analysis[Any], table: pl.DataFrame) -> Drawing:
         return _ranking(chart, table, columns)
     if isinstance(chart, Line):
         return _lines(chart, table, columns)
+    if isinstance(chart, Bar) and table.height * len(chart.y) > _BARS_BESIDE_EACH_OTHER:
+        return _points(chart, table, columns)
     if isinstance(chart, (Bar, Stacked)):
         return _bars(chart, table, columns)
     raise UsageError(f"{analysis.name} declares a {type(chart).__name__}, which present.figures cannot draw yet")
@@ -129,6 +146,33 @@ def _bars(chart: Chart, table: pl.DataFrame, columns: dict[str, Column]) -> Draw
         "xaxis": _axis_style() | {"showgrid": False} | axis.layout,
         "yaxis": _axis_style() | unit_layout,
     }
+    return {"data": traces, "layout": layout}
+
+
+def _points(chart: Chart, table: pl.DataFrame, columns: dict[str, Column]) -> Drawing:
+    """A point per row and ``y`` column, all rows of one ``x`` above each other."""
+    x = columns[chart.x]
+    places = table.unique(chart.x, maintain_order=True)
+    axis = _axis(x, places, columns)
+    place = dict(zip(places[chart.x], axis.positions, strict=True))
+    by, unit_layout = _values(chart.y, table, columns)
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": fmt.label(columns[name]),
+            "x": [place[value] for value in table[chart.x]],
+            "y": _scaled(table[name], by),
+            "customdata": _labels(_telling(x, table, columns), table),
+            "marker": {"color": color(name, position), "size": 4, "opacity": 0.7},
+            "hovertemplate": (
+                f"%{{customdata}}<br>%{{y:,.{by.decimals}f}} {by.unit}<extra>{fmt.label(columns[name])}</extra>"
+            ),
+        }
+        for position, name in enumerate(chart.y)
+    ]
+    layout = _layout(chart, height=340, legend=len(traces) > 1)
+    layout |= {"hovermode": "closest", "xaxis": _axis_style() | axis.layout, "yaxis": _axis_style() | unit_layout}
     return {"data": traces, "layout": layout}
 
 
@@ -235,14 +279,8 @@ def _axis(x: Column, table: pl.DataFrame, columns: dict[str, Column]) -> _Axis:
             else:
                 layout |= {"nticks": 17, "tickformat": "d"}
             return _Axis(values.to_list(), layout)
-    # What tells rows apart: the step, and a device or stream where there are several.
-    named = [x, *(c for c in columns.values() if c.name != x.name and _tells_apart(c, table))]
-    if values.n_unique() == table.height:
-        named = [x]
-    labels = [
-        _markup(fmt.printable(" · ".join(fmt.NOTHING if v is None else str(v) for v in row)))
-        for row in table.select(c.name for c in named).iter_rows()
-    ]
+    named = _telling(x, table, columns)
+    labels = _labels(named, table)
     every = max(1, -(-len(labels) // _LABELLED))
     room = max(0.0, (8 - len(labels)) / 2)
     return _Axis(
@@ -254,6 +292,20 @@ def _axis(x: Column, table: pl.DataFrame, columns: dict[str, Column]) -> _Axis:
             "range": [-room - 0.6, len(labels) - 1 + room + 0.6],
         },
     )
+
+
+def _telling(x: Column, table: pl.DataFrame, columns: dict[str, Column]) -> list[Column]:
+    """What tells rows apart: ``x``, else the step as well, and a device or stream where there are several."""
+    if table[x.name].n_unique() == table.height:
+        return [x]
+    return [x, *(c for c in columns.values() if c.name != x.name and _tells_apart(c, table))]
+
+
+def _labels(named: Sequence[Column], table: pl.DataFrame) -> list[str]:
+    return [
+        _markup(fmt.printable(" · ".join(fmt.NOTHING if v is None else str(v) for v in row)))
+        for row in table.select(c.name for c in named).iter_rows()
+    ]
 
 
 def _tells_apart(column: Column, table: pl.DataFrame) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import accumulate
 
 import polars as pl
 from rich import box
@@ -59,7 +60,7 @@ def table(
     width: int = 100,
     together: Collection[str] = (),
 ) -> RenderableType:
-    """A result table for a terminal ``width`` characters wide; long names lose their middle.
+    """A result table for a terminal ``width`` characters wide; long names lose their middle, the last columns go.
 
     Args:
         limit: Rows to show; all if None.
@@ -67,14 +68,19 @@ def table(
     """
     if frame.is_empty():
         return Text("No rows.")
+    # A column nobody filled, as the step where steps were not asked for, says nothing in every row.
+    columns = tuple(column for column in columns if frame[column.name].null_count() < frame.height)
     # Scales come from all rows, so that the first rows look the same whatever the limit.
-    scales = fmt.scales(frame, columns, together)
+    scales = fmt.scales(frame, columns, {column.name for column in columns} & set(together))
     shown = frame if limit is None else frame.head(limit)
     texts = [
         [fmt.cell(value, column, by) for value in shown[column.name]]
         for column, by in zip(columns, scales, strict=True)
     ]
     heads = [(fmt.label(column), by.unit) for column, by in zip(columns, scales, strict=True)]
+    kept = _fitting(columns, heads, texts, width)
+    left_out = [head for head, _ in heads[kept:]]
+    columns, heads, texts = columns[:kept], heads[:kept], texts[:kept]
     widths = [max(len(head), len(unit), *map(len, cells)) for (head, unit), cells in zip(heads, texts, strict=True)]
     longest = _text_width(columns, widths, width)
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -92,7 +98,11 @@ def table(
                 for cell, column in zip(row, columns, strict=True)
             )
         )
-    return _with_rest(grid, frame.height - shown.height, "row")
+    rest = _with_rest(grid, frame.height - shown.height, "row")
+    if not left_out:
+        return rest
+    more = f"{fmt.plural(len(left_out), 'more column')}; show them with --format csv: {', '.join(left_out)}"
+    return Group(rest, Text(more, style="dim"))
 
 
 def info(rank_info: pl.DataFrame, problems: pl.DataFrame, source: str) -> RenderableType:
@@ -111,6 +121,18 @@ def info(rank_info: pl.DataFrame, problems: pl.DataFrame, source: str) -> Render
         where = f" on rank{'s' if len(ranks) > 1 else ''} {fmt.ranks(ranks)}" if ranks else ""
         grid.add_row(Text("Problem"), Text(fmt.printable(f"{problem}{where}{times}; {action}"), style="yellow"))
     return grid
+
+
+def _fitting(
+    columns: Sequence[Column], heads: Sequence[tuple[str, str]], texts: Sequence[Sequence[str]], width: int
+) -> int:
+    """How many columns fit beside each other: numbers whole, texts as short as they may be, heads on several lines."""
+    needs = [
+        max(*map(len, head.split()), len(unit), max(map(len, cells)) if fmt.is_number(column) else _SHORTEST_TEXT)
+        for column, (head, unit), cells in zip(columns, heads, texts, strict=True)
+    ]
+    ends = accumulate(need + 3 for need in needs)
+    return max(1, sum(end <= width for end in ends))
 
 
 def _text_width(columns: Sequence[Column], widths: Sequence[int], width: int) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from random import Random
@@ -88,6 +90,7 @@ def write(
     stacks: bool = False,
     compress: bool = True,
     missing_ranks: tuple[int, ...] | None = None,
+    executor: Executor | None = None,
 ) -> Truth:
     """Write a sample job's traces, one file per rank, and say what was planted in them.
 
@@ -101,6 +104,7 @@ def write(
         compress: write .json.gz rather than .json.
         missing_ranks: ranks of the job that left no file; by default one, the last, where several are written. The
             job's world is ``ranks`` and these: 8 ranks are ranks 0 to 7 of a world of 9.
+        executor: where ranks are written, e.g. a process pool; here by default.
     """
     if ranks < 1 or steps < 1:
         raise UsageError(f"a sample job of {ranks} ranks and {steps} steps is empty; ask for at least one of each.")
@@ -110,14 +114,8 @@ def write(
     _prepare(directory, {file_name(rank, compress=compress) for rank in plan.present})
     arrivals = _arrivals(plan)
     meetings = [max(arrival.time_ns for arrival in together.values()) for together in arrivals]
-    exposed: dict[int, Mapping[int, int]] = {}
-    for rank in plan.present:
-        text = RankText(rank, plan.world, clock_offset_ns=plan.clock_offset_ns(rank), shapes=events is None)
-        recorder = Recorder(text, stacks=stacks)
-        process = plan.process(rank, recorder)
-        _replay(process.run(), meetings)
-        exposed[rank] = process.exposed_ns
-        save(directory, recorder, process.now_ns, events=events, compress=compress)
+    each = partial(_write_rank, plan, meetings, directory, events=events, stacks=stacks, compress=compress)
+    exposed = dict(zip(plan.present, (executor.map if executor else map)(each, plan.present), strict=True))
     truth = Truth(
         ranks=plan.present,
         missing_ranks=missing,
@@ -132,6 +130,18 @@ def write(
     )
     (directory / GROUND_TRUTH).write_text(str(truth), encoding="utf-8")
     return truth
+
+
+def _write_rank(
+    plan: _Plan, meetings: list[int], directory: Path, rank: int, *, events: int | None, stacks: bool, compress: bool
+) -> Mapping[int, int]:
+    """Write one rank's file; returns what it exposed of communication in each step."""
+    text = RankText(rank, plan.world, clock_offset_ns=plan.clock_offset_ns(rank), shapes=events is None)
+    recorder = Recorder(text, stacks=stacks)
+    process = plan.process(rank, recorder)
+    _replay(process.run(), meetings)
+    save(directory, recorder, process.now_ns, events=events, compress=compress)
+    return process.exposed_ns
 
 
 def _where(kind: str, number: int | None) -> str:

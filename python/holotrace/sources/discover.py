@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from holotrace.errors import InputError, UsageError
-from holotrace.sources import ends
+from holotrace.sources import dataset, ends, profiles
 from holotrace.sources.files import Candidate, candidates, natural
 from holotrace.sources.names import ranks_from_names
 from holotrace.sources.problems import problem
@@ -44,6 +45,7 @@ class _File:
     rank_from: str = ""
     # Why it cannot be one of the traces.
     unfit: str = ""
+    format: str = "kineto"
 
 
 def discover(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate = "error") -> tuple[RankSource, ...]:
@@ -56,7 +58,7 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
     """The files of a job, and what is doubtful about them.
 
     Args:
-        paths: A file, a folder, a pattern, a list of them, or a dict of rank to file.
+        paths: A file, a folder, a pattern, a list of them, or a dict of rank to file; or a dataset.
         recursive: Look into subfolders too.
         on_duplicate: What to do where two files claim one rank: raise, or take the first or last by name.
     """
@@ -67,8 +69,23 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
     named = several(paths)
     if not named:
         raise InputError("no path was given; give a trace file, a folder of them or a pattern")
+    if len(named) == 1 and dataset.is_dataset(named[0]):
+        return _survey_of_dataset(Path(named[0]).expanduser())
+    named, noticed = profiles.expanded(named, recursive=recursive)
     looked = _look(candidates(named, recursive=recursive))
-    return _survey_of(_ranked(looked), on_duplicate, *called(paths))
+    found = _survey_of(_ranked(looked), on_duplicate, *called(paths))
+    return replace(found, problems=(*noticed, *found.problems))
+
+
+def _survey_of_dataset(root: Path) -> Survey:
+    known = dataset.manifest(root)
+    stamps = dataset.stamps(root)
+    if not stamps:
+        raise InputError(f"{root} is a dataset without a whole rank; convert the traces into it again")
+    sources = tuple(dataset.source(root, rank, stamp) for rank, stamp in stamps.items())
+    # Doubts are about the traces that were converted.
+    traces = [replace(source, path=Path(str(stamps[source.rank].origin.get("file")))) for source in sources]
+    return Survey(sources, (*map(dict, known.problems), *doubts(traces)), known.title, str(root))
 
 
 def _given(paths: Mapping[int, AnyPath]) -> list[_File]:
@@ -94,6 +111,8 @@ def _look(files: list[Candidate]) -> list[_File]:
 
 def _look_at(candidate: Candidate) -> _File:
     path = candidate.path
+    if profiles.is_profile(path):
+        return _File(path, format="xplane")
     try:
         text = ends.head(path)
         info = ends.distributed_info(text)
@@ -109,6 +128,8 @@ def _look_at(candidate: Candidate) -> _File:
         if candidate.named:
             raise
         return _File(path, unfit=str(error))
+    if profiles.is_exported(path, text):
+        return _File(path, format="xplane")
     if not candidate.named and not ends.may_be_trace(text):
         return _File(path, unfit="not a trace")
     return _with_rank(_File(path, info), "trace")
@@ -185,5 +206,5 @@ def _survey_of(files: list[_File], on_duplicate: OnDuplicate, title: str, origin
             for file in claiming
             if file is not chosen
         ]
-        sources.append(RankSource(rank, chosen.path, chosen.rank_from, chosen.info))
+        sources.append(RankSource(rank, chosen.path, chosen.rank_from, chosen.info, chosen.format))
     return Survey(tuple(sources), (*problems, *doubts(sources)), title, origin)

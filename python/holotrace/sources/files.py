@@ -10,6 +10,7 @@ from pathlib import Path
 
 from holotrace import stores
 from holotrace.errors import InputError
+from holotrace.sources.dataset import is_dataset
 from holotrace.sources.source import AnyPath
 from holotrace.stores import Place, Remote, place
 
@@ -59,6 +60,8 @@ def _remote(path: Remote, *, recursive: bool) -> Sequence[Candidate]:
 
 
 def _local(path: Path, *, recursive: bool) -> Sequence[Candidate]:
+    if is_dataset(path):
+        raise InputError(f"{path} is a dataset, which is opened alone; convert the other traces into it")
     if path.is_dir():
         return _folder(path, recursive=recursive)
     if path.exists():

@@ -9,6 +9,9 @@ import polars as pl
 
 from holotrace.tables import PROBLEMS
 
+# A rank that is left out, as its file cannot be read.
+UNREAD = "file not read"
+
 
 def problem(
     what: str, *, action: str, rank: int | None = None, count: int = 1, example: str = "", file: object = None

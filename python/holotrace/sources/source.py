@@ -24,6 +24,8 @@ class RankSource:
     rank_from: str
     # What the ends of the file tell of the job: distributedInfo, as far as it is there.
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    # Which reader it is for: kineto (trace-event JSON), xplane or dataset.
+    format: str = "kineto"
 
 
 def several(paths: Paths) -> list[AnyPath]:

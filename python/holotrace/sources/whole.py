@@ -8,6 +8,9 @@ from typing import Any
 from holotrace.sources.problems import problem, spelled
 from holotrace.sources.source import RankSource
 
+# What doubts() says.
+DOUBTS = ("ranks missing", "rank unknown", "files of different jobs")
+
 
 def doubts(sources: Sequence[RankSource]) -> list[dict[str, Any]]:
     """Rows of the problems table on missing ranks, guessed ranks and mixed jobs."""

@@ -1,0 +1,160 @@
+//! Profiles of XLA for Python.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::PathBuf;
+
+use holotrace_core::error::Error;
+use holotrace_core::space::{self, Selection};
+use holotrace_core::wire::Source;
+use holotrace_core::xplane::{Options, read, times};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::arrow::ArrowTable;
+use crate::error::{raise, without_panic};
+use crate::trace_event::arg_types;
+
+/// One profile's columns.
+#[pyclass(frozen, module = "holotrace._native")]
+pub struct Space {
+    space: space::Space,
+    path: PathBuf,
+}
+
+impl Space {
+    fn table(
+        &self,
+        py: Python<'_>,
+        make: impl FnOnce(&space::Space) -> Result<arrow_array::RecordBatch, Error> + Send,
+    ) -> PyResult<ArrowTable> {
+        let batch = py.detach(|| without_panic(|| make(&self.space)));
+        batch.map(ArrowTable).map_err(|error| raise(py, error, &self.path))
+    }
+}
+
+#[pymethods]
+impl Space {
+    #[getter]
+    fn counts(&self) -> HashMap<&'static str, u64> {
+        HashMap::from([("entries", self.space.len() as u64), ("file_bytes", self.space.file_bytes)])
+    }
+
+    #[getter]
+    fn origin_ns(&self) -> i64 {
+        self.space.origin_ns
+    }
+
+    #[getter]
+    fn hostnames(&self) -> Vec<String> {
+        self.space.hostnames.clone()
+    }
+
+    #[getter]
+    fn messages(&self) -> Vec<(&'static str, String)> {
+        let errors = self.space.errors.iter().map(|text| ("error", text.clone()));
+        errors.chain(self.space.warnings.iter().map(|text| ("warning", text.clone()))).collect()
+    }
+
+    fn planes(&self, py: Python<'_>) -> PyResult<ArrowTable> {
+        self.table(py, space::Space::planes)
+    }
+
+    fn plane_stats(&self, py: Python<'_>) -> PyResult<ArrowTable> {
+        self.table(py, space::Space::plane_stats)
+    }
+
+    fn lines(&self, py: Python<'_>) -> PyResult<ArrowTable> {
+        self.table(py, space::Space::lines)
+    }
+
+    #[pyo3(signature = (columns, *, lines = None, rows = None, having = None, lacking = None))]
+    fn events(
+        &self,
+        py: Python<'_>,
+        columns: Vec<String>,
+        lines: Option<Vec<u32>>,
+        rows: Option<Vec<u32>>,
+        having: Option<String>,
+        lacking: Option<String>,
+    ) -> PyResult<ArrowTable> {
+        let stat = having.map(|key| (key, true)).or(lacking.map(|key| (key, false)));
+        let rows = rows.map(|mut rows| {
+            rows.sort_unstable();
+            rows.dedup();
+            rows
+        });
+        let selection = Selection { lines: lines.map(|lines| lines.into_iter().collect()), rows, stat };
+        self.table(py, |space| space.events(&columns, &selection))
+    }
+
+    fn causes(&self, py: Python<'_>, events: Vec<u32>, lines: Vec<u32>, marks: Vec<u32>) -> PyResult<ArrowTable> {
+        self.table(py, move |space| space.causes(&events, &lines, marks))
+    }
+
+    fn hlo(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<ArrowTable> {
+        self.table(py, |space| space.instructions.table(&columns))
+    }
+
+    fn problems(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<ArrowTable> {
+        self.table(py, |space| space.problems.table(&columns))
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (path, *, stats, arguments, hlo))]
+pub fn read_xplane(
+    py: Python<'_>,
+    path: PathBuf,
+    stats: Vec<(String, String)>,
+    arguments: bool,
+    hlo: bool,
+) -> PyResult<Space> {
+    let options = Options { stats: arg_types(stats)?, arguments, hlo };
+    read_source(py, path.clone(), options, move || Source::open(File::open(path)?))
+}
+
+#[pyfunction]
+#[pyo3(signature = (content, *, stats, arguments, hlo))]
+pub fn read_xplane_bytes(
+    py: Python<'_>,
+    content: &Bound<'_, PyBytes>,
+    stats: Vec<(String, String)>,
+    arguments: bool,
+    hlo: bool,
+) -> PyResult<Space> {
+    let options = Options { stats: arg_types(stats)?, arguments, hlo };
+    let content = content.as_bytes().to_vec();
+    read_source(py, PathBuf::from("the bytes given"), options, move || Ok(Source::Memory(content)))
+}
+
+/// Host, begin and end of a recording.
+type Times = (String, Option<i64>, Option<i64>);
+
+#[pyfunction]
+pub fn profile_times(py: Python<'_>, path: PathBuf) -> PyResult<Times> {
+    let found = py.detach(|| without_panic(|| times(&Source::open(File::open(&path)?)?)));
+    found.map_err(|error| raise(py, error, &path))
+}
+
+fn read_source(
+    py: Python<'_>,
+    path: PathBuf,
+    options: Options,
+    open: impl FnOnce() -> std::io::Result<Source> + Send,
+) -> PyResult<Space> {
+    let mut signal = None;
+    let result = py.detach(|| {
+        without_panic(|| {
+            read(&open()?, &options, &mut || {
+                signal = Python::attach(|py| py.check_signals()).err();
+                signal.is_some()
+            })
+        })
+    });
+    match result {
+        Ok(space) => Ok(Space { space, path }),
+        Err(Error::Cancelled) => Err(signal.unwrap_or_else(|| raise(py, Error::Cancelled, &path))),
+        Err(error) => Err(raise(py, error, &path)),
+    }
+}

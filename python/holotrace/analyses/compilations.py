@@ -1,0 +1,166 @@
+"""What was compiled while the job ran, when and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_rank
+from holotrace.charts import Ranking
+from holotrace.derive import compilations as found
+from holotrace.derive import programs
+from holotrace.derive.said import in_words, lasting, listed
+from holotrace.derive.steps import launched_in
+from holotrace.schema import Column, Unit
+from holotrace.tables import HLO, HOST_CALLS, MODULES, STEPS
+from holotrace.trace import RankTrace
+
+NEW_SHAPES, NEW_PROGRAM, FIRST_USE = "new_shapes", "new_program", "first_use"
+# Two shapes may be the last batch of an epoch; three are a habit.
+SHAPES = 3
+
+
+@per_rank(
+    columns=(
+        Column("step", Unit.STEP, "Step in which it began; null outside of all steps"),
+        Column("module", Unit.TEXT, "Program, as the compiler calls it; null where the profile does not say"),
+        Column("program", Unit.NUMBER, "Id of the compiled program; null if it did not run"),
+        Column("cause", Unit.TEXT, "new_shapes, new_program or first_use; null if the program is unknown"),
+        Column("change", Unit.TEXT, "Inputs whose type or shape differs from the program of that name before it"),
+        Column("after_ns", Unit.NS, "When it began, after the first step or program; null without, negative before"),
+        Column("compile_ns", Unit.NS, "Time the host traced, lowered or compiled it, on any thread"),
+        Column("start_ns", Unit.NS, "When the host began to trace or lower it, on the clock of the file"),
+    ),
+    reads=(
+        HOST_CALLS.only("name", "tid", "start_ns", "end_ns", "arguments"),
+        MODULES.only("module", "program", "start_ns"),
+        HLO.only("module", "program", "name", "opcode", "computation", "shape"),
+        STEPS.only("step", "start_ns", "end_ns"),
+    ),
+    chart=Ranking(x="module", y=("compile_ns",), title="Compile time by program"),
+)
+def compilations(rank: RankTrace) -> pl.DataFrame:
+    """What was compiled while the job ran, when and why.
+
+    A program is compiled when something is to run that has not been compiled for inputs of these shapes. Its cause:
+
+    - new_shapes: a program of that name was there already, for inputs of other types or shapes.
+    - new_program: one of that name was there already, for the same inputs; constants or options differ.
+    - first_use: no other of that name is known.
+
+    Which program came out is told by what ran first afterwards under that name.
+    """
+    compiled = found.compilations(rank[HOST_CALLS])
+    ran = programs.first_runs(rank[MODULES]).with_columns(pl.col("first_ns").alias("ran_ns"))
+    pairs = (
+        compiled.join_asof(
+            ran, left_on="start_ns", right_on="first_ns", by="module", strategy="forward", check_sortedness=False
+        )
+        .join_asof(
+            ran.select("module", before="program", first_ns="first_ns"),
+            left_on="start_ns",
+            right_on="first_ns",
+            by="module",
+            check_sortedness=False,
+        )
+        .with_columns(step=launched_in(compiled["start_ns"], rank[STEPS]))
+    )
+    inputs = programs.inputs(rank[HLO])
+    return pairs.with_columns(change=programs.differences(pairs, inputs)).select(
+        "step",
+        "module",
+        "program",
+        "change",
+        "start_ns",
+        "compile_ns",
+        after_ns=pl.col("start_ns") - pl.concat([rank[STEPS]["start_ns"], rank[MODULES]["start_ns"]]).min(),
+        cause=pl.when(pl.col("change").is_not_null())
+        .then(pl.lit(NEW_SHAPES))
+        .when(pl.col("before").is_not_null())
+        .then(pl.lit(NEW_PROGRAM))
+        .when(pl.col("program").is_not_null())
+        .then(pl.lit(FIRST_USE)),
+    )
+
+
+@compilations.rule
+def recompilation(table: pl.DataFrame) -> Iterator[Finding]:
+    """A program that was there already was compiled again, for other inputs.
+
+    XLA compiles a program for fixed types and shapes. A batch of another size, a longer sequence or another constant
+    makes it a new program, and devices wait until it is compiled. The cost is the compile time of an average rank.
+
+    Pad or bucket inputs so that few shapes occur, drop the last short batch, and keep what changes every step out of
+    Python constants. Where shapes must differ, compile them before training begins, or keep what was compiled
+    (`jax_compilation_cache_dir`, `xr.initialize_cache`).
+    """
+    again = (
+        table.filter(pl.col("cause").is_in([NEW_SHAPES, NEW_PROGRAM]))
+        .group_by("module", "rank")
+        .agg(pl.col("compile_ns").sum(), pl.col("step"), pl.col("change").sort().first())
+        .group_by("module")
+        .agg(
+            pl.col("rank").sort(),
+            pl.col("compile_ns").mean().cast(pl.Int64()),
+            pl.col("step").explode(),
+            pl.col("change").sort().first(),
+        )
+        .sort("compile_ns", "module", descending=[True, False])
+    )
+    for module, ranks, compile_ns, steps, change in again.iter_rows():
+        why = f", since {change}" if change else ""
+        message = f"{module} was compiled again{_where(pl.Series(steps))}, which took {lasting(compile_ns)}{why}"
+        yield Finding("warning", message, tuple(ranks), compile_ns)
+
+
+@compilations.rule
+def compilation_while_training(table: pl.DataFrame) -> Iterator[Finding]:
+    """A program was compiled in the middle of the recording.
+
+    It was needed for the first time, or nobody knows whether it was there before: an evaluation or logging branch, a
+    result that was read early and cut the graph in two, or a recording that began before all was warm. The cost is the
+    compile time of an average rank.
+
+    Start to record after a few steps. If it happens later, run every branch once before training, and read results
+    after the step instead of within it.
+    """
+    known = pl.col("cause").is_in([NEW_SHAPES, NEW_PROGRAM]).fill_null(False)
+    first = table.filter(~known)
+    if first.is_empty():
+        return
+    modules = (
+        first.group_by(pl.col("module").fill_null("a program"))
+        .agg(pl.col("compile_ns").max())
+        .sort("compile_ns", "module", descending=[True, False])["module"]
+        .to_list()
+    )
+    cost_ns = int(first.group_by("rank").agg(pl.col("compile_ns").sum()).select(pl.col("compile_ns").mean()).item())
+    message = f"{listed(modules)} {'was' if len(modules) == 1 else 'were'} compiled{_where(first['step'])}"
+    yield Finding("info", f"{message}, which took {lasting(cost_ns)}", tuple(first["rank"].unique().sort()), cost_ns)
+
+
+@compilations.rule
+def dynamic_shapes(table: pl.DataFrame) -> Iterator[Finding]:
+    """One program was compiled for three or more different shapes.
+
+    So shapes change all the time, and compiling does not end when all programs are warm. What it costs is said of each
+    program by itself.
+
+    Pad to a few sizes (bucketing), or make the size a bounded dynamic dimension; with PyTorch/XLA, `PT_XLA_DEBUG=1`
+    names the operators that make shapes dynamic, such as `nonzero` and boolean masks.
+    """
+    many = (
+        table.filter(cause=NEW_SHAPES)
+        .group_by("module")
+        .agg(pl.col("rank").unique().sort(), count=pl.col("program").n_unique())
+        .filter(pl.col("count") >= SHAPES)
+        .sort("module")
+    )
+    for module, ranks, count in many.iter_rows():
+        yield Finding("warning", f"{module} was compiled for {count} other shapes", tuple(ranks))
+
+
+def _where(steps: pl.Series) -> str:
+    known = steps.drop_nulls().unique().sort().to_list()
+    return f" in {in_words('step', known)}" if known else ""

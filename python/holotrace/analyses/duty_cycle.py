@@ -1,0 +1,137 @@
+"""How much of the time each device worked, only waited, or had nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_rank
+from holotrace.charts import Stacked
+from holotrace.derive import device_time, intervals
+from holotrace.derive.device_time import DEVICE
+from holotrace.schema import Column, Unit
+from holotrace.tables import DEVICES, MODULES, STEPS, XLA_OPS
+from holotrace.trace import RankTrace
+
+# Where copies and collectives are hidden well, waiting for them is a few percent of the busy time.
+WAIT_RATIO = 0.1
+
+
+@per_rank(
+    columns=(
+        Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
+        Column("plane", Unit.TEXT, "Plane of the profile it is in"),
+        Column("device_kind", Unit.TEXT, "TPU, GPU, CPU or SparseCore"),
+        Column("op_count", Unit.COUNT, "Operations it executed"),
+        Column("window_ns", Unit.NS, "From the rank's first step or operation to its last; the sum of the three parts"),
+        Column("work_ns", Unit.NS, "Time at least one operation ran that is no waiting"),
+        Column("wait_ns", Unit.NS, "Time it did nothing but wait: copy-done, all-gather-done, barrier-cores, infeed"),
+        Column("idle_ns", Unit.NS, "The rest of the window"),
+        Column("work_ratio", Unit.RATIO, "work_ns / window_ns; null where there is no time"),
+        Column("busy_ns", Unit.NS, "Time at least one operation ran, waiting or not"),
+        Column("hull_ns", Unit.NS, "From its own first operation or program to its last; null without any"),
+        Column(
+            "duty_ratio", Unit.RATIO, "busy_ns / hull_ns, the duty cycle as xprof has it; null where it did nothing"
+        ),
+    ),
+    reads=(
+        XLA_OPS.only("device", "plane", "line", "start_ns", "end_ns", "is_wait", "is_async", "is_container"),
+        MODULES.only("device", "plane", "start_ns", "end_ns"),
+        DEVICES.only("device", "plane", "device_kind"),
+        STEPS.only("start_ns", "end_ns"),
+    ),
+    chart=Stacked(x="rank", y=("work_ns", "wait_ns", "idle_ns"), title="What devices did"),
+)
+def duty_cycle(rank: RankTrace) -> pl.DataFrame:
+    """How much of the time each device worked, only waited, or had nothing to do.
+
+    Times are unions: operations that overlap count once. An operation that contains others (a loop, a call) is work
+    where none inside it runs. Waiting that a TPU notes beside its operations (barrier-cores) is waiting, but not busy.
+
+    The duty cycle looks at the time from a device's first operation to its last and counts waiting as busy; the share
+    of work looks at the whole window of the rank and does not.
+    """
+    ops = rank[XLA_OPS]
+    during = device_time.window(device_time.executions(ops), rank[STEPS])
+    window_ns = intervals.total_ns(during)
+    rows = [_of_device(group) for group in ops.partition_by(DEVICE, maintain_order=True)]
+    measured = pl.concat([_of_device(ops.clear()).clear(), *rows])
+    spans = pl.concat(
+        [frame.select(*DEVICE, "start_ns", "end_ns") for frame in (device_time.executions(ops), rank[MODULES])]
+    )
+    hulls = spans.group_by(DEVICE).agg(hull_ns=pl.col("end_ns").max() - pl.col("start_ns").min())
+    devices = pl.concat([rank[DEVICES], measured.select(DEVICE)], how="diagonal").unique(
+        DEVICE, keep="first", maintain_order=True
+    )
+    return (
+        devices.select(*DEVICE, "device_kind")
+        .join(measured, on=DEVICE, how="left")
+        .join(hulls, on=DEVICE, how="left")
+        .with_columns(pl.col("op_count", "work_ns", "wait_ns", "busy_ns").fill_null(0), window_ns=pl.lit(window_ns))
+        .with_columns(
+            pl.col("plane").cast(pl.String()),
+            idle_ns=pl.col("window_ns") - pl.col("work_ns") - pl.col("wait_ns"),
+            work_ratio=pl.when(pl.col("window_ns") > 0).then(pl.col("work_ns") / pl.col("window_ns")),
+            duty_ratio=pl.when(pl.col("hull_ns") > 0).then(pl.col("busy_ns") / pl.col("hull_ns")),
+        )
+        .sort("plane", "device")
+    )
+
+
+def _of_device(ops: pl.DataFrame) -> pl.DataFrame:
+    """One row for a device from all its operations."""
+    ran = device_time.executions(ops)
+    occupied = device_time.on_device(ops)
+    waits_ns = intervals.total_ns(device_time.waits(occupied))
+    return (
+        ops.select(DEVICE)
+        .head(1)
+        .with_columns(
+            op_count=pl.lit(ran.height, pl.Int64()),
+            work_ns=pl.lit(intervals.total_ns(occupied) - waits_ns, pl.Int64()),
+            wait_ns=pl.lit(waits_ns, pl.Int64()),
+            busy_ns=pl.lit(intervals.total_ns(ran), pl.Int64()),
+        )
+    )
+
+
+@duty_cycle.rule
+def waiting_device(table: pl.DataFrame) -> Iterator[Finding]:
+    """Devices are busy waiting for more than a tenth of the time they are busy.
+
+    Copies to the host, transfers between devices and collectives run beside the work, but the program needs their
+    results before they are done. A duty cycle counts that as busy. The cost is the waiting of the device that waits
+    longest, on an average rank.
+
+    Start copies and collectives earlier in the program, or make them smaller: keep in the device's memory what is
+    offloaded too eagerly, shard differently, and let XLA's latency-hiding scheduler move work between start and done.
+    """
+    waiting = table.filter(pl.col("wait_ns") > WAIT_RATIO * (pl.col("wait_ns") + pl.col("work_ns")))
+    if waiting.is_empty():
+        return
+    ratio = waiting.select(pl.col("wait_ns").sum() / (pl.col("wait_ns") + pl.col("work_ns")).sum()).item()
+    ranks = waiting.group_by("rank").agg(pl.col("wait_ns").max()).sort("rank")
+    yield Finding(
+        "warning",
+        f"devices wait for {ratio:.0%} of the time they are busy",
+        tuple(ranks["rank"]),
+        int(ranks.select(pl.col("wait_ns").mean()).item()),
+    )
+
+
+@duty_cycle.rule
+def silent_device(table: pl.DataFrame) -> Iterator[Finding]:
+    """A device is in the profile, but executed nothing.
+
+    Either the program does not use it, or the profiler did not record it: profiles lose the devices first when they
+    grow too large, and some runtimes record only the devices of one process.
+
+    Compare with the devices the program was given (`jax.local_devices()`). If it should have worked, record fewer
+    steps, and each process by itself.
+    """
+    silent = table.filter(op_count=0)
+    if silent.is_empty():
+        return
+    message = f"{silent.height} of {table.height} devices recorded no operation"
+    yield Finding("info", message, tuple(silent["rank"].unique().sort()))

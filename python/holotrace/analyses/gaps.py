@@ -1,0 +1,197 @@
+"""When devices had nothing to do, and what the host did meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_rank
+from holotrace.charts import Ranking
+from holotrace.derive import device_time, host_time, skew
+from holotrace.derive.compilations import compilations
+from holotrace.derive.device_time import DEVICE
+from holotrace.derive.host_activities import COMPILATION, DISPATCH, INPUT_RANGES, PRIORITY, PROGRAM, TRACING, UPLOAD
+from holotrace.derive.said import lasting, listed
+from holotrace.derive.steps import launched_in
+from holotrace.errors import UsageError
+from holotrace.schema import Column, Unit
+from holotrace.tables import HOST_CALLS, STEPS, XLA_OPS
+from holotrace.trace import RankTrace
+
+# Shorter ones lie between the operations of a program, where no host could help.
+MIN_GAP_NS = 100_000
+# A tenth of the idle time is more than starting programs costs where they are long enough.
+SHARE_RATIO = 0.1
+QUEUED, UNATTRIBUTED = "queued", "unattributed"
+CAUSES = (*PRIORITY, QUEUED, UNATTRIBUTED)
+MEANINGS = {
+    "compilation": "the host traced, lowered or compiled a program",
+    "read_back": "the host read results from a device, or ran what they depend on",
+    "upload": "the host sent data to a device",
+    "input": "the host read or prepared input",
+    "tracing": "PyTorch/XLA collected a graph to run",
+    "dispatch": "the host started programs",
+    "wait": "threads of the host waited, and did nothing of the above",
+    "program": "the host ran code of the program, which in PyTorch/XLA builds the graph",
+    "unattributed": "no span of the host tells what it did",
+}
+
+
+@per_rank(
+    columns=(
+        Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
+        Column("plane", Unit.TEXT, "Plane of the profile it is in"),
+        Column("stream", Unit.NUMBER, "Queue on the device; null where the device is looked at as a whole"),
+        Column("step", Unit.STEP, "Step that launched what ended the gap, else the host's at its end; null outside"),
+        Column("after_ns", Unit.NS, "When it began, after the first step or operation of the rank"),
+        Column("idle_ns", Unit.NS, "How long it was; the sum of the parts"),
+        Column("cause", Unit.TEXT, "The largest of the parts: what the host did for most of it, or queued"),
+        Column("detail", Unit.TEXT, "Range, call or program the host spent most of that on; null where nothing tells"),
+        *(Column(f"{cause}_ns", Unit.NS, f"Part of it in which {MEANINGS[cause]}") for cause in PRIORITY),
+        Column("queued_ns", Unit.NS, "All of it, where what ended it had been launched before it began; else 0"),
+        Column("unattributed_ns", Unit.NS, f"Part of it in which {MEANINGS[UNATTRIBUTED]}"),
+        Column("start_ns", Unit.NS, "When it began, on the clock of the host"),
+    ),
+    reads=(
+        XLA_OPS.only(
+            *("event_id", "device", "plane", "stream", "line", "start_ns", "end_ns"),
+            *("is_wait", "is_async", "step", "launch_id", "launch_ns"),
+        ),
+        *host_time.READS,
+        *skew.READS,
+    ),
+    chart=Ranking(x="cause", y=("idle_ns",), title="Idle time of devices by what the host did"),
+)
+def gaps(
+    rank: RankTrace, *, min_gap_ns: int = MIN_GAP_NS, by_stream: bool = False, input_ranges: str = INPUT_RANGES
+) -> pl.DataFrame:
+    """When devices had nothing to do, and what the host did meanwhile.
+
+    Of each rank the longest gap comes first. A gap is time of the window in which no operation ran on a device. The
+    window goes from the first step or operation of the rank to the last end of a step or operation, so that gaps also
+    begin and end it.
+
+    Where the work that ends a gap had been launched before the gap began, it was queued: the device waited for other
+    devices, for data, or for a thread to run on, and no faster host would have helped. Else the names of the host's
+    spans tell what kept it. An instant belongs to the first in this order that goes on: compilation; read_back,
+    upload, input and tracing on the threads that hold the steps or launch the work that ends the gap; the same on
+    other threads; dispatch, but for waiting inside it. Only where nothing of that goes on anywhere the host waited, or
+    ran the program's own code, or did what nothing tells. Times of devices are corrected by the `shift_ns` of the
+    analysis of skew.
+
+    Args:
+        min_gap_ns: Only gaps of this length and longer.
+        by_stream: Each queue by itself, instead of the device as a whole. Other queues may be busy in its gaps.
+        input_ranges: Names of ranges that are the input pipeline, as a regular expression.
+    """
+    if min_gap_ns < 1:
+        raise UsageError(f"min_gap_ns is {min_gap_ns}; it can be any whole number from 1")
+    ops = skew.shifted(device_time.executions(rank[XLA_OPS]), *(rank[table] for table in skew.READS))
+    if not by_stream:
+        ops = ops.with_columns(stream=pl.lit(None, pl.Int64()))
+    during = device_time.window(ops, rank[STEPS])
+    found = device_time.gaps(ops, during, by=[*DEVICE, "stream"], at_least_ns=min_gap_ns)
+    activities = host_time.activities(rank, input_ranges)
+    # The longest are what one looks for.
+    told = _with_parts(found, activities, rank).sort(
+        pl.col("end_ns") - pl.col("start_ns"), *DEVICE, "stream", "start_ns", descending=[True, *[False] * 4]
+    )
+    # A program says more than the call that compiled it.
+    programs = compilations(host_time.calls(rank)).select(
+        "start_ns", "end_ns", name="module", activity=pl.lit(COMPILATION), tid=pl.lit("")
+    )
+    named = pl.concat([programs, activities.filter(pl.col("activity") != COMPILATION)], how="diagonal")
+    return told.select(
+        "device",
+        pl.col("plane").cast(pl.String()),
+        "stream",
+        "start_ns",
+        "cause",
+        *(f"{cause}_ns" for cause in CAUSES),
+        step=pl.coalesce("step", launched_in(told["end_ns"] - 1, rank[STEPS])),
+        after_ns=pl.col("start_ns") - during["start_ns"].first(),
+        idle_ns=pl.col("end_ns") - pl.col("start_ns"),
+        detail=host_time.details(told, named),
+    )
+
+
+def _with_parts(found: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The gaps with their parts, seen from the threads that hold the steps or launch what ends each, and the cause."""
+    threads = rank[HOST_CALLS].select(launch_id="event_id", tid=pl.col("tid").cast(pl.String()))
+    stepping = host_time.stepping_threads(rank)
+    launched = found.join(threads, on="launch_id", how="left").sort(*DEVICE, "stream", "start_ns")
+    shared = [
+        host_time.shares(group, activities, pl.concat([stepping, group["tid"].head(1)]))
+        for group in [launched.clear(), *launched.partition_by("tid", maintain_order=True)]
+    ]
+    in_time = (pl.col("launch_ns") <= pl.col("start_ns")).fill_null(False)
+    host = [f"{cause}_ns" for cause in CAUSES if cause != QUEUED]
+    return (
+        pl.concat(shared)
+        .sort(*DEVICE, "stream", "start_ns")
+        .with_columns(pl.when(in_time).then(0).otherwise(pl.col(part)).alias(part) for part in host)
+        .with_columns(queued_ns=pl.col("end_ns") - pl.col("start_ns") - pl.sum_horizontal(host))
+        .with_columns(
+            cause=pl.concat_list(f"{cause}_ns" for cause in CAUSES)
+            .list.arg_max()
+            .replace_strict(range(len(CAUSES)), CAUSES, return_dtype=pl.String())
+        )
+    )
+
+
+@gaps.rule
+def host_bound_device(table: pl.DataFrame) -> Iterator[Finding]:
+    """Devices stand still while the host prepares and starts the next program.
+
+    Python builds the graph (PyTorch/XLA) or dispatches the call (JAX), and starting a program costs time of its own.
+    Nothing hides that where the device has finished all it had. The cost is the time that the device which waits most
+    stands still for it, on an average rank.
+
+    Give the device more to do at once: larger batches, several steps in one program (`lax.scan`, `torch_xla.compile`),
+    no Python work between steps. Do not read results before the next step is launched, so that the host runs ahead.
+    """
+    yield from _standing(table, (PROGRAM, TRACING, DISPATCH), "the host prepares and starts programs")
+
+
+@gaps.rule
+def slow_upload(table: pl.DataFrame) -> Iterator[Finding]:
+    """Devices stand still while the host sends data to them.
+
+    The next batch is sent only when it is needed. The cost is the time that the device which waits most stands still
+    for it, on an average rank.
+
+    Send batches ahead of their use: `pl.MpDeviceLoader` with `device_prefetch_size`, `jax.device_put` of the next batch
+    while the step runs. Send fewer, larger arrays, and keep on the device what is needed again.
+    """
+    yield from _standing(table, (UPLOAD,), "the host sends data")
+
+
+def _standing(table: pl.DataFrame, causes: tuple[str, ...], what: str) -> Iterator[Finding]:
+    """A finding if devices stand still for ``causes`` for more than a tenth of the time in which nothing compiles."""
+    whole = table.filter(pl.col("stream").is_null()).with_columns(
+        part_ns=pl.sum_horizontal(f"{cause}_ns" for cause in causes)
+    )
+    ranks = (
+        whole.group_by("rank", *DEVICE)
+        # Compiling happens once, and may take longer than a short recording.
+        .agg(pl.col("part_ns").sum(), other_ns=pl.col("idle_ns").sum() - pl.col("compilation_ns").sum())
+        .group_by("rank")
+        .agg(pl.col("part_ns", "other_ns").max())
+        .filter(pl.col("part_ns") > SHARE_RATIO * pl.col("other_ns"))
+        .sort("rank")
+    )
+    if ranks.is_empty():
+        return
+    names = (
+        whole.filter(pl.col("cause").is_in(causes))
+        .drop_nulls("detail")
+        .group_by("detail")
+        .agg(pl.col("part_ns").sum())
+        .sort("part_ns", "detail", descending=[True, False])["detail"]
+        .to_list()
+    )
+    cost_ns = int(ranks.select(pl.col("part_ns").mean()).item())
+    where = f", mostly in {listed(names)}" if names else ""
+    message = f"devices stand still for {lasting(cost_ns)} while {what}{where}"
+    yield Finding("warning", message, tuple(ranks["rank"]), cost_ns)

@@ -1,0 +1,181 @@
+"""Which operations of compiled programs take the device time, and how close they come to what the device could do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_rank
+from holotrace.charts import Ranking
+from holotrace.derive import device_time
+from holotrace.derive.device_time import DEVICE
+from holotrace.schema import Column, Unit
+from holotrace.tables import DEVICES, XLA_OPS
+from holotrace.trace import RankTrace
+
+WAITING = "waits for something under way; its bytes were moved meanwhile"
+STARTING = "starts something that goes on beside it; its bytes are moved meanwhile"
+COLLECTIVE = "moves data between devices; its bytes are what it reads and writes, not what a link carries"
+UNCOUNTED = "the compiler cannot count what is inside; numbers are its author's, if any"
+BEYOND_PEAK = "beyond the peak, so the count or the time is wrong"
+# A collective of an even job that overlaps well takes a few percent; a fifth is what the job waits for.
+COLLECTIVE_RATIO = 0.2
+# Half of the peak is what dense work reaches; less than that in a tenth of the time is worth a look.
+BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
+
+
+@per_rank(
+    columns=(
+        Column("category", Unit.TEXT, "Kind of operation as the profile has it, else its HLO opcode"),
+        Column("name", Unit.TEXT, "Operation, as the compiler calls it; null where categories are looked at"),
+        Column("module", Unit.TEXT, "Program it is in; null where categories are looked at"),
+        Column("op_count", Unit.COUNT, "How often it ran, on all devices"),
+        Column("self_ns", Unit.NS, "Time of its runs, without that of operations inside them"),
+        Column("share_ratio", Unit.RATIO, "self_ns / that of all operations; null where that is 0"),
+        Column("flops_ratio", Unit.RATIO, "Rate / the peak the profile declares; null where it declares none"),
+        Column(
+            "bandwidth_ratio", Unit.RATIO, "Rate / the peak of main memory it declares; null where it declares none"
+        ),
+        Column("caveat", Unit.TEXT, "Why the numbers of the row say less than they seem to"),
+        Column("below_peak_ns", Unit.NS, "self_ns x (1 - the larger of the two ratios); null without them"),
+        Column("flops", Unit.FLOAT, "Floating-point operations of all runs, as the compiler counts them"),
+        Column("tflops", Unit.FLOAT, "10^12 floating-point operations per second of device time"),
+        Column("accessed_bytes", Unit.BYTES, "Bytes all runs read and wrote, as the compiler counts them"),
+        Column("bandwidth_gbps", Unit.FLOAT, "10^9 bytes per second of device time"),
+        Column("kind", Unit.TEXT, "compute, communication, memory, sync or other"),
+    ),
+    reads=(
+        XLA_OPS.only(
+            *("name", "category", "module", "kind", "device", "plane", "line", "start_ns", "end_ns", "duration_ps"),
+            *("device_ps", "self_ns", "flops", "accessed_bytes", "is_wait", "is_collective", "is_async"),
+        ),
+        DEVICES.only("device", "plane", "peak_flops", "peak_bandwidth"),
+    ),
+    chart=Ranking(x="name", y=("self_ns",), title="Operations by device time", color="kind"),
+)
+def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
+    """Which operations of compiled programs take the device time, and how close they come to what the device could do.
+
+    Only time is measured. Operations and bytes are what the compiler estimated: bytes are those an operation reads and
+    writes, of which caches hold some, so they are no traffic of the main memory; a kernel written by hand (custom-call:
+    Pallas, Mosaic, a library) has what its author declared, or nothing; what a collective reads and writes is not what
+    links carry; padding counts as work. Rates divide by the time on the device's own clock, where the profile has it.
+
+    Args:
+        by_category: One row per category instead of one per operation.
+    """
+    ops = device_time.executions(rank[XLA_OPS]).join(rank[DEVICES], on=list(DEVICE), how="left")
+    keys = ["category"] if by_category else ["category", "name", "module"]
+    # A clock that runs apart from the host's stretches all durations alike.
+    stretch = pl.when(pl.col("duration_ps") > 0).then(pl.col("device_ps") / pl.col("duration_ps"))
+    rated = ops.with_columns(
+        pl.col("category", "name", "module", "kind").cast(pl.String()),
+        seconds=pl.col("self_ns") / 1e9 * stretch.fill_null(1.0),
+    ).with_columns(
+        pl.col("flops", "accessed_bytes").cast(pl.Float64),
+        # What the device could have done meanwhile.
+        possible_flops=pl.col("peak_flops") * pl.col("seconds"),
+        possible_bytes=pl.col("peak_bandwidth") * pl.col("seconds"),
+    )
+    summed = ("flops", "accessed_bytes", "possible_flops", "possible_bytes")
+    total_ns = int(ops["self_ns"].sum())
+    table = (
+        rated.group_by(keys)
+        .agg(
+            pl.col("kind").sort().first(),
+            pl.col("self_ns", "seconds").sum(),
+            pl.col("is_wait", "is_collective").fill_null(False).all(),
+            *(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in summed),
+            op_count=pl.len(),
+        )
+        .with_columns(
+            share_ratio=pl.when(pl.lit(total_ns) > 0).then(pl.col("self_ns") / total_ns),
+            tflops=_rate("flops", "seconds") / 1e12,
+            bandwidth_gbps=_rate("accessed_bytes", "seconds") / 1e9,
+            flops_ratio=_rate("flops", "possible_flops"),
+            bandwidth_ratio=_rate("accessed_bytes", "possible_bytes"),
+        )
+    )
+    best = pl.max_horizontal("flops_ratio", "bandwidth_ratio")
+    return (
+        table.with_columns(
+            *(pl.lit(None, pl.String()).alias(name) for name in ("name", "module") if by_category),
+            accessed_bytes=pl.col("accessed_bytes").round().cast(pl.Int64()),
+            caveat=pl.when("is_wait")
+            .then(pl.lit(WAITING))
+            .when(pl.col("category").str.ends_with("-start").fill_null(False))
+            .then(pl.lit(STARTING))
+            .when("is_collective")
+            .then(pl.lit(COLLECTIVE))
+            .when(pl.col("category").str.contains("custom-call").fill_null(False))
+            .then(pl.lit(UNCOUNTED))
+            .when(best > 1)
+            .then(pl.lit(BEYOND_PEAK)),
+        )
+        .with_columns(below_peak_ns=pl.when(pl.col("caveat").is_null()).then((pl.col("self_ns") * (1 - best)).round()))
+        .drop("seconds", "possible_flops", "possible_bytes", "is_wait", "is_collective")
+        .sort("self_ns", *keys, descending=[True, *[False] * len(keys)], nulls_last=True)
+    )
+
+
+def _rate(done: str, over: str) -> pl.Expr:
+    return pl.when(pl.col(over) > 0).then(pl.col(done) / pl.col(over))
+
+
+@hlo_ops.rule
+def costly_collective(table: pl.DataFrame) -> Iterator[Finding]:
+    """Operations between devices take more than a fifth of the device time.
+
+    A collective lasts until the last device has come to it and the data has been moved. In a program it shows as time
+    of its own unless it was started early (all-reduce-start and -done). The cost is what collectives take on an
+    average rank, devices added up.
+
+    Look at the largest one: who comes late to it, and whether less data would do. Shard so that gradients are reduced
+    where they are used (reduce-scatter), reduce in a smaller type, and let XLA overlap it with computation
+    (`--xla_tpu_enable_latency_hiding_scheduler`, `--xla_gpu_enable_latency_hiding_scheduler`).
+    """
+    collectives = table.filter(kind="communication")
+    shares = table.group_by("rank").agg(
+        all_ns=pl.col("self_ns").sum(), comm_ns=pl.col("self_ns").filter(pl.col("kind") == "communication").sum()
+    )
+    costly = shares.filter(pl.col("comm_ns") > COLLECTIVE_RATIO * pl.col("all_ns")).sort("rank")
+    if costly.is_empty():
+        return
+    named = (
+        collectives.group_by("name", "category").agg(pl.col("self_ns").sum()).sort("self_ns", "name", descending=True)
+    )
+    largest = named.select(pl.coalesce("name", "category")).item(0, 0)
+    ratio = costly.select(pl.col("comm_ns").sum() / pl.col("all_ns").sum()).item()
+    message = f"collectives take {ratio:.0%} of the device time, {largest} most of all"
+    yield Finding("warning", message, tuple(costly["rank"]), int(costly.select(pl.col("comm_ns").mean()).item()))
+
+
+@hlo_ops.rule
+def far_below_peak(table: pl.DataFrame) -> Iterator[Finding]:
+    """An operation that takes a tenth of the device time uses less than half of what the device declares it could.
+
+    It reaches neither the peak of arithmetic nor that of the memory, by what the compiler counted. It is too small, its
+    shapes do not fill the units (multiples of 8 and 128 on a TPU), or its data is laid out so that it has to be moved
+    first. The cost is its time beyond what the closer of the two peaks would take, devices added up.
+
+    Look at its shapes and at the copies and transposes around it. Pad dimensions to what the units take, use bfloat16,
+    and fuse small operations into larger ones.
+    """
+    far = table.filter(
+        pl.col("share_ratio") > SHARE_RATIO,
+        pl.col("below_peak_ns") > (1 - BELOW_RATIO) * pl.col("self_ns"),
+        pl.col("name").is_not_null(),
+    )
+    told = (
+        far.group_by("name", "module")
+        .agg(
+            pl.col("rank").sort(),
+            pl.col("below_peak_ns").mean().cast(pl.Int64()),
+            reached=1 - pl.col("below_peak_ns").sum() / pl.col("self_ns").sum(),
+        )
+        .sort("below_peak_ns", "name", descending=[True, False])
+    )
+    for name, module, ranks, cost_ns, reached in told.iter_rows():
+        message = f"{name} of {module or 'a program'} reaches {reached:.0%} of what the device could do"
+        yield Finding("info", message, tuple(ranks), cost_ns)

@@ -1,0 +1,166 @@
+"""What the host did in each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_rank
+from holotrace.charts import Stacked
+from holotrace.derive import host_time
+from holotrace.derive.host_activities import INPUT, INPUT_RANGES, PRIORITY, READ_BACK
+from holotrace.derive.said import in_words, lasting, listed
+from holotrace.derive.steps import launched_in
+from holotrace.schema import Column, Unit
+from holotrace.tables import STEPS
+from holotrace.trace import RankTrace
+
+PARTS = (*(f"{activity}_ns" for activity in PRIORITY), "unattributed_ns")
+MEANINGS = {
+    "compilation": "traced, lowered or compiled a program",
+    "read_back": "read results from a device, or ran what they depend on",
+    "upload": "sent data to a device",
+    "input": "read or prepared input",
+    "tracing": "collected a graph to run (PyTorch/XLA)",
+    "dispatch": "started programs",
+    "wait": "waited, and did nothing of the above",
+    "program": "ran code of the program that it named, which in PyTorch/XLA builds the graph",
+}
+# A stall is a step whose input takes several times that of the middle step, and long enough to matter.
+STALL_TIMES, STALL_NS = 3, 1_000_000
+# Reading input that is ready takes next to nothing.
+INPUT_RATIO = 0.1
+
+
+@per_rank(
+    columns=(
+        Column("step", Unit.STEP, "Training step"),
+        Column("step_ns", Unit.NS, "How long it took on the host; the sum of the parts"),
+        *(Column(f"{activity}_ns", Unit.NS, f"Time the host {MEANINGS[activity]}") for activity in PRIORITY),
+        Column("unattributed_ns", Unit.NS, "Time for which no span of the host tells what it did"),
+        Column("input_name", Unit.TEXT, "Range or call in which most input was prepared; null without any"),
+        Column("read_back_name", Unit.TEXT, "Range in which a result was read back, else the call; null without any"),
+    ),
+    reads=host_time.READS,
+    chart=Stacked(x="step", y=PARTS, title="What the host did in each step"),
+)
+def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataFrame:
+    """What the host did in each step.
+
+    Steps are as long as the host took for them; devices run behind it. What it did is told by the names of spans. An
+    instant belongs to the first in this order that goes on: compilation; read_back, upload, input and tracing on the
+    thread that holds the steps; the same on other threads; dispatch, but for waiting inside it. Only where nothing of
+    that goes on anywhere the host waited, or ran the program's own code, or did what nothing tells.
+
+    Args:
+        input_ranges: Names of ranges that are the input pipeline, as a regular expression.
+    """
+    activities = host_time.activities(rank, input_ranges)
+    steps = rank[STEPS].sort("start_ns", "step")
+    stepping = activities.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()))
+    names = {
+        activity: host_time.details(steps.with_columns(cause=pl.lit(activity)), stepping)
+        for activity in (INPUT, READ_BACK)
+    }
+    return host_time.shares(steps, activities, host_time.stepping_threads(rank)).select(
+        "step",
+        *PARTS,
+        step_ns=pl.col("end_ns") - pl.col("start_ns"),
+        input_name=names[INPUT],
+        read_back_name=pl.coalesce(_around(steps, stepping, host_time.ranges(rank)), names[READ_BACK]),
+    )
+
+
+def _around(steps: pl.DataFrame, activities: pl.DataFrame, ranges: pl.DataFrame) -> pl.Series:
+    """The innermost named range around the longest reading of a result in each step."""
+    reads = host_time.outermost(activities.filter(activity=READ_BACK)).select(
+        "tid", from_ns="start_ns", until_ns="end_ns"
+    )
+    around = (
+        reads.with_columns(step=launched_in(reads["from_ns"], steps))
+        .join_where(
+            ranges.select(pl.col("name").cast(pl.String()), "start_ns", "end_ns", range_tid="tid"),
+            pl.col("start_ns") <= pl.col("from_ns"),
+            pl.col("end_ns") >= pl.col("until_ns"),
+        )
+        .filter(pl.col("tid") == pl.col("range_tid"))
+        .with_columns(took_ns=pl.col("until_ns") - pl.col("from_ns"), length_ns=pl.col("end_ns") - pl.col("start_ns"))
+        .sort("took_ns", "length_ns", "name", descending=[True, False, False])
+        .unique("step", keep="first", maintain_order=True)
+    )
+    return steps.select("step").join(around.select("step", "name"), on="step", how="left", maintain_order="left")[
+        "name"
+    ]
+
+
+@host_steps.rule
+def slow_input(table: pl.DataFrame) -> Iterator[Finding]:
+    """The host prepares input for more than a tenth of its time.
+
+    Nothing of the next step is launched meanwhile, so that devices run out of work unless they are far behind. The
+    cost is the time an average rank spends on input.
+
+    Load and transform data in other processes (`num_workers`, grain, tf.data) and keep several batches ready; the step
+    should only take one that is there.
+    """
+    usual = table.join(_stalls(table), on=["rank", "step"], how="anti")
+    ranks = usual.group_by("rank").agg(pl.col("step_ns", "input_ns", "compilation_ns").sum()).sort("rank")
+    # Compiling happens once, and may take longer than a short recording.
+    spent = pl.col("step_ns") - pl.col("compilation_ns")
+    slow = ranks.filter(pl.col("input_ns") > INPUT_RATIO * spent)
+    if not slow.is_empty():
+        ratio = slow.select(pl.col("input_ns").sum() / spent.sum()).item()
+        message = f"the host spends {ratio:.0%} of its time on input"
+        yield Finding("warning", message, tuple(slow["rank"]), int(slow.select(pl.col("input_ns").mean()).item()))
+
+
+@host_steps.rule
+def input_stall(table: pl.DataFrame) -> Iterator[Finding]:
+    """In some steps input takes much longer than in others.
+
+    The pipeline had nothing ready: a file was opened, a shard was fetched, a buffer was filled again, a worker was
+    slow. The cost is what these steps took beyond the middle one, on an average rank.
+
+    Prefetch more batches than the longest stall takes steps, shuffle and open files in the background, and look at what
+    the loader does in the steps named.
+    """
+    yield from _in_steps(_stalls(table), "input_name", "beyond_ns", "input takes {} longer than usual in {}")
+
+
+@host_steps.rule
+def early_read(table: pl.DataFrame) -> Iterator[Finding]:
+    """The host reads a result back in the middle of a step.
+
+    What calls `.item()`, `float()` or `print()`, or branches on a value, needs the result now: what was collected has
+    to run (in PyTorch/XLA as a graph of its own, which is compiled too), and the host can prepare nothing meanwhile.
+    The cost is the time an average rank spends on it, without what it compiles.
+
+    Read results one step later or every hundredth step, keep running sums on the device, and log from a callback
+    (`xm.add_step_closure`, `jax.debug.callback`).
+    """
+    # What other threads read back is no reading of a result.
+    reads = table.filter(pl.col("read_back_ns") > 0).drop_nulls("read_back_name")
+    yield from _in_steps(reads, "read_back_name", "read_back_ns", "reading results takes {} in {}")
+
+
+def _stalls(table: pl.DataFrame) -> pl.DataFrame:
+    """The steps whose input takes much longer than that of the rank's middle step, and ``beyond_ns``, how much."""
+    usual = pl.col("input_ns").median().over("rank")
+    return table.with_columns(beyond_ns=(pl.col("input_ns") - usual).cast(pl.Int64())).filter(
+        pl.col("beyond_ns") > (STALL_TIMES - 1) * usual, pl.col("beyond_ns") > STALL_NS
+    )
+
+
+def _in_steps(rows: pl.DataFrame, name: str, part: str, what: str) -> Iterator[Finding]:
+    """One finding for all ``rows``: what happens, for how long, in which steps and in which range."""
+    if rows.is_empty():
+        return
+    named = rows.drop_nulls(name).group_by(name).agg(pl.col(part).sum())
+    names = named.sort(part, name, descending=[True, False])[name].to_list()
+    ranks = rows.group_by("rank").agg(pl.col(part).sum()).sort("rank")
+    cost_ns = int(ranks.select(pl.col(part).mean()).item())
+    steps = in_words("step", rows["step"].unique().sort().to_list())
+    where = f" ({listed(names)})" if names else ""
+    message = what.format(lasting(cost_ns), steps) + where
+    yield Finding("warning", message, tuple(ranks["rank"]), cost_ns)

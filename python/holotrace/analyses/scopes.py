@@ -1,0 +1,98 @@
+"""Which parts of the program, by the scopes they are written in, take the device time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_rank
+from holotrace.charts import Ranking
+from holotrace.derive import device_time
+from holotrace.derive import scopes as names
+from holotrace.schema import Column, Unit
+from holotrace.tables import XLA_OPS
+from holotrace.trace import RankTrace
+
+# Fusions take the name of one of their operations, so some work always bears a wrong scope, but little bears none.
+UNSCOPED_RATIO = 0.5
+
+
+@per_rank(
+    columns=(
+        Column("scope", Unit.TEXT, "Scope, as a path from the outermost; null for what is in none"),
+        Column("depth", Unit.NUMBER, "Scopes around it"),
+        Column("op_count", Unit.COUNT, "Operations executed in it and in the scopes inside it, on all devices"),
+        Column("self_ns", Unit.NS, "Time of operations in it but in no scope inside it"),
+        Column("total_ns", Unit.NS, "Time of operations in it and in the scopes inside it"),
+        Column("share_ratio", Unit.RATIO, "total_ns / time of all operations; null where that is 0"),
+        Column("backward_ns", Unit.NS, "Part of total_ns that belongs to the backward pass"),
+    ),
+    reads=(XLA_OPS.only("line", "module", "scope", "start_ns", "end_ns", "self_ns", "is_wait", "is_async"),),
+    chart=Ranking(x="scope", y=("self_ns",), title="Device time by scope"),
+)
+def scopes(rank: RankTrace) -> pl.DataFrame:
+    """Which parts of the program, by the scopes they are written in, take the device time.
+
+    A scope is what `jax.named_scope`, a Flax module, `xp.Trace` or a TensorFlow name scope put around the code. What
+    JAX did to it (jit, jvp, transpose, vmap) and the numbers with which PyTorch/XLA tells equal scopes apart are taken
+    off, so the forward and backward pass of a layer are in one row. Times of all devices of the rank add up; those of
+    operations that contain others do not count the others. Waiting is nobody's work and left out.
+    """
+    ops = device_time.executions(rank[XLA_OPS]).filter(~pl.col("is_wait").fill_null(False))
+    spent = (
+        ops.select("self_ns", path=names.paths(ops["scope"]), phase=names.phases(ops))
+        .group_by("path")
+        .agg(
+            own_count=pl.len(),
+            own_ns=pl.col("self_ns").sum(),
+            own_backward_ns=pl.col("self_ns").filter(pl.col("phase") == names.BACKWARD).sum(),
+        )
+    )
+    around = spent.with_columns(scope=pl.col("path").map_elements(_around, return_dtype=pl.List(pl.String()))).explode(
+        "scope"
+    )
+    total_ns = int(spent["own_ns"].sum())
+    return (
+        around.group_by("scope")
+        .agg(
+            op_count=pl.col("own_count").sum(),
+            self_ns=pl.col("own_ns").filter(pl.col("path").eq_missing(pl.col("scope"))).sum(),
+            total_ns=pl.col("own_ns").sum(),
+            backward_ns=pl.col("own_backward_ns").sum(),
+        )
+        .with_columns(
+            depth=pl.col("scope").str.count_matches("/").fill_null(0),
+            share_ratio=pl.when(pl.lit(total_ns) > 0).then(pl.col("total_ns") / total_ns),
+        )
+        # As a tree: what is inside a scope follows it.
+        .sort(pl.col("scope").str.split("/"), nulls_last=True)
+    )
+
+
+def _around(path: str) -> list[str]:
+    """A path and those of the scopes around it."""
+    parts = path.split("/")
+    return ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
+
+
+@scopes.rule
+def unscoped_work(table: pl.DataFrame) -> Iterator[Finding]:
+    """More than half of the device time is in no scope.
+
+    Nothing tells then which layer or function that work belongs to. PyTorch/XLA records scopes only when told to, and
+    gives the backward pass none; JAX has those the program names; a profile without HLO has none at all.
+
+    For PyTorch/XLA set `XLA_HLO_DEBUG=1` and `XLA_IR_DEBUG=1` and put `xp.Trace` around layers; for JAX put
+    `jax.named_scope` around them (Flax does), and record the profile with HLO (`enable_hlo_proto`).
+    """
+    ranks = (
+        table.filter(depth=0)
+        .group_by("rank")
+        .agg(all_ns=pl.col("total_ns").sum(), none_ns=pl.col("total_ns").filter(pl.col("scope").is_null()).sum())
+        .filter(pl.col("none_ns") > UNSCOPED_RATIO * pl.col("all_ns"))
+        .sort("rank")
+    )
+    if not ranks.is_empty():
+        ratio = ranks.select(pl.col("none_ns").sum() / pl.col("all_ns").sum()).item()
+        yield Finding("info", f"{ratio:.0%} of the device time is in no scope", tuple(ranks["rank"]))

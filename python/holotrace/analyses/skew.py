@@ -1,0 +1,126 @@
+"""How far the clocks of devices are from their host's, and how well they run with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_rank
+from holotrace.charts import Bar
+from holotrace.derive import device_time
+from holotrace.derive import skew as clocks
+from holotrace.derive.device_time import DEVICE
+from holotrace.schema import Column, Unit
+from holotrace.tables import XLA_OPS
+from holotrace.trace import RankTrace
+
+# What an operation takes in all runs; less than a millisecond may be a few ticks of the clock in each.
+LONG_PS = 1_000_000_000
+# Clocks that are mapped well agree to a thousandth.
+STRETCH_RATIO = 0.01
+
+
+@per_rank(
+    columns=(
+        Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
+        Column("plane", Unit.TEXT, "Plane of the profile it is in"),
+        Column("run_count", Unit.COUNT, "Runs of programs on it"),
+        Column(
+            "least_shift_ns",
+            Unit.NS,
+            "At least this must be added to its times, so that no run begins before its launch",
+        ),
+        Column(
+            "most_shift_ns",
+            Unit.NS,
+            "At most this may be added, so that no run ends after its completion; null if unknown",
+        ),
+        Column("shift_ns", Unit.NS, "Smallest addition that no run contradicts; null where each is contradicted"),
+        Column(
+            "least_stretch_ratio",
+            Unit.RATIO,
+            "Time of its runs on the host's clock / on the device's own, of the operation where that is least",
+        ),
+        Column(
+            "most_stretch_ratio",
+            Unit.RATIO,
+            "The same, of the operation where it is most; null without a clock of its own",
+        ),
+    ),
+    reads=(
+        *clocks.READS,
+        XLA_OPS.only("name", "device", "plane", "line", "is_wait", "is_async", "duration_ps", "device_ps"),
+    ),
+    chart=Bar(x="rank", y=("least_shift_ns", "most_shift_ns"), title="What may be added to device times"),
+)
+def skew(rank: RankTrace) -> pl.DataFrame:
+    """How far the clocks of devices are from their host's, and how well they run with it.
+
+    The profiler maps the clock of a device onto that of its host. Where it does that wrongly, programs seem to begin
+    before they were launched, or to go on after the host heard of their end. What must be added to the times of the
+    device so that neither happens lies between two bounds; the analysis of gaps adds `shift_ns`. Where the bounds
+    contradict each other the clocks drift apart, and no single number sets them right.
+
+    Devices that are made of threads of the host have its clock and are left out.
+
+    How much the mapping stretches durations is told by operations that take a millisecond or more in all their runs.
+    """
+    clocked = device_time.executions(rank[XLA_OPS]).filter(pl.col("device_ps") > 0)
+    stretched = (
+        clocked.group_by(*DEVICE, "name")
+        .agg(pl.col("duration_ps", "device_ps").sum())
+        .filter(pl.col("device_ps") >= LONG_PS)
+        .with_columns(stretch=pl.col("duration_ps") / pl.col("device_ps"))
+        .group_by(DEVICE)
+        .agg(least_stretch_ratio=pl.col("stretch").min(), most_stretch_ratio=pl.col("stretch").max())
+    )
+    found = clocks.bounds(*(rank[table] for table in clocks.READS))
+    return (
+        found.join(stretched, on=DEVICE, how="left")
+        .with_columns(pl.col("plane").cast(pl.String()))
+        .sort("plane", "device")
+    )
+
+
+@skew.rule
+def shifted_clock(table: pl.DataFrame) -> Iterator[Finding]:
+    """Devices' times, as they were written, are earlier or later than they can be.
+
+    Programs begin before their launch, or end after their completion was heard of. Beside host events, device events
+    stand in the wrong place, by at least so much.
+
+    Read device times with `shift_ns` added. The analysis of gaps does; durations, and comparisons among devices that
+    are shifted alike, need no correction.
+    """
+    shifted = table.filter(pl.col("shift_ns") != 0)
+    if not shifted.is_empty():
+        most = int(shifted.select(pl.col("shift_ns").abs().max()).item())
+        message = f"device clocks are off by {most / 1e3:.0f} µs or more against their host"
+        yield Finding("info", message, tuple(shifted["rank"].unique().sort()))
+
+
+@skew.rule
+def drifting_clock(table: pl.DataFrame) -> Iterator[Finding]:
+    """The clock of a device runs faster or slower than that of its host, or by leaps.
+
+    The profiler mapped it piece by piece and got some pieces wrong: operations are longer or shorter than the device
+    itself measured, or no single shift puts launches before runs and runs before their completion.
+
+    Trust durations by the device's own clock (`device_ps`), and no distance between host and device events shorter than
+    the contradiction. Record fewer seconds at once.
+    """
+    contradicted = (pl.col("least_shift_ns") > pl.col("most_shift_ns")).fill_null(False)
+    far = (1 - pl.min_horizontal("least_stretch_ratio", 1 / pl.col("most_stretch_ratio"))).fill_null(0)
+    drifting = table.with_columns(
+        contradicted=contradicted, far=far, by_ns=pl.col("least_shift_ns") - pl.col("most_shift_ns")
+    ).filter(pl.col("contradicted") | (pl.col("far") > STRETCH_RATIO))
+    if drifting.is_empty():
+        return
+    stretch = float(drifting.select(pl.col("far").max()).item())
+    worst = drifting.filter("contradicted").select(pl.col("by_ns").max()).item()
+    said = [f"the durations of operations are off by up to {stretch:.1%}"] if stretch > STRETCH_RATIO else []
+    said += [f"launches and completions contradict each other by {worst / 1e6:.1f} ms"] if worst else []
+    who = f"the clocks of {drifting.height} devices drift" if drifting.height > 1 else "the clock of a device drifts"
+    message = f"{who}: {' and '.join(said)}"
+    yield Finding("info", message, tuple(drifting["rank"].unique().sort()))

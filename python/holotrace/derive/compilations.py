@@ -1,0 +1,94 @@
+"""When the host compiled programs, and which."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.derive import host_activities, intervals
+from holotrace.derive.host_activities import COMPILATION, DISPATCH, TRACING
+
+# Compiling a program, as opposed to what goes before it (tracing, lowering) and is part of it (passes).
+_WHOLE = r"(^|[^A-Za-z])([Cc]ompile|backend_compile)"
+# JAX names a program after the function that is called: "jit_" and its name.
+_FUNCTION = r"^PjitFunction\((.*)\)$"
+
+
+def compilations(calls: pl.DataFrame) -> pl.DataFrame:
+    """Each compilation: ``start_ns``, ``end_ns``, ``compile_ns``, the time of it that went into compiling, ``module``.
+
+    What the host traced and lowered for a program, and compiled of it on several threads, is one compilation. The
+    module is null where the profile does not name it.
+
+    Args:
+        calls: All spans of the host.
+    """
+    told = calls.select(
+        pl.col("name", "tid", "arguments").cast(pl.String()),
+        "start_ns",
+        "end_ns",
+        activity=host_activities.of_calls(calls["name"]),
+    )
+    compiling = told.filter(activity=COMPILATION)
+    found = _grouped(compiling, _requests(told, compiling))
+    inside = pl.col("from_ns").is_between("start_ns", "end_ns", closed="left")
+    named = found.join_where(_named(compiling), inside).sort("took_ns", "module", descending=[True, False])
+    # A function is called before what its call compiles, and the innermost is the one compiled.
+    around = (pl.col("from_ns") <= pl.col("start_ns")) & (pl.col("until_ns") >= pl.col("end_ns"))
+    called = found.join_where(_called(told), around).sort("took_ns", "module")
+    modules = pl.concat([named, called], how="diagonal").group_by("start_ns", maintain_order=True).first()
+    return found.join(modules.select("start_ns", "module"), on="start_ns", how="left", maintain_order="left")
+
+
+def _requests(told: pl.DataFrame, compiling: pl.DataFrame) -> pl.DataFrame:
+    """The time in which threads that compile wanted to have something run."""
+    threads = compiling["tid"].unique()
+    wanted = pl.col("activity").is_in([DISPATCH, TRACING]) & pl.col("tid").is_in(threads.implode())
+    return intervals.union(told.filter(wanted)).rename({"start_ns": "from_ns", "end_ns": "until_ns"})
+
+
+def _grouped(compiling: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
+    """Compilations, each of one or more pieces of time: what leads up to one within a request is part of it."""
+    whole = intervals.union(compiling.filter(pl.col("name").str.contains(_WHOLE)))
+    pieces = intervals.union(compiling).with_columns(piece=pl.int_range(pl.len()))
+    begun = intervals.covered_before_ns(whole, pieces["start_ns"])
+    ended = intervals.covered_before_ns(whole, pieces["end_ns"])
+    return (
+        pieces.with_columns(is_whole=ended > begun)
+        .join_asof(requests, left_on="start_ns", right_on="from_ns")
+        .with_columns(request=pl.when(pl.col("end_ns") <= pl.col("until_ns")).then("from_ns"))
+        .with_columns(
+            number=pl.when(pl.col("request").is_null())
+            .then("piece")
+            .otherwise(pl.col("is_whole").cum_sum() - pl.col("is_whole"))
+        )
+        .group_by("request", "number")
+        .agg(
+            pl.col("start_ns").min(),
+            pl.col("end_ns").max(),
+            compile_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
+            is_whole=pl.col("is_whole").any(),
+        )
+        .filter("is_whole")
+        .select("start_ns", "end_ns", "compile_ns")
+        .sort("start_ns")
+    )
+
+
+def _named(compiling: pl.DataFrame) -> pl.DataFrame:
+    """Spans of compiling that name a module; those that took longest are about a program, others about parts of it."""
+    keys = [pl.col("arguments").str.json_path_match(f"$.{key}") for key in ("module", "name")]
+    return (
+        compiling.drop_nulls("arguments")
+        .select(module=pl.coalesce(keys), from_ns="start_ns", took_ns=pl.col("end_ns") - pl.col("start_ns"))
+        .drop_nulls("module")
+    )
+
+
+def _called(told: pl.DataFrame) -> pl.DataFrame:
+    """Calls of functions that may have to be compiled first."""
+    return told.select(
+        module="jit_" + pl.col("name").str.extract(_FUNCTION),
+        from_ns="start_ns",
+        until_ns="end_ns",
+        took_ns=pl.col("end_ns") - pl.col("start_ns"),
+    ).drop_nulls("module")

@@ -1,0 +1,71 @@
+"""When the devices of an XLA profile were busy, and the time in which they could have been."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from holotrace.derive import intervals
+
+# What names a device: a SparseCore has the number of the chip it is on.
+DEVICE = ("device", "plane")
+# Where a TPU notes what its cores wait for, and the stages of a kernel: beside its operations, and part of none.
+_NOTES = "XLA TraceMe"
+
+
+def executions(ops: pl.DataFrame) -> pl.DataFrame:
+    """The operations that a device executed, without what only spans or accompanies them."""
+    return ops.filter(~pl.col("is_async").fill_null(False) & ~_is_note())
+
+
+def on_device(ops: pl.DataFrame) -> pl.DataFrame:
+    """All that occupied a device: what it executed, and what it noted of its waiting meanwhile."""
+    return ops.filter(~pl.col("is_async").fill_null(False) & (~_is_note() | pl.col("is_wait")))
+
+
+def _is_note() -> pl.Expr:
+    return (pl.col("line").cast(pl.String()) == _NOTES).fill_null(False)
+
+
+def window(ops: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """The time looked at, in which all devices of a rank could have worked: one span, or none without any op.
+
+    From the first step or op, whichever is earlier, to the last end of a step or op.
+    """
+    if ops.is_empty():
+        return ops.select("start_ns", "end_ns")
+    both = pl.concat([frame.select("start_ns", "end_ns") for frame in (ops, steps)])
+    return both.select(pl.col("start_ns").min(), pl.col("end_ns").max())
+
+
+def waits(ops: pl.DataFrame) -> pl.DataFrame:
+    """The time in which a device did nothing but wait, of executions of one device."""
+    # What contains other operations says nothing of what the device did inside it.
+    leaves = ops.filter(~pl.col("is_container").fill_null(False))
+    waiting = pl.col("is_wait").fill_null(False)
+    return intervals.subtract(leaves.filter(waiting), leaves.filter(~waiting))
+
+
+def gaps(ops: pl.DataFrame, during: pl.DataFrame, *, by: Sequence[str], at_least_ns: int) -> pl.DataFrame:
+    """The parts of ``during`` in which none of ``ops`` ran, for each group that ``by`` names.
+
+    A gap has the ``step``, ``launch_id`` and ``launch_ns`` of the operation that ended it; null where none did.
+    """
+    idle = [
+        intervals.subtract(during, group)
+        .filter(pl.col("end_ns") - pl.col("start_ns") >= at_least_ns)
+        .join(group.select(by).head(1), how="cross")
+        for group in ops.partition_by(by, maintain_order=True)
+    ]
+    ended = ops.sort("event_id").unique([*by, "start_ns"], keep="first", maintain_order=True)
+    return (
+        pl.concat([ops.select("start_ns", "end_ns", *by).clear(), *idle])
+        .join(
+            ended.select(*by, "step", "launch_id", "launch_ns", end_ns="start_ns"),
+            on=[*by, "end_ns"],
+            how="left",
+            nulls_equal=True,
+        )
+        .sort(*by, "start_ns")
+    )

@@ -1,0 +1,67 @@
+"""What a host thread is doing, told by the names of its spans: the one place that decides it.
+
+Names are those of PyTorch/XLA since 1.9, of JAX, and of the XLA runtimes below them. Rules are tried in order and the
+first that fits decides; a span that fits none tells nothing, and what surrounds it decides.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import polars as pl
+
+from holotrace.derive.names import decided
+from holotrace.errors import UsageError
+
+COMPILATION, READ_BACK, UPLOAD, INPUT = "compilation", "read_back", "upload", "input"
+TRACING, DISPATCH, WAIT, PROGRAM = "tracing", "dispatch", "wait", "program"
+# Where several go on at once the first of these is what counts: the last are what the host also does while it waits.
+PRIORITY = (COMPILATION, READ_BACK, UPLOAD, INPUT, TRACING, DISPATCH, WAIT, PROGRAM)
+# Ranges that a program names so are its input pipeline.
+INPUT_RANGES = r"(?i)data|batch|input|load|fetch"
+
+_NOTHING = ""
+_RULES = (
+    (WAIT, r"wait for completion|^Wait\b|block_until_ready|Rendezvous|BlockHostUntil|ReadSyncFlag|^Acquire "),
+    # The work of a CPU device, the machinery of thread pools, layouts changed on the way to or from a device, and what
+    # follows when something has ended.
+    (_NOTHING, r"^ThunkExecutor|^TaskDispatcher|^ThreadpoolListener|^end: |^Transpose|=>Done$"),
+    # A function that was compiled (past) only runs.
+    (COMPILATION, r"[Cc]ompile(?!d)|Codegen|HLO passes|hlo passes|lower_sharding|trace_to_jaxpr"),
+    (READ_BACK, r"TransferFrom|D2H|d2h|DtoH|np\.asarray|device_get|ToLiteral"),
+    (UPLOAD, r"TransferTo|H2D|h2d|HtoD|BufferFromHost|device_put|DevicePut|Linearize|TransferShards|^shard_args"),
+    (INPUT, r"^Iterator::|IteratorGetNext|(?i:dataloader)|_ipl_stage|\bgrain\b"),
+    (TRACING, r"StepMarker|Sync(Live)?TensorsGraph|CollectSyncTensors|RunPostOrder|ExtractIR"),
+    (DISPATCH, r"Execute|EnqueueProgram|PjitFunction|RunExecutable|Launch|^LoadProgram"),
+    # Functions of the program, where the profiler recorded Python.
+    (PROGRAM, r"^\$"),
+)
+_COMPILED = tuple((activity, re.compile(pattern)) for activity, pattern in _RULES)
+# A program's own ranges are its code, whatever words their names hold, unless they move data.
+_OF_RANGES = (READ_BACK, UPLOAD)
+
+
+def of_calls(name: pl.Series) -> pl.Series:
+    """The activity of each span of a runtime; null where its name tells none."""
+    return decided(name, lambda text: _activity(text) or None)
+
+
+def of_ranges(name: pl.Series, input_ranges: str) -> pl.Series:
+    """The activity of each range that the program named; ``input_ranges`` is a pattern of its input pipeline's."""
+    try:
+        is_input = re.compile(input_ranges)
+    except re.error as error:
+        message = f"{input_ranges!r} is no pattern ({error}); give a regular expression, e.g. data|load"
+        raise UsageError(message) from None
+
+    def activity(text: str) -> str:
+        told = _activity(text)
+        return INPUT if is_input.search(text) else told if told in _OF_RANGES else PROGRAM
+
+    return decided(name, activity)
+
+
+@lru_cache(maxsize=1 << 14)
+def _activity(name: str) -> str:
+    return next((activity for activity, pattern in _COMPILED if pattern.search(name)), _NOTHING)

@@ -1,0 +1,161 @@
+"""What the host of an XLA profile was doing during given spans of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.derive import host_activities, intervals
+from holotrace.derive.host_activities import (
+    COMPILATION,
+    DISPATCH,
+    INPUT,
+    PRIORITY,
+    PROGRAM,
+    READ_BACK,
+    TRACING,
+    UPLOAD,
+    WAIT,
+)
+from holotrace.tables import ANNOTATIONS, HOST_CALLS, STEPS
+from holotrace.trace import RankTrace
+
+READS = (
+    HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns", "arguments"),
+    ANNOTATIONS.only("event_id", "name", "tid", "start_ns", "end_ns", "on_device"),
+    STEPS,
+)
+# What the threads that matter do goes before what others do.
+_CAUSES = (READ_BACK, UPLOAD, INPUT, TRACING)
+# What PyTorch/XLA does within StepMarker at the end of a step; by itself, it is for a result that is read before.
+_SYNC = "SyncTensorsGraphInternal"
+
+
+def calls(rank: RankTrace) -> pl.DataFrame:
+    """All spans of the host but the steps: what a step spans is told by what is inside it."""
+    return rank[HOST_CALLS].with_columns(pl.col("tid").cast(pl.String())).join(rank[STEPS], on="event_id", how="anti")
+
+
+def ranges(rank: RankTrace) -> pl.DataFrame:
+    """The ranges of the host that the program named, but the steps."""
+    named = rank[ANNOTATIONS].filter(~pl.col("on_device").fill_null(False))
+    return named.with_columns(pl.col("tid").cast(pl.String())).join(rank[STEPS], on="event_id", how="anti")
+
+
+def stepping_threads(rank: RankTrace) -> pl.Series:
+    """The threads that hold the steps."""
+    threads = rank[HOST_CALLS].join(rank[STEPS], on="event_id", how="semi")["tid"]
+    named: pl.Series = threads.cast(pl.String()).unique()
+    return named
+
+
+def activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
+    """Spans of the host whose names tell an ``activity``: ``name``, ``tid``, ``start_ns``, ``end_ns``.
+
+    Args:
+        rank: A rank with what ``READS`` names.
+        input_ranges: A pattern of the names of ranges that are the input pipeline.
+    """
+    columns = (pl.col("name").cast(pl.String()), pl.col("tid", "start_ns", "end_ns"))
+    named = ranges(rank)
+    of_runtime = calls(rank).join(named, on="event_id", how="anti")
+    spans = pl.concat(
+        [
+            of_runtime.select(*columns, activity=host_activities.of_calls(of_runtime["name"])),
+            named.select(*columns, activity=host_activities.of_ranges(named["name"], input_ranges)),
+        ]
+    ).drop_nulls("activity")
+    early = outermost(spans).filter(activity=TRACING, name=_SYNC).with_columns(activity=pl.lit(READ_BACK))
+    return pl.concat([spans, early])
+
+
+def shares(spans: pl.DataFrame, activities: pl.DataFrame, threads: pl.Series) -> pl.DataFrame:
+    """Each of ``spans`` with ``<activity>_ns`` for each activity and ``unattributed_ns``, which sum to its length.
+
+    An instant in which several activities go on belongs to the first in order of priority; of transfers, input and
+    tracing, what ``threads`` do goes before what other threads do.
+    """
+    times = pl.concat([spans["start_ns"], spans["end_ns"]])
+    added = dict.fromkeys(PRIORITY, pl.Series([0] * spans.height, dtype=pl.Int64))
+    known, reached = added[PROGRAM], activities.select("start_ns", "end_ns").clear()
+    for activity, layer in _layers(activities, threads):
+        reached = intervals.union(pl.concat([reached, layer]))
+        before = intervals.covered_before_ns(reached, times)
+        covered = before[spans.height :] - before[: spans.height]
+        added[activity] += covered - known
+        known = covered
+    left = spans["end_ns"] - spans["start_ns"] - known
+    return spans.with_columns(
+        *(part.alias(f"{activity}_ns") for activity, part in added.items()), left.alias("unattributed_ns")
+    )
+
+
+def _layers(activities: pl.DataFrame, threads: pl.Series) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Spans of each activity, those that count most first."""
+    is_own = pl.col("tid").is_in(threads.implode())
+    # Whoever compiles does it for a thread that waits, in whatever it called.
+    yield COMPILATION, _spans(activities, COMPILATION)
+    for threads_of in (is_own, ~is_own):
+        for activity in _CAUSES:
+            yield activity, _spans(activities.filter(threads_of), activity)
+    # A call that starts a program returns at once, unless it needs what other threads still do.
+    yield DISPATCH, _dispatching(activities)
+    for activity in (WAIT, PROGRAM):
+        yield activity, _spans(activities, activity)
+
+
+def _spans(activities: pl.DataFrame, activity: str) -> pl.DataFrame:
+    return activities.filter(activity=activity).select("start_ns", "end_ns")
+
+
+def _dispatching(activities: pl.DataFrame) -> pl.DataFrame:
+    """The time in which threads start programs, without that in which they only wait to be able to."""
+    waiting = activities.filter(activity=WAIT)
+    started = [
+        intervals.subtract(spans, waiting.filter(pl.col("tid").eq_missing(pl.lit(tid))))
+        for (tid,), spans in activities.filter(activity=DISPATCH).partition_by("tid", as_dict=True).items()
+    ]
+    return pl.concat([activities.select("start_ns", "end_ns").clear(), *started])
+
+
+def details(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:
+    """The name that most of each span's ``cause`` goes by; null where no activity of that kind goes on in it.
+
+    Of code of the program it is the innermost range or function that holds half of it: outer ones say less.
+
+    Args:
+        spans: Rows of ``start_ns``, ``end_ns``, ``cause``.
+        activities: As from ``activities``, or any other spans with a ``name``, ``tid`` and an ``activity``.
+    """
+    numbered = spans.select("start_ns", "end_ns", "cause").with_row_index("span")
+    # Code of the program is told by its innermost spans, so that all are needed.
+    told = pl.concat([outermost(activities.filter(pl.col("activity") != PROGRAM)), activities.filter(activity=PROGRAM)])
+    beside = (
+        numbered.join_where(
+            told.rename({"start_ns": "from_ns", "end_ns": "until_ns"}),
+            pl.col("from_ns") < pl.col("end_ns"),
+            pl.col("until_ns") > pl.col("start_ns"),
+        )
+        .filter(pl.col("activity") == pl.col("cause"))
+        .with_columns(took_ns=pl.min_horizontal("until_ns", "end_ns") - pl.max_horizontal("from_ns", "start_ns"))
+        .group_by("span", "name", "activity")
+        .agg(pl.col("took_ns").sum(), length_ns=(pl.col("until_ns") - pl.col("from_ns")).max())
+    )
+    is_program = pl.col("activity") == PROGRAM
+    half = pl.col("took_ns") * 2 >= pl.col("took_ns").max().over("span")
+    named = (
+        beside.filter(~is_program | half)
+        .with_columns(order=pl.when(is_program).then("length_ns").otherwise(-pl.col("took_ns")))
+        .sort("span", "order", "name")
+        .group_by("span", maintain_order=True)
+        .agg(pl.col("name").first())
+    )
+    return numbered.join(named, on="span", how="left", maintain_order="left")["name"]
+
+
+def outermost(activities: pl.DataFrame) -> pl.DataFrame:
+    """Spans that are in no other of the same activity on their thread."""
+    reached = pl.col("end_ns").cum_max().shift(1).over("tid", "activity")
+    ordered = activities.sort("start_ns", "end_ns", "name", descending=[False, True, False])
+    return ordered.filter(reached.is_null() | (pl.col("start_ns") >= reached))

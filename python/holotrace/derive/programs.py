@@ -1,0 +1,65 @@
+"""Compiled programs: which were variants of one module, and in what their inputs differ."""
+
+from __future__ import annotations
+
+import polars as pl
+
+KEY = ("module", "program")
+_SHOWN = 3  # inputs that differ, in a sentence
+
+
+def first_runs(modules: pl.DataFrame) -> pl.DataFrame:
+    """Each program that ran: ``module``, ``program``, and when it first did, ``first_ns``."""
+    return (
+        modules.drop_nulls(list(KEY))
+        .group_by(pl.col("module").cast(pl.String()), "program")
+        .agg(first_ns=pl.col("start_ns").min())
+        .sort("first_ns", *KEY)
+    )
+
+
+def inputs(hlo: pl.DataFrame) -> pl.DataFrame:
+    """Inputs of each program: ``module``, ``program``, ``name``, ``shape``.
+
+    They are the parameters of its entry computation, the one with most of them: any other takes some of what it has.
+    """
+    parameters = hlo.select(
+        pl.col("module", "name", "opcode", "computation", "shape").cast(pl.String()), "program"
+    ).filter(opcode="parameter")
+    entry = (
+        parameters.group_by(*KEY, "computation")
+        .agg(count=pl.len())
+        .sort("count", "computation", descending=[True, False])
+        .group_by(KEY, maintain_order=True)
+        .agg(pl.col("computation").first())
+    )
+    return parameters.join(entry, on=[*KEY, "computation"]).select(*KEY, "name", "shape")
+
+
+def differences(pairs: pl.DataFrame, inputs: pl.DataFrame) -> pl.Series:
+    """In which inputs ``program`` differs from the one ``before`` it: "s64[16,32] became s64[16,48]"; null if in none.
+
+    Args:
+        pairs: Rows of ``module``, ``before`` and ``program``.
+        inputs: As from ``inputs``.
+    """
+    changed = (
+        pairs.with_row_index("pair")
+        .join(inputs, on=KEY)
+        .join(
+            inputs.rename({"program": "before", "shape": "shape_before"}), on=["module", "before", "name"], how="inner"
+        )
+        .filter(pl.col("shape") != pl.col("shape_before"))
+        # Inputs that follow each other often change alike.
+        .unique(["pair", "shape", "shape_before"], keep="first", maintain_order=True)
+    )
+    said = pl.col("shape_before") + " became " + pl.col("shape")
+    told = (
+        changed.group_by("pair")
+        .agg(said.head(_SHOWN).str.join(", "), count=pl.len())
+        .select(
+            "pair",
+            change=pl.when(pl.col("count") > _SHOWN).then(pl.col("shape_before") + ", …").otherwise("shape_before"),
+        )
+    )
+    return pairs.with_row_index("pair").join(told, on="pair", how="left", maintain_order="left")["change"]

@@ -1,0 +1,130 @@
+"""One rank of a dataset: its tables as Parquet files, and back."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+
+from holotrace._optional import require
+from holotrace.errors import InputError, MissingDataError
+from holotrace.schema import Column, Table, Unit
+from holotrace.sources import RankSource
+from holotrace.sources.dataset import STAMP, Stamp, part, root_of, stamp
+from holotrace.tables import ALL, RANK, RANK_INFO, STEPS
+from holotrace.trace import RankTrace
+
+TABLES = (*ALL, RANK_INFO)
+_DECLARED = {table.name: set(table.column_names) for table in TABLES}
+# Rows are stored in the order of the first of these that a table has, so that statistics tell times apart.
+_TIMES = ("start_ns", "time_ns", "launch_start_ns")
+# The first of these tells in which order the trace had them; steps are by time there too.
+_ORDER = ("event_id", "device_event_id")
+_LEVEL = 3  # of zstd; 9 saves 1% more and takes four times as long
+_GROUP_ROWS = 1 << 18  # each has statistics, so that a query for some time skips the others
+
+
+def write(root: Path, trace: RankTrace, seen: Stamp) -> None:
+    """Write a whole rank, in place of what was there; an interruption leaves none, or the whole one."""
+    stamped = part(root, RANK_INFO.name, trace.rank)
+    stamped.unlink(missing_ok=True)
+    making = root / f".rank={trace.rank}"
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir()
+    seen = replace(seen, rows={table.name: trace[table].height for table in ALL}, metadata=trace.metadata)
+    for table in TABLES:
+        _write(making / table.name, _in_time(trace[table]), {STAMP: seen.text()} if table is RANK_INFO else {})
+    # The stamp is the last of TABLES.
+    for table in TABLES:
+        place = part(root, table.name, trace.rank)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        (making / table.name).replace(place)
+    making.rmdir()
+
+
+def _write(path: Path, frame: pl.DataFrame, metadata: Mapping[str, str]) -> None:
+    # Polars' own writer knows no deltas, with which whole numbers take half the space.
+    parquet = require("pyarrow.parquet", extra="dataset")
+    table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    whole = [name for name, dtype in frame.schema.items() if dtype.is_integer()]
+    with parquet.ParquetWriter(
+        path,
+        table.schema,
+        compression="zstd",
+        compression_level=_LEVEL,
+        use_dictionary=[name for name in frame.columns if name not in whole],
+        column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
+        # Arrow's schema, which tells labels from other text, is as long as the rest of a small file.
+        store_schema=pl.Categorical in frame.schema.values(),
+    ) as writer:
+        writer.add_key_value_metadata(metadata)
+        writer.write_table(table, row_group_size=_GROUP_ROWS)
+
+
+def read(source: RankSource, wanted: Mapping[str, Table]) -> RankTrace:
+    """One rank's tables as far as ``wanted``, as its trace had them; columns that are newer than it are null.
+
+    Raises MissingDataError for columns of the caller's own: only the trace has other args than those of the tables.
+    """
+    root = root_of(source)
+    seen = stamp(root, source.rank)
+    if seen is None:
+        raise InputError(f"rank {source.rank} of {root} is gone; convert it again")
+    tables = {name: _table(root, source.rank, table, seen) for name, table in wanted.items()}
+    return RankTrace(source.rank, tables, seen.metadata)
+
+
+def _in_time(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows as they are stored; their rank is their folder's name."""
+    kept = frame.drop(RANK.name, strict=False)
+    times = [name for name in _TIMES if name in kept.columns][:1]
+    return kept.sort(times, maintain_order=True) if times else kept
+
+
+def _table(root: Path, rank: int, table: Table, seen: Stamp) -> pl.DataFrame:
+    if own := [column for column in table.column_names if column not in _DECLARED[table.name]]:
+        raise MissingDataError(f"{root} is a dataset and holds no {', '.join(own)} of {table.name}; ask the traces")
+    path = part(root, table.name, rank)
+    if table.name not in seen.rows and table.name != RANK_INFO.name:
+        # Declared after the dataset was written.
+        return table.empty()
+    try:
+        frame = _columns(path, table, rank)
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise InputError(
+            f"{path} cannot be read ({reason}); convert rank {rank} again with overwrite=True (--overwrite)"
+        ) from error
+    if frame.height != seen.rows.get(table.name, 1):
+        raise InputError(
+            f"{path} has {frame.height} rows and not the {seen.rows.get(table.name, 1)} that were written; "
+            f"convert rank {rank} again with overwrite=True (--overwrite)"
+        )
+    return frame
+
+
+def _columns(path: Path, table: Table, rank: int) -> pl.DataFrame:
+    """The table's columns, its rows in the order in which the trace had them."""
+    stored = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+    there = stored.collect_schema().names()
+    order = [name for name in _ORDER if name in there and table.name != STEPS.name][:1]
+    needed = [name for name in there if name in table.column_names or name in order]
+    # Without a column there would be no rows to be null.
+    frame = stored.select(needed or there[:1]).collect()
+    if order and not frame[order[0]].is_sorted():
+        frame = frame.sort(order, maintain_order=True)
+    return frame.select(_column(frame, column, rank) for column in table.columns)
+
+
+def _column(frame: pl.DataFrame, column: Column, rank: int) -> pl.Expr:
+    if column.unit is Unit.RANK:
+        return pl.lit(rank, column.unit.dtype).alias(column.name)
+    # How long a trace took to read says nothing of its dataset.
+    if column.name not in frame.columns or column.name == "load_ns":
+        return pl.lit(None, column.unit.dtype).alias(column.name)
+    # Casting to the type a column has already would copy it.
+    same = frame.schema[column.name] == column.unit.dtype
+    return pl.col(column.name) if same else pl.col(column.name).cast(column.unit.dtype)

@@ -1,0 +1,113 @@
+"""What devices did, as the tables of all analyses."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.parse.xplane.profile import Profile
+
+# What PyTorch's own collectives are called, so that one name stands for one operation.
+_COLLECTIVES = {
+    "all-reduce": "allreduce",
+    "all-gather": "allgather",
+    "all-to-all": "all_to_all",
+    "reduce-scatter": "reduce_scatter",
+    "collective-permute": "permute",
+    "collective-broadcast": "broadcast",
+    "ragged-all-to-all": "all_to_allv",
+}
+
+
+def device_events(work: pl.DataFrame) -> pl.DataFrame:
+    """Operations and kernels, with what their details say of grid, block and bytes."""
+    details = pl.col("kernel_details").cast(pl.String)
+    copied = pl.coalesce("memcpy_details", "memset_details").cast(pl.String)
+    return work.select(
+        *("event_id", "category", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns", "step"),
+        name=pl.when(pl.col("role") == "stream").then("display").otherwise(pl.coalesce("instruction", "display")),
+        correlation="correlation_id",
+        bytes=pl.coalesce(_number(copied, "size"), _number(copied, "num_bytes")),
+        grid=_triple(details, "grid"),
+        block=_triple(details, "block"),
+        registers=_number(details, "regs"),
+        shared_bytes=pl.coalesce(_number(details, "shm"), _number(details, "group_mem")),
+        occupancy_percent=details.str.extract(r"\bocc_pct:([\d.]+)").cast(pl.Float64),
+    )
+
+
+def _number(text: pl.Expr, key: str) -> pl.Expr:
+    return text.str.extract(rf"\b{key}:(\d+)").cast(pl.Int64, strict=False)
+
+
+def _triple(text: pl.Expr, key: str) -> pl.Expr:
+    """``grid:4,64,1`` as ``[4, 64, 1]``."""
+    found = text.str.extract(rf"\b{key}:([\d,]+)").str.replace_all(",", ", ")
+    return (pl.lit("[") + found + pl.lit("]")).cast(pl.Categorical())
+
+
+def xla_ops(operations: pl.DataFrame) -> pl.DataFrame:
+    """Operations with all that is known of their instruction and program."""
+    return operations.select(
+        *("event_id", "opcode", "module_id", "device", "plane", "stream", "scope", "source", "start_ns", "end_ns"),
+        *("duration_ps", "self_ns", "flops", "is_wait", "is_collective", "is_async", "is_container"),
+        *("launch_id", "launch_ns", "step"),
+        name=pl.coalesce("instruction", "display"),
+        category="op_category",
+        line="label",
+        module="hlo_module",
+        program="program_id",
+        run="run_id",
+        device_ps="device_duration_ps",
+        accessed_bytes="bytes_accessed",
+    )
+
+
+def collectives(work: pl.DataFrame) -> pl.DataFrame:
+    """Collectives; ``work`` has pid and tid.
+
+    Executions of one instruction on all devices of all hosts share a run, and so are one operation.
+    """
+    found = work.filter(pl.col("is_collective"), ~pl.col("is_async"))
+    opcode = pl.coalesce("opcode", "op_category").cast(pl.String)
+    groups = pl.col("groups").cast(pl.String)
+    instruction = pl.concat_str(pl.col("hlo_module", "instruction").cast(pl.String), separator="/")
+    return found.select(
+        *("event_id", "category", "pid", "tid", "start_ns", "end_ns"),
+        name=pl.coalesce("instruction", "display"),
+        collective=opcode.str.extract(r"^(.*?)(?:-start|-done)?$").replace(_COLLECTIVES).cast(pl.Categorical()),
+        sequence="run_id",
+        group=instruction.cast(pl.Categorical()),
+        group_ranks=groups.str.replace_all(" ", "").cast(pl.Categorical()),
+        group_size=(groups.str.extract(r"^\[\[([^\]]*)\]").str.count_matches(",") + 1).cast(pl.Int64),
+        in_elements="element_count",
+        element_type=pl.col("shape").cast(pl.String).str.extract(r"([a-z]+\d*)\[").cast(pl.Categorical()),
+    )
+
+
+def devices(profile: Profile, on_host: pl.DataFrame | None) -> pl.DataFrame:
+    """Accelerators with what their planes declare, and the CPU devices that operations ``on_host`` ran on."""
+    planes = profile.planes.filter(pl.col("device_kind").is_not_null()).sort("device", "name")
+    planes = planes.unique("name", keep="first", maintain_order=True)
+
+    def stat(key: str, value: str) -> pl.Expr:
+        found = profile.stats.filter(pl.col("key") == key).unique("plane", keep="first")
+        return pl.col("number").replace_strict(found["plane"], found[value], default=None)
+
+    found = planes.rename({"plane": "number"}).select(
+        "device",
+        "device_kind",
+        plane="name",
+        vendor=stat("device_vendor", "text"),
+        model=pl.coalesce(stat("device_type_string", "text"), stat("gpu_device_name", "text")),
+        peak_flops=stat("peak_teraflops_per_second", "number") * 1e12,
+        peak_bandwidth=pl.coalesce(
+            stat("peak_hbm_bw_gigabytes_per_second", "number") * 1e9, stat("memory_bandwidth", "number")
+        ),
+        memory_bytes=stat("memory_size", "whole"),
+        core_count=stat("core_count", "whole"),
+        clock_hz=stat("clock_rate", "number") * 1e3,
+    )
+    if on_host is None:
+        return found
+    cpus = on_host.select("device", pl.col("plane").cast(pl.String)).unique().sort("device")
+    return pl.concat([found, cpus.with_columns(device_kind=pl.lit("CPU"))], how="diagonal")

@@ -1,0 +1,135 @@
+"""What a dataset is on disk: a manifest, and one Parquet file per table and rank.
+
+``rank_info/rank=N/part.parquet`` is a rank's stamp: it is written last, so a rank without it is not there. Its Parquet
+metadata say what no table holds: where the rank came from, its file's other keys, how many rows each table has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import polars as pl
+
+from holotrace.errors import InputError
+from holotrace.sources.ends import MAX_RANKS, believable
+from holotrace.sources.problems import frame
+from holotrace.sources.source import AnyPath, RankSource
+from holotrace.stores import place
+from holotrace.tables import PROBLEMS, RANK_INFO
+
+# Grows when a table or column goes or changes its meaning; what is new is empty or null in older datasets.
+SCHEMA = 1
+FORMAT = "dataset"
+# JSON, but not called so: it is no trace.
+MANIFEST = "holotrace.dataset"
+STAMP = "holotrace"  # key of the stamp in the Parquet metadata
+# Reading footers waits for disks and network file systems far more than it computes.
+_READERS = 8
+_RANK = re.compile(r"rank=(0|[1-9]\d{0,8})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a dataset says of the whole job."""
+
+    title: str
+    # Rows of the problems table that were known before the traces were read.
+    problems: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a dataset says of a rank beside its tables."""
+
+    rank_from: str
+    # Its trace file and what tells that from others; empty for a rank that was in none.
+    origin: Mapping[str, Any]
+    # Rows of each table.
+    rows: Mapping[str, int]
+    # What was known of the job before the file was read, and the file's top-level keys.
+    job: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def text(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def is_dataset(path: AnyPath) -> TypeGuard[str | os.PathLike[str]]:
+    """Whether a dataset of this machine is there."""
+    where = place(path)
+    return isinstance(where, Path) and (where / MANIFEST).is_file()
+
+
+def part(root: Path, table: str, rank: int) -> Path:
+    """The file of one table and rank, which may not exist."""
+    path = root / table / f"rank={rank}" / "part.parquet"
+    # A link must not make us read or write elsewhere.
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise InputError(f"{path} leads out of its dataset; remove the link")
+    return path
+
+
+def root_of(source: RankSource) -> Path:
+    """The dataset of a rank that is in one."""
+    return Path(str(source.path)).parents[2]
+
+
+def manifest(root: Path) -> Manifest:
+    """What the dataset at ``root`` is; raises InputError for a newer schema than this version knows."""
+    path = root / MANIFEST
+    try:
+        found = json.loads(path.read_bytes())
+        schema, title, rows = int(found["schema"]), str(found["title"]), found["problems"]
+        known = frame({name: row.get(name) for name in PROBLEMS.column_names} for row in rows).to_dicts()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}; check the folder") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{path} is damaged; remove it and convert the traces again: whole ranks are kept") from error
+    if schema > SCHEMA:
+        raise InputError(
+            f"{root} has schema {schema}, written by holotrace {found.get('holotrace')}, and this version reads up to "
+            f"{SCHEMA}; update holotrace, or convert the traces again"
+        )
+    return Manifest(title, tuple(known))
+
+
+def manifest_text(known: Manifest, version: str) -> str:
+    return json.dumps({"schema": SCHEMA, "holotrace": version, **asdict(known)}, indent=2)
+
+
+def stamp(root: Path, rank: int) -> Stamp | None:
+    """What the dataset says of a rank; None where the rank is not there, or not whole."""
+    path = part(root, RANK_INFO.name, rank)
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(pl.read_parquet_metadata(path)[STAMP])
+        rows = {str(name): int(count) for name, count in found["rows"].items()}
+        job, metadata, origin = (dict(found[key]) for key in ("job", "metadata", "origin"))
+        return Stamp(str(found["rank_from"]), origin, rows, believable(job), metadata)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{path} is damaged; convert rank {rank} again with overwrite=True (--overwrite)") from error
+
+
+def stamps(root: Path) -> dict[int, Stamp]:
+    """What it says of each rank that is there and whole, ascending."""
+    folder = root / RANK_INFO.name
+    numbers = [int(named[1]) for path in folder.glob("rank=*") if (named := _RANK.fullmatch(path.name))]
+    ranks = sorted(number for number in numbers if number < MAX_RANKS)
+    with ThreadPoolExecutor(_READERS) as readers:
+        found = zip(ranks, readers.map(partial(stamp, root), ranks), strict=True)
+        return {rank: seen for rank, seen in found if seen is not None}
+
+
+def source(root: Path, rank: int, seen: Stamp) -> RankSource:
+    return RankSource(rank, part(root, RANK_INFO.name, rank), seen.rank_from, seen.job, FORMAT)

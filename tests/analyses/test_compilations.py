@@ -1,0 +1,95 @@
+"""What is compiled, when and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from drawing import draw, trace
+from holotrace.job import Job
+from holotrace.tables import HLO
+from xla_drawing import frame
+
+AGAIN = """
+    step |11112222222222|
+    tpu  |.AA.........BB|
+    call |a...LLLLLLLLb.|
+    deep |.....WW.CCC...|
+    A = fusion in jit_f(1)
+    B = fusion in jit_f(2)
+    L = PjitFunction(f)
+    W = lower_sharding_computation
+    C = backend_compile
+"""
+
+
+def with_inputs(drawing: str, **shapes: list[str]) -> Job:
+    """A job whose programs p1, p2, … of jit_f have inputs of these shapes."""
+    rank = trace(drawing)
+    rows: list[dict[str, object]] = [
+        {"module": "jit_f", "program": int(program[1:]), "name": f"arg{number}", "opcode": "parameter"}
+        | {"computation": "main", "shape": shape}
+        for program, of_program in shapes.items()
+        for number, shape in enumerate(of_program)
+    ]
+    return Job.from_ranks({0: replace(rank, tables={**rank.tables, "hlo": frame(HLO, rows)})})
+
+
+def test_lowering_and_compiling_of_one_call_are_one_compilation() -> None:
+    table = draw(AGAIN).compilations()
+    assert table.select("step", "module", "program", "start_ns", "compile_ns").rows() == [(2, "jit_f", 2, 5_000, 5_000)]
+
+
+def test_a_program_for_other_shapes_says_which_changed() -> None:
+    job = with_inputs(AGAIN, p1=["f32[8]", "s32[4,64]"], p2=["f32[8]", "s32[4,96]"])
+    assert job.compilations().select("cause", "change").row(0) == ("new_shapes", "s32[4,64] became s32[4,96]")
+    found = next(finding for finding in job.findings() if finding.rule == "recompilation")
+    assert found.message == "jit_f was compiled again in step 2, which took 0.0 ms, since s32[4,64] became s32[4,96]"
+    assert found.cost_ns == 5_000
+
+
+def test_inputs_that_change_alike_are_said_once_and_many_are_cut() -> None:
+    before, after = (["f32[8]", "f32[8]"] + [f"s32[{n},{m}]" for m in range(4)] for n in (1, 2))
+    change = with_inputs(AGAIN, p1=before, p2=[*["f32[9]"] * 2, *after[2:]]).compilations()["change"].item()
+    assert change == "f32[8] became f32[9], s32[1,0] became s32[2,0], s32[1,1] became s32[2,1], …"
+
+
+def test_a_program_for_the_same_shapes_is_new_for_another_reason() -> None:
+    job = with_inputs(AGAIN, p1=["f32[8]"], p2=["f32[8]"])
+    assert job.compilations()["cause"].to_list() == ["new_program"]
+
+
+def test_a_program_that_nobody_knew_is_used_for_the_first_time() -> None:
+    job = draw("tpu |....AA|\ncall |CCCa..|\nA = fusion in jit_f(1)\nC = backend_compile\nL = PjitFunction(f)")
+    assert job.compilations().select("module", "program", "cause").row(0) == (None, None, None)
+    called = draw("tpu |...A|\ncall |LLLa|\ndeep |CCC.|\nA = x in jit_f(1)\nC = backend_compile\nL = PjitFunction(f)")
+    assert called.compilations().select("module", "program", "cause").row(0) == ("jit_f", 1, "first_use")
+    found = next(finding for finding in called.findings() if finding.rule == "compilation-while-training")
+    assert found.message == "jit_f was compiled, which took 0.0 ms"
+
+
+def test_two_calls_that_compile_are_two_compilations() -> None:
+    job = draw("call |LL.MM|\ndeep |CC.CC|\nL = PjitFunction(f)\nM = PjitFunction(g)\nC = backend_compile")
+    assert job.compilations()["module"].to_list() == ["jit_f", "jit_g"]
+
+
+def test_lowering_that_leads_to_no_compilation_is_none() -> None:
+    assert draw("call |LLL|\ndeep |WW.|\nL = PjitFunction(f)\nW = lower_sharding_computation").compilations().is_empty()
+
+
+def test_shapes_that_keep_changing_are_a_finding() -> None:
+    drawing = """
+        tpu  |A.....B.....C.....D|
+        call |..LLLb..MMMc..NNNd.|
+        deep |..KKK...KKK...KKK..|
+        A = x in jit_f(1)
+        B = x in jit_f(2)
+        C = x in jit_f(3)
+        D = x in jit_f(4)
+        K = backend_compile
+        L = PjitFunction(f)
+        M = PjitFunction(f)
+        N = PjitFunction(f)
+    """
+    job = with_inputs(drawing, p1=["s32[1]"], p2=["s32[2]"], p3=["s32[3]"], p4=["s32[4]"])
+    messages = [finding.message for finding in job.findings() if finding.rule == "dynamic-shapes"]
+    assert messages == ["jit_f was compiled for 3 other shapes"]

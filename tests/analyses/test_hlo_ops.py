@@ -1,0 +1,77 @@
+"""Operations of compiled programs against what the device could do."""
+
+from __future__ import annotations
+
+from drawing import draw
+from holotrace.analyses.hlo_ops import BEYOND_PEAK, COLLECTIVE, STARTING, UNCOUNTED, WAITING
+from holotrace.job import Job
+from holotrace.tables import DEVICES, XLA_OPS
+from holotrace.trace import RankTrace
+from xla_drawing import frame
+
+
+def test_runs_of_an_operation_add_up_over_devices() -> None:
+    table = draw("tpu |AA.BA|\ntpu |AAA..|\nA = dot.1\nB = all-reduce.2").hlo_ops()
+    assert table.select("name", "category", "kind", "op_count", "self_ns").rows() == [
+        ("dot.1", "dot", "compute", 3, 6_000),
+        ("all-reduce.2", "all-reduce", "communication", 1, 1_000),
+    ]
+    by_category = draw("tpu |AABC|\nA = dot.1\nB = dot.2\nC = add").hlo_ops(by_category=True)
+    assert by_category.select("category", "name", "op_count", "self_ns").rows() == [
+        ("dot", None, 2, 3_000),
+        ("add", None, 1, 1_000),
+    ]
+
+
+PEAKS = [{"device": 0, "plane": "/device:TPU:0", "peak_flops": 1e12, "peak_bandwidth": 1e9}]
+
+
+def one(category: str = "fusion", **values: object) -> dict[str, object]:
+    """The row of one operation of 1 ms on a device of 1 TFLOP/s and 1 GB/s."""
+    place = {"device": 0, "plane": "/device:TPU:0", "line": "XLA Ops", "name": "op.1", "category": category}
+    op = place | {"start_ns": 0, "end_ns": 1_000_000, "self_ns": 1_000_000, "duration_ps": 10**9} | values
+    rank = RankTrace(0, {"xla_ops": frame(XLA_OPS, [op]), "devices": frame(DEVICES, PEAKS)})
+    return Job.from_ranks({0: rank}).hlo_ops().row(0, named=True)
+
+
+def test_rates_are_compared_with_the_peaks_that_the_profile_declares() -> None:
+    row = one(flops=500_000_000, accessed_bytes=250_000)
+    assert (row["tflops"], row["flops_ratio"]) == (0.5, 0.5)
+    assert (row["bandwidth_gbps"], row["bandwidth_ratio"]) == (0.25, 0.25)
+    assert row["below_peak_ns"] == 500_000
+    assert row["caveat"] is None
+
+
+def test_the_devices_own_clock_is_what_rates_are_by() -> None:
+    assert one(flops=500_000_000, device_ps=2 * 10**9)["flops_ratio"] == 0.25
+
+
+def test_what_was_not_counted_is_null_and_not_zero() -> None:
+    row = one()
+    assert [row[name] for name in ("flops", "tflops", "flops_ratio", "accessed_bytes", "below_peak_ns")] == [None] * 5
+
+
+def test_numbers_that_say_less_than_they_seem_to_come_with_the_reason() -> None:
+    assert one("copy-done", is_wait=True)["caveat"] == WAITING
+    assert one("copy-start")["caveat"] == STARTING
+    assert one("all-reduce", is_collective=True)["caveat"] == COLLECTIVE
+    assert one("custom-call")["caveat"] == UNCOUNTED
+    beyond = one(accessed_bytes=2_000_000)
+    assert (beyond["caveat"], beyond["below_peak_ns"]) == (BEYOND_PEAK, None)
+
+
+def test_collectives_that_take_the_time_are_a_finding_that_names_the_largest() -> None:
+    job = draw("tpu |AABBBC|\nA = dot\nB = all-reduce.1\nC = all-gather.2")
+    found = next(finding for finding in job.findings() if finding.rule == "costly-collective")
+    assert found.message == "collectives take 67% of the device time, all-reduce.1 most of all"
+    assert found.cost_ns == 4_000
+
+
+def test_an_operation_far_below_both_peaks_is_a_finding() -> None:
+    place = {"device": 0, "plane": "/device:TPU:0", "line": "XLA Ops", "module": "jit_f", "category": "dot"}
+    time = {"start_ns": 0, "end_ns": 10**6, "self_ns": 10**6, "duration_ps": 10**9}
+    ops = [place | time | {"name": "dot.1", "flops": 10**8}, place | time | {"name": "dot.2", "flops": 9 * 10**8}]
+    rank = RankTrace(0, {"xla_ops": frame(XLA_OPS, ops), "devices": frame(DEVICES, PEAKS)})
+    found = [finding for finding in Job.from_ranks({0: rank}).findings() if finding.rule == "far-below-peak"]
+    assert [finding.message for finding in found] == ["dot.1 of jit_f reaches 10% of what the device could do"]
+    assert found[0].cost_ns == 900_000

@@ -1,0 +1,100 @@
+"""What the host does in each step."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from drawing import draw
+from holotrace.analyses.host_steps import PARTS
+from holotrace.job import Job
+
+
+def parts(job: Job, step: int = 1) -> dict[str, int]:
+    """The parts of a step that are there."""
+    row = job.host_steps().filter(step=step).select(PARTS).row(0, named=True)
+    return {name: ns for name, ns in row.items() if ns}
+
+
+def test_a_step_is_made_of_what_the_host_did_in_it() -> None:
+    job = draw("""
+        step |1111111111|
+        call |.CCLLLIIW.|
+        C = backend_compile
+        L = PjitFunction(f)
+        I = Iterator::Next
+        W = Wait for buffers
+    """)
+    assert parts(job) == {
+        "compilation_ns": 2_000,
+        "dispatch_ns": 3_000,
+        "input_ns": 2_000,
+        "wait_ns": 1_000,
+        "unattributed_ns": 2_000,
+    }
+
+
+def test_the_name_of_the_step_itself_is_no_code_in_it() -> None:
+    assert parts(draw("step |1111|\ntpu |A...|")) == {"unattributed_ns": 4_000}
+
+
+def test_what_goes_on_between_steps_belongs_to_none() -> None:
+    table = draw("step |111..222|\ncall |.IIIIII.|\nI = Iterator::Next").host_steps()
+    assert table.select("step", "step_ns", "input_ns").rows() == [(1, 3_000, 2_000), (2, 3_000, 2_000)]
+
+
+def test_the_parts_sum_to_the_step() -> None:
+    table = draw("""
+        step |1111112222222|
+        call |.CCLLLIIW.MMM|
+        call |UUUUU..UUUUUU|
+        mark |FFFFFFFFFFF..|
+        C = backend_compile
+        M = StepMarker
+        U = TransferToDevice
+    """).host_steps()
+    assert (table["step_ns"] == table.select(pl.sum_horizontal(PARTS)).to_series()).all()
+
+
+STALLS = """
+    step |{}|
+    call |{}|
+    I = Iterator::Next
+"""
+
+
+def test_a_step_whose_input_takes_much_longer_is_a_stall() -> None:
+    steps = "".join(str(step) * 2_000 for step in range(1, 6))
+    lengths = [100, 100, 100, 1_500, 100]
+    input_calls = "".join("I" * length + "." * (2_000 - length) for length in lengths)
+    found = {finding.rule: finding for finding in draw(STALLS.format(steps, input_calls)).findings()}
+    assert found["input-stall"].message == "input takes 1.4 ms longer than usual in step 4 (Iterator::Next)"
+    assert found["input-stall"].cost_ns == 1_400_000
+    assert "slow-input" not in found
+
+
+def test_input_that_is_slow_in_every_step_is_no_stall_but_slow() -> None:
+    steps = "".join(str(step) * 100 for step in range(1, 6))
+    found = {finding.rule: finding for finding in draw(STALLS.format(steps, ("I" * 30 + "." * 70) * 5)).findings()}
+    assert found["slow-input"].message == "the host spends 30% of its time on input"
+    assert found["slow-input"].cost_ns == 150_000
+    assert "input-stall" not in found
+
+
+def test_a_result_that_is_read_back_is_said_with_the_range_it_is_read_in() -> None:
+    job = draw("""
+        step |11111222223333|
+        call |..RR........RR|
+        mark |.GGG.......GGG|
+        R = np.asarray(jax.Array)
+        G = log_loss
+    """)
+    assert job.host_steps()["read_back_name"].to_list() == ["log_loss", None, "log_loss"]
+    found = next(finding for finding in job.findings() if finding.rule == "early-read")
+    assert found.message == "reading results takes 0.0 ms in steps 1 and 3 (log_loss)"
+    assert found.cost_ns == 4_000
+
+
+def test_what_other_threads_read_back_is_no_early_read() -> None:
+    job = draw("step |11111|\ncall |.....|\ncall |.RRR.|\nR = TransferFromDevice")
+    assert parts(job)["read_back_ns"] == 3_000
+    assert "early-read" not in {finding.rule for finding in job.findings()}

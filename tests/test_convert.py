@@ -1,0 +1,294 @@
+"""A dataset is what its traces are: it answers alike, grows, and is never half there."""
+
+from __future__ import annotations
+
+import gzip
+import multiprocessing
+import re
+import shutil
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from polars.testing import assert_frame_equal
+
+import holotrace
+from drawing import draw
+from holotrace import InputError, MissingDataError, UsageError, tables
+from holotrace.cli import main
+from holotrace.parse import dataset
+from holotrace.present import html
+from holotrace.sample import write as write_sample
+from holotrace.schema import Column, Table, Unit
+from holotrace.tables import DEVICE_EVENTS, RANK_INFO
+from trace_files import EVENTS, REAL_TRACES, needs_real_traces, write_trace
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    for rank in (0, 1, 2):
+        write_trace(tmp_path / "job" / f"rank{rank}.json.gz", rank=rank, world=4)
+    (tmp_path / "job" / "notes.json").write_text("{}")
+    return tmp_path / "job"
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "dataset"
+
+
+def assert_alike(traces: Path, out: Path) -> None:
+    """Every table, answer, finding and problem of both is the same."""
+    there, here = holotrace.open(traces), holotrace.open(out)
+    for table in tables.ALL:
+        assert_frame_equal(here.table(table), there.table(table), check_exact=True)
+    before, after = there.run(), here.run()
+    for name, frame in before.tables.items():
+        assert_frame_equal(after.tables[name], frame, check_exact=True)
+    assert (after.title, after.findings) == (before.title, before.findings)
+    assert_frame_equal(after.info.drop("load_ns"), before.info.drop("load_ns"))
+    # All but where it came from, and how fast.
+    text, expected = (re.sub(r"; [\d.]+ \w+ of text at [^<]+", "", html.page(result)) for result in (after, before))
+    for line in ("<dt>Source</dt><dd>{}</dd>", "<code>holotrace show time-breakdown {} --format json</code>"):
+        assert line.format(before.source) in expected
+        expected = expected.replace(line.format(before.source), line.format(after.source))
+    assert text == expected
+
+
+def test_a_dataset_answers_as_its_traces_do(traces: Path, out: Path) -> None:
+    done = holotrace.convert(traces, out)
+    assert (done.path, done.written, done.kept) == (out, (0, 1, 2), ())
+    assert_alike(traces, out)
+
+
+def test_what_is_known_of_the_job_is_restored(traces: Path, out: Path) -> None:
+    holotrace.convert(traces, out)
+    assert holotrace.open(out).problems().select("problem", "example").rows() == [
+        ("file left out", "not a trace"),
+        ("ranks missing", "3 of 4"),
+    ]
+    (metadata,) = holotrace.open(out).only(1).map(lambda rank: rank.metadata, [])
+    assert metadata["distributedInfo"] == {"backend": "nccl", "rank": 1, "world_size": 4}
+
+
+def test_problems_are_those_of_reading_everything(tmp_path: Path, out: Path) -> None:
+    event = {**EVENTS[2], "args": {"correlation": 7, "queued": "a lot"}}
+    traces = write_trace(tmp_path / "a.json", events=[event])
+    holotrace.convert(traces, out)
+    # No analysis reads that column.
+    assert holotrace.open(traces).problems().is_empty()
+    assert holotrace.open(out).problems()["problem"].to_list() == ["argument is no number"]
+
+
+def test_a_sample_with_every_kind_of_event_stays_as_it_is(tmp_path: Path, out: Path) -> None:
+    write_sample(tmp_path / "sample", ranks=2, steps=3)
+    holotrace.convert(tmp_path / "sample", out)
+    assert_alike(tmp_path / "sample", out)
+
+
+@needs_real_traces
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hta/tests/data/ns_resolution_trace",
+        "tracelens/tests/traces/b200/eager_trace.json.gz",
+        "param/et_replay/tests/inputs/resnet_kineto.json.gz",
+    ],
+)
+def test_real_traces_stay_as_they_are_and_get_smaller(name: str, out: Path) -> None:
+    traces = REAL_TRACES / name
+    holotrace.convert(traces, out)
+    assert_alike(traces, out)
+    written = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    assert written <= sum(Path(str(source.path)).stat().st_size for source in holotrace.open(traces).sources)
+
+
+def test_ranks_can_be_added(traces: Path, out: Path) -> None:
+    holotrace.convert(traces / "rank2.json.gz", out)
+    done = holotrace.convert(holotrace.open(traces).only(0, 1), out)
+    assert (done.written, done.kept) == ((0, 1), ())
+    assert holotrace.open(out).ranks == (0, 1, 2)
+
+
+def test_converting_again_changes_nothing(traces: Path, out: Path) -> None:
+    holotrace.convert(traces, out)
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in out.rglob("*.parquet")}
+    done = holotrace.convert(traces, out)
+    assert (done.written, done.kept) == ((), (0, 1, 2))
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in out.rglob("*.parquet")} == before
+    assert_alike(traces, out)
+
+
+def test_another_file_for_a_rank_is_refused_until_overwritten(traces: Path, out: Path) -> None:
+    holotrace.convert(traces, out)
+    write_trace(traces / "rank1.json.gz", rank=1, world=4, events=EVENTS[:3])
+    with pytest.raises(InputError, match=r"has rank 1 already, .*overwrite=True"):
+        holotrace.convert(traces, out)
+    assert holotrace.open(out).table("device_events", rank=1).height == 2
+    holotrace.convert(traces, out, overwrite=True)
+    assert_alike(traces, out)
+
+
+@pytest.mark.parametrize("files", range(len(dataset.TABLES)))
+def test_an_interrupted_conversion_leaves_whole_ranks_only_and_goes_on(
+    traces: Path, out: Path, monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    replace, renamed = Path.replace, []
+
+    def interrupted(path: Path, target: Path) -> Path:
+        if target.name == "part.parquet" and target.parent.name == "rank=1":
+            renamed.append(path)
+            if len(renamed) > files:
+                raise KeyboardInterrupt
+        return replace(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            for rank in (0, 1, 2):
+                holotrace.convert(holotrace.open(traces).only(rank), out)
+    assert holotrace.open(out).ranks == (0,)
+    done = holotrace.convert(traces, out)
+    assert (done.written, done.kept) == ((1, 2), (0,))
+    assert_alike(traces, out)
+    assert not [path.name for path in out.iterdir() if path.name.startswith(".")]
+
+
+def test_a_rank_that_is_replaced_is_gone_until_the_new_one_is_whole(
+    traces: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holotrace.convert(traces, out)
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dataset, "_write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        holotrace.convert(holotrace.open(traces).only(1), out, overwrite=True)
+    assert holotrace.open(out).ranks == (0, 2)
+
+
+def test_a_rank_that_cannot_be_read_is_a_problem_until_it_can(traces: Path, out: Path) -> None:
+    whole = (traces / "rank1.json.gz").read_bytes()
+    (traces / "rank1.json.gz").write_bytes(gzip.compress(b'["ph", "and no event"]'))
+    done = holotrace.convert(traces, out)
+    assert done.written == (0, 2)
+    assert done.problems.select("rank", "problem").rows() == [(1, "file not read")]
+    assert "file not read" in holotrace.open(out).problems()["problem"].to_list()
+    (traces / "rank1.json.gz").write_bytes(whole)
+    assert holotrace.convert(traces, out).written == (1,)
+    assert_alike(traces, out)
+
+
+def test_workers_of_other_processes_write_the_same(traces: Path, out: Path) -> None:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
+        holotrace.convert(traces, out, executor=executor)
+    assert_alike(traces, out)
+
+
+def test_a_dataset_becomes_a_dataset(traces: Path, out: Path, tmp_path: Path) -> None:
+    holotrace.convert(traces, out)
+    holotrace.convert(out, tmp_path / "copy")
+    assert_alike(traces, tmp_path / "copy")
+    # Both know the traces they come from.
+    assert holotrace.convert(traces, tmp_path / "copy").kept == (0, 1, 2)
+
+
+def test_a_job_in_memory_becomes_a_dataset(out: Path) -> None:
+    job = draw("step |1122|\nhost |A...|\ncompute |.A.B|", "compute |AA.B|")
+    holotrace.convert(job, out)
+    assert holotrace.open(out).run().findings == job.run().findings
+    assert_frame_equal(holotrace.open(out).time_breakdown(), job.time_breakdown())
+    with pytest.raises(InputError, match="from memory"):
+        holotrace.convert(job, out)
+
+
+def test_only_a_new_folder_or_a_dataset_is_written_to(traces: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not empty and no dataset"):
+        holotrace.convert(traces, traces)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be written"):
+        holotrace.convert(traces, tmp_path / "file")
+
+
+def test_a_lost_manifest_is_written_again_and_ranks_are_kept(traces: Path, out: Path) -> None:
+    holotrace.convert(traces, out)
+    (out / "holotrace.dataset").write_text("{")
+    with pytest.raises(InputError, match="is damaged; remove it"):
+        holotrace.convert(traces, out)
+    (out / "holotrace.dataset").unlink()
+    assert holotrace.convert(traces, out).kept == (0, 1, 2)
+    assert_alike(traces, out)
+
+
+def test_what_only_the_traces_have_is_asked_of_them(traces: Path, out: Path) -> None:
+    holotrace.convert(traces, out)
+    mine = Table(DEVICE_EVENTS.name, "", (Column("mine", Unit.NUMBER, "A counter of mine", arg="my counter"),))
+    with pytest.raises(MissingDataError, match="holds no mine of device_events; ask the traces"):
+        holotrace.open(out).table(mine)
+
+
+def test_columns_that_are_not_asked_for_are_not_read(traces: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    holotrace.convert(traces, out)
+    seen: list[list[str]] = []
+    column = dataset._column
+
+    def noted(frame: pl.DataFrame, *rest: Any) -> pl.Expr:
+        seen.append(frame.columns)
+        return column(frame, *rest)
+
+    monkeypatch.setattr(dataset, "_column", noted)
+    holotrace.open(out).table("device_events", columns=["name"], rank=0)
+    assert seen == [["event_id", "name"]]
+
+
+def test_other_engines_read_it_as_it_is(traces: Path, out: Path) -> None:
+    holotrace.convert(traces, out)
+    expected = [(rank, kind, 20_000) for rank in (0, 1, 2) for kind in ("communication", "compute")]
+    files = f"'{out}/device_events/*/*.parquet'"
+    query = f"SELECT rank, kind, sum(end_ns - start_ns)::BIGINT FROM {files} GROUP BY ALL ORDER BY ALL"
+    assert duckdb.execute(query).fetchall() == expected
+    scanned = pl.scan_parquet(out / "device_events").group_by("rank", "kind")
+    found = scanned.agg((pl.col("end_ns") - pl.col("start_ns")).sum()).cast({"kind": pl.String()}).collect()
+    assert sorted(found.rows()) == expected
+    frame = pd.read_parquet(out / "device_events", columns=["rank", "kind", "start_ns", "end_ns"])
+    assert (
+        sorted(zip(frame["rank"].astype(int), frame["kind"], frame["end_ns"] - frame["start_ns"], strict=True))
+        == expected
+    )
+    for table in (*tables.ALL, RANK_INFO):
+        described = duckdb.execute(f"DESCRIBE SELECT * FROM '{out}/{table.name}/*/*.parquet'").fetchall()
+        assert sorted(row[0] for row in described) == sorted({*table.column_names, "rank"})
+
+
+def test_rows_are_by_time_and_row_groups_say_which(tmp_path: Path, out: Path) -> None:
+    from pyarrow import parquet
+
+    late, early = ({**EVENTS[2], "ts": ts} for ts in (900, 100))
+    holotrace.convert(write_trace(tmp_path / "a.json", events=[late, early]), out)
+    stored = parquet.ParquetFile(out / "device_events/rank=0/part.parquet")
+    assert stored.read(["start_ns"])["start_ns"].to_pylist() == [100_000, 900_000]
+    names = stored.schema_arrow.names
+    statistics = stored.metadata.row_group(0).column(names.index("start_ns")).statistics
+    assert (statistics.min, statistics.max) == (100_000, 900_000)
+    assert holotrace.open(out).table("device_events")["start_ns"].to_list() == [900_000, 100_000]
+
+
+def test_the_command_says_what_it_did(traces: Path, out: Path) -> None:
+    first = CliRunner().invoke(main, ["convert", str(traces), str(out), "--rank", "1"])
+    assert (first.exit_code, first.stderr) == (0, f"wrote rank 1: {out}\n")
+    again = CliRunner().invoke(main, ["convert", str(traces), str(out)])
+    assert again.stderr == f"wrote rank 0, 2, kept rank 1: {out}\n"
+    shown = [
+        CliRunner().invoke(main, ["show", "kernels", str(path), "--format", "csv"]).stdout for path in (traces, out)
+    ]
+    assert shown[0] == shown[1]
+    shutil.rmtree(out / "events")
+    said = CliRunner().invoke(main, ["show", "events", str(out)])
+    assert (said.exit_code, said.stderr.count("\n")) == (3, 1)
+    assert "convert rank 0 again with overwrite=True (--overwrite)" in said.stderr
