@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import lzma
 import os
 import shutil
 import struct
@@ -19,6 +20,7 @@ from harness.peers import WORK
 
 _ROOT = BENCHMARKS.parent
 _GENERATOR = _ROOT / "python" / "holotrace" / "sample"
+_REAL = Path(os.environ.get("HOLOTRACE_REAL_TRACES", _ROOT.parent / "shared" / "data"))
 # PyTorch writes it first.
 _MARK_OF_KINETO = b'"schemaVersion"'
 _RANKS = 8
@@ -30,10 +32,11 @@ class Size:
 
     one_rank: int
     each_of_eight: int
+    profile_bytes: int
 
 
-FULL = Size(one_rank=1_400_000, each_of_eight=350_000)
-QUICK = Size(one_rank=140_000, each_of_eight=35_000)
+FULL = Size(one_rank=1_400_000, each_of_eight=350_000, profile_bytes=94_500_000)
+QUICK = Size(one_rank=140_000, each_of_eight=35_000, profile_bytes=9_450_000)
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class Inputs:
     eight_ranks: Path
     # The first of the eight, alone.
     one_rank: Path
+    # Of XLA: one capture many times, which is a profile too.
+    profile: Path
 
 
 def prepare(size: Size, tell: Callable[[str], None]) -> Inputs:
@@ -70,7 +75,9 @@ def prepare(size: Size, tell: Callable[[str], None]) -> Inputs:
     eight = _sample(made / f"eight-{size.each_of_eight}", tell, events=size.each_of_eight, ranks=_RANKS, compress=True)
     sample = TraceFile("sample", _traces(plain)[0], _traces(packed)[0])
     real = _real(WORK / "inputs" / "real", tell)
-    return Inputs((sample, real) if real else (sample,), eight, _alone(made / f"one-{size.each_of_eight}", eight))
+    traces = (sample, real) if real else (sample,)
+    profile = _profile(WORK / "inputs" / f"profile-{size.profile_bytes}.xplane.pb", size.profile_bytes, tell)
+    return Inputs(traces, eight, _alone(made / f"one-{size.each_of_eight}", eight), profile)
 
 
 def _sample(folder: Path, tell: Callable[[str], None], **options: object) -> Path:
@@ -97,13 +104,27 @@ def _alone(folder: Path, job: Path) -> Path:
     return folder
 
 
+def _profile(path: Path, size: int, tell: Callable[[str], None]) -> Path:
+    """A capture of PyTorch/XLA, as often as it takes to be of that size; one with little but events, if it is there."""
+    if not path.exists():
+        tell(f"making {path.name}")
+        captures = sorted((_REAL / "xla").glob("ours/torch_xla_cpu_spmd4/**/*.xplane.pb"))
+        packed = _ROOT / "tests/data/xplane/torch_xla_cpu_gaps.xplane.pb.xz"
+        capture = captures[0].read_bytes() if captures else lzma.decompress(packed.read_bytes())
+        unfinished = path.with_name(path.name + ".unfinished")
+        with unfinished.open("wb") as file:
+            for _ in range(-(-size // len(capture))):
+                file.write(capture)
+        unfinished.rename(path)
+    return path
+
+
 def _real(folder: Path, tell: Callable[[str], None]) -> TraceFile | None:
     """The real trace with most text under $HOLOTRACE_REAL_TRACES, or under ../shared/data as in the tests."""
-    given = Path(os.environ.get("HOLOTRACE_REAL_TRACES", _ROOT.parent / "shared" / "data"))
-    found = sorted((path for path in given.rglob("*.json*") if path.suffix in (".json", ".gz")), key=_text_bytes)
+    found = sorted((path for path in _REAL.rglob("*.json*") if path.suffix in (".json", ".gz")), key=_text_bytes)
     largest = next((path for path in reversed(found) if _is_kineto(path)), None)
     if largest is None:
-        tell(f"no real trace under {given}; name another folder in HOLOTRACE_REAL_TRACES")
+        tell(f"no real trace under {_REAL}; name another folder in HOLOTRACE_REAL_TRACES")
         return None
     trace = TraceFile("real", folder / "real.json", folder / "real.json.gz")
     origin = folder / "origin.txt"

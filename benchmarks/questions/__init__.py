@@ -12,6 +12,7 @@ from questions import (
     memory,
     parse_alone,
     perfetto,
+    profiles,
     ranks,
     typed_decode,
 )
@@ -28,4 +29,5 @@ ALL: tuple[ModuleType, ...] = (
     call_tree,
     import_time,
     ranks,
+    profiles,
 )
