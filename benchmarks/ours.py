@@ -49,6 +49,19 @@ def calls(path: str) -> dict[str, float]:
     return {"seconds": time.perf_counter() - started, "rows": found.height}
 
 
+def profile(path: str) -> dict[str, float]:
+    """From a profile of XLA to columns of all its events."""
+    import polars as pl
+    from questions.profiles import STATS
+
+    from holotrace._native import read_xplane
+
+    started = time.perf_counter()
+    space = read_xplane(path, stats=list(STATS.items()), arguments=False, hlo=False)
+    events = pl.DataFrame(space.events(["line", "name", "start_ns", "duration_ps", *STATS]))
+    return {"seconds": time.perf_counter() - started, "rows": events.height}
+
+
 def ranks(path: str) -> dict[str, float]:
     """From the files of a job to frames, letting each rank go."""
     import holotrace
@@ -128,6 +141,7 @@ _PARTS: dict[str, Callable[..., dict[str, float]]] = {
     "load": load,
     "analyses": analyses,
     "calls": calls,
+    "profile": profile,
     "ranks": ranks,
     "cores": cores,
     "dask": dask,

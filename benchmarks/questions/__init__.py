@@ -13,6 +13,7 @@ from questions import (
     memory,
     parse_alone,
     perfetto,
+    profiles,
     ranks,
     typed_decode,
     workers,
@@ -32,4 +33,5 @@ ALL: tuple[ModuleType, ...] = (
     ranks,
     many_ranks,
     workers,
+    profiles,
 )
