@@ -33,10 +33,10 @@ def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
     wanted = merged(reads)
     needed = _needed(wanted)
     read = dataset.read(source, needed) if source.format == FORMAT else _from_file(source, wanted, needed)
-    tables = dict(read.tables)
+    tables = {name: _filled(read.tables.get(name), table) for name, table in needed.items()}
     if CALLS.name in wanted:
-        tables[CALLS.name] = call_tree.calls(tables)
-    return replace(read, tables={name: _filled(tables.get(name), table) for name, table in wanted.items()})
+        tables[CALLS.name] = call_tree.calls(tables).select(wanted[CALLS.name].column_names)
+    return replace(read, tables={name: tables[name].select(table.column_names) for name, table in wanted.items()})
 
 
 def _from_file(source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table]) -> RankTrace:
