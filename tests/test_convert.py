@@ -19,7 +19,7 @@ from polars.testing import assert_frame_equal
 
 import holotrace
 from drawing import draw
-from holotrace import InputError, MissingDataError, UsageError, tables
+from holotrace import InputError, UsageError, tables
 from holotrace.cli import main
 from holotrace.parse import dataset
 from holotrace.present import html
@@ -229,7 +229,7 @@ def test_a_lost_manifest_is_written_again_and_ranks_are_kept(traces: Path, out: 
 def test_what_only_the_traces_have_is_asked_of_them(traces: Path, out: Path) -> None:
     holotrace.convert(traces, out)
     mine = Table(DEVICE_EVENTS.name, "", (Column("mine", Unit.NUMBER, "A counter of mine", arg="my counter"),))
-    with pytest.raises(MissingDataError, match="holds no mine of device_events; ask the traces"):
+    with pytest.raises(InputError, match="holds no mine of device_events; ask the traces"):
         holotrace.open(out).table(mine)
 
 

@@ -23,6 +23,7 @@ from holotrace.job import Job, open
 from holotrace.parse.execution_trace import execution_trace
 from holotrace.parse.memory_timeline import memory_timeline
 from holotrace.parse.rewrite import Edit, rewrite
+from holotrace.query import query
 from holotrace.trace import RankTrace
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "execution_trace",
     "memory_timeline",
     "open",
+    "query",
     "rewrite",
     "step_graph",
 ]

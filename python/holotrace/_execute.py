@@ -24,7 +24,7 @@ from holotrace.derive.rank import load, narrowed
 from holotrace.errors import InputError, TraceFormatError
 from holotrace.schema import Table
 from holotrace.sources import RankSource
-from holotrace.sources.problems import UNREAD, problem
+from holotrace.sources.problems import LOST, UNREAD, problem
 from holotrace.trace import RankTrace
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class Unread:
     lost: BaseException | None = None
 
     def as_problem(self) -> dict[str, Any]:
-        what = UNREAD if self.lost is None else "worker lost"
+        what = UNREAD if self.lost is None else LOST
         path = self.source.path if isinstance(self.source, RankSource) else None
         return problem(what, rank=self.source.rank, example=str(self.error), file=path, action="rank left out")
 

@@ -123,9 +123,9 @@ class Space:
     ) -> ArrowTable:
         """Events in file order: some of them, or those of some lines, that have or lack a stat themselves.
 
-        Columns: event_id, line, name, display (the display name, else the name), start_ns, end_ns (both rounded down),
-        duration_ps, inner_ps (covered by wanted events directly inside), arguments, and each stat that was asked for:
-        its own, or else what all events of its name share.
+        Columns: event_id, line, metadata (one for events of one name in one plane), name, display (the display name,
+        else the name), start_ns, end_ns (both rounded down), duration_ps, inner_ps (covered by wanted events directly
+        inside), arguments, and each stat that was asked for: its own, or else what all events of its name share.
         """
     def causes(self, events: Sequence[int], lines: Sequence[int], marks: Sequence[int]) -> ArrowTable:
         """What each event goes back to, along arrows between threads: event_id, mark, first, launch, root.

@@ -34,7 +34,7 @@ from holotrace.sources.dataset import (
     stamp,
     stamps,
 )
-from holotrace.sources.problems import UNREAD, frame
+from holotrace.sources.problems import LOST, UNREAD, frame
 from holotrace.sources.whole import DOUBTS
 from holotrace.stores import Remote
 from holotrace.tables import RANK_INFO
@@ -162,7 +162,7 @@ def _same(origin: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
 def _tell(root: Path, found: Survey, whole: Collection[int], unread: Sequence[Mapping[str, Any]]) -> None:
     """Write the manifest: what it said, without ranks that have been read since, and what is known now."""
     known = manifest(root) if is_dataset(root) else Manifest(found.title, ())
-    before = [row for row in known.problems if row["problem"] != UNREAD or row["rank"] not in whole]
+    before = [row for row in known.problems if row["problem"] not in (UNREAD, LOST) or row["rank"] not in whole]
     now = [row for row in found.problems if row["problem"] not in DOUBTS]
     problems = {json.dumps(row, sort_keys=True): row for row in (*before, *now, *unread)}
     making = root / f".{MANIFEST}"

@@ -14,6 +14,7 @@ import polars as pl
 
 from holotrace._answers import JobResult, Questions, rows
 from holotrace._execute import Progress, Visit, read_ranks
+from holotrace._query import answer
 from holotrace.analyses import ALL, Analyses
 from holotrace.analysis import Analysis, Finding
 from holotrace.errors import InputError
@@ -30,7 +31,8 @@ def open(
     """A job from its traces; only their first and last bytes are read before a question is asked.
 
     Args:
-        path: A trace file, a folder of them, a pattern, a list of these, or a dict of rank to file.
+        path: A trace file, a folder of them, a log directory of profiles, a pattern, a list of these, a dict of rank
+            to file, or the bytes of a profile of XLA.
         executor: Where ranks are read, e.g. a process pool or Dask's; threads of this process by default.
         recursive: Look for traces in subfolders too.
         on_duplicate: Where two files claim one rank: "error", or take the "first" or "last" by name.
@@ -95,11 +97,18 @@ class Job(JobTrace, Analyses):
         if columns is not None:
             wanted = wanted.only(*(name for name in columns if name != "rank"))
         job = self if rank is None else self.only(*([rank] if isinstance(rank, int) else rank))
-        if wanted.name in (PROBLEMS.name, RANK_INFO.name):
-            found = job.problems() if wanted.name == PROBLEMS.name else job.info()
-            return found.select("rank", pl.col(wanted.column_names).exclude("rank"))
+        if told := job._told.get(wanted.name):
+            return told().select("rank", pl.col(wanted.column_names).exclude("rank"))
         empty = replace(wanted, columns=(RANK, *wanted.columns)).empty()
         return pl.concat([empty, *job.map(partial(rows, table=wanted), [wanted])])
+
+    def query(self, sql: str) -> pl.DataFrame:
+        """The answer to one SELECT over the tables, each with its ``rank``; see ``holotrace.query``."""
+        return answer(sql, self, self._told)
+
+    @property
+    def _told(self) -> dict[str, Callable[[], pl.DataFrame]]:
+        return {PROBLEMS.name: self.problems, RANK_INFO.name: self.info}
 
     def info(self) -> pl.DataFrame:
         """What is there, a row per rank: device, software, steps, events, how fast it was read."""

@@ -10,6 +10,7 @@ from holotrace.cli.convert import convert
 from holotrace.cli.errors import Commands
 from holotrace.cli.info import info
 from holotrace.cli.overlay import overlay
+from holotrace.cli.query import query
 from holotrace.cli.report import report
 from holotrace.cli.sample import sample
 from holotrace.cli.show import show
@@ -33,5 +34,5 @@ def main(debug: bool) -> None:
     """
 
 
-for command in (info, show, compare, report, overlay, convert, sample):
+for command in (info, show, query, compare, report, overlay, convert, sample):
     main.add_command(command)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from holotrace.cli.console import progress_bar
+from holotrace.cli.executors import chosen_executor
 from holotrace.cli.options import job_at, rank_option, search_options
 from holotrace.convert import convert as to_dataset
 from holotrace.sources import OnDuplicate, spelled
@@ -33,7 +34,7 @@ def convert(  # noqa: PLR0917  # click gives them by name
     """
     job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
     with progress_bar("Converting") as progress:
-        done = to_dataset(job, out, overwrite=overwrite, progress=progress)
+        done = to_dataset(job, out, overwrite=overwrite, executor=chosen_executor(), progress=progress)
     for problem in done.problems.iter_rows(named=True):
         click.echo(f"rank {problem['rank']} was left out: {problem['example']}", err=True)
     kept = f", kept rank {spelled(done.kept)}" if done.kept else ""

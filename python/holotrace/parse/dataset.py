@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from holotrace._optional import require
-from holotrace.errors import InputError, MissingDataError
+from holotrace.errors import InputError
 from holotrace.schema import Column, Table, Unit
 from holotrace.sources import RankSource
 from holotrace.sources.dataset import STAMP, Stamp, part, root_of, stamp
@@ -67,7 +67,7 @@ def _write(path: Path, frame: pl.DataFrame, metadata: Mapping[str, str]) -> None
 def read(source: RankSource, wanted: Mapping[str, Table]) -> RankTrace:
     """One rank's tables as far as ``wanted``, as its trace had them; columns that are newer than it are null.
 
-    Raises MissingDataError for columns of the caller's own: only the trace has other args than those of the tables.
+    Raises InputError for columns of the caller's own: only the trace has other args than those of the tables.
     """
     root = root_of(source)
     seen = stamp(root, source.rank)
@@ -86,7 +86,7 @@ def _in_time(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _table(root: Path, rank: int, table: Table, seen: Stamp) -> pl.DataFrame:
     if own := [column for column in table.column_names if column not in _DECLARED[table.name]]:
-        raise MissingDataError(f"{root} is a dataset and holds no {', '.join(own)} of {table.name}; ask the traces")
+        raise InputError(f"{root} is a dataset and holds no {', '.join(own)} of {table.name}; ask the traces")
     path = part(root, table.name, rank)
     if table.name not in seen.rows and table.name != RANK_INFO.name:
         # Declared after the dataset was written.

@@ -11,6 +11,8 @@ from holotrace.tables import PROBLEMS
 
 # A rank that is left out, as its file cannot be read.
 UNREAD = "file not read"
+# A rank that is left out, as the worker that read it is gone.
+LOST = "worker lost"
 
 
 def problem(

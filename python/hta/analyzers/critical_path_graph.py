@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
+from holotrace import MissingExtraError
 from hta.analyzers import critical_path_files
 from hta.analyzers.critical_path_types import BoundType, CPEdge, CPEdgeType, CPNode
 from hta.analyzers.step_frames import BLOCKING, Step
@@ -25,7 +26,7 @@ from hta.utils.utils import is_comm_kernel, shorten_name
 try:
     import networkx as nx
 except ModuleNotFoundError as error:
-    raise ImportError(
+    raise MissingExtraError(
         "critical paths need networkx, which is not installed; run pip install 'holotrace[hta]'"
     ) from error
 

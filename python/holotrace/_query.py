@@ -1,0 +1,99 @@
+"""SQL over the tables of a job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from holotrace._answers import rows
+from holotrace.errors import HolotraceError, UsageError
+from holotrace.schema import Table
+from holotrace.tables import ALL, MADE, RANK
+from holotrace.trace import JobTrace, RankTrace
+
+_TABLES = {table.name: table for table in (*ALL, *MADE)}
+# Data comes in through its tables only, and nothing is changed.
+_QUESTION = re.compile(r"\s*(\(\s*)*(select|with)\b", re.IGNORECASE)
+
+
+def answer(sql: str, job: JobTrace, told: Mapping[str, Callable[[], pl.DataFrame]]) -> pl.DataFrame:
+    """What Polars answers to one SELECT; only the columns that it names are read, and rows kept that it needs.
+
+    Args:
+        sql: The query.
+        job: What is asked.
+        told: Gives each table that is not read rank by rank.
+    """
+    if not _QUESTION.match(sql):
+        raise UsageError("the query does not begin with SELECT or WITH; give one question")
+    failures: list[HolotraceError] = []
+    scans = {name: _Scan(job, table, told.get(name), failures).lazy() for name, table in _TABLES.items()}
+    try:
+        return pl.SQLContext(scans).execute(sql).collect()
+    except pl.exceptions.PolarsError as error:
+        if failures:
+            raise failures[0] from error
+        reason = str(error).strip().partition("\n")[0].partition(";")[0].rstrip(".")
+        raise UsageError(f"the query cannot be run: {reason}; {_known(sql)}") from error
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """A table of all ranks that Polars reads when a query needs it, as far as the query needs it."""
+
+    job: JobTrace
+    table: Table
+    told: Callable[[], pl.DataFrame] | None
+    # What reading raised: Polars would tell it as an error of its own.
+    failures: list[HolotraceError]
+
+    def lazy(self) -> pl.LazyFrame:
+        return register_io_source(self, schema=self._with_rank.empty().schema, is_pure=True)
+
+    @property
+    def _with_rank(self) -> Table:
+        others = (column for column in self.table.columns if column.name != RANK.name)
+        return replace(self.table, columns=(RANK, *others))
+
+    def __call__(
+        self, columns: list[str] | None, predicate: pl.Expr | None, row_count: int | None, _: int | None
+    ) -> Iterator[pl.DataFrame]:
+        # A table's rank is in no file, so that a column of it must be read to count its rows.
+        wanted = (
+            self._with_rank.only(*(columns or ()), *self._with_rank.column_names[1:2]) if columns else self._with_rank
+        )
+        try:
+            frame = self._read(wanted, predicate)
+        except HolotraceError as error:
+            self.failures.append(error)
+            raise
+        yield frame.select(columns or pl.all()).head(frame.height if row_count is None else row_count)
+
+    def _read(self, wanted: Table, predicate: pl.Expr | None) -> pl.DataFrame:
+        if self.told is not None:
+            known = self.told()
+            return known if predicate is None else known.filter(predicate)
+        stored = wanted.only(*(name for name in wanted.column_names if name != RANK.name))
+        parts = self.job.map(partial(_matching, table=stored, predicate=predicate), [stored])
+        return pl.concat([self._with_rank.only(RANK.name, *wanted.column_names).empty(), *parts])
+
+
+def _matching(rank: RankTrace, table: Table, predicate: pl.Expr | None) -> pl.DataFrame:
+    found = rows(rank, table)
+    return found if predicate is None else found.filter(predicate)
+
+
+def _known(sql: str) -> str:
+    """The columns of the tables that a query names, or else the tables."""
+    named = [table for name, table in _TABLES.items() if re.search(rf"\b{name}\b", sql, re.IGNORECASE)]
+    if not named:
+        return f"there are the tables {', '.join(_TABLES)}"
+    columns = (
+        f"{table.name} has the columns {', '.join(dict.fromkeys(('rank', *table.column_names)))}" for table in named
+    )
+    return "; ".join(columns)

@@ -1,0 +1,63 @@
+"""holotrace query: SQL over a job's tables."""
+
+from __future__ import annotations
+
+import click
+import polars as pl
+
+from holotrace.cli.options import job_arguments, job_at, output_options, rank_option
+from holotrace.cli.output import Shown, write_shown
+from holotrace.schema import Column, Unit
+from holotrace.sources import OnDuplicate
+from holotrace.stores import Place
+
+# Units that a name tells where it ends like theirs.
+_TOLD = (Unit.NS, Unit.BYTES, Unit.RATIO)
+
+
+@click.command(short_help="What SQL answers, over the tables.")
+@click.argument("sql")
+@job_arguments
+@rank_option
+@output_options
+def query(  # noqa: PLR0917  # click gives them by name
+    sql: str,
+    path: tuple[str, ...],
+    recursive: bool,
+    on_duplicate: OnDuplicate,
+    ranks: tuple[int, ...],
+    limit: int | None,
+    form: str | None,
+    output: Place | None,
+) -> None:
+    """The answer to one SELECT over the tables of the job at PATH, traces or dataset; each has a column rank.
+
+    Columns whose names end in _ns, bytes or _ratio are shown in these units.
+    """
+    job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
+    found = _plain(job.query(sql))
+    columns = tuple(_column(name, dtype) for name, dtype in found.schema.items())
+    write_shown(Shown("query", found, columns, job.found.origin), form, limit, output)
+
+
+def _plain(table: pl.DataFrame) -> pl.DataFrame:
+    """The table in types that every format has."""
+    return table.select(_as_plain(name, dtype) for name, dtype in table.schema.items())
+
+
+def _as_plain(name: str, dtype: pl.DataType) -> pl.Expr:
+    column = pl.col(name)
+    if dtype.is_integer():
+        return column.cast(pl.Int64)
+    if dtype.is_float() or dtype.is_decimal():
+        return column.cast(pl.Float64)
+    if dtype == pl.Boolean:
+        return column
+    # JSON, where it is no single value.
+    return pl.struct(name).struct.json_encode().alias(name) if dtype.is_nested() else column.cast(pl.String)
+
+
+def _column(name: str, dtype: pl.DataType) -> Column:
+    unit = next((unit for unit in _TOLD if name.endswith(unit.suffix) and unit.dtype == dtype), None)
+    plain = {pl.Int64(): Unit.NUMBER, pl.Float64(): Unit.FLOAT, pl.Boolean(): Unit.BOOL}.get(dtype, Unit.TEXT)
+    return Column(name, unit or plain, "As the query says")
