@@ -1,4 +1,4 @@
-"""What is measured of holotrace: `python -m ours load|analyses|calls|ranks|import …`, each in a fresh process."""
+"""What is measured of holotrace: `python -m ours PART …`, each part in a fresh process."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holotrace.job import Job
     from holotrace.schema import Table
     from holotrace.trace import RankTrace
 
@@ -58,6 +59,40 @@ def ranks(path: str) -> dict[str, float]:
     return {"seconds": time.perf_counter() - started}
 
 
+def cores(path: str, count: str) -> dict[str, float]:
+    """All analyses of a job on some of this machine's cores."""
+    import os
+
+    # Before Polars counts them for its threads.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(count)])
+    import holotrace
+
+    return _run(holotrace.open(path))
+
+
+def dask(path: str, count: str) -> dict[str, float]:
+    """The same on a Dask cluster of processes, each as good as one core."""
+    from distributed import Client, LocalCluster
+
+    import holotrace
+
+    cluster = LocalCluster(
+        n_workers=int(count), threads_per_worker=1, dashboard_address=None, env={"POLARS_MAX_THREADS": "1"}
+    )
+    with cluster, Client(cluster) as client:
+        executor = client.get_executor(pure=False)
+        job = holotrace.open(path, executor=executor)
+        # Each process imports what it needs before anything is timed.
+        job.only(*job.ranks[: 4 * int(count)]).run()
+        return _run(job)
+
+
+def _run(job: Job) -> dict[str, float]:
+    started = time.perf_counter()
+    job.run()
+    return {"seconds": time.perf_counter() - started}
+
+
 def importing() -> dict[str, float]:
     """The name, and with it the libraries beneath."""
     started = time.perf_counter()
@@ -94,6 +129,8 @@ _PARTS: dict[str, Callable[..., dict[str, float]]] = {
     "analyses": analyses,
     "calls": calls,
     "ranks": ranks,
+    "cores": cores,
+    "dask": dask,
     "import": importing,
 }
 

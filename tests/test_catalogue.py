@@ -29,7 +29,7 @@ DRAWING = f"""
     range   |RRRRRRRRRRRRR.|
     range   |.SSS..SSS.....|
     op      |OO...PPPP.....|
-    host    |A.....B.......|
+    host    |A.....BD......|
     compute |.AAAA..BBB....|
     comm    |..CCCCCC...DDD|
     copy    |E...........E.|
@@ -64,8 +64,8 @@ def test_keeps_its_schema_whatever_there_is_to_see(analysis: Analysis[Any]) -> N
             assert analysis(job, **options).schema == schema
 
 
-def test_says_nothing_of_a_rank_whose_format_has_none_of_its_tables(analysis: Analysis[Any]) -> None:
-    if any(table.format == "xplane" for table in analysis.reads):
+def test_says_nothing_of_a_rank_without_what_it_is_about(analysis: Analysis[Any]) -> None:
+    if any(table.format == "xplane" for table in analysis.needs):
         lines = [line for line in DRAWING.splitlines() if line.split("|")[0].strip() not in xla_drawing.LABELS]
         assert analysis(draw("\n".join(lines))).is_empty()
 

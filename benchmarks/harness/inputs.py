@@ -22,18 +22,22 @@ _GENERATOR = _ROOT / "python" / "holotrace" / "sample"
 # PyTorch writes it first.
 _MARK_OF_KINETO = b'"schemaVersion"'
 _RANKS = 8
+_MANY = 64
+_EACH_OF_THOUSAND = 2_000
 
 
 @dataclass(frozen=True)
 class Size:
-    """Entries of the files that are made."""
+    """Entries of the files that are made, and how many ranks the largest job has."""
 
     one_rank: int
     each_of_eight: int
+    each_of_many: int
+    most_ranks: int
 
 
-FULL = Size(one_rank=1_400_000, each_of_eight=350_000)
-QUICK = Size(one_rank=140_000, each_of_eight=35_000)
+FULL = Size(one_rank=1_400_000, each_of_eight=350_000, each_of_many=50_000, most_ranks=1024)
+QUICK = Size(one_rank=140_000, each_of_eight=35_000, each_of_many=5_000, most_ranks=128)
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,10 @@ class Inputs:
     eight_ranks: Path
     # The first of the eight, alone.
     one_rank: Path
+    # Four of sixty-four, and these.
+    four_of_many: Path
+    many_ranks: Path
+    thousand_ranks: Path
 
 
 def prepare(size: Size, tell: Callable[[str], None]) -> Inputs:
@@ -70,7 +78,16 @@ def prepare(size: Size, tell: Callable[[str], None]) -> Inputs:
     eight = _sample(made / f"eight-{size.each_of_eight}", tell, events=size.each_of_eight, ranks=_RANKS, compress=True)
     sample = TraceFile("sample", _traces(plain)[0], _traces(packed)[0])
     real = _real(WORK / "inputs" / "real", tell)
-    return Inputs((sample, real) if real else (sample,), eight, _alone(made / f"one-{size.each_of_eight}", eight))
+    many = _sample(made / f"many-{size.each_of_many}", tell, events=size.each_of_many, ranks=_MANY, compress=True)
+    thousand = made / f"ranks-{size.most_ranks}"
+    return Inputs(
+        (sample, real) if real else (sample,),
+        eight,
+        _first(made / f"one-{size.each_of_eight}", eight, 1),
+        _first(made / f"four-{size.each_of_many}", many, 4),
+        many,
+        _sample(thousand, tell, events=_EACH_OF_THOUSAND, steps=2, ranks=size.most_ranks, compress=True),
+    )
 
 
 def _sample(folder: Path, tell: Callable[[str], None], **options: object) -> Path:
@@ -89,11 +106,12 @@ def _traces(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.json*"))
 
 
-def _alone(folder: Path, job: Path) -> Path:
+def _first(folder: Path, job: Path, count: int) -> Path:
+    """A job of some of another's ranks."""
     if not folder.exists():
         folder.mkdir()
-        first = _traces(job)[0]
-        (folder / first.name).hardlink_to(first)
+        for trace in _traces(job)[:count]:
+            (folder / trace.name).hardlink_to(trace)
     return folder
 
 

@@ -84,6 +84,11 @@ def memory_beyond(measurement: Measurement, start: Measurement, label: str) -> Q
     )
 
 
+def peak_memory(measurement: Measurement, label: str) -> Quantity:
+    """How much memory a program held at its peak."""
+    return Quantity(label, "MB", (measurement,), lambda results: typical(results, measurement, "peak_bytes") / 1e6)
+
+
 def constant(value: float, unit: str, label: str) -> Quantity:
     return Quantity(label, unit, (), lambda results: value)
 

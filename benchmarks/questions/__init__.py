@@ -9,11 +9,13 @@ from questions import (
     hta_methods,
     import_time,
     inflate_alone,
+    many_ranks,
     memory,
     parse_alone,
     perfetto,
     ranks,
     typed_decode,
+    workers,
 )
 
 ALL: tuple[ModuleType, ...] = (
@@ -28,4 +30,6 @@ ALL: tuple[ModuleType, ...] = (
     call_tree,
     import_time,
     ranks,
+    many_ranks,
+    workers,
 )

@@ -8,6 +8,9 @@ from holotrace._answers import JobResult
 from holotrace.analysis import Finding
 from holotrace.compare import compare
 from holotrace.convert import Conversion, convert
+from holotrace.derive.execution_nodes import execution_nodes
+from holotrace.derive.step_graph import GraphRules, StepGraph
+from holotrace.derive.step_graph import build as step_graph
 from holotrace.errors import (
     HolotraceError,
     InputError,
@@ -17,6 +20,7 @@ from holotrace.errors import (
     UsageError,
 )
 from holotrace.job import Job, open
+from holotrace.parse.execution_trace import execution_trace
 from holotrace.parse.memory_timeline import memory_timeline
 from holotrace.parse.rewrite import Edit, rewrite
 from holotrace.query import query
@@ -26,6 +30,7 @@ __all__ = [
     "Conversion",
     "Edit",
     "Finding",
+    "GraphRules",
     "HolotraceError",
     "InputError",
     "Job",
@@ -33,14 +38,18 @@ __all__ = [
     "MissingDataError",
     "MissingExtraError",
     "RankTrace",
+    "StepGraph",
     "TraceFormatError",
     "UsageError",
     "compare",
     "convert",
+    "execution_nodes",
+    "execution_trace",
     "memory_timeline",
     "open",
     "query",
     "rewrite",
+    "step_graph",
 ]
 
 

@@ -66,6 +66,29 @@ def covered_before(spans: ArrowStream, times: ArrowStream) -> ArrowTable:
     A row per time: covered_ns.
     """
 
+class StepGraph:
+    """Starts and ends of events (nodes) and which of them came after which (edges)."""
+
+    def nodes(self) -> ArrowTable:
+        """event_id, time_ns, is_start; by time, event, a start before its end."""
+    def connected(self) -> ArrowTable:
+        """node: the nodes that have edges, in the order in which these were found."""
+    def edges(self) -> ArrowTable:
+        """from_node, to_node, kind, weight_ns, event_id (whose time that is); in the order in which they were found."""
+    def longest_path(self, weights: ArrowStream) -> ArrowTable:
+        """edge: rows of the edges on the longest path; ``weights``: weight_ns, one per edge, none negative."""
+
+def step_graph(
+    host: ArrowStream, device: ArrowStream, *, longest_kernel_delay_ns: int, has_all_launches: bool
+) -> StepGraph:
+    """The graph of host and device events; ids are distinct among both, 2^32 - 1 is none.
+
+    ``host``: event_id, start_ns, end_ns, thread, role (1: its ends are nodes, + 2: waits for a device, + 4: holds the
+    runtime's lock). ``device``: event_id, start_ns, end_ns, device, queue, call_id, role (0: work, + 8: may have waited
+    for its launch; waiting 1: for a queue, 2: for a device, 3: for the work of after_id, 4: holds up the work of
+    holds_id until that of after_id is done), after_id, holds_id. Roles are UInt8, ids and numbers UInt32, times Int64.
+    """
+
 def read_ends(source: str | Stream, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
     """First and last bytes of the inflated file; ``tail_bytes=0`` reads no further than the head."""
 
@@ -100,9 +123,9 @@ class Space:
     ) -> ArrowTable:
         """Events in file order: some of them, or those of some lines, that have or lack a stat themselves.
 
-        Columns: event_id, line, name, display (the display name, else the name), start_ns, end_ns (both rounded down),
-        duration_ps, inner_ps (covered by wanted events directly inside), arguments, and each stat that was asked for:
-        its own, or else what all events of its name share.
+        Columns: event_id, line, metadata (one for events of one name in one plane), name, display (the display name,
+        else the name), start_ns, end_ns (both rounded down), duration_ps, inner_ps (covered by wanted events directly
+        inside), arguments, and each stat that was asked for: its own, or else what all events of its name share.
         """
     def causes(self, events: Sequence[int], lines: Sequence[int], marks: Sequence[int]) -> ArrowTable:
         """What each event goes back to, along arrows between threads: event_id, mark, first, launch, root.

@@ -48,6 +48,8 @@ class Analysis(ABC, Generic[P]):
     columns: tuple[Column, ...]
     reads: tuple[Table, ...]
     chart: Chart | None
+    # Of a rank in which all of these are empty, or whose format has none of them, there is nothing to say.
+    needs: tuple[Table, ...] = ()
     rules: list[Rule] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -68,11 +70,6 @@ class Analysis(ABC, Generic[P]):
     def parameters(self) -> tuple[inspect.Parameter, ...]:
         """Keyword options, in order."""
         return tuple(inspect.signature(self.source, eval_str=True).parameters.values())[1:]
-
-    def says_nothing(self, rank: RankTrace) -> bool:
-        """Whether it reads tables that only one format has, and this rank, of another, has none of them."""
-        particular = [table for table in self.reads if table.format]
-        return bool(particular) and all(rank[table].is_empty() for table in particular)
 
     @abstractmethod
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
@@ -123,7 +120,7 @@ class PerRank(Analysis[P]):
     """Looks at one rank at a time: a function from its tables to rows, which are stacked."""
 
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
-        if self.says_nothing(rank):
+        if self.needs and all(rank[table].is_empty() for table in self.needs):
             return empty(self.columns)
         rows = self.source(rank, **options)  # type: ignore[call-arg]  # options were checked by their signature
         return _rows_of(rank, rows, self.columns, self.name)
@@ -140,8 +137,6 @@ class PerJob(Analysis[P]):
     contributed: tuple[Column, ...]
 
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
-        if self.says_nothing(rank):
-            return empty(self.contributed)
         return _rows_of(rank, self.contribution(rank), self.contributed, self.name)
 
     def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
@@ -165,12 +160,23 @@ def _load(module: str, name: str) -> Analysis[Any]:
 
 
 def per_rank(
-    *, columns: tuple[Column, ...], reads: tuple[Table, ...], chart: Chart | None = None
+    *,
+    columns: tuple[Column, ...],
+    reads: tuple[Table, ...],
+    chart: Chart | None = None,
+    needs: tuple[Table, ...] = (),
 ) -> Callable[[Callable[Concatenate[RankTrace, P], pl.DataFrame]], Analysis[P]]:
-    """Declare an analysis that looks at one rank at a time; rows of all ranks are stacked."""
+    """Declare an analysis that looks at one rank at a time; rows of all ranks are stacked.
+
+    Args:
+        columns: Columns of the answer; the rank is put in front.
+        reads: Tables and columns that it needs.
+        chart: What to draw of the answer.
+        needs: Tables it is about; it is not asked about a rank in which all of them are empty.
+    """
 
     def declare(source: Callable[Concatenate[RankTrace, P], pl.DataFrame]) -> Analysis[P]:
-        return PerRank(source, (RANK, *columns), reads, chart)
+        return PerRank(source, (RANK, *columns), reads, chart, needs)
 
     return declare
 

@@ -36,7 +36,8 @@ def open(
     """A job from its traces; only their first and last bytes are read before a question is asked.
 
     Args:
-        path: A trace file, a folder of them, a pattern, a list of these, or a dict of rank to file.
+        path: A trace file, a folder of them, a log directory of profiles, a pattern, a list of these, a dict of rank
+            to file, or the bytes of a profile of XLA.
         executor: Where ranks are read, e.g. a process pool or Dask's; threads of this process by default.
         recursive: Look for traces in subfolders too.
         on_duplicate: Where two files claim one rank: "error", or take the "first" or "last" by name.

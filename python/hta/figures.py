@@ -74,6 +74,13 @@ def aten_op_kernels(table: pd.DataFrame, rank: int) -> go.Figure:
     return go.Figure(cells).update_layout(title=f"ATen operators, their kernels and delays on rank {rank}")
 
 
+def kernel_sequences(table: pd.DataFrame, operator_name: str) -> go.Figure:
+    """How often each sequence of kernels was launched."""
+    bars = px.bar(table, x="count", y="pattern", orientation="h", title=f"Frequent kernel sequences of {operator_name}")
+    # The names of all kernels of a sequence are longer than any page is wide.
+    return bars.update_yaxes(showticklabels=False, autorange="reversed")
+
+
 def kernel_breakdown(by_type: pd.DataFrame, by_name: pd.DataFrame) -> Iterator[go.Figure]:
     """A pie of the types; for each type a pie of its kernels per rank; for each kernel a bar of its mean per rank."""
     yield px.pie(

@@ -44,6 +44,8 @@ _REQUIRED = EVENT_ARGS.ARGS_MINIMUM
 _FIXED = ("index", "cat", "name", "pid", "tid", "ts", "dur", "index_correlation", "iteration", "end")
 _UNITS = {ValueType.Int: Unit.NUMBER, ValueType.Float: Unit.FLOAT}
 _INT8 = range(-128, 128)
+# From so many nulls on, a column is made of its few values.
+_SPARSE_RATIO = 0.7
 # Args that PyTorch writes as text, although they are lists.
 _LISTS_AS_TEXT = (
     "In split size",
@@ -152,17 +154,18 @@ def events(frame: pd.DataFrame, symbols: TraceSymbolTable, rows: Integers) -> pl
 
 def kernels(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
     """Every row on a stream: name, ``kernel_type`` by HTA's naming rule, start and end."""
-    rows = frame[frame["stream"] != -1]
+    row = np.flatnonzero(frame["stream"].to_numpy() != -1)
+    number = frame["name"].to_numpy(dtype=np.int64)[row]
     # A rank has some hundred kernels and many more rows: the type of each is decided once.
-    numbers, place = np.unique(rows["name"].to_numpy(), return_inverse=True)
-    names = [symbols.sym_table[number] for number in numbers]
-    start_ns = rows["ts"].to_numpy(dtype=np.int64) * _NS_PER_US
+    is_kernel = np.bincount(number, minlength=len(symbols.sym_table)) > 0
+    types = [get_kernel_type(name) if used else None for name, used in zip(symbols.sym_table, is_kernel, strict=True)]
+    start_ns = frame["ts"].to_numpy(dtype=np.int64)[row] * _NS_PER_US
     return pl.DataFrame(
         {
-            "name": pl.Series(names, dtype=pl.String).gather(place),
-            "kernel_type": pl.Series([get_kernel_type(name) for name in names], dtype=pl.String).gather(place),
+            "name": pl.Series(symbols.sym_table, dtype=pl.String).gather(number),
+            "kernel_type": pl.Series(types, dtype=pl.String).gather(number),
             "start_ns": start_ns,
-            "end_ns": start_ns + rows["dur"].to_numpy(dtype=np.int64) * _NS_PER_US,
+            "end_ns": start_ns + frame["dur"].to_numpy(dtype=np.int64)[row] * _NS_PER_US,
         }
     )
 
@@ -182,7 +185,7 @@ def work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
     """Every kernel, copy and fill by its category, as a device event, with the start of its launch where known."""
     row = np.flatnonzero(_is_work(frame, symbols) & (frame["stream"].to_numpy() >= 0))
     caller = _callers(frame, row)
-    launch_ns = pl.Series(frame["ts"].to_numpy()[caller] * _NS_PER_US).set(pl.Series(caller < 0), None)
+    launch_ns = pl.when(pl.Series(caller >= 0)).then(pl.Series(frame["ts"].to_numpy()[caller] * _NS_PER_US))
     return _device_events(frame, row, "compute").with_columns(launch_ns=launch_ns)
 
 
@@ -379,14 +382,12 @@ def _with_args(args: Iterable[AttributeSpec]) -> Table:
 
 
 def _events(trace: holotrace.RankTrace, args: Sequence[AttributeSpec]) -> RankEvents:
-    table = trace[tables.EVENTS]
-    cat = _coded(table["category"], _RECORDING)
-    rows = np.flatnonzero(cat.take(np.array([value != _RECORDING for value in cat.values], dtype=bool)))
-    cat, name = _coded(table["category"], "", rows), _coded(table["name"], "", rows)
-    values = {arg.name: _arg(table[arg.raw_name], arg, rows) for arg in args}
-    values |= _counters(trace[HARDWARE_COUNTERS], table["event_id"], rows, known=values)
-    ts, end = _grid(table["start_ns"].to_numpy()[rows], table["end_ns"].to_numpy()[rows])
-    index = table["event_id"].to_numpy()[rows].astype(np.int64)
+    table = _without_recording(trace[tables.EVENTS])
+    cat, name = _coded(table["category"]), _coded(table["name"])
+    values = {arg.name: _arg(table[arg.raw_name], arg) for arg in args}
+    values |= _counters(trace[HARDWARE_COUNTERS], table["event_id"], known=values)
+    ts, end = _grid(table["start_ns"].to_numpy(), table["end_ns"].to_numpy())
+    index = table["event_id"].to_numpy().astype(np.int64)
     stream, correlation = values["stream"], values["correlation"]
     is_sync = name.take(np.isin(name.values, _SYNC_NAMES))
     partner = _partners(correlation, _on_device(stream, correlation, is_sync))
@@ -395,8 +396,8 @@ def _events(trace: holotrace.RankTrace, args: Sequence[AttributeSpec]) -> RankEv
     launched_in = np.where(partner >= 0, step[partner], -1)
     columns = {
         "index": index,
-        "pid": _track(table["pid"], rows),
-        "tid": _track(table["tid"], rows),
+        "pid": _track(table["pid"]),
+        "tid": _track(table["tid"]),
         "ts": ts,
         # Shorter than a microsecond, an event may end before it starts on HTA's grid.
         "dur": np.maximum(end - ts, 0),
@@ -408,7 +409,16 @@ def _events(trace: holotrace.RankTrace, args: Sequence[AttributeSpec]) -> RankEv
     return RankEvents(trace.rank, trace.metadata, columns, name, cat)
 
 
-def _counters(read: pl.DataFrame, ids: pl.Series, rows: Integers, known: Mapping[str, Array]) -> dict[str, Array]:
+def _without_recording(table: pl.DataFrame) -> pl.DataFrame:
+    """The events without the profiler's own; those without a category are none of HTA's either."""
+    rows = (table["category"] != _RECORDING).fill_null(value=False).arg_true()
+    if rows.is_empty() or rows[-1] - rows[0] + 1 > len(rows):
+        return table[rows]
+    # Those left out stand at either end, as they nearly always do: this copies nothing.
+    return table.slice(rows[0], len(rows))
+
+
+def _counters(read: pl.DataFrame, ids: pl.Series, known: Mapping[str, Array]) -> dict[str, Array]:
     """A column of each hardware counter, -1 for rows it was not read for."""
     by_counter = read.with_columns(pl.col("counter").cast(pl.String)).partition_by("counter", as_dict=True)
     columns = {}
@@ -418,7 +428,7 @@ def _counters(read: pl.DataFrame, ids: pl.Series, rows: Integers, known: Mapping
         column = ids.to_frame().join(values, on="event_id", how="left", maintain_order="left")["value"]
         whole = column.cast(pl.Int64, strict=False)
         spec = AttributeSpec(counter, counter, ValueType.Int, -1, YamlVersion(1, 0, 0))
-        columns[counter] = _arg(whole if (whole == column).all() else column, spec, rows)
+        columns[counter] = _arg(whole if (whole == column).all() else column, spec)
     return columns
 
 
@@ -467,22 +477,34 @@ def within(ts: Integers, starts: Integers, ends: Integers, numbers: Integers) ->
     return np.where((latest >= 0) & (ts < ends[order][latest]), numbers[order][latest], -1)
 
 
-def _arg(values: pl.Series, arg: AttributeSpec, rows: Integers) -> Array:
+def _arg(values: pl.Series, arg: AttributeSpec) -> Array:
+    """The column of an arg."""
+    if values.null_count() <= _SPARSE_RATIO * len(values):
+        return _dense_arg(values, arg)
+    present = values.is_not_null().arg_true()
+    if present.is_empty():
+        return _repeated(arg.default_value, len(values))
+    found = _dense_arg(values.gather(present), arg)
+    absent = _repeated(arg.default_value, len(values))
+    column = absent.astype(np.promote_types(absent.dtype, found.dtype), copy=False)
+    column[present.to_numpy()] = found
+    return column
+
+
+def _dense_arg(values: pl.Series, arg: AttributeSpec) -> Array:
     absent = arg.default_value
-    if values.null_count() == len(values):
-        return _repeated(absent, len(rows))
     if not values.dtype.is_numeric():
         is_text = arg.value_type is ValueType.String or arg.raw_name in _LISTS_AS_TEXT
-        texts, codes = _distinct(values, rows)
+        texts, codes = _distinct(values)
         return _objects([absent if text is None else text if is_text else _decoded(text) for text in texts])[codes]
     if not isinstance(absent, (int, float)):
-        mixed = values.fill_null(0).to_numpy()[rows].astype(object)
-        missing = values.is_null().to_numpy()[rows]
+        mixed = values.fill_null(0).to_numpy().astype(object)
+        missing = values.is_null().to_numpy()
         mixed[missing] = _repeated(absent, missing.sum())
         return mixed
     # As HTA does, integers take as few bytes as they need; not so times, which are calculated with.
     narrow = values.shrink_dtype() if values.dtype.is_integer() and absent in _INT8 else values
-    column: Array = narrow.fill_null(absent).to_numpy()[rows]
+    column: Array = narrow.fill_null(absent).to_numpy(writable=True)
     return column
 
 
@@ -493,9 +515,9 @@ def _repeated(value: Any, count: int) -> Array:
     return _objects([value]).repeat(count)
 
 
-def _track(values: pl.Series, rows: Integers) -> Array:
+def _track(values: pl.Series) -> Array:
     """Processes or threads: numbers where all are, else each as it is."""
-    coded = _coded(values, "", rows)
+    coded = _coded(values)
     distinct = [int(value) if _NUMBER.fullmatch(value) else value for value in coded.values]
     is_narrow = all(isinstance(value, int) and abs(value) < 2**63 for value in distinct)
     return coded.take(np.array(distinct, dtype=np.int64 if is_narrow else object))
@@ -517,22 +539,20 @@ def _objects(values: Sequence[Any]) -> Array:
     return objects
 
 
-def _coded(column: pl.Series, absent: str, rows: Integers | None = None) -> Coded:
-    """A categorical column, or some rows of it; nulls as ``absent``."""
-    values, codes = _distinct(column, rows)
-    return Coded([absent if value is None else value for value in values], codes)
+def _coded(column: pl.Series) -> Coded:
+    """A categorical column; nulls as ""."""
+    values, codes = _distinct(column)
+    return Coded(["" if value is None else value for value in values], codes)
 
 
-def _distinct(column: pl.Series, rows: Integers | None) -> tuple[list[str | None], Integers]:
-    """The distinct values of a categorical column, or of some rows of it, and which of them each row is."""
+def _distinct(column: pl.Series) -> tuple[list[str | None], Integers]:
+    """The distinct values of a categorical column, and which of them each row is."""
     shared = column.to_physical().cast(pl.Int32).fill_null(-1).to_numpy()
-    shared = shared if rows is None else shared[rows]
     # Codes are shared by all columns of this process; those of one column are few among them. Nulls get the last slot.
     row = np.full(int(shared.max(initial=-1)) + 2, -1, dtype=np.int64)
     row[shared] = np.arange(len(shared))
     used = row >= 0
-    where = row[used] if rows is None else rows[row[used]]
-    return column.gather(where).cast(pl.String).to_list(), (np.cumsum(used) - 1)[shared]
+    return column.gather(row[used]).cast(pl.String).to_list(), (np.cumsum(used) - 1)[shared]
 
 
 def _grid(start_ns: Integers, end_ns: Integers) -> tuple[Integers, Integers]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -17,6 +18,9 @@ from hta.analyzers.straggler_analysis import StragglerAnalysis
 from hta.analyzers.trace_counters import TraceCounters
 from hta.common.constants import CUDA_MAX_LAUNCH_QUEUE_PER_STREAM, DEFAULT_TRACE_DIR
 from hta.common.trace import Trace
+
+if TYPE_CHECKING:
+    from hta.analyzers.critical_path_graph import CPGraph
 
 __all__ = ["CUDA_MAX_LAUNCH_QUEUE_PER_STREAM", "TimeSeriesTypes", "TraceAnalysis"]
 
@@ -103,6 +107,38 @@ class TraceAnalysis:
             sort_by: Columns to sort by, largest first; ``occurrence_count`` by default.
         """
         return CudaKernelAnalysis.get_aten_op_kernels_and_delay(self.t, ranks, sort_by)
+
+    def get_frequent_cuda_kernel_sequences(  # noqa: PLR0917  HTA's signature
+        self,
+        operator_name: str,
+        output_dir: str,
+        min_pattern_len: int = 3,
+        rank: int = 0,
+        top_k: int = 5,
+        visualize: bool = False,
+        compress_other_kernels: bool = True,
+    ) -> pd.DataFrame:
+        """Sequences of kernels that recur under an operator with all that it calls, the most frequent first.
+
+        Writes ``overlaid_<name of the trace>`` into ``output_dir``: a copy of the trace in which the events of the most
+        frequent sequences have an arg ``Patterns``.
+
+        Args:
+            operator_name: Calls whose name contains this; of those within others only the least deep ones count.
+            output_dir: A folder that is there.
+            min_pattern_len: Fewest kernels of a sequence.
+            rank: Which rank.
+            top_k: So many sequences are shown in the copy and the plot.
+            visualize: Show how often each was launched.
+            compress_other_kernels: Of all other events of the copy, take the args away and write a number in the place
+                of the name; the profiler's own event says which is which.
+        """
+        return CudaKernelAnalysis.get_frequent_cuda_kernel_sequences(
+            self.t, operator_name, output_dir, min_pattern_len, rank, top_k, visualize, compress_other_kernels
+        )
+
+    # The name that HTA's README calls it by.
+    get_frequent_cuda_kernel_patterns = get_frequent_cuda_kernel_sequences
 
     def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:
         """What percentage of each rank's communication ran while the rank computed; NaN without communication."""
@@ -249,4 +285,49 @@ class TraceAnalysis:
         """
         return StragglerAnalysis.get_potential_stragglers(
             self.t, profiler_steps, num_candidates, visualize, straggler_identification_impl
+        )
+
+    def critical_path_analysis(
+        self,
+        rank: int,
+        annotation: str,
+        instance_id: int | tuple[int, int] | None,
+        data_load_events: list[str] | None = None,
+    ) -> tuple[CPGraph, bool] | None:
+        """The graph of what waited for what in a part of a rank's trace, and whether it has a critical path.
+
+        None where no event has such a name, or not as often. The graph is a networkx graph; see ``summary`` and
+        ``get_critical_path_breakdown`` of it for what bounds the path.
+
+        Args:
+            rank: Which rank.
+            annotation: What names of events contain that span the part, e.g. "ProfilerStep"; all of the trace if empty.
+            instance_id: Which of these events, from 0, or a pair of the first and last of them; the first by default.
+            data_load_events: What names of events that load data contain.
+        """
+        from hta.analyzers.critical_path_analysis import CriticalPathAnalysis  # noqa: PLC0415  # imports networkx
+
+        return CriticalPathAnalysis.critical_path_analysis(self.t, rank, annotation, instance_id, data_load_events)
+
+    def overlay_critical_path_analysis(
+        self,
+        rank: int,
+        critical_path_graph: CPGraph,
+        output_dir: str,
+        only_show_critical_events: bool = True,
+        show_all_edges: bool = False,
+    ) -> str:
+        """Write a copy of a rank's trace that shows its critical path; returns its path, "" where it cannot be.
+
+        Args:
+            rank: Which rank.
+            critical_path_graph: What ``critical_path_analysis`` returned.
+            output_dir: The folder to write to; it is made where it is not there.
+            only_show_critical_events: Leave out other events, but for named ranges and Python functions.
+            show_all_edges: Draw arrows for all edges, where all events are shown.
+        """
+        from hta.analyzers.critical_path_analysis import CriticalPathAnalysis  # noqa: PLC0415  # imports networkx
+
+        return CriticalPathAnalysis.overlay_critical_path_analysis(
+            self.t, rank, critical_path_graph, output_dir, only_show_critical_events, show_all_edges
         )

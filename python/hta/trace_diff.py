@@ -167,7 +167,7 @@ class TraceDiff:
             device_type: Whether operators of the host, the device or both count.
             use_short_name: Count names as one that differ in template arguments and parameters only.
         """
-        first, second = _labeled(control, "Control"), _labeled(test, "Test")
+        first, second = _trace_argument_adapter(control, "Control"), _trace_argument_adapter(test, "Test")
         labels = (first.label, second.label)
         if labels[0] == labels[1]:
             labels = (labels[0], f"{labels[0]}_control_test")
@@ -222,7 +222,7 @@ def _unread(t: Trace) -> Trace:
     return Trace(t.trace_files, t.trace_path, t.parser_config) if t.is_parsed else t
 
 
-def _labeled(trace: LabeledTrace | Trace | str, label: str) -> LabeledTrace:
+def _trace_argument_adapter(trace: LabeledTrace | Trace | str, label: str) -> LabeledTrace:
     if isinstance(trace, LabeledTrace):
         return trace
     if isinstance(trace, Trace):

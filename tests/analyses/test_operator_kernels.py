@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import holotrace
 from drawing import draw
 from holotrace.analyses import Analyses
+from trace_files import write_trace
 
 
 def test_a_call_launches_its_kernels_in_order() -> None:
@@ -70,3 +74,30 @@ def test_chains_of_long_kernels_and_few_short_ones_are_not_found() -> None:
         job = draw(drawing)
         assert job.operator_kernels()["work_count"].sum() >= 4
         assert Analyses.operator_kernels.findings(job.operator_kernels()) == []
+
+
+def test_a_launch_within_a_launch_is_the_operators_too(tmp_path: Path) -> None:
+    def event(name: str, category: str, span: tuple[int, int], correlation: int, tid: int = 1) -> dict[str, object]:
+        args = {"correlation": correlation, "stream": tid, "device": 0}
+        return {
+            "ph": "X",
+            "cat": category,
+            "name": name,
+            "pid": 1,
+            "tid": tid,
+            "ts": span[0],
+            "dur": span[1],
+            "args": args,
+        }
+
+    events = [
+        event("op", "cpu_op", (0, 20), 0),
+        event("hipModuleLaunchKernel", "cuda_runtime", (1, 9), 1),
+        event("hipExtModuleLaunchKernel", "cuda_runtime", (2, 7), 2),
+        event("outer", "kernel", (30, 5), 1, tid=7),
+        event("inner", "kernel", (40, 5), 2, tid=7),
+    ]
+    write_trace(tmp_path / "rank0.json", rank=0, events=events)
+    job = holotrace.open(tmp_path)
+    assert job.operator_kernels()["kernels"].to_list() == ["outer -> inner"]
+    assert job.operators().select("self_ns", "runtime_ns", "self_work_count").rows() == [(11_000, 9_000, 2)]

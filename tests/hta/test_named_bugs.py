@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from hta_traces import analysis, event, kernel, launch, step
 
+import holotrace
+from hta.common.trace import Trace, add_fwd_bwd_links
+from hta.configs.parser_config import ParserBackend, ParserConfig
 from hta.trace_analysis import TraceAnalysis
 from trace_files import write_trace
 
@@ -107,3 +111,40 @@ def test_bug_17_a_trace_without_events_is_a_job_without_ranks(tmp_path: Path, te
 def test_bug_17_a_bare_array_of_events_is_a_trace(tmp_path: Path) -> None:
     (tmp_path / "rank-0.json").write_text(json.dumps([event("a", 0, 1)]))
     assert len(TraceAnalysis(trace_dir=str(tmp_path)).t.get_trace(0)) == 1
+
+
+@pytest.mark.parametrize("backend", ParserBackend)
+def test_bug_11_a_rows_index_is_its_events_position_in_the_file(tmp_path: Path, backend: ParserBackend) -> None:
+    config = ParserConfig()
+    config.set_parser_backend(backend)
+    events = [event("f.py: call", 1, 9, cat="python_function"), {"ph": "M", "name": "process_name"}, event("a", 2, 1)]
+    write_trace(tmp_path / "t.json", rank=0, events=events)
+    t = Trace(trace_dir=str(tmp_path), parser_config=config)
+    t.parse_traces()
+    assert t.get_trace(0)["index"].tolist() == [0, 2]
+
+
+def test_bug_12_forward_and_backward_operators_are_linked_where_arrows_are_given() -> None:
+    arrows = [
+        {"ph": "s", "cat": "fwdbwd", "pid": 1, "tid": 1, "ts": 1, "id": 5},
+        {"ph": "f", "cat": "fwdbwd", "pid": 1, "tid": 2, "ts": 9, "id": 5},
+    ]
+    raw = pd.DataFrame([event("forward", 1, 1), event("backward", 9, 1, tid=2), *arrows]).assign(index=range(4))
+    add_fwd_bwd_links(raw)
+    assert raw[["fwdbwd_index", "fwdbwd"]].to_numpy().tolist() == [[1, 0], [0, 1], [-1, -1], [-1, -1]]
+
+
+def test_bug_21_an_absent_arg_is_its_default_value_whatever_reads_it(tmp_path: Path) -> None:
+    config = ParserConfig()
+    config.set_parser_backend(ParserBackend.IJSON_BATCH_AND_COMPRESS)
+    write_trace(tmp_path / "t.json", rank=0, events=[event("a", 1, 1), launch(3, 5), kernel("k", 9, 1, correlation=3)])
+    t = Trace(trace_dir=str(tmp_path), parser_config=config)
+    t.parse_traces()
+    assert t.get_trace(0)["correlation"].tolist() == [-1, 3, 3]
+    assert t.get_trace(0)["index_correlation"].tolist() == [-1, 2, 1]
+
+
+def test_bug_22_types_are_told_by_name_here_and_by_category_in_holotrace(tmp_path: Path) -> None:
+    a = analysis(tmp_path, launch(1, 1), kernel("SyncBatchNormForward", 5, 10, device=0))
+    assert a.get_gpu_kernel_breakdown(visualize=False)[1].empty
+    assert holotrace.open(tmp_path).kernels()["kind"].to_list() == ["compute"]

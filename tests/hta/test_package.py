@@ -7,6 +7,7 @@ import sys
 
 import holotrace
 import hta
+from hta import version
 
 
 def test_importing_it_prints_nothing() -> None:
@@ -26,4 +27,5 @@ def test_without_pandas_one_sentence_says_how_to_get_it() -> None:
 
 def test_it_says_whose_it_is() -> None:
     assert "authors of holotrace, not by those of HTA" in (hta.__doc__ or "")
-    assert hta.__version__ == holotrace.__version__
+    assert hta.__version__ == version.__version__ == holotrace.__version__
+    assert ".".join(map(str, version.__version_tuple__)) in holotrace.__version__

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import pytest
 from hta_traces import event, kernel, launch, step
 
-from hta.analyzers.straggler import find_stragglers_with_late_start_comm_kernels
+from hta.analyzers.straggler import extract_iteration_info, find_stragglers_with_late_start_comm_kernels
 from hta.trace_analysis import TraceAnalysis
 from trace_files import write_trace
 
@@ -106,3 +106,27 @@ def test_starts_are_plotted_on_request(tmp_path: Path, monkeypatch: pytest.Monke
     a.get_potential_stragglers(visualize=True)
     assert [figure.layout.title.text for figure in shown] == [f"Start of {NCCL}"]
     assert len(shown[0].data) == 2
+
+
+def test_steps_of_all_ranks_are_listed(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        steps = [step(number, 100 * number, 100) for number in (1, 2, 3)]
+        write_trace(tmp_path / f"rank-{rank}.json", rank=rank, events=[*steps, step(1, 150, 100, on_device=True)])
+    t = TraceAnalysis(trace_dir=str(tmp_path)).t
+    before = [frame.copy() for frame in t.get_all_traces().values()]
+    listed = extract_iteration_info(t)
+    assert listed[["rank", "iter", "ts", "end"]].to_numpy().tolist() == [
+        [0, 1, 0, 100],
+        [0, 2, 100, 200],
+        [1, 1, 0, 100],
+        [1, 2, 100, 200],
+    ]
+    assert t.symbol_table.sym_table[listed["profiler_step"].iloc[1]] == "ProfilerStep#2"
+    for frame, known in zip(t.get_all_traces().values(), before, strict=True):
+        pd.testing.assert_frame_equal(frame, known)
+
+
+def test_without_ranks_no_steps_are_listed(tmp_path: Path) -> None:
+    assert extract_iteration_info(TraceAnalysis(trace_dir=str(tmp_path)).t).columns.tolist() == [
+        *("profiler_step", "ts", "dur", "iter", "end", "rank"),
+    ]

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from hta.common.types import CPU_OP_CATEGORY_PATTERN, CUDA_SYNC_PATTERN, GroupingPattern, to_grouping_pattern
+from hta.common.types import (
+    CPU_OP_CATEGORY_PATTERN,
+    CUDA_SYNC_PATTERN,
+    CommunicateKernelGroupingPattern,
+    ComputeKernelGroupingPattern,
+    GroupingPattern,
+    MemoryKernelGroupingPattern,
+    MTIAMemoryKernelGroupingPattern,
+    to_grouping_pattern,
+)
 from hta.utils.checker import is_valid_directory
 from hta.utils.test_utils import data_provider, get_test_data_dir
 
@@ -78,6 +87,9 @@ def test_names_are_grouped_by_their_start() -> None:
     assert not GroupingPattern(re.compile("a"), inverse_match=True).match("ab")
     assert to_grouping_pattern(["a", "b"], "letters") == GroupingPattern(re.compile("(a)|(b)"), False, "letters")
     assert to_grouping_pattern("a", inverse_match=True).match("b")
+    assert ComputeKernelGroupingPattern.match("gemm") and not ComputeKernelGroupingPattern.match("ncclDevKernel")
+    assert CommunicateKernelGroupingPattern.match("void ncclKernel_Broadcast")
+    assert MTIAMemoryKernelGroupingPattern.match("dma_write") and MemoryKernelGroupingPattern.match("hipMemcpy")
     assert to_grouping_pattern(CUDA_SYNC_PATTERN, "other") is CUDA_SYNC_PATTERN
     with pytest.raises(ValueError, match="a int is no pattern"):
         to_grouping_pattern(1)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 mod ahead;
 pub mod call_tree;
 pub mod causes;
+pub mod critical_path;
 pub mod entry;
 pub mod error;
 pub mod fields;

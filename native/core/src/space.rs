@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, LargeStringArray, RecordBa
 use crate::error::{Error, Result};
 use crate::hlo::Instructions;
 use crate::problems::{Problem, Problems};
-use crate::table::{ArgColumn, ArgType, Interner, NONE, all_ids, batch, times};
+use crate::table::{ArgColumn, ArgType, Interner, NONE, all_ids, batch, ids, times};
 use crate::xplane::{Columns, MAX_NS, Options, Part};
 
 pub struct Plane {
@@ -265,6 +265,7 @@ impl Space {
                 let runs = self.by_line(rows);
                 all_ids(runs.into_iter().flat_map(|(number, range)| range.map(move |_| number)))
             }
+            "metadata" => ids(rows.iter().map(|row| self.metadata[of_row(row)])),
             "inner_ps" => Arc::new(Int64Array::from(self.inner_ps(rows))),
             "name" => self.names.dictionary(rows.iter().map(|row| shared(&self.metadata_names, row))),
             // What a plane shows instead of the name, where it has it.

@@ -171,6 +171,16 @@ impl ArgColumn {
         }
     }
 
+    /// Give back room that no value needs.
+    pub fn shrink(&mut self) {
+        self.rows.shrink_to_fit();
+        match &mut self.values {
+            ArgValues::Int(values) => values.shrink_to_fit(),
+            ArgValues::Float(values) => values.shrink_to_fit(),
+            ArgValues::Text(codes, _) => codes.shrink_to_fit(),
+        }
+    }
+
     /// Forget the last value.
     pub fn pop(&mut self) {
         self.rows.pop();

@@ -672,6 +672,8 @@ fn line(
             _ => {}
         }
     }
+    // It waits for the other lines.
+    part.stats.iter_mut().for_each(ArgColumn::shrink);
     Ok(part)
 }
 

@@ -2,6 +2,7 @@
 
 mod arrow;
 mod call_tree;
+mod critical_path;
 mod error;
 mod intervals;
 mod rewrite;
@@ -16,6 +17,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow::ArrowTable>()?;
     module.add_class::<trace_event::Trace>()?;
     module.add_function(wrap_pyfunction!(call_tree::call_tree, module)?)?;
+    module.add_class::<critical_path::StepGraph>()?;
+    module.add_function(wrap_pyfunction!(critical_path::step_graph, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::covered_before, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite::rewrite_trace_event, module)?)?;

@@ -11,6 +11,7 @@ from holotrace.analyses.gaps import gaps
 from holotrace.analyses.hlo_ops import hlo_ops
 from holotrace.analyses.host_steps import host_steps
 from holotrace.analyses.idle_causes import idle_causes
+from holotrace.analyses.kernel_sequences import kernel_sequences
 from holotrace.analyses.kernels import kernels
 from holotrace.analyses.launch_stats import launch_stats
 from holotrace.analyses.memory_bandwidth import memory_bandwidth
@@ -39,6 +40,7 @@ class Analyses:
     kernels = kernels
     operators = operators
     operator_kernels = operator_kernels
+    kernel_sequences = kernel_sequences
     annotated_work = annotated_work
     launch_stats = launch_stats
     queue_length = queue_length

@@ -39,6 +39,7 @@ SHAPES = 3
         STEPS.only("step", "start_ns", "end_ns"),
     ),
     chart=Ranking(x="module", y=("compile_ns",), title="Compile time by program"),
+    needs=(HOST_CALLS,),
 )
 def compilations(rank: RankTrace) -> pl.DataFrame:
     """What was compiled while the job ran, when and why.

@@ -42,6 +42,7 @@ WAIT_RATIO = 0.1
         STEPS.only("start_ns", "end_ns"),
     ),
     chart=Stacked(x="rank", y=("work_ns", "wait_ns", "idle_ns"), title="What devices did"),
+    needs=(XLA_OPS, DEVICES),
 )
 def duty_cycle(rank: RankTrace) -> pl.DataFrame:
     """How much of the time each device worked, only waited, or had nothing to do.

@@ -62,6 +62,7 @@ MEANINGS = {
         *skew.READS,
     ),
     chart=Ranking(x="cause", y=("idle_ns",), title="Idle time of devices by what the host did"),
+    needs=(XLA_OPS,),
 )
 def gaps(
     rank: RankTrace, *, min_gap_ns: int = MIN_GAP_NS, by_stream: bool = False, input_ranges: str = INPUT_RANGES
@@ -121,8 +122,9 @@ def _with_parts(found: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) 
     threads = rank[HOST_CALLS].select(launch_id="event_id", tid=pl.col("tid").cast(pl.String()))
     stepping = host_time.stepping_threads(rank)
     launched = found.join(threads, on="launch_id", how="left").sort(*DEVICE, "stream", "start_ns")
+    anywhere = host_time.everywhere(activities)
     shared = [
-        host_time.shares(group, activities, pl.concat([stepping, group["tid"].head(1)]))
+        host_time.shares(group, activities, anywhere, pl.concat([stepping, group["tid"].head(1)]))
         for group in [launched.clear(), *launched.partition_by("tid", maintain_order=True)]
     ]
     in_time = (pl.col("launch_ns") <= pl.col("start_ns")).fill_null(False)

@@ -13,7 +13,7 @@ from holotrace.derive.host_activities import INPUT, INPUT_RANGES, PRIORITY, READ
 from holotrace.derive.said import in_words, lasting, listed
 from holotrace.derive.steps import launched_in
 from holotrace.schema import Column, Unit
-from holotrace.tables import STEPS
+from holotrace.tables import HOST_CALLS, STEPS
 from holotrace.trace import RankTrace
 
 PARTS = (*(f"{activity}_ns" for activity in PRIORITY), "unattributed_ns")
@@ -44,6 +44,7 @@ INPUT_RATIO = 0.1
     ),
     reads=host_time.READS,
     chart=Stacked(x="step", y=PARTS, title="What the host did in each step"),
+    needs=(HOST_CALLS,),
 )
 def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataFrame:
     """What the host did in each step.
@@ -63,7 +64,8 @@ def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataF
         activity: host_time.details(steps.with_columns(cause=pl.lit(activity)), stepping)
         for activity in (INPUT, READ_BACK)
     }
-    return host_time.shares(steps, activities, host_time.stepping_threads(rank)).select(
+    anywhere = host_time.everywhere(activities)
+    return host_time.shares(steps, activities, anywhere, host_time.stepping_threads(rank)).select(
         "step",
         *PARTS,
         step_ns=pl.col("end_ns") - pl.col("start_ns"),

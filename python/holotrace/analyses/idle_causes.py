@@ -24,6 +24,8 @@ HOST_RATIO, HOST_CRITICAL_RATIO = 0.05, 0.5
 PAUSE_RATIO = 0.1
 OTHER_RATIO = 0.05
 QUEUE = ["device", "stream"]
+# In alphabetical order.
+_CAUSE = pl.Enum([HOST_WAIT, KERNEL_WAIT, OTHER])
 
 
 @per_rank(
@@ -72,10 +74,10 @@ def idle_causes(rank: RankTrace, *, by_stream: bool = False, pause_ns: int = PAU
     spans = work.group_by(QUEUE).agg(span_ns=span_ns)
     cause = (
         pl.when(pl.col("launch_ns") > pl.col("reached_ns"))
-        .then(pl.lit(HOST_WAIT))
+        .then(pl.lit(HOST_WAIT, _CAUSE))
         .when(pl.col("gap_ns") < pause_ns)
-        .then(pl.lit(KERNEL_WAIT))
-        .otherwise(pl.lit(OTHER))
+        .then(pl.lit(KERNEL_WAIT, _CAUSE))
+        .otherwise(pl.lit(OTHER, _CAUSE))
     )
     gap = pl.col("gap_ns")
     quantiles = {f"p{percent}_ns": gap.quantile(percent / 100, "linear").round() for percent in (25, 50, 75)}

@@ -40,6 +40,7 @@ UPDATE_RATIO = 0.2
         *host_time.READS,
     ),
     chart=Ranking(x="phase", y=("device_ns",), title="Device time by phase of training"),
+    needs=(XLA_OPS,),
 )
 def phases(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     """How much device and host time forward, backward and update take.

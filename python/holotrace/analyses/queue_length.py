@@ -77,12 +77,14 @@ def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FUL
 
 def _changes(events: pl.DataFrame) -> pl.DataFrame:
     """One more waits when a call begins, one less when the first work begins that the call put on the queue."""
-    calls = (
-        events.drop_nulls("launch_ns")
-        .sort("start_ns", "event_id")
-        .group_by(*QUEUE, "launch_id", "launch_ns")
-        .agg(pl.col("start_ns", "event_id").first())
-    )
+    calls = events.drop_nulls("launch_ns")
+    # But for graphs, a call puts one piece of work on a queue.
+    if calls["launch_id"].is_duplicated().any():
+        calls = (
+            calls.sort("start_ns", "event_id")
+            .group_by(*QUEUE, "launch_id", "launch_ns")
+            .agg(pl.col("start_ns", "event_id").first())
+        )
     return pl.concat(
         [
             calls.select(*QUEUE, event_id="launch_id", time_ns="launch_ns", waiting=pl.lit(1, pl.Int64)),

@@ -30,6 +30,7 @@ UNSCOPED_RATIO = 0.5
     ),
     reads=(XLA_OPS.only("line", "module", "scope", "start_ns", "end_ns", "self_ns", "is_wait", "is_async"),),
     chart=Ranking(x="scope", y=("self_ns",), title="Device time by scope"),
+    needs=(XLA_OPS,),
 )
 def scopes(rank: RankTrace) -> pl.DataFrame:
     """Which parts of the program, by the scopes they are written in, take the device time.

@@ -12,7 +12,7 @@ from holotrace.derive import device_time
 from holotrace.derive import skew as clocks
 from holotrace.derive.device_time import DEVICE
 from holotrace.schema import Column, Unit
-from holotrace.tables import XLA_OPS
+from holotrace.tables import MODULES, XLA_OPS
 from holotrace.trace import RankTrace
 
 # What an operation takes in all runs; less than a millisecond may be a few ticks of the clock in each.
@@ -53,6 +53,7 @@ STRETCH_RATIO = 0.01
         XLA_OPS.only("name", "device", "plane", "line", "is_wait", "is_async", "duration_ps", "device_ps"),
     ),
     chart=Bar(x="rank", y=("least_shift_ns", "most_shift_ns"), title="What may be added to device times"),
+    needs=(MODULES,),
 )
 def skew(rank: RankTrace) -> pl.DataFrame:
     """How far the clocks of devices are from their host's, and how well they run with it.

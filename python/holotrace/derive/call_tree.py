@@ -76,6 +76,23 @@ def nested(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     return calls.hstack(tree)
 
 
+def outermost(calls: pl.DataFrame, is_chosen: pl.Series) -> pl.Series:
+    """For each of ``calls`` the outermost chosen call that is around it or is itself, by ``event_id``; null for none.
+
+    Args:
+        calls: ``event_id``, ``parent_id``, ``depth``.
+        is_chosen: Which of them.
+    """
+    places = calls.select("event_id", place=pl.int_range(pl.len(), dtype=pl.UInt32))
+    above = calls.join(places, left_on="parent_id", right_on="event_id", how="left", maintain_order="left")["place"]
+    found = pl.select(pl.when(is_chosen).then(places["place"])).to_series()
+    # Each round looks twice as far up as the one before.
+    for _ in range(int(calls.select(pl.col("depth").max().fill_null(0)).item()).bit_length()):
+        found = pl.select(pl.coalesce(found.gather(above), found)).to_series()
+        above = above.gather(above)
+    return calls["event_id"].gather(found)
+
+
 def continued(ops: pl.DataFrame) -> pl.DataFrame:
     """Each operator of a backward pass, ``event_id``, and the forward one it belongs to, ``continues_id``.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 import polars as pl
 
@@ -70,17 +70,40 @@ def activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
     return pl.concat([spans, early])
 
 
-def shares(spans: pl.DataFrame, activities: pl.DataFrame, threads: pl.Series) -> pl.DataFrame:
+def everywhere(activities: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The time in which each activity goes on, on any thread."""
+    of_all = {activity: activities.filter(activity=activity) for activity in PRIORITY}
+    # A call that starts a program returns at once, unless it needs what is still done elsewhere.
+    return {name: intervals.union(_dispatching(activities) if name == DISPATCH else of_all[name]) for name in PRIORITY}
+
+
+def shares(
+    spans: pl.DataFrame, activities: pl.DataFrame, anywhere: Mapping[str, pl.DataFrame], threads: pl.Series
+) -> pl.DataFrame:
     """Each of ``spans`` with ``<activity>_ns`` for each activity and ``unattributed_ns``, which sum to its length.
 
     An instant in which several activities go on belongs to the first in order of priority; of transfers, input and
     tracing, what ``threads`` do goes before what other threads do.
+
+    Args:
+        spans: Rows of ``start_ns`` and ``end_ns``.
+        activities: As from ``activities``.
+        anywhere: As from ``everywhere``, of these activities.
+        threads: The threads that matter.
     """
     times = pl.concat([spans["start_ns"], spans["end_ns"]])
+    own = activities.filter(pl.col("tid").is_in(threads.implode()))
+    layers = [
+        # Whoever compiles does it for a thread that waits, in whatever it called.
+        (COMPILATION, anywhere[COMPILATION]),
+        *((activity, own.filter(activity=activity)) for activity in _CAUSES),
+        # What the threads that matter did in it is known already, so only what others do is added.
+        *((activity, anywhere[activity]) for activity in (*_CAUSES, DISPATCH, WAIT, PROGRAM)),
+    ]
     added = dict.fromkeys(PRIORITY, pl.Series([0] * spans.height, dtype=pl.Int64))
     known, reached = added[PROGRAM], activities.select("start_ns", "end_ns").clear()
-    for activity, layer in _layers(activities, threads):
-        reached = intervals.union(pl.concat([reached, layer]))
+    for activity, layer in layers:
+        reached = intervals.union(pl.concat([reached, layer.select("start_ns", "end_ns")]))
         before = intervals.covered_before_ns(reached, times)
         covered = before[spans.height :] - before[: spans.height]
         added[activity] += covered - known
@@ -89,24 +112,6 @@ def shares(spans: pl.DataFrame, activities: pl.DataFrame, threads: pl.Series) ->
     return spans.with_columns(
         *(part.alias(f"{activity}_ns") for activity, part in added.items()), left.alias("unattributed_ns")
     )
-
-
-def _layers(activities: pl.DataFrame, threads: pl.Series) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Spans of each activity, those that count most first."""
-    is_own = pl.col("tid").is_in(threads.implode())
-    # Whoever compiles does it for a thread that waits, in whatever it called.
-    yield COMPILATION, _spans(activities, COMPILATION)
-    for threads_of in (is_own, ~is_own):
-        for activity in _CAUSES:
-            yield activity, _spans(activities.filter(threads_of), activity)
-    # A call that starts a program returns at once, unless it needs what other threads still do.
-    yield DISPATCH, _dispatching(activities)
-    for activity in (WAIT, PROGRAM):
-        yield activity, _spans(activities, activity)
-
-
-def _spans(activities: pl.DataFrame, activity: str) -> pl.DataFrame:
-    return activities.filter(activity=activity).select("start_ns", "end_ns")
 
 
 def _dispatching(activities: pl.DataFrame) -> pl.DataFrame:

@@ -21,11 +21,13 @@ def over_time(changes: pl.DataFrame, *, by: Sequence[str], levels: Sequence[str]
     """
     order = ["time_ns", levels[0], "event_id"]
     # Sorting group by group takes half the time of sorting by all keys at once.
-    groups = [
-        group.sort(order, descending=[False, first == "rise", False]).with_columns(
-            pl.col(*levels).cum_sum(), end_ns=pl.col("time_ns").shift(-1).fill_null(pl.col("time_ns"))
-        )
-        for group in changes.sort(by, maintain_order=True).partition_by(by, maintain_order=True)
+    parts = changes.partition_by(by, maintain_order=True)
+    names = pl.concat([changes.head(0), *(part.head(1) for part in parts)]).with_row_index("part")
+    groups: list[pl.DataFrame] = [
+        parts[part]
+        .sort(order, descending=[False, first == "rise", False])
+        .with_columns(pl.col(*levels).cum_sum(), end_ns=pl.col("time_ns").shift(-1).fill_null(pl.col("time_ns")))
+        for part in names.sort(by)["part"]
     ]
     spans = pl.concat([changes.head(0).with_columns(end_ns="time_ns"), *groups]).rename({"time_ns": "start_ns"})
     return spans.with_columns(lasted_ns=pl.col("end_ns") - pl.col("start_ns"))

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
 
 from holotrace.derive import call_tree, info, kernel_kinds, steps
 from holotrace.parse import dataset, kineto, xplane
+from holotrace.parse.parsed import Parsed
 from holotrace.schema import Column, Table
 from holotrace.sources import RankSource
 from holotrace.sources.dataset import FORMAT
 from holotrace.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS, XLA_OPS
 from holotrace.trace import RankTrace
 
-_READERS = {"kineto": kineto.read, "xplane": xplane.read}
+_READERS: Mapping[str, Callable[[RankSource, Sequence[Table]], Parsed]] = {
+    "kineto": lambda source, tables: kineto.read(source.path, tables),
+    "xplane": lambda source, tables: xplane.read(source.path, tables, source.content),
+}
 _DECLARED = {table.name: table for table in ALL}
 _BY_NAME = {"kind": ("category", "name")}
 # Columns that are made here, by format and table, and the columns of the file each is made of.
@@ -35,12 +39,12 @@ def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
     read = dataset.read(source, needed) if source.format == FORMAT else _from_file(source, wanted, needed)
     tables = dict(read.tables)
     if CALLS.name in wanted:
-        tables[CALLS.name] = call_tree.calls(tables)
+        tables[CALLS.name] = _calls(tables)
     return replace(read, tables={name: _filled(tables.get(name), table) for name, table in wanted.items()})
 
 
 def _from_file(source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table]) -> RankTrace:
-    parsed = _READERS[source.format](source.path, _to_parse(needed, source.format))
+    parsed = _READERS[source.format](source, _to_parse(needed, source.format))
     tables = dict(parsed.tables)
     if PROBLEMS.name in tables:
         tables[PROBLEMS.name] = _located(tables[PROBLEMS.name], source)
@@ -59,9 +63,12 @@ def narrowed(trace: RankTrace, reads: Sequence[Table]) -> RankTrace:
         seen = {table.name: _filled(trace.tables.get(table.name), table) for table in info.READS}
         tables[RANK_INFO.name] = info.describe(trace.rank, seen, trace.metadata)
     if CALLS.name in wanted and CALLS.name not in trace.tables:
-        made_of = {table.name: _filled(trace.tables.get(table.name), table) for table in call_tree.READS}
-        tables[CALLS.name] = call_tree.calls(made_of).select(wanted[CALLS.name].column_names)
+        tables[CALLS.name] = _calls(trace.tables).select(wanted[CALLS.name].column_names)
     return replace(trace, tables=tables)
+
+
+def _calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    return call_tree.calls({table.name: _filled(tables.get(table.name), table) for table in call_tree.READS})
 
 
 def merged(reads: Iterable[Table]) -> dict[str, Table]:

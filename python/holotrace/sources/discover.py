@@ -58,12 +58,15 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
     """The files of a job, and what is doubtful about them.
 
     Args:
-        paths: A file, a folder, a pattern, a list of them, or a dict of rank to file; or a dataset.
+        paths: A file, a folder, a pattern, a list of them, or a dict of rank to file; a dataset; or the bytes of a
+            profile of XLA.
         recursive: Look into subfolders too.
         on_duplicate: What to do where two files claim one rank: raise, or take the first or last by name.
     """
     if on_duplicate not in get_args(OnDuplicate):
         raise UsageError(f"on_duplicate is {on_duplicate!r}; it can be {', '.join(get_args(OnDuplicate))}")
+    if isinstance(paths, bytes):
+        return Survey((profiles.in_memory(paths),), (), *called(paths))
     if isinstance(paths, Mapping):
         return _survey_of(_given(paths), on_duplicate, *called(paths))
     named = several(paths)

@@ -10,7 +10,7 @@ from typing import Any
 from holotrace._native import profile_times
 from holotrace.errors import InputError
 from holotrace.sources.problems import problem
-from holotrace.sources.source import AnyPath
+from holotrace.sources.source import AnyPath, RankSource
 from holotrace.stores import Place, place
 
 PROFILE = ".xplane.pb"
@@ -27,11 +27,23 @@ def is_profile(path: Place) -> bool:
     Raises InputError where it is one of a kind that cannot be read.
     """
     if path.name.endswith(_RIEGELI):
-        raise InputError(
-            f"{path} is a Riegeli file, as continuous profiling writes, which cannot be read; "
-            "record a profile of fewer steps, which becomes one .xplane.pb"
-        )
-    return path.name.endswith(PROFILE)
+        raise _unreadable(path)
+    return path.suffix == ".pb"
+
+
+def _unreadable(path: Place) -> InputError:
+    return InputError(
+        f"{path} is a Riegeli file, as continuous profiling writes, which cannot be read; "
+        "record a profile of fewer steps, which becomes one .xplane.pb"
+    )
+
+
+def in_memory(content: bytes) -> RankSource:
+    """The only rank of a profile that is in no file."""
+    # An XSpace begins with a plane, a host or a message: fields of numbers below five.
+    if content[:1] not in (b"", b"\x0a", b"\x12", b"\x1a", b"\x22"):
+        raise InputError("the bytes are no XSpace, which is all that can be given so; give the path of the file")
+    return RankSource(0, Path("bytes"), "only file", format="xplane", content=content)
 
 
 def is_exported(path: Place, head: bytes) -> bool:
@@ -89,9 +101,12 @@ def _runs(folder: Path) -> list[_Run]:
 def _run(folder: Path) -> _Run | None:
     """The profiles in a folder; files that viewers leave beside them are none."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    profiles = [path for path in files if path.name.endswith(PROFILE)] or list(filter(is_profile, files))
+    profiles = [path for path in files if path.name.endswith(PROFILE)]
     if profiles:
         return _Run(folder, tuple(profiles))
+    for path in files:
+        if path.name.endswith(_RIEGELI):
+            raise _unreadable(path)
     if folder.parent.name != "profile":
         return None
     exported = [path for path in files if path.name.endswith(EXPORTED[0])]

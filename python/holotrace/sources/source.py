@@ -10,8 +10,10 @@ from typing import Any
 from holotrace.stores import Place, Remote, place
 
 AnyPath = str | os.PathLike[str] | Remote
-# A file, folder or pattern, of this machine or by URL; several of them; or which file is which rank.
-Paths = AnyPath | Sequence[AnyPath] | Mapping[int, AnyPath]
+# A file, folder or pattern, of this machine or by URL; several of them; or which file is which rank; ...
+InPlaces = AnyPath | Sequence[AnyPath] | Mapping[int, AnyPath]
+# ... or the bytes of a profile.
+Paths = InPlaces | bytes
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,11 @@ class RankSource:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     # Which reader it is for: kineto (trace-event JSON), xplane or dataset.
     format: str = "kineto"
+    # The file's bytes, where it is in memory.
+    content: bytes | None = field(default=None, repr=False)
 
 
-def several(paths: Paths) -> list[AnyPath]:
+def several(paths: InPlaces) -> list[AnyPath]:
     """The paths one by one."""
     if isinstance(paths, (str, os.PathLike, Remote)):
         return [paths]
@@ -37,6 +41,8 @@ def several(paths: Paths) -> list[AnyPath]:
 
 def called(paths: Paths) -> tuple[str, str]:
     """What to call the job at ``paths``, and where it is in one line."""
+    if isinstance(paths, bytes):
+        return "profile", "bytes in memory"
     named = several(paths)
     first = place(named[0])
     more = f" and {len(named) - 1} more" if len(named) > 1 else ""

@@ -11,6 +11,7 @@ import polars as pl
 
 from hta import figures, frames
 from hta.analyzers.device_job import asked, job_of
+from hta.analyzers.kernel_sequences import frequent_kernel_sequences
 from hta.common.trace import Trace
 from hta.common.trace_symbol_table import TraceSymbolTable
 
@@ -56,6 +57,26 @@ class CudaKernelAnalysis:
             for rank, rows in result.items():
                 cls.visualize_cuda_launch_kernel_info(rank, rows, runtime_cutoff, launch_delay_cutoff)
         return result
+
+    @classmethod
+    def get_frequent_cuda_kernel_sequences(  # noqa: PLR0917  HTA's signature
+        cls,
+        t: Trace,
+        operator_name: str,
+        output_dir: str,
+        min_pattern_len: int = 3,
+        rank: int = 0,
+        top_k: int = 5,
+        visualize: bool = True,
+        compress_other_kernels: bool = True,
+    ) -> pd.DataFrame:
+        """Each sequence of kernels that recurs under an operator; writes a copy of the trace that shows them."""
+        table = frequent_kernel_sequences(
+            t, operator_name, output_dir, min_pattern_len, rank, top_k, compress_other_kernels
+        )
+        if visualize and not table.empty:
+            figures.kernel_sequences(table.head(top_k), operator_name).show()
+        return table
 
     @classmethod
     def visualize_cuda_launch_kernel_info(

@@ -13,6 +13,7 @@ import polars as pl
 from hta import frames
 from hta.analyzers.device_job import asked, job_of
 from hta.common.trace import Trace
+from hta.common.trace_call_graph import CallGraph
 
 log = logging.getLogger("hta")
 
@@ -35,6 +36,8 @@ class CuptiCounterAnalysis:
             return []
         chosen = asked(t, ranks)
         launched = job_of(t, chosen, frames.counted).operator_counters(each=True)
+        # Its columns are among those that HTA returns.
+        CallGraph(t, chosen)
         tables = []
         for rank in chosen:
             of_rank = launched.filter(pl.col("rank") == rank)

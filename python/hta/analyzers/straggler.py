@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 
 from hta import figures
+from hta.common.event_links import profiler_steps
+from hta.common.trace import Trace
 from hta.common.trace_symbol_table import TraceSymbolTable
 from hta.utils.utils import is_comm_kernel
 
@@ -14,6 +16,16 @@ COLUMNS = ("rank", "iteration", "stream", "name", "ts", "dur", "end")
 _KERNEL = ["stream", "name"]
 # Shorter kernels, as a share of an average iteration, say little.
 _MIN_DURATION = 0.01
+
+
+def extract_iteration_info(trace: Trace) -> pd.DataFrame:
+    """The training steps of all ranks: when each was, its number ``iter``, and ``profiler_step``, its symbol."""
+    columns = ["profiler_step", "ts", "dur", "iter", "end", "rank"]
+    steps: list[pd.DataFrame] = []
+    for rank, frame in trace.get_all_traces().items():
+        found = profiler_steps(frame, trace.symbol_table).rename(columns={"name": "profiler_step", "iteration": "iter"})
+        steps.append(found.assign(end=found["ts"] + found["dur"], rank=rank)[columns])
+    return pd.concat(steps) if steps else pd.DataFrame(columns=columns)
 
 
 def find_stragglers_with_late_start_comm_kernels(

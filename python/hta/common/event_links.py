@@ -29,25 +29,25 @@ def get_cpu_gpu_correlation(df: pd.DataFrame) -> pd.DataFrame:
     return pairs
 
 
-def add_iteration(df: pd.DataFrame, symbol_table: TraceSymbolTable) -> pd.DataFrame:
-    """Add ``iteration``, the training step of each row, -1 outside of all; returns the rows of steps.
-
-    Work on a device has the step of its launch. The returned rows have their number as ``iteration`` and their name as
-    ``s_name``.
-    """
+def profiler_steps(df: pd.DataFrame, symbol_table: TraceSymbolTable) -> pd.DataFrame:
+    """The rows of the host's training steps, with their number as ``iteration`` and their name as ``s_name``."""
     names = symbol_table.get_sym_table_series()
     numbers = names.astype(object).str.extract(_STEP_NUMBER, expand=False)[df["name"]].to_numpy()
     on_host = df["cat"].to_numpy() != symbol_table.sym_index.get("gpu_user_annotation", -1)
     is_step = pd.notna(numbers) & on_host
-    steps: pd.DataFrame = df[is_step].assign(
-        s_name=names[df["name"][is_step]].to_numpy(), iteration=numbers[is_step].astype("int64")
-    )
-    of_time = frames.within(
-        df["ts"].to_numpy(),
-        steps["ts"].to_numpy(),
-        (steps["ts"] + steps["dur"]).to_numpy(),
-        steps["iteration"].to_numpy(),
-    )
+    named = {"s_name": names[df["name"][is_step]].to_numpy(), "iteration": numbers[is_step].astype("int64")}
+    steps: pd.DataFrame = df[is_step].assign(**named)
+    return steps
+
+
+def add_iteration(df: pd.DataFrame, symbol_table: TraceSymbolTable) -> pd.DataFrame:
+    """Add ``iteration``, the training step of each row, -1 outside of all; returns what ``profiler_steps`` does.
+
+    Work on a device has the step of its launch.
+    """
+    steps = profiler_steps(df, symbol_table)
+    starts, numbers = steps["ts"].to_numpy(), steps["iteration"].to_numpy()
+    of_time = frames.within(df["ts"].to_numpy(), starts, starts + steps["dur"].to_numpy(), numbers)
     caller = df.index.get_indexer(pd.Index(df["index_correlation"].where(df["index_correlation"] > 0, -1)))
     is_operator = df["cat"].to_numpy() == symbol_table.sym_index.get("cpu_op", -1)
     on_stream = (df["stream"].to_numpy() >= 0) & ~is_operator

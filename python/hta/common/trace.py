@@ -150,10 +150,12 @@ class Trace:
         steps = frame[is_step & ~on_device]
         if steps.empty:
             return frame
-        kept = ~on_device & (frame["ts"] <= steps["end"].max() if include_last else frame["ts"] < steps["ts"].max())
-        launched = frame["correlation"].isin(frame.loc[kept, "correlation"].unique())
+        ts, correlation = frame["ts"].to_numpy(), frame["correlation"].to_numpy()
+        kept = ~on_device & (ts <= steps["end"].max() if include_last else ts < steps["ts"].max())
+        work = np.flatnonzero(on_device)
+        kept[work] = np.isin(correlation[work], correlation[kept])
         # Unlike indexing by a mask, this leaves no doubt whether the result may be written to.
-        within: pd.DataFrame = frame.take(np.flatnonzero(kept | (on_device & launched)))
+        within: pd.DataFrame = frame.take(np.flatnonzero(kept))
         return within
 
     def get_ranks(self) -> list[int]:

@@ -30,8 +30,10 @@ class _RankGraph:
     continues: Integers
 
     def root_of(self, thread: Thread) -> int:
-        main = next((thread for thread in self.threads if thread.label == MAIN), thread)
-        return root_index(main.tid if thread.label == BACKWARD and len(self.continued) else thread.tid)
+        """The number of the node above all events of a thread; that of the main one if it called the backward one."""
+        if thread.label == BACKWARD and len(self.continued):
+            return root_index(next(other.tid for other in self.threads if other.label == MAIN))
+        return root_index(thread.tid)
 
 
 class CallGraph:

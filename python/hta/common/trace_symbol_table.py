@@ -15,12 +15,11 @@ from hta.common.types import (
     KERNEL_CATEGORY_PATTERN,
     KERNEL_LAUNCH_CATEGORY_PATTERN,
     GroupingPattern,
-    to_grouping_pattern,
+    ProfilerStepGroupingPattern,
 )
 from hta.utils.utils import is_memory_kernel, shorten_name
 
 _SYMBOL_COLUMNS = ("name", "cat")
-_STEP = to_grouping_pattern(r"ProfilerStep#\d+")
 _HOST_CATEGORIES = ("cpu_op", "cuda_runtime", "cuda_driver")
 
 
@@ -90,7 +89,7 @@ class TraceSymbolTable:
 
     def get_profiler_step_ids(self) -> list[int]:
         """Numbers of the names of training steps."""
-        return self._numbers(_STEP)
+        return self._numbers(ProfilerStepGroupingPattern)
 
     def get_cpu_event_cat_ids(self) -> list[int]:
         """Numbers of the host's categories."""

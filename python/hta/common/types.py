@@ -8,6 +8,8 @@ from enum import Enum
 
 import pandas as pd
 
+from hta.utils.utils import COMMUNICATION_NAME, MEMORY_NAME, OTHER_NAME
+
 
 class DeviceType(Enum):
     """Where events ran."""
@@ -90,4 +92,9 @@ CPU_AND_GPU_EVENTS_CATEGORY_PATTERN = to_grouping_pattern(
 )
 PYTHON_FUNCTION_PATTERN = to_grouping_pattern(["python_function"], "Python Functions")
 ALL_CATEGORY_PATTERN = to_grouping_pattern(".*", "All")
+ProfilerStepGroupingPattern = to_grouping_pattern(r"^ProfilerStep#(\d+)", "Profiler Step")
+MemoryKernelGroupingPattern = GroupingPattern(MEMORY_NAME, group_name="Memory")
+MTIAMemoryKernelGroupingPattern = to_grouping_pattern("dma", "MTIA Memory")
+CommunicateKernelGroupingPattern = GroupingPattern(COMMUNICATION_NAME, group_name="Communicate")
+ComputeKernelGroupingPattern = GroupingPattern(OTHER_NAME, inverse_match=True, group_name="Compute")
 CUDA_SYNC_PATTERN = to_grouping_pattern(["cuda_sync"], "CUDA Sync")

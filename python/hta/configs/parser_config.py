@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
+from hta.common.constants import MAX_EVENT_DURATION_US
 from hta.configs.default_event_args import EVENT_ARGS as DEFAULT_VER_EVENT_ARGS
 from hta.configs.default_values import AttributeSpec, ValueType, YamlVersion
 
@@ -27,7 +28,6 @@ __all__ = [
     "YamlVersion",
 ]
 
-MAX_EVENT_DURATION_US = 604_800_000_000  # a week
 DEFAULT_PARSE_VERSION = YamlVersion(1, 0, 0)
 AVAILABLE_ARGS = DEFAULT_VER_EVENT_ARGS.AVAILABLE_ARGS
 

@@ -27,10 +27,10 @@ class KernelType(Enum):
     OTHER = 3
 
 
-_COMMUNICATION = re.compile(r"nccl|hip|hccl|.*ncclKernel")
-_MEMORY = re.compile(r"(hip)?Mem(cpy|set)|dma")
+COMMUNICATION_NAME = re.compile(r"nccl|hip|hccl|.*ncclKernel")
+MEMORY_NAME = re.compile(r"(hip)?Mem(cpy|set)|dma")
 # Names of everything that a device's or a runtime's timeline shows beside computation.
-_NOT_COMPUTATION = re.compile(
+OTHER_NAME = re.compile(
     r"nccl|.*(Memcpy|Memset|dma)|.*Sync|Stream Wait Event|cuda.*LaunchKernel|runFunction|hip|hccl"
     r"|job_exe|packet|pe_exe|cpum_exe_subgraph|collective_subgraph_execution"
 )
@@ -38,17 +38,17 @@ _NOT_COMPUTATION = re.compile(
 
 def is_comm_kernel(name: str) -> bool:
     """Whether HTA takes a kernel of that name for communication."""
-    return _COMMUNICATION.match(name) is not None
+    return COMMUNICATION_NAME.match(name) is not None
 
 
 def is_memory_kernel(name: str) -> bool:
     """Whether HTA takes an event of that name for a copy or fill."""
-    return _MEMORY.match(name) is not None
+    return MEMORY_NAME.match(name) is not None
 
 
 def is_compute_kernel(name: str) -> bool:
     """Whether HTA takes a kernel of that name for computation."""
-    return _NOT_COMPUTATION.match(name) is None
+    return OTHER_NAME.match(name) is None
 
 
 # The spelling of HTA's releases up to 0.5.

@@ -3,42 +3,60 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import polars as pl
 
 from holotrace import stores
-from holotrace._native import read_xplane, read_xplane_bytes
+from holotrace._native import Space, read_xplane, read_xplane_bytes
 from holotrace.errors import InputError
 from holotrace.parse.parsed import Parsed
 from holotrace.parse.xplane.content import Content
-from holotrace.parse.xplane.profile import STATS, Profile
+from holotrace.parse.xplane.exported import ExportedSpace
+from holotrace.parse.xplane.operations import wanted_of
+from holotrace.parse.xplane.profile import Profile
+from holotrace.parse.xplane.stats import STATS
 from holotrace.schema import Table
 from holotrace.stores import Place, Remote
-from holotrace.tables import ANNOTATIONS, HLO, HOST_CALLS
+from holotrace.tables import ANNOTATIONS, COLLECTIVES, DEVICE_EVENTS, EVENTS, HLO, HOST_CALLS, XLA_OPS
 
 # Tables that need more than names and times of events.
-_WITH_ARGUMENTS = (ANNOTATIONS.name, HOST_CALLS.name)
-_WITH_HLO = ("device_events", "xla_ops", "collectives", HLO.name, "events")
+_WITH_ARGUMENTS = frozenset((ANNOTATIONS.name, HOST_CALLS.name))
+_OF_WORK = frozenset((DEVICE_EVENTS.name, XLA_OPS.name, COLLECTIVES.name))
+_WITH_HLO = _OF_WORK | {HLO.name, EVENTS.name}
 
 
-def read(path: Place, tables: Sequence[Table]) -> Parsed:
-    """The wanted tables of one profile."""
+def read(path: Place, tables: Sequence[Table], content: bytes | None = None) -> Parsed:
+    """The wanted tables of one profile, or of a trace exported from one; ``content`` is it where it is in no file."""
     started = time.perf_counter_ns()
     names = {table.name for table in tables}
-    stats, arguments, hlo = list(STATS.items()), bool(names & set(_WITH_ARGUMENTS)), bool(names & set(_WITH_HLO))
+    space = _space(path, names, content)
+    columns = wanted_of(name for table in tables if table.name in _OF_WORK for name in table.column_names)
+    tabled = Content(Profile(space), columns)
+    frames = {table.name: _frame(tabled, table) for table in tables}
+    return Parsed(
+        frames,
+        tabled.metadata(has_devices=not _OF_WORK.isdisjoint(names)),
+        space.counts,
+        time.perf_counter_ns() - started,
+    )
+
+
+def _space(path: Place, names: Collection[str], content: bytes | None) -> Space | ExportedSpace:
+    stats = list(STATS.items())
+    arguments, hlo = not _WITH_ARGUMENTS.isdisjoint(names), not _WITH_HLO.isdisjoint(names)
+    if content is None and path.suffix != ".pb":
+        return ExportedSpace(path)
     try:
         if isinstance(path, Remote):
-            space = read_xplane_bytes(stores.whole(path), stats=stats, arguments=arguments, hlo=hlo)
-        else:
-            space = read_xplane(str(path), stats=stats, arguments=arguments, hlo=hlo)
+            content = stores.whole(path)
+        if content is not None:
+            return read_xplane_bytes(content, stats=stats, arguments=arguments, hlo=hlo)
+        return read_xplane(str(path), stats=stats, arguments=arguments, hlo=hlo)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
-    content = Content(Profile(space))
-    frames = {table.name: _frame(content, table) for table in tables}
-    return Parsed(frames, content.metadata, space.counts, time.perf_counter_ns() - started)
 
 
-def _frame(content: Content, table: Table) -> pl.DataFrame:
-    frame = content.table(table.name)
+def _frame(tabled: Content, table: Table) -> pl.DataFrame:
+    frame = tabled.table(table.name)
     return frame.select(column.name for column in table.columns if column.name in frame.columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -31,8 +31,10 @@ _NOT_SHOWN = ("derived",)
 class Content:
     """One profile as tables."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, wanted: Collection[str]) -> None:
         self.profile = profile
+        # Columns of operations that any of the wanted tables shows.
+        self._wanted = wanted
 
     def table(self, name: str) -> pl.DataFrame:
         """The table of that name, with at least the columns a profile has something for."""
@@ -60,12 +62,8 @@ class Content:
         return makers[name]()
 
     @cached_property
-    def _operations(self) -> pl.DataFrame:
-        return operations(self.profile)
-
-    @cached_property
     def _executed(self) -> Executed:
-        return executed(self.profile, self._operations)
+        return executed(self.profile, operations(self.profile, self._wanted))
 
     @cached_property
     def _spans(self) -> pl.DataFrame:
@@ -80,15 +78,18 @@ class Content:
     def _placed(self, events: pl.DataFrame) -> pl.DataFrame:
         return events.join(self._tracks, on="line", how="left", maintain_order="left")
 
-    @cached_property
-    def metadata(self) -> dict[str, Any]:
-        """What the profile says of itself, under the names that PyTorch's traces have for it."""
+    def metadata(self, *, has_devices: bool) -> dict[str, Any]:
+        """What the profile says of itself, under the names that PyTorch's traces have for it.
+
+        CPU devices are known only where their work is wanted (``has_devices``).
+        """
         stats = self.profile.stats
         versions = stats.filter(pl.col("key").str.ends_with("_version")).unique("key", keep="first")
-        described = self._devices().filter(pl.col("model").is_not_null() | pl.col("device_kind").is_not_null())
+        devices = self._devices() if has_devices else work.devices(self.profile, None)
         return {
             "deviceProperties": [
-                {"name": model or f"{kind} device"} for model, kind in described.select("model", "device_kind").rows()
+                {"name": model or " ".join(filter(None, (vendor, kind, "device")))}
+                for model, vendor, kind in devices.select("model", "vendor", "device_kind").rows()
             ],
             **dict(versions.select("key", pl.coalesce("text", pl.col("whole").cast(pl.String))).rows()),
             "hostnames": self.profile.space.hostnames,
@@ -99,7 +100,9 @@ class Content:
         columns = ("event_id", "line", "name", "display", "start_ns", "end_ns")
         lines = self.profile.lines.filter(~pl.col("role").is_in(_NOT_SHOWN))["line"].to_list()
         found = self._placed(self.profile.of_lines(columns, lines))
-        known = pl.concat([self._spans.select("event_id", "category"), self._operations.select("event_id", "category")])
+        known = pl.concat(
+            [self._spans.select("event_id", "category"), self._executed.operations.select("event_id", "category")]
+        )
         found = found.join(known, on="event_id", how="left", maintain_order="left")
         on_device = pl.col("role") != "host"
         return found.filter(on_device | (pl.col("end_ns") > pl.col("start_ns"))).with_columns(

@@ -121,9 +121,7 @@ def _executors(profile: Profile, operations: pl.DataFrame) -> pl.DataFrame:
 
     Calls that one launch makes for all its devices are in the order of the devices.
     """
-    names = profile.events(["event_id", "name"], "host")
-    marks = names.filter(pl.col("name").cast(pl.String).str.contains(_EXECUTORS))["event_id"]
-    causes = _causes(profile, operations["event_id"], marks)
+    causes = _causes(profile, operations["event_id"], profile.named(_EXECUTORS))
     executors = _causes(profile, causes["mark"]).with_columns(
         ordinal=(pl.col("first").rank("ordinal").over("launch") - 1).cast(pl.Int64)
     )
@@ -153,21 +151,32 @@ def _on_tpu(profile: Profile, operations: pl.DataFrame) -> tuple[pl.DataFrame, p
         .sort("start_ns", "device", "event_id")
         .with_row_index("module_id")
     )
-    own = pl.col("module_id", "plane", "module")
     inside = operations.sort("start_ns").join_asof(
-        modules.select(own, begin="start_ns", until="end_ns", module_run="run_id", module_program="program_id"),
+        modules.select(
+            "module_id",
+            "plane",
+            "module",
+            begin="start_ns",
+            until="end_ns",
+            module_run="run_id",
+            module_program="program_id",
+        ),
         left_on="start_ns",
         right_on="begin",
         by="plane",
         check_sortedness=False,
     )
     is_in = pl.col("start_ns") < pl.max_horizontal("until", pl.col("begin") + 1)
-    operations = inside.with_columns(
-        module_id=pl.when(is_in).then("module_id"),
-        hlo_module=pl.coalesce("hlo_module", pl.when(is_in).then("module")),
-        run_id=pl.coalesce("run_id", pl.when(is_in).then("module_run")),
-        program_id=pl.coalesce("program_id", pl.when(is_in).then("module_program")),
-    ).sort("event_id")
+    operations = (
+        inside.with_columns(
+            module_id=pl.when(is_in).then("module_id"),
+            hlo_module=pl.coalesce("hlo_module", pl.when(is_in).then("module")),
+            run_id=pl.coalesce("run_id", pl.when(is_in).then("module_run")),
+            program_id=pl.coalesce("program_id", pl.when(is_in).then("module_program")),
+        )
+        .drop("begin", "until", "module", "module_run", "module_program")
+        .sort("event_id")
+    )
     counts = operations.filter(~pl.col("is_async")).group_by("module_id").agg(op_count=pl.len())
     modules = modules.join(counts, on="module_id", how="left", maintain_order="left")
     runs = _runs(profile).filter(pl.col("name").cast(pl.String).str.contains("Enqueue"))

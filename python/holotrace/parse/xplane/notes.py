@@ -56,7 +56,6 @@ def _devices(profile: Profile, executed: Executed) -> Iterator[dict[str, Any]]:
     if unplaced:
         yield _row("device not recorded", count=unplaced, action="read as work of device 0")
     if operations.is_empty():
-        names = profile.events(["name"], "host")["name"].cast(pl.String)
-        dispatched = int(names.str.contains(_DISPATCH).sum())
+        dispatched = profile.named(_DISPATCH).len()
         if dispatched:
             yield _row("device work not recorded", count=dispatched, action="only the host's calls were read")

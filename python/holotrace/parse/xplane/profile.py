@@ -8,18 +8,8 @@ from functools import cached_property
 import polars as pl
 
 from holotrace._native import Space
+from holotrace.parse.xplane.exported import ExportedSpace
 
-# What is read of an event besides name and time. Values of other stats are in the JSON of its arguments.
-STATS = {
-    **dict.fromkeys(("_r", "step_num", "iter_num", "_pt", "_p", "_ct", "_c"), "int"),
-    **dict.fromkeys(("run_id", "device_ordinal", "queue_id", "core_type", "correlation_id"), "int"),
-    **dict.fromkeys(("hlo_op", "hlo_module", "hlo_category", "tf_op", "source", "name"), "text"),
-    **dict.fromkeys(("kernel_details", "memcpy_details", "memset_details"), "text"),
-    **dict.fromkeys(("program_id", "flops", "model_flops", "bytes_accessed", "device_duration_ps"), "int"),
-    **dict.fromkeys(("bytes_allocated", "bytes_reserved", "requested_bytes", "allocation_bytes"), "int"),
-    **dict.fromkeys(("addr", "index_on_host"), "int"),
-    **dict.fromkeys(("% util", "fills", "spills"), "float"),
-}
 SERIES = ("% util", "fills", "spills")
 
 # Lines that xprof adds when it has processed a profile; they repeat what others hold.
@@ -50,7 +40,7 @@ WAITS = ("barrier-cores", "dependency-wait")
 class Profile:
     """The lines and events of one file; frames are made when they are first asked for."""
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space | ExportedSpace) -> None:
         self.space = space
 
     @cached_property
@@ -123,6 +113,14 @@ class Profile:
         self, columns: Sequence[str], lines: Sequence[int], having: str | None = None, lacking: str | None = None
     ) -> pl.DataFrame:
         return pl.DataFrame(self.space.events(list(columns), lines=list(lines), having=having, lacking=lacking))
+
+    def named(self, pattern: str) -> pl.Series:
+        """Numbers of the host's events whose name has a match of ``pattern``."""
+        found = self.events(["event_id", "name"], "host")
+        names = found["name"].unique()
+        return found.filter(pl.col("name").is_in(names.filter(names.cast(pl.String).str.contains(pattern)).implode()))[
+            "event_id"
+        ]
 
     @cached_property
     def has_accelerators(self) -> bool:

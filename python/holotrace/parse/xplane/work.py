@@ -20,19 +20,25 @@ _COLLECTIVES = {
 
 def device_events(work: pl.DataFrame) -> pl.DataFrame:
     """Operations and kernels, with what their details say of grid, block and bytes."""
-    details = pl.col("kernel_details").cast(pl.String)
-    copied = pl.coalesce("memcpy_details", "memset_details").cast(pl.String)
-    return work.select(
+    shown = work.select(
         *("event_id", "category", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns", "step"),
+        *(column for column in ("kernel_details", "memcpy_details", "memset_details") if column in work.columns),
         name=pl.when(pl.col("role") == "stream").then("display").otherwise(pl.coalesce("instruction", "display")),
         correlation="correlation_id",
-        bytes=pl.coalesce(_number(copied, "size"), _number(copied, "num_bytes")),
-        grid=_triple(details, "grid"),
-        block=_triple(details, "block"),
-        registers=_number(details, "regs"),
-        shared_bytes=pl.coalesce(_number(details, "shm"), _number(details, "group_mem")),
-        occupancy_percent=details.str.extract(r"\bocc_pct:([\d.]+)").cast(pl.Float64),
     )
+    if "memcpy_details" in shown.columns:
+        copied = pl.coalesce("memcpy_details", "memset_details").cast(pl.String)
+        shown = shown.with_columns(bytes=pl.coalesce(_number(copied, "size"), _number(copied, "num_bytes")))
+    if "kernel_details" in shown.columns:
+        details = pl.col("kernel_details").cast(pl.String)
+        shown = shown.with_columns(
+            grid=_triple(details, "grid"),
+            block=_triple(details, "block"),
+            registers=_number(details, "regs"),
+            shared_bytes=pl.coalesce(_number(details, "shm"), _number(details, "group_mem")),
+            occupancy_percent=details.str.extract(r"\bocc_pct:([\d.]+)").cast(pl.Float64, strict=False),
+        )
+    return shown
 
 
 def _number(text: pl.Expr, key: str) -> pl.Expr:
@@ -45,21 +51,23 @@ def _triple(text: pl.Expr, key: str) -> pl.Expr:
     return (pl.lit("[") + found + pl.lit("]")).cast(pl.Categorical())
 
 
+# Columns of operations under other names.
+_RENAMED = {
+    "op_category": "category",
+    "label": "line",
+    "hlo_module": "module",
+    "program_id": "program",
+    "run_id": "run",
+    "device_duration_ps": "device_ps",
+    "bytes_accessed": "accessed_bytes",
+    "source_line": "source",
+}
+
+
 def xla_ops(operations: pl.DataFrame) -> pl.DataFrame:
     """Operations with all that is known of their instruction and program."""
-    return operations.select(
-        *("event_id", "opcode", "module_id", "device", "plane", "stream", "scope", "source", "start_ns", "end_ns"),
-        *("duration_ps", "self_ns", "flops", "is_wait", "is_collective", "is_async", "is_container"),
-        *("launch_id", "launch_ns", "step"),
-        name=pl.coalesce("instruction", "display"),
-        category="op_category",
-        line="label",
-        module="hlo_module",
-        program="program_id",
-        run="run_id",
-        device_ps="device_duration_ps",
-        accessed_bytes="bytes_accessed",
-    )
+    named = operations.with_columns(name=pl.coalesce("instruction", "display"))
+    return named.drop("category", "line", "source", strict=False).rename(_RENAMED, strict=False)
 
 
 def collectives(work: pl.DataFrame) -> pl.DataFrame:
@@ -69,19 +77,25 @@ def collectives(work: pl.DataFrame) -> pl.DataFrame:
     """
     found = work.filter(pl.col("is_collective"), ~pl.col("is_async"))
     opcode = pl.coalesce("opcode", "op_category").cast(pl.String)
-    groups = pl.col("groups").cast(pl.String)
     instruction = pl.concat_str(pl.col("hlo_module", "instruction").cast(pl.String), separator="/")
-    return found.select(
+    shown = found.select(
         *("event_id", "category", "pid", "tid", "start_ns", "end_ns"),
+        *(column for column in ("groups", "shape", "element_count") if column in found.columns),
         name=pl.coalesce("instruction", "display"),
         collective=opcode.str.extract(r"^(.*?)(?:-start|-done)?$").replace(_COLLECTIVES).cast(pl.Categorical()),
         sequence="run_id",
         group=instruction.cast(pl.Categorical()),
-        group_ranks=groups.str.replace_all(" ", "").cast(pl.Categorical()),
-        group_size=(groups.str.extract(r"^\[\[([^\]]*)\]").str.count_matches(",") + 1).cast(pl.Int64),
-        in_elements="element_count",
-        element_type=pl.col("shape").cast(pl.String).str.extract(r"([a-z]+\d*)\[").cast(pl.Categorical()),
-    )
+    ).rename({"element_count": "in_elements"}, strict=False)
+    if "shape" in shown.columns:
+        element = pl.col("shape").cast(pl.String).str.extract(r"([a-z]+\d*)\[")
+        shown = shown.with_columns(element_type=element.cast(pl.Categorical()))
+    if "groups" in shown.columns:
+        groups = pl.col("groups").cast(pl.String)
+        shown = shown.with_columns(
+            group_ranks=groups.str.replace_all(" ", "").cast(pl.Categorical()),
+            group_size=(groups.str.extract(r"^\[\[([^\]]*)\]").str.count_matches(",") + 1).cast(pl.Int64),
+        )
+    return shown
 
 
 def devices(profile: Profile, on_host: pl.DataFrame | None) -> pl.DataFrame:

@@ -1,0 +1,114 @@
+//! Graphs of what waited for what, for Python.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::types::{Int64Type, UInt8Type, UInt32Type};
+use arrow_array::{ArrayRef, BooleanArray, StringArray};
+use holotrace_core::critical_path::{Device, Graph, Host, KINDS, Rules};
+use holotrace_core::error::Error;
+use holotrace_core::table::{all_ids, batch, ids, times};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::arrow::{ArrowTable, Batches};
+use crate::error::{raise, without_panic};
+
+/// What an error is said to be about, where there is no file.
+const SUBJECT: &str = "critical path";
+
+/// Starts and ends of events, and which of them came after which.
+#[pyclass(frozen, module = "holotrace._native")]
+pub struct StepGraph {
+    graph: Graph,
+    connected: ArrayRef,
+}
+
+#[pyfunction]
+#[pyo3(signature = (host, device, *, longest_kernel_delay_ns, has_all_launches))]
+pub fn step_graph(
+    py: Python<'_>,
+    host: &Bound<'_, PyAny>,
+    device: &Bound<'_, PyAny>,
+    longest_kernel_delay_ns: i64,
+    has_all_launches: bool,
+) -> PyResult<StepGraph> {
+    let (host, device) = (Batches::of(host)?, Batches::of(device)?);
+    let numbers = |batches: &Batches, name: &str| batches.values::<UInt32Type>(name);
+    let times = |batches: &Batches, name: &str| batches.values::<Int64Type>(name);
+    let roles = |batches: &Batches| batches.values::<UInt8Type>("role");
+    let (id, start, end) = (numbers(&host, "event_id")?, times(&host, "start_ns")?, times(&host, "end_ns")?);
+    let (thread, role) = (numbers(&host, "thread")?, roles(&host)?);
+    let host = Host { id: &id, start: &start, end: &end, thread: &thread, role: &role };
+    let (id, start, end) = (numbers(&device, "event_id")?, times(&device, "start_ns")?, times(&device, "end_ns")?);
+    let (on, queue, role) = (numbers(&device, "device")?, numbers(&device, "queue")?, roles(&device)?);
+    let (call, after, holds) =
+        (numbers(&device, "call_id")?, numbers(&device, "after_id")?, numbers(&device, "holds_id")?);
+    let device = Device {
+        id: &id,
+        start: &start,
+        end: &end,
+        device: &on,
+        queue: &queue,
+        call: &call,
+        role: &role,
+        after: &after,
+        holds: &holds,
+    };
+    let rules = Rules { longest_kernel_delay: longest_kernel_delay_ns, has_all_launches };
+    let graph = py.detach(|| without_panic(|| Ok(Graph::new(host, device, rules))));
+    let graph = graph.map_err(|error| raise(py, error, Path::new(SUBJECT)))?;
+    let connected = all_ids(graph.connected.iter().copied());
+    Ok(StepGraph { graph, connected })
+}
+
+#[pymethods]
+impl StepGraph {
+    fn nodes(&self, py: Python<'_>) -> PyResult<ArrowTable> {
+        let nodes = &self.graph.nodes;
+        let is_start: ArrayRef = Arc::new(BooleanArray::from_iter(nodes.iter().map(|node| Some(node.is_start))));
+        table(
+            py,
+            [
+                ("event_id", all_ids(nodes.iter().map(|node| node.event))),
+                ("time_ns", times(nodes.iter().map(|node| node.time))),
+                ("is_start", is_start),
+            ],
+        )
+    }
+
+    fn connected(&self, py: Python<'_>) -> PyResult<ArrowTable> {
+        table(py, [("node", self.connected.clone())])
+    }
+
+    fn edges(&self, py: Python<'_>) -> PyResult<ArrowTable> {
+        let edges = &self.graph.edges;
+        let kind: ArrayRef =
+            Arc::new(StringArray::from_iter_values(edges.iter().map(|edge| KINDS[edge.kind as usize])));
+        table(
+            py,
+            [
+                ("from_node", all_ids(edges.iter().map(|edge| edge.from))),
+                ("to_node", all_ids(edges.iter().map(|edge| edge.to))),
+                ("kind", kind),
+                ("weight_ns", times(edges.iter().map(|edge| edge.weight))),
+                ("event_id", ids(edges.iter().map(|edge| edge.event))),
+            ],
+        )
+    }
+
+    fn longest_path(&self, py: Python<'_>, weights: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+        let weights = Batches::of(weights)?.values::<Int64Type>("weight_ns")?;
+        if weights.len() != self.graph.edges.len() || weights.iter().any(|&weight| weight < 0) {
+            return Err(PyValueError::new_err("there must be a weight for each edge, none negative"));
+        }
+        let path = py.detach(|| without_panic(|| Ok(self.graph.longest_path(&weights))));
+        let path = path.map_err(|error| raise(py, error, Path::new(SUBJECT)))?;
+        table(py, [("edge", all_ids(path.edges.iter().copied()))])
+    }
+}
+
+fn table<const N: usize>(py: Python<'_>, columns: [(&str, ArrayRef); N]) -> PyResult<ArrowTable> {
+    let made = batch(columns.map(|(name, column)| (name.to_string(), column)).into());
+    made.map(ArrowTable).map_err(|error: Error| raise(py, error, Path::new(SUBJECT)))
+}

@@ -1,0 +1,122 @@
+"""Which sequences of kernels recur under an operator, with all that it calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_rank
+from holotrace.charts import Ranking
+from holotrace.derive import call_tree
+from holotrace.errors import UsageError
+from holotrace.schema import Column, Unit
+from holotrace.tables import CALLS, CPU_OPS
+from holotrace.trace import RankTrace
+
+SEPARATOR = " -> "
+FEWEST_KERNELS = 2  # that make a sequence
+# A layer or two of a few steps; what recurs less often is not worth a graph.
+OFTEN = 10
+# Launching is most of what the host does.
+BOUND_RATIO = 0.5
+SEQUENCE = ["operator", "kernels"]
+
+
+@per_rank(
+    columns=(
+        Column("operator", Unit.TEXT, "Call at the top, e.g. aten::linear; null if the profiler wrote no name"),
+        Column("kernels", Unit.TEXT, "Kernels and copies that it and all below it launched, by start, joined by ->"),
+        Column("kernel_count", Unit.COUNT, "How many these are"),
+        Column("count", Unit.COUNT, "Calls that launched just these"),
+        Column("work_ns", Unit.NS, "Device time of all of them; kernels that overlap count in full"),
+        Column("call_ns", Unit.NS, "Host time of all these calls"),
+        Column("event_id", Unit.EVENT, "With each an event of one of the calls; else null"),
+    ),
+    reads=(
+        CALLS.only(
+            *("event_id", "name", "on_device", "parent_id", "depth", "start_ns", "end_ns", "work_count", "work_ns")
+        ),
+        CPU_OPS.only("event_id"),
+    ),
+    chart=Ranking(x="operator", y=("work_ns",), title="Device time of recurring sequences of kernels"),
+)
+def kernel_sequences(
+    rank: RankTrace, *, operator: str | None = None, min_kernels: int = FEWEST_KERNELS, each: bool = False
+) -> pl.DataFrame:
+    """Which sequences of kernels recur under an operator, with all that it calls.
+
+    An operator that calls others has all of their kernels; where chosen calls contain each other, the outermost counts.
+    The same layer gives the same sequence in every step: one that recurs often is worth fusing, or capturing in a CUDA
+    graph, once for all; a sequence that is there only now and then shows that shapes or paths differ.
+
+    Args:
+        operator: Calls of any kind whose name contains this, e.g. a module's; by default all operators.
+        min_kernels: Fewest kernels and copies that are a sequence.
+        each: One row per event of each of the calls, down to the kernels, instead of one per sequence.
+    """
+    if min_kernels < 1:
+        raise UsageError(f"min_kernels is {min_kernels}; it can be any whole number from 1")
+    calls = rank[CALLS]
+    top = call_tree.outermost(calls, _chosen(rank, operator))
+    tops = calls.filter(calls["event_id"] == top).filter(pl.col("work_count") >= min_kernels)
+    below = calls.with_columns(top_id=top).join(tops.select(top_id="event_id"), on="top_id", how="semi")
+    work = below.filter("on_device", pl.col("work_count") > 0).sort("start_ns", "event_id")
+    # Numbers stand for names: some are thousands of characters long.
+    sequences = work.group_by("top_id").agg(sequence=pl.col("name").to_physical())
+    called = tops.select("name", "work_ns", top_id="event_id", call_ns=pl.col("end_ns") - pl.col("start_ns"))
+    called = called.join(sequences, on="top_id")
+    alike = called.group_by("name", "sequence").agg(
+        pl.col("work_ns", "call_ns").sum(), count=pl.len(), example_id=pl.col("top_id").min()
+    )
+    names = (
+        work.join(alike, left_on="top_id", right_on="example_id", how="semi", maintain_order="left")
+        .group_by("top_id")
+        .agg(kernels=pl.col("name").cast(pl.String).fill_null("").str.join(SEPARATOR), kernel_count=pl.len())
+    )
+    table = alike.join(names, left_on="example_id", right_on="top_id").with_columns(
+        operator=pl.col("name").cast(pl.String)
+    )
+    ordered = table.sort("work_ns", "count", *SEQUENCE, descending=[True, True, False, False])
+    if not each:
+        return ordered.drop("name", "sequence", "example_id").with_columns(event_id=None)
+    of_call = called.select("name", "sequence", "top_id").join(
+        ordered.with_row_index("place"), on=["name", "sequence"], nulls_equal=True
+    )
+    events = below.select("top_id", "event_id").join(of_call, on="top_id").sort("place", "top_id", "event_id")
+    return events.drop("top_id", "name", "sequence", "example_id", "place")
+
+
+def _chosen(rank: RankTrace, operator: str | None) -> pl.Series:
+    """Which calls may be at the top."""
+    calls = rank[CALLS]
+    if operator is None:
+        return calls["event_id"].is_in(rank[CPU_OPS]["event_id"].implode())
+    named = pl.col("name").cast(pl.String).str.contains(operator, literal=True).fill_null(False)
+    return calls.select(named & ~pl.col("on_device")).to_series()
+
+
+@kernel_sequences.rule
+def launch_bound_sequences(table: pl.DataFrame) -> Iterator[Finding]:
+    """More than half of the host's time in sequences goes into ones that recur, and take it longer than the device.
+
+    Such a sequence was launched at least ten times, kernel by kernel, and each time the host needed longer for it than
+    the kernels ran. A device that has nothing else in its queue waits for the next launch; a faster device would change
+    nothing.
+
+    Capture what recurs in a CUDA graph (`torch.cuda.graph`, `torch.compile(mode="reduce-overhead")`), or let
+    `torch.compile` fuse it, so that one launch stands for all.
+    """
+    is_bound = (pl.col("count") >= OFTEN) & (pl.col("call_ns") > pl.col("work_ns"))
+    ratio = (pl.col("call_ns").filter(is_bound).sum() / pl.col("call_ns").sum()).over("rank")
+    bound = table.with_columns(ratio=ratio).filter(is_bound, pl.col("ratio") > BOUND_RATIO)
+    if bound.is_empty():
+        return
+    worst = bound.sort("call_ns", "operator", "kernels", descending=[True, False, False]).row(0, named=True)
+    yield Finding(
+        "info",
+        f"{worst['operator'] or 'a call without a name'} launches the same {worst['kernel_count']} kernels "
+        f"{worst['count']:,} times, which takes the host {worst['call_ns'] / max(worst['work_ns'], 1):.1f} times "
+        "as long as they run",
+        tuple(bound["rank"].unique().sort()),
+    )

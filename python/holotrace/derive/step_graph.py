@@ -1,0 +1,241 @@
+"""What waited for what in a step: a graph of the starts and ends of its events, and the longest path through it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from holotrace._native import StepGraph as NativeGraph
+from holotrace._native import step_graph
+
+# How the core numbers what device events are.
+_WORK, _PROMPT = 0, 8
+_SYNCS = {"Stream Sync": 1, "Context Sync": 2, "Event Sync": 3, "Stream Wait Event": 4}
+_HOLDS = "Stream Wait Event"
+_COUNTS, _WAITS, _LOCKS = 1, 2, 4
+_NONE = 2**32 - 1  # stands for no event and no queue in the core
+_BACKWARD = "autograd"
+OP, CALL, RANGE, FUNCTION = "op", "call", "range", "function"
+# Host events whose starts and ends are nodes; the others only enclose them.
+_COUNTED = (OP, CALL)
+
+HOST_SCHEMA = pl.Schema(
+    {
+        "event_id": pl.UInt32(),
+        "name": pl.String(),
+        "kind": pl.String(),
+        "pid": pl.String(),
+        "tid": pl.String(),
+        "start_ns": pl.Int64(),
+        "end_ns": pl.Int64(),
+        "correlation": pl.Int64(),
+    }
+)
+DEVICE_SCHEMA = pl.Schema(
+    {
+        "event_id": pl.UInt32(),
+        "device": pl.Int64(),
+        "stream": pl.Int64(),
+        "start_ns": pl.Int64(),
+        "end_ns": pl.Int64(),
+        "call_id": pl.UInt32(),
+        "sync": pl.String(),
+        "wait_on_stream": pl.Int64(),
+        "wait_on_record": pl.Int64(),
+        "is_prompt": pl.Boolean(),
+    }
+)
+
+
+@dataclass(frozen=True)
+class GraphRules:
+    """What is taken to wait for what."""
+
+    # Calls that wait for a device, so that their own time is none of the host's.
+    waiting: frozenset[str] = frozenset(
+        {
+            "cudaDeviceSynchronize",
+            "cudaEventQuery",
+            "cudaEventSynchronize",
+            "cudaMemcpy",
+            "cudaMemcpyAsync",
+            "cudaStreamSynchronize",
+            "hipDeviceSynchronize",
+            "hipEventQuery",
+            "hipEventSynchronize",
+            "hipMemcpy",
+            "hipMemcpyAsync",
+            "hipMemcpyWithStream",
+            "hipStreamSynchronize",
+        }
+    )
+    # Calls that hold the runtime's lock, which one thread has at a time.
+    locking: frozenset[str] = frozenset({"cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync"})
+    recording: frozenset[str] = frozenset({"cudaEventRecord", "cudaEventRecordWithFlags", "hipEventRecord"})
+    # The thread whose ranges have this in their names goes on in the one thread of autograd, if there is one.
+    forward: str = "ProfilerStep"
+    # Work that starts so long after the work before it did not wait for that; HTA's threshold.
+    longest_kernel_delay_ns: int = 1_500_000
+    # Also draw an edge without weight from each launch to its work where that waited for something else.
+    has_all_launches: bool = False
+
+
+class StepGraph:
+    """Starts and ends of a step's events, and which of them came after which."""
+
+    def __init__(self, native: NativeGraph) -> None:
+        self._native = native
+        # A row per node, by time: event_id, time_ns, is_start.
+        self.nodes = pl.DataFrame(native.nodes())
+        # A row per edge: from_node, to_node (rows of nodes), kind (operator, dependency, launch_delay, kernel_delay,
+        # sync), weight_ns, and event_id, the event whose time that is.
+        self.edges = pl.DataFrame(native.edges())
+
+    @property
+    def connected(self) -> pl.Series:
+        """Nodes that have edges, in the order in which these were found."""
+        return pl.DataFrame(self._native.connected())["node"]
+
+    def longest_path(self, weight_ns: pl.Series | None = None) -> pl.Series:
+        """Rows of the edges on the longest path, in its order.
+
+        Args:
+            weight_ns: What each edge takes instead; by default its own weight, or 0 where clocks differ so much that it
+                is negative.
+        """
+        weights = self.edges["weight_ns"] if weight_ns is None else weight_ns
+        column = weights.cast(pl.Int64).clip(lower_bound=0).alias("weight_ns").to_frame()
+        path: pl.Series = pl.DataFrame(self._native.longest_path(column))["edge"]
+        return path
+
+
+def build(
+    host: pl.DataFrame,
+    device: pl.DataFrame,
+    *,
+    window_ns: tuple[int, int] | None = None,
+    rules: GraphRules | None = None,
+) -> StepGraph:
+    """The graph of what the host began within a window, and of the device work and waiting that it asked for.
+
+    Args:
+        host: HOST_SCHEMA: all host events of the rank; kind is op, call (of the device's runtime), range or function.
+        device: DEVICE_SCHEMA: all device events; sync is null for work, else "Stream Sync", "Context Sync",
+            "Event Sync" or "Stream Wait Event"; stream is null for waiting that is on no queue; is_prompt is whether
+            work may have waited for its launch, as far as its queue tells.
+        window_ns: From when to when, both included; by default always.
+        rules: What is taken to wait for what.
+    """
+    rules = rules or GraphRules()
+    host, device = _shaped(host, HOST_SCHEMA), _shaped(device, DEVICE_SCHEMA)
+    within = pl.lit(True) if window_ns is None else pl.col("start_ns").is_between(*window_ns)
+    calls = host.filter(within)
+    asked = device.filter(pl.col("call_id").is_in(calls["event_id"].implode()) | (pl.col("sync") == _HOLDS))
+    return StepGraph(
+        step_graph(
+            _host_columns(calls, rules),
+            _device_columns(asked, _waits(host, device, rules)),
+            longest_kernel_delay_ns=rules.longest_kernel_delay_ns,
+            has_all_launches=rules.has_all_launches,
+        )
+    )
+
+
+def _shaped(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
+    return frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+
+
+def _host_columns(calls: pl.DataFrame, rules: GraphRules) -> pl.DataFrame:
+    def flag(names: frozenset[str], value: int) -> pl.Expr:
+        return pl.col("name").is_in(list(names)).fill_null(False).cast(pl.UInt8) * value
+
+    counts = pl.col("kind").is_in(_COUNTED).cast(pl.UInt8)
+    role = counts * (_COUNTS + flag(rules.waiting, _WAITS) + flag(rules.locking, _LOCKS))
+    return calls.select("event_id", "start_ns", "end_ns", role=role.cast(pl.UInt8), thread=_threads(calls, rules))
+
+
+def _threads(calls: pl.DataFrame, rules: GraphRules) -> pl.Series:
+    """Numbers of the threads; that of autograd is the one it goes on for, if both are unmistakable."""
+    told = calls.filter(pl.col("kind").is_in((OP, RANGE)))
+    forward, backward = (
+        told.filter(pl.col("name").str.contains(part, literal=True))["tid"].unique()
+        for part in (rules.forward, _BACKWARD)
+    )
+    tid = pl.col("tid").fill_null("")
+    if len(forward) == len(backward) == 1:
+        tid = tid.replace(backward[0], forward[0])
+    placed = calls.select(pid=pl.col("pid").fill_null(""), tid=tid)
+    # Numbers are written without leading zeros, so that they are in order by length and then as text.
+    order = [key for name in ("pid", "tid") for key in (pl.col(name).str.len_bytes(), pl.col(name))]
+    numbered = placed.unique().sort(order).with_row_index("thread")
+    threads: pl.Series = placed.join(numbered, on=["pid", "tid"], how="left", maintain_order="left")["thread"]
+    return threads
+
+
+def _device_columns(asked: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+    role = (
+        pl.when(pl.col("sync").is_null())
+        .then(pl.col("is_prompt").fill_null(False).cast(pl.UInt8) * _PROMPT + _WORK)
+        .otherwise(pl.col("sync").replace_strict(_SYNCS, default=_SYNCS["Event Sync"], return_dtype=pl.UInt8))
+    )
+    on = pl.col("device").fill_null(0)
+    queue = pl.when(pl.col("stream").is_not_null()).then(pl.struct(on, "stream").rank("dense") - 1)
+    return asked.join(waits, on="event_id", how="left", maintain_order="left").select(
+        "event_id",
+        "start_ns",
+        "end_ns",
+        device=on.rank("dense").cast(pl.UInt32),
+        queue=queue.cast(pl.UInt32).fill_null(_NONE),
+        call_id=pl.col("call_id").fill_null(_NONE),
+        role=role.cast(pl.UInt8),
+        after_id=pl.col("after_id").fill_null(_NONE),
+        holds_id=pl.col("holds_id").fill_null(_NONE),
+    )
+
+
+def _waits(host: pl.DataFrame, device: pl.DataFrame, rules: GraphRules) -> pl.DataFrame:
+    """For waiting for an event: the work before the event was recorded, and the work that had to wait with it."""
+    caller = host.select(call_id="event_id", call_ns="start_ns", pid="pid", tid="tid")
+    launched = (
+        device.filter(pl.col("sync").is_null())
+        .join(caller, on="call_id")
+        .select("device", "stream", "pid", "tid", "call_ns", work_id="event_id")
+        .sort("call_ns", "work_id")
+    )
+    records = (
+        host.filter(pl.col("name").is_in(list(rules.recording)))
+        .sort("start_ns")
+        .unique("correlation", keep="first", maintain_order=True)
+        .select(wait_on_record="correlation", recorded_ns="start_ns")
+    )
+    waiting = device.filter(pl.col("sync").is_in(("Event Sync", _HOLDS)))
+    after = (
+        waiting.join(records, on="wait_on_record")
+        .sort("recorded_ns")
+        .join_asof(
+            launched.select("device", "call_ns", "work_id", wait_on_stream="stream"),
+            left_on="recorded_ns",
+            right_on="call_ns",
+            by=["device", "wait_on_stream"],
+            strategy="backward",
+            allow_exact_matches=False,
+            check_sortedness=False,
+        )
+        .select("event_id", after_id="work_id")
+    )
+    holds = (
+        waiting.filter(pl.col("sync") == _HOLDS)
+        .join(caller, on="call_id")
+        .sort("call_ns")
+        .join_asof(
+            launched,
+            on="call_ns",
+            by=["device", "stream", "pid", "tid"],
+            strategy="forward",
+            allow_exact_matches=False,
+            check_sortedness=False,
+        )
+        .select("event_id", holds_id="work_id")
+    )
+    return after.join(holds, on="event_id", how="left")

@@ -1,0 +1,128 @@
+"""A copy of a rank's trace that shows its critical path, for a timeline viewer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from pathlib import Path
+
+import polars as pl
+
+import holotrace
+from hta.analyzers.critical_path_graph import CPGraph
+from hta.analyzers.critical_path_types import CPEdge, CPEdgeType
+from hta.common.trace import Trace
+from hta.configs.env_options import critical_path_show_zero_weight_launch_edges
+
+log = logging.getLogger("hta")
+
+DEFAULT_EDGE_TYPES_IN_VIZ = {
+    CPEdgeType.DEPENDENCY,
+    CPEdgeType.KERNEL_LAUNCH_DELAY,
+    CPEdgeType.SYNC_DEPENDENCY,
+}
+# Categories of events that are shown even where only critical ones are.
+_ALWAYS_SHOWN = ("user_annotation", "python_function")
+
+
+def write_overlay(  # noqa: PLR0917  as the method of HTA that it does the work of
+    t: Trace,
+    rank: int,
+    graph: CPGraph,
+    output_dir: str,
+    only_show_critical_events: bool,
+    show_all_edges: bool,
+    types: Collection[CPEdgeType],
+) -> str:
+    """Write the copy and return its path; "" where ``output_dir`` is a file."""
+    folder, source = Path(output_dir).expanduser(), Path(t.trace_files[rank])
+    if folder.exists() and not folder.is_dir():
+        log.error("%s is a file; name a folder to write the overlay to", folder)
+        return ""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"overlaid_critical_path_{source.name}"
+    events = holotrace.open({rank: str(source)}).table(
+        "events", columns=["event_id", "category", "pid", "tid", "start_ns", "end_ns"]
+    )
+    critical = pl.Series(sorted(graph.critical_path_events_set), dtype=pl.UInt32)
+    hidden: list[int] = []
+    if only_show_critical_events:
+        shown = pl.col("category").cast(pl.String).is_in(_ALWAYS_SHOWN).fill_null(False)
+        hidden = events.filter(~shown, ~pl.col("event_id").is_in(critical.implode()))["event_id"].to_list()
+    edges = _shown_edges(graph, types, all_edges=show_all_edges and not only_show_critical_events)
+    holotrace.rewrite(
+        source,
+        target,
+        edits=[holotrace.Edit(critical, args={"critical": 1})],
+        drop=hidden,
+        append=_arrows(edges, graph, events),
+    )
+    return str(target)
+
+
+def _shown_edges(graph: CPGraph, types: Collection[CPEdgeType], all_edges: bool) -> list[CPEdge]:
+    critical = graph.critical_path_edges_set
+    edges = [edge for _, _, edge in graph.edges(data="object") if all_edges or edge in critical]
+    if not all_edges:
+        return [edge for edge in edges if edge.type in types]
+    if critical_path_show_zero_weight_launch_edges():
+        return edges
+    return [edge for edge in edges if edge.type is not CPEdgeType.KERNEL_LAUNCH_DELAY or edge.weight > 0]
+
+
+def _arrows(edges: list[CPEdge], graph: CPGraph, events: pl.DataFrame) -> list[str]:
+    """An arrow per edge, as a text of two events each; the JSON of all of them is made at once."""
+    critical = graph.critical_path_edges_set
+    nodes = graph.node_list
+    rows = [
+        (nodes[edge.begin].ev_idx, nodes[edge.begin].is_start, nodes[edge.end].ev_idx, nodes[edge.end].is_start)
+        for edge in edges
+    ]
+    schema = {"from_id": pl.Int64(), "from_start": pl.Boolean(), "to_id": pl.Int64(), "to_start": pl.Boolean()}
+    table = pl.DataFrame(rows, schema=schema, orient="row").with_columns(
+        weight=pl.Series([edge.weight for edge in edges], dtype=pl.Int64),
+        is_critical=pl.Series([edge in critical for edge in edges], dtype=pl.Boolean),
+        type=pl.Series([edge.type.value for edge in edges], dtype=pl.String),
+    )
+    on_device = graph.full_trace_df.loc[graph.full_trace_df["stream"] >= 0, "index"].to_numpy()
+    times = events.with_columns(on_device=pl.col("event_id").is_in(pl.Series(on_device).implode()))
+    arrows = table.with_row_index("id")
+    for side in ("from", "to"):
+        here = times.select(
+            pl.col("event_id").cast(pl.Int64).alias(f"{side}_id"),
+            *(pl.col(name).alias(f"{side}_{name}") for name in ("pid", "tid", "start_ns", "end_ns", "on_device")),
+        )
+        arrows = arrows.with_columns(pl.col(f"{side}_id").cast(pl.Int64)).join(
+            here, on=f"{side}_id", maintain_order="left"
+        )
+    return arrows.select(pl.concat_str(_event("s", "from"), _event("f", "to"), separator=",").alias("text"))[
+        "text"
+    ].to_list()
+
+
+def _event(phase: str, side: str) -> pl.Expr:
+    lasts = pl.col(f"{side}_end_ns") - pl.col(f"{side}_start_ns")
+    # A viewer draws an arrow from the event that is there at its time, and a kernel ends where the next may start.
+    within = pl.when(pl.col(f"{side}_on_device")).then(lasts.clip(upper_bound=1000)).otherwise(0)
+    ns = pl.when(pl.col(f"{side}_start")).then(f"{side}_start_ns").otherwise(pl.col(f"{side}_end_ns") - within)
+    head = f'{{"ph":"{phase}",' + ('"bp":"e",' if phase == "f" else "") + '"cat":"critical_path","name":"critical_path"'
+    return pl.concat_str(
+        pl.lit(f'{head},"id":'),
+        pl.col("id"),
+        pl.lit(',"pid":'),
+        _as_written(f"{side}_pid"),
+        pl.lit(',"tid":'),
+        _as_written(f"{side}_tid"),
+        pl.lit(',"ts":'),
+        ns // 1000,
+        pl.lit(',"args":'),
+        pl.struct("weight", pl.col("is_critical").alias("critical"), "type").struct.json_encode(),
+        pl.lit("}"),
+    )
+
+
+def _as_written(column: str) -> pl.Expr:
+    """A process or thread as JSON: a number where it is one."""
+    text = pl.col(column).cast(pl.String).fill_null("")
+    quoted = pl.struct(text.alias("x")).struct.json_encode().str.strip_prefix('{"x":').str.strip_suffix("}")
+    return pl.when(text.str.contains(r"^-?(0|[1-9]\d{0,17})$")).then(text).otherwise(quoted)
