@@ -5,6 +5,7 @@ from types import ModuleType
 from questions import (
     analyses,
     call_tree,
+    dataset,
     hta,
     hta_methods,
     import_time,
@@ -32,4 +33,5 @@ ALL: tuple[ModuleType, ...] = (
     ranks,
     many_ranks,
     workers,
+    dataset,
 )
