@@ -68,7 +68,7 @@ def ranks(path: str) -> dict[str, float]:
 
     tables = _tables("analyses")
     started = time.perf_counter()
-    holotrace.open(path).map(lambda trace: trace.rank, tables)
+    holotrace.open(path, cache_bytes=0).map(lambda trace: trace.rank, tables)
     return {"seconds": time.perf_counter() - started}
 
 
@@ -104,6 +104,29 @@ def _run(job: Job) -> dict[str, float]:
     started = time.perf_counter()
     job.run()
     return {"seconds": time.perf_counter() - started}
+
+
+def run(path: str) -> dict[str, float]:
+    """From opening a job to the answers of all analyses."""
+    import holotrace
+
+    started = time.perf_counter()
+    holotrace.open(path).run()
+    return {"seconds": time.perf_counter() - started}
+
+
+def convert(path: str, out: str) -> dict[str, float]:
+    """From the files of a job to its dataset; what a million events take, and what it takes on disk."""
+    from pathlib import Path
+
+    import holotrace
+
+    started = time.perf_counter()
+    holotrace.convert(path, out, overwrite=True)
+    seconds = time.perf_counter() - started
+    events = int(holotrace.open(out).query("SELECT sum(event_count) FROM rank_info").item())
+    written = sum(file.stat().st_size for file in Path(out).rglob("*") if file.is_file())
+    return {"seconds": seconds, "seconds_per_million": seconds / events * 1e6, "written_bytes": written}
 
 
 def importing() -> dict[str, float]:
@@ -145,6 +168,8 @@ _PARTS: dict[str, Callable[..., dict[str, float]]] = {
     "ranks": ranks,
     "cores": cores,
     "dask": dask,
+    "run": run,
+    "convert": convert,
     "import": importing,
 }
 

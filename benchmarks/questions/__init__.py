@@ -5,6 +5,7 @@ from types import ModuleType
 from questions import (
     analyses,
     call_tree,
+    dataset,
     hta,
     hta_methods,
     import_time,
@@ -34,4 +35,5 @@ ALL: tuple[ModuleType, ...] = (
     many_ranks,
     workers,
     profiles,
+    dataset,
 )
