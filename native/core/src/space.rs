@@ -78,8 +78,8 @@ pub struct Selection {
     pub lines: Option<HashSet<u32>>,
     /// Their numbers, ascending; all if none are given.
     pub rows: Option<Vec<u32>>,
-    /// A stat that they must have (true) or not have (false).
-    pub stat: Option<(String, bool)>,
+    /// Stats that they must have (true) or not have (false).
+    pub stats: Vec<(String, bool)>,
 }
 
 impl Space {
@@ -194,7 +194,7 @@ impl Space {
     /// The wanted events in file order; a stat that all events of a name have is a stat of each of them.
     pub fn events(&self, columns: &[String], selection: &Selection) -> Result<RecordBatch> {
         let mut rows = self.rows_of(selection);
-        if let Some((key, has)) = &selection.stat {
+        for (key, has) in &selection.stats {
             let column = self.stat(key)?;
             let with = column.rows.as_slice();
             let mut at = 0;
