@@ -11,9 +11,10 @@ import pytest
 import holotrace
 import xplane_files
 from holotrace import Finding, Job
+from holotrace.derive import intervals
 
 JAX, TORCH, HOSTS = "jax_cpu_gaps", "torch_xla_cpu_gaps", "jax_cpu_multihost2x2"
-TPU, GPU = "openxla_xprof/tpu_inference_2.xplane.pb", "mi300_jax08_attention"
+TPU, GPU, EXPORTED = "openxla_xprof/tpu_inference_2.xplane.pb", "mi300_jax08_attention", "vllm_tpu"
 Captures = Callable[[str], Job]
 
 
@@ -23,7 +24,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Captures:
 
     @cache
     def opened(name: str) -> Job:
-        if name in (TPU, GPU):
+        if name in (TPU, GPU, EXPORTED):
             return holotrace.open(xplane_files.found(f"found/{name}"))
         return holotrace.open(xplane_files.capture(name, tmp_path_factory.mktemp(name)))
 
@@ -183,6 +184,38 @@ def test_operations_of_the_tpu_by_category(capture: Captures) -> None:
     fusions = table.filter(category="loop fusion").row(0, named=True)
     assert 0.8 < fusions["bandwidth_ratio"] < 0.9
     assert table.filter(category="copy-done")["caveat"].item().startswith("waits for something under way")
+
+
+@pytest.mark.parametrize(
+    ("name", "milliseconds"), [(JAX, [86.5, 73.7, 51.4, 93.0]), (HOSTS, [224.5, 249.6, 263.2, 247.9])]
+)
+def test_the_time_in_collectives_of_each_device(capture: Captures, name: str, milliseconds: list[float]) -> None:
+    ops = capture(name).table("xla_ops").filter("is_collective").sort("rank", "device")
+    devices = ops.partition_by("rank", "device", maintain_order=True)
+    assert [round(intervals.total_ns(device) / 1e6, 1) for device in devices] == milliseconds
+    if name == JAX:
+        told = findings(capture(JAX))["costly-collective"].message
+        assert told == "collectives take 30% of the device time, all-reduce.9 most of all"
+
+
+def test_operations_of_an_exported_tpu_trace_by_category(capture: Captures) -> None:
+    table = capture(EXPORTED).hlo_ops(by_category=True).head(4)
+    assert table.select("category", "op_count").rows() == [
+        ("convolution fusion", 2 * 257),
+        ("custom-call", 2 * 190),
+        ("all-reduce", 2 * 129),
+        ("loop fusion", 2 * 654),
+    ]
+    of_one = [round(ns / 2e6) for ns in table["self_ns"]]
+    assert of_one == [42, 17, 3, 3]
+
+
+def test_runs_of_the_exported_trace_begin_before_their_launch_and_are_put_right(capture: Captures) -> None:
+    table = capture(EXPORTED).skew()
+    assert (table["shift_ns"] > 500_000).all()
+    assert findings(capture(EXPORTED))["shifted-clock"].message == (
+        "device clocks are off by 681 µs or more against their host"
+    )
 
 
 def test_the_clock_of_the_tpu_drifts_and_is_said_to(capture: Captures) -> None:
