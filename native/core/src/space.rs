@@ -113,25 +113,22 @@ impl Space {
     pub fn take(&mut self, mut parts: Vec<Part>, columns: Columns) {
         (self.metadata, self.start_ps, self.duration_ps) = (columns.metadata, columns.start_ps, columns.duration_ps);
         let mut first = 0;
-        let mut firsts = Vec::with_capacity(parts.len());
         for part in &mut parts {
-            firsts.push(first);
             let end = first + part.count;
             self.place(part, first, end);
             first = end;
         }
-        // One column after another, so that never more than one is there twice.
-        for (number, column) in self.stats.iter_mut().enumerate() {
-            let shared = &mut self.metadata_stats[number];
-            column.reserve(parts.iter().map(|part| part.stats[number].rows.len()).sum::<usize>() + shared.rows.len());
-            for (part, &first) in parts.iter_mut().zip(&firsts) {
-                column.append(part.stats[number].take(), first);
-            }
-            column.append(shared.take(), first);
+        for (column, shared) in self.stats.iter_mut().zip(std::mem::take(&mut self.metadata_stats)) {
+            column.append(shared, first);
         }
-        for (part, first) in parts.into_iter().zip(firsts) {
-            self.arguments.append(part.arguments, first);
+    }
+
+    /// Take in the stats of the next line, whose rows begin at `first`.
+    pub fn take_stats(&mut self, part: &mut Part, first: u32) {
+        for (column, stats) in self.stats.iter_mut().zip(&mut part.stats) {
+            column.append(stats.take(), first);
         }
+        self.arguments.append(part.arguments.take(), first);
     }
 
     /// Give a line its rows, and these their times since the beginning of the profile.

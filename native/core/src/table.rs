@@ -163,26 +163,6 @@ impl ArgColumn {
         std::mem::replace(self, Self::new(self.key.clone(), kind))
     }
 
-    /// Make room for exactly so many more values.
-    pub fn reserve(&mut self, count: usize) {
-        self.rows.reserve_exact(count);
-        match &mut self.values {
-            ArgValues::Int(values) => values.reserve_exact(count),
-            ArgValues::Float(values) => values.reserve_exact(count),
-            ArgValues::Text(codes, _) => codes.reserve_exact(count),
-        }
-    }
-
-    /// Give back room that no value needs.
-    pub fn shrink(&mut self) {
-        self.rows.shrink_to_fit();
-        match &mut self.values {
-            ArgValues::Int(values) => values.shrink_to_fit(),
-            ArgValues::Float(values) => values.shrink_to_fit(),
-            ArgValues::Text(codes, _) => codes.shrink_to_fit(),
-        }
-    }
-
     /// Forget the last value.
     pub fn pop(&mut self) {
         self.rows.pop();

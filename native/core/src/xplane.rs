@@ -3,7 +3,7 @@
 //! The names of a plane's events and stats stand behind its lines, so that a file is walked twice: first past the lines,
 //! reading all else, then through the lines, several at once.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -51,7 +51,7 @@ pub fn read(source: &Source, options: &Options, cancelled: &mut dyn FnMut() -> b
     if space.planes.is_empty() {
         return Err(Error::NotASpace { offset: 0, reason: "it holds no planes".into() });
     }
-    let (parts, columns) = decode(source, options, &tasks, cancelled)?;
+    let (parts, columns) = decode(source, options, &tasks, &mut space, cancelled)?;
     space.origin_ns = origin(&space, &parts);
     space.take(parts, columns);
     Ok(space)
@@ -539,6 +539,7 @@ fn decode(
     source: &Source,
     options: &Options,
     planes: &[Lines],
+    space: &mut Space,
     cancelled: &mut dyn FnMut() -> bool,
 ) -> Result<(Vec<Part>, Columns)> {
     let mut tasks: Vec<Task<'_>> = Vec::new();
@@ -546,7 +547,8 @@ fn decode(
         tasks.extend(plane.spans.iter().map(|&(line, span)| Task { line, span, dictionary: &plane.dictionary }));
     }
     // Counting first costs little, and columns of the right size are filled where they are.
-    let counts = each(source, &tasks, cancelled, |window, task, _| count(window, task.span))?;
+    let mut counts = Vec::with_capacity(tasks.len());
+    each(source, &tasks, cancelled, |window, task, _| count(window, task.span), |count| counts.push(count))?;
     let total = counts.iter().sum::<u64>();
     if total >= u64::from(NONE) {
         let reason = format!("it has {total} events, more than four billion; record fewer steps");
@@ -554,13 +556,20 @@ fn decode(
     }
     let size = total as usize;
     let mut columns = Columns { metadata: vec![NONE; size], start_ps: vec![0; size], duration_ps: vec![0; size] };
-    let parts = {
+    let mut parts = Vec::with_capacity(tasks.len());
+    {
         let slots = slots(&mut columns, &counts);
-        each(source, &tasks, cancelled, |window, task, at| {
+        let decode_line = |window: &mut Window<'_>, task: &Task<'_>, at: usize| {
             let slot = slots[at].lock().ok().and_then(|mut slot| slot.take());
             line(window, task, options, slot.ok_or_else(|| io::Error::from(io::ErrorKind::Other))?)
-        })?
-    };
+        };
+        let mut first = 0;
+        each(source, &tasks, cancelled, decode_line, |mut part| {
+            space.take_stats(&mut part, first);
+            first += part.count;
+            parts.push(part);
+        })?;
+    }
     Ok((parts, columns))
 }
 
@@ -580,27 +589,27 @@ fn slots<'a>(columns: &'a mut Columns, counts: &[u64]) -> Vec<Mutex<Option<Slot<
     slots
 }
 
-/// The result of `work` for each task, in their order; the largest come first, on as many threads as there are CPUs.
+/// Hand the result of `work` for each task to `take`, in their order; as many threads work as there are CPUs.
 fn each<T: Send>(
     source: &Source,
     tasks: &[Task<'_>],
     cancelled: &mut dyn FnMut() -> bool,
     work: impl Fn(&mut Window<'_>, &Task<'_>, usize) -> std::result::Result<T, Stop> + Sync,
-) -> Result<Vec<T>> {
-    let mut order: Vec<usize> = (0..tasks.len()).collect();
-    order.sort_by_key(|&at| std::cmp::Reverse(tasks[at].span.bytes()));
+    mut take: impl FnMut(T),
+) -> Result<()> {
     let workers = thread::available_parallelism().map_or(1, usize::from).min(tasks.len());
     let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (sender, results) = channel();
-    let mut found: Vec<Option<T>> = Vec::new();
-    found.resize_with(tasks.len(), || None);
+    let mut taken = 0;
     thread::scope(|scope| -> Result<()> {
         for _ in 0..workers {
-            let (order, next, stopped, work, sender) = (&order, &next, &stopped, &work, sender.clone());
+            let (next, stopped, work, sender) = (&next, &stopped, &work, sender.clone());
             thread::Builder::new().name("holotrace-decode".into()).spawn_scoped(scope, move || {
                 let mut window = Window::new(source, WINDOW_BYTES);
-                while let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = work(&mut window, &tasks[at], at);
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(task) = tasks.get(at) else { return };
+                    let outcome = work(&mut window, task, at);
                     if sender.send((at, outcome)).is_err() || stopped.load(Ordering::Relaxed) {
                         return;
                     }
@@ -608,27 +617,38 @@ fn each<T: Send>(
             })?;
         }
         drop(sender);
-        let outcome = collect(source, &results, &mut found, cancelled);
+        let outcome = collect(source, &results, cancelled, |result| {
+            taken += 1;
+            take(result);
+        });
         stopped.store(true, Ordering::Relaxed);
         outcome
     })?;
-    let found: Option<Vec<T>> = found.into_iter().collect();
-    found.ok_or_else(|| Error::Defect("a decoder panicked".into()))
+    if taken < tasks.len() {
+        return Err(Error::Defect("a decoder panicked".into()));
+    }
+    Ok(())
 }
 
-/// Put what arrives where it belongs, until all has arrived.
+/// Hand over what arrives in order, until all has arrived: each is let go as soon as the ones before it have come.
 fn collect<T>(
     source: &Source,
     results: &Receiver<(usize, std::result::Result<T, Stop>)>,
-    found: &mut [Option<T>],
     cancelled: &mut dyn FnMut() -> bool,
+    mut take: impl FnMut(T),
 ) -> Result<()> {
+    let mut early = BTreeMap::new();
+    let mut next = 0;
     loop {
         match results.recv_timeout(CANCEL_CHECK) {
-            Ok((at, outcome)) => found[at] = Some(outcome.map_err(|stop| explained(source, stop))?),
+            Ok((at, outcome)) => drop(early.insert(at, outcome.map_err(|stop| explained(source, stop))?)),
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) if cancelled() => return Err(Error::Cancelled),
             Err(RecvTimeoutError::Timeout) => {}
+        }
+        while let Some(result) = early.remove(&next) {
+            take(result);
+            next += 1;
         }
     }
 }
@@ -672,8 +692,6 @@ fn line(
             _ => {}
         }
     }
-    // It waits for the other lines.
-    part.stats.iter_mut().for_each(ArgColumn::shrink);
     Ok(part)
 }
 
