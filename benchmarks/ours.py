@@ -49,13 +49,26 @@ def calls(path: str) -> dict[str, float]:
     return {"seconds": time.perf_counter() - started, "rows": found.height}
 
 
+def profile(path: str) -> dict[str, float]:
+    """From a profile of XLA to columns of all its events."""
+    import polars as pl
+    from questions.profiles import STATS
+
+    from holotrace._native import read_xplane
+
+    started = time.perf_counter()
+    space = read_xplane(path, stats=list(STATS.items()), arguments=False, hlo=False)
+    events = pl.DataFrame(space.events(["line", "name", "start_ns", "duration_ps", *STATS]))
+    return {"seconds": time.perf_counter() - started, "rows": events.height}
+
+
 def ranks(path: str) -> dict[str, float]:
     """From the files of a job to frames, letting each rank go."""
     import holotrace
 
     tables = _tables("analyses")
     started = time.perf_counter()
-    holotrace.open(path).map(lambda trace: trace.rank, tables)
+    holotrace.open(path, cache_bytes=0).map(lambda trace: trace.rank, tables)
     return {"seconds": time.perf_counter() - started}
 
 
@@ -93,6 +106,29 @@ def _run(job: Job) -> dict[str, float]:
     return {"seconds": time.perf_counter() - started}
 
 
+def run(path: str) -> dict[str, float]:
+    """From opening a job to the answers of all analyses."""
+    import holotrace
+
+    started = time.perf_counter()
+    holotrace.open(path).run()
+    return {"seconds": time.perf_counter() - started}
+
+
+def convert(path: str, out: str) -> dict[str, float]:
+    """From the files of a job to its dataset; what a million events take, and what it takes on disk."""
+    from pathlib import Path
+
+    import holotrace
+
+    started = time.perf_counter()
+    holotrace.convert(path, out, overwrite=True)
+    seconds = time.perf_counter() - started
+    events = int(holotrace.open(out).query("SELECT sum(event_count) FROM rank_info").item())
+    written = sum(file.stat().st_size for file in Path(out).rglob("*") if file.is_file())
+    return {"seconds": seconds, "seconds_per_million": seconds / events * 1e6, "written_bytes": written}
+
+
 def importing() -> dict[str, float]:
     """The name, and with it the libraries beneath."""
     started = time.perf_counter()
@@ -128,9 +164,12 @@ _PARTS: dict[str, Callable[..., dict[str, float]]] = {
     "load": load,
     "analyses": analyses,
     "calls": calls,
+    "profile": profile,
     "ranks": ranks,
     "cores": cores,
     "dask": dask,
+    "run": run,
+    "convert": convert,
     "import": importing,
 }
 

@@ -243,7 +243,7 @@ def test_columns_that_are_not_asked_for_are_not_read(traces: Path, out: Path, mo
         return column(frame, *rest)
 
     monkeypatch.setattr(dataset, "_column", noted)
-    holotrace.open(out).table("device_events", columns=["name"], rank=0)
+    holotrace.open(out, cache_bytes=0).table("device_events", columns=["name"], rank=0)
     assert seen == [["event_id", "name"]]
 
 

@@ -39,7 +39,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         ranks.append(source.rank)
         return load(source, reads)
 
-    monkeypatch.setattr("holotrace._execute.load", noted)
+    for reader in ("_execute", "_cache"):
+        monkeypatch.setattr(f"holotrace.{reader}.load", noted)
     return ranks
 
 

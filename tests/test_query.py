@@ -74,8 +74,9 @@ def test_only_columns_that_are_named_are_read(traces: Path, monkeypatch: pytest.
         asked.extend((table.name, table.column_names) for table in reads)
         return load(source, reads)
 
-    monkeypatch.setattr("holotrace._execute.load", noted)
-    holotrace.query("SELECT max(end_ns) FROM steps WHERE step = 3", holotrace.open(traces).only(0))
+    for reader in ("_execute", "_cache"):
+        monkeypatch.setattr(f"holotrace.{reader}.load", noted)
+    holotrace.open(traces, cache_bytes=0).only(0).query("SELECT max(end_ns) FROM steps WHERE step = 3")
     assert asked == [("steps", ("step", "end_ns"))]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import lzma
 import os
 import shutil
 import struct
@@ -19,6 +20,7 @@ from harness.peers import WORK
 
 _ROOT = BENCHMARKS.parent
 _GENERATOR = _ROOT / "python" / "holotrace" / "sample"
+_REAL = Path(os.environ.get("HOLOTRACE_REAL_TRACES", _ROOT.parent / "shared" / "data"))
 # PyTorch writes it first.
 _MARK_OF_KINETO = b'"schemaVersion"'
 _RANKS = 8
@@ -34,10 +36,11 @@ class Size:
     each_of_eight: int
     each_of_many: int
     most_ranks: int
+    profile_bytes: int
 
 
-FULL = Size(one_rank=1_400_000, each_of_eight=350_000, each_of_many=50_000, most_ranks=1024)
-QUICK = Size(one_rank=140_000, each_of_eight=35_000, each_of_many=5_000, most_ranks=128)
+FULL = Size(one_rank=1_400_000, each_of_eight=350_000, each_of_many=50_000, most_ranks=1024, profile_bytes=94_500_000)
+QUICK = Size(one_rank=140_000, each_of_eight=35_000, each_of_many=5_000, most_ranks=128, profile_bytes=9_450_000)
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class Inputs:
     four_of_many: Path
     many_ranks: Path
     thousand_ranks: Path
+    # Of XLA: one capture many times, which is a profile too.
+    profile: Path
 
 
 def prepare(size: Size, tell: Callable[[str], None]) -> Inputs:
@@ -80,6 +85,7 @@ def prepare(size: Size, tell: Callable[[str], None]) -> Inputs:
     real = _real(WORK / "inputs" / "real", tell)
     many = _sample(made / f"many-{size.each_of_many}", tell, events=size.each_of_many, ranks=_MANY, compress=True)
     thousand = made / f"ranks-{size.most_ranks}"
+    profile = WORK / "inputs" / f"profile-{size.profile_bytes}.xplane.pb"
     return Inputs(
         (sample, real) if real else (sample,),
         eight,
@@ -87,6 +93,7 @@ def prepare(size: Size, tell: Callable[[str], None]) -> Inputs:
         _first(made / f"four-{size.each_of_many}", many, 4),
         many,
         _sample(thousand, tell, events=_EACH_OF_THOUSAND, steps=2, ranks=size.most_ranks, compress=True),
+        _profile(profile, size.profile_bytes, tell),
     )
 
 
@@ -115,13 +122,27 @@ def _first(folder: Path, job: Path, count: int) -> Path:
     return folder
 
 
+def _profile(path: Path, size: int, tell: Callable[[str], None]) -> Path:
+    """A capture of PyTorch/XLA, as often as it takes to be of that size; one with little but events, if it is there."""
+    if not path.exists():
+        tell(f"making {path.name}")
+        captures = sorted((_REAL / "xla").glob("ours/torch_xla_cpu_spmd4/**/*.xplane.pb"))
+        packed = _ROOT / "tests/data/xplane/torch_xla_cpu_gaps.xplane.pb.xz"
+        capture = captures[0].read_bytes() if captures else lzma.decompress(packed.read_bytes())
+        unfinished = path.with_name(path.name + ".unfinished")
+        with unfinished.open("wb") as file:
+            for _ in range(-(-size // len(capture))):
+                file.write(capture)
+        unfinished.rename(path)
+    return path
+
+
 def _real(folder: Path, tell: Callable[[str], None]) -> TraceFile | None:
     """The real trace with most text under $HOLOTRACE_REAL_TRACES, or under ../shared/data as in the tests."""
-    given = Path(os.environ.get("HOLOTRACE_REAL_TRACES", _ROOT.parent / "shared" / "data"))
-    found = sorted((path for path in given.rglob("*.json*") if path.suffix in (".json", ".gz")), key=_text_bytes)
+    found = sorted((path for path in _REAL.rglob("*.json*") if path.suffix in (".json", ".gz")), key=_text_bytes)
     largest = next((path for path in reversed(found) if _is_kineto(path)), None)
     if largest is None:
-        tell(f"no real trace under {given}; name another folder in HOLOTRACE_REAL_TRACES")
+        tell(f"no real trace under {_REAL}; name another folder in HOLOTRACE_REAL_TRACES")
         return None
     trace = TraceFile("real", folder / "real.json", folder / "real.json.gz")
     origin = folder / "origin.txt"

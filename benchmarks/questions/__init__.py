@@ -5,6 +5,7 @@ from types import ModuleType
 from questions import (
     analyses,
     call_tree,
+    dataset,
     hta,
     hta_methods,
     import_time,
@@ -13,6 +14,7 @@ from questions import (
     memory,
     parse_alone,
     perfetto,
+    profiles,
     ranks,
     typed_decode,
     workers,
@@ -32,4 +34,6 @@ ALL: tuple[ModuleType, ...] = (
     ranks,
     many_ranks,
     workers,
+    profiles,
+    dataset,
 )

@@ -25,6 +25,7 @@ from holotrace.parse.memory_timeline import memory_timeline
 from holotrace.parse.rewrite import Edit, rewrite
 from holotrace.query import query
 from holotrace.trace import RankTrace
+from holotrace.what_if import what_if
 
 __all__ = [
     "Conversion",
@@ -50,6 +51,7 @@ __all__ = [
     "query",
     "rewrite",
     "step_graph",
+    "what_if",
 ]
 
 

@@ -11,6 +11,7 @@ import polars as pl
 from holotrace.analysis import Analysis, Finding
 from holotrace.present.figures import figure
 from holotrace.schema import Table
+from holotrace.sources import Survey
 from holotrace.sources.problems import frame
 from holotrace.tables import PROBLEMS, RANK_INFO
 from holotrace.trace import RankTrace
@@ -59,6 +60,13 @@ class JobResult:
     info: pl.DataFrame
     problems: pl.DataFrame
     findings: tuple[Finding, ...]
+
+    @classmethod
+    def of(cls, found: Survey, asked: Sequence[Analysis[Any]], tables: Mapping[str, pl.DataFrame]) -> JobResult:
+        """The result of the job that was ``found``, from all its tables."""
+        own = {analysis.name: tables[analysis.name] for analysis in asked}
+        findings = (finding for analysis in asked for finding in analysis.findings(own[analysis.name]))
+        return cls(found.title, found.origin, own, tables[RANK_INFO.name], tables[PROBLEMS.name], tuple(findings))
 
     # Any: only present/ knows of Plotly.
     def figure(self, analysis: Analysis[Any]) -> Any:

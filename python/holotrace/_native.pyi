@@ -121,7 +121,7 @@ class Space:
         having: str | None = None,
         lacking: str | None = None,
     ) -> ArrowTable:
-        """Events in file order: some of them, or those of some lines, that have or lack a stat themselves.
+        """Events in file order: some of them, or those of some lines, that have one stat and lack another themselves.
 
         Columns: event_id, line, metadata (one for events of one name in one plane), name, display (the display name,
         else the name), start_ns, end_ns (both rounded down), duration_ps, inner_ps (covered by wanted events directly

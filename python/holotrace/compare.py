@@ -128,7 +128,7 @@ class _Part:
 
 def _totals(traces: Job | Paths, ranks: One, choice: _Choice) -> pl.DataFrame:
     """How often each name and category ran in a job, and for how long."""
-    job = traces if isinstance(traces, Job) else open_job(traces)
+    job = traces if isinstance(traces, Job) else open_job(traces, cache_bytes=0)
     if (chosen := _numbers(ranks)) is not None:
         job = job.only(*chosen)
     parts = job.map(partial(_part, choice=choice), choice.reads)

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from holotrace._answers import JobResult, Questions, rows
+from holotrace._answers import JobResult, Questions
+from holotrace._cache import KeptVisit, RankCache, default_bytes
 from holotrace._execute import Progress, Visit, read_ranks
-from holotrace._query import answer
+from holotrace._tables_of_job import JobTables
 from holotrace.analyses import ALL, Analyses
-from holotrace.analysis import Analysis, Finding
+from holotrace.analysis import Analysis
 from holotrace.errors import InputError
 from holotrace.present import overlay
 from holotrace.schema import Table
 from holotrace.sources import OnDuplicate, Paths, RankSource, Survey, spelled, survey
-from holotrace.tables import PROBLEMS, RANK, RANK_INFO, named
-from holotrace.trace import JobTrace, Question, RankTrace, T
+from holotrace.tables import RANK_INFO
+from holotrace.trace import Question, RankTrace, T
 
 
 def open(
-    path: Paths, *, executor: Executor | None = None, recursive: bool = False, on_duplicate: OnDuplicate = "error"
+    path: Paths,
+    *,
+    executor: Executor | None = None,
+    recursive: bool = False,
+    on_duplicate: OnDuplicate = "error",
+    cache_bytes: int | None = None,
 ) -> Job:
     """A job from its traces; only their first and last bytes are read before a question is asked.
 
@@ -36,16 +41,21 @@ def open(
         executor: Where ranks are read, e.g. a process pool or Dask's; threads of this process by default.
         recursive: Look for traces in subfolders too.
         on_duplicate: Where two files claim one rank: "error", or take the "first" or "last" by name.
+        cache_bytes: Memory for tables that the next question may need, and beyond it temporary files, until the job is
+            closed; by default a quarter of the machine's. With 0, or workers in other processes, nothing is kept.
     """
-    return Job(survey(path, recursive=recursive, on_duplicate=on_duplicate), executor=executor)
+    limit = default_bytes() if cache_bytes is None else cache_bytes
+    cache = RankCache(limit, [table for analysis in ALL for table in analysis.reads]) if limit else None
+    return Job(survey(path, recursive=recursive, on_duplicate=on_duplicate), executor=executor, cache=cache)
 
 
-class Job(JobTrace, Analyses):
+class Job(JobTables, Analyses):
     """A job's ranks, read when a question needs them; every analysis is a method."""
 
-    def __init__(self, found: Survey, *, executor: Executor | None = None) -> None:
+    def __init__(self, found: Survey, *, executor: Executor | None = None, cache: RankCache | None = None) -> None:
         self.found = found
         self._executor = executor
+        self._cache = cache if executor is None or isinstance(executor, ThreadPoolExecutor) else None
         # Results of default options; small tables, while ranks are let go.
         self._known: dict[str, pl.DataFrame] = {}
 
@@ -71,10 +81,16 @@ class Job(JobTrace, Analyses):
         if absent := set(ranks) - set(self.ranks):
             raise InputError(f"rank {spelled(absent)} is not there; there are ranks {spelled(self.ranks)}")
         chosen = tuple(source for source in self.found.sources if source.rank in ranks)
-        return Job(replace(self.found, sources=chosen), executor=self._executor)
+        return Job(replace(self.found, sources=chosen), executor=self._executor, cache=self._cache)
+
+    def close(self) -> None:
+        if self._cache is not None:
+            self._cache.close()
 
     def map(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> list[T]:
-        return read_ranks(Visit(task, tuple(reads)), self.found.sources, executor=self._executor)[0]
+        visit = Visit(task, tuple(reads))
+        kept = visit if self._cache is None else KeptVisit(self._cache, visit)
+        return read_ranks(kept, self.found.sources, executor=self._executor)[0]
 
     def ask(self, question: Question, options: Mapping[str, Any]) -> pl.DataFrame:
         if options:
@@ -82,45 +98,6 @@ class Job(JobTrace, Analyses):
         if question.name not in self._known:
             self._known[question.name] = super().ask(question, {})
         return self._known[question.name]
-
-    def table(
-        self, table: str | Table, *, rank: int | Iterable[int] | None = None, columns: Sequence[str] | None = None
-    ) -> pl.DataFrame:
-        """Rows of one table of all ranks, or of some, each with its rank.
-
-        Args:
-            table: Its name, e.g. "device_events", or itself, perhaps with columns of your own (an arg of an event).
-            rank: One rank or several; all by default.
-            columns: Only these; columns that are not asked for are not read.
-        """
-        wanted = named(table) if isinstance(table, str) else table
-        if columns is not None:
-            wanted = wanted.only(*(name for name in columns if name != "rank"))
-        job = self if rank is None else self.only(*([rank] if isinstance(rank, int) else rank))
-        if told := job._told.get(wanted.name):
-            return told().select("rank", pl.col(wanted.column_names).exclude("rank"))
-        empty = replace(wanted, columns=(RANK, *wanted.columns)).empty()
-        return pl.concat([empty, *job.map(partial(rows, table=wanted), [wanted])])
-
-    def query(self, sql: str) -> pl.DataFrame:
-        """The answer to one SELECT over the tables, each with its ``rank``; see ``holotrace.query``."""
-        return answer(sql, self, self._told)
-
-    @property
-    def _told(self) -> dict[str, Callable[[], pl.DataFrame]]:
-        return {PROBLEMS.name: self.problems, RANK_INFO.name: self.info}
-
-    def info(self) -> pl.DataFrame:
-        """What is there, a row per rank: device, software, steps, events, how fast it was read."""
-        return self.run(()).info
-
-    def problems(self) -> pl.DataFrame:
-        """What could not be read as it was written or is missing, and what was done about it."""
-        return self.run(()).problems
-
-    def findings(self) -> tuple[Finding, ...]:
-        """What the rules of all analyses find."""
-        return self.run().findings
 
     def write_counters(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
         """Write copies of the traces with queue lengths and bandwidths as counters, to look at in Perfetto.
@@ -149,14 +126,7 @@ class Job(JobTrace, Analyses):
         tables = self._known
         if missing or RANK_INFO.name not in tables:
             tables = tables | self._read(Questions(missing), progress)
-        return JobResult(
-            self.found.title,
-            self.found.origin,
-            {analysis.name: tables[analysis.name] for analysis, _ in asked},
-            tables[RANK_INFO.name],
-            tables[PROBLEMS.name],
-            tuple(finding for analysis, _ in asked for finding in analysis.findings(tables[analysis.name])),
-        )
+        return JobResult.of(self.found, [analysis for analysis, _ in asked], tables)
 
     def _read(self, questions: Questions, progress: Progress | None) -> dict[str, pl.DataFrame]:
         answers, unread = read_ranks(

@@ -20,4 +20,4 @@ def query(sql: str, job: Job | Paths) -> pl.DataFrame:
         sql: One SELECT.
         job: A job, or where its traces or its dataset are.
     """
-    return (job if isinstance(job, Job) else open_job(job)).query(sql)
+    return (job if isinstance(job, Job) else open_job(job, cache_bytes=0)).query(sql)

@@ -13,6 +13,7 @@ import polars as pl
 from holotrace.schema import Table
 
 T = TypeVar("T")
+J = TypeVar("J", bound="JobTrace")
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,16 @@ class JobTrace(ABC):
     @abstractmethod
     def ranks(self) -> tuple[int, ...]:
         """Ranks that are present, ascending."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what is kept for the next question."""
+
+    def __enter__(self: J) -> J:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @abstractmethod
     def map(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> list[T]:

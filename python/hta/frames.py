@@ -97,7 +97,7 @@ def read(
     kept = tuple(arg for arg in by_name.values() if arg.raw_name not in tables.EVENTS.column_names)
     reads = [_with_args(kept), STEPS, HARDWARE_COUNTERS]
     events_of = partial(_events, args=kept)
-    job = holotrace.open(files)
+    job = holotrace.open(files, cache_bytes=0)
     found = job.map(events_of, reads)
     unread: dict[int, holotrace.InputError] = {}
     for rank in set(job.ranks) - {events.rank for events in found}:

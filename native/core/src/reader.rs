@@ -4,12 +4,14 @@ use crate::entry::{Taker, offset};
 use crate::error::{Error, Result};
 use crate::fields::Fields;
 use crate::problems::Problem;
-use crate::scan::{Raw, Scan, Stop, byte, decode, skip_space, string, value};
+use crate::scan::{Raw, Scan, Stop, byte, decode, members, nested, skip_space, string, value};
 use crate::store::Store;
 use crate::trace_event::Options;
 
 /// Metadata kept of one file.
 const MAX_METADATA_BYTES: usize = 64 << 20;
+/// A malformed entry this small is left out by its brackets; of a larger one they may be what is malformed.
+const MAX_MALFORMED_BYTES: usize = 64 << 10;
 /// How far behind a malformed entry a candidate for the next one may reach before it is given up.
 const MAX_RESYNC_BYTES: usize = 1 << 20;
 
@@ -52,6 +54,8 @@ pub struct Reader {
     metadata_bytes: usize,
     /// Whether text behind the end was met.
     has_rest: bool,
+    /// Whether no text comes behind the window.
+    pub is_last: bool,
     /// What was read, in order, for one who asks where it stands and empties it.
     pub marks: Option<Vec<Mark>>,
 }
@@ -67,6 +71,7 @@ impl Reader {
             has_metadata: false,
             metadata_bytes: 0,
             has_rest: false,
+            is_last: false,
             marks: None,
         }
     }
@@ -204,7 +209,19 @@ impl Reader {
             let p = skip_space(w, *at)?;
             match w[p] {
                 b'{' => {
-                    let end = self.taker.fields(w, p, &mut fields)?;
+                    let end = match self.taker.fields(w, p, &mut fields) {
+                        Ok(end) if end - p <= MAX_MALFORMED_BYTES => end,
+                        other => match self.odd_entry(w, p, other)? {
+                            (end, true) => end,
+                            (end, false) => {
+                                self.store().counts.entries += 1;
+                                self.store().problems.add(Problem::Malformed, offset(origin, p), &w[p..end]);
+                                *at = end;
+                                self.after_entry = true;
+                                continue;
+                            }
+                        },
+                    };
                     if self.after_entry {
                         self.store().problems.add(Problem::MissingComma, offset(origin, p), &w[p..end]);
                     }
@@ -233,6 +250,22 @@ impl Reader {
                     self.after_entry = true;
                 }
             }
+        }
+    }
+
+    /// Where the entry at `at` ends that is large, malformed or cut off, and whether it is well-formed.
+    ///
+    /// How closely an entry is looked at depends on what is wanted of it, but which number it has must not.
+    #[cold]
+    fn odd_entry(&self, w: &[u8], at: usize, found: Scan<usize>) -> Scan<(usize, bool)> {
+        match (well_formed(w, at), nested(w, at)) {
+            (Ok(end), _) => Ok((end, true)),
+            (Err(Stop::More), _) => found.and(Err(Stop::More)),
+            (Err(Stop::Bad(_)), Ok(end)) if end - at <= MAX_MALFORMED_BYTES => Ok((end, false)),
+            (Err(Stop::Bad(_)), Err(Stop::More)) if !self.is_last && w.len() - at <= MAX_MALFORMED_BYTES => {
+                Err(Stop::More)
+            }
+            (Err(bad), _) => Err(bad),
         }
     }
 
@@ -270,7 +303,7 @@ impl Reader {
             };
             let mut fields = Fields::default();
             *at = brace;
-            match self.taker.fields(w, brace, &mut fields) {
+            match well_formed(w, brace).and_then(|_| self.taker.fields(w, brace, &mut fields)) {
                 Ok(end) if !matches!(fields.phase, 0 | b'?') => {
                     self.mark_entry(brace, end);
                     self.taker.take(w, &fields, brace, end, origin);
@@ -347,6 +380,15 @@ impl Reader {
     fn store(&mut self) -> &mut Store {
         &mut self.taker.store
     }
+}
+
+/// Where the entry at `at` ends, if it and its args are as they should be.
+fn well_formed(w: &[u8], at: usize) -> Scan<usize> {
+    let any = |start: usize| value(w, start).map(|(_, end)| end);
+    members(w, at, |key, start| {
+        let is_args = key.of(w) == b"args" && byte(w, start)? == b'{';
+        if is_args { members(w, start, |_, start| any(start)) } else { any(start) }
+    })
 }
 
 fn shown(text: &[u8]) -> String {

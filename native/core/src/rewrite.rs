@@ -101,6 +101,7 @@ pub fn rewrite_blocks(
         }
     }
     window.block.wanted = 0;
+    reader.is_last = true;
     rewriter.read(&mut reader, &mut window)?;
     let rest = &window.block.bytes[window.at..];
     let end = window.block.offset(window.block.bytes.len());

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, LargeStringArray, RecordBatch, UInt32Array};
 
@@ -11,6 +13,9 @@ use crate::hlo::Instructions;
 use crate::problems::{Problem, Problems};
 use crate::table::{ArgColumn, ArgType, Interner, NONE, all_ids, batch, ids, times};
 use crate::xplane::{Columns, MAX_NS, Options, Part};
+
+/// Rows from which on it takes less time to make columns in threads than to start these.
+const MANY: usize = 100_000;
 
 pub struct Plane {
     pub id: i64,
@@ -73,8 +78,8 @@ pub struct Selection {
     pub lines: Option<HashSet<u32>>,
     /// Their numbers, ascending; all if none are given.
     pub rows: Option<Vec<u32>>,
-    /// A stat that they must have (true) or not have (false).
-    pub stat: Option<(String, bool)>,
+    /// Stats that they must have (true) or not have (false).
+    pub stats: Vec<(String, bool)>,
 }
 
 impl Space {
@@ -189,7 +194,7 @@ impl Space {
     /// The wanted events in file order; a stat that all events of a name have is a stat of each of them.
     pub fn events(&self, columns: &[String], selection: &Selection) -> Result<RecordBatch> {
         let mut rows = self.rows_of(selection);
-        if let Some((key, has)) = &selection.stat {
+        for (key, has) in &selection.stats {
             let column = self.stat(key)?;
             let with = column.rows.as_slice();
             let mut at = 0;
@@ -200,8 +205,35 @@ impl Space {
                 (with.get(at) == Some(row)) == *has
             });
         }
-        let found = columns.iter().map(|name| Ok((name.clone(), self.column(name, &rows)?)));
-        batch(found.collect::<Result<_>>()?)
+        batch(self.columns(columns, &rows)?)
+    }
+
+    /// The columns, made by as many threads as there are CPUs.
+    fn columns(&self, names: &[String], rows: &[u32]) -> Result<Vec<(String, ArrayRef)>> {
+        let workers = thread::available_parallelism().map_or(1, usize::from).min(names.len());
+        let next = AtomicUsize::new(0);
+        let make = || -> Result<Vec<(usize, ArrayRef)>> {
+            let mut made = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(name) = names.get(at) else { return Ok(made) };
+                made.push((at, self.column(name, rows)?));
+            }
+        };
+        let mut found = if rows.len() < MANY || workers < 2 {
+            make()?
+        } else {
+            thread::scope(|scope| {
+                let others: Vec<_> = (1..workers).map(|_| scope.spawn(make)).collect();
+                let mut found = make()?;
+                for other in others {
+                    found.extend(other.join().map_err(|_| Error::Defect("a column's maker panicked".into()))??);
+                }
+                Ok::<_, Error>(found)
+            })?
+        };
+        found.sort_by_key(|(at, _)| *at);
+        Ok(names.iter().cloned().zip(found.into_iter().map(|(_, column)| column)).collect())
     }
 
     fn rows_of(&self, selection: &Selection) -> Vec<u32> {

@@ -1,13 +1,14 @@
 //! Column builders, interned strings, and Arrow out.
 
 use std::hash::BuildHasher;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::types::UInt32Type;
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, Float64Array, Int64Array, LargeStringArray, RecordBatch, UInt32Array,
 };
-use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{Field, Schema};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -87,8 +88,9 @@ impl Interner {
         let mut codes: Vec<u32> = codes.collect();
         // A short column does not carry the strings of all others.
         let values = if codes.len() < self.len() { self.used_values(&mut codes) } else { self.values() };
-        let nulls = NullBuffer::from_iter(codes.iter().map(|&code| code != NONE));
-        let nulls = (nulls.null_count() > 0).then_some(nulls);
+        let has_nulls = codes.contains(&NONE);
+        let nulls =
+            has_nulls.then(|| NullBuffer::from(BooleanBuffer::collect_bool(codes.len(), |at| codes[at] != NONE)));
         if nulls.is_some() {
             // The slots of nulls must hold valid codes too.
             codes.iter_mut().filter(|code| **code == NONE).for_each(|code| *code = 0);
@@ -218,7 +220,11 @@ impl ArgColumn {
 
     /// This column for `wanted` rows (ascending), null where there is no value.
     pub fn array(&self, wanted: &[u32]) -> ArrayRef {
-        self.gathered(self.positions(wanted))
+        match (&self.values, span(wanted)) {
+            // Where all rows of a stretch are wanted, only those with a value need a look.
+            (ArgValues::Int(values), Some(stretch)) => Arc::new(self.stretched(stretch, values)),
+            _ => self.gathered(self.positions(wanted)),
+        }
     }
 
     /// The same, but where a row has no value, that of the column's row in `instead`.
@@ -227,6 +233,9 @@ impl ArgColumn {
     pub fn array_or(&self, wanted: &[u32], first: u32, instead: impl Iterator<Item = u32>) -> ArrayRef {
         let begin = self.rows.partition_point(|&row| row < first);
         let others = &self.rows[begin..];
+        if others.is_empty() {
+            return self.array(wanted);
+        }
         let mut places = vec![NONE; others.last().map_or(0, |&row| (row - first) as usize + 1)];
         for (at, &row) in others.iter().enumerate() {
             places[(row - first) as usize] = (begin + at) as u32;
@@ -236,6 +245,20 @@ impl ArgColumn {
         self.gathered(own.zip(shared).map(|(own, shared)| own.or(shared.map(|at| at as usize))))
     }
 
+    fn stretched(&self, stretch: Range<u32>, values: &[i64]) -> Int64Array {
+        let mut found = vec![0; stretch.len()];
+        let mut has_value = BooleanBufferBuilder::new(stretch.len());
+        has_value.append_n(stretch.len(), false);
+        let from = self.rows.partition_point(|&row| row < stretch.start);
+        let until = self.rows.partition_point(|&row| row < stretch.end);
+        for (row, value) in self.rows[from..until].iter().zip(&values[from..until]) {
+            let at = (row - stretch.start) as usize;
+            found[at] = *value;
+            has_value.set_bit(at, true);
+        }
+        Int64Array::new(found.into(), Some(NullBuffer::new(has_value.finish())))
+    }
+
     fn gathered(&self, positions: impl Iterator<Item = Option<usize>>) -> ArrayRef {
         match &self.values {
             ArgValues::Int(values) => Arc::new(Int64Array::from_iter(positions.map(|at| at.map(|at| values[at])))),
@@ -243,6 +266,12 @@ impl ArgColumn {
             ArgValues::Text(codes, strings) => strings.dictionary(positions.map(|at| at.map_or(NONE, |at| codes[at]))),
         }
     }
+}
+
+/// The rows, where they are all of a stretch.
+fn span(rows: &[u32]) -> Option<Range<u32>> {
+    let (&first, &last) = (rows.first()?, rows.last()?);
+    ((last - first) as usize + 1 == rows.len()).then(|| first..last + 1)
 }
 
 pub fn ids(values: impl Iterator<Item = u32>) -> ArrayRef {
@@ -284,6 +313,20 @@ mod tests {
         }
         assert_eq!(strings.code(b"bb"), 1);
         assert_eq!(strings.len(), 10_003);
+    }
+
+    #[test]
+    fn a_stretch_of_rows_is_filled_where_there_are_values() {
+        let mut column = ArgColumn::new("bytes".into(), ArgType::Int);
+        column.rows = vec![1, 4, 7];
+        column.values = ArgValues::Int(vec![10, 40, 70]);
+        for (wanted, found) in
+            [(vec![3, 4, 5], vec![None, Some(40), None]), (vec![7], vec![Some(70)]), (vec![], vec![])]
+        {
+            let array = column.array(&wanted);
+            let array = array.as_any().downcast_ref::<Int64Array>().unwrap();
+            assert_eq!(array.iter().collect::<Vec<_>>(), found);
+        }
     }
 
     #[test]

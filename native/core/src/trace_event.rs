@@ -157,6 +157,7 @@ impl Joined {
             return Err(error);
         }
         self.window.block.wanted = 0;
+        self.reader.is_last = true;
         self.window.read(&mut self.reader)?;
         let end = self.window.block.offset(self.window.block.bytes.len());
         self.reader.finish(&self.window.block.bytes[self.window.at..], end, blocks.damage.as_deref())?;

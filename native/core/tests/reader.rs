@@ -398,3 +398,17 @@ fn hostile_nesting_ends_soon() {
         let _ = read_in_blocks(text.as_bytes(), 1 << 16);
     }
 }
+
+#[test]
+fn an_entry_has_the_same_number_whatever_is_wanted_of_others() {
+    let damaged = r#"{"ph":"X","cat":"kernel","name":"a","ts":1,"dur":1,"args":{"x" {"ph":"X"}, "y":{"ph":"X"}}}"#;
+    let text = format!(r#"{{"traceEvents":[{damaged},{{"ph":"X","cat":"cpu_op","name":"b","ts":1,"dur":1}}]}}"#);
+    let all = read_text(&text);
+    assert_eq!(numbers(&all, "cpu_ops", "event_id"), [Some(1)]);
+    assert_eq!(only_problem(&all), ("malformed text".into(), 1));
+    for tables in [vec![Table::CpuOps], vec![Table::CpuOps, Table::DeviceEvents]] {
+        let blocks = Blocks::of(Box::new(Cursor::new(text.clone())), 0, 1 << 20);
+        let some = read(blocks, &Options { tables, args: Vec::new() }, &mut || false).unwrap();
+        assert_eq!(numbers(&some, "cpu_ops", "event_id"), [Some(1)]);
+    }
+}

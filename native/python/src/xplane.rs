@@ -78,13 +78,13 @@ impl Space {
         having: Option<String>,
         lacking: Option<String>,
     ) -> PyResult<ArrowTable> {
-        let stat = having.map(|key| (key, true)).or(lacking.map(|key| (key, false)));
+        let stats = having.map(|key| (key, true)).into_iter().chain(lacking.map(|key| (key, false))).collect();
         let rows = rows.map(|mut rows| {
             rows.sort_unstable();
             rows.dedup();
             rows
         });
-        let selection = Selection { lines: lines.map(|lines| lines.into_iter().collect()), rows, stat };
+        let selection = Selection { lines: lines.map(|lines| lines.into_iter().collect()), rows, stats };
         self.table(py, |space| space.events(&columns, &selection))
     }
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from holotrace.analyses.annotated_work import annotated_work
 from holotrace.analyses.compilations import compilations
+from holotrace.analyses.critical_path import critical_path
 from holotrace.analyses.duty_cycle import duty_cycle
 from holotrace.analyses.gaps import gaps
 from holotrace.analyses.hlo_ops import hlo_ops
@@ -35,6 +36,7 @@ class Analyses:
 
     time_breakdown = time_breakdown
     idle_causes = idle_causes
+    critical_path = critical_path
     overlap = overlap
     stragglers = stragglers
     kernels = kernels

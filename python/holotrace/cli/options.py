@@ -79,5 +79,5 @@ rank_option = click.option(
 def job_at(path: tuple[str, ...], *, recursive: bool, on_duplicate: OnDuplicate, ranks: tuple[int, ...] = ()) -> Job:
     """The job that the shared arguments name."""
     paths = path[0] if len(path) == 1 else path
-    job = open_job(paths, executor=chosen_executor(), recursive=recursive, on_duplicate=on_duplicate)
+    job = open_job(paths, executor=chosen_executor(), recursive=recursive, on_duplicate=on_duplicate, cache_bytes=0)
     return job.only(*ranks) if ranks else job

@@ -48,7 +48,9 @@ def executed(profile: Profile, operations: pl.DataFrame) -> Executed:
         launch_id=pl.coalesce("launch_id", "module_launch"), launch_ns=pl.coalesce("launch_ns", "module_launch_ns")
     )
     # Work of no program, e.g. copies, has the step of its own launch.
-    alone = operations.filter(pl.col("step").is_null() & pl.col("launch_ns").is_not_null())
+    alone = operations.select("event_id", "step", "launch_ns").filter(
+        pl.col("step").is_null() & pl.col("launch_ns").is_not_null()
+    )
     if not alone.is_empty():
         own = alone.select("event_id", own=steps.at(alone["launch_ns"]))
         operations = operations.join(own, on="event_id", how="left", maintain_order="left").with_columns(
@@ -85,14 +87,15 @@ def _runs(profile: Profile) -> pl.DataFrame:
 
 def _on_host(profile: Profile, operations: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Programs of CPU devices, whose operations are all there is of them."""
-    unnamed = operations.filter(pl.col("run_id").is_null())
+    unnamed = operations.select("event_id", "run_id").filter(pl.col("run_id").is_null())
     if unnamed.is_empty():
         operations = operations.with_columns(mark=pl.lit(None, pl.UInt32), first=pl.lit(None, pl.UInt32))
     else:
         operations = operations.join(_executors(profile, unnamed), on="event_id", how="left", maintain_order="left")
         operations = operations.with_columns(device=pl.coalesce("device", "ordinal"))
     operations = operations.with_columns(pl.col("device").fill_null(0), is_placed=pl.col("device").is_not_null())
-    known = operations.filter(pl.col("run_id").is_not_null() | pl.col("mark").is_not_null())
+    described = operations.select(*_KEYS, "hlo_module", "start_ns", "end_ns", "event_id")
+    known = described.filter(pl.col("run_id").is_not_null() | pl.col("mark").is_not_null())
     modules = (
         known.group_by(_KEYS)
         .agg(

@@ -49,8 +49,7 @@ def operations(profile: Profile, wanted: Collection[str]) -> pl.DataFrame:
     parts = [profile.events(columns, "ops", "async", "stream"), _waits(profile, columns)]
     if not profile.has_accelerators:
         # Calls of a driver's API carry the operation they launch, and a correlation id.
-        on_host = profile.events(columns, "host", having="hlo_op")
-        parts.append(on_host.filter(pl.col("correlation_id").is_null()))
+        parts.append(profile.events(columns, "host", having="hlo_op", lacking="correlation_id"))
     lines = profile.lines.select(
         "line",
         pl.col("role", "device_kind", "label").cast(pl.Categorical()),

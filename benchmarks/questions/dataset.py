@@ -1,0 +1,40 @@
+"""Does a dataset cost little to write and to keep, and open at least 5 times as fast as its trace?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from harness.bench import Bench
+from harness.measure import BENCHMARKS
+from harness.peers import WORK
+from harness.question import Quantity, Row, Skipped, at_most, constant, seconds, times_faster, typical
+
+_SECONDS_PER_MILLION = 0.3
+
+
+def rows(bench: Bench) -> Iterator[Row | Skipped]:
+    trace = bench.inputs.traces[0]
+    writing = bench.ours(f"convert, {trace.name}", "convert", trace.gzip, WORK / "written")
+    yield Row(
+        "write a dataset, per million events",
+        seconds(writing, "converted", "seconds_per_million"),
+        constant(_SECONDS_PER_MILLION, "s", "the goal"),
+        at_most(1),
+    )
+    yield Row(
+        "size of a dataset",
+        Quantity("dataset", "MB", (writing,), lambda results: typical(results, writing, "written_bytes") / 1e6),
+        constant(trace.gzip.stat().st_size / 1e6, "MB", "gzipped trace"),
+        at_most(1),
+    )
+    dataset = WORK / "dataset"
+    convert = (sys.executable, "-m", "holotrace.cli", "convert", trace.gzip, dataset, "--overwrite")
+    subprocess.run(convert, check=True, cwd=BENCHMARKS, capture_output=True)
+    yield Row(
+        "open and run all analyses, dataset against trace",
+        seconds(bench.ours(f"run, dataset of {trace.name}", "run", dataset), "dataset"),
+        seconds(bench.ours(f"run, {trace.name}, gzip", "run", trace.gzip), "gzipped trace"),
+        times_faster(5),
+    )

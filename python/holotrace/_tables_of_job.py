@@ -1,0 +1,70 @@
+"""What a job tells besides the answers of its analyses: rows of its tables, SQL over them, what is there."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from holotrace._answers import JobResult, rows
+from holotrace._query import answer
+from holotrace.analyses import ALL
+from holotrace.analysis import Analysis, Finding
+from holotrace.schema import Table
+from holotrace.tables import PROBLEMS, RANK, RANK_INFO, named
+from holotrace.trace import JobTrace
+
+
+class JobTables(JobTrace):
+    """A job one can ask for its tables."""
+
+    @abstractmethod
+    def only(self, *ranks: int) -> JobTables:
+        """The same job, looking at some of its ranks."""
+
+    @abstractmethod
+    def run(self, analyses: Iterable[Analysis[Any]] = ALL) -> JobResult:
+        """The tables of several analyses and all about the job, from reading each rank once."""
+
+    def table(
+        self, table: str | Table, *, rank: int | Iterable[int] | None = None, columns: Sequence[str] | None = None
+    ) -> pl.DataFrame:
+        """Rows of one table of all ranks, or of some, each with its rank.
+
+        Args:
+            table: Its name, e.g. "device_events", or itself, perhaps with columns of your own (an arg of an event).
+            rank: One rank or several; all by default.
+            columns: Only these; columns that are not asked for are not read.
+        """
+        wanted = named(table) if isinstance(table, str) else table
+        if columns is not None:
+            wanted = wanted.only(*(name for name in columns if name != "rank"))
+        job = self if rank is None else self.only(*([rank] if isinstance(rank, int) else rank))
+        if told := job._told.get(wanted.name):
+            return told().select("rank", pl.col(wanted.column_names).exclude("rank"))
+        empty = replace(wanted, columns=(RANK, *wanted.columns)).empty()
+        return pl.concat([empty, *job.map(partial(rows, table=wanted), [wanted])])
+
+    def query(self, sql: str) -> pl.DataFrame:
+        """The answer to one SELECT over the tables, each with its ``rank``; see ``holotrace.query``."""
+        return answer(sql, self, self._told)
+
+    @property
+    def _told(self) -> dict[str, Callable[[], pl.DataFrame]]:
+        return {PROBLEMS.name: self.problems, RANK_INFO.name: self.info}
+
+    def info(self) -> pl.DataFrame:
+        """What is there, a row per rank: device, software, steps, events, how fast it was read."""
+        return self.run(()).info
+
+    def problems(self) -> pl.DataFrame:
+        """What could not be read as it was written or is missing, and what was done about it."""
+        return self.run(()).problems
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What the rules of all analyses find."""
+        return self.run().findings

@@ -1,0 +1,161 @@
+"""What a step takes as long as it does for: the longest path of waiting through its host calls and kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_rank
+from holotrace.charts import Ranking
+from holotrace.derive import critical_steps
+from holotrace.derive.critical_steps import DELAY, HOST, LAUNCH, LOADING_DATA
+from holotrace.derive.kernel_kinds import COMMUNICATION
+from holotrace.schema import Column, Unit, empty
+from holotrace.trace import RankTrace
+
+# From half of the path on the host is what a step waits for most.
+HOST_RATIO = 0.5
+# Below a tenth there are larger things to win.
+PART_RATIO = 0.1
+
+
+@per_rank(
+    columns=(
+        Column("step", Unit.STEP, "Training step; null where the rank has none and is looked at as a whole"),
+        Column("bound_by", Unit.TEXT, "host, data_loading, compute, communication, memory, launch or kernel_delay"),
+        Column("kind", Unit.TEXT, "operator, launch_delay, kernel_delay; by segment also dependency and sync"),
+        Column("name", Unit.TEXT, "Operator, call or kernel whose time it is; null for the delay of a launch"),
+        Column("count", Unit.COUNT, "Edges of the path"),
+        Column("duration_ns", Unit.NS, "Time of these edges"),
+        Column("path_ratio", Unit.RATIO, "duration_ns / time of the whole path"),
+        Column("step_ratio", Unit.RATIO, "duration_ns / time the host took for the step; null where that is 0"),
+        Column("start_ns", Unit.NS, "Start of the first of them"),
+        Column("end_ns", Unit.NS, "End of the last of them"),
+        Column("event_id", Unit.EVENT, "By segment the event whose time it is; else null"),
+        Column("thread", Unit.TEXT, "By segment the thread of that event; else null"),
+        Column("device", Unit.NUMBER, "By segment its device; else null"),
+        Column("stream", Unit.NUMBER, "By segment its stream; else null"),
+    ),
+    reads=critical_steps.READS,
+    chart=Ranking(x="bound_by", y=("duration_ns",), title="What the critical path is made of"),
+)
+def critical_path(rank: RankTrace, *, of_step: int | None = None, by_segment: bool = False) -> pl.DataFrame:
+    """What a step takes as long as it does for: the longest path of waiting through host calls and kernels.
+
+    Only what is on this path makes a step shorter when it gets faster. An operator follows what its thread did before;
+    a kernel follows its launch, if all earlier work of its queue was done by then, and else the work before it in the
+    queue; whoever synchronises follows the work that was waited for. Time in which a thread runs no operator, and time
+    of calls that wait for a device, counts for nothing, so the path may be shorter than the step. A kernel that starts
+    more than 1.5 ms after its launch and after the work before it waited for something that is not known.
+
+    Events and synchronisations between queues are known where the profiler recorded them
+    (`enable_cuda_sync_events=True`); without them the path may lead along another queue.
+
+    Args:
+        of_step: Which training step; by default the last that another one follows, as a recording may cut off the last.
+        by_segment: One row per edge of the path, in its order, instead of one per name.
+    """
+    found = critical_steps.of(rank, of_step)
+    if found is None:
+        return empty(critical_path.columns).drop("rank")
+    path = found.edges()[found.graph.longest_path()]
+    return _shaped(path if by_segment else _by_name(path), found.step, found.span_ns)
+
+
+def _by_name(path: pl.DataFrame) -> pl.DataFrame:
+    return (
+        path.filter(pl.col("weight_ns") > 0)
+        .group_by("bound_by", "kind", "name")
+        .agg(pl.col("start_ns").min(), pl.col("end_ns").max(), pl.col("weight_ns").sum(), count=pl.len())
+        .sort(-pl.col("weight_ns"), "bound_by", "kind", "name")
+        .with_columns(event_id=None, thread=None, device=None, stream=None)
+    )
+
+
+def _shaped(edges: pl.DataFrame, step: int | None, span_ns: int) -> pl.DataFrame:
+    counted = edges if "count" in edges.columns else edges.with_columns(count=1)
+    path_ns = pl.col("duration_ns").sum()
+    return counted.select(
+        pl.lit(step, pl.Int64()).alias("step"),
+        "bound_by",
+        "kind",
+        "name",
+        "count",
+        "start_ns",
+        "end_ns",
+        "event_id",
+        "thread",
+        "device",
+        "stream",
+        duration_ns="weight_ns",
+    ).with_columns(
+        path_ratio=pl.when(path_ns > 0).then(pl.col("duration_ns") / path_ns),
+        step_ratio=pl.col("duration_ns") / span_ns if span_ns else pl.lit(None, pl.Float64()),
+    )
+
+
+@critical_path.rule
+def host_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
+    """The host's own work is more than half of the critical path of a step.
+
+    The device is faster than the host can feed it: faster kernels or a faster device would win nothing. The cost is the
+    host's part of the average rank concerned, which a host that is never late would save at most.
+
+    Launch less: capture the step in a CUDA graph, compile the model with `torch.compile`, use fused or foreach
+    optimizers, enlarge the batch.
+    """
+    yield from _part(table, HOST, HOST_RATIO, "the host takes {:.0%} of the critical path of a step")
+
+
+@critical_path.rule
+def loading_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
+    """Waiting for the next batch is more than a tenth of the critical path of a step.
+
+    Nothing else runs meanwhile that the step waits for. The cost is that time of the average rank concerned.
+
+    Load data in more workers (`num_workers`), prefetch more batches, and move decoding out of the training process.
+    """
+    yield from _part(table, LOADING_DATA, PART_RATIO, "waiting for data takes {:.0%} of the critical path of a step")
+
+
+@critical_path.rule
+def communication_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
+    """Communication is more than a tenth of the critical path of a step.
+
+    It is what the step waits for, however much of it is hidden elsewhere. The cost is that time of the average rank
+    concerned; where ranks wait for a slower one, part of it is that rank's.
+
+    Start collectives earlier or in smaller buckets, overlap them with computing, send less (gradient accumulation,
+    lower precision), and look for stragglers.
+    """
+    yield from _part(table, COMMUNICATION, PART_RATIO, "communication takes {:.0%} of the critical path of a step")
+
+
+@critical_path.rule
+def launches_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
+    """Launch delays and pauses between kernels are more than a tenth of the critical path of a step.
+
+    Kernels are so short that starting them takes a good part of the time. The cost is that time of the average rank
+    concerned.
+
+    Capture the step in a CUDA graph, fuse kernels with `torch.compile`, or enlarge the batch.
+    """
+    starting = table.with_columns(
+        bound_by=pl.when(pl.col("bound_by").is_in((LAUNCH, DELAY))).then(pl.lit(LAUNCH)).otherwise("bound_by")
+    )
+    yield from _part(starting, LAUNCH, PART_RATIO, "starting kernels takes {:.0%} of the critical path of a step")
+
+
+def _part(table: pl.DataFrame, bound_by: str, ratio: float, message: str) -> Iterator[Finding]:
+    ranks = (
+        table.filter(bound_by=bound_by)
+        .group_by("rank")
+        .agg(pl.col("duration_ns", "path_ratio").sum())
+        .filter(pl.col("path_ratio") > ratio)
+        .sort("rank")
+    )
+    if not ranks.is_empty():
+        mean_ratio = float(ranks["path_ratio"].sum()) / ranks.height
+        cost_ns = int(ranks["duration_ns"].sum()) // ranks.height
+        yield Finding("warning", message.format(mean_ratio), tuple(ranks["rank"]), cost_ns)

@@ -1,0 +1,146 @@
+"""The graph of one step of a rank, from its tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from holotrace.derive.kernel_kinds import SYNC, WORK
+from holotrace.derive.step_graph import CALL, OP, RANGE, GraphRules, StepGraph, build
+from holotrace.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, RUNTIME_CALLS, STEPS
+from holotrace.trace import RankTrace
+
+# What PyTorch calls the wait for the next batch.
+LOADING = "DataLoader"
+HOST, LOADING_DATA, LAUNCH, DELAY = "host", "data_loading", "launch", "kernel_delay"
+_BOUND_BY_KIND = {"launch_delay": LAUNCH, "kernel_delay": DELAY}
+
+_SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
+READS = (
+    STEPS.only("step", "start_ns", "end_ns"),
+    CPU_OPS.only(*_SPAN),
+    RUNTIME_CALLS.only(*_SPAN, "correlation"),
+    ANNOTATIONS.only(*_SPAN, "on_device"),
+    DEVICE_EVENTS.only(
+        "event_id",
+        "name",
+        "kind",
+        "device",
+        "stream",
+        "start_ns",
+        "end_ns",
+        "launch_id",
+        "launch_ns",
+        "wait_on_stream",
+        "wait_on_record",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class StepOfRank:
+    """A step: its number (None for a whole recording without steps), how long the host took, and its graph."""
+
+    step: int | None
+    span_ns: int
+    graph: StepGraph
+    # Every event of the rank: event_id, name, what its time is bound by, tid of the host, device and stream.
+    events: pl.DataFrame
+
+    def edges(self) -> pl.DataFrame:
+        """All edges, each with start_ns, end_ns, what bounds it, and its event's columns; null where it has none."""
+        time = self.graph.nodes["time_ns"]
+        edges = self.graph.edges
+        named = edges.join(self.events, on="event_id", how="left", maintain_order="left")
+        return named.with_columns(
+            start_ns=time.gather(edges["from_node"]),
+            end_ns=time.gather(edges["to_node"]),
+            bound_by=pl.col("kind").replace_strict(_BOUND_BY_KIND, default=pl.col("bound_by")),
+            weight_ns=pl.col("weight_ns").clip(lower_bound=0),
+        )
+
+
+def of(rank: RankTrace, step: int | None = None) -> StepOfRank | None:
+    """A step, by default the last that another one follows; None where it is not there.
+
+    A rank without steps is looked at as a whole.
+    """
+    steps = rank[STEPS].sort("start_ns")
+    if steps.is_empty() and step is None:
+        window_ns = None
+    else:
+        # The last step may have been cut off.
+        chosen = steps.filter(step=step) if step is not None else steps.tail(2).head(1)
+        if chosen.is_empty():
+            return None
+        window_ns = (int(chosen["start_ns"][0]), int(chosen["end_ns"][0]))
+        step = int(chosen["step"][0])
+    host, device = _host(rank), _device(rank)
+    # What begins as the step ends is the next one's.
+    graph = build(host, device, window_ns=window_ns and (window_ns[0], window_ns[1] - 1))
+    start_ns, end_ns = window_ns or _span(graph)
+    return StepOfRank(step, end_ns - start_ns, graph, _events(host, rank[DEVICE_EVENTS]))
+
+
+def _span(graph: StepGraph) -> tuple[int, int]:
+    time = graph.nodes["time_ns"]
+    return (0, 0) if time.is_empty() else (int(time[0]), int(time[-1]))
+
+
+def _host(rank: RankTrace) -> pl.DataFrame:
+    ranges = rank[ANNOTATIONS].filter(~pl.col("on_device")).drop("on_device")
+    is_loading = pl.col("name").cast(pl.String).str.contains(LOADING, literal=True).fill_null(False)
+    kind = pl.when(is_loading).then(pl.lit(OP)).otherwise(pl.lit(RANGE))
+    parts = (
+        rank[CPU_OPS].with_columns(kind=pl.lit(OP), correlation=None),
+        rank[RUNTIME_CALLS].with_columns(kind=pl.lit(CALL)),
+        # Old releases wrote steps as operators; one event is one row.
+        ranges.join(rank[CPU_OPS], on="event_id", how="anti").with_columns(kind=kind, correlation=None),
+    )
+    return pl.concat(
+        part.select(
+            "event_id",
+            pl.col("name", "kind", "pid", "tid").cast(pl.String),
+            "start_ns",
+            "end_ns",
+            pl.col("correlation").cast(pl.Int64),
+        )
+        for part in parts
+    )
+
+
+def _device(rank: RankTrace) -> pl.DataFrame:
+    is_sync = pl.col("kind") == SYNC
+    return (
+        rank[DEVICE_EVENTS]
+        .filter(pl.col("kind").is_in((*WORK, SYNC)))
+        .with_columns(
+            call_id="launch_id",
+            sync=pl.when(is_sync).then(pl.col("name").cast(pl.String).fill_null("")),
+            stream=pl.when(pl.col("stream") >= 0).then("stream"),
+            # What starts later was held up by something that was not recorded.
+            is_prompt=pl.col("start_ns") - pl.col("launch_ns") < GraphRules.longest_kernel_delay_ns,
+        )
+    )
+
+
+def _events(host: pl.DataFrame, device: pl.DataFrame) -> pl.DataFrame:
+    is_loading = pl.col("name").str.contains(LOADING, literal=True).fill_null(False)
+    on_host = host.select(
+        "event_id",
+        "name",
+        bound_by=pl.when(is_loading).then(pl.lit(LOADING_DATA)).otherwise(pl.lit(HOST)),
+        thread="tid",
+        device=pl.lit(None, pl.Int64()),
+        stream=pl.lit(None, pl.Int64()),
+    )
+    on_device = device.select(
+        "event_id",
+        pl.col("name").cast(pl.String),
+        bound_by=pl.col("kind").cast(pl.String),
+        thread=pl.lit(None, pl.String()),
+        device="device",
+        stream="stream",
+    )
+    return pl.concat([on_host, on_device])

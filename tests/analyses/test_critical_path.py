@@ -1,0 +1,97 @@
+"""What a step's critical path is made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from drawing import draw, trace
+from holotrace.analyses.critical_path import critical_path
+from holotrace.job import Job
+from holotrace.tables import ANNOTATIONS
+
+# The host waits for nothing; the device is busy until the end.
+DEVICE_BOUND = """
+    op      |OO.PP.............|
+    host    |A..B..............|
+    compute |.AAAAAABBBBBB.....|
+"""
+HOST_BOUND = """
+    step    |1111111111222222|
+    op      |OOOOOOOO........|
+    host    |......A.........|
+    compute |.......A........|
+"""
+
+
+def parts(job: Job, **options: object) -> dict[str, int]:
+    """Microseconds by what they are bound by."""
+    table = critical_path(job, **options)  # type: ignore[arg-type]  # whatever a test asks for
+    sums = table.group_by("bound_by").agg(pl.col("duration_ns").sum()).drop_nulls().rows()
+    return {bound_by: ns // 1000 for bound_by, ns in sums}
+
+
+def test_a_busy_device_is_the_path_from_its_first_launch_on() -> None:
+    assert parts(draw(DEVICE_BOUND)) == {"launch": 1, "compute": 12}
+
+
+def test_a_busy_host_is_the_path() -> None:
+    assert parts(draw(HOST_BOUND)) == {"host": 8}
+
+
+def test_a_kernel_after_another_waits_for_that() -> None:
+    job = draw("op |OO..........|\nhost |AB..........|\ncompute |.AAA..BBB...|")
+    path = critical_path(job, by_segment=True)
+    assert path["kind"].to_list() == ["operator", "launch_delay", "operator", "kernel_delay", "operator"]
+    assert path["duration_ns"].to_list() == [0, 1000, 3000, 2000, 3000]
+    assert path["name"].to_list() == ["O", None, "A", "A", "B"]
+    assert path["stream"].to_list() == [None, None, 2, 2, 2]
+
+
+def test_the_step_before_the_last_is_looked_at_unless_another_is_asked_for() -> None:
+    job = draw("step |1122....|\nop |O.PP....|\nhost |A.......|\ncompute |.......A|")
+    assert critical_path(job)["step"].unique().to_list() == [1]
+    assert parts(job) == {"launch": 7, "compute": 1}
+    assert parts(job, of_step=2) == {"host": 2}
+    assert critical_path(job, of_step=7).is_empty()
+
+
+def test_shares_are_of_the_path_and_of_the_step() -> None:
+    table = critical_path(draw(HOST_BOUND))
+    assert table["path_ratio"].sum() == pytest.approx(1)
+    assert table["step_ratio"].sum() == pytest.approx(0.8)
+
+
+def test_segments_sum_to_the_same_as_names() -> None:
+    job = draw(DEVICE_BOUND)
+    assert critical_path(job)["duration_ns"].sum() == critical_path(job, by_segment=True)["duration_ns"].sum()
+
+
+def test_a_range_of_a_data_loader_is_waiting_for_data() -> None:
+    drawn = trace("range |RRRRRRRR..|\nop |........OO|\nhost |........A.|\ncompute |.........A|")
+    ranges = drawn[ANNOTATIONS].with_columns(
+        name=pl.lit("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", pl.Categorical)
+    )
+    job = Job.from_ranks({0: replace(drawn, tables={**drawn.tables, ANNOTATIONS.name: ranges})})
+    assert parts(job) == {"data_loading": 8, "host": 2}
+    (finding,) = (found for found in critical_path.findings(critical_path(job)) if "loading" in found.rule)
+    assert (finding.message, finding.cost_ns) == ("waiting for data takes 80% of the critical path of a step", 8000)
+
+
+def test_a_host_that_takes_most_of_the_path_is_found() -> None:
+    (finding,) = critical_path.findings(critical_path(draw(HOST_BOUND)))
+    assert (finding.rule, finding.cost_ns) == ("host-on-critical-path", 8000)
+
+
+def test_communication_on_the_path_is_found() -> None:
+    job = draw("op |O.........|\nhost |A.........|\ncomm |.AAAAAAAAA|")
+    (finding,) = critical_path.findings(critical_path(job))
+    assert (finding.rule, finding.ranks, finding.cost_ns) == ("communication-on-critical-path", (0,), 9000)
+
+
+def test_slow_starts_of_kernels_are_found() -> None:
+    job = draw("op |O.........|\nhost |A.........|\ncompute |....AAAAA.|")
+    (finding,) = critical_path.findings(critical_path(job))
+    assert (finding.rule, finding.cost_ns) == ("launches-on-critical-path", 4000)
