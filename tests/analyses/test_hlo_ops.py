@@ -12,9 +12,9 @@ from xla_drawing import frame
 
 def test_runs_of_an_operation_add_up_over_devices() -> None:
     table = draw("tpu |AA.BA|\ntpu |AAA..|\nA = dot.1\nB = all-reduce.2").hlo_ops()
-    assert table.select("name", "category", "kind", "op_count", "self_ns").rows() == [
-        ("dot.1", "dot", "compute", 3, 6_000),
-        ("all-reduce.2", "all-reduce", "communication", 1, 1_000),
+    assert table.select("name", "category", "kind", "op_count", "device_count", "self_ns").rows() == [
+        ("dot.1", "dot", "compute", 3, 2, 6_000),
+        ("all-reduce.2", "all-reduce", "communication", 1, 1, 1_000),
     ]
     by_category = draw("tpu |AABC|\nA = dot.1\nB = dot.2\nC = add").hlo_ops(by_category=True)
     assert by_category.select("category", "name", "op_count", "self_ns").rows() == [
@@ -61,7 +61,7 @@ def test_numbers_that_say_less_than_they_seem_to_come_with_the_reason() -> None:
 
 
 def test_collectives_that_take_the_time_are_a_finding_that_names_the_largest() -> None:
-    job = draw("tpu |AABBBC|\nA = dot\nB = all-reduce.1\nC = all-gather.2")
+    job = draw("tpu |AABBBC|\ntpu |AABBBC|\nA = dot\nB = all-reduce.1\nC = all-gather.2")
     found = next(finding for finding in job.findings() if finding.rule == "costly-collective")
     assert found.message == "collectives take 67% of the device time, all-reduce.1 most of all"
     assert found.cost_ns == 4_000

@@ -31,6 +31,7 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
         Column("name", Unit.TEXT, "Operation, as the compiler calls it; null where categories are looked at"),
         Column("module", Unit.TEXT, "Program it is in; null where categories are looked at"),
         Column("op_count", Unit.COUNT, "How often it ran, on all devices"),
+        Column("device_count", Unit.COUNT, "Devices it ran on"),
         Column("self_ns", Unit.NS, "Time of its runs, without that of operations inside them"),
         Column("share_ratio", Unit.RATIO, "self_ns / that of all operations; null where that is 0"),
         Column("flops_ratio", Unit.RATIO, "Rate / the peak the profile declares; null where it declares none"),
@@ -89,6 +90,7 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
             pl.col("is_wait", "is_collective").fill_null(False).all(),
             *(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in summed),
             op_count=pl.len(),
+            device_count=pl.struct(DEVICE).n_unique(),
         )
         .with_columns(
             share_ratio=pl.when(pl.lit(total_ns) > 0).then(pl.col("self_ns") / total_ns),
@@ -130,26 +132,25 @@ def costly_collective(table: pl.DataFrame) -> Iterator[Finding]:
 
     A collective lasts until the last device has come to it and the data has been moved. In a program it shows as time
     of its own unless it was started early (all-reduce-start and -done). The cost is what collectives take on an
-    average rank, devices added up.
+    average device.
 
     Look at the largest one: who comes late to it, and whether less data would do. Shard so that gradients are reduced
     where they are used (reduce-scatter), reduce in a smaller type, and let XLA overlap it with computation
     (`--xla_tpu_enable_latency_hiding_scheduler`, `--xla_gpu_enable_latency_hiding_scheduler`).
     """
     collectives = table.filter(kind="communication")
-    shares = table.group_by("rank").agg(
-        all_ns=pl.col("self_ns").sum(), comm_ns=pl.col("self_ns").filter(pl.col("kind") == "communication").sum()
+    taken = collectives.group_by("rank").agg(
+        comm_ns=pl.col("self_ns").sum(), cost_ns=(pl.col("self_ns") / pl.col("device_count")).sum()
     )
+    shares = table.group_by("rank").agg(all_ns=pl.col("self_ns").sum()).join(taken, on="rank")
     costly = shares.filter(pl.col("comm_ns") > COLLECTIVE_RATIO * pl.col("all_ns")).sort("rank")
     if costly.is_empty():
         return
-    named = (
-        collectives.group_by("name", "category").agg(pl.col("self_ns").sum()).sort("self_ns", "name", descending=True)
-    )
-    largest = named.select(pl.coalesce("name", "category")).item(0, 0)
+    named = collectives.group_by(name=pl.coalesce("name", "category")).agg(pl.col("self_ns").sum())
+    largest = named.sort("self_ns", "name", descending=[True, False]).select("name").item(0, 0)
     ratio = costly.select(pl.col("comm_ns").sum() / pl.col("all_ns").sum()).item()
     message = f"collectives take {ratio:.0%} of the device time, {largest} most of all"
-    yield Finding("warning", message, tuple(costly["rank"]), int(costly.select(pl.col("comm_ns").mean()).item()))
+    yield Finding("warning", message, tuple(costly["rank"]), int(costly.select(pl.col("cost_ns").mean()).item()))
 
 
 @hlo_ops.rule
@@ -158,7 +159,7 @@ def far_below_peak(table: pl.DataFrame) -> Iterator[Finding]:
 
     It reaches neither the peak of arithmetic nor that of the memory, by what the compiler counted. It is too small, its
     shapes do not fill the units (multiples of 8 and 128 on a TPU), or its data is laid out so that it has to be moved
-    first. The cost is its time beyond what the closer of the two peaks would take, devices added up.
+    first. The cost is its time beyond what the closer of the two peaks would take, on an average device.
 
     Look at its shapes and at the copies and transposes around it. Pad dimensions to what the units take, use bfloat16,
     and fuse small operations into larger ones.
@@ -172,10 +173,10 @@ def far_below_peak(table: pl.DataFrame) -> Iterator[Finding]:
         far.group_by("name", "module")
         .agg(
             pl.col("rank").sort(),
-            pl.col("below_peak_ns").mean().cast(pl.Int64()),
+            (pl.col("below_peak_ns") / pl.col("device_count")).mean().cast(pl.Int64()).alias("cost_ns"),
             reached=1 - pl.col("below_peak_ns").sum() / pl.col("self_ns").sum(),
         )
-        .sort("below_peak_ns", "name", descending=[True, False])
+        .sort("cost_ns", "name", descending=[True, False])
     )
     for name, module, ranks, cost_ns, reached in told.iter_rows():
         message = f"{name} of {module or 'a program'} reaches {reached:.0%} of what the device could do"

@@ -49,7 +49,7 @@ _CONCEPTS = (
     ("busy", "compute"),
     ("work", "compute"),
     ("program", "compute"),
-    ("compilation", "compilation"),
+    ("compil", "compilation"),
     ("input", "input"),
     ("tracing", "tracing"),
     ("dispatch", "dispatch"),
