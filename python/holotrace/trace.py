@@ -23,10 +23,18 @@ class RankTrace:
     rank: int
     tables: Mapping[str, pl.DataFrame]
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    _made: dict[Callable[[RankTrace], Any], Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __getitem__(self, table: Table) -> pl.DataFrame:
         """The frame of ``table``; an analysis gets what its ``reads`` declares."""
         return self.tables[table.name]
+
+    def made(self, make: Callable[[RankTrace], T]) -> T:
+        """What ``make`` makes of the tables: made once, for all analyses that ask for it."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: T = self._made[make]
+        return made
 
 
 class Question(Protocol):

@@ -42,6 +42,7 @@ COLUMNS = (
         CPU_OPS.only("event_id", "name", "pid", "tid", "start_ns", "end_ns"),
     ),
     chart=Ranking(x="operator", y=("value",), color="counter", title="What hardware counters read, by operator"),
+    needs=(HARDWARE_COUNTERS,),
 )
 def operator_counters(rank: RankTrace, *, each: bool = False) -> pl.DataFrame:
     """What hardware counters read while the kernels of each operator ran.
