@@ -148,7 +148,10 @@ def test_workers_and_a_cluster_are_one_too_many(folder: Path, cluster: LocalClus
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 2}),
+        # Whatever happens to its workers, a task comes to an end.
+        dask.config.set(
+            {"distributed.scheduler.allowed-failures": 2, "distributed.scheduler.no-workers-timeout": "60s"}
+        ),
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
     ):
         yield cluster

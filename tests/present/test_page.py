@@ -148,6 +148,13 @@ def test_the_verdict_says_where_the_time_goes_what_costs_most_and_what_to_do() -
     assert missing == "Keep in mind: 1 rank is missing (5)."
 
 
+def test_the_verdict_prefers_what_is_wrong_to_what_is_only_worth_knowing() -> None:
+    known = Finding("info", "a run was long", (), 9_000_000)
+    wrong = Finding("warning", "a slow disk", (), 5_000_000)
+    result = dataclasses.replace(made_up.make(2), findings=(known, wrong))
+    assert "The biggest finding: a slow disk (worth up to 5.00 ms)." in report.verdict(result, made_up.ANALYSES)
+
+
 def test_the_verdict_names_the_ranks_of_a_finding_that_not_all_share() -> None:
     result = dataclasses.replace(made_up.make(8), findings=(Finding("warning", "a slow disk.", (1, 2), 5_000_000),))
     assert report.verdict(result, made_up.ANALYSES)[1] == (

@@ -208,7 +208,8 @@ def _where_time_goes(report: Report, analyses: Analyses) -> str:
 def _biggest_finding(report: Report, analyses: Analyses) -> tuple[str, ...]:
     if not report.findings:
         return ("No rule found anything to fix.",)
-    first = by_cost(report.findings)[0]
+    # What is only worth knowing may cost most, and be explained by another finding.
+    first = min(by_cost(report.findings), key=lambda finding: finding.severity == "info")
     some = first.ranks and len(first.ranks) < report.info.height
     where = f", on rank{'s' if len(first.ranks) > 1 else ''} {fmt.ranks(first.ranks)}" if some else ""
     worth = f" (worth up to {fmt.duration(first.cost_ns)})" if first.cost_ns else ""
