@@ -23,6 +23,7 @@ from holotrace.job import Job, open
 from holotrace.parse.execution_trace import execution_trace
 from holotrace.parse.memory_timeline import memory_timeline
 from holotrace.parse.rewrite import Edit, rewrite
+from holotrace.present.event_json import arrows
 from holotrace.query import query
 from holotrace.trace import RankTrace
 from holotrace.what_if import what_if
@@ -42,6 +43,7 @@ __all__ = [
     "StepGraph",
     "TraceFormatError",
     "UsageError",
+    "arrows",
     "compare",
     "convert",
     "execution_nodes",

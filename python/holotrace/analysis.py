@@ -18,6 +18,8 @@ from holotrace.tables import RANK
 from holotrace.trace import JobTrace, RankTrace
 
 P = ParamSpec("P")
+# So many are no small part of a rank.
+_MANY_ROWS = 100_000
 Severity = Literal["info", "warning", "critical"]
 
 
@@ -150,7 +152,9 @@ def _rows_of(rank: RankTrace, rows: pl.DataFrame, columns: tuple[Column, ...], o
 
 
 def _apart(rows: pl.DataFrame) -> pl.DataFrame:
-    """A copy that keeps nothing else alive: a frame's texts may hold all texts of the rank it was made from."""
+    """The rows without anything else that they keep alive: few texts may hold all texts of the rank they are from."""
+    if rows.height > _MANY_ROWS or pl.String not in rows.schema.values():
+        return rows
     return pl.DataFrame.deserialize(BytesIO(rows.serialize()))
 
 

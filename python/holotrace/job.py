@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from holotrace._execute import Progress, Visit, read_ranks
 from holotrace._tables_of_job import JobTables
 from holotrace.analyses import ALL, Analyses
 from holotrace.analysis import Analysis
-from holotrace.errors import InputError
-from holotrace.present import overlay
+from holotrace.errors import InputError, UsageError
+from holotrace.present import counters as counter_series
+from holotrace.present import critical_arrows, overlay
 from holotrace.schema import Table
 from holotrace.sources import OnDuplicate, Paths, RankSource, Survey, spelled, survey
 from holotrace.tables import RANK_INFO
@@ -99,14 +101,36 @@ class Job(JobTables, Analyses):
             self._known[question.name] = super().ask(question, {})
         return self._known[question.name]
 
-    def write_counters(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
-        """Write copies of the traces with queue lengths and bandwidths as counters, to look at in Perfetto.
+    def write_overlay(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        counters: bool = False,
+        critical_path: bool = False,
+        of_step: int | None = None,
+    ) -> tuple[Path, ...]:
+        """Write copies of the traces with more in them, to look at in Perfetto.
 
-        Returns the copies, ``rank-N-with-counters`` in ``folder``, packed as the traces are; ranks that launched and
-        copied nothing have none. All else in them is as it was recorded.
+        Returns the copies, e.g. ``rank-N-with-counters-and-critical-path`` in ``folder``, packed as the traces are;
+        ranks that nothing is added to have none. All else in them is as it was recorded.
+
+        Args:
+            folder: Made if need be.
+            counters: Add queue lengths and bandwidths of copies over time.
+            critical_path: Mark the events on a step's critical path, with ``critical`` in their args, and add arrows
+                from each to the one that waited for it.
+            of_step: Critical path of which step; by default of the last that another one follows.
         """
-        tables = self.run(overlay.ANALYSES, overlay.OPTIONS).tables
-        return overlay.write_counters(tables, self.sources, Path(folder).expanduser())
+        wanted = []
+        if counters:
+            tables = self.run(counter_series.ANALYSES, counter_series.OPTIONS).tables
+            wanted.append(counter_series.counters(tables, self.ranks))
+        if critical_path:
+            found = self.map(partial(critical_arrows.of_rank, of_step=of_step), critical_arrows.READS)
+            wanted.append(critical_arrows.critical_path(self.ranks, found))
+        if not wanted:
+            raise UsageError("nothing was asked for; say what to add: counters, critical_path")
+        return overlay.write(wanted, self.sources, Path(folder).expanduser())
 
     def run(
         self,

@@ -41,6 +41,14 @@ def test_a_busy_host_is_the_path() -> None:
     assert parts(draw(HOST_BOUND)) == {"host": 8}
 
 
+def test_a_step_without_a_device_has_a_path_through_its_operators() -> None:
+    job = draw("step |1111111222|\nop |OO.PPP.Q..|")
+    path = critical_path(job, by_segment=True)
+    assert path["kind"].to_list() == ["operator", "dependency", "operator"]
+    assert path["name"].to_list() == ["O", None, "P"]
+    assert parts(job) == {"host": 5}
+
+
 def test_a_kernel_after_another_waits_for_that() -> None:
     job = draw("op |OO..........|\nhost |AB..........|\ncompute |.AAA..BBB...|")
     path = critical_path(job, by_segment=True)

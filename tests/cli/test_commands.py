@@ -241,6 +241,17 @@ def test_overlay_writes_a_copy_of_each_rank(tmp_path: Path) -> None:
     assert written.stderr == f"wrote {tmp_path / 'out' / 'rank-1-with-counters.json.gz'}\n"
 
 
+def test_overlay_shows_the_critical_path_of_a_step(tmp_path: Path) -> None:
+    run("sample", tmp_path / "job", "--ranks", "1")
+    asked = (tmp_path / "job", "--critical-path", "-o", tmp_path / "out")
+    written = run("overlay", *asked)
+    assert written.stderr == f"wrote {tmp_path / 'out' / 'rank-0-with-critical-path.json.gz'}\n"
+    other = run("overlay", *asked, "--step", "12345")
+    assert (other.exit_code, "such a step" in other.stderr) == (3, True)
+    lone = run("overlay", tmp_path / "job", "--counters", "--step", "1", "-o", tmp_path / "out")
+    assert (lone.exit_code, "add --critical-path" in lone.stderr) == (2, True)
+
+
 def test_overlay_says_what_can_be_added(folder: Path, tmp_path: Path) -> None:
     asked = run("overlay", folder, "-o", tmp_path / "out")
     assert (asked.exit_code, "--counters" in asked.stderr) == (2, True)

@@ -247,3 +247,19 @@ def test_an_overlay_marks_events_that_have_no_args(tmp_path: Path) -> None:
     written = Path(a.overlay_critical_path_analysis(0, path_of(a), str(tmp_path / "out")))
     (shown,) = json.loads(written.read_text())["traceEvents"]
     assert shown["args"] == {"critical": 1}
+
+
+def test_hidden_events_that_are_written_as_begin_and_end_are_hidden_whole(tmp_path: Path) -> None:
+    pairs: list[Event] = [
+        {"ph": phase, "name": name, "cat": "cpu_op", "pid": 1, "tid": tid, "ts": ts}
+        for name, tid, start, end in (("aten::hidden", 6, 0, 3), ("aten::shown", 5, 10, 90))
+        for phase, ts in (("B", start), ("E", end))
+    ]
+    a = analysis(tmp_path, *pairs, event("aten::too", 120, 5, tid=5))
+    written = Path(a.overlay_critical_path_analysis(0, path_of(a), str(tmp_path / "out"), True))
+    events = json.loads(written.read_text())["traceEvents"]
+    assert [(found["ph"], found["name"]) for found in events if found["ph"] in "BEX"] == [
+        ("B", "aten::shown"),
+        ("E", "aten::shown"),
+        ("X", "aten::too"),
+    ]

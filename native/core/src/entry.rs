@@ -25,10 +25,17 @@ pub struct Taker {
     scratch: Vec<(u32, Raw)>,
     /// Ids of arrows that are no numbers.
     flow_names: Interner,
-    /// By track: rows of the spans begun and not ended; `NONE` for one that is not kept.
-    open: Vec<Vec<u32>>,
+    /// By track: the spans begun and not ended.
+    open: Vec<Vec<Begun>>,
     /// Whether an entry needed others of the file: the end of a span, an id that is no number.
     pub needs_others: bool,
+}
+
+/// A span whose end is to come.
+struct Begun {
+    id: u32,
+    /// `NONE` if it is not kept.
+    row: u32,
 }
 
 impl Taker {
@@ -57,7 +64,8 @@ impl Taker {
 
     /// Say which spans never ended, at the end of the text.
     pub fn end_of_text(&mut self, end: u64) {
-        for row in std::mem::take(&mut self.open).into_iter().flatten().filter(|&row| row != NONE) {
+        for Begun { row, .. } in std::mem::take(&mut self.open).into_iter().flatten().filter(|begun| begun.row != NONE)
+        {
             let name = self.store.spans.name[row as usize];
             let name = if name == NONE { Vec::new() } else { self.store.names.get(name).to_vec() };
             self.store.problems.add(Problem::BeginWithoutEnd, end, &name);
@@ -186,12 +194,21 @@ impl Taker {
         if self.open.len() <= track {
             self.open.resize_with(track + 1, Vec::new);
         }
-        self.open[track].push(row);
+        self.open[track].push(Begun { id, row });
+    }
+
+    /// The event that an entry is the end of, before it is taken.
+    pub fn begun(&mut self, w: &[u8], fields: &Fields) -> Option<u32> {
+        if fields.phase != b'E' {
+            return None;
+        }
+        let track = self.track(&Place { w, start: 0, end: 0, origin: 0 }, fields) as usize;
+        self.open.get(track)?.last().map(|begun| begun.id)
     }
 
     fn end(&mut self, at: &Place, fields: &Fields) {
         let track = self.track(at, fields) as usize;
-        let Some(row) = self.open.get_mut(track).and_then(Vec::pop) else {
+        let Some(Begun { row, .. }) = self.open.get_mut(track).and_then(Vec::pop) else {
             self.problem(Problem::EndWithoutBegin, at);
             return;
         };

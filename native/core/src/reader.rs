@@ -34,8 +34,8 @@ pub enum State {
 pub enum Mark {
     /// Behind the bracket that opens an array of events.
     Open(usize),
-    /// An entry of it, from its first byte to behind its last one.
-    Entry { id: u32, start: usize, end: usize },
+    /// An entry of it, from its first byte to behind its last one, and the event that it is the end of.
+    Entry { id: u32, start: usize, end: usize, begun: Option<u32> },
     /// At the bracket that closes it.
     Close(usize),
 }
@@ -227,7 +227,7 @@ impl Reader {
                     }
                     *at = end;
                     self.after_entry = true;
-                    self.mark_entry(p, end);
+                    self.mark_entry(p, end, |taker| taker.begun(w, &fields));
                     self.taker.take(w, &fields, p, end, origin);
                 }
                 b',' => {
@@ -243,7 +243,7 @@ impl Reader {
                 }
                 _ => {
                     let (raw, end) = value(w, p)?;
-                    self.mark_entry(p, end);
+                    self.mark_entry(p, end, |_| None);
                     self.store().counts.entries += 1;
                     self.store().problems.add(Problem::NotAnEvent, offset(origin, p), raw.of(w));
                     *at = end;
@@ -305,7 +305,7 @@ impl Reader {
             *at = brace;
             match well_formed(w, brace).and_then(|_| self.taker.fields(w, brace, &mut fields)) {
                 Ok(end) if !matches!(fields.phase, 0 | b'?') => {
-                    self.mark_entry(brace, end);
+                    self.mark_entry(brace, end, |taker| taker.begun(w, &fields));
                     self.taker.take(w, &fields, brace, end, origin);
                     *at = end;
                     self.after_entry = true;
@@ -372,9 +372,11 @@ impl Reader {
 
     /// Mark the entry that is about to be counted.
     #[inline(always)]
-    fn mark_entry(&mut self, start: usize, end: usize) {
-        let id = self.taker.store.counts.entries as u32;
-        self.mark(Mark::Entry { id, start, end });
+    fn mark_entry(&mut self, start: usize, end: usize, begun: impl FnOnce(&mut Taker) -> Option<u32>) {
+        if let Some(marks) = &mut self.marks {
+            let id = self.taker.store.counts.entries as u32;
+            marks.push(Mark::Entry { id, start, end, begun: begun(&mut self.taker) });
+        }
     }
 
     fn store(&mut self) -> &mut Store {

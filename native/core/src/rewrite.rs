@@ -50,6 +50,10 @@ impl Changes {
         Self { edits: changes, edited, dropped, appended }
     }
 
+    fn drops(&self, id: u32) -> bool {
+        self.dropped.binary_search(&id).is_ok()
+    }
+
     /// The last event that something becomes of.
     fn last(&self) -> Option<u32> {
         self.edited.last().map(|&(id, _)| id).max(self.dropped.last().copied())
@@ -142,6 +146,14 @@ struct Run {
     last: usize,
 }
 
+/// An entry of the window, and whether it is left out.
+struct Entry {
+    id: u32,
+    start: usize,
+    end: usize,
+    is_dropped: bool,
+}
+
 impl<'a> Rewriter<'a> {
     fn new(changes: &'a Changes, push: &'a mut dyn FnMut(&[u8]) -> Result<()>) -> Self {
         Self {
@@ -169,7 +181,10 @@ impl<'a> Rewriter<'a> {
                     run.last = at;
                     self.array = Array::Empty(None);
                 }
-                Mark::Entry { id, start, end } => self.entry(w, &mut run, id, start, end)?,
+                Mark::Entry { id, start, end, begun } => {
+                    let is_dropped = self.is_dropped(id) || begun.is_some_and(|begun| self.changes.drops(begun));
+                    self.entry(w, &mut run, Entry { id, start, end, is_dropped })?;
+                }
                 Mark::Close(at) => {
                     self.hold(w, &mut run, at)?;
                     self.append()?;
@@ -202,8 +217,8 @@ impl<'a> Rewriter<'a> {
     }
 
     #[inline(always)]
-    fn entry(&mut self, w: &[u8], run: &mut Run, id: u32, start: usize, end: usize) -> Result<()> {
-        let is_dropped = self.is_dropped(id);
+    fn entry(&mut self, w: &[u8], run: &mut Run, entry: Entry) -> Result<()> {
+        let Entry { id, start, end, is_dropped } = entry;
         let edits = self.edits_of(id);
         if is_dropped || edits.0 < edits.1 || matches!(self.array, Array::Empty(Some(_))) {
             self.hold(w, run, start)?;

@@ -105,6 +105,19 @@ fn an_event_that_is_left_out_takes_one_comma_with_it() {
 }
 
 #[test]
+fn an_event_that_is_left_out_takes_its_end_with_it() {
+    let outer = r#"{"ph":"B","name":"outer","pid":1,"tid":1,"ts":1}"#;
+    let inner = r#"{"ph":"B","name":"inner","pid":1,"tid":1,"ts":2}"#;
+    let other = r#"{"ph":"B","name":"other","pid":1,"tid":2,"ts":2}"#;
+    let [first, second] = [3, 4].map(|ts| format!(r#"{{"ph":"E","pid":1,"tid":1,"ts":{ts}}}"#));
+    let others = r#"{"ph":"E","pid":1,"tid":2,"ts":3}"#;
+    let text = format!("[{outer},{inner},{other},{first},{others},{second}]");
+    assert_eq!(rewritten(&text, &without(&[1])), format!("[{outer},{other},{others},{second}]"));
+    assert_eq!(rewritten(&text, &without(&[0])), format!("[{inner},{other},{first},{others}]"));
+    assert_eq!(rewritten(&text, &without(&[3])), format!("[{outer},{inner},{other},{others},{second}]"));
+}
+
+#[test]
 fn new_events_stand_at_the_end_of_the_list() {
     assert_eq!(rewritten("[]", &with(&[A])), format!("[{A}]"));
     assert_eq!(rewritten(r#"{"traceEvents": [ ]}"#, &with(&[A])), format!(r#"{{"traceEvents": [{A} ]}}"#));

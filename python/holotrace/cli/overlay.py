@@ -15,6 +15,8 @@ from holotrace.sources import OnDuplicate
 @job_arguments
 @rank_option
 @click.option("--counters", is_flag=True, help="Add the length of each queue and the bandwidth of copies over time.")
+@click.option("--critical-path", is_flag=True, help="Mark what a step's longest path of waiting leads through.")
+@click.option("--step", type=int, help="Critical path of which step; by default the last that another one follows.")
 @click.option(
     "-o",
     "--output",
@@ -28,13 +30,18 @@ def overlay(  # noqa: PLR0917  # click gives them by name
     on_duplicate: OnDuplicate,
     ranks: tuple[int, ...],
     counters: bool,
+    critical_path: bool,
+    step: int | None,
     output: Path,
 ) -> None:
     """Copies of the traces with more in them, to look at in Perfetto; all that was recorded stays as it is.
 
     Drop a copy onto https://ui.perfetto.dev to see it.
     """
-    if not counters:
-        raise UsageError("nothing was asked for; say what to add: --counters")
-    for written in job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks).write_counters(output):
+    if not (counters or critical_path):
+        raise UsageError("nothing was asked for; say what to add: --counters, --critical-path")
+    if step is not None and not critical_path:
+        raise UsageError("--step says whose critical path to show; add --critical-path")
+    job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
+    for written in job.write_overlay(output, counters=counters, critical_path=critical_path, of_step=step):
         click.echo(f"wrote {written}", err=True)

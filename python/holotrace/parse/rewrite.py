@@ -41,7 +41,7 @@ def rewrite(
         source: A trace-event file, plain or packed.
         target: Where to write, packed as the suffix says: ``.gz``, ``.zst``, else plain. Replaced if it is there.
         edits: What to put into events; of several edits of an event the last one of a key holds.
-        drop: Numbers (``event_id``) of events to leave out.
+        drop: Numbers (``event_id``) of events to leave out; one that was written as a begin takes its end with it.
         append: New events behind all others, as JSON text; a text may hold several, with commas between them.
     """
     source, target = stores.place(source), Path(target).expanduser()

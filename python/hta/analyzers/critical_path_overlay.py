@@ -71,7 +71,7 @@ def _shown_edges(graph: CPGraph, types: Collection[CPEdgeType], all_edges: bool)
 
 
 def _arrows(edges: list[CPEdge], graph: CPGraph, events: pl.DataFrame) -> list[str]:
-    """An arrow per edge, as a text of two events each; the JSON of all of them is made at once."""
+    """An arrow per edge, as a text of two events each."""
     critical = graph.critical_path_edges_set
     nodes = graph.node_list
     rows = [
@@ -86,43 +86,31 @@ def _arrows(edges: list[CPEdge], graph: CPGraph, events: pl.DataFrame) -> list[s
     )
     on_device = graph.full_trace_df.loc[graph.full_trace_df["stream"] >= 0, "index"].to_numpy()
     times = events.with_columns(on_device=pl.col("event_id").is_in(pl.Series(on_device).implode()))
-    arrows = table.with_row_index("id")
+    arrows = table
     for side in ("from", "to"):
         here = times.select(
             pl.col("event_id").cast(pl.Int64).alias(f"{side}_id"),
             *(pl.col(name).alias(f"{side}_{name}") for name in ("pid", "tid", "start_ns", "end_ns", "on_device")),
         )
-        arrows = arrows.with_columns(pl.col(f"{side}_id").cast(pl.Int64)).join(
-            here, on=f"{side}_id", maintain_order="left"
-        )
-    return arrows.select(pl.concat_str(_event("s", "from"), _event("f", "to"), separator=",").alias("text"))[
-        "text"
-    ].to_list()
+        arrows = arrows.join(here, on=f"{side}_id", maintain_order="left")
+    ends = arrows.select(
+        "from_pid",
+        "from_tid",
+        _time("from"),
+        "to_pid",
+        "to_tid",
+        _time("to"),
+        "weight",
+        pl.col("is_critical").alias("critical"),
+        "type",
+    )
+    return holotrace.arrows(ends, name="critical_path")
 
 
-def _event(phase: str, side: str) -> pl.Expr:
+def _time(side: str) -> pl.Expr:
     lasts = pl.col(f"{side}_end_ns") - pl.col(f"{side}_start_ns")
     # A viewer draws an arrow from the event that is there at its time, and a kernel ends where the next may start.
     within = pl.when(pl.col(f"{side}_on_device")).then(lasts.clip(upper_bound=1000)).otherwise(0)
     ns = pl.when(pl.col(f"{side}_start")).then(f"{side}_start_ns").otherwise(pl.col(f"{side}_end_ns") - within)
-    head = f'{{"ph":"{phase}",' + ('"bp":"e",' if phase == "f" else "") + '"cat":"critical_path","name":"critical_path"'
-    return pl.concat_str(
-        pl.lit(f'{head},"id":'),
-        pl.col("id"),
-        pl.lit(',"pid":'),
-        _as_written(f"{side}_pid"),
-        pl.lit(',"tid":'),
-        _as_written(f"{side}_tid"),
-        pl.lit(',"ts":'),
-        ns // 1000,
-        pl.lit(',"args":'),
-        pl.struct("weight", pl.col("is_critical").alias("critical"), "type").struct.json_encode(),
-        pl.lit("}"),
-    )
-
-
-def _as_written(column: str) -> pl.Expr:
-    """A process or thread as JSON: a number where it is one."""
-    text = pl.col(column).cast(pl.String).fill_null("")
-    quoted = pl.struct(text.alias("x")).struct.json_encode().str.strip_prefix('{"x":').str.strip_suffix("}")
-    return pl.when(text.str.contains(r"^-?(0|[1-9]\d{0,17})$")).then(text).otherwise(quoted)
+    # As HTA writes them, in whole microseconds.
+    return (ns // 1000 * 1000).alias(f"{side}_ns")
