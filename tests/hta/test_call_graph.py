@@ -260,6 +260,16 @@ def test_an_event_can_call_what_nothing_called_in_another_stack() -> None:
     assert called.get_path_to_root(1) == [1, 0, 7, -3]
     assert [(nodes[idx].depth, nodes[idx].height) for idx in (-3, 7, 0, 1)] == [(-1, 4), (0, 3), (1, 2), (2, 1)]
     assert -2 not in nodes
+    with pytest.raises(ValueError, match="event 77 is in no call stack"):
+        caller.update_parent_of_first_layer_nodes(77)
+
+
+def test_a_stack_fills_columns_that_are_absent_or_null_and_needs_no_thread_in_its_frame() -> None:
+    frame = pd.DataFrame({"index": [0, 1], "ts": [0, 1], "dur": [9, 2], "stream": -1, "index_correlation": -1})
+    whole = frame.assign(parent=pd.array([pd.NA, pd.NA], "Int64"))
+    none = pd.DataFrame({"cpu_index": [], "gpu_index": []})
+    CallStackGraph(frame.iloc[1:], CallStackIdentity(0, 1, 2), none, whole, TraceSymbolTable())
+    assert whole[["depth", "height", "parent"]].to_numpy().tolist() == [[-1, -1, -1], [0, 1, -2]]
 
 
 @needs_real_traces

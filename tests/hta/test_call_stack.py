@@ -44,6 +44,28 @@ def test_nodes_know_callers_depth_and_what_they_called() -> None:
     }
 
 
+def test_a_stack_needs_no_thread_in_its_frame() -> None:
+    frame = FRAME.drop(columns=["pid", "tid"])
+    assert parents(frame) == parents(FRAME)
+
+
+def test_a_graph_takes_any_source_of_frames() -> None:
+    class Frames:
+        def __init__(self) -> None:
+            self.frame = FRAME.copy()
+
+        def get_all_traces(self) -> dict[int, pd.DataFrame]:
+            return {3: self.frame}
+
+        def get_trace(self, rank: int) -> pd.DataFrame:
+            return self.get_all_traces()[rank]
+
+    source = Frames()
+    graph = CallGraph(source)
+    assert [stack.identity for stack in graph.call_stacks] == [CallStackIdentity(3, 1, 2)]
+    assert source.frame["parent"].tolist() == [-1, 0, 1, 0, -1]
+
+
 def test_ways_lead_up_to_the_root_and_down_to_what_called_nothing() -> None:
     stack = CallStackGraph(FRAME, THREAD)
     assert stack.get_path_to_root(2) == [2, 1, 0, -1]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
 
-from hta.common.stack_columns import NOWHERE, Integers, in_order, stack_columns
+from hta.common.stack_columns import NOWHERE, Integers, in_order, of_thread, stack_columns
 from hta.common.stack_walk import NON_EXISTENT_NODE_INDEX, NULL_NODE_INDEX, StackWalk
-from hta.common.trace import Trace
 from hta.common.trace_filter import Filter
 from hta.common.types import DeviceType
 
@@ -73,7 +72,7 @@ class CallStackGraph(StackWalk[CallStackNode]):
 
     def _add(self, rows: pd.DataFrame) -> None:
         everything = np.ones(len(rows), dtype=bool)
-        columns = stack_columns(rows, everything, ~everything)
+        columns = stack_columns(of_thread(rows, self.identity.pid, self.identity.tid), everything, ~everything)
         order = in_order(rows)
         index = rows["index"].to_numpy()
         parent = np.where(columns.caller == NOWHERE, NULL_NODE_INDEX, index[columns.caller])[order]
@@ -105,6 +104,16 @@ class CallStackGraph(StackWalk[CallStackNode]):
         return depth
 
 
+class Frames(Protocol):
+    """What has the frames of some ranks; a ``Trace``."""
+
+    def get_all_traces(self) -> Mapping[int, pd.DataFrame]:
+        """The frame of each rank."""
+
+    def get_trace(self, rank: int) -> pd.DataFrame:
+        """The frame of a rank."""
+
+
 class CallGraph:
     """The call stacks of all threads of some ranks: ``call_stacks``, and ``mapping`` from thread to its place in it.
 
@@ -121,7 +130,7 @@ class CallGraph:
 
     def __init__(
         self,
-        trace: Trace,
+        trace: Frames,
         ranks: list[int] | None = None,
         filter_func: Filter | None = None,
         remapped_tids: Mapping[int, Mapping[int, int]] | None = None,
@@ -131,7 +140,7 @@ class CallGraph:
         self.filter_func = filter_func
         # Each thread and the places of its rows.
         self._threads: list[tuple[CallStackIdentity, Integers]] = []
-        for rank in ranks or trace.get_ranks():
+        for rank in ranks or list(trace.get_all_traces()):
             frame = trace.get_trace(rank)
             if pre_process_trace_data:
                 self.constrain_child_time_withinin_parent(frame)
@@ -148,8 +157,8 @@ class CallGraph:
         """The stack of each thread and queue."""
         stacks = []
         for identity, rows in self._threads:
-            of_thread = self.trace_data.get_trace(identity.rank).iloc[rows].assign(tid=identity.tid)
-            stacks.append(CallStackGraph(of_thread, identity, self.filter_func))
+            own = self.trace_data.get_trace(identity.rank).iloc[rows].assign(tid=identity.tid)
+            stacks.append(CallStackGraph(own, identity, self.filter_func))
         return stacks
 
     def get_stack_of_node(self, node_id: int, rank: int, skip_ancestors: bool = False) -> pd.DataFrame:

@@ -71,6 +71,12 @@ def stack_columns(frame: pd.DataFrame, on_host: Mask, on_device: Mask) -> StackC
     )
 
 
+def of_thread(frame: pd.DataFrame, pid: int, tid: int) -> pd.DataFrame:
+    """The rows as those of one thread, also where the frame does not say whose they are."""
+    rows: pd.DataFrame = frame.assign(pid=pid, tid=tid)
+    return rows
+
+
 def in_order(frame: pd.DataFrame) -> Integers:
     """The places of a frame's rows, callers before what they called, by start."""
     start, dur = frame["ts"].to_numpy(), frame["dur"].to_numpy()

@@ -21,7 +21,7 @@ from hta.common.event_links import (
 )
 from hta.common.trace_events import PHASE_COUNTER, PHASE_FLOW_END, PHASE_FLOW_START, counter_table, flow_event
 from hta.common.trace_file import create_rank_to_trace_dict, create_rank_to_trace_dict_from_dir, validated, write_trace
-from hta.common.trace_parser import described, infer_gpu_type, parse_trace_dict, parse_trace_file
+from hta.common.trace_parser import MetaData, described, infer_gpu_type, parse_trace_dict, parse_trace_file
 from hta.common.trace_symbol_table import TraceSymbolTable, decode_symbol_id_to_symbol_name
 from hta.configs.parser_config import ParserConfig
 from hta.utils.utils import normalize_path
@@ -30,6 +30,7 @@ __all__ = [
     "PHASE_COUNTER",
     "PHASE_FLOW_END",
     "PHASE_FLOW_START",
+    "MetaData",
     "Trace",
     "add_fwd_bwd_links",
     "add_iteration",
@@ -65,7 +66,7 @@ class Trace:
         self.trace_path: str = normalize_path(trace_dir)
         self.trace_files: dict[int, str] = _find(trace_files, self.trace_path)
         self.traces: dict[int, pd.DataFrame] = {}
-        self.meta_data: dict[int, dict[str, Any]] = {}
+        self.meta_data: dict[int, MetaData] = {}
         self.symbol_table = TraceSymbolTable()
         # Microseconds taken off all times by alignment.
         self.min_ts: int = 0

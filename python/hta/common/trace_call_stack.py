@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from hta.common.stack_columns import NOWHERE, in_order, stack_columns
+from hta.common.stack_columns import NOWHERE, in_order, of_thread, stack_columns
 from hta.common.stack_walk import NON_EXISTENT_NODE_INDEX, NULL_NODE_INDEX, StackWalk, root_index
 from hta.common.trace_symbol_table import TraceSymbolTable
 from hta.common.types import DeviceType
@@ -82,7 +82,8 @@ class CallStackGraph(StackWalk[CallStackNode]):
 
     def _add_calls(self) -> None:
         everything = np.ones(len(self.df), dtype=bool)
-        columns = stack_columns(self.df, everything, ~everything)
+        rows = of_thread(self.df, self.identity.pid, self.identity.tid)
+        columns = stack_columns(rows, everything, ~everything)
         order = in_order(self.df)
         index = self.df["index"].to_numpy()
         parent = np.where(columns.caller == NOWHERE, self.root_index, index[columns.caller])[order]
@@ -111,12 +112,17 @@ class CallStackGraph(StackWalk[CallStackNode]):
         for column in ("depth", "height", "parent"):
             values = np.array([getattr(self.nodes[idx], column) for idx in chosen], dtype=np.int64)
             known = self.full_df[column] if column in self.full_df else pd.Series(-1, self.full_df.index)
-            whole = known.to_numpy(dtype=np.int64, copy=True)
+            whole = known.to_numpy(dtype=np.int64, copy=True, na_value=-1)
             whole[rows[there]] = values[there]
             self.full_df[column] = whole
 
     def update_parent_of_first_layer_nodes(self, new_parent_index: int) -> None:
-        """Let an event of another stack, which shares its nodes with this one, call what nothing called here."""
+        """Let an event of another stack, which shares its nodes with this one, call what nothing called here.
+
+        ValueError if that event is in no stack.
+        """
+        if new_parent_index not in self.nodes:
+            raise ValueError(f"event {new_parent_index} is in no call stack; give one of get_nodes()")
         self.adopt(self.nodes[self.root_index].children, new_parent_index)
 
     def adopt(self, children: Iterable[int], new_parent_index: int) -> None:

@@ -21,6 +21,7 @@ from hta.configs.parser_config import DEFAULT_PARSE_VERSION, ParserBackend, Pars
 
 __all__ = [
     "DEFAULT_PARSE_VERSION",
+    "MetaData",
     "MetaDataKey",
     "ParserBackend",
     "get_default_trace_parsing_backend",
@@ -32,6 +33,9 @@ __all__ = [
     "round_down_time_stamps",
     "set_default_trace_parsing_backend",
 ]
+
+# A file's top-level keys and what is known of it beside them.
+MetaData = dict[str, Any]
 
 # Names of calls that only one vendor's runtime makes.
 _DEVICE_OF_CALL = {
@@ -55,7 +59,7 @@ def infer_gpu_type(metadata: Mapping[str, Any] | None = None, name_set: Mapping[
     return next((device for call, device in _DEVICE_OF_CALL.items() if call in (name_set or {})), "UNKNOWN GPU")
 
 
-def described(events: frames.RankEvents) -> dict[str, Any]:
+def described(events: frames.RankEvents) -> MetaData:
     """A file's top-level keys and what is known of it beside them."""
     device = infer_gpu_type(events.metadata, dict.fromkeys(events.symbols, 0))
     return {**events.metadata, MetaDataKey.DEVICE_TYPE.value: device}
@@ -75,16 +79,14 @@ def get_default_trace_parsing_backend() -> ParserBackend:
 
 def parse_trace_file(
     trace_file_path: str, cfg: ParserConfig | None = None
-) -> tuple[dict[str, Any], pd.DataFrame, TraceSymbolTable]:
+) -> tuple[MetaData, pd.DataFrame, TraceSymbolTable]:
     """A file's top-level keys, its events as a frame on the file's own clock, and the symbols of that frame."""
     if not str(trace_file_path).endswith(SUFFIXES):
         raise ValueError(f"{trace_file_path} does not end in {', '.join(SUFFIXES)}; give the path of a trace")
     return parse_trace_dataframe(trace_file_path, cfg or ParserConfig.get_default_cfg())
 
 
-def parse_trace_dataframe(
-    trace_file_path: str, cfg: ParserConfig
-) -> tuple[dict[str, Any], pd.DataFrame, TraceSymbolTable]:
+def parse_trace_dataframe(trace_file_path: str, cfg: ParserConfig) -> tuple[MetaData, pd.DataFrame, TraceSymbolTable]:
     """The same for a file of any name."""
     args = all_args([trace_file_path]) if cfg.parse_all_args else cfg.get_args()
     [events], _ = frames.read({0: trace_file_path}, args)
@@ -98,7 +100,7 @@ def parse_trace_dict(trace_file_path: str) -> dict[str, Any]:
     return read_trace(trace_file_path)
 
 
-def parse_metadata_ijson(fh: gzip.GzipFile | IO[bytes]) -> dict[str, Any]:
+def parse_metadata_ijson(fh: gzip.GzipFile | IO[bytes]) -> MetaData:
     """All top-level keys of an open file but its events."""
     return {key: value for key, value in json.load(fh).items() if key != "traceEvents"}
 

@@ -98,3 +98,9 @@ MTIAMemoryKernelGroupingPattern = to_grouping_pattern("dma", "MTIA Memory")
 CommunicateKernelGroupingPattern = GroupingPattern(COMMUNICATION_NAME, group_name="Communicate")
 ComputeKernelGroupingPattern = GroupingPattern(OTHER_NAME, inverse_match=True, group_name="Compute")
 CUDA_SYNC_PATTERN = to_grouping_pattern(["cuda_sync"], "CUDA Sync")
+# The groups of kernels that HTA has by name.
+common_grouping_patterns = {
+    "memory_kernels": MemoryKernelGroupingPattern,
+    "compute_kernels": ComputeKernelGroupingPattern,
+    "communicate_kernels": CommunicateKernelGroupingPattern,
+}
