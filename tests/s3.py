@@ -14,6 +14,8 @@ from typing import Any
 import boto3
 from moto.server import ThreadedMotoServer
 
+from holotrace import stores
+
 BUCKET = "traces"
 _CHUNK = 1 << 16
 
@@ -25,15 +27,43 @@ class Store:
     client: Any
     endpoint: str
 
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": "me",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_REGION": "us-east-1",
+        }
+
     def put(self, folder: Path, prefix: str) -> str:
         """Copy a folder's files into the bucket; returns the URL they are under."""
-        for path in folder.iterdir():
-            self.client.upload_file(str(path), BUCKET, f"{prefix}/{path.name}")
+        for path in folder.rglob("*"):
+            if path.is_file():
+                self.client.upload_file(str(path), BUCKET, f"{prefix}/{path.relative_to(folder).as_posix()}")
         return f"s3://{BUCKET}/{prefix}"
 
     def get(self, key: str) -> bytes:
         content: bytes = self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
         return content
+
+    def changed(self, prefix: str) -> dict[str, str]:
+        """When each file under ``prefix`` was written."""
+        found = self.client.list_objects_v2(Bucket=BUCKET, Prefix=f"{prefix}/").get("Contents", [])
+        return {each["Key"].removeprefix(f"{prefix}/"): str(each["LastModified"]) for each in found}
+
+
+def forget() -> None:
+    """Connections are kept, whatever becomes of the environment they were made in."""
+    stores._store.cache_clear()
+    stores._options.cache_clear()
+
+
+@contextmanager
+def forgotten() -> Iterator[None]:
+    forget()
+    yield
+    forget()
 
 
 @contextmanager
@@ -62,6 +92,7 @@ class FlakyNetwork:
     most_bytes: int = 100_000
     cuts: int = 0
     made: int = 0
+    answered_bytes: int = 0
     _listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0)))
 
     @property
@@ -90,6 +121,7 @@ class FlakyNetwork:
         with suppress(OSError):
             while content := one.recv(_CHUNK):
                 count += len(content)
+                self.answered_bytes += len(content) if is_answer else 0
                 if is_answer and count > self.most_bytes and self.cuts > 0:
                     self.cuts -= 1
                     self.made += 1

@@ -8,14 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import dask
 import pytest
 from click.testing import CliRunner
 from distributed import Client, LocalCluster
@@ -143,18 +141,6 @@ def test_workers_and_a_cluster_are_one_too_many(folder: Path, cluster: LocalClus
     done = CliRunner().invoke(main, ["info", str(folder), "--workers", "2", "--dask", cluster.scheduler_address])
     assert done.exit_code == 2
     assert "choose one" in done.stderr
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with (
-        # Whatever happens to its workers, a task comes to an end.
-        dask.config.set(
-            {"distributed.scheduler.allowed-failures": 2, "distributed.scheduler.no-workers-timeout": "60s"}
-        ),
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-    ):
-        yield cluster
 
 
 @pytest.mark.slow

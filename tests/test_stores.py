@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import polars as pl
 import pytest
 import zstandard
 from click.testing import CliRunner, Result
@@ -19,25 +21,8 @@ from holotrace import InputError, MissingExtraError, sample, stores
 from holotrace._native import read_ends, read_trace_event
 from holotrace.cli import main
 from holotrace.stores import Remote, place
-from s3 import BUCKET, FlakyNetwork, Store, serving
+from s3 import BUCKET, FlakyNetwork, Store, forget
 from trace_files import write_trace
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Store]:
-    with serving() as store:
-        yield store
-
-
-@pytest.fixture
-def store(server: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    stores._store.cache_clear()
-    yield server
-    stores._store.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -114,12 +99,31 @@ def test_a_connection_that_breaks_is_tried_again(
     assert address.hostname and address.port
     with FlakyNetwork((address.hostname, address.port)).up() as network:
         monkeypatch.setenv("AWS_ENDPOINT_URL", network.endpoint)
-        stores._store.cache_clear()
+        forget()
         job = holotrace.open(url)
         network.cuts = 3
         assert job.info()["event_count"].to_list() == [60_000]
         assert network.made == 3
         assert "cut" not in " ".join(job.problems()["problem"])
+
+
+def test_of_a_parquet_file_the_columns_come_that_are_asked_for_and_again_where_they_break(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Random bytes, which nothing compresses.
+    frame = pl.DataFrame({"number": range(1000), "content": [os.urandom(4096) for _ in range(1000)]})
+    frame.write_parquet(tmp_path / "part.parquet")
+    remote = Remote(store.put(tmp_path, "columns")) / "part.parquet"
+    address = urlsplit(store.endpoint)
+    assert address.hostname and address.port
+    with FlakyNetwork((address.hostname, address.port), most_bytes=1 << 20).up() as network:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", network.endpoint)
+        forget()
+        assert_frame_equal(stores.scan(remote).select("number").collect(), frame.select("number"))
+        assert 0 < network.answered_bytes < 1 << 20
+        network.cuts = 1
+        assert_frame_equal(stores.scan(remote).collect(), frame)
+        assert network.made == 1
 
 
 def test_bytes_that_stay_away_are_no_damage_of_the_file(tmp_path: Path) -> None:
@@ -165,12 +169,12 @@ def test_without_credentials_or_permission_it_says_how_to_log_in(
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
-    stores._store.cache_clear()
+    forget()
     # The server keeps unsigned requests out: 403.
     with pytest.raises(InputError, match="not allowed with the credentials at hand; log in with 'aws configure'"):
         holotrace.open(url).run(())
     monkeypatch.setenv("AWS_PROFILE", "nobody")
-    stores._store.cache_clear()
+    forget()
     with pytest.raises(InputError, match=r"profile \(nobody\) could not be found"):
         holotrace.open(url)
 
@@ -182,7 +186,7 @@ def test_credentials_of_a_profile_are_used(url: str, monkeypatch: pytest.MonkeyP
     file.write_text("[mine]\naws_access_key_id = me\naws_secret_access_key = secret\nregion = us-east-1\n")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
     monkeypatch.setenv("AWS_PROFILE", "mine")
-    stores._store.cache_clear()
+    forget()
     assert holotrace.open(url).ranks == (0, 1, 2)
 
 

@@ -36,7 +36,7 @@ from holotrace.sources.dataset import (
 )
 from holotrace.sources.problems import LOST, UNREAD, frame
 from holotrace.sources.whole import DOUBTS
-from holotrace.stores import Remote
+from holotrace.stores import Place, Remote
 from holotrace.tables import RANK_INFO
 from holotrace.trace import RankTrace
 
@@ -47,7 +47,7 @@ _END_BYTES = 64 * 1024  # of both ends of a file, which hold its first and last 
 class Conversion:
     """What became of a job's ranks."""
 
-    path: Path
+    path: Place
     # Written now.
     written: tuple[int, ...]
     # There already, from the same file.
@@ -58,7 +58,7 @@ class Conversion:
 
 def convert(
     traces: Job | Paths,
-    out: str | os.PathLike[str],
+    out: str | os.PathLike[str] | Remote,
     *,
     overwrite: bool = False,
     executor: Executor | None = None,
@@ -71,13 +71,14 @@ def convert(
 
     Args:
         traces: A job, or where its traces (or another dataset) are.
-        out: The folder; it is made, or it is a dataset.
+        out: The folder, here or in an object store; it is made, or it is a dataset.
         overwrite: Write ranks again that are there, also from other files.
         executor: Where ranks are read and written, e.g. a process pool; all workers must see ``out``.
         progress: Called with the number of ranks done and of all that are to be written.
     """
     found = (traces if isinstance(traces, Job) else open_job(traces)).found
-    root = Path(out).expanduser().resolve()
+    where = stores.place(out)
+    root = where.resolve() if isinstance(where, Path) else where
     _prepare(root)
     present = {} if overwrite else stamps(root)
     origins = {source.rank: _origin(source) for source in found.sources}
@@ -100,7 +101,7 @@ def convert(
 class _Write:
     """Reads one rank and writes it; travels to any worker."""
 
-    root: Path
+    root: Place
 
     def __call__(self, source: RankSource | RankTrace) -> int | Unread:
         return Visit(partial(self.write, source), dataset.TABLES)(source)
@@ -115,15 +116,17 @@ class _Write:
         return trace.rank
 
 
-def _prepare(root: Path) -> None:
+def _prepare(root: Place) -> None:
     """Make the folder, or see that it is a dataset that may be written to."""
     if is_dataset(root):
         manifest(root)
         return
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        if isinstance(root, Path):
+            root.mkdir(parents=True, exist_ok=True)
+        folders, files = stores.inside(root)
         # A dataset whose manifest was lost still has its ranks.
-        if any(root.iterdir()) and not (root / RANK_INFO.name).is_dir():
+        if [*folders, *files] and RANK_INFO.name not in [folder.name for folder in folders]:
             raise UsageError(f"{root} is not empty and no dataset; name a new folder")
     except OSError as error:
         raise UsageError(f"{root} cannot be written: {error.strerror}; name a folder that can") from error
@@ -159,12 +162,16 @@ def _same(origin: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
     return "ends" in origin and origin["ends"] == known.get("ends")
 
 
-def _tell(root: Path, found: Survey, whole: Collection[int], unread: Sequence[Mapping[str, Any]]) -> None:
+def _tell(root: Place, found: Survey, whole: Collection[int], unread: Sequence[Mapping[str, Any]]) -> None:
     """Write the manifest: what it said, without ranks that have been read since, and what is known now."""
     known = manifest(root) if is_dataset(root) else Manifest(found.title, ())
     before = [row for row in known.problems if row["problem"] not in (UNREAD, LOST) or row["rank"] not in whole]
     now = [row for row in found.problems if row["problem"] not in DOUBTS]
     problems = {json.dumps(row, sort_keys=True): row for row in (*before, *now, *unread)}
+    text = manifest_text(Manifest(known.title, tuple(problems.values())), version("holotrace"))
+    if isinstance(root, Remote):
+        stores.save(root / MANIFEST, text.encode())
+        return
     making = root / f".{MANIFEST}"
-    making.write_text(manifest_text(Manifest(known.title, tuple(problems.values())), version("holotrace")))
+    making.write_text(text)
     making.replace(root / MANIFEST)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
@@ -13,8 +13,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
+import polars as pl
+
 from holotrace._optional import require
-from holotrace.errors import InputError
+from holotrace.errors import InputError, UsageError
 
 PIECE_BYTES = 1 << 20  # large enough that handing it over costs nothing, small enough to begin inflating early
 _STORES_AT_HAND = 32  # connections to so many folders are kept
@@ -105,6 +107,24 @@ def whole(remote: Remote) -> bytes:
     return b"".join(_stream(remote).pieces)
 
 
+def content(where: Place) -> bytes | None:
+    """All of a file, which must fit into memory; None where there is none."""
+    if isinstance(where, Path):
+        return where.read_bytes() if where.is_file() else None
+    with _explained(where):
+        store, key = _located(where)
+        try:
+            return bytes(store.get(key).bytes())
+        except FileNotFoundError:
+            return None
+
+
+def scan(where: Place) -> pl.LazyFrame:
+    """A Parquet file, of which only the columns that are asked for are fetched."""
+    path, options = (where.url, _options(where.scheme)) if isinstance(where, Remote) else (where, {})
+    return pl.scan_parquet(path, glob=False, hive_partitioning=False, **options)
+
+
 def first(remote: Remote, count: int) -> bytes:
     """The first ``count`` bytes of a file, or all of it if that is less."""
     if remote.scheme not in _WEB:
@@ -126,8 +146,7 @@ def last(remote: Remote, count: int) -> bytes:
 
 def listed(folder: Remote, *, recursive: bool) -> list[Remote]:
     """The files in a folder, by name; a folder without files, which no store can tell from none, has an empty list."""
-    if folder.scheme in _WEB:
-        raise InputError(f"{folder} cannot be listed, as web servers list no files; give the URLs of the files")
+    _check_listing(folder)
     with _explained(folder):
         store = _store(folder.url.rstrip("/"))
         if recursive:
@@ -135,6 +154,25 @@ def listed(folder: Remote, *, recursive: bool) -> list[Remote]:
         else:
             found = store.list_with_delimiter()["objects"]
         return sorted(folder / entry["path"] for entry in found)
+
+
+def _check_listing(folder: Remote) -> None:
+    if folder.scheme in _WEB:
+        raise InputError(f"{folder} cannot be listed, as web servers list no files; give the URLs of the files")
+
+
+def inside(folder: Place) -> tuple[list[Place], list[Place]]:
+    """The folders and the files in a folder, by name; none where there is no folder."""
+    if isinstance(folder, Path):
+        paths = sorted(folder.iterdir()) if folder.is_dir() else []
+        return [path for path in paths if path.is_dir()], [path for path in paths if path.is_file()]
+    _check_listing(folder)
+    with _explained(folder):
+        found = _store(folder.url.rstrip("/")).list_with_delimiter()
+    return (
+        sorted(folder / name for name in found["common_prefixes"]),
+        sorted(folder / entry["path"] for entry in found["objects"]),
+    )
 
 
 def matching(pattern: Remote) -> list[Remote]:
@@ -152,11 +190,31 @@ def is_pattern(where: Remote) -> bool:
     return where.scheme not in _WEB and re.search(r"[*?]", where.url) is not None
 
 
-def save(remote: Remote, content: bytes, *, media_type: str = "application/octet-stream") -> None:
-    """Write a file, whole or not at all."""
+def save(remote: Remote, content: bytes | Path, *, media_type: str = "application/octet-stream") -> None:
+    """Write a file, also from one of this machine, whole or not at all."""
     with _explained(remote, doing="written"):
         store, key = _located(remote)
         store.put(key, content, attributes={"Content-Type": media_type})
+
+
+def move(file: Path, where: Place) -> None:
+    """Put a file of this machine in its place, whole or not at all."""
+    if isinstance(where, Remote):
+        save(where, file)
+        file.unlink()
+        return
+    where.parent.mkdir(parents=True, exist_ok=True)
+    file.replace(where)
+
+
+def remove(where: Place) -> None:
+    """Remove a file, if it is there."""
+    if isinstance(where, Path):
+        where.unlink(missing_ok=True)
+        return
+    with _explained(where, doing="removed"), suppress(FileNotFoundError):
+        store, key = _located(where)
+        store.delete(key)
 
 
 def _stream(remote: Remote) -> Stream:
@@ -221,6 +279,32 @@ def _aws() -> dict[str, Any]:
     return {**found, "credential_provider": credentials}
 
 
+@lru_cache
+def _options(scheme: str) -> dict[str, Any]:
+    """What makes Polars log in as ``_store`` does; it reads the same variables of the environment."""
+    if scheme not in _S3:
+        return {"credential_provider": None}
+    found = _aws()
+    options = {"aws_region": found["region"]} if "region" in found else {}
+    return {"credential_provider": _for_polars(found.get("credential_provider")), "storage_options": options}
+
+
+def _for_polars(ask: Callable[[], dict[str, Any]] | None) -> Callable[[], tuple[dict[str, str], int]] | None:
+    if ask is None:
+        return None
+
+    def credentials() -> tuple[dict[str, str], int]:
+        now = ask()
+        named = {
+            "aws_access_key_id": now["access_key_id"],
+            "aws_secret_access_key": now["secret_access_key"],
+            "aws_session_token": now["token"],
+        }
+        return {name: value for name, value in named.items() if value}, int(now["expires_at"].timestamp())
+
+    return credentials
+
+
 @contextmanager
 def _explained(remote: Remote, doing: str = "read") -> Iterator[None]:
     """Says what is wrong with ``remote`` in one sentence and a way out."""
@@ -241,7 +325,8 @@ def _explained(remote: Remote, doing: str = "read") -> Iterator[None]:
             wrong = f"it is not allowed with the credentials at hand; {_login(remote)}"
         else:
             wrong = f"{text.partition(chr(10))[0].rstrip('. :')}; check the address and the network"
-        raise InputError(f"{remote} cannot be {doing}: {wrong}") from error
+        kind = InputError if doing == "read" else UsageError
+        raise kind(f"{remote} cannot be {doing}: {wrong}") from error
 
 
 def _login(remote: Remote) -> str:

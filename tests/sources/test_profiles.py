@@ -8,6 +8,7 @@ import pytest
 
 import holotrace
 from holotrace.sources import survey
+from s3 import Store
 from xplane_files import Plane, space, started_at
 
 START_NS = 1_700_000_000_000_000_000
@@ -94,3 +95,25 @@ def test_a_dict_and_a_list_of_profiles_say_the_hosts_themselves(tmp_path: Path) 
         3: "b.xplane.pb",
     }
     assert [source.path.name for source in holotrace.open([b, a]).sources] == ["a.xplane.pb", "b.xplane.pb"]
+
+
+@pytest.mark.parametrize("below", ["", "/", "/job", "/job/plugins/profile", "/job/plugins/profile/2026_01_02_00_00_00"])
+def test_a_log_directory_in_a_store_is_what_it_is_here(below: str, store: Store, tmp_path: Path) -> None:
+    run(tmp_path / "job", "2026_01_01_00_00_00", "a")
+    run(tmp_path / "job", "2026_01_02_00_00_00", "host10", "host9", from_s=86_400)
+    url = store.put(tmp_path, "logs/x") + below
+    found = survey(url)
+    assert [source.path.name for source in holotrace.open(url).sources] == ["host9.xplane.pb", "host10.xplane.pb"]
+    here = survey(tmp_path / below.strip("/"))
+    assert [row["problem"] for row in found.problems] == [row["problem"] for row in here.problems]
+    assert [row["action"] for row in found.problems] == [row["action"] for row in here.problems]
+
+
+def test_profiles_in_a_store_by_name_by_pattern_and_all_runs(store: Store, tmp_path: Path) -> None:
+    run(tmp_path, "1", "a")
+    run(tmp_path, "2", "a")
+    url = store.put(tmp_path, "logs/named")
+    assert holotrace.open(f"{url}/plugins/profile/1/a.xplane.pb").ranks == (0,)
+    assert holotrace.open(f"{url}/plugins/profile/*/a.xplane.pb").ranks == (0, 1)
+    assert holotrace.open(url, recursive=True).ranks == (0, 1)
+    assert holotrace.open(url).run().info["event_count"].len() == 1

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from holotrace.cli.console import progress_bar
 from holotrace.cli.executors import chosen_executor
-from holotrace.cli.options import job_at, rank_option, search_options
+from holotrace.cli.options import Output, job_at, rank_option, search_options
 from holotrace.convert import convert as to_dataset
 from holotrace.sources import OnDuplicate, spelled
+from holotrace.stores import Place
 
 
 @click.command(short_help="Traces as a dataset of Parquet files.")
 @click.argument("path", nargs=-1, required=True)
-@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("out", type=Output(folder=True))
 @search_options
 @rank_option
 @click.option("--overwrite", is_flag=True, help="Write ranks again that are there, also from other files.")
 def convert(  # noqa: PLR0917  # click gives them by name
     path: tuple[str, ...],
-    out: Path,
+    out: Place,
     recursive: bool,
     on_duplicate: OnDuplicate,
     ranks: tuple[int, ...],

@@ -18,11 +18,11 @@ from holotrace.stores import Place, Remote, place
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class OutputFile(click.Path):
-    """A file to write, here or in an object store."""
+class Output(click.Path):
+    """A file or folder to write, here or in an object store."""
 
-    def __init__(self) -> None:
-        super().__init__(path_type=Path, dir_okay=False)
+    def __init__(self, *, folder: bool = False) -> None:
+        super().__init__(path_type=Path, dir_okay=folder, file_okay=not folder)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         where: Place = place(value)
@@ -54,7 +54,7 @@ def job_arguments(function: F) -> F:
 def output_options(function: F) -> F:
     """How much of a table to show, how and where."""
     for decorate in (
-        click.option("-o", "--output", type=OutputFile(), help="Write to this file."),
+        click.option("-o", "--output", type=Output(), help="Write to this file."),
         click.option(
             "--format",
             "form",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from holotrace.cli.console import console, progress_bar
-from holotrace.cli.options import OutputFile, job_arguments, job_at, rank_option
+from holotrace.cli.options import Output, job_arguments, job_at, rank_option
 from holotrace.sources import OnDuplicate
 from holotrace.stores import Place
 
@@ -16,7 +16,7 @@ from holotrace.stores import Place
 @click.option(
     "-o",
     "--output",
-    type=OutputFile(),
+    type=Output(),
     default="report.html",
     show_default=True,
     help="Where to write the page.",

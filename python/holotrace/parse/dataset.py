@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 
+from holotrace import stores
 from holotrace._optional import require
 from holotrace.errors import InputError
 from holotrace.schema import Column, Table, Unit
 from holotrace.sources import RankSource
 from holotrace.sources.dataset import STAMP, Stamp, part, root_of, stamp
+from holotrace.stores import Place, Remote
 from holotrace.tables import ALL, RANK, RANK_INFO, STEPS
 from holotrace.trace import RankTrace
 
@@ -27,21 +31,30 @@ _LEVEL = 3  # of zstd; 9 saves 1% more and takes four times as long
 _GROUP_ROWS = 1 << 18  # each has statistics, so that a query for some time skips the others
 
 
-def write(root: Path, trace: RankTrace, seen: Stamp) -> None:
+def write(root: Place, trace: RankTrace, seen: Stamp) -> None:
     """Write a whole rank, in place of what was there; an interruption leaves none, or the whole one."""
-    stamped = part(root, RANK_INFO.name, trace.rank)
-    stamped.unlink(missing_ok=True)
-    making = root / f".rank={trace.rank}"
+    stores.remove(part(root, RANK_INFO.name, trace.rank))
+    seen = replace(seen, rows={table.name: trace[table].height for table in ALL}, metadata=trace.metadata)
+    with _workshop(root, trace.rank) as making:
+        for table in TABLES:
+            _write(making / table.name, _in_time(trace[table]), {STAMP: seen.text()} if table is RANK_INFO else {})
+        # The stamp is the last of TABLES.
+        for table in TABLES:
+            stores.move(making / table.name, part(root, table.name, trace.rank))
+
+
+@contextmanager
+def _workshop(root: Place, rank: int) -> Iterator[Path]:
+    """A folder of this machine for a rank's files until they are whole."""
+    if isinstance(root, Remote):
+        with TemporaryDirectory(prefix="holotrace-") as folder:
+            yield Path(folder)
+        return
+    # Where a rename leads into the dataset; what a process that was killed left there goes the next time.
+    making = root / f".rank={rank}"
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir()
-    seen = replace(seen, rows={table.name: trace[table].height for table in ALL}, metadata=trace.metadata)
-    for table in TABLES:
-        _write(making / table.name, _in_time(trace[table]), {STAMP: seen.text()} if table is RANK_INFO else {})
-    # The stamp is the last of TABLES.
-    for table in TABLES:
-        place = part(root, table.name, trace.rank)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        (making / table.name).replace(place)
+    yield making
     making.rmdir()
 
 
@@ -84,7 +97,7 @@ def _in_time(frame: pl.DataFrame) -> pl.DataFrame:
     return kept.sort(times, maintain_order=True) if times else kept
 
 
-def _table(root: Path, rank: int, table: Table, seen: Stamp) -> pl.DataFrame:
+def _table(root: Place, rank: int, table: Table, seen: Stamp) -> pl.DataFrame:
     if own := [column for column in table.column_names if column not in _DECLARED[table.name]]:
         raise InputError(f"{root} is a dataset and holds no {', '.join(own)} of {table.name}; ask the traces")
     path = part(root, table.name, rank)
@@ -95,8 +108,9 @@ def _table(root: Path, rank: int, table: Table, seen: Stamp) -> pl.DataFrame:
         frame = _columns(path, table, rank)
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = str(error).strip().partition("\n")[0]
+        network = "check the network, or " if isinstance(path, Remote) else ""
         raise InputError(
-            f"{path} cannot be read ({reason}); convert rank {rank} again with overwrite=True (--overwrite)"
+            f"{path} cannot be read ({reason}); {network}convert rank {rank} again with overwrite=True (--overwrite)"
         ) from error
     if frame.height != seen.rows.get(table.name, 1):
         raise InputError(
@@ -106,9 +120,9 @@ def _table(root: Path, rank: int, table: Table, seen: Stamp) -> pl.DataFrame:
     return frame
 
 
-def _columns(path: Path, table: Table, rank: int) -> pl.DataFrame:
+def _columns(path: Place, table: Table, rank: int) -> pl.DataFrame:
     """The table's columns, its rows in the order in which the trace had them."""
-    stored = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+    stored = stores.scan(path)
     there = stored.collect_schema().names()
     order = [name for name in _ORDER if name in there and table.name != STEPS.name][:1]
     needed = [name for name in there if name in table.column_names or name in order]

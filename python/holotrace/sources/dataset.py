@@ -7,22 +7,23 @@ metadata say what no table holds: where the rank came from, its file's other key
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import polars as pl
 
+from holotrace import stores
 from holotrace.errors import InputError
 from holotrace.sources.ends import MAX_RANKS, believable
 from holotrace.sources.problems import frame
 from holotrace.sources.source import AnyPath, RankSource
-from holotrace.stores import place
+from holotrace.stores import Place, place
 from holotrace.tables import PROBLEMS, RANK_INFO
 
 # Grows when a table or column goes or changes its meaning; what is new is empty or null in older datasets.
@@ -62,31 +63,32 @@ class Stamp:
         return json.dumps(asdict(self))
 
 
-def is_dataset(path: AnyPath) -> TypeGuard[str | os.PathLike[str]]:
-    """Whether a dataset of this machine is there."""
-    where = place(path)
-    return isinstance(where, Path) and (where / MANIFEST).is_file()
+def is_dataset(path: AnyPath) -> bool:
+    """Whether a dataset is there."""
+    root = place(path)
+    # Asking for a file that is not there is forbidden to those who may not list.
+    return (root / MANIFEST).is_file() if isinstance(root, Path) else root / MANIFEST in stores.inside(root)[1]
 
 
-def part(root: Path, table: str, rank: int) -> Path:
+def part(root: Place, table: str, rank: int) -> Place:
     """The file of one table and rank, which may not exist."""
     path = root / table / f"rank={rank}" / "part.parquet"
     # A link must not make us read or write elsewhere.
-    if not path.resolve().is_relative_to(root.resolve()):
+    if isinstance(root, Path) and isinstance(path, Path) and not path.resolve().is_relative_to(root.resolve()):
         raise InputError(f"{path} leads out of its dataset; remove the link")
     return path
 
 
-def root_of(source: RankSource) -> Path:
+def root_of(source: RankSource) -> Place:
     """The dataset of a rank that is in one."""
-    return Path(str(source.path)).parents[2]
+    return source.path.parent.parent.parent
 
 
-def manifest(root: Path) -> Manifest:
+def manifest(root: Place) -> Manifest:
     """What the dataset at ``root`` is; raises InputError for a newer schema than this version knows."""
     path = root / MANIFEST
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(stores.content(path) or b"")
         schema, title, rows = int(found["schema"]), str(found["title"]), found["problems"]
         known = frame({name: row.get(name) for name in PROBLEMS.column_names} for row in rows).to_dicts()
     except OSError as error:
@@ -105,13 +107,14 @@ def manifest_text(known: Manifest, version: str) -> str:
     return json.dumps({"schema": SCHEMA, "holotrace": version, **asdict(known)}, indent=2)
 
 
-def stamp(root: Path, rank: int) -> Stamp | None:
+def stamp(root: Place, rank: int) -> Stamp | None:
     """What the dataset says of a rank; None where the rank is not there, or not whole."""
     path = part(root, RANK_INFO.name, rank)
-    if not path.is_file():
-        return None
     try:
-        found = json.loads(pl.read_parquet_metadata(path)[STAMP])
+        content = stores.content(path)
+        if content is None:
+            return None
+        found = json.loads(pl.read_parquet_metadata(BytesIO(content))[STAMP])
         rows = {str(name): int(count) for name, count in found["rows"].items()}
         job, metadata, origin = (dict(found[key]) for key in ("job", "metadata", "origin"))
         return Stamp(str(found["rank_from"]), origin, rows, believable(job), metadata)
@@ -121,15 +124,15 @@ def stamp(root: Path, rank: int) -> Stamp | None:
         raise InputError(f"{path} is damaged; convert rank {rank} again with overwrite=True (--overwrite)") from error
 
 
-def stamps(root: Path) -> dict[int, Stamp]:
+def stamps(root: Place) -> dict[int, Stamp]:
     """What it says of each rank that is there and whole, ascending."""
-    folder = root / RANK_INFO.name
-    numbers = [int(named[1]) for path in folder.glob("rank=*") if (named := _RANK.fullmatch(path.name))]
+    folders, _ = stores.inside(root / RANK_INFO.name)
+    numbers = [int(named[1]) for path in folders if (named := _RANK.fullmatch(path.name))]
     ranks = sorted(number for number in numbers if number < MAX_RANKS)
     with ThreadPoolExecutor(_READERS) as readers:
         found = zip(ranks, readers.map(partial(stamp, root), ranks), strict=True)
         return {rank: seen for rank, seen in found if seen is not None}
 
 
-def source(root: Path, rank: int, seen: Stamp) -> RankSource:
+def source(root: Place, rank: int, seen: Stamp) -> RankSource:
     return RankSource(rank, part(root, RANK_INFO.name, rank), seen.rank_from, seen.job, FORMAT)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from holotrace.errors import InputError, UsageError
 from holotrace.sources import dataset, ends, profiles
-from holotrace.sources.files import Candidate, candidates, natural
+from holotrace.sources.files import Candidate, candidates, may_be_folder, natural
 from holotrace.sources.names import ranks_from_names
 from holotrace.sources.problems import problem
 from holotrace.sources.source import AnyPath, Paths, RankSource, called, several
@@ -72,22 +71,22 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
     named = several(paths)
     if not named:
         raise InputError("no path was given; give a trace file, a folder of them or a pattern")
-    if len(named) == 1 and dataset.is_dataset(named[0]):
-        return _survey_of_dataset(Path(named[0]).expanduser())
+    if len(named) == 1 and may_be_folder(place(named[0])) and dataset.is_dataset(named[0]):
+        return _survey_of_dataset(place(named[0]))
     named, noticed = profiles.expanded(named, recursive=recursive)
     looked = _look(candidates(named, recursive=recursive))
     found = _survey_of(_ranked(looked), on_duplicate, *called(paths))
     return replace(found, problems=(*noticed, *found.problems))
 
 
-def _survey_of_dataset(root: Path) -> Survey:
+def _survey_of_dataset(root: Place) -> Survey:
     known = dataset.manifest(root)
     stamps = dataset.stamps(root)
     if not stamps:
         raise InputError(f"{root} is a dataset without a whole rank; convert the traces into it again")
     sources = tuple(dataset.source(root, rank, stamp) for rank, stamp in stamps.items())
     # Doubts are about the traces that were converted.
-    traces = [replace(source, path=Path(str(stamps[source.rank].origin.get("file")))) for source in sources]
+    traces = [replace(source, path=place(str(stamps[source.rank].origin.get("file")))) for source in sources]
     return Survey(sources, (*map(dict, known.problems), *doubts(traces)), known.title, str(root))
 
 

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from holotrace import stores
 from holotrace.errors import InputError
-from holotrace.sources.dataset import is_dataset
+from holotrace.sources.dataset import MANIFEST
 from holotrace.sources.source import AnyPath
 from holotrace.stores import Place, Remote, place
 
 # ``.gz`` and ``.zst`` include ``.json.gz`` and ``.json.zst``.
 SUFFIXES = (".json", ".gz", ".zst")
+# What is a file and no folder in a store, which has no folders.
+_OF_FILES = (*SUFFIXES, ".pb", ".riegeli")
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -43,6 +45,13 @@ def natural(path: Place) -> tuple[tuple[int, int | str], ...]:
     return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in _DIGITS.split(str(path)) if part)
 
 
+def may_be_folder(path: Place) -> bool:
+    """Whether a path is no pattern and, in a store, not called like a file."""
+    if isinstance(path, Path):
+        return path.is_dir()
+    return not stores.is_pattern(path) and (path.url.endswith("/") or not path.name.endswith(_OF_FILES))
+
+
 def _expand(path: Place, *, recursive: bool) -> Sequence[Candidate]:
     return _remote(path, recursive=recursive) if isinstance(path, Remote) else _local(path, recursive=recursive)
 
@@ -53,15 +62,10 @@ def _remote(path: Remote, *, recursive: bool) -> Sequence[Candidate]:
         if not matches:
             raise InputError(f"{path} matches no file; check the pattern, or give the folder")
         return [Candidate(match, named=True) for match in matches]
-    # A store has no folders: what is called like a trace is one.
-    if path.name.endswith(SUFFIXES) and not path.url.endswith("/"):
-        return [Candidate(path, named=True)]
-    return _folder(path, recursive=recursive)
+    return _folder(path, recursive=recursive) if may_be_folder(path) else [Candidate(path, named=True)]
 
 
 def _local(path: Path, *, recursive: bool) -> Sequence[Candidate]:
-    if is_dataset(path):
-        raise InputError(f"{path} is a dataset, which is opened alone; convert the other traces into it")
     if path.is_dir():
         return _folder(path, recursive=recursive)
     if path.exists():
@@ -77,7 +81,10 @@ def _local(path: Path, *, recursive: bool) -> Sequence[Candidate]:
 
 def _folder(folder: Place, *, recursive: bool) -> list[Candidate]:
     try:
-        here = _traces(_files(folder, recursive=recursive))
+        files = list(_files(folder, recursive=recursive))
+        if folder / MANIFEST in files:
+            raise InputError(f"{folder} is a dataset, which is opened alone; convert the other traces into it")
+        here = _traces(files)
         if here:
             return here
         below = [] if recursive else _traces(_files(folder, recursive=True))

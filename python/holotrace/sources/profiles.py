@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from holotrace._native import profile_times
 from holotrace.errors import InputError
+from holotrace.sources.files import may_be_folder
 from holotrace.sources.problems import problem
 from holotrace.sources.source import AnyPath, RankSource
-from holotrace.stores import Place, place
+from holotrace.stores import Place, Remote, inside, place
 
 PROFILE = ".xplane.pb"
 # What the profiler exports beside it, with less in it.
@@ -19,6 +21,8 @@ EXPORTED = (".trace.json.gz", "perfetto_trace.json.gz")
 _RIEGELI = ".xplane.riegeli"
 # Only in the metadata of an exported trace.
 _EXPORT_SIGN = b'"highres-ticks"'
+# Listing waits for disks and stores far more than it computes.
+_READERS = 8
 
 
 def is_profile(path: Place) -> bool:
@@ -60,7 +64,7 @@ def expanded(paths: Sequence[AnyPath], *, recursive: bool) -> tuple[list[AnyPath
     problems: list[dict[str, Any]] = []
     for path in paths:
         folder = place(path)
-        runs = _runs(folder) if isinstance(folder, Path) and folder.is_dir() else []
+        runs = _runs(folder) if may_be_folder(folder) else []
         if not runs:
             found.append(path)
         elif recursive:
@@ -76,31 +80,41 @@ def expanded(paths: Sequence[AnyPath], *, recursive: bool) -> tuple[list[AnyPath
 class _Run:
     """One capture's folder."""
 
-    folder: Path
-    files: tuple[Path, ...]
+    folder: Place
+    files: tuple[Place, ...]
 
     @property
     def is_exported(self) -> bool:
         return not self.files[0].name.endswith(PROFILE)
 
 
-def _runs(folder: Path) -> list[_Run]:
+def _runs(folder: Place) -> list[_Run]:
     """The runs in a folder: itself, or those of the log directory it is or holds; the newest last."""
     try:
-        below = [folder / "plugins" / "profile", *sorted(folder.glob("*/plugins/profile"))]
-        if folder.name == "profile":
-            below.append(folder)
-        inside = [run for place in below if place.is_dir() for run in place.iterdir() if run.is_dir()]
-        runs = [_run(run) for run in [folder, *inside]]
+        folders, files = inside(folder)
+        with ThreadPoolExecutor(_READERS) as readers:
+            named = [run for runs in readers.map(_captured, (folder, *folders)) for run in runs]
+            named += folders if folder.name == "profile" else []
+            runs = [_run(folder, files)]
+            runs += [_run(run, files) for run, (_, files) in zip(named, readers.map(inside, named), strict=True)]
     except OSError as error:
         raise InputError(f"{folder} cannot be listed: {error.strerror}; check its permissions") from error
     # A run is named by the time at which it was recorded.
     return sorted((run for run in runs if run), key=lambda run: (run.folder.name, str(run.folder)))
 
 
-def _run(folder: Path) -> _Run | None:
+def _captured(folder: Place) -> list[Place]:
+    """The folders of a log directory's runs; none where it is no log directory."""
+    try:
+        return inside(folder / "plugins" / "profile")[0]
+    except PermissionError:
+        # Of a folder beside the traces, which nobody asked for.
+        return []
+
+
+def _run(folder: Place, files: Sequence[Place]) -> _Run | None:
     """The profiles in a folder; files that viewers leave beside them are none."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    files = [path for path in files if not path.name.startswith(".")]
     profiles = [path for path in files if path.name.endswith(PROFILE)]
     if profiles:
         return _Run(folder, tuple(profiles))
@@ -129,7 +143,8 @@ def _newest(runs: list[_Run]) -> tuple[list[_Run], list[_Run]]:
 
 def _times(run: _Run) -> list[tuple[str, int, int]]:
     """Host, begin and end of each of the run's profiles that says when it was recorded."""
-    if run.is_exported:
+    # Looking for them needs the whole file, which is too much to fetch from a store for each run that is not read.
+    if run.is_exported or isinstance(run.folder, Remote):
         return []
     try:
         found = [profile_times(str(file)) for file in run.files]

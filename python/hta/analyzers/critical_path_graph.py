@@ -163,6 +163,12 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
         start, end = (None if number is None else self.node_list[number] for number in numbers)
         return start, end
 
+    def events_at(self, nodes: list[int]) -> list[tuple[int, bool]]:
+        """The event that each of these nodes is an end of, and whether it is its start."""
+        if self._step is None or "node_list" in self.__dict__:
+            return [(self.node_list[node].ev_idx, self.node_list[node].is_start) for node in nodes]
+        return self._step.graph.nodes.select("event_id", "is_start")[nodes].rows()
+
     def get_events_for_edge(self, edge: CPEdge) -> tuple[int, int]:
         """The events at both ends of an edge."""
         return self.node_list[edge.begin].ev_idx, self.node_list[edge.end].ev_idx

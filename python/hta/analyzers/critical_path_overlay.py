@@ -61,10 +61,11 @@ def write_overlay(  # noqa: PLR0917  as the method of HTA that it does the work 
 
 
 def _shown_edges(graph: CPGraph, types: Collection[CPEdgeType], all_edges: bool) -> list[CPEdge]:
-    critical = graph.critical_path_edges_set
-    edges = [edge for _, _, edge in graph.edges(data="object") if all_edges or edge in critical]
     if not all_edges:
-        return [edge for edge in edges if edge.type in types]
+        # The path's own edges are at hand; to ask the graph for all would make its dictionaries.
+        chosen = (edge for edge in graph.critical_path_edges_set if edge.type in types)
+        return sorted(chosen, key=lambda edge: (edge.begin, edge.end))
+    edges = [edge for _, _, edge in graph.edges(data="object")]
     if critical_path_show_zero_weight_launch_edges():
         return edges
     return [edge for edge in edges if edge.type is not CPEdgeType.KERNEL_LAUNCH_DELAY or edge.weight > 0]
@@ -73,19 +74,19 @@ def _shown_edges(graph: CPGraph, types: Collection[CPEdgeType], all_edges: bool)
 def _arrows(edges: list[CPEdge], graph: CPGraph, events: pl.DataFrame) -> list[str]:
     """An arrow per edge, as a text of two events each."""
     critical = graph.critical_path_edges_set
-    nodes = graph.node_list
-    rows = [
-        (nodes[edge.begin].ev_idx, nodes[edge.begin].is_start, nodes[edge.end].ev_idx, nodes[edge.end].is_start)
-        for edge in edges
-    ]
+    begins, ends = (graph.events_at([getattr(edge, side) for edge in edges]) for side in ("begin", "end"))
     schema = {"from_id": pl.Int64(), "from_start": pl.Boolean(), "to_id": pl.Int64(), "to_start": pl.Boolean()}
+    rows = [(*begin, *end) for begin, end in zip(begins, ends, strict=True)]
     table = pl.DataFrame(rows, schema=schema, orient="row").with_columns(
         weight=pl.Series([edge.weight for edge in edges], dtype=pl.Int64),
         is_critical=pl.Series([edge in critical for edge in edges], dtype=pl.Boolean),
         type=pl.Series([edge.type.value for edge in edges], dtype=pl.String),
     )
     on_device = graph.full_trace_df.loc[graph.full_trace_df["stream"] >= 0, "index"].to_numpy()
-    times = events.with_columns(on_device=pl.col("event_id").is_in(pl.Series(on_device).implode()))
+    joined = pl.concat([table["from_id"], table["to_id"]]).unique()
+    times = events.filter(pl.col("event_id").is_in(joined.implode())).with_columns(
+        on_device=pl.col("event_id").is_in(pl.Series(on_device).implode())
+    )
     arrows = table
     for side in ("from", "to"):
         here = times.select(
@@ -93,7 +94,7 @@ def _arrows(edges: list[CPEdge], graph: CPGraph, events: pl.DataFrame) -> list[s
             *(pl.col(name).alias(f"{side}_{name}") for name in ("pid", "tid", "start_ns", "end_ns", "on_device")),
         )
         arrows = arrows.join(here, on=f"{side}_id", maintain_order="left")
-    ends = arrows.select(
+    placed = arrows.select(
         "from_pid",
         "from_tid",
         _time("from"),
@@ -104,7 +105,7 @@ def _arrows(edges: list[CPEdge], graph: CPGraph, events: pl.DataFrame) -> list[s
         pl.col("is_critical").alias("critical"),
         "type",
     )
-    return holotrace.arrows(ends, name="critical_path")
+    return holotrace.arrows(placed, name="critical_path")
 
 
 def _time(side: str) -> pl.Expr:

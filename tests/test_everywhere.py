@@ -1,0 +1,52 @@
+"""One job gives one report, wherever its traces are and whoever reads them."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from distributed import Client, LocalCluster
+from polars.testing import assert_frame_equal
+
+import holotrace
+from holotrace import sample
+from holotrace.present.report import Report
+from holotrace.sources import Paths
+from pages import page
+from s3 import Store
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("everywhere") / "job"
+    sample.write(folder, ranks=3, steps=3, seed=4)
+    return folder
+
+
+def report(paths: Paths, executor: Executor | None = None) -> Report:
+    return holotrace.open(paths, executor=executor).run()
+
+
+@pytest.mark.slow
+def test_the_page_is_the_same_but_for_where_it_came_from(
+    folder: Path, store: Store, tmp_path: Path, cluster: LocalCluster
+) -> None:
+    url = store.put(folder, "everywhere/job")
+    holotrace.convert(folder, tmp_path / "dataset")
+    holotrace.convert(url, "s3://traces/everywhere/dataset")
+    expected = report(folder)
+    found = {
+        "dataset": report(tmp_path / "dataset"),
+        "store": report(url),
+        "dataset in a store": report("s3://traces/everywhere/dataset"),
+    }
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        found["pool"] = report(folder, pool)
+        found["dataset in a store by a pool"] = report("s3://traces/everywhere/dataset", pool)
+    with Client(cluster) as client:
+        found["dask"] = report(folder, client.get_executor(pure=False))
+    for where, result in found.items():
+        assert page(result) == page(expected), where
+        assert_frame_equal(result.info.drop("load_ns", "file"), expected.info.drop("load_ns", "file"))
