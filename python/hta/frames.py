@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,7 +20,6 @@ from holotrace.schema import Column, Table, Unit
 from hta.common.trace_symbol_table import TraceSymbolTable
 from hta.configs.default_event_args import EVENT_ARGS
 from hta.configs.default_values import AttributeSpec, ValueType, YamlVersion
-from hta.utils.utils import get_kernel_type, get_memory_kernel_type, is_comm_kernel, is_memory_kernel
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
@@ -29,14 +28,8 @@ Integers = npt.NDArray[np.int64]
 _RECORDING = "Trace"
 # Waiting that shows on a stream without the correlation id that other device rows have.
 _SYNC_NAMES = ("Event Sync", "Context Sync")
-# Categories of work on a device, as PyTorch writes them today and wrote them until 2022.
-_WORK_CATEGORIES = frozenset({"kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset", "mtia_ccp_events"})
-_NS_PER_US = 1000
+NS_PER_US = 1000
 _NUMBER = re.compile(r"-?\d+")
-# How categories of calls into an accelerator's runtime or driver end.
-_CALL_SUFFIXES = ("_runtime", "_driver")
-# Device work that hardware counters were read around.
-PROFILED = "cuda_profiler_range"
 
 # The columns of every frame that are made of args, whatever else is asked for.
 _REQUIRED = EVENT_ARGS.ARGS_MINIMUM
@@ -138,215 +131,6 @@ def on_device(frame: pd.DataFrame, symbols: TraceSymbolTable) -> npt.NDArray[np.
     )
 
 
-def events(frame: pd.DataFrame, symbols: TraceSymbolTable, rows: Integers) -> pl.DataFrame:
-    """Some rows as holotrace's events: name, category, start and end."""
-    texts = pl.Series(symbols.sym_table, dtype=pl.String).cast(pl.Categorical)
-    start_ns = frame["ts"].to_numpy(dtype=np.int64)[rows] * _NS_PER_US
-    return pl.DataFrame(
-        {
-            "name": texts.gather(frame["name"].to_numpy()[rows]),
-            "category": texts.gather(frame["cat"].to_numpy()[rows]),
-            "start_ns": start_ns,
-            "end_ns": start_ns + frame["dur"].to_numpy(dtype=np.int64)[rows] * _NS_PER_US,
-        }
-    )
-
-
-def kernels(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
-    """Every row on a stream: name, ``kernel_type`` by HTA's naming rule, start and end."""
-    row = np.flatnonzero(frame["stream"].to_numpy() != -1)
-    number = frame["name"].to_numpy(dtype=np.int64)[row]
-    # A rank has some hundred kernels and many more rows: the type of each is decided once.
-    is_kernel = np.bincount(number, minlength=len(symbols.sym_table)) > 0
-    types = [get_kernel_type(name) if used else None for name, used in zip(symbols.sym_table, is_kernel, strict=True)]
-    start_ns = frame["ts"].to_numpy(dtype=np.int64)[row] * _NS_PER_US
-    return pl.DataFrame(
-        {
-            "name": pl.Series(symbols.sym_table, dtype=pl.String).gather(number),
-            "kernel_type": pl.Series(types, dtype=pl.String).gather(number),
-            "start_ns": start_ns,
-            "end_ns": start_ns + frame["dur"].to_numpy(dtype=np.int64)[row] * _NS_PER_US,
-        }
-    )
-
-
-def launched(frame: pd.DataFrame, symbols: TraceSymbolTable, calls: Collection[str]) -> pl.DataFrame:
-    """Every row on a stream that one of these host calls started, as a device event."""
-    row = np.flatnonzero(frame["stream"].to_numpy() >= 0)
-    caller = _callers(frame, row)
-    is_called = (caller >= 0) & symbols.mask_where(calls.__contains__)[frame["name"].to_numpy()[caller]]
-    row, caller = row[is_called], caller[is_called]
-    return _device_events(frame, row, "compute").with_columns(
-        launch_id=frame["index"].to_numpy()[caller], launch_ns=frame["ts"].to_numpy()[caller] * _NS_PER_US
-    )
-
-
-def work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
-    """Every kernel, copy and fill by its category, as a device event, with the start of its launch where known."""
-    row = np.flatnonzero(_is_work(frame, symbols) & (frame["stream"].to_numpy() >= 0))
-    caller = _callers(frame, row)
-    launch_ns = pl.when(pl.Series(caller >= 0)).then(pl.Series(frame["ts"].to_numpy()[caller] * _NS_PER_US))
-    return _device_events(frame, row, "compute").with_columns(launch_ns=launch_ns)
-
-
-def launches(
-    frame: pd.DataFrame, symbols: TraceSymbolTable, calls: Collection[str]
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Device events that these calls started, and work by its category that any call did; and the launches of both."""
-    row = np.flatnonzero(frame["stream"].to_numpy() >= 0)
-    caller = _callers(frame, row)
-    call = frame["name"].to_numpy()[caller]
-    is_wanted = symbols.mask_where(calls.__contains__)[call] | _is_work(frame, symbols)[row]
-    is_wanted &= caller >= 0
-    row, caller, call = row[is_wanted], caller[is_wanted], call[is_wanted]
-    start_ns = frame["ts"].to_numpy()[caller] * _NS_PER_US
-    numbers, place = np.unique(call, return_inverse=True)
-    started = pl.DataFrame(
-        {
-            "launch_id": frame["index"].to_numpy()[caller],
-            "device_event_id": frame["index"].to_numpy()[row],
-            "launch_name": pl.Series([symbols.sym_table[n] for n in numbers], dtype=pl.String).gather(place),
-            "launch_start_ns": start_ns,
-            "launch_end_ns": start_ns + frame["dur"].to_numpy()[caller] * _NS_PER_US,
-            "correlation": frame["correlation"].to_numpy()[row],
-        }
-    )
-    return _device_events(frame, row, "compute"), started
-
-
-def launched_under(
-    frame: pd.DataFrame, symbols: TraceSymbolTable, is_op: Callable[[str], bool], is_call: Callable[[str], bool]
-) -> dict[str, pl.DataFrame]:
-    """Operators and host calls of these names, and the rows on streams that the calls started, as tables."""
-    number, index = frame["name"].to_numpy(), frame["index"].to_numpy()
-    names = pl.Series(symbols.sym_table, dtype=pl.String).cast(pl.Categorical)
-    on_host = frame["stream"].to_numpy() < 0
-    op = np.flatnonzero(on_host & symbols.mask_where(is_op)[number])
-    row = np.flatnonzero(~on_host)
-    caller = _callers(frame, row)
-    is_started = (caller >= 0) & symbols.mask_where(is_call)[number[caller]]
-    row, caller = row[is_started], caller[is_started]
-    calls = _spans(frame, caller)
-    return {
-        "cpu_ops": _spans(frame, op).with_columns(name=names.gather(number[op])),
-        "runtime_calls": calls.unique("event_id"),
-        "launches": calls.select(device_event_id=index[row], launch_id="event_id", launch_start_ns="start_ns"),
-        "device_events": _device_events(frame, row, "compute").with_columns(name=names.gather(number[row])),
-    }
-
-
-def call_tables(
-    frame: pd.DataFrame, number: Integers, on_host: npt.NDArray[np.bool_], on_device: npt.NDArray[np.bool_]
-) -> dict[str, pl.DataFrame]:
-    """These rows of the host, and those of the device that they launched, as tables; ``number`` is each row's id."""
-    host, device = np.flatnonzero(on_host), np.flatnonzero(on_device)
-    launch = _callers(frame, device)
-    is_launched = (launch >= 0) & on_host[launch]
-    device, launch = device[is_launched], launch[is_launched]
-    row = np.concatenate([host, device])
-    events = _spans(frame, row).with_columns(event_id=number[row])
-    return {
-        "events": events,
-        "device_events": events[len(host) :].select("event_id", "start_ns", "end_ns", kind=pl.lit("compute")),
-        "launches": pl.DataFrame({"launch_id": number[launch], "device_event_id": number[device]}),
-    }
-
-
-def _spans(frame: pd.DataFrame, row: Integers) -> pl.DataFrame:
-    """Some rows as holotrace's events, without names."""
-    start_ns = frame["ts"].to_numpy(dtype=np.int64)[row] * _NS_PER_US
-    tracks = {}
-    for column in ("pid", "tid"):
-        codes, distinct = pd.factorize(frame[column].to_numpy()[row])
-        texts = pl.Series([str(value) for value in distinct], dtype=pl.String)
-        tracks[column] = texts.gather(codes).cast(pl.Categorical)
-    return pl.DataFrame(
-        {
-            "event_id": frame["index"].to_numpy()[row],
-            **tracks,
-            "start_ns": start_ns,
-            "end_ns": start_ns + frame["dur"].to_numpy(dtype=np.int64)[row] * _NS_PER_US,
-        }
-    )
-
-
-def _is_work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> npt.NDArray[np.bool_]:
-    mask: npt.NDArray[np.bool_] = symbols.mask_where(_WORK_CATEGORIES.__contains__)[frame["cat"].to_numpy()]
-    return mask
-
-
-def _callers(frame: pd.DataFrame, row: Integers) -> Integers:
-    """For each of these rows the place of the row that launched it, -1 where it is not there."""
-    # 0 and below stand for launches that were not recorded.
-    linked = frame["index_correlation"].to_numpy()[row]
-    place: Integers = np.where(linked > 0, frame.index.get_indexer(pd.Index(linked)), -1)
-    return place
-
-
-def copies(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
-    """Every copy and fill by HTA's naming rule, as a device event named by what it moves; they last at least 1 µs."""
-    number = frame["name"].to_numpy()
-    is_copy = symbols.mask_where(lambda name: is_memory_kernel(name) and not is_comm_kernel(name))[number]
-    row = np.flatnonzero(is_copy & (frame["stream"].to_numpy() >= 0))
-    numbers, place = np.unique(number[row], return_inverse=True)
-    names = [get_memory_kernel_type(symbols.sym_table[number]) for number in numbers]
-    return _device_events(frame, row, "memory").with_columns(
-        name=pl.Series(names, dtype=pl.String).gather(place),
-        end_ns=pl.max_horizontal("end_ns", pl.col("start_ns") + _NS_PER_US),
-        # A config may leave the arg out, as AMD's profiler does.
-        bandwidth_gbps=frame["memory_bw_gbps"].to_numpy()[row] if "memory_bw_gbps" in frame else np.zeros(len(row)),
-    )
-
-
-def _device_events(frame: pd.DataFrame, row: Integers, kind: str) -> pl.DataFrame:
-    start_ns = frame["ts"].to_numpy()[row] * _NS_PER_US
-    return pl.DataFrame(
-        {
-            "event_id": frame["index"].to_numpy()[row],
-            "kind": pl.repeat(kind, len(row), eager=True),
-            "device": np.zeros(len(row), dtype=np.int64),
-            "stream": frame["stream"].to_numpy()[row],
-            "start_ns": start_ns,
-            "end_ns": start_ns + frame["dur"].to_numpy()[row] * _NS_PER_US,
-        }
-    )
-
-
-def ranges(frame: pd.DataFrame, symbols: TraceSymbolTable, category: str, on_device: bool) -> pl.DataFrame:
-    """Every row of a category as a named range: name, start and end."""
-    rows = frame[frame["cat"] == symbols.sym_index.get(category, -1)]
-    start_ns = rows["ts"].to_numpy(dtype=np.int64) * _NS_PER_US
-    return pl.DataFrame(
-        {
-            "name": pl.Series(symbols.sym_table, dtype=pl.String).gather(rows["name"].to_numpy(dtype=np.int64)),
-            "start_ns": start_ns,
-            "end_ns": start_ns + rows["dur"].to_numpy(dtype=np.int64) * _NS_PER_US,
-            "on_device": np.full(len(rows), on_device),
-        }
-    )
-
-
-def counted(frame: pd.DataFrame, symbols: TraceSymbolTable) -> dict[str, pl.DataFrame]:
-    """What operators of the hardware's counters are told from: the ranges that were profiled, calls and operators."""
-    category = frame["cat"].to_numpy()
-    is_call = symbols.mask_where(lambda category: category.endswith(_CALL_SUFFIXES))[category]
-    ranges, ops = (
-        _named_spans(frame, np.flatnonzero(category == symbols.sym_index.get(name, -1)), symbols)
-        for name in (PROFILED, "cpu_op")
-    )
-    return {
-        # That a range was profiled is all that matters here; what was read is in the frame.
-        "hardware_counters": ranges.with_columns(counter=pl.lit("", pl.Categorical), value=0.0),
-        "runtime_calls": _named_spans(frame, np.flatnonzero(is_call), symbols),
-        "cpu_ops": ops,
-    }
-
-
-def _named_spans(frame: pd.DataFrame, row: Integers, symbols: TraceSymbolTable) -> pl.DataFrame:
-    names = pl.Series(symbols.sym_table, dtype=pl.String).cast(pl.Categorical)
-    return _spans(frame, row).with_columns(name=names.gather(frame["name"].to_numpy(dtype=np.int64)[row]))
-
-
 def to_pandas(table: pl.DataFrame) -> pd.DataFrame:
     """A table of results; numbers become int64 or float64."""
     frame: pd.DataFrame = pd.DataFrame(
@@ -362,12 +146,12 @@ def to_pandas(table: pl.DataFrame) -> pd.DataFrame:
 
 def us(column: str) -> pl.Expr:
     """A column of nanoseconds as whole microseconds, which is what HTA's frames hold."""
-    return pl.col(column) // _NS_PER_US
+    return pl.col(column) // NS_PER_US
 
 
 def fractional_us(column: str) -> pl.Expr:
     """A column of nanoseconds as microseconds with three decimals, as HTA gives averages."""
-    return pl.col(column) / _NS_PER_US
+    return pl.col(column) / NS_PER_US
 
 
 def _with_args(args: Iterable[AttributeSpec]) -> Table:
@@ -561,7 +345,7 @@ def _grid(start_ns: Integers, end_ns: Integers) -> tuple[Integers, Integers]:
     HTA reads times as floating-point microseconds, which step by a quarter where they count from 1970. Its figures come
     from there, so the same sums are made here; times in whole microseconds are exact.
     """
-    whole, rest = np.divmod(start_ns, _NS_PER_US)
-    ts = whole + rest / _NS_PER_US
-    end = ts + (end_ns - start_ns) / _NS_PER_US
+    whole, rest = np.divmod(start_ns, NS_PER_US)
+    ts = whole + rest / NS_PER_US
+    end = ts + (end_ns - start_ns) / NS_PER_US
     return np.ceil(ts).astype(np.int64), np.floor(end).astype(np.int64)

@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 
 import holotrace
-from hta import figures, frames
+from hta import figures, frame_tables, frames
 from hta.common.trace import Trace
 from hta.utils.utils import shorten_name
 
@@ -92,7 +92,7 @@ class LabeledTrace:
         return holotrace.Job.from_ranks(
             {
                 number: holotrace.RankTrace(
-                    number, {"events": frames.events(self.t.get_trace(number), self.t.symbol_table, rows)}
+                    number, {"events": frame_tables.events(self.t.get_trace(number), self.t.symbol_table, rows)}
                 )
                 for number, rows in self._rows(rank, iteration, device_type).items()
             }

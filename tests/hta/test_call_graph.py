@@ -243,6 +243,7 @@ def test_a_stack_alone_has_nodes_and_writes_columns() -> None:
     assert str(stack.get_depth().dtype) == "Int16"
     assert stack.get_root(6) == -2
     assert stack.get_parent(77) == -2
+    assert stack.get_root(77) == -1
 
 
 def test_an_event_can_call_what_nothing_called_in_another_stack() -> None:

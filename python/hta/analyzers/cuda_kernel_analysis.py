@@ -9,7 +9,7 @@ from functools import partial
 import pandas as pd
 import polars as pl
 
-from hta import figures, frames
+from hta import figures, frame_tables, frames
 from hta.analyzers.device_job import asked, job_of
 from hta.analyzers.kernel_sequences import frequent_kernel_sequences
 from hta.common.trace import Trace
@@ -116,7 +116,7 @@ class CudaKernelAnalysis:
 
 
 def _aten_tables(frame: pd.DataFrame, symbols: TraceSymbolTable) -> dict[str, pl.DataFrame]:
-    return frames.launched_under(
+    return frame_tables.launched_under(
         frame,
         symbols,
         is_op=lambda name: name.startswith("aten::"),
@@ -125,7 +125,7 @@ def _aten_tables(frame: pd.DataFrame, symbols: TraceSymbolTable) -> dict[str, pl
 
 
 def _tables(frame: pd.DataFrame, symbols: TraceSymbolTable, include_memory_events: bool) -> dict[str, pl.DataFrame]:
-    events, launches = frames.launches(frame, symbols, _LAUNCHES)
+    events, launches = frame_tables.launches(frame, symbols, _LAUNCHES)
     if not include_memory_events:
         launches = launches.filter(~pl.col("launch_name").str.contains("Memcpy|Memset"))
     return {"device_events": events, "launches": launches}

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from hta import frames
+from hta import frame_tables
 from hta.analyzers.device_job import asked, job_of
 from hta.common.trace import Trace
 from hta.common.trace_call_graph import CallGraph
@@ -31,11 +31,11 @@ class CuptiCounterAnalysis:
     @classmethod
     def get_counter_data_with_operators(cls, t: Trace, ranks: Sequence[int] | None = None) -> list[pd.DataFrame]:
         """A table of each rank that has counters, by default of rank 0."""
-        if frames.PROFILED not in t.symbol_table.sym_index:
+        if frame_tables.PROFILED not in t.symbol_table.sym_index:
             log.warning("no hardware counters were recorded; turn CUPTI's range profiler on")
             return []
         chosen = asked(t, ranks)
-        launched = job_of(t, chosen, frames.counted).operator_counters(each=True)
+        launched = job_of(t, chosen, frame_tables.counted).operator_counters(each=True)
         # Its columns are among those that HTA returns.
         CallGraph(t, chosen)
         tables = []

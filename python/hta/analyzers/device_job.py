@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 
 from holotrace import Job, RankTrace
-from hta import frames
+from hta import frame_tables
 from hta.common.trace import Trace
 from hta.common.trace_symbol_table import TraceSymbolTable
 
@@ -25,7 +25,9 @@ def device_job(t: Trace, kind_of: Mapping[str, str]) -> Job:
 
     return Job.from_ranks(
         {
-            rank: RankTrace(rank, {"device_events": device_events(frames.kernels(t.get_trace(rank), t.symbol_table))})
+            rank: RankTrace(
+                rank, {"device_events": device_events(frame_tables.kernels(t.get_trace(rank), t.symbol_table))}
+            )
             for rank in t.get_ranks()
         }
     )

@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 
 from holotrace import Job
-from hta import figures, frames
+from hta import figures, frame_tables, frames
 from hta.analyzers.device_job import asked, job_of
 from hta.common.trace import Trace
 
@@ -24,7 +24,7 @@ def idle_time_breakdown(  # noqa: PLR0917  HTA's order
 ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
     """The idle time breakdowns of several ranks, one below the other."""
     chosen = asked(t, ranks)
-    job = job_of(t, chosen, lambda frame, symbols: {"device_events": frames.work(frame, symbols)})
+    job = job_of(t, chosen, lambda frame, symbols: {"device_events": frame_tables.work(frame, symbols)})
     causes = job.idle_causes(by_stream=True, pause_ns=max(0, round(consecutive_kernel_delay * 1000)))
     table = _with_other(causes, _streams_of(job, chosen, streams))
     sums = frames.to_pandas(

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from hta import frames
+from hta import frame_tables, frames
 from hta.analyzers.device_job import asked, job_of
 from hta.common.constants import LAUNCHES
 from hta.common.trace import Trace
@@ -84,11 +84,11 @@ class TraceCounters:
 
 
 def _launched(frame: pd.DataFrame, symbols: TraceSymbolTable) -> dict[str, pl.DataFrame]:
-    return {"device_events": frames.launched(frame, symbols, LAUNCHES)}
+    return {"device_events": frame_tables.launched(frame, symbols, LAUNCHES)}
 
 
 def _copies(frame: pd.DataFrame, symbols: TraceSymbolTable) -> dict[str, pl.DataFrame]:
-    return {"device_events": frames.copies(frame, symbols)}
+    return {"device_events": frame_tables.copies(frame, symbols)}
 
 
 def _by_rank(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 import polars as pl
 
-from hta import figures, frames
+from hta import figures, frame_tables, frames
 from hta.analyzers.device_job import job_of
 from hta.analyzers.folding import STATISTICS, folded
 from hta.common.trace import Trace
@@ -38,7 +38,7 @@ def user_annotation_breakdown(
         return None
 
     def ranges(frame: pd.DataFrame, symbols: TraceSymbolTable) -> dict[str, pl.DataFrame]:
-        return {"annotations": frames.ranges(frame, symbols, _ON_DEVICE if on_device else _ON_HOST, on_device)}
+        return {"annotations": frame_tables.ranges(frame, symbols, _ON_DEVICE if on_device else _ON_HOST, on_device)}
 
     names = job_of(t, t.get_ranks(), ranges).annotated_work(on_device=on_device)
     kept = pl.any_horizontal(

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 
 from holotrace import Job, RankTrace
-from hta import frames
+from hta import frame_tables, frames
 
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -47,7 +47,7 @@ def stack_columns(frame: pd.DataFrame, on_host: Mask, on_device: Mask) -> StackC
     row_of = np.argsort(frame["index"].to_numpy(), kind="stable")
     number = np.empty(count, dtype=np.int64)
     number[row_of] = np.arange(count)
-    rank = RankTrace(0, frames.call_tables(frame, number, on_host, on_device))
+    rank = RankTrace(0, frame_tables.call_tables(frame, number, on_host, on_device))
     calls = Job.from_ranks({0: rank}).table("calls").drop("category", "name", "pid", "tid")
     row = row_of[calls["event_id"].to_numpy()]
     is_called = calls["parent_id"].is_not_null().to_numpy()

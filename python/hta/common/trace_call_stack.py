@@ -146,9 +146,9 @@ class CallStackGraph(StackWalk[CallStackNode]):
             self.root_index = self.get_root(new_parent_index)
 
     def get_root(self, idx: int) -> int:
-        """The root above an event; the event itself if it is not there."""
+        """The root above an event; -1 if it is not there."""
         path = self.get_path_to_root(idx)
-        return path[-1] if path else idx
+        return path[-1] if path else NULL_NODE_INDEX
 
     def get_leaf_nodes(self, idx: int, include_gpu_kernel: bool = False) -> list[int]:
         """The events below an event that called nothing, in order of time; kernels count if asked for."""
