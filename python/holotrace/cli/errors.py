@@ -38,6 +38,8 @@ def _stop() -> NoReturn:
         process.terminate()
     click.echo("Interrupted.", err=True)
     if processes:
+        # Their pool may find at exit that they are gone, which is no news.
+        sys.unraisablehook = lambda _: None
         sys.exit(INTERRUPTED)
     # A thread in the middle of a rank cannot be stopped, and the interpreter would wait for it.
     sys.stdout.flush()
