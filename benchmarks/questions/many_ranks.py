@@ -30,4 +30,4 @@ def rows(bench: Bench) -> Iterator[Row | Skipped]:
 
 def _report(job: Path) -> Measurement:
     command = (Path(sys.executable).with_name("holotrace"), "report", job, "--output", WORK / f"{job.name}.html")
-    return Measurement(f"holotrace report, {job.name}", command, most_rounds=3, report=lambda output: {})
+    return Measurement(f"holotrace report, {job.name}", command, most_rounds=1, report=lambda output: {})
