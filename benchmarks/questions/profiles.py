@@ -171,11 +171,11 @@ def jax(path: str) -> Columns:
 
 def measure(path: str, peer: str) -> dict[str, float]:
     """Seconds to have the columns in Polars; what is imported is imported before."""
-    import polars  # noqa: F401
+    import polars  # noqa: F401  # imported before the clock starts
 
     read = {"protobuf": protobuf, "jax": jax}[peer]
     if peer == "jax":
-        from jax.profiler import ProfileData  # noqa: F401
+        from jax.profiler import ProfileData  # noqa: F401  # imported before the clock starts
     else:
         _message()
     started = time.perf_counter()
