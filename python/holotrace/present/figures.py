@@ -38,6 +38,7 @@ _MORE_COLORS = ("#5ab4e5", "#8c6d31", "#c2577f", "#6b7fd7", "#7a9a01")
 _CONCEPTS = (
     ("hidden", "hidden"),
     ("comm", "communication"),
+    ("moving", "communication"),
     ("memory", "memory"),
     ("copy", "memory"),
     ("exposed", "communication"),
@@ -214,7 +215,9 @@ def _ranking(chart: Ranking, table: pl.DataFrame, columns: dict[str, Column]) ->
         "barmode": "stack",
         "bargap": 0.25,
         "hovermode": "closest",
-        "xaxis": _axis_style() | unit_layout | {"title": {"text": _axis_title(columns[first], by)}},
+        "xaxis": _axis_style()
+        | unit_layout
+        | {"title": {"text": _axis_title(columns[first], by) if len(chart.y) == 1 else by.unit}},
         "yaxis": _axis_style()
         | {
             "showgrid": False,
