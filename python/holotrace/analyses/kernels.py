@@ -9,7 +9,7 @@ import polars as pl
 from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Ranking
 from holotrace.derive.kernel_kinds import COMPUTE, WORK
-from holotrace.errors import UsageError
+from holotrace.derive.limits import check_whole
 from holotrace.schema import Column, Unit
 from holotrace.tables import DEVICE_EVENTS
 from holotrace.trace import RankTrace
@@ -48,8 +48,8 @@ def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
     Args:
         top: Only the largest so many of each rank, by time of all runs.
     """
-    if top is not None and top < 1:
-        raise UsageError(f"top is {top}; it can be any whole number from 1, or left out for all")
+    if top is not None:
+        check_whole(1, top=top)
     runs = rank[DEVICE_EVENTS].lazy().filter(pl.col("kind").is_in(WORK))
     duration = pl.col("duration_ns")
     table = (
@@ -68,7 +68,8 @@ def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
         .drop("total_ns")
         .sort("sum_ns", "name", "kind", descending=[True, False, False])
     )
-    return (table if top is None else table.head(top)).collect()
+    found = table.collect()
+    return found if top is None else found.head(top)
 
 
 @kernels.rule

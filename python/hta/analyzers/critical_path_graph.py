@@ -105,7 +105,7 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
         self.critical_path_events_set: set[int] = set()
         self.critical_path_edges_set: set[CPEdge] = set()
         self.edge_to_event_map: dict[tuple[int, int], int] = {}
-        self._critical_edges: list[CPEdge] = []
+        self._critical_edges: list[CPEdge] | None = None
         self._step = step
         if step is not None:
             # From here on they are made when they are asked for.
@@ -248,9 +248,10 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
 
     def get_critical_path_breakdown(self) -> pd.DataFrame | None:
         """A row per edge of the critical path, with its event and what it is bound by; None before there is a path."""
-        if not self.critical_path_nodes:
-            return None
         edges = self._critical_edges
+        # Where nothing waits for anything, the path is there and has no edges.
+        if edges is None or (edges and not self.critical_path_nodes):
+            return None
         event = pd.Series([self.get_event_attribution_for_edge(edge) for edge in edges], dtype="float64")
         edge_columns = pd.DataFrame(
             {
