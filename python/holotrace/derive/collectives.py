@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.derive import intervals
+from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 from holotrace.schema import Column, Unit
 from holotrace.tables import COLLECTIVES, DEVICE_EVENTS
@@ -20,7 +21,7 @@ CALLS = (
     Column("operation", Unit.TEXT, "Collective where its number is known, else the kernel's name"),
     Column("sequence", Unit.NUMBER, "Number within the process group; null if unknown"),
     Column("step", Unit.STEP, "Step that launched it; null outside of all steps"),
-    Column("start_ns", Unit.NS, "Start of its kernel on the rank's own clock"),
+    Column("start_ns", Unit.NS, "Start of its kernel, since 1970 if the file says so, on the rank's own clock"),
     Column("end_ns", Unit.NS, "End of its kernel, exclusive"),
     Column("exposed_ns", Unit.NS, "Part of the kernel's time during which the rank did not compute"),
 )
@@ -62,7 +63,9 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     hidden = intervals.covered_before_ns(compute, found["end_ns"])
     hidden -= intervals.covered_before_ns(compute, found["start_ns"])
     exposed = (found["end_ns"] - found["start_ns"] - hidden).alias("exposed_ns")
-    return found.with_columns(exposed).select(column.name for column in CALLS)
+    # Ranks of one job may count from different moments.
+    since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
+    return found.with_columns(exposed, since_1970).select(column.name for column in CALLS)
 
 
 def matched(calls: pl.DataFrame) -> pl.DataFrame:
