@@ -97,8 +97,9 @@ def tiny_kernels(table: pl.DataFrame) -> Iterator[Finding]:
 def outlying_runs(table: pl.DataFrame) -> Iterator[Finding]:
     """A run of a compute kernel lasted ten times longer than usual.
 
-    Either this run had far more to do, or something else used the device or its memory. The cost is what the longest
-    run took beyond the average one. Copies differ in size and communication waits for others, so they are left out.
+    Either this run had far more to do, or something else used the device or its memory; where many kernels have such a
+    run, something else it was, as on a CPU whose cores other threads want too. The cost is what the longest run of each
+    took beyond its average one. Copies differ in size and communication waits for others, so they are left out.
 
     Find the run in the timeline, and see what ran beside it and how large its inputs were.
     """
@@ -110,12 +111,19 @@ def outlying_runs(table: pl.DataFrame) -> Iterator[Finding]:
             & (pl.col("max_ns") >= OUTLIER_TIMES * pl.col("mean_ns"))
             & (pl.col("beyond_ns") > OUTLIER_RATIO * pl.col("total_ns"))
         )
-        .group_by("name")
-        .agg(pl.col("rank").sort(), pl.col("beyond_ns").max(), times=(pl.col("max_ns") / pl.col("mean_ns")).max())
-        .sort("beyond_ns", "name", descending=[True, False])
+        .with_columns(times=pl.col("max_ns") / pl.col("mean_ns"))
+        .sort("beyond_ns", "name", "rank", descending=[True, False, False])
     )
-    for name, ranks, beyond_ns, times in outliers.iter_rows():
-        yield Finding("info", f"a run of {_short(name)} lasted {times:.0f} times its mean", tuple(ranks), beyond_ns)
+    if outliers.is_empty():
+        return
+    names = outliers["name"].unique(maintain_order=True)
+    times = outliers.select(pl.col("times").max()).item()
+    by_rank = outliers.group_by("rank").agg(pl.col("beyond_ns").sum()).sort("rank")
+    longest = f"a run of {_short(names[0])}"
+    message = f"{longest} lasted {times:.0f} times its mean"
+    if len(names) > 1:
+        message = f"runs of {len(names)} kernels lasted up to {times:.0f} times their mean, above all {longest}"
+    yield Finding("info", message, tuple(by_rank["rank"]), by_rank.select(pl.col("beyond_ns").max()).item())
 
 
 @kernels.rule
