@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import polars as pl
 
-from holotrace.derive import intervals
-from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
+from holotrace.derive import busy, intervals
+from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.schema import Column, Unit
 from holotrace.tables import COLLECTIVES, DEVICE_EVENTS
 from holotrace.trace import RankTrace
 
-READS = (
-    DEVICE_EVENTS.only("event_id", "name", "kind", "stream", "start_ns", "end_ns", "step"),
-    COLLECTIVES.only("event_id", "collective", "sequence", "group", "group_ranks", "group_size"),
-)
+_EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "stream", "start_ns", "end_ns", "step")
+_KNOWN = COLLECTIVES.only("event_id", "collective", "sequence", "group", "group_ranks", "group_size")
+READS = (_EVENTS, _KNOWN)
 CALLS = (
     Column("group", Unit.TEXT, "Process group; null if unknown"),
     Column("group_ranks", Unit.TEXT, "Ranks in the group, JSON; null if unknown"),
@@ -40,13 +39,11 @@ _SLACK_NS = 5_000
 
 def calls(rank: RankTrace) -> pl.DataFrame:
     """One rank's calls to collectives that all of a group's ranks must have come to before any can leave."""
-    events = rank[DEVICE_EVENTS]
-    known = rank[COLLECTIVES].join(events.select("event_id"), on="event_id", how="semi")
-    compute = events.filter(kind=COMPUTE)
     text = pl.col("name", "collective", "group", "group_ranks").cast(pl.String())
     found = (
-        events.filter(kind=COMMUNICATION)
-        .join(known.unique("event_id"), on="event_id", how="left")
+        rank[_EVENTS]
+        .filter(kind=COMMUNICATION)
+        .join(rank[_KNOWN].unique("event_id"), on="event_id", how="left")
         .with_columns(text)
         .with_columns(
             # A kernel that was launched before the recording has no args, but its queue serves one group.
@@ -59,10 +56,8 @@ def calls(rank: RankTrace) -> pl.DataFrame:
         )
         .sort("start_ns", "end_ns", "event_id")
     )
-    hidden = intervals.covered_before_ns(compute, found["end_ns"])
-    hidden -= intervals.covered_before_ns(compute, found["start_ns"])
-    exposed = (found["end_ns"] - found["start_ns"] - hidden).alias("exposed_ns")
-    return found.with_columns(exposed).select(column.name for column in CALLS)
+    exposed = intervals.uncovered_ns(found, rank.made(busy.of).computing).alias("exposed_ns")
+    return found.hstack([exposed])[[column.name for column in CALLS]]
 
 
 def matched(calls: pl.DataFrame) -> pl.DataFrame:
