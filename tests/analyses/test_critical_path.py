@@ -7,10 +7,10 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from drawing import draw, trace
+from drawing import US, draw, trace
 from holotrace.analyses.critical_path import critical_path
 from holotrace.job import Job
-from holotrace.tables import ANNOTATIONS
+from holotrace.tables import ANNOTATIONS, DEVICE_EVENTS, RUNTIME_CALLS
 
 # The host waits for nothing; the device is busy until the end.
 DEVICE_BOUND = """
@@ -56,6 +56,50 @@ def test_a_kernel_after_another_waits_for_that() -> None:
     assert path["duration_ns"].to_list() == [0, 1000, 3000, 2000, 3000]
     assert path["name"].to_list() == ["O", None, "A", "A", "B"]
     assert path["stream"].to_list() == [None, None, 2, 2, 2]
+
+
+# The host is done at once; B waits for C on the other queue, and C for A.
+TWO_QUEUES = f"""
+    op      |OOOO{" " * 80}|
+    host    |ACB {" " * 80}|
+    compute |...{"A" * 25}{" " * 26}{"B" * 10}|
+    comm    |...{" " * 25}{"C" * 25}|
+"""
+
+
+def test_work_on_another_queue_that_was_waited_for_is_on_the_path() -> None:
+    assert parts(draw(TWO_QUEUES)) == {"launch": 3, "compute": 35, "communication": 25}
+
+
+def test_where_waits_between_queues_are_recorded_none_is_guessed() -> None:
+    rank = trace(TWO_QUEUES)
+    events = rank[DEVICE_EVENTS]
+    wait = events.head(1).with_columns(
+        kind=pl.lit("sync", pl.Categorical),
+        name=pl.lit("Stream Wait Event", pl.Categorical),
+        event_id=pl.lit(99, pl.UInt32),
+        launch_id=None,
+    )
+    with_wait = replace(rank, tables={**rank.tables, DEVICE_EVENTS.name: pl.concat([events, wait])})
+    assert parts(Job.from_ranks({0: with_wait})) == {"launch": 3, "compute": 35, "kernel_delay": 26}
+
+
+def test_a_copy_that_holds_up_the_host_is_on_the_path() -> None:
+    rank = trace(
+        f"""
+        op      |O{"P" * 46}QQQQQ|
+        host    |AM{" " * 50}|
+        compute |..{"A" * 30}{" " * 20}|
+        copy    |{" " * 32}{"M" * 13}.......|
+        """
+    )
+    is_copy = pl.col("start_ns") == US
+    calls = rank[RUNTIME_CALLS].with_columns(
+        name=pl.when(is_copy).then(pl.lit("cudaMemcpyAsync", pl.Categorical)).otherwise("name"),
+        end_ns=pl.when(is_copy).then(46 * US).otherwise("end_ns"),
+    )
+    waiting = replace(rank, tables={**rank.tables, RUNTIME_CALLS.name: calls})
+    assert parts(Job.from_ranks({0: waiting})) == {"launch": 2, "compute": 30, "memory": 13, "host": 6}
 
 
 def test_the_step_before_the_last_is_looked_at_unless_another_is_asked_for() -> None:

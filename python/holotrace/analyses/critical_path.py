@@ -49,8 +49,10 @@ def critical_path(rank: RankTrace, *, of_step: int | None = None, by_segment: bo
     of calls that wait for a device, counts for nothing, so the path may be shorter than the step. A kernel that starts
     more than 1.5 ms after its launch and after the work before it waited for something that is not known.
 
-    Events and synchronisations between queues are known where the profiler recorded them
-    (`enable_cuda_sync_events=True`); without them the path may lead along another queue.
+    Which queue waited for which is known where the profiler recorded it (`enable_cuda_sync_events=True`). Where not,
+    it is told by times: work that began within 10 µs of the end of another queue's work, and more than 20 µs after its
+    own launch and the work before it, waited for that; so did a synchronising call or copy that took longer than 20 µs
+    and returned within 10 µs of the end of work.
 
     Args:
         of_step: Which training step; by default the last that another one follows, as a recording may cut off the last.

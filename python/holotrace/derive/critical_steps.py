@@ -6,14 +6,17 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from holotrace.derive import unrecorded_waits
 from holotrace.derive.kernel_kinds import SYNC, WORK
-from holotrace.derive.step_graph import CALL, OP, RANGE, GraphRules, StepGraph, build
+from holotrace.derive.step_graph import CALL, HOLDS, OP, RANGE, GraphRules, StepGraph, build
 from holotrace.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, RUNTIME_CALLS, STEPS
 from holotrace.trace import RankTrace
 
 # What PyTorch calls the wait for the next batch.
 LOADING = "DataLoader"
 HOST, LOADING_DATA, LAUNCH, DELAY = "host", "data_loading", "launch", "kernel_delay"
+# A call that waits for a device does not take its time from holding the runtime's lock.
+_RULES = GraphRules(locking=GraphRules.locking - GraphRules.waiting)
 _BOUND_BY_KIND = {"launch_delay": LAUNCH, "kernel_delay": DELAY}
 
 _SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
@@ -78,7 +81,8 @@ def of(rank: RankTrace, step: int | None = None) -> StepOfRank | None:
         step = int(chosen["step"][0])
     host, device = _host(rank), _device(rank)
     # What begins as the step ends is the next one's.
-    graph = build(host, device, window_ns=window_ns and (window_ns[0], window_ns[1] - 1))
+    within_ns = window_ns and (window_ns[0], window_ns[1] - 1)
+    graph = build(host, device, window_ns=within_ns, rules=_RULES, waits=_unrecorded(host, device))
     start_ns, end_ns = window_ns or _span(graph)
     return StepOfRank(step, end_ns - start_ns, graph, _events(host, rank[DEVICE_EVENTS]))
 
@@ -120,9 +124,23 @@ def _device(rank: RankTrace) -> pl.DataFrame:
             sync=pl.when(is_sync).then(pl.col("name").cast(pl.String).fill_null("")),
             stream=pl.when(pl.col("stream") >= 0).then("stream"),
             # What starts later was held up by something that was not recorded.
-            is_prompt=pl.col("start_ns") - pl.col("launch_ns") < GraphRules.longest_kernel_delay_ns,
+            is_prompt=pl.col("start_ns") - pl.col("launch_ns") < _RULES.longest_kernel_delay_ns,
         )
     )
+
+
+def _unrecorded(host: pl.DataFrame, device: pl.DataFrame) -> pl.DataFrame:
+    """What waited for work where the profiler does not say so.
+
+    It records synchronisations if asked to, and never that a copy from pageable memory waits until it is done.
+    """
+    work = device.filter(pl.col("sync").is_null())
+    syncs = device.filter(pl.col("sync").is_not_null())
+    calls = host.filter(pl.col("kind") == CALL, pl.col("name").is_in(list(_RULES.waiting)))
+    of_calls = unrecorded_waits.of_calls(calls.join(syncs, left_on="event_id", right_on="call_id", how="anti"), work)
+    if (syncs["sync"] == HOLDS).any():
+        return of_calls
+    return pl.concat([of_calls, unrecorded_waits.of_work(work)])
 
 
 def _events(host: pl.DataFrame, device: pl.DataFrame) -> pl.DataFrame:
