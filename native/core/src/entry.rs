@@ -124,7 +124,7 @@ impl Taker {
     fn complete(&mut self, at: &Place, fields: &Fields, id: u32) {
         let category = self.store.categories.code(at.w, fields.get(Field::Category));
         let class = self.store.categories.class(category);
-        if !self.kept.classes[class as usize] {
+        if !self.kept.holds(class, at.w, fields.get(Field::Name)) {
             self.store.counts.complete += 1;
             self.store.counts.skipped += 1;
             return;
