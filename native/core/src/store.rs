@@ -8,7 +8,7 @@ use crate::kineto::{Class, Table, class_of, step_number};
 use crate::links;
 use crate::problems::Problems;
 use crate::scan::{Raw, RawKind, decode};
-use crate::table::{ArgColumn, ArgType, ArgValues, Interner, NONE, all_ids, batch, ids, times};
+use crate::table::{ArgColumn, ArgType, ArgValues, Interner, NONE, all_ids, batch, ids, times, times_or_null};
 
 /// Where something happened: codes of the process and the thread.
 #[derive(Default)]
@@ -350,9 +350,9 @@ impl Store {
         Box::new(move |column| self.span_column(&rows, column))
     }
 
-    fn span_column(&self, rows: &[u32], column: &str) -> Option<ArrayRef> {
+    fn span_column<'a>(&'a self, rows: &'a [u32], column: &str) -> Option<ArrayRef> {
         let spans = &self.spans;
-        let of = |values: &'_ Vec<u32>| rows.iter().map(|&row| values[row as usize]).collect::<Vec<_>>().into_iter();
+        let of = |values: &'a [u32]| rows.iter().map(|&row| values[row as usize]);
         Some(match column {
             "event_id" => all_ids(of(&spans.id)),
             "category" => self.categories.names.dictionary(of(&spans.category)),
@@ -372,9 +372,11 @@ impl Store {
             let launches = || launches.get_or_init(|| links::launches(&self.spans, &rows)).iter();
             Some(match column {
                 "launch_id" => ids(launches().map(|&row| if row == NONE { NONE } else { self.spans.id[row as usize] })),
-                "launch_ns" => Arc::new(arrow_array::Int64Array::from_iter(
-                    launches().map(|&row| (row != NONE).then(|| self.spans.start[row as usize])),
-                )),
+                "launch_ns" => times_or_null(launches().map(|&row| self.start(row))),
+                "step" => {
+                    let steps = self.steps();
+                    times_or_null(launches().map(|&row| self.step_at(&steps, self.start(row)?)))
+                }
                 _ => return self.span_column(&rows, column),
             })
         })
@@ -416,7 +418,13 @@ impl Store {
         })
     }
 
-    fn step_maker<'a>(&'a self) -> Maker<'a> {
+    /// When a row began, if it is not `NONE`.
+    fn start(&self, row: u32) -> Option<i64> {
+        self.spans.start.get(row as usize).copied()
+    }
+
+    /// Number, start and row of each step, in the order they begin.
+    fn steps(&self) -> Vec<(i64, i64, u32)> {
         let numbers: Vec<Option<i64>> = self.names.iter().map(step_number).collect();
         let number = |row: u32| numbers.get(self.spans.name[row as usize] as usize).copied().flatten();
         let mut steps: Vec<(i64, i64, u32)> = self
@@ -428,6 +436,19 @@ impl Store {
         steps.sort_unstable();
         steps.dedup_by_key(|(step, _, _)| *step);
         steps.sort_unstable_by_key(|&(_, start, row)| (start, row));
+        steps
+    }
+
+    /// The number of the step during which something began.
+    fn step_at(&self, steps: &[(i64, i64, u32)], time: i64) -> Option<i64> {
+        let begun = steps.partition_point(|&(_, start, _)| start <= time);
+        // Between two steps the latest that began has ended already.
+        let &(number, _, row) = steps[..begun].last()?;
+        (time < self.spans.end[row as usize]).then_some(number)
+    }
+
+    fn step_maker<'a>(&'a self) -> Maker<'a> {
+        let steps = self.steps();
         Box::new(move |column| {
             Some(match column {
                 "step" => times(steps.iter().map(|(step, _, _)| *step)),
@@ -486,9 +507,7 @@ impl Store {
         let flows = &self.flows;
         Box::new(move |column| {
             let at = |times: &'a Vec<i64>, row: u32| (row != NONE).then(|| times[row as usize]);
-            let optional = |of: &dyn Fn(&links::Arrow) -> Option<i64>| -> ArrayRef {
-                Arc::new(arrow_array::Int64Array::from_iter(arrows.iter().map(of)))
-            };
+            let optional = |of: &dyn Fn(&links::Arrow) -> Option<i64>| times_or_null(arrows.iter().map(of));
             let id = |row: u32| if row == NONE { NONE } else { self.spans.id[row as usize] };
             Some(match column {
                 "category" => self.categories.names.dictionary(arrows.iter().map(|arrow| arrow.category)),
