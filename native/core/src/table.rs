@@ -66,9 +66,18 @@ impl Interner {
         (0..self.len() as u32).map(|code| self.get(code))
     }
 
-    /// Take in the strings of another; returns the code each has here, by its code there.
-    pub fn adopt(&mut self, other: &Interner) -> Vec<u32> {
-        other.iter().map(|text| self.code(text)).collect()
+    /// Take the strings out of another; returns the code each has here, by its code there.
+    pub fn adopt(&mut self, other: &mut Interner) -> Vec<u32> {
+        let codes = other.iter().map(|text| self.code(text)).collect();
+        other.clear();
+        codes
+    }
+
+    pub fn clear(&mut self) {
+        self.table.clear();
+        self.text.clear();
+        self.ends.clear();
+        self.values.take();
     }
 
     /// The strings as an Arrow array, made once; what is no UTF-8 is replaced.
@@ -157,16 +166,6 @@ impl ArgColumn {
         Self { key, rows: Vec::new(), values }
     }
 
-    /// Its values, leaving it without any.
-    pub fn take(&mut self) -> Self {
-        let kind = match self.values {
-            ArgValues::Int(_) => ArgType::Int,
-            ArgValues::Float(_) => ArgType::Float,
-            ArgValues::Text(..) => ArgType::Text,
-        };
-        std::mem::replace(self, Self::new(self.key.clone(), kind))
-    }
-
     /// Forget the last value.
     pub fn pop(&mut self) {
         self.rows.pop();
@@ -177,15 +176,15 @@ impl ArgColumn {
         }
     }
 
-    /// Take in the values of another column of the same arg, whose rows begin at `first_row` here.
-    pub fn append(&mut self, other: ArgColumn, first_row: u32) {
-        self.rows.extend(other.rows.iter().map(|row| row + first_row));
-        match (&mut self.values, other.values) {
-            (ArgValues::Int(values), ArgValues::Int(mut others)) => values.append(&mut others),
-            (ArgValues::Float(values), ArgValues::Float(mut others)) => values.append(&mut others),
+    /// Take the values out of another column of the same arg, whose rows begin at `first_row` here.
+    pub fn append(&mut self, other: &mut ArgColumn, first_row: u32) {
+        self.rows.extend(other.rows.drain(..).map(|row| row + first_row));
+        match (&mut self.values, &mut other.values) {
+            (ArgValues::Int(values), ArgValues::Int(others)) => values.append(others),
+            (ArgValues::Float(values), ArgValues::Float(others)) => values.append(others),
             (ArgValues::Text(codes, strings), ArgValues::Text(others, other_strings)) => {
-                let here = strings.adopt(&other_strings);
-                codes.extend(others.into_iter().map(|code| here[code as usize]));
+                let here = strings.adopt(other_strings);
+                codes.extend(others.drain(..).map(|code| here[code as usize]));
             }
             _ => unreachable!("columns of one arg have one type"),
         }
