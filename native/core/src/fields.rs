@@ -19,6 +19,7 @@ pub enum Field {
     Time,
     Duration,
     Id,
+    BindId,
     Args,
     /// Any other.
     Other,
@@ -27,7 +28,7 @@ pub enum Field {
 const FIELDS: usize = Field::Other as usize + 1;
 
 /// The fields of one entry, as they stand.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Fields {
     raw: [Raw; FIELDS],
     /// The letter of the phase; 0 where there is none, `?` where it is no single letter.
@@ -63,6 +64,8 @@ pub struct Kept {
     pub hardware_counters: bool,
     pub flows: bool,
     pub labels: bool,
+    /// Whether all fields of an entry are wanted, whatever table it goes into.
+    pub all_fields: bool,
 }
 
 impl Kept {
@@ -75,6 +78,7 @@ impl Kept {
             hardware_counters: has(Table::HardwareCounters),
             flows: has(Table::Flows),
             labels: has(Table::TrackLabels),
+            all_fields: false,
         }
     }
 }
@@ -123,6 +127,7 @@ impl Visitor for EntryVisitor<'_> {
             b"ts" => Field::Time,
             b"dur" => Field::Duration,
             b"id" => Field::Id,
+            b"bind_id" => Field::BindId,
             b"args" => Field::Args,
             _ => Field::Other,
         }
@@ -150,6 +155,9 @@ impl Visitor for EntryVisitor<'_> {
 
     #[inline(always)]
     fn is_enough(&self, key: Field) -> bool {
+        if self.kept.all_fields {
+            return false;
+        }
         match (key, self.fields.phase) {
             (Field::Category, b'X') => !self.kept.classes[self.class as usize],
             (Field::Phase, b'i' | b'I') => !self.kept.instants,
