@@ -411,7 +411,7 @@ CLOCKS = Table(
             "offset_ns", Unit.NS, "How far the rank's clock is ahead of the median rank's; null if they do not tell"
         ),
         Column("residual_ns", Unit.NS, "How far ends are from the median rank's when that is taken off: the median"),
-        Column("most_residual_ns", Unit.NS, "The same: the most"),
+        Column("most_residual_ns", Unit.NS, "How far they are at most"),
         Column("first_rank", Unit.RANK, "First of the ranks whose clocks were compared, also through others between"),
     ),
 )
