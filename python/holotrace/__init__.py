@@ -24,6 +24,7 @@ from holotrace.parse.execution_trace import execution_trace
 from holotrace.parse.memory_timeline import memory_timeline
 from holotrace.parse.rewrite import Edit, rewrite
 from holotrace.present.event_json import arrows
+from holotrace.present.timeline import JobTimeline
 from holotrace.query import query
 from holotrace.trace import RankTrace
 from holotrace.what_if import what_if
@@ -37,6 +38,7 @@ __all__ = [
     "InputError",
     "Job",
     "JobResult",
+    "JobTimeline",
     "MissingDataError",
     "MissingExtraError",
     "RankTrace",

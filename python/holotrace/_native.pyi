@@ -1,6 +1,6 @@
 """The Rust core: read by holotrace.parse and holotrace.derive only."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from holotrace.stores import Stream
@@ -44,6 +44,21 @@ def read_trace_event(
     ``tables``: names of the tables that will be asked for; events only others need are counted and skipped.
     ``args``: (key, type) of the args to keep, type one of int, float, text.
     Raises TraceFormatError, OSError, KeyboardInterrupt, and what the stream's pieces raise.
+    """
+
+def write_timeline(
+    target: str,
+    *,
+    head: str,
+    parts: Iterator[tuple[str | Stream, str, int, tuple[int, int] | None, str]],
+) -> list[tuple[int, int, Trace]]:
+    """Write one trace-event file of several, each on processes and threads of its own.
+
+    ``head``: an object in JSON, for what stands before the events.
+    ``parts``: taken one by one; each a source, what the names of its processes begin with (as between quotes), what is
+    added to its times, from and to when on its own clock events are kept (at least partly), and its detail, one of
+    device, host, python. Returns for each the events written, those left out, and a trace that has no table but
+    ``problems``. Raises TraceFormatError, OSError, KeyboardInterrupt, and what parts and streams raise.
     """
 
 class ArrowStream(Protocol):

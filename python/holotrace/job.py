@@ -20,10 +20,13 @@ from holotrace._tables_of_job import JobTables
 from holotrace.analyses import ALL, Analyses
 from holotrace.analysis import Analysis
 from holotrace.errors import InputError, UsageError
+from holotrace.parse.timeline import Detail
 from holotrace.present import counters as counter_series
-from holotrace.present import critical_arrows, overlay
+from holotrace.present import critical_arrows, overlay, timeline
+from holotrace.present.timeline import JobTimeline
 from holotrace.schema import Table
 from holotrace.sources import OnDuplicate, Paths, RankSource, Survey, spelled, survey
+from holotrace.sources.problems import frame
 from holotrace.tables import RANK_INFO
 from holotrace.trace import Question, RankTrace, T
 
@@ -132,6 +135,37 @@ class Job(JobTables, Analyses):
         if not wanted:
             raise UsageError("nothing was asked for; say what to add: counters, critical_path")
         return overlay.write(wanted, self.sources, Path(folder).expanduser())
+
+    def write_timeline(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        of_step: int | None = None,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        detail: Detail = "python",
+        progress: Progress | None = None,
+    ) -> JobTimeline:
+        """Write one trace of all ranks on one clock, to look at in Perfetto.
+
+        Processes, threads and arrows of a rank are its own, under names that begin with the rank. All else is as it was
+        recorded, but for times of ranks whose clock is apart from the others': see ``clocks``.
+
+        Args:
+            path: A file, packed as its suffix says: ``.json.gz``, ``.json.zst`` or ``.json``. Replaced if it is there.
+            of_step: Only what ran while any rank was in this step or did its work on a device.
+            start_ns: Only what ran from then on, counted from the first event of all ranks.
+            end_ns: Only what ran before then.
+            detail: "device" for what ran on devices only, "host" for all but Python functions, "python" for all.
+            progress: Called with the number of ranks written and of all.
+        """
+        wanted = timeline.Wanted(detail, start_ns, end_ns, of_step)
+        target = Path(path).expanduser()
+        sources = timeline.files(self.found.sources, target)
+        visit = Visit(partial(timeline.of_rank, wanted=wanted), wanted.reads)
+        seen, unread = read_ranks(visit, sources, executor=self._executor)
+        done = timeline.write_ranks(seen, sources, target, wanted, progress)
+        return replace(done, problems=pl.concat([frame(unread), done.problems]))
 
     def run(
         self,

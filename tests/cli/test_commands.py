@@ -18,11 +18,11 @@ from holotrace import __version__, tables
 from holotrace.analyses import ALL
 from holotrace.cli import main
 from holotrace.job import Job
-from trace_files import write_trace
+from trace_files import EVENTS, write_trace
 
 TOPICS = [
     name.replace("_", "-")
-    for name in (*(a.name for a in ALL), *(t.name for t in (*tables.ALL, tables.CALLS)), "findings", "info")
+    for name in (*(a.name for a in ALL), *(t.name for t in (*tables.ALL, tables.CALLS)), "findings", "info", "clocks")
 ]
 
 
@@ -262,3 +262,23 @@ def test_overlay_shows_the_critical_path_of_a_step(tmp_path: Path) -> None:
 def test_overlay_says_what_can_be_added(folder: Path, tmp_path: Path) -> None:
     asked = run("overlay", folder, "-o", tmp_path / "out")
     assert (asked.exit_code, "--counters" in asked.stderr) == (2, True)
+
+
+def test_timeline_says_which_ranks_were_moved(tmp_path: Path) -> None:
+    run("sample", tmp_path / "job", "--ranks", "3")
+    written = run("timeline", tmp_path / "job", "--rank", "0", "--rank", "1", "--step", "10", "-o", tmp_path / "a.json")
+    assert written.exit_code == 0
+    assert written.stderr.splitlines()[-1] == f"wrote {tmp_path / 'a.json'}"
+    assert "moved" in written.stdout
+    assert "ends of the same collective" in written.stderr
+    whole = run("timeline", tmp_path / "job", "--start", "0.5", "--end", "1.5", "-o", tmp_path / "b.json")
+    assert (whole.exit_code, (tmp_path / "b.json").stat().st_size > 0) == (0, True)
+    other = run("timeline", tmp_path / "job", "--step", "10", "--end", "3", "-o", tmp_path / "c.json")
+    assert (other.exit_code, "leave out" in other.stderr) == (2, True)
+
+
+def test_timeline_says_what_could_not_be_read_or_compared(folder: Path, tmp_path: Path) -> None:
+    write_trace(folder / "rank7.json", rank=7, events=EVENTS[:1])
+    written = run("timeline", folder, "-o", tmp_path / "a.json")
+    assert written.exit_code == 0
+    assert "clocks not compared (rank 7: no collective that other ranks recorded)" in written.stderr

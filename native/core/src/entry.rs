@@ -10,7 +10,7 @@ use crate::table::{ArgColumn, ArgValues, Interner, NONE};
 use crate::trace_event::Options;
 
 /// Decimal places from microseconds to nanoseconds.
-const TO_NS: i32 = 3;
+pub const TO_NS: i32 = 3;
 
 /// Takes entries into a store.
 pub struct Taker {
@@ -52,6 +52,11 @@ impl Taker {
             open: Vec::new(),
             needs_others: false,
         }
+    }
+
+    /// Find all fields of every entry, also of those that no table holds.
+    pub fn find_all_fields(&mut self) {
+        self.kept.all_fields = true;
     }
 
     /// What was taken so far; what comes goes into a store that is empty.

@@ -19,6 +19,7 @@ pub enum Field {
     Time,
     Duration,
     Id,
+    BindId,
     Args,
     /// Any other.
     Other,
@@ -27,7 +28,7 @@ pub enum Field {
 const FIELDS: usize = Field::Other as usize + 1;
 
 /// The fields of one entry, as they stand.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Fields {
     raw: [Raw; FIELDS],
     /// The letter of the phase; 0 where there is none, `?` where it is no single letter.
@@ -65,6 +66,8 @@ pub struct Kept {
     pub hardware_counters: bool,
     pub flows: bool,
     pub labels: bool,
+    /// Whether all fields of an entry are wanted, whatever table it goes into.
+    pub all_fields: bool,
 }
 
 impl Kept {
@@ -79,6 +82,7 @@ impl Kept {
             hardware_counters: has(Table::HardwareCounters),
             flows: has(Table::Flows),
             labels: has(Table::TrackLabels),
+            all_fields: false,
         }
     }
 
@@ -134,6 +138,7 @@ impl Visitor for EntryVisitor<'_> {
             b"ts" => Field::Time,
             b"dur" => Field::Duration,
             b"id" => Field::Id,
+            b"bind_id" => Field::BindId,
             b"args" => Field::Args,
             _ => Field::Other,
         }
@@ -161,6 +166,9 @@ impl Visitor for EntryVisitor<'_> {
 
     #[inline(always)]
     fn is_enough(&self, key: Field) -> bool {
+        if self.kept.all_fields {
+            return false;
+        }
         match (key, self.fields.phase) {
             (Field::Category | Field::Name, b'X') => {
                 !self.fields.get(Field::Category).is_absent()

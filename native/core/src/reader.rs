@@ -58,6 +58,8 @@ pub struct Reader {
     pub is_last: bool,
     /// What was read, in order, for one who asks where it stands and empties it.
     pub marks: Option<Vec<Mark>>,
+    /// The fields of each entry that was marked, for one who asks for these too; none of what is no object.
+    pub fields: Option<Vec<Fields>>,
 }
 
 impl Reader {
@@ -73,6 +75,7 @@ impl Reader {
             has_rest: false,
             is_last: false,
             marks: None,
+            fields: None,
         }
     }
 
@@ -227,7 +230,7 @@ impl Reader {
                     }
                     *at = end;
                     self.after_entry = true;
-                    self.mark_entry(p, end, |taker| taker.begun(w, &fields));
+                    self.mark_entry(w, p, end, Some(&fields));
                     self.taker.take(w, &fields, p, end, origin);
                 }
                 b',' => {
@@ -243,7 +246,7 @@ impl Reader {
                 }
                 _ => {
                     let (raw, end) = value(w, p)?;
-                    self.mark_entry(p, end, |_| None);
+                    self.mark_entry(w, p, end, None);
                     self.store().counts.entries += 1;
                     self.store().problems.add(Problem::NotAnEvent, offset(origin, p), raw.of(w));
                     *at = end;
@@ -305,7 +308,7 @@ impl Reader {
             *at = brace;
             match well_formed(w, brace).and_then(|_| self.taker.fields(w, brace, &mut fields)) {
                 Ok(end) if !matches!(fields.phase, 0 | b'?') => {
-                    self.mark_entry(brace, end, |taker| taker.begun(w, &fields));
+                    self.mark_entry(w, brace, end, Some(&fields));
                     self.taker.take(w, &fields, brace, end, origin);
                     *at = end;
                     self.after_entry = true;
@@ -372,10 +375,14 @@ impl Reader {
 
     /// Mark the entry that is about to be counted.
     #[inline(always)]
-    fn mark_entry(&mut self, start: usize, end: usize, begun: impl FnOnce(&mut Taker) -> Option<u32>) {
+    fn mark_entry(&mut self, w: &[u8], start: usize, end: usize, fields: Option<&Fields>) {
         if let Some(marks) = &mut self.marks {
             let id = self.taker.store.counts.entries as u32;
-            marks.push(Mark::Entry { id, start, end, begun: begun(&mut self.taker) });
+            let begun = fields.and_then(|fields| self.taker.begun(w, fields));
+            marks.push(Mark::Entry { id, start, end, begun });
+            if let Some(kept) = &mut self.fields {
+                kept.push(fields.cloned().unwrap_or_default());
+            }
         }
     }
 

@@ -1,14 +1,13 @@
 //! A trace as a new file: byte for byte the same, but for events that are changed, left out or added.
 
 use std::path::Path;
-use std::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::input::{Block, Blocks};
+use crate::input::Blocks;
 use crate::output;
 use crate::reader::{Mark, Reader, State};
 use crate::scan::{Raw, Scan, members, value};
-use crate::trace_event::{CANCEL_CHECK, Options, Window};
+use crate::trace_event::{Options, Window, read_in_order};
 
 /// Text between two events that is held until it is known what follows; more than that is damage, and stays.
 const MAX_GAP_BYTES: usize = 64 << 10;
@@ -90,27 +89,10 @@ pub fn rewrite_blocks(
     // No table and no arg: only where events begin and end.
     let mut reader = Reader::new(&Options { tables: Vec::new(), args: Vec::new() }, State::Start);
     reader.marks = Some(Vec::new());
-    let mut window = Window::default();
     let mut rewriter = Rewriter::new(changes, push);
-    let mut last_check = Instant::now();
-    let mut used = Block::default();
-    while let Some((_, block)) = blocks.next_block(used) {
-        used = window.append(block);
-        rewriter.read(&mut reader, &mut window)?;
-        if last_check.elapsed() >= CANCEL_CHECK {
-            if cancelled() {
-                return Err(Error::Cancelled);
-            }
-            last_check = Instant::now();
-        }
-    }
-    window.block.wanted = 0;
-    reader.is_last = true;
-    rewriter.read(&mut reader, &mut window)?;
-    let rest = &window.block.bytes[window.at..];
-    let end = window.block.offset(window.block.bytes.len());
-    reader.finish(rest, end, blocks.damage.as_deref())?;
-    rewriter.finish(rest, end)?;
+    let each = &mut |reader: &mut Reader, window: &mut Window| rewriter.read(reader, window);
+    let window = read_in_order(&mut blocks, &mut reader, each, cancelled)?;
+    rewriter.finish(&window.block.bytes[window.at..], window.end())?;
     let entries = reader.taker.store.counts.entries;
     match changes.last().filter(|&id| u64::from(id) >= entries) {
         Some(id) => Err(Error::Unknown(format!("event {id} of {entries}"))),
@@ -345,7 +327,7 @@ fn args_of(event: &[u8]) -> Scan<Option<Raw>> {
 }
 
 /// An object with these members, in the place of those of the same key or behind the others.
-fn with_members(object: &[u8], wanted: &[Member]) -> Scan<Vec<u8>> {
+pub(crate) fn with_members(object: &[u8], wanted: &[Member]) -> Scan<Vec<u8>> {
     let mut out = Vec::with_capacity(object.len() + 64);
     let mut is_there = vec![false; wanted.len()];
     let mut is_empty = true;

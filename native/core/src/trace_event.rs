@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::input::{Block, Blocks};
@@ -19,7 +19,7 @@ use crate::table::ArgType;
 
 /// One entry larger than this is left out: nothing a profiler writes, and it would have to be held whole.
 const MAX_ENTRY_BYTES: usize = 64 << 20;
-pub(crate) const CANCEL_CHECK: Duration = Duration::from_millis(100);
+const CANCEL_CHECK: Duration = Duration::from_millis(100);
 /// One inflates at a time, and inflating is a third of the work, so more would wait for each other.
 const MAX_SCANNERS: usize = 3;
 
@@ -163,13 +163,39 @@ impl Joined {
         self.window.block.wanted = 0;
         self.reader.is_last = true;
         self.window.read(&mut self.reader)?;
-        let end = self.window.block.offset(self.window.block.bytes.len());
-        self.reader.finish(&self.window.block.bytes[self.window.at..], end, blocks.damage.as_deref())?;
+        self.reader.finish(&self.window.block.bytes[self.window.at..], self.window.end(), blocks.damage.as_deref())?;
         let mut store = self.reader.taker.store;
         store.counts.text_bytes = self.window.text_bytes;
         store.counts.file_bytes = blocks.file_bytes;
         Ok(store)
     }
+}
+
+/// Read a trace in order and in one thread: `each` is called whenever there is more to read; returns what is left over.
+pub(crate) fn read_in_order(
+    blocks: &mut Blocks,
+    reader: &mut Reader,
+    each: &mut dyn FnMut(&mut Reader, &mut Window) -> Result<()>,
+    cancelled: &mut dyn FnMut() -> bool,
+) -> Result<Window> {
+    let mut window = Window::default();
+    let mut last_check = Instant::now();
+    let mut used = Block::default();
+    while let Some((_, block)) = blocks.next_block(used) {
+        used = window.append(block);
+        each(reader, &mut window)?;
+        if last_check.elapsed() >= CANCEL_CHECK {
+            if cancelled() {
+                return Err(Error::Cancelled);
+            }
+            last_check = Instant::now();
+        }
+    }
+    window.block.wanted = 0;
+    reader.is_last = true;
+    each(reader, &mut window)?;
+    reader.finish(&window.block.bytes[window.at..], window.end(), blocks.damage.as_deref())?;
+    Ok(window)
 }
 
 /// The text being read in order: a block, with what was left of the ones before it in front.
@@ -219,6 +245,11 @@ impl Window {
         }
         self.block.wanted = self.pending() * 2;
         Ok(())
+    }
+
+    /// The offset of the end of what was taken in.
+    pub(crate) fn end(&self) -> u64 {
+        self.block.offset(self.block.bytes.len())
     }
 
     fn pending(&self) -> usize {

@@ -7,6 +7,7 @@ mod error;
 mod intervals;
 mod rewrite;
 mod source;
+mod timeline;
 mod trace_event;
 mod xplane;
 
@@ -25,6 +26,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(intervals::subtract, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite::rewrite_trace_event, module)?)?;
+    module.add_function(wrap_pyfunction!(timeline::write_timeline, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_ends, module)?)?;
     module.add_class::<xplane::Space>()?;
     module.add_function(wrap_pyfunction!(xplane::read_xplane, module)?)?;

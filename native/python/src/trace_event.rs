@@ -23,6 +23,12 @@ pub struct Trace {
     path: PathBuf,
 }
 
+impl Trace {
+    pub fn of(store: Store, path: PathBuf) -> Self {
+        Self { store, path }
+    }
+}
+
 #[pymethods]
 impl Trace {
     #[getter]

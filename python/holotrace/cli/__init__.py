@@ -14,6 +14,7 @@ from holotrace.cli.query import query
 from holotrace.cli.report import report
 from holotrace.cli.sample import sample
 from holotrace.cli.show import show
+from holotrace.cli.timeline import timeline
 from holotrace.cli.what_if import what_if
 
 __all__ = ["main"]
@@ -35,5 +36,5 @@ def main(debug: bool) -> None:
     """
 
 
-for command in (info, show, query, compare, report, what_if, overlay, convert, sample):
+for command in (info, show, query, compare, report, what_if, timeline, overlay, convert, sample):
     main.add_command(command)

@@ -138,10 +138,12 @@ def _look_at(candidate: Candidate) -> _File:
         if candidate.named:
             raise
         return _File(path, unfit=str(error))
+    if candidate.named and ends.is_timeline(text):
+        raise InputError(f"{path} is a timeline of several ranks; give the traces it was made of")
     if profiles.is_exported(path, text):
         return _File(path, format="xplane")
-    if not candidate.named and not ends.may_be_trace(text):
-        return _File(path, unfit="not a trace")
+    if not candidate.named and (ends.is_timeline(text) or not ends.may_be_trace(text)):
+        return _File(path, unfit="a timeline of several ranks" if ends.is_timeline(text) else "not a trace")
     return _with_rank(_File(path, info), "trace")
 
 

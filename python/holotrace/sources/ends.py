@@ -15,6 +15,9 @@ END_BYTES = 64 * 1024  # PyTorch's top-level keys before traceEvents take 2-10 K
 
 COMPRESSED = (".gz", ".zst")
 
+# What a timeline that holotrace wrote of several ranks says of them, near its beginning.
+TIMELINE = "timelineOfRanks"
+
 # More than any job has; missing ranks are listed, so a number made up must not fill the memory.
 MAX_RANKS = 1 << 20
 
@@ -51,6 +54,11 @@ def tail(path: Place) -> bytes:
 def may_be_trace(text: bytes) -> bool:
     """Whether a file that begins with ``text`` looks like a profiler's."""
     return any(sign in text for sign in _SIGNS)
+
+
+def is_timeline(text: bytes) -> bool:
+    """Whether a file that begins with ``text`` is a timeline of several ranks."""
+    return f'"{TIMELINE}"'.encode() in text
 
 
 def distributed_info(text: bytes) -> dict[str, Any]:

@@ -1,0 +1,76 @@
+"""holotrace timeline: all ranks in one trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from holotrace.cli.console import console, progress_bar
+from holotrace.cli.options import job_arguments, job_at, rank_option
+from holotrace.parse.timeline import Detail
+from holotrace.sources import OnDuplicate
+
+_NS_PER_MS = 1_000_000
+
+
+@click.command(short_help="All ranks in one trace on one clock, to look at in Perfetto.")
+@job_arguments
+@rank_option
+@click.option("--step", type=int, help="Only what ran while any rank was in this step or did its work on a device.")
+@click.option(
+    "--start", type=float, metavar="MS", help="Only what ran from then on, in ms from the first event of all ranks."
+)
+@click.option("--end", type=float, metavar="MS", help="Only what ran before then, counted in the same way.")
+@click.option(
+    "--detail",
+    type=click.Choice(get_args(Detail)),
+    default="python",
+    show_default=True,
+    help="What ran on devices; the host's calls and operators as well; Python functions as well.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="Where to write it: .json.gz, .json.zst or .json.",
+)
+def timeline(  # noqa: PLR0917  # click gives them by name
+    path: tuple[str, ...],
+    recursive: bool,
+    on_duplicate: OnDuplicate,
+    ranks: tuple[int, ...],
+    step: int | None,
+    start: float | None,
+    end: float | None,
+    detail: Detail,
+    output: Path,
+) -> None:
+    """All ranks in one trace on one clock; drop it onto https://ui.perfetto.dev to see it.
+
+    How far a rank's clock is ahead, as the ends of collectives tell, is taken off its times. The table says for each
+    rank how much that is, and how far ends are still apart.
+    """
+    from holotrace.present import format as fmt  # noqa: PLC0415  # with the two below, not needed for --help
+    from holotrace.present import terminal  # noqa: PLC0415
+    from holotrace.present.timeline import RANKS  # noqa: PLC0415
+
+    job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
+    with progress_bar("Writing") as progress:
+        done = job.write_timeline(
+            output, of_step=step, start_ns=_ns(start), end_ns=_ns(end), detail=detail, progress=progress
+        )
+    screen = console()
+    screen.print(terminal.table(done.ranks, RANKS, limit=None, width=screen.width))
+    for problem in done.problems.iter_rows(named=True):
+        where = "" if problem["rank"] is None else f"rank {problem['rank']}: "
+        example = f" ({fmt.printable(problem['example'])})" if problem["example"] else ""
+        click.echo(f"{where}{problem['problem']}{example}; {problem['action']}", err=True)
+    click.echo(done.said(), err=True)
+    click.echo(f"wrote {done.path}", err=True)
+
+
+def _ns(ms: float | None) -> int | None:
+    return None if ms is None else round(ms * _NS_PER_MS)

@@ -1,0 +1,232 @@
+"""All ranks of a job in one trace, on one clock, to look at in Perfetto."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import polars as pl
+
+from holotrace.analyses.stragglers import stragglers
+from holotrace.derive import clocks
+from holotrace.derive.epoch import base_ns
+from holotrace.errors import MissingDataError, UsageError
+from holotrace.parse.timeline import Detail, Part, Written, write
+from holotrace.present.format import duration
+from holotrace.schema import Column, Table, Unit, conform
+from holotrace.sources import RankSource, ends
+from holotrace.sources.problems import frame, problem, spelled
+from holotrace.tables import CLOCKS, DEVICE_EVENTS, EVENTS, PROBLEMS, RANK, STEPS
+from holotrace.trace import RankTrace
+
+RANKS = (
+    RANK,
+    Column("event_count", Unit.COUNT, "Events written"),
+    Column("left_out_count", Unit.COUNT, "Events that were not asked for"),
+    Column("moved_ns", Unit.NS, "Taken off its times"),
+    *CLOCKS.columns[1:],
+)
+# Called with the number of ranks that are done and of all.
+Tell = Callable[[int, int], None]
+# Ranks leave a collective one after the other, within so much.
+_ALIKE_NS = 5_000
+_SPAN = EVENTS.only("start_ns", "end_ns")
+_STEPS = (STEPS.only("step", "start_ns", "end_ns"), DEVICE_EVENTS.only("step", "start_ns", "end_ns"))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which part of what was recorded a timeline shows."""
+
+    detail: Detail = "python"
+    # From and to when, counted from the first event of all ranks.
+    start_ns: int | None = None
+    end_ns: int | None = None
+    of_step: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.detail not in get_args(Detail):
+            raise UsageError(f"detail is {self.detail!r}; it can be {', '.join(get_args(Detail))}")
+        if self.of_step is not None and self.has_times:
+            raise UsageError("a step has its own times; leave out start and end, or the step")
+        if self.start_ns is not None and self.end_ns is not None and self.start_ns >= self.end_ns:
+            raise UsageError("nothing lies between these times; let the end be later than the start")
+
+    @property
+    def has_times(self) -> bool:
+        return self.start_ns is not None or self.end_ns is not None
+
+    @property
+    def reads(self) -> tuple[Table, ...]:
+        """What a rank must be read with."""
+        more = _STEPS if self.of_step is not None else (_SPAN,) if self.has_times else ()
+        return (*stragglers.reads, *more)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What must be known of a rank before it is written."""
+
+    rank: int
+    # Its part of the stragglers' table.
+    calls: pl.DataFrame
+    # When its clock began.
+    base_ns: int
+    # First start and last end of what tells the window, on the clock of the file; null where there is nothing.
+    first_ns: int | None
+    last_ns: int | None
+
+
+@dataclass(frozen=True)
+class JobTimeline:
+    """What was written."""
+
+    path: Path
+    # A row per rank: RANKS.
+    ranks: pl.DataFrame
+    # Rows of the problems table.
+    problems: pl.DataFrame
+
+    def said(self) -> str:
+        """Which ranks were moved and how well they fit now, in a sentence."""
+        known = self.ranks.drop_nulls("offset_ns")
+        moved = known.filter(pl.col("moved_ns") != 0)
+        if known.is_empty():
+            return "no rank was moved: nothing tells how far clocks are apart"
+        median, most = known.select(pl.col("residual_ns").median(), pl.col("most_residual_ns").max()).row(0)
+        fit = f"{duration(median)} apart (median), {duration(most)} at most"
+        if moved.is_empty():
+            return f"no rank was moved: clocks differ by no more than ends of the same collective, which are {fit}"
+        by = moved.select(pl.col("moved_ns").abs().max()).item()
+        return f"moved rank {spelled(moved['rank'])} by up to {duration(by)}: ends of the same collective are now {fit}"
+
+
+def of_rank(rank: RankTrace, *, wanted: Wanted) -> Seen:
+    """What is needed of one rank, from what ``wanted.reads``."""
+    spans = pl.DataFrame(schema=_SPAN.empty().schema)
+    if wanted.of_step is not None:
+        of_step = (rank[table].filter(step=wanted.of_step) for table in _STEPS)
+        spans = pl.concat([rows.select("start_ns", "end_ns") for rows in of_step])
+    elif wanted.has_times:
+        spans = rank[EVENTS]
+    first, last = spans.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    return Seen(rank.rank, stragglers.part(rank, {}), base_ns(rank.metadata), first, last)
+
+
+def files(sources: Iterable[RankSource | RankTrace], target: Path) -> list[RankSource]:
+    """The ranks' files, where all of them can be in a timeline that is written to ``target``."""
+    found = [source for source in sources if isinstance(source, RankSource)]
+    other = next((source for source in found if source.format != "kineto"), None)
+    if not found or other:
+        why = {"dataset": "datasets have no trace to copy", "xplane": "profiles of XLA have no trace events to copy"}
+        what = f"{other.path}: {why[other.format]}" if other else "ranks in memory have no trace to copy"
+        raise MissingDataError(f"{what}; give traces as PyTorch's profiler exports them, in JSON")
+    is_read = any(isinstance(source.path, Path) and target.samefile(source.path) for source in found if target.exists())
+    if is_read or _is_trace(target):
+        raise UsageError(f"{target} is a trace, which a timeline does not replace; name another file")
+    return found
+
+
+def _is_trace(path: Path) -> bool:
+    """Whether there is a trace of a rank, perhaps of one that was not asked for."""
+    try:
+        text = ends.head(path)
+    except OSError:
+        return False
+    return ends.may_be_trace(text) and not ends.is_timeline(text)
+
+
+def write_ranks(
+    seen: Sequence[Seen], sources: Iterable[RankSource], target: Path, wanted: Wanted, tell: Tell | None
+) -> JobTimeline:
+    """Write the ranks that were ``seen``, one after the other; ``sources`` has the file of each."""
+    paths = {source.rank: source.path for source in sources}
+    known = clocks.of_ranks([rank.rank for rank in seen], [rank.calls for rank in seen])
+    moved = dict(known.select("rank", _moved_ns()).iter_rows())
+    base = seen[0].base_ns
+    shifts = {rank.rank: rank.base_ns - base - moved[rank.rank] for rank in seen}
+    window = _window(seen, shifts, wanted)
+    head = _head(base, {rank: (paths[rank].name, moved_ns) for rank, moved_ns in moved.items()})
+    parts = [
+        Part(paths[rank], f"rank {rank}", shift, window and (window[0] - shift, window[1] - shift), wanted.detail)
+        for rank, shift in shifts.items()
+    ]
+    written = write(_told(parts, tell), target, head=head)
+    counts = pl.DataFrame(
+        [(rank.rank, done.event_count, done.left_out_count) for rank, done in zip(seen, written, strict=True)],
+        schema={column.name: column.unit.dtype for column in RANKS[:3]},
+        orient="row",
+    )
+    ranks = known.with_columns(_moved_ns()).join(counts, on="rank")
+    return JobTimeline(target, conform(ranks, RANKS, "timeline"), _problems(known, paths, written))
+
+
+def _told(parts: Sequence[Part], tell: Tell | None) -> Iterator[Part]:
+    """The parts, which are taken when those before are done."""
+    for done, part in enumerate(parts):
+        if tell:
+            tell(done, len(parts))
+        yield part
+
+
+def _moved_ns() -> pl.Expr:
+    """What to take off: nothing where ends would be as far apart with the very same clock, as on one machine."""
+    is_apart = pl.col("offset_ns").abs() > pl.col("residual_ns") + _ALIKE_NS
+    return pl.when(is_apart).then("offset_ns").otherwise(0).fill_null(0).alias("moved_ns")
+
+
+def _window(seen: Sequence[Seen], shifts: Mapping[int, int], wanted: Wanted) -> tuple[int, int] | None:
+    """From and to when, on the clock of the timeline."""
+    first = [rank.first_ns + shifts[rank.rank] for rank in seen if rank.first_ns is not None]
+    last = [rank.last_ns + shifts[rank.rank] for rank in seen if rank.last_ns is not None]
+    if wanted.of_step is not None:
+        if not first:
+            raise MissingDataError(f"no rank recorded step {wanted.of_step}; holotrace show steps PATH shows which")
+        return min(first), max(last)
+    if not wanted.has_times or not first:
+        return None
+    # The last end lies in the window.
+    start = 0 if wanted.start_ns is None else wanted.start_ns
+    end = max(last) - min(first) + 1 if wanted.end_ns is None else wanted.end_ns
+    return min(first) + start, min(first) + end
+
+
+def _head(base_ns: int, moved: Mapping[int, tuple[str, int]]) -> dict[str, Any]:
+    base = {"baseTimeNanoseconds": base_ns} if base_ns else {}
+    ranks = [{"rank": rank, "file": name, "moved_ns": moved_ns} for rank, (name, moved_ns) in moved.items()]
+    return {"schemaVersion": 1, ends.TIMELINE: ranks, "displayTimeUnit": "ms", **base}
+
+
+def _problems(known: pl.DataFrame, paths: Mapping[int, Any], written: Sequence[Written]) -> pl.DataFrame:
+    read = (
+        done.problems.with_columns(rank=pl.lit(rank, pl.Int32()), file=pl.lit(str(paths[rank])))
+        for rank, done in zip(known["rank"], written, strict=True)
+    )
+    rows = [rows.select(pl.col(column.name).cast(column.unit.dtype) for column in PROBLEMS.columns) for rows in read]
+    return pl.concat([frame(_doubts(known)), *rows])
+
+
+def _doubts(known: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Rows of the problems table on ranks that may not be on the clock of the others."""
+    if known.height < 2:
+        return
+    untold = known.filter(pl.col("offset_ns").is_null())
+    if not untold.is_empty():
+        few = untold["collective_count"].max() == 0
+        yield problem(
+            "clocks not compared",
+            count=untold.height,
+            example=f"rank {spelled(untold['rank'])}: "
+            + ("no collective that other ranks recorded" if few else "collectives do not end together"),
+            action="written as their own clocks say",
+        )
+    sets = known.drop_nulls("first_rank").group_by("first_rank", maintain_order=True).agg("rank")["rank"]
+    if len(sets) > 1:
+        yield problem(
+            "clocks compared in groups only",
+            count=len(sets),
+            example="; ".join(f"ranks {spelled(ranks)}" for ranks in sets),
+            action="each group is on the clock of its median rank",
+        )
