@@ -90,6 +90,15 @@ def test_a_report_goes_from_a_store_to_a_store(url: str, store: Store) -> None:
     assert store.get("out/overlap.csv").startswith(b"rank,comm_ns")
 
 
+def test_a_timeline_of_traces_in_a_store_is_that_of_the_same_traces_here(
+    url: str, folder: Path, tmp_path: Path
+) -> None:
+    there = holotrace.open(url).write_timeline(tmp_path / "there.json.gz")
+    here = holotrace.open(folder).write_timeline(tmp_path / "here.json.gz")
+    assert (tmp_path / "there.json.gz").read_bytes() == (tmp_path / "here.json.gz").read_bytes()
+    assert_frame_equal(there.ranks, here.ranks)
+
+
 def test_a_connection_that_breaks_is_tried_again(
     store: Store, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -162,7 +162,7 @@ class Job(JobTables, Analyses):
         wanted = timeline.Wanted(detail, start_ns, end_ns, of_step)
         target = Path(path).expanduser()
         sources = timeline.files(self.found.sources, target)
-        visit = Visit(partial(timeline.of_rank, wanted=wanted), wanted.reads)
+        visit = Visit(partial(timeline.of_rank, of_step=of_step), timeline.READS)
         seen, unread = read_ranks(visit, sources, executor=self._executor)
         done = timeline.write_ranks(seen, sources, target, wanted, progress)
         return replace(done, problems=pl.concat([frame(unread), done.problems]))

@@ -269,7 +269,7 @@ def test_timeline_says_which_ranks_were_moved(tmp_path: Path) -> None:
     written = run("timeline", tmp_path / "job", "--rank", "0", "--rank", "1", "--step", "10", "-o", tmp_path / "a.json")
     assert written.exit_code == 0
     assert written.stderr.splitlines()[-1] == f"wrote {tmp_path / 'a.json'}"
-    assert "moved" in written.stdout
+    assert "Moved" in written.stdout
     assert "ends of the same collective" in written.stderr
     whole = run("timeline", tmp_path / "job", "--start", "0.5", "--end", "1.5", "-o", tmp_path / "b.json")
     assert (whole.exit_code, (tmp_path / "b.json").stat().st_size > 0) == (0, True)

@@ -54,6 +54,10 @@ def of_rank(trace: dict[str, Any], rank: int) -> list[dict[str, Any]]:
     return [event for event in trace["traceEvents"] if event["pid"] in pids and event["ph"] != "M"]
 
 
+def moment_us(trace: dict[str, Any], event: dict[str, Any]) -> Decimal:
+    return Decimal(trace.get("baseTimeNanoseconds", 0)) / 1000 + Decimal(event["ts"])
+
+
 def ahead(events: list[dict[str, Any]], by: Decimal | int) -> list[dict[str, Any]]:
     return [{**event, "ts": float(Decimal(str(event["ts"])) + by)} if "ts" in event else event for event in events]
 
@@ -117,7 +121,7 @@ def test_a_clock_that_is_ahead_is_set_back_exactly(tmp_path: Path) -> None:
     assert done.ranks["moved_ns"].to_list() == [0, 1_734_251, 0]
     trace = merged(tmp_path / "out.json")
     for rank in (0, 1, 2):
-        assert [event["ts"] - begun for event in of_rank(trace, rank)] == [
+        assert [moment_us(trace, event) - begun for event in of_rank(trace, rank)] == [
             Decimal(str(event["ts"])) for event in EVENTS
         ]
     assert [told["moved_ns"] for told in trace["timelineOfRanks"]] == [0, 1_734_251, 0]
@@ -130,9 +134,17 @@ def test_clocks_that_count_from_different_moments_become_one(tmp_path: Path) -> 
     write_trace(tmp_path / "1.json", rank=1, events=lone, baseTimeNanoseconds=base_ns + 2_000_001)
     holotrace.open(tmp_path).write_timeline(tmp_path / "out.json")
     trace = merged(tmp_path / "out.json")
-    assert trace["baseTimeNanoseconds"] == base_ns
-    first, second = ([event["ts"] for event in of_rank(trace, rank)] for rank in (0, 1))
-    assert [b - a for a, b in zip(first, second, strict=True)] == [Decimal("2000.001")] * len(lone)
+    for rank, later_ns in ((0, 0), (1, 2_000_001)):
+        moments = [moment_us(trace, event) * 1000 - base_ns - later_ns for event in of_rank(trace, rank)]
+        assert moments == [Decimal(str(event["ts"])) * 1000 for event in lone]
+
+
+def test_times_are_small_enough_for_floats(tmp_path: Path) -> None:
+    write_trace(tmp_path / "0.json", rank=0, events=ahead(EVENTS, 1_712_184_698_123_456))
+    holotrace.open(tmp_path).write_timeline(tmp_path / "out.json")
+    trace = merged(tmp_path / "out.json")
+    assert trace["baseTimeNanoseconds"] == 1_712_184_697_000_000_000
+    assert trace["traceEvents"][0]["ts"] == Decimal("1123556.000")
 
 
 def test_clocks_that_cannot_be_compared_stay_and_are_told(job: holotrace.Job, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from holotrace.derive.epoch import base_ns
 from holotrace.errors import MissingDataError, UsageError
 from holotrace.parse.timeline import Detail, Part, Written, write
 from holotrace.present.format import duration
-from holotrace.schema import Column, Table, Unit, conform
+from holotrace.schema import Column, Unit, conform
 from holotrace.sources import RankSource, ends
 from holotrace.sources.problems import frame, problem, spelled
 from holotrace.tables import CLOCKS, DEVICE_EVENTS, EVENTS, PROBLEMS, RANK, STEPS
@@ -30,10 +30,18 @@ RANKS = (
 )
 # Called with the number of ranks that are done and of all.
 Tell = Callable[[int, int], None]
+# A timeline counts from a whole second, one to two before its first event, as marks may be earlier. Viewers read times
+# as floats, which hold nanoseconds of some months, but not those since 1970.
+_SECOND_NS = 1_000_000_000
+_MOST_NS = (1 << 63) - 1
 # Ranks leave a collective one after the other, within so much.
 _ALIKE_NS = 5_000
-_SPAN = EVENTS.only("start_ns", "end_ns")
-_STEPS = (STEPS.only("step", "start_ns", "end_ns"), DEVICE_EVENTS.only("step", "start_ns", "end_ns"))
+# What a rank must be read with.
+READS = (
+    *stragglers.reads,
+    EVENTS.only("start_ns", "end_ns"),
+    *(table.only("step", "start_ns", "end_ns") for table in (STEPS, DEVICE_EVENTS)),
+)
 
 
 @dataclass(frozen=True)
@@ -49,20 +57,11 @@ class Wanted:
     def __post_init__(self) -> None:
         if self.detail not in get_args(Detail):
             raise UsageError(f"detail is {self.detail!r}; it can be {', '.join(get_args(Detail))}")
-        if self.of_step is not None and self.has_times:
+        has_times = self.start_ns is not None or self.end_ns is not None
+        if self.of_step is not None and has_times:
             raise UsageError("a step has its own times; leave out start and end, or the step")
         if self.start_ns is not None and self.end_ns is not None and self.start_ns >= self.end_ns:
             raise UsageError("nothing lies between these times; let the end be later than the start")
-
-    @property
-    def has_times(self) -> bool:
-        return self.start_ns is not None or self.end_ns is not None
-
-    @property
-    def reads(self) -> tuple[Table, ...]:
-        """What a rank must be read with."""
-        more = _STEPS if self.of_step is not None else (_SPAN,) if self.has_times else ()
-        return (*stragglers.reads, *more)
 
 
 @dataclass(frozen=True)
@@ -74,9 +73,9 @@ class Seen:
     calls: pl.DataFrame
     # When its clock began.
     base_ns: int
-    # First start and last end of what tells the window, on the clock of the file; null where there is nothing.
-    first_ns: int | None
-    last_ns: int | None
+    # From the first start to the last end on the clock of the file: of all events, and of the step that was asked for.
+    span_ns: tuple[int, int] | None
+    step_ns: tuple[int, int] | None
 
 
 @dataclass(frozen=True)
@@ -103,16 +102,16 @@ class JobTimeline:
         return f"moved rank {spelled(moved['rank'])} by up to {duration(by)}: ends of the same collective are now {fit}"
 
 
-def of_rank(rank: RankTrace, *, wanted: Wanted) -> Seen:
-    """What is needed of one rank, from what ``wanted.reads``."""
-    spans = pl.DataFrame(schema=_SPAN.empty().schema)
-    if wanted.of_step is not None:
-        of_step = (rank[table].filter(step=wanted.of_step) for table in _STEPS)
-        spans = pl.concat([rows.select("start_ns", "end_ns") for rows in of_step])
-    elif wanted.has_times:
-        spans = rank[EVENTS]
-    first, last = spans.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-    return Seen(rank.rank, stragglers.part(rank, {}), base_ns(rank.metadata), first, last)
+def of_rank(rank: RankTrace, *, of_step: int | None) -> Seen:
+    """What is needed of one rank."""
+    of_steps = pl.concat([rank[table].select("step", "start_ns", "end_ns") for table in (STEPS, DEVICE_EVENTS)])
+    step = None if of_step is None else _span(of_steps.filter(step=of_step))
+    return Seen(rank.rank, stragglers.part(rank, {}), base_ns(rank.metadata), _span(rank[EVENTS]), step)
+
+
+def _span(rows: pl.DataFrame) -> tuple[int, int] | None:
+    first, last = rows.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    return None if first is None else (first, last)
 
 
 def files(sources: Iterable[RankSource | RankTrace], target: Path) -> list[RankSource]:
@@ -145,12 +144,20 @@ def write_ranks(
     paths = {source.rank: source.path for source in sources}
     known = clocks.of_ranks([rank.rank for rank in seen], [rank.calls for rank in seen])
     moved = dict(known.select("rank", _moved_ns()).iter_rows())
-    base = seen[0].base_ns
-    shifts = {rank.rank: rank.base_ns - base - moved[rank.rank] for rank in seen}
+    # What makes the times of each file those of one clock, since 1970 where files say so.
+    shifts = {rank.rank: rank.base_ns - moved[rank.rank] for rank in seen}
+    first = min((rank.span_ns[0] + shifts[rank.rank] for rank in seen if rank.span_ns), default=0)
+    zero_ns = max(first // _SECOND_NS - 1, 0) * _SECOND_NS
     window = _window(seen, shifts, wanted)
-    head = _head(base, {rank: (paths[rank].name, moved_ns) for rank, moved_ns in moved.items()})
+    head = _head(zero_ns, {rank: (paths[rank].name, moved_ns) for rank, moved_ns in moved.items()})
     parts = [
-        Part(paths[rank], f"rank {rank}", shift, window and (window[0] - shift, window[1] - shift), wanted.detail)
+        Part(
+            paths[rank],
+            f"rank {rank}",
+            _in_64_bits(shift - zero_ns),
+            window and (_in_64_bits(window[0] - shift), _in_64_bits(window[1] - shift)),
+            wanted.detail,
+        )
         for rank, shift in shifts.items()
     ]
     written = write(_told(parts, tell), target, head=head)
@@ -177,24 +184,30 @@ def _moved_ns() -> pl.Expr:
     return pl.when(is_apart).then("offset_ns").otherwise(0).fill_null(0).alias("moved_ns")
 
 
+def _in_64_bits(ns: int) -> int:
+    """The time; of a damaged file it may be beyond, and the nearest one is as good."""
+    return max(min(ns, _MOST_NS), -_MOST_NS)
+
+
 def _window(seen: Sequence[Seen], shifts: Mapping[int, int], wanted: Wanted) -> tuple[int, int] | None:
-    """From and to when, on the clock of the timeline."""
-    first = [rank.first_ns + shifts[rank.rank] for rank in seen if rank.first_ns is not None]
-    last = [rank.last_ns + shifts[rank.rank] for rank in seen if rank.last_ns is not None]
-    if wanted.of_step is not None:
-        if not first:
+    """From and to when, on the clock of all ranks; null where all is wanted."""
+    is_step = wanted.of_step is not None
+    spans = [(rank.step_ns if is_step else rank.span_ns, shifts[rank.rank]) for rank in seen]
+    moved = [(span[0] + shift, span[1] + shift) for span, shift in spans if span]
+    first, last = min((start for start, _ in moved), default=0), max((end for _, end in moved), default=0)
+    if is_step:
+        if not moved:
             raise MissingDataError(f"no rank recorded step {wanted.of_step}; holotrace show steps PATH shows which")
-        return min(first), max(last)
-    if not wanted.has_times or not first:
+        return first, last
+    if wanted.start_ns is None and wanted.end_ns is None:
         return None
-    # The last end lies in the window.
-    start = 0 if wanted.start_ns is None else wanted.start_ns
-    end = max(last) - min(first) + 1 if wanted.end_ns is None else wanted.end_ns
-    return min(first) + start, min(first) + end
+    # What ends last is in a window without an end.
+    end = last - first + 1 if wanted.end_ns is None else wanted.end_ns
+    return first + (wanted.start_ns or 0), first + end
 
 
-def _head(base_ns: int, moved: Mapping[int, tuple[str, int]]) -> dict[str, Any]:
-    base = {"baseTimeNanoseconds": base_ns} if base_ns else {}
+def _head(zero_ns: int, moved: Mapping[int, tuple[str, int]]) -> dict[str, Any]:
+    base = {"baseTimeNanoseconds": zero_ns} if zero_ns else {}
     ranks = [{"rank": rank, "file": name, "moved_ns": moved_ns} for rank, (name, moved_ns) in moved.items()]
     return {"schemaVersion": 1, ends.TIMELINE: ranks, "displayTimeUnit": "ms", **base}
 
