@@ -10,7 +10,7 @@ from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Ranking
 from holotrace.derive import gaps
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.errors import UsageError
+from holotrace.derive.limits import check_whole
 from holotrace.schema import Column, Unit
 from holotrace.tables import DEVICE_EVENTS
 from holotrace.trace import RankTrace
@@ -65,8 +65,7 @@ def idle_causes(rank: RankTrace, *, by_stream: bool = False, pause_ns: int = PAU
         by_stream: Each queue by itself, instead of the rank as a whole. Other queues may be busy in its gaps.
         pause_ns: Gaps of this length and longer are no pauses between kernels.
     """
-    if pause_ns < 0:
-        raise UsageError(f"pause_ns is {pause_ns}; it can be any whole number from 0")
+    check_whole(0, pause_ns=pause_ns)
     work = rank[DEVICE_EVENTS].filter(pl.col("kind").is_in(WORK))
     if not by_stream:
         work = work.with_columns(pl.lit(None, pl.Int64()).alias(name) for name in QUEUE)

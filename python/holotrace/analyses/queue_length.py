@@ -10,7 +10,7 @@ from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Bar
 from holotrace.derive import intervals, levels
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.errors import UsageError
+from holotrace.derive.limits import check_whole
 from holotrace.schema import Column, Unit
 from holotrace.tables import DEVICE_EVENTS
 from holotrace.trace import RankTrace
@@ -61,8 +61,7 @@ def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FUL
         over_time: One row per change of a queue's length, instead of one per queue.
         full_at: Launches from which on a queue counts as full.
     """
-    if full_at < 1:
-        raise UsageError(f"full_at is {full_at}; it can be any whole number from 1")
+    check_whole(1, full_at=full_at)
     events = rank[DEVICE_EVENTS].filter(pl.col("kind").is_in(WORK))
     waiting = levels.over_time(_changes(events), by=QUEUE, levels=["waiting"])
     is_full = waiting["waiting"] >= full_at

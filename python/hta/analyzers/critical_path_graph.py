@@ -106,7 +106,8 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
         self.critical_path_events_set: set[int] = set()
         self.critical_path_edges_set: set[CPEdge] = set()
         self.edge_to_event_map: dict[tuple[int, int], int] = {}
-        self._critical_edges: list[CPEdge] = []
+        # None before there is a path.
+        self._critical_edges: list[CPEdge] | None = None
         # The path of a graph that nobody has looked at, as rows of the step's edges.
         self._path = pl.DataFrame()
         self._step = step
@@ -134,7 +135,7 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
             "node_list": self._make_node_list,
             "edge_to_event_map": self._make_edge_to_event_map,
             "_critical_edges": lambda: _to_edges(self._path),
-            "critical_path_edges_set": lambda: set(self._critical_edges),
+            "critical_path_edges_set": lambda: set(self._critical_edges or ()),
         }
         if name not in makers:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -264,9 +265,10 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
 
     def get_critical_path_breakdown(self) -> pd.DataFrame | None:
         """A row per edge of the critical path, with its event and what it is bound by; None before there is a path."""
-        if not self.critical_path_nodes:
-            return None
         edge_columns = self._path_columns()
+        # Where nothing waits for anything, the path is there and has no edges.
+        if edge_columns is None or (len(edge_columns) and not self.critical_path_nodes):
+            return None
         event = edge_columns["event_idx"]
         events = self._events(event.fillna(-1).to_numpy(dtype=np.int64))
         table: pd.DataFrame = pd.concat([edge_columns, events], axis=1)
@@ -277,13 +279,15 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
         table["bound_by"] = pd.Series(bounds[kind.to_numpy()], dtype=object)
         return table
 
-    def _path_columns(self) -> pd.DataFrame:
-        """Event, duration and type of each edge of the critical path, in its order."""
-        if "_critical_edges" in self.__dict__:
+    def _path_columns(self) -> pd.DataFrame | None:
+        """Event, duration and type of each edge of the critical path, in its order; None before there is a path."""
+        if "_critical_edges" not in self.__dict__:
+            edges, events = _in_microseconds(self._path), self._path["event_id"].to_list()
+        elif self._critical_edges is None:
+            return None
+        else:
             edges = edge_table(self._critical_edges)
             events = [self.get_event_attribution_for_edge(edge) for edge in self._critical_edges]
-        else:
-            edges, events = _in_microseconds(self._path), self._path["event_id"].to_list()
         frame: pd.DataFrame = pd.DataFrame(
             {
                 "event_idx": pd.Series(events, dtype="float64"),
