@@ -109,9 +109,9 @@ def launched_under(
     caller = _callers(frame, row)
     is_started = (caller >= 0) & symbols.mask_where(is_call)[number[caller]]
     row, caller = row[is_started], caller[is_started]
-    calls = _spans(frame, caller)
+    calls = spans(frame, caller)
     return {
-        "cpu_ops": _spans(frame, op).with_columns(name=names.gather(number[op])),
+        "cpu_ops": spans(frame, op).with_columns(name=names.gather(number[op])),
         "runtime_calls": calls.unique("event_id"),
         "launches": calls.select(device_event_id=index[row], launch_id="event_id", launch_start_ns="start_ns"),
         "device_events": _device_events(frame, row, "compute").with_columns(name=names.gather(number[row])),
@@ -127,7 +127,7 @@ def call_tables(
     is_launched = (launch >= 0) & on_host[launch]
     device, launch = device[is_launched], launch[is_launched]
     row = np.concatenate([host, device])
-    events = _spans(frame, row).with_columns(event_id=number[row])
+    events = spans(frame, row).with_columns(event_id=number[row])
     return {
         "events": events,
         "device_events": events[len(host) :].select("event_id", "start_ns", "end_ns", kind=pl.lit("compute")),
@@ -182,17 +182,17 @@ def counted(frame: pd.DataFrame, symbols: TraceSymbolTable) -> dict[str, pl.Data
 
 def _named_spans(frame: pd.DataFrame, row: Integers, symbols: TraceSymbolTable) -> pl.DataFrame:
     names = pl.Series(symbols.sym_table, dtype=pl.String).cast(pl.Categorical)
-    return _spans(frame, row).with_columns(name=names.gather(frame["name"].to_numpy(dtype=np.int64)[row]))
+    return spans(frame, row).with_columns(name=names.gather(frame["name"].to_numpy(dtype=np.int64)[row]))
 
 
-def _spans(frame: pd.DataFrame, row: Integers) -> pl.DataFrame:
+def spans(frame: pd.DataFrame, row: Integers) -> pl.DataFrame:
     """Some rows as holotrace's events, without names."""
     start_ns = frame["ts"].to_numpy(dtype=np.int64)[row] * NS_PER_US
     tracks = {}
     for column in ("pid", "tid"):
         codes, distinct = pd.factorize(frame[column].to_numpy()[row])
         texts = pl.Series([str(value) for value in distinct], dtype=pl.String)
-        tracks[column] = texts.gather(codes).cast(pl.Categorical)
+        tracks[column] = texts.cast(pl.Categorical).gather(codes)
     return pl.DataFrame(
         {
             "event_id": frame["index"].to_numpy()[row],

@@ -136,6 +136,11 @@ def test_what_cannot_be_done_is_an_error_that_leaves_nothing_behind(tmp_path: Pa
     path = write(tmp_path, json.dumps([EVENT]))
     with pytest.raises(holotrace.UsageError, match="not all of these events"):
         rewrite(path, tmp_path / "copy.json", drop=[1])
+    for wrong in (pl.Series([-1]), pl.Series([2**32]), pl.Series(["a"]), pl.Series([0, None])):
+        with pytest.raises(holotrace.UsageError, match="whole numbers from 0"):
+            rewrite(path, tmp_path / "copy.json", drop=wrong)
+    with pytest.raises(holotrace.UsageError, match="whole numbers from 0"):
+        rewrite(path, tmp_path / "copy.json", drop=[-1])
     with pytest.raises(holotrace.InputError, match="cannot be written"):
         rewrite(path, tmp_path / "nowhere" / "copy.json")
     with pytest.raises(holotrace.InputError, match="cannot be written"):

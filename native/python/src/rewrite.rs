@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use arrow_array::types::UInt32Type;
 use holotrace_core::error::Error;
 use holotrace_core::rewrite::{Changes, Edit, rewrite};
 use pyo3::prelude::*;
 
+use crate::arrow::Batches;
 use crate::error::{raise, without_panic};
 use crate::source::Source;
 
@@ -18,15 +20,19 @@ pub fn rewrite_trace_event(
     py: Python<'_>,
     source: Source,
     target: PathBuf,
-    edits: Vec<(Vec<u32>, Members, Members)>,
-    drop: Vec<u32>,
+    edits: Vec<(Bound<'_, PyAny>, Members, Members)>,
+    drop: &Bound<'_, PyAny>,
     append: Vec<String>,
 ) -> PyResult<(u64, u64, u64)> {
+    let ids = |table: &Bound<'_, PyAny>| Batches::of(table)?.values::<UInt32Type>("event_id");
+    let own = |members: Members| members.into_iter().map(|(key, text)| (key, text.into_bytes())).collect();
+    let edit = |(table, fields, args): (Bound<'_, PyAny>, Members, Members)| {
+        Ok((ids(&table)?, Edit { fields: own(fields), args: own(args) }))
+    };
+    let (edits, drop) = (edits.into_iter().map(edit).collect::<PyResult<_>>()?, ids(drop)?);
     let mut signal = None;
     let result = py.detach(|| {
-        let own = |members: Members| members.into_iter().map(|(key, text)| (key, text.into_bytes())).collect();
-        let edits = edits.into_iter().map(|(ids, fields, args)| (ids, Edit { fields: own(fields), args: own(args) }));
-        let changes = Changes::new(edits.collect(), drop, append);
+        let changes = Changes::new(edits, drop, append);
         without_panic(|| {
             rewrite(source.blocks()?, &target, &changes, &mut || {
                 signal = Python::attach(|py| py.check_signals()).err();

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from holotrace import stores
 from holotrace._native import rewrite_trace_event
 from holotrace.errors import InputError, UsageError
@@ -51,8 +53,8 @@ def rewrite(
         rewrite_trace_event(
             stores.source(source),
             str(target),
-            edits=[(list(edit.event_ids), _members(edit.fields), _members(edit.args)) for edit in edits],
-            drop=list(drop),
+            edits=[(_ids(edit.event_ids), _members(edit.fields), _members(edit.args)) for edit in edits],
+            drop=_ids(drop),
             append=list(append),
         )
     except KeyError as error:
@@ -64,6 +66,17 @@ def rewrite(
         raise InputError(
             f"{target} cannot be written from {where}: {error.strerror or error}; check both places"
         ) from error
+
+
+def _ids(event_ids: Iterable[int]) -> pl.DataFrame:
+    values = event_ids if isinstance(event_ids, pl.Series) else list(event_ids)
+    try:
+        ids = pl.Series("event_id", values, dtype=pl.UInt32)
+    except (TypeError, pl.exceptions.PolarsError):
+        ids = None
+    if ids is None or ids.has_nulls():
+        raise UsageError("event_ids are whole numbers from 0; give those of this file")
+    return ids.to_frame()
 
 
 def _members(values: Mapping[str, Any]) -> list[tuple[str, str]]:

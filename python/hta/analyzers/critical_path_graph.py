@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -106,7 +106,10 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
         self.critical_path_events_set: set[int] = set()
         self.critical_path_edges_set: set[CPEdge] = set()
         self.edge_to_event_map: dict[tuple[int, int], int] = {}
+        # None before there is a path.
         self._critical_edges: list[CPEdge] | None = None
+        # The path of a graph that nobody has looked at, as rows of the step's edges.
+        self._path = pl.DataFrame()
         self._step = step
         if step is not None:
             # From here on they are made when they are asked for.
@@ -128,7 +131,12 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
         self.__dict__.update(_node={node: {} for node in nodes}, _adj=followers, _succ=followers, _pred=leaders)
 
     def __getattr__(self, name: str) -> Any:
-        makers = {"node_list": self._make_node_list, "edge_to_event_map": self._make_edge_to_event_map}
+        makers: dict[str, Callable[[], Any]] = {
+            "node_list": self._make_node_list,
+            "edge_to_event_map": self._make_edge_to_event_map,
+            "_critical_edges": lambda: _to_edges(self._path),
+            "critical_path_edges_set": lambda: set(self._critical_edges or ()),
+        }
         if name not in makers:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self.__dict__[name] = makers[name]()
@@ -164,11 +172,12 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
         start, end = (None if number is None else self.node_list[number] for number in numbers)
         return start, end
 
-    def events_at(self, nodes: list[int]) -> list[tuple[int, bool]]:
-        """The event that each of these nodes is an end of, and whether it is its start."""
+    def ends(self, nodes: pl.Series) -> pl.DataFrame:
+        """The event that each of these nodes is an end of, ``event_id``, and whether it is its start, ``is_start``."""
         if self._step is None or "node_list" in self.__dict__:
-            return [(self.node_list[node].ev_idx, self.node_list[node].is_start) for node in nodes]
-        return self._step.graph.nodes.select("event_id", "is_start")[nodes].rows()
+            rows = [(self.node_list[node].ev_idx, self.node_list[node].is_start) for node in nodes]
+            return pl.DataFrame(rows, schema={"event_id": pl.Int64(), "is_start": pl.Boolean()}, orient="row")
+        return self._step.graph.nodes.select(pl.col("event_id").cast(pl.Int64), "is_start")[nodes]
 
     def get_events_for_edge(self, edge: CPEdge) -> tuple[int, int]:
         """The events at both ends of an edge."""
@@ -194,23 +203,35 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
     def critical_path(self) -> bool:
         """Find the longest path, with the weights as they are now; False if the graph is none that has one."""
         if self._step is not None and "_adj" not in self.__dict__:
-            edges = self._untouched_path(self._step.graph)
-        else:
-            edges = self._path_by_weight()
+            return self._find_untouched(self._step.graph)
+        edges = self._path_by_weight()
         if edges is None:
             return False
-        self._critical_edges = edges
-        self.critical_path_nodes = [*(edge.begin for edge in edges[:1]), *(edge.end for edge in edges)]
-        self.critical_path_events_set = self._events_of(self.critical_path_nodes)
-        self.critical_path_edges_set = set(edges)
+        self._critical_edges, self.critical_path_edges_set = edges, set(edges)
+        self._follow([*(edge.begin for edge in edges[:1]), *(edge.end for edge in edges)])
         return True
 
-    def _untouched_path(self, graph: StepGraph) -> list[CPEdge] | None:
+    def critical_edges(self) -> pl.DataFrame:
+        """The edges of ``critical_path_edges_set``: ``begin``, ``end``, ``type`` and ``weight``."""
+        if "critical_path_edges_set" in self.__dict__:
+            return edge_table(self.critical_path_edges_set)
+        return _in_microseconds(self._path)
+
+    def _find_untouched(self, graph: StepGraph) -> bool:
         """The path of a graph that nobody has looked at, let alone changed."""
         weight = graph.edges["weight_ns"]
         if not self._is_valid(int((weight < 0).sum()), int((weight < -1000).sum())):
-            return None
-        return _to_edges(graph.edges[graph.longest_path()])
+            return False
+        self._path = graph.edges[graph.longest_path()]
+        # From here on they are made when they are asked for.
+        for name in ("_critical_edges", "critical_path_edges_set"):
+            self.__dict__.pop(name, None)
+        self._follow([*self._path["from_node"].head(1), *self._path["to_node"].to_list()])
+        return True
+
+    def _follow(self, nodes: list[int]) -> None:
+        self.critical_path_nodes = nodes
+        self.critical_path_events_set = set(self.ends(pl.Series(nodes, dtype=pl.Int64))["event_id"].unique())
 
     def _path_by_weight(self) -> list[CPEdge] | None:
         negative = [attributes for _, _, attributes in self.edges(data=True) if attributes["weight"] <= -1]
@@ -224,11 +245,6 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
             log.warning("events wait for each other in a circle; there is no critical path")
             return None
         return [self.edges[pair]["object"] for pair in pairwise(nodes)]
-
-    def _events_of(self, nodes: list[int]) -> set[int]:
-        if self._step is None:
-            return {self.node_list[node].ev_idx for node in nodes}
-        return set(self._step.graph.nodes["event_id"].gather(nodes).to_list())
 
     def _is_valid(self, negative: int, too_negative: int) -> bool:
         if negative:
@@ -249,18 +265,11 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
 
     def get_critical_path_breakdown(self) -> pd.DataFrame | None:
         """A row per edge of the critical path, with its event and what it is bound by; None before there is a path."""
-        edges = self._critical_edges
+        edge_columns = self._path_columns()
         # Where nothing waits for anything, the path is there and has no edges.
-        if edges is None or (edges and not self.critical_path_nodes):
+        if edge_columns is None or (len(edge_columns) and not self.critical_path_nodes):
             return None
-        event = pd.Series([self.get_event_attribution_for_edge(edge) for edge in edges], dtype="float64")
-        edge_columns = pd.DataFrame(
-            {
-                "event_idx": event,
-                "duration": np.array([edge.weight for edge in edges], dtype=np.float64),
-                "type": pd.Series([edge.type.value for edge in edges], dtype=object),
-            }
-        )
+        event = edge_columns["event_idx"]
         events = self._events(event.fillna(-1).to_numpy(dtype=np.int64))
         table: pd.DataFrame = pd.concat([edge_columns, events], axis=1)
         # A path has some thousand edges and some hundred names.
@@ -269,6 +278,24 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
         bounds = np.array([self.bound_by(row) for row in first.to_dict("records")], dtype=object)
         table["bound_by"] = pd.Series(bounds[kind.to_numpy()], dtype=object)
         return table
+
+    def _path_columns(self) -> pd.DataFrame | None:
+        """Event, duration and type of each edge of the critical path, in its order; None before there is a path."""
+        if "_critical_edges" not in self.__dict__:
+            edges, events = _in_microseconds(self._path), self._path["event_id"].to_list()
+        elif self._critical_edges is None:
+            return None
+        else:
+            edges = edge_table(self._critical_edges)
+            events = [self.get_event_attribution_for_edge(edge) for edge in self._critical_edges]
+        frame: pd.DataFrame = pd.DataFrame(
+            {
+                "event_idx": pd.Series(events, dtype="float64"),
+                "duration": edges["weight"].cast(pl.Float64).to_numpy(writable=True),
+                "type": pd.Series(edges["type"].to_list(), dtype=object),
+            }
+        )
+        return frame
 
     def _events(self, index: np.ndarray) -> pd.DataFrame:
         """What the frame says of these events; NaN where it has none."""
@@ -310,7 +337,25 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
         return critical_path_files.save(self, out_dir)
 
 
-def _to_edges(table: pl.DataFrame) -> list[CPEdge]:
-    """Rows of a graph's edges, in microseconds."""
-    rows = table.select("from_node", "to_node", "kind", pl.col("weight_ns") // 1000).iter_rows()
+def edge_table(edges: Collection[CPEdge]) -> pl.DataFrame:
+    """Edges as rows of ``begin``, ``end``, ``type`` and ``weight``, in their order."""
+    rows = [(edge.begin, edge.end, edge.type.value, edge.weight) for edge in edges]
+    schema = {"begin": pl.Int64(), "end": pl.Int64(), "type": pl.String(), "weight": pl.Int64()}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _in_microseconds(edges: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a step's edges as those of ``edge_table``."""
+    types = {kind: edge_type.value for kind, edge_type in _TYPES.items()}
+    return edges.select(
+        begin=pl.col("from_node").cast(pl.Int64),
+        end=pl.col("to_node").cast(pl.Int64),
+        type=pl.col("kind").replace_strict(types, return_dtype=pl.String),
+        weight=pl.col("weight_ns") // 1000,
+    )
+
+
+def _to_edges(edges: pl.DataFrame) -> list[CPEdge]:
+    """Rows of a step's edges, in microseconds."""
+    rows = edges.select("from_node", "to_node", "kind", pl.col("weight_ns") // 1000).iter_rows()
     return [CPEdge(begin, end, _TYPES[kind], weight) for begin, end, kind, weight in rows]

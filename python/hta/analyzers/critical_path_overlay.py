@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 
 import holotrace
-from hta.analyzers.critical_path_graph import CPGraph
-from hta.analyzers.critical_path_types import CPEdge, CPEdgeType
+from hta.analyzers.critical_path_graph import CPGraph, edge_table
+from hta.analyzers.critical_path_types import CPEdgeType
 from hta.common.trace import Trace
 from hta.configs.env_options import critical_path_show_zero_weight_launch_edges
 
@@ -45,10 +45,10 @@ def write_overlay(  # noqa: PLR0917  as the method of HTA that it does the work 
         "events", columns=["event_id", "category", "pid", "tid", "start_ns", "end_ns"]
     )
     critical = pl.Series(sorted(graph.critical_path_events_set), dtype=pl.UInt32)
-    hidden: list[int] = []
+    hidden = critical.clear()
     if only_show_critical_events:
-        shown = pl.col("category").cast(pl.String).is_in(_ALWAYS_SHOWN).fill_null(False)
-        hidden = events.filter(~shown, ~pl.col("event_id").is_in(critical.implode()))["event_id"].to_list()
+        shown = pl.col("category").is_in(_ALWAYS_SHOWN).fill_null(False)
+        hidden = events.filter(~shown, ~pl.col("event_id").is_in(critical.implode()))["event_id"]
     edges = _shown_edges(graph, types, all_edges=show_all_edges and not only_show_critical_events)
     holotrace.rewrite(
         source,
@@ -60,50 +60,45 @@ def write_overlay(  # noqa: PLR0917  as the method of HTA that it does the work 
     return str(target)
 
 
-def _shown_edges(graph: CPGraph, types: Collection[CPEdgeType], all_edges: bool) -> list[CPEdge]:
+def _shown_edges(graph: CPGraph, types: Collection[CPEdgeType], all_edges: bool) -> pl.DataFrame:
+    """The edges to draw, with ``critical``, whether they are on the path."""
+    # To ask the graph for all edges would make its dictionaries; the path's own are at hand.
+    path = graph.critical_edges().with_columns(critical=True)
     if not all_edges:
-        # The path's own edges are at hand; to ask the graph for all would make its dictionaries.
-        chosen = (edge for edge in graph.critical_path_edges_set if edge.type in types)
-        return sorted(chosen, key=lambda edge: (edge.begin, edge.end))
-    edges = [edge for _, _, edge in graph.edges(data="object")]
-    if critical_path_show_zero_weight_launch_edges():
-        return edges
-    return [edge for edge in edges if edge.type is not CPEdgeType.KERNEL_LAUNCH_DELAY or edge.weight > 0]
+        return path.filter(pl.col("type").is_in([kind.value for kind in types])).sort("begin", "end")
+    edges = edge_table([edge for _, _, edge in graph.edges(data="object")])
+    if not critical_path_show_zero_weight_launch_edges():
+        edges = edges.filter((pl.col("type") != CPEdgeType.KERNEL_LAUNCH_DELAY.value) | (pl.col("weight") > 0))
+    joined = edges.join(path, on=edges.columns, how="left", maintain_order="left")
+    return joined.with_columns(pl.col("critical").fill_null(False))
 
 
-def _arrows(edges: list[CPEdge], graph: CPGraph, events: pl.DataFrame) -> list[str]:
+def _arrows(edges: pl.DataFrame, graph: CPGraph, events: pl.DataFrame) -> list[str]:
     """An arrow per edge, as a text of two events each."""
-    critical = graph.critical_path_edges_set
-    begins, ends = (graph.events_at([getattr(edge, side) for edge in edges]) for side in ("begin", "end"))
-    schema = {"from_id": pl.Int64(), "from_start": pl.Boolean(), "to_id": pl.Int64(), "to_start": pl.Boolean()}
-    rows = [(*begin, *end) for begin, end in zip(begins, ends, strict=True)]
-    table = pl.DataFrame(rows, schema=schema, orient="row").with_columns(
-        weight=pl.Series([edge.weight for edge in edges], dtype=pl.Int64),
-        is_critical=pl.Series([edge in critical for edge in edges], dtype=pl.Boolean),
-        type=pl.Series([edge.type.value for edge in edges], dtype=pl.String),
-    )
-    on_device = graph.full_trace_df.loc[graph.full_trace_df["stream"] >= 0, "index"].to_numpy()
-    joined = pl.concat([table["from_id"], table["to_id"]]).unique()
-    times = events.filter(pl.col("event_id").is_in(joined.implode())).with_columns(
-        on_device=pl.col("event_id").is_in(pl.Series(on_device).implode())
-    )
-    arrows = table
-    for side in ("from", "to"):
-        here = times.select(
-            pl.col("event_id").cast(pl.Int64).alias(f"{side}_id"),
-            *(pl.col(name).alias(f"{side}_{name}") for name in ("pid", "tid", "start_ns", "end_ns", "on_device")),
+    ends = (
+        graph.ends(edges[node]).select(
+            pl.col("event_id").alias(f"{side}_id"), pl.col("is_start").alias(f"{side}_start")
         )
-        arrows = arrows.join(here, on=f"{side}_id", maintain_order="left")
+        for node, side in (("begin", "from"), ("end", "to"))
+    )
+    arrows = pl.concat([edges, *ends], how="horizontal")
+    joined = pl.concat([arrows["from_id"], arrows["to_id"]]).unique()
+    on_device = graph.full_trace_df["index"].to_numpy()[graph.full_trace_df["stream"].to_numpy() >= 0]
+    times = (
+        events.drop("category")
+        .cast({"event_id": pl.Int64})
+        .filter(pl.col("event_id").is_in(joined.implode()))
+        .with_columns(on_device=pl.col("event_id").is_in(pl.Series(on_device).implode()))
+    )
+    for side in ("from", "to"):
+        arrows = arrows.join(
+            times.select(pl.all().name.prefix(f"{side}_")),
+            left_on=f"{side}_id",
+            right_on=f"{side}_event_id",
+            maintain_order="left",
+        )
     placed = arrows.select(
-        "from_pid",
-        "from_tid",
-        _time("from"),
-        "to_pid",
-        "to_tid",
-        _time("to"),
-        "weight",
-        pl.col("is_critical").alias("critical"),
-        "type",
+        "from_pid", "from_tid", _time("from"), "to_pid", "to_tid", _time("to"), "weight", "critical", "type"
     )
     return holotrace.arrows(placed, name="critical_path")
 

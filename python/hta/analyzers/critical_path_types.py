@@ -26,6 +26,9 @@ class CPEdgeType(Enum):
     KERNEL_KERNEL_DELAY = "critical_path_kernel_kernel_delay"
     SYNC_DEPENDENCY = "critical_path_sync_dependency"
 
+    # Enum's own is written in Python, and edges are hashed by the hundred thousand.
+    __hash__ = object.__hash__
+
 
 class BoundType(Enum):
     """What a part of the critical path is bound by."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 
 from holotrace import GraphRules, StepGraph, step_graph
-from hta import frames
+from hta import frame_tables, frames
 from hta.analyzers.trace_counters import TraceCounters
 from hta.common.constants import LAUNCHES
 from hta.common.trace import Trace
@@ -67,15 +67,13 @@ def window(t: Trace, rank: int, annotation: str, first: int, last: int) -> tuple
 def step(t: Trace, rank: int, span: tuple[int, int], data_load_events: Sequence[str], has_all_launches: bool) -> Step:
     """What the host began within ``span``, and the device rows that it asked for."""
     frame, (start, end) = t.get_trace(rank), span
-    names, stream = _texts(t, frame["name"]), frame["stream"].to_numpy()
-    is_host = stream == -1
-    is_sync = np.isin(names, _SYNCS) & (_texts(t, frame["cat"]) == "cuda_sync")
+    is_host = frame["stream"].to_numpy() == -1
     ts, dur = frame["ts"].to_numpy(), frame["dur"].to_numpy()
-    is_device = (~is_host | np.isin(names, _SYNCS[1:3])) & (frame["index_correlation"].to_numpy() >= 0)
+    is_device = (~is_host | _named(t, frame, _SYNCS[1:3])) & (frame["index_correlation"].to_numpy() >= 0)
     # HTA leaves out waiting on no stream that took no time.
     is_device &= ~(is_host & (dur == 0))
-    host = _host(frame[is_host], names[is_host], _texts(t, frame["cat"])[is_host], data_load_events)
-    device = _device(t, rank, frame[is_device], names[is_device], is_sync[is_device])
+    device = np.flatnonzero(is_device)
+    caller = frames.places(frame)(frame["index_correlation"].to_numpy()[device])
     rules = GraphRules(
         waiting=BLOCKING,
         locking=LOCKING,
@@ -84,85 +82,75 @@ def step(t: Trace, rank: int, span: tuple[int, int], data_load_events: Sequence[
         longest_kernel_delay_ns=KERNEL_KERNEL_DELAY_THRESHOLD_US * _NS_PER_US,
         has_all_launches=has_all_launches,
     )
-    graph = step_graph(host, device, window_ns=(start * _NS_PER_US, end * _NS_PER_US), rules=rules)
+    graph = step_graph(
+        _host(t, frame, np.flatnonzero(is_host), data_load_events),
+        _device(t, rank, device, caller),
+        window_ns=(start * _NS_PER_US, end * _NS_PER_US),
+        rules=rules,
+    )
     is_called: Mask = is_host & (ts >= start) & (ts <= end) & (dur > 0)
-    caller = np.where(is_device & ~is_host, frame["index_correlation"].to_numpy(), -1)
-    is_kept = is_called | np.isin(caller, frame["index"].to_numpy()[is_called]) | (names == _SYNCS[3])
+    is_kept = is_called | _named(t, frame, _SYNCS[3:])
+    is_kept[device] |= ~is_host[device] & (caller >= 0) & is_called[caller]
     return Step(graph, frame.take(np.flatnonzero(is_kept)))
 
 
-def _host(frame: pd.DataFrame, names: frames.Array, cats: frames.Array, loading: Sequence[str]) -> pl.DataFrame:
-    name = pl.Series(names, dtype=pl.String)
-    is_loading = pl.Series(np.zeros(len(names), dtype=bool))
-    for text in loading:
-        is_loading |= name.str.contains(text, literal=True)
-    return _times(frame).with_columns(
-        name=name,
-        kind=pl.Series(cats, dtype=pl.String)
-        .replace_strict(_KINDS, default="function")
-        .set(is_loading.fill_null(False), "op"),
-        pid=pl.Series(frame["pid"].astype(str).to_list(), dtype=pl.String),
-        tid=pl.Series(frame["tid"].astype(str).to_list(), dtype=pl.String),
-        correlation=_positive(frame["correlation"]),
+def _host(t: Trace, frame: pd.DataFrame, row: frames.Integers, loading: Sequence[str]) -> pl.DataFrame:
+    symbols = t.symbol_table
+    number, cat = frame["name"].to_numpy()[row], frame["cat"].to_numpy()[row]
+    kinds = pl.Series([_KINDS.get(category, "function") for category in symbols.sym_table], dtype=pl.String)
+    is_loading = symbols.mask_where(lambda name: any(text in name for text in loading))
+    return frame_tables.spans(frame, row).with_columns(
+        name=pl.Series(symbols.sym_table, dtype=pl.String).gather(number),
+        kind=kinds.gather(cat).set(pl.Series(is_loading[number]), "op"),
+        correlation=_positive(frame["correlation"], row),
     )
 
 
-def _device(t: Trace, rank: int, frame: pd.DataFrame, names: frames.Array, is_sync: Mask) -> pl.DataFrame:
-    name = pl.Series(names, dtype=pl.String)
+def _device(t: Trace, rank: int, row: frames.Integers, caller: frames.Integers) -> pl.DataFrame:
+    frame, symbols = t.get_trace(rank), t.symbol_table
+    is_sync = (_named(t, frame, _SYNCS) & (frame["cat"].to_numpy() == symbols.sym_index.get("cuda_sync", -1)))[row]
+    name = pl.Series(symbols.sym_table, dtype=pl.String).gather(frame["name"].to_numpy()[row])
     # A config may leave the args of waiting out.
     waits = {
-        column: _positive(frame[source]) if source in frame else None
+        column: _positive(frame[source], row) if source in frame else None
         for column, source in (
             ("wait_on_stream", "wait_on_stream"),
             ("wait_on_record", "wait_on_cuda_event_record_corr_id"),
         )
     }
-    stream = pl.Series(frame["stream"].to_numpy(dtype=np.int64))
-    return _times(frame).with_columns(
+    stream = pl.Series(frame["stream"].to_numpy(dtype=np.int64)[row])
+    return frame_tables.spans(frame, row).with_columns(
         device=pl.lit(0),
         stream=stream.set(stream < 0, None),
-        call_id=_positive(frame["index_correlation"]),
+        call_id=_positive(frame["index_correlation"], row),
         sync=name.set(pl.Series(~is_sync), None),
-        is_prompt=pl.Series(_is_prompt(t, rank, frame)),
+        is_prompt=pl.Series(_is_prompt(t, rank, row, caller)),
         **waits,
     )
 
 
-def _is_prompt(t: Trace, rank: int, frame: pd.DataFrame) -> Mask:
+def _is_prompt(t: Trace, rank: int, row: frames.Integers, caller: frames.Integers) -> Mask:
     """Whether work was alone in its queue from its launch to its start, as far as HTA counts queues."""
     queue = TraceCounters.get_queue_length_time_series(t, [rank]).get(rank)
-    calls = t.get_trace(rank)
-    caller = frame["index_correlation"].to_numpy()
-    place = frames.places(calls)(caller)
+    frame = t.get_trace(rank)
     # HTA counts no launches of graphs, so times alone decide.
-    is_counted = t.symbol_table.mask_where(LAUNCHES.__contains__)[calls["name"].to_numpy()[place]]
-    is_graph = t.symbol_table.mask_where(lambda symbol: "GraphLaunch" in symbol)[calls["name"].to_numpy()[place]]
-    is_prompt: Mask = is_graph & ~is_counted & (place >= 0)
+    is_graph = t.symbol_table.mask_where(lambda symbol: "GraphLaunch" in symbol and symbol not in LAUNCHES)
+    is_prompt: Mask = (caller >= 0) & is_graph[frame["name"].to_numpy()[caller]]
     if queue is not None:
-        length = queue["queue_length"].groupby(level=0).last()
-        at_launch = length.reindex(caller).to_numpy()
-        at_start = length.reindex(frame["index"].to_numpy()).to_numpy()
-        is_prompt |= (at_launch == 1) & (at_start == 0)
+        length = np.full(len(frame), -1, dtype=np.int64)
+        # Of several changes by an event the last one stays.
+        length[frames.places(frame)(queue.index.to_numpy())] = queue["queue_length"].to_numpy()
+        is_prompt |= (caller >= 0) & (length[caller] == 1) & (length[row] == 0)
     return is_prompt
 
 
-def _times(frame: pd.DataFrame) -> pl.DataFrame:
-    start_ns = frame["ts"].to_numpy(dtype=np.int64) * _NS_PER_US
-    return pl.DataFrame(
-        {
-            "event_id": frame["index"].to_numpy(dtype=np.int64),
-            "start_ns": start_ns,
-            "end_ns": start_ns + frame["dur"].to_numpy(dtype=np.int64) * _NS_PER_US,
-        }
-    )
+def _named(t: Trace, frame: pd.DataFrame, names: Collection[str]) -> Mask:
+    mask: Mask = t.symbol_table.mask_where(names.__contains__)[frame["name"].to_numpy()]
+    return mask
 
 
-def _positive(column: pd.Series) -> pl.Series:
-    """The numbers of a column; null where they stand for none."""
-    numbers = pl.Series(pd.to_numeric(column, errors="coerce").fillna(-1).to_numpy(dtype=np.int64))
+def _positive(column: pd.Series, row: frames.Integers) -> pl.Series:
+    """The numbers of a column in these rows; null where they stand for none."""
+    values = pd.to_numeric(column.iloc[row], errors="coerce").fillna(-1)
+    numbers = pl.Series(values.to_numpy(dtype=np.int64))
     return numbers.set(numbers <= 0, None)
-
-
-def _texts(t: Trace, numbers: pd.Series) -> frames.Array:
-    texts: frames.Array = np.array([*t.symbol_table.sym_table, ""], dtype=object)[numbers.to_numpy()]
-    return texts
