@@ -73,6 +73,11 @@ class Analysis(ABC, Generic[P]):
         """Keyword options, in order."""
         return tuple(inspect.signature(self.source, eval_str=True).parameters.values())[1:]
 
+    @property
+    @abstractmethod
+    def part_columns(self) -> tuple[Column, ...]:
+        """Columns of what one rank contributes."""
+
     @abstractmethod
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
         """What one rank contributes; made where the rank is read, and small."""
@@ -121,6 +126,10 @@ class Analysis(ABC, Generic[P]):
 class PerRank(Analysis[P]):
     """Looks at one rank at a time: a function from its tables to rows, which are stacked."""
 
+    @property
+    def part_columns(self) -> tuple[Column, ...]:
+        return self.columns
+
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
         if self.needs and all(rank[table].is_empty() for table in self.needs):
             return empty(self.columns)
@@ -131,18 +140,32 @@ class PerRank(Analysis[P]):
         return pl.concat([empty(self.columns), *parts])
 
 
+@dataclass(frozen=True)
+class Contribution:
+    """Rows that one rank contributes, the same for all analyses that compare ranks by them."""
+
+    make: Callable[[RankTrace], pl.DataFrame]
+    columns: tuple[Column, ...]
+
+    def __call__(self, rank: RankTrace) -> pl.DataFrame:
+        return _rows_of(rank, self.make(rank), self.columns, self.make.__name__)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PerJob(Analysis[P]):
     """Compares ranks: a function from rows that all ranks contribute to a table."""
 
-    contribution: Callable[[RankTrace], pl.DataFrame]
-    contributed: tuple[Column, ...]
+    contribution: Contribution
+
+    @property
+    def part_columns(self) -> tuple[Column, ...]:
+        return self.contribution.columns
 
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
-        return _rows_of(rank, self.contribution(rank), self.contributed, self.name)
+        return rank.made(self.contribution)
 
     def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
-        rows = pl.concat([empty(self.contributed), *parts])
+        rows = pl.concat([empty(self.contribution.columns), *parts])
         table = self.source(rows, **options)  # type: ignore[call-arg]  # options were checked by their signature
         return conform(table, self.columns, self.name)
 
@@ -204,6 +227,6 @@ def per_job(
     """
 
     def declare(source: Callable[Concatenate[pl.DataFrame, P], pl.DataFrame]) -> Analysis[P]:
-        return PerJob(source, (RANK, *columns), reads, chart, contribution=part, contributed=(RANK, *part_columns))
+        return PerJob(source, (RANK, *columns), reads, chart, contribution=Contribution(part, (RANK, *part_columns)))
 
     return declare

@@ -125,6 +125,9 @@ impl Table {
 
 /// Longer than any recording; a duration beyond it comes from a counter that ran over (a week).
 pub const MAX_DURATION_NS: i64 = 7 * 24 * 3_600 * 1_000_000_000;
+/// 146 years, so that what lies between any start and any end fits in 64 bits.
+pub const MAX_TIME_NS: i64 = (1 << 62) - 1 - MAX_DURATION_NS;
+pub const MIN_TIME_NS: i64 = -MAX_TIME_NS;
 
 #[cfg(test)]
 mod tests {

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from holotrace.derive import unrecorded_waits
 from holotrace.derive.kernel_kinds import SYNC, WORK
-from holotrace.derive.step_graph import CALL, OP, RANGE, GraphRules, StepGraph, build
+from holotrace.derive.step_graph import CALL, HOLDS, OP, RANGE, GraphRules, StepGraph, build
 from holotrace.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, RUNTIME_CALLS, STEPS
 from holotrace.trace import RankTrace
 
 # What PyTorch calls the wait for the next batch.
 LOADING = "DataLoader"
 HOST, LOADING_DATA, LAUNCH, DELAY = "host", "data_loading", "launch", "kernel_delay"
+# A call that waits for a device does not take its time from holding the runtime's lock.
+_RULES = GraphRules(locking=GraphRules.locking - GraphRules.waiting)
 _BOUND_BY_KIND = {"launch_delay": LAUNCH, "kernel_delay": DELAY}
 
 _SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
@@ -40,7 +43,7 @@ READS = (
 
 @dataclass(frozen=True)
 class StepOfRank:
-    """A step: its number (None for a whole recording without steps), how long the host took, and its graph."""
+    """A step: its number (None for a range, or all of a recording without steps), the host's time, and its graph."""
 
     step: int | None
     span_ns: int
@@ -68,17 +71,27 @@ def of(rank: RankTrace, step: int | None = None) -> StepOfRank | None:
     """
     steps = rank[STEPS].sort("start_ns")
     if steps.is_empty() and step is None:
-        window_ns = None
-    else:
-        # The last step may have been cut off.
-        chosen = steps.filter(step=step) if step is not None else steps.tail(2).head(1)
-        if chosen.is_empty():
-            return None
-        window_ns = (int(chosen["start_ns"][0]), int(chosen["end_ns"][0]))
-        step = int(chosen["step"][0])
+        return _within(rank, None, None)
+    # The last step may have been cut off.
+    chosen = steps.filter(step=step) if step is not None else steps.tail(2).head(1)
+    return None if chosen.is_empty() else _within(rank, int(chosen["step"][0]), chosen)
+
+
+def of_range(rank: RankTrace, name: str, instance: int = 0) -> StepOfRank | None:
+    """A range on the host whose name contains ``name``, the first by default; None where there are not so many."""
+    ranges = rank[ANNOTATIONS].filter(~pl.col("on_device"))
+    named = ranges.filter(pl.col("name").cast(pl.String).str.contains(name, literal=True).fill_null(False))
+    chosen = named.sort("start_ns", "event_id").slice(instance, 1)
+    return None if chosen.is_empty() else _within(rank, None, chosen)
+
+
+def _within(rank: RankTrace, step: int | None, window: pl.DataFrame | None) -> StepOfRank:
+    """What the host began within the first row of ``window``, or ever."""
+    window_ns = None if window is None else (int(window["start_ns"][0]), int(window["end_ns"][0]))
     host, device = _host(rank), _device(rank)
     # What begins as the step ends is the next one's.
-    graph = build(host, device, window_ns=window_ns and (window_ns[0], window_ns[1] - 1))
+    within_ns = window_ns and (window_ns[0], window_ns[1] - 1)
+    graph = build(host, device, window_ns=within_ns, rules=_RULES, waits=_unrecorded(host, device))
     start_ns, end_ns = window_ns or _span(graph)
     return StepOfRank(step, end_ns - start_ns, graph, _events(host, rank[DEVICE_EVENTS]))
 
@@ -120,9 +133,23 @@ def _device(rank: RankTrace) -> pl.DataFrame:
             sync=pl.when(is_sync).then(pl.col("name").cast(pl.String).fill_null("")),
             stream=pl.when(pl.col("stream") >= 0).then("stream"),
             # What starts later was held up by something that was not recorded.
-            is_prompt=pl.col("start_ns") - pl.col("launch_ns") < GraphRules.longest_kernel_delay_ns,
+            is_prompt=pl.col("start_ns") - pl.col("launch_ns") < _RULES.longest_kernel_delay_ns,
         )
     )
+
+
+def _unrecorded(host: pl.DataFrame, device: pl.DataFrame) -> pl.DataFrame:
+    """What waited for work where the profiler does not say so.
+
+    It records synchronisations if asked to, and never that a copy from pageable memory waits until it is done.
+    """
+    work = device.filter(pl.col("sync").is_null())
+    syncs = device.filter(pl.col("sync").is_not_null())
+    calls = host.filter(pl.col("kind") == CALL, pl.col("name").is_in(list(_RULES.waiting)))
+    of_calls = unrecorded_waits.of_calls(calls.join(syncs, left_on="event_id", right_on="call_id", how="anti"), work)
+    if (syncs["sync"] == HOLDS).any():
+        return of_calls
+    return pl.concat([of_calls, unrecorded_waits.of_work(work)])
 
 
 def _events(host: pl.DataFrame, device: pl.DataFrame) -> pl.DataFrame:
