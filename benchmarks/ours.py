@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holotrace.job import Job
     from holotrace.schema import Table
     from holotrace.trace import RankTrace
 
@@ -72,19 +71,8 @@ def ranks(path: str) -> dict[str, float]:
     return {"seconds": time.perf_counter() - started}
 
 
-def cores(path: str, count: str) -> dict[str, float]:
-    """All analyses of a job on some of this machine's cores."""
-    import os
-
-    # Before Polars counts them for its threads.
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(count)])
-    import holotrace
-
-    return _run(holotrace.open(path))
-
-
 def dask(path: str, count: str) -> dict[str, float]:
-    """The same on a Dask cluster of processes, each as good as one core."""
+    """All analyses of a job on a Dask cluster of processes, each as good as one core."""
     from distributed import Client, LocalCluster
 
     import holotrace
@@ -97,13 +85,9 @@ def dask(path: str, count: str) -> dict[str, float]:
         job = holotrace.open(path, executor=executor)
         # Each process imports what it needs before anything is timed.
         job.only(*job.ranks[: 4 * int(count)]).run()
-        return _run(job)
-
-
-def _run(job: Job) -> dict[str, float]:
-    started = time.perf_counter()
-    job.run()
-    return {"seconds": time.perf_counter() - started}
+        started = time.perf_counter()
+        job.run()
+        return {"seconds": time.perf_counter() - started}
 
 
 def run(path: str) -> dict[str, float]:
@@ -175,7 +159,6 @@ _PARTS: dict[str, Callable[..., dict[str, float]]] = {
     "calls": calls,
     "profile": profile,
     "ranks": ranks,
-    "cores": cores,
     "dask": dask,
     "run": run,
     "run_first": run_first,

@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from click.testing import CliRunner
 from distributed import Client, LocalCluster
@@ -77,6 +78,35 @@ def test_a_rank_that_kills_each_worker_is_a_problem_and_the_others_are_read(fold
     assert problem["file"].endswith("rank1.json.gz")
 
 
+def process(trace: RankTrace) -> int:
+    return os.getpid()
+
+
+def test_who_waits_for_processes_works_too_and_the_order_stays(folder: Path) -> None:
+    with Processes(1, helped=True) as executor:
+        worked, problems = visited(process, folder, executor)
+        assert visited(name, folder, executor) == ([0, 1, 2, 3], [])
+    # The other one has begun with the first when this one takes the last.
+    assert worked[0] != os.getpid()
+    assert worked[-1] == os.getpid()
+    assert problems == []
+
+
+def test_a_rank_that_killed_a_worker_is_not_tried_here(folder: Path) -> None:
+    with Processes(1, helped=True) as executor:
+        ranks, (problem,) = visited(partial(die, at=0), folder, executor)
+    assert ranks == [1, 2, 3]
+    assert (problem["problem"], problem["rank"]) == ("worker lost", 0)
+
+
+def test_processes_share_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holotrace._processes.cpu_count", lambda: 6)
+    monkeypatch.delenv("POLARS_MAX_THREADS", raising=False)
+    with Processes(2) as two, Processes(1, helped=True) as helped, Processes(20) as many:
+        assert [executor.submit(pl.thread_pool_size).result() for executor in (two, helped, many)] == [3, 3, 1]
+    assert "POLARS_MAX_THREADS" not in os.environ
+
+
 def test_where_every_worker_dies_that_is_the_error(folder: Path) -> None:
     with pool(1) as executor, pytest.raises(InputError, match="give workers more memory, or use fewer"):
         visited(partial(die, at=1), folder / "rank1.json.gz", executor)
@@ -137,6 +167,29 @@ def test_processes_of_the_command_line_give_the_same(folder: Path) -> None:
     assert shown(*show, "--workers", 2) == shown(*show)
 
 
+def test_processes_are_started_where_all_analyses_run_on_many_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rank in range(9):
+        write_trace(tmp_path / f"rank{rank}.json.gz", rank=rank, world=9)
+    started: list[int] = []
+
+    class Noted(Processes):
+        def __init__(self, workers: int, *, helped: bool = False) -> None:
+            started.append(workers)
+            super().__init__(workers, helped=helped)
+
+    monkeypatch.setattr("holotrace.cli.executors.Processes", Noted)
+    monkeypatch.setattr("holotrace.cli.executors.cpu_count", lambda: 2)
+    show = ("show", "findings", tmp_path, "--format", "json")
+    found = shown(*show)
+    assert started == [1]
+    assert shown(*show, "--workers", 0) == found
+    shown(*show, *(option for rank in range(8) for option in ("--rank", rank)))
+    shown("show", "overlap", tmp_path, "--format", "json")
+    assert started == [1]
+
+
 def test_workers_and_a_cluster_are_one_too_many(folder: Path, cluster: LocalCluster) -> None:
     done = CliRunner().invoke(main, ["info", str(folder), "--workers", "2", "--dask", cluster.scheduler_address])
     assert done.exit_code == 2
@@ -171,19 +224,21 @@ def test_no_scheduler_at_the_address_is_one_sentence(folder: Path) -> None:
     assert "no Dask scheduler answers at tcp://127.0.0.1:1" in done.stderr
 
 
-@pytest.mark.parametrize("options", [[], ["--workers", "2"]], ids=["threads", "processes"])
-def test_an_interrupt_ends_it_at_once_and_leaves_nothing(folder: Path, tmp_path: Path, options: list[str]) -> None:
-    for number in range(4):
-        os.mkfifo(folder / f"rank{number + 4}.json")
+@pytest.mark.parametrize(
+    ("ranks", "options"), [(4, []), (4, ["--workers", "2"]), (9, [])], ids=["threads", "processes", "many"]
+)
+def test_an_interrupt_ends_it_at_once_and_leaves_nothing(tmp_path: Path, ranks: int, options: list[str]) -> None:
     # Nobody writes to these files, so reading them takes for ever.
-    named = [str(folder / f"rank{number}.json") for number in range(4, 8)]
+    named = [str(tmp_path / f"rank{number}.json") for number in range(ranks)]
+    for path in named:
+        os.mkfifo(path)
     code = (
         # As a terminal's shell leaves it; a background one ignores interrupts.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
-        "import sys, holotrace, holotrace.job as job; from holotrace.sources import RankSource, Survey;"
+        "from holotrace.sources import RankSource, Survey;"
         "from pathlib import Path; import holotrace.cli.options as options;"
-        "options.open_job = lambda paths, *, executor, **_: job.Job("
-        "Survey(tuple(RankSource(n, Path(p), 'caller') for n, p in enumerate(paths))), executor=executor);"
+        "options.survey = lambda paths, **_: "
+        "Survey(tuple(RankSource(n, Path(p), 'caller') for n, p in enumerate(paths)));"
         "from holotrace.cli import main; main()"
     )
     out = tmp_path / "out"

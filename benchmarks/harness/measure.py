@@ -7,12 +7,15 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import TypeAlias
 
 BENCHMARKS = Path(__file__).resolve().parent.parent
+_LOOK_S = 0.1  # between two looks at the processes that a program started
 
 # What one run gave: wall_s, peak_bytes, and what the program itself reported, seconds among it.
 Sample: TypeAlias = Mapping[str, float]
@@ -72,11 +75,14 @@ def run_all(measurements: Iterable[Measurement], rounds: int, tell: Callable[[st
 
 def run(measurement: Measurement) -> Sample:
     """Run a program in a fresh process; its seconds are those it reports, or else its whole time."""
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+    ended = Event()
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors, ThreadPoolExecutor(1) as watch:
         started = time.perf_counter()
         process = subprocess.Popen(measurement.command, stdout=output, stderr=errors, cwd=BENCHMARKS)
+        others = watch.submit(_peaks_of_others, process.pid, ended)
         _, status, usage = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - started
+        ended.set()
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
         errors.seek(0)
@@ -84,4 +90,35 @@ def run(measurement: Measurement) -> Sample:
             raise MeasurementError((errors.read().strip().splitlines() or [f"exit status {process.returncode}"])[-1])
         reported = measurement.report(output.read())
     # Linux counts in KiB.
-    return {"wall_s": wall_s, "seconds": wall_s, "peak_bytes": usage.ru_maxrss * 1024, **reported}
+    peak_bytes = usage.ru_maxrss * 1024 + others.result()
+    return {"wall_s": wall_s, "seconds": wall_s, "peak_bytes": peak_bytes, **reported}
+
+
+def _peaks_of_others(program: int, ended: Event) -> int:
+    """What the processes that a program starts hold at their peaks, added up: pages that they share, in each."""
+    peaks: dict[int, int] = {}
+    while not ended.wait(_LOOK_S):
+        for process in _started_by(program):
+            peaks[process] = max(peaks.get(process, 0), _peak(process))
+    return sum(peaks.values())
+
+
+def _started_by(process: int) -> Iterator[int]:
+    """Processes that one has started, and those these have started."""
+    try:
+        # Each thread has the processes that it started.
+        tasks = [path.read_text().split() for path in Path(f"/proc/{process}/task").glob("*/children")]
+    except OSError:
+        return
+    for child in (int(child) for children in tasks for child in children):
+        yield child
+        yield from _started_by(child)
+
+
+def _peak(process: int) -> int:
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return 0
+    held = next((line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")), "0")
+    return int(held) * 1024

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import (
@@ -17,9 +16,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any, Generic, TypeVar
 
-from holotrace._processes import Processes
+from holotrace._processes import Processes, cpu_count
 from holotrace.derive.rank import load, narrowed
 from holotrace.errors import InputError, TraceFormatError
 from holotrace.schema import Table
@@ -123,11 +123,12 @@ def read_ranks(
 
 def _second(visit: Task[T], unread: list[Unread], executor: Executor | None) -> list[T | Unread]:
     sources = [outcome.source for outcome in unread]
-    if isinstance(executor, Processes) or not any(isinstance(outcome.lost, BrokenExecutor) for outcome in unread):
+    apart = isinstance(executor, Processes) and not executor.helped
+    if apart or not any(isinstance(outcome.lost, BrokenExecutor) for outcome in unread):
         return _over(visit, sources, executor, _tell_nobody)
-    # The pool is gone, and nobody knows which of its ranks broke it.
-    with Processes(min(len(sources), cpu_count())) as apart:
-        return _over(visit, sources, apart, _tell_nobody)
+    # The pool is gone, and nobody knows which of its ranks broke it; this process must not be the next.
+    with Processes(min(len(sources), cpu_count())) as processes:
+        return _over(visit, sources, processes, _tell_nobody)
 
 
 def _tell_nobody(done: int, total: int) -> None:
@@ -155,37 +156,63 @@ def _over(visit: Task[T], sources: Sequence[Source], executor: Executor | None, 
 
 
 def _here(visit: Task[T], source: Source) -> Future[T | Unread]:
-    """Done in the main thread, where an interrupt stops the reader at once."""
+    """Done in this thread; the main one's reader stops at once when it is interrupted."""
     future: Future[T | Unread] = Future()
     try:
         future.set_result(visit(source))
-    except (Defect, MemoryError) as error:
+    except BaseException as error:  # noqa: BLE001  # as executors do
         future.set_exception(error)
     return future
 
 
 def _collect(visit: Task[T], sources: Sequence[Source], executor: Executor, tell: Progress) -> list[T | Unread]:
-    futures: dict[Future[T | Unread], int] = {}
+    futures: list[Future[T | Unread]] = []
     outcomes: dict[int, T | Unread] = {}
-    done: SimpleQueue[Future[T | Unread]] = SimpleQueue()
+    done: SimpleQueue[tuple[int, Future[T | Unread]]] = SimpleQueue()
+    taken: set[int] = set()
     try:
         for place, source in enumerate(sources):
             future = _submit(executor, visit, source)
-            futures[future] = place
-            future.add_done_callback(done.put)
+            futures.append(future)
+            future.add_done_callback(partial(_put, done, place))
+        if isinstance(executor, Processes) and executor.helped:
+            # Nobody waits for it after an interrupt.
+            Thread(target=_help, args=(visit, sources, futures, taken, done), daemon=True).start()
         while len(outcomes) < len(futures):
             try:
-                future = done.get(timeout=_LISTENING_S)
+                place, future = done.get(timeout=_LISTENING_S)
             except Empty:
                 continue
-            place = futures[future]
-            outcomes[place] = _outcome(future, sources[place])
-            tell(len(outcomes), len(sources))
+            if not (future.cancelled() and place in taken):
+                outcomes[place] = _outcome(future, sources[place])
+                tell(len(outcomes), len(sources))
     finally:
         # After an error or an interrupt nobody waits for the rest.
         for future in futures:
             future.cancel()
     return [outcomes[place] for place in range(len(sources))]
+
+
+def _help(
+    visit: Task[T],
+    sources: Sequence[Source],
+    futures: Sequence[Future[T | Unread]],
+    taken: set[int],
+    done: SimpleQueue[tuple[int, Future[T | Unread]]],
+) -> None:
+    """Do what no worker has begun, from the end, as workers begin with the first."""
+    for place in reversed(range(len(futures))):
+        if futures[place].cancelled():
+            return
+        taken.add(place)
+        if futures[place].cancel():
+            done.put((place, _here(visit, sources[place])))
+        else:
+            taken.discard(place)
+
+
+def _put(done: SimpleQueue[tuple[int, Future[T]]], place: int, future: Future[T]) -> None:
+    done.put((place, future))
 
 
 def _submit(executor: Executor, visit: Task[T], source: Source) -> Future[T | Unread]:
@@ -210,10 +237,3 @@ def _outcome(future: Future[T | Unread], source: Source) -> T | Unread:
     what = f"{type(error).__name__}: {error}".rstrip(": ").partition("\n")[0]
     said = f"rank {source.rank} was lost with the worker that read it ({what}); give workers more memory, or use fewer"
     return Unread(source, InputError(said), lost=error)
-
-
-def cpu_count() -> int:
-    """CPUs that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0)) or 1
-    return os.cpu_count() or 1

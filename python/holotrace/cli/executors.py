@@ -10,16 +10,27 @@ from typing import Any, TypeVar
 import click
 
 from holotrace._optional import require
+from holotrace._processes import Processes, cpu_count
 from holotrace.errors import InputError, UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _CHOSEN = f"{__name__}.chosen"
+# Threads have run all analyses on so many ranks before another process has started.
+_FEW = 8  # ranks
 
 
-def chosen_executor() -> Executor | None:
-    """What the options of the running command ask for; threads of this process where that is nothing."""
-    chosen: Executor | None = click.get_current_context().meta.get(_CHOSEN)
+def chosen_executor(ranks: int = 0) -> Executor | None:
+    """Who the options of the running command say; by default threads of this process, or processes for many ranks.
+
+    Args:
+        ranks: On how many all analyses run. What else is done with ranks is too little to start processes for.
+    """
+    context = click.get_current_context()
+    workers = min(ranks, cpu_count())
+    if _CHOSEN not in context.meta and ranks > _FEW and workers > 1:
+        _choose(context, _processes(context, workers - 1, helped=True))
+    chosen: Executor | None = context.meta.get(_CHOSEN)
     return chosen
 
 
@@ -35,10 +46,11 @@ def worker_options(function: F) -> F:
         ),
         click.option(
             "--workers",
-            type=click.IntRange(min=1),
+            type=click.IntRange(min=0),
             expose_value=False,
             callback=_use_processes,
-            help="Read ranks in so many processes; by default in a thread per CPU.",
+            help="Read ranks in so many other processes, with 0 in a thread per CPU; by default in threads, or in a "
+            f"process per CPU where all analyses run on more than {_FEW} ranks.",
         ),
     ):
         function = decorate(function)
@@ -47,12 +59,14 @@ def worker_options(function: F) -> F:
 
 def _use_processes(context: click.Context, _: click.Parameter, workers: int | None) -> None:
     if workers is not None and not context.resilient_parsing:
-        from holotrace._processes import Processes  # noqa: PLC0415  # not needed for --help
+        _choose(context, _processes(context, workers) if workers else None)
 
-        processes = Processes(workers)
-        # After an interrupt nobody waits for what they do.
-        context.call_on_close(partial(processes.shutdown, wait=False, cancel_futures=True))
-        _choose(context, processes)
+
+def _processes(context: click.Context, workers: int, *, helped: bool = False) -> Processes:
+    processes = Processes(workers, helped=helped)
+    # After an interrupt nobody waits for what they do.
+    context.call_on_close(partial(processes.shutdown, wait=False, cancel_futures=True))
+    return processes
 
 
 def _use_dask(context: click.Context, _: click.Parameter, address: str | None) -> None:
@@ -69,7 +83,7 @@ def _use_dask(context: click.Context, _: click.Parameter, address: str | None) -
     _choose(context, connected.get_executor(pure=False))
 
 
-def _choose(context: click.Context, executor: Executor) -> None:
+def _choose(context: click.Context, executor: Executor | None) -> None:
     if _CHOSEN in context.meta:
         raise UsageError("--workers and --dask are two ways to read the same ranks; choose one")
     context.meta[_CHOSEN] = executor

@@ -11,8 +11,7 @@ import click
 from holotrace.cli.executors import chosen_executor, worker_options
 from holotrace.cli.output import FORMATS, TERMINAL_ROWS
 from holotrace.job import Job
-from holotrace.job import open as open_job
-from holotrace.sources import OnDuplicate
+from holotrace.sources import OnDuplicate, survey
 from holotrace.stores import Place, Remote, place
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -76,8 +75,15 @@ rank_option = click.option(
 )
 
 
-def job_at(path: tuple[str, ...], *, recursive: bool, on_duplicate: OnDuplicate, ranks: tuple[int, ...] = ()) -> Job:
-    """The job that the shared arguments name."""
-    paths = path[0] if len(path) == 1 else path
-    job = open_job(paths, executor=chosen_executor(), recursive=recursive, on_duplicate=on_duplicate, cache_bytes=0)
-    return job.only(*ranks) if ranks else job
+def job_at(
+    path: tuple[str, ...],
+    *,
+    recursive: bool,
+    on_duplicate: OnDuplicate,
+    ranks: tuple[int, ...] = (),
+    every_analysis: bool = False,
+) -> Job:
+    """The job that the shared arguments name, and whether all analyses will run on it."""
+    job = Job(survey(path[0] if len(path) == 1 else path, recursive=recursive, on_duplicate=on_duplicate))
+    found = job.only(*ranks).found if ranks else job.found
+    return Job(found, executor=chosen_executor(len(found.sources) if every_analysis else 0))

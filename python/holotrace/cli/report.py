@@ -29,7 +29,7 @@ def report(
     from holotrace.present import report as page  # noqa: PLC0415
     from holotrace.present import terminal  # noqa: PLC0415
 
-    job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
+    job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks, every_analysis=True)
     with progress_bar("Reading") as progress:
         result = job.run(progress=progress)
     page.write(result, output, ALL)

@@ -27,8 +27,7 @@ def sample(  # noqa: PLR0917  # click gives them by name
 
     What was planted is written beside the traces, in GROUND_TRUTH.txt; the most of it is printed.
     """
-    from holotrace._execute import cpu_count  # noqa: PLC0415  # with the two below, not needed for --help
-    from holotrace._processes import Processes  # noqa: PLC0415
+    from holotrace._processes import Processes, cpu_count  # noqa: PLC0415  # with the one below, not needed for --help
     from holotrace.sample import write  # noqa: PLC0415
 
     with ExitStack() as stack:

@@ -39,6 +39,7 @@ class _Topic:
     step_option: str | None = None
     # A rank is compared with all others, so these are read as well.
     compares_ranks: bool = False
+    every_analysis: bool = False
 
 
 class _Topics(click.Group):
@@ -90,9 +91,12 @@ def _command(topic: _Topic) -> click.Command:
     ) -> None:
         if steps and topic.step_option:
             options[topic.step_option] = True
-        job = job_at(path, recursive=recursive, on_duplicate=on_duplicate)
+        read = () if topic.compares_ranks else ranks
+        job = job_at(
+            path, recursive=recursive, on_duplicate=on_duplicate, ranks=read, every_analysis=topic.every_analysis
+        )
         chosen = job.only(*ranks) if ranks else job
-        shown = topic.answer(job if topic.compares_ranks else chosen, **options)
+        shown = topic.answer(job, **options)
         if topic.compares_ranks:
             shown = replace(shown, table=shown.table.filter(pl.col("rank").is_in(chosen.ranks)))
         write_shown(_of_steps(shown, steps) if steps else shown, form, limit, output)
@@ -177,7 +181,7 @@ _TOPICS = {
     topic.name: topic
     for topic in (
         *map(_analysis, ALL),
-        _Topic("findings", _ABOUT, f"{tables.FINDINGS.meaning}.", "", _findings),
+        _Topic("findings", _ABOUT, f"{tables.FINDINGS.meaning}.", "", _findings, every_analysis=True),
         _Topic("info", _ABOUT, f"{tables.RANK_INFO.meaning}.", "", _info),
         _Topic("clocks", _ABOUT, f"{tables.CLOCKS.meaning}.", "", _clocks, compares_ranks=True),
         *(_table(table) for table in (*tables.ALL, tables.CALLS)),
