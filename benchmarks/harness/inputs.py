@@ -37,10 +37,25 @@ class Size:
     each_of_many: int
     most_ranks: int
     profile_bytes: int
+    long_profile_bytes: int
 
 
-FULL = Size(one_rank=1_400_000, each_of_eight=350_000, each_of_many=50_000, most_ranks=1024, profile_bytes=94_500_000)
-QUICK = Size(one_rank=140_000, each_of_eight=35_000, each_of_many=5_000, most_ranks=128, profile_bytes=9_450_000)
+FULL = Size(
+    one_rank=1_400_000,
+    each_of_eight=350_000,
+    each_of_many=50_000,
+    most_ranks=1024,
+    profile_bytes=94_500_000,
+    long_profile_bytes=1_000_000_000,
+)
+QUICK = Size(
+    one_rank=140_000,
+    each_of_eight=35_000,
+    each_of_many=5_000,
+    most_ranks=128,
+    profile_bytes=9_450_000,
+    long_profile_bytes=100_000_000,
+)
 
 
 @dataclass(frozen=True)
@@ -71,6 +86,7 @@ class Inputs:
     thousand_ranks: Path
     # Of XLA: one capture many times, which is a profile too.
     profile: Path
+    long_profile: Path
 
 
 def prepare(size: Size, tell: Callable[[str], None]) -> Inputs:
@@ -85,7 +101,10 @@ def prepare(size: Size, tell: Callable[[str], None]) -> Inputs:
     real = _real(WORK / "inputs" / "real", tell)
     many = _sample(made / f"many-{size.each_of_many}", tell, events=size.each_of_many, ranks=_MANY, compress=True)
     thousand = made / f"ranks-{size.most_ranks}"
-    profile = WORK / "inputs" / f"profile-{size.profile_bytes}.xplane.pb"
+    profile, long_profile = (
+        _profile(WORK / "inputs" / f"profile-{count}.xplane.pb", count, tell)
+        for count in (size.profile_bytes, size.long_profile_bytes)
+    )
     return Inputs(
         (sample, real) if real else (sample,),
         eight,
@@ -93,7 +112,8 @@ def prepare(size: Size, tell: Callable[[str], None]) -> Inputs:
         _first(made / f"four-{size.each_of_many}", many, 4),
         many,
         _sample(thousand, tell, events=_EACH_OF_THOUSAND, steps=2, ranks=size.most_ranks, compress=True),
-        _profile(profile, size.profile_bytes, tell),
+        profile,
+        long_profile,
     )
 
 

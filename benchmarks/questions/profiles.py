@@ -62,13 +62,14 @@ def rows(bench: Bench) -> Iterator[Row | Skipped]:
             seconds(Measurement(f"{peer}, profile of XLA", command, most_rounds=3), f"the same columns with {peer}"),
             times_faster(least),
         )
-    analysed = bench.ours("load, profile of XLA, columns of the analyses", "load", path, "analyses")
-    yield Row(
-        "peak memory of loading a profile",
-        memory_beyond(analysed, bench.importing, "columns of the analyses"),
-        constant(path.stat().st_size / 1e6, "MB", "the profile"),
-        at_most(2),
-    )
+    for name, profile in (("a profile", path), ("a long profile", bench.inputs.long_profile)):
+        analysed = bench.ours(f"load, {name} of XLA, columns of the analyses", "load", profile, "analyses")
+        yield Row(
+            f"peak memory of loading {name}",
+            memory_beyond(analysed, bench.importing, "columns of the analyses"),
+            constant(profile.stat().st_size / 1e6, "MB", "the profile"),
+            at_most(2),
+        )
 
 
 class Columns:

@@ -144,22 +144,29 @@ class Space:
         columns: Sequence[str],
         *,
         lines: Sequence[int] | None = None,
-        rows: Sequence[int] | None = None,
+        rows: ArrowStream | None = None,
         having: str | None = None,
         lacking: str | None = None,
+        names: Sequence[str] | None = None,
     ) -> ArrowTable:
-        """Events in file order: some of them, or those of some lines, that have one stat and lack another themselves.
+        """Events in file order: some of them (``rows``: event_id), or those of some lines.
 
-        Columns: event_id, line, metadata (one for events of one name in one plane), name, display (the display name,
-        else the name), start_ns, end_ns (both rounded down), duration_ps, inner_ps (covered by wanted events directly
-        inside), arguments, and each stat that was asked for: its own, or else what all events of its name share.
+        Of lines, only events that have one stat and lack another themselves, and have one of some names.
+        Columns: event_id, line, kind (the same number for events of one name and plane, hlo_op and program_id; counted
+        in the order of their first), name, display (the display name, else the name), start_ns, end_ns (both rounded
+        down), duration_ps, inner_ps (covered by wanted events directly inside), arguments, and each stat that was asked
+        for: its own, or else what all events of its name share.
         """
-    def causes(self, events: Sequence[int], lines: Sequence[int], marks: Sequence[int]) -> ArrowTable:
-        """What each event goes back to, along arrows between threads: event_id, mark, first, launch, root.
+    def names(self) -> ArrowTable:
+        """name: of all events, each once, and some others."""
+    def causes(
+        self, columns: Sequence[str], events: ArrowStream, lines: Sequence[int], marks: ArrowStream
+    ) -> ArrowTable:
+        """What each of ``events`` goes back to, along arrows between threads: some of mark, first, launch, root.
 
-        ``lines`` are the host's. ``mark`` is the outermost of the events ``marks`` around it on any thread on the way,
-        ``first`` the call on the thread before its own, ``launch`` that on the last one, ``root`` the step around it.
-        The stats _pt, _p, _ct, _c and _r must have been asked for.
+        ``events`` and ``marks``: event_id. ``lines`` are the host's. ``mark`` is the outermost of the events ``marks``
+        around it on any thread on the way, ``first`` the call on the thread before its own, ``launch`` that on the last
+        one, ``root`` the step around it. The stats _pt, _p, _ct, _c and _r must have been asked for.
         """
     def hlo(self, columns: Sequence[str]) -> ArrowTable:
         """Columns of the hlo table; empty unless it was asked for."""

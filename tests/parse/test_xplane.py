@@ -202,6 +202,34 @@ def test_streams_of_a_gpu_hold_kernels_joined_to_their_launches() -> None:
     }
 
 
+def test_events_of_a_gpu_with_one_name_are_told_apart_by_what_they_are(tmp_path: Path) -> None:
+    details: list[dict[str, Stat]] = [
+        {"hlo_op": "add.1", "program_id": 7},
+        {"memcpy_details": "kind:H2D size:64 dest:0 async:1"},
+        {"hlo_op": "mul.2", "program_id": 7},
+        {"hlo_op": "add.1", "program_id": 7},
+        {"memset_details": "kind:Device num_bytes:8"},
+    ]
+    events = [Event("run", at * US, US, stats) for at, stats in enumerate(details)]
+    job = written(tmp_path, Plane("/device:GPU:0", [Line("Stream #7", events, 7)]))
+    assert text(job.table("device_events"), "category") == ["kernel", "gpu_memcpy", "kernel", "kernel", "gpu_memset"]
+    assert job.table("device_events")["bytes"].to_list() == [None, 64, None, None, 8]
+    assert text(job.table("xla_ops"), "name") == ["add.1", "run", "mul.2", "add.1", "run"]
+    assert job.table("xla_ops")["program"].to_list() == [7, None, 7, 7, None]
+
+
+def test_captures_put_together_have_the_work_of_each(tmp_path: Path) -> None:
+    (once,) = capture("torch_xla_cpu_gaps", tmp_path / "once").rglob("*.xplane.pb")
+    twice = tmp_path / "twice.xplane.pb"
+    twice.write_bytes(2 * once.read_bytes())
+    one, two = holotrace.open(once), holotrace.open(twice)
+    for name in ("xla_ops", "device_events"):
+        columns = ["name", "kind", "category", "device", "start_ns", "end_ns"]
+        table = one.table(name).select(columns).cast({pl.Categorical: pl.String})
+        found = two.table(name).select(columns).cast({pl.Categorical: pl.String})
+        assert found.equals(pl.concat([table, table]))
+
+
 def test_a_touching_pair_stays_touching_and_sums_stay_exact(tmp_path: Path) -> None:
     names = ["a", "b", "c"]
     events = [Event(f"%{name}", 700 * at, 700, display=name) for at, name in enumerate(names)]

@@ -1,12 +1,13 @@
 //! Which host call an event goes back to: up through the spans around it and along the arrows between threads.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
 
 use crate::error::{Error, Result};
 use crate::space::Space;
-use crate::table::{ArgColumn, ArgValues, NONE, batch, ids};
+use crate::table::{ArgValues, NONE, batch, ids};
 
 /// Threads an event's cause is followed through; a task that starts tasks of its own goes a few.
 const MAX_HOPS: usize = 64;
@@ -33,34 +34,145 @@ struct Cause {
 
 impl Cause {
     const UNKNOWN: Cause = Cause { mark: NONE, first: NONE, launch: NONE, step: NONE };
+
+    fn field(name: &str) -> Result<fn(&Cause) -> u32> {
+        Ok(match name {
+            "mark" => |cause| cause.mark,
+            "first" => |cause| cause.first,
+            "launch" => |cause| cause.launch,
+            "root" => |cause| cause.step,
+            _ => return Err(Error::Unknown(format!("column {name:?} of causes"))),
+        })
+    }
 }
 
 /// How the host's events hang together.
 struct Causes<'a> {
     space: &'a Space,
-    marks: HashSet<u32>,
-    roots: HashSet<u32>,
+    marks: Set,
+    roots: Set,
     /// The innermost span around each event on its own line.
     parents: Vec<u32>,
-    /// Type and id of an arrow's tail, where it begins, the event it leaves; sorted.
-    producers: Vec<(i64, i64, i64, u32)>,
-    /// Begins (true) and ends of tasks on each line, by time.
-    regions: Vec<Vec<(i64, bool, u32)>>,
+    /// Events that arrows arrive at, and for each where its arrow comes from.
+    reached: Set,
+    origins: Vec<u32>,
+    /// Begins and ends of tasks on each line, by time.
+    regions: Vec<Vec<u32>>,
+    /// The name of the begins.
+    begin: Option<u32>,
     known: HashMap<u32, Cause>,
 }
 
+/// Some of the events.
+struct Set {
+    words: Vec<u64>,
+    /// How many are in the words before each.
+    before: Vec<u32>,
+}
+
+impl Set {
+    fn of(rows: impl Iterator<Item = u32>, count: usize) -> Self {
+        let mut words: Vec<u64> = vec![0; count.div_ceil(64)];
+        rows.filter(|&row| (row as usize) < count).for_each(|row| words[row as usize / 64] |= 1 << (row % 64));
+        let mut sum = 0;
+        let before = words.iter().map(|word| {
+            sum += word.count_ones();
+            sum - word.count_ones()
+        });
+        Self { before: before.collect(), words }
+    }
+
+    fn has(&self, row: u32) -> bool {
+        self.words[row as usize / 64] >> (row % 64) & 1 == 1
+    }
+
+    /// How many come before one of these.
+    fn position(&self, row: u32) -> Option<usize> {
+        let word = row as usize / 64;
+        let lower = self.words[word] & ((1 << (row % 64)) - 1);
+        self.has(row).then(|| (self.before[word] + lower.count_ones()) as usize)
+    }
+}
+
+/// Where arrows leave, or where they arrive.
+struct Ends<'a> {
+    rows: Cow<'a, [u32]>,
+    types: Cow<'a, [i64]>,
+    ids: Cow<'a, [i64]>,
+}
+
+impl<'a> Ends<'a> {
+    fn of(space: &'a Space, (kind, id): (&str, &str)) -> Result<Self> {
+        let (types, ids) = (space.stat(kind)?, space.stat(id)?);
+        let (ArgValues::Int(types_of), ArgValues::Int(ids_of)) = (&types.values, &ids.values) else {
+            return Err(Error::Unknown(format!("stats {kind:?} and {id:?}: they were not asked for as numbers")));
+        };
+        let all = 0..space.len() as u32;
+        let (typed, identified) = (types.within(all.clone()), ids.within(all));
+        let rows = &ids.rows[identified.clone()];
+        if types.rows[typed.clone()] == *rows {
+            // As a rule an event has both: nothing need be copied.
+            let (types, ids) = (&types_of[typed], &ids_of[identified]);
+            return Ok(Self { rows: rows.into(), types: types.into(), ids: ids.into() });
+        }
+        let mut ends = Self { rows: Cow::default(), types: Cow::default(), ids: Cow::default() };
+        for ((&row, id), typed) in rows.iter().zip(&ids_of[identified]).zip(types.positions(rows)) {
+            if let Some(at) = typed {
+                ends.rows.to_mut().push(row);
+                ends.types.to_mut().push(types_of[at]);
+                ends.ids.to_mut().push(*id);
+            }
+        }
+        Ok(ends)
+    }
+
+    /// Type and id of the arrow, and its time.
+    fn arrow(&self, space: &Space, at: u32) -> ((i64, i64), i64) {
+        let at = at as usize;
+        ((self.types[at], self.ids[at]), space.times_ps(self.rows[at]).0)
+    }
+
+    /// Positions by arrow, time and row.
+    fn order(&self, space: &Space) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
+        // Stable, because it makes use of the order in which arrows mostly are.
+        order.sort_by_key(|&at| self.arrow(space, at));
+        order
+    }
+
+    /// Where the arrow that arrives at each comes from: the latest of `tails` that left before it got there.
+    fn origins(&self, space: &Space, tails: &Ends<'_>) -> Vec<u32> {
+        let mut origins = vec![NONE; self.rows.len()];
+        let left = tails.order(space);
+        let mut behind = 0;
+        for at in self.order(space) {
+            let (arrow, time) = self.arrow(space, at);
+            while left.get(behind).is_some_and(|&tail| tails.arrow(space, tail) <= (arrow, time)) {
+                behind += 1;
+            }
+            let Some(&tail) = behind.checked_sub(1).and_then(|latest| left.get(latest)) else { continue };
+            let row = tails.rows[tail as usize];
+            if tails.arrow(space, tail).0 == arrow && row != self.rows[at as usize] {
+                origins[at as usize] = row;
+            }
+        }
+        origins
+    }
+}
+
 impl Space {
-    /// For each event its cause; `lines` are those of the host, `marks` spans to look out for.
-    pub fn causes(&self, rows: &[u32], lines: &[u32], marks: Vec<u32>) -> Result<RecordBatch> {
+    /// For each event its cause: those of mark, first, launch and root that are asked for; `lines` are those of the
+    /// host, `marks` spans to look out for.
+    pub fn causes(&self, rows: &[u32], lines: &[u32], marks: &[u32], columns: &[String]) -> Result<RecordBatch> {
+        let fields = columns.iter().map(|name| Cause::field(name)).collect::<Result<Vec<_>>>()?;
         let mut causes = Causes::new(self, lines, marks)?;
-        let found: Vec<Cause> = rows.iter().map(|&row| causes.of(row)).collect();
-        batch(vec![
-            ("event_id".into(), ids(rows.iter().copied())),
-            ("mark".into(), ids(found.iter().map(|cause| cause.mark))),
-            ("first".into(), ids(found.iter().map(|cause| cause.first))),
-            ("launch".into(), ids(found.iter().map(|cause| cause.launch))),
-            ("root".into(), ids(found.iter().map(|cause| cause.step))),
-        ])
+        let mut found = vec![Vec::with_capacity(rows.len()); fields.len()];
+        for &row in rows {
+            let cause = causes.of(row);
+            fields.iter().zip(&mut found).for_each(|(field, values)| values.push(field(&cause)));
+        }
+        drop(causes);
+        batch(columns.iter().cloned().zip(found.into_iter().map(|values| ids(values.into_iter()))).collect())
     }
 
     /// Time covered by the spans directly inside each of `rows`, which are whole lines or parts of them in file order.
@@ -99,37 +211,32 @@ fn nest(space: &Space, rows: &[u32], mut found: impl FnMut(usize, usize)) {
 }
 
 impl<'a> Causes<'a> {
-    fn new(space: &'a Space, lines: &[u32], marks: Vec<u32>) -> Result<Self> {
+    fn new(space: &'a Space, lines: &[u32], marks: &[u32]) -> Result<Self> {
+        let count = space.len();
+        let name = |wanted: &[u8]| space.names.iter().position(|known| known == wanted).map(|code| code as u32);
+        let (begin, end) = (name(REGION_BEGIN), name(REGION_END));
+        let (tails, heads) = (Ends::of(space, PRODUCER)?, Ends::of(space, CONSUMER)?);
         let mut causes = Causes {
             space,
-            marks: marks.into_iter().collect(),
-            roots: space.stat(ROOT)?.rows.iter().copied().filter(|&row| (row as usize) < space.len()).collect(),
-            parents: vec![NONE; space.len()],
-            producers: Vec::new(),
+            marks: Set::of(marks.iter().copied(), count),
+            roots: Set::of(space.stat(ROOT)?.rows.iter().copied(), count),
+            parents: vec![NONE; count],
+            reached: Set::of(heads.rows.iter().copied(), count),
+            origins: heads.origins(space, &tails),
             regions: vec![Vec::new(); space.lines.len()],
+            begin,
             known: HashMap::new(),
         };
-        let names = [REGION_BEGIN, REGION_END].map(|name| space.names.iter().position(|known| known == name));
         for &line in lines {
             let Some(range) = space.lines.get(line as usize).map(|line| line.first..line.end) else { continue };
             let rows: Vec<u32> = range.collect();
             nest(space, &rows, |child, parent| causes.parents[rows[child] as usize] = rows[parent]);
-            let regions = rows.iter().filter_map(|&row| {
-                let name = Some(space.name(row)? as usize);
-                let kind = names.iter().position(|known| known.is_some() && *known == name)?;
-                Some((space.times_ps(row).0, kind == 0, row))
-            });
-            let mut regions: Vec<_> = regions.collect();
-            regions.sort_by_key(|&(start, ..)| start);
+            let is_region = |&row: &u32| space.name(row).is_some_and(|name| [begin, end].contains(&Some(name)));
+            let regions = rows.into_iter().filter(is_region);
+            let mut regions: Vec<u32> = regions.collect();
+            regions.sort_by_key(|&row| space.times_ps(row).0);
             causes.regions[line as usize] = regions;
         }
-        let (types, ids) = (space.stat(PRODUCER.0)?, space.stat(PRODUCER.1)?);
-        for &row in ids.rows.iter().take_while(|&&row| (row as usize) < space.len()) {
-            if let (Some(kind), Some(id)) = (whole(types, row)?, whole(ids, row)?) {
-                causes.producers.push((kind, id, space.times_ps(row).0, row));
-            }
-        }
-        causes.producers.sort_unstable();
         Ok(causes)
     }
 
@@ -166,7 +273,7 @@ impl<'a> Causes<'a> {
         // An instant says when; the span around it is the call.
         if cause.launch != NONE && self.space.span_ps(cause.launch) == 0 {
             let around = self.parents[cause.launch as usize];
-            if around != NONE && !self.roots.contains(&around) {
+            if around != NONE && !self.roots.has(around) {
                 cause.launch = around;
             }
         }
@@ -179,14 +286,14 @@ impl<'a> Causes<'a> {
         let mut arrow = None;
         let mut at = row;
         while at != NONE {
-            if self.marks.contains(&at) {
+            if self.marks.has(at) {
                 cause.mark = at;
             }
-            if self.roots.contains(&at) {
+            if self.roots.has(at) {
                 cause.step = at;
                 return (arrow, true);
             }
-            if arrow.is_none() && self.head(at).is_some() {
+            if arrow.is_none() && self.reached.has(at) {
                 arrow = Some(at);
             }
             at = self.parents[at as usize];
@@ -198,31 +305,14 @@ impl<'a> Causes<'a> {
     fn region(&self, row: u32) -> Option<u32> {
         let regions = &self.regions[self.space.line_of(row) as usize];
         let start = self.space.times_ps(row).0;
-        let begun = regions.partition_point(|&(begin, ..)| begin <= start);
-        let (_, is_begin, region) = *regions.get(begun.checked_sub(1)?)?;
-        (is_begin && region != row).then_some(region)
+        let begun = regions.partition_point(|&region| self.space.times_ps(region).0 <= start);
+        let region = *regions.get(begun.checked_sub(1)?)?;
+        (self.space.name(region) == self.begin && region != row).then_some(region)
     }
 
-    /// Type and id of the arrow that ends in an event.
-    fn head(&self, row: u32) -> Option<(i64, i64)> {
-        let (types, ids) = (self.space.stat(CONSUMER.0).ok()?, self.space.stat(CONSUMER.1).ok()?);
-        Some((whole(types, row).ok()??, whole(ids, row).ok()??))
-    }
-
-    /// Where the arrow that ends in `row` comes from: the latest that left before it got there.
+    /// Where the arrow that ends in `row` comes from.
     fn tail(&self, row: u32) -> Option<u32> {
-        let (kind, id) = self.head(row)?;
-        let start = self.space.times_ps(row).0;
-        let behind = self.producers.partition_point(|&producer| producer <= (kind, id, start, NONE));
-        let (of_kind, of_id, _, tail) = *self.producers.get(behind.checked_sub(1)?)?;
-        (of_kind == kind && of_id == id && tail != row).then_some(tail)
+        let origin = self.origins[self.reached.position(row)?];
+        (origin != NONE).then_some(origin)
     }
-}
-
-/// The number an event has in a column, if any.
-fn whole(column: &ArgColumn, row: u32) -> Result<Option<i64>> {
-    let ArgValues::Int(values) = &column.values else {
-        return Err(Error::Unknown(format!("stat {:?}: it was not asked for as a number", column.key)));
-    };
-    Ok(column.rows.binary_search(&row).ok().map(|at| values[at]))
 }

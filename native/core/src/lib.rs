@@ -10,6 +10,7 @@ pub mod fields;
 pub mod hlo;
 pub mod input;
 pub mod intervals;
+mod kinds;
 pub mod kineto;
 pub mod layout;
 pub mod links;

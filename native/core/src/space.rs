@@ -11,7 +11,7 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, LargeStringArray, RecordBa
 use crate::error::{Error, Result};
 use crate::hlo::Instructions;
 use crate::problems::{Problem, Problems};
-use crate::table::{ArgColumn, ArgType, Interner, NONE, all_ids, batch, ids, times};
+use crate::table::{ArgColumn, ArgType, Interner, NONE, all_ids, batch, times};
 use crate::xplane::{Columns, MAX_NS, Options, Part};
 
 /// Rows from which on it takes less time to make columns in threads than to start these.
@@ -78,8 +78,12 @@ pub struct Selection {
     pub lines: Option<HashSet<u32>>,
     /// Their numbers, ascending; all if none are given.
     pub rows: Option<Vec<u32>>,
-    /// Stats that they must have (true) or not have (false).
-    pub stats: Vec<(String, bool)>,
+    /// A stat that they must have.
+    pub having: Option<String>,
+    /// A stat that they must not have.
+    pub lacking: Option<String>,
+    /// What they may be called; anything if nothing is given.
+    pub names: Option<HashSet<String>>,
 }
 
 impl Space {
@@ -190,19 +194,13 @@ impl Space {
 
     /// The wanted events in file order; a stat that all events of a name have is a stat of each of them.
     pub fn events(&self, columns: &[String], selection: &Selection) -> Result<RecordBatch> {
-        let mut rows = self.rows_of(selection);
-        for (key, has) in &selection.stats {
-            let column = self.stat(key)?;
-            let with = column.rows.as_slice();
-            let mut at = 0;
-            rows.retain(|row| {
-                while at < with.len() && with[at] < *row {
-                    at += 1;
-                }
-                (with.get(at) == Some(row)) == *has
-            });
-        }
+        let rows = self.rows_of(selection)?;
         batch(self.columns(columns, &rows)?)
+    }
+
+    /// The distinct names of events, among others.
+    pub fn names(&self) -> Result<RecordBatch> {
+        batch(vec![("name".into(), self.names.dictionary(0..self.names.len() as u32))])
     }
 
     /// The columns, made by as many threads as there are CPUs.
@@ -233,16 +231,44 @@ impl Space {
         Ok(names.iter().cloned().zip(found.into_iter().map(|(_, column)| column)).collect())
     }
 
-    fn rows_of(&self, selection: &Selection) -> Vec<u32> {
+    fn rows_of(&self, selection: &Selection) -> Result<Vec<u32>> {
         if let Some(rows) = &selection.rows {
-            return rows.iter().copied().filter(|&row| (row as usize) < self.len()).collect();
+            return Ok(rows.iter().copied().filter(|&row| (row as usize) < self.len()).collect());
         }
         let lines = (0u32..).zip(&self.lines);
         let wanted = lines.filter(|(number, _)| selection.lines.as_ref().is_none_or(|wanted| wanted.contains(number)));
         let wanted: Vec<_> = wanted.map(|(_, line)| line.first..line.end).collect();
-        let mut rows: Vec<u32> = Vec::with_capacity(wanted.iter().map(ExactSizeIterator::len).sum());
-        rows.extend(wanted.into_iter().flatten());
-        rows
+        let names = selection.names.as_ref().map(|wanted| {
+            let is_wanted = self.names.iter().map(|name| wanted.contains(String::from_utf8_lossy(name).as_ref()));
+            is_wanted.collect::<Vec<bool>>()
+        });
+        let is_named = |row: &u32| match &names {
+            Some(is_wanted) => self.name(*row).is_some_and(|name| is_wanted[name as usize]),
+            None => true,
+        };
+        // Most selections leave out most events: these must not cost memory.
+        let mut rows: Vec<u32> = Vec::new();
+        if let Some(key) = &selection.having {
+            let column = self.stat(key)?;
+            let there = wanted.into_iter().flat_map(|line| &column.rows[column.within(line)]);
+            rows.extend(there.filter(|row| is_named(row)));
+        } else {
+            if names.is_none() {
+                rows.reserve_exact(wanted.iter().map(ExactSizeIterator::len).sum());
+            }
+            rows.extend(wanted.into_iter().flatten().filter(is_named));
+        }
+        if let Some(key) = &selection.lacking {
+            let lacks: Vec<bool> = self.stat(key)?.positions(&rows).map(|at| at.is_none()).collect();
+            let mut lacks = lacks.into_iter();
+            rows.retain(|_| lacks.next().unwrap_or(false));
+        }
+        Ok(rows)
+    }
+
+    /// Row of the metadata of an event, or `NONE`.
+    pub fn metadata_of(&self, row: u32) -> u32 {
+        self.metadata[row as usize]
     }
 
     /// Name of an event, as a code of `names`.
@@ -294,7 +320,7 @@ impl Space {
                 let runs = self.by_line(rows);
                 all_ids(runs.into_iter().flat_map(|(number, range)| range.map(move |_| number)))
             }
-            "metadata" => ids(rows.iter().map(|row| self.metadata[of_row(row)])),
+            "kind" => all_ids(self.kinds(rows)?.into_iter()),
             "inner_ps" => Arc::new(Int64Array::from(self.inner_ps(rows))),
             "name" => self.names.dictionary(rows.iter().map(|row| shared(&self.metadata_names, row))),
             // What a plane shows instead of the name, where it has it.

@@ -7,9 +7,10 @@ use std::sync::{Arc, OnceLock};
 use arrow_array::types::UInt32Type;
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, Float64Array, Int64Array, LargeStringArray, RecordBatch, UInt32Array,
+    new_null_array,
 };
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{Field, Schema};
+use arrow_schema::{DataType, Field, Schema};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
@@ -190,9 +191,19 @@ impl ArgColumn {
         }
     }
 
-    /// The position of each of `wanted` (ascending rows) among this column's values; `NONE` where there is none.
-    fn positions<'a>(&'a self, wanted: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
-        let mut at = 0;
+    /// Positions of the values of a stretch of rows.
+    pub fn within(&self, rows: Range<u32>) -> Range<usize> {
+        self.rows.partition_point(|&row| row < rows.start)..self.rows.partition_point(|&row| row < rows.end)
+    }
+
+    /// The position of each of `wanted` (ascending rows) among this column's values.
+    pub fn positions<'a>(&'a self, wanted: &'a [u32]) -> impl Iterator<Item = Option<usize>> + 'a {
+        self.places(wanted).map(|at| (at != NONE).then_some(at as usize))
+    }
+
+    /// The same; `NONE` where there is none.
+    fn places<'a>(&'a self, wanted: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
+        let mut at = wanted.first().map_or(0, |first| self.rows.partition_point(|row| row < first));
         wanted.iter().map(move |&row| {
             while at < self.rows.len() && self.rows[at] < row {
                 at += 1;
@@ -204,9 +215,11 @@ impl ArgColumn {
     /// This column for `wanted` rows (ascending), null where there is no value.
     pub fn array(&self, wanted: &[u32]) -> ArrayRef {
         match (&self.values, span(wanted)) {
+            // Memory that nobody wrote to is no memory yet.
+            (ArgValues::Int(_), _) if self.rows.is_empty() => new_null_array(&DataType::Int64, wanted.len()),
             // Where all rows of a stretch are wanted, only those with a value need a look.
             (ArgValues::Int(values), Some(stretch)) => Arc::new(self.stretched(stretch, values)),
-            _ => self.gathered(&self.positions(wanted).collect::<Vec<_>>()),
+            _ => self.gathered(&self.places(wanted).collect::<Vec<_>>()),
         }
     }
 
@@ -224,7 +237,7 @@ impl ArgColumn {
             places[(row - first) as usize] = (begin + at) as u32;
         }
         let shared = instead.map(|row| places.get(row as usize).copied().unwrap_or(NONE));
-        let own = self.positions(wanted);
+        let own = self.places(wanted);
         let positions = own.zip(shared).map(|(own, shared)| if own == NONE { shared } else { own });
         self.gathered(&positions.collect::<Vec<_>>())
     }
@@ -233,9 +246,8 @@ impl ArgColumn {
         let mut found = vec![0; stretch.len()];
         let mut has_value = BooleanBufferBuilder::new(stretch.len());
         has_value.append_n(stretch.len(), false);
-        let from = self.rows.partition_point(|&row| row < stretch.start);
-        let until = self.rows.partition_point(|&row| row < stretch.end);
-        for (row, value) in self.rows[from..until].iter().zip(&values[from..until]) {
+        let there = self.within(stretch.clone());
+        for (row, value) in self.rows[there.clone()].iter().zip(&values[there]) {
             let at = (row - stretch.start) as usize;
             found[at] = *value;
             has_value.set_bit(at, true);

@@ -14,7 +14,7 @@ use holotrace_core::table::ArgType;
 use holotrace_core::wire::Source;
 use holotrace_core::xplane::{Options, read, times};
 
-const STATS: [(&str, ArgType); 10] = [
+const STATS: [(&str, ArgType); 13] = [
     ("_r", ArgType::Int),
     ("_pt", ArgType::Int),
     ("_p", ArgType::Int),
@@ -22,7 +22,10 @@ const STATS: [(&str, ArgType); 10] = [
     ("_c", ArgType::Int),
     ("step_num", ArgType::Int),
     ("run_id", ArgType::Int),
+    ("program_id", ArgType::Int),
     ("hlo_op", ArgType::Text),
+    ("memcpy_details", ArgType::Text),
+    ("memset_details", ArgType::Text),
     ("hlo_category", ArgType::Text),
     ("% util", ArgType::Float),
 ];
@@ -88,6 +91,40 @@ fn arguments_are_json_without_the_profilers_own() {
 }
 
 #[test]
+fn events_of_one_kind_have_one_number() {
+    let space = read_bytes([made(), made()].concat()).unwrap();
+    let columns = names(&["kind", "line", "name", "hlo_op"]);
+    let events = space.events(&columns, &Selection::default()).unwrap();
+    let kinds = events.column(0).as_primitive::<UInt32Type>().values();
+    let plane = |row: usize| space.lines[events.column(1).as_primitive::<UInt32Type>().value(row) as usize].plane;
+    let (called, ops) = (texts(&events, "name"), texts(&events, "hlo_op"));
+    for one in 0..kinds.len() {
+        for other in 0..one {
+            let is_alike = plane(one) == plane(other) && called[one] == called[other] && ops[one] == ops[other];
+            assert_eq!(kinds[one] == kinds[other], is_alike, "{one} and {other}");
+        }
+    }
+    // They are counted in the order in which they come.
+    let firsts: Vec<u32> =
+        (0..kinds.len()).filter(|&at| !kinds[..at].contains(&kinds[at])).map(|at| kinds[at]).collect();
+    assert!(firsts.iter().copied().eq(0..firsts.len() as u32));
+}
+
+#[test]
+fn events_are_selected_by_stat_and_name() {
+    let space = read_bytes(made()).unwrap();
+    let found = |selection: Selection| texts(&space.events(&names(&["name"]), &selection).unwrap(), "name");
+    let called = |name: &str| Selection { names: Some([name.to_string()].into()), ..Selection::default() };
+    assert_eq!(found(called("train")), [Some("train".to_string())]);
+    assert_eq!(found(Selection { having: Some("_r".into()), ..called("train") }).len(), 1);
+    assert_eq!(found(Selection { having: Some("_r".into()), ..called("Execute") }).len(), 0);
+    assert_eq!(found(Selection { lacking: Some("_r".into()), ..called("train") }).len(), 0);
+    let (with, without) = (Selection { having: Some("_c".into()), ..Selection::default() }, Selection::default());
+    let lacking = Selection { lacking: Some("_c".into()), ..Selection::default() };
+    assert_eq!(found(with).len() + found(lacking).len(), found(without).len());
+}
+
+#[test]
 fn a_cause_is_found_along_arrows_and_tasks() {
     let space = read_bytes(made()).unwrap();
     let events = space.events(&names(&["event_id", "name"]), &Selection::default()).unwrap();
@@ -96,7 +133,8 @@ fn a_cause_is_found_along_arrows_and_tasks() {
         events.column(0).as_primitive::<UInt32Type>().value(found)
     };
     let lines: Vec<u32> = (0..space.lines.len() as u32).collect();
-    let causes = space.causes(&[id("fusion.1")], &lines, vec![id("Execute")]).unwrap();
+    let columns = names(&["mark", "launch", "root"]);
+    let causes = space.causes(&[id("fusion.1")], &lines, &[id("Execute")], &columns).unwrap();
     let of = |name: &str| causes.column_by_name(name).unwrap().as_primitive::<UInt32Type>().value(0);
     assert_eq!(of("mark"), id("Execute"));
     assert_eq!(of("launch"), id("PjitFunction(f)"));
@@ -201,13 +239,14 @@ fn exercise(bytes: &[u8]) {
         Err(Error::NotASpace { offset, .. }) => return assert!(offset <= bytes.len() as u64),
         Err(error) => panic!("{error}"),
     };
-    let columns = ["event_id", "line", "name", "display", "start_ns", "end_ns", "duration_ps", "inner_ps", "arguments"];
+    let columns =
+        ["event_id", "line", "name", "display", "start_ns", "end_ns", "duration_ps", "inner_ps", "arguments", "kind"];
     let all: Vec<&str> = columns.into_iter().chain(STATS.map(|(key, _)| key)).collect();
     let events = space.events(&names(&all), &Selection::default()).expect("events");
     assert_eq!(events.num_rows(), space.len());
     let rows: Vec<u32> = (0..space.len() as u32).collect();
     let lines: Vec<u32> = (0..space.lines.len() as u32).collect();
-    space.causes(&rows, &lines, rows.clone()).expect("causes");
+    space.causes(&rows, &lines, &rows, &names(&["mark", "first", "launch", "root"])).expect("causes");
     space.instructions.table(&names(&["name", "groups", "shape", "source"])).expect("programs");
     space.planes().and(space.plane_stats()).and(space.lines()).expect("planes");
 }

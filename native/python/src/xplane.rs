@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::PathBuf;
 
+use arrow_array::types::UInt32Type;
 use holotrace_core::error::Error;
 use holotrace_core::space::{self, Selection};
 use holotrace_core::wire::Source;
@@ -11,7 +12,7 @@ use holotrace_core::xplane::{Options, read, times};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::arrow::ArrowTable;
+use crate::arrow::{ArrowTable, Batches};
 use crate::error::{raise, without_panic};
 use crate::trace_event::arg_types;
 
@@ -68,28 +69,43 @@ impl Space {
         self.table(py, space::Space::lines)
     }
 
-    #[pyo3(signature = (columns, *, lines = None, rows = None, having = None, lacking = None))]
+    fn names(&self, py: Python<'_>) -> PyResult<ArrowTable> {
+        self.table(py, space::Space::names)
+    }
+
+    #[pyo3(signature = (columns, *, lines = None, rows = None, having = None, lacking = None, names = None))]
+    #[allow(clippy::too_many_arguments, reason = "Python's keywords")]
     fn events(
         &self,
         py: Python<'_>,
         columns: Vec<String>,
         lines: Option<Vec<u32>>,
-        rows: Option<Vec<u32>>,
+        rows: Option<&Bound<'_, PyAny>>,
         having: Option<String>,
         lacking: Option<String>,
+        names: Option<Vec<String>>,
     ) -> PyResult<ArrowTable> {
-        let stats = having.map(|key| (key, true)).into_iter().chain(lacking.map(|key| (key, false))).collect();
-        let rows = rows.map(|mut rows| {
+        let rows = rows.map(ids).transpose()?.map(|mut rows| {
             rows.sort_unstable();
             rows.dedup();
             rows
         });
-        let selection = Selection { lines: lines.map(|lines| lines.into_iter().collect()), rows, stats };
+        let lines = lines.map(|lines| lines.into_iter().collect());
+        let names = names.map(|names| names.into_iter().collect());
+        let selection = Selection { lines, rows, having, lacking, names };
         self.table(py, |space| space.events(&columns, &selection))
     }
 
-    fn causes(&self, py: Python<'_>, events: Vec<u32>, lines: Vec<u32>, marks: Vec<u32>) -> PyResult<ArrowTable> {
-        self.table(py, move |space| space.causes(&events, &lines, marks))
+    fn causes(
+        &self,
+        py: Python<'_>,
+        columns: Vec<String>,
+        events: &Bound<'_, PyAny>,
+        lines: Vec<u32>,
+        marks: &Bound<'_, PyAny>,
+    ) -> PyResult<ArrowTable> {
+        let (events, marks) = (ids(events)?, ids(marks)?);
+        self.table(py, move |space| space.causes(&events, &lines, &marks, &columns))
     }
 
     fn hlo(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<ArrowTable> {
@@ -99,6 +115,11 @@ impl Space {
     fn problems(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<ArrowTable> {
         self.table(py, |space| space.problems.table(&columns))
     }
+}
+
+/// The events that a table of Python's names.
+fn ids(table: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
+    Batches::of(table)?.values::<UInt32Type>("event_id")
 }
 
 #[pyfunction]

@@ -58,5 +58,5 @@ def _space(path: Place, names: Collection[str], content: bytes | None) -> Space 
 
 
 def _frame(tabled: Content, table: Table) -> pl.DataFrame:
-    frame = tabled.table(table.name)
+    frame = tabled.table(table.name, table.column_names)
     return frame.select(column.name for column in table.columns if column.name in frame.columns)

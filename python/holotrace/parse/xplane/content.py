@@ -10,7 +10,7 @@ import polars as pl
 
 from holotrace.parse.xplane import host, notes, work
 from holotrace.parse.xplane.executions import Executed, executed
-from holotrace.parse.xplane.operations import operations
+from holotrace.parse.xplane.operations import Operations, operations
 from holotrace.parse.xplane.profile import SERIES, Profile
 
 # Kinds of arrows, by number.
@@ -36,17 +36,17 @@ class Content:
         # Columns of operations that any of the wanted tables shows.
         self._wanted = wanted
 
-    def table(self, name: str) -> pl.DataFrame:
-        """The table of that name, with at least the columns a profile has something for."""
+    def table(self, name: str, columns: Collection[str]) -> pl.DataFrame:
+        """The table of that name, with at least those of the wanted columns that a profile has something for."""
         makers: Mapping[str, Callable[[], pl.DataFrame]] = {
             "events": self._events,
-            "device_events": lambda: work.device_events(self._work()),
+            "device_events": lambda: work.device_events(self._work(), columns),
             "cpu_ops": lambda: self._host_spans(host.HOST),
             "python_calls": lambda: self._host_spans(host.PYTHON),
             "annotations": self._annotations,
             "instants": self._instants,
             "launches": self._launches,
-            "collectives": lambda: work.collectives(self._placed(self._work().drop("role"))),
+            "collectives": lambda: work.collectives(self._work()),
             "steps": lambda: self._executed.steps.frame,
             "counters": self._counters,
             "memory": self._memory,
@@ -54,7 +54,7 @@ class Content:
             "track_labels": self._track_labels,
             "devices": self._devices,
             "modules": lambda: self._executed.modules,
-            "xla_ops": lambda: work.xla_ops(self._executed.operations),
+            "xla_ops": lambda: work.xla_ops(self._executed.operations, columns),
             "hlo": self._hlo,
             "host_calls": self._host_calls,
             "problems": self._problems,
@@ -126,7 +126,7 @@ class Content:
         )
 
     def _arguments(self, rows: pl.Series) -> pl.DataFrame:
-        return pl.DataFrame(self.profile.space.events(["event_id", "arguments"], rows=rows.to_list()))
+        return pl.DataFrame(self.profile.space.events(["event_id", "arguments"], rows=rows.to_frame("event_id")))
 
     def _host_calls(self) -> pl.DataFrame:
         columns = ("event_id", "line", "name", "start_ns", "end_ns", "run_id", "device_ordinal", "arguments")
@@ -135,27 +135,29 @@ class Content:
         found = self.profile.events(columns, "host", lacking=lacking).filter(pl.col("end_ns") > pl.col("start_ns"))
         return self._placed(found).rename({"run_id": "run", "device_ordinal": "device"})
 
-    def _work(self) -> pl.DataFrame:
+    def _work(self) -> Operations:
         """Operations that are no more than what is inside them are left out: their parts are the work."""
-        return self._executed.operations.filter(~pl.col("is_container"))
+        found = self._executed.operations
+        return found.filter(~found["is_container"])
 
     def _launches(self) -> pl.DataFrame:
-        pairs = self._work().filter(pl.col("launch_id").is_not_null())
+        found = self._work()
+        found = found.filter(found["launch_id"].is_not_null())
+        optional = {"correlation": "correlation_id"} if "correlation_id" in found else {}
+        pairs = found.select("launch_id", device_event_id="event_id", **optional)
         calls = self._placed(
             pl.DataFrame(
                 self.profile.space.events(
-                    ["event_id", "line", "name", "start_ns", "end_ns"], rows=pairs["launch_id"].unique().to_list()
+                    ["event_id", "line", "name", "start_ns", "end_ns"],
+                    rows=pairs.select(event_id="launch_id").unique(),
                 )
             )
         )
         calls = calls.select(
             "pid", "tid", launch_id="event_id", launch_name="name", launch_start_ns="start_ns", launch_end_ns="end_ns"
         )
-        return (
-            pairs.select("launch_id", device_event_id="event_id", correlation="correlation_id")
-            .join(calls, on="launch_id", how="left", maintain_order="left")
-            .sort("launch_id", "device_event_id")
-        )
+        pairs = pairs.sort("launch_id", "device_event_id")
+        return pairs.join(calls, on="launch_id", how="left", maintain_order="left")
 
     def _counters(self) -> pl.DataFrame:
         found = self._placed(self.profile.events(("event_id", "line", "name", "start_ns", *SERIES), "counters"))
@@ -219,7 +221,7 @@ class Content:
 
     def _devices(self) -> pl.DataFrame:
         # CPU devices are known by what they did.
-        on_host = None if self.profile.has_accelerators else self._executed.operations
+        on_host = None if self.profile.has_accelerators else self._executed.operations.shared["stretch"]
         return work.devices(self.profile, on_host)
 
     def _problems(self) -> pl.DataFrame:

@@ -23,6 +23,8 @@ _STATS = {key: kind for key, kind in STATS.items() if key != "name"}
 _ARGS = (*_STATS, "long_name")
 _TYPES = {"int": pl.Int64, "float": pl.Float64, "text": pl.Categorical}
 _CONTAINERS = ("while", "conditional", "call")
+# What tells kinds of events apart.
+_KIND = ("metadata", "stat:hlo_op", "stat:program_id", "is_copy", "is_fill")
 _PROBLEM_COLUMNS = ("problem", "count", "first_offset", "example", "action")
 
 
@@ -144,27 +146,37 @@ class ExportedSpace:
         columns: Sequence[str],
         *,
         lines: Collection[int] | None = None,
-        rows: Collection[int] | None = None,
+        rows: pl.DataFrame | None = None,
         having: str | None = None,
         lacking: str | None = None,
+        names: Collection[str] | None = None,
     ) -> pl.DataFrame:
         found = self._events
         if lines is not None:
             found = found.filter(pl.col("line").is_in(list(lines)))
         if rows is not None:
-            found = found.filter(pl.col("event_id").is_in(list(rows)))
+            found = found.filter(pl.col("event_id").is_in(rows["event_id"].implode()))
         if having is not None:
             found = found.filter(pl.col(f"stat:{having}").is_not_null())
         if lacking is not None:
             found = found.filter(pl.col(f"stat:{lacking}").is_null())
+        if names is not None:
+            found = found.filter(pl.col("name").cast(pl.String).is_in(list(names)))
+        if "kind" in columns:
+            is_copy, is_fill = (pl.col(f"stat:{key}").is_not_null() for key in ("memcpy_details", "memset_details"))
+            found = found.with_columns(is_copy=is_copy, is_fill=is_fill)
+            kinds = found.select(_KIND).unique(maintain_order=True).with_row_index("kind")
+            found = found.join(kinds, on=_KIND, how="left", nulls_equal=True, maintain_order="left")
         return found.select(pl.col(_place(column)).alias(column) for column in columns)
 
-    def causes(self, events: Sequence[int], lines: Sequence[int], marks: Sequence[int]) -> pl.DataFrame:
+    def names(self) -> pl.DataFrame:
+        return self._events.select("name").unique()
+
+    def causes(
+        self, columns: Sequence[str], events: pl.DataFrame, lines: Sequence[int], marks: pl.DataFrame
+    ) -> pl.DataFrame:
         """Nothing is known: an export has no arrows."""
-        nothing = pl.lit(None, pl.UInt32)
-        return pl.DataFrame({"event_id": events}, schema={"event_id": pl.UInt32}).with_columns(
-            mark=nothing, first=nothing, launch=nothing, root=nothing
-        )
+        return pl.DataFrame(schema=dict.fromkeys(columns, pl.UInt32)).clear(events.height)
 
     def hlo(self, columns: Sequence[str]) -> pl.DataFrame:
         numbers = dict.fromkeys(("program", "result_bytes", "element_count", "channel"), pl.Int64)

@@ -46,16 +46,16 @@ def _steps(executed: Executed) -> Iterator[dict[str, Any]]:
     steps = executed.steps
     if steps.kind == "inferred":
         yield _row("steps not marked", example=steps.rule, action="each was taken for a step")
-    elif steps.kind == "none" and executed.operations.height:
+    elif steps.kind == "none" and executed.operations.own.height:
         yield _row("steps not marked", action="read without steps; mark them with StepTraceAnnotation or StepTrace")
 
 
 def _devices(profile: Profile, executed: Executed) -> Iterator[dict[str, Any]]:
     operations = executed.operations
-    unplaced = operations.filter(~pl.col("is_placed")).height
+    unplaced = int((~operations["is_placed"]).sum())
     if unplaced:
         yield _row("device not recorded", count=unplaced, action="read as work of device 0")
-    if operations.is_empty():
-        dispatched = profile.named(_DISPATCH).len()
+    if operations.own.is_empty():
+        dispatched = profile.named(_DISPATCH).height
         if dispatched:
             yield _row("device work not recorded", count=dispatched, action="only the host's calls were read")

@@ -104,23 +104,26 @@ class Profile:
         return self.lines.filter(pl.col("role").is_in(roles))["line"].to_list()
 
     def events(
-        self, columns: Sequence[str], *roles: str, having: str | None = None, lacking: str | None = None
+        self,
+        columns: Sequence[str],
+        *roles: str,
+        having: str | None = None,
+        lacking: str | None = None,
+        names: Sequence[str] | None = None,
     ) -> pl.DataFrame:
-        """Events of the lines of these roles, in file order."""
-        return self.of_lines(columns, self.numbers(*roles), having=having, lacking=lacking)
+        """Events of the lines of these roles, in file order: those with a stat, without one, of these names."""
+        found = self.space.events(
+            list(columns), lines=self.numbers(*roles), having=having, lacking=lacking, names=names
+        )
+        return pl.DataFrame(found)
 
-    def of_lines(
-        self, columns: Sequence[str], lines: Sequence[int], having: str | None = None, lacking: str | None = None
-    ) -> pl.DataFrame:
-        return pl.DataFrame(self.space.events(list(columns), lines=list(lines), having=having, lacking=lacking))
+    def of_lines(self, columns: Sequence[str], lines: Sequence[int]) -> pl.DataFrame:
+        return pl.DataFrame(self.space.events(list(columns), lines=lines))
 
-    def named(self, pattern: str) -> pl.Series:
-        """Numbers of the host's events whose name has a match of ``pattern``."""
-        found = self.events(["event_id", "name"], "host")
-        names = found["name"].unique()
-        return found.filter(pl.col("name").is_in(names.filter(names.cast(pl.String).str.contains(pattern)).implode()))[
-            "event_id"
-        ]
+    def named(self, pattern: str) -> pl.DataFrame:
+        """event_id of the host's events whose name has a match of ``pattern``."""
+        names = pl.DataFrame(self.space.names())["name"].cast(pl.String)
+        return self.events(["event_id"], "host", names=names.filter(names.str.contains(pattern)).to_list())
 
     @cached_property
     def has_accelerators(self) -> bool:

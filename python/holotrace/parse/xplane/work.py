@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 import polars as pl
 
+from holotrace.parse.xplane.operations import Operations
 from holotrace.parse.xplane.profile import Profile
 
 # What PyTorch's own collectives are called, so that one name stands for one operation.
@@ -18,14 +21,16 @@ _COLLECTIVES = {
 }
 
 
-def device_events(work: pl.DataFrame) -> pl.DataFrame:
+# Columns of device events that operations have, and those that their details are read from.
+_SHOWN = ("event_id", "category", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns", "step")
+_DETAILS = ("kernel_details", "memcpy_details", "memset_details")
+
+
+def device_events(work: Operations, wanted: Collection[str]) -> pl.DataFrame:
     """Operations and kernels, with what their details say of grid, block and bytes."""
-    shown = work.select(
-        *("event_id", "category", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns", "step"),
-        *(column for column in ("kernel_details", "memcpy_details", "memset_details") if column in work.columns),
-        name=pl.when(pl.col("role") == "stream").then("display").otherwise(pl.coalesce("instruction", "display")),
-        correlation="correlation_id",
-    )
+    sources = {name: name for name in (*_SHOWN, *_DETAILS)} | {"name": "work_name", "correlation": "correlation_id"}
+    asked = {*wanted, *_DETAILS}
+    shown = work.select(**{name: source for name, source in sources.items() if name in asked and source in work})
     if "memcpy_details" in shown.columns:
         copied = pl.coalesce("memcpy_details", "memset_details").cast(pl.String)
         shown = shown.with_columns(bytes=pl.coalesce(_number(copied, "size"), _number(copied, "num_bytes")))
@@ -51,37 +56,41 @@ def _triple(text: pl.Expr, key: str) -> pl.Expr:
     return (pl.lit("[") + found + pl.lit("]")).cast(pl.Categorical())
 
 
-# Columns of operations under other names.
-_RENAMED = {
-    "op_category": "category",
-    "label": "line",
-    "hlo_module": "module",
-    "program_id": "program",
-    "run_id": "run",
-    "device_duration_ps": "device_ps",
-    "bytes_accessed": "accessed_bytes",
-    "source_line": "source",
+# What columns are called among operations, where it is something else.
+_SOURCES = {
+    "category": "op_category",
+    "line": "label",
+    "module": "hlo_module",
+    "program": "program_id",
+    "run": "run_id",
+    "device_ps": "device_duration_ps",
+    "accessed_bytes": "bytes_accessed",
+    "source": "source_line",
 }
+_OF_COLLECTIVES = (
+    *("event_id", "category", "pid", "tid", "start_ns", "end_ns", "name", "opcode", "op_category"),
+    *("hlo_module", "instruction", "run_id"),
+)
 
 
-def xla_ops(operations: pl.DataFrame) -> pl.DataFrame:
+def xla_ops(operations: Operations, wanted: Iterable[str]) -> pl.DataFrame:
     """Operations with all that is known of their instruction and program."""
-    named = operations.with_columns(name=pl.coalesce("instruction", "display"))
-    return named.drop("category", "line", "source", strict=False).rename(_RENAMED, strict=False)
+    sources = {name: _SOURCES.get(name, name) for name in wanted}
+    return operations.select(**{name: source for name, source in sources.items() if source in operations})
 
 
-def collectives(work: pl.DataFrame) -> pl.DataFrame:
-    """Collectives; ``work`` has pid and tid.
+def collectives(work: Operations) -> pl.DataFrame:
+    """Collectives.
 
     Executions of one instruction on all devices of all hosts share a run, and so are one operation.
     """
-    found = work.filter(pl.col("is_collective"), ~pl.col("is_async"))
+    work = work.filter(work["is_collective"] & ~work["is_async"])
     opcode = pl.coalesce("opcode", "op_category").cast(pl.String)
     instruction = pl.concat_str(pl.col("hlo_module", "instruction").cast(pl.String), separator="/")
+    optional = (column for column in ("groups", "shape", "element_count") if column in work)
+    found = work.select(*_OF_COLLECTIVES, *optional)
     shown = found.select(
-        *("event_id", "category", "pid", "tid", "start_ns", "end_ns"),
-        *(column for column in ("groups", "shape", "element_count") if column in found.columns),
-        name=pl.coalesce("instruction", "display"),
+        pl.exclude("opcode", "op_category", "hlo_module", "instruction", "run_id"),
         collective=opcode.str.extract(r"^(.*?)(?:-start|-done)?$").replace(_COLLECTIVES).cast(pl.Categorical()),
         sequence="run_id",
         group=instruction.cast(pl.Categorical()),
