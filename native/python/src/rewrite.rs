@@ -24,7 +24,7 @@ pub fn rewrite_trace_event(
     drop: &Bound<'_, PyAny>,
     append: Vec<String>,
 ) -> PyResult<(u64, u64, u64)> {
-    let ids = |table: &Bound<'_, PyAny>| Batches::of(table)?.values::<UInt32Type>("event_id");
+    let ids = |table: &Bound<'_, PyAny>| Ok::<_, PyErr>(Batches::of(table)?.values::<UInt32Type>("event_id")?.to_vec());
     let own = |members: Members| members.into_iter().map(|(key, text)| (key, text.into_bytes())).collect();
     let edit = |(table, fields, args): (Bound<'_, PyAny>, Members, Members)| {
         Ok((ids(&table)?, Edit { fields: own(fields), args: own(args) }))
