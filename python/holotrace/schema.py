@@ -88,3 +88,8 @@ def conform(frame: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.
     if missing or extra:
         raise TypeError(f"{owner} broke its schema: missing {missing}, undeclared {extra}")
     return frame.select(pl.col(column.name).cast(column.unit.dtype) for column in columns)
+
+
+def legible(text: object) -> str:
+    """The text with question marks for what no column holds: halves of characters, as odd file names and JSON have."""
+    return str(text).encode(errors="replace").decode()
