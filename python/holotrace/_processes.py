@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ class Processes(Executor):
 
     def __init__(self, workers: int) -> None:
         # Each thread looks after one process.
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="holotrace")
+        self._threads = ThreadPoolExecutor(workers, "holotrace", initializer=_start_processes_uninterrupted)
         self._mine = threading.local()
         self._all: list[ProcessPoolExecutor] = []
 
@@ -44,6 +44,14 @@ class Processes(Executor):
         except BrokenExecutor:
             self._mine.process = None
             raise
+
+
+def _start_processes_uninterrupted() -> None:
+    # What a thread blocks, the processes that it starts block too: from their start, when nobody could handle it.
+    if hasattr(signal, "pthread_sigmask"):
+        # Whoever starts this first would unblock them.
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 def _leave_interrupts_to_the_parent() -> None:
