@@ -247,3 +247,12 @@ def test_a_file_whose_name_is_no_text_and_devices_with_half_a_character_are_repo
     assert job.run().title == "caf?"
     holotrace.convert(job, tmp_path / "dataset")
     assert holotrace.open(tmp_path / "dataset").kernels().equals(job.kernels())
+
+
+def test_columns_that_a_table_has_not_are_refused() -> None:
+    job = draw("compute |A|")
+    with pytest.raises(UsageError, match="steps has no column 'nope'; it has step, event_id"):
+        job.table("steps", columns=["nope", "step"])
+    with pytest.raises(UsageError, match="no column of steps was asked for; it has step, event_id"):
+        job.table("steps", columns=["rank"])
+    assert job.table("device_events", columns=["rank", "kind"]).columns == ["rank", "kind"]
