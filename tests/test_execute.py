@@ -255,3 +255,10 @@ def test_an_interrupt_ends_it_at_once_and_leaves_nothing(tmp_path: Path, ranks: 
     assert process.returncode == 130
     assert said == "Interrupted.\n"
     assert list(out.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals cannot be blocked here")
+def test_a_process_leaves_interrupts_to_its_parent_before_it_can_handle_them() -> None:
+    with Processes(1) as executor:
+        blocked = executor.submit(signal.pthread_sigmask, signal.SIG_BLOCK, ()).result()
+    assert signal.SIGINT in blocked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
@@ -231,3 +232,27 @@ def test_every_real_trace_is_read_or_refused_in_one_sentence() -> None:
 def test_a_result_draws_the_chart_of_an_analysis() -> None:
     result = draw("compute |AAAA....BB|\ncomm    |..CCCC....|").run([overlap])
     assert [(bar.name, list(bar.y)) for bar in result.figure(overlap).data] == [("Hidden", [2.0]), ("Exposed", [2.0])]
+
+
+def test_a_file_whose_name_is_no_text_and_devices_with_half_a_character_are_reported(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(bytes(tmp_path) + b"/caf\xe9/rank0.json"))
+    try:
+        path.parent.mkdir()
+    except OSError:
+        pytest.skip("no such file names here")
+    write_trace(path, rank=0, deviceProperties=[{"id": 0, "name": "half \ud800"}])
+    (path.parent / "rank1.json").write_text("no trace")
+    job = holotrace.open(path.parent)
+    assert job.info().select("file", "device").row(0) == (str(tmp_path / "caf?" / "rank0.json"), "half ?")
+    assert job.run().title == "caf?"
+    holotrace.convert(job, tmp_path / "dataset")
+    assert holotrace.open(tmp_path / "dataset").kernels().equals(job.kernels())
+
+
+def test_columns_that_a_table_has_not_are_refused() -> None:
+    job = draw("compute |A|")
+    with pytest.raises(UsageError, match="steps has no column 'nope'; it has step, event_id"):
+        job.table("steps", columns=["nope", "step"])
+    with pytest.raises(UsageError, match="no column of steps was asked for; it has step, event_id"):
+        job.table("steps", columns=["rank"])
+    assert job.table("device_events", columns=["rank", "kind"]).columns == ["rank", "kind"]

@@ -121,3 +121,23 @@ def test_the_command_writes_every_format(job: Path, tmp_path: Path) -> None:
     assert envelope["data"]["rows"][1] == {"rank": 1, "kind": "compute", "busy_ns": 20_000}
     shown("-o", tmp_path / "x.parquet")
     assert pl.read_parquet(tmp_path / "x.parquet").height == 4
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        (f"SELECT {'1+' * 20_000}1 FROM events", "more than 1000 operators"),
+        (" UNION ALL ".join(["SELECT 1 FROM steps"] * 2_000), "more than 1000 operators"),
+        ("SELECT '\ud800' FROM steps", "cannot be run"),
+    ],
+    ids=["sum", "union", "half a character"],
+)
+def test_a_query_that_polars_would_not_survive_is_refused(job: Path, sql: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        holotrace.query(sql, job)
+
+
+def test_a_query_may_name_as_many_values_as_it_likes(job: Path) -> None:
+    known = holotrace.query("SELECT event_id FROM events", job)
+    named = ", ".join(map(str, range(5_000)))
+    assert holotrace.query(f"SELECT event_id FROM events WHERE event_id IN ({named})", job).height == known.height

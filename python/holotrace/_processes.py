@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class Processes(Executor):
         self.helped = helped
         self._cpus = max(cpu_count() // (workers + helped), 1)
         # Each thread looks after one process.
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="holotrace")
+        self._threads = ThreadPoolExecutor(workers, "holotrace", initializer=_start_processes_uninterrupted)
         self._mine = threading.local()
         self._all: list[ProcessPoolExecutor] = []
         self._ended = False
@@ -84,6 +84,14 @@ def _polars_threads(count: int) -> Iterator[None]:
         yield
     finally:
         del environment[_POLARS_THREADS]
+
+
+def _start_processes_uninterrupted() -> None:
+    # What a thread blocks, the processes that it starts block too: from their start, when nobody could handle it.
+    if hasattr(signal, "pthread_sigmask"):
+        # Whoever starts this first would unblock them.
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 def _leave_interrupts_to_the_parent() -> None:

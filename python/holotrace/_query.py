@@ -19,6 +19,9 @@ from holotrace.trace import JobTrace, RankTrace
 _TABLES = {table.name: table for table in (*ALL, *MADE)}
 # Data comes in through its tables only, and nothing is changed.
 _QUESTION = re.compile(r"\s*(\(\s*)*(select|with)\b", re.IGNORECASE)
+# Each may nest what is before it once more, and Polars has no bound to that but its stack: some 4,000 and it is gone.
+_OPERATOR = re.compile(r"[-+*/%|&^<>=]+|\b(and|or|xor|union|intersect|except|join|collate)\b", re.IGNORECASE)
+_MOST_OPERATORS = 1_000
 
 
 def answer(sql: str, job: JobTrace, told: Mapping[str, Callable[[], pl.DataFrame]]) -> pl.DataFrame:
@@ -31,11 +34,13 @@ def answer(sql: str, job: JobTrace, told: Mapping[str, Callable[[], pl.DataFrame
     """
     if not _QUESTION.match(sql):
         raise UsageError("the query does not begin with SELECT or WITH; give one question")
+    if len(_OPERATOR.findall(sql)) > _MOST_OPERATORS:
+        raise UsageError(f"the query has more than {_MOST_OPERATORS} operators; ask for less, or name values with IN")
     failures: list[HolotraceError] = []
     scans = {name: _Scan(job, table, told.get(name), failures).lazy() for name, table in _TABLES.items()}
     try:
         return pl.SQLContext(scans).execute(sql).collect()
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, UnicodeError) as error:
         if failures:
             raise failures[0] from error
         reason = str(error).strip().partition("\n")[0].partition(";")[0].rstrip(".")

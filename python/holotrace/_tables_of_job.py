@@ -16,6 +16,7 @@ from holotrace.analyses import ALL
 from holotrace.analyses.stragglers import stragglers
 from holotrace.analysis import Analysis, Finding
 from holotrace.derive import clocks
+from holotrace.errors import UsageError
 from holotrace.schema import Table
 from holotrace.tables import CLOCKS, PROBLEMS, RANK, RANK_INFO, named
 from holotrace.trace import JobTrace
@@ -44,7 +45,7 @@ class JobTables(JobTrace):
         """
         wanted = named(table) if isinstance(table, str) else table
         if columns is not None:
-            wanted = wanted.only(*(name for name in columns if name != "rank"))
+            wanted = _narrowed(wanted, [name for name in columns if name != "rank"])
         job = self if rank is None else self.only(*([rank] if isinstance(rank, int) else rank))
         if told := job._told.get(wanted.name):
             return told().select("rank", pl.col(wanted.column_names).exclude("rank"))
@@ -74,3 +75,11 @@ class JobTables(JobTrace):
     def findings(self) -> tuple[Finding, ...]:
         """What the rules of all analyses find."""
         return self.run().findings
+
+
+def _narrowed(table: Table, names: Sequence[str]) -> Table:
+    if not names:
+        raise UsageError(f"no column of {table.name} was asked for; it has {', '.join(table.column_names)}")
+    if unknown := sorted(set(names) - set(table.column_names)):
+        raise UsageError(f"{table.name} has no column {unknown[0]!r}; it has {', '.join(table.column_names)}")
+    return table.only(*names)

@@ -89,3 +89,8 @@ def conform(frame: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.
         raise TypeError(f"{owner} broke its schema: missing {missing}, undeclared {extra}")
     # Column by column: an expression for each would take longer than all else that is done to a small table.
     return pl.DataFrame([frame[column.name].cast(column.unit.dtype) for column in columns])
+
+
+def legible(text: object) -> str:
+    """The text with question marks for what no column holds: halves of characters, as odd file names and JSON have."""
+    return str(text).encode(errors="replace").decode()

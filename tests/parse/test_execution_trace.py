@@ -83,6 +83,7 @@ def test_a_trace_may_have_no_nodes(tmp_path: Path) -> None:
         b'{"traceEvents": []}',
         b"\x1f\x8b\x08",
         b"[" * 200_000,
+        rb'{"nodes": [{"id": 1, "name": "\ud800"}]}',
         b"\xff",
         b'{"nodes": [{"id": "five"}]}',
         b'{"nodes": [{"id": 99999999999999999999}]}',
@@ -94,6 +95,12 @@ def test_what_is_no_execution_trace_is_refused(tmp_path: Path, text: bytes) -> N
         TraceFormatError, match=r"is not an execution trace: .*; give what ExecutionTraceObserver wrote"
     ):
         execution_trace(tmp_path / "et.json")
+
+
+@pytest.mark.parametrize("attrs", [5, "text", [5], [{"name": ["rf_id"], "value": 1}], [{"name": None}], {"name": 1}])
+def test_attributes_of_another_kind_are_read_as_missing(tmp_path: Path, attrs: object) -> None:
+    (tmp_path / "et.json").write_text(json.dumps({"nodes": [{"id": 1, "name": "a", "attrs": attrs}]}))
+    assert execution_trace(tmp_path / "et.json").select("node", "name", "record_function").rows() == [(1, "a", None)]
 
 
 def test_an_absent_file_is_refused(tmp_path: Path) -> None:

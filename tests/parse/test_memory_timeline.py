@@ -65,6 +65,13 @@ def test_a_file_that_is_no_timeline_is_an_error(tmp_path: Path, content: bytes, 
         holotrace.memory_timeline(tmp_path / "x.json")
 
 
+def test_an_error_says_little_of_a_long_entry(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(f'[[1, 1, "{"9" * 5000}", 0]]')
+    with pytest.raises(holotrace.TraceFormatError) as caught:
+        holotrace.memory_timeline(tmp_path / "x.json")
+    assert len(str(caught.value)) < 300 + len(str(tmp_path))
+
+
 def test_a_missing_file_is_an_error() -> None:
     with pytest.raises(holotrace.InputError, match=r"none\.json cannot be read"):
         holotrace.memory_timeline("none.json")

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from holotrace.parse.parsed import Parsed
+from holotrace.schema import legible
 from holotrace.sources import RankSource, believable
 from holotrace.tables import DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS
 
@@ -47,7 +48,9 @@ def describe(
         "text_bytes": counts.get("text_bytes"),
         "load_ns": parsed.load_ns if parsed else None,
     }
-    return pl.DataFrame([row], schema=RANK_INFO.empty().schema)
+    # Names of files and devices may hold what no column does.
+    texts = {key: legible(value) for key, value in row.items() if isinstance(value, str)}
+    return pl.DataFrame([row | texts], schema=RANK_INFO.empty().schema)
 
 
 def _span_ns(*tables: pl.DataFrame) -> int | None:

@@ -10,7 +10,7 @@ import polars as pl
 from holotrace.derive import call_tree, info, kernel_kinds
 from holotrace.parse import dataset, kineto, xplane
 from holotrace.parse.parsed import Parsed
-from holotrace.schema import Column, Table
+from holotrace.schema import Column, Table, legible
 from holotrace.sources import RankSource
 from holotrace.sources.dataset import FORMAT
 from holotrace.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, XLA_OPS
@@ -109,7 +109,7 @@ def _in_file(table: Table, of_format: str) -> Table:
 
 
 def _located(problems: pl.DataFrame, source: RankSource) -> pl.DataFrame:
-    rank, file = pl.lit(source.rank, pl.Int32()), pl.lit(str(source.path))
+    rank, file = pl.lit(source.rank, pl.Int32()), pl.lit(legible(source.path))
     return problems.with_columns(rank=rank, file=file).select(PROBLEMS.column_names)
 
 

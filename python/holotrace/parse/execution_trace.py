@@ -53,7 +53,7 @@ def execution_trace(path: str | Path) -> pl.DataFrame:
     rows = [_row(node) for node in _nodes(Path(path)) if isinstance(node, dict)]
     try:
         return pl.DataFrame(rows, schema=columns, orient="row") if rows else empty(COLUMNS)
-    except (TypeError, OverflowError, pl.exceptions.PolarsError) as error:
+    except (TypeError, OverflowError, UnicodeError, pl.exceptions.PolarsError) as error:
         raise _no_trace(Path(path), "a field of a node has another type") from error
 
 
@@ -73,7 +73,8 @@ def _nodes(path: Path) -> list[Any]:
 
 def _row(node: dict[str, Any]) -> tuple[Any, ...]:
     attrs = node.get("attrs")
-    named = {attr["name"]: attr.get("value") for attr in attrs or () if isinstance(attr, dict) and "name" in attr}
+    listed = [attr for attr in attrs if isinstance(attr, dict)] if isinstance(attrs, list) else []
+    named = {attr["name"]: attr.get("value") for attr in listed if isinstance(attr.get("name"), str)}
     fields = {**named, **node}
     return (
         *(next((fields[key] for key in keys if key in fields), None) for keys in _FIELDS.values()),

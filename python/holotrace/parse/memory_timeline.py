@@ -22,6 +22,7 @@ COLUMNS = (
 )
 
 _GZIP = b"\x1f\x8b"
+_REASON = 100  # characters of why it is none: the rest is what stands in the file
 _ENTRIES = pl.List(pl.List(pl.Int64))
 
 
@@ -57,7 +58,7 @@ def _changes(path: Path) -> pl.DataFrame:
         entries = pl.Series([text or "null"]).str.json_decode(_ENTRIES).explode(empty_as_null=False)
     # Cut off, no text, or other JSON.
     except (EOFError, UnicodeDecodeError, zlib.error, gzip.BadGzipFile, pl.exceptions.ComputeError) as error:
-        raise _no_timeline(path, str(error).partition("\n")[0]) from error
+        raise _no_timeline(path, str(error).partition("\n")[0][:_REASON]) from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
     fields = ("time_ns", "action", "bytes", "category")

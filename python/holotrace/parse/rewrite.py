@@ -57,7 +57,7 @@ def rewrite(
             drop=_ids(drop),
             append=list(append),
         )
-    except KeyError as error:
+    except (KeyError, OverflowError) as error:
         raise UsageError(
             f"{source} has not all of these events ({error.args[0]}); give event_ids of this file"
         ) from None

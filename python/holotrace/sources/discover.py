@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from holotrace.errors import InputError, UsageError
+from holotrace.schema import legible
 from holotrace.sources import dataset, ends, profiles
 from holotrace.sources.files import Candidate, candidates, may_be_folder, natural
 from holotrace.sources.names import ranks_from_names
@@ -95,7 +96,7 @@ def _survey_of_dataset(root: Place) -> Survey:
     sources = tuple(dataset.source(root, rank, stamp) for rank, stamp in stamps.items())
     # Doubts are about the traces that were converted.
     traces = [replace(source, path=place(str(stamps[source.rank].origin.get("file")))) for source in sources]
-    return Survey(sources, (*map(dict, known.problems), *doubts(traces)), known.title, str(root))
+    return Survey(sources, (*map(dict, known.problems), *doubts(traces)), known.title, legible(root))
 
 
 def _given(paths: Mapping[int, AnyPath]) -> list[_File]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from holotrace.schema import legible
 from holotrace.tables import PROBLEMS
 
 # A rank that is left out, as its file cannot be read.
@@ -24,9 +25,9 @@ def problem(
         "problem": what,
         "count": count,
         "first_offset": None,
-        "example": example or None,
+        "example": legible(example) or None,
         "action": action,
-        "file": None if file is None else str(file),
+        "file": None if file is None else legible(file),
     }
 
 

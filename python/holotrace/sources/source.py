@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from holotrace.schema import legible
 from holotrace.stores import Place, Remote, place
 
 AnyPath = str | os.PathLike[str] | Remote
@@ -48,4 +49,4 @@ def called(paths: Paths) -> tuple[str, str]:
     more = f" and {len(named) - 1} more" if len(named) > 1 else ""
     # The folder names the job where files only name ranks.
     whole = first if isinstance(first, Remote) else first.resolve()
-    return (whole if len(named) == 1 else whole.parent).name, f"{first}{more}"
+    return legible((whole if len(named) == 1 else whole.parent).name), legible(f"{first}{more}")
