@@ -166,10 +166,7 @@ impl Visitor for EntryVisitor<'_> {
 
     #[inline(always)]
     fn is_enough(&self, key: Field) -> bool {
-        if self.kept.all_fields {
-            return false;
-        }
-        match (key, self.fields.phase) {
+        let is_enough = match (key, self.fields.phase) {
             (Field::Category | Field::Name, b'X') => {
                 !self.fields.get(Field::Category).is_absent()
                     && !self.kept.holds(self.class, self.w, self.fields.get(Field::Name))
@@ -179,7 +176,8 @@ impl Visitor for EntryVisitor<'_> {
             (Field::Phase, b's' | b't' | b'f') => !self.kept.flows,
             (Field::Phase, b'M') => !self.kept.labels,
             _ => false,
-        }
+        };
+        is_enough && !self.kept.all_fields
     }
 
     #[inline(always)]

@@ -36,6 +36,12 @@ _SECOND_NS = 1_000_000_000
 _MOST_NS = (1 << 63) - 1
 # Ranks leave a collective one after the other, within so much.
 _ALIKE_NS = 5_000
+# Why a rank of another format cannot be in a timeline, and the way out.
+_NO_TRACE = {
+    "dataset": "is of a dataset, which has no trace to copy; give the traces that it was made of",
+    "xplane": "is a profile of XLA, which has no trace events to copy; look at it with XProf, "
+    "or at the .trace.json.gz beside it in Perfetto",
+}
 # What a rank must be read with.
 READS = (
     *stragglers.reads,
@@ -118,10 +124,10 @@ def files(sources: Iterable[RankSource | RankTrace], target: Path) -> list[RankS
     """The ranks' files, where all of them can be in a timeline that is written to ``target``."""
     found = [source for source in sources if isinstance(source, RankSource)]
     other = next((source for source in found if source.format != "kineto"), None)
-    if not found or other:
-        why = {"dataset": "datasets have no trace to copy", "xplane": "profiles of XLA have no trace events to copy"}
-        what = f"{other.path}: {why[other.format]}" if other else "ranks in memory have no trace to copy"
-        raise MissingDataError(f"{what}; give traces as PyTorch's profiler exports them, in JSON")
+    if other:
+        raise MissingDataError(f"{other.path} {_NO_TRACE[other.format]}")
+    if not found:
+        raise MissingDataError("ranks in memory have no trace to copy; give traces in files")
     is_read = any(isinstance(source.path, Path) and target.samefile(source.path) for source in found if target.exists())
     if is_read or _is_trace(target):
         raise UsageError(f"{target} is a trace, which a timeline does not replace; name another file")
