@@ -80,7 +80,7 @@ def _changes(events: pl.DataFrame) -> pl.DataFrame:
     """One more waits when a call begins, one less when the first work begins that the call put on the queue."""
     calls = events.drop_nulls("launch_ns")
     # But for graphs, a call puts one piece of work on a queue.
-    if calls["launch_id"].is_duplicated().any():
+    if calls["launch_id"].n_unique() < calls.height:
         calls = (
             calls.sort("start_ns", "event_id")
             .group_by(*QUEUE, "launch_id", "launch_ns")
