@@ -31,8 +31,13 @@ pub struct CallTree {
     pub order: Vec<u32>,
 }
 
-/// What begins when, and how long it lasts; sorts callers before what they called.
-type Place = (u32, i64, Reverse<i64>, u32, u32);
+impl Calls<'_> {
+    /// Where a call is; sorts callers before what they called.
+    fn place(&self, row: u32) -> (u32, i64, Reverse<i64>, u32) {
+        let row = row as usize;
+        (self.thread[row], self.start[row], Reverse(self.end[row]), self.id[row])
+    }
+}
 
 impl CallTree {
     /// The caller is the innermost call on the same thread that spans all of a call's time.
@@ -41,21 +46,20 @@ impl CallTree {
     /// call without duration is called by what begins or ends at its time. Calls that overlap in part are siblings.
     pub fn new(calls: Calls) -> Self {
         let count = calls.id.len();
-        let mut places: Vec<Place> = (0..count)
-            .map(|row| (calls.thread[row], calls.start[row], Reverse(calls.end[row]), calls.id[row], row as u32))
-            .collect();
+        let mut order: Vec<u32> = (0..count as u32).collect();
         // Stable, because it makes use of the runs that are in order already, of which a trace is made.
-        places.sort();
+        order.sort_by(|&one, &other| calls.place(one).cmp(&calls.place(other)));
         let mut tree = Self {
             parent: vec![NONE; count],
             depth: vec![0; count],
             height: vec![0; count],
             own: vec![0; count],
-            order: Vec::with_capacity(count),
+            order,
         };
         let mut open: Vec<Open> = Vec::new();
         let mut current = None;
-        for (thread, start, Reverse(end), _, row) in places {
+        for &row in &tree.order {
+            let (thread, start, Reverse(end), _) = calls.place(row);
             if current != Some(thread) {
                 open.clear();
                 current = Some(thread);
@@ -75,7 +79,6 @@ impl CallTree {
             }
             tree.depth[row as usize] = open.len() as u32;
             tree.own[row as usize] = own;
-            tree.order.push(row);
             open.push(Open { row, end, reached: start });
         }
         for &row in tree.order.iter().rev() {
