@@ -79,6 +79,11 @@ class Analysis(ABC, Generic[P]):
         """Keyword options, in order."""
         return tuple(inspect.signature(self.source, eval_str=True).parameters.values())[1:]
 
+    @property
+    @abstractmethod
+    def part_columns(self) -> tuple[Column, ...]:
+        """Columns of what one rank contributes."""
+
     @abstractmethod
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
         """What one rank contributes; made where the rank is read, and small."""
@@ -129,6 +134,10 @@ class Analysis(ABC, Generic[P]):
 class PerRank(Analysis[P]):
     """Looks at one rank at a time: a function from its tables to rows, which are stacked."""
 
+    @property
+    def part_columns(self) -> tuple[Column, ...]:
+        return self.columns
+
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
         if self.needs and all(rank.tables[table.name].is_empty() for table in self.needs):
             return self.nothing
@@ -155,6 +164,10 @@ class PerJob(Analysis[P]):
     """Compares ranks: a function from rows that all ranks contribute to a table."""
 
     contribution: Contribution
+
+    @property
+    def part_columns(self) -> tuple[Column, ...]:
+        return self.contribution.columns
 
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
         return rank.made(self.contribution)

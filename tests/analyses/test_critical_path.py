@@ -9,6 +9,7 @@ import pytest
 
 from drawing import US, draw, trace
 from holotrace.analyses.critical_path import critical_path
+from holotrace.errors import UsageError
 from holotrace.job import Job
 from holotrace.tables import ANNOTATIONS, DEVICE_EVENTS, RUNTIME_CALLS
 
@@ -147,3 +148,31 @@ def test_slow_starts_of_kernels_are_found() -> None:
     job = draw("op |O.........|\nhost |A.........|\ncompute |....AAAAA.|")
     (finding,) = critical_path.findings(critical_path(job))
     assert (finding.rule, finding.cost_ns) == ("launches-on-critical-path", 4000)
+
+
+RANGES = """
+    range   |FFFF..FFFFFFFF..|
+    op      |OO....PPPP......|
+    host    |A......B........|
+    compute |.AAA....BBBBBB..|
+"""
+
+
+def test_a_named_range_is_looked_at_as_a_step_is() -> None:
+    job = draw(RANGES)
+    assert parts(job, of_range="F") == parts(job, of_range="F", instance=0) == {"launch": 1, "compute": 3}
+    second = critical_path(job, of_range="F", instance=1)
+    assert (second["name"].to_list(), second["step"].to_list()) == (["B", "P", None], [None] * 3)
+    assert second["step_ratio"].to_list() == [6 / 8, 1 / 8, 1 / 8]
+    # Without a name all ranges count.
+    assert critical_path(job, instance=1).equals(second)
+
+
+def test_a_range_that_is_not_there_has_no_path() -> None:
+    job = draw(RANGES)
+    assert critical_path(job, of_range="F", instance=2).is_empty()
+    assert critical_path(job, of_range="no such range").is_empty()
+    with pytest.raises(UsageError, match="two parts of the rank; give one of them"):
+        critical_path(job, of_range="F", of_step=1)
+    with pytest.raises(UsageError, match="instance is -1; it can be any whole number from 0"):
+        critical_path(job, of_range="F", instance=-1)

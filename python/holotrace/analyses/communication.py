@@ -8,7 +8,7 @@ import polars as pl
 
 from holotrace.analysis import Finding, per_job
 from holotrace.charts import Ranking
-from holotrace.derive import collectives
+from holotrace.derive import arrivals, collectives
 from holotrace.schema import Column, Unit
 
 # A message that takes less than some tens of microseconds on a link of 100 GB/s costs mostly the start of its kernel.
@@ -70,7 +70,7 @@ def communication(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame
     """
     keys = ["rank", *(["step"] if by_step else []), *KIND]
     calls = calls.with_row_index("call")
-    waits = collectives.arrived(calls).select("call", "waited_ns", "lost_ns")
+    waits = arrivals.of_ranks(calls).select("call", "waited_ns", "lost_ns")
     duration = pl.col("end_ns") - pl.col("start_ns")
     waited = pl.col("waited_ns")
     table = (

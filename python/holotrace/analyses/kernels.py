@@ -9,7 +9,7 @@ import polars as pl
 from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Ranking
 from holotrace.derive.kernel_kinds import COMPUTE, WORK
-from holotrace.errors import UsageError
+from holotrace.derive.limits import check_whole
 from holotrace.schema import Column, Unit
 from holotrace.tables import DEVICE_EVENTS
 from holotrace.trace import RankTrace
@@ -49,8 +49,8 @@ def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
     Args:
         top: Only the largest so many of each rank, by time of all runs.
     """
-    if top is not None and top < 1:
-        raise UsageError(f"top is {top}; it can be any whole number from 1, or left out for all")
+    if top is not None:
+        check_whole(1, top=top)
     runs = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
     duration = pl.col("duration_ns")
     total_ns = pl.col("sum_ns").sum()
@@ -99,28 +99,33 @@ def tiny_kernels(table: pl.DataFrame) -> Iterator[Finding]:
 def outlying_runs(table: pl.DataFrame) -> Iterator[Finding]:
     """A run of a compute kernel lasted ten times longer than usual.
 
-    Either this run had far more to do, or something else used the device or its memory. The cost is what the longest
-    run took beyond the average one. Copies differ in size and communication waits for others, so they are left out.
+    Either this run had far more to do, or something else used the device or its memory; where many kernels have such a
+    run, something else it was, as on a CPU whose cores other threads want too. The cost is what the longest run of each
+    took beyond its average one. Copies differ in size and communication waits for others, so they are left out.
 
     Find the run in the timeline, and see what ran beside it and how large its inputs were.
     """
-    outliers = table.with_columns(
-        total_ns=pl.col("sum_ns").sum().over("rank"), beyond_ns=pl.col("max_ns") - pl.col("mean_ns")
-    ).filter(
-        (pl.col("kind") == COMPUTE)
-        & (pl.col("count") >= OUTLIER_COUNT)
-        & (pl.col("max_ns") >= OUTLIER_TIMES * pl.col("mean_ns"))
-        & (pl.col("beyond_ns") > OUTLIER_RATIO * pl.col("total_ns"))
+    outliers = (
+        table.with_columns(total_ns=pl.col("sum_ns").sum().over("rank"), beyond_ns=pl.col("max_ns") - pl.col("mean_ns"))
+        .filter(
+            (pl.col("kind") == COMPUTE)
+            & (pl.col("count") >= OUTLIER_COUNT)
+            & (pl.col("max_ns") >= OUTLIER_TIMES * pl.col("mean_ns"))
+            & (pl.col("beyond_ns") > OUTLIER_RATIO * pl.col("total_ns"))
+        )
+        .with_columns(times=pl.col("max_ns") / pl.col("mean_ns"))
+        .sort("beyond_ns", "name", "rank", descending=[True, False, False])
     )
     if outliers.is_empty():
         return
-    named = (
-        outliers.group_by("name")
-        .agg(pl.col("rank").sort(), pl.col("beyond_ns").max(), times=(pl.col("max_ns") / pl.col("mean_ns")).max())
-        .sort("beyond_ns", "name", descending=[True, False])
-    )
-    for name, ranks, beyond_ns, times in named.iter_rows():
-        yield Finding("info", f"a run of {_short(name)} lasted {times:.0f} times its mean", tuple(ranks), beyond_ns)
+    names = outliers["name"].unique(maintain_order=True)
+    times = outliers.select(pl.col("times").max()).item()
+    by_rank = outliers.group_by("rank").agg(pl.col("beyond_ns").sum()).sort("rank")
+    longest = f"a run of {_short(names[0])}"
+    message = f"{longest} lasted {times:.0f} times its mean"
+    if len(names) > 1:
+        message = f"runs of {len(names)} kernels lasted up to {times:.0f} times their mean, above all {longest}"
+    yield Finding("info", message, tuple(by_rank["rank"]), by_rank.select(pl.col("beyond_ns").max()).item())
 
 
 @kernels.rule

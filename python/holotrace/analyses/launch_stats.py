@@ -10,7 +10,7 @@ from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Ranking
 from holotrace.derive import busy, intervals
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.errors import UsageError
+from holotrace.derive.limits import check_whole
 from holotrace.schema import Column, Unit
 from holotrace.tables import DEVICE_EVENTS, LAUNCHES
 from holotrace.trace import RankTrace
@@ -59,8 +59,7 @@ def launch_stats(
         slow_call_ns: Calls that take longer are slow.
         late_ns: Work that begins later after its call is late.
     """
-    if slow_call_ns < 0 or late_ns < 0:
-        raise UsageError(f"slow_call_ns is {slow_call_ns} and late_ns {late_ns}; both can be any whole number from 0")
+    check_whole(0, slow_call_ns=slow_call_ns, late_ns=late_ns)
     pairs = _pairs(rank, slow_call_ns=slow_call_ns, late_ns=late_ns)
     return pairs if each else _summed(pairs)
 

@@ -65,7 +65,7 @@ def memory_bandwidth(rank: RankTrace, *, over_time: bool = False) -> pl.DataFram
         .filter(lasts, kind=MEMORY)
         .select("event_id", "device", named, "start_ns", "end_ns", "bytes", rate=_rate())
     )
-    running = levels.over_time(_changes(copies), by=KIND, levels=["count", "rate", "known"], first="fall")
+    running = levels.over_time(_changes(copies), by=KIND, levels=["count", "rate", "known"])
     hiding = rank.made(busy.of).computing_or_communicating
     running = running.with_columns(exposed_ns=intervals.uncovered_ns(running, hiding))
     ran = running.with_columns(
@@ -88,9 +88,10 @@ def _rate() -> pl.Expr:
 
 
 def _changes(copies: pl.DataFrame) -> pl.DataFrame:
-    """One copy more when it starts, one less when it ends."""
+    """One copy more when it starts, one less when it ends; at the same time ends come first."""
+    ordered = copies.sort("event_id")
     return pl.concat(
-        copies.select(
+        ordered.select(
             *KIND,
             "event_id",
             time_ns=edge,
@@ -98,7 +99,7 @@ def _changes(copies: pl.DataFrame) -> pl.DataFrame:
             rate=sign * pl.col("rate").fill_null(0),
             known=sign * pl.col("rate").is_not_null().cast(pl.Int64),
         )
-        for edge, sign in (("start_ns", 1), ("end_ns", -1))
+        for edge, sign in (("end_ns", -1), ("start_ns", 1))
     )
 
 

@@ -10,7 +10,7 @@ from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Bar
 from holotrace.derive import busy, intervals, levels
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.errors import UsageError
+from holotrace.derive.limits import check_whole
 from holotrace.schema import Column, Unit
 from holotrace.tables import DEVICE_EVENTS
 from holotrace.trace import RankTrace
@@ -62,10 +62,9 @@ def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FUL
         over_time: One row per change of a queue's length, instead of one per queue.
         full_at: Launches from which on a queue counts as full.
     """
-    if full_at < 1:
-        raise UsageError(f"full_at is {full_at}; it can be any whole number from 1")
+    check_whole(1, full_at=full_at)
     events = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
-    waiting = levels.over_time(_changes(events), by=QUEUE, levels=["waiting"], first="rise")
+    waiting = levels.over_time(_changes(events), by=QUEUE, levels=["waiting"])
     is_full = waiting["waiting"] >= full_at
     spans = waiting.with_columns(
         full_ns=pl.when(is_full).then("lasted_ns").otherwise(0),
@@ -86,12 +85,12 @@ def _changes(events: pl.DataFrame) -> pl.DataFrame:
             .group_by(*QUEUE, "launch_id", "launch_ns")
             .agg(pl.col("start_ns", "event_id").first())
         )
-    return pl.concat(
-        [
-            calls.select(*QUEUE, event_id="launch_id", time_ns="launch_ns", waiting=pl.lit(1, pl.Int64)),
-            calls.select(*QUEUE, event_id="event_id", time_ns="start_ns", waiting=pl.lit(-1, pl.Int64)),
-        ]
-    ).with_columns(launched=pl.col("waiting") > 0)
+    # At the same time calls come first, and of each kind the event that is first in the file.
+    changes = (
+        calls.sort(event).select(*QUEUE, event_id=event, time_ns=time, waiting=pl.lit(count, pl.Int64))
+        for event, time, count in (("launch_id", "launch_ns", 1), ("event_id", "start_ns", -1))
+    )
+    return pl.concat(changes).with_columns(launched=pl.col("waiting") > 0)
 
 
 def _idle_ns(spans: pl.DataFrame, rows: pl.Series, working: pl.DataFrame) -> pl.Series:

@@ -8,7 +8,7 @@ import polars as pl
 
 from holotrace.analysis import Finding, per_job
 from holotrace.charts import Bar
-from holotrace.derive import collectives
+from holotrace.derive import arrivals, collectives
 from holotrace.schema import Column, Unit
 
 # Equal devices on equal work differ by 1-2%.
@@ -56,7 +56,7 @@ def stragglers(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
     keys = ["rank", "step"] if by_step else ["rank"]
     calls = collectives.comparable(calls)
     left, arrival = pl.col("left_ns"), pl.col("arrival_ns")
-    arrived = collectives.arrived(calls).with_columns(
+    arrived = arrivals.of_ranks(calls).with_columns(
         total_ns=left.diff().over("rank").fill_null(left - arrival),
     )
     last = (

@@ -1,10 +1,11 @@
-"""Which communication kernels of different ranks are the same collective operation, and when each rank came to it."""
+"""Which communication kernels of different ranks are the same collective operation."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from holotrace.derive import busy, clocks, intervals
+from holotrace.derive import busy, intervals
+from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.schema import Column, Unit
 from holotrace.tables import COLLECTIVES, DEVICE_EVENTS
@@ -27,7 +28,7 @@ CALLS = (
     Column("element_type", Unit.LABEL, "Type of an element; null if unknown"),
     Column("element_count", Unit.COUNT, "Elements of its input or output, whichever has more; null if unknown"),
     Column("step", Unit.STEP, "Step that launched it; null outside of all steps"),
-    Column("start_ns", Unit.NS, "Start of its kernel on the rank's own clock"),
+    Column("start_ns", Unit.NS, "Start of its kernel, since 1970 if the file says so, on the rank's own clock"),
     Column("end_ns", Unit.NS, "End of its kernel, exclusive"),
     Column("exposed_ns", Unit.NS, "Part of the kernel's time during which the rank did not compute"),
 )
@@ -35,9 +36,6 @@ CALLS = (
 # Operations that a rank can leave before others have come to it, so that ends say nothing of clocks.
 _ONE_SIDED = r"^(send|recv|gather|scatter|_?(broadcast|reduce)(_oop)?)$|kernel_(broadcast|reduce)_"
 _KEY = ("group", "group_ranks", "operation")
-# Kernels of one collective run at the same time and end within some ten microseconds, long ones within a part of their
-# length; what does not was matched in error, or its ranks can leave before the last has come.
-_TOLERANCE_NS, _TOLERANCE_RATIO = 100_000, 0.5
 # Calls without a number: windows start at most so many calls of one kernel apart (seen: 5), ...
 _MOST_SHIFT = 32
 # ... and so many calls at the start of a recording are enough to see by how many.
@@ -64,7 +62,9 @@ def calls(rank: RankTrace) -> pl.DataFrame:
         .sort("start_ns", "end_ns", "event_id")
     )
     exposed = intervals.uncovered_ns(found, rank.made(busy.of).computing).alias("exposed_ns")
-    return found.hstack([exposed])[[column.name for column in CALLS]]
+    # Ranks of one job may count from different moments.
+    since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
+    return found.with_columns(exposed, since_1970)[[column.name for column in CALLS]]
 
 
 def comparable(calls: pl.DataFrame) -> pl.DataFrame:
@@ -72,32 +72,6 @@ def comparable(calls: pl.DataFrame) -> pl.DataFrame:
     return calls.filter(
         (pl.col("group_size") > 1).fill_null(True),
         ~pl.col("operation").cast(pl.String).str.to_lowercase().str.contains(_ONE_SIDED).fill_null(False),
-    )
-
-
-def arrived(calls: pl.DataFrame) -> pl.DataFrame:
-    """Each rank's coming to each collective on one clock, how long it then waited and how much of that it idled.
-
-    ``calls`` are those of all ranks; those that cannot be compared are left out.
-    """
-    found = matched(comparable(calls))
-    offsets = clocks.offsets(found).rename({"offset_ns": "clock_offset_ns"})
-    arrival, left = pl.col("arrival_ns"), pl.col("left_ns")
-    come, first_left = arrival.max().over("match"), left.min().over("match")
-    tolerance = pl.max_horizontal(_TOLERANCE_NS, _TOLERANCE_RATIO * (left - arrival).min().over("match"))
-    return (
-        found.join(offsets, on="rank")
-        .with_columns(
-            arrival_ns=pl.col("start_ns") - pl.col("clock_offset_ns"),
-            left_ns=pl.col("end_ns") - pl.col("clock_offset_ns"),
-        )
-        .filter(come - first_left <= _TOLERANCE_NS, left.max().over("match") - first_left <= tolerance)
-        .sort("left_ns", "arrival_ns", "match")
-        .with_columns(
-            waited_ns=come - arrival,
-            # A rank that has to wait first computes on; when it stops it stands still until the data has been moved.
-            lost_ns=(pl.col("exposed_ns") - (left - come).clip(lower_bound=0)).clip(lower_bound=0),
-        )
     )
 
 

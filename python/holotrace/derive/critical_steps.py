@@ -35,7 +35,7 @@ _KIND = pl.Enum([OP, CALL, RANGE])
 
 @dataclass(frozen=True)
 class StepOfRank:
-    """A step: its number (None for a whole recording without steps), how long the host took, and its graph."""
+    """A step: its number (None for a range, or all of a recording without steps), the host's time, and its graph."""
 
     step: int | None
     span_ns: int
@@ -65,14 +65,23 @@ def of(rank: RankTrace, step: int | None = None) -> StepOfRank | None:
     """
     steps = rank[_STEPS].sort("start_ns")
     if steps.is_empty() and step is None:
-        window_ns = None
-    else:
-        # The last step may have been cut off.
-        chosen = steps.filter(step=step) if step is not None else steps.tail(2).head(1)
-        if chosen.is_empty():
-            return None
-        window_ns = (int(chosen["start_ns"][0]), int(chosen["end_ns"][0]))
-        step = int(chosen["step"][0])
+        return _within(rank, None, None)
+    # The last step may have been cut off.
+    chosen = steps.filter(step=step) if step is not None else steps.tail(2).head(1)
+    return None if chosen.is_empty() else _within(rank, int(chosen["step"][0]), chosen)
+
+
+def of_range(rank: RankTrace, name: str, instance: int = 0) -> StepOfRank | None:
+    """A range on the host whose name contains ``name``, the first by default; None where there are not so many."""
+    ranges = rank[ANNOTATIONS].filter(~pl.col("on_device"))
+    named = ranges.filter(pl.col("name").cast(pl.String).str.contains(name, literal=True).fill_null(False))
+    chosen = named.sort("start_ns", "event_id").slice(instance, 1)
+    return None if chosen.is_empty() else _within(rank, None, chosen)
+
+
+def _within(rank: RankTrace, step: int | None, window: pl.DataFrame | None) -> StepOfRank:
+    """What the host began within the first row of ``window``, or ever."""
+    window_ns = None if window is None else (int(window["start_ns"][0]), int(window["end_ns"][0]))
     host, device = _host(rank), _device(rank)
     # What begins as the step ends is the next one's.
     within_ns = window_ns and (window_ns[0], window_ns[1] - 1)

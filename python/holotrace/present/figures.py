@@ -338,7 +338,9 @@ def _scaled(values: pl.Series, by: fmt.Scale) -> list[Any]:
 
 
 def _rounded(values: pl.Series, decimals: int) -> list[Any]:
-    return values.fill_nan(None).round(decimals).to_list()
+    # What a sum or a counter made infinite has no place on an axis, nor in JSON.
+    finite = pl.select(pl.when(values.is_finite()).then(values)).to_series()
+    return finite.round(decimals).to_list()
 
 
 def _markup(text: str) -> str:
