@@ -48,7 +48,7 @@ impl CallTree {
         let count = calls.id.len();
         let mut order: Vec<u32> = (0..count as u32).collect();
         // Stable, because it makes use of the runs that are in order already, of which a trace is made.
-        order.sort_by(|&one, &other| calls.place(one).cmp(&calls.place(other)));
+        order.sort_by_key(|&row| calls.place(row));
         let mut tree = Self {
             parent: vec![NONE; count],
             depth: vec![0; count],
