@@ -69,10 +69,22 @@ class ArrowStream(Protocol):
 def call_tree(calls: ArrowStream, work: ArrowStream) -> ArrowTable:
     """Who called whom on each thread, and the work that each call and those below it launched.
 
-    ``calls``: event_id (distinct), start_ns, end_ns, thread (those of other threads cannot enclose each other).
-    ``work``: launch_id (the call that launched it), start_ns, end_ns. Ids and threads are UInt32, times Int64.
+    ``calls``: event_id (distinct), start_ns, end_ns, pid, tid (those of other threads cannot enclose each other).
+    ``work``: launch_id (the call that launched it), start_ns, end_ns. Ids, pid and tid are UInt32, times Int64.
     A row per call, in their order: parent_id, depth, height, self_ns, work_count, work_ns, first_work_ns,
     last_work_ns.
+    """
+
+def outermost_calls(calls: ArrowStream) -> ArrowTable:
+    """For each call the outermost chosen one that is around it or is itself: event_id, null for none.
+
+    ``calls``: event_id (distinct), parent_id (2**32 - 1 for none): UInt32; is_chosen: UInt8, 1 for those that are.
+    """
+
+def sums_at(values: ArrowStream, columns: Sequence[str], count: int) -> ArrowTable:
+    """Of each of ``columns`` the sums of what belongs to each of ``count`` places.
+
+    ``values``: the columns (Int64), and place (UInt32); what belongs to a higher place is left out.
     """
 
 def covered_before(spans: ArrowStream, times: ArrowStream) -> ArrowTable:

@@ -24,6 +24,13 @@ def test_operators_are_listed_from_the_outermost_on() -> None:
     assert dict(around.iter_rows()) == {1: ["outer"], 3: ["outer", "inner"], 4: ["elsewhere"]}
 
 
+def test_all_operators_of_a_deep_tree_are_listed() -> None:
+    depth = 20_000
+    ops = frame(*((number, f"op{number}", "1", number, 2 * depth - number) for number in range(depth)))
+    (around,) = enclosing.operators(ops, frame((1, "launch", "1", depth, depth)))["operators"].to_list()
+    assert around == [f"op{number}" for number in range(depth)]
+
+
 def test_calls_that_no_operator_is_around_are_left_out() -> None:
     assert enclosing.operators(OPS, frame((1, "launch", "3", 40, 41), (3, "launch", "1", 99, 101))).is_empty()
 

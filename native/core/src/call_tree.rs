@@ -31,8 +31,13 @@ pub struct CallTree {
     pub order: Vec<u32>,
 }
 
-/// What begins when, and how long it lasts; sorts callers before what they called.
-type Place = (u32, i64, Reverse<i64>, u32, u32);
+impl Calls<'_> {
+    /// Where a call is; sorts callers before what they called.
+    fn place(&self, row: u32) -> (u32, i64, Reverse<i64>, u32) {
+        let row = row as usize;
+        (self.thread[row], self.start[row], Reverse(self.end[row]), self.id[row])
+    }
+}
 
 impl CallTree {
     /// The caller is the innermost call on the same thread that spans all of a call's time.
@@ -41,21 +46,20 @@ impl CallTree {
     /// call without duration is called by what begins or ends at its time. Calls that overlap in part are siblings.
     pub fn new(calls: Calls) -> Self {
         let count = calls.id.len();
-        let mut places: Vec<Place> = (0..count)
-            .map(|row| (calls.thread[row], calls.start[row], Reverse(calls.end[row]), calls.id[row], row as u32))
-            .collect();
+        let mut order: Vec<u32> = (0..count as u32).collect();
         // Stable, because it makes use of the runs that are in order already, of which a trace is made.
-        places.sort();
+        order.sort_by_key(|&row| calls.place(row));
         let mut tree = Self {
             parent: vec![NONE; count],
             depth: vec![0; count],
             height: vec![0; count],
             own: vec![0; count],
-            order: Vec::with_capacity(count),
+            order,
         };
         let mut open: Vec<Open> = Vec::new();
         let mut current = None;
-        for (thread, start, Reverse(end), _, row) in places {
+        for &row in &tree.order {
+            let (thread, start, Reverse(end), _) = calls.place(row);
             if current != Some(thread) {
                 open.clear();
                 current = Some(thread);
@@ -75,7 +79,6 @@ impl CallTree {
             }
             tree.depth[row as usize] = open.len() as u32;
             tree.own[row as usize] = own;
-            tree.order.push(row);
             open.push(Open { row, end, reached: start });
         }
         for &row in tree.order.iter().rev() {
@@ -137,9 +140,133 @@ impl Work {
 
 /// The work of each of the calls with these ids, from pieces that each name the call that launched them.
 pub fn work_of(id: &[u32], pieces: impl Iterator<Item = (u32, Work)>) -> Vec<Work> {
-    let mut of: HashMap<u32, Work, foldhash::fast::RandomState> = HashMap::default();
+    let rows = Rows::new(id);
+    let mut work = vec![Work::NONE; id.len()];
     for (launch, piece) in pieces {
-        of.entry(launch).or_insert(Work::NONE).add(piece);
+        if let Some(row) = rows.get(launch) {
+            work[row].add(piece);
+        }
     }
-    id.iter().map(|id| of.get(id).copied().unwrap_or(Work::NONE)).collect()
+    work
+}
+
+/// Numbers of the threads, the same for the same process and thread.
+pub fn threads(process: &[u32], thread: &[u32]) -> Vec<u32> {
+    let mut numbers: HashMap<(u32, u32), u32, foldhash::fast::RandomState> = HashMap::default();
+    let number = |both: (&u32, &u32)| {
+        let next = numbers.len() as u32;
+        *numbers.entry((*both.0, *both.1)).or_insert(next)
+    };
+    process.iter().zip(thread).map(number).collect()
+}
+
+/// For each call the id of the outermost chosen one that is around it or is itself, or `NONE`.
+///
+/// Callers that are not there, and such as call themselves in a circle, are none.
+pub fn outermost(id: &[u32], parent: &[u32], is_chosen: &[bool]) -> Vec<u32> {
+    let rows = Rows::new(id);
+    let mut top = vec![NONE; id.len()];
+    let mut is_known = vec![false; id.len()];
+    let mut upwards = Vec::new();
+    for row in 0..id.len() {
+        let mut next = Some(row);
+        while let Some(row) = next.filter(|&row| !is_known[row]) {
+            is_known[row] = true;
+            upwards.push(row);
+            next = rows.get(parent[row]);
+        }
+        let mut found = next.map_or(NONE, |row| top[row]);
+        while let Some(row) = upwards.pop() {
+            if found == NONE && is_chosen[row] {
+                found = id[row];
+            }
+            top[row] = found;
+        }
+    }
+    top
+}
+
+/// The row of each id; of equal ids the last.
+enum Rows {
+    /// By the id, `NONE` where there is none.
+    Dense(Vec<u32>),
+    Sparse(HashMap<u32, u32, foldhash::fast::RandomState>),
+}
+
+impl Rows {
+    fn new(id: &[u32]) -> Self {
+        let numbered = id.iter().zip(0_u32..);
+        let last = id.iter().copied().max().unwrap_or(0) as usize;
+        // Ids are places in a file, of which calls are most; ids of another origin must not take all memory.
+        if last / 8 > id.len() {
+            return Self::Sparse(numbered.map(|(&id, row)| (id, row)).collect());
+        }
+        let mut rows = vec![NONE; last + 1];
+        for (&id, row) in numbered {
+            rows[id as usize] = row;
+        }
+        Self::Dense(rows)
+    }
+
+    fn get(&self, id: u32) -> Option<usize> {
+        let row = match self {
+            Self::Dense(rows) => rows.get(id as usize).copied(),
+            Self::Sparse(rows) => rows.get(&id).copied(),
+        };
+        row.filter(|&row| row != NONE).map(|row| row as usize)
+    }
+}
+
+/// For each of `count` places the sum of the values that belong there; those of other places are left out.
+pub fn sums(place: &[u32], values: &[i64], count: usize) -> Vec<i64> {
+    let mut sums = vec![0_i64; count];
+    for (&place, &value) in place.iter().zip(values) {
+        if let Some(sum) = sums.get_mut(place as usize) {
+            *sum = sum.wrapping_add(value);
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{outermost, sums, threads};
+    use crate::table::NONE;
+
+    #[test]
+    fn the_outermost_chosen_call_is_found_from_far_below() {
+        // 3 calls 1 calls 0 calls 7; 2 is alone, the caller of 5 is not there.
+        let (id, parent) = ([0, 1, 2, 3, 5, 7], [1, 3, NONE, NONE, 9, 0]);
+        let chosen = [true, true, true, false, false, true];
+        assert_eq!(outermost(&id, &parent, &chosen), [1, 1, 2, NONE, NONE, 1]);
+    }
+
+    #[test]
+    fn ids_may_be_far_apart() {
+        let (id, parent) = ([u32::MAX - 1, 4], [4, NONE]);
+        assert_eq!(outermost(&id, &parent, &[true, true]), [4, 4]);
+    }
+
+    #[test]
+    fn a_circle_of_callers_comes_to_an_end() {
+        assert_eq!(outermost(&[0, 1], &[1, 0], &[true, false]), [0, NONE]);
+    }
+
+    #[test]
+    fn a_deep_tree_takes_no_stack() {
+        let id: Vec<u32> = (0..1_000_000).collect();
+        let parent: Vec<u32> = id.iter().map(|id| id + 1).collect();
+        let top = outermost(&id, &parent, &vec![true; id.len()]);
+        assert!(top.iter().all(|&top| top == 999_999));
+    }
+
+    #[test]
+    fn threads_of_different_processes_are_apart() {
+        assert_eq!(threads(&[1, 1, 2, 1], &[1, 2, 1, 1]), [0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn sums_are_of_what_belongs_to_each_place() {
+        assert_eq!(sums(&[2, 0, 2, NONE, 3], &[5, 1, 6, 9, 9], 3), [1, 0, 11]);
+    }
 }

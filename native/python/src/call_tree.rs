@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use arrow_array::types::{Int64Type, UInt32Type};
-use holotrace_core::call_tree::{CallTree, Calls, Work, work_of};
+use arrow_array::types::{Int64Type, UInt8Type, UInt32Type};
+use holotrace_core::call_tree::{CallTree, Calls, Work, outermost, sums, threads, work_of};
 use holotrace_core::error::Result;
 use holotrace_core::table::{NONE, all_ids, batch, ids, times, times_or_null};
 use pyo3::prelude::*;
@@ -16,15 +16,44 @@ pub fn call_tree(py: Python<'_>, calls: &Bound<'_, PyAny>, work: &Bound<'_, PyAn
     let calls = Batches::of(calls)?;
     let id = calls.values::<UInt32Type>("event_id")?;
     let (start, end) = (calls.values::<Int64Type>("start_ns")?, calls.values::<Int64Type>("end_ns")?);
-    let thread = calls.values::<UInt32Type>("thread")?;
+    let (process, thread) = (calls.values::<UInt32Type>("pid")?, calls.values::<UInt32Type>("tid")?);
     let work = Batches::of(work)?;
     let launch = work.values::<UInt32Type>("launch_id")?;
     let (began, ended) = (work.values::<Int64Type>("start_ns")?, work.values::<Int64Type>("end_ns")?);
     let table = py.detach(|| {
         without_panic(|| {
+            let thread = threads(&process, &thread);
             let calls = Calls { id: &id, start: &start, end: &end, thread: &thread };
             let pieces = launch.iter().zip(began.iter().zip(&ended));
             tree_table(calls, pieces.map(|(&launch, (&start, &end))| (launch, Work::new(start, end))))
+        })
+    });
+    table.map(ArrowTable).map_err(|error| raise(py, error, Path::new("call tree")))
+}
+
+#[pyfunction]
+pub fn outermost_calls(py: Python<'_>, calls: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+    let calls = Batches::of(calls)?;
+    let (id, parent) = (calls.values::<UInt32Type>("event_id")?, calls.values::<UInt32Type>("parent_id")?);
+    let is_chosen = calls.values::<UInt8Type>("is_chosen")?;
+    let table = py.detach(|| {
+        without_panic(|| {
+            let is_chosen: Vec<bool> = is_chosen.iter().map(|&chosen| chosen != 0).collect();
+            batch(vec![("event_id".into(), ids(outermost(&id, &parent, &is_chosen).into_iter()))])
+        })
+    });
+    table.map(ArrowTable).map_err(|error| raise(py, error, Path::new("call tree")))
+}
+
+#[pyfunction]
+pub fn sums_at(py: Python<'_>, values: &Bound<'_, PyAny>, columns: Vec<String>, count: usize) -> PyResult<ArrowTable> {
+    let values = Batches::of(values)?;
+    let place = values.values::<UInt32Type>("place")?;
+    let summands = columns.iter().map(|name| values.values::<Int64Type>(name)).collect::<PyResult<Vec<_>>>()?;
+    let table = py.detach(|| {
+        without_panic(|| {
+            let summed = summands.iter().map(|values| times(sums(&place, values, count).into_iter()));
+            batch(columns.into_iter().zip(summed).collect())
         })
     });
     table.map(ArrowTable).map_err(|error| raise(py, error, Path::new("call tree")))

@@ -18,6 +18,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow::ArrowTable>()?;
     module.add_class::<trace_event::Trace>()?;
     module.add_function(wrap_pyfunction!(call_tree::call_tree, module)?)?;
+    module.add_function(wrap_pyfunction!(call_tree::outermost_calls, module)?)?;
+    module.add_function(wrap_pyfunction!(call_tree::sums_at, module)?)?;
     module.add_class::<critical_path::StepGraph>()?;
     module.add_function(wrap_pyfunction!(critical_path::step_graph, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::covered_before, module)?)?;

@@ -50,13 +50,11 @@ def annotated_work(rank: RankTrace, *, on_device: bool = False) -> pl.DataFrame:
     """
     work = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
     begun = _on_queues(work) if on_device else _launched(work, rank[STARTS])
-    ranges = rank[RANGES].filter(pl.col("on_device") == on_device).with_columns(pl.col(*TRACK).cast(pl.String()))
+    ranges = rank[RANGES].filter(pl.col("on_device") == on_device)
     duration = pl.col("duration_ns")
     return (
         _with_work(ranges, begun)
-        .select(
-            pl.col("name").cast(pl.String()), "work_count", "work_ns", duration_ns=pl.col("end_ns") - pl.col("start_ns")
-        )
+        .select("name", "work_count", "work_ns", duration_ns=pl.col("end_ns") - pl.col("start_ns"))
         .group_by("name")
         .agg(
             pl.col("work_count", "work_ns").sum(),
@@ -67,6 +65,7 @@ def annotated_work(rank: RankTrace, *, on_device: bool = False) -> pl.DataFrame:
             max_ns=duration.max(),
             std_ns=duration.std().round(),
         )
+        .with_columns(pl.col("name").cast(pl.String))
         .sort("sum_ns", "name", descending=[True, False])
     )
 
@@ -74,15 +73,15 @@ def annotated_work(rank: RankTrace, *, on_device: bool = False) -> pl.DataFrame:
 def _launched(work: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
     """When the host began to launch each piece of work, and where."""
     return work.join(launches, left_on="event_id", right_on="device_event_id").select(
-        pl.col(*TRACK).cast(pl.String()), time_ns="launch_start_ns", took_ns=pl.col("end_ns") - pl.col("start_ns")
+        *TRACK, time_ns="launch_start_ns", took_ns=pl.col("end_ns") - pl.col("start_ns")
     )
 
 
 def _on_queues(work: pl.DataFrame) -> pl.DataFrame:
     """When each piece of work began, and on which queue; the profiler names tracks of the device by these."""
     return work.select(
-        pid=pl.col("device").cast(pl.String()),
-        tid=pl.col("stream").cast(pl.String()),
+        pid=pl.col("device").cast(pl.String).cast(pl.Categorical),
+        tid=pl.col("stream").cast(pl.String).cast(pl.Categorical),
         time_ns="start_ns",
         took_ns=pl.col("end_ns") - pl.col("start_ns"),
     )

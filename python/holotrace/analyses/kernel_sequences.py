@@ -21,6 +21,7 @@ OFTEN = 10
 # Launching is most of what the host does.
 BOUND_RATIO = 0.5
 SEQUENCE = ["operator", "kernels"]
+_CALLS = CALLS.only("event_id", "name", "on_device", "parent_id", "start_ns", "end_ns", "work_count", "work_ns")
 
 
 @per_rank(
@@ -33,12 +34,7 @@ SEQUENCE = ["operator", "kernels"]
         Column("call_ns", Unit.NS, "Host time of all these calls"),
         Column("event_id", Unit.EVENT, "With each an event of one of the calls; else null"),
     ),
-    reads=(
-        CALLS.only(
-            *("event_id", "name", "on_device", "parent_id", "depth", "start_ns", "end_ns", "work_count", "work_ns")
-        ),
-        CPU_OPS.only("event_id"),
-    ),
+    reads=(_CALLS, CPU_OPS.only("event_id")),
     chart=Ranking(x="operator", y=("work_ns",), title="Device time of recurring sequences of kernels"),
 )
 def kernel_sequences(
@@ -56,11 +52,11 @@ def kernel_sequences(
         each: One row per event of each of the calls, down to the kernels, instead of one per sequence.
     """
     check_whole(1, min_kernels=min_kernels)
-    calls = rank[CALLS]
-    top = call_tree.outermost(calls, _chosen(rank, operator))
-    tops = calls.filter(calls["event_id"] == top).filter(pl.col("work_count") >= min_kernels)
-    below = calls.with_columns(top_id=top).join(tops.select(top_id="event_id"), on="top_id", how="semi")
-    work = below.filter("on_device", pl.col("work_count") > 0).sort("start_ns", "event_id")
+    calls = rank[_CALLS]
+    calls = calls.with_columns(top_id=call_tree.outermost(calls, _chosen(rank, operator)))
+    tops = calls.filter(pl.col("event_id") == pl.col("top_id"), pl.col("work_count") >= min_kernels)
+    work = calls.filter("on_device", pl.col("work_count") > 0).join(tops, on="top_id", how="semi")
+    work = work.sort("start_ns", "event_id")
     # Numbers stand for names: some are thousands of characters long.
     sequences = work.group_by("top_id").agg(sequence=pl.col("name").to_physical())
     called = tops.select("name", "work_ns", top_id="event_id", call_ns=pl.col("end_ns") - pl.col("start_ns"))
@@ -82,13 +78,13 @@ def kernel_sequences(
     of_call = called.select("name", "sequence", "top_id").join(
         ordered.with_row_index("place"), on=["name", "sequence"], nulls_equal=True
     )
-    events = below.select("top_id", "event_id").join(of_call, on="top_id").sort("place", "top_id", "event_id")
+    events = calls.select("top_id", "event_id").join(of_call, on="top_id").sort("place", "top_id", "event_id")
     return events.drop("top_id", "name", "sequence", "example_id", "place")
 
 
 def _chosen(rank: RankTrace, operator: str | None) -> pl.Series:
     """Which calls may be at the top."""
-    calls = rank[CALLS]
+    calls = rank[_CALLS]
     if operator is None:
         return calls["event_id"].is_in(rank[CPU_OPS]["event_id"].implode())
     named = pl.col("name").cast(pl.String).str.contains(operator, literal=True).fill_null(False)

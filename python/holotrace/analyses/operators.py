@@ -58,8 +58,9 @@ def operators(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
         calls = calls.with_columns(step=pl.lit(None, pl.Int64()))
     sums = ("self_ns", "runtime_ns", "work_count", "work_ns", "self_work_count", "self_work_ns")
     return (
-        calls.group_by(pl.col("name").cast(pl.String), "step")
+        calls.group_by("name", "step")
         .agg(pl.col(*sums).sum(), count=pl.len(), total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+        .with_columns(pl.col("name").cast(pl.String))
         .sort("step", "self_work_ns", "self_ns", "name", descending=[False, True, True, False])
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from holotrace._native import call_tree
+from holotrace import _native
 from holotrace.derive.kernel_kinds import WORK
 from holotrace.tables import ANNOTATIONS, CALLS, CPU_OPS, DEVICE_EVENTS, EVENTS, LAUNCHES
 
@@ -18,6 +18,7 @@ READS = (
     LAUNCHES.only("launch_id", "device_event_id"),
     DEVICE_EVENTS.only("event_id", "kind", "start_ns", "end_ns"),
 )
+_NONE = 2**32 - 1  # stands for no call in the core
 # The profiler's own bracket around a recording, which is no call.
 _RECORDING = "Trace"
 
@@ -66,31 +67,22 @@ def nested(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
             ``depth``, ``height``, ``self_ns``, ``work_count``, ``work_ns``, ``first_work_ns`` and ``last_work_ns``.
         work: ``launch_id``, ``start_ns``, ``end_ns``; work of calls that are not there is left out.
     """
-    threads = calls.select("pid", "tid").unique().with_row_index("thread")
-    placed = calls.select("event_id", "pid", "tid", "start_ns", "end_ns").join(
-        threads, on=["pid", "tid"], how="left", nulls_equal=True, maintain_order="left"
+    placed = calls.select(
+        "event_id", "start_ns", "end_ns", pl.col("pid", "tid").to_physical().cast(pl.UInt32).fill_null(_NONE)
     )
-    tree = pl.DataFrame(
-        call_tree(placed.drop("pid", "tid"), work.select("launch_id", "start_ns", "end_ns").drop_nulls("launch_id"))
-    )
-    return calls.hstack(tree)
+    launched = work.select("launch_id", "start_ns", "end_ns").drop_nulls("launch_id")
+    return calls.hstack(pl.DataFrame(_native.call_tree(placed, launched)))
 
 
 def outermost(calls: pl.DataFrame, is_chosen: pl.Series) -> pl.Series:
     """For each of ``calls`` the outermost chosen call that is around it or is itself, by ``event_id``; null for none.
 
     Args:
-        calls: ``event_id``, ``parent_id``, ``depth``.
+        calls: ``event_id``, ``parent_id``.
         is_chosen: Which of them.
     """
-    places = calls.select("event_id", place=pl.int_range(pl.len(), dtype=pl.UInt32))
-    above = calls.join(places, left_on="parent_id", right_on="event_id", how="left", maintain_order="left")["place"]
-    found = pl.select(pl.when(is_chosen).then(places["place"])).to_series()
-    # Each round looks twice as far up as the one before.
-    for _ in range(int(calls.select(pl.col("depth").max().fill_null(0)).item()).bit_length()):
-        found = pl.select(pl.coalesce(found.gather(above), found)).to_series()
-        above = above.gather(above)
-    return calls["event_id"].gather(found)
+    chosen = calls.select("event_id", pl.col("parent_id").fill_null(_NONE), is_chosen=is_chosen.cast(pl.UInt8))
+    return pl.DataFrame(_native.outermost_calls(chosen)).to_series()
 
 
 def continued(ops: pl.DataFrame) -> pl.DataFrame:

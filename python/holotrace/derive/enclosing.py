@@ -19,18 +19,17 @@ def operators(ops: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     # An operator may take no longer than the call it makes, but no such call makes an operator: so they come first.
     numbered = both.with_row_index("event_id")
     work = pl.DataFrame(schema={"launch_id": pl.UInt32(), "start_ns": pl.Int64(), "end_ns": pl.Int64()})
-    caller = call_tree.nested(numbered, work)["parent_id"]
-    reached = calls.sort("event_id").select("event_id", caller=caller.tail(calls.height)).drop_nulls()
-    levels = [reached.clear()]
-    # Each round goes one caller up, for the calls that still have one.
-    while not reached.is_empty():
-        levels.append(reached)
-        reached = reached.with_columns(caller=caller.gather(reached["caller"])).drop_nulls()
-    names = ops.sort("event_id")["name"].cast(pl.String)
-    upwards = pl.concat(levels).filter(pl.col("caller") < ops.height)
+    nested = call_tree.nested(numbered, work)
+    above = nested["parent_id"]
+    around = calls.sort("event_id").select("event_id", caller=above.tail(calls.height)).drop_nulls()
+    # Each round finds as many callers of a call as all before it: those above the ones that are known.
+    while not (further := around.with_columns(caller=above.gather(around["caller"])).drop_nulls()).is_empty():
+        around, above = pl.concat([around, further]), above.gather(above)
+    named = ops.sort("event_id").select(pl.col("name").cast(pl.String)).with_row_index("caller")
     return (
-        upwards.reverse()
-        .select("event_id", operators=names.gather(upwards["caller"].reverse()))
+        around.with_columns(depth=nested["depth"].gather(around["caller"]))
+        .join(named, on="caller")
+        .sort("event_id", "depth")
         .group_by("event_id", maintain_order=True)
-        .agg("operators")
+        .agg(operators="name")
     )

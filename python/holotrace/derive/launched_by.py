@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace._native import sums_at
 from holotrace.derive import call_tree
 from holotrace.derive.kernel_kinds import WORK
 from holotrace.tables import CPU_OPS, DEVICE_EVENTS, LAUNCHES, RUNTIME_CALLS
@@ -24,20 +25,16 @@ def operators(rank: RankTrace) -> pl.DataFrame:
     calls, as far as it made them itself; ``self_work_count`` and ``self_work_ns`` are of what they launched.
     """
     nested = rank.made(_nested)
-    own = (
-        nested.filter(~pl.col("is_op"))
-        .group_by("parent_id")
-        .agg(
-            runtime_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
-            self_work_count=pl.col("work_count").cast(pl.Int64).sum(),
-            self_work_ns=pl.col("work_ns").sum(),
-        )
+    made = nested.filter(~pl.col("is_op")).drop_nulls("parent_id")
+    own = made.select(
+        place="parent_id",
+        runtime_ns=pl.col("end_ns") - pl.col("start_ns"),
+        self_work_count=pl.col("work_count").cast(pl.Int64),
+        self_work_ns="work_ns",
     )
-    return (
-        nested.filter("is_op")
-        .join(own, left_on="number", right_on="parent_id", how="left")
-        .with_columns(pl.col(*_OWN).fill_null(0), pl.col("work_count").cast(pl.Int64))
-    )
+    # An operator's number is its row.
+    calls = nested.hstack(pl.DataFrame(sums_at(own, _OWN, nested.height)))
+    return calls.filter("is_op").with_columns(pl.col("work_count").cast(pl.Int64))
 
 
 def work(rank: RankTrace) -> pl.DataFrame:

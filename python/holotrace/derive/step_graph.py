@@ -145,7 +145,7 @@ def build(
 
 
 def _shaped(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
-    return frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+    return pl.DataFrame([frame[name].cast(dtype) for name, dtype in schema.items()])
 
 
 def _host_columns(calls: pl.DataFrame, rules: GraphRules) -> pl.DataFrame:
