@@ -6,6 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from io import BytesIO
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
@@ -58,6 +59,11 @@ class Analysis(ABC, Generic[P]):
         undeclared = (self.chart.columns if self.chart else frozenset()) - {c.name for c in self.columns}
         if undeclared:
             raise ValueError(f"{self.name}: the chart draws undeclared columns {sorted(undeclared)}")
+
+    @cached_property
+    def nothing(self) -> pl.DataFrame:
+        """The answer where there is nothing to say."""
+        return empty(self.columns)
 
     @property
     def name(self) -> str:
@@ -115,7 +121,9 @@ class Analysis(ABC, Generic[P]):
         return rule
 
     def findings(self, table: pl.DataFrame) -> list[Finding]:
-        """What the rules find in this analysis' table."""
+        """What the rules find in this analysis' table; nothing where it is empty."""
+        if table.is_empty():
+            return []
         return [
             replace(finding, rule=rule.__name__.replace("_", "-"), analysis=self.name)
             for rule in self.rules
@@ -131,13 +139,13 @@ class PerRank(Analysis[P]):
         return self.columns
 
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
-        if self.needs and all(rank[table].is_empty() for table in self.needs):
-            return empty(self.columns)
+        if self.needs and all(rank.tables[table.name].is_empty() for table in self.needs):
+            return self.nothing
         rows = self.source(rank, **options)  # type: ignore[call-arg]  # options were checked by their signature
         return _rows_of(rank, rows, self.columns, self.name)
 
     def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
-        return pl.concat([empty(self.columns), *parts])
+        return pl.concat([self.nothing, *parts])
 
 
 @dataclass(frozen=True)

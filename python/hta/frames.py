@@ -191,7 +191,7 @@ def _with_args(args: Iterable[AttributeSpec]) -> Table:
 
 
 def _events(trace: holotrace.RankTrace, args: Sequence[AttributeSpec]) -> RankEvents:
-    table = _without_recording(trace[tables.EVENTS])
+    table = _without_recording(trace[_with_args(args)])
     cat, name = _coded(table["category"]), _coded(table["name"])
     values = {arg.name: _arg(table[arg.raw_name], arg) for arg in args}
     values |= _counters(trace[HARDWARE_COUNTERS], table["event_id"], known=values)

@@ -80,7 +80,7 @@ def critical_path(
         found = critical_steps.of(rank, of_step)
     if found is None:
         return empty(critical_path.columns).drop("rank")
-    path = found.edges()[found.graph.longest_path()]
+    path = found.edges(found.graph.longest_path())
     return _shaped(path if by_segment else _by_name(path), found.step, found.span_ns)
 
 

@@ -24,6 +24,7 @@ HOST_RATIO, HOST_CRITICAL_RATIO = 0.05, 0.5
 PAUSE_RATIO = 0.1
 OTHER_RATIO = 0.05
 QUEUE = ["device", "stream"]
+EVENTS = DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", "end_ns", "launch_ns")
 # In alphabetical order.
 _CAUSE = pl.Enum([HOST_WAIT, KERNEL_WAIT, OTHER])
 
@@ -45,7 +46,7 @@ _CAUSE = pl.Enum([HOST_WAIT, KERNEL_WAIT, OTHER])
         Column("p75_ns", Unit.NS, "Three quarters of the gaps are not longer, interpolated"),
         Column("max_ns", Unit.NS, "Longest gap"),
     ),
-    reads=(DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", "end_ns", "launch_ns"),),
+    reads=(EVENTS,),
     chart=Ranking(x="cause", y=("idle_ns",), title="Idle time by cause"),
 )
 def idle_causes(rank: RankTrace, *, by_stream: bool = False, pause_ns: int = PAUSE_NS) -> pl.DataFrame:
@@ -66,7 +67,7 @@ def idle_causes(rank: RankTrace, *, by_stream: bool = False, pause_ns: int = PAU
         pause_ns: Gaps of this length and longer are no pauses between kernels.
     """
     check_whole(0, pause_ns=pause_ns)
-    work = rank[DEVICE_EVENTS].filter(pl.col("kind").is_in(WORK))
+    work = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
     if not by_stream:
         work = work.with_columns(pl.lit(None, pl.Int64()).alias(name) for name in QUEUE)
     cause = (

@@ -22,6 +22,7 @@ TINY_COUNT, TINY_RATIO = 1_000, 0.5
 OUTLIER_TIMES, OUTLIER_RATIO, OUTLIER_COUNT = 10, 0.01, 10
 # Equal devices on equal work differ by 1-2%; with two ranks nobody can say which is the odd one.
 SLOW_RATIO, SLOW_RANKS = 0.03, 3
+EVENTS = DEVICE_EVENTS.only("name", "kind", "start_ns", "end_ns")
 NAME_LENGTH = 80  # characters of a name in a message
 
 
@@ -37,7 +38,7 @@ NAME_LENGTH = 80  # characters of a name in a message
         Column("std_ns", Unit.NS, "Standard deviation of its runs (n - 1), to the nanosecond; null for a single run"),
         Column("share_ratio", Unit.RATIO, "sum_ns / time of all runs on this rank; null where that is 0"),
     ),
-    reads=(DEVICE_EVENTS.only("name", "kind", "start_ns", "end_ns"),),
+    reads=(EVENTS,),
     chart=Ranking(x="name", y=("sum_ns",), title="Kernels and copies by time", color="kind"),
 )
 def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
@@ -50,10 +51,11 @@ def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
     """
     if top is not None:
         check_whole(1, top=top)
-    runs = rank[DEVICE_EVENTS].lazy().filter(pl.col("kind").is_in(WORK))
+    runs = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
     duration = pl.col("duration_ns")
+    total_ns = pl.col("sum_ns").sum()
     table = (
-        runs.select("name", "kind", duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+        runs.with_columns(duration_ns=runs["end_ns"] - runs["start_ns"])
         .group_by("name", "kind")
         .agg(
             count=pl.len(),
@@ -63,13 +65,13 @@ def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
             max_ns=duration.max(),
             std_ns=duration.std().round(),
         )
-        .with_columns(pl.col("name", "kind").cast(pl.String()), total_ns=pl.col("sum_ns").sum())
-        .with_columns(share_ratio=pl.when(pl.col("total_ns") > 0).then(pl.col("sum_ns") / pl.col("total_ns")))
-        .drop("total_ns")
+        .with_columns(
+            pl.col("name", "kind").cast(pl.String()),
+            share_ratio=pl.when(total_ns > 0).then(pl.col("sum_ns") / total_ns),
+        )
         .sort("sum_ns", "name", "kind", descending=[True, False, False])
     )
-    found = table.collect()
-    return found if top is None else found.head(top)
+    return table if top is None else table.head(top)
 
 
 @kernels.rule

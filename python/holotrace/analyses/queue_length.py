@@ -8,7 +8,7 @@ import polars as pl
 
 from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Bar
-from holotrace.derive import intervals, levels
+from holotrace.derive import busy, intervals, levels
 from holotrace.derive.kernel_kinds import WORK
 from holotrace.derive.limits import check_whole
 from holotrace.schema import Column, Unit
@@ -22,6 +22,7 @@ FULL_RATIO = 0.1
 # A device pauses between kernels; a hundredth of the time is more than these pauses.
 FULL_IDLE_RATIO = 0.01
 QUEUE = ["device", "stream"]
+EVENTS = DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns")
 
 
 @per_rank(
@@ -45,7 +46,7 @@ QUEUE = ["device", "stream"]
         Column("end_ns", Unit.NS, "Start of the last work; with over_time, when the length changed next"),
         Column("event_id", Unit.EVENT, "With over_time the host call or device event that changed it; else null"),
     ),
-    reads=(DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns"),),
+    reads=(EVENTS,),
     chart=Bar(x="rank", y=("mean_count", "max_count"), title="Launches waiting in each queue"),
 )
 def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FULL_COUNT) -> pl.DataFrame:
@@ -62,12 +63,12 @@ def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FUL
         full_at: Launches from which on a queue counts as full.
     """
     check_whole(1, full_at=full_at)
-    events = rank[DEVICE_EVENTS].filter(pl.col("kind").is_in(WORK))
+    events = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
     waiting = levels.over_time(_changes(events), by=QUEUE, levels=["waiting"])
     is_full = waiting["waiting"] >= full_at
     spans = waiting.with_columns(
         full_ns=pl.when(is_full).then("lasted_ns").otherwise(0),
-        full_idle_ns=_idle_ns(waiting, is_full.arg_true(), events),
+        full_idle_ns=_idle_ns(waiting, is_full.arg_true(), rank.made(busy.of).working),
     )
     table = _as_they_are(spans) if over_time else _per_queue(spans)
     lasted_ns = pl.col("end_ns") - pl.col("start_ns")
@@ -92,10 +93,10 @@ def _changes(events: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(changes).with_columns(launched=pl.col("waiting") > 0)
 
 
-def _idle_ns(spans: pl.DataFrame, rows: pl.Series, events: pl.DataFrame) -> pl.Series:
+def _idle_ns(spans: pl.DataFrame, rows: pl.Series, working: pl.DataFrame) -> pl.Series:
     """How long no work ran in each of the spans in ``rows``; 0 for the others."""
     none = pl.zeros(spans.height, pl.Int64(), eager=True)
-    return none.scatter(rows, intervals.uncovered_ns(spans[rows], events))
+    return none.scatter(rows, intervals.uncovered_ns(spans[rows], working))
 
 
 def _as_they_are(spans: pl.DataFrame) -> pl.DataFrame:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import polars as pl
 
-from holotrace.derive import intervals
+from holotrace.derive import busy, intervals
 from holotrace.derive.epoch import base_ns
-from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
+from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.schema import Column, Unit
 from holotrace.tables import COLLECTIVES, DEVICE_EVENTS
 from holotrace.trace import RankTrace
 
-READS = (
-    DEVICE_EVENTS.only("event_id", "name", "kind", "stream", "start_ns", "end_ns", "step"),
-    COLLECTIVES.only(
-        *("event_id", "collective", "sequence", "group", "group_description", "group_ranks", "group_size"),
-        *("in_elements", "out_elements", "element_type"),
-    ),
+_EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "stream", "start_ns", "end_ns", "step")
+_KNOWN = COLLECTIVES.only(
+    *("event_id", "collective", "sequence", "group", "group_description", "group_ranks", "group_size"),
+    *("in_elements", "out_elements", "element_type"),
 )
+READS = (_EVENTS, _KNOWN)
 CALLS = (
     Column("group", Unit.LABEL, "Process group; null if unknown"),
     Column("group_ranks", Unit.LABEL, "Ranks in the group, JSON; null if unknown"),
@@ -49,12 +48,10 @@ _SLACK_NS = 5_000
 
 def calls(rank: RankTrace) -> pl.DataFrame:
     """One rank's communication kernels with what is known of each."""
-    events = rank[DEVICE_EVENTS]
-    known = rank[COLLECTIVES].join(events.select("event_id"), on="event_id", how="semi")
-    compute = events.filter(kind=COMPUTE)
     found = (
-        events.filter(kind=COMMUNICATION)
-        .join(known.unique("event_id"), on="event_id", how="left")
+        rank[_EVENTS]
+        .filter(kind=COMMUNICATION)
+        .join(rank[_KNOWN].unique("event_id"), on="event_id", how="left")
         .with_columns(
             # A kernel that was launched before the recording has no args, but its queue serves one group.
             *(_of_queue(column) for column in ("group", "group_ranks", "group_description", "group_size")),
@@ -64,12 +61,10 @@ def calls(rank: RankTrace) -> pl.DataFrame:
         .with_columns(operation=pl.when(pl.col("sequence").is_null()).then("name").otherwise("collective"))
         .sort("start_ns", "end_ns", "event_id")
     )
-    hidden = intervals.covered_before_ns(compute, found["end_ns"])
-    hidden -= intervals.covered_before_ns(compute, found["start_ns"])
-    exposed = (found["end_ns"] - found["start_ns"] - hidden).alias("exposed_ns")
+    exposed = intervals.uncovered_ns(found, rank.made(busy.of).computing).alias("exposed_ns")
     # Ranks of one job may count from different moments.
     since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
-    return found.with_columns(exposed, since_1970).select(column.name for column in CALLS)
+    return found.with_columns(exposed, since_1970)[[column.name for column in CALLS]]
 
 
 def comparable(calls: pl.DataFrame) -> pl.DataFrame:

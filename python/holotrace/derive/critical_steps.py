@@ -20,25 +20,17 @@ _RULES = GraphRules(locking=GraphRules.locking - GraphRules.waiting)
 _BOUND_BY_KIND = {"launch_delay": LAUNCH, "kernel_delay": DELAY}
 
 _SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
-READS = (
-    STEPS.only("step", "start_ns", "end_ns"),
-    CPU_OPS.only(*_SPAN),
-    RUNTIME_CALLS.only(*_SPAN, "correlation"),
-    ANNOTATIONS.only(*_SPAN, "on_device"),
-    DEVICE_EVENTS.only(
-        "event_id",
-        "name",
-        "kind",
-        "device",
-        "stream",
-        "start_ns",
-        "end_ns",
-        "launch_id",
-        "launch_ns",
-        "wait_on_stream",
-        "wait_on_record",
-    ),
+_STEPS = STEPS.only("step", "start_ns", "end_ns")
+_OPS = CPU_OPS.only(*_SPAN)
+_CALLS = RUNTIME_CALLS.only(*_SPAN, "correlation")
+_RANGES = ANNOTATIONS.only(*_SPAN, "on_device")
+_EVENTS = DEVICE_EVENTS.only(
+    *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns"),
+    *("launch_id", "launch_ns", "wait_on_stream", "wait_on_record"),
 )
+READS = (_STEPS, _OPS, _CALLS, _RANGES, _EVENTS)
+_HOST = [*_SPAN, "kind", "correlation"]
+_KIND = pl.Enum([OP, CALL, RANGE])
 
 
 @dataclass(frozen=True)
@@ -48,15 +40,17 @@ class StepOfRank:
     step: int | None
     span_ns: int
     graph: StepGraph
-    # Every event of the rank: event_id, name, what its time is bound by, tid of the host, device and stream.
+    # Every event of the graph: event_id, name, what its time is bound by, tid of the host, device and stream.
     events: pl.DataFrame
 
-    def edges(self) -> pl.DataFrame:
-        """All edges, each with start_ns, end_ns, what bounds it, and its event's columns; null where it has none."""
+    def edges(self, rows: pl.Series | None = None) -> pl.DataFrame:
+        """All edges, or those in ``rows``: start_ns, end_ns, what bounds it, its event's columns; null where none."""
         time = self.graph.nodes["time_ns"]
-        edges = self.graph.edges
-        named = edges.join(self.events, on="event_id", how="left", maintain_order="left")
+        edges = self.graph.edges if rows is None else self.graph.edges[rows]
+        events = self.events if rows is None else self.events.join(edges, on="event_id", how="semi")
+        named = edges.join(events, on="event_id", how="left", maintain_order="left")
         return named.with_columns(
+            pl.col("name").cast(pl.String),
             start_ns=time.gather(edges["from_node"]),
             end_ns=time.gather(edges["to_node"]),
             bound_by=pl.col("kind").replace_strict(_BOUND_BY_KIND, default=pl.col("bound_by")),
@@ -69,7 +63,7 @@ def of(rank: RankTrace, step: int | None = None) -> StepOfRank | None:
 
     A rank without steps is looked at as a whole.
     """
-    steps = rank[STEPS].sort("start_ns")
+    steps = rank[_STEPS].sort("start_ns")
     if steps.is_empty() and step is None:
         return _within(rank, None, None)
     # The last step may have been cut off.
@@ -91,9 +85,10 @@ def _within(rank: RankTrace, step: int | None, window: pl.DataFrame | None) -> S
     host, device = _host(rank), _device(rank)
     # What begins as the step ends is the next one's.
     within_ns = window_ns and (window_ns[0], window_ns[1] - 1)
-    graph = build(host, device, window_ns=within_ns, rules=_RULES, waits=_unrecorded(host, device))
+    within = host if within_ns is None else host.filter(pl.col("start_ns").is_between(*within_ns))
+    graph = build(host, device, window_ns=within_ns, rules=_RULES, waits=_unrecorded(within, device))
     start_ns, end_ns = window_ns or _span(graph)
-    return StepOfRank(step, end_ns - start_ns, graph, _events(host, rank[DEVICE_EVENTS]))
+    return StepOfRank(step, end_ns - start_ns, graph, _events(within, device))
 
 
 def _span(graph: StepGraph) -> tuple[int, int]:
@@ -102,31 +97,23 @@ def _span(graph: StepGraph) -> tuple[int, int]:
 
 
 def _host(rank: RankTrace) -> pl.DataFrame:
-    ranges = rank[ANNOTATIONS].filter(~pl.col("on_device")).drop("on_device")
-    is_loading = pl.col("name").cast(pl.String).str.contains(LOADING, literal=True).fill_null(False)
-    kind = pl.when(is_loading).then(pl.lit(OP)).otherwise(pl.lit(RANGE))
+    op, call, span = (pl.lit(kind, _KIND) for kind in (OP, CALL, RANGE))
+    none = pl.lit(None, pl.Int64())
+    ops, ranges = rank[_OPS], rank[_RANGES].filter(~pl.col("on_device")).drop("on_device")
+    # Old releases wrote steps as operators; one event is one row.
+    once = ranges.join(ops.join(ranges, on="event_id", how="semi"), on="event_id", how="anti")
     parts = (
-        rank[CPU_OPS].with_columns(kind=pl.lit(OP), correlation=None),
-        rank[RUNTIME_CALLS].with_columns(kind=pl.lit(CALL)),
-        # Old releases wrote steps as operators; one event is one row.
-        ranges.join(rank[CPU_OPS], on="event_id", how="anti").with_columns(kind=kind, correlation=None),
+        ops.with_columns(kind=op, correlation=none),
+        rank[_CALLS].with_columns(kind=call),
+        once.with_columns(kind=pl.when(_is_loading()).then(op).otherwise(span), correlation=none),
     )
-    return pl.concat(
-        part.select(
-            "event_id",
-            pl.col("name", "kind", "pid", "tid").cast(pl.String),
-            "start_ns",
-            "end_ns",
-            pl.col("correlation").cast(pl.Int64),
-        )
-        for part in parts
-    )
+    return pl.concat(part[_HOST] for part in parts)
 
 
 def _device(rank: RankTrace) -> pl.DataFrame:
     is_sync = pl.col("kind") == SYNC
     return (
-        rank[DEVICE_EVENTS]
+        rank[_EVENTS]
         .filter(pl.col("kind").is_in((*WORK, SYNC)))
         .with_columns(
             call_id="launch_id",
@@ -153,21 +140,24 @@ def _unrecorded(host: pl.DataFrame, device: pl.DataFrame) -> pl.DataFrame:
 
 
 def _events(host: pl.DataFrame, device: pl.DataFrame) -> pl.DataFrame:
-    is_loading = pl.col("name").str.contains(LOADING, literal=True).fill_null(False)
     on_host = host.select(
         "event_id",
         "name",
-        bound_by=pl.when(is_loading).then(pl.lit(LOADING_DATA)).otherwise(pl.lit(HOST)),
-        thread="tid",
+        bound_by=pl.when(_is_loading()).then(pl.lit(LOADING_DATA)).otherwise(pl.lit(HOST)),
+        thread=pl.col("tid").cast(pl.String),
         device=pl.lit(None, pl.Int64()),
         stream=pl.lit(None, pl.Int64()),
     )
     on_device = device.select(
         "event_id",
-        pl.col("name").cast(pl.String),
+        "name",
         bound_by=pl.col("kind").cast(pl.String),
         thread=pl.lit(None, pl.String()),
         device="device",
         stream="stream",
     )
     return pl.concat([on_host, on_device])
+
+
+def _is_loading() -> pl.Expr:
+    return pl.col("name").cast(pl.String).str.contains(LOADING, literal=True).fill_null(False)

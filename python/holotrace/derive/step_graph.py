@@ -130,14 +130,14 @@ def build(
         waits: What waited for work, besides what device events say: unrecorded_waits.SCHEMA.
     """
     rules = rules or GraphRules()
-    host, device = _shaped(host, HOST_SCHEMA), _shaped(device, DEVICE_SCHEMA)
-    within = pl.lit(True) if window_ns is None else pl.col("start_ns").is_between(*window_ns)
-    calls = host.filter(within)
+    # Only the calls within the window matter, but for what events were recorded before it.
+    within = host if window_ns is None else host.filter(pl.col("start_ns").cast(pl.Int64).is_between(*window_ns))
+    calls, device = _shaped(within, HOST_SCHEMA), _shaped(device, DEVICE_SCHEMA)
     asked = device.filter(pl.col("call_id").is_in(calls["event_id"].implode()) | (pl.col("sync") == HOLDS))
     return StepGraph(
         step_graph(
             _host_columns(calls, rules),
-            _device_columns(asked, _waits(host, device, rules), waits),
+            _device_columns(asked, _recorded_waits(host, device, asked, rules), waits),
             longest_kernel_delay_ns=rules.longest_kernel_delay_ns,
             has_all_launches=rules.has_all_launches,
         )
@@ -211,8 +211,12 @@ def _device_columns(asked: pl.DataFrame, waits: pl.DataFrame, more: pl.DataFrame
     return pl.concat([held, columns])
 
 
-def _waits(host: pl.DataFrame, device: pl.DataFrame, rules: GraphRules) -> pl.DataFrame:
+def _recorded_waits(host: pl.DataFrame, device: pl.DataFrame, asked: pl.DataFrame, rules: GraphRules) -> pl.DataFrame:
     """For waiting for an event: the work before the event was recorded, and the work that had to wait with it."""
+    waiting = asked.filter(pl.col("sync").is_in((_RETURNS, HOLDS)))
+    if waiting.is_empty():
+        return pl.DataFrame(schema={"event_id": pl.UInt32, "after_id": pl.UInt32, "holds_id": pl.UInt32})
+    host = _shaped(host, HOST_SCHEMA)
     caller = host.select(call_id="event_id", call_ns="start_ns", pid="pid", tid="tid")
     launched = (
         device.filter(pl.col("sync").is_null())
@@ -226,7 +230,6 @@ def _waits(host: pl.DataFrame, device: pl.DataFrame, rules: GraphRules) -> pl.Da
         .unique("correlation", keep="first", maintain_order=True)
         .select(wait_on_record="correlation", recorded_ns="start_ns")
     )
-    waiting = device.filter(pl.col("sync").is_in((_RETURNS, HOLDS)))
     after = (
         waiting.join(records, on="wait_on_record")
         .sort("recorded_ns")
