@@ -5,7 +5,7 @@ use crate::kineto::{Class, MAX_DURATION_NS, MAX_TIME_NS, MIN_TIME_NS};
 use crate::layout::Layouts;
 use crate::problems::{Problem, Problems};
 use crate::scan::{Decimal, Raw, RawKind, Scan, decimal, decode, members, value};
-use crate::store::{FlowPhase, Store, arg_columns, intern};
+use crate::store::{FlowPhase, Store, intern};
 use crate::table::{ArgColumn, ArgValues, Interner, NONE};
 use crate::trace_event::Options;
 
@@ -41,7 +41,7 @@ struct Begun {
 impl Taker {
     pub fn new(options: &Options) -> Self {
         Self {
-            store: empty_store(options),
+            store: Store::new(&options.args),
             recognised: 0,
             entries: Layouts::default(),
             arg_layouts: Default::default(),
@@ -54,12 +54,12 @@ impl Taker {
         }
     }
 
-    /// What was taken so far; what comes goes into a new store.
-    pub fn take_store(&mut self, options: &Options) -> Store {
+    /// What was taken so far; what comes goes into a store that is empty.
+    pub fn take_store(&mut self, empty: Store) -> Store {
         self.open.clear();
         self.recognised = 0;
         self.needs_others = false;
-        std::mem::replace(&mut self.store, empty_store(options))
+        std::mem::replace(&mut self.store, empty)
     }
 
     /// Say which spans never ended, at the end of the text.
@@ -124,7 +124,7 @@ impl Taker {
     fn complete(&mut self, at: &Place, fields: &Fields, id: u32) {
         let category = self.store.categories.code(at.w, fields.get(Field::Category));
         let class = self.store.categories.class(category);
-        if !self.kept.classes[class as usize] {
+        if !self.kept.holds(class, at.w, fields.get(Field::Name)) {
             self.store.counts.complete += 1;
             self.store.counts.skipped += 1;
             return;
@@ -419,13 +419,6 @@ impl Taker {
     fn problem(&mut self, problem: Problem, at: &Place) {
         self.store.problems.add(problem, offset(at.origin, at.start), &at.w[at.start..at.end]);
     }
-}
-
-fn empty_store(options: &Options) -> Store {
-    let mut store = Store::default();
-    store.spans.args = arg_columns(&options.args);
-    store.instants.args = arg_columns(&options.args);
-    store
 }
 
 /// Where an entry stands, for what is said of it.

@@ -48,9 +48,12 @@ pub fn class_of(category: &[u8]) -> Class {
     }
 }
 
+/// How the name of a training step begins.
+pub const STEP: &[u8] = b"ProfilerStep";
+
 /// Number of a training step, from the name its annotation carries.
 pub fn step_number(name: &[u8]) -> Option<i64> {
-    let digits = name.strip_prefix(b"ProfilerStep")?.trim_ascii().strip_prefix(b"#")?.trim_ascii();
+    let digits = name.strip_prefix(STEP)?.trim_ascii().strip_prefix(b"#")?.trim_ascii();
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 

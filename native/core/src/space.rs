@@ -118,7 +118,7 @@ impl Space {
             self.place(part, first, end);
             first = end;
         }
-        for (column, shared) in self.stats.iter_mut().zip(std::mem::take(&mut self.metadata_stats)) {
+        for (column, shared) in self.stats.iter_mut().zip(&mut self.metadata_stats) {
             column.append(shared, first);
         }
     }
@@ -126,9 +126,9 @@ impl Space {
     /// Take in the stats of the next line, whose rows begin at `first`.
     pub fn take_stats(&mut self, part: &mut Part, first: u32) {
         for (column, stats) in self.stats.iter_mut().zip(&mut part.stats) {
-            column.append(stats.take(), first);
+            column.append(stats, first);
         }
-        self.arguments.append(part.arguments.take(), first);
+        self.arguments.append(&mut part.arguments, first);
     }
 
     /// Give a line its rows, and these their times since the beginning of the profile.

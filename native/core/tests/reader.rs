@@ -259,6 +259,19 @@ fn events_no_table_needs_are_counted() {
 }
 
 #[test]
+fn of_operators_only_the_steps_are_read_where_nothing_else_is_asked_for() {
+    let text = br#"[{"ph":"X","cat":"cpu_op","name":"a","ts":0,"dur":1},{"ph":"X","cat":"cpu_op","name":"a"},
+        {"ph":"X","cat":"cpu_op","name":"ProfilerStep#1","ts":1,"dur":1},{"name":"a","cat":"cpu_op","ph":"X","ts":2,"dur":1},
+        {"ph":"X","cat":"user_annotation","name":"Profiler\u0053tep#2","ts":3,"dur":1},{"ph":"X","cat":"cpu_op","ts":4}]"#;
+    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, 1 << 16);
+    let options = Options { tables: vec![Table::Steps], args: vec![] };
+    let store = read(blocks, &options, &mut || false).unwrap();
+    assert_eq!(numbers(&store, "steps", "step"), [Some(1), Some(2)]);
+    assert_eq!((store.counts.complete, store.counts.skipped), (6, 3));
+    assert_eq!(problems(&store).len(), 2, "those of the one without a name, which may have been a step");
+}
+
+#[test]
 fn escapes_and_damaged_text_are_read() {
     let store = one(r#"{"ph":"X","name":"a\"\u00e9\ud83d\ude00","ts":1,"dur":1}"#);
     assert_eq!(rows(&store)[0].0, "a\"é😀");
