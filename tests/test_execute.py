@@ -224,10 +224,24 @@ def test_no_scheduler_at_the_address_is_one_sentence(folder: Path) -> None:
     assert "no Dask scheduler answers at tcp://127.0.0.1:1" in done.stderr
 
 
+def opened_by_a_reader(fifo: str) -> int:
+    """The end to write to, as soon as somebody reads at the other."""
+    for _ in range(600):
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            time.sleep(0.1)
+    raise TimeoutError(f"nobody reads {fifo}")
+
+
 @pytest.mark.parametrize(
-    ("ranks", "options"), [(4, []), (4, ["--workers", "2"]), (9, [])], ids=["threads", "processes", "many"]
+    ("ranks", "options", "begun"),
+    [(4, [], 1), (4, ["--workers", "2"], 2), (9, [], 1)],
+    ids=["threads", "processes", "many"],
 )
-def test_an_interrupt_ends_it_at_once_and_leaves_nothing(tmp_path: Path, ranks: int, options: list[str]) -> None:
+def test_an_interrupt_ends_it_at_once_and_leaves_nothing(
+    tmp_path: Path, ranks: int, options: list[str], begun: int
+) -> None:
     # Nobody writes to these files, so reading them takes for ever.
     named = [str(tmp_path / f"rank{number}.json") for number in range(ranks)]
     for path in named:
@@ -246,12 +260,14 @@ def test_an_interrupt_ends_it_at_once_and_leaves_nothing(tmp_path: Path, ranks: 
     command = [sys.executable, "-c", code, "report", *named, "-o", str(out / "report.html"), *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        time.sleep(4)
+        writers = [opened_by_a_reader(path) for path in named[:begun]]
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=20)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
+    for writer in writers:
+        os.close(writer)
     assert process.returncode == 130
     assert said == "Interrupted.\n"
     assert list(out.iterdir()) == []
