@@ -129,8 +129,9 @@ impl Space {
 
     /// Take in the stats of the next line, whose rows begin at `first`.
     pub fn take_stats(&mut self, part: &mut Part, first: u32) {
-        for (column, stats) in self.stats.iter_mut().zip(&mut part.stats) {
-            column.append(stats.take(), first);
+        // Parts wait for the last of them: a profile of many short lines would mostly hold empty columns.
+        for (column, stats) in self.stats.iter_mut().zip(std::mem::take(&mut part.stats)) {
+            column.append(stats, first);
         }
         self.arguments.append(part.arguments.take(), first);
     }
