@@ -13,6 +13,7 @@ import re
 import textwrap
 from collections import defaultdict, deque
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
@@ -22,6 +23,7 @@ from holotrace.job import Job
 from holotrace.schema import Table
 from holotrace.tables import (
     ANNOTATIONS,
+    COLLECTIVES,
     CPU_OPS,
     DEVICE_EVENTS,
     EVENTS,
@@ -109,6 +111,23 @@ def device_trace(events: list[dict[str, object]], steps: pl.DataFrame | None = N
     )
     tables = {DEVICE_EVENTS.name: frame, LAUNCHES.name: launches, RUNTIME_CALLS.name: _as(calls, RUNTIME_CALLS)}
     return RankTrace(rank, {**tables, STEPS.name: steps})
+
+
+def moved(rank: RankTrace, by_ns: int) -> RankTrace:
+    """The same rank with its clock ahead."""
+    events = rank[DEVICE_EVENTS].with_columns(pl.col("start_ns", "end_ns") + by_ns)
+    return replace(rank, tables={**rank.tables, DEVICE_EVENTS.name: events})
+
+
+def described(rank: RankTrace, **columns: Any) -> RankTrace:
+    """The same rank, whose communication kernels have these args; a list has one value for each, in their order."""
+    ids = rank[DEVICE_EVENTS].filter(kind="communication").sort("start_ns")["event_id"]
+    rows = pl.DataFrame({"event_id": ids, **columns})
+    empty = COLLECTIVES.empty()
+    table = pl.concat(
+        [empty, rows.select(pl.col(name).cast(empty.schema[name]) for name in rows.columns)], how="diagonal"
+    )
+    return replace(rank, tables={**rank.tables, COLLECTIVES.name: table})
 
 
 def spans(*pairs: tuple[int, int]) -> pl.DataFrame:

@@ -145,6 +145,10 @@ def test_its_rules_say_what_why_and_what_to_do(analysis: Analysis[Any]) -> None:
         assert "\n" not in what
 
 
+def test_finds_nothing_where_there_is_nothing(analysis: Analysis[Any]) -> None:
+    assert analysis.findings(analysis.nothing) == []
+
+
 def test_its_findings_are_complete(analysis: Analysis[Any]) -> None:
     drawings = (DRAWING, "compute |A.........|\ncomm |.BBBBB....|\ncopy |......CC..|", "compute |A........A|")
     found = analysis.findings(analysis(draw(*drawings)))

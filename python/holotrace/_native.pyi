@@ -66,6 +66,18 @@ def covered_before(spans: ArrowStream, times: ArrowStream) -> ArrowTable:
     A row per time: covered_ns.
     """
 
+def union(spans: ArrowStream) -> ArrowTable:
+    """The time that at least one of ``spans`` (start_ns, end_ns) covers: start_ns, end_ns, in order, none touching."""
+
+def unions(spans: ArrowStream, sets: Sequence[Sequence[int]]) -> list[ArrowTable]:
+    """The time that at least one of ``spans`` (start_ns, end_ns, kind: UInt32) covers whose kind is in a set.
+
+    For each of the sets what ``union`` gives.
+    """
+
+def subtract(a: ArrowStream, b: ArrowStream) -> ArrowTable:
+    """The time that at least one of the spans ``a`` and none of ``b`` covers; all as in ``union``."""
+
 class StepGraph:
     """Starts and ends of events (nodes) and which of them came after which (edges)."""
 

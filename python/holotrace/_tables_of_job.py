@@ -13,9 +13,11 @@ import polars as pl
 from holotrace._answers import JobResult, rows
 from holotrace._query import answer
 from holotrace.analyses import ALL
+from holotrace.analyses.stragglers import stragglers
 from holotrace.analysis import Analysis, Finding
+from holotrace.derive import clocks
 from holotrace.schema import Table
-from holotrace.tables import PROBLEMS, RANK, RANK_INFO, named
+from holotrace.tables import CLOCKS, PROBLEMS, RANK, RANK_INFO, named
 from holotrace.trace import JobTrace
 
 
@@ -55,7 +57,7 @@ class JobTables(JobTrace):
 
     @property
     def _told(self) -> dict[str, Callable[[], pl.DataFrame]]:
-        return {PROBLEMS.name: self.problems, RANK_INFO.name: self.info}
+        return {PROBLEMS.name: self.problems, RANK_INFO.name: self.info, CLOCKS.name: self.clocks}
 
     def info(self) -> pl.DataFrame:
         """What is there, a row per rank: device, software, steps, events, how fast it was read."""
@@ -64,6 +66,10 @@ class JobTables(JobTrace):
     def problems(self) -> pl.DataFrame:
         """What could not be read as it was written or is missing, and what was done about it."""
         return self.run(()).problems
+
+    def clocks(self) -> pl.DataFrame:
+        """How far the clocks of ranks are apart, a row per rank, and how sure that is."""
+        return clocks.of_ranks(self.ranks, self.map(partial(stragglers.part, options={}), stragglers.reads))
 
     def findings(self) -> tuple[Finding, ...]:
         """What the rules of all analyses find."""

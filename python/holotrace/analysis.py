@@ -6,6 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from io import BytesIO
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
@@ -59,6 +60,11 @@ class Analysis(ABC, Generic[P]):
         if undeclared:
             raise ValueError(f"{self.name}: the chart draws undeclared columns {sorted(undeclared)}")
 
+    @cached_property
+    def nothing(self) -> pl.DataFrame:
+        """The answer where there is nothing to say."""
+        return empty(self.columns)
+
     @property
     def name(self) -> str:
         return self.source.__name__
@@ -72,6 +78,11 @@ class Analysis(ABC, Generic[P]):
     def parameters(self) -> tuple[inspect.Parameter, ...]:
         """Keyword options, in order."""
         return tuple(inspect.signature(self.source, eval_str=True).parameters.values())[1:]
+
+    @property
+    @abstractmethod
+    def part_columns(self) -> tuple[Column, ...]:
+        """Columns of what one rank contributes."""
 
     @abstractmethod
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
@@ -110,7 +121,9 @@ class Analysis(ABC, Generic[P]):
         return rule
 
     def findings(self, table: pl.DataFrame) -> list[Finding]:
-        """What the rules find in this analysis' table."""
+        """What the rules find in this analysis' table; nothing where it is empty."""
+        if table.is_empty():
+            return []
         return [
             replace(finding, rule=rule.__name__.replace("_", "-"), analysis=self.name)
             for rule in self.rules
@@ -121,28 +134,46 @@ class Analysis(ABC, Generic[P]):
 class PerRank(Analysis[P]):
     """Looks at one rank at a time: a function from its tables to rows, which are stacked."""
 
+    @property
+    def part_columns(self) -> tuple[Column, ...]:
+        return self.columns
+
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
-        if self.needs and all(rank[table].is_empty() for table in self.needs):
-            return empty(self.columns)
+        if self.needs and all(rank.tables[table.name].is_empty() for table in self.needs):
+            return self.nothing
         rows = self.source(rank, **options)  # type: ignore[call-arg]  # options were checked by their signature
         return _rows_of(rank, rows, self.columns, self.name)
 
     def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
-        return pl.concat([empty(self.columns), *parts])
+        return pl.concat([self.nothing, *parts])
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """Rows that one rank contributes, the same for all analyses that compare ranks by them."""
+
+    make: Callable[[RankTrace], pl.DataFrame]
+    columns: tuple[Column, ...]
+
+    def __call__(self, rank: RankTrace) -> pl.DataFrame:
+        return _rows_of(rank, self.make(rank), self.columns, self.make.__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PerJob(Analysis[P]):
     """Compares ranks: a function from rows that all ranks contribute to a table."""
 
-    contribution: Callable[[RankTrace], pl.DataFrame]
-    contributed: tuple[Column, ...]
+    contribution: Contribution
+
+    @property
+    def part_columns(self) -> tuple[Column, ...]:
+        return self.contribution.columns
 
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
-        return _rows_of(rank, self.contribution(rank), self.contributed, self.name)
+        return rank.made(self.contribution)
 
     def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
-        rows = pl.concat([empty(self.contributed), *parts])
+        rows = pl.concat([empty(self.contribution.columns), *parts])
         table = self.source(rows, **options)  # type: ignore[call-arg]  # options were checked by their signature
         return conform(table, self.columns, self.name)
 
@@ -204,6 +235,6 @@ def per_job(
     """
 
     def declare(source: Callable[Concatenate[pl.DataFrame, P], pl.DataFrame]) -> Analysis[P]:
-        return PerJob(source, (RANK, *columns), reads, chart, contribution=part, contributed=(RANK, *part_columns))
+        return PerJob(source, (RANK, *columns), reads, chart, contribution=Contribution(part, (RANK, *part_columns)))
 
     return declare

@@ -30,7 +30,7 @@ class Stacked(Chart):
 
 @dataclass(frozen=True)
 class Ranking(Chart):
-    """Horizontal bars, longest first: rows with the same ``x`` are summed, the ``top`` are drawn."""
+    """Horizontal bars of their ``y`` columns, longest first: rows with the same ``x`` are summed, ``top`` are drawn."""
 
     top: int = 20
     color: str | None = None

@@ -17,11 +17,12 @@ import polars as pl
 
 from holotrace import stores
 from holotrace._execute import Progress, Unread, Visit, read_ranks
+from holotrace._kept import EVERYTHING, Answering
 from holotrace.errors import InputError, UsageError
 from holotrace.job import Job
 from holotrace.job import open as open_job
 from holotrace.parse import dataset
-from holotrace.sources import Paths, RankSource, Survey, spelled
+from holotrace.sources import Paths, RankSource, Survey, spelled, survey
 from holotrace.sources.dataset import (
     FORMAT,
     MANIFEST,
@@ -61,6 +62,7 @@ def convert(
     out: str | os.PathLike[str] | Remote,
     *,
     overwrite: bool = False,
+    answers: bool = False,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Conversion:
@@ -73,6 +75,7 @@ def convert(
         traces: A job, or where its traces (or another dataset) are.
         out: The folder, here or in an object store; it is made, or it is a dataset.
         overwrite: Write ranks again that are there, also from other files.
+        answers: Keep the answers of all analyses in it too, which otherwise the first run of them does.
         executor: Where ranks are read and written, e.g. a process pool; all workers must see ``out``.
         progress: Called with the number of ranks done and of all that are to be written.
     """
@@ -94,6 +97,9 @@ def convert(
     _tell(root, found, (), ())
     written, unread = read_ranks(_Write(root), wanted, executor=executor, progress=progress) if wanted else ([], [])
     _tell(root, found, written, unread)
+    if answers and (written or there):
+        everything = Answering(EVERYTHING, into_stores=True)
+        read_ranks(everything, survey(root).sources, executor=executor, progress=progress)
     return Conversion(root, tuple(written), tuple(sorted(there)), frame(unread))
 
 

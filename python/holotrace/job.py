@@ -15,6 +15,7 @@ import polars as pl
 from holotrace._answers import JobResult, Questions
 from holotrace._cache import KeptVisit, RankCache, default_bytes
 from holotrace._execute import Progress, Visit, read_ranks
+from holotrace._kept import Answering
 from holotrace._tables_of_job import JobTables
 from holotrace.analyses import ALL, Analyses
 from holotrace.analysis import Analysis
@@ -154,7 +155,7 @@ class Job(JobTables, Analyses):
 
     def _read(self, questions: Questions, progress: Progress | None) -> dict[str, pl.DataFrame]:
         answers, unread = read_ranks(
-            Visit(questions, questions.reads), self.found.sources, executor=self._executor, progress=progress
+            Answering(questions), self.found.sources, executor=self._executor, progress=progress
         )
         tables = questions.combined(answers, [*self.found.problems, *unread])
         chosen = {analysis.name for analysis, options in questions.asked if options}

@@ -94,7 +94,13 @@ def place(path: str | os.PathLike[str] | Remote) -> Place:
     if isinstance(path, Remote):
         return path
     text = os.fspath(path)
-    return Remote(text) if _URL.match(text) else Path(text).expanduser()
+    if _URL.match(text):
+        return Remote(text)
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        # There is no such user, so it is a name like any other.
+        return Path(text)
 
 
 def source(where: Place) -> str | Stream:

@@ -401,6 +401,21 @@ RANK_INFO = Table(
     ),
 )
 
+CLOCKS = Table(
+    "clocks",
+    "How far the clocks of ranks are apart, told by collectives, which end on all of their ranks at once",
+    (
+        RANK,
+        Column("collective_count", Unit.COUNT, "Collectives of several ranks that tell it"),
+        Column(
+            "offset_ns", Unit.NS, "How far the rank's clock is ahead of the median rank's; null if they do not tell"
+        ),
+        Column("residual_ns", Unit.NS, "How far ends are from the median rank's when that is taken off: the median"),
+        Column("most_residual_ns", Unit.NS, "How far they are at most"),
+        Column("first_rank", Unit.RANK, "First of the ranks whose clocks were compared, also through others between"),
+    ),
+)
+
 FINDINGS = Table(
     "findings",
     "What the rules of all analyses found",
@@ -439,7 +454,7 @@ ALL: tuple[Table, ...] = (
     PROBLEMS,
 )
 # Made of those.
-MADE: tuple[Table, ...] = (CALLS, RANK_INFO)
+MADE: tuple[Table, ...] = (CALLS, RANK_INFO, CLOCKS)
 
 
 def named(name: str) -> Table:

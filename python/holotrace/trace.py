@@ -26,8 +26,10 @@ class RankTrace:
     _made: dict[Callable[[RankTrace], Any], Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __getitem__(self, table: Table) -> pl.DataFrame:
-        """The frame of ``table``; an analysis gets what its ``reads`` declares."""
-        return self.tables[table.name]
+        """The columns of ``table``, as far as they were asked for; an analysis gets what its ``reads`` declares."""
+        frame = self.tables[table.name]
+        there = frame.columns
+        return frame[[name for name in table.column_names if name in there]]
 
     def made(self, make: Callable[[RankTrace], T]) -> T:
         """What ``make`` makes of the tables: made once, for all analyses that ask for it."""

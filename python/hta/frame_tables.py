@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 
 from hta.common.trace_symbol_table import TraceSymbolTable
-from hta.frames import NS_PER_US, Integers
+from hta.frames import NS_PER_US, Integers, places
 from hta.utils.utils import get_kernel_type, get_memory_kernel_type, is_comm_kernel, is_memory_kernel
 
 # Categories of work on a device, as PyTorch writes them today and wrote them until 2022.
@@ -208,7 +208,7 @@ def _device_events(frame: pd.DataFrame, row: Integers, kind: str) -> pl.DataFram
     return pl.DataFrame(
         {
             "event_id": frame["index"].to_numpy()[row],
-            "kind": pl.repeat(kind, len(row), eager=True),
+            "kind": pl.repeat(kind, len(row), dtype=pl.Categorical(), eager=True),
             "device": np.zeros(len(row), dtype=np.int64),
             "stream": frame["stream"].to_numpy()[row],
             "start_ns": start_ns,
@@ -226,5 +226,5 @@ def _callers(frame: pd.DataFrame, row: Integers) -> Integers:
     """For each of these rows the place of the row that launched it, -1 where it is not there."""
     # 0 and below stand for launches that were not recorded.
     linked = frame["index_correlation"].to_numpy()[row]
-    place: Integers = np.where(linked > 0, frame.index.get_indexer(pd.Index(linked)), -1)
+    place: Integers = np.where(linked > 0, places(frame)(linked), -1)
     return place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -39,6 +39,8 @@ _UNITS = {ValueType.Int: Unit.NUMBER, ValueType.Float: Unit.FLOAT}
 _INT8 = range(-128, 128)
 # From so many nulls on, a column is made of its few values.
 _SPARSE_RATIO = 0.7
+# Labels per row up to which a table of all labels pays: pandas' hash table takes several times as much per row.
+_SPREAD = 8
 # Args that PyTorch writes as text, although they are lists.
 _LISTS_AS_TEXT = (
     "In split size",
@@ -131,6 +133,29 @@ def on_device(frame: pd.DataFrame, symbols: TraceSymbolTable) -> npt.NDArray[np.
     )
 
 
+def places(frame: pd.DataFrame) -> Callable[[Integers], Integers]:
+    """What finds, for each of some labels, the place of the row that has it, -1 where none has."""
+    rows = frame.index
+    if not _are_dense(rows):
+        return lambda labels: rows.get_indexer(pd.Index(labels))
+    # What a label beyond either end finds comes first and last.
+    place = np.full(rows[-1] + 3, -1, dtype=np.int32)
+    place[1:][rows.to_numpy()] = np.arange(len(rows), dtype=np.int32)
+    return lambda labels: place.take(labels + 1, mode="clip").astype(np.int64)
+
+
+def _are_dense(rows: pd.Index[Any]) -> bool:
+    """Whether a table of all labels up to the last is smaller than the hash table that pandas would make and keep."""
+    return (
+        pd.api.types.is_signed_integer_dtype(rows.dtype)
+        and rows.is_monotonic_increasing
+        and rows.is_unique
+        and not rows.empty
+        and rows[0] >= 0
+        and rows[-1] < min(_SPREAD * len(rows), 2**31)
+    )
+
+
 def to_pandas(table: pl.DataFrame) -> pd.DataFrame:
     """A table of results; numbers become int64 or float64."""
     frame: pd.DataFrame = pd.DataFrame(
@@ -166,7 +191,7 @@ def _with_args(args: Iterable[AttributeSpec]) -> Table:
 
 
 def _events(trace: holotrace.RankTrace, args: Sequence[AttributeSpec]) -> RankEvents:
-    table = _without_recording(trace[tables.EVENTS])
+    table = _without_recording(trace[_with_args(args)])
     cat, name = _coded(table["category"]), _coded(table["name"])
     values = {arg.name: _arg(table[arg.raw_name], arg) for arg in args}
     values |= _counters(trace[HARDWARE_COUNTERS], table["event_id"], known=values)

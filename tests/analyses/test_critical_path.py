@@ -7,10 +7,11 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from drawing import draw, trace
+from drawing import US, draw, trace
 from holotrace.analyses.critical_path import critical_path
+from holotrace.errors import UsageError
 from holotrace.job import Job
-from holotrace.tables import ANNOTATIONS
+from holotrace.tables import ANNOTATIONS, DEVICE_EVENTS, RUNTIME_CALLS
 
 # The host waits for nothing; the device is busy until the end.
 DEVICE_BOUND = """
@@ -58,6 +59,50 @@ def test_a_kernel_after_another_waits_for_that() -> None:
     assert path["stream"].to_list() == [None, None, 2, 2, 2]
 
 
+# The host is done at once; B waits for C on the other queue, and C for A.
+TWO_QUEUES = f"""
+    op      |OOOO{" " * 80}|
+    host    |ACB {" " * 80}|
+    compute |...{"A" * 25}{" " * 26}{"B" * 10}|
+    comm    |...{" " * 25}{"C" * 25}|
+"""
+
+
+def test_work_on_another_queue_that_was_waited_for_is_on_the_path() -> None:
+    assert parts(draw(TWO_QUEUES)) == {"launch": 3, "compute": 35, "communication": 25}
+
+
+def test_where_waits_between_queues_are_recorded_none_is_guessed() -> None:
+    rank = trace(TWO_QUEUES)
+    events = rank[DEVICE_EVENTS]
+    wait = events.head(1).with_columns(
+        kind=pl.lit("sync", pl.Categorical),
+        name=pl.lit("Stream Wait Event", pl.Categorical),
+        event_id=pl.lit(99, pl.UInt32),
+        launch_id=None,
+    )
+    with_wait = replace(rank, tables={**rank.tables, DEVICE_EVENTS.name: pl.concat([events, wait])})
+    assert parts(Job.from_ranks({0: with_wait})) == {"launch": 3, "compute": 35, "kernel_delay": 26}
+
+
+def test_a_copy_that_holds_up_the_host_is_on_the_path() -> None:
+    rank = trace(
+        f"""
+        op      |O{"P" * 46}QQQQQ|
+        host    |AM{" " * 50}|
+        compute |..{"A" * 30}{" " * 20}|
+        copy    |{" " * 32}{"M" * 13}.......|
+        """
+    )
+    is_copy = pl.col("start_ns") == US
+    calls = rank[RUNTIME_CALLS].with_columns(
+        name=pl.when(is_copy).then(pl.lit("cudaMemcpyAsync", pl.Categorical)).otherwise("name"),
+        end_ns=pl.when(is_copy).then(46 * US).otherwise("end_ns"),
+    )
+    waiting = replace(rank, tables={**rank.tables, RUNTIME_CALLS.name: calls})
+    assert parts(Job.from_ranks({0: waiting})) == {"launch": 2, "compute": 30, "memory": 13, "host": 6}
+
+
 def test_the_step_before_the_last_is_looked_at_unless_another_is_asked_for() -> None:
     job = draw("step |1122....|\nop |O.PP....|\nhost |A.......|\ncompute |.......A|")
     assert critical_path(job)["step"].unique().to_list() == [1]
@@ -103,3 +148,31 @@ def test_slow_starts_of_kernels_are_found() -> None:
     job = draw("op |O.........|\nhost |A.........|\ncompute |....AAAAA.|")
     (finding,) = critical_path.findings(critical_path(job))
     assert (finding.rule, finding.cost_ns) == ("launches-on-critical-path", 4000)
+
+
+RANGES = """
+    range   |FFFF..FFFFFFFF..|
+    op      |OO....PPPP......|
+    host    |A......B........|
+    compute |.AAA....BBBBBB..|
+"""
+
+
+def test_a_named_range_is_looked_at_as_a_step_is() -> None:
+    job = draw(RANGES)
+    assert parts(job, of_range="F") == parts(job, of_range="F", instance=0) == {"launch": 1, "compute": 3}
+    second = critical_path(job, of_range="F", instance=1)
+    assert (second["name"].to_list(), second["step"].to_list()) == (["B", "P", None], [None] * 3)
+    assert second["step_ratio"].to_list() == [6 / 8, 1 / 8, 1 / 8]
+    # Without a name all ranges count.
+    assert critical_path(job, instance=1).equals(second)
+
+
+def test_a_range_that_is_not_there_has_no_path() -> None:
+    job = draw(RANGES)
+    assert critical_path(job, of_range="F", instance=2).is_empty()
+    assert critical_path(job, of_range="no such range").is_empty()
+    with pytest.raises(UsageError, match="two parts of the rank; give one of them"):
+        critical_path(job, of_range="F", of_step=1)
+    with pytest.raises(UsageError, match="instance is -1; it can be any whole number from 0"):
+        critical_path(job, of_range="F", instance=-1)

@@ -96,6 +96,13 @@ def test_an_outlying_run_costs_what_it_took_beyond_the_mean() -> None:
     assert (found.rule, found.cost_ns) == ("outlying-runs", 101_000 - 2_000)
 
 
+def test_outlying_runs_of_many_kernels_are_one_finding() -> None:
+    busy = [(name, count, ns) for name in ("a", "b", "c") for count, ns in ((99, 1_000), (1, 101_000))]
+    (found,) = Analyses.kernels.findings(job_of(busy, busy))
+    assert found.message == "runs of 3 kernels lasted up to 50 times their mean, above all a run of a"
+    assert (found.ranks, found.cost_ns) == ((0, 1), 3 * 99_000)
+
+
 def test_a_slow_device_is_found_by_equal_work_taking_longer() -> None:
     usual, slow = [("gemm", 10, 100_000), ("add", 10, 10_000)], [("gemm", 10, 110_000), ("add", 10, 11_000)]
     (found,) = Analyses.kernels.findings(job_of(usual, slow, usual, usual))

@@ -98,7 +98,7 @@ def test_short_slow_and_late_are_counted_by_the_limits_that_are_asked_for() -> N
     assert job_of(rank).launch_stats(each=True).select(names).rows() == [("a", 1, 0, 0), ("b", 0, 1, 0), ("c", 0, 0, 1)]
     looser = job_of(rank).launch_stats(each=True, slow_call_ns=60_000, late_ns=105_000)
     assert looser.select(names).rows() == [("a", 1, 0, 0), ("b", 1, 0, 0), ("c", 0, 0, 0)]
-    with pytest.raises(UsageError, match="late_ns -1"):
+    with pytest.raises(UsageError, match="late_ns is -1"):
         job_of(rank).launch_stats(late_ns=-1)
 
 

@@ -11,10 +11,10 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import holotrace
-from drawing import US, draw, trace
+from drawing import US, described, draw, moved, trace
 from holotrace import Finding, Job, RankTrace, sample
 from holotrace.analyses.stragglers import stragglers
-from holotrace.tables import COLLECTIVES, DEVICE_EVENTS
+from holotrace.tables import DEVICE_EVENTS
 from trace_files import REAL_TRACES, needs_real_traces
 
 TORCHREC = "torchrec/examples/golden_training/trace"
@@ -30,23 +30,6 @@ def row_of(job: Job, rank: int, **options: Any) -> dict[str, Any]:
 
 def findings(job: Job, rule: str) -> list[Finding]:
     return [finding for finding in stragglers.findings(job.stragglers()) if finding.rule == rule]
-
-
-def moved(rank: RankTrace, by_ns: int) -> RankTrace:
-    """The same rank with its clock ahead."""
-    events = rank[DEVICE_EVENTS].with_columns(pl.col("start_ns", "end_ns") + by_ns)
-    return replace(rank, tables={**rank.tables, DEVICE_EVENTS.name: events})
-
-
-def described(rank: RankTrace, **columns: Any) -> RankTrace:
-    """The same rank, whose communication kernels have these args; a list has one value for each, in their order."""
-    ids = rank[DEVICE_EVENTS].filter(kind="communication").sort("start_ns")["event_id"]
-    rows = pl.DataFrame({"event_id": ids, **columns})
-    empty = COLLECTIVES.empty()
-    table = pl.concat(
-        [empty, rows.select(pl.col(name).cast(empty.schema[name]) for name in rows.columns)], how="diagonal"
-    )
-    return replace(rank, tables={**rank.tables, COLLECTIVES.name: table})
 
 
 def test_others_wait_from_when_they_have_come_until_the_last_has() -> None:

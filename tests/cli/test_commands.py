@@ -145,6 +145,12 @@ def test_output_file_decides_the_format_and_stdout_stays_empty(folder: Path, tmp
     assert out.read_text().startswith("rank,name,kind,count,")
 
 
+@pytest.mark.parametrize("limit", [0, 2**70])
+def test_any_number_of_rows_may_be_asked_for(folder: Path, limit: int) -> None:
+    for form in ("table", "json", "csv"):
+        assert run("show", "kernels", folder, "--limit", limit, "--format", form).exit_code == 0
+
+
 def test_report_writes_a_page_and_prints_the_verdict(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "report.html"
     done = run("report", folder, "-o", out)
@@ -162,6 +168,7 @@ def test_report_writes_a_page_and_prints_the_verdict(folder: Path, tmp_path: Pat
         (("show", "kernels", "JOB", "--step", "1"), 2, "kernels has no steps; leave out --step"),
         (("show", "kernels"), 2, "Missing argument 'PATH...'"),
         (("show", "kernels", "JOB", "-o", "JOB/none/x.csv"), 2, "cannot be written"),
+        (("sample", "JOB/rank0.json.gz/x", "--ranks", "1"), 2, "Not a directory; name a folder that can"),
         (("show", "kernels", "JOB", "--rank", "9"), 3, "rank 9 is not there; there are ranks 0-1"),
         (("info", "JOB/missing"), 3, "does not exist; give a trace file"),
         (("info", "EMPTY"), 3, "holds no trace"),

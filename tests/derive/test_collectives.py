@@ -28,7 +28,10 @@ def test_calls_without_numbers_are_matched_from_where_all_ranks_recorded_them(se
                 rows.append(
                     {"rank": rank, "operation": "k", "step": number, "start_ns": ends - 100_000, "end_ns": ends}
                 )
-    calls = pl.concat([empty((RANK, *CALLS)), pl.DataFrame(rows).cast({"rank": pl.Int32})], how="diagonal")
+    calls = pl.concat(
+        [empty((RANK, *CALLS)), pl.DataFrame(rows).cast({"rank": pl.Int32, "operation": pl.Categorical})],
+        how="diagonal",
+    )
     found = matched(calls.sample(fraction=1, shuffle=True, seed=seed))
     together = found.group_by("match").agg(pl.col("step").n_unique(), ranks=pl.col("rank").n_unique())
     assert together["step"].unique().to_list() == [1]

@@ -7,22 +7,23 @@ import polars as pl
 from holotrace.derive import gaps
 
 
-def gaps_of(*work: tuple[int, int, int, int]) -> list[tuple[int, int, int]]:
+def gaps_of(*work: tuple[int, int, int, int]) -> list[tuple[int, int | None, int | None]]:
     """Event, end of what began earlier, and gap; from event, stream, start and end."""
     frame = pl.DataFrame(work, schema=["event_id", "stream", "start_ns", "end_ns"], orient="row")
     return gaps.before(frame, by=["stream"]).select("event_id", "reached_ns", "gap_ns").rows()
 
 
 def test_a_gap_is_between_the_latest_end_and_the_next_start() -> None:
-    assert gaps_of((0, 7, 0, 10), (1, 7, 2, 4), (2, 7, 15, 16)) == [(1, 10, 0), (2, 10, 5)]
+    assert gaps_of((0, 7, 0, 10), (1, 7, 2, 4), (2, 7, 15, 16)) == [(0, None, None), (1, 10, 0), (2, 10, 5)]
 
 
 def test_each_queue_has_its_own_gaps() -> None:
-    assert gaps_of((0, 7, 0, 10), (1, 8, 20, 30), (2, 7, 12, 13), (3, 8, 40, 41)) == [(2, 10, 2), (3, 30, 10)]
+    found = gaps_of((0, 7, 0, 10), (1, 8, 20, 30), (2, 7, 12, 13), (3, 8, 40, 41))
+    assert found == [(0, None, None), (2, 10, 2), (1, None, None), (3, 30, 10)]
 
 
 def test_of_work_that_begins_at_once_the_lower_event_is_the_earlier() -> None:
-    assert gaps_of((5, 7, 3, 9), (4, 7, 3, 6)) == [(5, 6, 0)]
+    assert gaps_of((5, 7, 3, 9), (4, 7, 3, 6)) == [(4, None, None), (5, 6, 0)]
 
 
 def test_without_work_there_are_no_gaps() -> None:

@@ -71,3 +71,12 @@ def test_arguments_are_left_as_they_were() -> None:
     before = frame.clone()
     intervals.union(frame), intervals.intersect(frame, frame), intervals.total_ns(frame)
     assert frame.equals(before)
+
+
+@given(some_spans, st.lists(st.sampled_from(["compute", "memory", "sync"]), min_size=8, max_size=8))
+def test_unions_are_those_of_the_spans_of_each_set_of_kinds(frame: pl.DataFrame, kinds: list[str]) -> None:
+    kind = pl.Series("kind", kinds[: frame.height], dtype=pl.Categorical())
+    sets = (["compute"], ["compute", "memory"], ["other"])
+    found = intervals.unions(frame.with_columns(kind), sets)
+    for names, union in zip(sets, found, strict=True):
+        assert union.equals(intervals.union(frame.filter(kind.cast(pl.String).is_in(names))))

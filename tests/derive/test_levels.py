@@ -6,15 +6,14 @@ import polars as pl
 import pytest
 
 from holotrace.derive import levels
-from holotrace.derive.levels import Order
 
 
 def changes(*rows: tuple[str | None, int, int, int]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["queue", "time_ns", "event_id", "waiting"], orient="row")
 
 
-def over_time(rows: pl.DataFrame, first: Order = "rise") -> list[tuple[object, ...]]:
-    spans = levels.over_time(rows, by=["queue"], levels=["waiting"], first=first)
+def over_time(rows: pl.DataFrame) -> list[tuple[object, ...]]:
+    spans = levels.over_time(rows, by=["queue"], levels=["waiting"])
     return spans.select("queue", "start_ns", "end_ns", "waiting", "lasted_ns").rows()
 
 
@@ -27,10 +26,10 @@ def test_rows_without_a_group_are_a_group() -> None:
     assert over_time(changes((None, 1, 1, 1), (None, 5, 3, -1))) == [(None, 1, 5, 1, 4), (None, 5, 5, 0, 0)]
 
 
-def test_of_changes_at_the_same_time_the_caller_says_which_comes_first() -> None:
-    rows = changes(("a", 0, 1, 1), ("a", 5, 1, -1), ("a", 5, 2, 1), ("a", 9, 2, -1))
-    assert [row[3] for row in over_time(rows, "rise")] == [1, 2, 1, 0]
-    assert [row[3] for row in over_time(rows, "fall")] == [1, 0, 1, 0]
+def test_of_changes_at_the_same_time_the_upper_comes_first() -> None:
+    first, fall, rise, last = ("a", 0, 1, 1), ("a", 5, 1, -1), ("a", 5, 2, 1), ("a", 9, 2, -1)
+    assert [row[3] for row in over_time(changes(last, fall, rise, first))] == [1, 0, 1, 0]
+    assert [row[3] for row in over_time(changes(rise, fall, first, last))] == [1, 2, 1, 0]
 
 
 def test_without_changes_there_is_no_span() -> None:

@@ -273,6 +273,12 @@ def test_a_stack_fills_columns_that_are_absent_or_null_and_needs_no_thread_in_it
     assert whole[["depth", "height", "parent"]].to_numpy().tolist() == [[-1, -1, -1], [0, 1, -2]]
 
 
+def test_a_thread_whose_number_is_longer_than_64_bits_has_the_root_of_those_without_one(tmp_path: Path) -> None:
+    t = analysis(tmp_path, event("aten::add", 0, 5, tid=2**63), event("aten::mul", 10, 5, tid=7)).t
+    CallGraph(t)
+    assert t.get_trace(0)["parent"].tolist() == [-1, -7]
+
+
 @needs_real_traces
 @pytest.mark.parametrize("file", RECORDED)
 def test_columns_and_nodes_of_recorded_traces_agree(file: str) -> None:

@@ -97,6 +97,12 @@ def test_any_time_series_becomes_counters_on_the_clock_of_the_trace(tmp_path: Pa
     assert t.convert_time_series_to_events(series.drop(columns="pid"), "Level", "level") == []
 
 
+def test_a_process_whose_number_is_longer_than_64_bits_has_counters(tmp_path: Path) -> None:
+    t = launched_and_copied(tmp_path).t
+    series: pd.DataFrame = pd.DataFrame({"pid": [2**63], "ts": [0], "level": [1]})
+    assert [event["pid"] for event in t.convert_time_series_to_events(series, "Level", "level")] == [str(2**63)]
+
+
 def test_an_arrow_has_two_ends() -> None:
     ends = [Trace.flow_event(1, 2, 3, 4, start, "path", "critical", {"weight": 5}) for start in (True, False)]
     arrow = {"id": 1, "pid": 2, "tid": 3, "ts": 4, "cat": "critical", "name": "path", "args": {"weight": 5}}

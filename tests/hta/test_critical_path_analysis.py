@@ -10,7 +10,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from hta_traces import Event, analysis, event, kernel, launch
+from hta_traces import Event, analysis, event, kernel, launch, step
 
 from hta.analyzers.critical_path_analysis import CPEdge, CPEdgeType, CPGraph, restore_cpgraph
 from hta.configs.env_options import HTAEnvOptions
@@ -50,6 +50,16 @@ WAITING: list[Event] = [
     event("Stream Sync", 51, 73, cat="cuda_sync", pid=0, tid=7, stream=7, correlation=6),
     event("aten::mul", 200, 10),
 ]
+
+
+def test_a_path_without_edges_is_bound_by_nothing(tmp_path: Path) -> None:
+    graph = path_of(analysis(tmp_path, step(1, 0, 10), event("aten::add", 20, 5)), "ProfilerStep")
+    assert graph.critical_path_nodes == []
+    breakdown = graph.get_critical_path_breakdown()
+    assert breakdown is not None
+    assert breakdown.empty
+    assert graph.summary().empty
+    assert CPGraph(None, None, 0).get_critical_path_breakdown() is None
 
 
 @needs_real_traces

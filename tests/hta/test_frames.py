@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from hta_traces import Event, analysis, event, kernel, launch, step
 
 from hta.common.trace import Trace
+from hta.frames import places
 from trace_files import write_trace
 
 COLUMNS = [
@@ -113,6 +115,17 @@ def test_writing_to_a_frame_warns_of_nothing(
     t.get_trace(0)["new"] = 1
     t.decode_symbol_ids()
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 4], [4, 0, 1], [-3, 1, 7], [0, 1, 10**9], [0.0, 1.0, 4.0]])
+def test_rows_are_found_by_their_labels_whatever_these_are(labels: list[int]) -> None:
+    frame = pd.DataFrame({"ts": 0}, index=labels)
+    wanted = np.array([-1, 1, 3, 2**62, *labels], dtype=np.int64)
+    assert places(frame)(wanted).tolist() == [-1, labels.index(1), -1, -1, 0, 1, 2]
+
+
+def test_no_row_is_found_where_there_is_none() -> None:
+    assert places(pd.DataFrame({"ts": []}, index=pd.Index([], dtype=np.int64)))(np.array([0, 3])).tolist() == [-1, -1]
 
 
 class TestLinks:

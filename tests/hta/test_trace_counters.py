@@ -57,6 +57,13 @@ def test_rows_of_a_series_carry_the_index_of_their_event_and_the_place_of_the_ke
     assert series["tid"].tolist() == series["stream"].tolist()
 
 
+def test_a_series_may_be_written_to(tmp_path: Path) -> None:
+    series = analysis(tmp_path, *LAUNCHES).get_queue_length_time_series()[0]
+    for column in series:
+        series.loc[series["stream"] == 7, column] = 9
+    assert series["ts"].tolist() == [9, 9, 9, 9, 30, 35]
+
+
 def test_the_tutorials_name_of_the_series_is_the_same_method(tmp_path: Path) -> None:
     a = analysis(tmp_path, *LAUNCHES)
     assert same(a.get_queue_length_series()[0], a.get_queue_length_time_series()[0])

@@ -138,3 +138,9 @@ def test_more_bars_than_a_page_has_room_for_are_points_above_each_other() -> Non
     assert "tickvals" not in drawing["layout"]["xaxis"]
     assert figures.drawing(streams_of_ranks, table.head(100))["data"][0]["type"] == "bar"
     assert len(figures.figure(streams_of_ranks, table).data) == 1
+
+
+def test_what_is_infinite_is_not_drawn() -> None:
+    table = pl.DataFrame({"rank": [0, 0], "stream": [1, 2], "waiting_count": [float("inf"), 3.0]})
+    (bars,) = figures.drawing(streams_of_ranks, table)["data"]
+    assert bars["y"] == [None, 3.0]

@@ -49,6 +49,12 @@ def test_parts_of_a_whole_share_their_unit() -> None:
     assert [by.unit for by in fmt.scales(table, columns, ("exposed_comm_ns", "idle_ns"))] == ["ms", "ms", ""]
 
 
+def test_what_is_rounded_to_nothing_has_no_sign() -> None:
+    by = fmt.Scale(1e-6, 3, "ms")
+    assert (by.text(-1), by.text(-600), by.text(0), by.text(499)) == ("0.000", "-0.001", "0.000", "0.000")
+    assert fmt.Scale().text(-(2**63)) == "-9,223,372,036,854,775,808"
+
+
 def test_numbers_that_name_something_are_not_grouped_and_counts_are() -> None:
     for unit, name, text in (
         (Unit.RANK, "rank", "1023"),

@@ -138,6 +138,16 @@ def test_a_column_without_any_value_is_not_shown_but_explained() -> None:
     assert "Training step; null for all of them (without a value in this job)" in page
 
 
+def test_a_number_that_no_float_holds_is_shown_whole() -> None:
+    result = made_up.make(1)
+    breakdown = result.tables["time_breakdown"].with_columns(step=pl.lit(2**53 + 1))
+    page = html.page(
+        dataclasses.replace(result, tables={**result.tables, "time_breakdown": breakdown}), made_up.ANALYSES
+    )
+    assert ">9007199254740993</td>" in page
+    assert '"9007199254740993"' in page
+
+
 def test_the_verdict_says_where_the_time_goes_what_costs_most_and_what_to_do() -> None:
     spent, biggest, to_do, missing = report.verdict(made_up.make(8, missing=(5,)), made_up.ANALYSES)
     assert re.fullmatch(r"Each of the 7 ranks ran \d+ ms on average, \d+ ms a step: \d+% compute \(\d+ ms\), .*", spent)

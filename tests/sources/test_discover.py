@@ -161,6 +161,9 @@ def test_subfolders_are_looked_into_on_request(tmp_path: Path) -> None:
         (lambda f: [], "no path was given"),
         (lambda f: {}, "no file was given"),
         (lambda f: {0: f / "missing"}, "is no file"),
+        (lambda f: f / ("x" * 300), "File name too long; check the path"),
+        (lambda f: f"{f}/~nobody-is-called-that", "does not exist"),
+        (lambda f: "~nobody-is-called-that/job", "does not exist"),
     ],
 )
 def test_nothing_there_is_said_in_one_sentence(tmp_path: Path, make: Callable[[Path], object], said: str) -> None:

@@ -1,11 +1,11 @@
 //! What becomes of an entry of the events array: a row of a table, or a problem.
 
 use crate::fields::{CLASSES, EntryVisitor, Field, Fields, Kept, Wanted};
-use crate::kineto::{Class, MAX_DURATION_NS};
+use crate::kineto::{Class, MAX_DURATION_NS, MAX_TIME_NS, MIN_TIME_NS};
 use crate::layout::Layouts;
 use crate::problems::{Problem, Problems};
 use crate::scan::{Decimal, Raw, RawKind, Scan, decimal, decode, members, value};
-use crate::store::{FlowPhase, Store, arg_columns, intern};
+use crate::store::{FlowPhase, Store, intern};
 use crate::table::{ArgColumn, ArgValues, Interner, NONE};
 use crate::trace_event::Options;
 
@@ -41,7 +41,7 @@ struct Begun {
 impl Taker {
     pub fn new(options: &Options) -> Self {
         Self {
-            store: empty_store(options),
+            store: Store::new(&options.args),
             recognised: 0,
             entries: Layouts::default(),
             arg_layouts: Default::default(),
@@ -54,12 +54,12 @@ impl Taker {
         }
     }
 
-    /// What was taken so far; what comes goes into a new store.
-    pub fn take_store(&mut self, options: &Options) -> Store {
+    /// What was taken so far; what comes goes into a store that is empty.
+    pub fn take_store(&mut self, empty: Store) -> Store {
         self.open.clear();
         self.recognised = 0;
         self.needs_others = false;
-        std::mem::replace(&mut self.store, empty_store(options))
+        std::mem::replace(&mut self.store, empty)
     }
 
     /// Say which spans never ended, at the end of the text.
@@ -124,7 +124,7 @@ impl Taker {
     fn complete(&mut self, at: &Place, fields: &Fields, id: u32) {
         let category = self.store.categories.code(at.w, fields.get(Field::Category));
         let class = self.store.categories.class(category);
-        if !self.kept.classes[class as usize] {
+        if !self.kept.holds(class, at.w, fields.get(Field::Name)) {
             self.store.counts.complete += 1;
             self.store.counts.skipped += 1;
             return;
@@ -132,9 +132,7 @@ impl Taker {
         let Some(start) = self.time(at, fields.get(Field::Time)) else { return };
         self.store.counts.complete += 1;
         let duration = self.duration(at, fields.get(Field::Duration));
-        // An end beyond 64 bits is 292 years away.
-        let end = start.saturating_add(duration);
-        self.push_span(at, fields, id, category, class, start, end);
+        self.push_span(at, fields, id, category, class, start, start + duration);
     }
 
     #[inline(always)]
@@ -219,10 +217,17 @@ impl Taker {
             return;
         }
         let start = self.store.spans.start[row as usize];
-        if end < start {
-            self.problem(Problem::NegativeDuration, at);
-        }
-        self.store.spans.end[row as usize] = end.max(start);
+        self.store.spans.end[row as usize] = match end - start {
+            ..0 => {
+                self.problem(Problem::NegativeDuration, at);
+                start
+            }
+            0..=MAX_DURATION_NS => end,
+            _ => {
+                self.problem(Problem::AbsurdDuration, at);
+                start
+            }
+        };
     }
 
     fn instant(&mut self, at: &Place, fields: &Fields, id: u32) {
@@ -289,7 +294,7 @@ impl Taker {
             return;
         }
         let text = fields.get(Field::Id).of(at.w);
-        let (Decimal::Is { value: time, .. }, false) =
+        let (Decimal::Is { value: time @ MIN_TIME_NS..=MAX_TIME_NS, .. }, false) =
             (decimal(fields.get(Field::Time).of(at.w), TO_NS), text.is_empty())
         else {
             self.problem(Problem::BadFlow, at);
@@ -360,13 +365,13 @@ impl Taker {
     #[inline(always)]
     fn time(&mut self, at: &Place, raw: Raw) -> Option<i64> {
         match decimal(raw.of(at.w), TO_NS) {
-            Decimal::Is { value, rounded } => {
+            Decimal::Is { value: value @ MIN_TIME_NS..=MAX_TIME_NS, rounded } => {
                 if rounded || raw.kind != RawKind::Bare {
                     self.odd_number(at, raw, rounded);
                 }
                 Some(value)
             }
-            Decimal::Overflow => {
+            Decimal::Is { .. } | Decimal::Overflow => {
                 self.problem(Problem::TimeOverflow, at);
                 None
             }
@@ -414,13 +419,6 @@ impl Taker {
     fn problem(&mut self, problem: Problem, at: &Place) {
         self.store.problems.add(problem, offset(at.origin, at.start), &at.w[at.start..at.end]);
     }
-}
-
-fn empty_store(options: &Options) -> Store {
-    let mut store = Store::default();
-    store.spans.args = arg_columns(&options.args);
-    store.instants.args = arg_columns(&options.args);
-    store
 }
 
 /// Where an entry stands, for what is said of it.

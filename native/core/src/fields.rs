@@ -1,6 +1,6 @@
 //! The fields of one entry of the events array, and which of its args are wanted.
 
-use crate::kineto::{CLASS, Class, Table};
+use crate::kineto::{CLASS, Class, STEP, Table};
 use crate::layout::{Layouts, Visitor};
 use crate::scan::{Raw, RawKind, Scan, nested};
 use crate::store::Categories;
@@ -58,6 +58,8 @@ pub const CLASSES: usize = Class::Other as usize + 1;
 /// What goes into tables; the rest is counted.
 pub struct Kept {
     pub classes: [bool; CLASSES],
+    /// Classes of which steps are kept and nothing else.
+    only_steps: [bool; CLASSES],
     pub instants: bool,
     pub counters: bool,
     pub hardware_counters: bool,
@@ -68,14 +70,23 @@ pub struct Kept {
 impl Kept {
     pub fn of(options: &Options) -> Self {
         let has = |table: Table| options.tables.contains(&table);
+        let held = |class: Class| options.tables.iter().filter(move |table| table.holds(class));
         Self {
-            classes: CLASS.map(|class| options.tables.iter().any(|table| table.holds(class))),
+            classes: CLASS.map(|class| held(class).next().is_some()),
+            only_steps: CLASS.map(|class| held(class).all(|table| *table == Table::Steps)),
             instants: has(Table::Instants) || has(Table::Memory),
             counters: has(Table::Counters),
             hardware_counters: has(Table::HardwareCounters),
             flows: has(Table::Flows),
             labels: has(Table::TrackLabels),
         }
+    }
+
+    /// Whether a complete event of a class goes into a table; one without a name, or none yet, may.
+    #[inline(always)]
+    pub fn holds(&self, class: Class, w: &[u8], name: Raw) -> bool {
+        let may_be_step = || name.kind != RawKind::Text || name.of(w).starts_with(STEP);
+        self.classes[class as usize] && (!self.only_steps[class as usize] || may_be_step())
     }
 }
 
@@ -151,7 +162,10 @@ impl Visitor for EntryVisitor<'_> {
     #[inline(always)]
     fn is_enough(&self, key: Field) -> bool {
         match (key, self.fields.phase) {
-            (Field::Category, b'X') => !self.kept.classes[self.class as usize],
+            (Field::Category | Field::Name, b'X') => {
+                !self.fields.get(Field::Category).is_absent()
+                    && !self.kept.holds(self.class, self.w, self.fields.get(Field::Name))
+            }
             (Field::Phase, b'i' | b'I') => !self.kept.instants,
             (Field::Phase, b'C') => !self.kept.counters,
             (Field::Phase, b's' | b't' | b'f') => !self.kept.flows,

@@ -1,50 +1,131 @@
 //! How much of the time line spans cover.
+//!
+//! Spans are half-open, may overlap and come in any order; those that end at or before their start cover nothing.
+
+/// Starts and ends of spans that are in order and do not touch.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Spans {
+    pub start: Vec<i64>,
+    pub end: Vec<i64>,
+}
+
+impl Spans {
+    fn push(&mut self, start: i64, end: i64) {
+        self.start.push(start);
+        self.end.push(end);
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.start.iter().copied().zip(self.end.iter().copied())
+    }
+}
 
 /// For each of `times`, how long at least one span is active before it.
-///
-/// Spans are half-open, may overlap and come in any order; those that end at or before their start cover nothing.
 pub fn covered_before(start: &[i64], end: &[i64], times: &[i64]) -> Vec<i64> {
-    let pieces = pieces(start, end);
-    let before = |&time: &i64| {
-        let begun = pieces.partition_point(|piece| piece.begin < time);
-        // The last piece that has begun may go on past the time.
-        pieces[..begun]
-            .last()
-            .map_or(0, |last| last.covered.saturating_add((time.min(last.end)).saturating_sub(last.begin)))
+    let order = in_order(times);
+    let mut left = order.as_slice();
+    let mut before = vec![0; times.len()];
+    let mut answer = |until: i64, covered: &dyn Fn(i64) -> i64| {
+        while let [row, later @ ..] = left {
+            let time = times[*row as usize];
+            if time > until {
+                break;
+            }
+            before[*row as usize] = covered(time);
+            left = later;
+        }
     };
-    times.iter().map(before).collect()
+    let mut covered = 0_i64;
+    merged(in_order(start).iter().map(|&row| (start[row as usize], end[row as usize])), |begin, end| {
+        answer(begin, &|_| covered);
+        answer(end, &|time| covered.saturating_add(time.saturating_sub(begin)));
+        covered = covered.saturating_add(end.saturating_sub(begin));
+    });
+    answer(i64::MAX, &|_| covered);
+    before
 }
 
-/// A stretch of the time line that is covered as a whole.
-struct Piece {
-    begin: i64,
-    end: i64,
-    /// Time that the pieces before it cover.
-    covered: i64,
+/// The time that at least one span covers.
+pub fn union(start: &[i64], end: &[i64]) -> Spans {
+    let mut union = Spans::default();
+    merged(in_order(start).iter().map(|&row| (start[row as usize], end[row as usize])), |start, end| {
+        union.push(start, end);
+    });
+    union
 }
 
-/// What spans cover, as pieces that follow each other without touching.
-fn pieces(start: &[i64], end: &[i64]) -> Vec<Piece> {
-    let mut spans: Vec<(i64, i64)> =
-        start.iter().copied().zip(end.iter().copied()).filter(|(start, end)| end > start).collect();
-    // Stable, because it makes use of the order in which the spans mostly are.
-    spans.sort_by_key(|&(start, _)| start);
-    let mut pieces: Vec<Piece> = Vec::new();
-    for (start, end) in spans {
-        match pieces.last_mut() {
-            Some(last) if start <= last.end => last.end = last.end.max(end),
-            last => {
-                let covered = last.map_or(0, |last| last.covered.saturating_add(last.end.saturating_sub(last.begin)));
-                pieces.push(Piece { begin: start, end, covered });
+/// The time that at least one span covers whose kind is among `kinds`, for each of these sets.
+pub fn unions(start: &[i64], end: &[i64], kind: &[u32], sets: &[Vec<u32>]) -> Vec<Spans> {
+    let order = in_order(start);
+    let of = |kinds: &Vec<u32>| {
+        let mut union = Spans::default();
+        let rows = order.iter().map(|&row| row as usize).filter(|&row| kinds.contains(&kind[row]));
+        merged(rows.map(|row| (start[row], end[row])), |start, end| union.push(start, end));
+        union
+    };
+    sets.iter().map(of).collect()
+}
+
+/// The time that at least one of the spans `a`, starts and ends, and none of `b` covers.
+pub fn subtract(a: (&[i64], &[i64]), b: (&[i64], &[i64])) -> Spans {
+    let mut left = Spans::default();
+    let taken = union(b.0, b.1);
+    let mut taken = taken.iter().peekable();
+    for (mut start, end) in union(a.0, a.1).iter() {
+        while let Some(&(from, until)) = taken.peek().filter(|(from, _)| *from < end) {
+            if start < from {
+                left.push(start, from);
+            }
+            start = start.max(until);
+            if until > end {
+                // The rest of it may be taken from what comes next.
+                break;
+            }
+            taken.next();
+        }
+        if start < end {
+            left.push(start, end);
+        }
+    }
+    left
+}
+
+/// The rows in order of their times.
+fn in_order(times: &[i64]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..times.len() as u32).collect();
+    if !times.is_sorted() {
+        // Stable, because it makes use of the order in which they mostly are.
+        order.sort_by_key(|&row| times[row as usize]);
+    }
+    order
+}
+
+/// Visit what spans, in order of their starts, cover as a whole.
+fn merged(spans: impl Iterator<Item = (i64, i64)>, mut visit: impl FnMut(i64, i64)) {
+    let mut open: Option<(i64, i64)> = None;
+    for (start, end) in spans.filter(|(start, end)| start < end) {
+        match &mut open {
+            Some((_, reached)) if start <= *reached => *reached = end.max(*reached),
+            _ => {
+                if let Some((start, end)) = open.replace((start, end)) {
+                    visit(start, end);
+                }
             }
         }
     }
-    pieces
+    if let Some((start, end)) = open {
+        visit(start, end);
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::covered_before;
+    use super::{Spans, covered_before, subtract, union, unions};
+
+    fn spans<const N: usize>(both: [(i64, i64); N]) -> Spans {
+        let (start, end) = both.into_iter().unzip();
+        Spans { start, end }
+    }
 
     #[test]
     fn overlapping_spans_count_once_and_in_any_order() {
@@ -59,5 +140,27 @@ mod tests {
     #[test]
     fn the_ends_of_time_do_not_overflow() {
         assert_eq!(covered_before(&[i64::MIN], &[i64::MAX], &[i64::MIN, i64::MAX]), [0, i64::MAX]);
+    }
+
+    #[test]
+    fn what_touches_is_one_span_of_the_union() {
+        assert_eq!(union(&[8, 0, 5, 20], &[9, 5, 7, 20]), spans([(0, 7), (8, 9)]));
+    }
+
+    #[test]
+    fn one_span_can_be_taken_from_several_and_several_from_one() {
+        let left = subtract((&[0, 10, 20], &[9, 19, 29]), (&[5, 22, 24], &[12, 23, 40]));
+        assert_eq!(left, spans([(0, 5), (12, 19), (20, 22), (23, 24)]));
+    }
+
+    #[test]
+    fn unions_are_of_the_kinds_that_are_asked_for() {
+        let found = unions(&[4, 0, 2], &[6, 3, 5], &[7, 8, 9], &[vec![7, 8], vec![9, 8], vec![]]);
+        assert_eq!(found, [spans([(0, 3), (4, 6)]), spans([(0, 5)]), spans([])]);
+    }
+
+    #[test]
+    fn times_may_come_in_any_order() {
+        assert_eq!(covered_before(&[0, 5], &[2, 6], &[9, 1, 5, 2]), [3, 1, 2, 2]);
     }
 }

@@ -48,9 +48,12 @@ pub fn class_of(category: &[u8]) -> Class {
     }
 }
 
+/// How the name of a training step begins.
+pub const STEP: &[u8] = b"ProfilerStep";
+
 /// Number of a training step, from the name its annotation carries.
 pub fn step_number(name: &[u8]) -> Option<i64> {
-    let digits = name.strip_prefix(b"ProfilerStep")?.trim_ascii().strip_prefix(b"#")?.trim_ascii();
+    let digits = name.strip_prefix(STEP)?.trim_ascii().strip_prefix(b"#")?.trim_ascii();
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
@@ -125,6 +128,9 @@ impl Table {
 
 /// Longer than any recording; a duration beyond it comes from a counter that ran over (a week).
 pub const MAX_DURATION_NS: i64 = 7 * 24 * 3_600 * 1_000_000_000;
+/// 146 years, so that what lies between any start and any end fits in 64 bits.
+pub const MAX_TIME_NS: i64 = (1 << 62) - 1 - MAX_DURATION_NS;
+pub const MIN_TIME_NS: i64 = -MAX_TIME_NS;
 
 #[cfg(test)]
 mod tests {

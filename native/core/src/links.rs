@@ -1,5 +1,7 @@
 //! Launch to device event, and the arrows between events.
 
+use std::cmp::Reverse;
+
 use hashbrown::HashMap;
 
 use crate::kineto::Class;
@@ -87,7 +89,7 @@ pub fn arrows(flows: &Flows, spans: &Spans) -> Vec<Arrow> {
     let touched = touched_spans(flows, spans);
     let key = |end: u32| (flows.category[end as usize], flows.flow[end as usize]);
     let mut order: Vec<u32> = (0..flows.time.len() as u32).collect();
-    order.sort_unstable_by_key(|&end| (key(end), flows.time[end as usize], flows.phase[end as usize], end));
+    order.sort_by_key(|&end| (key(end), flows.time[end as usize], flows.phase[end as usize]));
     let mut arrows = Vec::with_capacity(order.len());
     for group in order.chunk_by(|&a, &b| key(a) == key(b)) {
         let (category, flow) = key(group[0]);
@@ -126,25 +128,34 @@ pub fn arrows(flows: &Flows, spans: &Spans) -> Vec<Arrow> {
 
 /// For each end of an arrow the row of the innermost event on its track at its time, or `NONE`.
 fn touched_spans(flows: &Flows, spans: &Spans) -> Vec<u32> {
-    let place = |row: u32| {
-        let r = row as usize;
-        (spans.track[r], spans.start[r], std::cmp::Reverse(spans.end[r]))
-    };
-    let mut order: Vec<u32> = (0..spans.id.len() as u32).collect();
-    order.sort_unstable_by_key(|&row| (place(row), row));
-    let touch = |track: u32, time: i64| {
-        let behind = order.partition_point(|&row| {
-            let (t, start, _) = place(row);
-            (t, start) <= (track, time)
-        });
-        order[..behind]
-            .iter()
-            .rev()
-            .take(MAX_SIBLINGS)
-            .take_while(|&&row| spans.track[row as usize] == track)
-            .find(|&&row| spans.end[row as usize] >= time)
-            .copied()
-            .unwrap_or(NONE)
-    };
-    flows.track.iter().zip(&flows.time).map(|(&track, &time)| touch(track, time)).collect()
+    let mut touched = vec![NONE; flows.time.len()];
+    for (mut ends, mut rows) in by_track(&flows.track).into_iter().zip(by_track(&spans.track)) {
+        if ends.is_empty() {
+            continue;
+        }
+        // Both are nearly in order as they come, which a stable sort makes use of.
+        ends.sort_by_key(|&end| flows.time[end as usize]);
+        rows.sort_by_key(|&row| (spans.start[row as usize], Reverse(spans.end[row as usize])));
+        let mut begun = 0;
+        for end in ends {
+            let time = flows.time[end as usize];
+            begun += rows[begun..].iter().take_while(|&&row| spans.start[row as usize] <= time).count();
+            let latest = rows[..begun].iter().rev().take(MAX_SIBLINGS);
+            let around = latest.copied().find(|&row| spans.end[row as usize] >= time);
+            touched[end as usize] = around.unwrap_or(NONE);
+        }
+    }
+    touched
+}
+
+/// The rows of each track.
+fn by_track(tracks: &[u32]) -> Vec<Vec<u32>> {
+    let mut rows = Vec::new();
+    for (row, &track) in (0u32..).zip(tracks) {
+        if rows.len() <= track as usize {
+            rows.resize_with(track as usize + 1, Vec::new);
+        }
+        rows[track as usize].push(row);
+    }
+    rows
 }

@@ -56,7 +56,7 @@ kinds! {
     AbsurdDuration = "duration over a week", false, "kept with no duration";
     NumberAsText = "number written as text", false, "read as the number";
     SubNanosecond = "digits below a nanosecond", false, "rounded";
-    TimeOverflow = "time beyond 64 bits", true, "left out";
+    TimeOverflow = "time beyond 146 years", true, "left out";
     AbsurdTime = "time beyond 46 days", false, "kept at the beginning of its line";
     BadArgument = "argument is no number", false, "read as missing";
     BadText = "invalid UTF-8 or escape", false, "replaced by U+FFFD";

@@ -8,7 +8,7 @@ use crate::kineto::{Class, Table, class_of, step_number};
 use crate::links;
 use crate::problems::Problems;
 use crate::scan::{Raw, RawKind, decode};
-use crate::table::{ArgColumn, ArgType, ArgValues, Interner, NONE, all_ids, batch, ids, times};
+use crate::table::{ArgColumn, ArgType, ArgValues, Interner, NONE, all_ids, batch, ids, times, times_or_null};
 
 /// Where something happened: codes of the process and the thread.
 #[derive(Default)]
@@ -36,12 +36,15 @@ impl Tracks {
         code
     }
 
-    /// Take in the tracks of another; returns the code each has here, by its code there.
-    fn adopt(&mut self, other: &Tracks) -> Vec<u32> {
-        let text =
-            |strings: &'_ Interner, code: u32| if code == NONE { Vec::new() } else { strings.get(code).to_vec() };
-        let parts = other.parts.iter();
-        parts.map(|&(pid, tid)| self.code(&text(&other.pids, pid), &text(&other.tids, tid))).collect()
+    /// Take the tracks out of another; returns the code each has here, by its code there.
+    fn adopt(&mut self, other: &mut Tracks) -> Vec<u32> {
+        let text = |strings: &'_ Interner, code: u32| if code == NONE { &[] } else { strings.get(code) }.to_vec();
+        let parts = other.parts.drain(..);
+        let codes = parts.map(|(pid, tid)| self.code(&text(&other.pids, pid), &text(&other.tids, tid))).collect();
+        other.joined.clear();
+        other.pids.clear();
+        other.tids.clear();
+        codes
     }
 
     fn pids(&self, tracks: impl Iterator<Item = u32>) -> ArrayRef {
@@ -84,9 +87,11 @@ impl Categories {
         code
     }
 
-    /// Take in the categories of another; returns the code each has here, by its code there.
-    fn adopt(&mut self, other: &Categories) -> Vec<u32> {
-        let here = self.names.adopt(&other.names);
+    /// Take the categories out of another; returns the code each has here, by its code there.
+    fn adopt(&mut self, other: &mut Categories) -> Vec<u32> {
+        let here = self.names.adopt(&mut other.names);
+        other.classes.clear();
+        other.last = None;
         for code in self.classes.len()..self.names.len() {
             self.classes.push(class_of(self.names.get(code as u32)));
         }
@@ -233,64 +238,75 @@ pub struct Store {
 type Maker<'a> = Box<dyn Fn(&str) -> Option<ArrayRef> + 'a>;
 
 impl Store {
-    /// Take in what was read of the text that follows.
-    pub fn append(&mut self, other: Store) {
-        let names = self.names.adopt(&other.names);
-        let categories = self.categories.adopt(&other.categories);
-        let tracks = self.tracks.adopt(&other.tracks);
+    /// An empty one, with columns for the args that were asked for.
+    pub fn new(args: &[(String, ArgType)]) -> Self {
+        let mut store = Self::default();
+        store.spans.args = arg_columns(args);
+        store.instants.args = arg_columns(args);
+        store
+    }
+
+    /// Take what was read of the text that follows out of its store, which keeps its memory.
+    pub fn append(&mut self, other: &mut Store) {
+        let names = self.names.adopt(&mut other.names);
+        let categories = self.categories.adopt(&mut other.categories);
+        let tracks = self.tracks.adopt(&mut other.tracks);
         let first_id = self.counts.entries as u32;
         let here = |codes: &[u32], code: u32| if code == NONE { NONE } else { codes[code as usize] };
-        let append = |to: &mut Vec<u32>, from: Vec<u32>, codes: &[u32]| {
-            to.extend(from.into_iter().map(|code| here(codes, code)));
+        let append = |to: &mut Vec<u32>, from: &mut Vec<u32>, codes: &[u32]| {
+            to.extend(from.drain(..).map(|code| here(codes, code)));
         };
-        let append_ids = |to: &mut Vec<u32>, from: Vec<u32>| to.extend(from.into_iter().map(|id| id + first_id));
+        let append_rows = |to: &mut Vec<u32>, from: &mut Vec<u32>, first: u32| {
+            to.extend(from.drain(..).map(|row| row + first));
+        };
 
-        let (spans, mut others) = (&mut self.spans, other.spans);
+        let (spans, others) = (&mut self.spans, &mut other.spans);
         let first_span = spans.id.len() as u32;
-        append_ids(&mut spans.id, others.id);
-        append(&mut spans.category, others.category, &categories);
-        append(&mut spans.name, others.name, &names);
-        append(&mut spans.track, others.track, &tracks);
+        append_rows(&mut spans.id, &mut others.id, first_id);
+        append(&mut spans.category, &mut others.category, &categories);
+        append(&mut spans.name, &mut others.name, &names);
+        append(&mut spans.track, &mut others.track, &tracks);
         spans.start.append(&mut others.start);
         spans.end.append(&mut others.end);
         spans.class.append(&mut others.class);
-        append_args(&mut spans.args, others.args, first_span);
+        append_args(&mut spans.args, &mut others.args, first_span);
 
-        let (instants, mut others) = (&mut self.instants, other.instants);
+        let (instants, others) = (&mut self.instants, &mut other.instants);
         let first_row = instants.id.len() as u32;
-        append_ids(&mut instants.id, others.id);
-        append(&mut instants.category, others.category, &categories);
-        append(&mut instants.name, others.name, &names);
-        append(&mut instants.track, others.track, &tracks);
+        append_rows(&mut instants.id, &mut others.id, first_id);
+        append(&mut instants.category, &mut others.category, &categories);
+        append(&mut instants.name, &mut others.name, &names);
+        append(&mut instants.track, &mut others.track, &tracks);
         instants.time.append(&mut others.time);
-        append_args(&mut instants.args, others.args, first_row);
+        append_args(&mut instants.args, &mut others.args, first_row);
 
-        let (counters, mut others) = (&mut self.counters, other.counters);
-        append_ids(&mut counters.id, others.id);
-        append(&mut counters.name, others.name, &names);
-        append(&mut counters.series, others.series, &names);
-        append(&mut counters.track, others.track, &tracks);
+        let (counters, others) = (&mut self.counters, &mut other.counters);
+        append_rows(&mut counters.id, &mut others.id, first_id);
+        append(&mut counters.name, &mut others.name, &names);
+        append(&mut counters.series, &mut others.series, &names);
+        append(&mut counters.track, &mut others.track, &tracks);
         counters.time.append(&mut others.time);
         counters.value.append(&mut others.value);
 
-        let (counters, mut others) = (&mut self.hardware_counters, other.hardware_counters);
-        counters.row.extend(others.row.into_iter().map(|row| row + first_span));
-        append(&mut counters.counter, others.counter, &names);
+        let (counters, others) = (&mut self.hardware_counters, &mut other.hardware_counters);
+        append_rows(&mut counters.row, &mut others.row, first_span);
+        append(&mut counters.counter, &mut others.counter, &names);
         counters.value.append(&mut others.value);
 
-        let (flows, mut others) = (&mut self.flows, other.flows);
-        append(&mut flows.category, others.category, &categories);
+        let (flows, others) = (&mut self.flows, &mut other.flows);
+        append(&mut flows.category, &mut others.category, &categories);
         flows.flow.append(&mut others.flow);
         flows.phase.append(&mut others.phase);
-        append(&mut flows.track, others.track, &tracks);
+        append(&mut flows.track, &mut others.track, &tracks);
         flows.time.append(&mut others.time);
 
-        append(&mut self.labels.label, other.labels.label, &names);
-        append(&mut self.labels.track, other.labels.track, &tracks);
-        append(&mut self.labels.value, other.labels.value, &names);
+        let (labels, others) = (&mut self.labels, &mut other.labels);
+        append(&mut labels.label, &mut others.label, &names);
+        append(&mut labels.track, &mut others.track, &tracks);
+        append(&mut labels.value, &mut others.value, &names);
 
-        self.problems.append(other.problems);
-        self.counts.append(other.counts);
+        self.problems.append(std::mem::take(&mut other.problems));
+        self.counts.append(std::mem::take(&mut other.counts));
     }
 
     /// A table by name, with the named columns; those read from args go by their key there.
@@ -350,9 +366,9 @@ impl Store {
         Box::new(move |column| self.span_column(&rows, column))
     }
 
-    fn span_column(&self, rows: &[u32], column: &str) -> Option<ArrayRef> {
+    fn span_column<'a>(&'a self, rows: &'a [u32], column: &str) -> Option<ArrayRef> {
         let spans = &self.spans;
-        let of = |values: &'_ Vec<u32>| rows.iter().map(|&row| values[row as usize]).collect::<Vec<_>>().into_iter();
+        let of = |values: &'a [u32]| rows.iter().map(|&row| values[row as usize]);
         Some(match column {
             "event_id" => all_ids(of(&spans.id)),
             "category" => self.categories.names.dictionary(of(&spans.category)),
@@ -372,9 +388,11 @@ impl Store {
             let launches = || launches.get_or_init(|| links::launches(&self.spans, &rows)).iter();
             Some(match column {
                 "launch_id" => ids(launches().map(|&row| if row == NONE { NONE } else { self.spans.id[row as usize] })),
-                "launch_ns" => Arc::new(arrow_array::Int64Array::from_iter(
-                    launches().map(|&row| (row != NONE).then(|| self.spans.start[row as usize])),
-                )),
+                "launch_ns" => times_or_null(launches().map(|&row| self.start(row))),
+                "step" => {
+                    let steps = self.steps();
+                    times_or_null(launches().map(|&row| self.step_at(&steps, self.start(row)?)))
+                }
                 _ => return self.span_column(&rows, column),
             })
         })
@@ -416,7 +434,13 @@ impl Store {
         })
     }
 
-    fn step_maker<'a>(&'a self) -> Maker<'a> {
+    /// When a row began, if it is not `NONE`.
+    fn start(&self, row: u32) -> Option<i64> {
+        self.spans.start.get(row as usize).copied()
+    }
+
+    /// Number, start and row of each step, in the order they begin.
+    fn steps(&self) -> Vec<(i64, i64, u32)> {
         let numbers: Vec<Option<i64>> = self.names.iter().map(step_number).collect();
         let number = |row: u32| numbers.get(self.spans.name[row as usize] as usize).copied().flatten();
         let mut steps: Vec<(i64, i64, u32)> = self
@@ -428,6 +452,19 @@ impl Store {
         steps.sort_unstable();
         steps.dedup_by_key(|(step, _, _)| *step);
         steps.sort_unstable_by_key(|&(_, start, row)| (start, row));
+        steps
+    }
+
+    /// The number of the step during which something began.
+    fn step_at(&self, steps: &[(i64, i64, u32)], time: i64) -> Option<i64> {
+        let begun = steps.partition_point(|&(_, start, _)| start <= time);
+        // Between two steps the latest that began has ended already.
+        let &(number, _, row) = steps[..begun].last()?;
+        (time < self.spans.end[row as usize]).then_some(number)
+    }
+
+    fn step_maker<'a>(&'a self) -> Maker<'a> {
+        let steps = self.steps();
         Box::new(move |column| {
             Some(match column {
                 "step" => times(steps.iter().map(|(step, _, _)| *step)),
@@ -486,9 +523,7 @@ impl Store {
         let flows = &self.flows;
         Box::new(move |column| {
             let at = |times: &'a Vec<i64>, row: u32| (row != NONE).then(|| times[row as usize]);
-            let optional = |of: &dyn Fn(&links::Arrow) -> Option<i64>| -> ArrayRef {
-                Arc::new(arrow_array::Int64Array::from_iter(arrows.iter().map(of)))
-            };
+            let optional = |of: &dyn Fn(&links::Arrow) -> Option<i64>| times_or_null(arrows.iter().map(of));
             let id = |row: u32| if row == NONE { NONE } else { self.spans.id[row as usize] };
             Some(match column {
                 "category" => self.categories.names.dictionary(arrows.iter().map(|arrow| arrow.category)),
@@ -516,12 +551,11 @@ impl Store {
     }
 }
 
-/// Columns for the args that were asked for, empty.
-pub fn arg_columns(args: &[(String, ArgType)]) -> Vec<ArgColumn> {
+fn arg_columns(args: &[(String, ArgType)]) -> Vec<ArgColumn> {
     args.iter().map(|(key, kind)| ArgColumn::new(key.clone(), *kind)).collect()
 }
 
-fn append_args(columns: &mut [ArgColumn], others: Vec<ArgColumn>, first_row: u32) {
+fn append_args(columns: &mut [ArgColumn], others: &mut [ArgColumn], first_row: u32) {
     for (column, other) in columns.iter_mut().zip(others) {
         column.append(other, first_row);
     }

@@ -67,9 +67,18 @@ impl Interner {
         (0..self.len() as u32).map(|code| self.get(code))
     }
 
-    /// Take in the strings of another; returns the code each has here, by its code there.
-    pub fn adopt(&mut self, other: &Interner) -> Vec<u32> {
-        other.iter().map(|text| self.code(text)).collect()
+    /// Take the strings out of another; returns the code each has here, by its code there.
+    pub fn adopt(&mut self, other: &mut Interner) -> Vec<u32> {
+        let codes = other.iter().map(|text| self.code(text)).collect();
+        other.clear();
+        codes
+    }
+
+    pub fn clear(&mut self) {
+        self.table.clear();
+        self.text.clear();
+        self.ends.clear();
+        self.values.take();
     }
 
     /// The strings as an Arrow array, made once; what is no UTF-8 is replaced.
@@ -89,9 +98,7 @@ impl Interner {
         let mut codes: Vec<u32> = codes.collect();
         // A short column does not carry the strings of all others.
         let values = if codes.len() < self.len() { self.used_values(&mut codes) } else { self.values() };
-        let has_nulls = codes.contains(&NONE);
-        let nulls =
-            has_nulls.then(|| NullBuffer::from(BooleanBuffer::collect_bool(codes.len(), |at| codes[at] != NONE)));
+        let nulls = nulls(&codes);
         if nulls.is_some() {
             // The slots of nulls must hold valid codes too.
             codes.iter_mut().filter(|code| **code == NONE).for_each(|code| *code = 0);
@@ -115,6 +122,12 @@ impl Interner {
         let texts = used.into_iter().map(|code| String::from_utf8_lossy(self.get(code)));
         Arc::new(LargeStringArray::from_iter_values(texts))
     }
+}
+
+/// Where there is `NONE`, if anywhere.
+fn nulls(codes: &[u32]) -> Option<NullBuffer> {
+    let has_nulls = codes.contains(&NONE);
+    has_nulls.then(|| NullBuffer::from(BooleanBuffer::collect_bool(codes.len(), |at| codes[at] != NONE)))
 }
 
 fn slice<'a>(text: &'a [u8], ends: &[usize], code: u32) -> &'a [u8] {
@@ -154,16 +167,6 @@ impl ArgColumn {
         Self { key, rows: Vec::new(), values }
     }
 
-    /// Its values, leaving it without any.
-    pub fn take(&mut self) -> Self {
-        let kind = match self.values {
-            ArgValues::Int(_) => ArgType::Int,
-            ArgValues::Float(_) => ArgType::Float,
-            ArgValues::Text(..) => ArgType::Text,
-        };
-        std::mem::replace(self, Self::new(self.key.clone(), kind))
-    }
-
     /// Forget the last value.
     pub fn pop(&mut self) {
         self.rows.pop();
@@ -174,15 +177,15 @@ impl ArgColumn {
         }
     }
 
-    /// Take in the values of another column of the same arg, whose rows begin at `first_row` here.
-    pub fn append(&mut self, other: ArgColumn, first_row: u32) {
-        self.rows.extend(other.rows.iter().map(|row| row + first_row));
-        match (&mut self.values, other.values) {
-            (ArgValues::Int(values), ArgValues::Int(mut others)) => values.append(&mut others),
-            (ArgValues::Float(values), ArgValues::Float(mut others)) => values.append(&mut others),
+    /// Take the values out of another column of the same arg, whose rows begin at `first_row` here.
+    pub fn append(&mut self, other: &mut ArgColumn, first_row: u32) {
+        self.rows.extend(other.rows.drain(..).map(|row| row + first_row));
+        match (&mut self.values, &mut other.values) {
+            (ArgValues::Int(values), ArgValues::Int(others)) => values.append(others),
+            (ArgValues::Float(values), ArgValues::Float(others)) => values.append(others),
             (ArgValues::Text(codes, strings), ArgValues::Text(others, other_strings)) => {
-                let here = strings.adopt(&other_strings);
-                codes.extend(others.into_iter().map(|code| here[code as usize]));
+                let here = strings.adopt(other_strings);
+                codes.extend(others.drain(..).map(|code| here[code as usize]));
             }
             _ => unreachable!("columns of one arg have one type"),
         }
@@ -193,14 +196,14 @@ impl ArgColumn {
         self.rows.partition_point(|&row| row < rows.start)..self.rows.partition_point(|&row| row < rows.end)
     }
 
-    /// The position of each of `wanted` (ascending rows) among this column's values.
-    pub fn positions<'a>(&'a self, wanted: &'a [u32]) -> impl Iterator<Item = Option<usize>> + 'a {
+    /// The position of each of `wanted` (ascending rows) among this column's values; `NONE` where there is none.
+    pub fn positions<'a>(&'a self, wanted: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
         let mut at = wanted.first().map_or(0, |first| self.rows.partition_point(|row| row < first));
         wanted.iter().map(move |&row| {
             while at < self.rows.len() && self.rows[at] < row {
                 at += 1;
             }
-            (self.rows.get(at) == Some(&row)).then_some(at)
+            if self.rows.get(at) == Some(&row) { at as u32 } else { NONE }
         })
     }
 
@@ -211,7 +214,7 @@ impl ArgColumn {
             (ArgValues::Int(_), _) if self.rows.is_empty() => new_null_array(&DataType::Int64, wanted.len()),
             // Where all rows of a stretch are wanted, only those with a value need a look.
             (ArgValues::Int(values), Some(stretch)) => Arc::new(self.stretched(stretch, values)),
-            _ => self.gathered(self.positions(wanted)),
+            _ => self.gathered(&self.positions(wanted).collect::<Vec<_>>()),
         }
     }
 
@@ -228,9 +231,10 @@ impl ArgColumn {
         for (at, &row) in others.iter().enumerate() {
             places[(row - first) as usize] = (begin + at) as u32;
         }
-        let shared = instead.map(|row| places.get(row as usize).copied().filter(|&at| at != NONE));
+        let shared = instead.map(|row| places.get(row as usize).copied().unwrap_or(NONE));
         let own = self.positions(wanted);
-        self.gathered(own.zip(shared).map(|(own, shared)| own.or(shared.map(|at| at as usize))))
+        let positions = own.zip(shared).map(|(own, shared)| if own == NONE { shared } else { own });
+        self.gathered(&positions.collect::<Vec<_>>())
     }
 
     fn stretched(&self, stretch: Range<u32>, values: &[i64]) -> Int64Array {
@@ -246,11 +250,16 @@ impl ArgColumn {
         Int64Array::new(found.into(), Some(NullBuffer::new(has_value.finish())))
     }
 
-    fn gathered(&self, positions: impl Iterator<Item = Option<usize>>) -> ArrayRef {
+    fn gathered(&self, positions: &[u32]) -> ArrayRef {
+        fn of<T: Copy>(values: &[T], positions: &[u32], none: T) -> Vec<T> {
+            positions.iter().map(|&at| values.get(at as usize).copied().unwrap_or(none)).collect()
+        }
         match &self.values {
-            ArgValues::Int(values) => Arc::new(Int64Array::from_iter(positions.map(|at| at.map(|at| values[at])))),
-            ArgValues::Float(values) => Arc::new(Float64Array::from_iter(positions.map(|at| at.map(|at| values[at])))),
-            ArgValues::Text(codes, strings) => strings.dictionary(positions.map(|at| at.map_or(NONE, |at| codes[at]))),
+            ArgValues::Int(values) => Arc::new(Int64Array::new(of(values, positions, 0).into(), nulls(positions))),
+            ArgValues::Float(values) => {
+                Arc::new(Float64Array::new(of(values, positions, 0.0).into(), nulls(positions)))
+            }
+            ArgValues::Text(codes, strings) => strings.dictionary(of(codes, positions, NONE).into_iter()),
         }
     }
 }

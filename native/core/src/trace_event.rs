@@ -67,12 +67,12 @@ pub fn read(blocks: Blocks, options: &Options, cancelled: &mut dyn FnMut() -> bo
 /// A block, and what was found in it alone.
 struct Scanned {
     block: Block,
+    store: Store,
     alone: Option<Alone>,
 }
 
-/// What a block of whole events gave.
+/// That a block was one of whole events, and what is to be known of them beside their store.
 struct Alone {
-    store: Store,
     recognised: u64,
     after_entry: bool,
 }
@@ -82,34 +82,33 @@ struct Alone {
 /// Handing blocks to another thread, for either, takes longer than it saves: a block stays in the cache of its core.
 fn scan(blocks: &Mutex<Blocks>, joined: &Mutex<Joined>, options: &Options, stopped: &AtomicBool) {
     let mut reader = Reader::new(options, State::Events);
-    let mut spare = Block::default();
+    let (mut spare, mut empty) = (Block::default(), None);
     while !stopped.load(Ordering::Relaxed) {
         // A lock is poisoned where a scanner panicked; the others need not go on.
         let Ok(mut guard) = blocks.lock() else { return };
         let Some((number, block)) = guard.next_block(spare) else { return };
         drop(guard);
-        let alone = scan_alone(&mut reader, &block, options);
+        let alone = scan_alone(&mut reader, &block);
+        let store = reader.taker.take_store(empty.unwrap_or_else(|| Store::new(&options.args)));
         let Ok(mut joined) = joined.lock() else { return };
-        joined.take(number, Scanned { block, alone });
+        joined.take(number, Scanned { block, store, alone });
         if joined.error.is_some() {
             return;
         }
         spare = joined.used.pop().unwrap_or_default();
+        empty = joined.emptied.pop();
     }
 }
 
-fn scan_alone(reader: &mut Reader, block: &Block, options: &Options) -> Option<Alone> {
+fn scan_alone(reader: &mut Reader, block: &Block) -> Option<Alone> {
     reader.begin_among_events();
     let mut at = block.start;
     let stop = reader.advance(&block.bytes, &mut at, block.origin);
-    let recognised = reader.taker.recognised;
-    let needs_others = reader.taker.needs_others;
-    let store = reader.taker.take_store(options);
     let is_whole = stop == Err(Stop::More)
         && reader.stayed_among_events()
         && block.bytes[at..].iter().all(u8::is_ascii_whitespace)
-        && !needs_others;
-    is_whole.then_some(Alone { store, recognised, after_entry: reader.after_entry })
+        && !reader.taker.needs_others;
+    is_whole.then_some(Alone { recognised: reader.taker.recognised, after_entry: reader.after_entry })
 }
 
 /// What blocks gave, put together in order.
@@ -119,8 +118,9 @@ struct Joined {
     /// Blocks that came before their turn.
     early: BTreeMap<u64, Scanned>,
     next: u64,
-    /// Blocks that are done with, for their memory.
+    /// Blocks that are done with, and stores whose rows were taken out, for their memory.
     used: Vec<Block>,
+    emptied: Vec<Store>,
     error: Option<Error>,
 }
 
@@ -132,6 +132,7 @@ impl Joined {
             early: BTreeMap::new(),
             next: 0,
             used: Vec::new(),
+            emptied: Vec::new(),
             error: None,
         }
     }
@@ -142,7 +143,10 @@ impl Joined {
         while let Some(scanned) = self.early.remove(&self.next) {
             self.next += 1;
             match self.window.take(&mut self.reader, scanned) {
-                Ok(block) => self.used.push(block),
+                Ok((block, store)) => {
+                    self.used.push(block);
+                    self.emptied.extend(store);
+                }
                 Err(error) => {
                     self.error = Some(error);
                     return;
@@ -178,23 +182,24 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Take the next block in, by its store if it may stand for its text; returns a block that is done with.
-    fn take(&mut self, reader: &mut Reader, scanned: Scanned) -> Result<Block> {
-        let Scanned { block, alone, .. } = scanned;
+    /// Take the next block in, by its store if that may stand for its text; returns a block that is done with, and the
+    /// store if its rows were taken out.
+    fn take(&mut self, reader: &mut Reader, scanned: Scanned) -> Result<(Block, Option<Store>)> {
+        let Scanned { block, mut store, alone } = scanned;
         self.text_bytes += block.text().len() as u64;
         let is_between_events = reader.state == State::Events
             && !reader.after_entry
             && self.block.bytes[self.at..].iter().all(u8::is_ascii_whitespace);
         if let Some(alone) = alone.filter(|_| is_between_events) {
-            reader.taker.store.append(alone.store);
+            reader.taker.store.append(&mut store);
             reader.taker.recognised += alone.recognised;
             reader.after_entry = alone.after_entry;
             self.at = block.bytes.len();
-            return Ok(std::mem::replace(&mut self.block, block));
+            return Ok((std::mem::replace(&mut self.block, block), Some(store)));
         }
         let used = self.append(block);
         self.read(reader)?;
-        Ok(used)
+        Ok((used, None))
     }
 
     /// Read what is there.

@@ -7,7 +7,7 @@ use arrow_array::types::{Float64Type, Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, RecordBatch};
 use holotrace_core::error::Error;
 use holotrace_core::input::Blocks;
-use holotrace_core::kineto::Table;
+use holotrace_core::kineto::{MAX_DURATION_NS, MAX_TIME_NS, Table};
 use holotrace_core::store::Store;
 use holotrace_core::table::ArgType;
 use holotrace_core::trace_event::{Options, read};
@@ -259,6 +259,19 @@ fn events_no_table_needs_are_counted() {
 }
 
 #[test]
+fn of_operators_only_the_steps_are_read_where_nothing_else_is_asked_for() {
+    let text = br#"[{"ph":"X","cat":"cpu_op","name":"a","ts":0,"dur":1},{"ph":"X","cat":"cpu_op","name":"a"},
+        {"ph":"X","cat":"cpu_op","name":"ProfilerStep#1","ts":1,"dur":1},{"name":"a","cat":"cpu_op","ph":"X","ts":2,"dur":1},
+        {"ph":"X","cat":"user_annotation","name":"Profiler\u0053tep#2","ts":3,"dur":1},{"ph":"X","cat":"cpu_op","ts":4}]"#;
+    let blocks = Blocks::of(Box::new(Cursor::new(text.to_vec())), 0, 1 << 16);
+    let options = Options { tables: vec![Table::Steps], args: vec![] };
+    let store = read(blocks, &options, &mut || false).unwrap();
+    assert_eq!(numbers(&store, "steps", "step"), [Some(1), Some(2)]);
+    assert_eq!((store.counts.complete, store.counts.skipped), (6, 3));
+    assert_eq!(problems(&store).len(), 2, "those of the one without a name, which may have been a step");
+}
+
+#[test]
 fn escapes_and_damaged_text_are_read() {
     let store = one(r#"{"ph":"X","name":"a\"\u00e9\ud83d\ude00","ts":1,"dur":1}"#);
     assert_eq!(rows(&store)[0].0, "a\"é😀");
@@ -279,7 +292,7 @@ fn odd_numbers_are_read_or_said() {
         (r#""ts":1,"dur":null"#, Some(1000), "duration missing"),
         (r#""ts":"1","dur":2"#, Some(3000), "number written as text"),
         (r#""ts":1,"dur":0.0004"#, Some(1000), "digits below a nanosecond"),
-        (r#""ts":1e300,"dur":1"#, None, "time beyond 64 bits"),
+        (r#""ts":1e300,"dur":1"#, None, "time beyond 146 years"),
         (r#""ts":Infinity,"dur":1"#, None, "start time missing"),
         (r#""dur":1"#, None, "start time missing"),
         (r#""ts":1,"dur":1,"dur":2"#, Some(3000), "duplicate key"),
@@ -288,6 +301,30 @@ fn odd_numbers_are_read_or_said() {
         assert_eq!(rows(&store).first().map(|row| row.2), end, "{fields}");
         assert_eq!(only_problem(&store), (problem.to_string(), 1), "{fields}");
     }
+}
+
+#[test]
+fn what_lies_between_any_two_times_fits_in_64_bits() {
+    let most = MAX_TIME_NS / 1000;
+    let text = format!(
+        r#"[{{"ph":"X","name":"a","ts":-{most},"dur":0}},{{"ph":"X","name":"b","ts":{most},"dur":{}}},
+            {{"ph":"X","name":"c","ts":{},"dur":0}},{{"ph":"X","name":"d","ts":-{},"dur":0}}]"#,
+        MAX_DURATION_NS / 1000,
+        most + 1,
+        most + 1,
+    );
+    let store = read_text(&text);
+    let rows = rows(&store);
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[1].2.checked_sub(rows[0].1), Some(2 * (most * 1000) + MAX_DURATION_NS));
+    assert_eq!(only_problem(&store), ("time beyond 146 years".to_string(), 2));
+}
+
+#[test]
+fn a_begin_and_an_end_more_than_a_week_apart_have_no_duration() {
+    let store = read_text(r#"[{"ph":"B","name":"a","ts":1},{"ph":"E","ts":9e14}]"#);
+    assert_eq!(rows(&store)[0].2, 1000);
+    assert_eq!(only_problem(&store), ("duration over a week".to_string(), 1));
 }
 
 #[test]

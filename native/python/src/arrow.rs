@@ -3,7 +3,8 @@
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::types::ArrowPrimitiveType;
-use arrow_array::{Array, RecordBatch, RecordBatchIterator};
+use arrow_array::{Array, PrimitiveArray, RecordBatch, RecordBatchIterator};
+use arrow_buffer::ScalarBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -41,19 +42,24 @@ impl Batches {
         batches.map(Self).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// The values of a column of numbers, which has no nulls.
-    pub fn values<T: ArrowPrimitiveType>(&self, name: &str) -> PyResult<Vec<T::Native>> {
-        let mut values = Vec::with_capacity(self.0.iter().map(RecordBatch::num_rows).sum());
-        for batch in &self.0 {
+    /// The values of a column of numbers, which has no nulls; without a copy where there is one batch.
+    pub fn values<T: ArrowPrimitiveType>(&self, name: &str) -> PyResult<ScalarBuffer<T::Native>> {
+        let column = |batch: &RecordBatch| {
             let column = batch.column_by_name(name).and_then(|column| column.as_primitive_opt::<T>());
-            match column.filter(|column| column.null_count() == 0) {
-                Some(column) => values.extend_from_slice(column.values()),
-                None => {
-                    let message = format!("column {name:?} must be there, be {} and have no nulls", T::DATA_TYPE);
-                    return Err(PyValueError::new_err(message));
+            column.filter(|column| column.null_count() == 0).map(PrimitiveArray::values).cloned().ok_or_else(|| {
+                let message = format!("column {name:?} must be there, be {} and have no nulls", T::DATA_TYPE);
+                PyValueError::new_err(message)
+            })
+        };
+        match self.0.as_slice() {
+            [batch] => column(batch),
+            batches => {
+                let mut values = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
+                for batch in batches {
+                    values.extend_from_slice(&column(batch)?);
                 }
+                Ok(values.into())
             }
         }
-        Ok(values)
     }
 }

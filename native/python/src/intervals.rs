@@ -1,10 +1,14 @@
 //! Interval algebra for Python.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use arrow_array::types::Int64Type;
-use holotrace_core::intervals;
-use holotrace_core::table::{batch, times as times_column};
+use arrow_array::types::{Int64Type, UInt32Type};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_buffer::ScalarBuffer;
+use holotrace_core::error::Result;
+use holotrace_core::intervals::{self, Spans};
+use holotrace_core::table::batch;
 use pyo3::prelude::*;
 
 use crate::arrow::{ArrowTable, Batches};
@@ -12,14 +16,48 @@ use crate::error::{raise, without_panic};
 
 #[pyfunction]
 pub fn covered_before(py: Python<'_>, spans: &Bound<'_, PyAny>, times: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
-    let spans = Batches::of(spans)?;
-    let (start, end) = (spans.values::<Int64Type>("start_ns")?, spans.values::<Int64Type>("end_ns")?);
+    let (start, end) = ends(&Batches::of(spans)?)?;
     let times = Batches::of(times)?.values::<Int64Type>("time_ns")?;
-    let table = py.detach(|| {
-        without_panic(|| {
-            let covered = intervals::covered_before(&start, &end, &times);
-            batch(vec![("covered_ns".to_string(), times_column(covered.into_iter()))])
-        })
+    let table = detached(py, || {
+        let covered = intervals::covered_before(&start, &end, &times);
+        batch(vec![("covered_ns".to_string(), column(covered))])
     });
-    table.map(ArrowTable).map_err(|error| raise(py, error, Path::new("spans")))
+    table.map(ArrowTable)
+}
+
+#[pyfunction]
+pub fn union(py: Python<'_>, spans: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+    let (start, end) = ends(&Batches::of(spans)?)?;
+    detached(py, || table(intervals::union(&start, &end))).map(ArrowTable)
+}
+
+#[pyfunction]
+pub fn unions(py: Python<'_>, spans: &Bound<'_, PyAny>, sets: Vec<Vec<u32>>) -> PyResult<Vec<ArrowTable>> {
+    let spans = Batches::of(spans)?;
+    let ((start, end), kind) = (ends(&spans)?, spans.values::<UInt32Type>("kind")?);
+    let tables = detached(py, || intervals::unions(&start, &end, &kind, &sets).into_iter().map(table).collect());
+    tables.map(|tables: Vec<RecordBatch>| tables.into_iter().map(ArrowTable).collect())
+}
+
+#[pyfunction]
+pub fn subtract(py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+    let (a, b) = (ends(&Batches::of(a)?)?, ends(&Batches::of(b)?)?);
+    detached(py, || table(intervals::subtract((&a.0, &a.1), (&b.0, &b.1)))).map(ArrowTable)
+}
+
+fn ends(spans: &Batches) -> PyResult<(ScalarBuffer<i64>, ScalarBuffer<i64>)> {
+    Ok((spans.values::<Int64Type>("start_ns")?, spans.values::<Int64Type>("end_ns")?))
+}
+
+fn table(spans: Spans) -> Result<RecordBatch> {
+    let columns = [("start_ns", spans.start), ("end_ns", spans.end)];
+    batch(columns.map(|(name, times)| (name.to_string(), column(times))).into())
+}
+
+fn column(times: Vec<i64>) -> ArrayRef {
+    Arc::new(Int64Array::from(times))
+}
+
+fn detached<T: Send>(py: Python<'_>, made: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    py.detach(|| without_panic(made)).map_err(|error| raise(py, error, Path::new("spans")))
 }

@@ -20,6 +20,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<critical_path::StepGraph>()?;
     module.add_function(wrap_pyfunction!(critical_path::step_graph, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::covered_before, module)?)?;
+    module.add_function(wrap_pyfunction!(intervals::union, module)?)?;
+    module.add_function(wrap_pyfunction!(intervals::unions, module)?)?;
+    module.add_function(wrap_pyfunction!(intervals::subtract, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite::rewrite_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_ends, module)?)?;

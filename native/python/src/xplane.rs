@@ -119,7 +119,7 @@ impl Space {
 
 /// The events that a table of Python's names.
 fn ids(table: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
-    Batches::of(table)?.values::<UInt32Type>("event_id")
+    Ok(Batches::of(table)?.values::<UInt32Type>("event_id")?.to_vec())
 }
 
 #[pyfunction]

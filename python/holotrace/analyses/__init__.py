@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holotrace.analyses.annotated_work import annotated_work
+from holotrace.analyses.communication import communication
 from holotrace.analyses.compilations import compilations
 from holotrace.analyses.critical_path import critical_path
 from holotrace.analyses.duty_cycle import duty_cycle
@@ -39,6 +40,7 @@ class Analyses:
     critical_path = critical_path
     overlap = overlap
     stragglers = stragglers
+    communication = communication
     kernels = kernels
     operators = operators
     operator_kernels = operator_kernels

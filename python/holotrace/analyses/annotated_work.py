@@ -18,6 +18,9 @@ OUTLIER_TIMES, OUTLIER_NS, OUTLIER_COUNT = 10, 1_000_000, 4
 # It matters if it takes more than a hundredth of what the longest ranges take together.
 OUTLIER_RATIO = 0.01
 TRACK = ["pid", "tid"]
+RANGES = ANNOTATIONS.only("name", "pid", "tid", "start_ns", "end_ns", "on_device")
+STARTS = LAUNCHES.only("device_event_id", "pid", "tid", "launch_start_ns")
+EVENTS = DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", "end_ns")
 
 
 @per_rank(
@@ -32,11 +35,7 @@ TRACK = ["pid", "tid"]
         Column("work_count", Unit.COUNT, "Kernels and copies that belong to it"),
         Column("work_ns", Unit.NS, "Time of these; those that overlap count in full"),
     ),
-    reads=(
-        ANNOTATIONS.only("name", "pid", "tid", "start_ns", "end_ns", "on_device"),
-        LAUNCHES.only("device_event_id", "pid", "tid", "launch_start_ns"),
-        DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", "end_ns"),
-    ),
+    reads=(RANGES, STARTS, EVENTS),
     chart=Ranking(x="name", y=("work_ns",), title="Device work of named ranges"),
 )
 def annotated_work(rank: RankTrace, *, on_device: bool = False) -> pl.DataFrame:
@@ -49,9 +48,9 @@ def annotated_work(rank: RankTrace, *, on_device: bool = False) -> pl.DataFrame:
     Args:
         on_device: Ranges as the profiler drew them on the device, instead of those of the host.
     """
-    work = rank[DEVICE_EVENTS].filter(pl.col("kind").is_in(WORK))
-    begun = _on_queues(work) if on_device else _launched(work, rank[LAUNCHES])
-    ranges = rank[ANNOTATIONS].filter(pl.col("on_device") == on_device).with_columns(pl.col(*TRACK).cast(pl.String()))
+    work = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
+    begun = _on_queues(work) if on_device else _launched(work, rank[STARTS])
+    ranges = rank[RANGES].filter(pl.col("on_device") == on_device).with_columns(pl.col(*TRACK).cast(pl.String()))
     duration = pl.col("duration_ns")
     return (
         _with_work(ranges, begun)

@@ -11,6 +11,8 @@ from holotrace.charts import Ranking
 from holotrace.derive import critical_steps
 from holotrace.derive.critical_steps import DELAY, HOST, LAUNCH, LOADING_DATA
 from holotrace.derive.kernel_kinds import COMMUNICATION
+from holotrace.derive.limits import check_whole
+from holotrace.errors import UsageError
 from holotrace.schema import Column, Unit, empty
 from holotrace.trace import RankTrace
 
@@ -22,7 +24,9 @@ PART_RATIO = 0.1
 
 @per_rank(
     columns=(
-        Column("step", Unit.STEP, "Training step; null where the rank has none and is looked at as a whole"),
+        Column(
+            "step", Unit.STEP, "Training step; null for a range, or a rank without steps that is looked at as a whole"
+        ),
         Column("bound_by", Unit.TEXT, "host, data_loading, compute, communication, memory, launch or kernel_delay"),
         Column("kind", Unit.TEXT, "operator, launch_delay, kernel_delay; by segment also dependency and sync"),
         Column("name", Unit.TEXT, "Operator, call or kernel whose time it is; null for the delay of a launch"),
@@ -40,7 +44,14 @@ PART_RATIO = 0.1
     reads=critical_steps.READS,
     chart=Ranking(x="bound_by", y=("duration_ns",), title="What the critical path is made of"),
 )
-def critical_path(rank: RankTrace, *, of_step: int | None = None, by_segment: bool = False) -> pl.DataFrame:
+def critical_path(
+    rank: RankTrace,
+    *,
+    of_step: int | None = None,
+    by_segment: bool = False,
+    of_range: str = "",
+    instance: int | None = None,
+) -> pl.DataFrame:
     """What a step takes as long as it does for: the longest path of waiting through host calls and kernels.
 
     Only what is on this path makes a step shorter when it gets faster. An operator follows what its thread did before;
@@ -49,17 +60,27 @@ def critical_path(rank: RankTrace, *, of_step: int | None = None, by_segment: bo
     of calls that wait for a device, counts for nothing, so the path may be shorter than the step. A kernel that starts
     more than 1.5 ms after its launch and after the work before it waited for something that is not known.
 
-    Events and synchronisations between queues are known where the profiler recorded them
-    (`enable_cuda_sync_events=True`); without them the path may lead along another queue.
+    Which queue waited for which is known where the profiler recorded it (`enable_cuda_sync_events=True`). Where not,
+    it is told by times: work that began within 10 µs of the end of another queue's work, and more than 20 µs after its
+    own launch and the work before it, waited for that; so did a synchronising call or copy that took longer than 20 µs
+    and returned within 10 µs of the end of work.
 
     Args:
         of_step: Which training step; by default the last that another one follows, as a recording may cut off the last.
         by_segment: One row per edge of the path, in its order, instead of one per name.
+        of_range: Of a named range instead of a step: one of those on the host whose names contain this.
+        instance: Which of these ranges, by their starts from 0; by default the first.
     """
-    found = critical_steps.of(rank, of_step)
+    if of_range or instance is not None:
+        if of_step is not None:
+            raise UsageError("of_step and of_range name two parts of the rank; give one of them")
+        check_whole(0, instance=instance or 0)
+        found = critical_steps.of_range(rank, of_range, instance or 0)
+    else:
+        found = critical_steps.of(rank, of_step)
     if found is None:
         return empty(critical_path.columns).drop("rank")
-    path = found.edges()[found.graph.longest_path()]
+    path = found.edges(found.graph.longest_path())
     return _shaped(path if by_segment else _by_name(path), found.step, found.span_ns)
 
 

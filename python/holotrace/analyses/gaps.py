@@ -12,9 +12,9 @@ from holotrace.derive import device_time, host_time, skew
 from holotrace.derive.compilations import compilations
 from holotrace.derive.device_time import DEVICE
 from holotrace.derive.host_activities import COMPILATION, DISPATCH, INPUT_RANGES, PRIORITY, PROGRAM, TRACING, UPLOAD
+from holotrace.derive.limits import check_whole
 from holotrace.derive.said import lasting, listed
 from holotrace.derive.steps import launched_in
-from holotrace.errors import UsageError
 from holotrace.schema import Column, Unit
 from holotrace.tables import HOST_CALLS, STEPS, XLA_OPS
 from holotrace.trace import RankTrace
@@ -86,8 +86,7 @@ def gaps(
         by_stream: Each queue by itself, instead of the device as a whole. Other queues may be busy in its gaps.
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.
     """
-    if min_gap_ns < 1:
-        raise UsageError(f"min_gap_ns is {min_gap_ns}; it can be any whole number from 1")
+    check_whole(1, min_gap_ns=min_gap_ns)
     ops = skew.shifted(device_time.executions(rank[XLA_OPS]), *(rank[table] for table in skew.READS))
     if not by_stream:
         ops = ops.with_columns(stream=pl.lit(None, pl.Int64()))

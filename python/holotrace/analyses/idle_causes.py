@@ -10,7 +10,7 @@ from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Ranking
 from holotrace.derive import gaps
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.errors import UsageError
+from holotrace.derive.limits import check_whole
 from holotrace.schema import Column, Unit
 from holotrace.tables import DEVICE_EVENTS
 from holotrace.trace import RankTrace
@@ -24,6 +24,7 @@ HOST_RATIO, HOST_CRITICAL_RATIO = 0.05, 0.5
 PAUSE_RATIO = 0.1
 OTHER_RATIO = 0.05
 QUEUE = ["device", "stream"]
+EVENTS = DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", "end_ns", "launch_ns")
 # In alphabetical order.
 _CAUSE = pl.Enum([HOST_WAIT, KERNEL_WAIT, OTHER])
 
@@ -45,7 +46,7 @@ _CAUSE = pl.Enum([HOST_WAIT, KERNEL_WAIT, OTHER])
         Column("p75_ns", Unit.NS, "Three quarters of the gaps are not longer, interpolated"),
         Column("max_ns", Unit.NS, "Longest gap"),
     ),
-    reads=(DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", "end_ns", "launch_ns"),),
+    reads=(EVENTS,),
     chart=Ranking(x="cause", y=("idle_ns",), title="Idle time by cause"),
 )
 def idle_causes(rank: RankTrace, *, by_stream: bool = False, pause_ns: int = PAUSE_NS) -> pl.DataFrame:
@@ -65,15 +66,14 @@ def idle_causes(rank: RankTrace, *, by_stream: bool = False, pause_ns: int = PAU
         by_stream: Each queue by itself, instead of the rank as a whole. Other queues may be busy in its gaps.
         pause_ns: Gaps of this length and longer are no pauses between kernels.
     """
-    if pause_ns < 0:
-        raise UsageError(f"pause_ns is {pause_ns}; it can be any whole number from 0")
-    work = rank[DEVICE_EVENTS].filter(pl.col("kind").is_in(WORK))
+    check_whole(0, pause_ns=pause_ns)
+    work = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
     if not by_stream:
         work = work.with_columns(pl.lit(None, pl.Int64()).alias(name) for name in QUEUE)
-    span_ns = pl.col("end_ns").max() - pl.col("start_ns").min()
-    spans = work.group_by(QUEUE).agg(span_ns=span_ns)
     cause = (
-        pl.when(pl.col("launch_ns") > pl.col("reached_ns"))
+        pl.when(pl.col("gap_ns").is_null())
+        .then(None)
+        .when(pl.col("launch_ns") > pl.col("reached_ns"))
         .then(pl.lit(HOST_WAIT, _CAUSE))
         .when(pl.col("gap_ns") < pause_ns)
         .then(pl.lit(KERNEL_WAIT, _CAUSE))
@@ -85,6 +85,8 @@ def idle_causes(rank: RankTrace, *, by_stream: bool = False, pause_ns: int = PAU
         gaps.before(work, by=QUEUE)
         .group_by(*QUEUE, cause.alias("cause"))
         .agg(
+            pl.col("start_ns").min(),
+            pl.col("end_ns").max(),
             count=pl.len(),
             idle_ns=gap.sum(),
             mean_ns=gap.mean().round(),
@@ -93,13 +95,17 @@ def idle_causes(rank: RankTrace, *, by_stream: bool = False, pause_ns: int = PAU
             max_ns=gap.max(),
             **quantiles,
         )
-        .join(spans, on=QUEUE, nulls_equal=True)
-        .with_columns(all_ns=pl.col("idle_ns").sum().over(QUEUE))
+        .with_columns(
+            span_ns=(pl.col("end_ns").max() - pl.col("start_ns").min()).over(QUEUE),
+            all_ns=pl.col("idle_ns").sum().over(QUEUE),
+        )
+        # The first work of a queue ends no gap.
+        .drop_nulls("cause")
         .with_columns(
             idle_ratio=pl.when(pl.col("span_ns") > 0).then(pl.col("idle_ns") / pl.col("span_ns")),
             share_ratio=pl.when(pl.col("all_ns") > 0).then(pl.col("idle_ns") / pl.col("all_ns")),
         )
-        .drop("span_ns", "all_ns")
+        .drop("start_ns", "end_ns", "span_ns", "all_ns")
         .sort(*QUEUE, "cause")
     )
 

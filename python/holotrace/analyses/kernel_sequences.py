@@ -9,7 +9,7 @@ import polars as pl
 from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Ranking
 from holotrace.derive import call_tree
-from holotrace.errors import UsageError
+from holotrace.derive.limits import check_whole
 from holotrace.schema import Column, Unit
 from holotrace.tables import CALLS, CPU_OPS
 from holotrace.trace import RankTrace
@@ -55,8 +55,7 @@ def kernel_sequences(
         min_kernels: Fewest kernels and copies that are a sequence.
         each: One row per event of each of the calls, down to the kernels, instead of one per sequence.
     """
-    if min_kernels < 1:
-        raise UsageError(f"min_kernels is {min_kernels}; it can be any whole number from 1")
+    check_whole(1, min_kernels=min_kernels)
     calls = rank[CALLS]
     top = call_tree.outermost(calls, _chosen(rank, operator))
     tops = calls.filter(calls["event_id"] == top).filter(pl.col("work_count") >= min_kernels)

@@ -9,7 +9,7 @@ import polars as pl
 from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Ranking
 from holotrace.derive.kernel_kinds import COMPUTE, WORK
-from holotrace.errors import UsageError
+from holotrace.derive.limits import check_whole
 from holotrace.schema import Column, Unit
 from holotrace.tables import DEVICE_EVENTS
 from holotrace.trace import RankTrace
@@ -22,6 +22,7 @@ TINY_COUNT, TINY_RATIO = 1_000, 0.5
 OUTLIER_TIMES, OUTLIER_RATIO, OUTLIER_COUNT = 10, 0.01, 10
 # Equal devices on equal work differ by 1-2%; with two ranks nobody can say which is the odd one.
 SLOW_RATIO, SLOW_RANKS = 0.03, 3
+EVENTS = DEVICE_EVENTS.only("name", "kind", "start_ns", "end_ns")
 NAME_LENGTH = 80  # characters of a name in a message
 
 
@@ -37,7 +38,7 @@ NAME_LENGTH = 80  # characters of a name in a message
         Column("std_ns", Unit.NS, "Standard deviation of its runs (n - 1), to the nanosecond; null for a single run"),
         Column("share_ratio", Unit.RATIO, "sum_ns / time of all runs on this rank; null where that is 0"),
     ),
-    reads=(DEVICE_EVENTS.only("name", "kind", "start_ns", "end_ns"),),
+    reads=(EVENTS,),
     chart=Ranking(x="name", y=("sum_ns",), title="Kernels and copies by time", color="kind"),
 )
 def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
@@ -48,12 +49,13 @@ def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
     Args:
         top: Only the largest so many of each rank, by time of all runs.
     """
-    if top is not None and top < 1:
-        raise UsageError(f"top is {top}; it can be any whole number from 1, or left out for all")
-    runs = rank[DEVICE_EVENTS].lazy().filter(pl.col("kind").is_in(WORK))
+    if top is not None:
+        check_whole(1, top=top)
+    runs = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
     duration = pl.col("duration_ns")
+    total_ns = pl.col("sum_ns").sum()
     table = (
-        runs.select("name", "kind", duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+        runs.with_columns(duration_ns=runs["end_ns"] - runs["start_ns"])
         .group_by("name", "kind")
         .agg(
             count=pl.len(),
@@ -63,12 +65,13 @@ def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
             max_ns=duration.max(),
             std_ns=duration.std().round(),
         )
-        .with_columns(pl.col("name", "kind").cast(pl.String()), total_ns=pl.col("sum_ns").sum())
-        .with_columns(share_ratio=pl.when(pl.col("total_ns") > 0).then(pl.col("sum_ns") / pl.col("total_ns")))
-        .drop("total_ns")
+        .with_columns(
+            pl.col("name", "kind").cast(pl.String()),
+            share_ratio=pl.when(total_ns > 0).then(pl.col("sum_ns") / total_ns),
+        )
         .sort("sum_ns", "name", "kind", descending=[True, False, False])
     )
-    return (table if top is None else table.head(top)).collect()
+    return table if top is None else table.head(top)
 
 
 @kernels.rule
@@ -96,8 +99,9 @@ def tiny_kernels(table: pl.DataFrame) -> Iterator[Finding]:
 def outlying_runs(table: pl.DataFrame) -> Iterator[Finding]:
     """A run of a compute kernel lasted ten times longer than usual.
 
-    Either this run had far more to do, or something else used the device or its memory. The cost is what the longest
-    run took beyond the average one. Copies differ in size and communication waits for others, so they are left out.
+    Either this run had far more to do, or something else used the device or its memory; where many kernels have such a
+    run, something else it was, as on a CPU whose cores other threads want too. The cost is what the longest run of each
+    took beyond its average one. Copies differ in size and communication waits for others, so they are left out.
 
     Find the run in the timeline, and see what ran beside it and how large its inputs were.
     """
@@ -109,12 +113,19 @@ def outlying_runs(table: pl.DataFrame) -> Iterator[Finding]:
             & (pl.col("max_ns") >= OUTLIER_TIMES * pl.col("mean_ns"))
             & (pl.col("beyond_ns") > OUTLIER_RATIO * pl.col("total_ns"))
         )
-        .group_by("name")
-        .agg(pl.col("rank").sort(), pl.col("beyond_ns").max(), times=(pl.col("max_ns") / pl.col("mean_ns")).max())
-        .sort("beyond_ns", "name", descending=[True, False])
+        .with_columns(times=pl.col("max_ns") / pl.col("mean_ns"))
+        .sort("beyond_ns", "name", "rank", descending=[True, False, False])
     )
-    for name, ranks, beyond_ns, times in outliers.iter_rows():
-        yield Finding("info", f"a run of {_short(name)} lasted {times:.0f} times its mean", tuple(ranks), beyond_ns)
+    if outliers.is_empty():
+        return
+    names = outliers["name"].unique(maintain_order=True)
+    times = outliers.select(pl.col("times").max()).item()
+    by_rank = outliers.group_by("rank").agg(pl.col("beyond_ns").sum()).sort("rank")
+    longest = f"a run of {_short(names[0])}"
+    message = f"{longest} lasted {times:.0f} times its mean"
+    if len(names) > 1:
+        message = f"runs of {len(names)} kernels lasted up to {times:.0f} times their mean, above all {longest}"
+    yield Finding("info", message, tuple(by_rank["rank"]), by_rank.select(pl.col("beyond_ns").max()).item())
 
 
 @kernels.rule

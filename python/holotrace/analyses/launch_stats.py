@@ -8,9 +8,9 @@ import polars as pl
 
 from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Ranking
-from holotrace.derive import intervals
+from holotrace.derive import busy, intervals
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.errors import UsageError
+from holotrace.derive.limits import check_whole
 from holotrace.schema import Column, Unit
 from holotrace.tables import DEVICE_EVENTS, LAUNCHES
 from holotrace.trace import RankTrace
@@ -21,8 +21,8 @@ SLOW_CALL_NS = 50_000
 LATE_NS = 100_000
 # A tenth of all launching is no chance, and less than a millisecond would be hard to notice.
 STALLED_RATIO, STALLED_NS = 0.1, 1_000_000
-
-
+CALLS = LAUNCHES.only("launch_id", "device_event_id", "launch_name", "launch_start_ns", "launch_end_ns", "correlation")
+EVENTS = DEVICE_EVENTS.only("event_id", "kind", "start_ns", "end_ns")
 COLUMNS = (
     Column("call", Unit.TEXT, "Host call, e.g. cudaLaunchKernel; null if the profiler wrote no name"),
     Column("launch_id", Unit.EVENT, "event_id of the call; null where calls of a name are summed"),
@@ -42,10 +42,7 @@ COLUMNS = (
 
 @per_rank(
     columns=COLUMNS,
-    reads=(
-        LAUNCHES.only("launch_id", "device_event_id", "launch_name", "launch_start_ns", "launch_end_ns", "correlation"),
-        DEVICE_EVENTS.only("event_id", "kind", "start_ns", "end_ns"),
-    ),
+    reads=(CALLS, EVENTS),
     chart=Ranking(x="call", y=("call_ns",), title="Time the host spends launching"),
 )
 def launch_stats(
@@ -62,17 +59,16 @@ def launch_stats(
         slow_call_ns: Calls that take longer are slow.
         late_ns: Work that begins later after its call is late.
     """
-    if slow_call_ns < 0 or late_ns < 0:
-        raise UsageError(f"slow_call_ns is {slow_call_ns} and late_ns {late_ns}; both can be any whole number from 0")
+    check_whole(0, slow_call_ns=slow_call_ns, late_ns=late_ns)
     pairs = _pairs(rank, slow_call_ns=slow_call_ns, late_ns=late_ns)
     return pairs if each else _summed(pairs)
 
 
 def _pairs(rank: RankTrace, *, slow_call_ns: int, late_ns: int) -> pl.DataFrame:
     """Each piece of work and the call that launched it."""
-    work = rank[DEVICE_EVENTS].filter(pl.col("kind").is_in(WORK)).drop("kind")
+    work = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
     pairs = (
-        rank[LAUNCHES]
+        rank[CALLS]
         .join(work, left_on="device_event_id", right_on="event_id")
         .sort("launch_id", "start_ns", "device_event_id")
     )
@@ -82,7 +78,9 @@ def _pairs(rank: RankTrace, *, slow_call_ns: int, late_ns: int) -> pl.DataFrame:
     is_slow = call_ns > slow_call_ns
     calls = pairs.select(start_ns="launch_start_ns", end_ns="launch_end_ns")
     stalled_ns = pl.zeros(pairs.height, pl.Int64, eager=True)
-    stalled_ns = stalled_ns.scatter(is_slow.arg_true(), intervals.uncovered_ns(calls.filter(is_slow), work))
+    stalled_ns = stalled_ns.scatter(
+        is_slow.arg_true(), intervals.uncovered_ns(calls.filter(is_slow), rank.made(busy.of).working)
+    )
     return pairs.select(
         "launch_id",
         "correlation",

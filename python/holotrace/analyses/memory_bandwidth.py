@@ -8,8 +8,8 @@ import polars as pl
 
 from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Ranking
-from holotrace.derive import intervals, levels
-from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY, WORK
+from holotrace.derive import busy, intervals, levels
+from holotrace.derive.kernel_kinds import MEMORY
 from holotrace.schema import Column, Unit
 from holotrace.tables import DEVICE_EVENTS
 from holotrace.trace import RankTrace
@@ -25,6 +25,7 @@ SMALL_BYTES = 64 * 1024
 WORTH_RATIO = 0.01
 KIND = ["device", "copy"]
 LINK = r"HtoD|DtoH"
+EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "start_ns", "end_ns", "bytes", "bandwidth_gbps")
 
 
 @per_rank(
@@ -45,7 +46,7 @@ LINK = r"HtoD|DtoH"
         Column("end_ns", Unit.NS, "End of the last; with over_time, when one started or ended next"),
         Column("event_id", Unit.EVENT, "With over_time the copy that started or ended; else null"),
     ),
-    reads=(DEVICE_EVENTS.only("event_id", "name", "kind", "device", "start_ns", "end_ns", "bytes", "bandwidth_gbps"),),
+    reads=(EVENTS,),
     chart=Ranking(x="copy", y=("busy_ns",), title="Copies and fills by time"),
 )
 def memory_bandwidth(rank: RankTrace, *, over_time: bool = False) -> pl.DataFrame:
@@ -57,18 +58,23 @@ def memory_bandwidth(rank: RankTrace, *, over_time: bool = False) -> pl.DataFram
     Args:
         over_time: One row per start and end of a copy, instead of one per kind of copy.
     """
-    work = rank[DEVICE_EVENTS].filter(pl.col("kind").is_in(WORK), pl.col("end_ns") > pl.col("start_ns"))
+    lasts = pl.col("end_ns") > pl.col("start_ns")
     named = pl.col("name").cast(pl.String()).alias("copy")
-    copies = work.filter(kind=MEMORY).select("event_id", "device", named, "start_ns", "end_ns", "bytes", rate=_rate())
-    running = levels.over_time(_changes(copies), by=KIND, levels=["count", "rate", "known"], first="fall")
-    hiding = work.filter(pl.col("kind").is_in([COMPUTE, COMMUNICATION]))
+    copies = (
+        rank[EVENTS]
+        .filter(lasts, kind=MEMORY)
+        .select("event_id", "device", named, "start_ns", "end_ns", "bytes", rate=_rate())
+    )
+    running = levels.over_time(_changes(copies), by=KIND, levels=["count", "rate", "known"])
+    hiding = rank.made(busy.of).computing_or_communicating
     running = running.with_columns(exposed_ns=intervals.uncovered_ns(running, hiding))
     ran = running.with_columns(
         gbps=pl.when((pl.col("known") > 0) | (pl.col("count") == 0)).then(pl.col("rate") / RATE_PER_GBPS),
         busy_ns=pl.when(pl.col("count") > 0).then("lasted_ns").otherwise(0),
         exposed_ns=pl.when(pl.col("count") > 0).then("exposed_ns").otherwise(0),
     )
-    span_ns = work.select(pl.col("end_ns").max() - pl.col("start_ns").min()).item()
+    working = rank.made(busy.of).working
+    span_ns = None if working.is_empty() else working["end_ns"][-1] - working["start_ns"][0]
     table = _as_they_are(ran) if over_time else _per_kind(ran, copies)
     return table.with_columns(exposed_ratio=pl.col("exposed_ns") / pl.lit(span_ns, pl.Int64()))
 
@@ -82,9 +88,10 @@ def _rate() -> pl.Expr:
 
 
 def _changes(copies: pl.DataFrame) -> pl.DataFrame:
-    """One copy more when it starts, one less when it ends."""
+    """One copy more when it starts, one less when it ends; at the same time ends come first."""
+    ordered = copies.sort("event_id")
     return pl.concat(
-        copies.select(
+        ordered.select(
             *KIND,
             "event_id",
             time_ns=edge,
@@ -92,7 +99,7 @@ def _changes(copies: pl.DataFrame) -> pl.DataFrame:
             rate=sign * pl.col("rate").fill_null(0),
             known=sign * pl.col("rate").is_not_null().cast(pl.Int64),
         )
-        for edge, sign in (("start_ns", 1), ("end_ns", -1))
+        for edge, sign in (("end_ns", -1), ("start_ns", 1))
     )
 
 

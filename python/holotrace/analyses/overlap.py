@@ -8,10 +8,8 @@ import polars as pl
 
 from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Stacked
-from holotrace.derive import intervals
-from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, WORK
+from holotrace.derive import busy, intervals
 from holotrace.schema import Column, Unit
-from holotrace.tables import DEVICE_EVENTS
 from holotrace.trace import RankTrace
 
 # Hiding all of it is rarely possible: the last gradients have nothing left to hide behind.
@@ -26,17 +24,15 @@ EXPOSED_RATIO, EXPOSED_CRITICAL_RATIO = 0.05, 0.25
         Column("hidden_ratio", Unit.RATIO, "hidden_ns / comm_ns; null without communication"),
         Column("exposed_ratio", Unit.RATIO, "exposed_ns / time from the first work to the last; null without work"),
     ),
-    reads=(DEVICE_EVENTS.only("kind", "start_ns", "end_ns"),),
+    reads=(busy.EVENTS,),
     chart=Stacked(x="rank", y=("hidden_ns", "exposed_ns"), title="Communication, hidden and exposed"),
 )
 def overlap(rank: RankTrace) -> pl.DataFrame:
     """How much of each rank's communication is hidden behind computation."""
-    work = rank[DEVICE_EVENTS].filter(pl.col("kind").is_in(WORK)).sort("start_ns")
-    compute, comm = work.filter(kind=COMPUTE), work.filter(kind=COMMUNICATION)
-    comm_ns = intervals.total_ns(comm)
-    exposed_ns = intervals.total_ns(work.filter(pl.col("kind").is_in([COMPUTE, COMMUNICATION])))
-    exposed_ns -= intervals.total_ns(compute)
-    span_ns = work.select((pl.col("end_ns").max() - pl.col("start_ns").min()).fill_null(0)).item()
+    times = rank.made(busy.of)
+    comm_ns = intervals.total_ns(times.communicating)
+    exposed_ns = intervals.total_ns(times.computing_or_communicating) - intervals.total_ns(times.computing)
+    span_ns = (times.end_ns or 0) - (times.start_ns or 0)
     return pl.DataFrame(
         {
             "comm_ns": comm_ns,

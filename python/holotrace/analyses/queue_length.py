@@ -8,9 +8,9 @@ import polars as pl
 
 from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Bar
-from holotrace.derive import intervals, levels
+from holotrace.derive import busy, intervals, levels
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.errors import UsageError
+from holotrace.derive.limits import check_whole
 from holotrace.schema import Column, Unit
 from holotrace.tables import DEVICE_EVENTS
 from holotrace.trace import RankTrace
@@ -22,6 +22,7 @@ FULL_RATIO = 0.1
 # A device pauses between kernels; a hundredth of the time is more than these pauses.
 FULL_IDLE_RATIO = 0.01
 QUEUE = ["device", "stream"]
+EVENTS = DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns")
 
 
 @per_rank(
@@ -45,7 +46,7 @@ QUEUE = ["device", "stream"]
         Column("end_ns", Unit.NS, "Start of the last work; with over_time, when the length changed next"),
         Column("event_id", Unit.EVENT, "With over_time the host call or device event that changed it; else null"),
     ),
-    reads=(DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns"),),
+    reads=(EVENTS,),
     chart=Bar(x="rank", y=("mean_count", "max_count"), title="Launches waiting in each queue"),
 )
 def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FULL_COUNT) -> pl.DataFrame:
@@ -61,14 +62,13 @@ def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FUL
         over_time: One row per change of a queue's length, instead of one per queue.
         full_at: Launches from which on a queue counts as full.
     """
-    if full_at < 1:
-        raise UsageError(f"full_at is {full_at}; it can be any whole number from 1")
-    events = rank[DEVICE_EVENTS].filter(pl.col("kind").is_in(WORK))
-    waiting = levels.over_time(_changes(events), by=QUEUE, levels=["waiting"], first="rise")
+    check_whole(1, full_at=full_at)
+    events = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
+    waiting = levels.over_time(_changes(events), by=QUEUE, levels=["waiting"])
     is_full = waiting["waiting"] >= full_at
     spans = waiting.with_columns(
         full_ns=pl.when(is_full).then("lasted_ns").otherwise(0),
-        full_idle_ns=_idle_ns(waiting, is_full.arg_true(), events),
+        full_idle_ns=_idle_ns(waiting, is_full.arg_true(), rank.made(busy.of).working),
     )
     table = _as_they_are(spans) if over_time else _per_queue(spans)
     lasted_ns = pl.col("end_ns") - pl.col("start_ns")
@@ -79,24 +79,24 @@ def _changes(events: pl.DataFrame) -> pl.DataFrame:
     """One more waits when a call begins, one less when the first work begins that the call put on the queue."""
     calls = events.drop_nulls("launch_ns")
     # But for graphs, a call puts one piece of work on a queue.
-    if calls["launch_id"].is_duplicated().any():
+    if calls["launch_id"].n_unique() < calls.height:
         calls = (
             calls.sort("start_ns", "event_id")
             .group_by(*QUEUE, "launch_id", "launch_ns")
             .agg(pl.col("start_ns", "event_id").first())
         )
-    return pl.concat(
-        [
-            calls.select(*QUEUE, event_id="launch_id", time_ns="launch_ns", waiting=pl.lit(1, pl.Int64)),
-            calls.select(*QUEUE, event_id="event_id", time_ns="start_ns", waiting=pl.lit(-1, pl.Int64)),
-        ]
-    ).with_columns(launched=pl.col("waiting") > 0)
+    # At the same time calls come first, and of each kind the event that is first in the file.
+    changes = (
+        calls.sort(event).select(*QUEUE, event_id=event, time_ns=time, waiting=pl.lit(count, pl.Int64))
+        for event, time, count in (("launch_id", "launch_ns", 1), ("event_id", "start_ns", -1))
+    )
+    return pl.concat(changes).with_columns(launched=pl.col("waiting") > 0)
 
 
-def _idle_ns(spans: pl.DataFrame, rows: pl.Series, events: pl.DataFrame) -> pl.Series:
+def _idle_ns(spans: pl.DataFrame, rows: pl.Series, working: pl.DataFrame) -> pl.Series:
     """How long no work ran in each of the spans in ``rows``; 0 for the others."""
     none = pl.zeros(spans.height, pl.Int64(), eager=True)
-    return none.scatter(rows, intervals.uncovered_ns(spans[rows], events))
+    return none.scatter(rows, intervals.uncovered_ns(spans[rows], working))
 
 
 def _as_they_are(spans: pl.DataFrame) -> pl.DataFrame:

@@ -8,12 +8,9 @@ import polars as pl
 
 from holotrace.analysis import Finding, per_job
 from holotrace.charts import Bar
-from holotrace.derive import clocks, collectives
+from holotrace.derive import arrivals, collectives
 from holotrace.schema import Column, Unit
 
-# Kernels of one collective run at the same time and end within some ten microseconds, long ones within a part of their
-# length; what does not was matched in error, or its ranks can leave before the last has come.
-TOLERANCE_NS, TOLERANCE_RATIO = 100_000, 0.5
 # Equal devices on equal work differ by 1-2%.
 LOST_RATIO = 0.02
 # With equal shares it is not the ranks that differ but their turns.
@@ -57,7 +54,11 @@ def stragglers(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
         by_step: One row per rank and step that launched collectives, instead of one per rank.
     """
     keys = ["rank", "step"] if by_step else ["rank"]
-    arrived = _arrived(calls)
+    calls = collectives.comparable(calls)
+    left, arrival = pl.col("left_ns"), pl.col("arrival_ns")
+    arrived = arrivals.of_ranks(calls).with_columns(
+        total_ns=left.diff().over("rank").fill_null(left - arrival),
+    )
     last = (
         arrived.sort("match", "arrival_ns", "rank", descending=[False, True, False])
         .group_by("match", maintain_order=True)
@@ -91,30 +92,6 @@ def stragglers(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
         .sort(keys)
     )
     return table.drop_nulls("step") if by_step else table.with_columns(step=pl.lit(None, pl.Int64()))
-
-
-def _arrived(calls: pl.DataFrame) -> pl.DataFrame:
-    """Each rank's coming to each collective on one clock, how long it then waited and how much of that it idled."""
-    matched = collectives.matched(calls)
-    offsets = clocks.offsets(matched).rename({"offset_ns": "clock_offset_ns"})
-    arrival, left = pl.col("arrival_ns"), pl.col("left_ns")
-    come, first_left = arrival.max().over("match"), left.min().over("match")
-    tolerance = pl.max_horizontal(TOLERANCE_NS, TOLERANCE_RATIO * (left - arrival).min().over("match"))
-    return (
-        matched.join(offsets, on="rank")
-        .with_columns(
-            arrival_ns=pl.col("start_ns") - pl.col("clock_offset_ns"),
-            left_ns=pl.col("end_ns") - pl.col("clock_offset_ns"),
-        )
-        .filter(come - first_left <= TOLERANCE_NS, left.max().over("match") - first_left <= tolerance)
-        .sort("left_ns", "arrival_ns", "match")
-        .with_columns(
-            waited_ns=come - arrival,
-            # A rank that has to wait first computes on; when it stops it stands still until the data has been moved.
-            lost_ns=(pl.col("exposed_ns") - (left - come).clip(lower_bound=0)).clip(lower_bound=0),
-            total_ns=left.diff().over("rank").fill_null(left - arrival),
-        )
-    )
 
 
 @stragglers.rule

@@ -8,8 +8,9 @@ import polars as pl
 
 from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Stacked
-from holotrace.derive import intervals
-from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, WORK
+from holotrace.derive import busy, intervals
+from holotrace.derive.busy import Busy
+from holotrace.derive.kernel_kinds import WORK
 from holotrace.schema import Column, Unit
 from holotrace.tables import DEVICE_EVENTS
 from holotrace.trace import RankTrace
@@ -21,6 +22,8 @@ EXPOSED_MEMORY_RATIO = 0.05
 # Equal devices on equal work differ by 1-2%.
 UNEVEN_RATIO = 0.03
 PARTS = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns")
+EVENTS = DEVICE_EVENTS.only("kind", "start_ns", "end_ns", "step")
+_WINDOW = {"step": pl.Int64(), "start_ns": pl.Int64(), "end_ns": pl.Int64()}
 
 
 @per_rank(
@@ -33,7 +36,7 @@ PARTS = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns")
         Column("idle_ns", Unit.NS, "Time no work ran"),
         Column("idle_ratio", Unit.RATIO, "idle_ns / total_ns; null where there is no time"),
     ),
-    reads=(DEVICE_EVENTS.only("kind", "start_ns", "end_ns", "step"),),
+    reads=(EVENTS,),
     chart=Stacked(x="rank", y=PARTS, title="Where the time goes"),
 )
 def time_breakdown(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
@@ -49,36 +52,39 @@ def time_breakdown(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     Args:
         by_step: One row per step that launched device work, instead of one per rank.
     """
-    work = rank[DEVICE_EVENTS].filter(pl.col("kind").is_in(WORK)).sort("start_ns")
-    windows = _steps(work) if by_step else _whole(work)
-    boundaries = pl.concat([windows["start_ns"], windows["end_ns"].tail(1)]).rename("time_ns")
+    times = rank.made(busy.of)
+    windows = _steps(rank[EVENTS]) if by_step else _whole(times)
+    boundaries = pl.concat([windows["start_ns"], windows["end_ns"].tail(1)])
     # Each kind counts only where those before it did not run already.
-    layers = (work.filter(kind=COMPUTE), work.filter(pl.col("kind").is_in([COMPUTE, COMMUNICATION])), work)
-    compute, compute_or_comm, busy = (
-        intervals.covered_before_ns(layer, boundaries).diff(null_behavior="drop") for layer in layers
+    compute, compute_or_comm, worked = (
+        intervals.covered_between_ns(layer, boundaries)
+        for layer in (times.computing, times.computing_or_communicating, times.working)
     )
-    return windows.select(
-        "step",
-        total_ns=pl.col("end_ns") - pl.col("start_ns"),
-        compute_ns=compute,
-        exposed_comm_ns=compute_or_comm - compute,
-        exposed_memory_ns=busy - compute_or_comm,
-        idle_ns=pl.col("end_ns") - pl.col("start_ns") - busy,
-    ).with_columns(idle_ratio=pl.when(pl.col("total_ns") > 0).then(pl.col("idle_ns") / pl.col("total_ns")))
+    total = windows["end_ns"] - windows["start_ns"]
+    parts = pl.DataFrame(
+        {
+            "step": windows["step"],
+            "total_ns": total,
+            "compute_ns": compute,
+            "exposed_comm_ns": compute_or_comm - compute,
+            "exposed_memory_ns": worked - compute_or_comm,
+            "idle_ns": total - worked,
+        }
+    )
+    return parts.with_columns(idle_ratio=pl.when(pl.col("total_ns") > 0).then(pl.col("idle_ns") / pl.col("total_ns")))
 
 
-def _whole(work: pl.DataFrame) -> pl.DataFrame:
+def _whole(times: Busy) -> pl.DataFrame:
     """One window from the first work to the last, if there is any."""
-    return work.select(
-        step=pl.lit(None, pl.Int64()), start_ns=pl.col("start_ns").min(), end_ns=pl.col("end_ns").max()
-    ).drop_nulls("start_ns")
+    spans = [] if times.start_ns is None else [(None, times.start_ns, times.end_ns)]
+    return pl.DataFrame(spans, _WINDOW, orient="row")
 
 
-def _steps(work: pl.DataFrame) -> pl.DataFrame:
+def _steps(events: pl.DataFrame) -> pl.DataFrame:
     """The window of each step that launched work."""
     ends = pl.col("end_ns").cum_max()
     return (
-        work.drop_nulls("step")
+        events.filter(pl.col("kind").is_in(WORK), pl.col("step").is_not_null())
         .group_by("step")
         .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
         .sort("step")
@@ -88,7 +94,12 @@ def _steps(work: pl.DataFrame) -> pl.DataFrame:
 
 def _per_rank(table: pl.DataFrame) -> pl.DataFrame:
     """Parts and whole of each rank, also where the table has a row per step."""
-    return table.group_by("rank").agg(pl.col("total_ns", *PARTS).sum()).filter(pl.col("total_ns") > 0).sort("rank")
+    return table.group_by("rank").agg(pl.col("total_ns", *PARTS).sum()).filter(pl.col("total_ns") > 0)
+
+
+def _exceeding(table: pl.DataFrame, part: str, ratio: float) -> pl.DataFrame:
+    """The ranks of which ``part`` is more than ``ratio``."""
+    return _per_rank(table).filter(pl.col(part) / pl.col("total_ns") > ratio).sort("rank")
 
 
 @time_breakdown.rule
@@ -101,8 +112,7 @@ def idle_device(table: pl.DataFrame) -> Iterator[Finding]:
     Look at what the host does in the gaps: load data in more workers, avoid `.item()` and other synchronisations, and
     capture launches in a CUDA graph or fuse them with `torch.compile`.
     """
-    ranks = _per_rank(table).with_columns(ratio=pl.col("idle_ns") / pl.col("total_ns"))
-    idle = ranks.filter(pl.col("ratio") > IDLE_RATIO)
+    idle = _exceeding(table, "idle_ns", IDLE_RATIO)
     if idle.is_empty():
         return
     ratio = _sum(idle, "idle_ns") / _sum(idle, "total_ns")
@@ -124,8 +134,7 @@ def exposed_copies(table: pl.DataFrame) -> Iterator[Finding]:
     Copy from pinned memory with `non_blocking=True` on a stream of its own, prefetch the next batch, and keep on the
     device what is needed again.
     """
-    ranks = _per_rank(table).with_columns(ratio=pl.col("exposed_memory_ns") / pl.col("total_ns"))
-    copying = ranks.filter(pl.col("ratio") > EXPOSED_MEMORY_RATIO)
+    copying = _exceeding(table, "exposed_memory_ns", EXPOSED_MEMORY_RATIO)
     if copying.is_empty():
         return
     ratio = _sum(copying, "exposed_memory_ns") / _sum(copying, "total_ns")
@@ -146,9 +155,10 @@ def uneven_ranks(table: pl.DataFrame) -> Iterator[Finding]:
 
     Look at what the named ranks do differently: more or longer inputs, a slower device, a host that launches late.
     """
-    ranks = _per_rank(table).with_columns(own_ns=pl.col("total_ns") - pl.col("exposed_comm_ns"))
+    ranks = _per_rank(table)
     if ranks.height < 2:
         return
+    ranks = ranks.with_columns(own_ns=pl.col("total_ns") - pl.col("exposed_comm_ns")).sort("rank")
     median = ranks.select(pl.col("own_ns", "exposed_comm_ns", "total_ns").median()).row(0, named=True)
     # Longer work alone may be a longer recording; it slows others only if they wait while the slow one does not.
     late = ranks.filter(

@@ -18,6 +18,7 @@ from holotrace.stores import Place
 @search_options
 @rank_option
 @click.option("--overwrite", is_flag=True, help="Write ranks again that are there, also from other files.")
+@click.option("--answers", is_flag=True, help="Keep the answers of all analyses too, for whoever opens it first.")
 def convert(  # noqa: PLR0917  # click gives them by name
     path: tuple[str, ...],
     out: Place,
@@ -25,6 +26,7 @@ def convert(  # noqa: PLR0917  # click gives them by name
     on_duplicate: OnDuplicate,
     ranks: tuple[int, ...],
     overwrite: bool,
+    answers: bool,
 ) -> None:
     """Write the traces at PATH as a dataset into the folder OUT, or add their ranks to the one that is there.
 
@@ -33,7 +35,7 @@ def convert(  # noqa: PLR0917  # click gives them by name
     """
     job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
     with progress_bar("Converting") as progress:
-        done = to_dataset(job, out, overwrite=overwrite, executor=chosen_executor(), progress=progress)
+        done = to_dataset(job, out, overwrite=overwrite, answers=answers, executor=chosen_executor(), progress=progress)
     for problem in done.problems.iter_rows(named=True):
         click.echo(f"rank {problem['rank']} was left out: {problem['example']}", err=True)
     kept = f", kept rank {spelled(done.kept)}" if done.kept else ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import os
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -18,6 +20,21 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 class Commands(click.Group):
     """Commands whose errors end in one line on stderr."""
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        _prepare_stdout()
+        try:
+            try:
+                return super().main(*args, **kwargs)
+            finally:
+                sys.stdout.flush()
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            _abandon_stdout()
+            if not isinstance(error, BrokenPipeError):
+                failure(error).show()
+            sys.exit(DEFECT if isinstance(error, BrokenPipeError) else USAGE)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -26,7 +43,8 @@ class Commands(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
-            if ctx.params.get("debug"):
+            # Without a name it is stdout that failed; main() knows what to do.
+            if ctx.params.get("debug") or (isinstance(error, OSError) and error.filename is None):
                 raise
             raise failure(error) from error
 
@@ -50,8 +68,26 @@ def failure(error: Exception) -> click.ClickException:
     """``error`` as click reports it."""
     if isinstance(error, HolotraceError):
         return _failure(str(error), USAGE if isinstance(error, UsageError) else INPUT)
+    if isinstance(error, OSError):
+        # A full disk, a place that may not be touched.
+        where = "the output" if error.filename is None else error.filename
+        return _failure(f"{where} cannot be used: {error.strerror or error}; name another place", USAGE)
     what = f"{type(error).__name__}: {error}".rstrip(": ")
     return _failure(f"unexpected {what}; see where it came from with holotrace --debug, and please report it", DEFECT)
+
+
+def _prepare_stdout() -> None:
+    if sys.stdout is None:
+        # It was closed, so nobody wants to read.
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # it stays open
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        # Names hold any character, and not every terminal can show it.
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _abandon_stdout() -> None:
+    """Let what could not be written go, or the interpreter would try it again as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _failure(message: str, code: int) -> click.ClickException:

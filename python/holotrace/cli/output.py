@@ -40,6 +40,8 @@ def write_shown(shown: Shown, form: str | None, limit: int | None, output: Place
     from holotrace.present import export  # noqa: PLC0415  # not needed for --help
 
     form = form or _form_of(output)
+    if limit is not None:
+        limit = min(limit, shown.table.height)
     head = shown.table if limit is None else shown.table.head(limit)
     content: str | bytes
     if form == JSON:
@@ -64,7 +66,8 @@ def write_shown(shown: Shown, form: str | None, limit: int | None, output: Place
     if output is not None:
         write(output, content)
     elif isinstance(content, str):
-        click.echo(content.removesuffix("\n"))
+        # What a file would hold, whatever characters the terminal is set to.
+        click.echo(content.removesuffix("\n").encode())
     elif sys.stdout.isatty():
         raise UsageError("parquet is not for reading; name a file with -o")
     else:

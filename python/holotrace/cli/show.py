@@ -168,6 +168,10 @@ def _info(job: Job) -> Shown:
     return Shown("info", job.info(), tables.RANK_INFO.columns, job.found.origin)
 
 
+def _clocks(job: Job) -> Shown:
+    return Shown("clocks", job.clocks(), tables.CLOCKS.columns, job.found.origin)
+
+
 _ABOUT = "About the job"
 _TOPICS = {
     topic.name: topic
@@ -175,6 +179,7 @@ _TOPICS = {
         *map(_analysis, ALL),
         _Topic("findings", _ABOUT, f"{tables.FINDINGS.meaning}.", "", _findings),
         _Topic("info", _ABOUT, f"{tables.RANK_INFO.meaning}.", "", _info),
+        _Topic("clocks", _ABOUT, f"{tables.CLOCKS.meaning}.", "", _clocks, compares_ranks=True),
         *(_table(table) for table in (*tables.ALL, tables.CALLS)),
     )
 }

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import polars as pl
 
-from holotrace.derive import intervals
-from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
+from holotrace.derive import busy, intervals
+from holotrace.derive.epoch import base_ns
+from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.schema import Column, Unit
 from holotrace.tables import COLLECTIVES, DEVICE_EVENTS
 from holotrace.trace import RankTrace
 
-READS = (
-    DEVICE_EVENTS.only("event_id", "name", "kind", "stream", "start_ns", "end_ns", "step"),
-    COLLECTIVES.only("event_id", "collective", "sequence", "group", "group_ranks", "group_size"),
+_EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "stream", "start_ns", "end_ns", "step")
+_KNOWN = COLLECTIVES.only(
+    *("event_id", "collective", "sequence", "group", "group_description", "group_ranks", "group_size"),
+    *("in_elements", "out_elements", "element_type"),
 )
+READS = (_EVENTS, _KNOWN)
 CALLS = (
-    Column("group", Unit.TEXT, "Process group; null if unknown"),
-    Column("group_ranks", Unit.TEXT, "Ranks in the group, JSON; null if unknown"),
-    Column("operation", Unit.TEXT, "Collective where its number is known, else the kernel's name"),
+    Column("group", Unit.LABEL, "Process group; null if unknown"),
+    Column("group_ranks", Unit.LABEL, "Ranks in the group, JSON; null if unknown"),
+    Column("group_description", Unit.LABEL, "What the group is for; null if unknown"),
+    Column("group_size", Unit.NUMBER, "Ranks in the group; null if unknown"),
+    Column("collective", Unit.LABEL, "Operation, e.g. allreduce; the kernel's name if unknown"),
+    Column("operation", Unit.LABEL, "Collective where its number is known, else the kernel's name"),
     Column("sequence", Unit.NUMBER, "Number within the process group; null if unknown"),
+    Column("element_type", Unit.LABEL, "Type of an element; null if unknown"),
+    Column("element_count", Unit.COUNT, "Elements of its input or output, whichever has more; null if unknown"),
     Column("step", Unit.STEP, "Step that launched it; null outside of all steps"),
-    Column("start_ns", Unit.NS, "Start of its kernel on the rank's own clock"),
+    Column("start_ns", Unit.NS, "Start of its kernel, since 1970 if the file says so, on the rank's own clock"),
     Column("end_ns", Unit.NS, "End of its kernel, exclusive"),
     Column("exposed_ns", Unit.NS, "Part of the kernel's time during which the rank did not compute"),
 )
@@ -39,30 +47,32 @@ _SLACK_NS = 5_000
 
 
 def calls(rank: RankTrace) -> pl.DataFrame:
-    """One rank's calls to collectives that all of a group's ranks must have come to before any can leave."""
-    events = rank[DEVICE_EVENTS]
-    known = rank[COLLECTIVES].join(events.select("event_id"), on="event_id", how="semi")
-    compute = events.filter(kind=COMPUTE)
-    text = pl.col("name", "collective", "group", "group_ranks").cast(pl.String())
+    """One rank's communication kernels with what is known of each."""
     found = (
-        events.filter(kind=COMMUNICATION)
-        .join(known.unique("event_id"), on="event_id", how="left")
-        .with_columns(text)
+        rank[_EVENTS]
+        .filter(kind=COMMUNICATION)
+        .join(rank[_KNOWN].unique("event_id"), on="event_id", how="left")
         .with_columns(
             # A kernel that was launched before the recording has no args, but its queue serves one group.
-            *(_of_queue(column) for column in ("group", "group_ranks")),
-            operation=pl.when(pl.col("sequence").is_null()).then("name").otherwise(pl.coalesce("collective", "name")),
+            *(_of_queue(column) for column in ("group", "group_ranks", "group_description", "group_size")),
+            collective=pl.coalesce("collective", "name"),
+            element_count=_element_count(),
         )
-        .filter(
-            (pl.col("group_size") > 1).fill_null(True),
-            ~pl.col("operation").str.to_lowercase().str.contains(_ONE_SIDED).fill_null(False),
-        )
+        .with_columns(operation=pl.when(pl.col("sequence").is_null()).then("name").otherwise("collective"))
         .sort("start_ns", "end_ns", "event_id")
     )
-    hidden = intervals.covered_before_ns(compute, found["end_ns"])
-    hidden -= intervals.covered_before_ns(compute, found["start_ns"])
-    exposed = (found["end_ns"] - found["start_ns"] - hidden).alias("exposed_ns")
-    return found.with_columns(exposed).select(column.name for column in CALLS)
+    exposed = intervals.uncovered_ns(found, rank.made(busy.of).computing).alias("exposed_ns")
+    # Ranks of one job may count from different moments.
+    since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
+    return found.with_columns(exposed, since_1970)[[column.name for column in CALLS]]
+
+
+def comparable(calls: pl.DataFrame) -> pl.DataFrame:
+    """Those calls that all of a group's ranks must have come to before any can leave."""
+    return calls.filter(
+        (pl.col("group_size") > 1).fill_null(True),
+        ~pl.col("operation").cast(pl.String).str.to_lowercase().str.contains(_ONE_SIDED).fill_null(False),
+    )
 
 
 def matched(calls: pl.DataFrame) -> pl.DataFrame:
@@ -78,8 +88,15 @@ def matched(calls: pl.DataFrame) -> pl.DataFrame:
         found.filter(members > 1, pl.len().over(together) == members)
         .sort(*together, "rank")
         .with_columns(match=pl.struct(together).rle_id())
-        .drop("group", "group_ranks", "operation", "sequence", "position", "occurrence")
+        .drop("position", "occurrence")
     )
+
+
+def _element_count() -> pl.Expr:
+    """Elements of the whole message; of a scatter whose input is not known, of all ranks' outputs."""
+    scattered = pl.col("collective").cast(pl.String).str.contains("scatter")
+    whole = pl.when(scattered).then(pl.col("out_elements") * pl.col("group_size"))
+    return pl.max_horizontal(pl.coalesce("in_elements", whole), "out_elements")
 
 
 def _of_queue(column: str) -> pl.Expr:

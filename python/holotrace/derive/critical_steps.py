@@ -6,54 +6,51 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from holotrace.derive import unrecorded_waits
 from holotrace.derive.kernel_kinds import SYNC, WORK
-from holotrace.derive.step_graph import CALL, OP, RANGE, GraphRules, StepGraph, build
+from holotrace.derive.step_graph import CALL, HOLDS, OP, RANGE, GraphRules, StepGraph, build
 from holotrace.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, RUNTIME_CALLS, STEPS
 from holotrace.trace import RankTrace
 
 # What PyTorch calls the wait for the next batch.
 LOADING = "DataLoader"
 HOST, LOADING_DATA, LAUNCH, DELAY = "host", "data_loading", "launch", "kernel_delay"
+# A call that waits for a device does not take its time from holding the runtime's lock.
+_RULES = GraphRules(locking=GraphRules.locking - GraphRules.waiting)
 _BOUND_BY_KIND = {"launch_delay": LAUNCH, "kernel_delay": DELAY}
 
 _SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
-READS = (
-    STEPS.only("step", "start_ns", "end_ns"),
-    CPU_OPS.only(*_SPAN),
-    RUNTIME_CALLS.only(*_SPAN, "correlation"),
-    ANNOTATIONS.only(*_SPAN, "on_device"),
-    DEVICE_EVENTS.only(
-        "event_id",
-        "name",
-        "kind",
-        "device",
-        "stream",
-        "start_ns",
-        "end_ns",
-        "launch_id",
-        "launch_ns",
-        "wait_on_stream",
-        "wait_on_record",
-    ),
+_STEPS = STEPS.only("step", "start_ns", "end_ns")
+_OPS = CPU_OPS.only(*_SPAN)
+_CALLS = RUNTIME_CALLS.only(*_SPAN, "correlation")
+_RANGES = ANNOTATIONS.only(*_SPAN, "on_device")
+_EVENTS = DEVICE_EVENTS.only(
+    *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns"),
+    *("launch_id", "launch_ns", "wait_on_stream", "wait_on_record"),
 )
+READS = (_STEPS, _OPS, _CALLS, _RANGES, _EVENTS)
+_HOST = [*_SPAN, "kind", "correlation"]
+_KIND = pl.Enum([OP, CALL, RANGE])
 
 
 @dataclass(frozen=True)
 class StepOfRank:
-    """A step: its number (None for a whole recording without steps), how long the host took, and its graph."""
+    """A step: its number (None for a range, or all of a recording without steps), the host's time, and its graph."""
 
     step: int | None
     span_ns: int
     graph: StepGraph
-    # Every event of the rank: event_id, name, what its time is bound by, tid of the host, device and stream.
+    # Every event of the graph: event_id, name, what its time is bound by, tid of the host, device and stream.
     events: pl.DataFrame
 
-    def edges(self) -> pl.DataFrame:
-        """All edges, each with start_ns, end_ns, what bounds it, and its event's columns; null where it has none."""
+    def edges(self, rows: pl.Series | None = None) -> pl.DataFrame:
+        """All edges, or those in ``rows``: start_ns, end_ns, what bounds it, its event's columns; null where none."""
         time = self.graph.nodes["time_ns"]
-        edges = self.graph.edges
-        named = edges.join(self.events, on="event_id", how="left", maintain_order="left")
+        edges = self.graph.edges if rows is None else self.graph.edges[rows]
+        events = self.events if rows is None else self.events.join(edges, on="event_id", how="semi")
+        named = edges.join(events, on="event_id", how="left", maintain_order="left")
         return named.with_columns(
+            pl.col("name").cast(pl.String),
             start_ns=time.gather(edges["from_node"]),
             end_ns=time.gather(edges["to_node"]),
             bound_by=pl.col("kind").replace_strict(_BOUND_BY_KIND, default=pl.col("bound_by")),
@@ -66,21 +63,32 @@ def of(rank: RankTrace, step: int | None = None) -> StepOfRank | None:
 
     A rank without steps is looked at as a whole.
     """
-    steps = rank[STEPS].sort("start_ns")
+    steps = rank[_STEPS].sort("start_ns")
     if steps.is_empty() and step is None:
-        window_ns = None
-    else:
-        # The last step may have been cut off.
-        chosen = steps.filter(step=step) if step is not None else steps.tail(2).head(1)
-        if chosen.is_empty():
-            return None
-        window_ns = (int(chosen["start_ns"][0]), int(chosen["end_ns"][0]))
-        step = int(chosen["step"][0])
+        return _within(rank, None, None)
+    # The last step may have been cut off.
+    chosen = steps.filter(step=step) if step is not None else steps.tail(2).head(1)
+    return None if chosen.is_empty() else _within(rank, int(chosen["step"][0]), chosen)
+
+
+def of_range(rank: RankTrace, name: str, instance: int = 0) -> StepOfRank | None:
+    """A range on the host whose name contains ``name``, the first by default; None where there are not so many."""
+    ranges = rank[ANNOTATIONS].filter(~pl.col("on_device"))
+    named = ranges.filter(pl.col("name").cast(pl.String).str.contains(name, literal=True).fill_null(False))
+    chosen = named.sort("start_ns", "event_id").slice(instance, 1)
+    return None if chosen.is_empty() else _within(rank, None, chosen)
+
+
+def _within(rank: RankTrace, step: int | None, window: pl.DataFrame | None) -> StepOfRank:
+    """What the host began within the first row of ``window``, or ever."""
+    window_ns = None if window is None else (int(window["start_ns"][0]), int(window["end_ns"][0]))
     host, device = _host(rank), _device(rank)
     # What begins as the step ends is the next one's.
-    graph = build(host, device, window_ns=window_ns and (window_ns[0], window_ns[1] - 1))
+    within_ns = window_ns and (window_ns[0], window_ns[1] - 1)
+    within = host if within_ns is None else host.filter(pl.col("start_ns").is_between(*within_ns))
+    graph = build(host, device, window_ns=within_ns, rules=_RULES, waits=_unrecorded(within, device))
     start_ns, end_ns = window_ns or _span(graph)
-    return StepOfRank(step, end_ns - start_ns, graph, _events(host, rank[DEVICE_EVENTS]))
+    return StepOfRank(step, end_ns - start_ns, graph, _events(within, device))
 
 
 def _span(graph: StepGraph) -> tuple[int, int]:
@@ -89,58 +97,67 @@ def _span(graph: StepGraph) -> tuple[int, int]:
 
 
 def _host(rank: RankTrace) -> pl.DataFrame:
-    ranges = rank[ANNOTATIONS].filter(~pl.col("on_device")).drop("on_device")
-    is_loading = pl.col("name").cast(pl.String).str.contains(LOADING, literal=True).fill_null(False)
-    kind = pl.when(is_loading).then(pl.lit(OP)).otherwise(pl.lit(RANGE))
+    op, call, span = (pl.lit(kind, _KIND) for kind in (OP, CALL, RANGE))
+    none = pl.lit(None, pl.Int64())
+    ops, ranges = rank[_OPS], rank[_RANGES].filter(~pl.col("on_device")).drop("on_device")
+    # Old releases wrote steps as operators; one event is one row.
+    once = ranges.join(ops.join(ranges, on="event_id", how="semi"), on="event_id", how="anti")
     parts = (
-        rank[CPU_OPS].with_columns(kind=pl.lit(OP), correlation=None),
-        rank[RUNTIME_CALLS].with_columns(kind=pl.lit(CALL)),
-        # Old releases wrote steps as operators; one event is one row.
-        ranges.join(rank[CPU_OPS], on="event_id", how="anti").with_columns(kind=kind, correlation=None),
+        ops.with_columns(kind=op, correlation=none),
+        rank[_CALLS].with_columns(kind=call),
+        once.with_columns(kind=pl.when(_is_loading()).then(op).otherwise(span), correlation=none),
     )
-    return pl.concat(
-        part.select(
-            "event_id",
-            pl.col("name", "kind", "pid", "tid").cast(pl.String),
-            "start_ns",
-            "end_ns",
-            pl.col("correlation").cast(pl.Int64),
-        )
-        for part in parts
-    )
+    return pl.concat(part[_HOST] for part in parts)
 
 
 def _device(rank: RankTrace) -> pl.DataFrame:
     is_sync = pl.col("kind") == SYNC
     return (
-        rank[DEVICE_EVENTS]
+        rank[_EVENTS]
         .filter(pl.col("kind").is_in((*WORK, SYNC)))
         .with_columns(
             call_id="launch_id",
             sync=pl.when(is_sync).then(pl.col("name").cast(pl.String).fill_null("")),
             stream=pl.when(pl.col("stream") >= 0).then("stream"),
             # What starts later was held up by something that was not recorded.
-            is_prompt=pl.col("start_ns") - pl.col("launch_ns") < GraphRules.longest_kernel_delay_ns,
+            is_prompt=pl.col("start_ns") - pl.col("launch_ns") < _RULES.longest_kernel_delay_ns,
         )
     )
 
 
+def _unrecorded(host: pl.DataFrame, device: pl.DataFrame) -> pl.DataFrame:
+    """What waited for work where the profiler does not say so.
+
+    It records synchronisations if asked to, and never that a copy from pageable memory waits until it is done.
+    """
+    work = device.filter(pl.col("sync").is_null())
+    syncs = device.filter(pl.col("sync").is_not_null())
+    calls = host.filter(pl.col("kind") == CALL, pl.col("name").is_in(list(_RULES.waiting)))
+    of_calls = unrecorded_waits.of_calls(calls.join(syncs, left_on="event_id", right_on="call_id", how="anti"), work)
+    if (syncs["sync"] == HOLDS).any():
+        return of_calls
+    return pl.concat([of_calls, unrecorded_waits.of_work(work)])
+
+
 def _events(host: pl.DataFrame, device: pl.DataFrame) -> pl.DataFrame:
-    is_loading = pl.col("name").str.contains(LOADING, literal=True).fill_null(False)
     on_host = host.select(
         "event_id",
         "name",
-        bound_by=pl.when(is_loading).then(pl.lit(LOADING_DATA)).otherwise(pl.lit(HOST)),
-        thread="tid",
+        bound_by=pl.when(_is_loading()).then(pl.lit(LOADING_DATA)).otherwise(pl.lit(HOST)),
+        thread=pl.col("tid").cast(pl.String),
         device=pl.lit(None, pl.Int64()),
         stream=pl.lit(None, pl.Int64()),
     )
     on_device = device.select(
         "event_id",
-        pl.col("name").cast(pl.String),
+        "name",
         bound_by=pl.col("kind").cast(pl.String),
         thread=pl.lit(None, pl.String()),
         device="device",
         stream="stream",
     )
     return pl.concat([on_host, on_device])
+
+
+def _is_loading() -> pl.Expr:
+    return pl.col("name").cast(pl.String).str.contains(LOADING, literal=True).fill_null(False)

@@ -9,12 +9,11 @@ from holotrace.derive.kernel_kinds import WORK
 from holotrace.tables import CPU_OPS, DEVICE_EVENTS, LAUNCHES, RUNTIME_CALLS
 from holotrace.trace import RankTrace
 
-READS = (
-    CPU_OPS.only("event_id", "name", "pid", "tid", "start_ns", "end_ns"),
-    RUNTIME_CALLS.only("event_id", "pid", "tid", "start_ns", "end_ns"),
-    LAUNCHES.only("launch_id", "device_event_id", "launch_start_ns"),
-    DEVICE_EVENTS.only("event_id", "kind", "name", "start_ns", "end_ns"),
-)
+_OPS = CPU_OPS.only("event_id", "name", "pid", "tid", "start_ns", "end_ns")
+_CALLS = RUNTIME_CALLS.only("event_id", "pid", "tid", "start_ns", "end_ns")
+_STARTS = LAUNCHES.only("launch_id", "device_event_id", "launch_start_ns")
+_EVENTS = DEVICE_EVENTS.only("event_id", "kind", "name", "start_ns", "end_ns")
+READS = (_OPS, _CALLS, _STARTS, _EVENTS)
 _OWN = ("runtime_ns", "self_work_count", "self_work_ns")
 
 
@@ -52,8 +51,8 @@ def work(rank: RankTrace) -> pl.DataFrame:
 def _nested(rank: RankTrace) -> pl.DataFrame:
     """Operators and calls of the device's runtime in one tree, whose ``parent_id`` is a ``number``."""
     place = ("event_id", "pid", "tid", "start_ns", "end_ns")
-    ops = rank[CPU_OPS].select("name", *place, is_op=True)
-    calls = rank[RUNTIME_CALLS].select(pl.lit(None, ops.schema["name"]).alias("name"), *place, is_op=False)
+    ops = rank[_OPS].select("name", *place, is_op=True)
+    calls = rank[_CALLS].select(pl.lit(None, ops.schema["name"]).alias("name"), *place, is_op=False)
     # An operator may take no longer than the call that it makes, but no call makes an operator: so number anew.
     both = pl.concat([ops.sort("event_id"), calls.sort("event_id")]).with_row_index("number")
     numbers = both.filter(~pl.col("is_op")).select(launch_id="event_id", launch="number")
@@ -73,7 +72,7 @@ def _operator(nested: pl.DataFrame) -> pl.Series:
 
 def _launched(rank: RankTrace) -> pl.DataFrame:
     return (
-        rank[DEVICE_EVENTS]
+        rank[_EVENTS]
         .filter(pl.col("kind").is_in(WORK))
-        .join(rank[LAUNCHES], left_on="event_id", right_on="device_event_id")
+        .join(rank[_STARTS], left_on="event_id", right_on="device_event_id")
     )

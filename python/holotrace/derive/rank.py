@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import polars as pl
 
-from holotrace.derive import call_tree, info, kernel_kinds, steps
+from holotrace.derive import call_tree, info, kernel_kinds
 from holotrace.parse import dataset, kineto, xplane
 from holotrace.parse.parsed import Parsed
 from holotrace.schema import Column, Table
 from holotrace.sources import RankSource
 from holotrace.sources.dataset import FORMAT
-from holotrace.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS, XLA_OPS
+from holotrace.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, XLA_OPS
 from holotrace.trace import RankTrace
 
 _READERS: Mapping[str, Callable[[RankSource, Sequence[Table]], Parsed]] = {
@@ -21,13 +21,9 @@ _READERS: Mapping[str, Callable[[RankSource, Sequence[Table]], Parsed]] = {
     "xplane": lambda source, tables: xplane.read(source.path, tables, source.content),
 }
 _DECLARED = {table.name: table for table in ALL}
-_BY_NAME = {"kind": ("category", "name")}
-# Columns that are made here, by format and table, and the columns of the file each is made of.
-_MADE_OF: Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]] = {
-    "kineto": {DEVICE_EVENTS.name: {**_BY_NAME, "step": ("launch_ns",)}},
-    # Its reader knows the steps, which follow from runs and flows.
-    "xplane": {DEVICE_EVENTS.name: _BY_NAME, XLA_OPS.name: _BY_NAME},
-}
+# Tables whose column ``kind`` is made here, and the columns of the file that it is made of.
+_OF_A_KIND = (DEVICE_EVENTS.name, XLA_OPS.name)
+_MAKE_KIND = ("category", "name")
 # The columns of the problems table that a reader knows; who and where is added here.
 _READ_PROBLEMS = PROBLEMS.only("problem", "count", "first_offset", "example", "action")
 
@@ -50,8 +46,9 @@ def _from_file(source: RankSource, wanted: Mapping[str, Table], needed: Mapping[
         tables[PROBLEMS.name] = _located(tables[PROBLEMS.name], source)
     if RANK_INFO.name in wanted:
         tables[RANK_INFO.name] = info.describe(source.rank, tables, parsed.metadata, source=source, parsed=parsed)
-    for name in _MADE_OF[source.format].keys() & needed.keys():
-        tables[name] = _completed(tables, needed[name], source.format)
+    for name in _OF_A_KIND:
+        if name in tables and _has_kind(needed.get(name)):
+            tables[name] = tables[name].with_columns(kind=kernel_kinds.kinds(tables[name]))
     return RankTrace(source.rank, tables, parsed.metadata)
 
 
@@ -95,33 +92,20 @@ def _to_parse(wanted: Mapping[str, Table], of_format: str) -> list[Table]:
         reads += [table for table in info.READS if table.name != PROBLEMS.name]
     if RANK_INFO.name in wanted or PROBLEMS.name in wanted:
         reads.append(_READ_PROBLEMS)
-    for table in [table for table in reads if table.name in wanted]:
-        made = _MADE_OF[of_format].get(table.name, {})
-        needed = {name for column in table.column_names for name in made.get(column, ())}
-        if needed:
-            reads.append(_DECLARED[table.name].only(*needed))
-        if "step" in made and "step" in table.column_names:
-            reads.append(STEPS.only("step", "start_ns", "end_ns"))
+    reads += [_DECLARED[name].only(*_MAKE_KIND) for name in _OF_A_KIND if _has_kind(wanted.get(name))]
     there = [table for table in merged(reads).values() if table.format in (None, of_format)]
     return [_in_file(table, of_format) for table in there]
 
 
+def _has_kind(table: Table | None) -> bool:
+    return table is not None and "kind" in table.column_names
+
+
 def _in_file(table: Table, of_format: str) -> Table:
-    """The table without the columns that are made here, or that the format has not."""
-    made = _MADE_OF[of_format].get(table.name, {})
+    """The table without the column that is made here, and those that the format has not."""
+    made = ("kind",) if table.name in _OF_A_KIND else ()
     kept = (c for c in table.columns if c.name not in made and c.format in (None, of_format))
     return replace(table, columns=tuple(kept))
-
-
-def _completed(tables: Mapping[str, pl.DataFrame], wanted: Table, of_format: str) -> pl.DataFrame:
-    """The table with the columns that are made here, as far as they are wanted."""
-    frame = tables[wanted.name]
-    made = _MADE_OF[of_format][wanted.name].keys() & set(wanted.column_names)
-    if "kind" in made:
-        frame = frame.with_columns(kind=kernel_kinds.kinds(frame))
-    if "step" in made:
-        frame = frame.with_columns(step=steps.launched_in(frame["launch_ns"], tables[STEPS.name]))
-    return frame
 
 
 def _located(problems: pl.DataFrame, source: RankSource) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from holotrace._native import step_graph
 # How the core numbers what device events are.
 _WORK, _PROMPT = 0, 8
 _SYNCS = {"Stream Sync": 1, "Context Sync": 2, "Event Sync": 3, "Stream Wait Event": 4}
-_HOLDS = "Stream Wait Event"
+HOLDS, _RETURNS = "Stream Wait Event", "Event Sync"
 _COUNTS, _WAITS, _LOCKS = 1, 2, 4
 _NONE = 2**32 - 1  # stands for no event and no queue in the core
 _BACKWARD = "autograd"
@@ -116,6 +116,7 @@ def build(
     *,
     window_ns: tuple[int, int] | None = None,
     rules: GraphRules | None = None,
+    waits: pl.DataFrame | None = None,
 ) -> StepGraph:
     """The graph of what the host began within a window, and of the device work and waiting that it asked for.
 
@@ -126,16 +127,17 @@ def build(
             work may have waited for its launch, as far as its queue tells.
         window_ns: From when to when, both included; by default always.
         rules: What is taken to wait for what.
+        waits: What waited for work, besides what device events say: unrecorded_waits.SCHEMA.
     """
     rules = rules or GraphRules()
-    host, device = _shaped(host, HOST_SCHEMA), _shaped(device, DEVICE_SCHEMA)
-    within = pl.lit(True) if window_ns is None else pl.col("start_ns").is_between(*window_ns)
-    calls = host.filter(within)
-    asked = device.filter(pl.col("call_id").is_in(calls["event_id"].implode()) | (pl.col("sync") == _HOLDS))
+    # Only the calls within the window matter, but for what events were recorded before it.
+    within = host if window_ns is None else host.filter(pl.col("start_ns").cast(pl.Int64).is_between(*window_ns))
+    calls, device = _shaped(within, HOST_SCHEMA), _shaped(device, DEVICE_SCHEMA)
+    asked = device.filter(pl.col("call_id").is_in(calls["event_id"].implode()) | (pl.col("sync") == HOLDS))
     return StepGraph(
         step_graph(
             _host_columns(calls, rules),
-            _device_columns(asked, _waits(host, device, rules)),
+            _device_columns(asked, _recorded_waits(host, device, asked, rules), waits),
             longest_kernel_delay_ns=rules.longest_kernel_delay_ns,
             has_all_launches=rules.has_all_launches,
         )
@@ -173,15 +175,15 @@ def _threads(calls: pl.DataFrame, rules: GraphRules) -> pl.Series:
     return threads
 
 
-def _device_columns(asked: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+def _device_columns(asked: pl.DataFrame, waits: pl.DataFrame, more: pl.DataFrame | None) -> pl.DataFrame:
     role = (
         pl.when(pl.col("sync").is_null())
         .then(pl.col("is_prompt").fill_null(False).cast(pl.UInt8) * _PROMPT + _WORK)
-        .otherwise(pl.col("sync").replace_strict(_SYNCS, default=_SYNCS["Event Sync"], return_dtype=pl.UInt8))
+        .otherwise(pl.col("sync").replace_strict(_SYNCS, default=_SYNCS[_RETURNS], return_dtype=pl.UInt8))
     )
     on = pl.col("device").fill_null(0)
     queue = pl.when(pl.col("stream").is_not_null()).then(pl.struct(on, "stream").rank("dense") - 1)
-    return asked.join(waits, on="event_id", how="left", maintain_order="left").select(
+    columns = asked.join(waits, on="event_id", how="left", maintain_order="left").select(
         "event_id",
         "start_ns",
         "end_ns",
@@ -192,10 +194,29 @@ def _device_columns(asked: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
         after_id=pl.col("after_id").fill_null(_NONE),
         holds_id=pl.col("holds_id").fill_null(_NONE),
     )
+    if more is None:
+        return columns
+    none = pl.lit(_NONE, pl.UInt32)
+    is_call = pl.col("is_call")
+    role = pl.when(is_call).then(_SYNCS[_RETURNS]).otherwise(_SYNCS[HOLDS])
+    held = more.select(
+        pl.lit(0, pl.UInt32).alias("event_id"),
+        *(pl.col("ended_ns").alias(name) for name in ("start_ns", "end_ns")),
+        *(none.alias(name) for name in ("device", "queue")),
+        call_id=pl.when(is_call).then("held_id").otherwise(none),
+        role=role.cast(pl.UInt8),
+        after_id="after_id",
+        holds_id=pl.when(is_call).then(none).otherwise("held_id"),
+    )
+    return pl.concat([held, columns])
 
 
-def _waits(host: pl.DataFrame, device: pl.DataFrame, rules: GraphRules) -> pl.DataFrame:
+def _recorded_waits(host: pl.DataFrame, device: pl.DataFrame, asked: pl.DataFrame, rules: GraphRules) -> pl.DataFrame:
     """For waiting for an event: the work before the event was recorded, and the work that had to wait with it."""
+    waiting = asked.filter(pl.col("sync").is_in((_RETURNS, HOLDS)))
+    if waiting.is_empty():
+        return pl.DataFrame(schema={"event_id": pl.UInt32, "after_id": pl.UInt32, "holds_id": pl.UInt32})
+    host = _shaped(host, HOST_SCHEMA)
     caller = host.select(call_id="event_id", call_ns="start_ns", pid="pid", tid="tid")
     launched = (
         device.filter(pl.col("sync").is_null())
@@ -209,7 +230,6 @@ def _waits(host: pl.DataFrame, device: pl.DataFrame, rules: GraphRules) -> pl.Da
         .unique("correlation", keep="first", maintain_order=True)
         .select(wait_on_record="correlation", recorded_ns="start_ns")
     )
-    waiting = device.filter(pl.col("sync").is_in(("Event Sync", _HOLDS)))
     after = (
         waiting.join(records, on="wait_on_record")
         .sort("recorded_ns")
@@ -225,7 +245,7 @@ def _waits(host: pl.DataFrame, device: pl.DataFrame, rules: GraphRules) -> pl.Da
         .select("event_id", after_id="work_id")
     )
     holds = (
-        waiting.filter(pl.col("sync") == _HOLDS)
+        waiting.filter(pl.col("sync") == HOLDS)
         .join(caller, on="call_id")
         .sort("call_ns")
         .join_asof(

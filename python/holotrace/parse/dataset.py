@@ -16,7 +16,7 @@ from holotrace._optional import require
 from holotrace.errors import InputError
 from holotrace.schema import Column, Table, Unit
 from holotrace.sources import RankSource
-from holotrace.sources.dataset import STAMP, Stamp, part, root_of, stamp
+from holotrace.sources.dataset import STAMP, Stamp, answers, part, root_of, stamp
 from holotrace.stores import Place, Remote
 from holotrace.tables import ALL, RANK, RANK_INFO, STEPS
 from holotrace.trace import RankTrace
@@ -34,6 +34,7 @@ _GROUP_ROWS = 1 << 18  # each has statistics, so that a query for some time skip
 def write(root: Place, trace: RankTrace, seen: Stamp) -> None:
     """Write a whole rank, in place of what was there; an interruption leaves none, or the whole one."""
     stores.remove(part(root, RANK_INFO.name, trace.rank))
+    stores.remove(answers(root, trace.rank))
     seen = replace(seen, rows={table.name: trace[table].height for table in ALL}, metadata=trace.metadata)
     with _workshop(root, trace.rank) as making:
         for table in TABLES:

@@ -15,6 +15,7 @@ from holotrace.errors import InputError
 from holotrace.parse.parsed import Parsed
 from holotrace.schema import Column, Table, Unit
 from holotrace.stores import Place
+from holotrace.tables import DEVICE_EVENTS, STEPS
 
 _ARG_TYPES = {
     Unit.NUMBER: "int",
@@ -34,7 +35,7 @@ def read(path: Place, tables: Sequence[Table]) -> Parsed:
     try:
         trace = read_trace_event(
             stores.source(path),
-            tables=[table.name for table in tables],
+            tables=_names(tables),
             args=_args(tables),
         )
     except OSError as error:
@@ -52,11 +53,21 @@ def _value(text: str) -> Any:
         return text
 
 
+def _names(tables: Sequence[Table]) -> list[str]:
+    """Names of the tables that the wanted ones are made of."""
+    names = [table.name for table in tables]
+    return [*names, STEPS.name] if _has_steps(tables) else names
+
+
+def _has_steps(tables: Sequence[Table]) -> bool:
+    return any(table.name == DEVICE_EVENTS.name and "step" in table.column_names for table in tables)
+
+
 def _args(tables: Sequence[Table]) -> list[tuple[str, str]]:
     """Keys of the args to keep, each with its type."""
     args = {column.arg: _type(column) for table in tables for column in table.columns if column.arg}
-    # Launches are matched by correlation, whether or not that column is wanted itself.
-    if any(column.name in _LAUNCHED for table in tables for column in table.columns):
+    # Launches are matched by correlation, whether or not that column is wanted itself; and steps by launches.
+    if _has_steps(tables) or any(column.name in _LAUNCHED for table in tables for column in table.columns):
         args["correlation"] = "int"
     return list(args.items())
 

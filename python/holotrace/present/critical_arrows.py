@@ -31,7 +31,7 @@ def critical_path(ranks: Iterable[int], additions: Iterable[Addition]) -> Overla
 def of_rank(rank: RankTrace, *, of_step: int | None) -> Addition:
     """Marks and arrows of the path through a step; nothing where the rank has no such step, or no path in it."""
     found = critical_steps.of(rank, of_step)
-    path = None if found is None else found.edges()[found.graph.longest_path()]
+    path = None if found is None else found.edges(found.graph.longest_path())
     if found is None or path is None or path.is_empty():
         return Addition()
     nodes = found.graph.nodes.join(rank[EVENTS], on="event_id", how="left", maintain_order="left")

@@ -38,6 +38,7 @@ _MORE_COLORS = ("#5ab4e5", "#8c6d31", "#c2577f", "#6b7fd7", "#7a9a01")
 _CONCEPTS = (
     ("hidden", "hidden"),
     ("comm", "communication"),
+    ("moving", "communication"),
     ("memory", "memory"),
     ("copy", "memory"),
     ("exposed", "communication"),
@@ -181,9 +182,10 @@ def _ranking(chart: Ranking, table: pl.DataFrame, columns: dict[str, Column]) ->
     unnamed = pl.col(chart.x).cast(pl.String).fill_null("(no name)").alias("_name")
     kind = pl.col(chart.color).cast(pl.String).drop_nulls().first().fill_null("other") if chart.color else pl.lit("")
     sums = table.group_by(unnamed).agg(kind.alias("_kind"), *(pl.col(y).sum() for y in chart.y))
-    top = sums.sort([first, "_name"], descending=[True, False]).head(chart.top)
+    bar = pl.sum_horizontal(chart.y)
+    top = sums.sort(bar, "_name", descending=[True, False]).head(chart.top)
     by, unit_layout = _values(chart.y, top, columns)
-    total = float(sums[first].sum()) or 1.0
+    total = float(sums.select(bar.sum()).item()) or 1.0
     names = [fmt.printable(name) for name in top["_name"]]
     # Names may be equal once they are cut, so a bar's place is its position and the name only its tick.
     places = list(range(len(names)))
@@ -213,7 +215,9 @@ def _ranking(chart: Ranking, table: pl.DataFrame, columns: dict[str, Column]) ->
         "barmode": "stack",
         "bargap": 0.25,
         "hovermode": "closest",
-        "xaxis": _axis_style() | unit_layout | {"title": {"text": _axis_title(columns[first], by)}},
+        "xaxis": _axis_style()
+        | unit_layout
+        | {"title": {"text": _axis_title(columns[first], by) if len(chart.y) == 1 else by.unit}},
         "yaxis": _axis_style()
         | {
             "showgrid": False,
@@ -223,7 +227,7 @@ def _ranking(chart: Ranking, table: pl.DataFrame, columns: dict[str, Column]) ->
         },
     }
     if below:
-        covered = fmt.percent(float(top[first].sum()) / total)
+        covered = fmt.percent(float(top.select(bar.sum()).item()) / total)
         layout["annotations"] = [_note(f"the largest {len(names)} of {fmt.number(sums.height)}, {covered} of the sum")]
     return {"data": traces, "layout": layout}
 
@@ -334,7 +338,9 @@ def _scaled(values: pl.Series, by: fmt.Scale) -> list[Any]:
 
 
 def _rounded(values: pl.Series, decimals: int) -> list[Any]:
-    return values.fill_nan(None).round(decimals).to_list()
+    # What a sum or a counter made infinite has no place on an axis, nor in JSON.
+    finite = pl.select(pl.when(values.is_finite()).then(values)).to_series()
+    return finite.round(decimals).to_list()
 
 
 def _markup(text: str) -> str:

@@ -43,7 +43,11 @@ class Scale:
         if value is None or not math.isfinite(value):
             return NOTHING
         shown = value if self.factor == 1.0 else value * self.factor
-        return f"{shown:{',' if self.grouped else ''}.{self.decimals}f}"
+        grouping = "," if self.grouped else ""
+        if isinstance(shown, int):
+            return f"{shown:{grouping}}"
+        # What is rounded to nothing has no sign.
+        return f"{round(shown, self.decimals) or 0.0:{grouping}.{self.decimals}f}"
 
 
 def is_number(column: Column) -> bool:

@@ -28,6 +28,7 @@ EMBEDDED_ROWS = 2_000  # rows of a table a browser sorts at once without a pause
 SHOWN_ROWS = 15  # rows that are there before anybody asks for more
 SHOWN_FINDINGS = 100
 LONG_TEXT = 24  # characters
+_EXACT = 2**53  # whole numbers up to this are floats without loss
 
 
 @dataclass(frozen=True)
@@ -180,9 +181,7 @@ def _table(
         "rows": [
             # Numbers go as they are, to be sorted by; the script writes them with the same scale.
             [
-                (value if by.text(value) != fmt.NOTHING else None)
-                if fmt.is_number(column)
-                else fmt.cell(value, column, by)
+                _number(value, by) if fmt.is_number(column) else fmt.cell(value, column, by)
                 for value, column, by in zip(row, columns, scales, strict=True)
             ]
             for row in top.iter_rows()
@@ -199,6 +198,13 @@ def _table(
         order=f"largest {ordered}" if ordered else "",
         data=_json(data),
     )
+
+
+def _number(value: float | None, by: fmt.Scale) -> float | str | None:
+    """A number for the script; one that names something as text, where the script's floats would make it another."""
+    if by.text(value) == fmt.NOTHING:
+        return None
+    return str(value) if isinstance(value, int) and not by.grouped and abs(value) > _EXACT else value
 
 
 def _kind(column: Column, values: pl.Series) -> str:

@@ -128,7 +128,11 @@ def _fitting(
 ) -> int:
     """How many columns fit beside each other: numbers whole, texts as short as they may be, heads on several lines."""
     needs = [
-        max(*map(len, head.split()), len(unit), max(map(len, cells)) if fmt.is_number(column) else _SHORTEST_TEXT)
+        max(
+            *map(len, head.split()),
+            len(unit),
+            max(map(len, cells), default=0) if fmt.is_number(column) else _SHORTEST_TEXT,
+        )
         for column, (head, unit), cells in zip(columns, heads, texts, strict=True)
     ]
     ends = accumulate(need + 3 for need in needs)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -111,11 +112,13 @@ def write(
     missing = missing_ranks if missing_ranks is not None else (ranks,) if ranks > 1 else ()
     plan = _plan(ranks, steps, seed=seed, events=events, stacks=stacks, missing=missing)
     directory = Path(out_dir)
-    _prepare(directory, {file_name(rank, compress=compress) for rank in plan.present})
+    with _writing(directory):
+        _prepare(directory, {file_name(rank, compress=compress) for rank in plan.present})
     arrivals = _arrivals(plan)
     meetings = [max(arrival.time_ns for arrival in together.values()) for together in arrivals]
     each = partial(_write_rank, plan, meetings, directory, events=events, stacks=stacks, compress=compress)
-    exposed = dict(zip(plan.present, (executor.map if executor else map)(each, plan.present), strict=True))
+    with _writing(directory):
+        exposed = dict(zip(plan.present, (executor.map if executor else map)(each, plan.present), strict=True))
     truth = Truth(
         ranks=plan.present,
         missing_ranks=missing,
@@ -128,7 +131,8 @@ def write(
         clock_rank=plan.clock_rank,
         clock_offset_ns=_CLOCK_OFFSET_NS if plan.clock_rank is not None else 0,
     )
-    (directory / GROUND_TRUTH).write_text(str(truth), encoding="utf-8")
+    with _writing(directory):
+        (directory / GROUND_TRUTH).write_text(str(truth), encoding="utf-8")
     return truth
 
 
@@ -146,6 +150,14 @@ def _write_rank(
 
 def _where(kind: str, number: int | None) -> str:
     return f"no {kind}" if number is None else f"{kind} {number}"
+
+
+@contextmanager
+def _writing(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{directory} cannot be written: {error.strerror}; name a folder that can") from error
 
 
 def _prepare(directory: Path, names: set[str]) -> None:

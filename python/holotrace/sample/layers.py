@@ -216,15 +216,16 @@ class Collective:
     dtype: str
     elements: int
     transfer_ns: int
-    # How input and output relate to ``elements``: the factor is the world's size on that side.
+    # ``elements`` are those of all ranks; what each gives to a gather, or gets of a scatter, is its part of them.
     gathers: bool
     scatters: bool
     op: Op
 
     def describe(self, world: tuple[int, ...], rank: int, sequence: int) -> str:
         """Args text of one run of it, on the host's and on the device's side."""
-        inputs = self.elements * (len(world) if self.scatters else 1)
-        outputs = self.elements * (len(world) if self.gathers else 1)
+        of_one = self.elements // len(world)
+        inputs = of_one if self.gathers else self.elements
+        outputs = of_one if self.scatters else self.elements
         return (
             f'"Collective name": "{self.name}", "In msg nelems": {inputs}, "Out msg nelems": {outputs}, '
             f'"Group size": {len(world)}, "dtype": "{self.dtype}", "In split size": "[]", "Out split size": "[]", '

@@ -2,6 +2,7 @@
 
 ``rank_info/rank=N/part.parquet`` is a rank's stamp: it is written last, so a rank without it is not there. Its Parquet
 metadata say what no table holds: where the rank came from, its file's other keys, how many rows each table has.
+``answers/rank=N.zip`` holds answers that were given of the rank; nothing is lost with it.
 """
 
 from __future__ import annotations
@@ -72,7 +73,27 @@ def is_dataset(path: AnyPath) -> bool:
 
 def part(root: Place, table: str, rank: int) -> Place:
     """The file of one table and rank, which may not exist."""
-    path = root / table / f"rank={rank}" / "part.parquet"
+    return _within(root, root / _file(table, rank))
+
+
+def size(root: Path, table: str, rank: int) -> int | None:
+    """Bytes of the file of one table and rank; None where there is none."""
+    try:
+        return (root / _file(table, rank)).stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def answers(root: Place, rank: int) -> Place:
+    """The file of a rank's answers, which may not exist."""
+    return _within(root, root / "answers" / f"rank={rank}.zip")
+
+
+def _file(table: str, rank: int) -> str:
+    return f"{table}/rank={rank}/part.parquet"
+
+
+def _within(root: Place, path: Place) -> Place:
     # A link must not make us read or write elsewhere.
     if isinstance(root, Path) and isinstance(path, Path) and not path.resolve().is_relative_to(root.resolve()):
         raise InputError(f"{path} leads out of its dataset; remove the link")

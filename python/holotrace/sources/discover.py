@@ -64,6 +64,14 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
     """
     if on_duplicate not in get_args(OnDuplicate):
         raise UsageError(f"on_duplicate is {on_duplicate!r}; it can be {', '.join(get_args(OnDuplicate))}")
+    try:
+        return _surveyed(paths, recursive, on_duplicate)
+    except OSError as error:
+        # A folder that may not be looked into, a name that no file can have.
+        raise InputError(f"{error.filename} cannot be read: {error.strerror}; check the path") from error
+
+
+def _surveyed(paths: Paths, recursive: bool, on_duplicate: OnDuplicate) -> Survey:
     if isinstance(paths, bytes):
         return Survey((profiles.in_memory(paths),), (), *called(paths))
     if isinstance(paths, Mapping):

@@ -15,6 +15,7 @@ import pandas as pd
 import polars as pl
 
 from holotrace import MissingExtraError, StepGraph
+from hta import frames
 from hta.analyzers import critical_path_files
 from hta.analyzers.critical_path_types import BoundType, CPEdge, CPEdgeType, CPNode
 from hta.analyzers.step_frames import BLOCKING, Step
@@ -105,7 +106,7 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
         self.critical_path_events_set: set[int] = set()
         self.critical_path_edges_set: set[CPEdge] = set()
         self.edge_to_event_map: dict[tuple[int, int], int] = {}
-        self._critical_edges: list[CPEdge] = []
+        self._critical_edges: list[CPEdge] | None = None
         self._step = step
         if step is not None:
             # From here on they are made when they are asked for.
@@ -248,9 +249,10 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
 
     def get_critical_path_breakdown(self) -> pd.DataFrame | None:
         """A row per edge of the critical path, with its event and what it is bound by; None before there is a path."""
-        if not self.critical_path_nodes:
-            return None
         edges = self._critical_edges
+        # Where nothing waits for anything, the path is there and has no edges.
+        if edges is None or (edges and not self.critical_path_nodes):
+            return None
         event = pd.Series([self.get_event_attribution_for_edge(edge) for edge in edges], dtype="float64")
         edge_columns = pd.DataFrame(
             {
@@ -270,7 +272,7 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
 
     def _events(self, index: np.ndarray) -> pd.DataFrame:
         """What the frame says of these events; NaN where it has none."""
-        place = self.full_trace_df.index.get_indexer(pd.Index(index))
+        place = frames.places(self.full_trace_df)(index)
         known = place >= 0
         columns: dict[str, Any] = {"s_name": pd.Series(self._names(index), dtype=object).where(known, np.nan)}
         for name in _EVENT_COLUMNS[1:]:
@@ -282,7 +284,7 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
 
     def _names(self, index: np.ndarray) -> list[str]:
         """The short names of events."""
-        place = self.full_trace_df.index.get_indexer(pd.Index(index))
+        place = frames.places(self.full_trace_df)(index)
         numbers = np.where(place >= 0, self.full_trace_df["name"].to_numpy()[place], -1)
         used = {number: shorten_name(self.symbol_table.sym_table[number]) for number in set(numbers) if number >= 0}
         return [used.get(number, "") for number in numbers]

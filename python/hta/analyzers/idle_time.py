@@ -37,7 +37,7 @@ def idle_time_breakdown(  # noqa: PLR0917  HTA's order
         )
     )
     # HTA counts the rows of each rank by themselves.
-    sums.index = pd.Index(sums.groupby("rank").cumcount().to_numpy())
+    sums.index = pd.Index(table.select(pl.int_range(pl.len()).over("rank")).to_series().to_numpy())
     if visualize:
         sums["stream"] = sums["stream"].astype(str)
         for rank in chosen:
@@ -47,8 +47,8 @@ def idle_time_breakdown(  # noqa: PLR0917  HTA's order
 
 def _streams_of(job: Job, ranks: Sequence[int], streams: Sequence[int] | None) -> pl.DataFrame:
     """Rank and stream of the rows to return, in HTA's order: as they were asked for, else as they first appear."""
-    used = job.table("device_events", columns=("event_id", "stream")).sort("event_id")
-    pairs = used.select("rank", "stream").unique(maintain_order=True)
+    used = job.table("device_events", columns=("event_id", "stream"))
+    pairs = used.group_by("rank", "stream").agg(pl.col("event_id").min()).sort("event_id").drop("event_id")
     by_rank = _in_order(pairs["rank"], ranks)
     if not streams:
         return pairs.sort(by_rank, maintain_order=True)

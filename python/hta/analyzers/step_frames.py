@@ -133,7 +133,7 @@ def _is_prompt(t: Trace, rank: int, frame: pd.DataFrame) -> Mask:
     queue = TraceCounters.get_queue_length_time_series(t, [rank]).get(rank)
     calls = t.get_trace(rank)
     caller = frame["index_correlation"].to_numpy()
-    place = calls.index.get_indexer(pd.Index(caller))
+    place = frames.places(calls)(caller)
     # HTA counts no launches of graphs, so times alone decide.
     is_counted = t.symbol_table.mask_where(LAUNCHES.__contains__)[calls["name"].to_numpy()[place]]
     is_graph = t.symbol_table.mask_where(lambda symbol: "GraphLaunch" in symbol)[calls["name"].to_numpy()[place]]

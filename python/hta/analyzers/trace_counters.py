@@ -92,25 +92,30 @@ def _copies(frame: pd.DataFrame, symbols: TraceSymbolTable) -> dict[str, pl.Data
 
 
 def _by_rank(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-    for (rank,), rows in table.partition_by("rank", maintain_order=True, as_dict=True).items():
-        yield int(rank), rows
+    """The rows of each rank; those of a rank are together, so that none is copied."""
+    before = 0
+    for count, rank in table["rank"].rle().struct.unnest().iter_rows():
+        yield rank, table.slice(before, count)
+        before += count
 
 
 def _queue_lengths(frame: pd.DataFrame, changes: pl.DataFrame) -> pd.DataFrame:
     event = pd.Index(changes["event_id"].to_numpy().astype(np.int64), name="index")
-    place = frame.index.get_indexer(event)
+    places = frames.places(frame)
+    place = places(event.to_numpy())
     # A launch shows the process and stream of what it launched.
-    launched = frame.index.get_indexer(pd.Index(frame["index_correlation"].to_numpy()[place]))
-    place = np.where(changes["launch_count"].to_numpy() > 0, launched, place)
+    is_launch = changes["launch_count"].to_numpy() > 0
+    place[is_launch] = places(frame["index_correlation"].to_numpy()[place[is_launch]])
     series: pd.DataFrame = pd.DataFrame(
         {
-            "ts": changes.select(frames.us("start_ns")).to_series().to_numpy(),
+            "ts": changes.select(frames.us("start_ns")).to_series().to_numpy(writable=True),
             "pid": frame["pid"].to_numpy()[place].astype(object),
             "tid": frame["tid"].to_numpy()[place].astype(object),
-            "stream": changes["stream"].to_numpy(),
-            "queue_length": changes["max_count"].to_numpy(),
+            "stream": changes["stream"].to_numpy(writable=True),
+            "queue_length": changes["max_count"].to_numpy(writable=True),
         },
         index=event,
+        copy=False,
     )
     return series
 
@@ -120,7 +125,7 @@ def _bandwidths(frame: pd.DataFrame, changes: pl.DataFrame) -> pd.DataFrame:
     series: pd.DataFrame = pd.DataFrame(
         {
             "ts": changes.select(frames.us("start_ns").cast(pl.Float64)).to_series().to_numpy(),
-            "pid": frame["pid"].to_numpy()[frame.index.get_indexer(event)].astype(object),
+            "pid": frame["pid"].to_numpy()[frames.places(frame)(event.to_numpy())].astype(object),
             "name": changes["copy"].to_list(),
             "memory_bw_gbps": changes["max_gbps"].to_numpy(),
         },
@@ -133,30 +138,35 @@ def _described(series: Mapping[int, pd.DataFrame], by: str, value: str) -> pd.Da
     """Statistics of the values, per rank and value of ``by``."""
     if not series:
         return None
-    samples = pl.concat(
+    statistics = {name: statistic(pl.col(value)).cast(pl.Float64) for name, statistic in _STATISTICS.items()}
+    table = pl.concat(
         (
-            pl.DataFrame({"rank": rank, by: frame[by].to_list(), value: frame[value].to_numpy()})
+            _samples(frame, by, value).group_by(by).agg(**statistics).select(pl.lit(rank).alias("rank"), pl.all())
             for rank, frame in series.items()
         ),
         # A rank may have no sample.
         how="vertical_relaxed",
-    )
-    statistics = {name: statistic(pl.col(value)).cast(pl.Float64) for name, statistic in _STATISTICS.items()}
-    table = samples.group_by("rank", by).agg(**statistics).sort("rank", by)
+    ).sort("rank", by)
     result: pd.DataFrame = frames.to_pandas(table).set_index(["rank", by])
     result.columns = pd.MultiIndex.from_product([[value], result.columns])
     # HTA has no index where there is nothing to describe.
     return result.reset_index(drop=True) if result.empty else result
 
 
+def _samples(frame: pd.DataFrame, by: str, value: str) -> pl.DataFrame:
+    groups = frame[by]
+    is_text = not pd.api.types.is_numeric_dtype(groups)
+    return pl.DataFrame({by: groups.to_list() if is_text else groups.to_numpy(), value: frame[value].to_numpy()})
+
+
 def _full(t: Trace, rank: int, samples: pd.DataFrame, max_queue_length: int) -> pl.DataFrame:
     lasted, share = _BLOCKED
     times = pl.DataFrame({name: samples[name].to_numpy() for name in ("stream", "ts", "queue_length")})
+    is_full, ts = pl.col("queue_length") >= max_queue_length, pl.col("ts")
     return (
-        times.with_columns(lasted=(pl.col("ts").shift(-1).over("stream") - pl.col("ts")).fill_null(0))
-        .filter(pl.col("queue_length") >= max_queue_length)
-        .group_by("stream")
-        .agg(pl.col("lasted").sum().alias(lasted))
+        times.group_by("stream")
+        .agg((ts.shift(-1) - ts).filter(is_full).sum().alias(lasted), is_full.any().alias("is_full"))
+        .filter("is_full")
         .sort("stream")
         .select(
             pl.lit(rank, pl.Int64()).alias("rank"),

@@ -21,9 +21,11 @@ class Node(Protocol):
 def root_index(tid: Any) -> int:
     """The number of the node above all events of a thread: minus that of the thread, -1 where it has none."""
     try:
-        return -abs(int(tid)) or NULL_NODE_INDEX
+        number = -abs(int(tid))
     except ValueError:
         return NULL_NODE_INDEX
+    # Frames hold it in 64 bits, with the numbers of events.
+    return number if -(2**63) < number < 0 else NULL_NODE_INDEX
 
 
 N = TypeVar("N", bound=Node)

@@ -26,8 +26,8 @@ def counter_table(series: pd.DataFrame, counter_name: str, counter_col: str, min
         log.warning("a series without %s cannot become counters", ", ".join(sorted(missing)))
         return pl.DataFrame()
     pid = series["pid"]
-    # A column of objects may hold both numbers and names of processes.
-    is_number = pd.api.types.infer_dtype(pid) in ("integer", "empty")
+    # A column of objects may hold both numbers and names of processes, and numbers of more than 64 bits.
+    is_number = pd.api.types.infer_dtype(pid) in ("integer", "empty") and pid.between(-(2**63), 2**63 - 1).all()
     table = pl.DataFrame(
         {
             "pid": pl.Series(pid.tolist(), dtype=pl.Int64) if is_number else pl.Series(pid.map(str).tolist()),

@@ -26,7 +26,7 @@ _COPIES = ("memcpy_details", "memset_details")
 # Columns of the program that are wanted only where they are shown.
 _OF_PROGRAM = ("scope", "source", "shape", "groups", "element_count")
 # What the tables call them.
-_CALLED = {"group_ranks": "groups", "group_size": "groups", "element_type": "shape", "in_elements": "element_count"}
+_CALLED = {"group_ranks": "groups", "group_size": "groups", "element_type": "shape", "out_elements": "element_count"}
 
 # Collectives by opcode, or by the category or name that begins with one.
 COLLECTIVE = (

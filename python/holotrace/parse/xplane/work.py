@@ -94,7 +94,7 @@ def collectives(work: Operations) -> pl.DataFrame:
         collective=opcode.str.extract(r"^(.*?)(?:-start|-done)?$").replace(_COLLECTIVES).cast(pl.Categorical()),
         sequence="run_id",
         group=instruction.cast(pl.Categorical()),
-    ).rename({"element_count": "in_elements"}, strict=False)
+    ).rename({"element_count": "out_elements"}, strict=False)
     if "shape" in shown.columns:
         element = pl.col("shape").cast(pl.String).str.extract(r"([a-z]+\d*)\[")
         shown = shown.with_columns(element_type=element.cast(pl.Categorical()))

@@ -65,7 +65,13 @@
         maximumFractionDigits: column.decimals,
         useGrouping: column.grouped,
       });
-      return (value) => (value === null ? "\u2013" : format.format(value * column.factor));
+      const least = 0.5 / 10 ** column.decimals;
+      // What is rounded to nothing has no sign.
+      const written = (number) => format.format(Math.abs(number) < least ? 0 : number);
+      return (value) => {
+        if (value === null) return "\u2013";
+        return typeof value === "string" ? value : written(value * column.factor);
+      };
     });
     const words = new Intl.Collator("en", { numeric: true });
     const texts = data.rows.map((row) => row.map((value, i) => write[i](value)).join("\n").toLowerCase());

@@ -1,0 +1,193 @@
+"""What each kind of communication costs: waiting for others or moving data, and at which bandwidth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.analysis import Finding, per_job
+from holotrace.charts import Ranking
+from holotrace.derive import arrivals, collectives
+from holotrace.schema import Column, Unit
+
+# A message that takes less than some tens of microseconds on a link of 100 GB/s costs mostly the start of its kernel.
+SMALL_BYTES = 1024 * 1024
+# What costs less than a fiftieth of the time of all collectives is not worth a change.
+WORTH_RATIO = 0.02
+# Links of one kind differ by a few percent; of two groups nobody knows which is the slow one.
+SLOW_RATIO, COMPARED_GROUPS = 0.7, 3
+KIND = ["collective", "group", "group_description", "group_size", "element_type", "message_bytes"]
+# Groups that do the same for different ranks.
+ALIKE = ["collective", "group_description", "group_size", "element_type", "message_bytes"]
+# Bytes of element types whose name has no number of bits: PyTorch's, and a truth value of XLA.
+_WORDS = {
+    **dict.fromkeys(("byte", "char", "bool", "pred"), 1),
+    **dict.fromkeys(("short", "half"), 2),
+    **dict.fromkeys(("int", "float", "complexhalf"), 4),
+    **dict.fromkeys(("long", "double", "complexfloat"), 8),
+    "complexdouble": 16,
+}
+
+
+@per_job(
+    part=collectives.calls,
+    part_columns=collectives.CALLS,
+    columns=(
+        Column("step", Unit.STEP, "Training step that launched them; null where they are looked at as a whole"),
+        Column("collective", Unit.TEXT, "Operation, e.g. allreduce; the kernel's name if unknown"),
+        Column("message_bytes", Unit.BYTES, "Input or output of one call, whichever is larger; null if unknown"),
+        Column("count", Unit.COUNT, "Calls"),
+        Column("total_ns", Unit.NS, "Time of their kernels, summed"),
+        Column("waited_ns", Unit.NS, "Part of it until the group's last rank had come; null where none was compared"),
+        Column("moving_ns", Unit.NS, "The rest of it, in which data was moved"),
+        Column("exposed_ns", Unit.NS, "Part of total_ns during which the rank did not compute"),
+        Column("lost_ns", Unit.NS, "Part of waited_ns during which the rank did not compute; null like it"),
+        Column("bus_gbps", Unit.FLOAT, "Bus bandwidth while data was moved, in GB/s; null if unknown"),
+        Column("compared_count", Unit.COUNT, "Calls that could be compared with those of the other ranks"),
+        Column("group", Unit.TEXT, "Process group; null if unknown"),
+        Column("group_description", Unit.TEXT, "What the group is for; null if unknown"),
+        Column("group_size", Unit.NUMBER, "Ranks in the group; null if unknown"),
+        Column("element_type", Unit.TEXT, "Type of an element; null if unknown"),
+    ),
+    reads=collectives.READS,
+    chart=Ranking(x="collective", y=("moving_ns", "waited_ns"), title="Time of communication: moving data and waiting"),
+)
+def communication(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
+    """What each kind of communication costs: waiting for others or moving data, and at which bandwidth.
+
+    A collective's kernel starts when its own rank comes to it, waits until the last rank of the group has come, then
+    moves data. Where calls could be compared with those of the other ranks, on one clock (see stragglers), the two are
+    told apart; where not, the waiting is part of `moving_ns`, and the bandwidth a lower bound.
+
+    Calls with the same operation, group, element type and size are one row. Bus bandwidth is what each link of the
+    group has to carry, whatever the group's size: bytes of the message by the time, times 2 (n - 1) / n for an
+    all-reduce among n ranks, (n - 1) / n for all-gather, reduce-scatter and all-to-all, 1 for operations with one
+    sender or receiver (formula: NVIDIA's nccl-tests, PERFORMANCE.md). GB are 1,000,000,000 bytes.
+
+    Args:
+        by_step: One row per kind of collective and step, instead of one per kind.
+    """
+    keys = ["rank", *(["step"] if by_step else []), *KIND]
+    calls = calls.with_row_index("call")
+    waits = arrivals.of_ranks(calls).select("call", "waited_ns", "lost_ns")
+    duration = pl.col("end_ns") - pl.col("start_ns")
+    waited = pl.col("waited_ns")
+    table = (
+        calls.join(waits, on="call", how="left")
+        .with_columns(
+            pl.col("collective", "group", "group_description", "element_type").cast(pl.String),
+            waited_ns=pl.min_horizontal(pl.when(waited.is_not_null()).then(duration), waited),
+            duration_ns=duration,
+        )
+        .with_columns(message_bytes=_message_bytes())
+        .group_by(keys)
+        .agg(
+            count=pl.len(),
+            compared_count=waited.count(),
+            total_ns=pl.col("duration_ns").sum(),
+            exposed_ns=pl.col("exposed_ns").sum(),
+            waited_ns=pl.when(waited.count() > 0).then(waited.sum()),
+            lost_ns=pl.when(waited.count() > 0).then(pl.col("lost_ns").sum()),
+        )
+        .with_columns(moving_ns=pl.col("total_ns") - pl.col("waited_ns").fill_null(0))
+        .with_columns(bus_gbps=_bus_gbps())
+        .sort("rank", "total_ns", *keys, descending=[False, True, *(False for _ in keys)])
+    )
+    return table.drop_nulls("step") if by_step else table.with_columns(step=pl.lit(None, pl.Int64()))
+
+
+def _message_bytes() -> pl.Expr:
+    """The size of a message: of a type's name the first number counts bits, e.g. 16 of ``c10::BFloat16``."""
+    name = pl.col("element_type").str.to_lowercase().str.extract(r"(\w+)$")
+    bits = name.str.extract(r"^[a-z]+(\d+)").cast(pl.Int64, strict=False)
+    bits = pl.coalesce(bits, 8 * name.replace_strict(_WORDS, default=None, return_dtype=pl.Int64()))
+    # Absurd numbers of a damaged trace have no size.
+    count = pl.col("element_count")
+    return pl.when(count.is_between(0, 2**50), bits <= 128).then(count * bits // 8)
+
+
+def _bus_gbps() -> pl.Expr:
+    name = pl.col("collective").str.to_lowercase().str.replace_all("[_-]", "")
+    others = (pl.col("group_size") - 1) / pl.col("group_size")
+    factor = (
+        pl.when(name.str.contains("allreduce"))
+        .then(2 * others)
+        .when(name.str.contains("allgather|reducescatter|alltoall|^gather|^scatter"))
+        .then(others)
+        .when(name.str.contains("^(broadcast|reduce|send|recv|permute)"))
+        .then(1.0)
+    )
+    moved = pl.col("message_bytes") * pl.col("count") * factor
+    return pl.when(pl.col("moving_ns") > 0, pl.col("group_size") > 1).then(moved / pl.col("moving_ns"))
+
+
+@communication.rule
+def small_messages(table: pl.DataFrame) -> Iterator[Finding]:
+    """Collectives of less than a mebibyte cost more than a fiftieth of the time of all communication.
+
+    Starting a collective takes some ten microseconds on every rank, whatever it moves. The cost is the time in which
+    nothing else ran and no rank was waited for, beyond what the bytes need at the best bandwidth of the rank.
+
+    Put small tensors into one message: larger buckets (`bucket_cap_mb` of DDP), coalesced collectives, flat parameter
+    groups of FSDP; gather metrics and gradient norms in one call, less often.
+    """
+    needed = pl.col("moving_ns") * pl.col("bus_gbps") / pl.col("bus_gbps").max().over("rank")
+    small = _worth(
+        table,
+        _told_apart(table)
+        .with_columns(saved_ns=_exposed_moving() - needed)
+        .filter(pl.col("message_bytes") < SMALL_BYTES, pl.col("saved_ns") > 0),
+        pl.col("count").sum(),
+    )
+    if not small.is_empty():
+        count, cost_ns = small.select(pl.col("count", "saved_ns").max()).row(0)
+        message = f"messages of less than 1 MiB ({count:,} of them) cost more than their bytes need"
+        yield Finding("warning", message, tuple(small["rank"]), cost_ns)
+
+
+@communication.rule
+def slow_group(table: pl.DataFrame) -> Iterator[Finding]:
+    """A group moves data at less than 70% of the bandwidth that other groups of its kind reach.
+
+    Compared are groups with the same purpose, size and messages, by the time in which data was moved. The cost is what
+    the slow groups would save at the median bandwidth, as far as nothing hides it.
+
+    Look at what only these ranks share: a link with errors or fewer lanes (`nvidia-smi nvlink -s`, `ibstat`), a switch,
+    another job on the same network, a ring that crosses machines more often than it has to.
+    """
+    ratio = pl.col("bus_gbps") / pl.col("bus_gbps").median().over(ALIKE)
+    slow = _worth(
+        table,
+        _told_apart(table)
+        .filter(pl.col("group").n_unique().over(ALIKE) >= COMPARED_GROUPS)
+        .with_columns(saved_ns=_exposed_moving() * (1 - ratio), ratio=ratio)
+        .filter(pl.col("ratio") < SLOW_RATIO),
+        pl.col("ratio").min(),
+    )
+    if not slow.is_empty():
+        least, cost_ns = slow.select(pl.col("ratio").min(), pl.col("saved_ns").max()).row(0)
+        message = f"their groups reach {least:.0%} of the bandwidth of others"
+        yield Finding("warning", message, tuple(slow["rank"]), cost_ns)
+
+
+def _told_apart(table: pl.DataFrame) -> pl.DataFrame:
+    """Rows of known bandwidth without any waiting in it."""
+    return table.filter(pl.col("compared_count") == pl.col("count"), pl.col("bus_gbps").is_not_null())
+
+
+def _exposed_moving() -> pl.Expr:
+    """Time in which data was moved and the rank did not compute."""
+    return (pl.col("exposed_ns") - pl.col("lost_ns")).clip(0, pl.col("moving_ns"))
+
+
+def _worth(table: pl.DataFrame, rows: pl.DataFrame, seen: pl.Expr) -> pl.DataFrame:
+    """Ranks where the ``saved_ns`` of these rows is worth a change, each with what was ``seen``."""
+    communicated = table.group_by("rank").agg(pl.col("total_ns").sum())
+    return (
+        rows.group_by("rank")
+        .agg(seen, pl.col("saved_ns").sum().cast(pl.Int64))
+        .join(communicated, on="rank")
+        .filter(pl.col("saved_ns") > WORTH_RATIO * pl.col("total_ns"))
+        .sort("rank")
+    )

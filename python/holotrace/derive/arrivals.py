@@ -1,0 +1,37 @@
+"""When each rank came to each collective, and what it did until the last had come."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.derive import clocks, collectives
+
+# Kernels of one collective run at the same time and end within some ten microseconds, long ones within a part of their
+# length; what does not was matched in error, or its ranks can leave before the last has come.
+_TOLERANCE_NS, _TOLERANCE_RATIO = 100_000, 0.5
+
+
+def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
+    """Each rank's coming to each collective on one clock, how long it then waited and how much of that it idled.
+
+    ``calls`` are those of all ranks; those that cannot be compared are left out.
+    """
+    found = collectives.matched(collectives.comparable(calls))
+    offsets = clocks.offsets(found).select("rank", clock_offset_ns="offset_ns")
+    arrival, left = pl.col("arrival_ns"), pl.col("left_ns")
+    come, first_left = arrival.max().over("match"), left.min().over("match")
+    tolerance = pl.max_horizontal(_TOLERANCE_NS, _TOLERANCE_RATIO * (left - arrival).min().over("match"))
+    return (
+        found.join(offsets, on="rank")
+        .with_columns(
+            arrival_ns=pl.col("start_ns") - pl.col("clock_offset_ns"),
+            left_ns=pl.col("end_ns") - pl.col("clock_offset_ns"),
+        )
+        .filter(come - first_left <= _TOLERANCE_NS, left.max().over("match") - first_left <= tolerance)
+        .sort("left_ns", "arrival_ns", "match")
+        .with_columns(
+            waited_ns=come - arrival,
+            # A rank that has to wait first computes on; when it stops it stands still until the data has been moved.
+            lost_ns=(pl.col("exposed_ns") - (left - come).clip(lower_bound=0)).clip(lower_bound=0),
+        )
+    )

@@ -1,0 +1,36 @@
+"""When the devices of a rank were at work, and at which kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from holotrace.derive import intervals
+from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, WORK
+from holotrace.tables import DEVICE_EVENTS
+from holotrace.trace import RankTrace
+
+EVENTS = DEVICE_EVENTS.only("kind", "start_ns", "end_ns")
+
+
+@dataclass(frozen=True)
+class Busy:
+    """The time in which at least one kernel or copy of these kinds ran, as sorted disjoint spans."""
+
+    computing: pl.DataFrame
+    communicating: pl.DataFrame
+    computing_or_communicating: pl.DataFrame
+    working: pl.DataFrame
+    # When the first work began and the last ended; null without any.
+    start_ns: int | None
+    end_ns: int | None
+
+
+def of(rank: RankTrace) -> Busy:
+    """When a rank's devices were at work; several analyses ask, so by ``rank.made(busy.of)``."""
+    work = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
+    kinds = ([COMPUTE], [COMMUNICATION], [COMPUTE, COMMUNICATION], WORK)
+    computing, communicating, either, working = intervals.unions(work, kinds)
+    span = (None, None) if work.is_empty() else work.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    return Busy(computing, communicating, either, working, *span)
