@@ -117,9 +117,9 @@ impl<'a> Ends<'a> {
         }
         let mut ends = Self { rows: Cow::default(), types: Cow::default(), ids: Cow::default() };
         for ((&row, id), typed) in rows.iter().zip(&ids_of[identified]).zip(types.positions(rows)) {
-            if let Some(at) = typed {
+            if let Some(kind) = types_of.get(typed as usize) {
                 ends.rows.to_mut().push(row);
-                ends.types.to_mut().push(types_of[at]);
+                ends.types.to_mut().push(*kind);
                 ends.ids.to_mut().push(*id);
             }
         }

@@ -29,10 +29,10 @@ impl Space {
         let (ArgValues::Text(names_of, _), ArgValues::Int(programs_of)) = (&names.values, &programs.values) else {
             return Err(Error::Unknown(format!("{INSTRUCTION:?}: not asked for as text and number")));
         };
-        let instructions = names.positions(rows).map(|at| at.map_or(NONE, |at| names_of[at]));
-        let programs = programs.positions(rows).map(|at| at.map(|at| programs_of[at]));
+        let instructions = names.positions(rows).map(|at| names_of.get(at as usize).copied().unwrap_or(NONE));
+        let programs = programs.positions(rows).map(|at| programs_of.get(at as usize).copied());
         let has = |column: &'static str| self.stat(column).map(|column: &ArgColumn| column.positions(rows));
-        let marks = has(COPY)?.zip(has(FILL)?).map(|(copy, fill)| (copy.is_some(), fill.is_some()));
+        let marks = has(COPY)?.zip(has(FILL)?).map(|(copy, fill)| (copy != NONE, fill != NONE));
         let mut numbers: HashMap<Kind, u32> = HashMap::new();
         // Events of one metadata nearly always are of the kind of the one before.
         let mut latest: Vec<Option<(Kind, u32)>> = vec![None; self.metadata_names.len()];

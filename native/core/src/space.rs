@@ -122,17 +122,19 @@ impl Space {
             self.place(part, first, end);
             first = end;
         }
-        for (column, shared) in self.stats.iter_mut().zip(&mut self.metadata_stats) {
-            column.append(shared, first);
+        for (column, mut shared) in self.stats.iter_mut().zip(std::mem::take(&mut self.metadata_stats)) {
+            column.append(&mut shared, first);
         }
     }
 
     /// Take in the stats of the next line, whose rows begin at `first`.
     pub fn take_stats(&mut self, part: &mut Part, first: u32) {
-        for (column, stats) in self.stats.iter_mut().zip(&mut part.stats) {
-            column.append(stats, first);
+        // Parts wait for the last of them: a profile of many short lines would mostly hold empty columns.
+        for (column, mut stats) in self.stats.iter_mut().zip(std::mem::take(&mut part.stats)) {
+            column.append(&mut stats, first);
         }
-        self.arguments.append(&mut part.arguments, first);
+        let nothing = ArgColumn::new(part.arguments.key.clone(), ArgType::Text);
+        self.arguments.append(&mut std::mem::replace(&mut part.arguments, nothing), first);
     }
 
     /// Give a line its rows, and these their times since the beginning of the profile.
@@ -259,7 +261,7 @@ impl Space {
             rows.extend(wanted.into_iter().flatten().filter(is_named));
         }
         if let Some(key) = &selection.lacking {
-            let lacks: Vec<bool> = self.stat(key)?.positions(&rows).map(|at| at.is_none()).collect();
+            let lacks: Vec<bool> = self.stat(key)?.positions(&rows).map(|at| at == NONE).collect();
             let mut lacks = lacks.into_iter();
             rows.retain(|_| lacks.next().unwrap_or(false));
         }

@@ -196,13 +196,8 @@ impl ArgColumn {
         self.rows.partition_point(|&row| row < rows.start)..self.rows.partition_point(|&row| row < rows.end)
     }
 
-    /// The position of each of `wanted` (ascending rows) among this column's values.
-    pub fn positions<'a>(&'a self, wanted: &'a [u32]) -> impl Iterator<Item = Option<usize>> + 'a {
-        self.places(wanted).map(|at| (at != NONE).then_some(at as usize))
-    }
-
-    /// The same; `NONE` where there is none.
-    fn places<'a>(&'a self, wanted: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
+    /// The position of each of `wanted` (ascending rows) among this column's values; `NONE` where there is none.
+    pub fn positions<'a>(&'a self, wanted: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
         let mut at = wanted.first().map_or(0, |first| self.rows.partition_point(|row| row < first));
         wanted.iter().map(move |&row| {
             while at < self.rows.len() && self.rows[at] < row {
@@ -219,7 +214,7 @@ impl ArgColumn {
             (ArgValues::Int(_), _) if self.rows.is_empty() => new_null_array(&DataType::Int64, wanted.len()),
             // Where all rows of a stretch are wanted, only those with a value need a look.
             (ArgValues::Int(values), Some(stretch)) => Arc::new(self.stretched(stretch, values)),
-            _ => self.gathered(&self.places(wanted).collect::<Vec<_>>()),
+            _ => self.gathered(&self.positions(wanted).collect::<Vec<_>>()),
         }
     }
 
@@ -237,7 +232,7 @@ impl ArgColumn {
             places[(row - first) as usize] = (begin + at) as u32;
         }
         let shared = instead.map(|row| places.get(row as usize).copied().unwrap_or(NONE));
-        let own = self.places(wanted);
+        let own = self.positions(wanted);
         let positions = own.zip(shared).map(|(own, shared)| if own == NONE { shared } else { own });
         self.gathered(&positions.collect::<Vec<_>>())
     }
