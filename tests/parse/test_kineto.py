@@ -8,11 +8,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import holotrace
 from holotrace.parse import kineto
 from holotrace.schema import Column, Unit
-from holotrace.tables import ALL, EVENTS, PROBLEMS
+from holotrace.tables import ALL, CPU_OPS, DEVICE_EVENTS, EVENTS, PROBLEMS
 
 KERNEL = {
     "ph": "X",
@@ -43,6 +44,16 @@ def test_every_table_comes_with_its_declared_columns_and_types(tmp_path: Path) -
     for table in tables:
         assert parsed.tables[table.name].schema == table.empty().schema, table.name
     assert parsed.tables["events"].height == 1
+
+
+def test_tables_that_are_made_at_the_same_time_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path, json.dumps([KERNEL, KERNEL | {"cat": "cpu_op", "name": "op"}]))
+    tables = [EVENTS, DEVICE_EVENTS.only("event_id", "name"), CPU_OPS.only("event_id", "name")]
+    one_by_one = kineto.read(file, tables).tables
+    monkeypatch.setattr(kineto, "_MANY", 0)
+    assert [frame.height for frame in one_by_one.values()] == [2, 1, 1]
+    for name, frame in kineto.read(file, tables).tables.items():
+        assert_frame_equal(frame, one_by_one[name])
 
 
 def test_an_arg_nobody_declared_is_read_by_its_name(tmp_path: Path) -> None:

@@ -406,7 +406,7 @@ pub fn decimal(text: &[u8], shift: i32) -> Decimal {
     let mut decimals = -1i32;
     for &b in text {
         match b {
-            b'0'..=b'9' if seen < 18 => {
+            b'0'..=b'9' if seen < MOST_DIGITS => {
                 value = value * 10 + u64::from(b - b'0');
                 seen += 1;
                 decimals += i32::from(decimals >= 0);
@@ -416,16 +416,26 @@ pub fn decimal(text: &[u8], shift: i32) -> Decimal {
         }
     }
     let missing = shift - decimals.max(0);
-    if seen == 0 || missing < 0 || seen + missing > 18 {
+    if seen == 0 || missing < 0 || seen + missing > MOST_DIGITS {
         return decimal_with_care(text, shift);
     }
-    Decimal::Is { value: (value * POWERS[missing as usize]) as i64, rounded: false }
+    let value = value * POWERS[missing as usize];
+    if seen + missing == MOST_DIGITS { most_digits(value) } else { Decimal::Is { value: value as i64, rounded: false } }
 }
 
-const POWERS: [u64; 19] = {
-    let mut powers = [1u64; 19];
+/// As many digits as 64 bits hold of any number; a time since 1970 has them in nanoseconds.
+const MOST_DIGITS: i32 = 19;
+
+/// Apart, as looking whether it is too large would slow down all shorter numbers.
+#[inline(never)]
+fn most_digits(value: u64) -> Decimal {
+    i64::try_from(value).map_or(Decimal::Overflow, |value| Decimal::Is { value, rounded: false })
+}
+
+const POWERS: [u64; MOST_DIGITS as usize] = {
+    let mut powers = [1u64; MOST_DIGITS as usize];
     let mut i = 1;
-    while i < 19 {
+    while i < powers.len() {
         powers[i] = powers[i - 1] * 10;
         i += 1;
     }
@@ -506,6 +516,21 @@ mod tests {
         assert_eq!(decimal(b"1.5e3", 3), is(1_500_000));
         assert_eq!(decimal(b"9E-4", 3), Decimal::Is { value: 1, rounded: true });
         assert_eq!(decimal(b"1.2340", 3), is(1_234));
+    }
+
+    #[test]
+    fn digits_are_read_however_many_there_are() {
+        for count in 1..=18 {
+            let text = &"123456789012345678"[..count];
+            assert_eq!(decimal(text.as_bytes(), 0), is(text.parse().unwrap()), "{text}");
+            for at in 0..count {
+                let broken = format!("{}:{}", &text[..at], &text[at + 1..]);
+                assert_eq!(decimal(broken.as_bytes(), 0), Decimal::Not, "{broken}");
+            }
+        }
+        assert_eq!(decimal(b"9223372036854775.807", 3), is(i64::MAX));
+        assert_eq!(decimal(b"9223372036854775.808", 3), Decimal::Overflow);
+        assert_eq!(decimal(b"9223372036854776", 3), Decimal::Overflow);
     }
 
     #[test]

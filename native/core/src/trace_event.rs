@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub struct Options {
 /// Blocks are scanned out of order, each as if it held whole events and nothing else, which nearly all do. Their stores
 /// are then joined in order, and a block that was otherwise is read again, in its place.
 pub fn read(blocks: Blocks, options: &Options, cancelled: &mut dyn FnMut() -> bool) -> Result<Store> {
-    let scanners = thread::available_parallelism().map_or(1, usize::from).min(MAX_SCANNERS);
+    let (_reading, scanners) = Reading::begin();
     let stopped = blocks.stopped.clone();
     let (blocks, joined) = (Mutex::new(blocks), Mutex::new(Joined::new(options)));
     // Nothing is sent; it ends with the last scanner.
@@ -61,6 +61,28 @@ pub fn read(blocks: Blocks, options: &Options, cancelled: &mut dyn FnMut() -> bo
     match (blocks.into_inner(), joined.into_inner()) {
         (Ok(blocks), Ok(joined)) => joined.finish(&blocks),
         _ => Err(Error::Defect("a scanner panicked".into())),
+    }
+}
+
+/// One of the files that this process reads at the same time.
+struct Reading;
+
+/// How many there are.
+static READINGS: AtomicUsize = AtomicUsize::new(0);
+
+impl Reading {
+    /// Another one, and how many threads shall scan it: its share of the cores, as what one thread reads alone takes a
+    /// seventh less of their time than what several do.
+    fn begin() -> (Self, usize) {
+        let others = READINGS.fetch_add(1, Ordering::Relaxed);
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        (Self, (cores / (others + 1)).clamp(1, MAX_SCANNERS))
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        READINGS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

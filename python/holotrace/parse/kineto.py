@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -26,6 +28,10 @@ _ARG_TYPES = {
     Unit.LABEL: "text",
     Unit.TEXT: "text",
 }
+# Entries; tables of fewer are made before threads have started.
+_MANY = 100_000
+# Those of a trace that take long.
+_TABLES_AT_A_TIME = 4
 _LAUNCHED = ("launch_id", "launch_ns", "device_event_id")
 
 
@@ -40,7 +46,7 @@ def read(path: Place, tables: Sequence[Table]) -> Parsed:
         )
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
-    frames = {table.name: _frame(trace, table) for table in tables}
+    frames = _frames(trace, tables)
     metadata = {key: _value(text) for key, text in trace.metadata}
     return Parsed(frames, metadata, trace.counts, time.perf_counter_ns() - started)
 
@@ -70,6 +76,15 @@ def _args(tables: Sequence[Table]) -> list[tuple[str, str]]:
     if _has_steps(tables) or any(column.name in _LAUNCHED for table in tables for column in table.columns):
         args["correlation"] = "int"
     return list(args.items())
+
+
+def _frames(trace: Trace, tables: Sequence[Table]) -> dict[str, pl.DataFrame]:
+    names = [table.name for table in tables]
+    if len(tables) == 1 or trace.counts["entries"] - trace.counts["skipped"] < _MANY:
+        return dict(zip(names, map(partial(_frame, trace), tables), strict=True))
+    # The interpreter's lock is released while a table is made.
+    with ThreadPoolExecutor(_TABLES_AT_A_TIME, thread_name_prefix="holotrace-table") as pool:
+        return dict(zip(names, pool.map(partial(_frame, trace), tables), strict=True))
 
 
 def _frame(trace: Trace, table: Table) -> pl.DataFrame:
