@@ -83,14 +83,24 @@ def outermost(calls: pl.DataFrame, is_chosen: pl.Series) -> pl.Series:
         calls: ``event_id``, ``parent_id``, ``depth``.
         is_chosen: Which of them.
     """
-    places = calls.select("event_id", place=pl.int_range(pl.len(), dtype=pl.UInt32))
-    above = calls.join(places, left_on="parent_id", right_on="event_id", how="left", maintain_order="left")["place"]
-    found = pl.select(pl.when(is_chosen).then(places["place"])).to_series()
+    above = _places(calls["event_id"], calls["parent_id"])
+    place = pl.int_range(calls.height, dtype=pl.UInt32)
+    found = pl.select(pl.when(is_chosen).then(place)).to_series()
     # Each round looks twice as far up as the one before.
     for _ in range(int(calls.select(pl.col("depth").max().fill_null(0)).item()).bit_length()):
         found = pl.select(pl.coalesce(found.gather(above), found)).to_series()
         above = above.gather(above)
     return calls["event_id"].gather(found)
+
+
+def _places(event_ids: pl.Series, wanted: pl.Series) -> pl.Series:
+    """Where each of the wanted ids is among those of events; null where it is not."""
+    # Events are in order, or nearly: searching them takes a fifth of a join.
+    order = event_ids.arg_sort()
+    ordered = event_ids.gather(order)
+    at = ordered.search_sorted(wanted.fill_null(0)).clip(upper_bound=max(len(ordered), 1) - 1)
+    places: pl.Series = pl.select(pl.when(ordered.gather(at) == wanted).then(order.gather(at))).to_series()
+    return places
 
 
 def continued(ops: pl.DataFrame) -> pl.DataFrame:
