@@ -356,10 +356,12 @@ def _coded(column: pl.Series) -> Coded:
 
 def _distinct(column: pl.Series) -> tuple[list[str | None], Integers]:
     """The distinct values of a categorical column, and which of them each row is."""
-    shared = column.to_physical().cast(pl.Int32).fill_null(-1).to_numpy()
+    physical = column.to_physical()
+    nulls = physical.null_count() > 0
+    shared = (physical.cast(pl.Int32).fill_null(-1) if nulls else physical).to_numpy()
     # Codes are shared by all columns of this process; those of one column are few among them. Nulls get the last slot.
-    row = np.full(int(shared.max(initial=-1)) + 2, -1, dtype=np.int64)
-    row[shared] = np.arange(len(shared))
+    row = np.full(int(shared.max(initial=0)) + 2, -1, dtype=np.int64)
+    row[shared] = np.arange(len(shared), dtype=np.int32)
     used = row >= 0
     return column.gather(row[used]).cast(pl.String).to_list(), (np.cumsum(used) - 1)[shared]
 

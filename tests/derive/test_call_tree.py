@@ -194,3 +194,13 @@ def test_modules_of_recorded_stacks_enclose_their_operators() -> None:
         around = around.select("event_id", parent_id="above")
     assert linear.height > 0
     assert pl.concat(found)["event_id"].n_unique() == linear.height
+
+
+def test_the_outermost_chosen_call_is_found_in_whatever_order_calls_come() -> None:
+    calls = pl.DataFrame(
+        {"event_id": [9, 4, 6, 2], "parent_id": [6, 2, 4, None], "depth": [3, 1, 2, 0]},
+        schema_overrides={"event_id": pl.UInt32, "parent_id": pl.UInt32},
+    )
+    chosen = pl.Series([True, True, False, False])
+    assert call_tree.outermost(calls, chosen).to_list() == [4, 4, 4, None]
+    assert call_tree.outermost(calls.head(0), chosen.head(0)).is_empty()

@@ -177,6 +177,13 @@ class TestSteps:
         assert a.t.get_trace(0).index.tolist() == [0, 1, 2, 4]
         assert a.get_profiler_steps() == [1]
 
+    def test_the_last_step_is_left_out_wherever_its_events_stand_in_the_file(self, tmp_path: Path) -> None:
+        mixed = [event(name, start + n, 1) for n in range(100) for name, start in (("kept", 10), ("left out", 210))]
+        a = analysis(tmp_path, step(1, 0, 150), step(2, 200, 150), *mixed)
+        frame = a.t.get_trace(0)
+        assert frame.index.tolist() == [0, *range(2, 202, 2)]
+        assert frame["name"].nunique() == 2
+
     def test_the_last_step_is_kept_on_request(self, tmp_path: Path) -> None:
         a = analysis(tmp_path, *self.EVENTS, include_last_profiler_step=True)
         assert a.t.get_trace(0).index.tolist() == [0, 1, 2, 3, 4, 5, 6]

@@ -89,11 +89,13 @@ def _job(t: Trace, rank: int, operator_name: str) -> Job:
     on_device = pl.col("height") == 0
     is_candidate = pl.col("is_named") & ~on_device
     is_top = is_candidate & (pl.col("depth") == pl.col("depth").filter(is_candidate).min())
+    # Each name is written once, and not for each of its calls.
+    count = len(t.symbol_table.sym_table)
+    names = pl.Series([*map(str, range(count)), *(f"{_TOP}{number}" for number in range(count))], dtype=pl.String)
+    which = table.select(pl.col("number") + pl.when(is_top).then(count).otherwise(0)).to_series()
     calls = table.select(
         "event_id",
-        pl.concat_str(pl.when(is_top).then(pl.lit(_TOP)).otherwise(pl.lit("")), "number")
-        .cast(pl.Categorical)
-        .alias("name"),
+        names.cast(pl.Categorical).gather(which).alias("name"),
         "depth",
         on_device=on_device,
         parent_id=pl.when(pl.col("depth") > 0).then("parent_id"),

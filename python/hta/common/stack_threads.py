@@ -45,7 +45,7 @@ def threads(frame: pd.DataFrame, symbols: TraceSymbolTable, on_host: Mask) -> li
     is_autograd = where(frame, symbols, "name", lambda name: _AUTOGRAD in name)
     order = in_order(frame)
     order = order[on_host[order]]
-    groups = frame.iloc[order].groupby(["pid", "tid"], sort=False).indices
+    groups = frame[["pid", "tid"]].iloc[order].groupby(["pid", "tid"], sort=False).indices
     found = []
     # Numbers and texts cannot be compared with each other.
     for pid, tid in sorted(groups, key=lambda track: [(isinstance(part, str), part) for part in track]):
