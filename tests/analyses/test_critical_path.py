@@ -135,7 +135,20 @@ def test_a_range_of_a_data_loader_is_waiting_for_data() -> None:
 
 def test_a_host_that_takes_most_of_the_path_is_found() -> None:
     (finding,) = critical_path.findings(critical_path(draw(HOST_BOUND)))
-    assert (finding.rule, finding.cost_ns) == ("host-on-critical-path", 8000)
+    # For 1 of its 8 µs the device works.
+    assert (finding.rule, finding.cost_ns) == ("host-on-critical-path", 7000)
+
+
+def test_a_host_that_devices_do_not_wait_for_is_not_found() -> None:
+    hidden = draw(f"op |{'O' * 20}|\nhost |A{'.' * 19}|\ncompute |.{'A' * 18}.|")
+    assert parts(hidden) == {"host": 20}
+    assert critical_path.findings(critical_path(hidden)) == []
+
+
+def test_a_host_without_a_device_has_nothing_to_keep_busy() -> None:
+    job = draw("step |1111111222|\nop |OO.PPP.Q..|")
+    assert critical_path(job)["idle_ns"].to_list() == [None, None]
+    assert critical_path.findings(critical_path(job)) == []
 
 
 def test_communication_on_the_path_is_found() -> None:

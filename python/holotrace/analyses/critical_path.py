@@ -8,7 +8,7 @@ import polars as pl
 
 from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Ranking
-from holotrace.derive import critical_steps
+from holotrace.derive import busy, critical_steps, intervals
 from holotrace.derive.critical_steps import DELAY, HOST, LAUNCH, LOADING_DATA
 from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.derive.limits import check_whole
@@ -32,6 +32,11 @@ PART_RATIO = 0.1
         Column("name", Unit.TEXT, "Operator, call or kernel whose time it is; null for the delay of a launch"),
         Column("count", Unit.COUNT, "Edges of the path"),
         Column("duration_ns", Unit.NS, "Time of these edges"),
+        Column(
+            "idle_ns",
+            Unit.NS,
+            "Part of duration_ns during which no device worked; null where the rank has no such work",
+        ),
         Column("path_ratio", Unit.RATIO, "duration_ns / time of the whole path"),
         Column("step_ratio", Unit.RATIO, "duration_ns / time the host took for the step; null where that is 0"),
         Column("start_ns", Unit.NS, "Start of the first of them"),
@@ -80,15 +85,30 @@ def critical_path(
         found = critical_steps.of(rank, of_step)
     if found is None:
         return empty(critical_path.columns).drop("rank")
-    path = found.edges(found.graph.longest_path())
+    path = _with_idle(found.edges(found.graph.longest_path()), rank.made(busy.of).working)
     return _shaped(path if by_segment else _by_name(path), found.step, found.span_ns)
+
+
+def _with_idle(path: pl.DataFrame, working: pl.DataFrame) -> pl.DataFrame:
+    """The edges with how much of their time no device worked."""
+    if working.is_empty():
+        return path.with_columns(idle_ns=pl.lit(None, pl.Int64()))
+    idle_ns = intervals.uncovered_ns(path, working)
+    # The time of an edge that weighs nothing is not its own.
+    return path.with_columns(idle_ns=pl.when(pl.col("weight_ns") > 0).then(idle_ns).otherwise(0))
 
 
 def _by_name(path: pl.DataFrame) -> pl.DataFrame:
     return (
         path.filter(pl.col("weight_ns") > 0)
         .group_by("bound_by", "kind", "name")
-        .agg(pl.col("start_ns").min(), pl.col("end_ns").max(), pl.col("weight_ns").sum(), count=pl.len())
+        .agg(
+            pl.col("start_ns").min(),
+            pl.col("end_ns").max(),
+            pl.col("weight_ns").sum(),
+            idle_ns=pl.when(pl.col("idle_ns").count() > 0).then(pl.col("idle_ns").sum()),
+            count=pl.len(),
+        )
         .sort(-pl.col("weight_ns"), "bound_by", "kind", "name")
         .with_columns(event_id=None, thread=None, device=None, stream=None)
     )
@@ -109,6 +129,7 @@ def _shaped(edges: pl.DataFrame, step: int | None, span_ns: int) -> pl.DataFrame
         "thread",
         "device",
         "stream",
+        "idle_ns",
         duration_ns="weight_ns",
     ).with_columns(
         path_ratio=pl.when(path_ns > 0).then(pl.col("duration_ns") / path_ns),
@@ -118,15 +139,20 @@ def _shaped(edges: pl.DataFrame, step: int | None, span_ns: int) -> pl.DataFrame
 
 @critical_path.rule
 def host_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
-    """The host's own work is more than half of the critical path of a step.
+    """The host's own work is more than half of the critical path of a step, and devices idle for a tenth of it.
 
-    The device is faster than the host can feed it: faster kernels or a faster device would win nothing. The cost is the
-    host's part of the average rank concerned, which a host that is never late would save at most.
+    The device is faster than the host can feed it: faster kernels or a faster device would win little. The cost is the
+    part of the host's time on the path during which no device worked, on the average rank concerned: a host that is
+    never late would save that at most.
 
     Launch less: capture the step in a CUDA graph, compile the model with `torch.compile`, use fused or foreach
     optimizers, enlarge the batch.
     """
-    yield from _part(table, HOST, HOST_RATIO, "the host takes {:.0%} of the critical path of a step")
+    path_ns = pl.col("duration_ns").sum().over("rank")
+    idle_ns = pl.col("idle_ns").filter(bound_by=HOST).sum().over("rank")
+    fed_late = table.filter(idle_ns > PART_RATIO * path_ns)
+    message = "the host takes {:.0%} of the critical path of a step"
+    yield from _part(fed_late, HOST, HOST_RATIO, message, cost="idle_ns")
 
 
 @critical_path.rule
@@ -168,15 +194,17 @@ def launches_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
     yield from _part(starting, LAUNCH, PART_RATIO, "starting kernels takes {:.0%} of the critical path of a step")
 
 
-def _part(table: pl.DataFrame, bound_by: str, ratio: float, message: str) -> Iterator[Finding]:
+def _part(
+    table: pl.DataFrame, bound_by: str, ratio: float, message: str, cost: str = "duration_ns"
+) -> Iterator[Finding]:
     ranks = (
         table.filter(bound_by=bound_by)
         .group_by("rank")
-        .agg(pl.col("duration_ns", "path_ratio").sum())
+        .agg(pl.col(cost, "path_ratio").sum())
         .filter(pl.col("path_ratio") > ratio)
         .sort("rank")
     )
     if not ranks.is_empty():
         mean_ratio = float(ranks["path_ratio"].sum()) / ranks.height
-        cost_ns = int(ranks["duration_ns"].sum()) // ranks.height
+        cost_ns = int(ranks[cost].sum()) // ranks.height
         yield Finding("warning", message.format(mean_ratio), tuple(ranks["rank"]), cost_ns)
