@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -30,7 +30,9 @@ class JobTables(JobTrace):
         """The same job, looking at some of its ranks."""
 
     @abstractmethod
-    def run(self, analyses: Iterable[Analysis[Any]] = ALL) -> JobResult:
+    def run(
+        self, analyses: Iterable[Analysis[Any]] = ALL, options: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> JobResult:
         """The tables of several analyses and all about the job, from reading each rank once."""
 
     def table(

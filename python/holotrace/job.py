@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from holotrace._answers import JobResult, Questions
 from holotrace._cache import KeptVisit, RankCache, default_bytes
+from holotrace._copies_of_job import JobCopies
 from holotrace._execute import Progress, Visit, read_ranks
 from holotrace._kept import Answering
-from holotrace._tables_of_job import JobTables
 from holotrace.analyses import ALL, Analyses
 from holotrace.analysis import Analysis
-from holotrace.errors import InputError, UsageError
-from holotrace.parse.timeline import Detail
-from holotrace.present import counters as counter_series
-from holotrace.present import critical_arrows, overlay, timeline
-from holotrace.present.timeline import JobTimeline
+from holotrace.errors import InputError
 from holotrace.schema import Table
 from holotrace.sources import OnDuplicate, Paths, RankSource, Survey, spelled, survey
-from holotrace.sources.problems import frame
 from holotrace.tables import RANK_INFO
 from holotrace.trace import Question, RankTrace, T
 
@@ -55,7 +47,7 @@ def open(
     return Job(survey(path, recursive=recursive, on_duplicate=on_duplicate), executor=executor, cache=cache)
 
 
-class Job(JobTables, Analyses):
+class Job(JobCopies, Analyses):
     """A job's ranks, read when a question needs them; every analysis is a method."""
 
     def __init__(self, found: Survey, *, executor: Executor | None = None, cache: RankCache | None = None) -> None:
@@ -104,68 +96,6 @@ class Job(JobTables, Analyses):
         if question.name not in self._known:
             self._known[question.name] = super().ask(question, {})
         return self._known[question.name]
-
-    def write_overlay(
-        self,
-        folder: str | os.PathLike[str],
-        *,
-        counters: bool = False,
-        critical_path: bool = False,
-        of_step: int | None = None,
-    ) -> tuple[Path, ...]:
-        """Write copies of the traces with more in them, to look at in Perfetto.
-
-        Returns the copies, e.g. ``rank-N-with-counters-and-critical-path`` in ``folder``, packed as the traces are;
-        ranks that nothing is added to have none. All else in them is as it was recorded.
-
-        Args:
-            folder: Made if need be.
-            counters: Add queue lengths and bandwidths of copies over time.
-            critical_path: Mark the events on a step's critical path, with ``critical`` in their args, and add arrows
-                from each to the one that waited for it.
-            of_step: Critical path of which step; by default of the last that another one follows.
-        """
-        wanted = []
-        if counters:
-            tables = self.run(counter_series.ANALYSES, counter_series.OPTIONS).tables
-            wanted.append(counter_series.counters(tables, self.ranks))
-        if critical_path:
-            found = self.map(partial(critical_arrows.of_rank, of_step=of_step), critical_arrows.READS)
-            wanted.append(critical_arrows.critical_path(self.ranks, found))
-        if not wanted:
-            raise UsageError("nothing was asked for; say what to add: counters, critical_path")
-        return overlay.write(wanted, self.sources, Path(folder).expanduser())
-
-    def write_timeline(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        of_step: int | None = None,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
-        detail: Detail = "python",
-        progress: Progress | None = None,
-    ) -> JobTimeline:
-        """Write one trace of all ranks on one clock, to look at in Perfetto.
-
-        Processes, threads and arrows of a rank are its own, under names that begin with the rank. All else is as it was
-        recorded, but for times of ranks whose clock is apart from the others': see ``clocks``.
-
-        Args:
-            path: A file, packed as its suffix says: ``.json.gz``, ``.json.zst`` or ``.json``. Replaced if it is there.
-            of_step: Only what ran while any rank was in this step or did its work on a device.
-            start_ns: Only what ran from then on, counted from the first event of all ranks.
-            end_ns: Only what ran before then.
-            detail: "device" for what ran on devices only, "host" for all but Python functions, "python" for all.
-            progress: Called with the number of ranks written and of all.
-        """
-        wanted = timeline.Wanted(detail, start_ns, end_ns, of_step)
-        target = Path(path).expanduser()
-        sources = timeline.files(self.found.sources, target)
-        visit = Visit(partial(timeline.of_rank, of_step=of_step), timeline.READS)
-        seen, unread = read_ranks(visit, sources, executor=self._executor)
-        done = timeline.write_ranks(seen, sources, target, wanted, progress)
-        return replace(done, problems=pl.concat([frame(unread), done.problems]))
 
     def run(
         self,

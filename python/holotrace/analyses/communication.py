@@ -19,7 +19,7 @@ WORTH_RATIO = 0.02
 SLOW_RATIO, COMPARED_GROUPS = 0.7, 3
 KIND = ["collective", "group", "group_description", "group_size", "element_type", "message_bytes"]
 # Groups that do the same for different ranks.
-ALIKE = ["collective", "group_description", "group_size", "element_type", "message_bytes"]
+ALIKE = [name for name in KIND if name != "group"]
 # Bytes of element types whose name has no number of bits: PyTorch's, and a truth value of XLA.
 _WORDS = {
     **dict.fromkeys(("byte", "char", "bool", "pred"), 1),
