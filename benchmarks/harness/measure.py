@@ -16,6 +16,8 @@ from typing import TypeAlias
 
 BENCHMARKS = Path(__file__).resolve().parent.parent
 _LOOK_S = 0.1  # between two looks at the processes that a program started
+# Python keeps what it compiled, as of any installed package: pip compiles the peers' modules when it installs them.
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 # What one run gave: wall_s, peak_bytes, and what the program itself reported, seconds among it.
 Sample: TypeAlias = Mapping[str, float]
@@ -78,7 +80,7 @@ def run(measurement: Measurement) -> Sample:
     ended = Event()
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors, ThreadPoolExecutor(1) as watch:
         started = time.perf_counter()
-        process = subprocess.Popen(measurement.command, stdout=output, stderr=errors, cwd=BENCHMARKS)
+        process = subprocess.Popen(measurement.command, stdout=output, stderr=errors, cwd=BENCHMARKS, env=_ENVIRONMENT)
         others = watch.submit(_peaks_of_others, process.pid, ended)
         _, status, usage = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - started
