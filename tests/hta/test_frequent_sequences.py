@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 from hta_traces import Event, analysis, event, kernel, launch
 
@@ -59,6 +60,16 @@ def test_sequences_are_listed_by_how_often_they_are_there(tmp_path: Path) -> Non
         "CPU op duration (us)": [100.0, 50.0],
     }
     assert table.dtypes.tolist()[1:] == ["int64", "float64", "float64"]
+
+
+def test_the_most_frequent_ones_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[go.Figure] = []
+    monkeypatch.setattr(go.Figure, "show", lambda figure, *args, **kwargs: shown.append(figure))
+    frequent(two_patterns(tmp_path), tmp_path, top_k=1, visualize=True)
+    (figure,) = shown
+    assert figure.layout.title.text == "Top 1 frequent patterns for rank 0"
+    assert (list(figure.data[0].x), list(figure.data[0].y)) == ([0], [2])
+    assert figure.data[0].customdata.tolist() == [["aten::linear<br>memset<br>gemm<br>epilogue<a<br>b>(int)"]]
 
 
 def test_the_name_in_htas_readme_is_another_for_the_same() -> None:
