@@ -13,6 +13,7 @@ import pytest
 from hta_traces import Event, analysis, event, kernel, launch
 
 from hta.trace_analysis import TraceAnalysis
+from trace_files import write_trace
 
 PROFILER = event("PyTorch Profiler (0)", 0, 900, cat="Trace", pid="Spans", tid="PyTorch Profiler", Op_count=0)
 
@@ -120,6 +121,19 @@ def test_where_nothing_is_found_or_can_be_written_there_is_nothing(
     a = two_patterns(tmp_path)
     assert a.get_frequent_cuda_kernel_sequences(operator, str(tmp_path / folder), **options).empty
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_by_default_it_is_rank_0_or_the_first_where_there_is_none(tmp_path: Path) -> None:
+    write_trace(tmp_path / "rank-3.json", rank=3, events=linear(100, "a", "b", "c", correlation=10))
+    a = TraceAnalysis(trace_dir=str(tmp_path))
+    assert frequent(a, tmp_path)["count"].tolist() == [1]
+    assert (tmp_path / "out" / "overlaid_rank-3.json").exists()
+    with pytest.raises(ValueError, match="rank 2 is not there"):
+        frequent(a, tmp_path, rank=2)
+
+
+def test_without_ranks_there_is_nothing(tmp_path: Path) -> None:
+    assert frequent(analysis(tmp_path), tmp_path).empty
 
 
 def test_bug_1_kernels_shorter_than_a_microsecond_raise_nothing(tmp_path: Path) -> None:
