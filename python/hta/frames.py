@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
 # The profiler's own bracket around a recording.
-_RECORDING = "Trace"
+RECORDING = "Trace"
 # Waiting that shows on a stream without the correlation id that other device rows have.
 _SYNC_NAMES = ("Event Sync", "Context Sync")
 NS_PER_US = 1000
@@ -220,7 +220,7 @@ def _events(trace: holotrace.RankTrace, args: Sequence[AttributeSpec]) -> RankEv
 
 def _without_recording(table: pl.DataFrame) -> pl.DataFrame:
     """The events without the profiler's own; those without a category are none of HTA's either."""
-    rows = (table["category"] != _RECORDING).fill_null(value=False).arg_true()
+    rows = (table["category"] != RECORDING).fill_null(value=False).arg_true()
     if rows.is_empty() or rows[-1] - rows[0] + 1 > len(rows):
         return table[rows]
     # Those left out stand at either end, as they nearly always do: this copies nothing.
