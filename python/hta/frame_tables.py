@@ -55,10 +55,11 @@ def kernels(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
 
 def work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
     """Every kernel, copy and fill by its category, as a device event, with the start of its launch where known."""
-    row = np.flatnonzero(_is_work(frame, symbols) & (frame["stream"].to_numpy() >= 0))
+    row = np.flatnonzero(frame["stream"].to_numpy() >= 0)
+    row = row[_is_work(frame, symbols, row)]
     caller = _callers(frame, row)
-    launch_ns = pl.when(pl.Series(caller >= 0)).then(pl.Series(frame["ts"].to_numpy()[caller] * NS_PER_US))
-    return _device_events(frame, row, "compute").with_columns(launch_ns=launch_ns)
+    launch_ns = pl.Series("launch_ns", frame["ts"].to_numpy()[caller] * NS_PER_US)
+    return _device_events(frame, row, "compute").hstack([launch_ns.scatter(np.flatnonzero(caller < 0), None)])
 
 
 def launched(frame: pd.DataFrame, symbols: TraceSymbolTable, calls: Collection[str]) -> pl.DataFrame:
@@ -67,9 +68,8 @@ def launched(frame: pd.DataFrame, symbols: TraceSymbolTable, calls: Collection[s
     caller = _callers(frame, row)
     is_called = (caller >= 0) & symbols.mask_where(calls.__contains__)[frame["name"].to_numpy()[caller]]
     row, caller = row[is_called], caller[is_called]
-    return _device_events(frame, row, "compute").with_columns(
-        launch_id=frame["index"].to_numpy()[caller], launch_ns=frame["ts"].to_numpy()[caller] * NS_PER_US
-    )
+    launches = {"launch_id": frame["index"].to_numpy()[caller], "launch_ns": frame["ts"].to_numpy()[caller] * NS_PER_US}
+    return _device_events(frame, row, "compute").hstack(pl.DataFrame(launches))
 
 
 def launches(
@@ -79,7 +79,7 @@ def launches(
     row = np.flatnonzero(frame["stream"].to_numpy() >= 0)
     caller = _callers(frame, row)
     call = frame["name"].to_numpy()[caller]
-    is_wanted = symbols.mask_where(calls.__contains__)[call] | _is_work(frame, symbols)[row]
+    is_wanted = symbols.mask_where(calls.__contains__)[call] | _is_work(frame, symbols, row)
     is_wanted &= caller >= 0
     row, caller, call = row[is_wanted], caller[is_wanted], call[is_wanted]
     start_ns = frame["ts"].to_numpy()[caller] * NS_PER_US
@@ -208,7 +208,7 @@ def _device_events(frame: pd.DataFrame, row: Integers, kind: str) -> pl.DataFram
     return pl.DataFrame(
         {
             "event_id": frame["index"].to_numpy()[row],
-            "kind": pl.repeat(kind, len(row), dtype=pl.Categorical(), eager=True),
+            "kind": pl.Series([kind], dtype=pl.Categorical()).new_from_index(0, len(row)),
             "device": np.zeros(len(row), dtype=np.int64),
             "stream": frame["stream"].to_numpy()[row],
             "start_ns": start_ns,
@@ -217,8 +217,8 @@ def _device_events(frame: pd.DataFrame, row: Integers, kind: str) -> pl.DataFram
     )
 
 
-def _is_work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> npt.NDArray[np.bool_]:
-    mask: npt.NDArray[np.bool_] = symbols.mask_where(_WORK_CATEGORIES.__contains__)[frame["cat"].to_numpy()]
+def _is_work(frame: pd.DataFrame, symbols: TraceSymbolTable, row: Integers) -> npt.NDArray[np.bool_]:
+    mask: npt.NDArray[np.bool_] = symbols.mask_where(_WORK_CATEGORIES.__contains__)[frame["cat"].to_numpy()[row]]
     return mask
 
 

@@ -156,6 +156,12 @@ def _are_dense(rows: pd.Index[Any]) -> bool:
     )
 
 
+def as_objects(values: Array) -> Array:
+    """The values as Python's; those that are the same and follow each other are one object."""
+    begins = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
+    return values[begins].astype(object).repeat(np.diff(begins, append=len(values)))
+
+
 def to_pandas(table: pl.DataFrame) -> pd.DataFrame:
     """A table of results; numbers become int64 or float64."""
     frame: pd.DataFrame = pd.DataFrame(

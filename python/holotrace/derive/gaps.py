@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from holotrace import _native
 from holotrace.derive import groups
 
 
@@ -15,9 +16,7 @@ def before(work: pl.DataFrame, *, by: Sequence[str]) -> pl.DataFrame:
     Work that begins before that time overlaps with what began earlier; its gap is 0. Of work that begins at the same
     time the lower ``event_id`` is the earlier.
     """
-    keys, reached = groups.differing(work, by), pl.col("end_ns").cum_max().shift(1)
-    return (
-        work.sort("start_ns", "event_id")
-        .with_columns(reached_ns=reached.over(keys) if keys else reached)
-        .with_columns(gap_ns=(pl.col("start_ns") - pl.col("reached_ns")).clip(lower_bound=0))
-    )
+    spans = work[["event_id", "start_ns", "end_ns"]].hstack([groups.numbered(work, by)])
+    reached = pl.DataFrame(_native.reached_before(spans))["reached_ns"]
+    gap = (work["start_ns"] - reached).clip(lower_bound=0)
+    return work.hstack([reached, gap.alias("gap_ns")])
