@@ -176,7 +176,7 @@ def to_pandas(table: pl.DataFrame) -> pd.DataFrame:
     """A table of results; numbers become int64 or float64."""
     frame: pd.DataFrame = pd.DataFrame(
         {
-            column.name: column.to_list()
+            column.name: np.array(column.to_list(), dtype=object)  # text where there is no row, too
             if column.dtype == pl.String
             else column.cast(pl.Int64 if column.dtype.is_integer() else pl.Float64).to_numpy()
             for column in table

@@ -38,7 +38,7 @@ def idle_time_breakdown(  # noqa: PLR0917  HTA's order
             "stream",
             pl.col("cause").alias("idle_category"),
             (pl.col("idle_ns") / 1000).round(2).alias("idle_time"),
-            pl.col("share_ratio").round(2).alias("idle_time_ratio"),
+            pl.col("share_ratio").alias("idle_time_ratio"),
         )
     )
     # HTA counts the rows of each rank by themselves.
@@ -47,6 +47,8 @@ def idle_time_breakdown(  # noqa: PLR0917  HTA's order
         sums["stream"] = sums["stream"].astype(str)
         for rank in chosen:
             figures.idle_time(sums[sums["rank"] == rank], rank, visualize_pctg).show()
+    # Plots are exact.
+    sums["idle_time_ratio"] = sums["idle_time_ratio"].round(2)
     return sums, _described(table) if show_idle_interval_stats else None
 
 
