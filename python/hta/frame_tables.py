@@ -63,14 +63,13 @@ def work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
 
 
 def launched(frame: pd.DataFrame, symbols: TraceSymbolTable, calls: Collection[str]) -> pl.DataFrame:
-    """Every row on a stream that one of these host calls started, as a device event; ids are places of rows."""
+    """Every row on a stream that one of these host calls started, as a device event."""
     row = np.flatnonzero(frame["stream"].to_numpy() >= 0)
     caller = _callers(frame, row)
     is_called = (caller >= 0) & symbols.mask_where(calls.__contains__)[frame["name"].to_numpy()[caller]]
     row, caller = row[is_called], caller[is_called]
     launches = {"launch_id": caller, "launch_ns": frame["ts"].to_numpy()[caller] * NS_PER_US}
-    events = _device_events(frame, row, "compute").replace_column(0, pl.Series("event_id", row))
-    return events.hstack(pl.DataFrame(launches))
+    return _device_events(frame, row, "compute").hstack(pl.DataFrame(launches))
 
 
 def launches(
@@ -87,8 +86,8 @@ def launches(
     numbers, place = np.unique(call, return_inverse=True)
     started = pl.DataFrame(
         {
-            "launch_id": frame["index"].to_numpy()[caller],
-            "device_event_id": frame["index"].to_numpy()[row],
+            "launch_id": caller,
+            "device_event_id": row,
             "launch_name": pl.Series([symbols.sym_table[n] for n in numbers], dtype=pl.String).gather(place),
             "launch_start_ns": start_ns,
             "launch_end_ns": start_ns + frame["dur"].to_numpy()[caller] * NS_PER_US,
@@ -102,7 +101,7 @@ def launched_under(
     frame: pd.DataFrame, symbols: TraceSymbolTable, is_op: Callable[[str], bool], is_call: Callable[[str], bool]
 ) -> dict[str, pl.DataFrame]:
     """Operators and host calls of these names, and the rows on streams that the calls started, as tables."""
-    number, index = frame["name"].to_numpy(), frame["index"].to_numpy()
+    number = frame["name"].to_numpy()
     names = pl.Series(symbols.sym_table, dtype=pl.String).cast(pl.Categorical)
     on_host = frame["stream"].to_numpy() < 0
     op = np.flatnonzero(on_host & symbols.mask_where(is_op)[number])
@@ -114,7 +113,7 @@ def launched_under(
     return {
         "cpu_ops": spans(frame, op).with_columns(name=names.gather(number[op])),
         "runtime_calls": calls.unique("event_id"),
-        "launches": calls.select(device_event_id=index[row], launch_id="event_id", launch_start_ns="start_ns"),
+        "launches": calls.select(device_event_id=row, launch_id="event_id", launch_start_ns="start_ns"),
         "device_events": _device_events(frame, row, "compute").with_columns(name=names.gather(number[row])),
     }
 
@@ -207,13 +206,14 @@ def spans(frame: pd.DataFrame, row: Integers) -> pl.DataFrame:
 
 
 def _device_events(frame: pd.DataFrame, row: Integers, kind: str) -> pl.DataFrame:
+    """Some rows as holotrace's device events, whose ids are the places of the rows."""
     start_ns = frame["ts"].to_numpy()[row] * NS_PER_US
     return pl.DataFrame(
         {
-            "event_id": frame["index"].to_numpy()[row],
+            "event_id": row.astype(np.uint32),
             "kind": pl.Series([kind], dtype=pl.Categorical()).new_from_index(0, len(row)),
             "device": np.zeros(len(row), dtype=np.int64),
-            "stream": frame["stream"].to_numpy()[row],
+            "stream": frame["stream"].to_numpy()[row].astype(np.int64),
             "start_ns": start_ns,
             "end_ns": start_ns + frame["dur"].to_numpy()[row] * NS_PER_US,
         }

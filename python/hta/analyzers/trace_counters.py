@@ -133,15 +133,15 @@ def _queue_lengths(frame: pd.DataFrame, changes: pl.DataFrame) -> pd.DataFrame:
 
 
 def _bandwidths(frame: pd.DataFrame, changes: pl.DataFrame) -> pd.DataFrame:
-    event = pd.Index(changes["event_id"].to_numpy().astype(np.int64))
+    place = changes["event_id"].to_numpy()
     series: pd.DataFrame = pd.DataFrame(
         {
             "ts": changes.select(frames.us("start_ns").cast(pl.Float64)).to_series().to_numpy(),
-            "pid": frame["pid"].to_numpy()[frames.places(frame)(event.to_numpy())].astype(object),
+            "pid": frames.as_objects(frame["pid"].to_numpy()[place]),
             "name": changes["copy"].to_list(),
             "memory_bw_gbps": changes["max_gbps"].to_numpy(),
         },
-        index=event,
+        index=pd.Index(frame["index"].to_numpy()[place]),
     )
     return series
 
