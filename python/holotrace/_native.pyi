@@ -112,10 +112,12 @@ def levels(changes: ArrowStream, levels: Sequence[str]) -> ArrowTable:
     A row per change: row (of it), start_ns, end_ns (when the next of its group comes), lasted_ns, and the levels.
     """
 
-def reached_before(spans: ArrowStream) -> ArrowTable:
-    """Where the spans have ended that begin before each in its group; of those at the same time the lower event_id.
+def before(spans: ArrowStream) -> ArrowTable:
+    """What comes before each span in its group; of spans that begin at the same time the lower event_id.
 
-    ``spans``: event_id (UInt32), start_ns, end_ns, group (Int64). A row per span, in their order: reached_ns.
+    ``spans``: event_id (UInt32), start_ns, end_ns, group (Int64).
+    A row per span, in their order: group (numbered anew, from 0), reached_ns (where those before it end; null for the
+    first), gap_ns (from there to its start, at least 0).
     """
 
 class StepGraph:

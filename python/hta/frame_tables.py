@@ -63,13 +63,14 @@ def work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
 
 
 def launched(frame: pd.DataFrame, symbols: TraceSymbolTable, calls: Collection[str]) -> pl.DataFrame:
-    """Every row on a stream that one of these host calls started, as a device event."""
+    """Every row on a stream that one of these host calls started, as a device event; ids are places of rows."""
     row = np.flatnonzero(frame["stream"].to_numpy() >= 0)
     caller = _callers(frame, row)
     is_called = (caller >= 0) & symbols.mask_where(calls.__contains__)[frame["name"].to_numpy()[caller]]
     row, caller = row[is_called], caller[is_called]
-    launches = {"launch_id": frame["index"].to_numpy()[caller], "launch_ns": frame["ts"].to_numpy()[caller] * NS_PER_US}
-    return _device_events(frame, row, "compute").hstack(pl.DataFrame(launches))
+    launches = {"launch_id": caller, "launch_ns": frame["ts"].to_numpy()[caller] * NS_PER_US}
+    events = _device_events(frame, row, "compute").replace_column(0, pl.Series("event_id", row))
+    return events.hstack(pl.DataFrame(launches))
 
 
 def launches(
@@ -152,14 +153,16 @@ def copies(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
 
 def ranges(frame: pd.DataFrame, symbols: TraceSymbolTable, category: str, on_device: bool) -> pl.DataFrame:
     """Every row of a category as a named range: name, start and end."""
-    rows = frame[frame["cat"] == symbols.sym_index.get(category, -1)]
-    start_ns = rows["ts"].to_numpy(dtype=np.int64) * NS_PER_US
+    row = np.flatnonzero(frame["cat"].to_numpy() == symbols.sym_index.get(category, -1))
+    # A trace has few ranges and may have many names.
+    numbers, place = np.unique(frame["name"].to_numpy()[row], return_inverse=True)
+    start_ns = frame["ts"].to_numpy(dtype=np.int64)[row] * NS_PER_US
     return pl.DataFrame(
         {
-            "name": pl.Series(symbols.sym_table, dtype=pl.String).gather(rows["name"].to_numpy(dtype=np.int64)),
+            "name": pl.Series([symbols.sym_table[number] for number in numbers], dtype=pl.String).gather(place),
             "start_ns": start_ns,
-            "end_ns": start_ns + rows["dur"].to_numpy(dtype=np.int64) * NS_PER_US,
-            "on_device": np.full(len(rows), on_device),
+            "end_ns": start_ns + frame["dur"].to_numpy(dtype=np.int64)[row] * NS_PER_US,
+            "on_device": np.full(len(row), on_device),
         }
     )
 

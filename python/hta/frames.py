@@ -41,6 +41,8 @@ _INT8 = range(-128, 128)
 _SPARSE_RATIO = 0.7
 # Labels per row up to which a table of all labels pays: pandas' hash table takes several times as much per row.
 _SPREAD = 8
+# To find a label in a run of rising ones takes as long as to put four rows into that table.
+_FEW_RATIO = 0.25
 # Args that PyTorch writes as text, although they are lists.
 _LISTS_AS_TEXT = (
     "In split size",
@@ -138,10 +140,18 @@ def places(frame: pd.DataFrame) -> Callable[[Integers], Integers]:
     rows = frame.index
     if not _are_dense(rows):
         return lambda labels: rows.get_indexer(pd.Index(labels))
-    # What a label beyond either end finds comes first and last.
-    place = np.full(rows[-1] + 3, -1, dtype=np.int32)
-    place[1:][rows.to_numpy()] = np.arange(len(rows), dtype=np.int32)
-    return lambda labels: place.take(labels + 1, mode="clip").astype(np.int64)
+    numbers = rows.to_numpy()
+
+    def find(labels: Integers) -> Integers:
+        if len(labels) < _FEW_RATIO * len(numbers) and (labels[1:] >= labels[:-1]).all():
+            place = np.searchsorted(numbers, labels)
+            return np.where(numbers.take(place, mode="clip") == labels, place, -1)
+        # What a label beyond either end finds comes first and last.
+        table = np.full(numbers[-1] + 3, -1, dtype=np.int32)
+        table[1:][numbers] = np.arange(len(numbers), dtype=np.int32)
+        return table.take(labels + 1, mode="clip").astype(np.int64)
+
+    return find
 
 
 def _are_dense(rows: pd.Index[Any]) -> bool:

@@ -39,10 +39,17 @@ pub fn levels(group: &[i64], time: &[i64], changes: &[&[i64]]) -> Levels {
     Levels { row, since, until, levels }
 }
 
-/// For each span where those of its group have ended that begin before it; none for the first.
-///
-/// Of spans that begin at the same time the one with the lower id comes before.
-pub fn reached_before(group: &[i64], start: &[i64], end: &[i64], id: &[u32]) -> Vec<Option<i64>> {
+/// What comes before each span in its group, by row.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Before {
+    /// How many groups have a lower number.
+    pub rank: Vec<u32>,
+    /// Where the spans end that begin before; none for the first.
+    pub reached: Vec<Option<i64>>,
+}
+
+/// What comes before each span in its group: of spans that begin at the same time the one with the lower id.
+pub fn before(group: &[i64], start: &[i64], end: &[i64], id: &[u32]) -> Before {
     let (rank, count) = ranks(group);
     let mut order: Vec<u32> = (0..start.len() as u32).collect();
     let place = |row: u32| (start[row as usize], id[row as usize]);
@@ -56,7 +63,7 @@ pub fn reached_before(group: &[i64], start: &[i64], end: &[i64], id: &[u32]) -> 
         reached[row] = *latest;
         *latest = (*latest).max(Some(end[row]));
     }
-    reached
+    Before { rank, reached }
 }
 
 /// The rows in order of their groups, where those of each stay as they are, and how many each has.
@@ -97,7 +104,7 @@ fn ranks(numbers: &[i64]) -> (Vec<u32>, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Levels, levels, reached_before};
+    use super::{Levels, before, levels};
 
     #[test]
     fn each_group_has_levels_of_its_own() {
@@ -126,18 +133,18 @@ mod tests {
 
     #[test]
     fn what_began_earlier_may_end_later() {
-        let reached = reached_before(&[0; 3], &[0, 2, 15], &[10, 4, 16], &[0, 1, 2]);
-        assert_eq!(reached, [None, Some(10), Some(10)]);
+        assert_eq!(before(&[0; 3], &[0, 2, 15], &[10, 4, 16], &[0, 1, 2]).reached, [None, Some(10), Some(10)]);
     }
 
     #[test]
     fn each_group_is_reached_by_itself_and_rows_may_come_in_any_order() {
-        let reached = reached_before(&[8, 7, 7, 8], &[40, 12, 0, 20], &[41, 13, 10, 30], &[3, 2, 0, 1]);
-        assert_eq!(reached, [Some(30), Some(10), None, None]);
+        let found = before(&[8, 7, 7, 8], &[40, 12, 0, 20], &[41, 13, 10, 30], &[3, 2, 0, 1]);
+        assert_eq!(found.reached, [Some(30), Some(10), None, None]);
+        assert_eq!(found.rank, [1, 0, 0, 1]);
     }
 
     #[test]
     fn of_spans_that_begin_at_once_the_lower_id_comes_before() {
-        assert_eq!(reached_before(&[0, 0], &[3, 3], &[9, 6], &[5, 4]), [Some(6), None]);
+        assert_eq!(before(&[0, 0], &[3, 3], &[9, 6], &[5, 4]).reached, [Some(6), None]);
     }
 }

@@ -33,13 +33,19 @@ pub fn levels(py: Python<'_>, changes: &Bound<'_, PyAny>, levels: Vec<String>) -
 }
 
 #[pyfunction]
-pub fn reached_before(py: Python<'_>, spans: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+pub fn before(py: Python<'_>, spans: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
     let spans = Batches::of(spans)?;
     let (group, id) = (spans.values::<Int64Type>("group")?, spans.values::<UInt32Type>("event_id")?);
     let (start, end) = (spans.values::<Int64Type>("start_ns")?, spans.values::<Int64Type>("end_ns")?);
     let table = detached(py, || {
-        let reached = groups::reached_before(&group, &start, &end, &id);
-        batch(vec![("reached_ns".to_string(), times_or_null(reached.into_iter()))])
+        let found = groups::before(&group, &start, &end, &id);
+        let gap = |(&start, &reached): (&i64, &Option<i64>)| reached.map(|reached| start.wrapping_sub(reached).max(0));
+        let gaps = times_or_null(start.iter().zip(&found.reached).map(gap));
+        batch(vec![
+            ("group".to_string(), Arc::new(UInt32Array::from(found.rank)) as ArrayRef),
+            ("reached_ns".to_string(), times_or_null(found.reached.into_iter())),
+            ("gap_ns".to_string(), gaps),
+        ])
     });
     table.map(ArrowTable)
 }

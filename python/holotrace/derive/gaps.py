@@ -13,10 +13,9 @@ from holotrace.derive import groups
 def before(work: pl.DataFrame, *, by: Sequence[str]) -> pl.DataFrame:
     """All ``work`` with ``reached_ns``, where what began earlier in its group ends, and ``gap_ns``; null for the first.
 
+    Each group has a number, from 0, as ``group``.
     Work that begins before that time overlaps with what began earlier; its gap is 0. Of work that begins at the same
     time the lower ``event_id`` is the earlier.
     """
     spans = work[["event_id", "start_ns", "end_ns"]].hstack([groups.numbered(work, by)])
-    reached = pl.DataFrame(_native.reached_before(spans))["reached_ns"]
-    gap = (work["start_ns"] - reached).clip(lower_bound=0)
-    return work.hstack([reached, gap.alias("gap_ns")])
+    return work.hstack(pl.DataFrame(_native.before(spans)))

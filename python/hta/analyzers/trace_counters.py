@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -68,12 +67,11 @@ class TraceCounters:
             (rank, duration, *blocked)
             for rank, samples in queue_length_dict.items()
             for duration in [t.get_trace_duration(rank)]
-            for blocked in sorted(_full(samples, max_queue_length))
+            for blocked in _full(samples, max_queue_length)
         ]
         full = pl.DataFrame(rows, dict.fromkeys(("rank", "duration", "stream", lasted), pl.Int64), orient="row")
-        return frames.to_pandas(
-            full.select("rank", "stream", lasted, (pl.col(lasted) / pl.col("duration")).alias(share))
-        )
+        shares = (full[lasted] / full["duration"]).alias(share)
+        return frames.to_pandas(full[["rank", "stream", lasted]].hstack([shares]))
 
     @classmethod
     def get_memory_bw_time_series(cls, t: Trace, ranks: Sequence[int] | None = None) -> dict[int, pd.DataFrame]:
@@ -94,29 +92,32 @@ def _changes_of_queues(t: Trace, ranks: Sequence[int] | None) -> Iterator[tuple[
     job = job_of(
         t, asked(t, ranks), lambda frame, symbols: {"device_events": frame_tables.launched(frame, symbols, LAUNCHES)}
     )
-    return _by_rank(job.queue_length(over_time=True, full_at=_NEVER))
+    return _groups(job.queue_length(over_time=True, full_at=_NEVER), "rank")
 
 
 def _changes_of_copies(t: Trace, ranks: Sequence[int] | None) -> Iterator[tuple[int, pl.DataFrame]]:
     job = job_of(t, asked(t, ranks), lambda frame, symbols: {"device_events": frame_tables.copies(frame, symbols)})
-    return _by_rank(job.memory_bandwidth(over_time=True))
+    return _groups(job.memory_bandwidth(over_time=True), "rank")
 
 
-def _by_rank(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-    """The rows of each rank; those of a rank are together, so that none is copied."""
+def _groups(table: pl.DataFrame, by: str) -> Iterator[tuple[Any, pl.DataFrame]]:
+    """Each value of ``by`` and its rows, in order; where those of a value are together, none is copied."""
+    ordered = table if table[by].is_sorted() else table.sort(by, maintain_order=True)
     before = 0
-    for count, rank in table["rank"].rle().struct.unnest().iter_rows():
-        yield rank, table.slice(before, count)
+    for count, value in ordered[by].rle().struct.unnest().iter_rows():
+        yield value, ordered.slice(before, count)
         before += count
 
 
 def _queue_lengths(frame: pd.DataFrame, changes: pl.DataFrame) -> pd.DataFrame:
-    event = pd.Index(changes["event_id"].to_numpy().astype(np.int64), name="index")
-    places = frames.places(frame)
-    place = places(event.to_numpy())
-    # A launch shows the process and stream of what it launched.
+    place = changes["event_id"].to_numpy().astype(np.int64)
+    event = pd.Index(frame["index"].to_numpy()[place], name="index")
+    # A launch shows the process and stream of what it launched: mostly what its queue started in its turn.
     is_launch = changes["launch_count"].to_numpy() > 0
-    place[is_launch] = places(frame["index_correlation"].to_numpy()[place[is_launch]])
+    launched, shown = frame["index_correlation"].to_numpy()[place[is_launch]], place[~is_launch]
+    others = np.flatnonzero(event.to_numpy()[~is_launch] != launched)
+    shown[others] = frames.places(frame)(launched[others])
+    place[is_launch] = shown
     series: pd.DataFrame = pd.DataFrame(
         {
             "ts": changes["start_ns"].to_numpy() // frames.NS_PER_US,
@@ -150,13 +151,13 @@ def _described(samples: Mapping[int, pl.DataFrame], by: str, value: str) -> pd.D
     if not samples:
         return None
     rows = [
-        (rank, group[by][0], *(statistic(values) for statistic in _STATISTICS.values()))
-        for rank, table in samples.items()
-        for group in table.partition_by(by)
-        for values in [group[value].sort()]
+        (rank, group, *(statistic(values) for statistic in _STATISTICS.values()))
+        for rank, table in sorted(samples.items())
+        for group, sampled in _groups(table, by)
+        for values in [sampled[value].sort()]
     ]
     schema = {"rank": pl.Int64, by: None, **dict.fromkeys(_STATISTICS, pl.Float64)}
-    table = pl.DataFrame(sorted(rows, key=itemgetter(0, 1)), schema, orient="row")
+    table = pl.DataFrame(rows, schema, orient="row")
     result: pd.DataFrame = frames.to_pandas(table).set_index(["rank", by])
     result.columns = pd.MultiIndex.from_product([[value], result.columns])
     # HTA has no index where there is nothing to describe.
@@ -169,8 +170,8 @@ def _samples(frame: pd.DataFrame, *columns: str) -> pl.DataFrame:
 
 def _full(samples: pd.DataFrame, max_queue_length: int) -> Iterator[tuple[int, int]]:
     """Streams whose queue ever was that long, and for how long."""
-    for queue in _samples(samples, "stream", "ts", "queue_length").partition_by("stream"):
+    for stream, queue in _groups(_samples(samples, "stream", "ts", "queue_length"), "stream"):
         is_full = queue["queue_length"] >= max_queue_length
         if is_full.any():
-            lasted = queue["ts"].shift(-1) - queue["ts"]
-            yield int(queue["stream"][0]), int(lasted.filter(is_full).sum())
+            # Nobody knows when the last length changed.
+            yield stream, int(queue["ts"].diff(null_behavior="drop").filter(is_full[:-1]).sum())
