@@ -31,7 +31,6 @@ def test_time_on_the_path_is_saved_until_another_path_is_the_longest() -> None:
 def test_names_are_scaled_by_what_they_match() -> None:
     job = draw(DRAWING)
     assert holotrace.what_if(job, {"^A$": 0.5})["saved_ns"].to_list() == [5_000]
-    assert holotrace.what_if(job, {"^B$": 0.5})["saved_ns"].to_list() == [0]
     assert holotrace.what_if(job, {"^A$": 2})["saved_ns"].to_list() == [-10_000]
 
 
@@ -64,6 +63,15 @@ def test_what_cannot_be_scaled_is_said(scale: dict[str, float]) -> None:
 def test_a_step_that_is_not_there_is_said() -> None:
     with pytest.raises(holotrace.MissingDataError, match="no rank has step 9"):
         holotrace.what_if(draw(DRAWING), {"host": 0}, step=9)
+
+
+def test_a_name_that_nothing_has_is_said() -> None:
+    job = draw(DRAWING, DRAWING.replace("A", "B"))
+    assert holotrace.what_if(job, {"^B$": 0})["saved_ns"].to_list() == [0, 5_000]
+    with pytest.raises(holotrace.MissingDataError, match="has a name with 'C'"):
+        holotrace.what_if(job, {"^B$": 0, "C": 0})
+    # What nothing is bound by is an answer.
+    assert holotrace.what_if(job, {"communication": 0})["saved_ns"].to_list() == [0, 0]
 
 
 def test_it_is_a_command(tmp_path: Path) -> None:

@@ -56,6 +56,14 @@ class _Change:
         return pl.col("name").str.contains(self.of)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """What one rank would gain, and the names to scale that fit any of its events."""
+
+    rows: pl.DataFrame
+    fitting: frozenset[str]
+
+
 def what_if(job: Job, scale: Mapping[str, float], *, step: int | None = None, by_segment: bool = False) -> pl.DataFrame:
     """How long the critical path of a step would be if some of its time were scaled, per rank.
 
@@ -79,7 +87,10 @@ def what_if(job: Job, scale: Mapping[str, float], *, step: int | None = None, by
     found = [part for part in parts if part is not None]
     if not found and job.ranks:
         raise MissingDataError(f"no rank has step {step}; holotrace show steps says which there are")
-    return pl.concat([empty(PATH_COLUMNS if by_segment else COLUMNS), *found])
+    for change in changes if found else ():
+        if not change.is_bound and not any(change.of in part.fitting for part in found):
+            raise MissingDataError(f"no operator, call or kernel of the step has a name with {change.of!r}")
+    return pl.concat([empty(PATH_COLUMNS if by_segment else COLUMNS), *(part.rows for part in found)])
 
 
 def _factor(of: str, factor: float) -> float:
@@ -100,15 +111,16 @@ def _checked(change: _Change) -> None:
         ) from error
 
 
-def _part(rank: RankTrace, changes: tuple[_Change, ...], step: int | None, by_segment: bool) -> pl.DataFrame | None:
+def _part(rank: RankTrace, changes: tuple[_Change, ...], step: int | None, by_segment: bool) -> _Part | None:
     found = critical_steps.of(rank, step)
     if found is None:
         return None
     edges = _scaled(found.edges(), changes)
+    fitting = frozenset(change.of for change in changes if edges.select(change.edges().any()).item())
     new_path = edges[found.graph.longest_path(edges["duration_ns"])]
     if by_segment:
         rows = new_path.with_columns(rank=pl.lit(rank.rank), step=pl.lit(found.step), recorded_ns="weight_ns")
-        return conform(rows.select(column.name for column in PATH_COLUMNS), PATH_COLUMNS, "what_if")
+        return _Part(conform(rows.select(column.name for column in PATH_COLUMNS), PATH_COLUMNS, "what_if"), fitting)
     path = edges[found.graph.longest_path()]
     path_ns, new_ns = int(path["weight_ns"].sum()), int(new_path["duration_ns"].sum())
     row = {
@@ -121,7 +133,7 @@ def _part(rank: RankTrace, changes: tuple[_Change, ...], step: int | None, by_se
         "changed_ns": path_ns - int(path["duration_ns"].sum()),
         "bound_by": _most(new_path),
     }
-    return pl.DataFrame([row], schema=empty(COLUMNS).schema)
+    return _Part(pl.DataFrame([row], schema=empty(COLUMNS).schema), fitting)
 
 
 def _scaled(edges: pl.DataFrame, changes: tuple[_Change, ...]) -> pl.DataFrame:

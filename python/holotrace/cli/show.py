@@ -18,9 +18,10 @@ from holotrace.analysis import Analysis, PerJob
 from holotrace.cli.console import progress_bar
 from holotrace.cli.options import job_arguments, job_at, output_options, rank_option
 from holotrace.cli.output import Shown, write_shown
-from holotrace.errors import UsageError
+from holotrace.errors import MissingDataError, UsageError
 from holotrace.job import Job
 from holotrace.schema import Table
+from holotrace.sources import spelled
 from holotrace.stores import Place
 
 
@@ -110,6 +111,9 @@ def _of_steps(shown: Shown, steps: tuple[int, ...]) -> Shown:
     if "step" not in shown.table.columns:
         raise UsageError(f"{shown.name} has no steps; leave out --step")
     table = shown.table.filter(pl.col("step").is_in(steps))
+    if table.is_empty() and not shown.table.is_empty():
+        there = spelled(shown.table["step"].drop_nulls().unique())
+        raise MissingDataError(f"{shown.name} has no step {spelled(steps)}; there are steps {there or 'none'}")
     return Shown(shown.name, table, shown.columns, shown.source)
 
 
