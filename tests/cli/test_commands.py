@@ -151,6 +151,12 @@ def test_any_number_of_rows_may_be_asked_for(folder: Path, limit: int) -> None:
         assert run("show", "kernels", folder, "--limit", limit, "--format", form).exit_code == 0
 
 
+def test_what_is_shown_is_saved_in_a_folder_that_is_made(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "steps.csv"
+    assert run("show", "steps", folder, "-o", out).exit_code == 0
+    assert out.read_text(encoding="utf-8").startswith("rank,step,")
+
+
 def test_report_writes_a_page_and_prints_the_verdict(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "report.html"
     done = run("report", folder, "-o", out)
@@ -168,7 +174,7 @@ def test_report_writes_a_page_and_prints_the_verdict(folder: Path, tmp_path: Pat
         (("show", "kernels", "JOB", "--step", "1"), 2, "kernels has no steps; leave out --step"),
         (("show", "steps", "JOB", "--step", "999"), 3, "steps has no step 999; there are steps 3"),
         (("show", "kernels"), 2, "Missing argument 'PATH...'"),
-        (("show", "kernels", "JOB", "-o", "JOB/none/x.csv"), 2, "cannot be written"),
+        (("show", "kernels", "JOB", "-o", "JOB/rank0.json.gz/x.csv"), 2, "cannot be written"),
         (("sample", "JOB/rank0.json.gz/x", "--ranks", "1"), 2, "Not a directory; name a folder that can"),
         (("show", "kernels", "JOB", "--rank", "9"), 3, "rank 9 is not there; there are ranks 0-1"),
         (("info", "JOB/missing"), 3, "does not exist; give a trace file"),

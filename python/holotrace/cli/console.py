@@ -45,6 +45,7 @@ def write(output: Place, content: str | bytes) -> None:
         if isinstance(output, Remote):
             stores.save(output, encoded)
         else:
+            output.parent.mkdir(parents=True, exist_ok=True)
             output.write_bytes(encoded)
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}; name a place that can") from error
