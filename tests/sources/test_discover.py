@@ -64,6 +64,22 @@ def test_rank_by_the_name_of_the_file(name: str, rank: int | None) -> None:
     assert ranks_from_names([Path(name)]).get(Path(name)) == rank
 
 
+@pytest.mark.parametrize(
+    ("names", "ranks"),
+    [
+        (("rank_3/trace.json", "rank_12/trace.json"), {0: 3, 1: 12}),
+        (("rank_3/trace.json", "rank_4/rank7.json"), {0: 3, 1: 7}),
+        (("rank_3/a.json", "rank_3/b.json"), {}),
+        (("lora_rank8/trace.json",), {}),
+    ],
+)
+def test_rank_by_the_name_of_the_folder_where_each_rank_has_its_own(
+    names: tuple[str, ...], ranks: dict[int, int]
+) -> None:
+    paths = [Path(name) for name in names]
+    assert ranks_from_names(paths) == {paths[place]: rank for place, rank in ranks.items()}
+
+
 def test_the_axis_that_tells_files_apart_gives_the_rank() -> None:
     paths = [Path(f"benchmark-data-0-pipeline-{stage}-tensor-0.json") for stage in (2, 0, 1)]
     assert [ranks_from_names(paths)[path] for path in paths] == [2, 0, 1]

@@ -10,6 +10,8 @@ from holotrace.stores import Place
 # rank3, rank-3, rank_003, rank[3]; worker3 is how PyTorch's TensorBoard plugin names them.
 _RANK = re.compile(r"(?<![a-z])rank[-_.=\[ ]?(\d+)", re.IGNORECASE)
 _WORKER = re.compile(r"(?<![a-z])worker[-_]?(\d+)", re.IGNORECASE)
+# rank_3/trace.json; lora_rank8/trace.json is another thing.
+_own = re.compile(r"(?:rank|worker)[-_]?(\d{1,9})", re.IGNORECASE).fullmatch
 # TP-3, DP0_TP3 (serving engines); data-0-pipeline-3-tensor-0 (Megatron).
 _COORDINATE = re.compile(r"(?<![a-z])(dp|pp|tp|cp|ep|data|pipeline|tensor)[-_]?(\d+)(?!\d)", re.IGNORECASE)
 _AXES = {"data": "dp", "pipeline": "pp", "tensor": "tp"}
@@ -18,10 +20,12 @@ _ORDER = ("dp", "pp", "cp", "ep", "tp")
 
 
 def ranks_from_names(paths: Sequence[Place]) -> dict[Place, int]:
-    """The rank of each file whose name tells it."""
+    """The rank of each file whose name tells it, or its folder's where each rank has its own."""
     told = {path: rank for path in paths if (rank := _rank(path.name)) is not None}
     placed = {path: axes for path in paths if path not in told and (axes := _coordinates(path.name))}
-    return told | _ranks_of_places(placed)
+    told |= _ranks_of_places(placed)
+    in_folders = {path: int(found[1]) for path in paths if path not in told and (found := _own(path.parent.name))}
+    return told if len(set(in_folders.values())) < len(in_folders) else told | in_folders
 
 
 def _rank(name: str) -> int | None:
