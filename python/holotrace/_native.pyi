@@ -66,6 +66,13 @@ class ArrowStream(Protocol):
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
+def write_parquet(path: str, table: ArrowStream, *, by: str | None, metadata: Sequence[tuple[str, str]]) -> None:
+    """Write a table that is in one piece to a new file, its rows by a column of times if one is named.
+
+    ``metadata``: keys and values beside the columns, which are Boolean, UInt32, Int64, Float64, text or labels.
+    Raises OSError.
+    """
+
 def call_tree(calls: ArrowStream, work: ArrowStream) -> ArrowTable:
     """Who called whom on each thread, and the work that each call and those below it launched.
 

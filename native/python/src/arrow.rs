@@ -42,6 +42,14 @@ impl Batches {
         batches.map(Self).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
+    /// All rows, of a table that is in one piece.
+    pub fn whole(self) -> PyResult<RecordBatch> {
+        let count = self.0.len();
+        <[RecordBatch; 1]>::try_from(self.0)
+            .map(|[batch]| batch)
+            .map_err(|_| PyValueError::new_err(format!("the table must be in one piece and is in {count}")))
+    }
+
     /// The values of a column of numbers, which has no nulls; without a copy where there is one batch.
     pub fn values<T: ArrowPrimitiveType>(&self, name: &str) -> PyResult<ScalarBuffer<T::Native>> {
         let column = |batch: &RecordBatch| {
