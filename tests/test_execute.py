@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -90,6 +91,24 @@ def test_who_waits_for_processes_works_too_and_the_order_stays(folder: Path) -> 
     assert worked[0] != os.getpid()
     assert worked[-1] == os.getpid()
     assert problems == []
+
+
+def steps_that_changed_threads(trace: RankTrace) -> int:
+    """How many of a hundred short queries waited for another thread."""
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    for length in range(100):
+        pl.select(pl.int_range(length))
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux counts the switches of one thread")
+def test_where_each_process_has_one_cpu_queries_stay_on_their_thread(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holotrace._processes.cpu_count", lambda: 2)
+    with Processes(1, helped=True) as executor:
+        switches, _ = visited(steps_that_changed_threads, folder, executor)
+    assert sum(switches) < 100
 
 
 def test_a_rank_that_killed_a_worker_is_not_tried_here(folder: Path) -> None:

@@ -177,7 +177,9 @@ def _collect(visit: Task[T], sources: Sequence[Source], executor: Executor, tell
             future.add_done_callback(partial(_put, done, place))
         if isinstance(executor, Processes) and executor.helped:
             # Nobody waits for it after an interrupt.
-            Thread(target=_help, args=(visit, sources, futures, taken, done), daemon=True).start()
+            Thread(
+                target=_help, args=(partial(executor.call, visit), sources, futures, taken, done), daemon=True
+            ).start()
         while len(outcomes) < len(futures):
             try:
                 place, future = done.get(timeout=_LISTENING_S)

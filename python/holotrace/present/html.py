@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
@@ -162,10 +164,9 @@ def _table(
         )
         for column, by in zip(columns, scales, strict=True)
     )
-    rows = tuple(
-        tuple(fmt.cell(value, column, by) for value, column, by in zip(row, columns, scales, strict=True))
-        for row in top.head(SHOWN_ROWS).iter_rows()
-    )
+    shown = top.head(SHOWN_ROWS)
+    rows = zip(*(_texts(shown[c.name], c, by) for c, by in zip(columns, scales, strict=True)), strict=True)
+    embedded = zip(*(_embedded(top[c.name], c, by) for c, by in zip(columns, scales, strict=True)), strict=True)
     data = {
         "columns": [
             {
@@ -178,21 +179,14 @@ def _table(
             for column, head, by in zip(columns, heads, scales, strict=True)
         ],
         "shown": SHOWN_ROWS,
-        "rows": [
-            # Numbers go as they are, to be sorted by; the script writes them with the same scale.
-            [
-                _number(value, by) if fmt.is_number(column) else fmt.cell(value, column, by)
-                for value, column, by in zip(row, columns, scales, strict=True)
-            ]
-            for row in top.iter_rows()
-        ],
+        "rows": list(embedded),
     }
     ordered = next((f"{head.label.lower()} first" for head in heads if head.name == order), "")
     return _TableView(
         name=name,
         heads=heads,
         left_out=left_out,
-        rows=rows,
+        rows=tuple(rows),
         embedded=top.height,
         total=table.height,
         order=f"largest {ordered}" if ordered else "",
@@ -200,11 +194,21 @@ def _table(
     )
 
 
-def _number(value: float | None, by: fmt.Scale) -> float | str | None:
-    """A number for the script; one that names something as text, where the script's floats would make it another."""
-    if by.text(value) == fmt.NOTHING:
-        return None
-    return str(value) if isinstance(value, int) and not by.grouped and abs(value) > _EXACT else value
+def _texts(values: pl.Series, column: Column, by: fmt.Scale) -> list[str]:
+    return [fmt.cell(value, column, by) for value in values.to_list()]
+
+
+def _embedded(values: pl.Series, column: Column, by: fmt.Scale) -> Sequence[float | str | None]:
+    """A column for the script: texts, and numbers as they are, to be sorted by; it writes them with the same scale."""
+    if not fmt.is_number(column):
+        return _texts(values, column, by)
+    numbers: list[float | None] = values.to_list()
+    if values.dtype.is_float():
+        return [None if value is None or not math.isfinite(value) else value for value in numbers]
+    if by.grouped:
+        return numbers
+    # One that names something goes as text where the script's floats would make it another.
+    return [value if value is None or abs(value) <= _EXACT else str(value) for value in numbers]
 
 
 def _kind(column: Column, values: pl.Series) -> str:
@@ -248,7 +252,9 @@ def _coded(text: str) -> Markup:
 def _json(data: Any) -> Markup:
     """Data for a script element, which ends at the first ``</script`` whatever surrounds it."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Markup(text.translate({ord(c): f"\\u{ord(c):04x}" for c in "<>&"}))  # escaped just here
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # escaped just here
 
 
 def _script(text: str) -> Markup:
