@@ -38,7 +38,7 @@ def frames(draw: st.DrawFn) -> pl.DataFrame:
 
 
 def written(frame: pl.DataFrame, path: Path, by: str | None = None) -> Path:
-    write_parquet(str(path), frame.rechunk(), by=by, metadata=[("key", "value")])
+    assert write_parquet(str(path), frame, [frame.rechunk()], by=by, metadata=[("key", "value")]) == frame.height
     return path
 
 
@@ -87,6 +87,28 @@ def test_a_number_that_is_none_leaves_its_group_without_a_range(tmp_path: Path) 
     frame = pl.DataFrame({"number": [1.0, float("nan")], "whole": [1, 2]})
     metadata = parquet.read_metadata(written(frame, tmp_path / "a.parquet"))
     assert [metadata.row_group(0).column(place).statistics.has_min_max for place in (0, 1)] == [False, True]
+
+
+def test_columns_come_from_parts_and_are_null_where_none_has_them(tmp_path: Path) -> None:
+    schema = pl.DataFrame(schema={"a": pl.Int64, "b": pl.Boolean, "c": pl.Categorical, "d": pl.String, "e": pl.UInt32})
+    parts = [pl.DataFrame({"other": [7, 8], "b": [True, False]}), pl.DataFrame({"a": [1, 2]})]
+    path = tmp_path / "a.parquet"
+    assert write_parquet(str(path), schema, parts, by=None, metadata=[]) == 2
+    found = pl.read_parquet(path).rows()
+    assert (
+        found
+        == duckdb.read_parquet(str(path)).fetchall()
+        == [(1, True, None, None, None), (2, False, None, None, None)]
+    )
+
+
+def test_what_is_not_as_the_schema_says_is_an_error(tmp_path: Path) -> None:
+    for part in (pl.DataFrame({"a": ["text"], "b": [1]}), pl.DataFrame({"b": [1, 2]})):
+        schema = pl.DataFrame(schema={"a": pl.Int64, "b": pl.Int64})
+        with pytest.raises(KeyError):
+            write_parquet(
+                str(tmp_path / "a.parquet"), schema, [pl.DataFrame({"a": [1]}), part][::-1], by=None, metadata=[]
+            )
 
 
 def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ use std::io;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt32Type};
 use arrow_array::{Array, ArrayRef};
+use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use zstd::bulk::Compressor;
 
@@ -99,14 +100,13 @@ impl Packer {
         let mut present = std::mem::take(&mut self.rows);
         present.clear();
         self.body.clear();
-        let is_null = |row: u32| column.is_null(row as usize);
-        if column.null_count() == 0 {
-            present.extend_from_slice(rows);
-        } else {
-            present.extend(rows.iter().filter(|row| !is_null(**row)));
+        match column.nulls() {
+            Some(nulls) if nulls.null_count() == column.len() => {}
+            Some(nulls) => present.extend(rows.iter().filter(|row| nulls.is_valid(**row as usize))),
+            None => present.extend_from_slice(rows),
         }
         chunk.null_count = rows.len() - present.len();
-        self.levels(chunk.null_count, rows, is_null);
+        self.levels(chunk.null_count, rows, column.nulls());
         self.values(&mut chunk, column, &present)?;
         self.rows = present;
         self.page(&mut chunk, |page, chunk| {
@@ -121,15 +121,18 @@ impl Packer {
     }
 
     /// Which of the rows have a value.
-    fn levels(&mut self, null_count: usize, rows: &[u32], is_null: impl Fn(u32) -> bool) {
+    fn levels(&mut self, null_count: usize, rows: &[u32], nulls: Option<&NullBuffer>) {
         let body = &mut self.body;
         body.extend([0; 4]);
-        if null_count == 0 || null_count == rows.len() {
-            varint((rows.len() as u64) << 1, body);
-            body.push(u8::from(null_count == 0));
-        } else {
-            varint((rows.len().div_ceil(8) as u64) << 1 | 1, body);
-            bits(rows, |row| !is_null(row), body);
+        match nulls {
+            Some(nulls) if null_count > 0 && null_count < rows.len() => {
+                varint((rows.len().div_ceil(8) as u64) << 1 | 1, body);
+                bits(rows, |row| nulls.is_valid(row as usize), body);
+            }
+            _ => {
+                varint((rows.len() as u64) << 1, body);
+                body.push(u8::from(null_count == 0));
+            }
         }
         let len = (body.len() - 4) as u32;
         body[..4].copy_from_slice(&len.to_le_bytes());
@@ -145,7 +148,7 @@ impl Packer {
             Kind::F64 => {
                 let values = column.as_primitive::<Float64Type>().values();
                 let values = || rows.iter().map(|&row| values[row as usize]);
-                body.extend(values().flat_map(f64::to_le_bytes));
+                values().for_each(|value| body.extend_from_slice(&value.to_le_bytes()));
                 chunk.range = range_of_floats(values());
             }
             Kind::I64 => {
@@ -258,29 +261,28 @@ fn bits(rows: &[u32], of: impl Fn(u32) -> bool, body: &mut Vec<u8>) {
 
 /// Numbers below `count`: in whole bytes, in which zstd finds more than in bits.
 fn indices(codes: &[u32], count: usize, body: &mut Vec<u8>) {
+    match count {
+        0..=1 => {
+            body.push(8);
+            varint((codes.len() as u64) << 1, body);
+            body.push(0);
+        }
+        2..=0x100 => lowest_bytes::<1>(codes, body),
+        0x101..=0x1_0000 => lowest_bytes::<2>(codes, body),
+        _ => lowest_bytes::<4>(codes, body),
+    }
+}
+
+/// As many of each number, behind what says so; in groups of eight, the last one filled with zeros.
+fn lowest_bytes<const N: usize>(codes: &[u32], body: &mut Vec<u8>) {
     let groups = codes.len().div_ceil(8);
-    let width: usize = if count <= 1 << 8 {
-        1
-    } else if count <= 1 << 16 {
-        2
-    } else {
-        4
-    };
-    body.push(8 * width as u8);
-    if count <= 1 {
-        varint((codes.len() as u64) << 1, body);
-        body.push(0);
-        return;
-    }
+    body.push(8 * N as u8);
     varint((groups as u64) << 1 | 1, body);
-    let end = body.len() + groups * 8 * width;
-    match width {
-        1 => body.extend(codes.iter().map(|&code| code as u8)),
-        2 => body.extend(codes.iter().flat_map(|&code| (code as u16).to_le_bytes())),
-        _ => body.extend(codes.iter().flat_map(|&code| code.to_le_bytes())),
+    let begin = body.len();
+    body.resize(begin + groups * 8 * N, 0);
+    for (bytes, code) in body[begin..].chunks_exact_mut(N).zip(codes) {
+        bytes.copy_from_slice(&code.to_le_bytes()[..N]);
     }
-    // A group is whole.
-    body.resize(end, 0);
 }
 
 /// Numbers as what each is more than the one before it; `wrapped` makes a difference one of the numbers' width.
@@ -323,19 +325,20 @@ fn deltas(numbers: &[i64], wrapped: impl Fn(i64) -> i64, body: &mut Vec<u8>) {
 /// Numbers of some bits, one behind another, the lowest bits first.
 fn pack(numbers: &[u64; DELTA_MINIBLOCK], width: u32, body: &mut Vec<u8>) {
     let (mut word, mut filled) = (0, 0);
+    let mut bytes = [0; DELTA_MINIBLOCK * 8];
+    let mut words = bytes.chunks_exact_mut(8);
     for &number in numbers {
         word |= number << filled;
         filled += width;
         if filled >= u64::BITS {
-            body.extend(word.to_le_bytes());
+            words.next().into_iter().for_each(|bytes| bytes.copy_from_slice(&u64::to_le_bytes(word)));
             filled -= u64::BITS;
             word = if filled == 0 { 0 } else { number >> (width - filled) };
         }
     }
     // 32 numbers of any width fill whole words, or half of one more.
-    if filled > 0 {
-        body.extend((word as u32).to_le_bytes());
-    }
+    words.next().into_iter().for_each(|bytes| bytes.copy_from_slice(&u64::to_le_bytes(word)));
+    body.extend_from_slice(&bytes[..width as usize * DELTA_MINIBLOCK / 8]);
 }
 
 fn range<T: Ord + Copy>(mut values: impl Iterator<Item = T>) -> Option<[T; 2]> {

@@ -9,7 +9,8 @@ use std::thread;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::{FieldRef, Schema};
 
 use crate::error::{Error, Result};
 use crate::pages::{Chunk, Encoding, Kind, Packer};
@@ -19,6 +20,8 @@ const MAGIC: &[u8; 4] = b"PAR1";
 /// Each has ranges, so that a query for some time skips the others.
 const GROUP_ROWS: usize = 1 << 18;
 const MAX_PACKERS: usize = 4;
+/// Packed before another thread has started.
+const FEW_ROWS: usize = 1 << 13;
 
 const ZSTD: i32 = 6;
 const OPTIONAL: i32 = 1;
@@ -26,31 +29,53 @@ const OPTIONAL: i32 = 1;
 /// Write a table to a new file, its rows by a column of times if one is named.
 ///
 /// `metadata` are keys and values beside the columns.
-pub fn write(path: &Path, table: &RecordBatch, by: Option<&str>, metadata: &[(String, String)]) -> Result<()> {
-    let kinds = table.columns().iter().map(|column| Kind::of(column.data_type())).collect::<Result<Vec<_>>>()?;
-    let order = order(table, by)?;
+pub fn write(
+    path: &Path,
+    schema: &Schema,
+    columns: &[ArrayRef],
+    by: Option<&str>,
+    metadata: &[(String, String)],
+) -> Result<()> {
+    let heads = heads(schema, columns)?;
+    let order = order(schema, columns, by)?;
     let groups: Vec<&[u32]> = order.chunks(GROUP_ROWS).collect();
     let tasks: Vec<(&ArrayRef, &[u32])> =
-        groups.iter().flat_map(|rows| table.columns().iter().map(|column| (column, *rows))).collect();
+        groups.iter().flat_map(|rows| columns.iter().map(|column| (column, *rows))).collect();
     let chunks = packed(&tasks)?;
     let mut file = Written { file: BufWriter::new(File::create(path)?), bytes: 0 };
     file.write(MAGIC)?;
     let mut described = Vec::new();
-    for (rows, chunks) in groups.iter().zip(chunks.chunks(kinds.len())) {
-        described.push(file.group(table, &kinds, rows.len(), chunks)?);
+    for (rows, chunks) in groups.iter().zip(chunks.chunks(heads.len())) {
+        described.push(file.group(&heads, rows.len(), chunks)?);
     }
-    let footer = footer(table, &kinds, described, metadata);
+    let footer = footer(&heads, order.len(), described, metadata);
     file.write(&footer)?;
     file.write(&(footer.len() as u32).to_le_bytes())?;
     file.write(MAGIC)?;
     Ok(file.file.flush()?)
 }
 
+/// Name and kind of a column.
+type Head<'a> = (&'a str, Kind);
+
+/// Those of all columns, which must be as the schema says and have the same rows.
+fn heads<'a>(schema: &'a Schema, columns: &[ArrayRef]) -> Result<Vec<Head<'a>>> {
+    let rows = columns.first().map_or(0, |column| column.len());
+    let head = |(field, column): (&'a FieldRef, &ArrayRef)| {
+        let kind = Kind::of(field.data_type())?;
+        if kind != Kind::of(column.data_type())? || column.len() != rows {
+            return Err(Error::Unknown(format!("{} {} in {}", column.len(), column.data_type(), field.name())));
+        }
+        Ok((field.name().as_str(), kind))
+    };
+    schema.fields().iter().zip(columns).map(head).collect()
+}
+
 /// The rows in the order in which they are written.
-fn order(table: &RecordBatch, by: Option<&str>) -> Result<Vec<u32>> {
-    let mut order: Vec<u32> = (0..table.num_rows() as u32).collect();
+fn order(schema: &Schema, columns: &[ArrayRef], by: Option<&str>) -> Result<Vec<u32>> {
+    let mut order: Vec<u32> = (0..columns.first().map_or(0, |column| column.len()) as u32).collect();
     let Some(by) = by else { return Ok(order) };
-    let column = table.column_by_name(by).and_then(|column| column.as_primitive_opt::<Int64Type>());
+    let column = schema.column_with_name(by).and_then(|(at, _)| columns[at].as_primitive_opt::<Int64Type>());
     let times = column.ok_or_else(|| Error::Unknown(format!("times {by:?}")))?;
     if times.null_count() > 0 {
         // Rows without a time come first.
@@ -78,7 +103,8 @@ fn packed(tasks: &[(&ArrayRef, &[u32])]) -> Result<Vec<Chunk>> {
         done.lock().map_err(|_| Error::Defect("a packer panicked".into()))?.append(&mut own);
         Ok(())
     };
-    let packers = thread::available_parallelism().map_or(1, usize::from).min(MAX_PACKERS);
+    let is_little = tasks.first().is_none_or(|(_, rows)| rows.len() <= FEW_ROWS);
+    let packers = if is_little { 1 } else { thread::available_parallelism().map_or(1, usize::from).min(MAX_PACKERS) };
     thread::scope(|scope| -> Result<()> {
         let others = (1..packers.min(tasks.len()))
             .map(|_| thread::Builder::new().name("holotrace-pack".into()).spawn_scoped(scope, work))
@@ -107,12 +133,11 @@ impl Written {
     }
 
     /// Write a group of rows; returns its description.
-    fn group(&mut self, table: &RecordBatch, kinds: &[Kind], rows: usize, chunks: &[Chunk]) -> Result<Struct> {
+    fn group(&mut self, heads: &[Head], rows: usize, chunks: &[Chunk]) -> Result<Struct> {
         let begin = self.bytes;
-        let schema = table.schema();
         let mut columns = Vec::new();
-        for ((field, kind), chunk) in schema.fields().iter().zip(kinds).zip(chunks) {
-            let column = column(field.name(), *kind, chunk, self.bytes);
+        for ((name, kind), chunk) in heads.iter().zip(chunks) {
+            let column = column(name, *kind, chunk, self.bytes);
             columns.push(Struct::default().i64(2, 0).inner(3, column));
             self.write(&chunk.bytes)?;
         }
@@ -149,18 +174,17 @@ fn column(name: &str, kind: Kind, chunk: &Chunk, begin: i64) -> Struct {
 }
 
 /// What all groups have in common, and what each is.
-fn footer(table: &RecordBatch, kinds: &[Kind], groups: Vec<Struct>, metadata: &[(String, String)]) -> Vec<u8> {
-    let schema = table.schema();
-    let root = Struct::default().binary(4, b"schema").i32(5, kinds.len() as i32);
-    let columns = schema.fields().iter().zip(kinds).map(|(field, kind)| element(field.name(), *kind));
+fn footer(heads: &[Head], rows: usize, groups: Vec<Struct>, metadata: &[(String, String)]) -> Vec<u8> {
+    let root = Struct::default().binary(4, b"schema").i32(5, heads.len() as i32);
+    let columns = heads.iter().map(|(name, kind)| element(name, *kind));
     let pairs =
         metadata.iter().map(|(key, value)| Struct::default().binary(1, key.as_bytes()).binary(2, value.as_bytes()));
     // Ranges are by the order of the type.
-    let orders = kinds.iter().map(|_| Struct::default().inner(1, Struct::default()));
+    let orders = heads.iter().map(|_| Struct::default().inner(1, Struct::default()));
     Struct::default()
         .i32(1, 2)
         .structs(2, std::iter::once(root).chain(columns).collect::<Vec<_>>().into_iter())
-        .i64(3, table.num_rows() as i64)
+        .i64(3, rows as i64)
         .structs(4, groups.into_iter())
         .structs(5, pairs)
         .binary(6, concat!("holotrace version ", env!("CARGO_PKG_VERSION")).as_bytes())

@@ -140,6 +140,12 @@ pub fn string_body(window: &[u8], start: usize) -> Scan<Raw> {
 /// A number or a bare word.
 #[inline(always)]
 pub fn bare(window: &[u8], start: usize) -> Scan<(Raw, usize)> {
+    let end = bare_end(window, start)?;
+    if end == start { Err(Stop::Bad(end)) } else { Ok((Raw::new(start, end, RawKind::Bare), end)) }
+}
+
+#[inline(always)]
+fn bare_end(window: &[u8], start: usize) -> Scan<usize> {
     let mut p = start;
     while let Some(l) = lanes(window, p) {
         let braced = l | u8x16::splat(BRACKET_TO_BRACE);
@@ -147,15 +153,14 @@ pub fn bare(window: &[u8], start: usize) -> Scan<(Raw, usize)> {
         let ends = low | is(l, b',') | is(l, b':') | is(braced, b'{') | is(braced, b'}');
         let ends = ends.to_bitmask();
         if ends != 0 {
-            p += ends.trailing_zeros() as usize;
-            break;
+            return Ok(p + ends.trailing_zeros() as usize);
         }
         p += LANES;
     }
     while !ENDS_BARE[byte(window, p)? as usize] {
         p += 1;
     }
-    if p == start { Err(Stop::Bad(p)) } else { Ok((Raw::new(start, p, RawKind::Bare), p)) }
+    Ok(p)
 }
 
 /// What cannot be in a number or bare word: space, quotes, and the grammar's own marks.

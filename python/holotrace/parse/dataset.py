@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,6 +18,7 @@ import polars as pl
 from holotrace import stores
 from holotrace._native import write_parquet
 from holotrace.errors import InputError
+from holotrace.parse.parsed import Columns, RankParts
 from holotrace.schema import Column, Table, Unit
 from holotrace.sources import RankSource
 from holotrace.sources.dataset import STAMP, Stamp, answers, part, root_of, stamp
@@ -31,19 +32,20 @@ _DECLARED = {table.name: set(table.column_names) for table in TABLES}
 _TIMES = ("start_ns", "time_ns", "launch_start_ns")
 # The first of these tells in which order the trace had them; steps are by time there too.
 _ORDER = ("event_id", "device_event_id")
-_WRITERS = 2  # tables at once; the largest takes nearly half of the time
+_WRITERS = 2  # tables at once; making one is work for one core
 
 
-def write(root: Place, trace: RankTrace, seen: Stamp) -> None:
+def write(root: Place, rank: RankParts, seen: Stamp) -> None:
     """Write a whole rank, in place of what was there; an interruption leaves none, or the whole one."""
-    stores.remove(part(root, RANK_INFO.name, trace.rank))
-    stores.remove(answers(root, trace.rank))
-    seen = replace(seen, rows={table.name: trace[table].height for table in ALL}, metadata=trace.metadata)
-    with _workshop(root, trace.rank) as making:
-        _write_all(making, trace, {STAMP: seen.text()})
+    stores.remove(part(root, RANK_INFO.name, rank.rank))
+    stores.remove(answers(root, rank.rank))
+    with _workshop(root, rank.rank) as making:
+        rows = _write_all(making, rank)
+        stamped = replace(seen, rows=rows, metadata=rank.metadata)
+        _write(making, RANK_INFO, rank.tables[RANK_INFO.name], {STAMP: stamped.text()})
         # The stamp is the last of TABLES.
         for table in TABLES:
-            stores.move(making / table.name, part(root, table.name, trace.rank))
+            stores.move(making / table.name, part(root, table.name, rank.rank))
 
 
 @contextmanager
@@ -61,26 +63,30 @@ def _workshop(root: Place, rank: int) -> Iterator[Path]:
     making.rmdir()
 
 
-def _write_all(making: Path, trace: RankTrace, stamped: Mapping[str, str]) -> None:
-    def write_one(table: Table) -> None:
-        _write(making / table.name, table, trace[table], stamped if table is RANK_INFO else {})
-
-    # The largest first, so that nobody waits for it in the end.
-    tables = sorted(TABLES, key=lambda table: trace[table].estimated_size(), reverse=True)
+def _write_all(making: Path, rank: RankParts) -> dict[str, int]:
+    """Write all tables but the stamp; returns how many rows each has."""
     with ThreadPoolExecutor(_WRITERS, thread_name_prefix="holotrace") as writers:
-        list(writers.map(write_one, tables))
+        rows = writers.map(lambda table: _write(making, table, rank.tables[table.name], {}), ALL)
+        return dict(zip((table.name for table in ALL), rows, strict=True))
 
 
-def _write(path: Path, table: Table, frame: pl.DataFrame, metadata: Mapping[str, str]) -> None:
-    there = frame.drop(RANK.name, strict=False).rechunk()
-    times = next((name for name in _TIMES if name in there.columns), None)
-    write_parquet(str(path), there, by=times, metadata=[*_arrow_schema(table), *metadata.items()])
+def _write(making: Path, table: Table, parts: Sequence[Columns], metadata: Mapping[str, str]) -> int:
+    times = next((name for name in _TIMES if name in table.column_names), None)
+    whole = [part.rechunk() if isinstance(part, pl.DataFrame) else part for part in parts]
+    known = [*_arrow_schema(table), *metadata.items()]
+    return write_parquet(str(making / table.name), _stored(table), whole, by=times, metadata=known)
+
+
+@cache
+def _stored(table: Table) -> pl.DataFrame:
+    """The table without rows as it is stored; the rank is its folder's name."""
+    return table.empty().drop(RANK.name, strict=False)
 
 
 @cache
 def _arrow_schema(table: Table) -> list[tuple[str, str]]:
     """What tells labels from other text, for those who know Arrow; as long as the rest of a small file."""
-    empty = table.empty().drop(RANK.name, strict=False)
+    empty = _stored(table)
     if pl.Categorical not in empty.schema.values():
         return []
     stream = BytesIO()
