@@ -8,6 +8,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use zstd::bulk::Compressor;
+use zstd::zstd_safe::compress_bound;
 
 use crate::error::{Error, Result};
 use crate::table::NONE;
@@ -75,6 +76,7 @@ pub struct Chunk {
 pub struct Packer {
     zstd: Compressor<'static>,
     body: Vec<u8>,
+    packed: Vec<u8>,
     rows: Vec<u32>,
     numbers: Vec<i64>,
     codes: Vec<u32>,
@@ -82,8 +84,14 @@ pub struct Packer {
 
 impl Packer {
     pub fn new() -> io::Result<Self> {
-        let zstd = Compressor::new(ZSTD_LEVEL)?;
-        Ok(Self { zstd, body: Vec::new(), rows: Vec::new(), numbers: Vec::new(), codes: Vec::new() })
+        Ok(Self {
+            zstd: Compressor::new(ZSTD_LEVEL)?,
+            body: Vec::new(),
+            packed: Vec::new(),
+            rows: Vec::new(),
+            numbers: Vec::new(),
+            codes: Vec::new(),
+        })
     }
 
     /// The chunk of a column that has these rows of it, in their order.
@@ -214,12 +222,15 @@ impl Packer {
 
     /// Compress what is in `body`, and put it behind the pages that are there.
     fn page(&mut self, chunk: &mut Chunk, header: impl FnOnce(&dyn Fn(i32) -> Struct, &Chunk) -> Struct) -> Result<()> {
-        let packed = self.zstd.compress(&self.body)?;
+        let most = compress_bound(self.body.len());
+        self.packed.resize(most.max(self.packed.len()), 0);
+        let packed = self.zstd.compress_to_buffer(&self.body, &mut self.packed[..])?;
+        let packed = &self.packed[..packed];
         let begun = |kind| Struct::default().i32(1, kind).i32(2, self.body.len() as i32).i32(3, packed.len() as i32);
         let header = header(&begun, chunk).finish();
         chunk.unpacked_bytes += header.len() + self.body.len();
         chunk.bytes.extend(header);
-        chunk.bytes.extend(packed);
+        chunk.bytes.extend_from_slice(packed);
         Ok(())
     }
 }

@@ -23,7 +23,7 @@ from holotrace.schema import Column, Table, Unit
 from holotrace.sources import RankSource
 from holotrace.sources.dataset import STAMP, Stamp, answers, part, root_of, stamp
 from holotrace.stores import Place, Remote
-from holotrace.tables import ALL, RANK, RANK_INFO, STEPS
+from holotrace.tables import ALL, FLOWS, RANK, RANK_INFO, STEPS
 from holotrace.trace import RankTrace
 
 TABLES = (*ALL, RANK_INFO)
@@ -33,6 +33,8 @@ _TIMES = ("start_ns", "time_ns", "launch_start_ns")
 # The first of these tells in which order the trace had them; steps are by time there too.
 _ORDER = ("event_id", "device_event_id")
 _WRITERS = 2  # tables at once; making one is work for one core
+# Making arrows takes longest, and nobody shall wait for them in the end.
+_IN_TURN = (FLOWS, *(table for table in ALL if table is not FLOWS))
 
 
 def write(root: Place, rank: RankParts, seen: Stamp) -> None:
@@ -66,8 +68,8 @@ def _workshop(root: Place, rank: int) -> Iterator[Path]:
 def _write_all(making: Path, rank: RankParts) -> dict[str, int]:
     """Write all tables but the stamp; returns how many rows each has."""
     with ThreadPoolExecutor(_WRITERS, thread_name_prefix="holotrace") as writers:
-        rows = writers.map(lambda table: _write(making, table, rank.tables[table.name], {}), ALL)
-        return dict(zip((table.name for table in ALL), rows, strict=True))
+        rows = writers.map(lambda table: _write(making, table, rank.tables[table.name], {}), _IN_TURN)
+        return dict(zip((table.name for table in _IN_TURN), rows, strict=True))
 
 
 def _write(making: Path, table: Table, parts: Sequence[Columns], metadata: Mapping[str, str]) -> int:
