@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import TypeAlias
@@ -41,6 +41,12 @@ class Measurement:
     # Slow programs are run in the first rounds only.
     most_rounds: int = 100
     report: Callable[[str], Mapping[str, float]] = last_line
+
+
+def on_cpus(cpus: str, measurement: Measurement) -> Measurement:
+    """The same program, given these CPUs only, as taskset names them."""
+    name, command = f"{measurement.name} on CPU {cpus}", ("taskset", "--cpu-list", cpus, *measurement.command)
+    return replace(measurement, name=name, command=command)
 
 
 class MeasurementError(Exception):

@@ -30,10 +30,9 @@ def rows(bench: Bench) -> Iterator[Row | Skipped]:
     )
 
 
-def report_of(job: Path, *options: str, cpus: str = "", most_rounds: int = 1) -> Measurement:
-    """The command line's report as it is by default, or with options, or on some CPUs only."""
-    pinned = ("taskset", "--cpu-list", cpus) if cpus else ()
+def report_of(job: Path, *options: str, most_rounds: int = 1) -> Measurement:
+    """The command line's report as it is by default, or with options."""
     holotrace = Path(sys.executable).with_name("holotrace")
-    command = (*pinned, holotrace, "report", job, *options, "--output", WORK / f"{job.name}.html")
-    name = " ".join(("holotrace report,", job.name, *options, *(("on CPU", cpus) if cpus else ())))
+    command = (holotrace, "report", job, *options, "--output", WORK / f"{job.name}.html")
+    name = " ".join(("holotrace report,", job.name, *options))
     return Measurement(name, command, most_rounds, report=lambda output: {})

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from harness.bench import Bench
-from harness.measure import Measurement
-from harness.peers import WORK
+from harness.measure import on_cpus
 from harness.question import Row, Skipped, at_most, seconds
+
+from questions.many_ranks import report_of
 
 
 def rows(bench: Bench) -> Iterator[Row | Skipped]:
     most = 8 / min(8, bench.cores) * 1.2
-    for what, measurement in (("load", _load), ("holotrace report", _report)):
-        yield Row(
-            f"{what} of 8 ranks against 1",
-            seconds(measurement(bench, bench.inputs.eight_ranks, "8 ranks"), "8 ranks"),
-            seconds(measurement(bench, bench.inputs.one_rank, "1 rank"), "1 rank"),
-            at_most(most),
-        )
-
-
-def _load(bench: Bench, job: Path, size: str) -> Measurement:
-    return bench.ours(f"load, {size}", "ranks", job)
-
-
-def _report(_: Bench, job: Path, size: str) -> Measurement:
-    command = (Path(sys.executable).with_name("holotrace"), "report", job, "--output", WORK / f"{job.name}.html")
-    return Measurement(f"holotrace report, {size}", command, report=lambda output: {})
+    core = str(min(os.sched_getaffinity(0)))
+    eight, one = (
+        {
+            "load": bench.ours(f"load, {size}", "ranks", job),
+            "holotrace report": report_of(job, most_rounds=100),
+        }
+        for job, size in ((bench.inputs.eight_ranks, "8 ranks"), (bench.inputs.one_rank, "1 rank"))
+    )
+    for what in eight:
+        # One rank alone is read by several cores, so that eight of them have less to gain from these.
+        for single, label in ((one[what], "1 rank"), (on_cpus(core, one[what]), "1 rank on 1 core, by taskset")):
+            yield Row(
+                f"{what} of 8 ranks against 1",
+                seconds(eight[what], "8 ranks"),
+                seconds(single, label),
+                at_most(most),
+            )

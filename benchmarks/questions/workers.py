@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import partial
 
 from harness.bench import Bench
+from harness.measure import on_cpus
 from harness.question import Row, Skipped, seconds, times_faster
 
 from questions.many_ranks import report_of
@@ -24,11 +24,11 @@ def rows(bench: Bench) -> Iterator[Row | Skipped]:
     # The whole command: it imports and writes its page on one core wherever it runs, which weighs less with more ranks.
     for ranks, job, most_rounds in (("64", inputs.many_ranks, 3), ("1,024 small", inputs.thousand_ranks, 1)):
         first, second = sorted(os.sched_getaffinity(0))[:2]
-        report = partial(report_of, job, most_rounds=most_rounds)
+        report = report_of(job, most_rounds=most_rounds)
         yield Row(
             f"holotrace report of {ranks} ranks on 2 cores against 1",
-            seconds(report(cpus=f"{first},{second}"), "2 cores"),
-            seconds(report(cpus=f"{first}"), "1 core, by taskset"),
+            seconds(on_cpus(f"{first},{second}", report), "2 cores"),
+            seconds(on_cpus(f"{first}", report), "1 core, by taskset"),
             times_faster(_CORES),
         )
     two, one = (bench.ours(f"all analyses of 64 ranks, {n} Dask processes", "dask", inputs.many_ranks, n) for n in "21")

@@ -47,7 +47,7 @@ class JobCopies(JobTables):
         ranks that nothing is added to have none. All else in them is as it was recorded.
 
         Args:
-            folder: Made if need be.
+            folder: Made if need be; none that holds the traces.
             counters: Add queue lengths and bandwidths of copies over time.
             critical_path: Mark the events on a step's critical path, with ``critical`` in their args, and add arrows
                 from each to the one that waited for it.

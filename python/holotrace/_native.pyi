@@ -122,6 +122,21 @@ def unions(spans: ArrowStream, sets: Sequence[Sequence[int]]) -> list[ArrowTable
 def subtract(a: ArrowStream, b: ArrowStream) -> ArrowTable:
     """The time that at least one of the spans ``a`` and none of ``b`` covers; all as in ``union``."""
 
+def levels(changes: ArrowStream, levels: Sequence[str]) -> ArrowTable:
+    """What changes make of levels, in order of groups, and in each of time; an upper row comes first.
+
+    ``changes``: time_ns, group, and by how much each of ``levels`` changes then; Int64.
+    A row per change: row (of it), start_ns, end_ns (when the next of its group comes), lasted_ns, and the levels.
+    """
+
+def before(spans: ArrowStream) -> ArrowTable:
+    """What comes before each span in its group; of spans that begin at the same time the lower event_id.
+
+    ``spans``: event_id (UInt32), start_ns, end_ns, group (Int64).
+    A row per span, in their order: group (numbered anew, from 0), reached_ns (where those before it end; null for the
+    first), gap_ns (from there to its start, at least 0).
+    """
+
 class StepGraph:
     """Starts and ends of events (nodes) and which of them came after which (edges)."""
 

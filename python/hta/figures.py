@@ -10,30 +10,35 @@ import plotly.graph_objects as go
 import polars as pl
 from plotly.subplots import make_subplots
 
+from hta.analyzers.folding import FOLDED
+
 _PIES_PER_ROW = 2
 _BINS = 300  # of a histogram
+_PERCENT = ".2%"  # of an axis of shares
+_KERNEL_TYPES = ("COMPUTATION", "COMMUNICATION", "MEMORY")
 _GB = 1024**3  # bytes
 # What columns with a trace's label end in, in a comparison of two.
 _TOTAL = "_total_duration"
 
 
 def temporal_breakdown(table: pd.DataFrame) -> go.Figure:
-    """Stacked percentages of each rank."""
-    parts = ["idle_time_pctg", "compute_time_pctg", "non_compute_time_pctg"]
-    labels = {"value": "Percentage of time", "rank": "Rank", "variable": ""}
-    return px.bar(table, x="rank", y=parts, title="Temporal breakdown across ranks", labels=labels)
+    """Stacked shares of each rank."""
+    parts = ("idle_time", "compute_time", "non_compute_time")
+    shares = table[["rank"]].assign(**{part: table[f"{part}_pctg"] / 100 for part in parts})
+    figure = px.bar(shares, x="rank", y=list(parts), title="Temporal breakdown across ranks", labels={"rank": "Rank"})
+    return figure.update_layout(yaxis_tickformat=_PERCENT, yaxis_title="Percentage", legend_title="Time Breakdown")
 
 
 def comm_comp_overlap(table: pd.DataFrame) -> go.Figure:
     """One bar per rank."""
-    return px.bar(
-        table,
-        x="rank",
-        y="comp_comm_overlap_pctg",
-        text="comp_comm_overlap_pctg",
+    label = "Computation-Communication Overlap Percentage"
+    figure = px.bar(
+        x=table["rank"],
+        y=table["comp_comm_overlap_pctg"] / 100,
         title="Computation-Communication Overlap",
-        labels={"rank": "Rank", "comp_comm_overlap_pctg": "Communication hidden by computation (%)"},
+        labels={"x": "Rank", "y": label},
     )
+    return figure.update_layout(yaxis_tickformat=_PERCENT)
 
 
 def idle_time(table: pd.DataFrame, rank: int, percentage: bool) -> go.Figure:
@@ -46,7 +51,9 @@ def idle_time(table: pd.DataFrame, rank: int, percentage: bool) -> go.Figure:
         hover_data=["idle_time", "idle_time_ratio"],
         title=f"Idle time breakdown on rank {rank} per CUDA stream",
     )
-    axis = {"yaxis_title": "Percentage", "yaxis_tickformat": ".2%"} if percentage else {"yaxis_title": "Idle time (us)"}
+    axis = (
+        {"yaxis_title": "Percentage", "yaxis_tickformat": _PERCENT} if percentage else {"yaxis_title": "Idle time (us)"}
+    )
     return figure.update_layout(legend_title="Idle Time Breakdown", **axis)
 
 
@@ -67,29 +74,43 @@ def launch_stats(table: pd.DataFrame, rank: int, runtime_cutoff: int, launch_del
 
 def aten_op_kernels(table: pd.DataFrame, rank: int) -> go.Figure:
     """The table itself."""
+    names = (
+        *("ATen Operation", "Kernel Sequence", "Occurrence Count"),
+        *("Average ATen Op Launch Delay (us)", "Average Runtime Delay (us)"),
+    )
     cells = go.Table(
-        header={"values": list(table.columns), "align": "left"},
+        header={"values": names, "align": "left"},
         cells={"values": [table[column] for column in table.columns], "align": "left"},
     )
-    return go.Figure(cells).update_layout(title=f"ATen operators, their kernels and delays on rank {rank}")
+    title = f"ATen Operations, Associated Kernels, ATen and Runtime Delays for Rank {rank}"
+    return go.Figure(cells).update_layout(title=title)
 
 
-def kernel_sequences(table: pd.DataFrame, operator_name: str) -> go.Figure:
+def kernel_sequences(table: pd.DataFrame, rank: int) -> go.Figure:
     """How often each sequence of kernels was launched."""
-    bars = px.bar(table, x="count", y="pattern", orientation="h", title=f"Frequent kernel sequences of {operator_name}")
-    # The names of all kernels of a sequence are longer than any page is wide.
-    return bars.update_yaxes(showticklabels=False, autorange="reversed")
+    # The names of all kernels of a sequence are longer than any page is wide, so they are told when pointed at.
+    bars = table.assign(pattern=table["pattern"].str.replace("|", "<br>"))
+    title = f"Top {len(bars)} frequent patterns for rank {rank}"
+    labels = {"count": "Pattern Count"}
+    figure = px.bar(bars, x=bars.index, y="count", hover_data=["pattern"], title=title, labels=labels)
+    return figure.update_xaxes(type="category")
 
 
 def kernel_breakdown(by_type: pd.DataFrame, by_name: pd.DataFrame) -> Iterator[go.Figure]:
     """A pie of the types; for each type a pie of its kernels per rank; for each kernel a bar of its mean per rank."""
     yield px.pie(
-        by_type, values="sum", names="kernel_type", title="Kernel Type Percentage Across All Ranks", height=500
+        by_type[by_type["percentage"] > 0],
+        values="percentage",
+        names="kernel_type",
+        title="Kernel Type Percentage Across All Ranks",
+        height=500,
     )
-    for kernel_type, kernels in by_name.groupby("kernel_type"):
-        yield _pies(f'Kernel type "{kernel_type}" - kernel distribution on each rank', kernels)
-        for name, ranks in kernels.groupby("name"):
-            yield _means(str(name), ranks)
+    for kernel_type in _KERNEL_TYPES:
+        kernels = by_name[by_name["kernel_type"] == kernel_type]
+        if not kernels.empty:
+            title = f'Kernel type "{kernel_type}"'
+            yield _pies(f"{title} - kernel distribution on each rank", kernels)
+            yield from _means(f"{title} - ", kernels)
 
 
 def memory_timeline(held: pl.DataFrame) -> go.Figure:
@@ -137,35 +158,36 @@ def annotation_breakdown(table: pd.DataFrame) -> Iterator[go.Figure]:
     if table.empty:
         return
     yield _pies("User annotation distribution on each rank", table)
-    for name, ranks in table.groupby("name"):
-        yield _means(str(name), ranks)
+    yield from _means("User annotation = ", table)
 
 
 def _pies(title: str, kernels: pd.DataFrame) -> go.Figure:
     ranks = sorted(kernels["rank"].unique())
     rows = -(-len(ranks) // _PIES_PER_ROW)
-    titles = [f"Rank {rank}" for rank in ranks]
-    figure = make_subplots(rows, _PIES_PER_ROW, specs=[[{"type": "pie"}] * _PIES_PER_ROW] * rows, subplot_titles=titles)
+    figure = make_subplots(rows, _PIES_PER_ROW, specs=[[{"type": "pie"}] * _PIES_PER_ROW] * rows)
     for place, rank in enumerate(ranks):
         of_rank = kernels[kernels["rank"] == rank]
         figure.add_trace(
-            go.Pie(labels=of_rank["name"].tolist(), values=of_rank["sum (us)"].tolist()),
+            go.Pie(title=f"Rank {rank}", labels=of_rank["name"].tolist(), values=of_rank["sum (us)"].tolist()),
             row=place // _PIES_PER_ROW + 1,
             col=place % _PIES_PER_ROW + 1,
         )
     return figure.update_layout(title_text=title, height=200 + 400 * rows)
 
 
-def _means(name: str, ranks: pd.DataFrame) -> go.Figure:
-    return px.bar(
-        ranks.assign(above=ranks["max (us)"] - ranks["mean (us)"], below=ranks["mean (us)"] - ranks["min (us)"]),
-        x="rank",
-        y="mean (us)",
-        error_y="above",
-        error_y_minus="below",
-        title=name,
-        labels={"rank": "Rank", "mean (us)": "Mean duration (us)"},
-    )
+def _means(title: str, kernels: pd.DataFrame) -> Iterator[go.Figure]:
+    """For each name, but for those that were folded into one, a bar of its mean per rank."""
+    for name, ranks in kernels[kernels["name"] != FOLDED].groupby("name"):
+        figure = px.bar(
+            ranks.assign(above=ranks["max (us)"] - ranks["mean (us)"], below=ranks["mean (us)"] - ranks["min (us)"]),
+            x="rank",
+            y="mean (us)",
+            error_y="above",
+            error_y_minus="below",
+            title=f"{title}{name}",
+            labels={"rank": "Rank", "mean (us)": "Mean Duration (us)"},
+        )
+        yield figure.update_xaxes(tickmode="linear", tick0=0, dtick=1)
 
 
 def late_starts(kernels: pd.DataFrame, name: str) -> go.Figure:

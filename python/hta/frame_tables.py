@@ -55,21 +55,22 @@ def kernels(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
 
 def work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
     """Every kernel, copy and fill by its category, as a device event, with the start of its launch where known."""
-    row = np.flatnonzero(_is_work(frame, symbols) & (frame["stream"].to_numpy() >= 0))
+    row = np.flatnonzero(frame["stream"].to_numpy() >= 0)
+    row = row[_is_work(frame, symbols, row)]
     caller = _callers(frame, row)
-    launch_ns = pl.when(pl.Series(caller >= 0)).then(pl.Series(frame["ts"].to_numpy()[caller] * NS_PER_US))
-    return _device_events(frame, row, "compute").with_columns(launch_ns=launch_ns)
+    launch_ns = pl.Series("launch_ns", frame["ts"].to_numpy()[caller] * NS_PER_US)
+    return _device_events(frame, row, "compute").hstack([launch_ns.scatter(np.flatnonzero(caller < 0), None)])
 
 
 def launched(frame: pd.DataFrame, symbols: TraceSymbolTable, calls: Collection[str]) -> pl.DataFrame:
-    """Every row on a stream that one of these host calls started, as a device event."""
+    """Every row on a stream that one of these host calls started, as a device event; ids are places of rows."""
     row = np.flatnonzero(frame["stream"].to_numpy() >= 0)
     caller = _callers(frame, row)
     is_called = (caller >= 0) & symbols.mask_where(calls.__contains__)[frame["name"].to_numpy()[caller]]
     row, caller = row[is_called], caller[is_called]
-    return _device_events(frame, row, "compute").with_columns(
-        launch_id=frame["index"].to_numpy()[caller], launch_ns=frame["ts"].to_numpy()[caller] * NS_PER_US
-    )
+    launches = {"launch_id": caller, "launch_ns": frame["ts"].to_numpy()[caller] * NS_PER_US}
+    events = _device_events(frame, row, "compute").replace_column(0, pl.Series("event_id", row))
+    return events.hstack(pl.DataFrame(launches))
 
 
 def launches(
@@ -79,7 +80,7 @@ def launches(
     row = np.flatnonzero(frame["stream"].to_numpy() >= 0)
     caller = _callers(frame, row)
     call = frame["name"].to_numpy()[caller]
-    is_wanted = symbols.mask_where(calls.__contains__)[call] | _is_work(frame, symbols)[row]
+    is_wanted = symbols.mask_where(calls.__contains__)[call] | _is_work(frame, symbols, row)
     is_wanted &= caller >= 0
     row, caller, call = row[is_wanted], caller[is_wanted], call[is_wanted]
     start_ns = frame["ts"].to_numpy()[caller] * NS_PER_US
@@ -152,14 +153,16 @@ def copies(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
 
 def ranges(frame: pd.DataFrame, symbols: TraceSymbolTable, category: str, on_device: bool) -> pl.DataFrame:
     """Every row of a category as a named range: name, start and end."""
-    rows = frame[frame["cat"] == symbols.sym_index.get(category, -1)]
-    start_ns = rows["ts"].to_numpy(dtype=np.int64) * NS_PER_US
+    row = np.flatnonzero(frame["cat"].to_numpy() == symbols.sym_index.get(category, -1))
+    # A trace has few ranges and may have many names.
+    numbers, place = np.unique(frame["name"].to_numpy()[row], return_inverse=True)
+    start_ns = frame["ts"].to_numpy(dtype=np.int64)[row] * NS_PER_US
     return pl.DataFrame(
         {
-            "name": pl.Series(symbols.sym_table, dtype=pl.String).gather(rows["name"].to_numpy(dtype=np.int64)),
+            "name": pl.Series([symbols.sym_table[number] for number in numbers], dtype=pl.String).gather(place),
             "start_ns": start_ns,
-            "end_ns": start_ns + rows["dur"].to_numpy(dtype=np.int64) * NS_PER_US,
-            "on_device": np.full(len(rows), on_device),
+            "end_ns": start_ns + frame["dur"].to_numpy(dtype=np.int64)[row] * NS_PER_US,
+            "on_device": np.full(len(row), on_device),
         }
     )
 
@@ -208,7 +211,7 @@ def _device_events(frame: pd.DataFrame, row: Integers, kind: str) -> pl.DataFram
     return pl.DataFrame(
         {
             "event_id": frame["index"].to_numpy()[row],
-            "kind": pl.repeat(kind, len(row), dtype=pl.Categorical(), eager=True),
+            "kind": pl.Series([kind], dtype=pl.Categorical()).new_from_index(0, len(row)),
             "device": np.zeros(len(row), dtype=np.int64),
             "stream": frame["stream"].to_numpy()[row],
             "start_ns": start_ns,
@@ -217,8 +220,8 @@ def _device_events(frame: pd.DataFrame, row: Integers, kind: str) -> pl.DataFram
     )
 
 
-def _is_work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> npt.NDArray[np.bool_]:
-    mask: npt.NDArray[np.bool_] = symbols.mask_where(_WORK_CATEGORIES.__contains__)[frame["cat"].to_numpy()]
+def _is_work(frame: pd.DataFrame, symbols: TraceSymbolTable, row: Integers) -> npt.NDArray[np.bool_]:
+    mask: npt.NDArray[np.bool_] = symbols.mask_where(_WORK_CATEGORIES.__contains__)[frame["cat"].to_numpy()[row]]
     return mask
 
 

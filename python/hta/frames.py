@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
 # The profiler's own bracket around a recording.
-_RECORDING = "Trace"
+RECORDING = "Trace"
 # Waiting that shows on a stream without the correlation id that other device rows have.
 _SYNC_NAMES = ("Event Sync", "Context Sync")
 NS_PER_US = 1000
@@ -41,6 +41,8 @@ _INT8 = range(-128, 128)
 _SPARSE_RATIO = 0.7
 # Labels per row up to which a table of all labels pays: pandas' hash table takes several times as much per row.
 _SPREAD = 8
+# To find a label in a run of rising ones takes as long as to put four rows into that table.
+_FEW_RATIO = 0.25
 # Args that PyTorch writes as text, although they are lists.
 _LISTS_AS_TEXT = (
     "In split size",
@@ -138,10 +140,18 @@ def places(frame: pd.DataFrame) -> Callable[[Integers], Integers]:
     rows = frame.index
     if not _are_dense(rows):
         return lambda labels: rows.get_indexer(pd.Index(labels))
-    # What a label beyond either end finds comes first and last.
-    place = np.full(rows[-1] + 3, -1, dtype=np.int32)
-    place[1:][rows.to_numpy()] = np.arange(len(rows), dtype=np.int32)
-    return lambda labels: place.take(labels + 1, mode="clip").astype(np.int64)
+    numbers = rows.to_numpy()
+
+    def find(labels: Integers) -> Integers:
+        if len(labels) < _FEW_RATIO * len(numbers) and (labels[1:] >= labels[:-1]).all():
+            place = np.searchsorted(numbers, labels)
+            return np.where(numbers.take(place, mode="clip") == labels, place, -1)
+        # What a label beyond either end finds comes first and last.
+        table = np.full(numbers[-1] + 3, -1, dtype=np.int32)
+        table[1:][numbers] = np.arange(len(numbers), dtype=np.int32)
+        return table.take(labels + 1, mode="clip").astype(np.int64)
+
+    return find
 
 
 def _are_dense(rows: pd.Index[Any]) -> bool:
@@ -156,11 +166,17 @@ def _are_dense(rows: pd.Index[Any]) -> bool:
     )
 
 
+def as_objects(values: Array) -> Array:
+    """The values as Python's; those that are the same and follow each other are one object."""
+    begins = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
+    return values[begins].astype(object).repeat(np.diff(begins, append=len(values)))
+
+
 def to_pandas(table: pl.DataFrame) -> pd.DataFrame:
     """A table of results; numbers become int64 or float64."""
     frame: pd.DataFrame = pd.DataFrame(
         {
-            column.name: column.to_list()
+            column.name: np.array(column.to_list(), dtype=object)  # text where there is no row, too
             if column.dtype == pl.String
             else column.cast(pl.Int64 if column.dtype.is_integer() else pl.Float64).to_numpy()
             for column in table
@@ -220,7 +236,7 @@ def _events(trace: holotrace.RankTrace, args: Sequence[AttributeSpec]) -> RankEv
 
 def _without_recording(table: pl.DataFrame) -> pl.DataFrame:
     """The events without the profiler's own; those without a category are none of HTA's either."""
-    rows = (table["category"] != _RECORDING).fill_null(value=False).arg_true()
+    rows = (table["category"] != RECORDING).fill_null(value=False).arg_true()
     if rows.is_empty() or rows[-1] - rows[0] + 1 > len(rows):
         return table[rows]
     # Those left out stand at either end, as they nearly always do: this copies nothing.

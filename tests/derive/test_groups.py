@@ -1,4 +1,4 @@
-"""Which columns tell groups apart."""
+"""Which columns tell groups apart, and in which order groups are."""
 
 from __future__ import annotations
 
@@ -20,3 +20,18 @@ def test_nothing_known_differs_from_what_is_known() -> None:
 
 def test_without_rows_nothing_differs() -> None:
     assert groups.differing(pl.DataFrame(schema={"device": pl.Int64(), "stream": pl.String()}), BY) == []
+
+
+def test_groups_are_in_the_order_of_all_columns_nothing_known_first() -> None:
+    rows = pl.DataFrame({"device": [1, 0, 0, 1, 0], "stream": [7, 20, None, 7, 7]})
+    assert groups.numbered(rows, BY).rank("dense").to_list() == [4, 3, 1, 4, 2]
+
+
+def test_groups_may_be_known_by_text_or_by_one_number() -> None:
+    rows = pl.DataFrame({"device": [0, 0, 0], "stream": [20, -1, 7], "copy": ["b", None, "a"]})
+    assert groups.numbered(rows, BY).rank("dense").to_list() == [3, 1, 2]
+    assert groups.numbered(rows, ["device", "copy"]).rank("dense").to_list() == [3, 1, 2]
+
+
+def test_rows_that_nothing_tells_apart_are_one_group() -> None:
+    assert groups.numbered(pl.DataFrame({"device": [3, 3], "stream": [7, 7]}), BY).n_unique() == 1

@@ -52,6 +52,24 @@ def test_rows_are_sorted_by_what_is_asked_for_largest_first(tmp_path: Path) -> N
     assert table["aten_op_name"].tolist() == ["aten::b", "aten::a"]
 
 
+def test_the_index_of_a_row_is_its_place_by_name(tmp_path: Path) -> None:
+    names = ("aten::c", "aten::b", "aten::a", "aten::b")
+    calls = [
+        part
+        for n, name in enumerate(names, 1)
+        for part in (event(name, 20 * n, 9), launch(n, 20 * n + 1), kernel("k", 200 * n, 5, correlation=n))
+    ]
+    table = analysis(tmp_path, *calls).get_aten_op_kernels_and_delay()[0]
+    assert table["aten_op_name"].to_dict() == {0: "aten::a", 1: "aten::b", 2: "aten::c"}
+    assert table.index[0] == 1
+
+
+def test_without_operators_names_are_text_all_the_same(tmp_path: Path) -> None:
+    table = analysis(tmp_path, kernel("k", 1, 5)).get_aten_op_kernels_and_delay()[0]
+    assert table.empty
+    assert [table[column].dtype.kind for column in COLUMNS] == list("OOiff")
+
+
 def test_bug_16_operators_of_other_threads_did_not_launch(tmp_path: Path) -> None:
     a = analysis(
         tmp_path,
@@ -91,7 +109,8 @@ def test_bug_16_nothing_is_shown_unless_asked_for(tmp_path: Path, monkeypatch: p
     assert shown == []
     CudaKernelAnalysis.visualize_aten_op_kernels_and_overhead(0, table)
     (figure,) = shown
-    assert list(figure.data[0].header["values"]) == COLUMNS
+    assert list(figure.data[0].header["values"])[:2] == ["ATen Operation", "Kernel Sequence"]
+    assert figure.layout.title.text == "ATen Operations, Associated Kernels, ATen and Runtime Delays for Rank 0"
 
 
 def test_copies_are_not_listed_and_amd_launches_are(tmp_path: Path) -> None:

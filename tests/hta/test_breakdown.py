@@ -148,15 +148,19 @@ class TestFigures:
         sparse.get_temporal_breakdown()
         (figure,) = shown
         assert figure.layout.title.text == "Temporal breakdown across ranks"
-        assert [(bar.type, bar.name) for bar in figure.data] == [
-            ("bar", f"{part}_time_pctg") for part in ("idle", "compute", "non_compute")
+        assert [(bar.type, bar.name, bar.y[0]) for bar in figure.data] == [
+            ("bar", "idle_time", 0),
+            ("bar", "compute_time", pytest.approx(0.6667)),
+            ("bar", "non_compute_time", pytest.approx(0.3333)),
         ]
+        assert (figure.layout.yaxis.title.text, figure.layout.yaxis.tickformat) == ("Percentage", ".2%")
 
     def test_the_overlap_is_a_bar_per_rank(self, sparse: TraceAnalysis, shown: list[go.Figure]) -> None:
         sparse.get_comm_comp_overlap()
         (figure,) = shown
         assert figure.layout.title.text == "Computation-Communication Overlap"
-        assert list(figure.data[0].y) == [50, 50]
+        assert list(figure.data[0].y) == [0.5, 0.5]
+        assert figure.layout.yaxis.title.text == "Computation-Communication Overlap Percentage"
 
     def test_the_kernel_breakdown_is_pies_and_the_mean_of_each_kernel(
         self, sparse: TraceAnalysis, shown: list[go.Figure]
@@ -164,13 +168,26 @@ class TestFigures:
         sparse.get_gpu_kernel_breakdown()
         assert [(figure.data[0].type, figure.layout.title.text) for figure in shown] == [
             ("pie", "Kernel Type Percentage Across All Ranks"),
-            ("pie", 'Kernel type "COMMUNICATION" - kernel distribution on each rank'),
-            ("bar", NCCL),
             ("pie", 'Kernel type "COMPUTATION" - kernel distribution on each rank'),
-            ("bar", GEMM),
+            ("bar", f'Kernel type "COMPUTATION" - {GEMM}'),
+            ("pie", 'Kernel type "COMMUNICATION" - kernel distribution on each rank'),
+            ("bar", f'Kernel type "COMMUNICATION" - {NCCL}'),
         ]
         # One pie per rank, wherever its number lies.
-        assert len(shown[1].data) == 2
+        assert [pie.title.text for pie in shown[1].data] == ["Rank 0", "Rank 3"]
+
+    def test_kernels_that_were_folded_have_a_slice_and_no_bar(
+        self, sparse: TraceAnalysis, shown: list[go.Figure]
+    ) -> None:
+        sparse.get_gpu_kernel_breakdown(num_kernels=0, duration_ratio=0)
+        assert [figure.data[0].type for figure in shown] == ["pie", "pie", "pie"]
+        assert list(shown[1].data[0].labels) == ["others"]
+
+    def test_types_of_less_than_a_promille_are_not_drawn(self, tmp_path: Path, shown: list[go.Figure]) -> None:
+        a = job(tmp_path, [(GEMM, 0, 9_999), (NCCL, 10_000, 1)])
+        by_type, _ = a.get_gpu_kernel_breakdown()
+        assert by_type["percentage"].tolist() == [100.0, 0.0]
+        assert list(shown[0].data[0].labels) == ["COMPUTATION"]
 
     def test_plots_can_be_done_without(self, tmp_path: Path, shown: list[go.Figure]) -> None:
         a = analysis(tmp_path, kernel(GEMM, 0, 10))

@@ -109,7 +109,7 @@ def test_waiting_for_events_is_a_dependency(  # noqa: PLR0917
     assert kinds.count(CPEdgeType.SYNC_DEPENDENCY) == syncs
 
 
-def test_a_path_leads_through_the_work_the_host_waits_for(tmp_path: Path) -> None:
+def test_a_path_leads_through_the_work_the_host_waits_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph = path_of(analysis(tmp_path, *WAITING))
     breakdown = graph.get_critical_path_breakdown()
     assert breakdown is not None
@@ -125,6 +125,7 @@ def test_a_path_leads_through_the_work_the_host_waits_for(tmp_path: Path) -> Non
     ]
     assert breakdown["s_name"].fillna("").tolist() == ["aten::add", "", "add_kernel", "", "aten::item", "", "aten::mul"]
     summary = graph.summary()
+    assert capsys.readouterr().out == "Critical Path broken down by boundedness = (in % of duration)\n"
     assert summary.name == "duration"
     assert summary.sum() == pytest.approx(100)
     assert summary["gpu_compute_bound"] == pytest.approx(100 * 100 / 135)
@@ -177,6 +178,12 @@ def test_bug_8_a_step_that_is_not_there_has_no_path(tmp_path: Path, annotation: 
 def test_several_instances_are_one_window(tmp_path: Path) -> None:
     graph = path_of(analysis(tmp_path, *WAITING), "aten::", (1, 2))
     assert graph.trace_df["index"].tolist() == [3, 4, 5, 6]
+
+
+def test_of_a_range_of_instances_those_that_are_there_count(tmp_path: Path) -> None:
+    a = analysis(tmp_path, *WAITING)
+    assert path_of(a, "aten::", (1, 99)).trace_df["index"].tolist() == [3, 4, 5, 6]
+    assert a.critical_path_analysis(0, "aten::", (99, 100)) is None
 
 
 def test_bug_20_all_kernels_of_a_graph_launch_are_there(tmp_path: Path) -> None:

@@ -124,6 +124,11 @@ def test_rows_are_found_by_their_labels_whatever_these_are(labels: list[int]) ->
     assert places(frame)(wanted).tolist() == [-1, labels.index(1), -1, -1, 0, 1, 2]
 
 
+def test_few_rows_are_found_in_many() -> None:
+    frame = pd.DataFrame({"ts": 0}, index=range(1, 100, 2))
+    assert places(frame)(np.array([-1, 0, 1, 5, 6, 99, 100, 2**62])).tolist() == [-1, -1, 0, 2, -1, 49, -1, -1]
+
+
 def test_no_row_is_found_where_there_is_none() -> None:
     assert places(pd.DataFrame({"ts": []}, index=pd.Index([], dtype=np.int64)))(np.array([0, 3])).tolist() == [-1, -1]
 

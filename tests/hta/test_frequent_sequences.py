@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 from hta_traces import Event, analysis, event, kernel, launch
 
 from hta.trace_analysis import TraceAnalysis
+from trace_files import write_trace
 
 PROFILER = event("PyTorch Profiler (0)", 0, 900, cat="Trace", pid="Spans", tid="PyTorch Profiler", Op_count=0)
 
@@ -59,6 +61,16 @@ def test_sequences_are_listed_by_how_often_they_are_there(tmp_path: Path) -> Non
         "CPU op duration (us)": [100.0, 50.0],
     }
     assert table.dtypes.tolist()[1:] == ["int64", "float64", "float64"]
+
+
+def test_the_most_frequent_ones_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[go.Figure] = []
+    monkeypatch.setattr(go.Figure, "show", lambda figure, *args, **kwargs: shown.append(figure))
+    frequent(two_patterns(tmp_path), tmp_path, top_k=1, visualize=True)
+    (figure,) = shown
+    assert figure.layout.title.text == "Top 1 frequent patterns for rank 0"
+    assert (list(figure.data[0].x), list(figure.data[0].y)) == ([0], [2])
+    assert figure.data[0].customdata.tolist() == [["aten::linear<br>memset<br>gemm<br>epilogue<a<br>b>(int)"]]
 
 
 def test_the_name_in_htas_readme_is_another_for_the_same() -> None:
@@ -109,6 +121,19 @@ def test_where_nothing_is_found_or_can_be_written_there_is_nothing(
     a = two_patterns(tmp_path)
     assert a.get_frequent_cuda_kernel_sequences(operator, str(tmp_path / folder), **options).empty
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_by_default_it_is_rank_0_or_the_first_where_there_is_none(tmp_path: Path) -> None:
+    write_trace(tmp_path / "rank-3.json", rank=3, events=linear(100, "a", "b", "c", correlation=10))
+    a = TraceAnalysis(trace_dir=str(tmp_path))
+    assert frequent(a, tmp_path)["count"].tolist() == [1]
+    assert (tmp_path / "out" / "overlaid_rank-3.json").exists()
+    with pytest.raises(ValueError, match="rank 2 is not there"):
+        frequent(a, tmp_path, rank=2)
+
+
+def test_without_ranks_there_is_nothing(tmp_path: Path) -> None:
+    assert frequent(analysis(tmp_path), tmp_path).empty
 
 
 def test_bug_1_kernels_shorter_than_a_microsecond_raise_nothing(tmp_path: Path) -> None:

@@ -123,6 +123,8 @@ def test_each_rank_is_shown_and_its_streams_are_text_then(
     titles = [figure.layout.title.text for figure in shown]
     assert titles == [f"Idle time breakdown on rank {rank} per CUDA stream" for rank in (0, 3)]
     assert shown[0].layout.yaxis.title.text == "Percentage"
+    # Not rounded to two places, as the table is.
+    assert [bars.y[0] for bars in shown[0].data] == pytest.approx([290 / 355, 5 / 355, 60 / 355])
     two_ranks.get_idle_time_breakdown(visualize_pctg=False)
     assert shown[2].layout.yaxis.title.text == "Idle time (us)"
 

@@ -118,6 +118,13 @@ class TestColumns:
         # No event has bytes.
         assert "bytes" not in frame
 
+    def test_args_of_the_profilers_own_bracket_are_no_columns(self, tmp_path: Path) -> None:
+        bracket = event("PyTorch Profiler (0)", 0, 9, cat="Trace", Op_count=7)
+        write_trace(tmp_path / "rank-0.json", events=[bracket, *self.EVENTS])
+        trace = Trace(trace_dir=str(tmp_path), parser_config=ParserConfig(parse_all_args=True))
+        trace.load_traces()
+        assert "op_count" not in trace.get_trace(0)
+
     def test_a_damaged_file_has_the_args_that_are_known(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         text = json.dumps({"traceEvents": list(self.EVENTS)}).encode()
         (tmp_path / "cut.json.gz").write_bytes(gzip.compress(text[:-2]))

@@ -57,6 +57,12 @@ def test_rows_of_a_series_carry_the_index_of_their_event_and_the_place_of_the_ke
     assert series["tid"].tolist() == series["stream"].tolist()
 
 
+def test_a_launch_of_several_kernels_is_shown_where_the_last_of_them_ran(tmp_path: Path) -> None:
+    kernels = [kernel("gemm", ts, 5, correlation=1, stream=stream) for stream, ts in ((7, 20), (9, 30))]
+    series = analysis(tmp_path, event("first", 0, 1), launch(1, 10), *kernels).get_queue_length_time_series()[0]
+    assert series[["ts", "stream", "tid"]].to_numpy().tolist() == [[10, 7, 9], [20, 7, 7], [10, 9, 9], [30, 9, 9]]
+
+
 def test_a_series_may_be_written_to(tmp_path: Path) -> None:
     series = analysis(tmp_path, *LAUNCHES).get_queue_length_time_series()[0]
     for column in series:

@@ -283,13 +283,18 @@ def test_only_trace_event_files_are_written(job: holotrace.Job, tmp_path: Path) 
     assert not (tmp_path / "all.json").exists()
 
 
+def test_a_place_that_is_not_there_is_told_before_anything_is_read(job: holotrace.Job, tmp_path: Path) -> None:
+    read: list[int] = []
+    with pytest.raises(holotrace.UsageError, match=r"no folder .*; name a place that can"):
+        job.write_timeline(tmp_path / "nowhere" / "all.json", progress=lambda done, _: read.append(done))
+    assert read == []
+
+
 def test_a_trace_that_is_read_is_never_written(job: holotrace.Job, tmp_path: Path) -> None:
     before = (tmp_path / "job" / "1.json").read_bytes()
     with pytest.raises(holotrace.UsageError, match="name another file"):
         job.only(0).write_timeline(tmp_path / "job" / "1.json")
     assert (tmp_path / "job" / "1.json").read_bytes() == before
-    with pytest.raises(holotrace.InputError, match="cannot be written"):
-        job.write_timeline(tmp_path / "nowhere" / "all.json")
 
 
 def test_a_timeline_is_no_rank_of_the_job_it_lies_beside(job: holotrace.Job, tmp_path: Path) -> None:

@@ -88,6 +88,15 @@ def test_only_trace_event_files_are_copied(tmp_path: Path) -> None:
         holotrace.open(tmp_path / "dataset").write_overlay(tmp_path / "out", counters=True)
 
 
+def test_no_copies_are_written_among_the_traces(tmp_path: Path) -> None:
+    write_trace(tmp_path / "rank-0.json", rank=0, events=launched(1, 1, 2))
+    (tmp_path / "link").symlink_to(tmp_path)
+    for folder in (tmp_path, tmp_path / "link"):
+        with pytest.raises(holotrace.UsageError, match="would claim their ranks; name another folder"):
+            holotrace.open(tmp_path).write_overlay(folder, counters=True)
+    assert holotrace.open(tmp_path).ranks == (0,)
+
+
 def test_a_trace_that_is_read_is_never_written(tmp_path: Path) -> None:
     write_trace(tmp_path / "rank-1-with-counters.json", rank=0, events=launched(1, 1, 2))
     write_trace(tmp_path / "rank-1.json", rank=1, events=launched(1, 1, 2))

@@ -158,6 +158,13 @@ def test_the_verdict_says_where_the_time_goes_what_costs_most_and_what_to_do() -
     assert missing == "Keep in mind: 1 rank is missing (5)."
 
 
+def test_the_verdict_of_a_job_without_device_work_says_that_hosts_recorded_something() -> None:
+    result = made_up.make(1)
+    on_hosts = dataclasses.replace(result, tables={name: table.clear() for name, table in result.tables.items()})
+    spent, *_ = report.verdict(on_hosts, made_up.ANALYSES)
+    assert spent == "No rank recorded work on a device, so only what hosts did is judged."
+
+
 def test_the_verdict_prefers_what_is_wrong_to_what_is_only_worth_knowing() -> None:
     known = Finding("info", "a run was long", (), 9_000_000)
     wrong = Finding("warning", "a slow disk", (), 5_000_000)

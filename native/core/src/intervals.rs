@@ -90,8 +90,8 @@ pub fn subtract(a: (&[i64], &[i64]), b: (&[i64], &[i64])) -> Spans {
     left
 }
 
-/// The rows in order of their times.
-fn in_order(times: &[i64]) -> Vec<u32> {
+/// The rows in order of their times; of those at the same time the upper comes first.
+pub(crate) fn in_order(times: &[i64]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..times.len() as u32).collect();
     if !times.is_sorted() {
         // Stable, because it makes use of the order in which they mostly are.

@@ -7,6 +7,7 @@ pub mod critical_path;
 pub mod entry;
 pub mod error;
 pub mod fields;
+pub mod groups;
 pub mod hlo;
 pub mod input;
 pub mod intervals;

@@ -54,10 +54,10 @@ fn table(spans: Spans) -> Result<RecordBatch> {
     batch(columns.map(|(name, times)| (name.to_string(), column(times))).into())
 }
 
-fn column(times: Vec<i64>) -> ArrayRef {
+pub fn column(times: Vec<i64>) -> ArrayRef {
     Arc::new(Int64Array::from(times))
 }
 
-fn detached<T: Send>(py: Python<'_>, made: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+pub fn detached<T: Send>(py: Python<'_>, made: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     py.detach(|| without_panic(made)).map_err(|error| raise(py, error, Path::new("spans")))
 }

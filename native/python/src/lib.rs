@@ -4,6 +4,7 @@ mod arrow;
 mod call_tree;
 mod critical_path;
 mod error;
+mod groups;
 mod intervals;
 mod parquet;
 mod rewrite;
@@ -23,6 +24,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(call_tree::sums_at, module)?)?;
     module.add_class::<critical_path::StepGraph>()?;
     module.add_function(wrap_pyfunction!(critical_path::step_graph, module)?)?;
+    module.add_function(wrap_pyfunction!(groups::levels, module)?)?;
+    module.add_function(wrap_pyfunction!(groups::before, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::covered_before, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::union, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::unions, module)?)?;

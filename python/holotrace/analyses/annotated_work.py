@@ -89,6 +89,8 @@ def _on_queues(work: pl.DataFrame) -> pl.DataFrame:
 
 def _with_work(ranges: pl.DataFrame, begun: pl.DataFrame) -> pl.DataFrame:
     """The ranges, with the count and time of the work that began within each on its track."""
+    if begun.is_empty():
+        return ranges.with_columns(work_count=pl.lit(0, pl.Int64()), work_ns=pl.lit(0, pl.Int64()))
     before = begun.sort("time_ns").select(
         *TRACK, "time_ns", count=pl.int_range(1, pl.len() + 1).over(TRACK), ns=pl.col("took_ns").cum_sum().over(TRACK)
     )

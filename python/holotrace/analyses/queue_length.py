@@ -65,14 +65,20 @@ def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FUL
     check_whole(1, full_at=full_at)
     events = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
     waiting = levels.over_time(_changes(events), by=QUEUE, levels=["waiting"])
-    is_full = waiting["waiting"] >= full_at
-    spans = waiting.with_columns(
-        full_ns=pl.when(is_full).then("lasted_ns").otherwise(0),
-        full_idle_ns=_idle_ns(waiting, is_full.arg_true(), rank.made(busy.of).working),
+    rows = (waiting["waiting"] >= full_at).arg_true()
+    full = waiting[["start_ns", "end_ns", "lasted_ns"]][rows]
+    # Most queues are never full, and when a rank was at work takes long to find out.
+    idle_ns = full["lasted_ns"] if full.is_empty() else intervals.uncovered_ns(full, rank.made(busy.of).working)
+    spans = waiting.hstack(
+        [
+            pl.zeros(waiting.height, pl.Int64(), eager=True).scatter(rows, part).alias(name)
+            for name, part in (("full_ns", full["lasted_ns"]), ("full_idle_ns", idle_ns))
+        ]
     )
     table = _as_they_are(spans) if over_time else _per_queue(spans)
-    lasted_ns = pl.col("end_ns") - pl.col("start_ns")
-    return table.with_columns(full_ratio=pl.when(lasted_ns > 0).then(pl.col("full_ns") / lasted_ns))
+    lasted_ns = table["end_ns"] - table["start_ns"]
+    ratio = (table["full_ns"] / lasted_ns).zip_with(lasted_ns > 0, pl.Series([None], dtype=pl.Float64()))
+    return table.hstack([ratio.alias("full_ratio")])
 
 
 def _changes(events: pl.DataFrame) -> pl.DataFrame:
@@ -85,18 +91,17 @@ def _changes(events: pl.DataFrame) -> pl.DataFrame:
             .group_by(*QUEUE, "launch_id", "launch_ns")
             .agg(pl.col("start_ns", "event_id").first())
         )
-    # At the same time calls come first, and of each kind the event that is first in the file.
-    changes = (
-        calls.sort(event).select(*QUEUE, event_id=event, time_ns=time, waiting=pl.lit(count, pl.Int64))
-        for event, time, count in (("launch_id", "launch_ns", 1), ("event_id", "start_ns", -1))
-    )
-    return pl.concat(changes).with_columns(launched=pl.col("waiting") > 0)
-
-
-def _idle_ns(spans: pl.DataFrame, rows: pl.Series, working: pl.DataFrame) -> pl.Series:
-    """How long no work ran in each of the spans in ``rows``; 0 for the others."""
-    none = pl.zeros(spans.height, pl.Int64(), eager=True)
-    return none.scatter(rows, intervals.uncovered_ns(spans[rows], working))
+    # At the same time calls come first, and of each kind the event that is first in the file, as it mostly is here.
+    begun, ended = (calls if calls[event].is_sorted() else calls.sort(event) for event in ("launch_id", "event_id"))
+    one = pl.ones(calls.height, pl.Int64(), eager=True)
+    changes = {
+        **{name: (begun[name], ended[name]) for name in QUEUE},
+        "event_id": (begun["launch_id"], ended["event_id"]),
+        "time_ns": (begun["launch_ns"], ended["start_ns"]),
+        "waiting": (one, -one),
+        "launched": (one, one - 1),
+    }
+    return pl.DataFrame({name: pl.concat(both, rechunk=True) for name, both in changes.items()})
 
 
 def _as_they_are(spans: pl.DataFrame) -> pl.DataFrame:

@@ -109,8 +109,9 @@ def idle_device(table: pl.DataFrame) -> Iterator[Finding]:
     Work arrives later than the device could do it: the host is busy with data loading, Python or launching many small
     kernels, or it waits for results it copies back. The cost is the idle time of the average rank concerned.
 
-    Look at what the host does in the gaps: load data in more workers, avoid `.item()` and other synchronisations, and
-    capture launches in a CUDA graph or fuse them with `torch.compile`.
+    Look at what the host does in the gaps: load data in more workers, do not wait for results (`.item()`,
+    `block_until_ready`), and launch less: capture launches in a CUDA graph, fuse them with `torch.compile`, put more
+    into one `jax.jit`.
     """
     idle = _exceeding(table, "idle_ns", IDLE_RATIO)
     if idle.is_empty():

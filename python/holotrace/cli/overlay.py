@@ -22,7 +22,7 @@ from holotrace.sources import OnDuplicate
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="Folder for the copies, made if need be.",
+    help="Folder for the copies, made if need be; none that holds the traces.",
 )
 def overlay(  # noqa: PLR0917  # click gives them by name
     path: tuple[str, ...],

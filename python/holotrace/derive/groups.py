@@ -14,3 +14,16 @@ def differing(rows: pl.DataFrame, by: Sequence[str]) -> list[str]:
     """
     differs = rows.select(pl.col(by).ne_missing(pl.col(by).first()).any())
     return [column for column in by if differs[column].item()]
+
+
+def numbered(rows: pl.DataFrame, by: Sequence[str]) -> pl.Series:
+    """The number of each row's ``group``; groups are in the order of the columns of ``by``, nothing known first."""
+    keys = differing(rows, by)
+    if len(keys) == 1 and rows.schema[keys[0]] == pl.Int64 and not rows[keys[0]].null_count():
+        return rows[keys[0]].alias("group")
+    number = pl.zeros(rows.height, pl.Int64(), eager=True).alias("group")
+    for key in keys:
+        values = rows[key].unique().sort()
+        place: pl.Series = values.search_sorted(rows[key])
+        number = number * len(values) + place.cast(pl.Int64)
+    return number

@@ -41,7 +41,8 @@ def write(overlays: Sequence[Overlay], sources: Sequence[RankSource], folder: Pa
     Args:
         overlays: At least one.
         sources: The ranks' files; none of them is ever written, and only trace-event files are copied.
-        folder: Made if need be. The names of copies begin with ``rank-``, and replace older ones.
+        folder: Made if need be; none that holds the files. The names of copies begin with ``rank-``, and replace older
+            ones.
     """
     files = [source for source in sources if source.format == "kineto"]
     if not files:
@@ -56,16 +57,14 @@ def write(overlays: Sequence[Overlay], sources: Sequence[RankSource], folder: Pa
         for source in files
     }
     found = [source for source in files if additions[source.rank]]
+    if folder.resolve() in {source.path.resolve().parent for source in sources if isinstance(source.path, Path)}:
+        raise UsageError(f"{folder} holds the traces, and copies there would claim their ranks; name another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} cannot be made: {error.strerror}; name another folder") from error
     what = "-and-".join(overlay.name for overlay in overlays)
     targets = [folder / f"rank-{source.rank}-with-{what}{_ending(source)}" for source in found]
-    inputs = [source.path for source in sources if isinstance(source.path, Path)]
-    for target in targets:
-        if target.exists() and any(target.samefile(path) for path in inputs):
-            raise UsageError(f"{target} is one of the traces that are read; name another folder")
     for source, target in zip(found, targets, strict=True):
         addition = additions[source.rank]
         rewrite(source.path, target, edits=addition.edits, append=addition.append)

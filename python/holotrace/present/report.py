@@ -192,7 +192,9 @@ def _where_time_goes(report: Report, analyses: Analyses) -> str:
     shares = sorted(parts(report, analyses), key=lambda part: -part.ns)
     whole = sum(part.ns for part in shares)
     if not whole:
-        return "No rank recorded any time, so there is nothing to judge."
+        if not report.info["event_count"].sum():
+            return "No rank recorded any time, so there is nothing to judge."
+        return "No rank recorded work on a device, so only what hosts did is judged."
     said = [
         f"{fmt.percent(part.ratio)} {part.label.lower()} ({fmt.duration(part.ns)})"
         for part in shares

@@ -131,6 +131,9 @@ def files(sources: Iterable[RankSource | RankTrace], target: Path) -> list[RankS
     is_read = any(isinstance(source.path, Path) and target.samefile(source.path) for source in found if target.exists())
     if is_read or _is_trace(target):
         raise UsageError(f"{target} is a trace, which a timeline does not replace; name another file")
+    if not target.parent.is_dir():
+        # Before every rank is read for nothing.
+        raise UsageError(f"{target} cannot be written: there is no folder {target.parent}; name a place that can")
     return found
 
 

@@ -317,12 +317,12 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
         return [used.get(number, "") for number in numbers]
 
     def summary(self) -> pd.Series:
-        """What share of the critical path is bound by what, in percent; it is printed, too."""
+        """What share of the critical path is bound by what, in percent; a line that says so is printed."""
         breakdown = self.get_critical_path_breakdown()
         assert breakdown is not None, "there is no critical path yet; call critical_path() first"
         total = breakdown["duration"].sum()
         shares: pd.Series = breakdown.groupby("bound_by")["duration"].sum() / total * 100
-        print(f"Total critical path {total} us in {len(breakdown)} edges")  # noqa: T201  HTA prints it as well
+        print("Critical Path broken down by boundedness = (in % of duration)")  # noqa: T201  as HTA does
         return shares
 
     def show_critical_path(self) -> None:

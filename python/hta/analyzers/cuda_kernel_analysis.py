@@ -75,7 +75,7 @@ class CudaKernelAnalysis:
             t, operator_name, output_dir, min_pattern_len, rank, top_k, compress_other_kernels
         )
         if visualize and not table.empty:
-            figures.kernel_sequences(table.head(top_k), operator_name).show()
+            figures.kernel_sequences(table.head(top_k), rank).show()
         return table
 
     @classmethod
@@ -101,11 +101,11 @@ class CudaKernelAnalysis:
             avg_aten_op_launch_delay=frames.fractional_us("mean_launch_delay_ns"),
             avg_runtime_delay=frames.fractional_us("mean_work_delay_ns"),
         )
+        by_name = result.sort("aten_op_name", "kernel_sequence")
         order = list(sort_by or ["occurrence_count"])
+        # By pandas, whose order of equal rows is HTA's; a row's index is its place by name.
         return {
-            rank: frames.to_pandas(
-                result.filter(rank=rank).drop("rank").sort(order, descending=True, maintain_order=True)
-            )
+            rank: frames.to_pandas(by_name.filter(rank=rank).drop("rank")).sort_values(order, ascending=False)
             for rank in chosen
         }
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 import polars as pl
 
-from holotrace import Job
+from holotrace import Job, RankTrace
+from holotrace.tables import DEVICE_EVENTS
 from hta import figures, frame_tables, frames
 from hta.analyzers.device_job import asked, job_of
 from hta.common.trace import Trace
+
+_OTHER = "other"
+_STREAMS = DEVICE_EVENTS.only("stream")
 
 
 def idle_time_breakdown(  # noqa: PLR0917  HTA's order
@@ -26,14 +31,14 @@ def idle_time_breakdown(  # noqa: PLR0917  HTA's order
     chosen = asked(t, ranks)
     job = job_of(t, chosen, lambda frame, symbols: {"device_events": frame_tables.work(frame, symbols)})
     causes = job.idle_causes(by_stream=True, pause_ns=max(0, round(consecutive_kernel_delay * 1000)))
-    table = _with_other(causes, _streams_of(job, chosen, streams))
+    table = _with_other(causes, _queues(job, chosen, streams))
     sums = frames.to_pandas(
         table.select(
             pl.col("rank").cast(pl.Int64),
             "stream",
             pl.col("cause").alias("idle_category"),
             (pl.col("idle_ns") / 1000).round(2).alias("idle_time"),
-            pl.col("share_ratio").round(2).alias("idle_time_ratio"),
+            pl.col("share_ratio").alias("idle_time_ratio"),
         )
     )
     # HTA counts the rows of each rank by themselves.
@@ -42,41 +47,37 @@ def idle_time_breakdown(  # noqa: PLR0917  HTA's order
         sums["stream"] = sums["stream"].astype(str)
         for rank in chosen:
             figures.idle_time(sums[sums["rank"] == rank], rank, visualize_pctg).show()
+    # Plots are exact.
+    sums["idle_time_ratio"] = sums["idle_time_ratio"].round(2)
     return sums, _described(table) if show_idle_interval_stats else None
 
 
-def _streams_of(job: Job, ranks: Sequence[int], streams: Sequence[int] | None) -> pl.DataFrame:
+def _queues(job: Job, ranks: Sequence[int], streams: Sequence[int] | None) -> Iterator[tuple[int, int]]:
     """Rank and stream of the rows to return, in HTA's order: as they were asked for, else as they first appear."""
-    used = job.table("device_events", columns=("event_id", "stream"))
-    pairs = used.group_by("rank", "stream").agg(pl.col("event_id").min()).sort("event_id").drop("event_id")
-    by_rank = _in_order(pairs["rank"], ranks)
-    if not streams:
-        return pairs.sort(by_rank, maintain_order=True)
-    return pairs.sort(by_rank, _in_order(pairs["stream"], streams)).filter(pl.col("stream").is_in(streams))
+    used = dict(zip(job.ranks, job.map(_streams, [_STREAMS]), strict=True))
+    for rank in ranks:
+        for stream in streams or used[rank]:
+            if stream in used[rank]:
+                yield rank, stream
 
 
-def _in_order(values: pl.Series, order: Sequence[int]) -> pl.Series:
-    """The place of each value in ``order``; null where it is not there."""
-    places: pl.Series = values.replace_strict({value: place for place, value in enumerate(order)}, default=None)
-    return places
+def _streams(rank: RankTrace) -> list[int]:
+    return rank[_STREAMS]["stream"].unique(maintain_order=True).to_list()
 
 
-def _with_other(causes: pl.DataFrame, streams: pl.DataFrame) -> pl.DataFrame:
-    """The causes of the idle time of these streams; each has HTA's row for other causes."""
-    place = ["rank", "stream"]
-    known = causes.drop("device")
-    other = streams.with_columns(cause=pl.lit("other"))
-    rows = pl.concat([known.select(*place, "cause"), other]).unique()
-    return (
-        streams.with_row_index("place")
-        .join(rows, on=place)
-        .join(known, on=[*place, "cause"], how="left")
-        .with_columns(pl.col("count", "idle_ns").fill_null(0))
-        .with_columns(
-            share_ratio=pl.when(pl.col("idle_ns").sum().over(place) > 0).then(pl.col("share_ratio").fill_null(0.0))
-        )
-        .sort("place", "cause")
-    )
+def _with_other(causes: pl.DataFrame, queues: Iterable[tuple[int, int]]) -> pl.DataFrame:
+    """The causes of the idle time of these ranks' streams; each has HTA's row for other causes."""
+    told: dict[tuple[int, int], dict[str, dict[str, Any]]] = {}
+    for row in causes.iter_rows(named=True):
+        told.setdefault((row["rank"], row["stream"]), {})[row["cause"]] = row
+    rows: list[dict[str, Any]] = []
+    for rank, stream in queues:
+        known = told.get((rank, stream), {})
+        is_idle = any(row["idle_ns"] for row in known.values())
+        none = {"rank": rank, "stream": stream, "cause": _OTHER, "count": 0, "idle_ns": 0}
+        by_cause = {_OTHER: none | {"share_ratio": 0.0 if is_idle else None}} | known
+        rows += (by_cause[cause] for cause in sorted(by_cause))
+    return pl.DataFrame(rows, causes.schema)
 
 
 def _described(table: pl.DataFrame) -> pd.DataFrame:

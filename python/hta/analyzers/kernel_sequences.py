@@ -12,6 +12,7 @@ import polars as pl
 import holotrace
 from holotrace import Edit, Job, RankTrace
 from hta import frames
+from hta.analyzers.device_job import asked
 from hta.common.trace import Trace
 from hta.common.trace_call_graph import CallGraph
 from hta.common.trace_symbol_table import TraceSymbolTable
@@ -48,6 +49,12 @@ def frequent_kernel_sequences(  # noqa: PLR0917  HTA's signature
     if not folder.success:
         log.error("%s", folder.reason)
         return nothing
+    # No rank can be told from 0, the default.
+    ranks = asked(t, [rank] if rank else None)
+    if not ranks:
+        log.error("there is no rank to look at")
+        return nothing
+    (rank,) = ranks
     job = _job(t, rank, operator_name)
     found = job.kernel_sequences(operator=_TOP, min_kernels=max(min_pattern_len, 1))
     if found.is_empty():

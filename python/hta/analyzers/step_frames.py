@@ -54,11 +54,14 @@ class Step:
 
 
 def window(t: Trace, rank: int, annotation: str, first: int, last: int) -> tuple[int, int] | None:
-    """From when to when these rows with ``annotation`` in their names last, in microseconds; None without them."""
+    """From when to when these rows with ``annotation`` in their names last, in microseconds; None without the first.
+
+    Of a range that goes beyond the last row, those that are there.
+    """
     frame = t.get_trace(rank)
     if annotation:
         mask = t.symbol_table.mask_where(lambda symbol: annotation in symbol)[frame["name"].to_numpy()]
-        frame = frame[mask].iloc[first : last + 1] if 0 <= first <= last < mask.sum() else frame.head(0)
+        frame = frame[mask].iloc[first : last + 1] if 0 <= first <= last else frame.head(0)
     if frame.empty:
         return None
     return int(frame["ts"].min()), int((frame["ts"] + frame["dur"]).max())

@@ -13,12 +13,13 @@ import holotrace
 from hta.common.trace_file import read_trace
 from hta.configs.default_values import AttributeSpec, ValueType
 from hta.configs.parser_config import AVAILABLE_ARGS, ParserConfig
+from hta.frames import RECORDING
 
 log = logging.getLogger("hta")
 
 
 def all_args(files: Iterable[str]) -> list[AttributeSpec]:
-    """A column for every arg of any event with a duration; known ones as they are known.
+    """A column for every arg of any event that frames have rows of; known ones as they are known.
 
     The fast reader reads the args it is asked for, so the files are parsed once more to find out which there are.
     """
@@ -42,4 +43,5 @@ def _args(file: str) -> Iterator[Any]:
     trace: Any = read_trace(file)
     events = trace["traceEvents"] if isinstance(trace, dict) and "traceEvents" in trace else trace
     spans = (event for event in events if isinstance(event, dict) and {"dur", "cat"} <= event.keys())
-    return (event["args"] for event in spans if isinstance(event.get("args"), dict))
+    kept = (event for event in spans if event["cat"] != RECORDING)
+    return (event["args"] for event in kept if isinstance(event.get("args"), dict))

@@ -184,7 +184,7 @@ class Trace:
     def get_trace_duration(self, rank: int | None = None) -> int:
         """Microseconds from the first start of a rank's events to their last start; by default of the first rank."""
         frame = self._frame(rank)
-        return 0 if frame is None or frame.empty else int(frame["ts"].max() - frame["ts"].min())
+        return 0 if frame is None or frame.empty else int(np.ptp(frame["ts"].to_numpy()))
 
     def _frame(self, rank: int | None) -> pd.DataFrame | None:
         if rank is not None:

@@ -74,13 +74,15 @@ class CallGraph:
 
     def _mapping(self) -> pd.DataFrame:
         rows = [
-            (rank, thread.pid, thread.tid, thread.label, graph.root_of(thread), len(thread.rows))
+            (rank, thread.pid, thread.tid, thread.label, graph.root_of(thread))
             for rank, graph in self._graphs.items()
             for thread in graph.threads
         ]
-        table: pd.DataFrame = pd.DataFrame(rows, columns=[name for name in _COLUMNS if name != "stack_index"])
-        table.insert(_COLUMNS.index("stack_index"), "stack_index", np.arange(len(table)))
-        return table
+        table: pd.DataFrame = pd.DataFrame(rows, columns=["rank", "pid", "tid", "label", "stack_root"])
+        # Stacks with the same root are counted.
+        count = table.groupby(["rank", "stack_root"]).cumcount() + 1
+        mapping: pd.DataFrame = table.assign(stack_index=np.arange(len(table)), count=count)[_COLUMNS]
+        return mapping
 
     @cached_property
     def rank_to_stacks(self) -> dict[int, list[CallStackGraph]]:
