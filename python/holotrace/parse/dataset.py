@@ -88,7 +88,8 @@ def _stored(table: Table) -> pl.DataFrame:
 @cache
 def _arrow_schema(table: Table) -> list[tuple[str, str]]:
     """What tells labels from other text, for those who know Arrow; as long as the rest of a small file."""
-    empty = _stored(table)
+    # Polars locks a frame while it is written, and one that other threads look at would keep all of them waiting.
+    empty = _stored(table).clone()
     if pl.Categorical not in empty.schema.values():
         return []
     stream = BytesIO()
