@@ -65,6 +65,18 @@ class Unread:
 Task = Callable[[Source], T | Unread]
 
 
+def attempt(source: Source, work: Callable[[Source], T]) -> T | Unread:
+    """What ``work`` makes of a rank; what it raises is told apart from what its executor does."""
+    try:
+        return work(source)
+    except InputError as error:
+        return Unread(source, error)
+    except (MemoryError, OSError):
+        raise  # the worker's, not the task's
+    except Exception as error:
+        raise Defect(error) from error
+
+
 @dataclass(frozen=True)
 class Visit(Generic[T]):
     """Reads one rank and runs a task on it; travels to any worker, and may be run again."""
@@ -73,14 +85,7 @@ class Visit(Generic[T]):
     reads: tuple[Table, ...]
 
     def __call__(self, source: Source) -> T | Unread:
-        try:
-            return self._result(source)
-        except InputError as error:
-            return Unread(source, error)
-        except (MemoryError, OSError):
-            raise  # the worker's, not the task's
-        except Exception as error:
-            raise Defect(error) from error
+        return attempt(source, self._result)
 
     def _result(self, source: Source) -> T:
         started = time.perf_counter()

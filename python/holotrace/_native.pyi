@@ -9,6 +9,8 @@ class ArrowTable:
     """Columns in Arrow memory; ``polars.DataFrame(table)`` takes them over without a copy."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def renamed(self, names: Sequence[str]) -> ArrowTable:
+        """The same columns under other names."""
 
 class Trace:
     """One trace file's columns, compact, as far as they were asked for."""
@@ -65,6 +67,21 @@ class ArrowStream(Protocol):
     """Columns in Arrow memory, e.g. a ``polars.DataFrame``."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+def write_parquet(
+    path: str,
+    schema: ArrowStream,
+    parts: Sequence[ArrowStream],
+    *,
+    by: str | None,
+    metadata: Sequence[tuple[str, str]],
+) -> int:
+    """Write a table to a new file, its rows by a column of times if one is named; returns how many there are.
+
+    ``schema``: a table whose columns are written: Boolean, UInt32, Int64, Float64, text or labels. ``parts``: tables
+    with the same rows, each in one piece; a column that none of them has is null. ``metadata``: keys and values beside
+    the columns. Raises OSError.
+    """
 
 def call_tree(calls: ArrowStream, work: ArrowStream) -> ArrowTable:
     """Who called whom on each thread, and the work that each call and those below it launched.

@@ -8,7 +8,6 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ from typing import Any
 import polars as pl
 
 from holotrace import stores
-from holotrace._execute import Progress, Unread, Visit, read_ranks
+from holotrace._execute import Progress, Unread, attempt, read_ranks
 from holotrace._kept import EVERYTHING, Answering
+from holotrace.derive.rank import parts
 from holotrace.errors import InputError, UsageError
 from holotrace.job import Job
 from holotrace.job import open as open_job
@@ -110,16 +110,17 @@ class _Write:
     root: Place
 
     def __call__(self, source: RankSource | RankTrace) -> int | Unread:
-        return Visit(partial(self.write, source), dataset.TABLES)(source)
+        return attempt(source, self._write)
 
-    def write(self, source: RankSource | RankTrace, trace: RankTrace) -> int:
+    def _write(self, source: RankSource | RankTrace) -> int:
+        rank = parts(source, dataset.TABLES)
         job = source.metadata if isinstance(source, RankSource) else {}
-        seen = Stamp(trace[RANK_INFO]["rank_from"][0], _origin(source), {}, job)
+        seen = Stamp(rank.info["rank_from"][0], _origin(source), {}, job)
         try:
-            dataset.write(self.root, trace, seen)
+            dataset.write(self.root, rank, seen)
         except OSError as error:
             raise UsageError(f"{self.root} cannot be written: {error.strerror}; name a folder that can") from error
-        return trace.rank
+        return rank.rank
 
 
 def _prepare(root: Place) -> None:

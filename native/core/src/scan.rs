@@ -140,6 +140,12 @@ pub fn string_body(window: &[u8], start: usize) -> Scan<Raw> {
 /// A number or a bare word.
 #[inline(always)]
 pub fn bare(window: &[u8], start: usize) -> Scan<(Raw, usize)> {
+    let end = bare_end(window, start)?;
+    if end == start { Err(Stop::Bad(end)) } else { Ok((Raw::new(start, end, RawKind::Bare), end)) }
+}
+
+#[inline(always)]
+fn bare_end(window: &[u8], start: usize) -> Scan<usize> {
     let mut p = start;
     while let Some(l) = lanes(window, p) {
         let braced = l | u8x16::splat(BRACKET_TO_BRACE);
@@ -147,15 +153,14 @@ pub fn bare(window: &[u8], start: usize) -> Scan<(Raw, usize)> {
         let ends = low | is(l, b',') | is(l, b':') | is(braced, b'{') | is(braced, b'}');
         let ends = ends.to_bitmask();
         if ends != 0 {
-            p += ends.trailing_zeros() as usize;
-            break;
+            return Ok(p + ends.trailing_zeros() as usize);
         }
         p += LANES;
     }
     while !ENDS_BARE[byte(window, p)? as usize] {
         p += 1;
     }
-    if p == start { Err(Stop::Bad(p)) } else { Ok((Raw::new(start, p, RawKind::Bare), p)) }
+    Ok(p)
 }
 
 /// What cannot be in a number or bare word: space, quotes, and the grammar's own marks.
@@ -400,7 +405,65 @@ pub enum Decimal {
 /// `text` × 10^`shift`, exactly, from its decimal digits; what is below 1 is rounded half away from zero.
 #[inline(always)]
 pub fn decimal(text: &[u8], shift: i32) -> Decimal {
-    // Nearly every number of a trace: digits, then at most `shift` decimals.
+    // Nearly every number of a trace: digits, and three decimals where it is a time.
+    let (whole, decimals, unit) = match text {
+        [whole @ .., b'.', a, b, c] if shift == 3 => (whole, three_digits([*a, *b, *c]), 1000),
+        _ => (text, Some(0), POWERS[shift as usize]),
+    };
+    match (whole_number(whole), decimals) {
+        (Some(whole), Some(decimals)) => {
+            let value = whole * unit + decimals;
+            i64::try_from(value).map_or(Decimal::Overflow, |value| Decimal::Is { value, rounded: false })
+        }
+        _ => other_decimal(text, shift),
+    }
+}
+
+/// The value of one to sixteen digits.
+#[inline(always)]
+fn whole_number(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 16 {
+        return None;
+    }
+    let (mut value, mut rest) = (0, text);
+    while let Some((eight, others)) = rest.split_first_chunk() {
+        value = value * 100_000_000 + eight_digits(*eight)?;
+        rest = others;
+    }
+    for b in rest {
+        value = value * 10 + digit(*b)?;
+    }
+    Some(value)
+}
+
+#[inline(always)]
+fn digit(b: u8) -> Option<u64> {
+    b.is_ascii_digit().then(|| u64::from(b - b'0'))
+}
+
+#[inline(always)]
+fn three_digits([a, b, c]: [u8; 3]) -> Option<u64> {
+    Some(digit(a)? * 100 + digit(b)? * 10 + digit(c)?)
+}
+
+/// All at once: each byte of a word holds a digit, then each two bytes a pair of them, and so on.
+#[inline(always)]
+fn eight_digits(text: [u8; 8]) -> Option<u64> {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const PAIRS: u64 = 0x0000_00ff_0000_00ff;
+    let digits = u64::from_le_bytes(text) ^ (EACH * b'0' as u64);
+    // A byte over 9 reaches the highest bit when this is added, or has it.
+    if (digits | digits.wrapping_add(EACH * 0x76)) & (EACH * 0x80) != 0 {
+        return None;
+    }
+    let pairs = (digits * 10) + (digits >> 8);
+    let high = (pairs & PAIRS).wrapping_mul(100 + (1_000_000 << 32));
+    let low = (pairs >> 16 & PAIRS).wrapping_mul(1 + (10_000 << 32));
+    Some(high.wrapping_add(low) >> 32)
+}
+
+fn other_decimal(text: &[u8], shift: i32) -> Decimal {
+    // Digits, then at most `shift` decimals.
     let mut value = 0u64;
     let mut seen = 0;
     let mut decimals = -1i32;
@@ -516,6 +579,21 @@ mod tests {
         assert_eq!(decimal(b"1.5e3", 3), is(1_500_000));
         assert_eq!(decimal(b"9E-4", 3), Decimal::Is { value: 1, rounded: true });
         assert_eq!(decimal(b"1.2340", 3), is(1_234));
+    }
+
+    #[test]
+    fn digits_are_the_same_number_read_together_or_one_by_one() {
+        for text in ["1712184698123456.789", "6322360103277.362", "12345678", "1.150", "0"] {
+            for at in 0..text.len() {
+                for b in 0..=u8::MAX {
+                    let mut text = text.as_bytes().to_vec();
+                    text[at] = b;
+                    for shift in [0, 3] {
+                        assert_eq!(decimal(&text, shift), other_decimal(&text, shift), "{text:?}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! What was read of one file, compact: a row per event, args only where they are.
 
-use arrow_array::{ArrayRef, Float64Array, RecordBatch};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, UInt32Array};
 
 use crate::error::{Error, Result};
 use crate::kineto::{Class, Table, class_of, step_number};
 use crate::links;
 use crate::problems::Problems;
 use crate::scan::{Raw, RawKind, decode};
-use crate::table::{ArgColumn, ArgType, ArgValues, Interner, NONE, all_ids, batch, ids, times, times_or_null};
+use crate::table::{ArgColumn, ArgType, ArgValues, Interner, NONE, all_ids, at_rows, batch, ids, times, times_or_null};
 
 /// Where something happened: codes of the process and the thread.
 #[derive(Default)]
@@ -232,7 +233,14 @@ pub struct Store {
     pub counts: Counts,
     /// The top-level keys other than the events, each with its value as JSON text.
     pub metadata: Vec<(String, String)>,
+    /// For each event on a device the row of the call that launched it, or `NONE`: found once all is read.
+    launches: OnceLock<Vec<u32>>,
+    /// In the order they begin, as well.
+    steps: OnceLock<Vec<Step>>,
 }
+
+/// Number, start and row of a step.
+type Step = (i64, i64, u32);
 
 /// Makes a table's columns by name; `None` for a name it does not know.
 type Maker<'a> = Box<dyn Fn(&str) -> Option<ArrayRef> + 'a>;
@@ -368,43 +376,40 @@ impl Store {
 
     fn span_column<'a>(&'a self, rows: &'a [u32], column: &str) -> Option<ArrayRef> {
         let spans = &self.spans;
-        let of = |values: &'a [u32]| rows.iter().map(|&row| values[row as usize]);
+        let of = |values: &[u32]| at_rows(values, rows).into_iter();
         Some(match column {
-            "event_id" => all_ids(of(&spans.id)),
+            "event_id" => Arc::new(UInt32Array::from(at_rows(&spans.id, rows))),
             "category" => self.categories.names.dictionary(of(&spans.category)),
             "name" => self.names.dictionary(of(&spans.name)),
             "pid" => self.tracks.pids(of(&spans.track)),
             "tid" => self.tracks.tids(of(&spans.track)),
-            "start_ns" => times(rows.iter().map(|&row| spans.start[row as usize])),
-            "end_ns" => times(rows.iter().map(|&row| spans.end[row as usize])),
+            "start_ns" => Arc::new(Int64Array::from(at_rows(&spans.start, rows))),
+            "end_ns" => Arc::new(Int64Array::from(at_rows(&spans.end, rows))),
             key => spans.args.iter().find(|arg| arg.key == key)?.array(rows),
         })
     }
 
     fn device_maker<'a>(&'a self) -> Maker<'a> {
         let rows = self.rows(|class| class == Class::Device);
-        let launches = std::cell::OnceCell::new();
         Box::new(move |column| {
-            let launches = || launches.get_or_init(|| links::launches(&self.spans, &rows)).iter();
+            let launches = || self.launches(&rows).iter();
             Some(match column {
                 "launch_id" => ids(launches().map(|&row| if row == NONE { NONE } else { self.spans.id[row as usize] })),
                 "launch_ns" => times_or_null(launches().map(|&row| self.start(row))),
-                "step" => {
-                    let steps = self.steps();
-                    times_or_null(launches().map(|&row| self.step_at(&steps, self.start(row)?)))
-                }
+                "step" => times_or_null(launches().map(|&row| self.step_at(self.start(row)?))),
                 _ => return self.span_column(&rows, column),
             })
         })
     }
 
+    fn launches(&self, device: &[u32]) -> &[u32] {
+        self.launches.get_or_init(|| links::launches(&self.spans, device))
+    }
+
     fn launch_maker<'a>(&'a self) -> Maker<'a> {
         let device = self.rows(|class| class == Class::Device);
-        let (launch, device): (Vec<u32>, Vec<u32>) = links::launches(&self.spans, &device)
-            .into_iter()
-            .zip(device.iter().copied())
-            .filter(|(launch, _)| *launch != NONE)
-            .unzip();
+        let pairs = self.launches(&device).iter().zip(&device).filter(|(launch, _)| **launch != NONE);
+        let (launch, device): (Vec<u32>, Vec<u32>) = pairs.unzip();
         let spans = &self.spans;
         Box::new(move |column| {
             let of_launch = |values: &'_ Vec<i64>| times(launch.iter().map(|&row| values[row as usize]));
@@ -439,11 +444,14 @@ impl Store {
         self.spans.start.get(row as usize).copied()
     }
 
-    /// Number, start and row of each step, in the order they begin.
-    fn steps(&self) -> Vec<(i64, i64, u32)> {
+    fn steps(&self) -> &[Step] {
+        self.steps.get_or_init(|| self.found_steps())
+    }
+
+    fn found_steps(&self) -> Vec<Step> {
         let numbers: Vec<Option<i64>> = self.names.iter().map(step_number).collect();
         let number = |row: u32| numbers.get(self.spans.name[row as usize] as usize).copied().flatten();
-        let mut steps: Vec<(i64, i64, u32)> = self
+        let mut steps: Vec<Step> = self
             .rows(|class| matches!(class, Class::Annotation | Class::CpuOp))
             .into_iter()
             .filter_map(|row| Some((number(row)?, self.spans.start[row as usize], row)))
@@ -456,7 +464,8 @@ impl Store {
     }
 
     /// The number of the step during which something began.
-    fn step_at(&self, steps: &[(i64, i64, u32)], time: i64) -> Option<i64> {
+    fn step_at(&self, time: i64) -> Option<i64> {
+        let steps = self.steps();
         let begun = steps.partition_point(|&(_, start, _)| start <= time);
         // Between two steps the latest that began has ended already.
         let &(number, _, row) = steps[..begun].last()?;

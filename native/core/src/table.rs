@@ -103,7 +103,7 @@ impl Interner {
             // The slots of nulls must hold valid codes too.
             codes.iter_mut().filter(|code| **code == NONE).for_each(|code| *code = 0);
         }
-        let values = if values.is_empty() { Arc::new(LargeStringArray::from_iter_values([""])) } else { values };
+        let values = if values.is_empty() { no_label() } else { values };
         Arc::new(DictionaryArray::<UInt32Type>::new(UInt32Array::new(codes.into(), nulls), values))
     }
 
@@ -122,6 +122,16 @@ impl Interner {
         let texts = used.into_iter().map(|code| String::from_utf8_lossy(self.get(code)));
         Arc::new(LargeStringArray::from_iter_values(texts))
     }
+}
+
+/// A column of labels that are all null.
+fn no_labels(count: usize) -> ArrayRef {
+    Arc::new(DictionaryArray::<UInt32Type>::new(UInt32Array::new_null(count), no_label()))
+}
+
+/// What the slots of nulls refer to where there are no strings.
+fn no_label() -> ArrayRef {
+    Arc::new(LargeStringArray::from_iter_values([""]))
 }
 
 /// Where there is `NONE`, if anywhere.
@@ -212,6 +222,8 @@ impl ArgColumn {
         match (&self.values, span(wanted)) {
             // Memory that nobody wrote to is no memory yet.
             (ArgValues::Int(_), _) if self.rows.is_empty() => new_null_array(&DataType::Int64, wanted.len()),
+            (ArgValues::Float(_), _) if self.rows.is_empty() => new_null_array(&DataType::Float64, wanted.len()),
+            (ArgValues::Text(..), _) if self.rows.is_empty() => no_labels(wanted.len()),
             // Where all rows of a stretch are wanted, only those with a value need a look.
             (ArgValues::Int(values), Some(stretch)) => Arc::new(self.stretched(stretch, values)),
             _ => self.gathered(&self.positions(wanted).collect::<Vec<_>>()),
@@ -261,6 +273,14 @@ impl ArgColumn {
             }
             ArgValues::Text(codes, strings) => strings.dictionary(of(codes, positions, NONE).into_iter()),
         }
+    }
+}
+
+/// The values of some ascending rows.
+pub fn at_rows<T: Copy>(values: &[T], rows: &[u32]) -> Vec<T> {
+    match span(rows) {
+        Some(stretch) => values[stretch.start as usize..stretch.end as usize].to_vec(),
+        None => rows.iter().map(|&row| values[row as usize]).collect(),
     }
 }
 

@@ -1,10 +1,13 @@
 //! Record batches, taken and handed over by the Arrow PyCapsule interface.
 
+use std::sync::Arc;
+
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{Array, PrimitiveArray, RecordBatch, RecordBatchIterator};
 use arrow_buffer::ScalarBuffer;
+use arrow_schema::Schema;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -27,6 +30,14 @@ impl ArrowTable {
         let batches = RecordBatchIterator::new([Ok(self.0.clone())], self.0.schema());
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(batches)), STREAM)
     }
+
+    fn renamed(&self, names: Vec<String>) -> PyResult<Self> {
+        let schema = self.0.schema();
+        let fields = schema.fields().iter().zip(&names).map(|(field, name)| field.as_ref().clone().with_name(name));
+        RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), self.0.columns().to_vec())
+            .map(Self)
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
 }
 
 /// The batches of a table of Python's, e.g. of a Polars frame, without a copy.
@@ -40,6 +51,14 @@ impl Batches {
         let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
         let batches = reader.and_then(Iterator::collect);
         batches.map(Self).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// All rows, of a table that is in one piece.
+    pub fn whole(self) -> PyResult<RecordBatch> {
+        let count = self.0.len();
+        <[RecordBatch; 1]>::try_from(self.0)
+            .map(|[batch]| batch)
+            .map_err(|_| PyValueError::new_err(format!("the table must be in one piece and is in {count}")))
     }
 
     /// The values of a column of numbers, which has no nulls; without a copy where there is one batch.

@@ -6,6 +6,7 @@ mod critical_path;
 mod error;
 mod groups;
 mod intervals;
+mod parquet;
 mod rewrite;
 mod source;
 mod timeline;
@@ -30,6 +31,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(intervals::unions, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::subtract, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_trace_event, module)?)?;
+    module.add_function(wrap_pyfunction!(parquet::write_parquet, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite::rewrite_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(timeline::write_timeline, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_ends, module)?)?;

@@ -7,13 +7,13 @@ from typing import Any
 
 import polars as pl
 
-from holotrace.parse.parsed import Parsed
+from holotrace.parse.parsed import Columns, Parsed
 from holotrace.schema import legible
 from holotrace.sources import RankSource, believable
 from holotrace.tables import DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS
 
 # What describing a rank needs to read.
-READS = (DEVICE_EVENTS.only("start_ns", "end_ns"), STEPS.only("start_ns", "end_ns"), PROBLEMS)
+READS = (DEVICE_EVENTS.only("start_ns", "end_ns"), STEPS.only("start_ns", "end_ns"), PROBLEMS.only("count"))
 
 
 def describe(
@@ -22,7 +22,7 @@ def describe(
     metadata: Mapping[str, Any],
     *,
     source: RankSource | None = None,
-    parsed: Parsed | None = None,
+    parsed: Parsed[Columns] | None = None,
 ) -> pl.DataFrame:
     """One row of the rank_info table; a rank that was never in a file has neither ``source`` nor ``parsed``."""
     counts = parsed.counts if parsed else {}

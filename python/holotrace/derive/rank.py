@@ -9,14 +9,14 @@ import polars as pl
 
 from holotrace.derive import call_tree, info, kernel_kinds
 from holotrace.parse import dataset, kineto, xplane
-from holotrace.parse.parsed import Parsed
+from holotrace.parse.parsed import Columns, Parsed, RankParts
 from holotrace.schema import Column, Table, legible
 from holotrace.sources import RankSource
 from holotrace.sources.dataset import FORMAT
 from holotrace.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, XLA_OPS
 from holotrace.trace import RankTrace
 
-_READERS: Mapping[str, Callable[[RankSource, Sequence[Table]], Parsed]] = {
+_READERS: Mapping[str, Callable[[RankSource, Sequence[Table]], Parsed[pl.DataFrame]]] = {
     "kineto": lambda source, tables: kineto.read(source.path, tables),
     "xplane": lambda source, tables: xplane.read(source.path, tables, source.content),
 }
@@ -39,17 +39,44 @@ def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
     return replace(read, tables={name: _filled(tables.get(name), table) for name, table in wanted.items()})
 
 
+def parts(source: RankSource | RankTrace, reads: Sequence[Table]) -> RankParts:
+    """The same for who writes it on: frames are made only of what is made here."""
+    if isinstance(source, RankSource) and source.format == "kineto":
+        wanted = merged(reads)
+        scanned = kineto.scan(source.path, _to_parse(wanted, source.format))
+        made = _made(source, wanted, wanted, scanned)
+        tables = {name: [there[name] for there in (scanned.tables, made) if name in there] for name in wanted}
+        return RankParts(source.rank, made[RANK_INFO.name], tables, scanned.metadata)
+    trace = narrowed(source, reads) if isinstance(source, RankTrace) else load(source, reads)
+    whole = {name: [frame] for name, frame in trace.tables.items()}
+    return RankParts(trace.rank, trace[RANK_INFO], whole, trace.metadata)
+
+
 def _from_file(source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table]) -> RankTrace:
     parsed = _READERS[source.format](source, _to_parse(needed, source.format))
-    tables = dict(parsed.tables)
-    if PROBLEMS.name in tables:
-        tables[PROBLEMS.name] = _located(tables[PROBLEMS.name], source)
+    made = _made(source, wanted, needed, parsed)
+    read = {name: frame.hstack(made[name]) if name in made else frame for name, frame in parsed.tables.items()}
+    return RankTrace(source.rank, {**made, **read}, parsed.metadata)
+
+
+def _made(
+    source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table], parsed: Parsed[Columns]
+) -> dict[str, pl.DataFrame]:
+    """The columns that are not in the file, by table."""
+
+    def frame(table: Table) -> pl.DataFrame:
+        return pl.DataFrame(parsed.tables[table.name].select(table.column_names))
+
+    made = {}
+    if PROBLEMS.name in parsed.tables:
+        made[PROBLEMS.name] = _place(source, frame(PROBLEMS.only("count")).height)
     if RANK_INFO.name in wanted:
-        tables[RANK_INFO.name] = info.describe(source.rank, tables, parsed.metadata, source=source, parsed=parsed)
+        tables = {table.name: frame(table) for table in info.READS}
+        made[RANK_INFO.name] = info.describe(source.rank, tables, parsed.metadata, source=source, parsed=parsed)
     for name in _OF_A_KIND:
-        if name in tables and _has_kind(needed.get(name)):
-            tables[name] = tables[name].with_columns(kind=kernel_kinds.kinds(tables[name]))
-    return RankTrace(source.rank, tables, parsed.metadata)
+        if name in parsed.tables and _has_kind(needed.get(name)):
+            made[name] = kernel_kinds.kinds(frame(_DECLARED[name].only(*_MAKE_KIND))).to_frame("kind")
+    return made
 
 
 def narrowed(trace: RankTrace, reads: Sequence[Table]) -> RankTrace:
@@ -108,9 +135,9 @@ def _in_file(table: Table, of_format: str) -> Table:
     return replace(table, columns=tuple(kept))
 
 
-def _located(problems: pl.DataFrame, source: RankSource) -> pl.DataFrame:
-    rank, file = pl.lit(source.rank, pl.Int32()), pl.lit(legible(source.path))
-    return problems.with_columns(rank=rank, file=file).select(PROBLEMS.column_names)
+def _place(source: RankSource, count: int) -> pl.DataFrame:
+    """Whose and where each of some problems is."""
+    return pl.select(rank=pl.repeat(source.rank, count, dtype=pl.Int32()), file=pl.repeat(legible(source.path), count))
 
 
 def _filled(frame: pl.DataFrame | None, table: Table) -> pl.DataFrame:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import polars as pl
 
 from holotrace import stores
-from holotrace._optional import require
+from holotrace._native import write_parquet
 from holotrace.errors import InputError
+from holotrace.parse.parsed import Columns, RankParts
 from holotrace.schema import Column, Table, Unit
 from holotrace.sources import RankSource
 from holotrace.sources.dataset import STAMP, Stamp, answers, part, root_of, stamp
 from holotrace.stores import Place, Remote
-from holotrace.tables import ALL, RANK, RANK_INFO, STEPS
+from holotrace.tables import ALL, FLOWS, RANK, RANK_INFO, STEPS
 from holotrace.trace import RankTrace
 
 TABLES = (*ALL, RANK_INFO)
@@ -28,22 +32,22 @@ _DECLARED = {table.name: set(table.column_names) for table in TABLES}
 _TIMES = ("start_ns", "time_ns", "launch_start_ns")
 # The first of these tells in which order the trace had them; steps are by time there too.
 _ORDER = ("event_id", "device_event_id")
-_LEVEL = 1  # of zstd; 3 saves 4%, 9 saves 5%, and they take 10% and 300% longer
-_GROUP_ROWS = 1 << 18  # each has statistics, so that a query for some time skips the others
-_BATCH_ROWS = 1 << 16  # handed to an encoder at once; with pyarrow's 1024 encoding takes a fifth longer
-_WRITERS = 2  # tables at once; the largest takes nearly half of the time
+_WRITERS = 2  # tables at once; making one is work for one core
+# Making arrows takes longest, and nobody shall wait for them in the end.
+_IN_TURN = (FLOWS, *(table for table in ALL if table is not FLOWS))
 
 
-def write(root: Place, trace: RankTrace, seen: Stamp) -> None:
+def write(root: Place, rank: RankParts, seen: Stamp) -> None:
     """Write a whole rank, in place of what was there; an interruption leaves none, or the whole one."""
-    stores.remove(part(root, RANK_INFO.name, trace.rank))
-    stores.remove(answers(root, trace.rank))
-    seen = replace(seen, rows={table.name: trace[table].height for table in ALL}, metadata=trace.metadata)
-    with _workshop(root, trace.rank) as making:
-        _write_all(making, trace, {STAMP: seen.text()})
+    stores.remove(part(root, RANK_INFO.name, rank.rank))
+    stores.remove(answers(root, rank.rank))
+    with _workshop(root, rank.rank) as making:
+        rows = _write_all(making, rank)
+        stamped = replace(seen, rows=rows, metadata=rank.metadata)
+        _write(making, RANK_INFO, rank.tables[RANK_INFO.name], {STAMP: stamped.text()})
         # The stamp is the last of TABLES.
         for table in TABLES:
-            stores.move(making / table.name, part(root, table.name, trace.rank))
+            stores.move(making / table.name, part(root, table.name, rank.rank))
 
 
 @contextmanager
@@ -61,37 +65,39 @@ def _workshop(root: Place, rank: int) -> Iterator[Path]:
     making.rmdir()
 
 
-def _write_all(making: Path, trace: RankTrace, stamped: Mapping[str, str]) -> None:
-    def write_one(table: Table) -> None:
-        _write(making / table.name, _in_time(trace[table]), stamped if table is RANK_INFO else {})
-
-    # The largest first, so that nobody waits for it in the end.
-    tables = sorted(TABLES, key=lambda table: trace[table].estimated_size(), reverse=True)
+def _write_all(making: Path, rank: RankParts) -> dict[str, int]:
+    """Write all tables but the stamp; returns how many rows each has."""
     with ThreadPoolExecutor(_WRITERS, thread_name_prefix="holotrace") as writers:
-        list(writers.map(write_one, tables))
+        rows = writers.map(lambda table: _write(making, table, rank.tables[table.name], {}), _IN_TURN)
+        return dict(zip((table.name for table in _IN_TURN), rows, strict=True))
 
 
-def _write(path: Path, frame: pl.DataFrame, metadata: Mapping[str, str]) -> None:
-    # Polars' own writer knows no deltas, with which whole numbers take half the space.
-    parquet = require("pyarrow.parquet", extra="dataset")
-    table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-    whole = [name for name, dtype in frame.schema.items() if dtype.is_integer()]
-    text = [name for name, dtype in frame.schema.items() if dtype in (pl.Categorical, pl.String)]
-    with parquet.ParquetWriter(
-        path,
-        table.schema,
-        compression="zstd",
-        compression_level=_LEVEL,
-        use_dictionary=[name for name in frame.columns if name not in whole],
-        column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
-        # Every name is in nearly every row group, so that knowing the first and the last would skip none.
-        write_statistics=[name for name in frame.columns if name not in text],
-        write_batch_size=_BATCH_ROWS,
-        # Arrow's schema, which tells labels from other text, is as long as the rest of a small file.
-        store_schema=pl.Categorical in frame.schema.values(),
-    ) as writer:
-        writer.add_key_value_metadata(metadata)
-        writer.write_table(table, row_group_size=_GROUP_ROWS)
+def _write(making: Path, table: Table, parts: Sequence[Columns], metadata: Mapping[str, str]) -> int:
+    times = next((name for name in _TIMES if name in table.column_names), None)
+    whole = [part.rechunk() if isinstance(part, pl.DataFrame) else part for part in parts]
+    known = [*_arrow_schema(table), *metadata.items()]
+    return write_parquet(str(making / table.name), _stored(table), whole, by=times, metadata=known)
+
+
+@cache
+def _stored(table: Table) -> pl.DataFrame:
+    """The table without rows as it is stored; the rank is its folder's name."""
+    return table.empty().drop(RANK.name, strict=False)
+
+
+@cache
+def _arrow_schema(table: Table) -> list[tuple[str, str]]:
+    """What tells labels from other text, for those who know Arrow; as long as the rest of a small file."""
+    # Polars locks a frame while it is written, and one that other threads look at would keep all of them waiting.
+    empty = _stored(table).clone()
+    if pl.Categorical not in empty.schema.values():
+        return []
+    stream = BytesIO()
+    empty.write_ipc_stream(stream, compat_level=pl.CompatLevel.oldest())
+    # The first message of a stream: four bytes that begin it, its length, and the schema.
+    message = stream.getvalue()
+    length = 8 + int.from_bytes(message[4:8], "little")
+    return [("ARROW:schema", b64encode(message[:length]).decode())]
 
 
 def read(source: RankSource, wanted: Mapping[str, Table]) -> RankTrace:
@@ -105,15 +111,6 @@ def read(source: RankSource, wanted: Mapping[str, Table]) -> RankTrace:
         raise InputError(f"rank {source.rank} of {root} is gone; convert it again")
     tables = {name: _table(root, source.rank, table, seen) for name, table in wanted.items()}
     return RankTrace(source.rank, tables, seen.metadata)
-
-
-def _in_time(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows as they are stored; their rank is their folder's name."""
-    kept = frame.drop(RANK.name, strict=False)
-    times = [name for name in _TIMES if name in kept.columns][:1]
-    # Finding them in order is much faster than putting them.
-    sorted_already = all(kept[name].is_sorted() for name in times)
-    return kept if sorted_already else kept.sort(times, maintain_order=True)
 
 
 def _table(root: Place, rank: int, table: Table, seen: Stamp) -> pl.DataFrame:

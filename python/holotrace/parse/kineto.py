@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import polars as pl
@@ -35,8 +34,38 @@ _TABLES_AT_A_TIME = 4
 _LAUNCHED = ("launch_id", "launch_ns", "device_event_id")
 
 
-def read(path: Place, tables: Sequence[Table]) -> Parsed:
+class Unmade:
+    """A table that is made when it is taken."""
+
+    def __init__(self, trace: Trace, table: Table) -> None:
+        self._trace = trace
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        keys = [column.arg or column.name for column in self._table.columns]
+        made = self._trace.table(self._table.name, keys)
+        return made.renamed(self._table.column_names).__arrow_c_stream__(requested_schema)
+
+    def select(self, columns: Sequence[str], /) -> Unmade:
+        return Unmade(self._trace, self._table.only(*columns))
+
+    def frame(self) -> pl.DataFrame:
+        frame = pl.DataFrame(self)
+        # Casting to the type a column has already would copy it.
+        other = [column for column in self._table.columns if frame.schema[column.name] != column.unit.dtype]
+        return frame.with_columns(pl.col(column.name).cast(column.unit.dtype) for column in other)
+
+
+def read(path: Place, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
     """The wanted tables and columns of one file; args are parsed only for columns that are wanted."""
+    started = time.perf_counter_ns()
+    scanned = scan(path, tables)
+    frames = _frames(scanned)
+    return Parsed(frames, scanned.metadata, scanned.counts, time.perf_counter_ns() - started)
+
+
+def scan(path: Place, tables: Sequence[Table]) -> Parsed[Unmade]:
+    """The same, but no table is made yet."""
     started = time.perf_counter_ns()
     try:
         trace = read_trace_event(
@@ -46,9 +75,9 @@ def read(path: Place, tables: Sequence[Table]) -> Parsed:
         )
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
-    frames = _frames(trace, tables)
+    unmade = {table.name: Unmade(trace, table) for table in tables}
     metadata = {key: _value(text) for key, text in trace.metadata}
-    return Parsed(frames, metadata, trace.counts, time.perf_counter_ns() - started)
+    return Parsed(unmade, metadata, trace.counts, time.perf_counter_ns() - started)
 
 
 def _value(text: str) -> Any:
@@ -78,22 +107,13 @@ def _args(tables: Sequence[Table]) -> list[tuple[str, str]]:
     return list(args.items())
 
 
-def _frames(trace: Trace, tables: Sequence[Table]) -> dict[str, pl.DataFrame]:
-    names = [table.name for table in tables]
-    if len(tables) == 1 or trace.counts["entries"] - trace.counts["skipped"] < _MANY:
-        return dict(zip(names, map(partial(_frame, trace), tables), strict=True))
+def _frames(scanned: Parsed[Unmade]) -> dict[str, pl.DataFrame]:
+    tables = scanned.tables
+    if len(tables) == 1 or scanned.counts["entries"] - scanned.counts["skipped"] < _MANY:
+        return {name: table.frame() for name, table in tables.items()}
     # The interpreter's lock is released while a table is made.
     with ThreadPoolExecutor(_TABLES_AT_A_TIME, thread_name_prefix="holotrace-table") as pool:
-        return dict(zip(names, pool.map(partial(_frame, trace), tables), strict=True))
-
-
-def _frame(trace: Trace, table: Table) -> pl.DataFrame:
-    keys = [column.arg or column.name for column in table.columns]
-    frame = pl.DataFrame(trace.table(table.name, keys))
-    frame.columns = list(table.column_names)
-    # Casting to the type a column has already would copy it.
-    other = [column for column in table.columns if frame.schema[column.name] != column.unit.dtype]
-    return frame.with_columns(pl.col(column.name).cast(column.unit.dtype) for column in other)
+        return dict(zip(tables, pool.map(Unmade.frame, tables.values()), strict=True))
 
 
 def _type(column: Column) -> str:

@@ -26,7 +26,7 @@ _OF_WORK = frozenset((DEVICE_EVENTS.name, XLA_OPS.name, COLLECTIVES.name))
 _WITH_HLO = _OF_WORK | {HLO.name, EVENTS.name}
 
 
-def read(path: Place, tables: Sequence[Table], content: bytes | None = None) -> Parsed:
+def read(path: Place, tables: Sequence[Table], content: bytes | None = None) -> Parsed[pl.DataFrame]:
     """The wanted tables of one profile, or of a trace exported from one; ``content`` is it where it is in no file."""
     started = time.perf_counter_ns()
     names = {table.name for table in tables}
