@@ -119,7 +119,8 @@ class _Write:
         try:
             dataset.write(self.root, rank, seen)
         except OSError as error:
-            raise UsageError(f"{self.root} cannot be written: {error.strerror}; name a folder that can") from error
+            what = error.strerror or error
+            raise UsageError(f"{self.root} cannot be written: {what}; name a folder that can") from error
         return rank.rank
 
 

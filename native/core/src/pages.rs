@@ -222,11 +222,13 @@ impl Packer {
 
     /// Compress what is in `body`, and put it behind the pages that are there.
     fn page(&mut self, chunk: &mut Chunk, header: impl FnOnce(&dyn Fn(i32) -> Struct, &Chunk) -> Struct) -> Result<()> {
+        // Its length has 32 bits.
+        let length = i32::try_from(self.body.len()).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         let most = compress_bound(self.body.len());
         self.packed.resize(most.max(self.packed.len()), 0);
         let packed = self.zstd.compress_to_buffer(&self.body, &mut self.packed[..])?;
         let packed = &self.packed[..packed];
-        let begun = |kind| Struct::default().i32(1, kind).i32(2, self.body.len() as i32).i32(3, packed.len() as i32);
+        let begun = |kind| Struct::default().i32(1, kind).i32(2, length).i32(3, packed.len() as i32);
         let header = header(&begun, chunk).finish();
         chunk.unpacked_bytes += header.len() + self.body.len();
         chunk.bytes.extend(header);
