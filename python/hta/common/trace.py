@@ -239,7 +239,10 @@ class Trace:
 
 def trace_event_timestamp_to_unixtime_ns(trace_event_ts_us: float, trace_metadata: Mapping[str, Any]) -> int:
     """A time of an event in its file, in nanoseconds since 1970; KeyError where the file does not say since when."""
-    return int(trace_event_ts_us * 1000) + int(trace_metadata["baseTimeNanoseconds"])
+    base_ns = trace_metadata.get("baseTimeNanoseconds")
+    if base_ns is None:
+        raise KeyError("baseTimeNanoseconds")
+    return int(trace_event_ts_us * 1000) + int(base_ns)
 
 
 def _rows(frame: pd.DataFrame, kept: npt.NDArray[np.bool_]) -> pd.DataFrame:
