@@ -129,6 +129,29 @@ def test_waiting_for_events_is_a_dependency(  # noqa: PLR0917
     assert kinds.count(CPEdgeType.SYNC_DEPENDENCY) == syncs
 
 
+def test_a_stream_that_waits_for_its_own_work_has_a_path(tmp_path: Path) -> None:
+    wait = kernel("Stream Wait Event", 30, 1, correlation=3, cat="cuda_sync")
+    wait["args"] |= {"wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": 2}
+    graph = path_of(
+        analysis(
+            tmp_path,
+            event("aten::mm", 0, 40),
+            launch(1, 10, 2),
+            kernel("first", 20, 100, correlation=1),
+            event("cudaEventRecord", 14, 2, cat="cuda_runtime", correlation=2),
+            event("cudaStreamWaitEvent", 18, 2, cat="cuda_runtime", correlation=3),
+            wait,
+            launch(4, 17, 1),
+            kernel("second", 121, 3, correlation=4),
+            launch(5, 24, 2),
+            kernel("third", 125, 10, correlation=5),
+        )
+    )
+    kinds = [edge.type for _, _, edge in graph.edges(data="object")]
+    assert kinds.count(CPEdgeType.SYNC_DEPENDENCY) == 1
+    assert graph.critical_path_events_set >= {2, 7, 9}
+
+
 def test_a_path_leads_through_the_work_the_host_waits_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph = path_of(analysis(tmp_path, *WAITING))
     breakdown = graph.get_critical_path_breakdown()
