@@ -31,6 +31,7 @@ from holotrace.tables import DEVICE_EVENTS, RANK_INFO
 from pages import page
 from s3 import BUCKET, Store
 from trace_files import EVENTS, REAL_TRACES, needs_real_traces, write_trace
+from xplane_files import capture
 
 
 @pytest.fixture
@@ -88,6 +89,13 @@ def test_a_sample_with_every_kind_of_event_stays_as_it_is(tmp_path: Path, out: P
     write_sample(tmp_path / "sample", ranks=2, steps=3)
     holotrace.convert(tmp_path / "sample", out)
     assert_alike(tmp_path / "sample", out)
+
+
+@pytest.mark.parametrize("name", ["jax_cpu_gaps", "torch_xla_cpu_gaps"])
+def test_a_profile_of_xla_stays_as_it_is(tmp_path: Path, out: Path, name: str) -> None:
+    profile = capture(name, tmp_path)
+    holotrace.convert(profile, out)
+    assert_alike(profile, out)
 
 
 @needs_real_traces

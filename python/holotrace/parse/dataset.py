@@ -32,6 +32,7 @@ TABLES = (*ALL, RANK_INFO)
 _DECLARED = {table.name: set(table.column_names) for table in TABLES}
 # Rows are stored in the order of the first of these that a table has, so that statistics tell times apart.
 _TIMES = ("start_ns", "time_ns", "launch_start_ns")
+_ENDS = ("end_ns", "launch_end_ns")
 # The first of these tells in which order the trace had them; steps are by time there too.
 _ORDER = ("event_id", "device_event_id")
 _WORKSHOP = ".rank="
@@ -148,7 +149,15 @@ def _table(root: Place, rank: int, table: Table, seen: Stamp) -> pl.DataFrame:
             f"{path} has {frame.height} rows and not the {seen.rows.get(table.name, 1)} that were written; "
             f"convert rank {rank} again with overwrite=True (--overwrite)"
         )
+    if lost := [name for name in frame.columns if _is_always_there(table, name) and frame[name].null_count()]:
+        raise InputError(
+            f"{path} has rows without {lost[0]}; convert rank {rank} again with overwrite=True (--overwrite)"
+        )
     return frame
+
+
+def _is_always_there(table: Table, column: str) -> bool:
+    return column in (*_TIMES, *_ENDS) or (column in _ORDER and table.name != STEPS.name)
 
 
 def _columns(path: Place, table: Table, rank: int) -> pl.DataFrame:
