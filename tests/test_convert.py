@@ -267,6 +267,8 @@ def test_only_a_new_folder_or_a_dataset_is_written_to(traces: Path, tmp_path: Pa
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written"):
         holotrace.convert(traces, tmp_path / "file")
+    with pytest.raises(UsageError, match="web server, which takes no folders"):
+        holotrace.convert(traces, "https://127.0.0.1:1/dataset")
 
 
 def test_a_folder_that_may_not_be_written_to_is_one_sentence(

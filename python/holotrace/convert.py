@@ -128,6 +128,8 @@ class _Write:
 
 def _prepare(root: Place) -> None:
     """Make the folder, or see that it is a dataset that may be written to."""
+    if isinstance(root, Remote) and root.is_web:
+        raise UsageError(f"{root} is of a web server, which takes no folders; name one here or in an object store")
     if is_dataset(root):
         manifest(root)
         if isinstance(root, Path):

@@ -80,14 +80,16 @@ def test_damage_is_one_sentence_with_a_way_out(out: Path, damage: Callable[[Path
     assert "\n" not in str(said.value)
 
 
-@pytest.mark.parametrize("column", ["event_id", "start_ns", "end_ns"])
-def test_rows_without_what_every_event_has_are_noticed(out: Path, column: str) -> None:
-    path = out / "events/rank=0/part.parquet"
+@pytest.mark.parametrize(
+    ("table", "column"), [("events", "event_id"), ("events", "start_ns"), ("events", "end_ns"), ("steps", "step")]
+)
+def test_rows_without_what_every_event_has_are_noticed(out: Path, table: str, column: str) -> None:
+    path = out / table / "rank=0/part.parquet"
     whole = pl.read_parquet(path, hive_partitioning=False)
     for damaged in (whole.with_columns(pl.lit(None, whole.schema[column]).alias(column)), whole.drop(column)):
         damaged.write_parquet(path)
         with pytest.raises(InputError, match=f"has rows without {column}; convert rank 0 again"):
-            holotrace.open(out).table("events")
+            holotrace.open(out).table(table)
 
 
 def test_a_rank_that_is_damaged_costs_no_other_and_is_written_again(out: Path, tmp_path: Path) -> None:

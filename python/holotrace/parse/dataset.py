@@ -157,7 +157,8 @@ def _table(root: Place, rank: int, table: Table, seen: Stamp) -> pl.DataFrame:
 
 
 def _is_always_there(table: Table, column: str) -> bool:
-    return column in (*_TIMES, *_ENDS) or (column in _ORDER and table.name != STEPS.name)
+    named_by = ("step",) if table.name == STEPS.name else _ORDER
+    return column in (*_TIMES, *_ENDS, *named_by)
 
 
 def _columns(path: Place, table: Table, rank: int) -> pl.DataFrame:
