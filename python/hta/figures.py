@@ -31,12 +31,12 @@ def temporal_breakdown(table: pd.DataFrame) -> go.Figure:
 
 def comm_comp_overlap(table: pd.DataFrame) -> go.Figure:
     """One bar per rank."""
-    label = "Computation-Communication Overlap Percentage"
     figure = px.bar(
-        x=table["rank"],
-        y=table["comp_comm_overlap_pctg"] / 100,
+        table.assign(share=table["comp_comm_overlap_pctg"] / 100),
+        x="rank",
+        y="share",
         title="Computation-Communication Overlap",
-        labels={"x": "Rank", "y": label},
+        labels={"rank": "Rank", "share": "Computation-Communication Overlap Percentage"},
     )
     return figure.update_layout(yaxis_tickformat=_PERCENT)
 

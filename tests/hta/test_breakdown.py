@@ -189,6 +189,17 @@ class TestFigures:
         assert by_type["percentage"].tolist() == [100.0, 0.0]
         assert list(shown[0].data[0].labels) == ["COMPUTATION"]
 
+    def test_a_job_without_ranks_has_empty_plots(self, tmp_path: Path, shown: list[go.Figure]) -> None:
+        a = TraceAnalysis(trace_dir=str(tmp_path))
+        a.get_temporal_breakdown()
+        a.get_comm_comp_overlap()
+        a.get_gpu_kernel_breakdown()
+        assert [figure.layout.title.text for figure in shown] == [
+            "Temporal breakdown across ranks",
+            "Computation-Communication Overlap",
+            "Kernel Type Percentage Across All Ranks",
+        ]
+
     def test_plots_can_be_done_without(self, tmp_path: Path, shown: list[go.Figure]) -> None:
         a = analysis(tmp_path, kernel(GEMM, 0, 10))
         a.get_temporal_breakdown(visualize=False)

@@ -226,7 +226,7 @@ def test_ranges_on_the_device_are_in_no_stack(tmp_path: Path) -> None:
     graph = CallGraph(a.t)
     assert graph.mapping["tid"].tolist() == [1]
     assert set(graph.call_stacks[0].nodes) == {-1, 0, 1, 2}
-    assert frame_of(a).loc[3, ["parent", "depth", "height"]].tolist() == [-1, -1, 0]
+    assert frame_of(a).loc[3, ["parent", "depth", "height"]].tolist() == [-1, -1, -1]
 
 
 def test_a_stack_alone_has_nodes_and_writes_columns() -> None:

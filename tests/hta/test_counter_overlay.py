@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import pytest
@@ -44,6 +45,26 @@ def test_counters_come_behind_the_events_of_a_copy(tmp_path: Path) -> None:
     queue = [{**counter(ts, "Queue Length", **{"Queue Length": n}), "id": 7} for ts, n in ((1010, 1), (1030, 0))]
     moved = [counter(ts, "Memcpy HtoD", **{"Memcpy BW": rate}) for ts, rate in ((1040, 2.5), (1044, 0))]
     assert after == {**before, "traceEvents": [*before["traceEvents"], *queue, *moved]}
+
+
+def test_a_trace_that_writes_in_its_own_way_is_given_the_whole_copy(tmp_path: Path) -> None:
+    class Kept(Trace):
+        written: ClassVar[list[tuple[str, Mapping[str, Any]]]] = []
+
+        def write_raw_trace(self, output_file: str, trace_contents: Mapping[str, Any]) -> None:
+            self.written.append((output_file, trace_contents))
+
+    a = launched_and_copied(tmp_path)
+    a.t = Kept({0: str(tmp_path / "rank-0.json")}, str(tmp_path))
+    a.t.load_traces()
+    a.generate_trace_with_counters()
+    ((file, copy),) = Kept.written
+    assert file == str(tmp_path / "rank-0_with_counters.json")
+    assert not Path(file).exists()
+    before = read(tmp_path / "rank-0.json")
+    assert {**copy, "traceEvents": copy["traceEvents"][:4]} == before
+    assert {event["ph"] for event in copy["traceEvents"][4:]} == {"C"}
+    assert len(copy) == len(before)
 
 
 def test_one_kind_of_counter_under_a_suffix_of_ones_own(tmp_path: Path) -> None:

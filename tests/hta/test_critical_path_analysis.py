@@ -52,6 +52,26 @@ WAITING: list[Event] = [
 ]
 
 
+def test_work_whose_launch_took_less_than_a_microsecond_is_in_the_graph_and_its_frame(tmp_path: Path) -> None:
+    launches = [launch(number, 10.0 * number + 0.3, 0.5) for number in (1, 2)]
+    kernels = [kernel("mm", 100.0 * number, 90, correlation=number) for number in (1, 2)]
+    graph = path_of(analysis(tmp_path, event("aten::mm", 1.0, 50), *launches, *kernels))
+    work = graph.full_trace_df.query("stream == 7")["index"].tolist()
+    assert {node.ev_idx for node in graph.node_list} >= set(work)
+    assert graph.trace_df.query("stream == 7")["index"].tolist() == work
+    assert graph.full_trace_df.query("stream == -1 and correlation > 0")["dur"].tolist() == [0, 0]
+
+
+def test_the_thread_of_autograd_goes_on_for_forwards_whatever_events_without_duration_are_called(
+    tmp_path: Path,
+) -> None:
+    forward = event("forward", 0, 100)
+    backward = event("autograd::engine::evaluate_function: MmBackward0", 120, 30, tid=2)
+    graph = path_of(analysis(tmp_path, forward, backward, event("forward", 130, 0, tid=2)))
+    edges = {(graph.node_list[begin].ev_idx, graph.node_list[end].ev_idx) for begin, end in graph.edges}
+    assert (0, 1) in edges
+
+
 def test_a_path_without_edges_is_bound_by_nothing(tmp_path: Path) -> None:
     graph = path_of(analysis(tmp_path, step(1, 0, 10), event("aten::add", 20, 5)), "ProfilerStep")
     assert graph.critical_path_nodes == []

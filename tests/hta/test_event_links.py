@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from hta_traces import analysis, event, kernel, launch, step
 
 from hta.common.trace import (
@@ -78,3 +79,6 @@ def test_without_arrows_nothing_is_added() -> None:
 
 def test_a_time_counts_from_what_the_file_says() -> None:
     assert trace_event_timestamp_to_unixtime_ns(1.5, {"baseTimeNanoseconds": 10}) == 1510
+    for metadata in ({}, {"baseTimeNanoseconds": None}):
+        with pytest.raises(KeyError):
+            trace_event_timestamp_to_unixtime_ns(1.5, metadata)

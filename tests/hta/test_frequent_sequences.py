@@ -105,6 +105,13 @@ def test_only_the_least_deep_calls_of_a_name_count(tmp_path: Path) -> None:
     assert frequent(a, tmp_path)["count"].tolist() == [1]
 
 
+def test_a_range_that_the_device_shows_too_is_found_on_the_host(tmp_path: Path) -> None:
+    on_host = event("aten::linear forward", 0, 60, cat="user_annotation")
+    on_device = event("aten::linear forward", 20, 20, cat="gpu_user_annotation", pid=0, tid=7)
+    a = analysis(tmp_path, on_host, on_device, *linear(5, "a", "b", "c", correlation=1))
+    assert frequent(a, tmp_path)["pattern"].tolist() == ["aten::linear forward|a|b|c"]
+
+
 @pytest.mark.parametrize(
     ("operator", "folder", "options"),
     [

@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from hta_traces import analysis, event, launch
+from hta_traces import analysis, event, launch, step
 
 from holotrace import TraceFormatError
 from hta.common import trace_file
@@ -92,6 +92,14 @@ def test_ranks_can_be_read_in_part(folder: Path) -> None:
     t.align_and_filter_trace()
     assert t.get_ranks() == [0, 1]
     assert t.min_ts == 100
+
+
+def test_a_rank_without_steps_keeps_its_rows_where_others_have_steps(tmp_path: Path) -> None:
+    steps = [step(number, 100 * number, 90) for number in (1, 2)]
+    write_trace(tmp_path / "rank-0.json", rank=0, events=[*steps, event("aten::mm", 110, 5), event("aten::mm", 210, 5)])
+    write_trace(tmp_path / "rank-1.json", rank=1, events=[event("aten::mm", 110, 5), event("aten::mm", 210, 5)])
+    t = TraceAnalysis(trace_dir=str(tmp_path)).t
+    assert [len(t.get_trace(rank)) for rank in t.get_ranks()] == [2, 2]
 
 
 def test_a_rank_that_is_not_there_is_an_error_that_says_which_are(folder: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pandas as pd
 
-import holotrace
 from hta.analyzers.device_job import asked
 from hta.analyzers.trace_counters import TraceCounters
 from hta.common.trace import Trace
+from hta.common.trace_copy import TraceCopy
 from hta.common.trace_events import counter_table
 
 log = logging.getLogger("hta")
@@ -63,7 +63,7 @@ def generate_trace_with_counters(
             continue
         source = t.trace_files[rank]
         target = with_suffix(source, suffix)
-        holotrace.rewrite(source, target, append=events)
+        t.write_raw_trace(target, TraceCopy(source, append=events))
         log.info("wrote %s", target)
 
 

@@ -12,6 +12,7 @@ import holotrace
 from hta.analyzers.critical_path_graph import CPGraph, edge_table
 from hta.analyzers.critical_path_types import CPEdgeType
 from hta.common.trace import Trace
+from hta.common.trace_copy import TraceCopy
 from hta.configs.env_options import critical_path_show_zero_weight_launch_edges
 
 log = logging.getLogger("hta")
@@ -50,13 +51,13 @@ def write_overlay(  # noqa: PLR0917  as the method of HTA that it does the work 
         shown = pl.col("category").is_in(_ALWAYS_SHOWN).fill_null(False)
         hidden = events.filter(~shown, ~pl.col("event_id").is_in(critical.implode()))["event_id"]
     edges = _shown_edges(graph, types, all_edges=show_all_edges and not only_show_critical_events)
-    holotrace.rewrite(
-        source,
-        target,
+    copy = TraceCopy(
+        str(source),
         edits=[holotrace.Edit(critical, args={"critical": 1})],
         drop=hidden,
         append=_arrows(edges, graph, events),
     )
+    t.write_raw_trace(str(target), copy)
     return str(target)
 
 

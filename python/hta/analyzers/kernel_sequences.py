@@ -15,6 +15,7 @@ from hta import frames
 from hta.analyzers.device_job import asked
 from hta.common.trace import Trace
 from hta.common.trace_call_graph import CallGraph
+from hta.common.trace_copy import TraceCopy
 from hta.common.trace_symbol_table import TraceSymbolTable
 from hta.utils.checker import is_valid_directory
 
@@ -87,10 +88,7 @@ def _job(t: Trace, rank: int, operator_name: str) -> Job:
             "number": frame["name"].to_numpy(),
             "is_named": named,
             "parent_id": frame["parent"].to_numpy(),
-            **{
-                name: frame[name].to_numpy()
-                for name in ("depth", "height", "num_kernels", "kernel_dur_sum", "ts", "dur")
-            },
+            **{name: frame[name].to_numpy() for name in _CALL_COLUMNS},
         }
     ).filter(pl.col("depth") >= 0)
     on_device = pl.col("height") == 0
@@ -134,7 +132,7 @@ def _overlay(t: Trace, rank: int, folder: Path, top: pl.DataFrame, compress: boo
     ]
     if compress:
         edits += _compressed(source, rank, top["event_id_of_call"], t.symbol_table)
-    holotrace.rewrite(source, folder / f"overlaid_{Path(source).name}", edits=edits)
+    t.write_raw_trace(str(folder / f"overlaid_{Path(source).name}"), TraceCopy(source, edits=edits))
 
 
 def _compressed(source: str, rank: int, kept: pl.Series, symbols: TraceSymbolTable) -> Iterator[Edit]:

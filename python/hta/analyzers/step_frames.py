@@ -91,9 +91,9 @@ def step(t: Trace, rank: int, span: tuple[int, int], data_load_events: Sequence[
         window_ns=(start * _NS_PER_US, end * _NS_PER_US),
         rules=rules,
     )
-    is_called: Mask = is_host & (ts >= start) & (ts <= end) & (dur > 0)
-    is_kept = is_called | _named(t, frame, _SYNCS[3:])
-    is_kept[device] |= ~is_host[device] & (caller >= 0) & is_called[caller]
+    is_within: Mask = is_host & (ts >= start) & (ts <= end)
+    is_kept = (is_within & (dur > 0)) | _named(t, frame, _SYNCS[3:])
+    is_kept[device] |= ~is_host[device] & (caller >= 0) & is_within[caller]
     return Step(graph, frame.take(np.flatnonzero(is_kept)))
 
 

@@ -20,6 +20,7 @@ from hta.common.event_links import (
     get_cpu_gpu_correlation,
     transform_correlation_to_index,
 )
+from hta.common.trace_copy import TraceCopy
 from hta.common.trace_events import PHASE_COUNTER, PHASE_FLOW_END, PHASE_FLOW_START, counter_table, flow_event
 from hta.common.trace_file import create_rank_to_trace_dict, create_rank_to_trace_dict_from_dir, validated, write_trace
 from hta.common.trace_parser import MetaData, described, infer_gpu_type, parse_trace_dict, parse_trace_file
@@ -208,9 +209,12 @@ class Trace:
             raise ValueError(f"rank {rank} is not there; there are ranks {sorted(self.trace_files)}")
         return parse_trace_dict(self.trace_files[rank])
 
-    def write_raw_trace(self, output_file: str, trace_contents: dict[str, Any]) -> None:
-        """Write JSON to a file, compressed if its name ends in ``.gz``."""
-        write_trace(trace_contents, output_file)
+    def write_raw_trace(self, output_file: str, trace_contents: Mapping[str, Any]) -> None:
+        """Write JSON to a file, compressed if its name ends in ``.gz``; all copies of traces are written by this."""
+        if isinstance(trace_contents, TraceCopy):
+            trace_contents.write(output_file)
+        else:
+            write_trace(trace_contents, output_file)
 
     def convert_time_series_to_events(
         self, series: pd.DataFrame, counter_name: str, counter_col: str
@@ -235,7 +239,10 @@ class Trace:
 
 def trace_event_timestamp_to_unixtime_ns(trace_event_ts_us: float, trace_metadata: Mapping[str, Any]) -> int:
     """A time of an event in its file, in nanoseconds since 1970; KeyError where the file does not say since when."""
-    return int(trace_event_ts_us * 1000) + int(trace_metadata["baseTimeNanoseconds"])
+    base_ns = trace_metadata.get("baseTimeNanoseconds")
+    if base_ns is None:
+        raise KeyError("baseTimeNanoseconds")
+    return int(trace_event_ts_us * 1000) + int(base_ns)
 
 
 def _rows(frame: pd.DataFrame, kept: npt.NDArray[np.bool_]) -> pd.DataFrame:

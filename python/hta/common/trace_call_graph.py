@@ -39,10 +39,11 @@ class _RankGraph:
 class CallGraph:
     """Who called whom on each thread of some ranks, and which kernels that launched.
 
-    Adds to the frame of each rank: ``depth``, ``height`` (0 for kernels, 1 for events that call nothing but kernels),
-    ``parent`` (the caller's ``index``; minus the thread's number for events that nothing called; the launch of a
-    kernel) and, of the kernels that an event and all below it launched, ``num_kernels``, ``kernel_dur_sum``,
-    ``kernel_span``, ``first_kernel_start``, ``last_kernel_end``. All are int64, in microseconds where they are times.
+    Adds to the frame of each rank: ``depth``, ``height`` (0 for kernels, 1 for events that call nothing but kernels, -1
+    for ranges on the device), ``parent`` (the caller's ``index``; minus the thread's number for events that nothing
+    called; the launch of a kernel) and, of the kernels that an event and all below it launched, ``num_kernels``,
+    ``kernel_dur_sum``, ``kernel_span``, ``first_kernel_start``, ``last_kernel_end``. All are int64, in microseconds
+    where they are times.
 
     If one thread has the training steps and one other the operators of autograd, its outermost events are called by the
     ``## backward ##`` range they run in, or where there is none by the step.
@@ -210,7 +211,9 @@ def _save(frame: pd.DataFrame, graph: _RankGraph) -> None:
         outermost = thread.rows[columns.caller[thread.rows] == NOWHERE]
         parent[outermost] = root_index(thread.tid)
     frame["depth"] = columns.depth
-    frame["height"] = columns.height
+    # Ranges on the device are in no stack.
+    is_nowhere = (columns.depth < 0) & (frame["stream"].to_numpy() == -1)
+    frame["height"] = np.where(is_nowhere, -1, columns.height)
     frame["parent"] = parent
     frame["num_kernels"] = columns.num_kernels
     frame["kernel_dur_sum"] = columns.kernel_dur_sum
