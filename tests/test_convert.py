@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import multiprocessing
+import os
 import shutil
-from concurrent.futures import ProcessPoolExecutor
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from errno import EACCES, ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,7 @@ from holotrace.tables import DEVICE_EVENTS, RANK_INFO
 from pages import page
 from s3 import BUCKET, Store
 from trace_files import EVENTS, REAL_TRACES, needs_real_traces, write_trace
+from xplane_files import capture
 
 
 @pytest.fixture
@@ -85,6 +89,13 @@ def test_a_sample_with_every_kind_of_event_stays_as_it_is(tmp_path: Path, out: P
     write_sample(tmp_path / "sample", ranks=2, steps=3)
     holotrace.convert(tmp_path / "sample", out)
     assert_alike(tmp_path / "sample", out)
+
+
+@pytest.mark.parametrize("name", ["jax_cpu_gaps", "torch_xla_cpu_gaps"])
+def test_a_profile_of_xla_stays_as_it_is(tmp_path: Path, out: Path, name: str) -> None:
+    profile = capture(name, tmp_path)
+    holotrace.convert(profile, out)
+    assert_alike(profile, out)
 
 
 @needs_real_traces
@@ -163,10 +174,56 @@ def test_a_rank_that_is_replaced_is_gone_until_the_new_one_is_whole(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dataset, "_write", interrupted)
+    monkeypatch.setattr(stores, "move", interrupted)
     with pytest.raises(KeyboardInterrupt):
         holotrace.convert(holotrace.open(traces).only(1), out, overwrite=True)
     assert holotrace.open(out).ranks == (0, 2)
+
+
+def test_a_disk_that_is_full_costs_nothing_that_was_there(
+    traces: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holotrace.convert(traces, out)
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dataset, "write_parquet", full)
+        with pytest.raises(UsageError, match="cannot be written: No space left on device; name a folder that can"):
+            holotrace.convert(holotrace.open(traces).only(1), out, overwrite=True)
+    assert not [path.name for path in out.iterdir() if path.name.startswith(".")]
+    assert_alike(traces, out)
+
+
+def test_what_a_conversion_that_was_killed_left_goes_the_next_time(traces: Path, out: Path) -> None:
+    holotrace.convert(traces, out)
+    left, others = out / ".rank=1.0123", out / ".rank=2.4567"
+    for making in (left, others):
+        making.mkdir()
+        (making / "events").write_text("PAR1")
+    an_hour_ago = time.time() - 3700
+    os.utime(left, (an_hour_ago, an_hour_ago))
+    holotrace.convert(traces, out)
+    # The other one may be at work.
+    assert [path.name for path in out.iterdir() if path.name.startswith(".")] == [others.name]
+
+
+def test_several_may_convert_into_one_folder_at_once(traces: Path, out: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        given = [traces, *(holotrace.open(traces).only(rank) for rank in (0, 1, 2))] * 2
+        done = list(pool.map(lambda job: holotrace.convert(job, out), given))
+    assert [conversion.problems.height for conversion in done] == [0] * 8
+    assert not [path.name for path in out.iterdir() if path.name.startswith(".")]
+    assert_alike(traces, out)
+
+
+def test_a_dataset_is_not_overwritten_with_itself(traces: Path, out: Path) -> None:
+    holotrace.convert(traces, out)
+    with pytest.raises(UsageError, match="cannot be overwritten with itself"):
+        holotrace.convert(out, out.parent / "job" / ".." / out.name, overwrite=True)
+    assert holotrace.convert(out, out, answers=True).kept == (0, 1, 2)
+    assert_alike(traces, out)
 
 
 def test_a_rank_that_cannot_be_read_is_a_problem_until_it_can(traces: Path, out: Path) -> None:
@@ -210,6 +267,19 @@ def test_only_a_new_folder_or_a_dataset_is_written_to(traces: Path, tmp_path: Pa
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written"):
         holotrace.convert(traces, tmp_path / "file")
+    with pytest.raises(UsageError, match="web server, which takes no folders"):
+        holotrace.convert(traces, "https://127.0.0.1:1/dataset")
+
+
+def test_a_folder_that_may_not_be_written_to_is_one_sentence(
+    traces: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object) -> None:
+        raise OSError(EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "write_text", forbidden)
+    with pytest.raises(UsageError, match="dataset cannot be written: Permission denied; name a folder that can"):
+        holotrace.convert(traces, out)
 
 
 def test_a_lost_manifest_is_written_again_and_ranks_are_kept(traces: Path, out: Path) -> None:

@@ -225,6 +225,41 @@ def test_a_url_is_named_like_a_path() -> None:
     assert place("s3:/bucket/x") == Path("s3:/bucket/x")
 
 
+SIGNED = "http://me:secret@127.0.0.1:{}/{}?X-Amz-Signature=secret&sig=secret"
+
+
+def test_who_asks_a_web_server_is_told_to_nobody(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    for rank in (0, 1, 2):
+        write_trace(folder / f"rank{rank}.json.gz", rank=rank, world=3)
+
+    class Asked(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            assert "sig=secret" in self.path
+            super().do_GET()
+
+    # A file that is cut off is among the problems, by its address.
+    broken = folder / "rank2.json.gz"
+    broken.write_bytes(broken.read_bytes()[:-20])
+    with ThreadingHTTPServer(("127.0.0.1", 0), lambda *args: Asked(*args, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        urls = [SIGNED.format(server.server_port, path.name) for path in sorted(folder.glob("*.json.gz"))]
+        runs = [run("report", *urls, "-o", str(tmp_path / "report.html")), run("convert", *urls, str(tmp_path / "out"))]
+        runs += [run("info", *urls), run("show", "problems", *urls, "--format", "json")]
+        assert [done.exit_code for done in runs] == [0] * 4
+        runs += [run("info", SIGNED.format(server.server_port, "none.json")), run("info", SIGNED.format(1, "a.json"))]
+        server.shutdown()
+    assert "problems" in runs[3].output
+    said = "".join(done.output for done in runs)
+    assert "secret" not in said
+    assert "rank0.json.gz?..." in said
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or b"secret" not in path.read_bytes(), path
+
+
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     monkeypatch.setitem(sys.modules, "obstore.exceptions", None)

@@ -129,12 +129,15 @@ def levels(changes: ArrowStream, levels: Sequence[str]) -> ArrowTable:
     A row per change: row (of it), start_ns, end_ns (when the next of its group comes), lasted_ns, and the levels.
     """
 
-def before(spans: ArrowStream) -> ArrowTable:
-    """What comes before each span in its group; of spans that begin at the same time the lower event_id.
+def gaps(spans: ArrowStream, pause_ns: int) -> ArrowTable:
+    """The time between the spans of each group, by its cause.
 
-    ``spans``: event_id (UInt32), start_ns, end_ns, group (Int64).
-    A row per span, in their order: group (numbered anew, from 0), reached_ns (where those before it end; null for the
-    first), gap_ns (from there to its start, at least 0).
+    ``spans``: event_id (UInt32; of spans that begin at the same time the lower comes first), start_ns, end_ns,
+    launch_ns (-2^63 where not known), group (Int64).
+    A row per group and cause, in their order: row (of the first span after such a gap), cause (0: it was launched after
+    those before had ended, 1: the gap is shorter than ``pause_ns``, 2: else), whole_ns (from the group's first start to
+    its latest end), and of these gaps count, idle_ns (their sum), mean_ns, std_ns (n - 1; null for one gap), min_ns,
+    p25_ns, p50_ns, p75_ns (between two of them interpolated), max_ns.
     """
 
 class StepGraph:

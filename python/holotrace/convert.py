@@ -83,7 +83,10 @@ def convert(
     where = stores.place(out)
     root = where.resolve() if isinstance(where, Path) else where
     _prepare(root)
-    present = {} if overwrite else stamps(root)
+    if overwrite and any(_is_of(source, root) for source in found.sources):
+        # An interruption would leave neither.
+        raise UsageError(f"{root} cannot be overwritten with itself; convert it into another folder")
+    present = {} if overwrite else stamps(root)[0]
     origins = {source.rank: _origin(source) for source in found.sources}
     there = {rank: origin for rank, origin in origins.items() if rank in present}
     other = [rank for rank, origin in there.items() if not _same(origin, present[rank].origin)]
@@ -119,15 +122,18 @@ class _Write:
         try:
             dataset.write(self.root, rank, seen)
         except OSError as error:
-            what = error.strerror or error
-            raise UsageError(f"{self.root} cannot be written: {what}; name a folder that can") from error
+            raise _unwritten(self.root, error) from error
         return rank.rank
 
 
 def _prepare(root: Place) -> None:
     """Make the folder, or see that it is a dataset that may be written to."""
+    if isinstance(root, Remote) and root.is_web:
+        raise UsageError(f"{root} is of a web server, which takes no folders; name one here or in an object store")
     if is_dataset(root):
         manifest(root)
+        if isinstance(root, Path):
+            dataset.tidy(root)
         return
     try:
         if isinstance(root, Path):
@@ -137,7 +143,19 @@ def _prepare(root: Place) -> None:
         if [*folders, *files] and RANK_INFO.name not in [folder.name for folder in folders]:
             raise UsageError(f"{root} is not empty and no dataset; name a new folder")
     except OSError as error:
-        raise UsageError(f"{root} cannot be written: {error.strerror}; name a folder that can") from error
+        raise _unwritten(root, error) from error
+
+
+def _unwritten(root: Place, error: OSError) -> UsageError:
+    return UsageError(f"{root} cannot be written: {error.strerror or error}; name a folder that can")
+
+
+def _is_of(source: RankSource | RankTrace, root: Place) -> bool:
+    """Whether a rank is in the dataset at ``root``."""
+    if isinstance(source, RankTrace) or source.format != FORMAT:
+        return False
+    known = root_of(source)
+    return (known.resolve() if isinstance(known, Path) else known) == root
 
 
 def _origin(source: RankSource | RankTrace) -> dict[str, Any]:
@@ -180,6 +198,12 @@ def _tell(root: Place, found: Survey, whole: Collection[int], unread: Sequence[M
     if isinstance(root, Remote):
         stores.save(root / MANIFEST, text.encode())
         return
-    making = root / f".{MANIFEST}"
-    making.write_text(text)
-    making.replace(root / MANIFEST)
+    # Others may be adding ranks.
+    making = root / f".{MANIFEST}.{os.urandom(8).hex()}"
+    try:
+        making.write_text(text)
+        making.replace(root / MANIFEST)
+    except OSError as error:
+        raise _unwritten(root, error) from error
+    finally:
+        making.unlink(missing_ok=True)

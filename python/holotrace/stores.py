@@ -38,6 +38,8 @@ _LOGIN = {
     "AZURE_USE_AZURE_CLI=true, or set AZURE_STORAGE_ACCOUNT_KEY",
     _WEB: "give a signed URL",
 }
+# Who asks, in an address of the web: a name and password before the host, a signature behind the path.
+_WHO = re.compile(r"(https?://)(?:[^\s/?@]*@)?([^\s?]*)(\?\S*)?", re.IGNORECASE)
 _PATTERN = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
 
 
@@ -48,7 +50,7 @@ class Remote:
     url: str
 
     def __str__(self) -> str:
-        return self.url
+        return _without_secrets(self.url) if self.is_web else self.url
 
     def __truediv__(self, name: str) -> Remote:
         return Remote(f"{self.url.rstrip('/')}/{name}")
@@ -68,19 +70,29 @@ class Remote:
 
     @property
     def _path(self) -> PurePosixPath:
-        # A signed URL ends in what no file is called.
-        bare = self.url.partition("?")[0] if self.scheme in _WEB else self.url
+        # A signed URL ends in what no file is called, and a password is nobody's business.
+        bare = str(self).partition("?")[0] if self.is_web else self.url
         return PurePosixPath(bare.partition("://")[2])
 
     @property
     def scheme(self) -> str:
         return self.url.partition("://")[0].lower()
 
+    @property
+    def is_web(self) -> bool:
+        """Whether it is on a web server, which lists nothing."""
+        return self.scheme in _WEB
+
+
+def _without_secrets(text: str) -> str:
+    return _WHO.sub(lambda found: f"{found[1]}{found[2]}{'?...' if found[3] else ''}", text)
+
 
 @dataclass(frozen=True)
 class Stream:
     """A remote file's bytes as they arrive, for the Rust readers; to be read once."""
 
+    # What errors call it.
     url: str
     pieces: Iterator[bytes]
     file_bytes: int
@@ -133,7 +145,7 @@ def scan(where: Place) -> pl.LazyFrame:
 
 def first(remote: Remote, count: int) -> bytes:
     """The first ``count`` bytes of a file, or all of it if that is less."""
-    if remote.scheme not in _WEB:
+    if not remote.is_web:
         return _ranged(remote, (0, count))
     # A web server need not know ranges.
     begin = b""
@@ -147,7 +159,7 @@ def first(remote: Remote, count: int) -> bytes:
 def last(remote: Remote, count: int) -> bytes:
     """The last ``count`` bytes of a file, or all of it if that is less; nothing of a web server's."""
     # For the same reason.
-    return b"" if remote.scheme in _WEB else _ranged(remote, {"suffix": count})
+    return b"" if remote.is_web else _ranged(remote, {"suffix": count})
 
 
 def listed(folder: Remote, *, recursive: bool) -> list[Remote]:
@@ -163,7 +175,7 @@ def listed(folder: Remote, *, recursive: bool) -> list[Remote]:
 
 
 def _check_listing(folder: Remote) -> None:
-    if folder.scheme in _WEB:
+    if folder.is_web:
         raise InputError(f"{folder} cannot be listed, as web servers list no files; give the URLs of the files")
 
 
@@ -193,7 +205,7 @@ def matching(pattern: Remote) -> list[Remote]:
 
 def is_pattern(where: Remote) -> bool:
     """Whether a URL stands for several files."""
-    return where.scheme not in _WEB and re.search(r"[*?]", where.url) is not None
+    return not where.is_web and re.search(r"[*?]", where.url) is not None
 
 
 def save(remote: Remote, content: bytes | Path, *, media_type: str = "application/octet-stream") -> None:
@@ -227,7 +239,7 @@ def _stream(remote: Remote) -> Stream:
     with _explained(remote):
         store, key = _located(remote)
         found = store.get(key)
-        return Stream(remote.url, _pieces(remote, found), found.meta["size"])
+        return Stream(str(remote), _pieces(remote, found), found.meta["size"])
 
 
 def _pieces(remote: Remote, found: Any) -> Iterator[bytes]:
@@ -244,7 +256,7 @@ def _ranged(remote: Remote, which: Any) -> bytes:
 
 def _located(remote: Remote) -> tuple[Any, str]:
     """The store the file is in, and what the file is called there."""
-    if remote.scheme in _WEB:
+    if remote.is_web:
         return _store(remote.url), ""
     folder = remote.parent
     return _store(folder.url), remote.url[len(folder.url) :].lstrip("/")
@@ -330,7 +342,7 @@ def _explained(remote: Remote, doing: str = "read") -> Iterator[None]:
         elif re.search(r"\b40[13] |AccessDenied|Forbidden", text):
             wrong = f"it is not allowed with the credentials at hand; {_login(remote)}"
         else:
-            wrong = f"{text.partition(chr(10))[0].rstrip('. :')}; check the address and the network"
+            wrong = f"{_without_secrets(text.partition(chr(10))[0]).rstrip('. :')}; check the address and the network"
         kind = InputError if doing == "read" else UsageError
         raise kind(f"{remote} cannot be {doing}: {wrong}") from error
 

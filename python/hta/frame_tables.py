@@ -150,22 +150,6 @@ def copies(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
     )
 
 
-def ranges(frame: pd.DataFrame, symbols: TraceSymbolTable, category: str, on_device: bool) -> pl.DataFrame:
-    """Every row of a category as a named range: name, start and end."""
-    row = np.flatnonzero(frame["cat"].to_numpy() == symbols.sym_index.get(category, -1))
-    # A trace has few ranges and may have many names.
-    numbers, place = np.unique(frame["name"].to_numpy()[row], return_inverse=True)
-    start_ns = frame["ts"].to_numpy(dtype=np.int64)[row] * NS_PER_US
-    return pl.DataFrame(
-        {
-            "name": pl.Series([symbols.sym_table[number] for number in numbers], dtype=pl.String).gather(place),
-            "start_ns": start_ns,
-            "end_ns": start_ns + frame["dur"].to_numpy(dtype=np.int64)[row] * NS_PER_US,
-            "on_device": np.full(len(row), on_device),
-        }
-    )
-
-
 def counted(frame: pd.DataFrame, symbols: TraceSymbolTable) -> dict[str, pl.DataFrame]:
     """What operators of the hardware's counters are told from: the ranges that were profiled, calls and operators."""
     category = frame["cat"].to_numpy()

@@ -21,6 +21,7 @@ def test_an_operator_has_the_kernels_of_all_that_it_calls() -> None:
     (row,) = draw(NESTED).kernel_sequences().to_dicts()
     assert row == {
         "rank": 0,
+        "sequence": 0,
         "operator": "A",
         "kernels": "K -> L -> M",
         "kernel_count": 3,
@@ -82,6 +83,18 @@ def test_each_event_of_a_call_down_to_the_kernels() -> None:
     names = job.table("events", columns=["event_id", "name"]).join(table, on="event_id")["name"].cast(str)
     assert sorted(names) == sorted([*"ABKLM" * 2, *["cudaLaunchKernel"] * 6])
     assert set(table["count"]) == {2}
+
+
+def test_events_of_calls_say_which_sequence_they_belong_to() -> None:
+    job = draw("""
+        op      |AAAAABBBBBBBB|
+        host    |K.L..M.N.....|
+        compute |.K.L..M..NNNN|
+    """)
+    sequences = job.kernel_sequences().select("sequence", "operator").rows()
+    assert sequences == [(0, "B"), (1, "A")]
+    events = job.kernel_sequences(each=True).select("sequence", "operator").unique(maintain_order=True)
+    assert events.rows() == sequences
 
 
 def test_a_sequence_that_recurs_and_takes_the_host_longer_than_the_device_is_found() -> None:

@@ -80,6 +80,31 @@ def test_damage_is_one_sentence_with_a_way_out(out: Path, damage: Callable[[Path
     assert "\n" not in str(said.value)
 
 
+@pytest.mark.parametrize(
+    ("table", "column"), [("events", "event_id"), ("events", "start_ns"), ("events", "end_ns"), ("steps", "step")]
+)
+def test_rows_without_what_every_event_has_are_noticed(out: Path, table: str, column: str) -> None:
+    path = out / table / "rank=0/part.parquet"
+    whole = pl.read_parquet(path, hive_partitioning=False)
+    for damaged in (whole.with_columns(pl.lit(None, whole.schema[column]).alias(column)), whole.drop(column)):
+        damaged.write_parquet(path)
+        with pytest.raises(InputError, match=f"has rows without {column}; convert rank 0 again"):
+            holotrace.open(out).table(table)
+
+
+def test_a_rank_that_is_damaged_costs_no_other_and_is_written_again(out: Path, tmp_path: Path) -> None:
+    write_trace(tmp_path / "job" / "rank1.json", rank=1)
+    holotrace.convert(tmp_path / "job", out)
+    (out / "rank_info/rank=1/part.parquet").write_bytes(b"PAR1" * 9)
+    job = holotrace.open(out)
+    assert job.ranks == (0,)
+    (left_out,) = job.problems().rows(named=True)
+    assert (left_out["rank"], left_out["problem"], left_out["action"]) == (1, "file not read", "rank left out")
+    assert left_out["example"].endswith("is damaged; convert rank 1 again")
+    assert holotrace.convert(tmp_path / "job", out).written == (1,)
+    assert holotrace.open(out).problems().is_empty()
+
+
 def test_rows_that_are_missing_are_noticed(out: Path) -> None:
     path = out / "device_events/rank=0/part.parquet"
     pl.read_parquet(path, hive_partitioning=False).head(1).write_parquet(path)

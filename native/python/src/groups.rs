@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::types::{Int64Type, UInt32Type};
-use arrow_array::{ArrayRef, UInt32Array};
-use holotrace_core::groups;
-use holotrace_core::table::{batch, times_or_null};
+use arrow_array::{ArrayRef, Float64Array, UInt8Array, UInt32Array};
+use holotrace_core::groups::{self, Gaps};
+use holotrace_core::table::batch;
 use pyo3::prelude::*;
 
 use crate::arrow::{ArrowTable, Batches};
@@ -33,19 +33,32 @@ pub fn levels(py: Python<'_>, changes: &Bound<'_, PyAny>, levels: Vec<String>) -
 }
 
 #[pyfunction]
-pub fn before(py: Python<'_>, spans: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+pub fn gaps(py: Python<'_>, spans: &Bound<'_, PyAny>, pause_ns: i64) -> PyResult<ArrowTable> {
     let spans = Batches::of(spans)?;
     let (group, id) = (spans.values::<Int64Type>("group")?, spans.values::<UInt32Type>("event_id")?);
     let (start, end) = (spans.values::<Int64Type>("start_ns")?, spans.values::<Int64Type>("end_ns")?);
+    let launch = spans.values::<Int64Type>("launch_ns")?;
     let table = detached(py, || {
-        let found = groups::before(&group, &start, &end, &id);
-        let gap = |(&start, &reached): (&i64, &Option<i64>)| reached.map(|reached| start.wrapping_sub(reached).max(0));
-        let gaps = times_or_null(start.iter().zip(&found.reached).map(gap));
-        batch(vec![
-            ("group".to_string(), Arc::new(UInt32Array::from(found.rank)) as ArrayRef),
-            ("reached_ns".to_string(), times_or_null(found.reached.into_iter())),
-            ("gap_ns".to_string(), gaps),
-        ])
+        let Gaps { cause, length, whole } = groups::gaps(&group, (&start, &end), &id, &launch, pause_ns);
+        let [p25, p50, p75] = length.quartiles.map(|quartile| Arc::new(Float64Array::from(quartile)) as ArrayRef);
+        batch(
+            [
+                ("row", Arc::new(UInt32Array::from(length.row)) as ArrayRef),
+                ("cause", Arc::new(UInt8Array::from_iter_values(cause.iter().map(|&cause| cause as u8)))),
+                ("whole_ns", column(whole)),
+                ("count", Arc::new(UInt32Array::from(length.count))),
+                ("idle_ns", column(length.sum)),
+                ("mean_ns", Arc::new(Float64Array::from(length.mean))),
+                ("std_ns", Arc::new(Float64Array::from(length.std))),
+                ("min_ns", column(length.min)),
+                ("p25_ns", p25),
+                ("p50_ns", p50),
+                ("p75_ns", p75),
+                ("max_ns", column(length.max)),
+            ]
+            .map(|(name, values)| (name.to_string(), values))
+            .into(),
+        )
     });
     table.map(ArrowTable)
 }

@@ -9,13 +9,13 @@ import polars as pl
 from holotrace.analysis import Finding, per_rank
 from holotrace.charts import Ranking
 from holotrace.derive import gaps
+from holotrace.derive.gaps import HOST_WAIT, KERNEL_WAIT, OTHER
 from holotrace.derive.kernel_kinds import WORK
 from holotrace.derive.limits import check_whole
 from holotrace.schema import Column, Unit
 from holotrace.tables import DEVICE_EVENTS
 from holotrace.trace import RankTrace
 
-HOST_WAIT, KERNEL_WAIT, OTHER = "host_wait", "kernel_wait", "other"
 # Devices need 1-10 µs from one kernel to the next; three times as much is still what small kernels cost. HTA's default.
 PAUSE_NS = 30_000
 # As for idle devices as such: below a twentieth, gaps are what launching costs; from a half on the host is the limit.
@@ -25,8 +25,6 @@ PAUSE_RATIO = 0.1
 OTHER_RATIO = 0.05
 QUEUE = ["device", "stream"]
 EVENTS = DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", "end_ns", "launch_ns")
-# In alphabetical order.
-_CAUSE = pl.Enum([HOST_WAIT, KERNEL_WAIT, OTHER])
 
 
 @per_rank(
@@ -70,48 +68,15 @@ def idle_causes(rank: RankTrace, *, by_stream: bool = False, pause_ns: int = PAU
     work = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
     if not by_stream:
         work = work.with_columns(pl.lit(None, pl.Int64()).alias(name) for name in QUEUE)
-    cause = (
-        pl.when(pl.col("gap_ns").is_null())
-        .then(None)
-        .when(pl.col("launch_ns") > pl.col("reached_ns"))
-        .then(pl.lit(HOST_WAIT, _CAUSE))
-        .when(pl.col("gap_ns") < pause_ns)
-        .then(pl.lit(KERNEL_WAIT, _CAUSE))
-        .otherwise(pl.lit(OTHER, _CAUSE))
-    )
-    gap = pl.col("gap_ns")
-    quantiles = {f"p{percent}_ns": gap.quantile(percent / 100, "linear").round() for percent in (25, 50, 75)}
-    # By several columns, groups take half as long again to find.
-    none = len(_CAUSE.categories)
-    queue_and_cause = pl.col("group") * (none + 1) + pl.col("cause").to_physical().fill_null(none)
+    idle_ns, whole_ns = pl.col("idle_ns"), pl.col("whole_ns")
+    all_ns = idle_ns.sum().over(QUEUE)
     return (
-        gaps.before(work, by=QUEUE)
-        .with_columns(cause=cause)
-        .group_by(queue_and_cause.alias("group"))
-        .agg(
-            pl.col(*QUEUE, "cause").first(),
-            pl.col("start_ns").min(),
-            pl.col("end_ns").max(),
-            count=pl.len(),
-            idle_ns=gap.sum(),
-            mean_ns=gap.mean().round(),
-            std_ns=gap.std().round(),
-            min_ns=gap.min(),
-            max_ns=gap.max(),
-            **quantiles,
-        )
+        gaps.by_cause(work, by=QUEUE, pause_ns=pause_ns)
         .with_columns(
-            span_ns=(pl.col("end_ns").max() - pl.col("start_ns").min()).over(QUEUE),
-            all_ns=pl.col("idle_ns").sum().over(QUEUE),
+            idle_ratio=pl.when(whole_ns > 0).then(idle_ns / whole_ns),
+            share_ratio=pl.when(all_ns > 0).then(idle_ns / all_ns),
         )
-        # The first work of a queue ends no gap.
-        .drop_nulls("cause")
-        .with_columns(
-            idle_ratio=pl.when(pl.col("span_ns") > 0).then(pl.col("idle_ns") / pl.col("span_ns")),
-            share_ratio=pl.when(pl.col("all_ns") > 0).then(pl.col("idle_ns") / pl.col("all_ns")),
-        )
-        .drop("group", "start_ns", "end_ns", "span_ns", "all_ns")
-        .sort(*QUEUE, "cause")
+        .drop("whole_ns")
     )
 
 

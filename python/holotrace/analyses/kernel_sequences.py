@@ -26,6 +26,7 @@ _CALLS = CALLS.only("event_id", "name", "on_device", "parent_id", "start_ns", "e
 
 @per_rank(
     columns=(
+        Column("sequence", Unit.NUMBER, "Which of the rank's sequences, from 0, the one with most device time first"),
         Column("operator", Unit.TEXT, "Call at the top, e.g. aten::linear; null if the profiler wrote no name"),
         Column("kernels", Unit.TEXT, "Kernels and copies that it and all below it launched, by start, joined by ->"),
         Column("kernel_count", Unit.COUNT, "How many these are"),
@@ -58,10 +59,10 @@ def kernel_sequences(
     work = calls.filter("on_device", pl.col("work_count") > 0).join(tops, on="top_id", how="semi")
     work = work.sort("start_ns", "event_id")
     # Numbers stand for names: some are thousands of characters long.
-    sequences = work.group_by("top_id").agg(sequence=pl.col("name").to_physical())
+    sequences = work.group_by("top_id").agg(numbers=pl.col("name").to_physical())
     called = tops.select("name", "work_ns", top_id="event_id", call_ns=pl.col("end_ns") - pl.col("start_ns"))
     called = called.join(sequences, on="top_id")
-    alike = called.group_by("name", "sequence").agg(
+    alike = called.group_by("name", "numbers").agg(
         pl.col("work_ns", "call_ns").sum(), count=pl.len(), example_id=pl.col("top_id").min()
     )
     names = (
@@ -72,14 +73,14 @@ def kernel_sequences(
     table = alike.join(names, left_on="example_id", right_on="top_id").with_columns(
         operator=pl.col("name").cast(pl.String)
     )
-    ordered = table.sort("work_ns", "count", *SEQUENCE, descending=[True, True, False, False])
-    if not each:
-        return ordered.drop("name", "sequence", "example_id").with_columns(event_id=None)
-    of_call = called.select("name", "sequence", "top_id").join(
-        ordered.with_row_index("place"), on=["name", "sequence"], nulls_equal=True
+    ordered = table.sort("work_ns", "count", *SEQUENCE, descending=[True, True, False, False]).with_row_index(
+        "sequence"
     )
-    events = calls.select("top_id", "event_id").join(of_call, on="top_id").sort("place", "top_id", "event_id")
-    return events.drop("top_id", "name", "sequence", "example_id", "place")
+    if not each:
+        return ordered.drop("name", "numbers", "example_id").with_columns(event_id=None)
+    of_call = called.select("name", "numbers", "top_id").join(ordered, on=["name", "numbers"], nulls_equal=True)
+    events = calls.select("top_id", "event_id").join(of_call, on="top_id").sort("sequence", "top_id", "event_id")
+    return events.drop("top_id", "name", "numbers", "example_id")
 
 
 def _chosen(rank: RankTrace, operator: str | None) -> pl.Series:

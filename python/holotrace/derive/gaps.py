@@ -1,4 +1,4 @@
-"""The time before each piece of work in which its queue had nothing to do."""
+"""The time before work in which its queue had nothing to do, by cause."""
 
 from __future__ import annotations
 
@@ -9,13 +9,26 @@ import polars as pl
 from holotrace import _native
 from holotrace.derive import groups
 
+HOST_WAIT, KERNEL_WAIT, OTHER = "host_wait", "kernel_wait", "other"
+# In the order in which native code numbers them.
+_CAUSES = pl.Series("cause", [HOST_WAIT, KERNEL_WAIT, OTHER])
+_UNKNOWN_NS = -(2**63)
 
-def before(work: pl.DataFrame, *, by: Sequence[str]) -> pl.DataFrame:
-    """All ``work`` with ``reached_ns``, where what began earlier in its group ends, and ``gap_ns``; null for the first.
 
-    Each group has a number, from 0, as ``group``.
-    Work that begins before that time overlaps with what began earlier; its gap is 0. Of work that begins at the same
-    time the lower ``event_id`` is the earlier.
+def by_cause(work: pl.DataFrame, *, by: Sequence[str], pause_ns: int) -> pl.DataFrame:
+    """What describes the gaps of each group of work, by cause; in the order of the columns of ``by``, then of causes.
+
+    Before all work of a group but the first there is a gap, from where what began earlier ends, to its start; 0 where
+    that overlaps. Of work that begins at the same time the lower ``event_id`` is the earlier. Gaps are caused by the
+    host where the work after them was launched when all before had ended, else by kernels where they are shorter than
+    ``pause_ns``.
+
+    ``whole_ns`` is the time of the whole group, from the first start to the latest end. Of the gaps there are
+    ``count``, ``idle_ns`` (their sum), ``mean_ns``, ``std_ns`` (n - 1; null for a single one), ``min_ns``, ``p25_ns``,
+    ``p50_ns``, ``p75_ns`` (interpolated) and ``max_ns``, in whole nanoseconds.
     """
-    spans = work[["event_id", "start_ns", "end_ns"]].hstack([groups.numbered(work, by)])
-    return work.hstack(pl.DataFrame(_native.before(spans)))
+    launch_ns = work["launch_ns"].fill_null(_UNKNOWN_NS)
+    spans = work[["event_id", "start_ns", "end_ns"]].hstack([launch_ns, groups.numbered(work, by)])
+    gaps = pl.DataFrame(_native.gaps(spans, pause_ns))
+    rounded = pl.col("mean_ns", "std_ns", "p25_ns", "p50_ns", "p75_ns").round().cast(pl.Int64)
+    return work[by][gaps["row"]].hstack(gaps.drop("row").with_columns(rounded, _CAUSES.gather(gaps["cause"])))

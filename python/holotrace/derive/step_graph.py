@@ -217,8 +217,9 @@ def _recorded_waits(host: pl.DataFrame, device: pl.DataFrame, asked: pl.DataFram
     waiting = asked.filter(pl.col("sync").is_in((_RETURNS, HOLDS)))
     if waiting.is_empty():
         return pl.DataFrame(schema={"event_id": pl.UInt32, "after_id": pl.UInt32, "holds_id": pl.UInt32})
-    host = _shaped(host, HOST_SCHEMA)
-    caller = host.select(call_id="event_id", call_ns="start_ns", pid="pid", tid="tid")
+    # Texts stay as they are: these are all events of the rank.
+    event_id, start_ns = pl.col("event_id").cast(pl.UInt32), pl.col("start_ns").cast(pl.Int64)
+    caller = host.select("pid", "tid", call_id=event_id, call_ns=start_ns)
     launched = (
         device.filter(pl.col("sync").is_null())
         .join(caller, on="call_id")
@@ -229,7 +230,7 @@ def _recorded_waits(host: pl.DataFrame, device: pl.DataFrame, asked: pl.DataFram
         host.filter(pl.col("name").is_in(list(rules.recording)))
         .sort("start_ns")
         .unique("correlation", keep="first", maintain_order=True)
-        .select(wait_on_record="correlation", recorded_ns="start_ns")
+        .select(wait_on_record=pl.col("correlation").cast(pl.Int64), recorded_ns=start_ns)
     )
     after = (
         waiting.join(records, on="wait_on_record")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from io import BytesIO
@@ -30,21 +32,25 @@ TABLES = (*ALL, RANK_INFO)
 _DECLARED = {table.name: set(table.column_names) for table in TABLES}
 # Rows are stored in the order of the first of these that a table has, so that statistics tell times apart.
 _TIMES = ("start_ns", "time_ns", "launch_start_ns")
+_ENDS = ("end_ns", "launch_end_ns")
 # The first of these tells in which order the trace had them; steps are by time there too.
 _ORDER = ("event_id", "device_event_id")
+_WORKSHOP = ".rank="
+_ABANDONED_S = 3600  # nobody takes as long from one table of a rank to the next
 _WRITERS = 2  # tables at once; making one is work for one core
 # Making arrows takes longest, and nobody shall wait for them in the end.
 _IN_TURN = (FLOWS, *(table for table in ALL if table is not FLOWS))
 
 
 def write(root: Place, rank: RankParts, seen: Stamp) -> None:
-    """Write a whole rank, in place of what was there; an interruption leaves none, or the whole one."""
-    stores.remove(part(root, RANK_INFO.name, rank.rank))
-    stores.remove(answers(root, rank.rank))
+    """Write a whole rank, in place of what was there; an interruption leaves that, none, or the whole one."""
     with _workshop(root, rank.rank) as making:
         rows = _write_all(making, rank)
         stamped = replace(seen, rows=rows, metadata=rank.metadata)
         _write(making, RANK_INFO, rank.tables[RANK_INFO.name], {STAMP: stamped.text()})
+        # A disk that is full by now has not cost what was there.
+        stores.remove(part(root, RANK_INFO.name, rank.rank))
+        stores.remove(answers(root, rank.rank))
         # The stamp is the last of TABLES.
         for table in TABLES:
             stores.move(making / table.name, part(root, table.name, rank.rank))
@@ -57,12 +63,22 @@ def _workshop(root: Place, rank: int) -> Iterator[Path]:
         with TemporaryDirectory(prefix="holotrace-") as folder:
             yield Path(folder)
         return
-    # Where a rename leads into the dataset; what a process that was killed left there goes the next time.
-    making = root / f".rank={rank}"
-    shutil.rmtree(making, ignore_errors=True)
+    # Where a rename leads into the dataset. Another process may be writing the same rank.
+    making = root / f"{_WORKSHOP}{rank}.{os.urandom(8).hex()}"
     making.mkdir()
-    yield making
-    making.rmdir()
+    try:
+        yield making
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def tidy(root: Path) -> None:
+    """Remove what processes that were killed left in a dataset."""
+    for left in root.glob(f"{_WORKSHOP}*"):
+        # Another process may do the same.
+        with suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > _ABANDONED_S:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _write_all(making: Path, rank: RankParts) -> dict[str, int]:
@@ -133,7 +149,16 @@ def _table(root: Place, rank: int, table: Table, seen: Stamp) -> pl.DataFrame:
             f"{path} has {frame.height} rows and not the {seen.rows.get(table.name, 1)} that were written; "
             f"convert rank {rank} again with overwrite=True (--overwrite)"
         )
+    if lost := [name for name in frame.columns if _is_always_there(table, name) and frame[name].null_count()]:
+        raise InputError(
+            f"{path} has rows without {lost[0]}; convert rank {rank} again with overwrite=True (--overwrite)"
+        )
     return frame
+
+
+def _is_always_there(table: Table, column: str) -> bool:
+    named_by = ("step",) if table.name == STEPS.name else _ORDER
+    return column in (*_TIMES, *_ENDS, *named_by)
 
 
 def _columns(path: Place, table: Table, rank: int) -> pl.DataFrame:

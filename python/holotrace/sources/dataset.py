@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from holotrace import stores
-from holotrace.errors import InputError
+from holotrace.errors import InputError, TraceFormatError
 from holotrace.sources.ends import MAX_RANKS, believable
 from holotrace.sources.problems import frame
 from holotrace.sources.source import AnyPath, RankSource
@@ -129,7 +129,10 @@ def manifest_text(known: Manifest, version: str) -> str:
 
 
 def stamp(root: Place, rank: int) -> Stamp | None:
-    """What the dataset says of a rank; None where the rank is not there, or not whole."""
+    """What the dataset says of a rank; None where the rank is not there, or not whole.
+
+    Raises TraceFormatError where that is damaged, and InputError where it cannot be read.
+    """
     path = part(root, RANK_INFO.name, rank)
     try:
         content = stores.content(path)
@@ -142,17 +145,25 @@ def stamp(root: Place, rank: int) -> Stamp | None:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"{path} is damaged; convert rank {rank} again with overwrite=True (--overwrite)") from error
+        raise TraceFormatError(f"{path} is damaged; convert rank {rank} again") from error
 
 
-def stamps(root: Place) -> dict[int, Stamp]:
-    """What it says of each rank that is there and whole, ascending."""
+def stamps(root: Place) -> tuple[dict[int, Stamp], dict[int, TraceFormatError]]:
+    """What it says of each rank that is there and whole, and what is wrong with each that says nothing, ascending."""
     folders, _ = stores.inside(root / RANK_INFO.name)
     numbers = [int(named[1]) for path in folders if (named := _RANK.fullmatch(path.name))]
     ranks = sorted(number for number in numbers if number < MAX_RANKS)
     with ThreadPoolExecutor(_READERS) as readers:
-        found = zip(ranks, readers.map(partial(stamp, root), ranks), strict=True)
-        return {rank: seen for rank, seen in found if seen is not None}
+        found = dict(zip(ranks, readers.map(partial(_stamp_or_damage, root), ranks), strict=True))
+    whole = {rank: seen for rank, seen in found.items() if isinstance(seen, Stamp)}
+    return whole, {rank: seen for rank, seen in found.items() if isinstance(seen, TraceFormatError)}
+
+
+def _stamp_or_damage(root: Place, rank: int) -> Stamp | TraceFormatError | None:
+    try:
+        return stamp(root, rank)
+    except TraceFormatError as error:
+        return error
 
 
 def source(root: Place, rank: int, seen: Stamp) -> RankSource:

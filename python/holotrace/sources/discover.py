@@ -12,10 +12,11 @@ from holotrace.schema import legible
 from holotrace.sources import dataset, ends, profiles
 from holotrace.sources.files import Candidate, candidates, may_be_folder, natural
 from holotrace.sources.names import ranks_from_names
-from holotrace.sources.problems import problem
+from holotrace.sources.problems import UNREAD, problem
 from holotrace.sources.source import AnyPath, Paths, RankSource, called, several
 from holotrace.sources.whole import doubts
 from holotrace.stores import Place, Remote, place
+from holotrace.tables import RANK_INFO
 from holotrace.trace import RankTrace
 
 OnDuplicate = Literal["error", "first", "last"]
@@ -90,13 +91,21 @@ def _surveyed(paths: Paths, recursive: bool, on_duplicate: OnDuplicate) -> Surve
 
 def _survey_of_dataset(root: Place) -> Survey:
     known = dataset.manifest(root)
-    stamps = dataset.stamps(root)
+    stamps, damaged = dataset.stamps(root)
+    if damaged and not stamps:
+        raise next(iter(damaged.values()))
     if not stamps:
         raise InputError(f"{root} is a dataset without a whole rank; convert the traces into it again")
     sources = tuple(dataset.source(root, rank, stamp) for rank, stamp in stamps.items())
     # Doubts are about the traces that were converted.
     traces = [replace(source, path=place(str(stamps[source.rank].origin.get("file")))) for source in sources]
-    return Survey(sources, (*map(dict, known.problems), *doubts(traces)), known.title, legible(root))
+    unread = [
+        problem(
+            UNREAD, rank=rank, example=str(error), file=dataset.part(root, RANK_INFO.name, rank), action="rank left out"
+        )
+        for rank, error in damaged.items()
+    ]
+    return Survey(sources, (*map(dict, known.problems), *unread, *doubts(traces)), known.title, legible(root))
 
 
 def _given(paths: Mapping[int, AnyPath]) -> list[_File]:

@@ -40,7 +40,7 @@ def head(path: Place) -> bytes:
     """The first bytes, inflated."""
     if isinstance(path, Remote):
         begin = stores.first(path, END_BYTES)
-        return read_ends(Stream(path.url, iter((begin,)), len(begin)), head_bytes=END_BYTES, tail_bytes=0)[0]
+        return read_ends(Stream(str(path), iter((begin,)), len(begin)), head_bytes=END_BYTES, tail_bytes=0)[0]
     return read_ends(str(path), head_bytes=END_BYTES, tail_bytes=0)[0]
 
 

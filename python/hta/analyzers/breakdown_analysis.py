@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
+import numpy as np
 import pandas as pd
 import polars as pl
 
 from hta import figures, frames
 from hta.analyzers.device_job import device_job
-from hta.analyzers.folding import STATISTICS, folded
+from hta.analyzers.folding import Times, folded, table_of
 from hta.analyzers.idle_time import idle_time_breakdown
 from hta.analyzers.user_annotations import kernels_with_user_annotations, user_annotation_breakdown
 from hta.common.trace import Trace
@@ -66,7 +67,7 @@ class BreakdownAnalysis:
             raise ValueError(f"duration_ratio is {duration_ratio}; it can be anything from 0 to 1")
         types = _TYPES if include_memory_kernels else _TYPES[:2]
         by_type = frames.to_pandas(_time_by_types(t, types))
-        by_name = frames.to_pandas(_time_by_names(t, types, duration_ratio, num_kernels))
+        by_name = _time_by_names(t, types, duration_ratio, num_kernels)
         if visualize:
             for figure in figures.kernel_breakdown(by_type, by_name):
                 figure.show(renderer=image_renderer or None)
@@ -151,17 +152,17 @@ def _covered_us(t: Trace, types: tuple[str, ...]) -> dict[frozenset[str], int]:
     return covered
 
 
-def _time_by_names(t: Trace, types: tuple[str, ...], duration_ratio: float, num_kernels: int) -> pl.DataFrame:
+def _time_by_names(t: Trace, types: tuple[str, ...], duration_ratio: float, num_kernels: int) -> pd.DataFrame:
     """Times of each kernel name, by type and rank; the names that matter least folded into one."""
-    kinds = dict(zip(types, _KINDS, strict=False))
-    runs = (
-        device_job(t, kinds)
-        .kernels()
-        .with_columns(
-            kernel_type=pl.col("kind").replace_strict(
-                {kind: name for name, kind in kinds.items()}, return_dtype=pl.String
-            )
-        )
+    kinds = dict(zip(_KINDS, types, strict=False))
+    groups = (
+        device_job(t, {name: kind for kind, name in kinds.items()}).kernels().partition_by("kind", "rank", as_dict=True)
     )
-    table = folded(runs, ["rank", "kernel_type"], duration_ratio, num_kernels)
-    return table.select("name", *STATISTICS, "kernel_type", "rank").sort("kernel_type", "name", "rank")
+    times = {group: folded(Times.of_names(runs), duration_ratio, num_kernels) for group, runs in groups.items()}
+    labels = {
+        "kernel_type": np.array([kinds[kind] for kind, _ in times], dtype=object),
+        "rank": np.array([rank for _, rank in times], dtype=np.int64),
+    }
+    table = table_of(list(times.values()), labels)
+    by_name: pd.DataFrame = table.sort_values(["kernel_type", "name", "rank"], ignore_index=True)
+    return by_name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import pandas as pd
@@ -38,17 +39,16 @@ def idle_time_breakdown(  # noqa: PLR0917  HTA's order
             "stream",
             pl.col("cause").alias("idle_category"),
             (pl.col("idle_ns") / 1000).round(2).alias("idle_time"),
-            pl.col("share_ratio").alias("idle_time_ratio"),
+            pl.col("share_ratio").round(2).alias("idle_time_ratio"),
         )
     )
     # HTA counts the rows of each rank by themselves.
-    sums.index = pd.Index(table.select(pl.int_range(pl.len()).over("rank")).to_series().to_numpy())
+    sums.index = pd.Index([place for _, rows in groupby(table["rank"]) for place, _ in enumerate(rows)], dtype="int64")
     if visualize:
         sums["stream"] = sums["stream"].astype(str)
+        exact = sums.assign(idle_time_ratio=table["share_ratio"].to_numpy())
         for rank in chosen:
-            figures.idle_time(sums[sums["rank"] == rank], rank, visualize_pctg).show()
-    # Plots are exact.
-    sums["idle_time_ratio"] = sums["idle_time_ratio"].round(2)
+            figures.idle_time(exact[exact["rank"] == rank], rank, visualize_pctg).show()
     return sums, _described(table) if show_idle_interval_stats else None
 
 

@@ -64,7 +64,8 @@ def frequent_kernel_sequences(  # noqa: PLR0917  HTA's signature
     sequences = found.with_columns(pattern=_patterns(found, t.symbol_table))
     sequences = sequences.sort("count", "pattern", descending=[True, False])
     events = job.kernel_sequences(operator=_TOP, min_kernels=max(min_pattern_len, 1), each=True)
-    top = sequences.head(top_k).join(events, on=["operator", "kernels"], how="left", suffix="_of_call")
+    # By number: as a key, a step's thousands of names would be copied for each of its thousands of events.
+    top = sequences.head(top_k).join(events.select("sequence", "event_id"), on="sequence", suffix="_of_call")
     _overlay(t, rank, Path(output_dir), top, compress_other_kernels)
     result: pd.DataFrame = frames.to_pandas(
         sequences.select(
@@ -127,8 +128,8 @@ def _overlay(t: Trace, rank: int, folder: Path, top: pl.DataFrame, compress: boo
     """Write a copy of a rank's trace in which the events of these sequences say which it is."""
     source = t.trace_files[rank]
     edits = [
-        Edit(events["event_id_of_call"], args={"Patterns": {pattern: count}})
-        for (pattern, count), events in top.partition_by("pattern", "count", as_dict=True).items()
+        Edit(events["event_id_of_call"], args={"Patterns": {events["pattern"][0]: events["count"][0]}})
+        for events in top.partition_by("sequence")
     ]
     if compress:
         edits += _compressed(source, rank, top["event_id_of_call"], t.symbol_table)

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import polars as pl
 
-from hta import figures, frame_tables, frames
-from hta.analyzers.device_job import job_of
-from hta.analyzers.folding import STATISTICS, folded
+from hta import figures, frames
+from hta.analyzers.folding import Times, folded, table_of
 from hta.common.trace import Trace
 from hta.common.trace_symbol_table import TraceSymbolTable, decode_symbol_id_to_symbol_name
+from hta.frames import NS_PER_US
 
 log = logging.getLogger("hta")
 
@@ -37,18 +36,12 @@ def user_annotation_breakdown(
     if not _are_there(t, on_device):
         return None
 
-    def ranges(frame: pd.DataFrame, symbols: TraceSymbolTable) -> dict[str, pl.DataFrame]:
-        return {"annotations": frame_tables.ranges(frame, symbols, _ON_DEVICE if on_device else _ON_HOST, on_device)}
-
-    names = job_of(t, t.get_ranks(), ranges).annotated_work(on_device=on_device)
-    kept = pl.any_horizontal(
-        pl.lit(False), *(pl.col("name").str.contains(pattern, literal=True) for pattern in allowlist or ())
-    )
-    table = frames.to_pandas(
-        folded(names, ["rank"], duration_ratio, most_names, kept=kept)
-        .select("name", *STATISTICS, "rank")
-        .sort("rank", "name")
-    )
+    category = _ON_DEVICE if on_device else _ON_HOST
+    by_rank = {
+        rank: folded(_times(t.get_trace(rank), t.symbol_table, category), duration_ratio, most_names, allowlist or ())
+        for rank in t.get_ranks()
+    }
+    table = table_of(list(by_rank.values()), {"rank": np.array(list(by_rank), dtype=np.int64)})
     if visualize:
         for figure in figures.annotation_breakdown(table):
             figure.show(renderer=image_renderer)
@@ -67,6 +60,12 @@ def kernels_with_user_annotations(t: Trace, rank: int, expand_names: bool, short
     if expand_names:
         decode_symbol_id_to_symbol_name(rows, symbols, shorten_names)
     return rows
+
+
+def _times(frame: pd.DataFrame, symbols: TraceSymbolTable, category: str) -> Times:
+    row = np.flatnonzero(frame["cat"].to_numpy() == symbols.sym_index[category])
+    duration_ns = frame["dur"].to_numpy(dtype=np.int64)[row] * NS_PER_US
+    return Times.of_runs(symbols.sym_table, frame["name"].to_numpy()[row], duration_ns)
 
 
 def _are_there(t: Trace, on_device: bool) -> bool:

@@ -156,7 +156,7 @@ class Content:
         calls = calls.select(
             "pid", "tid", launch_id="event_id", launch_name="name", launch_start_ns="start_ns", launch_end_ns="end_ns"
         )
-        pairs = pairs.sort("launch_id", "device_event_id")
+        pairs = pairs.sort("device_event_id")
         return pairs.join(calls, on="launch_id", how="left", maintain_order="left")
 
     def _counters(self) -> pl.DataFrame:
