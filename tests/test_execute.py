@@ -243,6 +243,14 @@ def test_no_scheduler_at_the_address_is_one_sentence(folder: Path) -> None:
     assert "no Dask scheduler answers at tcp://127.0.0.1:1" in done.stderr
 
 
+@pytest.mark.parametrize("address", ["localhost", "scheduler:port", "http://127.0.0.1:1"])
+def test_what_is_no_address_is_one_sentence_and_no_wait(folder: Path, address: str) -> None:
+    code = f"from holotrace.cli import main; main(['info', {str(folder)!r}, '--dask', {address!r}])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    said = f"Error: no Dask scheduler answers at {address}; give what dask-scheduler prints as its address\n"
+    assert (done.returncode, done.stderr) == (3, said)
+
+
 def opened_by_a_reader(fifo: str) -> int:
     """The end to write to, as soon as somebody reads at the other."""
     for _ in range(600):

@@ -60,7 +60,24 @@ def test_every_table_is_there_with_its_rank(job: Path) -> None:
     opened = holotrace.open(job)
     for table in (*tables.ALL, tables.RANK_INFO):
         found = opened.query(f"SELECT * FROM {table.name}")
-        assert_frame_equal(found, opened.table(table))
+        assert_frame_equal(found, opened.table(table).cast({pl.Categorical: pl.String}))
+
+
+def test_labels_are_text(job: Path) -> None:
+    found = holotrace.query(
+        "SELECT DISTINCT upper(name) AS name FROM device_events WHERE name LIKE '%gemm' AND starts_with(kind, 'comp')",
+        job,
+    )
+    assert found.rows() == [("AMPERE_GEMM",)]
+    assert holotrace.query("SELECT DISTINCT coalesce(sync_kind, 'none') FROM device_events", job).item() == "none"
+
+
+def test_nothing_but_the_job_is_asked(job: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
+    for function in ("read_csv", "READ_CSV ", '"read_csv"', "read_csv/**/"):
+        with pytest.raises(UsageError, match="only what the job holds can be asked for"):
+            holotrace.query(f"SELECT * FROM {function}('{tmp_path}/secret.csv')", job)
+    assert holotrace.query("SELECT name FROM steps, events WHERE name = 'pd.read_csv(x)'", job).is_empty()
 
 
 def test_problems_of_the_whole_job_are_among_them(job: Path) -> None:

@@ -12,13 +12,16 @@ from polars.io.plugins import register_io_source
 
 from holotrace._answers import rows
 from holotrace.errors import HolotraceError, UsageError
-from holotrace.schema import Table
+from holotrace.schema import Table, Unit
 from holotrace.tables import ALL, MADE, RANK
 from holotrace.trace import JobTrace, RankTrace
 
 _TABLES = {table.name: table for table in (*ALL, *MADE)}
 # Data comes in through its tables only, and nothing is changed.
 _QUESTION = re.compile(r"\s*(\(\s*)*(select|with)\b", re.IGNORECASE)
+# What is no part of the query: texts and remarks; and Polars' functions that read any file or URL.
+_SAID = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_FILE = re.compile(r"\bread_\w+[\"`]?\s*\(", re.IGNORECASE)
 # Each may nest what is before it once more, and Polars has no bound to that but its stack: some 4,000 and it is gone.
 _OPERATOR = re.compile(r"[-+*/%|&^<>=]+|\b(and|or|xor|union|intersect|except|join|collate)\b", re.IGNORECASE)
 _MOST_OPERATORS = 1_000
@@ -34,6 +37,8 @@ def answer(sql: str, job: JobTrace, told: Mapping[str, Callable[[], pl.DataFrame
     """
     if not _QUESTION.match(sql):
         raise UsageError("the query does not begin with SELECT or WITH; give one question")
+    if _FILE.search(_SAID.sub(" ", sql)):
+        raise UsageError(f"the query reads a file, and only what the job holds can be asked for; {_known(sql)}")
     if len(_OPERATOR.findall(sql)) > _MOST_OPERATORS:
         raise UsageError(f"the query has more than {_MOST_OPERATORS} operators; ask for less, or name values with IN")
     failures: list[HolotraceError] = []
@@ -62,8 +67,10 @@ class _Scan:
 
     @property
     def _with_rank(self) -> Table:
+        """With labels as text: of categories Polars' SQL only knows whether they are equal."""
         others = (column for column in self.table.columns if column.name != RANK.name)
-        return replace(self.table, columns=(RANK, *others))
+        plain = (replace(column, unit=Unit.TEXT) if column.unit is Unit.LABEL else column for column in others)
+        return replace(self.table, columns=(RANK, *plain))
 
     def __call__(
         self, columns: list[str] | None, predicate: pl.Expr | None, row_count: int | None, _: int | None
@@ -83,13 +90,13 @@ class _Scan:
         if self.told is not None:
             known = self.told()
             return known if predicate is None else known.filter(predicate)
-        stored = wanted.only(*(name for name in wanted.column_names if name != RANK.name))
+        stored = self.table.only(*(name for name in wanted.column_names if name != RANK.name))
         parts = self.job.map(partial(_matching, table=stored, predicate=predicate), [stored])
         return pl.concat([self._with_rank.only(RANK.name, *wanted.column_names).empty(), *parts])
 
 
 def _matching(rank: RankTrace, table: Table, predicate: pl.Expr | None) -> pl.DataFrame:
-    found = rows(rank, table)
+    found = rows(rank, table).cast({pl.Categorical: pl.String})
     return found if predicate is None else found.filter(predicate)
 
 

@@ -74,6 +74,8 @@ def _use_dask(context: click.Context, _: click.Parameter, address: str | None) -
         return
     client = require("distributed", extra="dask").Client
     try:
+        # A client of what is no address would wait for itself as it ends.
+        require("distributed.comm", extra="dask").get_address_host_port(address)
         connected = context.with_resource(client(address, timeout="5s", set_as_default=False))
     except (OSError, ValueError) as error:
         raise InputError(
