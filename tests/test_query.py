@@ -77,6 +77,8 @@ def test_nothing_but_the_job_is_asked(job: Path, tmp_path: Path) -> None:
     for function in ("read_csv", "READ_CSV ", '"read_csv"', "read_csv/**/"):
         with pytest.raises(UsageError, match="only what the job holds can be asked for"):
             holotrace.query(f"SELECT * FROM {function}('{tmp_path}/secret.csv')", job)
+        with pytest.raises(UsageError, match="only what the job holds can be asked for"):
+            holotrace.query(f"""SELECT a AS "'", b AS `'` FROM {function}('{tmp_path}/secret.csv')""", job)
     assert holotrace.query("SELECT name FROM steps, events WHERE name = 'pd.read_csv(x)'", job).is_empty()
 
 

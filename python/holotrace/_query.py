@@ -19,8 +19,9 @@ from holotrace.trace import JobTrace, RankTrace
 _TABLES = {table.name: table for table in (*ALL, *MADE)}
 # Data comes in through its tables only, and nothing is changed.
 _QUESTION = re.compile(r"\s*(\(\s*)*(select|with)\b", re.IGNORECASE)
-# What is no part of the query: texts and remarks; and Polars' functions that read any file or URL.
-_SAID = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
+# What is no part of the query, texts and remarks, told from names in quotes, which may hold such quotes themselves; and
+# Polars' functions that read any file or URL.
+_SAID = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|(\"[^\"]*\"|`[^`]*`)", re.DOTALL)
 _FILE = re.compile(r"\bread_\w+[\"`]?\s*\(", re.IGNORECASE)
 # Each may nest what is before it once more, and Polars has no bound to that but its stack: some 4,000 and it is gone.
 _OPERATOR = re.compile(r"[-+*/%|&^<>=]+|\b(and|or|xor|union|intersect|except|join|collate)\b", re.IGNORECASE)
@@ -37,7 +38,7 @@ def answer(sql: str, job: JobTrace, told: Mapping[str, Callable[[], pl.DataFrame
     """
     if not _QUESTION.match(sql):
         raise UsageError("the query does not begin with SELECT or WITH; give one question")
-    if _FILE.search(_SAID.sub(" ", sql)):
+    if _FILE.search(_SAID.sub(lambda said: said[1] or " ", sql)):
         raise UsageError(f"the query reads a file, and only what the job holds can be asked for; {_known(sql)}")
     if len(_OPERATOR.findall(sql)) > _MOST_OPERATORS:
         raise UsageError(f"the query has more than {_MOST_OPERATORS} operators; ask for less, or name values with IN")

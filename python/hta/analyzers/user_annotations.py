@@ -33,10 +33,9 @@ def user_annotation_breakdown(
     image_renderer: str | None,
 ) -> pd.DataFrame | None:
     """Times of each named range by rank; None where no rank has any of that kind."""
-    if not _are_there(t, on_device):
-        return None
-
     category = _ON_DEVICE if on_device else _ON_HOST
+    if not _are_there(t, category):
+        return None
     by_rank = {
         rank: folded(_times(t.get_trace(rank), t.symbol_table, category), duration_ratio, most_names, allowlist or ())
         for rank in t.get_ranks()
@@ -50,7 +49,7 @@ def user_annotation_breakdown(
 
 def kernels_with_user_annotations(t: Trace, rank: int, expand_names: bool, shorten_names: bool) -> pd.DataFrame | None:
     """A rank's device rows, each with the named range it runs in; None where no rank has ranges on the device."""
-    if not _are_there(t, on_device=True):
+    if not _are_there(t, _ON_DEVICE):
         return None
     frame, symbols = t.get_trace(rank), t.symbol_table
     ranges = frame[frame["cat"] == symbols.sym_index[_ON_DEVICE]]
@@ -68,8 +67,7 @@ def _times(frame: pd.DataFrame, symbols: TraceSymbolTable, category: str) -> Tim
     return Times.of_runs(symbols.sym_table, frame["name"].to_numpy()[row], duration_ns)
 
 
-def _are_there(t: Trace, on_device: bool) -> bool:
-    category = _ON_DEVICE if on_device else _ON_HOST
+def _are_there(t: Trace, category: str) -> bool:
     if category in t.symbol_table.sym_index:
         return True
     log.warning("the traces have no %s events", category)
