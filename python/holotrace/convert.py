@@ -142,6 +142,9 @@ def _prepare(root: Place) -> None:
         # A dataset whose manifest was lost still has its ranks.
         if [*folders, *files] and RANK_INFO.name not in [folder.name for folder in folders]:
             raise UsageError(f"{root} is not empty and no dataset; name a new folder")
+        if isinstance(root, Path):
+            # Before anything else, so that who converts into it at the same time sees what it becomes.
+            (root / RANK_INFO.name).mkdir(exist_ok=True)
     except OSError as error:
         raise _unwritten(root, error) from error
 
