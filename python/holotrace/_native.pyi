@@ -241,13 +241,14 @@ def rewrite_trace_event(
     *,
     edits: Sequence[tuple[ArrowStream, Sequence[tuple[str, str]], Sequence[tuple[str, str]]]],
     drop: ArrowStream,
+    only: Sequence[str] | None,
     append: Sequence[str],
 ) -> tuple[int, int, int]:
     """Write a copy of a trace-event file, packed as ``target`` says, and in its place only once it is whole.
 
     ``edits``: event_id of events, members of the event and members of its args to put there; keys as between quotes,
-    values as JSON. ``drop``: event_id of events to leave out. ``append``: texts of one or more events with commas
-    between them.
+    values as JSON. ``drop``: event_id of events to leave out. ``only``: categories; events of others that last are left
+    out, unless they are edited. ``append``: texts of one or more events with commas between them.
     Returns how many entries there are, were edited and were left out.
     Raises KeyError for an id that is not there, TraceFormatError, OSError, KeyboardInterrupt.
     """

@@ -129,27 +129,83 @@ def test_waiting_for_events_is_a_dependency(  # noqa: PLR0917
     assert kinds.count(CPEdgeType.SYNC_DEPENDENCY) == syncs
 
 
-def test_a_stream_that_waits_for_its_own_work_has_a_path(tmp_path: Path) -> None:
+def waits_for_an_event(folder: Path) -> TraceAnalysis:
+    """Work of stream 7, an event recorded behind it, and stream 7 waiting for that event."""
     wait = kernel("Stream Wait Event", 30, 1, correlation=3, cat="cuda_sync")
     wait["args"] |= {"wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": 2}
-    graph = path_of(
-        analysis(
-            tmp_path,
-            event("aten::mm", 0, 40),
-            launch(1, 10, 2),
-            kernel("first", 20, 100, correlation=1),
-            event("cudaEventRecord", 14, 2, cat="cuda_runtime", correlation=2),
-            event("cudaStreamWaitEvent", 18, 2, cat="cuda_runtime", correlation=3),
-            wait,
-            launch(4, 17, 1),
-            kernel("second", 121, 3, correlation=4),
-            launch(5, 24, 2),
-            kernel("third", 125, 10, correlation=5),
-        )
+    return analysis(
+        folder,
+        event("aten::mm", 0, 40),
+        launch(1, 10, 2),
+        kernel("first", 20, 100, correlation=1),
+        event("cudaEventRecord", 14, 2, cat="cuda_runtime", correlation=2),
+        event("cudaStreamWaitEvent", 18, 2, cat="cuda_runtime", correlation=3),
+        wait,
+        launch(4, 17, 1),
+        kernel("second", 121, 3, correlation=4),
+        launch(5, 24, 2),
+        kernel("third", 125, 10, correlation=5),
     )
+
+
+def test_a_stream_that_waits_for_its_own_work_has_a_path(tmp_path: Path) -> None:
+    graph = path_of(waits_for_an_event(tmp_path))
     kinds = [edge.type for _, _, edge in graph.edges(data="object")]
     assert kinds.count(CPEdgeType.SYNC_DEPENDENCY) == 1
     assert graph.critical_path_events_set >= {2, 7, 9}
+
+
+def test_recorded_events_and_what_waits_for_them_are_told(tmp_path: Path) -> None:
+    graph = path_of(waits_for_an_event(tmp_path))
+    records, waits = graph._get_cuda_event_record_df(), graph._get_cuda_stream_wait_event_df()
+    assert records is not None and waits is not None
+    (record,), (wait,) = records.to_dict("records"), waits.to_dict("records")
+    told = {"index": 3, "ts": 14, "stream": 7, "index_previous_launch": 1, "correlation_launch_event": 1}
+    assert {name: record[name] for name in told} == told
+    told = {"index": 4, "ts": 18, "stream": 7, "index_next_launch": 8, "correlation_next_launch": 5}
+    assert {name: wait[name] for name in told} == told
+
+
+def test_where_nothing_waits_for_events_none_are_told(tmp_path: Path) -> None:
+    graph = path_of(analysis(tmp_path, *WAITING))
+    for table in (graph._get_cuda_event_record_df(), graph._get_cuda_stream_wait_event_df()):
+        assert table is not None and table.empty and {"ts", "stream", "correlation"} <= set(table.columns)
+    assert CPGraph()._get_cuda_event_record_df() is None
+
+
+def test_edges_of_ones_own_change_the_path(tmp_path: Path) -> None:
+    graph = path_of(analysis(tmp_path, *WAITING))
+    assert graph._validate_graph()
+    before, kernel_start = graph.number_of_edges(), graph.get_nodes_for_event(2)[0]
+    assert kernel_start is not None
+    graph._add_gpu_cpu_sync_edge(kernel_start, 99)
+    assert not graph._add_kernel_launch_delay_edge(99, kernel_start)
+    assert graph.number_of_edges() == before
+    # As if the kernel had to wait for the first operator's start, and the last operator for the kernel's.
+    assert graph._add_kernel_launch_delay_edge(0, kernel_start)
+    graph._add_gpu_cpu_sync_edge(kernel_start, 6)
+    first, last = graph.get_nodes_for_event(0)[0], graph.get_nodes_for_event(6)[1]
+    assert first is not None and last is not None
+    assert graph.edges[first.idx, kernel_start.idx]["weight"] == kernel_start.ts - first.ts
+    sync = graph.edges[kernel_start.idx, last.idx]["object"]
+    assert sync == CPEdge(kernel_start.idx, last.idx, CPEdgeType.SYNC_DEPENDENCY, 0)
+    assert graph.critical_path() and graph._validate_graph()
+    graph.add_edge(last.idx, first.idx, weight=1, object=CPEdge(last.idx, first.idx, CPEdgeType.DEPENDENCY, 1))
+    assert not graph._validate_graph()
+
+
+def test_edges_belong_to_the_event_they_are_time_of(tmp_path: Path) -> None:
+    graph = path_of(analysis(tmp_path, *WAITING))
+    (work,) = graph.get_edges_attributed_to_event(2)
+    after = CPEdge(work.end, work.begin, CPEdgeType.OPERATOR_KERNEL, 1)
+    graph._attribute_edge(after, 0)
+    assert graph.get_event_attribution_for_edge(after) == 0
+    with pytest.raises(AssertionError, match="the event that both are in"):
+        graph._attribute_edge(after, None)
+    unowned = CPEdge(work.end, work.begin + 1, CPEdgeType.DEPENDENCY, 0)
+    graph._attribute_edge(unowned, 0)
+    assert graph.get_event_attribution_for_edge(unowned) is None
+    assert [graph._get_node_name(event) for event in (2, -1)] == ["add_kernel", "ROOT"]
 
 
 def test_a_path_leads_through_the_work_the_host_waits_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from hta_traces import analysis, event, launch, step
+from hta_traces import analysis, event, kernel, launch, step
 
 from holotrace import TraceFormatError
 from hta.common import trace_file
@@ -210,3 +210,11 @@ def test_json_is_written_as_its_name_says_and_read_back(tmp_path: Path, name: st
 def test_a_file_of_another_suffix_is_not_read() -> None:
     with pytest.raises(ValueError, match=r"does not end in \.gz or \.json"):
         trace_file.read_trace("notes.txt")
+
+
+def test_copies_of_old_mtia_recordings_get_their_step_and_stream(tmp_path: Path) -> None:
+    t = analysis(tmp_path, step(3, 0, 50), kernel("dma_request", 10, 5, stream=4), event("dma_request", 60, 5, tid=9)).t
+    frame = t._fix_mtia_memory_kernels(t.get_trace(0))
+    assert frame is t.get_trace(0)
+    assert frame["iteration"].tolist() == [3, 3, -1]
+    assert frame["stream"].tolist() == [-1, 4, 9]

@@ -97,6 +97,22 @@ def test_numbers_are_those_of_the_tables(tmp_path: Path) -> None:
     ]
 
 
+def test_only_some_categories_and_what_is_edited_stay(tmp_path: Path) -> None:
+    other = {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}
+    listed = [
+        other,
+        {**EVENT, "cat": "kernel"},
+        {**EVENT, "cat": "user_annotation"},
+        EVENT,
+        {**EVENT, "name": "edited"},
+    ]
+    path = write(tmp_path, json.dumps({"schemaVersion": 1, "traceEvents": listed}))
+    edits = [Edit([4], fields={"cat": "kernel"})]
+    rewrite(path, tmp_path / "some.json", edits=edits, only=["user_annotation"])
+    kept = json.loads((tmp_path / "some.json").read_text())["traceEvents"]
+    assert kept == [other, listed[2], {**EVENT, "name": "edited", "cat": "kernel"}]
+
+
 def test_the_suffix_says_how_it_is_packed(tmp_path: Path) -> None:
     path = write(tmp_path, json.dumps({"traceEvents": [EVENT] * 1000}))
     for name in ("a.json", "a.json.gz", "a.json.zst"):

@@ -1,8 +1,10 @@
 //! A trace as a new file: byte for byte the same, but for events that are changed, left out or added.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::fields::{Field, Fields};
 use crate::input::Blocks;
 use crate::output;
 use crate::reader::{Mark, Reader, State};
@@ -32,6 +34,8 @@ pub struct Changes {
     dropped: Vec<u32>,
     /// Each one or more events with commas between them.
     appended: Vec<String>,
+    /// Categories; what lasts and has another one is left out, unless it is edited.
+    only: Option<Vec<String>>,
 }
 
 impl Changes {
@@ -46,7 +50,12 @@ impl Changes {
         dropped.sort_unstable();
         dropped.dedup();
         let appended = appended.into_iter().filter(|text| !text.trim_ascii().is_empty()).collect();
-        Self { edits: changes, edited, dropped, appended }
+        Self { edits: changes, edited, dropped, appended, only: None }
+    }
+
+    /// Leave out what lasts and is of no such category, unless it is edited.
+    pub fn only(self, categories: Option<Vec<String>>) -> Self {
+        Self { only: categories, ..self }
     }
 
     fn drops(&self, id: u32) -> bool {
@@ -89,6 +98,10 @@ pub fn rewrite_blocks(
     // No table and no arg: only where events begin and end.
     let mut reader = Reader::new(&Options { tables: Vec::new(), args: Vec::new() }, State::Start);
     reader.marks = Some(Vec::new());
+    if changes.only.is_some() {
+        reader.fields = Some(Vec::new());
+        reader.taker.find_all_fields();
+    }
     let mut rewriter = Rewriter::new(changes, push);
     let each = &mut |reader: &mut Reader, window: &mut Window| rewriter.read(reader, window);
     let window = read_in_order(&mut blocks, &mut reader, each, cancelled)?;
@@ -106,6 +119,8 @@ struct Rewriter<'a> {
     done: Rewritten,
     next_edited: usize,
     next_dropped: usize,
+    /// Events of other categories that were left out and have not ended yet.
+    begun: HashSet<u32>,
     is_appended: bool,
     array: Array,
     /// What came since the last event or bracket, as far as it is not in the window any more.
@@ -144,6 +159,7 @@ impl<'a> Rewriter<'a> {
             done: Rewritten::default(),
             next_edited: 0,
             next_dropped: 0,
+            begun: HashSet::new(),
             is_appended: changes.appended.is_empty(),
             array: Array::Outside,
             gap: Vec::new(),
@@ -154,17 +170,23 @@ impl<'a> Rewriter<'a> {
     fn read(&mut self, reader: &mut Reader, window: &mut Window) -> Result<()> {
         let start = window.at;
         window.read(reader)?;
-        let marks = reader.marks.as_mut().map(std::mem::take).unwrap_or_default();
+        let mut marks = reader.marks.as_mut().map(std::mem::take).unwrap_or_default();
+        let mut fields = reader.fields.as_mut().map(std::mem::take);
+        let mut of_entries = fields.iter().flatten();
         let w = &window.block.bytes;
         let mut run = Run { from: start, last: start };
-        for mark in marks {
+        for &mark in &marks {
             match mark {
                 Mark::Open(at) => {
                     run.last = at;
                     self.array = Array::Empty(None);
                 }
                 Mark::Entry { id, start, end, begun } => {
-                    let is_dropped = self.is_dropped(id) || begun.is_some_and(|begun| self.changes.drops(begun));
+                    // There are as many as entries, where they were asked for.
+                    let fields = of_entries.next();
+                    let is_dropped = self.is_dropped(id)
+                        || fields.is_some_and(|fields| self.is_other(w, id, fields))
+                        || begun.is_some_and(|begun| self.changes.drops(begun) || self.begun.remove(&begun));
                     self.entry(w, &mut run, Entry { id, start, end, is_dropped })?;
                 }
                 Mark::Close(at) => {
@@ -175,6 +197,9 @@ impl<'a> Rewriter<'a> {
                 }
             }
         }
+        marks.clear();
+        fields.iter_mut().for_each(Vec::clear);
+        (reader.marks, reader.fields) = (Some(marks), fields);
         self.hold(w, &mut run, window.at)?;
         if matches!(self.array, Array::Outside) || self.gap.len() > MAX_GAP_BYTES {
             self.push_gap()?;
@@ -224,6 +249,25 @@ impl<'a> Rewriter<'a> {
             self.next_dropped += 1;
         }
         dropped.get(self.next_dropped) == Some(&id)
+    }
+
+    /// Whether an entry lasts, is of none of the categories that are wanted, and is not edited.
+    fn is_other(&mut self, w: &[u8], id: u32, fields: &Fields) -> bool {
+        let Some(only) = &self.changes.only else { return false };
+        let lasts = match fields.phase {
+            b'X' | b'B' => true,
+            0 => !fields.get(Field::Duration).is_absent(),
+            _ => false,
+        };
+        let category = fields.get(Field::Category).of(w);
+        if !lasts || only.iter().any(|wanted| wanted.as_bytes() == category) {
+            return false;
+        }
+        let (first, end) = self.edits_of(id);
+        if first == end && fields.phase == b'B' {
+            self.begun.insert(id);
+        }
+        first == end
     }
 
     /// Where the edits of an event begin and end among all.

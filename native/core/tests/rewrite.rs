@@ -223,3 +223,24 @@ fn a_caller_that_wants_to_stop_gets_no_file() {
         other => assert!(other.is_ok() && calls == 0),
     }
 }
+
+#[test]
+fn what_lasts_and_is_of_no_wanted_category_is_left_out_with_its_end() {
+    const BEGIN: &str = r#"{"ph":"B","cat":"op","name":"c","pid":1,"tid":1,"ts":3}"#;
+    const INSTANT: &str = r#"{"ph":"i","cat":"op","name":"d","pid":1,"tid":1,"ts":4}"#;
+    const END: &str = r#"{"ph":"E","pid":1,"tid":1,"ts":5}"#;
+    const RANGE: &str = r#"{"ph":"X","cat":"range","name":"e","ts":1,"dur":9}"#;
+    let text = format!(r#"{{"traceEvents":[{A},{BEGIN},{INSTANT},{END},{RANGE},"odd"]}}"#);
+    let changes = without(&[]).only(Some(vec!["range".into()]));
+    assert_eq!(rewritten(&text, &changes), format!(r#"{{"traceEvents":[{INSTANT},{RANGE},"odd"]}}"#));
+    // Where other events are left out by number, those after them are still told by what they are.
+    let changes = without(&[2]).only(Some(vec!["range".into()]));
+    assert_eq!(rewritten(&text, &changes), format!(r#"{{"traceEvents":[{RANGE},"odd"]}}"#));
+}
+
+#[test]
+fn an_edited_event_stays_whatever_its_category_is() {
+    let text = format!(r#"{{"traceEvents":[{A},{B}]}}"#);
+    let changes = edit(1, fields(&[("tid", "9")])).only(Some(vec![]));
+    assert_eq!(rewritten(&text, &changes), r#"{"traceEvents":[{"ph":"X","name":"b","ts":2,"dur":1,"tid":9}]}"#);
+}

@@ -15,13 +15,14 @@ use crate::source::Source;
 type Members = Vec<(String, String)>;
 
 #[pyfunction]
-#[pyo3(signature = (source, target, *, edits, drop, append))]
+#[pyo3(signature = (source, target, *, edits, drop, only, append))]
 pub fn rewrite_trace_event(
     py: Python<'_>,
     source: Source,
     target: PathBuf,
     edits: Vec<(Bound<'_, PyAny>, Members, Members)>,
     drop: &Bound<'_, PyAny>,
+    only: Option<Vec<String>>,
     append: Vec<String>,
 ) -> PyResult<(u64, u64, u64)> {
     let ids = |table: &Bound<'_, PyAny>| Ok::<_, PyErr>(Batches::of(table)?.values::<UInt32Type>("event_id")?.to_vec());
@@ -32,7 +33,7 @@ pub fn rewrite_trace_event(
     let (edits, drop) = (edits.into_iter().map(edit).collect::<PyResult<_>>()?, ids(drop)?);
     let mut signal = None;
     let result = py.detach(|| {
-        let changes = Changes::new(edits, drop, append);
+        let changes = Changes::new(edits, drop, append).only(only);
         without_panic(|| {
             rewrite(source.blocks()?, &target, &changes, &mut || {
                 signal = Python::attach(|py| py.check_signals()).err();

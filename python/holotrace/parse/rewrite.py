@@ -33,6 +33,7 @@ def rewrite(
     *,
     edits: Iterable[Edit] = (),
     drop: Iterable[int] = (),
+    only: Iterable[str] | None = None,
     append: Iterable[str] = (),
 ) -> None:
     """Write a copy of the trace at ``source`` in which only these events differ.
@@ -44,6 +45,7 @@ def rewrite(
         target: Where to write, packed as the suffix says: ``.gz``, ``.zst``, else plain. Replaced if it is there.
         edits: What to put into events; of several edits of an event the last one of a key holds.
         drop: Numbers (``event_id``) of events to leave out; one that was written as a begin takes its end with it.
+        only: Categories; events of others that last are left out, unless they are edited. All are kept by default.
         append: New events behind all others, as JSON text; a text may hold several, with commas between them.
     """
     source, target = stores.place(source), Path(target).expanduser()
@@ -55,6 +57,7 @@ def rewrite(
             str(target),
             edits=[(_ids(edit.event_ids), _members(edit.fields), _members(edit.args)) for edit in edits],
             drop=_ids(drop),
+            only=None if only is None else list(only),
             append=list(append),
         )
     except (KeyError, OverflowError) as error:

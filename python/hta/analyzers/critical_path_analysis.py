@@ -89,6 +89,11 @@ class CriticalPathAnalysis:
         types = DEFAULT_EDGE_TYPES_IN_VIZ if edge_types_to_viz is None else edge_types_to_viz
         return write_overlay(t, rank, critical_path_graph, output_dir, only_show_critical_events, show_all_edges, types)
 
+    @staticmethod
+    def _is_zero_weight_launch_edge(e: CPEdge) -> bool:
+        """Whether an edge stands for a launch that nothing waited for, as one of the environment's options adds."""
+        return e.type is CPEdgeType.KERNEL_LAUNCH_DELAY and e.weight == 0
+
 
 def _instances(instance_id: int | Sequence[int] | None) -> tuple[int, int] | None:
     if instance_id is None:

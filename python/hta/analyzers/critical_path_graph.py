@@ -17,6 +17,7 @@ import polars as pl
 from holotrace import MissingExtraError, StepGraph
 from hta import frames
 from hta.analyzers import critical_path_files
+from hta.analyzers.critical_path_records import event_records, stream_waits
 from hta.analyzers.critical_path_types import BoundType, CPEdge, CPEdgeType, CPNode
 from hta.analyzers.step_frames import BLOCKING, Step
 from hta.common.trace import Trace
@@ -200,6 +201,52 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
                 edges[event].append(edge)
         return dict(edges)
 
+    def _get_node_name(self, ev_id: int) -> str:
+        """The short name of an event; "ROOT" for the negative numbers that stand for none."""
+        return "ROOT" if ev_id < 0 else self._names(np.array([ev_id]))[0]
+
+    def _get_cuda_event_record_df(self) -> pd.DataFrame | None:
+        """What ``event_records`` says of the graph's rank; None where it is of no trace."""
+        return None if self.t_full is None else event_records(self.t_full, self.rank)
+
+    def _get_cuda_stream_wait_event_df(self) -> pd.DataFrame | None:
+        """What ``stream_waits`` says of the graph's rank; None where it is of no trace."""
+        return None if self.t_full is None else stream_waits(self.t_full, self.rank)
+
+    def _attribute_edge(self, edge: CPEdge, src_parent: int | None) -> None:
+        """Say whose time an edge is: from the end of one event to the start of another it is ``src_parent``'s."""
+        if edge.type not in {CPEdgeType.OPERATOR_KERNEL, CPEdgeType.KERNEL_KERNEL_DELAY}:
+            return
+        begin, end = self.node_list[edge.begin], self.node_list[edge.end]
+        owner: int | None
+        if begin.is_start or edge.type is CPEdgeType.KERNEL_KERNEL_DELAY:
+            owner = begin.ev_idx
+        else:
+            owner = src_parent if end.is_start else end.ev_idx
+        assert owner is not None, "an edge from an end to a start needs the event that both are in"
+        self.edge_to_event_map[edge.begin, edge.end] = owner
+
+    def _add_gpu_cpu_sync_edge(self, gpu_node: CPNode, runtime_eid: int) -> None:
+        """Let the end of a call wait for a node; nothing happens where the call is not in the graph."""
+        _, end = self.get_nodes_for_event(runtime_eid)
+        if end is not None:
+            self._connect(gpu_node, end, CPEdgeType.SYNC_DEPENDENCY, 0)
+
+    def _add_kernel_launch_delay_edge(
+        self, runtime_index: int, kernel_start_node: CPNode, zero_weight: bool = False
+    ) -> bool:
+        """Let the start of a kernel follow the start of a call; False where the call is not in the graph."""
+        start, _ = self.get_nodes_for_event(runtime_index)
+        if start is None:
+            return False
+        weight = 0 if zero_weight else kernel_start_node.ts - start.ts
+        self._connect(start, kernel_start_node, CPEdgeType.KERNEL_LAUNCH_DELAY, weight)
+        return True
+
+    def _connect(self, begin: CPNode, end: CPNode, kind: CPEdgeType, weight: int) -> None:
+        edge = CPEdge(begin.idx, end.idx, kind, weight)
+        self.add_edge(edge.begin, edge.end, weight=max(weight, 0), object=edge)
+
     def critical_path(self) -> bool:
         """Find the longest path, with the weights as they are now; False if the graph is none that has one."""
         if self._step is not None and "_adj" not in self.__dict__:
@@ -245,6 +292,13 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
             log.warning("events wait for each other in a circle; there is no critical path")
             return None
         return [self.edges[pair]["object"] for pair in pairwise(nodes)]
+
+    def _validate_graph(self) -> bool:
+        """Whether the graph has a longest path: nothing waits for itself, and no edge leads too far back in time."""
+        weights = [weight for _, _, weight in self.edges(data="weight") if weight <= -1]
+        return self._is_valid(len(weights), sum(weight < -1 for weight in weights)) and bool(
+            nx.is_directed_acyclic_graph(self)
+        )
 
     def _is_valid(self, negative: int, too_negative: int) -> bool:
         if negative:

@@ -6,9 +6,11 @@ import logging
 from collections.abc import Collection
 from pathlib import Path
 
+import pandas as pd
 import polars as pl
 
 import holotrace
+from hta import frame_tables, frames
 from hta.analyzers.critical_path_graph import CPGraph, edge_table
 from hta.analyzers.critical_path_types import CPEdgeType
 from hta.common.trace import Trace
@@ -42,20 +44,13 @@ def write_overlay(  # noqa: PLR0917  as the method of HTA that it does the work 
         return ""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"overlaid_critical_path_{source.name}"
-    events = holotrace.open({rank: str(source)}).table(
-        "events", columns=["event_id", "category", "pid", "tid", "start_ns", "end_ns"]
-    )
     critical = pl.Series(sorted(graph.critical_path_events_set), dtype=pl.UInt32)
-    hidden = critical.clear()
-    if only_show_critical_events:
-        shown = pl.col("category").is_in(_ALWAYS_SHOWN).fill_null(False)
-        hidden = events.filter(~shown, ~pl.col("event_id").is_in(critical.implode()))["event_id"]
     edges = _shown_edges(graph, types, all_edges=show_all_edges and not only_show_critical_events)
     copy = TraceCopy(
         str(source),
         edits=[holotrace.Edit(critical, args={"critical": 1})],
-        drop=hidden,
-        append=_arrows(edges, graph, events),
+        only=_ALWAYS_SHOWN if only_show_critical_events else None,
+        append=_arrows(edges, graph, t, rank),
     )
     t.write_raw_trace(str(target), copy)
     return str(target)
@@ -74,40 +69,22 @@ def _shown_edges(graph: CPGraph, types: Collection[CPEdgeType], all_edges: bool)
     return joined.with_columns(pl.col("critical").fill_null(False))
 
 
-def _arrows(edges: pl.DataFrame, graph: CPGraph, events: pl.DataFrame) -> list[str]:
+def _arrows(edges: pl.DataFrame, graph: CPGraph, t: Trace, rank: int) -> list[str]:
     """An arrow per edge, as a text of two events each."""
-    ends = (
-        graph.ends(edges[node]).select(
-            pl.col("event_id").alias(f"{side}_id"), pl.col("is_start").alias(f"{side}_start")
-        )
-        for node, side in (("begin", "from"), ("end", "to"))
-    )
-    arrows = pl.concat([edges, *ends], how="horizontal")
-    joined = pl.concat([arrows["from_id"], arrows["to_id"]]).unique()
-    on_device = graph.full_trace_df["index"].to_numpy()[graph.full_trace_df["stream"].to_numpy() >= 0]
-    times = (
-        events.drop("category")
-        .cast({"event_id": pl.Int64})
-        .filter(pl.col("event_id").is_in(joined.implode()))
-        .with_columns(on_device=pl.col("event_id").is_in(pl.Series(on_device).implode()))
-    )
-    for side in ("from", "to"):
-        arrows = arrows.join(
-            times.select(pl.all().name.prefix(f"{side}_")),
-            left_on=f"{side}_id",
-            right_on=f"{side}_event_id",
-            maintain_order="left",
-        )
-    placed = arrows.select(
-        "from_pid", "from_tid", _time("from"), "to_pid", "to_tid", _time("to"), "weight", "critical", "type"
-    )
+    frame = t.get_trace(rank)
+    ends = [_ends(graph.ends(edges[node]), frame, side) for node, side in (("begin", "from"), ("end", "to"))]
+    told = edges.select("weight", "critical", "type")
+    since_ns = t.min_ts * frames.NS_PER_US
+    placed = pl.concat([*ends, told], how="horizontal").with_columns(pl.col("from_ns", "to_ns") + since_ns)
     return holotrace.arrows(placed, name="critical_path")
 
 
-def _time(side: str) -> pl.Expr:
-    lasts = pl.col(f"{side}_end_ns") - pl.col(f"{side}_start_ns")
+def _ends(ends: pl.DataFrame, frame: pd.DataFrame, side: str) -> pl.DataFrame:
+    """On which thread and when arrows begin, or end."""
+    row = frames.places(frame)(ends["event_id"].to_numpy())
+    on_device = pl.lit(pl.Series(frame["stream"].to_numpy()[row] >= 0))
     # A viewer draws an arrow from the event that is there at its time, and a kernel ends where the next may start.
-    within = pl.when(pl.col(f"{side}_on_device")).then(lasts.clip(upper_bound=1000)).otherwise(0)
-    ns = pl.when(pl.col(f"{side}_start")).then(f"{side}_start_ns").otherwise(pl.col(f"{side}_end_ns") - within)
-    # As HTA writes them, in whole microseconds.
-    return (ns // 1000 * 1000).alias(f"{side}_ns")
+    within = pl.when(on_device).then((pl.col("end_ns") - pl.col("start_ns")).clip(upper_bound=frames.NS_PER_US))
+    time = pl.when(pl.lit(ends["is_start"])).then("start_ns").otherwise(pl.col("end_ns") - within.otherwise(0))
+    spans = frame_tables.spans(frame, row)
+    return spans.select(pl.col("pid", "tid").name.prefix(f"{side}_"), time.alias(f"{side}_ns"))

@@ -25,6 +25,7 @@ from hta.common.trace_events import PHASE_COUNTER, PHASE_FLOW_END, PHASE_FLOW_ST
 from hta.common.trace_file import create_rank_to_trace_dict, create_rank_to_trace_dict_from_dir, validated, write_trace
 from hta.common.trace_parser import MetaData, described, infer_gpu_type, parse_trace_dict, parse_trace_file
 from hta.common.trace_symbol_table import TraceSymbolTable, decode_symbol_id_to_symbol_name
+from hta.common.types import MTIAMemoryKernelGroupingPattern
 from hta.configs.parser_config import ParserConfig
 from hta.utils.utils import normalize_path
 
@@ -228,6 +229,23 @@ class Trace:
             counter_col: The column of the values.
         """
         return counter_table(series, counter_name, counter_col, self.min_ts).to_dicts()
+
+    def _fix_mtia_memory_kernels(self, trace_df: pd.DataFrame) -> pd.DataFrame:
+        """Give copies of old MTIA recordings the step they run in, and their thread as stream where they have none.
+
+        HTA keeps this for recordings that lack both; the frame is changed in place and returned.
+        """
+        names, ts = trace_df["name"].to_numpy(), trace_df["ts"].to_numpy()
+        is_copy = self.symbol_table.mask_where(MTIAMemoryKernelGroupingPattern.match)[names]
+        is_step = self.symbol_table.mask_where(lambda symbol: _STEP.match(symbol) is not None)[names]
+        steps = trace_df[is_step & (trace_df["stream"].to_numpy() == -1)]
+        numbers = [int(_STEP.sub(r"\1", self.symbol_table.sym_table[name])) for name in steps["name"]]
+        starts = steps["ts"].to_numpy()
+        step = frames.within(ts, starts, starts + steps["dur"].to_numpy(), np.array(numbers, dtype=np.int64))
+        for column, values in (("iteration", step), ("stream", trace_df["tid"].to_numpy())):
+            known = trace_df[column].to_numpy()
+            trace_df[column] = np.where(is_copy & (known == -1), values, known)
+        return trace_df
 
     flow_event = staticmethod(flow_event)
 

@@ -19,18 +19,18 @@ class TraceCopy(Mapping[str, Any]):
     Args:
         source: The file of the trace.
         edits: What to put into which events.
-        drop: Numbers of events that are left out.
+        only: Categories; events of others that last are left out, unless they are edited. All are kept by default.
         append: New events behind all others, as JSON text.
     """
 
     def __init__(
-        self, source: str, *, edits: Iterable[Edit] = (), drop: Iterable[int] = (), append: Iterable[str] = ()
+        self, source: str, *, edits: Iterable[Edit] = (), only: Iterable[str] | None = None, append: Iterable[str] = ()
     ) -> None:
-        self._source, self._edits, self._drop, self._append = source, list(edits), drop, list(append)
+        self._source, self._edits, self._only, self._append = source, list(edits), only, list(append)
 
     def write(self, file: str) -> None:
         """Write the copy, packed as the name of the file says; the trace is streamed through."""
-        holotrace.rewrite(self._source, file, edits=self._edits, drop=self._drop, append=self._append)
+        holotrace.rewrite(self._source, file, edits=self._edits, only=self._only, append=self._append)
 
     @cached_property
     def _content(self) -> dict[str, Any]:
