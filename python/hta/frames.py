@@ -108,13 +108,15 @@ def read(
 def to_frame(events: RankEvents, symbols: TraceSymbolTable) -> pd.DataFrame:
     """The frame of one rank, a row per event, with the numbers that ``symbols`` gives to names and categories."""
 
-    def numbered(coded: Coded) -> Array:
-        return coded.take(np.array([symbols.sym_index[value] for value in coded.values], dtype=np.int64))
+    def numbered(coded: Coded, dtype: type[np.signedinteger[Any]]) -> Array:
+        return coded.take(np.array([symbols.sym_index[value] for value in coded.values], dtype=dtype))
 
+    # Rows of a category are searched for again and again, and symbols are some thousand.
+    narrow = np.int16 if len(symbols.sym_table) <= np.iinfo(np.int16).max else np.int64
     columns = {
         "index": events.columns["index"],
-        "cat": numbered(events.cat),
-        "name": numbered(events.name),
+        "cat": numbered(events.cat, narrow),
+        "name": numbered(events.name, np.int64),
         **events.columns,
     }
     index = pd.Index(columns["index"], copy=True)

@@ -54,6 +54,7 @@ def kernels_with_user_annotations(t: Trace, rank: int, expand_names: bool, short
     frame, symbols = t.get_trace(rank), t.symbol_table
     ranges = frame[frame["cat"] == symbols.sym_index[_ON_DEVICE]]
     rows: pd.DataFrame = frame[frames.on_device(frame, symbols)].reset_index(drop=True)
+    rows["cat"] = rows["cat"].astype("int64")
     place = _shortest_over(rows, ranges)
     rows["user_annotation"] = np.append(ranges["name"].to_numpy(), -1)[place]
     if expand_names:
@@ -63,7 +64,7 @@ def kernels_with_user_annotations(t: Trace, rank: int, expand_names: bool, short
 
 def _times(frame: pd.DataFrame, symbols: TraceSymbolTable, category: str) -> Times:
     row = np.flatnonzero(frame["cat"].to_numpy() == symbols.sym_index[category])
-    duration_ns = frame["dur"].to_numpy(dtype=np.int64)[row] * NS_PER_US
+    duration_ns = frame["dur"].to_numpy()[row].astype(np.int64) * NS_PER_US
     return Times.of_runs(symbols.sym_table, frame["name"].to_numpy()[row], duration_ns)
 
 
