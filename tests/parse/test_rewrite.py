@@ -108,9 +108,10 @@ def test_only_some_categories_and_what_is_edited_stay(tmp_path: Path) -> None:
     ]
     path = write(tmp_path, json.dumps({"schemaVersion": 1, "traceEvents": listed}))
     edits = [Edit([4], fields={"cat": "kernel"})]
-    rewrite(path, tmp_path / "some.json", edits=edits, only=["user_annotation"])
-    kept = json.loads((tmp_path / "some.json").read_text())["traceEvents"]
-    assert kept == [other, listed[2], {**EVENT, "name": "edited", "cat": "kernel"}]
+    for only in (["user_annotation"], "user_annotation"):
+        rewrite(path, tmp_path / "some.json", edits=edits, only=only)
+        kept = json.loads((tmp_path / "some.json").read_text())["traceEvents"]
+        assert kept == [other, listed[2], {**EVENT, "name": "edited", "cat": "kernel"}]
 
 
 def test_the_suffix_says_how_it_is_packed(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def rewrite(
             str(target),
             edits=[(_ids(edit.event_ids), _members(edit.fields), _members(edit.args)) for edit in edits],
             drop=_ids(drop),
-            only=None if only is None else list(only),
+            only=[only] if isinstance(only, str) else None if only is None else list(only),
             append=list(append),
         )
     except (KeyError, OverflowError) as error:
