@@ -5,6 +5,7 @@ from types import ModuleType
 from questions import (
     analyses,
     call_tree,
+    critical_path,
     dataset,
     hta,
     hta_methods,
@@ -30,6 +31,7 @@ ALL: tuple[ModuleType, ...] = (
     memory,
     analyses,
     call_tree,
+    critical_path,
     import_time,
     ranks,
     many_ranks,

@@ -56,7 +56,7 @@ def rows(bench: Bench) -> Iterator[Row | Skipped]:
         for name, command in commands.items()
     }
     quick = {
-        name: Measurement(f"{name}: quick methods, {trace.name}", (*command, "--quick"))
+        name: Measurement(f"{name}: quick methods, {trace.name}", (*command, *_QUICK), most_rounds=3)
         for name, command in commands.items()
     }
     yield Row(f"load and all methods, {trace.name}", *(_together(every, name) for name in every), times_faster(40))
@@ -140,4 +140,4 @@ if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
     # get_aten_op_kernels_and_delay always draws.
     go.Figure.show = lambda *args, **kwargs: None
-    print(json.dumps(measure(sys.argv[1], _QUICK if "--quick" in sys.argv else _METHODS)))
+    print(json.dumps(measure(sys.argv[1], sys.argv[2:] or _METHODS)))

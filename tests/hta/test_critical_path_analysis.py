@@ -190,6 +190,10 @@ def test_edges_of_ones_own_change_the_path(tmp_path: Path) -> None:
     sync = graph.edges[kernel_start.idx, last.idx]["object"]
     assert sync == CPEdge(kernel_start.idx, last.idx, CPEdgeType.SYNC_DEPENDENCY, 0)
     assert graph.critical_path() and graph._validate_graph()
+    graph.edges[first.idx, kernel_start.idx]["weight"] += 1
+    assert graph.critical_path()
+    # No longer through the launch.
+    assert graph.critical_path_nodes[:2] == [first.idx, kernel_start.idx]
     graph.add_edge(last.idx, first.idx, weight=1, object=CPEdge(last.idx, first.idx, CPEdgeType.DEPENDENCY, 1))
     assert not graph._validate_graph()
 

@@ -45,10 +45,12 @@ def rewrite(
         target: Where to write, packed as the suffix says: ``.gz``, ``.zst``, else plain. Replaced if it is there.
         edits: What to put into events; of several edits of an event the last one of a key holds.
         drop: Numbers (``event_id``) of events to leave out; one that was written as a begin takes its end with it.
-        only: Categories; events of others that last are left out, unless they are edited. All are kept by default.
+        only: Categories, or one; events of others that last are left out, unless they are edited. By default none is.
         append: New events behind all others, as JSON text; a text may hold several, with commas between them.
     """
     source, target = stores.place(source), Path(target).expanduser()
+    if isinstance(only, str):
+        only = [only]
     if isinstance(source, Path) and source.exists() and target.exists() and target.samefile(source):
         raise UsageError(f"{target} is the trace that is read; name another file to write")
     try:
@@ -57,7 +59,7 @@ def rewrite(
             str(target),
             edits=[(_ids(edit.event_ids), _members(edit.fields), _members(edit.args)) for edit in edits],
             drop=_ids(drop),
-            only=[only] if isinstance(only, str) else None if only is None else list(only),
+            only=None if only is None else list(only),
             append=list(append),
         )
     except (KeyError, OverflowError) as error:

@@ -281,24 +281,23 @@ class CPGraph(nx.DiGraph):  # type: ignore[misc]  # networkx has no types
         self.critical_path_events_set = set(self.ends(pl.Series(nodes, dtype=pl.Int64))["event_id"].unique())
 
     def _path_by_weight(self) -> list[CPEdge] | None:
-        negative = [attributes for _, _, attributes in self.edges(data=True) if attributes["weight"] <= -1]
-        if not self._is_valid(len(negative), sum(attributes["weight"] < -1 for attributes in negative)):
+        if not self._validate_graph():
             return None
-        for attributes in negative:
-            attributes["weight"] = 0
-        try:
-            nodes = nx.dag_longest_path(self, weight="weight")
-        except nx.NetworkXUnfeasible:
-            log.warning("events wait for each other in a circle; there is no critical path")
-            return None
+        for _, _, attributes in self.edges(data=True):
+            if attributes["weight"] <= -1:
+                attributes["weight"] = 0
+        nodes = nx.dag_longest_path(self, weight="weight")
         return [self.edges[pair]["object"] for pair in pairwise(nodes)]
 
     def _validate_graph(self) -> bool:
         """Whether the graph has a longest path: nothing waits for itself, and no edge leads too far back in time."""
-        weights = [weight for _, _, weight in self.edges(data="weight") if weight <= -1]
-        return self._is_valid(len(weights), sum(weight < -1 for weight in weights)) and bool(
-            nx.is_directed_acyclic_graph(self)
-        )
+        negative = [weight for _, _, weight in self.edges(data="weight") if weight <= -1]
+        if not self._is_valid(len(negative), sum(weight < -1 for weight in negative)):
+            return False
+        if nx.is_directed_acyclic_graph(self):
+            return True
+        log.warning("events wait for each other in a circle; there is no critical path")
+        return False
 
     def _is_valid(self, negative: int, too_negative: int) -> bool:
         if negative:

@@ -70,21 +70,22 @@ def _shown_edges(graph: CPGraph, types: Collection[CPEdgeType], all_edges: bool)
 
 
 def _arrows(edges: pl.DataFrame, graph: CPGraph, t: Trace, rank: int) -> list[str]:
-    """An arrow per edge, as a text of two events each."""
+    """An arrow per edge between events that the trace holds, as a text of two events each."""
     frame = t.get_trace(rank)
     ends = [_ends(graph.ends(edges[node]), frame, side) for node, side in (("begin", "from"), ("end", "to"))]
     told = edges.select("weight", "critical", "type")
     since_ns = t.min_ts * frames.NS_PER_US
-    placed = pl.concat([*ends, told], how="horizontal").with_columns(pl.col("from_ns", "to_ns") + since_ns)
-    return holotrace.arrows(placed, name="critical_path")
+    placed = pl.concat([*ends, told], how="horizontal").drop_nulls(["from_ns", "to_ns"])
+    return holotrace.arrows(placed.with_columns(pl.col("from_ns", "to_ns") + since_ns), name="critical_path")
 
 
 def _ends(ends: pl.DataFrame, frame: pd.DataFrame, side: str) -> pl.DataFrame:
-    """On which thread and when arrows begin, or end."""
+    """On which thread and when arrows begin, or end; ``ns`` is null for events that are not in the frame."""
     row = frames.places(frame)(ends["event_id"].to_numpy())
     on_device = pl.lit(pl.Series(frame["stream"].to_numpy()[row] >= 0))
     # A viewer draws an arrow from the event that is there at its time, and a kernel ends where the next may start.
     within = pl.when(on_device).then((pl.col("end_ns") - pl.col("start_ns")).clip(upper_bound=frames.NS_PER_US))
     time = pl.when(pl.lit(ends["is_start"])).then("start_ns").otherwise(pl.col("end_ns") - within.otherwise(0))
+    known = pl.when(pl.lit(pl.Series(row >= 0))).then(time)
     spans = frame_tables.spans(frame, row)
-    return spans.select(pl.col("pid", "tid").name.prefix(f"{side}_"), time.alias(f"{side}_ns"))
+    return spans.select(pl.col("pid", "tid").name.prefix(f"{side}_"), known.alias(f"{side}_ns"))

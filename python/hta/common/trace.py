@@ -151,7 +151,7 @@ class Trace:
     def _within_steps(self, frame: pd.DataFrame, include_last: bool) -> pd.DataFrame:
         on_device = frames.on_device(frame, self.symbol_table)
         # The device shows steps later than the host launches them.
-        is_step = self.symbol_table.mask_where(lambda symbol: _STEP.match(symbol) is not None)[frame["name"]]
+        is_step = self._is_step(frame)
         is_step &= frame["cat"].to_numpy() != self.symbol_table.sym_index.get("gpu_user_annotation", -1)
         steps = frame[is_step & ~on_device]
         if steps.empty:
@@ -161,6 +161,12 @@ class Trace:
         work = np.flatnonzero(on_device)
         kept[work] = np.isin(correlation[work], correlation[kept])
         return _rows(frame, kept)
+
+    def _is_step(self, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
+        """Which rows are training steps, of the host or as the device shows them."""
+        numbered = self.symbol_table.mask_where(lambda symbol: _STEP.match(symbol) is not None)
+        is_step: npt.NDArray[np.bool_] = numbered[frame["name"].to_numpy()]
+        return is_step
 
     def get_ranks(self) -> list[int]:
         """Ranks that are there, ascending."""
@@ -237,8 +243,7 @@ class Trace:
         """
         names, ts = trace_df["name"].to_numpy(), trace_df["ts"].to_numpy()
         is_copy = self.symbol_table.mask_where(MTIAMemoryKernelGroupingPattern.match)[names]
-        is_step = self.symbol_table.mask_where(lambda symbol: _STEP.match(symbol) is not None)[names]
-        steps = trace_df[is_step & (trace_df["stream"].to_numpy() == -1)]
+        steps = trace_df[self._is_step(trace_df) & (trace_df["stream"].to_numpy() == -1)]
         numbers = [int(_STEP.sub(r"\1", self.symbol_table.sym_table[name])) for name in steps["name"]]
         starts = steps["ts"].to_numpy()
         step = frames.within(ts, starts, starts + steps["dur"].to_numpy(), np.array(numbers, dtype=np.int64))
