@@ -369,6 +369,18 @@ def test_an_overlay_marks_events_that_have_no_args(tmp_path: Path) -> None:
     assert shown["args"] == {"critical": 1}
 
 
+def test_arrows_of_events_that_the_trace_lacks_are_left_out(tmp_path: Path) -> None:
+    a = analysis(tmp_path, *WAITING)
+    graph, drawn = path_of(a), []
+    for rows in (7, 6):
+        a.t.traces[0] = a.t.get_trace(0).head(rows)
+        written = Path(a.overlay_critical_path_analysis(0, graph, str(tmp_path / "out"), False, True))
+        events = json.loads(written.read_text())["traceEvents"]
+        drawn.append({found["ts"] for found in events if found.get("cat") == "critical_path"})
+    # The last operator runs from 200 to 210.
+    assert drawn[0] - drawn[1] == {200, 210} and drawn[1] < drawn[0]
+
+
 def test_hidden_events_that_are_written_as_begin_and_end_are_hidden_whole(tmp_path: Path) -> None:
     pairs: list[Event] = [
         {"ph": phase, "name": name, "cat": "cpu_op", "pid": 1, "tid": tid, "ts": ts}
