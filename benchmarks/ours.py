@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holotrace.schema import Table
-    from holotrace.trace import RankTrace
+    from holotrace.core.schema import Table
+    from holotrace.core.trace import RankTrace
 
 
 # What the goals were set for; more analyses read more.
@@ -143,7 +143,7 @@ def _events(dataset: str) -> int:
 
 def _load(path: str, tables: list[Table]) -> RankTrace:
     import holotrace
-    from holotrace.derive.rank import load
+    from holotrace.loading.rank import load
 
     (source,) = holotrace.open(path).sources
     return load(source, tables)
@@ -153,8 +153,8 @@ def _tables(columns: str) -> list[Table]:
     from dataclasses import replace
 
     from holotrace.analyses import ALL as ANALYSES
-    from holotrace.tables import ALL as TABLES
-    from holotrace.tables import DEVICE_EVENTS, EVENTS
+    from holotrace.core.tables import ALL as TABLES
+    from holotrace.core.tables import DEVICE_EVENTS, EVENTS
 
     if columns == "every":
         return list(TABLES)

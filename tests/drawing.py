@@ -18,10 +18,8 @@ from typing import Any
 import polars as pl
 
 import xla_drawing
-from holotrace.derive.steps import launched_in
-from holotrace.job import Job
-from holotrace.schema import Table
-from holotrace.tables import (
+from holotrace.core.schema import Table
+from holotrace.core.tables import (
     ANNOTATIONS,
     COLLECTIVES,
     CPU_OPS,
@@ -32,7 +30,9 @@ from holotrace.tables import (
     RUNTIME_CALLS,
     STEPS,
 )
-from holotrace.trace import RankTrace
+from holotrace.core.trace import RankTrace
+from holotrace.derive.steps import launched_in
+from holotrace.job import Job
 
 US = 1_000
 _KINDS = {"comm": "communication", "copy": "memory"}

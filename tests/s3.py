@@ -14,7 +14,7 @@ from typing import Any
 import boto3
 from moto.server import ThreadedMotoServer
 
-from holotrace import stores
+from holotrace.stores import object_store as stores
 
 BUCKET = "traces"
 _CHUNK = 1 << 16

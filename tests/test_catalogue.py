@@ -16,12 +16,12 @@ from polars.testing import assert_frame_equal
 import xla_drawing
 from drawing import draw, trace
 from holotrace.analyses import ALL
-from holotrace.analysis import Analysis
 from holotrace.cli import main
 from holotrace.cli.show import option
-from holotrace.derive.rank import narrowed
+from holotrace.core.analysis import Analysis
+from holotrace.core.schema import Unit
 from holotrace.job import Job
-from holotrace.schema import Unit
+from holotrace.loading.rank import narrowed
 
 # The device of the XLA profile is idle for long enough to be asked why.
 DRAWING = f"""

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 import holotrace
 from holotrace.cli import main
 from holotrace.compare import COLUMNS
+from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, STEPS
+from holotrace.core.trace import RankTrace
 from holotrace.job import Job
-from holotrace.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, STEPS
-from holotrace.trace import RankTrace
 from trace_files import EVENTS as WRITTEN
 from trace_files import write_trace
 

@@ -21,13 +21,15 @@ from polars.testing import assert_frame_equal
 
 import holotrace
 from drawing import draw
-from holotrace import InputError, UsageError, stores, tables
+from holotrace import InputError, UsageError
 from holotrace.cli import main
-from holotrace.parse import dataset
+from holotrace.core import tables
+from holotrace.core.schema import Column, Table, Unit
+from holotrace.core.tables import DEVICE_EVENTS, RANK_INFO
+from holotrace.formats.dataset import read as dataset
 from holotrace.sample import write as write_sample
-from holotrace.schema import Column, Table, Unit
-from holotrace.stores import Place
-from holotrace.tables import DEVICE_EVENTS, RANK_INFO
+from holotrace.stores import object_store as stores
+from holotrace.stores.object_store import Place
 from pages import page
 from s3 import BUCKET, Store
 from trace_files import EVENTS, REAL_TRACES, needs_real_traces, write_trace

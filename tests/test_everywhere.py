@@ -12,8 +12,8 @@ from polars.testing import assert_frame_equal
 
 import holotrace
 from holotrace import sample
+from holotrace.discovery import Paths
 from holotrace.present.report import Report
-from holotrace.sources import Paths
 from pages import page
 from s3 import Store
 

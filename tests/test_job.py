@@ -18,9 +18,9 @@ from drawing import draw
 from holotrace import InputError, TraceFormatError, UsageError
 from holotrace.analyses import ALL
 from holotrace.analyses.overlap import overlap
-from holotrace.derive.rank import load
-from holotrace.schema import Column, Unit
-from holotrace.tables import DEVICE_EVENTS
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.loading.rank import load
 from trace_files import REAL_TRACES, needs_real_traces, write_trace
 
 
@@ -40,7 +40,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         ranks.append(source.rank)
         return load(source, reads)
 
-    for reader in ("_execute", "_cache"):
+    for reader in ("engine.map_ranks", "engine.table_cache"):
         monkeypatch.setattr(f"holotrace.{reader}.load", noted)
     return ranks
 

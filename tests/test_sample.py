@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from holotrace import sample
-from holotrace._processes import Processes
+from holotrace.engine.processes import Processes
 from holotrace.errors import UsageError
 
 Span = tuple[int, int]

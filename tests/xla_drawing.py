@@ -17,9 +17,9 @@ from itertools import accumulate
 
 import polars as pl
 
+from holotrace.core.schema import Table
+from holotrace.core.tables import ANNOTATIONS, DEVICES, HOST_CALLS, MODULES, STEPS, XLA_OPS
 from holotrace.derive.steps import launched_in
-from holotrace.schema import Table
-from holotrace.tables import ANNOTATIONS, DEVICES, HOST_CALLS, MODULES, STEPS, XLA_OPS
 
 US = 1_000
 LABELS = ("tpu", "call", "deep", "mark")

@@ -14,11 +14,11 @@ from typing import Any, Literal, Union, get_args, get_origin
 import click
 
 from holotrace.analyses import ALL as ANALYSES
-from holotrace.analysis import Analysis, Rule
 from holotrace.cli import main as holotrace
-from holotrace.schema import Column, Table
-from holotrace.tables import ALL as TABLES
-from holotrace.tables import MADE
+from holotrace.core.analysis import Analysis, Rule
+from holotrace.core.schema import Column, Table
+from holotrace.core.tables import ALL as TABLES
+from holotrace.core.tables import MADE
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -84,7 +84,7 @@ def rule_section(rule: Rule) -> str:
 def tables_page(tables: Iterable[Table]) -> str:
     sections = (f"## {table.name}\n\n{table.meaning}.\n\n{columns(table.columns)}" for table in tables)
     return page(
-        source_of("holotrace.tables"),
+        source_of("holotrace.core.tables"),
         "# Tables",
         "Times are integer nanoseconds, spans half-open: `start_ns` belongs to a span, `end_ns` does not. "
         "What a trace does not say is null.",

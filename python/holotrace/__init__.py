@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from holotrace._answers import JobResult
-from holotrace.analysis import Finding
 from holotrace.compare import compare
 from holotrace.convert import Conversion, convert
+from holotrace.core.analysis import Finding
+from holotrace.core.trace import RankTrace
 from holotrace.derive.execution_nodes import execution_nodes
 from holotrace.derive.step_graph import GraphRules, StepGraph
 from holotrace.derive.step_graph import build as step_graph
+from holotrace.engine.questions import JobResult
 from holotrace.errors import (
     HolotraceError,
     InputError,
@@ -19,14 +20,13 @@ from holotrace.errors import (
     TraceFormatError,
     UsageError,
 )
+from holotrace.export.event_json import arrows
+from holotrace.export.rewrite import Edit, rewrite
+from holotrace.export.timeline import JobTimeline
+from holotrace.formats.torch.execution_trace import execution_trace
+from holotrace.formats.torch.memory_timeline import memory_timeline
 from holotrace.job import Job, open
-from holotrace.parse.execution_trace import execution_trace
-from holotrace.parse.memory_timeline import memory_timeline
-from holotrace.parse.rewrite import Edit, rewrite
-from holotrace.present.event_json import arrows
-from holotrace.present.timeline import JobTimeline
 from holotrace.query import query
-from holotrace.trace import RankTrace
 from holotrace.what_if import what_if
 
 __all__ = [

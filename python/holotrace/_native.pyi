@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from holotrace.stores import Stream
+from holotrace.stores.object_store import Stream
 
 class ArrowTable:
     """Columns in Arrow memory; ``polars.DataFrame(table)`` takes them over without a copy."""
@@ -26,7 +26,7 @@ class Trace:
         problems lost). ``skipped`` counts those of them that no table asked for holds. Also text_bytes, file_bytes.
         """
     def table(self, name: str, columns: Sequence[str]) -> ArrowTable:
-        """A table of holotrace.tables, e.g. ``trace.table("device_events", ["event_id", "start_ns", "stream"])``.
+        """A table of holotrace.core.tables, e.g. ``trace.table("device_events", ["event_id", "start_ns", "stream"])``.
 
         A column that is read from an event's args is asked for, and comes back, under its KEY in args
         (``"External id"``, not ``"external"``): the caller renames. Columns made by ``derive`` (kind, step) are not

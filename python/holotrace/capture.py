@@ -8,8 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from holotrace._optional import require
-from holotrace.errors import UsageError
+from holotrace.errors import UsageError, require
 
 # How launchers tell a process its rank: torchrun, Slurm, Open MPI, MPICH.
 _RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")

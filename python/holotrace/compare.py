@@ -8,14 +8,14 @@ from functools import partial
 
 import polars as pl
 
+from holotrace.core.schema import Column, Table, Unit, conform
+from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, STEPS
+from holotrace.core.trace import RankTrace
 from holotrace.derive.steps import launched_in
+from holotrace.discovery import Paths, spelled
 from holotrace.errors import InputError
 from holotrace.job import Job
 from holotrace.job import open as open_job
-from holotrace.schema import Column, Table, Unit, conform
-from holotrace.sources import Paths, spelled
-from holotrace.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, STEPS
-from holotrace.trace import RankTrace
 
 COLUMNS = (
     Column("name", Unit.TEXT, "Operation or kernel, as the profiler wrote it; null if it wrote no name"),

@@ -14,16 +14,16 @@ from typing import Any
 
 import polars as pl
 
-from holotrace import stores
-from holotrace._execute import Progress, Unread, attempt, read_ranks
-from holotrace._kept import EVERYTHING, Answering
-from holotrace.derive.rank import parts
+from holotrace.core.problems import LOST, UNREAD, frame
+from holotrace.core.tables import RANK_INFO
+from holotrace.core.trace import RankTrace
+from holotrace.discovery import Paths, RankSource, Survey, spelled, survey
+from holotrace.discovery.completeness import DOUBTS
+from holotrace.engine.answers import EVERYTHING, Answering
+from holotrace.engine.map_ranks import Progress, Unread, attempt, read_ranks
 from holotrace.errors import InputError, UsageError
-from holotrace.job import Job
-from holotrace.job import open as open_job
-from holotrace.parse import dataset
-from holotrace.sources import Paths, RankSource, Survey, spelled, survey
-from holotrace.sources.dataset import (
+from holotrace.formats.dataset import read as dataset
+from holotrace.formats.dataset.layout import (
     FORMAT,
     MANIFEST,
     Manifest,
@@ -35,11 +35,11 @@ from holotrace.sources.dataset import (
     stamp,
     stamps,
 )
-from holotrace.sources.problems import LOST, UNREAD, frame
-from holotrace.sources.whole import DOUBTS
-from holotrace.stores import Place, Remote
-from holotrace.tables import RANK_INFO
-from holotrace.trace import RankTrace
+from holotrace.job import Job
+from holotrace.job import open as open_job
+from holotrace.loading.rank import parts
+from holotrace.stores import object_store as stores
+from holotrace.stores.object_store import Place, Remote
 
 _END_BYTES = 64 * 1024  # of both ends of a file, which hold its first and last times and its check sum
 

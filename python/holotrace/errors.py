@@ -1,6 +1,9 @@
-"""Every exception this package raises; each message is one sentence and a way out."""
+"""Every exception this package raises, each message one sentence and a way out, and imports that explain themselves."""
 
 from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
 
 
 class HolotraceError(Exception):
@@ -25,3 +28,13 @@ class MissingExtraError(HolotraceError, ImportError):
 
 class UsageError(HolotraceError, ValueError):
     """An argument has a value it cannot have; the message lists what it can be."""
+
+
+def require(module: str, *, extra: str) -> ModuleType:
+    """The module, if the extra that brings it is installed."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"this needs {module}, which is not installed; get it with pip install 'holotrace[{extra}]'"
+        ) from error

@@ -9,18 +9,18 @@ from typing import Any
 
 import polars as pl
 
-from holotrace._answers import JobResult, Questions
-from holotrace._cache import KeptVisit, RankCache, default_bytes
-from holotrace._copies_of_job import JobCopies
-from holotrace._execute import Progress, Visit, read_ranks
-from holotrace._kept import Answering
 from holotrace.analyses import ALL, Analyses
-from holotrace.analysis import Analysis
+from holotrace.core.analysis import Analysis
+from holotrace.core.schema import Table
+from holotrace.core.tables import RANK_INFO
+from holotrace.core.trace import Question, RankTrace, T
+from holotrace.discovery import OnDuplicate, Paths, RankSource, Survey, spelled, survey
+from holotrace.engine.answers import Answering
+from holotrace.engine.map_ranks import Progress, Visit, read_ranks
+from holotrace.engine.questions import JobResult, Questions
+from holotrace.engine.table_cache import KeptVisit, RankCache, default_bytes
 from holotrace.errors import InputError
-from holotrace.schema import Table
-from holotrace.sources import OnDuplicate, Paths, RankSource, Survey, spelled, survey
-from holotrace.tables import RANK_INFO
-from holotrace.trace import Question, RankTrace, T
+from holotrace.export.copies import JobCopies
 
 
 def open(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.discovery import Paths
 from holotrace.job import Job
 from holotrace.job import open as open_job
-from holotrace.sources import Paths
 
 
 def query(sql: str, job: Job | Paths) -> pl.DataFrame:

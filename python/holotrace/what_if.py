@@ -8,12 +8,12 @@ from functools import partial
 
 import polars as pl
 
+from holotrace.core.schema import Column, Unit, conform, empty
+from holotrace.core.tables import RANK
+from holotrace.core.trace import RankTrace
 from holotrace.derive import critical_steps
 from holotrace.errors import MissingDataError, UsageError
 from holotrace.job import Job
-from holotrace.schema import Column, Unit, conform, empty
-from holotrace.tables import RANK
-from holotrace.trace import RankTrace
 
 # What can be scaled beside names: what an edge of the graph is bound by.
 BOUNDS = ("host", "data_loading", "compute", "communication", "memory", "launch", "kernel_delay")

@@ -15,8 +15,8 @@ import pandas as pd
 import polars as pl
 
 import holotrace
-from holotrace import tables
-from holotrace.schema import Column, Table, Unit
+from holotrace.core import tables
+from holotrace.core.schema import Column, Table, Unit
 from hta.common.trace_symbol_table import TraceSymbolTable
 from hta.configs.default_event_args import EVENT_ARGS
 from hta.configs.default_values import AttributeSpec, ValueType, YamlVersion

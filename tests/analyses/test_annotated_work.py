@@ -11,7 +11,7 @@ import holotrace
 from drawing import US, draw, trace
 from holotrace import Job, sample
 from holotrace.analyses.annotated_work import annotated_work
-from holotrace.tables import ANNOTATIONS
+from holotrace.core.tables import ANNOTATIONS
 
 
 def work_of(drawing: str) -> dict[str, tuple[int, int]]:

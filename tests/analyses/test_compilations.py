@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from drawing import draw, trace
+from holotrace.core.tables import HLO
 from holotrace.job import Job
-from holotrace.tables import HLO
 from xla_drawing import frame
 
 AGAIN = """

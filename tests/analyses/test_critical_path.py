@@ -9,9 +9,9 @@ import pytest
 
 from drawing import US, draw, trace
 from holotrace.analyses.critical_path import critical_path
+from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, RUNTIME_CALLS
 from holotrace.errors import UsageError
 from holotrace.job import Job
-from holotrace.tables import ANNOTATIONS, DEVICE_EVENTS, RUNTIME_CALLS
 
 # The host waits for nothing; the device is busy until the end.
 DEVICE_BOUND = """

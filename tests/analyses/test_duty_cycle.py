@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from drawing import draw
+from holotrace.core.tables import DEVICES, XLA_OPS
+from holotrace.core.trace import RankTrace
 from holotrace.job import Job
-from holotrace.tables import DEVICES, XLA_OPS
-from holotrace.trace import RankTrace
 from xla_drawing import frame
 
 

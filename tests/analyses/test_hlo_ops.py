@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from drawing import draw
 from holotrace.analyses.hlo_ops import BEYOND_PEAK, COLLECTIVE, STARTING, UNCOUNTED, WAITING
+from holotrace.core.tables import DEVICES, XLA_OPS
+from holotrace.core.trace import RankTrace
 from holotrace.job import Job
-from holotrace.tables import DEVICES, XLA_OPS
-from holotrace.trace import RankTrace
 from xla_drawing import frame
 
 

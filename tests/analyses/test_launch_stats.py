@@ -10,9 +10,9 @@ import pytest
 from drawing import device_trace, draw
 from holotrace import UsageError
 from holotrace.analyses import Analyses
+from holotrace.core.tables import LAUNCHES
+from holotrace.core.trace import RankTrace
 from holotrace.job import Job
-from holotrace.tables import LAUNCHES
-from holotrace.trace import RankTrace
 
 US = 1_000
 

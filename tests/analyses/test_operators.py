@@ -10,7 +10,7 @@ import pytest
 import holotrace
 from drawing import draw
 from holotrace.analyses import Analyses
-from holotrace.analysis import Finding
+from holotrace.core.analysis import Finding
 from holotrace.job import Job
 from trace_files import REAL_TRACES, needs_real_traces, write_trace
 

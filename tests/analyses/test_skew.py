@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from holotrace.core.tables import HOST_CALLS, MODULES, XLA_OPS
+from holotrace.core.trace import RankTrace
 from holotrace.job import Job
-from holotrace.tables import HOST_CALLS, MODULES, XLA_OPS
-from holotrace.trace import RankTrace
 from xla_drawing import frame
 
 PLACE: dict[str, object] = {"device": 0, "plane": "/device:TPU:0"}

@@ -14,7 +14,7 @@ import holotrace
 from drawing import US, described, draw, moved, trace
 from holotrace import Finding, Job, RankTrace, sample
 from holotrace.analyses.stragglers import stragglers
-from holotrace.tables import DEVICE_EVENTS
+from holotrace.core.tables import DEVICE_EVENTS
 from trace_files import REAL_TRACES, needs_real_traces
 
 TORCHREC = "torchrec/examples/golden_training/trace"

@@ -14,9 +14,10 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from holotrace import __version__, tables
+from holotrace import __version__
 from holotrace.analyses import ALL
 from holotrace.cli import main
+from holotrace.core import tables
 from holotrace.job import Job
 from trace_files import EVENTS, write_trace
 

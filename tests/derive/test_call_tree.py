@@ -12,10 +12,10 @@ from polars.testing import assert_frame_equal
 
 import holotrace
 from drawing import draw
+from holotrace.core.tables import CALLS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
 from holotrace.job import Job
-from holotrace.tables import CALLS
-from holotrace.trace import RankTrace
 from trace_files import REAL_TRACES, needs_real_traces, write_trace
 
 DRAWING = """

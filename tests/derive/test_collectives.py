@@ -7,9 +7,9 @@ from random import Random
 import polars as pl
 import pytest
 
+from holotrace.core.schema import empty
+from holotrace.core.tables import RANK
 from holotrace.derive.collectives import CALLS, matched
-from holotrace.schema import empty
-from holotrace.tables import RANK
 
 
 @pytest.mark.parametrize("seed", range(25))

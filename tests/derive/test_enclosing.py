@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.core.tables import CPU_OPS, RUNTIME_CALLS
 from holotrace.derive import enclosing
-from holotrace.tables import CPU_OPS, RUNTIME_CALLS
 
 
 def frame(*rows: tuple[int, str, str, int, int]) -> pl.DataFrame:

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from drawing import US, device_trace
+from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.derive.unrecorded_waits import of_calls, of_work
-from holotrace.tables import DEVICE_EVENTS
 
 
 def work(*rows: dict[str, Any]) -> pl.DataFrame:

@@ -9,11 +9,11 @@ from typing import Any
 
 import polars as pl
 
-from holotrace.analysis import Analysis, Finding, per_rank
-from holotrace.charts import Bar, Ranking, Stacked
-from holotrace.schema import Column, Unit, conform
-from holotrace.tables import PROBLEMS, RANK_INFO
-from holotrace.trace import RankTrace
+from holotrace.core.analysis import Analysis, Finding, per_rank
+from holotrace.core.charts import Bar, Ranking, Stacked
+from holotrace.core.schema import Column, Unit, conform
+from holotrace.core.tables import PROBLEMS, RANK_INFO
+from holotrace.core.trace import RankTrace
 
 
 @per_rank(

@@ -7,12 +7,12 @@ import made_up
 import polars as pl
 import pytest
 
-from holotrace.analysis import Analysis, per_rank
-from holotrace.charts import Bar, Line
+from holotrace.core.analysis import Analysis, per_rank
+from holotrace.core.charts import Bar, Line
+from holotrace.core.schema import Column, Unit
+from holotrace.core.trace import RankTrace
 from holotrace.errors import UsageError
 from holotrace.present import figures
-from holotrace.schema import Column, Unit
-from holotrace.trace import RankTrace
 
 
 @per_rank(

@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
+from holotrace.core.schema import Column, Unit
 from holotrace.present import format as fmt
-from holotrace.schema import Column, Unit
 
 TIME = Column("exposed_comm_ns", Unit.NS, "")
 

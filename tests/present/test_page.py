@@ -10,7 +10,7 @@ import made_up
 import polars as pl
 import pytest
 
-from holotrace.analysis import Finding
+from holotrace.core.analysis import Finding
 from holotrace.errors import UsageError
 from holotrace.present import html, report
 

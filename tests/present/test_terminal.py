@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 from rich.console import Console, RenderableType
 
+from holotrace.core.tables import PROBLEMS
 from holotrace.present import terminal
-from holotrace.tables import PROBLEMS
 
 KERNELS = made_up.kernels.columns
 

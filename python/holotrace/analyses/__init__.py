@@ -27,7 +27,7 @@ from holotrace.analyses.scopes import scopes
 from holotrace.analyses.skew import skew
 from holotrace.analyses.stragglers import stragglers
 from holotrace.analyses.time_breakdown import time_breakdown
-from holotrace.analysis import Analysis
+from holotrace.core.analysis import Analysis
 
 __all__ = ["ALL", "Analyses"]
 

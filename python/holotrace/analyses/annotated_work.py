@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Ranking
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, LAUNCHES
+from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.schema import Column, Unit
-from holotrace.tables import ANNOTATIONS, DEVICE_EVENTS, LAUNCHES
-from holotrace.trace import RankTrace
 
 # An outlier is a run of another order of magnitude, beyond what a scheduler may do to any run.
 OUTLIER_TIMES, OUTLIER_NS, OUTLIER_COUNT = 10, 1_000_000, 4

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_job
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_job
+from holotrace.core.charts import Ranking
+from holotrace.core.schema import Column, Unit
 from holotrace.derive import arrivals, collectives
-from holotrace.schema import Column, Unit
 
 # A message that takes less than some tens of microseconds on a link of 100 GB/s costs mostly the start of its kernel.
 SMALL_BYTES = 1024 * 1024

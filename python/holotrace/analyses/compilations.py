@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Ranking
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import HLO, HOST_CALLS, MODULES, STEPS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import compilations as found
 from holotrace.derive import programs
 from holotrace.derive.said import in_words, lasting, listed
 from holotrace.derive.steps import launched_in
-from holotrace.schema import Column, Unit
-from holotrace.tables import HLO, HOST_CALLS, MODULES, STEPS
-from holotrace.trace import RankTrace
 
 NEW_SHAPES, NEW_PROGRAM, FIRST_USE = "new_shapes", "new_program", "first_use"
 # Two shapes may be the last batch of an epoch; three are a habit.

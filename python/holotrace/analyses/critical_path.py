@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Ranking
+from holotrace.core.options import check_whole
+from holotrace.core.schema import Column, Unit, empty
+from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, critical_steps, intervals
 from holotrace.derive.critical_steps import DELAY, HOST, LAUNCH, LOADING_DATA
 from holotrace.derive.kernel_kinds import COMMUNICATION
-from holotrace.derive.limits import check_whole
 from holotrace.errors import UsageError
-from holotrace.schema import Column, Unit, empty
-from holotrace.trace import RankTrace
 
 # From half of the path on the host is what a step waits for most.
 HOST_RATIO = 0.5

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Stacked
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Stacked
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import DEVICES, MODULES, STEPS, XLA_OPS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import device_time, intervals
 from holotrace.derive.device_time import DEVICE
-from holotrace.schema import Column, Unit
-from holotrace.tables import DEVICES, MODULES, STEPS, XLA_OPS
-from holotrace.trace import RankTrace
 
 # Where copies and collectives are hidden well, waiting for them is a few percent of the busy time.
 WAIT_RATIO = 0.1

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Ranking
+from holotrace.core.options import check_whole
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import HOST_CALLS, STEPS, XLA_OPS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import device_time, host_time, skew
 from holotrace.derive.compilations import compilations
 from holotrace.derive.device_time import DEVICE
 from holotrace.derive.host_activities import COMPILATION, DISPATCH, INPUT_RANGES, PRIORITY, PROGRAM, TRACING, UPLOAD
-from holotrace.derive.limits import check_whole
 from holotrace.derive.said import lasting, listed
 from holotrace.derive.steps import launched_in
-from holotrace.schema import Column, Unit
-from holotrace.tables import HOST_CALLS, STEPS, XLA_OPS
-from holotrace.trace import RankTrace
 
 # Shorter ones lie between the operations of a program, where no host could help.
 MIN_GAP_NS = 100_000

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Ranking
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import DEVICES, XLA_OPS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import device_time
 from holotrace.derive.device_time import DEVICE
-from holotrace.schema import Column, Unit
-from holotrace.tables import DEVICES, XLA_OPS
-from holotrace.trace import RankTrace
 
 WAITING = "waits for something under way; its bytes were moved meanwhile"
 STARTING = "starts something that goes on beside it; its bytes are moved meanwhile"

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Stacked
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Stacked
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import HOST_CALLS, STEPS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import host_time
 from holotrace.derive.host_activities import INPUT, INPUT_RANGES, PRIORITY, READ_BACK
 from holotrace.derive.said import in_words, lasting, listed
 from holotrace.derive.steps import launched_in
-from holotrace.schema import Column, Unit
-from holotrace.tables import HOST_CALLS, STEPS
-from holotrace.trace import RankTrace
 
 PARTS = (*(f"{activity}_ns" for activity in PRIORITY), "unattributed_ns")
 MEANINGS = {

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Ranking
+from holotrace.core.options import check_whole
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import gaps
 from holotrace.derive.gaps import HOST_WAIT, KERNEL_WAIT, OTHER
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.derive.limits import check_whole
-from holotrace.schema import Column, Unit
-from holotrace.tables import DEVICE_EVENTS
-from holotrace.trace import RankTrace
 
 # Devices need 1-10 µs from one kernel to the next; three times as much is still what small kernels cost. HTA's default.
 PAUSE_NS = 30_000

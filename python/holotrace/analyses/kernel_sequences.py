@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Ranking
+from holotrace.core.options import check_whole
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import CALLS, CPU_OPS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
-from holotrace.derive.limits import check_whole
-from holotrace.schema import Column, Unit
-from holotrace.tables import CALLS, CPU_OPS
-from holotrace.trace import RankTrace
 
 SEPARATOR = " -> "
 FEWEST_KERNELS = 2  # that make a sequence

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Ranking
+from holotrace.core.options import check_whole
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import COMPUTE, WORK
-from holotrace.derive.limits import check_whole
-from holotrace.schema import Column, Unit
-from holotrace.tables import DEVICE_EVENTS
-from holotrace.trace import RankTrace
 
 # What launching a kernel costs a host without graphs; shorter kernels cannot be launched as fast as they run.
 LAUNCH_NS = 5_000

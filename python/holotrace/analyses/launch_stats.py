@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Ranking
+from holotrace.core.options import check_whole
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import DEVICE_EVENTS, LAUNCHES
+from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.derive.limits import check_whole
-from holotrace.schema import Column, Unit
-from holotrace.tables import DEVICE_EVENTS, LAUNCHES
-from holotrace.trace import RankTrace
 
 # A launch takes a host 3-10 µs. HTA's default.
 SLOW_CALL_NS = 50_000

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Ranking
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals, levels
 from holotrace.derive.kernel_kinds import MEMORY
-from holotrace.schema import Column, Unit
-from holotrace.tables import DEVICE_EVENTS
-from holotrace.trace import RankTrace
 
 # Rates are added up as whole numbers of 2^-30 GB/s (a byte per second), so that taking away what was added leaves
 # exactly nothing.

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Ranking
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import CPU_OPS, HARDWARE_COUNTERS, RUNTIME_CALLS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import enclosing
-from holotrace.schema import Column, Unit
-from holotrace.tables import CPU_OPS, HARDWARE_COUNTERS, RUNTIME_CALLS
-from holotrace.trace import RankTrace
 
 _LAUNCH = r"^cu(da)?LaunchKernel"
 # Instructions by the type of their operands, as CUPTI counts them; a fused one multiplies and adds.

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Ranking
+from holotrace.core.schema import Column, Unit
+from holotrace.core.trace import RankTrace
 from holotrace.derive import launched_by
-from holotrace.schema import Column, Unit
-from holotrace.trace import RankTrace
 
 SEPARATOR = " -> "
 # A launch takes a host 3-10 µs: of shorter kernels the next one is not there yet when one ends.

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Ranking
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import STEPS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import launched_by, steps
-from holotrace.schema import Column, Unit
-from holotrace.tables import STEPS
-from holotrace.trace import RankTrace
 
 # Less would be hard to notice.
 BEHIND_NS = 1_000_000

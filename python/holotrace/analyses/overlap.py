@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Stacked
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Stacked
+from holotrace.core.schema import Column, Unit
+from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
-from holotrace.schema import Column, Unit
-from holotrace.trace import RankTrace
 
 # Hiding all of it is rarely possible: the last gradients have nothing left to hide behind.
 EXPOSED_RATIO, EXPOSED_CRITICAL_RATIO = 0.05, 0.25

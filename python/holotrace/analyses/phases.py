@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Ranking
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import STEPS, XLA_OPS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import device_time, host_time, scopes
 from holotrace.derive.device_time import DEVICE
 from holotrace.derive.scopes import BACKWARD, FORWARD, UPDATE
 from holotrace.derive.steps import launched_in
-from holotrace.schema import Column, Unit
-from holotrace.tables import STEPS, XLA_OPS
-from holotrace.trace import RankTrace
 
 # Two matrix products of the backward pass for one of the forward pass, and a half for what surrounds them.
 BACKWARD_TIMES, USUAL_TIMES = 3, 2

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Bar
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Bar
+from holotrace.core.options import check_whole
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals, levels
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.derive.limits import check_whole
-from holotrace.schema import Column, Unit
-from holotrace.tables import DEVICE_EVENTS
-from holotrace.trace import RankTrace
 
 # CUDA holds 1,024 commands per queue, some of which start no work; recorded queues stop growing at 1,013 to 1,022.
 FULL_COUNT = 1_000

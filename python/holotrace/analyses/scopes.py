@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Ranking
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import XLA_OPS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import device_time
 from holotrace.derive import scopes as names
-from holotrace.schema import Column, Unit
-from holotrace.tables import XLA_OPS
-from holotrace.trace import RankTrace
 
 # Fusions take the name of one of their operations, so some work always bears a wrong scope, but little bears none.
 UNSCOPED_RATIO = 0.5

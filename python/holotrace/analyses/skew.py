@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Bar
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Bar
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import MODULES, XLA_OPS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import device_time
 from holotrace.derive import skew as clocks
 from holotrace.derive.device_time import DEVICE
-from holotrace.schema import Column, Unit
-from holotrace.tables import MODULES, XLA_OPS
-from holotrace.trace import RankTrace
 
 # What an operation takes in all runs; less than a millisecond may be a few ticks of the clock in each.
 LONG_PS = 1_000_000_000

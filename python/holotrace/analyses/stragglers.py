@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_job
-from holotrace.charts import Bar
+from holotrace.core.analysis import Finding, per_job
+from holotrace.core.charts import Bar
+from holotrace.core.schema import Column, Unit
 from holotrace.derive import arrivals, collectives
-from holotrace.schema import Column, Unit
 
 # Equal devices on equal work differ by 1-2%.
 LOST_RATIO = 0.02

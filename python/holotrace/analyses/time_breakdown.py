@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.analysis import Finding, per_rank
-from holotrace.charts import Stacked
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Stacked
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.busy import Busy
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.schema import Column, Unit
-from holotrace.tables import DEVICE_EVENTS
-from holotrace.trace import RankTrace
 
 # Below a twentieth, gaps between kernels are what launching costs; from a half on the device is hardly used.
 IDLE_RATIO, IDLE_CRITICAL_RATIO = 0.05, 0.5

@@ -8,8 +8,8 @@ from holotrace.cli.options import job_at, output_options, rank_option, search_op
 from holotrace.cli.output import Shown, write_shown
 from holotrace.compare import COLUMNS
 from holotrace.compare import compare as differences
-from holotrace.sources import OnDuplicate
-from holotrace.stores import Place
+from holotrace.discovery import OnDuplicate
+from holotrace.stores.object_store import Place
 
 
 @click.command(short_help="What changed between two jobs.")

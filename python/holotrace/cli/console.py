@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holotrace import stores
-from holotrace._execute import Progress
+from holotrace.engine.map_ranks import Progress
 from holotrace.errors import UsageError
-from holotrace.stores import Place, Remote
+from holotrace.stores import object_store as stores
+from holotrace.stores.object_store import Place, Remote
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from holotrace._optional import require
-from holotrace._processes import Processes, cpu_count
-from holotrace.errors import InputError, UsageError
+from holotrace.engine.processes import Processes, cpu_count
+from holotrace.errors import InputError, UsageError, require
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -7,8 +7,8 @@ import click
 from holotrace.cli.console import console, progress_bar
 from holotrace.cli.options import job_arguments, job_at, rank_option
 from holotrace.cli.output import JSON, TABLE, Shown, write_shown
-from holotrace.sources import OnDuplicate
-from holotrace.tables import RANK_INFO
+from holotrace.core.tables import RANK_INFO
+from holotrace.discovery import OnDuplicate
 
 
 @click.command(short_help="What is there: ranks, devices, steps, problems.")

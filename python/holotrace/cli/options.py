@@ -10,9 +10,9 @@ import click
 
 from holotrace.cli.executors import chosen_executor, worker_options
 from holotrace.cli.output import FORMATS, TERMINAL_ROWS
+from holotrace.discovery import OnDuplicate, survey
 from holotrace.job import Job
-from holotrace.sources import OnDuplicate, survey
-from holotrace.stores import Place, Remote, place
+from holotrace.stores.object_store import Place, Remote, place
 
 F = TypeVar("F", bound=Callable[..., Any])
 

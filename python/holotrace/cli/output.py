@@ -12,9 +12,9 @@ import polars as pl
 
 import holotrace
 from holotrace.cli.console import PIPE_WIDTH, as_text, console, write
+from holotrace.core.schema import Column
 from holotrace.errors import UsageError
-from holotrace.schema import Column
-from holotrace.stores import Place
+from holotrace.stores.object_store import Place
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -37,7 +37,7 @@ class Shown:
 
 def write_shown(shown: Shown, form: str | None, limit: int | None, output: Place | None) -> None:
     """Print or save a table; without a format the name of the output file decides."""
-    from holotrace.present import export  # noqa: PLC0415  # not needed for --help
+    from holotrace.present import writers as export  # noqa: PLC0415  # not needed for --help
 
     form = form or _form_of(output)
     if limit is not None:

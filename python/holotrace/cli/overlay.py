@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from holotrace.cli.options import job_arguments, job_at, rank_option
+from holotrace.discovery import OnDuplicate
 from holotrace.errors import UsageError
-from holotrace.sources import OnDuplicate
 
 
 @click.command(short_help="Copies of the traces with more in them, to look at in Perfetto.")

@@ -7,9 +7,9 @@ import polars as pl
 
 from holotrace.cli.options import job_arguments, job_at, output_options, rank_option
 from holotrace.cli.output import Shown, write_shown
-from holotrace.schema import Column, Unit
-from holotrace.sources import OnDuplicate
-from holotrace.stores import Place
+from holotrace.core.schema import Column, Unit
+from holotrace.discovery import OnDuplicate
+from holotrace.stores.object_store import Place
 
 # Units that a name tells where it ends like theirs.
 _TOLD = (Unit.NS, Unit.BYTES, Unit.RATIO)

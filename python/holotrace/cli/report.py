@@ -6,8 +6,8 @@ import click
 
 from holotrace.cli.console import console, progress_bar
 from holotrace.cli.options import Output, job_arguments, job_at, rank_option
-from holotrace.sources import OnDuplicate
-from holotrace.stores import Place
+from holotrace.discovery import OnDuplicate
+from holotrace.stores.object_store import Place
 
 
 @click.command(short_help="One HTML page with everything.")

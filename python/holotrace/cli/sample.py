@@ -27,7 +27,7 @@ def sample(  # noqa: PLR0917  # click gives them by name
 
     What was planted is written beside the traces, in GROUND_TRUTH.txt; the most of it is printed.
     """
-    from holotrace._processes import Processes, cpu_count  # noqa: PLC0415  # with the one below, not needed for --help
+    from holotrace.engine.processes import Processes, cpu_count  # noqa: PLC0415  # with the one below, not needed for --help
     from holotrace.sample import write  # noqa: PLC0415
 
     with ExitStack() as stack:

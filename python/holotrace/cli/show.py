@@ -12,17 +12,17 @@ from typing import Any, Literal, get_args, get_origin
 import click
 import polars as pl
 
-from holotrace import tables
 from holotrace.analyses import ALL
-from holotrace.analysis import Analysis, PerJob
 from holotrace.cli.console import progress_bar
 from holotrace.cli.options import job_arguments, job_at, output_options, rank_option
 from holotrace.cli.output import Shown, write_shown
+from holotrace.core import tables
+from holotrace.core.analysis import Analysis, PerJob
+from holotrace.core.schema import Table
+from holotrace.discovery import spelled
 from holotrace.errors import MissingDataError, UsageError
 from holotrace.job import Job
-from holotrace.schema import Table
-from holotrace.sources import spelled
-from holotrace.stores import Place
+from holotrace.stores.object_store import Place
 
 
 @dataclass(frozen=True)
@@ -159,13 +159,13 @@ def _table(table: Table) -> _Topic:
 
 
 def _findings(job: Job) -> Shown:
-    from holotrace.present import export, terminal  # noqa: PLC0415  # rich is not needed for --help
+    from holotrace.present import terminal, writers  # noqa: PLC0415  # rich is not needed for --help
 
     with progress_bar("Reading") as progress:
         found = job.run(progress=progress).findings
     return Shown(
         "findings",
-        export.findings_table(found),
+        writers.findings_table(found),
         tables.FINDINGS.columns,
         job.found.origin,
         render=lambda limit: terminal.findings(found, limit=limit),

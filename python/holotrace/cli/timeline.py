@@ -9,8 +9,8 @@ import click
 
 from holotrace.cli.console import console, progress_bar
 from holotrace.cli.options import job_arguments, job_at, rank_option
-from holotrace.parse.timeline import Detail
-from holotrace.sources import OnDuplicate
+from holotrace.discovery import OnDuplicate
+from holotrace.export.merge import Detail
 
 _NS_PER_MS = 1_000_000
 
@@ -53,9 +53,9 @@ def timeline(  # noqa: PLR0917  # click gives them by name
     How far a rank's clock is ahead, as the ends of collectives tell, is taken off its times. The table says for each
     rank how much that is, and how far ends are still apart.
     """
+    from holotrace.export.timeline import RANKS  # noqa: PLC0415
     from holotrace.present import format as fmt  # noqa: PLC0415  # with the two below, not needed for --help
     from holotrace.present import terminal  # noqa: PLC0415
-    from holotrace.present.timeline import RANKS  # noqa: PLC0415
 
     job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
     with progress_bar("Writing") as progress:

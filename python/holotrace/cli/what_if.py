@@ -8,8 +8,8 @@ import click
 
 from holotrace.cli.options import job_arguments, job_at, output_options, rank_option
 from holotrace.cli.output import Shown, write_shown
+from holotrace.discovery import OnDuplicate
 from holotrace.errors import UsageError
-from holotrace.sources import OnDuplicate
 from holotrace.what_if import COLUMNS, PATH_COLUMNS
 from holotrace.what_if import what_if as gain
 

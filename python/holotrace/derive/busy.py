@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, WORK
-from holotrace.tables import DEVICE_EVENTS
-from holotrace.trace import RankTrace
 
 EVENTS = DEVICE_EVENTS.only("kind", "start_ns", "end_ns")
 

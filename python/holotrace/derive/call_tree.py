@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from holotrace import _native
+from holotrace.core.native import native
+from holotrace.core.tables import ANNOTATIONS, CALLS, CPU_OPS, DEVICE_EVENTS, EVENTS, LAUNCHES
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.tables import ANNOTATIONS, CALLS, CPU_OPS, DEVICE_EVENTS, EVENTS, LAUNCHES
 
 # What the table of calls is made of.
 READS = (
@@ -71,7 +71,7 @@ def nested(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
         "event_id", "start_ns", "end_ns", pl.col("pid", "tid").to_physical().cast(pl.UInt32).fill_null(_NONE)
     )
     launched = work.select("launch_id", "start_ns", "end_ns").drop_nulls("launch_id")
-    return calls.hstack(pl.DataFrame(_native.call_tree(placed, launched)))
+    return calls.hstack(pl.DataFrame(native.call_tree(placed, launched)))
 
 
 def outermost(calls: pl.DataFrame, is_chosen: pl.Series) -> pl.Series:
@@ -82,7 +82,7 @@ def outermost(calls: pl.DataFrame, is_chosen: pl.Series) -> pl.Series:
         is_chosen: Which of them.
     """
     chosen = calls.select("event_id", pl.col("parent_id").fill_null(_NONE), is_chosen=is_chosen.cast(pl.UInt8))
-    return pl.DataFrame(_native.outermost_calls(chosen)).to_series()
+    return pl.DataFrame(native.outermost_calls(chosen)).to_series()
 
 
 def continued(ops: pl.DataFrame) -> pl.DataFrame:

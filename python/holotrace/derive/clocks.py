@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
+from holotrace.core.schema import conform
+from holotrace.core.tables import CLOCKS
 from holotrace.derive import collectives
-from holotrace.schema import conform
-from holotrace.tables import CLOCKS
 
 # Ends that fit worse than this are of different collectives, or of ranks that may leave before the last has come.
 _TRUSTED_NS = 100_000

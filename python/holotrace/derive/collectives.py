@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMMUNICATION
-from holotrace.schema import Column, Unit
-from holotrace.tables import COLLECTIVES, DEVICE_EVENTS
-from holotrace.trace import RankTrace
 
 _EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "stream", "start_ns", "end_ns", "step")
 _KNOWN = COLLECTIVES.only(

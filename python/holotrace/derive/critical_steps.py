@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from holotrace.core.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, RUNTIME_CALLS, STEPS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import unrecorded_waits
 from holotrace.derive.kernel_kinds import SYNC, WORK
 from holotrace.derive.step_graph import CALL, HOLDS, OP, RANGE, GraphRules, StepGraph, build
-from holotrace.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, RUNTIME_CALLS, STEPS
-from holotrace.trace import RankTrace
 
 # What PyTorch calls the wait for the next batch.
 LOADING = "DataLoader"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from holotrace import _native
+from holotrace.core.native import native
 from holotrace.derive import groups
 
 HOST_WAIT, KERNEL_WAIT, OTHER = "host_wait", "kernel_wait", "other"
@@ -29,6 +29,6 @@ def by_cause(work: pl.DataFrame, *, by: Sequence[str], pause_ns: int) -> pl.Data
     """
     launch_ns = work["launch_ns"].fill_null(_UNKNOWN_NS)
     spans = work[["event_id", "start_ns", "end_ns"]].hstack([launch_ns, groups.numbered(work, by)])
-    gaps = pl.DataFrame(_native.gaps(spans, pause_ns))
+    gaps = pl.DataFrame(native.gaps(spans, pause_ns))
     rounded = pl.col("mean_ns", "std_ns", "p25_ns", "p50_ns", "p75_ns").round().cast(pl.Int64)
     return work[by][gaps["row"]].hstack(gaps.drop("row").with_columns(rounded, _CAUSES.gather(gaps["cause"])))

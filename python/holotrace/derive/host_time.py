@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from holotrace.core.tables import ANNOTATIONS, HOST_CALLS, STEPS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import host_activities, intervals
 from holotrace.derive.host_activities import (
     COMPILATION,
@@ -18,8 +20,6 @@ from holotrace.derive.host_activities import (
     UPLOAD,
     WAIT,
 )
-from holotrace.tables import ANNOTATIONS, HOST_CALLS, STEPS
-from holotrace.trace import RankTrace
 
 READS = (
     HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns", "arguments"),

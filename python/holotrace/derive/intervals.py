@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from holotrace import _native
+from holotrace.core.native import native
 
 _SPAN = ["start_ns", "end_ns"]
 _LAST = pl.Series([2**63 - 1], dtype=pl.Int64)
@@ -17,7 +17,7 @@ _LAST = pl.Series([2**63 - 1], dtype=pl.Int64)
 
 def union(spans: pl.DataFrame) -> pl.DataFrame:
     """The time covered by at least one span, as sorted disjoint spans; touching ones are merged."""
-    return pl.DataFrame(_native.union(spans[_SPAN]))
+    return pl.DataFrame(native.union(spans[_SPAN]))
 
 
 def unions(spans: pl.DataFrame, kinds: Sequence[Sequence[str]]) -> list[pl.DataFrame]:
@@ -25,7 +25,7 @@ def unions(spans: pl.DataFrame, kinds: Sequence[Sequence[str]]) -> list[pl.DataF
     named = sorted({name for names in kinds for name in names})
     number = dict(zip(named, pl.Series(named, dtype=pl.Categorical()).to_physical(), strict=True))
     sets = [[number[name] for name in names] for names in kinds]
-    return [pl.DataFrame(union) for union in _native.unions(spans[_SPAN].hstack([spans["kind"].to_physical()]), sets)]
+    return [pl.DataFrame(union) for union in native.unions(spans[_SPAN].hstack([spans["kind"].to_physical()]), sets)]
 
 
 def intersect(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
@@ -35,7 +35,7 @@ def intersect(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
 
 def subtract(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     """The time covered by ``a`` and not by ``b``."""
-    return pl.DataFrame(_native.subtract(a[_SPAN], b[_SPAN]))
+    return pl.DataFrame(native.subtract(a[_SPAN], b[_SPAN]))
 
 
 def total_ns(spans: pl.DataFrame) -> int:
@@ -45,7 +45,7 @@ def total_ns(spans: pl.DataFrame) -> int:
 
 def covered_before_ns(spans: pl.DataFrame, times: pl.Series) -> pl.Series:
     """How long at least one span is active before each of ``times``."""
-    return pl.DataFrame(_native.covered_before(spans[_SPAN], times.to_frame("time_ns"))).to_series()
+    return pl.DataFrame(native.covered_before(spans[_SPAN], times.to_frame("time_ns"))).to_series()
 
 
 def covered_between_ns(spans: pl.DataFrame, times: pl.Series) -> pl.Series:

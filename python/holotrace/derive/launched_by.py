@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from holotrace._native import sums_at
+from holotrace.core.native import native
+from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, LAUNCHES, RUNTIME_CALLS
+from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.tables import CPU_OPS, DEVICE_EVENTS, LAUNCHES, RUNTIME_CALLS
-from holotrace.trace import RankTrace
 
 _OPS = CPU_OPS.only("event_id", "name", "pid", "tid", "start_ns", "end_ns")
 _CALLS = RUNTIME_CALLS.only("event_id", "pid", "tid", "start_ns", "end_ns")
@@ -33,7 +33,7 @@ def operators(rank: RankTrace) -> pl.DataFrame:
         self_work_ns="work_ns",
     )
     # An operator's number is its row.
-    calls = nested.hstack(pl.DataFrame(sums_at(own, _OWN, nested.height)))
+    calls = nested.hstack(pl.DataFrame(native.sums_at(own, _OWN, nested.height)))
     return calls.filter("is_op").with_columns(pl.col("work_count").cast(pl.Int64))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from holotrace import _native
+from holotrace.core.native import native
 from holotrace.derive import groups
 
 
@@ -20,7 +20,7 @@ def over_time(changes: pl.DataFrame, *, by: Sequence[str], levels: Sequence[str]
         levels: Columns of whole numbers; sums of others would not come back to exactly 0.
     """
     grouped = changes[["time_ns", *levels]].hstack([groups.numbered(changes, by)])
-    spans = pl.DataFrame(_native.levels(grouped, levels))
+    spans = pl.DataFrame(native.levels(grouped, levels))
     others = [column for column in changes.columns if column not in grouped.columns]
     return changes[others][spans["row"]].hstack(spans.drop("row"))
 

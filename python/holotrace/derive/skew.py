@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.core.tables import HOST_CALLS, MODULES
 from holotrace.derive.device_time import DEVICE
-from holotrace.tables import HOST_CALLS, MODULES
 
 READS = (
     MODULES.only("device", "plane", "run", "start_ns", "end_ns", "launch_ns"),

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from holotrace._native import StepGraph as NativeGraph
-from holotrace._native import step_graph
+from holotrace.core.native import native
 
 # How the core numbers what device events are.
 _WORK, _PROMPT = 0, 8
@@ -84,7 +83,7 @@ class GraphRules:
 class StepGraph:
     """Starts and ends of a step's events, and which of them came after which."""
 
-    def __init__(self, native: NativeGraph) -> None:
+    def __init__(self, native: native.StepGraph) -> None:
         self._native = native
         # A row per node, by time: event_id, time_ns, is_start.
         self.nodes = pl.DataFrame(native.nodes())
@@ -135,7 +134,7 @@ def build(
     calls, device = _shaped(within, HOST_SCHEMA), _shaped(device, DEVICE_SCHEMA)
     asked = device.filter(pl.col("call_id").is_in(calls["event_id"].implode()) | (pl.col("sync") == HOLDS))
     return StepGraph(
-        step_graph(
+        native.step_graph(
             _host_columns(calls, rules),
             _device_columns(asked, _recorded_waits(host, device, asked, rules), waits),
             longest_kernel_delay_ns=rules.longest_kernel_delay_ns,

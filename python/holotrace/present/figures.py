@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from holotrace.analysis import Analysis
-from holotrace.charts import Bar, Chart, Line, Ranking, Stacked
+from holotrace.core.analysis import Analysis
+from holotrace.core.charts import Bar, Chart, Line, Ranking, Stacked
+from holotrace.core.schema import Column, Unit
 from holotrace.errors import UsageError
 from holotrace.present import format as fmt
-from holotrace.schema import Column, Unit
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

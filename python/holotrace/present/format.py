@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from holotrace.schema import Column, Unit
+from holotrace.core.schema import Column, Unit
 
 NOTHING = "\u2013"
 

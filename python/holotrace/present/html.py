@@ -19,12 +19,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from holotrace.analyses import ALL
-from holotrace.analysis import Analysis
-from holotrace.charts import Ranking
+from holotrace.core.analysis import Analysis
+from holotrace.core.charts import Ranking
+from holotrace.core.schema import Column
+from holotrace.core.tables import PROBLEMS
 from holotrace.present import figures, report
 from holotrace.present import format as fmt
-from holotrace.schema import Column
-from holotrace.tables import PROBLEMS
 
 EMBEDDED_ROWS = 2_000  # rows of a table a browser sorts at once without a pause, and a page carries by mail
 SHOWN_ROWS = 15  # rows that are there before anybody asks for more

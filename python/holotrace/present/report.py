@@ -11,14 +11,14 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from holotrace import stores
 from holotrace.analyses import ALL
-from holotrace.analysis import Analysis, Finding
-from holotrace.charts import Stacked
+from holotrace.core.analysis import Analysis, Finding
+from holotrace.core.charts import Stacked
+from holotrace.core.schema import Unit
 from holotrace.errors import UsageError
 from holotrace.present import format as fmt
-from holotrace.schema import Unit
-from holotrace.stores import Place, Remote
+from holotrace.stores import object_store as stores
+from holotrace.stores.object_store import Place, Remote
 
 _SEVERITIES = ("critical", "warning", "info")
 # Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.

@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from holotrace.analyses import ALL
-from holotrace.analysis import Finding
+from holotrace.core.analysis import Finding
+from holotrace.core.schema import Column
 from holotrace.present import format as fmt
 from holotrace.present import report
-from holotrace.schema import Column
 
 # Everything from a trace is a Text, never a string: rich would obey markup in a string.
 _STYLES = {"critical": "bold red", "warning": "yellow", "info": "blue"}

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 
 from holotrace import Job, RankTrace
-from holotrace.tables import DEVICE_EVENTS
+from holotrace.core.tables import DEVICE_EVENTS
 from hta import figures, frame_tables, frames
 from hta.analyzers.device_job import asked, job_of
 from hta.common.trace import Trace

@@ -12,8 +12,8 @@ import pandas as pd
 import polars as pl
 
 import holotrace
-from holotrace import tables
-from holotrace.schema import Column, Table, Unit
+from holotrace.core import tables
+from holotrace.core.schema import Column, Table, Unit
 from hta.common.trace import Trace
 
 log = logging.getLogger("hta")

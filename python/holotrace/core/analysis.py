@@ -1,0 +1,240 @@
+"""How an analysis declares itself: once, next to the code that computes it."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import import_module
+from io import BytesIO
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
+
+import polars as pl
+
+from holotrace.core.charts import Chart
+from holotrace.core.schema import Column, Table, conform, empty
+from holotrace.core.tables import RANK
+from holotrace.core.trace import JobTrace, RankTrace
+
+P = ParamSpec("P")
+# So many are no small part of a rank.
+_MANY_ROWS = 100_000
+Severity = Literal["info", "warning", "critical"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, what it costs, and whom it concerns."""
+
+    severity: Severity
+    message: str
+    # Ranks it was seen on; empty when it concerns the whole job.
+    ranks: tuple[int, ...] = ()
+    # Wall time that would be saved at most; null where no number can be given.
+    cost_ns: int | None = None
+    # The rule that found it, in kebab case; filled in by Analysis.findings.
+    rule: str = ""
+    analysis: str = ""
+
+
+Rule = Callable[[pl.DataFrame], Iterable[Finding]]
+
+
+@dataclass(frozen=True)
+class Analysis(ABC, Generic[P]):
+    """A question to a job: what each rank contributes to the answer, and all a reader needs to know about it."""
+
+    # The declared function gives the analysis its name, docstring and options. Any: what it takes depends on the kind.
+    source: Callable[Concatenate[Any, P], pl.DataFrame]
+    columns: tuple[Column, ...]
+    reads: tuple[Table, ...]
+    chart: Chart | None
+    # Of a rank in which all of these are empty, or whose format has none of them, there is nothing to say.
+    needs: tuple[Table, ...] = ()
+    rules: list[Rule] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        undeclared = (self.chart.columns if self.chart else frozenset()) - {c.name for c in self.columns}
+        if undeclared:
+            raise ValueError(f"{self.name}: the chart draws undeclared columns {sorted(undeclared)}")
+
+    @cached_property
+    def nothing(self) -> pl.DataFrame:
+        """The answer where there is nothing to say."""
+        return empty(self.columns)
+
+    @property
+    def name(self) -> str:
+        return self.source.__name__
+
+    @property
+    def summary(self) -> str:
+        """First line of the docstring: what one gets."""
+        return (inspect.getdoc(self.source) or "").split("\n", 1)[0]
+
+    @property
+    def parameters(self) -> tuple[inspect.Parameter, ...]:
+        """Keyword options, in order."""
+        return tuple(inspect.signature(self.source, eval_str=True).parameters.values())[1:]
+
+    @property
+    @abstractmethod
+    def part_columns(self) -> tuple[Column, ...]:
+        """Columns of what one rank contributes."""
+
+    @abstractmethod
+    def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
+        """What one rank contributes; made where the rank is read, and small."""
+
+    @abstractmethod
+    def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
+        """The answer, from what all ranks contribute: the declared columns."""
+
+    def __call__(self, job: JobTrace, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame:
+        return job.ask(self, kwargs)
+
+    @overload
+    def __get__(self, job: None, owner: type) -> Analysis[P]: ...
+    @overload
+    def __get__(self, job: JobTrace, owner: type) -> Callable[P, pl.DataFrame]: ...
+    def __get__(self, job: JobTrace | None, owner: type) -> Any:
+        if job is None:
+            return self
+
+        def bound(*args: P.args, **kwargs: P.kwargs) -> pl.DataFrame:
+            return self(job, *args, **kwargs)
+
+        bound.__name__ = self.name
+        bound.__doc__ = self.source.__doc__
+        bound.__signature__ = inspect.Signature(list(self.parameters))  # type: ignore[attr-defined]
+        return bound
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str]]:
+        # Its function's name now means this object, so a worker process must look it up by name.
+        return _load, (self.source.__module__, self.name)
+
+    def rule(self, rule: Rule) -> Rule:
+        """Attach a rule that reads this analysis' table and names what is wrong."""
+        self.rules.append(rule)
+        return rule
+
+    def findings(self, table: pl.DataFrame) -> list[Finding]:
+        """What the rules find in this analysis' table; nothing where it is empty."""
+        if table.is_empty():
+            return []
+        return [
+            replace(finding, rule=rule.__name__.replace("_", "-"), analysis=self.name)
+            for rule in self.rules
+            for finding in rule(table)
+        ]
+
+
+class PerRank(Analysis[P]):
+    """Looks at one rank at a time: a function from its tables to rows, which are stacked."""
+
+    @property
+    def part_columns(self) -> tuple[Column, ...]:
+        return self.columns
+
+    def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
+        if self.needs and all(rank.tables[table.name].is_empty() for table in self.needs):
+            return self.nothing
+        rows = self.source(rank, **options)  # type: ignore[call-arg]  # options were checked by their signature
+        return _rows_of(rank, rows, self.columns, self.name)
+
+    def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
+        return pl.concat([self.nothing, *parts])
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """Rows that one rank contributes, the same for all analyses that compare ranks by them."""
+
+    make: Callable[[RankTrace], pl.DataFrame]
+    columns: tuple[Column, ...]
+
+    def __call__(self, rank: RankTrace) -> pl.DataFrame:
+        return _rows_of(rank, self.make(rank), self.columns, self.make.__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerJob(Analysis[P]):
+    """Compares ranks: a function from rows that all ranks contribute to a table."""
+
+    contribution: Contribution
+
+    @property
+    def part_columns(self) -> tuple[Column, ...]:
+        return self.contribution.columns
+
+    def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
+        return rank.made(self.contribution)
+
+    def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
+        rows = pl.concat([empty(self.contribution.columns), *parts])
+        table = self.source(rows, **options)  # type: ignore[call-arg]  # options were checked by their signature
+        return conform(table, self.columns, self.name)
+
+
+def _rows_of(rank: RankTrace, rows: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.DataFrame:
+    return _apart(conform(rows.with_columns(rank=pl.lit(rank.rank)), columns, owner))
+
+
+def _apart(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows without anything else that they keep alive: few texts may hold all texts of the rank they are from."""
+    if rows.height > _MANY_ROWS or pl.String not in rows.schema.values():
+        return rows
+    return pl.DataFrame.deserialize(BytesIO(rows.serialize()))
+
+
+def _load(module: str, name: str) -> Analysis[Any]:
+    analysis: Analysis[Any] = getattr(import_module(module), name)
+    return analysis
+
+
+def per_rank(
+    *,
+    columns: tuple[Column, ...],
+    reads: tuple[Table, ...],
+    chart: Chart | None = None,
+    needs: tuple[Table, ...] = (),
+) -> Callable[[Callable[Concatenate[RankTrace, P], pl.DataFrame]], Analysis[P]]:
+    """Declare an analysis that looks at one rank at a time; rows of all ranks are stacked.
+
+    Args:
+        columns: Columns of the answer; the rank is put in front.
+        reads: Tables and columns that it needs.
+        chart: What to draw of the answer.
+        needs: Tables it is about; it is not asked about a rank in which all of them are empty.
+    """
+
+    def declare(source: Callable[Concatenate[RankTrace, P], pl.DataFrame]) -> Analysis[P]:
+        return PerRank(source, (RANK, *columns), reads, chart, needs)
+
+    return declare
+
+
+def per_job(
+    *,
+    part: Callable[[RankTrace], pl.DataFrame],
+    part_columns: tuple[Column, ...],
+    columns: tuple[Column, ...],
+    reads: tuple[Table, ...],
+    chart: Chart | None = None,
+) -> Callable[[Callable[Concatenate[pl.DataFrame, P], pl.DataFrame]], Analysis[P]]:
+    """Declare an analysis that compares ranks: it gets the rows of ``part`` of all ranks and answers for the job.
+
+    Args:
+        part: What one rank contributes, from the tables it ``reads``; a small table.
+        part_columns: Columns of that table; the rank is put in front.
+        columns: Columns of the answer; the rank its rows speak of is put in front.
+        reads: Tables and columns that ``part`` needs.
+        chart: What to draw of the answer.
+    """
+
+    def declare(source: Callable[Concatenate[pl.DataFrame, P], pl.DataFrame]) -> Analysis[P]:
+        return PerJob(source, (RANK, *columns), reads, chart, contribution=Contribution(part, (RANK, *part_columns)))
+
+    return declare

@@ -1,0 +1,47 @@
+"""Rows of the problems table that are known before, or without, reading a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import polars as pl
+
+from holotrace.core.schema import legible
+from holotrace.core.tables import PROBLEMS
+
+# A rank that is left out, as its file cannot be read.
+UNREAD = "file not read"
+# A rank that is left out, as the worker that read it is gone.
+LOST = "worker lost"
+
+
+def problem(
+    what: str, *, action: str, rank: int | None = None, count: int = 1, example: str = "", file: object = None
+) -> dict[str, Any]:
+    """One row; ``rank`` is null where it concerns the whole job."""
+    return {
+        "rank": rank,
+        "problem": what,
+        "count": count,
+        "first_offset": None,
+        "example": legible(example) or None,
+        "action": action,
+        "file": None if file is None else legible(file),
+    }
+
+
+def frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """The rows as a problems table."""
+    return pl.DataFrame(list(rows), schema=PROBLEMS.empty().schema)
+
+
+def spelled(numbers: Iterable[int]) -> str:
+    """Ranks in few words, e.g. ``0-3, 7``."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

@@ -1,0 +1,52 @@
+"""One rank's file, before it is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holotrace.core.schema import legible
+from holotrace.stores.object_store import Place, Remote, place
+
+AnyPath = str | os.PathLike[str] | Remote
+# A file, folder or pattern, of this machine or by URL; several of them; or which file is which rank; ...
+InPlaces = AnyPath | Sequence[AnyPath] | Mapping[int, AnyPath]
+# ... or the bytes of a profile.
+Paths = InPlaces | bytes
+
+
+@dataclass(frozen=True)
+class RankSource:
+    """Where one rank's trace is, and how we know that it is that rank's."""
+
+    rank: int
+    path: Place
+    # One of: trace, file name, number, only file, caller.
+    rank_from: str
+    # What the ends of the file tell of the job: distributedInfo, as far as it is there.
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    # Which reader it is for: kineto (trace-event JSON), xplane or dataset.
+    format: str = "kineto"
+    # The file's bytes, where it is in memory.
+    content: bytes | None = field(default=None, repr=False)
+
+
+def several(paths: InPlaces) -> list[AnyPath]:
+    """The paths one by one."""
+    if isinstance(paths, (str, os.PathLike, Remote)):
+        return [paths]
+    return list(paths.values() if isinstance(paths, Mapping) else paths)
+
+
+def called(paths: Paths) -> tuple[str, str]:
+    """What to call the job at ``paths``, and where it is in one line."""
+    if isinstance(paths, bytes):
+        return "profile", "bytes in memory"
+    named = several(paths)
+    first = place(named[0])
+    more = f" and {len(named) - 1} more" if len(named) > 1 else ""
+    # The folder names the job where files only name ranks.
+    whole = first if isinstance(first, Remote) else first.resolve()
+    return legible((whole if len(named) == 1 else whole.parent).name), legible(f"{first}{more}")

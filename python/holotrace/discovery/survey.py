@@ -1,0 +1,234 @@
+"""Which files make up a job, and which rank each of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+from holotrace.core.problems import UNREAD, problem
+from holotrace.core.schema import legible
+from holotrace.core.source import AnyPath, Paths, RankSource, called, several
+from holotrace.core.tables import RANK_INFO
+from holotrace.core.trace import RankTrace
+from holotrace.discovery import heads as ends
+from holotrace.discovery.completeness import doubts
+from holotrace.discovery.files import Candidate, candidates, may_be_folder, natural
+from holotrace.discovery.ranks import ranks_from_names
+from holotrace.errors import InputError, UsageError
+from holotrace.formats.dataset import layout as dataset
+from holotrace.formats.xplane import runs as profiles
+from holotrace.stores.object_store import Place, Remote, place
+
+OnDuplicate = Literal["error", "first", "last"]
+
+# Reading heads waits for disks and network file systems far more than it computes.
+_READERS = 8
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The ranks of a job, in files or in memory, and what was noticed on the way (rows of the problems table)."""
+
+    sources: tuple[RankSource | RankTrace, ...]
+    problems: tuple[dict[str, Any], ...] = ()
+    # What to call the job, and where it was looked for, in one line.
+    title: str = ""
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class _File:
+    """A candidate with what its ends tell."""
+
+    path: Place
+    info: Mapping[str, Any] = field(default_factory=dict)
+    rank: int | None = None
+    rank_from: str = ""
+    # Why it cannot be one of the traces.
+    unfit: str = ""
+    format: str = "kineto"
+
+
+def discover(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate = "error") -> tuple[RankSource, ...]:
+    """The files of a job, one per rank, by rank."""
+    found = survey(paths, recursive=recursive, on_duplicate=on_duplicate).sources
+    return tuple(source for source in found if isinstance(source, RankSource))
+
+
+def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate = "error") -> Survey:
+    """The files of a job, and what is doubtful about them.
+
+    Args:
+        paths: A file, a folder, a pattern, a list of them, or a dict of rank to file; a dataset; or the bytes of a
+            profile of XLA.
+        recursive: Look into subfolders too.
+        on_duplicate: What to do where two files claim one rank: raise, or take the first or last by name.
+    """
+    if on_duplicate not in get_args(OnDuplicate):
+        raise UsageError(f"on_duplicate is {on_duplicate!r}; it can be {', '.join(get_args(OnDuplicate))}")
+    try:
+        return _surveyed(paths, recursive, on_duplicate)
+    except OSError as error:
+        # A folder that may not be looked into, a name that no file can have.
+        raise InputError(f"{error.filename} cannot be read: {error.strerror}; check the path") from error
+
+
+def _surveyed(paths: Paths, recursive: bool, on_duplicate: OnDuplicate) -> Survey:
+    if isinstance(paths, bytes):
+        return Survey((profiles.in_memory(paths),), (), *called(paths))
+    if isinstance(paths, Mapping):
+        return _survey_of(_given(paths), on_duplicate, *called(paths))
+    named = several(paths)
+    if not named:
+        raise InputError("no path was given; give a trace file, a folder of them or a pattern")
+    if len(named) == 1 and may_be_folder(place(named[0])) and dataset.is_dataset(named[0]):
+        return _survey_of_dataset(place(named[0]))
+    named, noticed = profiles.expanded(named, recursive=recursive)
+    looked = _look(candidates(named, recursive=recursive))
+    found = _survey_of(_ranked(looked), on_duplicate, *called(paths))
+    return replace(found, problems=(*noticed, *found.problems))
+
+
+def _survey_of_dataset(root: Place) -> Survey:
+    known = dataset.manifest(root)
+    stamps, damaged = dataset.stamps(root)
+    if damaged and not stamps:
+        raise next(iter(damaged.values()))
+    if not stamps:
+        raise InputError(f"{root} is a dataset without a whole rank; convert the traces into it again")
+    sources = tuple(dataset.source(root, rank, stamp) for rank, stamp in stamps.items())
+    # Doubts are about the traces that were converted.
+    traces = [replace(source, path=place(str(stamps[source.rank].origin.get("file")))) for source in sources]
+    unread = [
+        problem(
+            UNREAD, rank=rank, example=str(error), file=dataset.part(root, RANK_INFO.name, rank), action="rank left out"
+        )
+        for rank, error in damaged.items()
+    ]
+    return Survey(sources, (*map(dict, known.problems), *unread, *doubts(traces)), known.title, legible(root))
+
+
+def _given(paths: Mapping[int, AnyPath]) -> list[_File]:
+    if not paths:
+        raise InputError("no file was given; give a dict of rank to trace file")
+    wrong = [rank for rank in paths if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0]
+    if wrong:
+        raise UsageError(f"{wrong[0]!r} is no rank; the keys of the dict are whole numbers from 0")
+    by_rank = {rank: Candidate(place(path), named=True) for rank, path in paths.items()}
+    missing = [path for path in map(place, paths.values()) if not isinstance(path, Remote) and not path.is_file()]
+    if missing:
+        raise InputError(f"{missing[0]} is no file; the values of the dict are trace files")
+    looked = _look(list(by_rank.values()))
+    return [replace(file, rank=rank, rank_from="caller") for rank, file in zip(by_rank, looked, strict=True)]
+
+
+def _look(files: list[Candidate]) -> list[_File]:
+    if len(files) == 1:
+        return [_look_at(files[0])]
+    with ThreadPoolExecutor(_READERS) as readers:
+        return list(readers.map(_look_at, files))
+
+
+def _look_at(candidate: Candidate) -> _File:
+    path = candidate.path
+    if profiles.is_profile(path):
+        return _File(path, format="xplane")
+    try:
+        text = ends.head(path)
+        info = ends.distributed_info(text)
+        # The end of a plain file is one seek away.
+        if not info and path.suffix not in ends.COMPRESSED:
+            info = ends.distributed_info(ends.tail(path))
+    except OSError as error:
+        if candidate.named:
+            raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
+        return _File(path, unfit=str(error.strerror or error))
+    except InputError as error:
+        # A remote file, whose errors say all.
+        if candidate.named:
+            raise
+        return _File(path, unfit=str(error))
+    if candidate.named and ends.is_timeline(text):
+        raise InputError(f"{path} is a timeline of several ranks; give the traces it was made of")
+    if profiles.is_exported(path, text):
+        return _File(path, format="xplane")
+    if not candidate.named and (ends.is_timeline(text) or not ends.may_be_trace(text)):
+        return _File(path, unfit="a timeline of several ranks" if ends.is_timeline(text) else "not a trace")
+    return _with_rank(_File(path, info), "trace")
+
+
+def _with_rank(file: _File, rank_from: str) -> _File:
+    rank = file.info.get("rank")
+    if isinstance(rank, int) and rank >= 0:
+        return replace(file, rank=rank, rank_from=rank_from)
+    return file
+
+
+def _ranked(looked: list[_File]) -> list[_File]:
+    """Give each file a rank: its own word, else its name, else a number."""
+    fit = [file for file in looked if not file.unfit]
+    unfit = [file for file in looked if file.unfit]
+    if len(fit) == 1 and fit[0].rank is None:
+        named = ranks_from_names([fit[0].path])
+        rank, rank_from = (named[fit[0].path], "file name") if named else (0, "only file")
+        return [replace(fit[0], rank=rank, rank_from=rank_from), *unfit]
+    fit = _by_name(fit)
+    fit = [file if file.rank is not None else _by_tail(file) for file in fit]
+    following = max((file.rank for file in fit if file.rank is not None), default=-1) + 1
+    for position, file in enumerate(fit):
+        if file.rank is None:
+            fit[position] = replace(file, rank=following, rank_from="number")
+            following += 1
+    return fit + unfit
+
+
+def _by_name(files: list[_File]) -> list[_File]:
+    named = ranks_from_names([file.path for file in files if file.rank is None])
+    return [
+        replace(file, rank=named[file.path], rank_from="file name") if file.path in named else file for file in files
+    ]
+
+
+def _by_tail(file: _File) -> _File:
+    if file.path.suffix not in ends.COMPRESSED:
+        return file
+    try:
+        return _with_rank(replace(file, info=ends.distributed_info(ends.tail(file.path))), "trace")
+    except OSError:
+        # A damaged stream has no tail; what is whole before the damage is still read.
+        return file
+
+
+def _survey_of(files: list[_File], on_duplicate: OnDuplicate, title: str, origin: str) -> Survey:
+    problems = [
+        problem("file left out", example=file.unfit, file=file.path, action="left out; name the file itself to read it")
+        for file in files
+        if file.unfit
+    ]
+    by_rank: dict[int, list[_File]] = {}
+    for file in sorted(files, key=lambda file: natural(file.path)):
+        if file.rank is not None:
+            by_rank.setdefault(file.rank, []).append(file)
+    if not by_rank:
+        first = next(file for file in files if file.unfit)
+        raise InputError(
+            f"none of {len(files)} files is a trace ({first.path}: {first.unfit}); give files the profiler wrote"
+        )
+    sources = []
+    for rank in sorted(by_rank):
+        claiming = by_rank[rank]
+        if len(claiming) > 1 and on_duplicate == "error":
+            raise InputError(
+                f"{claiming[0].path} and {claiming[1].path} both claim rank {rank}; give one of them, "
+                "or choose with on_duplicate='first' or 'last' (--on-duplicate)"
+            )
+        chosen = claiming[-1 if on_duplicate == "last" else 0]
+        problems += [
+            problem("rank claimed twice", rank=rank, file=file.path, action=f"{chosen.path.name} was read instead")
+            for file in claiming
+            if file is not chosen
+        ]
+        sources.append(RankSource(rank, chosen.path, chosen.rank_from, chosen.info, chosen.format))
+    return Survey(tuple(sources), (*problems, *doubts(sources)), title, origin)

@@ -1,0 +1,1 @@
+"""Questions to all ranks of a job, and what answers them."""

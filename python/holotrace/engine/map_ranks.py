@@ -1,0 +1,246 @@
+"""Run a function over ranks, each read when its turn comes and let go afterwards."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+)
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Generic, TypeVar
+
+from holotrace.core.problems import LOST, UNREAD, problem
+from holotrace.core.schema import Table
+from holotrace.core.trace import RankTrace
+from holotrace.discovery import RankSource
+from holotrace.engine.processes import Processes, cpu_count
+from holotrace.errors import InputError, TraceFormatError
+from holotrace.loading.rank import load, narrowed
+
+T = TypeVar("T")
+Source = RankSource | RankTrace
+# Called with the number of ranks done and of all ranks.
+Progress = Callable[[int, int], None]
+
+# Polars' handler of interrupts does not end a wait, so that they are only seen between two.
+_LISTENING_S = 0.2
+
+log = logging.getLogger("holotrace")
+
+
+class Defect(Exception):
+    """What a task raised, on its way from a worker: any other exception of a future is the executor's own."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A rank that gave nothing: its file could not be read, or the worker that read it was lost."""
+
+    source: Source
+    error: InputError
+    # The executor's exception, where it was the worker.
+    lost: BaseException | None = None
+
+    def as_problem(self) -> dict[str, Any]:
+        what = UNREAD if self.lost is None else LOST
+        path = self.source.path if isinstance(self.source, RankSource) else None
+        return problem(what, rank=self.source.rank, example=str(self.error), file=path, action="rank left out")
+
+
+# What is run for a rank: on any worker, and perhaps again.
+Task = Callable[[Source], T | Unread]
+
+
+def attempt(source: Source, work: Callable[[Source], T]) -> T | Unread:
+    """What ``work`` makes of a rank; what it raises is told apart from what its executor does."""
+    try:
+        return work(source)
+    except InputError as error:
+        return Unread(source, error)
+    except (MemoryError, OSError):
+        raise  # the worker's, not the task's
+    except Exception as error:
+        raise Defect(error) from error
+
+
+@dataclass(frozen=True)
+class Visit(Generic[T]):
+    """Reads one rank and runs a task on it; travels to any worker, and may be run again."""
+
+    task: Callable[[RankTrace], T]
+    reads: tuple[Table, ...]
+
+    def __call__(self, source: Source) -> T | Unread:
+        return attempt(source, self._result)
+
+    def _result(self, source: Source) -> T:
+        started = time.perf_counter()
+        trace = narrowed(source, self.reads) if isinstance(source, RankTrace) else load(source, self.reads)
+        read = time.perf_counter()
+        result = self.task(trace)
+        log.debug("rank %d: read in %.3f s, worked in %.3f s", trace.rank, read - started, time.perf_counter() - read)
+        return result
+
+
+def read_ranks(
+    visit: Task[T],
+    sources: Sequence[Source],
+    *,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> tuple[list[T], list[dict[str, Any]]]:
+    """What ``visit`` returns for each rank that can be read, in their order, and a problem for each that cannot.
+
+    A rank whose file cannot be read or whose worker is lost gets a second try. Raises what the task raises, and the
+    first rank's error where none can be read.
+    """
+    outcomes = _over(visit, sources, executor, progress or _tell_nobody)
+    # A file that is no trace will not be one the second time.
+    again = {
+        place: outcome
+        for place, outcome in enumerate(outcomes)
+        if isinstance(outcome, Unread) and not isinstance(outcome.error, TraceFormatError)
+    }
+    if again:
+        log.debug("second try of %d ranks", len(again))
+        seconds: list[T | Unread] = _second(visit, list(again.values()), executor)
+        outcomes = [seconds.pop(0) if place in again else outcome for place, outcome in enumerate(outcomes)]
+    unread = [outcome for outcome in outcomes if isinstance(outcome, Unread)]
+    if unread and len(unread) == len(outcomes):
+        raise unread[0].error from unread[0].lost
+    done = [outcome for outcome in outcomes if not isinstance(outcome, Unread)]
+    return done, [outcome.as_problem() for outcome in unread]
+
+
+def _second(visit: Task[T], unread: list[Unread], executor: Executor | None) -> list[T | Unread]:
+    sources = [outcome.source for outcome in unread]
+    apart = isinstance(executor, Processes) and not executor.helped
+    if apart or not any(isinstance(outcome.lost, BrokenExecutor) for outcome in unread):
+        return _over(visit, sources, executor, _tell_nobody)
+    # The pool is gone, and nobody knows which of its ranks broke it; this process must not be the next.
+    with Processes(min(len(sources), cpu_count())) as processes:
+        return _over(visit, sources, processes, _tell_nobody)
+
+
+def _tell_nobody(done: int, total: int) -> None:
+    pass
+
+
+def _over(visit: Task[T], sources: Sequence[Source], executor: Executor | None, tell: Progress) -> list[T | Unread]:
+    """What ``visit`` returns for each of ``sources``.
+
+    Without an executor there are as many threads as this process has CPUs: reading releases the interpreter's lock.
+    """
+    workers = min(len(sources), cpu_count())
+    tell(0, len(sources))
+    if executor is None and workers <= 1:
+        results: list[T | Unread] = []
+        for source in sources:
+            results.append(_outcome(_here(visit, source), source))
+            tell(len(results), len(sources))
+        return results
+    with ExitStack() as stack:
+        if executor is None:
+            executor = ThreadPoolExecutor(workers, thread_name_prefix="holotrace")
+            stack.callback(partial(executor.shutdown, wait=False, cancel_futures=True))
+        return _collect(visit, sources, executor, tell)
+
+
+def _here(visit: Task[T], source: Source) -> Future[T | Unread]:
+    """Done in this thread; the main one's reader stops at once when it is interrupted."""
+    future: Future[T | Unread] = Future()
+    try:
+        future.set_result(visit(source))
+    except BaseException as error:  # noqa: BLE001  # as executors do
+        future.set_exception(error)
+    return future
+
+
+def _collect(visit: Task[T], sources: Sequence[Source], executor: Executor, tell: Progress) -> list[T | Unread]:
+    futures: list[Future[T | Unread]] = []
+    outcomes: dict[int, T | Unread] = {}
+    done: SimpleQueue[tuple[int, Future[T | Unread]]] = SimpleQueue()
+    taken: set[int] = set()
+    try:
+        for place, source in enumerate(sources):
+            future = _submit(executor, visit, source)
+            futures.append(future)
+            future.add_done_callback(partial(_put, done, place))
+        if isinstance(executor, Processes) and executor.helped:
+            # Nobody waits for it after an interrupt.
+            Thread(
+                target=_help, args=(partial(executor.call, visit), sources, futures, taken, done), daemon=True
+            ).start()
+        while len(outcomes) < len(futures):
+            try:
+                place, future = done.get(timeout=_LISTENING_S)
+            except Empty:
+                continue
+            if not (future.cancelled() and place in taken):
+                outcomes[place] = _outcome(future, sources[place])
+                tell(len(outcomes), len(sources))
+    finally:
+        # After an error or an interrupt nobody waits for the rest.
+        for future in futures:
+            future.cancel()
+    return [outcomes[place] for place in range(len(sources))]
+
+
+def _help(
+    visit: Task[T],
+    sources: Sequence[Source],
+    futures: Sequence[Future[T | Unread]],
+    taken: set[int],
+    done: SimpleQueue[tuple[int, Future[T | Unread]]],
+) -> None:
+    """Do what no worker has begun, from the end, as workers begin with the first."""
+    for place in reversed(range(len(futures))):
+        if futures[place].cancelled():
+            return
+        taken.add(place)
+        if futures[place].cancel():
+            done.put((place, _here(visit, sources[place])))
+        else:
+            taken.discard(place)
+
+
+def _put(done: SimpleQueue[tuple[int, Future[T]]], place: int, future: Future[T]) -> None:
+    done.put((place, future))
+
+
+def _submit(executor: Executor, visit: Task[T], source: Source) -> Future[T | Unread]:
+    try:
+        return executor.submit(visit, source)
+    except BrokenExecutor as error:
+        broken: Future[T | Unread] = Future()
+        broken.set_exception(error)
+        return broken
+
+
+def _outcome(future: Future[T | Unread], source: Source) -> T | Unread:
+    """What came of a rank; raises what its task raised."""
+    error = CancelledError("its task was cancelled") if future.cancelled() else future.exception()
+    if error is None:
+        return future.result()
+    if isinstance(error, Defect):
+        # From another process the cause says where it was raised there.
+        raise error.error from (None if error.__cause__ is error.error else error.__cause__)
+    if not isinstance(error, Exception):
+        raise error
+    what = f"{type(error).__name__}: {error}".rstrip(": ").partition("\n")[0]
+    said = f"rank {source.rank} was lost with the worker that read it ({what}); give workers more memory, or use fewer"
+    return Unread(source, InputError(said), lost=error)

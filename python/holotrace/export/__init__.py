@@ -1,0 +1,1 @@
+"""Traces written anew: overlays, counters, one timeline of all ranks."""

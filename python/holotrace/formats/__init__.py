@@ -1,0 +1,1 @@
+"""One package for each input format."""

@@ -1,0 +1,1 @@
+"""Our own Parquet datasets: layout, reading, writing."""

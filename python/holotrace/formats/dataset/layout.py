@@ -1,0 +1,170 @@
+"""What a dataset is on disk: a manifest, and one Parquet file per table and rank.
+
+``rank_info/rank=N/part.parquet`` is a rank's stamp: it is written last, so a rank without it is not there. Its Parquet
+metadata say what no table holds: where the rank came from, its file's other keys, how many rows each table has.
+``answers/rank=N.zip`` holds answers that were given of the rank; nothing is lost with it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from holotrace.core.problems import frame
+from holotrace.core.source import AnyPath, RankSource
+from holotrace.core.tables import PROBLEMS, RANK_INFO
+from holotrace.discovery.heads import MAX_RANKS, believable
+from holotrace.errors import InputError, TraceFormatError
+from holotrace.stores import object_store as stores
+from holotrace.stores.object_store import Place, place
+
+# Grows when a table or column goes or changes its meaning; what is new is empty or null in older datasets.
+SCHEMA = 1
+FORMAT = "dataset"
+# JSON, but not called so: it is no trace.
+MANIFEST = "holotrace.dataset"
+STAMP = "holotrace"  # key of the stamp in the Parquet metadata
+# Reading footers waits for disks and network file systems far more than it computes.
+_READERS = 8
+_RANK = re.compile(r"rank=(0|[1-9]\d{0,8})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a dataset says of the whole job."""
+
+    title: str
+    # Rows of the problems table that were known before the traces were read.
+    problems: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a dataset says of a rank beside its tables."""
+
+    rank_from: str
+    # Its trace file and what tells that from others; empty for a rank that was in none.
+    origin: Mapping[str, Any]
+    # Rows of each table.
+    rows: Mapping[str, int]
+    # What was known of the job before the file was read, and the file's top-level keys.
+    job: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def text(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def is_dataset(path: AnyPath) -> bool:
+    """Whether a dataset is there."""
+    root = place(path)
+    # Asking for a file that is not there is forbidden to those who may not list.
+    return (root / MANIFEST).is_file() if isinstance(root, Path) else root / MANIFEST in stores.inside(root)[1]
+
+
+def part(root: Place, table: str, rank: int) -> Place:
+    """The file of one table and rank, which may not exist."""
+    return _within(root, root / _file(table, rank))
+
+
+def size(root: Path, table: str, rank: int) -> int | None:
+    """Bytes of the file of one table and rank; None where there is none."""
+    try:
+        return (root / _file(table, rank)).stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def answers(root: Place, rank: int) -> Place:
+    """The file of a rank's answers, which may not exist."""
+    return _within(root, root / "answers" / f"rank={rank}.zip")
+
+
+def _file(table: str, rank: int) -> str:
+    return f"{table}/rank={rank}/part.parquet"
+
+
+def _within(root: Place, path: Place) -> Place:
+    # A link must not make us read or write elsewhere.
+    if isinstance(root, Path) and isinstance(path, Path) and not path.resolve().is_relative_to(root.resolve()):
+        raise InputError(f"{path} leads out of its dataset; remove the link")
+    return path
+
+
+def root_of(source: RankSource) -> Place:
+    """The dataset of a rank that is in one."""
+    return source.path.parent.parent.parent
+
+
+def manifest(root: Place) -> Manifest:
+    """What the dataset at ``root`` is; raises InputError for a newer schema than this version knows."""
+    path = root / MANIFEST
+    try:
+        found = json.loads(stores.content(path) or b"")
+        schema, title, rows = int(found["schema"]), str(found["title"]), found["problems"]
+        known = frame({name: row.get(name) for name in PROBLEMS.column_names} for row in rows).to_dicts()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}; check the folder") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{path} is damaged; remove it and convert the traces again: whole ranks are kept") from error
+    if schema > SCHEMA:
+        raise InputError(
+            f"{root} has schema {schema}, written by holotrace {found.get('holotrace')}, and this version reads up to "
+            f"{SCHEMA}; update holotrace, or convert the traces again"
+        )
+    return Manifest(title, tuple(known))
+
+
+def manifest_text(known: Manifest, version: str) -> str:
+    return json.dumps({"schema": SCHEMA, "holotrace": version, **asdict(known)}, indent=2)
+
+
+def stamp(root: Place, rank: int) -> Stamp | None:
+    """What the dataset says of a rank; None where the rank is not there, or not whole.
+
+    Raises TraceFormatError where that is damaged, and InputError where it cannot be read.
+    """
+    path = part(root, RANK_INFO.name, rank)
+    try:
+        content = stores.content(path)
+        if content is None:
+            return None
+        found = json.loads(pl.read_parquet_metadata(BytesIO(content))[STAMP])
+        rows = {str(name): int(count) for name, count in found["rows"].items()}
+        job, metadata, origin = (dict(found[key]) for key in ("job", "metadata", "origin"))
+        return Stamp(str(found["rank_from"]), origin, rows, believable(job), metadata)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, pl.exceptions.PolarsError) as error:
+        raise TraceFormatError(f"{path} is damaged; convert rank {rank} again") from error
+
+
+def stamps(root: Place) -> tuple[dict[int, Stamp], dict[int, TraceFormatError]]:
+    """What it says of each rank that is there and whole, and what is wrong with each that says nothing, ascending."""
+    folders, _ = stores.inside(root / RANK_INFO.name)
+    numbers = [int(named[1]) for path in folders if (named := _RANK.fullmatch(path.name))]
+    ranks = sorted(number for number in numbers if number < MAX_RANKS)
+    with ThreadPoolExecutor(_READERS) as readers:
+        found = dict(zip(ranks, readers.map(partial(_stamp_or_damage, root), ranks), strict=True))
+    whole = {rank: seen for rank, seen in found.items() if isinstance(seen, Stamp)}
+    return whole, {rank: seen for rank, seen in found.items() if isinstance(seen, TraceFormatError)}
+
+
+def _stamp_or_damage(root: Place, rank: int) -> Stamp | TraceFormatError | None:
+    try:
+        return stamp(root, rank)
+    except TraceFormatError as error:
+        return error
+
+
+def source(root: Place, rank: int, seen: Stamp) -> RankSource:
+    return RankSource(rank, part(root, RANK_INFO.name, rank), seen.rank_from, seen.job, FORMAT)

@@ -1,0 +1,1 @@
+"""PyTorch Profiler (Kineto) traces: trace-event JSON."""

@@ -1,0 +1,122 @@
+"""PyTorch's trace-event files as the tables of holotrace.core.tables."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import polars as pl
+
+from holotrace.core.native import native
+from holotrace.core.schema import Column, Table, Unit
+from holotrace.core.tables import DEVICE_EVENTS, STEPS
+from holotrace.errors import InputError
+from holotrace.formats.parsed import Parsed
+from holotrace.stores import object_store as stores
+from holotrace.stores.object_store import Place
+
+_ARG_TYPES = {
+    Unit.NUMBER: "int",
+    Unit.BYTES: "int",
+    Unit.COUNT: "int",
+    Unit.NS: "int",
+    Unit.FLOAT: "float",
+    Unit.LABEL: "text",
+    Unit.TEXT: "text",
+}
+# Entries; tables of fewer are made before threads have started.
+_MANY = 100_000
+# Those of a trace that take long.
+_TABLES_AT_A_TIME = 4
+_LAUNCHED = ("launch_id", "launch_ns", "device_event_id")
+
+
+class Unmade:
+    """A table that is made when it is taken."""
+
+    def __init__(self, trace: native.Trace, table: Table) -> None:
+        self._trace = trace
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        keys = [column.arg or column.name for column in self._table.columns]
+        made = self._trace.table(self._table.name, keys)
+        return made.renamed(self._table.column_names).__arrow_c_stream__(requested_schema)
+
+    def select(self, columns: Sequence[str], /) -> Unmade:
+        return Unmade(self._trace, self._table.only(*columns))
+
+    def frame(self) -> pl.DataFrame:
+        frame = pl.DataFrame(self)
+        # Casting to the type a column has already would copy it.
+        other = [column for column in self._table.columns if frame.schema[column.name] != column.unit.dtype]
+        return frame.with_columns(pl.col(column.name).cast(column.unit.dtype) for column in other)
+
+
+def read(path: Place, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
+    """The wanted tables and columns of one file; args are parsed only for columns that are wanted."""
+    started = time.perf_counter_ns()
+    scanned = scan(path, tables)
+    frames = _frames(scanned)
+    return Parsed(frames, scanned.metadata, scanned.counts, time.perf_counter_ns() - started)
+
+
+def scan(path: Place, tables: Sequence[Table]) -> Parsed[Unmade]:
+    """The same, but no table is made yet."""
+    started = time.perf_counter_ns()
+    try:
+        trace = native.read_trace_event(
+            stores.source(path),
+            tables=_names(tables),
+            args=_args(tables),
+        )
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
+    unmade = {table.name: Unmade(trace, table) for table in tables}
+    metadata = {key: _value(text) for key, text in trace.metadata}
+    return Parsed(unmade, metadata, trace.counts, time.perf_counter_ns() - started)
+
+
+def _value(text: str) -> Any:
+    """The value of a top-level key; what is no JSON after all stays text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _names(tables: Sequence[Table]) -> list[str]:
+    """Names of the tables that the wanted ones are made of."""
+    names = [table.name for table in tables]
+    return [*names, STEPS.name] if _has_steps(tables) else names
+
+
+def _has_steps(tables: Sequence[Table]) -> bool:
+    return any(table.name == DEVICE_EVENTS.name and "step" in table.column_names for table in tables)
+
+
+def _args(tables: Sequence[Table]) -> list[tuple[str, str]]:
+    """Keys of the args to keep, each with its type."""
+    args = {column.arg: _type(column) for table in tables for column in table.columns if column.arg}
+    # Launches are matched by correlation, whether or not that column is wanted itself; and steps by launches.
+    if _has_steps(tables) or any(column.name in _LAUNCHED for table in tables for column in table.columns):
+        args["correlation"] = "int"
+    return list(args.items())
+
+
+def _frames(scanned: Parsed[Unmade]) -> dict[str, pl.DataFrame]:
+    tables = scanned.tables
+    if len(tables) == 1 or scanned.counts["entries"] - scanned.counts["skipped"] < _MANY:
+        return {name: table.frame() for name, table in tables.items()}
+    # The interpreter's lock is released while a table is made.
+    with ThreadPoolExecutor(_TABLES_AT_A_TIME, thread_name_prefix="holotrace-table") as pool:
+        return dict(zip(tables, pool.map(Unmade.frame, tables.values()), strict=True))
+
+
+def _type(column: Column) -> str:
+    if column.unit not in _ARG_TYPES:
+        raise ValueError(f"{column.name}: a {column.unit.name} column cannot be read from an event's args")
+    return _ARG_TYPES[column.unit]

@@ -1,0 +1,1 @@
+"""Other files of PyTorch's: execution traces and memory timelines."""

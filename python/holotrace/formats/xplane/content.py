@@ -1,0 +1,228 @@
+"""The tables of one profile, each made from its events when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from holotrace.formats.xplane import host, notes, work
+from holotrace.formats.xplane.executions import Executed, executed
+from holotrace.formats.xplane.operations import Operations, operations
+from holotrace.formats.xplane.profile import SERIES, Profile
+
+# Kinds of arrows, by number.
+_CONTEXTS = dict(
+    enumerate(
+        (
+            *("Generic", "Legacy", "TfExecutor", "TfrtExecutor", "SharedBatchScheduler", "PjRt"),
+            *("AdaptiveSharedBatchScheduler", "TfrtTpuRuntime", "TpuEmbeddingEngine", "GpuLaunch", "Batcher"),
+            *("TpuStream", "TpuLaunch", "PathwaysExecutor", "PjrtLibraryCall", "ThreadpoolEvent"),
+            *("JaxServingExecutor", "ScOffload"),
+        )
+    )
+)
+_SPAN = ("event_id", "category", "name", "pid", "tid", "start_ns", "end_ns")
+_NOT_SHOWN = ("derived",)
+
+
+class Content:
+    """One profile as tables."""
+
+    def __init__(self, profile: Profile, wanted: Collection[str]) -> None:
+        self.profile = profile
+        # Columns of operations that any of the wanted tables shows.
+        self._wanted = wanted
+
+    def table(self, name: str, columns: Collection[str]) -> pl.DataFrame:
+        """The table of that name, with at least those of the wanted columns that a profile has something for."""
+        makers: Mapping[str, Callable[[], pl.DataFrame]] = {
+            "events": self._events,
+            "device_events": lambda: work.device_events(self._work(), columns),
+            "cpu_ops": lambda: self._host_spans(host.HOST),
+            "python_calls": lambda: self._host_spans(host.PYTHON),
+            "annotations": self._annotations,
+            "instants": self._instants,
+            "launches": self._launches,
+            "collectives": lambda: work.collectives(self._work()),
+            "steps": lambda: self._executed.steps.frame,
+            "counters": self._counters,
+            "memory": self._memory,
+            "flows": self._flows,
+            "track_labels": self._track_labels,
+            "devices": self._devices,
+            "modules": lambda: self._executed.modules,
+            "xla_ops": lambda: work.xla_ops(self._executed.operations, columns),
+            "hlo": self._hlo,
+            "host_calls": self._host_calls,
+            "problems": self._problems,
+        }
+        return makers[name]()
+
+    @cached_property
+    def _executed(self) -> Executed:
+        return executed(self.profile, operations(self.profile, self._wanted))
+
+    @cached_property
+    def _spans(self) -> pl.DataFrame:
+        """All events of host threads but operations, with category, pid and tid."""
+        return self._placed(host.spans(self.profile))
+
+    @cached_property
+    def _tracks(self) -> pl.DataFrame:
+        label = pl.col("label").cast(pl.Categorical())
+        return self.profile.lines.select("line", "role", pid="process", tid=label)
+
+    def _placed(self, events: pl.DataFrame) -> pl.DataFrame:
+        return events.join(self._tracks, on="line", how="left", maintain_order="left")
+
+    def metadata(self, *, has_devices: bool) -> dict[str, Any]:
+        """What the profile says of itself, under the names that PyTorch's traces have for it.
+
+        CPU devices are known only where their work is wanted (``has_devices``).
+        """
+        stats = self.profile.stats
+        versions = stats.filter(pl.col("key").str.ends_with("_version")).unique("key", keep="first")
+        devices = self._devices() if has_devices else work.devices(self.profile, None)
+        return {
+            "deviceProperties": [
+                {"name": model or " ".join(filter(None, (vendor, kind, "device")))}
+                for model, vendor, kind in devices.select("model", "vendor", "device_kind").rows()
+            ],
+            **dict(versions.select("key", pl.coalesce("text", pl.col("whole").cast(pl.String))).rows()),
+            "hostnames": self.profile.space.hostnames,
+            "profile_start_ns": self.profile.space.origin_ns or None,
+        }
+
+    def _events(self) -> pl.DataFrame:
+        columns = ("event_id", "line", "name", "display", "start_ns", "end_ns")
+        lines = self.profile.lines.filter(~pl.col("role").is_in(_NOT_SHOWN))["line"].to_list()
+        found = self._placed(self.profile.of_lines(columns, lines))
+        known = pl.concat(
+            [self._spans.select("event_id", "category"), self._executed.operations.select("event_id", "category")]
+        )
+        found = found.join(known, on="event_id", how="left", maintain_order="left")
+        on_device = pl.col("role") != "host"
+        return found.filter(on_device | (pl.col("end_ns") > pl.col("start_ns"))).with_columns(
+            name=pl.when(on_device).then("display").otherwise("name"),
+            category=pl.coalesce("category", pl.col("role").cast(pl.Categorical())),
+        )
+
+    def _host_spans(self, category: str) -> pl.DataFrame:
+        found = self._spans
+        return found.filter(pl.col("category") == category, pl.col("end_ns") > pl.col("start_ns")).select(_SPAN)
+
+    def _instants(self) -> pl.DataFrame:
+        found = self._spans.filter(pl.col("end_ns") == pl.col("start_ns"))
+        return found.select("event_id", "category", "name", "pid", "tid", time_ns="start_ns")
+
+    def _annotations(self) -> pl.DataFrame:
+        found = self._spans.filter(pl.col("category") == host.ANNOTATION)
+        arguments = self._arguments(found["event_id"])
+        return found.join(arguments, on="event_id", how="left", maintain_order="left").select(
+            *_SPAN, "arguments", on_device=pl.lit(False)
+        )
+
+    def _arguments(self, rows: pl.Series) -> pl.DataFrame:
+        return pl.DataFrame(self.profile.space.events(["event_id", "arguments"], rows=rows.to_frame("event_id")))
+
+    def _host_calls(self) -> pl.DataFrame:
+        columns = ("event_id", "line", "name", "start_ns", "end_ns", "run_id", "device_ordinal", "arguments")
+        # Operations of CPU devices run on threads of the host, and are no calls of its.
+        lacking = None if self.profile.has_accelerators else "hlo_op"
+        found = self.profile.events(columns, "host", lacking=lacking).filter(pl.col("end_ns") > pl.col("start_ns"))
+        return self._placed(found).rename({"run_id": "run", "device_ordinal": "device"})
+
+    def _work(self) -> Operations:
+        """Operations that are no more than what is inside them are left out: their parts are the work."""
+        found = self._executed.operations
+        return found.filter(~found["is_container"])
+
+    def _launches(self) -> pl.DataFrame:
+        found = self._work()
+        found = found.filter(found["launch_id"].is_not_null())
+        optional = {"correlation": "correlation_id"} if "correlation_id" in found else {}
+        pairs = found.select("launch_id", device_event_id="event_id", **optional)
+        calls = self._placed(
+            pl.DataFrame(
+                self.profile.space.events(
+                    ["event_id", "line", "name", "start_ns", "end_ns"],
+                    rows=pairs.select(event_id="launch_id").unique(),
+                )
+            )
+        )
+        calls = calls.select(
+            "pid", "tid", launch_id="event_id", launch_name="name", launch_start_ns="start_ns", launch_end_ns="end_ns"
+        )
+        pairs = pairs.sort("device_event_id")
+        return pairs.join(calls, on="launch_id", how="left", maintain_order="left")
+
+    def _counters(self) -> pl.DataFrame:
+        found = self._placed(self.profile.events(("event_id", "line", "name", "start_ns", *SERIES), "counters"))
+        long = found.unpivot(
+            on=SERIES, index=["event_id", "name", "pid", "start_ns"], variable_name="series", value_name="value"
+        )
+        return long.drop_nulls("value").sort("event_id").rename({"start_ns": "time_ns"})
+
+    def _memory(self) -> pl.DataFrame:
+        columns = (
+            "event_id",
+            "line",
+            "name",
+            "start_ns",
+            "addr",
+            "index_on_host",
+            "allocation_bytes",
+            "requested_bytes",
+        )
+        found = self.profile.events((*columns, "bytes_allocated", "bytes_reserved"), "host", having="bytes_allocated")
+        size = pl.coalesce("allocation_bytes", "requested_bytes")
+        is_release = pl.col("name").cast(pl.String) == "MemoryDeallocation"
+        return self._placed(found).select(
+            "event_id",
+            "tid",
+            time_ns="start_ns",
+            address="addr",
+            bytes=pl.when(is_release).then(-size).otherwise(size),
+            device="index_on_host",
+            allocated_bytes="bytes_allocated",
+            reserved_bytes="bytes_reserved",
+        )
+
+    def _flows(self) -> pl.DataFrame:
+        tails = self.profile.events(["event_id", "start_ns", "_pt", "_p"], "host", having="_p")
+        tails = tails.select("start_ns", kind="_pt", flow="_p", from_id="event_id", from_ns="start_ns").sort("start_ns")
+        roles = ("host", "modules")
+        heads = self.profile.events(["event_id", "start_ns", "_ct", "_c"], *roles, having="_c")
+        heads = heads.select("start_ns", kind="_ct", flow="_c", to_id="event_id", to_ns="start_ns").sort("start_ns")
+        # An id is used again after a while: an arrow comes from the latest that left before it arrived.
+        met = heads.join_asof(tails, on="start_ns", by=["kind", "flow"], check_sortedness=False)
+        kinds = pl.col("kind").replace_strict(_CONTEXTS, default=None, return_dtype=pl.String)
+        return met.select(
+            "flow", "from_id", "to_id", "from_ns", "to_ns", category=kinds.cast(pl.Categorical())
+        ).drop_nulls("from_id")
+
+    def _track_labels(self) -> pl.DataFrame:
+        lines = self.profile.lines.filter(~pl.col("role").is_in(_NOT_SHOWN))
+        label = pl.col("label").cast(pl.Categorical())
+        threads = lines.select(label=pl.lit("thread_name"), pid="process", tid=label, value="name")
+        names = lines.unique("process", keep="first", maintain_order=True)
+        processes = names.select(
+            label=pl.lit("process_name"), pid="process", tid=pl.lit(None, pl.Categorical()), value="plane_name"
+        )
+        return pl.concat([processes, threads])
+
+    def _hlo(self) -> pl.DataFrame:
+        columns = ("module", "program", "name", "opcode", "computation", "is_fused", "scope", "source", "shape")
+        more = ("result_bytes", "element_count", "channel", "groups")
+        return pl.DataFrame(self.profile.space.hlo([*columns, *more]))
+
+    def _devices(self) -> pl.DataFrame:
+        # CPU devices are known by what they did.
+        on_host = None if self.profile.has_accelerators else self._executed.operations.shared["stretch"]
+        return work.devices(self.profile, on_host)
+
+    def _problems(self) -> pl.DataFrame:
+        return notes.problems(self.profile, self._executed)

@@ -1,0 +1,279 @@
+"""Executions of compiled programs: which operations belong to each, what launched it, and in which step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from holotrace.formats.xplane.operations import Operations
+from holotrace.formats.xplane.profile import Profile
+from holotrace.formats.xplane.steps import Steps, inferred, marked, of_device
+
+# Host calls that execute a program on one CPU device.
+_EXECUTORS = r"(PjRtCpu|TfrtCpu)\w*::ExecuteHelper$|^\[\d+\] .*LoadedExecutable::Execute"
+# The runtime keeps so many bits of a run's id in the events of the host.
+_RUN_BITS = (1 << 28) - 1
+_KEYS = ("run_id", "device", "mark", "program_id", "plane")
+
+
+@dataclass(frozen=True)
+class Executed:
+    """Programs and operations with what launched them, and the steps of all."""
+
+    modules: pl.DataFrame
+    operations: Operations
+    steps: Steps
+
+
+def executed(profile: Profile, operations: Operations) -> Executed:
+    """What the profile tells of programs, launches and steps."""
+    steps = marked(profile)
+    made = _on_devices if profile.has_accelerators else _on_host
+    modules, operations = made(profile, operations)
+    if steps.frame.is_empty():
+        steps = of_device(profile)
+    if steps.frame.is_empty():
+        steps = inferred(modules)
+    modules = modules.with_columns(step=steps.of(modules))
+    return Executed(modules, _launched_in(steps, operations, modules), steps)
+
+
+def _launched_in(steps: Steps, operations: Operations, modules: pl.DataFrame) -> Operations:
+    """With launch_id, launch_ns and step: those of the program, or of an operation that is launched alone."""
+    columns = ("launch_id", "launch_ns", "step")
+    of_module = modules.select("module_id", *columns)
+    stretches = operations.shared["stretch"].join(of_module, on="module_id", how="left", maintain_order="left")
+    if "launch_id" not in operations:
+        step = _step_of(steps, stretches["step"], stretches["launch_ns"])
+        return operations.with_shared(stretch=stretches.with_columns(step=step))
+    called = operations.own.select("launch_id", "launch_ns")
+    operations = replace(operations, own=operations.own.drop(called.columns)).with_shared(stretch=stretches)
+    called = called.select(pl.coalesce(pl.col(name), operations[name]) for name in called.columns)
+    step = _step_of(steps, operations["step"], called["launch_ns"])
+    return operations.with_own(*called, step)
+
+
+def _step_of(steps: Steps, step: pl.Series, launch_ns: pl.Series) -> pl.Series:
+    """Work of no program in a step, e.g. copies, has the step of its launch."""
+    alone = (step.is_null() & launch_ns.is_not_null()).arg_true()
+    return step.scatter(alone, steps.at(launch_ns.gather(alone)))
+
+
+def _stretched(operations: Operations, kind: str) -> Operations:
+    """With stretch: numbers of those that follow each other on one line and are of one program, run and ``kind``.
+
+    There are far fewer of these than of operations.
+    """
+    alike = ("line", "run_id", "device_ordinal", "program_id", "hlo_module", kind)
+    keys = operations.select(*alike)
+    number = keys.select(pl.struct(pl.all()).rle_id()).to_series().set_sorted()
+    firsts = (number != number.shift(1)).fill_null(value=True).arg_true()
+    lines = operations.shared["line"].select("line", "plane", of_line="device")
+    stretches = keys[firsts].join(lines, on="line", how="left", maintain_order="left")
+    stretches = stretches.with_columns(device=pl.coalesce("of_line", "device_ordinal"))
+    own = operations.own.drop("run_id", "device_ordinal", kind).with_columns(stretch=number)
+    return Operations(own, {"stretch": stretches.drop("line", "of_line", "device_ordinal"), **operations.shared})
+
+
+def _causes(profile: Profile, rows: pl.Series, *columns: str) -> pl.DataFrame:
+    """event_id, and where the events ``rows``, each once, go back to."""
+    unique = rows.alias("event_id").drop_nulls().unique().sort().to_frame()
+    found = pl.DataFrame(profile.space.causes(columns, unique, profile.numbers("host"), unique.clear()))
+    return pl.DataFrame([*unique, *found])
+
+
+def _launched(profile: Profile, modules: pl.DataFrame, through: str) -> pl.DataFrame:
+    """With launch_id, launch_ns and root, from the host event ``through`` each goes back to."""
+    causes = _causes(profile, modules[through], "launch", "root").select(
+        pl.col("event_id").alias(through), launch_id=pl.coalesce("launch", "event_id"), root="root"
+    )
+    found = modules.join(causes, on=through, how="left", maintain_order="left")
+    times = pl.DataFrame(
+        profile.space.events(["event_id", "start_ns"], rows=found.select(event_id="launch_id").drop_nulls().unique())
+    ).rename({"event_id": "launch_id", "start_ns": "launch_ns"})
+    return found.join(times, on="launch_id", how="left", maintain_order="left")
+
+
+def _runs(profile: Profile) -> pl.DataFrame:
+    """Host events that name a run, but for operations."""
+    columns = ("event_id", "name", "start_ns", "run_id", "device_ordinal", "queue_id", "core_type")
+    return profile.events(columns, "host", having="run_id", lacking="hlo_op").sort("start_ns")
+
+
+def _on_host(profile: Profile, operations: Operations) -> tuple[pl.DataFrame, Operations]:
+    """Programs of CPU devices, whose operations are all there is of them."""
+    operations = operations.with_own(_executors(profile, operations)).without_own("correlation_id")
+    operations = _stretched(operations, "mark")
+    spans = operations.own.group_by("stretch", maintain_order=True).agg(
+        start_ns=pl.col("start_ns").min(),
+        end_ns=pl.col("end_ns").max(),
+        op_count=pl.len(),
+        any_op=pl.col("event_id").get(pl.col("start_ns").arg_min()),
+    )
+    stretches = pl.concat([operations.shared["stretch"], spans], how="horizontal")
+    stretches = stretches.join(_ordinals(profile, stretches["mark"]), on="mark", how="left", maintain_order="left")
+    device = pl.coalesce("device", "ordinal")
+    stretches = stretches.with_columns(device=device.fill_null(0), is_placed=device.is_not_null())
+    known = stretches.filter(pl.col("run_id").is_not_null() | pl.col("mark").is_not_null())
+    modules = (
+        known.group_by(_KEYS)
+        .agg(
+            module=pl.col("hlo_module").first(),
+            any_op=pl.col("any_op").get(pl.col("start_ns").arg_min()),
+            start_ns=pl.col("start_ns").min(),
+            end_ns=pl.col("end_ns").max(),
+            op_count=pl.col("op_count").sum(),
+        )
+        .sort("start_ns", "device", "any_op")
+        .with_row_index("module_id")
+    )
+    stretches = stretches.join(
+        modules.select(*_KEYS, "module_id"), on=_KEYS, how="left", nulls_equal=True, maintain_order="left"
+    )
+    begun = _runs(profile).unique("run_id", keep="first", maintain_order=True)
+    modules = modules.join(begun.select("run_id", begun="event_id"), on="run_id", how="left", maintain_order="left")
+    modules = _launched(profile, modules.with_columns(through=pl.coalesce("begun", "mark", "any_op")), "through")
+    shown = ("plane", "device", "is_placed", "module_id", "run_id", "program_id", "hlo_module")
+    return _as_modules(modules), operations.with_shared(stretch=stretches.select(shown))
+
+
+def _executors(profile: Profile, operations: Operations) -> pl.Series:
+    """mark: of operations that name no run, the call that executed their program on one device."""
+    is_named = operations["run_id"].is_not_null()
+    nothing = pl.repeat(None, len(is_named), dtype=pl.UInt32, eager=True).alias("mark")
+    if is_named.all():
+        return nothing
+    marks = profile.named(_EXECUTORS)
+    found = profile.space.causes(["mark"], operations.select("event_id"), profile.numbers("host"), marks)
+    mark = pl.DataFrame(found)["mark"]
+    return nothing.zip_with(is_named, mark) if is_named.any() else mark
+
+
+def _ordinals(profile: Profile, marks: pl.Series) -> pl.DataFrame:
+    """mark and ordinal, the number of its device.
+
+    Calls that one launch makes for all its devices are in the order of the devices.
+    """
+    if marks.null_count() == len(marks):
+        return pl.DataFrame(schema={"mark": pl.UInt32, "ordinal": pl.Int64})
+    # A launch of one device is no call of its own.
+    ordinal = pl.col("first").rank("ordinal").over("launch") - 1
+    return _causes(profile, marks, "first", "launch").select(mark="event_id", ordinal=ordinal.cast(pl.Int64))
+
+
+def _on_devices(profile: Profile, operations: Operations) -> tuple[pl.DataFrame, Operations]:
+    """Programs of accelerators."""
+    modules, operations = _on_tpu(profile, operations)
+    known = modules.select("module_id", "module", module_run="run", module_program="program")
+    gpu_modules, operations = _on_gpu(profile, operations, first=modules.height)
+    operations = _stretched(operations, "module_id")
+    stretches = operations.shared["stretch"].join(known, on="module_id", how="left", maintain_order="left")
+    stretches = stretches.select(
+        "plane",
+        "device",
+        "module_id",
+        is_placed=True,
+        run_id=pl.coalesce("run_id", "module_run"),
+        program_id=pl.coalesce("program_id", "module_program"),
+        hlo_module=pl.coalesce("hlo_module", "module"),
+    )
+    modules = pl.concat([modules, gpu_modules], how="diagonal")
+    return modules, operations.with_shared(stretch=stretches)
+
+
+def _on_tpu(profile: Profile, operations: Operations) -> tuple[pl.DataFrame, Operations]:
+    """Programs that a device's line XLA Modules shows."""
+    columns = ("event_id", "line", "name", "start_ns", "end_ns", "run_id", "queue_id", "core_type")
+    lines = profile.lines.select("line", "device", plane=pl.col("plane_name").cast(pl.Categorical()))
+    text = pl.col("name").cast(pl.String)
+    program = text.str.extract(r"\((-?\d+)\)$")
+    modules = (
+        profile.events(columns, "modules")
+        .join(lines, on="line", how="left")
+        .with_columns(
+            module=text.str.replace(r"\(-?\d+\)$", "").cast(pl.Categorical()),
+            # An id above 2**63 wraps around, as everywhere.
+            program_id=pl.coalesce(
+                program.cast(pl.UInt64, strict=False).reinterpret(signed=True), program.cast(pl.Int64, strict=False)
+            ),
+            run_key=pl.col("run_id") & _RUN_BITS,
+        )
+        .sort("start_ns", "device", "event_id")
+        .with_row_index("module_id")
+    )
+    points = operations.select("start_ns", "plane").with_row_index("at").sort("start_ns")
+    inside = points.join_asof(
+        modules.select("module_id", "plane", begin="start_ns", until="end_ns"),
+        left_on="start_ns",
+        right_on="begin",
+        by="plane",
+        check_sortedness=False,
+    )
+    is_in = pl.col("start_ns") < pl.max_horizontal("until", pl.col("begin") + 1)
+    operations = operations.with_own(inside.sort("at").select(module_id=pl.when(is_in).then("module_id")).to_series())
+    counted = operations.select("module_id", "is_async").filter(~pl.col("is_async"))
+    counts = counted.group_by("module_id").agg(op_count=pl.len())
+    modules = modules.join(counts, on="module_id", how="left", maintain_order="left")
+    runs = _runs(profile).filter(pl.col("name").cast(pl.String).str.contains("Enqueue"))
+    enqueued = runs.select(
+        "queue_id", "start_ns", through="event_id", device="device_ordinal", run_key=pl.col("run_id") & _RUN_BITS
+    )
+    modules = modules.join_asof(
+        enqueued.sort("start_ns"),
+        on="start_ns",
+        by=["device", "run_key", "queue_id"],
+        strategy="nearest",
+        check_sortedness=False,
+    )
+    return _as_modules(_launched(profile, modules, "through")), operations
+
+
+def _on_gpu(profile: Profile, operations: Operations, first: int) -> tuple[pl.DataFrame, Operations]:
+    """Programs of GPUs: kernels of one program after another; launches by correlation id."""
+    calls = profile.events(["event_id", "start_ns", "correlation_id"], "host", having="correlation_id")
+    calls = calls.sort("start_ns").unique("correlation_id", keep="first", maintain_order=True)
+    called = operations.select("correlation_id").join(
+        calls.select("correlation_id", launch_id="event_id", launch_ns="start_ns"),
+        on="correlation_id",
+        how="left",
+        maintain_order="left",
+    )
+    operations = operations.with_own(called["launch_id"], called["launch_ns"])
+    of_program = operations.filter((operations["role"] == "stream") & operations["program_id"].is_not_null())
+    kernels = of_program.select(
+        *("event_id", "plane", "device", "program_id", "run_id", "hlo_module"),
+        *("launch_id", "launch_ns", "start_ns", "end_ns"),
+    )
+    order = ["device", "launch_ns", "start_ns", "event_id"]
+    kernels = kernels.sort(order, nulls_last=True).with_columns(
+        gpu_module=(pl.struct("device", "program_id").rle_id() + first).cast(pl.UInt32)
+    )
+    modules = kernels.group_by(module_id="gpu_module", maintain_order=True).agg(
+        pl.col("plane", "device", "program_id", "run_id", "launch_id", "launch_ns").first(),
+        module=pl.col("hlo_module").first(),
+        start_ns=pl.col("start_ns").min(),
+        end_ns=pl.col("end_ns").max(),
+        op_count=pl.len(),
+    )
+    found = operations.select("event_id", "module_id").join(
+        kernels.select("event_id", "gpu_module"), on="event_id", how="left", maintain_order="left"
+    )
+    operations = operations.with_own(found.select(module_id=pl.coalesce("module_id", "gpu_module")).to_series())
+    return _as_modules(modules.with_columns(root=pl.lit(None, pl.UInt32))), operations
+
+
+def _as_modules(modules: pl.DataFrame) -> pl.DataFrame:
+    return modules.select(
+        pl.col("module_id").cast(pl.UInt32),
+        pl.col("module", "plane").cast(pl.Categorical()),
+        pl.col("op_count").cast(pl.Int64),
+        program="program_id",
+        run="run_id",
+        device="device",
+        start_ns="start_ns",
+        end_ns="end_ns",
+        launch_id="launch_id",
+        launch_ns="launch_ns",
+        root="root",
+    )

@@ -1,0 +1,175 @@
+"""Profiles of XLA in a log directory: which run is meant, and which files are its hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holotrace.core.native import native
+from holotrace.core.problems import problem
+from holotrace.core.source import AnyPath, RankSource
+from holotrace.discovery.files import may_be_folder
+from holotrace.errors import InputError
+from holotrace.stores.object_store import Place, Remote, inside, place
+
+PROFILE = ".xplane.pb"
+# What the profiler exports beside it, with less in it.
+EXPORTED = (".trace.json.gz", "perfetto_trace.json.gz")
+_RIEGELI = ".xplane.riegeli"
+# Only in the metadata of an exported trace.
+_EXPORT_SIGN = b'"highres-ticks"'
+# Listing waits for disks and stores far more than it computes.
+_READERS = 8
+
+
+def is_profile(path: Place) -> bool:
+    """Whether a file is a profile of XLA, by its name.
+
+    Raises InputError where it is one of a kind that cannot be read.
+    """
+    if path.name.endswith(_RIEGELI):
+        raise _unreadable(path)
+    return path.suffix == ".pb"
+
+
+def _unreadable(path: Place) -> InputError:
+    return InputError(
+        f"{path} is a Riegeli file, as continuous profiling writes, which cannot be read; "
+        "record a profile of fewer steps, which becomes one .xplane.pb"
+    )
+
+
+def in_memory(content: bytes) -> RankSource:
+    """The only rank of a profile that is in no file."""
+    # An XSpace begins with a plane, a host or a message: fields of numbers below five.
+    if content[:1] not in (b"", b"\x0a", b"\x12", b"\x1a", b"\x22"):
+        raise InputError("the bytes are no XSpace, which is all that can be given so; give the path of the file")
+    return RankSource(0, Path("bytes"), "only file", format="xplane", content=content)
+
+
+def is_exported(path: Place, head: bytes) -> bool:
+    """Whether a trace-event file that begins with ``head`` was exported from a profile of XLA."""
+    return path.name == EXPORTED[1] or _EXPORT_SIGN in head
+
+
+def expanded(paths: Sequence[AnyPath], *, recursive: bool) -> tuple[list[AnyPath], list[dict[str, Any]]]:
+    """``paths``, with each log directory replaced by the profiles of its newest run, and what there is to say of that.
+
+    Looking into subfolders takes every run.
+    """
+    found: list[AnyPath] = []
+    problems: list[dict[str, Any]] = []
+    for path in paths:
+        folder = place(path)
+        runs = _runs(folder) if may_be_folder(folder) else []
+        if not runs:
+            found.append(path)
+        elif recursive:
+            found += [file for run in runs for file in run.files]
+        else:
+            chosen, others = _newest(runs)
+            found += [file for run in chosen for file in run.files]
+            problems += _said(chosen, others)
+    return found, problems
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One capture's folder."""
+
+    folder: Place
+    files: tuple[Place, ...]
+
+    @property
+    def is_exported(self) -> bool:
+        return not self.files[0].name.endswith(PROFILE)
+
+
+def _runs(folder: Place) -> list[_Run]:
+    """The runs in a folder: itself, or those of the log directory it is or holds; the newest last."""
+    try:
+        folders, files = inside(folder)
+        with ThreadPoolExecutor(_READERS) as readers:
+            named = [run for runs in readers.map(_captured, (folder, *folders)) for run in runs]
+            named += folders if folder.name == "profile" else []
+            runs = [_run(folder, files)]
+            runs += [_run(run, files) for run, (_, files) in zip(named, readers.map(inside, named), strict=True)]
+    except OSError as error:
+        raise InputError(f"{folder} cannot be listed: {error.strerror}; check its permissions") from error
+    # A run is named by the time at which it was recorded.
+    return sorted((run for run in runs if run), key=lambda run: (run.folder.name, str(run.folder)))
+
+
+def _captured(folder: Place) -> list[Place]:
+    """The folders of a log directory's runs; none where it is no log directory."""
+    try:
+        return inside(folder / "plugins" / "profile")[0]
+    except PermissionError:
+        # Of a folder beside the traces, which nobody asked for.
+        return []
+
+
+def _run(folder: Place, files: Sequence[Place]) -> _Run | None:
+    """The profiles in a folder; files that viewers leave beside them are none."""
+    files = [path for path in files if not path.name.startswith(".")]
+    profiles = [path for path in files if path.name.endswith(PROFILE)]
+    if profiles:
+        return _Run(folder, tuple(profiles))
+    for path in files:
+        if path.name.endswith(_RIEGELI):
+            raise _unreadable(path)
+    if folder.parent.name != "profile":
+        return None
+    exported = [path for path in files if path.name.endswith(EXPORTED[0])]
+    exported = [path for path in exported if path.name != EXPORTED[1]] or exported
+    exported = exported or [path for path in files if path.name == EXPORTED[1]]
+    return _Run(folder, tuple(exported)) if exported else None
+
+
+def _newest(runs: list[_Run]) -> tuple[list[_Run], list[_Run]]:
+    """The newest run, with runs beside it that are other hosts of the same capture, and all other runs."""
+    newest = runs[-1]
+    together = [newest]
+    others: list[_Run] = []
+    times = _times(newest) if len(runs) > 1 else []
+    for run in reversed(runs[:-1]):
+        is_same = not run.is_exported and any(_overlap(a, b) for a in _times(run) for b in times)
+        (together if is_same else others).append(run)
+    return together[::-1], others[::-1]
+
+
+def _times(run: _Run) -> list[tuple[str, int, int]]:
+    """Host, begin and end of each of the run's profiles that says when it was recorded."""
+    # Looking for them needs the whole file, which is too much to fetch from a store for each run that is not read.
+    if run.is_exported or isinstance(run.folder, Remote):
+        return []
+    try:
+        found = [native.profile_times(str(file)) for file in run.files]
+    except (InputError, OSError):
+        # Reading it will say what is wrong with it.
+        return []
+    return [(host, begun, ended) for host, begun, ended in found if begun and ended]
+
+
+def _overlap(one: tuple[str, int, int], other: tuple[str, int, int]) -> bool:
+    return one[0] != other[0] and one[1] < other[2] and other[1] < one[2]
+
+
+def _said(chosen: Iterable[_Run], others: Sequence[_Run]) -> list[dict[str, Any]]:
+    rows = []
+    names = [run.folder.name for run in chosen]
+    if others:
+        listed = ", ".join(run.folder.name for run in others)
+        rows.append(
+            problem(
+                "several runs", count=len(others), example=listed, action=f"the newest was read: {', '.join(names)}"
+            )
+        )
+    if len(names) > 1:
+        rows.append(
+            problem("hosts in several runs", count=len(names), example=", ".join(names), action="read as one capture")
+        )
+    return rows

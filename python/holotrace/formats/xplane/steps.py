@@ -1,0 +1,88 @@
+"""Steps of a profile: marked on the host, by the device, or inferred from a program that runs again and again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from holotrace.core.tables import STEPS
+from holotrace.formats.xplane.profile import Profile
+
+# A program is the step's own if it ran so often, and makes up so much of its device's work.
+_LEAST_RUNS = 3
+_LEAST_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps, where they were found, and how programs find theirs."""
+
+    # event_id, step, start_ns, end_ns; by start.
+    frame: pl.DataFrame
+    # host, device, inferred or none.
+    kind: str
+    # What the steps were inferred from, in words.
+    rule: str = ""
+
+    def at(self, time_ns: pl.Series) -> pl.Series:
+        """The step in which each time lies; null outside of all."""
+        points = pl.DataFrame({"time_ns": time_ns}).with_row_index("point").sort("time_ns")
+        found = points.join_asof(
+            self.frame.select("step", "start_ns", "end_ns").sort("start_ns"), left_on="time_ns", right_on="start_ns"
+        ).sort("point")
+        return found.select(pl.when(pl.col("time_ns") < pl.col("end_ns")).then("step")).to_series()
+
+    def of(self, modules: pl.DataFrame) -> pl.Series:
+        """The step of each execution of a program."""
+        if self.kind == "host":
+            numbers = self.frame.select("step", root="event_id")
+            by_root = modules.select("root").join(numbers, on="root", how="left", maintain_order="left")["step"]
+            step: pl.Series = by_root.zip_with(by_root.is_not_null(), self.at(modules["launch_ns"]))
+            return step
+        is_launch = self.kind == "inferred" and modules["launch_ns"].null_count() == 0
+        return self.at(modules["launch_ns" if is_launch else "start_ns"])
+
+
+def _steps(found: pl.DataFrame, kind: str, rule: str = "") -> Steps:
+    frame = found.select(pl.col("event_id").cast(pl.UInt32), pl.col("step").cast(pl.Int64), "start_ns", "end_ns").sort(
+        "start_ns"
+    )
+    return Steps(frame, kind if frame.height else "none", rule)
+
+
+def marked(profile: Profile) -> Steps:
+    """Steps that the host marked: spans that are a root and have a number, whatever their name."""
+    columns = ("event_id", "start_ns", "end_ns", "_r", "step_num", "iter_num", "hlo_op")
+    roots = profile.events(columns, "host", having="_r").filter(pl.col("_r") == 1).sort("start_ns")
+    number = pl.coalesce("step_num", "iter_num", pl.int_range(pl.len()))
+    return _steps(roots.with_columns(step=number), "host")
+
+
+def of_device(profile: Profile) -> Steps:
+    """Steps that the first device's line Steps shows."""
+    found = profile.events(["event_id", "line", "name", "start_ns", "end_ns"], "steps")
+    first = found.filter(pl.col("line") == pl.col("line").min())
+    number = pl.col("name").cast(pl.String).str.extract(r"(\d+)").cast(pl.Int64)
+    return _steps(first.with_columns(step=number).filter(pl.col("step").is_not_null()), "device")
+
+
+def inferred(modules: pl.DataFrame) -> Steps:
+    """A step for each execution of the program that makes up most of the first device's work."""
+    first = modules.filter(pl.col("device") == pl.col("device").min(), pl.col("run").is_not_null())
+    work = first.group_by("module", "program").agg(runs=pl.len(), busy_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+    main = work.filter(pl.col("runs") >= _LEAST_RUNS, pl.col("busy_ns") >= _LEAST_SHARE * pl.col("busy_ns").sum()).sort(
+        "busy_ns", descending=True
+    )
+    if main.is_empty():
+        return Steps(STEPS.empty(), "none")
+    begins = "launch_ns" if modules["launch_ns"].null_count() == 0 else "start_ns"
+    runs = first.join(main.head(1), on=["module", "program"], how="semi", nulls_equal=True).sort(begins)
+    spans = runs.select(
+        event_id="launch_id",
+        step=pl.int_range(pl.len()),
+        start_ns=begins,
+        end_ns=pl.col(begins).shift(-1).fill_null(pl.max_horizontal(pl.col("end_ns").max(), begins)),
+    )
+    name = main["module"].cast(pl.String)[0]
+    return _steps(spans, "inferred", f"{spans.height} executions of {name}")

@@ -1,0 +1,136 @@
+"""What devices did, as the tables of all analyses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import polars as pl
+
+from holotrace.formats.xplane.operations import Operations
+from holotrace.formats.xplane.profile import Profile
+
+# What PyTorch's own collectives are called, so that one name stands for one operation.
+_COLLECTIVES = {
+    "all-reduce": "allreduce",
+    "all-gather": "allgather",
+    "all-to-all": "all_to_all",
+    "reduce-scatter": "reduce_scatter",
+    "collective-permute": "permute",
+    "collective-broadcast": "broadcast",
+    "ragged-all-to-all": "all_to_allv",
+}
+
+
+# Columns of device events that operations have, and those that their details are read from.
+_SHOWN = ("event_id", "category", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns", "step")
+_DETAILS = ("kernel_details", "memcpy_details", "memset_details")
+
+
+def device_events(work: Operations, wanted: Collection[str]) -> pl.DataFrame:
+    """Operations and kernels, with what their details say of grid, block and bytes."""
+    sources = {name: name for name in (*_SHOWN, *_DETAILS)} | {"name": "work_name", "correlation": "correlation_id"}
+    asked = {*wanted, *_DETAILS}
+    shown = work.select(**{name: source for name, source in sources.items() if name in asked and source in work})
+    if "memcpy_details" in shown.columns:
+        copied = pl.coalesce("memcpy_details", "memset_details").cast(pl.String)
+        shown = shown.with_columns(bytes=pl.coalesce(_number(copied, "size"), _number(copied, "num_bytes")))
+    if "kernel_details" in shown.columns:
+        details = pl.col("kernel_details").cast(pl.String)
+        shown = shown.with_columns(
+            grid=_triple(details, "grid"),
+            block=_triple(details, "block"),
+            registers=_number(details, "regs"),
+            shared_bytes=pl.coalesce(_number(details, "shm"), _number(details, "group_mem")),
+            occupancy_percent=details.str.extract(r"\bocc_pct:([\d.]+)").cast(pl.Float64, strict=False),
+        )
+    return shown
+
+
+def _number(text: pl.Expr, key: str) -> pl.Expr:
+    return text.str.extract(rf"\b{key}:(\d+)").cast(pl.Int64, strict=False)
+
+
+def _triple(text: pl.Expr, key: str) -> pl.Expr:
+    """``grid:4,64,1`` as ``[4, 64, 1]``."""
+    found = text.str.extract(rf"\b{key}:([\d,]+)").str.replace_all(",", ", ")
+    return (pl.lit("[") + found + pl.lit("]")).cast(pl.Categorical())
+
+
+# What columns are called among operations, where it is something else.
+_SOURCES = {
+    "category": "op_category",
+    "line": "label",
+    "module": "hlo_module",
+    "program": "program_id",
+    "run": "run_id",
+    "device_ps": "device_duration_ps",
+    "accessed_bytes": "bytes_accessed",
+    "source": "source_line",
+}
+_OF_COLLECTIVES = (
+    *("event_id", "category", "pid", "tid", "start_ns", "end_ns", "name", "opcode", "op_category"),
+    *("hlo_module", "instruction", "run_id"),
+)
+
+
+def xla_ops(operations: Operations, wanted: Iterable[str]) -> pl.DataFrame:
+    """Operations with all that is known of their instruction and program."""
+    sources = {name: _SOURCES.get(name, name) for name in wanted}
+    return operations.select(**{name: source for name, source in sources.items() if source in operations})
+
+
+def collectives(work: Operations) -> pl.DataFrame:
+    """Collectives.
+
+    Executions of one instruction on all devices of all hosts share a run, and so are one operation.
+    """
+    work = work.filter(work["is_collective"] & ~work["is_async"])
+    opcode = pl.coalesce("opcode", "op_category").cast(pl.String)
+    instruction = pl.concat_str(pl.col("hlo_module", "instruction").cast(pl.String), separator="/")
+    optional = (column for column in ("groups", "shape", "element_count") if column in work)
+    found = work.select(*_OF_COLLECTIVES, *optional)
+    shown = found.select(
+        pl.exclude("opcode", "op_category", "hlo_module", "instruction", "run_id"),
+        collective=opcode.str.extract(r"^(.*?)(?:-start|-done)?$").replace(_COLLECTIVES).cast(pl.Categorical()),
+        sequence="run_id",
+        group=instruction.cast(pl.Categorical()),
+    ).rename({"element_count": "out_elements"}, strict=False)
+    if "shape" in shown.columns:
+        element = pl.col("shape").cast(pl.String).str.extract(r"([a-z]+\d*)\[")
+        shown = shown.with_columns(element_type=element.cast(pl.Categorical()))
+    if "groups" in shown.columns:
+        groups = pl.col("groups").cast(pl.String)
+        shown = shown.with_columns(
+            group_ranks=groups.str.replace_all(" ", "").cast(pl.Categorical()),
+            group_size=(groups.str.extract(r"^\[\[([^\]]*)\]").str.count_matches(",") + 1).cast(pl.Int64),
+        )
+    return shown
+
+
+def devices(profile: Profile, on_host: pl.DataFrame | None) -> pl.DataFrame:
+    """Accelerators with what their planes declare, and the CPU devices that operations ``on_host`` ran on."""
+    planes = profile.planes.filter(pl.col("device_kind").is_not_null()).sort("device", "name")
+    planes = planes.unique("name", keep="first", maintain_order=True)
+
+    def stat(key: str, value: str) -> pl.Expr:
+        found = profile.stats.filter(pl.col("key") == key).unique("plane", keep="first")
+        return pl.col("number").replace_strict(found["plane"], found[value], default=None)
+
+    found = planes.rename({"plane": "number"}).select(
+        "device",
+        "device_kind",
+        plane="name",
+        vendor=stat("device_vendor", "text"),
+        model=pl.coalesce(stat("device_type_string", "text"), stat("gpu_device_name", "text")),
+        peak_flops=stat("peak_teraflops_per_second", "number") * 1e12,
+        peak_bandwidth=pl.coalesce(
+            stat("peak_hbm_bw_gigabytes_per_second", "number") * 1e9, stat("memory_bandwidth", "number")
+        ),
+        memory_bytes=stat("memory_size", "whole"),
+        core_count=stat("core_count", "whole"),
+        clock_hz=stat("clock_rate", "number") * 1e3,
+    )
+    if on_host is None:
+        return found
+    cpus = on_host.select("device", pl.col("plane").cast(pl.String)).unique().sort("device")
+    return pl.concat([found, cpus.with_columns(device_kind=pl.lit("CPU"))], how="diagonal")

@@ -1,0 +1,1 @@
+"""One rank's tables from its file."""

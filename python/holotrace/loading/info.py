@@ -1,0 +1,82 @@
+"""What one rank's trace is about: its device, software, size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from holotrace.core.schema import legible
+from holotrace.core.tables import DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS
+from holotrace.discovery import RankSource, believable
+from holotrace.formats.parsed import Columns, Parsed
+
+# What describing a rank needs to read.
+READS = (DEVICE_EVENTS.only("start_ns", "end_ns"), STEPS.only("start_ns", "end_ns"), PROBLEMS.only("count"))
+
+
+def describe(
+    rank: int,
+    tables: Mapping[str, pl.DataFrame],
+    metadata: Mapping[str, Any],
+    *,
+    source: RankSource | None = None,
+    parsed: Parsed[Columns] | None = None,
+) -> pl.DataFrame:
+    """One row of the rank_info table; a rank that was never in a file has neither ``source`` nor ``parsed``."""
+    counts = parsed.counts if parsed else {}
+    devices = [device for device in _list(metadata.get("deviceProperties")) if isinstance(device, dict)]
+    names = sorted({str(device["name"]) for device in devices if device.get("name")})
+    job = {**(source.metadata if source else {}), **believable(metadata.get("distributedInfo"))}
+    events, steps = tables[DEVICE_EVENTS.name], tables[STEPS.name]
+    row = {
+        "rank": rank,
+        "file": str(source.path) if source else None,
+        "rank_from": source.rank_from if source else "caller",
+        "world_count": _whole(job.get("world_size")),
+        "device": ", ".join(names) or None,
+        "device_count": len(devices) or None,
+        "software": _software(metadata, job),
+        "backend": str(job["backend"]) if job.get("backend") else None,
+        "step_count": steps.height,
+        "event_count": counts.get("entries"),
+        "device_event_count": events.height,
+        "problem_count": int(tables[PROBLEMS.name]["count"].sum()),
+        "span_ns": _span_ns(events, steps),
+        "file_bytes": counts.get("file_bytes"),
+        "text_bytes": counts.get("text_bytes"),
+        "load_ns": parsed.load_ns if parsed else None,
+    }
+    # Names of files and devices may hold what no column does.
+    texts = {key: legible(value) for key, value in row.items() if isinstance(value, str)}
+    return pl.DataFrame([row | texts], schema=RANK_INFO.empty().schema)
+
+
+def _span_ns(*tables: pl.DataFrame) -> int | None:
+    spans = pl.concat([table.select("start_ns", "end_ns") for table in tables])
+    first, last = spans.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    return None if first is None else int(last - first)
+
+
+def _software(metadata: Mapping[str, Any], job: Mapping[str, Any]) -> str | None:
+    """Versions in words, e.g. ``CUDA 12.4, NCCL 2.22.3``."""
+    cuda, hip = _whole(metadata.get("cuda_runtime_version")), _whole(metadata.get("hip_runtime_version"))
+    torch, nccl = metadata.get("pytorch_version") or metadata.get("torch_version"), job.get("nccl_version")
+    versions = (
+        f"PyTorch {torch}" if torch else "",
+        # 12040 is 12.4
+        f"CUDA {cuda // 1000}.{cuda % 1000 // 10}" if cuda else "",
+        # 60443483 is 6.4.43483
+        f"ROCm {hip // 10_000_000}.{hip // 100_000 % 100}" if hip else "",
+        f"{'RCCL' if hip else 'NCCL'} {nccl}" if nccl else "",
+    )
+    return ", ".join(version for version in versions if version) or None
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

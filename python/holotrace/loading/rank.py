@@ -1,0 +1,157 @@
+"""One rank's tables, with the columns that are not in the file but follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from holotrace.core.schema import Column, Table, legible
+from holotrace.core.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, XLA_OPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import call_tree, kernel_kinds
+from holotrace.discovery import RankSource
+from holotrace.formats import xplane
+from holotrace.formats.dataset import read as dataset
+from holotrace.formats.dataset.layout import FORMAT
+from holotrace.formats.kineto import read as kineto
+from holotrace.formats.parsed import Columns, Parsed, RankParts
+from holotrace.loading import info
+
+_READERS: Mapping[str, Callable[[RankSource, Sequence[Table]], Parsed[pl.DataFrame]]] = {
+    "kineto": lambda source, tables: kineto.read(source.path, tables),
+    "xplane": lambda source, tables: xplane.read(source.path, tables, source.content),
+}
+_DECLARED = {table.name: table for table in ALL}
+# Tables whose column ``kind`` is made here, and the columns of the file that it is made of.
+_OF_A_KIND = (DEVICE_EVENTS.name, XLA_OPS.name)
+_MAKE_KIND = ("category", "name")
+# The columns of the problems table that a reader knows; who and where is added here.
+_READ_PROBLEMS = PROBLEMS.only("problem", "count", "first_offset", "example", "action")
+
+
+def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
+    """Read one rank's file as far as ``reads`` asks for; what its format lacks is empty or null."""
+    wanted = merged(reads)
+    needed = _needed(wanted)
+    read = dataset.read(source, needed) if source.format == FORMAT else _from_file(source, wanted, needed)
+    tables = dict(read.tables)
+    if CALLS.name in wanted:
+        tables[CALLS.name] = _calls(tables)
+    return replace(read, tables={name: _filled(tables.get(name), table) for name, table in wanted.items()})
+
+
+def parts(source: RankSource | RankTrace, reads: Sequence[Table]) -> RankParts:
+    """The same for who writes it on: frames are made only of what is made here."""
+    if isinstance(source, RankSource) and source.format == "kineto":
+        wanted = merged(reads)
+        scanned = kineto.scan(source.path, _to_parse(wanted, source.format))
+        made = _made(source, wanted, wanted, scanned)
+        tables = {name: [there[name] for there in (scanned.tables, made) if name in there] for name in wanted}
+        return RankParts(source.rank, made[RANK_INFO.name], tables, scanned.metadata)
+    trace = narrowed(source, reads) if isinstance(source, RankTrace) else load(source, reads)
+    whole = {name: [frame] for name, frame in trace.tables.items()}
+    return RankParts(trace.rank, trace[RANK_INFO], whole, trace.metadata)
+
+
+def _from_file(source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table]) -> RankTrace:
+    parsed = _READERS[source.format](source, _to_parse(needed, source.format))
+    made = _made(source, wanted, needed, parsed)
+    read = {name: frame.hstack(made[name]) if name in made else frame for name, frame in parsed.tables.items()}
+    return RankTrace(source.rank, {**made, **read}, parsed.metadata)
+
+
+def _made(
+    source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table], parsed: Parsed[Columns]
+) -> dict[str, pl.DataFrame]:
+    """The columns that are not in the file, by table."""
+
+    def frame(table: Table) -> pl.DataFrame:
+        return pl.DataFrame(parsed.tables[table.name].select(table.column_names))
+
+    made = {}
+    if PROBLEMS.name in parsed.tables:
+        made[PROBLEMS.name] = _place(source, frame(PROBLEMS.only("count")).height)
+    if RANK_INFO.name in wanted:
+        tables = {table.name: frame(table) for table in info.READS}
+        made[RANK_INFO.name] = info.describe(source.rank, tables, parsed.metadata, source=source, parsed=parsed)
+    for name in _OF_A_KIND:
+        if name in parsed.tables and _has_kind(needed.get(name)):
+            made[name] = kernel_kinds.kinds(frame(_DECLARED[name].only(*_MAKE_KIND))).to_frame("kind")
+    return made
+
+
+def narrowed(trace: RankTrace, reads: Sequence[Table]) -> RankTrace:
+    """A rank that is in memory, with exactly what ``reads`` asks for; what it lacks is empty or null."""
+    wanted = merged(reads)
+    tables = {name: _filled(trace.tables.get(name), table) for name, table in wanted.items()}
+    if RANK_INFO.name in wanted and RANK_INFO.name not in trace.tables:
+        seen = {table.name: _filled(trace.tables.get(table.name), table) for table in info.READS}
+        tables[RANK_INFO.name] = info.describe(trace.rank, seen, trace.metadata)
+    if CALLS.name in wanted and CALLS.name not in trace.tables:
+        tables[CALLS.name] = _calls(trace.tables).select(wanted[CALLS.name].column_names)
+    return replace(trace, tables=tables)
+
+
+def _calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    return call_tree.calls({table.name: _filled(tables.get(table.name), table) for table in call_tree.READS})
+
+
+def merged(reads: Iterable[Table]) -> dict[str, Table]:
+    """Each table once, with every column that any of ``reads`` asks for."""
+    wanted: dict[str, Table] = {}
+    for table in reads:
+        known = wanted[table.name].columns if table.name in wanted else ()
+        columns = {column.name: column for column in (*known, *table.columns)}
+        wanted[table.name] = replace(table, columns=tuple(columns.values()))
+    return wanted
+
+
+def _needed(wanted: dict[str, Table]) -> dict[str, Table]:
+    """``wanted``, with what calls are made of in their place."""
+    if CALLS.name not in wanted:
+        return wanted
+    return merged([*(table for table in wanted.values() if table.name != CALLS.name), *call_tree.READS])
+
+
+def _to_parse(wanted: Mapping[str, Table], of_format: str) -> list[Table]:
+    """What must be read from a file of that format so that ``wanted`` can be made."""
+    reads = [table for table in wanted.values() if table.name not in (RANK_INFO.name, PROBLEMS.name)]
+    if RANK_INFO.name in wanted:
+        reads += [table for table in info.READS if table.name != PROBLEMS.name]
+    if RANK_INFO.name in wanted or PROBLEMS.name in wanted:
+        reads.append(_READ_PROBLEMS)
+    reads += [_DECLARED[name].only(*_MAKE_KIND) for name in _OF_A_KIND if _has_kind(wanted.get(name))]
+    there = [table for table in merged(reads).values() if table.format in (None, of_format)]
+    return [_in_file(table, of_format) for table in there]
+
+
+def _has_kind(table: Table | None) -> bool:
+    return table is not None and "kind" in table.column_names
+
+
+def _in_file(table: Table, of_format: str) -> Table:
+    """The table without the column that is made here, and those that the format has not."""
+    made = ("kind",) if table.name in _OF_A_KIND else ()
+    kept = (c for c in table.columns if c.name not in made and c.format in (None, of_format))
+    return replace(table, columns=tuple(kept))
+
+
+def _place(source: RankSource, count: int) -> pl.DataFrame:
+    """Whose and where each of some problems is."""
+    return pl.select(rank=pl.repeat(source.rank, count, dtype=pl.Int32()), file=pl.repeat(legible(source.path), count))
+
+
+def _filled(frame: pl.DataFrame | None, table: Table) -> pl.DataFrame:
+    if frame is None:
+        return table.empty()
+    return frame.select(_column(frame, column) for column in table.columns)
+
+
+def _column(frame: pl.DataFrame, column: Column) -> pl.Expr:
+    if column.name not in frame.columns:
+        return pl.lit(None, column.unit.dtype).alias(column.name)
+    # Casting to the type a column has already would copy it.
+    same = frame.schema[column.name] == column.unit.dtype
+    return pl.col(column.name) if same else pl.col(column.name).cast(column.unit.dtype)

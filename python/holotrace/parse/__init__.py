@@ -1,1 +1,0 @@
-"""Bytes to tables, one module per format."""

@@ -1,0 +1,350 @@
+"""A dataset keeps the answers it gave: they are read again while they are true, and never needed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
+from io import BytesIO
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from polars.testing import assert_frame_equal
+
+import holotrace
+from holotrace import InputError, Job, JobResult
+from holotrace.cli import main
+from holotrace.core.analysis import per_rank
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import STEPS
+from holotrace.core.trace import RankTrace
+from holotrace.engine import answers as _kept
+from holotrace.loading.rank import load
+from pages import page
+from s3 import BUCKET, Store
+from trace_files import EVENTS, write_trace
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    for rank in (0, 1):
+        write_trace(tmp_path / "job" / f"rank{rank}.json.gz", rank=rank, world=2)
+    return tmp_path / "job"
+
+
+@pytest.fixture
+def out(traces: Path, tmp_path: Path) -> Path:
+    holotrace.convert(traces, tmp_path / "dataset")
+    return tmp_path / "dataset"
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Ranks whose tables were read, in order."""
+    ranks: list[int] = []
+
+    def noted(source: Any, reads: Any) -> RankTrace:
+        ranks.append(source.rank)
+        return load(source, reads)
+
+    monkeypatch.setattr("holotrace.engine.map_ranks.load", noted)
+    return ranks
+
+
+@per_rank(columns=(Column("step_count", Unit.COUNT, "Steps"),), reads=(STEPS,))
+def of_my_own(rank: RankTrace) -> pl.DataFrame:
+    """How many steps there are."""
+    return pl.DataFrame({"step_count": [rank[STEPS].height]})
+
+
+def assert_alike(found: JobResult, expected: JobResult) -> None:
+    assert found.tables.keys() == expected.tables.keys()
+    for name, table in expected.tables.items():
+        assert_frame_equal(found.tables[name], table, check_exact=True)
+    assert (found.title, found.findings) == (expected.title, expected.findings)
+    assert_frame_equal(found.info.drop("load_ns"), expected.info.drop("load_ns"))
+    assert_frame_equal(found.problems, expected.problems)
+    assert page(found) == page(expected)
+
+
+def files(out: Path) -> list[str]:
+    return sorted(path.name for path in (out / "answers").iterdir())
+
+
+def test_the_second_time_no_table_is_read(traces: Path, out: Path, reads: list[int]) -> None:
+    expected = holotrace.open(traces).run()
+    assert not (out / "answers").exists()
+    assert_alike(holotrace.open(out).run(), expected)
+    assert files(out) == ["rank=0.zip", "rank=1.zip"]
+    reads.clear()
+    assert_alike(holotrace.open(out).run(), expected)
+    assert holotrace.open(out).findings() == expected.findings
+    assert reads == []
+
+
+def test_what_was_asked_before_is_not_asked_again(out: Path, reads: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    part = type(Job.overlap).part
+
+    def noted(analysis: Any, rank: RankTrace, options: Any) -> pl.DataFrame:
+        asked.append(analysis.name)
+        return part(analysis, rank, options)
+
+    monkeypatch.setattr(type(Job.overlap), "part", noted)
+    holotrace.open(out).run([Job.overlap, Job.kernels])
+    assert sorted(asked) == ["kernels", "kernels", "overlap", "overlap"]
+    asked.clear()
+    holotrace.open(out).run([Job.overlap, Job.gaps])
+    assert asked == ["gaps", "gaps"]
+    reads.clear()
+    holotrace.open(out).run([Job.kernels, Job.gaps, Job.overlap])
+    assert reads == []
+
+
+def test_a_question_with_options_is_another_one(out: Path, reads: list[int]) -> None:
+    every = holotrace.open(out).run([Job.kernels]).tables["kernels"]
+    for _ in range(2):
+        one = holotrace.open(out).run([Job.kernels], {"kernels": {"top": 1}}).tables["kernels"]
+        assert one["name"].to_list() == ["ampere_gemm"] * 2
+    assert sorted(reads) == [0, 0, 0, 1, 1, 1]
+    assert_frame_equal(holotrace.open(out).run([Job.kernels]).tables["kernels"], every)
+
+
+def test_an_analysis_of_ones_own_is_asked_every_time(out: Path, reads: list[int]) -> None:
+    holotrace.open(out).run()
+    reads.clear()
+    for _ in range(2):
+        assert holotrace.open(out).run([of_my_own, Job.overlap]).tables["of_my_own"]["step_count"].to_list() == [1, 1]
+    assert sorted(reads) == [0, 0, 1, 1]
+
+
+def test_nothing_is_kept_of_what_is_only_told(out: Path) -> None:
+    assert holotrace.open(out).info().height == 2
+    assert not (out / "answers").exists()
+
+
+def test_a_rank_that_is_written_again_is_asked_again(traces: Path, out: Path, reads: list[int]) -> None:
+    holotrace.open(out).run()
+    write_trace(traces / "rank1.json.gz", rank=1, world=2, events=EVENTS[:3])
+    holotrace.convert(holotrace.open(traces).only(1), out, overwrite=True)
+    assert files(out) == ["rank=0.zip"]
+    reads.clear()
+    assert_alike(holotrace.open(out).run(), holotrace.open(traces).run())
+    assert reads.count(1) == 2
+
+
+def test_answers_of_the_rank_that_was_there_are_not_believed(traces: Path, out: Path, reads: list[int]) -> None:
+    holotrace.open(out).run()
+    before = (out / "answers/rank=0.zip").read_bytes()
+    holotrace.convert(traces, out, overwrite=True)
+    # As if the first had been asked for long, and told its answers last.
+    (out / "answers/rank=0.zip").write_bytes(before)
+    reads.clear()
+    holotrace.open(out).run()
+    assert sorted(reads) == [0, 1]
+
+
+def test_a_table_that_was_changed_is_read(out: Path) -> None:
+    expected = holotrace.open(out).run()
+    path = out / "device_events/rank=0/part.parquet"
+    pl.read_parquet(path, hive_partitioning=False).head(1).write_parquet(path)
+    with pytest.raises(InputError, match="has 1 rows and not the 2"):
+        holotrace.open(out).only(0).run()
+    path.unlink()
+    with pytest.raises(InputError, match="convert rank 0 again"):
+        holotrace.open(out).only(0).run()
+    assert_frame_equal(
+        holotrace.open(out).only(1).run().tables["overlap"], expected.tables["overlap"].filter(pl.col("rank") == 1)
+    )
+
+
+def test_another_program_asks_again(out: Path, reads: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    holotrace.open(out).run()
+    reads.clear()
+    monkeypatch.setattr(_kept, "_program", lambda _: b"a newer one")
+    for _ in range(2):
+        holotrace.open(out).run()
+    assert sorted(reads) == [0, 1]
+
+
+def test_a_program_is_what_its_files_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[bytes | None] = []
+    for text in ("a = 1", "a = 2", "a = 1"):
+        (tmp_path / "module.py").write_text(text)
+        (tmp_path / "module.pyc").write_text(f"{len(told)}")
+        monkeypatch.setattr(_kept, "_IMPORTED_NS", time.time_ns() + 10**9)
+        _kept._content_of.cache_clear()
+        told.append(_kept._program(tmp_path))
+    assert told[0] == told[2] != told[1]
+    # What runs is not what is there now.
+    monkeypatch.setattr(_kept, "_IMPORTED_NS", time.time_ns() - 10**9)
+    assert _kept._program(tmp_path) is None
+
+
+def test_a_program_that_was_edited_while_it_runs_keeps_nothing(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_kept, "_program", lambda _: None)
+    holotrace.open(out).run()
+    assert not (out / "answers").exists()
+
+
+def rewritten(path: Path, change: Callable[[dict[str, bytes]], dict[str, bytes]], **options: Any) -> None:
+    with ZipFile(path) as archive:
+        known, comment = {name: archive.read(name) for name in archive.namelist()}, archive.comment
+    with ZipFile(path, "w", **options) as archive:
+        archive.comment = comment
+        for name, content in change(known).items():
+            archive.writestr(name, content)
+
+
+def stream(frame: pl.DataFrame) -> bytes:
+    content = BytesIO()
+    frame.write_ipc_stream(content)
+    return content.getvalue()
+
+
+def replaced(path: Path, make: Callable[[Path], object]) -> None:
+    path.unlink()
+    make(path)
+
+
+def flipped(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[500] ^= 1
+    path.write_bytes(content)
+
+
+DAMAGED: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "no archive": lambda path: path.write_bytes(b"PK" * 99),
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:-200]),
+    "a bit": flipped,
+    "a folder": lambda path: replaced(path, Path.mkdir),
+    "a pipe": lambda path: replaced(path, os.mkfifo),
+    "another rank's": lambda path: shutil.copy(path.with_name("rank=1.zip"), path),
+    "other columns": lambda path: rewritten(path, lambda known: {**known, "overlap": stream(pl.DataFrame({"a": [1]}))}),
+    "no table": lambda path: rewritten(path, lambda known: {**known, "overlap": b"ARROW"}),
+    "no problems": lambda path: rewritten(
+        path, lambda known: {name: known[name] for name in known if name != "problems"}
+    ),
+    "another name": lambda path: rewritten(path, lambda known: {**known, "../../overlap": known["overlap"]}),
+    "packed": lambda path: rewritten(path, lambda known: known, compression=ZIP_DEFLATED),
+    "too large": lambda path: os.truncate(path, _kept._MOST_BYTES + 1),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+def test_what_is_damaged_or_not_ours_is_asked_again(
+    out: Path, reads: list[int], damage: Callable[[Path], object]
+) -> None:
+    expected = holotrace.open(out).run()
+    damage(out / "answers/rank=0.zip")
+    for _ in range(2):
+        reads.clear()
+        assert_alike(holotrace.open(out).run(), expected)
+        assert reads == [0] or not reads
+    # But in a folder's place nothing is put.
+    assert reads == ([0] if (out / "answers/rank=0.zip").is_dir() else [])
+    assert not [name for name in files(out) if name.startswith(".")]
+
+
+def test_many_answers_are_not_kept(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_kept, "_MOST_BYTES", 1000)
+    holotrace.open(out).run()
+    assert not (out / "answers").exists()
+
+
+def test_where_nothing_can_be_written_nothing_is_kept(traces: Path, out: Path) -> None:
+    (out / "answers").write_text("in the way")
+    for _ in range(2):
+        assert_alike(holotrace.open(out).run(), holotrace.open(traces).run())
+    assert (out / "answers").read_text() == "in the way"
+
+
+def test_a_link_out_of_the_folder_is_not_followed(traces: Path, out: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (out / "answers").symlink_to(tmp_path / "elsewhere")
+    assert_alike(holotrace.open(out).run(), holotrace.open(traces).run())
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_copy_of_a_dataset_keeps_its_answers(traces: Path, out: Path, tmp_path: Path, reads: list[int]) -> None:
+    holotrace.open(out).run()
+    shutil.copytree(out, tmp_path / "copy")
+    reads.clear()
+    assert_alike(holotrace.open(tmp_path / "copy").run(), holotrace.open(traces).run())
+    assert sorted(reads) == [0, 1]
+
+
+def test_several_may_ask_at_once(traces: Path, out: Path, reads: list[int]) -> None:
+    expected = holotrace.open(traces).run()
+    with ThreadPoolExecutor(8) as askers:
+        for found in askers.map(lambda _: holotrace.open(out).run(), range(16)):
+            assert_alike(found, expected)
+    assert files(out) == ["rank=0.zip", "rank=1.zip"]
+    reads.clear()
+    assert_alike(holotrace.open(out).run(), expected)
+    assert reads == []
+
+
+def test_workers_of_other_processes_keep_them_too(traces: Path, out: Path, reads: list[int]) -> None:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+        holotrace.open(out, executor=executor).run()
+    assert_alike(holotrace.open(out).run(), holotrace.open(traces).run())
+    assert sorted(reads) == [0, 1]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_dataset_may_be_made_with_its_answers(traces: Path, tmp_path: Path, reads: list[int], workers: int) -> None:
+    out = tmp_path / "answered"
+    pool: Any = ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if workers else nullcontext()
+    with pool as executor:
+        first: Executor | None = executor
+        holotrace.convert(holotrace.open(traces).only(0), out)
+        done = holotrace.convert(traces, out, answers=True, executor=first)
+    assert (done.written, done.kept) == ((1,), (0,))
+    assert files(out) == ["rank=0.zip", "rank=1.zip"]
+    reads.clear()
+    found = holotrace.open(out).run()
+    assert reads == []
+    assert_alike(found, holotrace.open(traces).run())
+
+
+def test_the_command_makes_them_where_that_is_asked_for(traces: Path, tmp_path: Path) -> None:
+    for options, there in (([], False), (["--answers"], True)):
+        done = CliRunner().invoke(main, ["convert", str(traces), str(tmp_path / "told"), *options])
+        assert done.exit_code == 0
+        assert (tmp_path / "told/answers").is_dir() is there
+
+
+def test_a_store_is_read_but_only_written_to_where_that_is_asked_for(
+    traces: Path, store: Store, reads: list[int]
+) -> None:
+    url = f"s3://{BUCKET}/kept/dataset"
+    holotrace.convert(traces, url)
+    for _ in range(2):
+        reads.clear()
+        found = holotrace.open(url).run()
+        assert sorted(reads) == [0, 1]
+    assert not [name for name in store.changed("kept/dataset") if name.startswith("answers")]
+    holotrace.convert(traces, url, answers=True)
+    reads.clear()
+    assert_alike(holotrace.open(url).run(), found)
+    assert reads == []
+    holotrace.convert(holotrace.open(traces).only(1), url, overwrite=True)
+    assert [name for name in store.changed("kept/dataset") if name.startswith("answers")] == ["answers/rank=0.zip"]
+
+
+def test_answers_travel_into_a_store(out: Path, store: Store, reads: list[int]) -> None:
+    expected = holotrace.open(out).run()
+    url = store.put(out, "kept/copy")
+    reads.clear()
+    assert_alike(holotrace.open(url).run(), expected)
+    assert reads == []

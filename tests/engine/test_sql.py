@@ -1,0 +1,163 @@
+"""SQL is answered alike from traces and datasets, and what cannot be answered is one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from polars.testing import assert_frame_equal
+
+import holotrace
+from drawing import draw
+from holotrace import InputError, UsageError
+from holotrace.cli import main
+from holotrace.core import tables
+from holotrace.loading.rank import load
+from trace_files import write_trace
+
+BUSY = "SELECT rank, kind, sum(end_ns - start_ns) AS busy_ns FROM device_events GROUP BY rank, kind ORDER BY rank, kind"
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    for rank in (0, 1):
+        write_trace(tmp_path / "job" / f"rank{rank}.json.gz", rank=rank, world=3)
+    return tmp_path / "job"
+
+
+@pytest.fixture(params=["traces", "dataset"])
+def job(request: pytest.FixtureRequest, traces: Path, tmp_path: Path) -> Path:
+    if request.param == "dataset":
+        holotrace.convert(traces, tmp_path / "dataset")
+        return tmp_path / "dataset"
+    return traces
+
+
+def test_times_are_summed_by_rank_and_kind(job: Path) -> None:
+    found = holotrace.query(BUSY, job).cast({"kind": pl.String()})
+    assert found.rows() == [(r, kind, 20_000) for r in (0, 1) for kind in ("communication", "compute")]
+
+
+def test_tables_are_joined(job: Path) -> None:
+    sql = """
+        WITH launched AS (SELECT rank, device_event_id AS event_id, launch_name FROM launches)
+        SELECT d.rank, d.name, l.launch_name
+        FROM device_events d JOIN launched l ON d.rank = l.rank AND d.event_id = l.event_id
+        WHERE d.rank = 1
+    """
+    assert holotrace.query(sql, job).rows() == [(1, "ampere_gemm", "cudaLaunchKernel")]
+
+
+def test_rows_are_counted_without_a_column(job: Path) -> None:
+    assert holotrace.query("SELECT count(*) FROM device_events", job).item() == 4
+    assert holotrace.query("SELECT count(*) FROM counters", job).item() == 0
+
+
+def test_every_table_is_there_with_its_rank(job: Path) -> None:
+    opened = holotrace.open(job)
+    for table in (*tables.ALL, tables.RANK_INFO):
+        found = opened.query(f"SELECT * FROM {table.name}")
+        assert_frame_equal(found, opened.table(table).cast({pl.Categorical: pl.String}))
+
+
+def test_labels_are_text(job: Path) -> None:
+    found = holotrace.query(
+        "SELECT DISTINCT upper(name) AS name FROM device_events WHERE name LIKE '%gemm' AND starts_with(kind, 'comp')",
+        job,
+    )
+    assert found.rows() == [("AMPERE_GEMM",)]
+    assert holotrace.query("SELECT DISTINCT coalesce(sync_kind, 'none') FROM device_events", job).item() == "none"
+
+
+def test_nothing_but_the_job_is_asked(job: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
+    for function in ("read_csv", "READ_CSV ", '"read_csv"', "read_csv/**/"):
+        with pytest.raises(UsageError, match="only what the job holds can be asked for"):
+            holotrace.query(f"SELECT * FROM {function}('{tmp_path}/secret.csv')", job)
+        with pytest.raises(UsageError, match="only what the job holds can be asked for"):
+            holotrace.query(f"""SELECT a AS "'", b AS `'` FROM {function}('{tmp_path}/secret.csv')""", job)
+    assert holotrace.query("SELECT name FROM steps, events WHERE name = 'pd.read_csv(x)'", job).is_empty()
+
+
+def test_problems_of_the_whole_job_are_among_them(job: Path) -> None:
+    assert holotrace.query("SELECT problem FROM problems WHERE rank IS NULL", job).rows() == [("ranks missing",)]
+
+
+def test_only_columns_that_are_named_are_read(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def noted(source: Any, reads: Any) -> Any:
+        asked.extend((table.name, table.column_names) for table in reads)
+        return load(source, reads)
+
+    for reader in ("engine.map_ranks", "engine.table_cache"):
+        monkeypatch.setattr(f"holotrace.{reader}.load", noted)
+    holotrace.open(traces, cache_bytes=0).only(0).query("SELECT max(end_ns) FROM steps WHERE step = 3")
+    assert asked == [("steps", ("step", "end_ns"))]
+
+
+def test_a_drawn_job_is_asked_too() -> None:
+    assert draw("compute |AA.B|").query("SELECT count(*) FROM device_events WHERE name = 'B'").item() == 1
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT foo FROM steps", r'unable to find column "foo"; steps has the columns rank, step, event_id'),
+        ("SELECT * FROM kernels", "relation 'kernels' was not found; there are the tables events, device_events"),
+        ("SELECT FROM WHERE", "the query cannot be run: "),
+        ("SELECT name + 1 FROM device_events", "device_events has the columns rank, event_id"),
+        ("SELECT * FROM steps WHERE start_ns = 'a'", "steps has the columns"),
+        ("DROP TABLE steps", "does not begin with SELECT"),
+        ("", "does not begin with SELECT"),
+    ],
+)
+def test_a_wrong_query_is_one_sentence_with_what_there_is(traces: Path, sql: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said) as error:
+        holotrace.query(sql, traces)
+    assert "\n" not in str(error.value)
+    shown = CliRunner().invoke(main, ["query", sql, str(traces)])
+    assert (shown.exit_code, shown.stderr.count("\n")) == (2, 1)
+
+
+def test_what_cannot_be_read_is_said_as_ever(tmp_path: Path) -> None:
+    (tmp_path / "et.json").write_text('{"schema": "1.0", "nodes": []}')
+    with pytest.raises(InputError, match=r"et\.json"):
+        holotrace.query(BUSY, tmp_path / "et.json")
+
+
+def test_the_command_writes_every_format(job: Path, tmp_path: Path) -> None:
+    def shown(*args: object) -> str:
+        return CliRunner().invoke(main, ["query", BUSY, str(job), *map(str, args)]).stdout
+
+    assert "communication" in shown()
+    assert shown("--format", "csv").splitlines()[1] == "0,communication,20000"
+    envelope = json.loads(shown("--format", "json", "--rank", 1))
+    assert [column["unit"] for column in envelope["columns"]] == ["number", "text", "ns"]
+    assert envelope["data"]["rows"][1] == {"rank": 1, "kind": "compute", "busy_ns": 20_000}
+    shown("-o", tmp_path / "x.parquet")
+    assert pl.read_parquet(tmp_path / "x.parquet").height == 4
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        (f"SELECT {'1+' * 20_000}1 FROM events", "more than 1000 operators"),
+        (" UNION ALL ".join(["SELECT 1 FROM steps"] * 2_000), "more than 1000 operators"),
+        ("SELECT '\ud800' FROM steps", "cannot be run"),
+    ],
+    ids=["sum", "union", "half a character"],
+)
+def test_a_query_that_polars_would_not_survive_is_refused(job: Path, sql: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        holotrace.query(sql, job)
+
+
+def test_a_query_may_name_as_many_values_as_it_likes(job: Path) -> None:
+    known = holotrace.query("SELECT event_id FROM events", job)
+    named = ", ".join(map(str, range(5_000)))
+    assert holotrace.query(f"SELECT event_id FROM events WHERE event_id IN ({named})", job).height == known.height
