@@ -46,12 +46,12 @@ def test_phases_and_scopes_agree_on_what_is_work_and_what_is_waiting() -> None:
     scopes, phases = opened(TPU).scopes().filter(depth=0), opened(TPU).phases()
     assert scopes["total_ns"].sum() == phases["work_ns"].sum()
     assert scopes["wait_ns"].sum() == phases["wait_ns"].sum()
-    assert seconds(phases["wait_ns"].sum()) == 304.03
+    assert seconds(int(phases["wait_ns"].sum())) == 304.03
 
 
 def test_asynchronous_copies_are_counted_once() -> None:
     kernels = opened(TPU).kernels()
-    assert (kernels["count"].sum(), round(kernels["sum_ns"].sum() / 1e9, 1)) == (6_013, 315.1)
+    assert (kernels["count"].sum(), round(int(kernels["sum_ns"].sum()) / 1e9, 1)) == (6_013, 315.1)
     copy = kernels.filter(name="copy-start.4").row(0, named=True)
     assert (copy["count"], round(copy["sum_ns"] / 1e3, 1)) == (400, 2.4)
 
