@@ -21,6 +21,7 @@ from holotrace.engine.questions import JobResult, Questions
 from holotrace.engine.table_cache import KeptVisit, RankCache, default_bytes
 from holotrace.errors import InputError
 from holotrace.export.copies import JobCopies
+from holotrace.loading.own_kinds import Rules, with_kinds
 
 
 def open(
@@ -30,6 +31,7 @@ def open(
     recursive: bool = False,
     on_duplicate: OnDuplicate = "error",
     cache_bytes: int | None = None,
+    kinds: Rules = (),
 ) -> Job:
     """A job from its traces; only their first and last bytes are read before a question is asked.
 
@@ -41,10 +43,13 @@ def open(
         on_duplicate: Where two files claim one rank: "error", or take the "first" or "last" by name.
         cache_bytes: Memory for tables that the next question may need, and beyond it temporary files, until the job is
             closed; by default a quarter of the machine's. With 0, or workers in other processes, nothing is kept.
+        kinds: Rules of your own for the kinds of device work, tried before the built-in ones: a TOML file, or a list of
+            ``KindRule``. They also decide the kinds of a dataset anew.
     """
     limit = default_bytes() if cache_bytes is None else cache_bytes
     cache = RankCache(limit, [table for analysis in ALL for table in analysis.reads]) if limit else None
-    return Job(survey(path, recursive=recursive, on_duplicate=on_duplicate), executor=executor, cache=cache)
+    found = with_kinds(survey(path, recursive=recursive, on_duplicate=on_duplicate), kinds)
+    return Job(found, executor=executor, cache=cache)
 
 
 class Job(JobCopies, Analyses):
