@@ -35,11 +35,12 @@ def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
     """Read one rank's file as far as ``reads`` asks for; what its format lacks is empty or null."""
     wanted = merged(reads)
     needed = _needed(wanted)
-    read = dataset.read(source, needed) if source.format == FORMAT else _from_file(source, wanted, needed)
+    read = _from_dataset(source, needed) if source.format == FORMAT else _from_file(source, wanted, needed)
     tables = dict(read.tables)
     if CALLS.name in wanted:
         tables[CALLS.name] = _calls(tables)
-    return replace(read, tables={name: _filled(tables.get(name), table) for name, table in wanted.items()})
+    filled = {name: _filled(tables.get(name), table) for name, table in wanted.items()}
+    return replace(read, tables=filled, kinds=source.kinds)
 
 
 def parts(source: RankSource | RankTrace, reads: Sequence[Table]) -> RankParts:
@@ -53,6 +54,18 @@ def parts(source: RankSource | RankTrace, reads: Sequence[Table]) -> RankParts:
     trace = narrowed(source, reads) if isinstance(source, RankTrace) else load(source, reads)
     whole = {name: [frame] for name, frame in trace.tables.items()}
     return RankParts(trace.rank, trace[RANK_INFO], whole, trace.metadata)
+
+
+def _from_dataset(source: RankSource, needed: Mapping[str, Table]) -> RankTrace:
+    """One rank of a dataset, whose kinds are as it was converted, or as the user's own rules say now."""
+    if not source.kinds:
+        return dataset.read(source, needed)
+    decided = [name for name in _OF_A_KIND if _has_kind(needed.get(name))]
+    read = dataset.read(source, merged([*needed.values(), *(_DECLARED[name].only(*_MAKE_KIND) for name in decided)]))
+    kinds = {
+        name: read.tables[name].with_columns(kernel_kinds.kinds(read.tables[name], source.kinds)) for name in decided
+    }
+    return replace(read, tables={**read.tables, **kinds})
 
 
 def _from_file(source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table]) -> RankTrace:
@@ -78,7 +91,8 @@ def _made(
         made[RANK_INFO.name] = info.describe(source.rank, tables, parsed.metadata, source=source, parsed=parsed)
     for name in _OF_A_KIND:
         if name in parsed.tables and _has_kind(needed.get(name)):
-            made[name] = kernel_kinds.kinds(frame(_DECLARED[name].only(*_MAKE_KIND))).to_frame("kind")
+            named = frame(_DECLARED[name].only(*_MAKE_KIND))
+            made[name] = kernel_kinds.kinds(named, source.kinds).to_frame("kind")
     return made
 
 
