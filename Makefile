@@ -4,6 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 NATIVE := pyproject.toml Cargo.toml $(wildcard Cargo.lock) $(shell find native -name '*.rs' -o -name 'Cargo.toml')
 
+# A worker per core; each takes tests in a row, so that it makes the fixtures of a module once.
+PARALLEL := --numprocesses=logical --dist=worksteal
+COVERAGE := --cov=holotrace --cov=hta --cov-report=term:skip-covered
+
 # Clippy and cargo test look at PyO3's interpreter too; it must not be another one than maturin's.
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
@@ -19,20 +23,23 @@ demo: .venv/.package  ## build, write a sample job into demo/ and report on it
 	$(BIN)/holotrace report demo --output demo/report.html
 	@echo "Open demo/report.html in a browser. What is wrong with this job is in demo/GROUND_TRUTH.txt."
 
-test: .venv/.dev  ## run all tests
+test: .venv/.dev  ## run the tests, but for those that are marked slow
 	cargo test --locked --package holotrace-core
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL) -m "not slow"
 
-check: .venv/.dev  ## everything that must hold before a commit
+check: .venv/.dev  ## everything that must hold before a commit, all tests included
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	$(BIN)/typos
 	cargo fmt --check
 	cargo clippy --locked --workspace --all-targets -- --deny warnings
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/generate.py --check
+	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	cargo test --locked --package holotrace-core
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL) $(COVERAGE)
 
 format: .venv/.dev  ## put all sources into their one form
 	$(BIN)/ruff format
