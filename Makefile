@@ -12,7 +12,7 @@ COVERAGE := --cov=holotrace --cov=hta --cov-report=term:skip-covered
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help demo test check format generate bench docs wheel sdist clean
+.PHONY: help demo test check format generate bench docs wheel sdist lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -67,6 +67,13 @@ sdist: .venv/.package  ## build both source distributions into dist/ and try the
 	$(BIN)/python -m build --sdist --outdir dist python-hta
 	$(BIN)/python tools/smoke_test.py dist/holotrace-*.tar.gz dist/holotrace_hta-*.tar.gz
 
+lock: .venv/.package  ## write dev.lock again, with the newest versions
+	$(BIN)/python -m pip install --quiet uv
+	@echo '# The versions that the development environment is made of. Written by `make lock`; other environments are not bound by it.' >dev.lock
+	$(BIN)/uv pip compile --upgrade --universal --python-version 3.10 --quiet --no-annotate --no-header --no-emit-index-url \
+		--no-emit-package holotrace $(foreach group,build dev docs,--group pyproject.toml:$(group)) \
+		pyproject.toml python-hta/pyproject.toml >>dev.lock
+
 clean:  ## remove everything that was made here
 	rm -rf .venv demo dist site target python/holotrace/_native*.so
 
@@ -78,11 +85,11 @@ clean:  ## remove everything that was made here
 
 .venv/.package: .venv/pyvenv.cfg python-hta/pyproject.toml $(NATIVE)
 	@command -v cargo >/dev/null || { echo "holotrace needs a Rust toolchain; install one with rustup."; exit 1; }
-	$(BIN)/python -m pip install --quiet --group build
+	$(BIN)/python -m pip install --quiet --constraint dev.lock --group build
 	$(BIN)/maturin develop --release --locked --group build
-	$(BIN)/python -m pip install --quiet --editable python-hta
+	$(BIN)/python -m pip install --quiet --constraint dev.lock --editable python-hta
 	@touch $@
 
-.venv/.dev .venv/.docs: .venv/.%: .venv/.package pyproject.toml
-	$(BIN)/python -m pip install --quiet --group $*
+.venv/.dev .venv/.docs: .venv/.%: .venv/.package pyproject.toml dev.lock
+	$(BIN)/python -m pip install --quiet --constraint dev.lock --group $*
 	@touch $@

@@ -74,3 +74,13 @@ def test_examples_of_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.Mo
 def test_every_option_is_explained(analysis: Analysis[Any]) -> None:
     text = analysis.source.__doc__ or ""
     assert [p.name for p in analysis.parameters if f"{p.name}: " not in text] == []
+
+
+def test_relative_links_lead_somewhere() -> None:
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        if not (page.parent / target).exists()
+    ]
+    assert broken == []
