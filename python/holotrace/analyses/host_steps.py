@@ -31,7 +31,7 @@ MEANINGS = {
 # A stall is a step whose input takes several times that of the middle step, and long enough to matter.
 STALL_TIMES, STALL_NS = 3, 1_000_000
 # From half of the time on devices are the limit.
-FULL_RATIO = 0.5
+AHEAD_RATIO = 0.5
 # Reading input that is ready takes next to nothing.
 INPUT_RATIO = 0.1
 
@@ -136,7 +136,7 @@ def input_stall(table: pl.DataFrame) -> Iterator[Finding]:
 
 
 @host_steps.rule
-def full_queue(table: pl.DataFrame) -> Iterator[Finding]:
+def host_ahead_of_devices(table: pl.DataFrame) -> Iterator[Finding]:
     """The host waits for a place in a device's queue for more than half of its time.
 
     It is ahead of its devices by as many programs as they take: they are the limit, and a faster host would win
@@ -145,7 +145,7 @@ def full_queue(table: pl.DataFrame) -> Iterator[Finding]:
     Look at what devices do in a step (duty_cycle, hlo_ops), not at the host.
     """
     ranks = table.group_by("rank").agg(pl.col("back_pressure_ns", "step_ns").sum()).sort("rank")
-    full = ranks.filter(pl.col("back_pressure_ns") > FULL_RATIO * pl.col("step_ns"))
+    full = ranks.filter(pl.col("back_pressure_ns") > AHEAD_RATIO * pl.col("step_ns"))
     if not full.is_empty():
         ratio = full.select(pl.col("back_pressure_ns").sum() / pl.col("step_ns").sum()).item()
         message = f"the host waits for a place in the queue of a busy device for {ratio:.0%} of its time"
