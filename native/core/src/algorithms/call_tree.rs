@@ -1,0 +1,272 @@
+//! Who called whom on each thread, and what each call brought about.
+
+use std::cmp::Reverse;
+
+use hashbrown::HashMap;
+
+use crate::columns::table::NONE;
+
+/// Calls as columns of equal length, in any order.
+#[derive(Clone, Copy)]
+pub struct Calls<'a> {
+    /// Distinct numbers, those of calls that span the same time in the order in which they nest.
+    pub id: &'a [u32],
+    pub start: &'a [i64],
+    pub end: &'a [i64],
+    /// Which calls can enclose each other.
+    pub thread: &'a [u32],
+}
+
+/// The calls of all threads as a forest; every column has a value per row of the calls.
+pub struct CallTree {
+    /// Row of the caller, or `NONE`.
+    pub parent: Vec<u32>,
+    /// Callers: 0 for a call that nothing encloses.
+    pub depth: Vec<u32>,
+    /// Levels of calls below: 0 for a call that made none.
+    pub height: Vec<u32>,
+    /// Time in which none of the calls it made itself ran.
+    pub own: Vec<i64>,
+    /// All rows, thread by thread, callers before what they called, by start.
+    pub order: Vec<u32>,
+}
+
+impl Calls<'_> {
+    /// Where a call is; sorts callers before what they called.
+    fn place(&self, row: u32) -> (u32, i64, Reverse<i64>, u32) {
+        let row = row as usize;
+        (self.thread[row], self.start[row], Reverse(self.end[row]), self.id[row])
+    }
+}
+
+impl CallTree {
+    /// The caller is the innermost call on the same thread that spans all of a call's time.
+    ///
+    /// Both may begin or end at once. Of calls that span the same time the one with the lower id is the caller, so a
+    /// call without duration is called by what begins or ends at its time. Calls that overlap in part are siblings.
+    pub fn new(calls: Calls) -> Self {
+        let count = calls.id.len();
+        let mut order: Vec<u32> = (0..count as u32).collect();
+        // Stable, because it makes use of the runs that are in order already, of which a trace is made.
+        order.sort_by_key(|&row| calls.place(row));
+        let mut tree = Self {
+            parent: vec![NONE; count],
+            depth: vec![0; count],
+            height: vec![0; count],
+            own: vec![0; count],
+            order,
+        };
+        let mut open: Vec<Open> = Vec::new();
+        let mut current = None;
+        for &row in &tree.order {
+            let (thread, start, Reverse(end), _) = calls.place(row);
+            if current != Some(thread) {
+                open.clear();
+                current = Some(thread);
+            }
+            // Whatever ends earlier than this call encloses neither it nor, more closely than it, any later one. So
+            // the ends of open calls never rise from the outermost to the innermost, and each encloses the next.
+            while open.last().is_some_and(|call| call.end < end) {
+                open.pop();
+            }
+            let own = end.saturating_sub(start).max(0);
+            if let Some(caller) = open.last_mut() {
+                let parent = caller.row as usize;
+                tree.parent[row as usize] = caller.row;
+                let taken = end.saturating_sub(start.max(caller.reached)).max(0);
+                tree.own[parent] = tree.own[parent].saturating_sub(taken);
+                caller.reached = caller.reached.max(end);
+            }
+            tree.depth[row as usize] = open.len() as u32;
+            tree.own[row as usize] = own;
+            open.push(Open { row, end, reached: start });
+        }
+        for &row in tree.order.iter().rev() {
+            let parent = tree.parent[row as usize];
+            if parent != NONE {
+                let below = tree.height[row as usize];
+                let above = &mut tree.height[parent as usize];
+                *above = (*above).max(below + 1);
+            }
+        }
+        tree
+    }
+
+    /// What each call and all that it called brought about, given what each brought about itself.
+    pub fn summed(&self, mut work: Vec<Work>) -> Vec<Work> {
+        for &row in self.order.iter().rev() {
+            let parent = self.parent[row as usize];
+            if parent != NONE {
+                let below = work[row as usize];
+                work[parent as usize].add(below);
+            }
+        }
+        work
+    }
+}
+
+/// A call that has not ended.
+struct Open {
+    row: u32,
+    end: i64,
+    /// Where the calls that it made so far end.
+    reached: i64,
+}
+
+/// Pieces of work elsewhere, on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Work {
+    pub count: u32,
+    /// Time of all, those that overlap in full.
+    pub sum: i64,
+    pub first_start: i64,
+    pub last_end: i64,
+}
+
+impl Work {
+    pub const NONE: Self = Self { count: 0, sum: 0, first_start: i64::MAX, last_end: i64::MIN };
+
+    pub fn new(start: i64, end: i64) -> Self {
+        Self { count: 1, sum: end.saturating_sub(start), first_start: start, last_end: end }
+    }
+
+    pub fn add(&mut self, other: Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.sum = self.sum.saturating_add(other.sum);
+        self.first_start = self.first_start.min(other.first_start);
+        self.last_end = self.last_end.max(other.last_end);
+    }
+}
+
+/// The work of each of the calls with these ids, from pieces that each name the call that launched them.
+pub fn work_of(id: &[u32], pieces: impl Iterator<Item = (u32, Work)>) -> Vec<Work> {
+    let rows = Rows::new(id);
+    let mut work = vec![Work::NONE; id.len()];
+    for (launch, piece) in pieces {
+        if let Some(row) = rows.get(launch) {
+            work[row].add(piece);
+        }
+    }
+    work
+}
+
+/// Numbers of the threads, the same for the same process and thread.
+pub fn threads(process: &[u32], thread: &[u32]) -> Vec<u32> {
+    let mut numbers: HashMap<(u32, u32), u32, foldhash::fast::RandomState> = HashMap::default();
+    let number = |both: (&u32, &u32)| {
+        let next = numbers.len() as u32;
+        *numbers.entry((*both.0, *both.1)).or_insert(next)
+    };
+    process.iter().zip(thread).map(number).collect()
+}
+
+/// For each call the id of the outermost chosen one that is around it or is itself, or `NONE`.
+///
+/// Callers that are not there, and such as call themselves in a circle, are none.
+pub fn outermost(id: &[u32], parent: &[u32], is_chosen: &[bool]) -> Vec<u32> {
+    let rows = Rows::new(id);
+    let mut top = vec![NONE; id.len()];
+    let mut is_known = vec![false; id.len()];
+    let mut upwards = Vec::new();
+    for row in 0..id.len() {
+        let mut next = Some(row);
+        while let Some(row) = next.filter(|&row| !is_known[row]) {
+            is_known[row] = true;
+            upwards.push(row);
+            next = rows.get(parent[row]);
+        }
+        let mut found = next.map_or(NONE, |row| top[row]);
+        while let Some(row) = upwards.pop() {
+            if found == NONE && is_chosen[row] {
+                found = id[row];
+            }
+            top[row] = found;
+        }
+    }
+    top
+}
+
+/// The row of each id; of equal ids the last.
+enum Rows {
+    /// By the id, `NONE` where there is none.
+    Dense(Vec<u32>),
+    Sparse(HashMap<u32, u32, foldhash::fast::RandomState>),
+}
+
+impl Rows {
+    fn new(id: &[u32]) -> Self {
+        let numbered = id.iter().zip(0_u32..);
+        let last = id.iter().copied().max().unwrap_or(0) as usize;
+        // Ids are places in a file, of which calls are most; ids of another origin must not take all memory.
+        if last / 8 > id.len() {
+            return Self::Sparse(numbered.map(|(&id, row)| (id, row)).collect());
+        }
+        let mut rows = vec![NONE; last + 1];
+        for (&id, row) in numbered {
+            rows[id as usize] = row;
+        }
+        Self::Dense(rows)
+    }
+
+    fn get(&self, id: u32) -> Option<usize> {
+        let row = match self {
+            Self::Dense(rows) => rows.get(id as usize).copied(),
+            Self::Sparse(rows) => rows.get(&id).copied(),
+        };
+        row.filter(|&row| row != NONE).map(|row| row as usize)
+    }
+}
+
+/// For each of `count` places the sum of the values that belong there; those of other places are left out.
+pub fn sums(place: &[u32], values: &[i64], count: usize) -> Vec<i64> {
+    let mut sums = vec![0_i64; count];
+    for (&place, &value) in place.iter().zip(values) {
+        if let Some(sum) = sums.get_mut(place as usize) {
+            *sum = sum.wrapping_add(value);
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{outermost, sums, threads};
+    use crate::columns::table::NONE;
+
+    #[test]
+    fn the_outermost_chosen_call_is_found_from_far_below() {
+        // 3 calls 1 calls 0 calls 7; 2 is alone, the caller of 5 is not there.
+        let (id, parent) = ([0, 1, 2, 3, 5, 7], [1, 3, NONE, NONE, 9, 0]);
+        let chosen = [true, true, true, false, false, true];
+        assert_eq!(outermost(&id, &parent, &chosen), [1, 1, 2, NONE, NONE, 1]);
+    }
+
+    #[test]
+    fn ids_may_be_far_apart() {
+        let (id, parent) = ([u32::MAX - 1, 4], [4, NONE]);
+        assert_eq!(outermost(&id, &parent, &[true, true]), [4, 4]);
+    }
+
+    #[test]
+    fn a_circle_of_callers_comes_to_an_end() {
+        assert_eq!(outermost(&[0, 1], &[1, 0], &[true, false]), [0, NONE]);
+    }
+
+    #[test]
+    fn a_deep_tree_takes_no_stack() {
+        let id: Vec<u32> = (0..1_000_000).collect();
+        let parent: Vec<u32> = id.iter().map(|id| id + 1).collect();
+        let top = outermost(&id, &parent, &vec![true; id.len()]);
+        assert!(top.iter().all(|&top| top == 999_999));
+    }
+
+    #[test]
+    fn threads_of_different_processes_are_apart() {
+        assert_eq!(threads(&[1, 1, 2, 1], &[1, 2, 1, 1]), [0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn sums_are_of_what_belongs_to_each_place() {
+        assert_eq!(sums(&[2, 0, 2, NONE, 3], &[5, 1, 6, 9, 9], 3), [1, 0, 11]);
+    }
+}
