@@ -258,7 +258,7 @@ def test_never_raises_and_never_gives_a_negative_figure(data: st.DataObject) -> 
     name = data.draw(NAMES)
     count = data.draw(st.integers(0, 18))
     fixed = [st.lists(one, min_size=count, max_size=count) for one in (SHAPES | ODD, TYPES, SHAPES | ODD, SCALARS)]
-    given_ = [data.draw(one | ODD if data.draw(st.integers(0, 9)) == 0 else one) for one in fixed]
+    given_: list[Any] = [data.draw(one | ODD if data.draw(st.integers(0, 9)) == 0 else one) for one in fixed]
     if data.draw(st.booleans()):
         given_ = [json.dumps(one) for one in given_]
     found = holotrace.operator_work(name, *given_)
