@@ -199,7 +199,7 @@ def vendor_section(vendor: Vendor) -> str:
 
 
 def in_code(text: str) -> str:
-    return f"`{text}`" if text else ""
+    return literal(text) if text else ""
 
 
 def example(rule: KindRule) -> str:
@@ -296,7 +296,15 @@ def unit(column: Column) -> str:
 
 
 def code(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+    return ", ".join(map(literal, names))
+
+
+def literal(text: str) -> str:
+    """Text as it is, in letters of code."""
+    if "<!" not in text:
+        return f"`{text}`"
+    # MkDocs' reader of links takes that for a declaration of HTML; then nothing in it may be Markdown either.
+    return f"<code>{re.sub(r'[][*_`<>&]', lambda found: f'&#{ord(found[0])};', text)}</code>"
 
 
 def kebab(name: str) -> str:

@@ -37,6 +37,13 @@ def torch(
         rank: By default what ``torch.distributed`` says, or the launcher's environment, or 0.
         stacks: Python functions too; makes files several times as large and the job slower.
         memory: Allocations too; the same.
+
+    Returns:
+        A ``torch.profiler.profile``.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+        UsageError: a number of steps cannot be recorded.
     """
     _check(wait=wait, warmup=warmup, active=active)
     profiler = require("torch.profiler", extra="torch")

@@ -78,6 +78,13 @@ def compare(
         after_ranks: Ranks of ``after``, where they are not those of ``before``.
         after_steps: Steps of ``after``, where they are not those of ``before``.
         device: True for what ran on a device only, False for what the host did only.
+
+    Returns:
+        A row per name and category: counts and times (ns) before and after, their differences, and whether it was
+        added, removed or runs more often.
+
+    Raises:
+        InputError: a job cannot be read, or a rank or step that was asked for is not there.
     """
     first = _totals(before, ranks, _Choice(_numbers(steps), device))
     second = _totals(

@@ -49,12 +49,16 @@ class Conversion:
     """What became of a job's ranks."""
 
     path: Place
-    # Written now.
+    """Where the dataset is."""
+
     written: tuple[int, ...]
-    # There already, from the same file.
+    """Written now."""
+
     kept: tuple[int, ...]
-    # Rows of the problems table: ranks that could not be read.
+    """There already, from the same file."""
+
     problems: pl.DataFrame
+    """Rows of the problems table: ranks that could not be read."""
 
 
 def convert(
@@ -78,6 +82,13 @@ def convert(
         answers: Keep the answers of all analyses in it too, which otherwise the first run of them does.
         executor: Where ranks are read and written, e.g. a process pool; all workers must see ``out``.
         progress: Called with the number of ranks done and of all that are to be written.
+
+    Returns:
+        Which ranks were written and which were there already, and what could not be read.
+
+    Raises:
+        InputError: ``out`` cannot be written, or holds a rank from another file.
+        UsageError: ``out`` would be overwritten with itself.
     """
     found = (traces if isinstance(traces, Job) else open_job(traces)).found
     where = stores.place(out)

@@ -34,7 +34,11 @@ class Job(Analyses, JobTrace):
 
     @classmethod
     def from_ranks(cls, ranks: Mapping[int, RankTrace], *, title: str = "") -> Job:
-        """A job whose ranks are in memory already."""
+        """A job of these ``ranks``, which are in memory already, by number; ``title`` is its name in a report.
+
+        Returns:
+            A job that reads no file.
+        """
         return cls(Session(Survey(tuple(replace(ranks[rank], rank=rank) for rank in sorted(ranks)), title=title)))
 
     def __repr__(self) -> str:
@@ -42,6 +46,7 @@ class Job(Analyses, JobTrace):
 
     @property
     def ranks(self) -> tuple[int, ...]:
+        """Ranks that are there, ascending."""
         return self._session.ranks
 
     @property
@@ -50,16 +55,40 @@ class Job(Analyses, JobTrace):
         return self._session.sources
 
     def only(self, *ranks: int) -> Job:
-        """The same job, looking at some of its ranks."""
+        """The same job, looking at some of its ranks.
+
+        Returns:
+            A job of these ranks, which shares what this one keeps.
+
+        Raises:
+            InputError: a rank is not there.
+        """
         return Job(self._session.only(ranks))
 
     def close(self) -> None:
+        """Let go of the tables and temporary files that are kept for the next question."""
         self._session.close()
 
     def map(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> list[T]:
+        """The result of ``task`` for every rank, which is called where the rank is read, with the tables in ``reads``.
+
+        Returns:
+            Results in the order of ranks.
+
+        Raises:
+            InputError: no rank can be read.
+        """
         return self._session.map(task, reads)
 
     def ask(self, question: Question, options: Mapping[str, Any]) -> pl.DataFrame:
+        """The answer of all ranks to a ``question`` with these ``options``; what every analysis' method calls.
+
+        Returns:
+            One table.
+
+        Raises:
+            InputError: no rank can be read.
+        """
         return self._session.ask(question, options)
 
     def run(
@@ -74,6 +103,12 @@ class Job(Analyses, JobTrace):
             analyses: Which ones; all by default.
             options: Options of an analysis, by its name.
             progress: Called with the number of ranks done and of all.
+
+        Returns:
+            The table of each analysis, and what is known of the ranks, their problems and findings.
+
+        Raises:
+            InputError: no rank can be read.
         """
         return self._session.run(analyses, options, progress)
 
@@ -86,27 +121,57 @@ class Job(Analyses, JobTrace):
             table: Its name, e.g. "device_events", or itself, perhaps with columns of your own (an arg of an event).
             rank: One rank or several; all by default.
             columns: Only these; columns that are not asked for are not read.
+
+        Returns:
+            The declared columns of the table, ``rank`` first.
+
+        Raises:
+            UsageError: there is no such table, column or rank.
+            InputError: a rank cannot be read.
         """
         return job_tables.job_table(self, table, rank, columns)
 
     def query(self, sql: str) -> pl.DataFrame:
-        """The answer to one SELECT over the tables, each with its ``rank``; see ``holotrace.query``."""
+        """The answer to one SELECT over the tables, each with its ``rank``; see ``holotrace.query``.
+
+        Returns:
+            The rows that the SELECT asks for.
+
+        Raises:
+            UsageError: the query cannot be run; the message lists what there is.
+        """
         return answer(sql, self, job_tables.tables_of_job(self))
 
     def info(self) -> pl.DataFrame:
-        """What is there, a row per rank: device, software, steps, events, how fast it was read."""
+        """What is there, a row per rank: device, software, steps, events, how fast it was read.
+
+        Returns:
+            The columns of the table ``rank_info``.
+        """
         return self.run(()).info
 
     def problems(self) -> pl.DataFrame:
-        """What could not be read as it was written or is missing, and what was done about it."""
+        """What could not be read as it was written or is missing, and what was done about it.
+
+        Returns:
+            The columns of the table ``problems``; empty for whole traces.
+        """
         return self.run(()).problems
 
     def clocks(self) -> pl.DataFrame:
-        """How far the clocks of ranks are apart, a row per rank, and how sure that is."""
+        """How far the clocks of ranks are apart, a row per rank, and how sure that is.
+
+        Returns:
+            The offset of each rank's clock (ns) and its uncertainty; null where nothing tells.
+        """
         return job_tables.job_clocks(self)
 
     def findings(self) -> tuple[Finding, ...]:
-        """What the rules of all analyses find."""
+        """What the rules of all analyses find.
+
+        Returns:
+            Findings of all ranks together.
+        """
         return self.run().findings
 
     def write_overlay(
@@ -128,6 +193,10 @@ class Job(Analyses, JobTrace):
             critical_path: Mark the events on a step's critical path, with ``critical`` in their args, and add arrows
                 from each to the one that waited for it.
             of_step: Critical path of which step; by default of the last that another one follows.
+
+        Raises:
+            UsageError: neither is asked for, or the folder is that of the traces.
+            InputError: the format of a rank has no trace to copy, or the folder cannot be written.
         """
         return copies.write_overlay(self._session, Path(folder), counters, critical_path, of_step)
 
@@ -153,5 +222,12 @@ class Job(Analyses, JobTrace):
             end_ns: Only what ran before then.
             detail: "device" for what ran on devices only, "host" for all but Python functions, "python" for all.
             progress: Called with the number of ranks written and of all.
+
+        Returns:
+            The path, how far the clock of each rank was moved, and what could not be read.
+
+        Raises:
+            UsageError: arguments contradict each other or there is no such step.
+            InputError: the format of a rank has no trace to copy, or the file cannot be written.
         """
         return copies.write_timeline(self._session, Path(path), Wanted(detail, start_ns, end_ns, of_step), progress)

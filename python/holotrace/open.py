@@ -33,6 +33,14 @@ def open(
             closed; by default a quarter of the machine's. With 0, or workers in other processes, nothing is kept.
         kinds: Rules of your own for the kinds of device work, tried before the built-in ones: a TOML file, or a list of
             ``KindRule``. They also decide the kinds of a dataset anew.
+
+    Returns:
+        A job whose methods answer questions; close it, or use it in a ``with`` statement, to let go of what it keeps.
+
+    Raises:
+        InputError: nothing is there, or two files claim one rank.
+        TraceFormatError: a single file is no trace.
+        UsageError: an argument has a value it cannot have, e.g. a rule for kinds.
     """
     limit = default_bytes() if cache_bytes is None else cache_bytes
     cache = TableCache(limit, [table for analysis in ALL for table in analysis.reads]) if limit else None

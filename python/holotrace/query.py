@@ -19,5 +19,12 @@ def query(sql: str, job: Job | Paths) -> pl.DataFrame:
     Args:
         sql: One SELECT.
         job: A job, or where its traces or its dataset are.
+
+    Returns:
+        The rows that the SELECT asks for.
+
+    Raises:
+        UsageError: the query cannot be run; the message lists the tables or columns that there are.
+        InputError: the job cannot be read.
     """
     return (job if isinstance(job, Job) else open_job(job, cache_bytes=0)).query(sql)

@@ -79,6 +79,13 @@ def what_if(job: Job, scale: Mapping[str, float], *, step: int | None = None, by
             memory, launch, kernel_delay) or by a regular expression that names match.
         step: Which training step; by default the last that another one follows.
         by_segment: The new path itself, a row per edge in its order (PATH_COLUMNS), instead of a row per rank.
+
+    Returns:
+        A row per rank, or per edge of the path with ``by_segment``: the path as recorded and with the changes (ns).
+
+    Raises:
+        UsageError: a factor is negative or not a number.
+        MissingDataError: the step is not there, or nothing on it has a name that ``scale`` asks for.
     """
     changes = tuple(_Change(of, of in BOUNDS, _factor(of, factor)) for of, factor in scale.items())
     for change in changes:

@@ -29,14 +29,22 @@ class Finding:
     """One thing that is wrong, what it costs, and whom it concerns."""
 
     severity: Severity
+    """"info", "warning" or "critical"."""
+
     message: str
-    # Ranks it was seen on; empty when it concerns the whole job.
+    """What is wrong, as a sentence."""
+
     ranks: tuple[int, ...] = ()
-    # Wall time that would be saved at most; null where no number can be given.
+    """Ranks it was seen on; empty when it concerns the whole job."""
+
     cost_ns: int | None = None
-    # The rule that found it, in kebab case; filled in by Analysis.findings.
+    """Wall time that would be saved at most; null where no number can be given."""
+
     rule: str = ""
+    """The rule that found it, in kebab case; filled in by Analysis.findings."""
+
     analysis: str = ""
+    """The analysis whose table it was found in; filled in like ``rule``."""
 
 
 Rule = Callable[[pl.DataFrame], Iterable[Finding]]
@@ -46,14 +54,24 @@ Rule = Callable[[pl.DataFrame], Iterable[Finding]]
 class Analysis(ABC, Generic[P]):
     """A question to a job: what each rank contributes to the answer, and all a reader needs to know about it."""
 
-    # The declared function gives the analysis its name, docstring and options. Any: what it takes depends on the kind.
     source: Callable[Concatenate[Any, P], pl.DataFrame]
+    """The declared function gives the analysis its name, docstring and options. Any: what it takes depends on the
+    kind."""
+
     columns: tuple[Column, ...]
+    """Columns of the answer, in order."""
+
     reads: tuple[Table, ...]
+    """Tables, and their columns, that it needs of each rank."""
+
     chart: Chart | None
-    # Of a rank in which all of these are empty, or whose format has none of them, there is nothing to say.
+    """How the report draws the answer."""
+
     needs: tuple[Table, ...] = ()
+    """Of a rank in which all of these are empty, or whose format has none of them, there is nothing to say."""
+
     rules: list[Rule] = field(default_factory=list)
+    """What looks for problems in the answer; ``rule`` adds one."""
 
     def __post_init__(self) -> None:
         undeclared = (self.chart.columns if self.chart else frozenset()) - {c.name for c in self.columns}
@@ -67,6 +85,7 @@ class Analysis(ABC, Generic[P]):
 
     @property
     def name(self) -> str:
+        """The name of its function: of the method, the command and the section of the report."""
         return self.source.__name__
 
     @property
@@ -86,11 +105,11 @@ class Analysis(ABC, Generic[P]):
 
     @abstractmethod
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
-        """What one rank contributes; made where the rank is read, and small."""
+        """What one ``rank`` contributes with these ``options``; made where the rank is read, and small."""
 
     @abstractmethod
     def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
-        """The answer, from what all ranks contribute: the declared columns."""
+        """The answer with these ``options``, from the ``parts`` of all ranks: the declared columns."""
 
     def __call__(self, job: JobTrace, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame:
         return job.ask(self, kwargs)

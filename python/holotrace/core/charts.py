@@ -10,11 +10,17 @@ class Chart:
     """A picture of a table; ``x`` and ``y`` are column names."""
 
     x: str
+    """Column of the horizontal axis, or of the names of bars."""
+
     y: tuple[str, ...]
+    """Columns that are drawn."""
+
     title: str = ""
+    """Above the chart; the analysis' summary if empty."""
 
     @property
     def columns(self) -> frozenset[str]:
+        """Columns of the table that it needs."""
         return frozenset({self.x, *self.y})
 
 
@@ -33,10 +39,14 @@ class Ranking(Chart):
     """Horizontal bars of their ``y`` columns, longest first: rows with the same ``x`` are summed, ``top`` are drawn."""
 
     top: int = 20
+    """How many bars."""
+
     color: str | None = None
+    """Column that bars are coloured by."""
 
     @property
     def columns(self) -> frozenset[str]:
+        """Columns of the table that it needs."""
         return super().columns | ({self.color} if self.color else frozenset())
 
 
@@ -45,7 +55,9 @@ class Line(Chart):
     """``y`` over ``x``, one line per value of ``by``."""
 
     by: str | None = None
+    """Column of which each value has a line."""
 
     @property
     def columns(self) -> frozenset[str]:
+        """Columns of the table that it needs."""
         return super().columns | ({self.by} if self.by else frozenset())

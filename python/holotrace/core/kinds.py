@@ -19,6 +19,8 @@ class KindRule:
     """Device events whose category and name match are of this kind; capital letters count as small ones."""
 
     kind: str
+    """What such an event is: compute, communication, memory …"""
+
     name: str = ""
     """Regular expression for the name; empty matches all."""
     category: str = ""

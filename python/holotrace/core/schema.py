@@ -40,12 +40,19 @@ class Column:
     """One column: its name ends in its unit's suffix, its meaning is one phrase."""
 
     name: str
+    """Lower case, and it ends in the suffix of its unit."""
+
     unit: Unit
+    """What it counts, and its type."""
+
     meaning: str
-    # The key of a trace event's ``args`` this column is read from, for columns that are.
+    """One phrase, for the reader of a table."""
+
     arg: str | None = None
-    # The one format that has it, where only one does: "kineto" or "xplane"; null in ranks of another.
+    """The key of a trace event's ``args`` this column is read from, for columns that are."""
+
     format: str | None = None
+    """The one format that has it, where only one does: "kineto" or "xplane"; null in ranks of another."""
 
     def __post_init__(self) -> None:
         if not self.name.endswith(self.unit.suffix):
@@ -57,13 +64,20 @@ class Table:
     """A named, documented set of columns; ``only`` narrows it to what a reader needs."""
 
     name: str
+    """Its name in ``Job.table``, queries and datasets."""
+
     meaning: str
+    """What a row is."""
+
     columns: tuple[Column, ...]
-    # The one format that has it, where only one does; empty in ranks of another.
+    """In order."""
+
     format: str | None = None
+    """The one format that has it, where only one does; empty in ranks of another."""
 
     @property
     def column_names(self) -> tuple[str, ...]:
+        """In order."""
         return tuple(column.name for column in self.columns)
 
     def only(self, *names: str) -> Table:
@@ -74,6 +88,7 @@ class Table:
         return replace(self, columns=tuple(c for c in self.columns if c.name in names))
 
     def empty(self) -> pl.DataFrame:
+        """A frame of this table without rows."""
         return empty(self.columns)
 
 

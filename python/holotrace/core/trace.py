@@ -22,10 +22,17 @@ class RankTrace:
     """One rank's tables, as far as they were asked for, and the metadata of its file."""
 
     rank: int
+    """Its number in the job."""
+
     tables: Mapping[str, pl.DataFrame]
+    """By name; read them as ``trace[TABLE]``, which gives the declared columns."""
+
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    # The user's own rules that the kinds of its device work were decided by, before the built-in ones.
+    """What the file says about the recording, e.g. the world size."""
+
     kinds: tuple[KindRule, ...] = ()
+    """The user's own rules that the kinds of its device work were decided by, before the built-in ones."""
+
     _cached: dict[Callable[[RankTrace], Any], Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __getitem__(self, table: Table) -> pl.DataFrame:

@@ -52,17 +52,23 @@ DEVICE_SCHEMA = pl.Schema(
 class GraphRules:
     """What is taken to wait for what."""
 
-    # Calls that wait for a device, so that their own time is none of the host's.
     waiting: frozenset[str] = WAITING
-    # Calls that hold the runtime's lock, which one thread has at a time.
+    """Calls that wait for a device, so that their own time is none of the host's."""
+
     locking: frozenset[str] = LOCKING
+    """Calls that hold the runtime's lock, which one thread has at a time."""
+
     recording: frozenset[str] = RECORDING
-    # The thread whose ranges have this in their names goes on in the one thread of autograd, if there is one.
+    """Calls that record an event of the device for others to wait for."""
+
     forward: str = "ProfilerStep"
-    # Work that starts so long after the work before it did not wait for that; HTA's threshold.
+    """The thread whose ranges have this in their names goes on in the one thread of autograd, if there is one."""
+
     longest_kernel_delay_ns: int = 1_500_000
-    # Also draw an edge without weight from each launch to its work where that waited for something else.
+    """Work that starts so long after the work before it did not wait for that; HTA's threshold."""
+
     has_all_launches: bool = False
+    """Also draw an edge without weight from each launch to its work where that waited for something else."""
 
 
 class StepGraph:

@@ -60,15 +60,25 @@ class Arguments:
     """
 
     name: str
+    """The operator, without its overload."""
+
     dims: Sequence[Any]
+    """Dims of each argument; empty for one that is no tensor."""
+
     types: Sequence[str]
+    """Type of each argument, as the trace writes it."""
+
     strides: Sequence[Any] | None
+    """Strides of each argument; None where the trace has none."""
+
     scalars: Sequence[Any]
+    """Arguments that are no tensors, as text."""
 
     def __len__(self) -> int:
         return len(self.types)
 
     def is_tensor(self, place: int) -> bool:
+        """Whether there is a tensor at that place."""
         return 0 <= place < len(self.types) and self.types[place] not in _NOT_TENSORS
 
     def tensor(self, place: int) -> Tensor:
@@ -99,7 +109,7 @@ class Arguments:
                 yield place, self.tensor(place)
 
     def tensors(self, place: int, of_type: str) -> list[Tensor]:
-        """The list of tensors at that place, of which a trace has dims but no type."""
+        """The list of tensors at that ``place``; ``of_type``, as a trace has their dims only."""
         if place >= len(self.types) or self.types[place] != "TensorList":
             raise Unknown(f"argument {place} is no list of tensors")
         listed: Any = self.dims[place]
@@ -115,12 +125,14 @@ class Arguments:
         return self.is_tensor(place) or self.text(place) not in ("", "None")
 
     def text(self, place: int) -> str:
+        """The argument at that place as the trace writes it; empty where it has none."""
         if self.scalars and len(self.scalars) != len(self.types):
             raise Unknown("dims and scalars do not fit")
         value = self.scalars[place] if 0 <= place < len(self.scalars) else ""
         return value.strip() if isinstance(value, str) else str(value)
 
     def flag(self, place: int, default: bool | None = None) -> bool:
+        """The truth value at that ``place``; ``default`` where nothing was given."""
         text = self.text(place)
         if text in ("True", "1"):
             return True
@@ -131,6 +143,7 @@ class Arguments:
         return default
 
     def integer(self, place: int, default: int | None = None) -> int:
+        """The whole number at that ``place``; ``default`` where nothing was given."""
         text = self.text(place)
         try:
             return int(text)
@@ -147,6 +160,7 @@ class Arguments:
         return value
 
     def number(self, place: int, default: float | None = None) -> float:
+        """The number at that ``place``; ``default`` where nothing was given."""
         text = self.text(place)
         try:
             return float(text)
@@ -156,7 +170,7 @@ class Arguments:
             return default
 
     def listed(self, place: int, default: Sequence[Any] | None = None) -> list[Any]:
-        """The list of numbers or truth values at that place."""
+        """The list of numbers or truth values at that ``place``; ``default`` where nothing was given."""
         text = self.text(place)
         if text in ("", "None"):
             if default is None:
@@ -173,13 +187,14 @@ class Arguments:
         return list(values)
 
     def integers(self, place: int, default: Sequence[int] | None = None) -> list[int]:
+        """The list of whole numbers at that ``place``; ``default`` where nothing was given."""
         values = self.listed(place, default)
         if not all(isinstance(value, int) for value in values):
             raise Unknown(f"argument {place} cannot be read as whole numbers")
         return values
 
     def type_at(self, place: int, default: str) -> str:
-        """The type that is asked for at that place by its number."""
+        """The type that is asked for at that ``place`` by its number; ``default`` where none is."""
         code = self.integer(place, -1)
         return default if code < 0 else element_types.by_code(code)
 

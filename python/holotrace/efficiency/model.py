@@ -20,10 +20,19 @@ class Figures(NamedTuple):
     """
 
     flops: int | None
+    """Floating-point operations; None if the arguments do not tell."""
+
     moved_bytes: int | None
+    """Bytes from and to memory at least; None if the arguments do not tell."""
+
     assumed: str | None = None
+    """What was taken for granted."""
+
     is_partial: bool = False
+    """Whether they leave out what may be most of the work."""
+
     type: str | None = None
+    """Type of the operands that are multiplied, if it is not the first tensor's."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,7 @@ class OperatorModel:
         return re.compile(self.pattern)
 
     def fits(self, operator: str) -> bool:
+        """Whether it is a model of this operator."""
         return self._compiled.fullmatch(operator) is not None
 
 

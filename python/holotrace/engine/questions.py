@@ -54,23 +54,40 @@ class JobResult:
     """Everything a report shows, from one reading of each rank."""
 
     title: str
+    """The job's name, from its path."""
+
     source: str
-    # Table of each analysis, by its name.
+    """Where its traces are."""
+
     tables: Mapping[str, pl.DataFrame]
+    """Table of each analysis, by its name."""
+
     info: pl.DataFrame
+    """What is known of each rank: device, software, steps, events."""
+
     problems: pl.DataFrame
+    """What could not be read as it was written."""
+
     findings: tuple[Finding, ...]
+    """What the rules of the analyses found."""
 
     @classmethod
     def of(cls, found: Survey, asked: Sequence[Analysis[Any]], tables: Mapping[str, pl.DataFrame]) -> JobResult:
-        """The result of the job that was ``found``, from all its tables."""
+        """The result of the job that was ``found``, from all its ``tables``, for the analyses that were ``asked``."""
         own = {analysis.name: tables[analysis.name] for analysis in asked}
         findings = (finding for analysis in asked for finding in analysis.findings(own[analysis.name]))
         return cls(found.title, found.origin, own, tables[RANK_INFO.name], tables[PROBLEMS.name], tuple(findings))
 
     # Any: only present/ knows of Plotly.
     def figure(self, analysis: Analysis[Any]) -> Any:
-        """The chart of one of its analyses, a Plotly figure for a notebook: ``result.figure(Job.overlap)``."""
+        """The chart of one of its analyses, a Plotly figure for a notebook: ``result.figure(Job.overlap)``.
+
+        Returns:
+            A ``plotly.graph_objects.Figure``.
+
+        Raises:
+            KeyError: the analysis was not run.
+        """
         return figure(analysis, self.tables[analysis.name])
 
 

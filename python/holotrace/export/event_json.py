@@ -17,6 +17,9 @@ def arrows(ends: pl.DataFrame, *, name: str) -> list[str]:
             thread and when, in nanoseconds on the clock of the file. A viewer draws it between the innermost events
             that are there. All other columns become its args.
         name: What the arrows are called; their category as well.
+
+    Returns:
+        A text per arrow, which holds its two events.
     """
     places = {f"{side}_{place}" for side in ("from", "to") for place in _PLACES}
     told = [column for column in ends.columns if column not in places]

@@ -20,11 +20,14 @@ from holotrace.stores.object_store import Remote
 class Edit:
     """What to put into some events: in the place of what they have under these keys, or behind the rest."""
 
-    # A Series is taken as well.
     event_ids: Iterable[int]
+    """A Series is taken as well."""
+
     args: Mapping[str, Any] = field(default_factory=dict)
-    # Members of the event itself, e.g. its name; ``{"args": {}}`` takes all of its args away.
+    """New values of the event's args, by key."""
+
     fields: Mapping[str, Any] = field(default_factory=dict)
+    """Members of the event itself, e.g. its name; ``{"args": {}}`` takes all of its args away."""
 
 
 def rewrite(
@@ -47,6 +50,10 @@ def rewrite(
         drop: Numbers (``event_id``) of events to leave out; one that was written as a begin takes its end with it.
         only: Categories, or one; events of others that last are left out, unless they are edited. By default none is.
         append: New events behind all others, as JSON text; a text may hold several, with commas between them.
+
+    Raises:
+        UsageError: an event is not in the file, or source and target are one file.
+        InputError: one of the files cannot be read or written.
     """
     source, target = stores.place(source), Path(target).expanduser()
     if isinstance(only, str):

@@ -90,10 +90,13 @@ class JobTimeline:
     """What was written."""
 
     path: Path
-    # A row per rank: RANKS.
+    """The file."""
+
     ranks: pl.DataFrame
-    # Rows of the problems table.
+    """A row per rank: RANKS."""
+
     problems: pl.DataFrame
+    """Rows of the problems table."""
 
     def said(self) -> str:
         """Which ranks were moved and how well they fit now, in a sentence."""
