@@ -7,6 +7,7 @@ from importlib import import_module
 from holotrace.compare import compare
 from holotrace.convert import Conversion, convert
 from holotrace.core.analysis import Finding
+from holotrace.core.kinds import KindRule
 from holotrace.core.trace import RankTrace
 from holotrace.derive.execution_nodes import execution_nodes
 from holotrace.derive.step_graph import GraphRules, StepGraph
@@ -25,7 +26,8 @@ from holotrace.export.rewrite import Edit, rewrite
 from holotrace.export.timeline import JobTimeline
 from holotrace.formats.torch.execution_trace import execution_trace
 from holotrace.formats.torch.memory_timeline import memory_timeline
-from holotrace.job import Job, open
+from holotrace.job import Job
+from holotrace.open import open
 from holotrace.query import query
 from holotrace.what_if import what_if
 
@@ -39,6 +41,7 @@ __all__ = [
     "Job",
     "JobResult",
     "JobTimeline",
+    "KindRule",
     "MissingDataError",
     "MissingExtraError",
     "RankTrace",

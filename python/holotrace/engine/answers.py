@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -19,11 +19,12 @@ from holotrace.analyses import ALL
 from holotrace.core.schema import Column
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.discovery import RankSource
-from holotrace.engine.map_ranks import Source, Unread, Visit
+from holotrace.engine.map_ranks import Load, RankTask, Source, Unread
 from holotrace.engine.questions import Answers, Questions
 from holotrace.errors import InputError, UsageError
 from holotrace.formats.dataset.layout import FORMAT, answers, part, root_of, size
 from holotrace.formats.dataset.read import TABLES
+from holotrace.loading.rank import load
 from holotrace.stores import object_store as stores
 from holotrace.stores.object_store import Place, Remote
 
@@ -49,21 +50,43 @@ _DAMAGE = (
     pl.exceptions.PanicException,
 )
 
+# Tells this program from another; None where that is unknown.
+Program = Callable[[], bytes | None]
+
 log = logging.getLogger("holotrace")
 
 
+def program_in(folder: Path, imported_ns: int) -> bytes | None:
+    """What tells the program in ``folder`` from any other; None where it was changed since ``imported_ns``."""
+    files, digest = _content_of(folder)
+    return None if any(os.stat(file).st_ctime_ns > imported_ns for file in files) else digest  # noqa: PTH116  # faster
+
+
+def running_program() -> bytes | None:
+    """What tells the program that runs from any other; None where its files are no more those that were imported."""
+    return program_in(Path(__file__).parents[1], _IMPORTED_NS)
+
+
+@lru_cache
+def _content_of(folder: Path) -> tuple[tuple[str, ...], bytes]:
+    files = sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".so", ".pyd"))
+    return tuple(map(str, files)), _digest(pl.__version__.encode(), *(path.read_bytes() for path in files))
+
+
 @dataclass(frozen=True)
-class Answering:
+class QuestionTask:
     """Answers questions on one rank: as far as it can from what the rank's dataset keeps, else from its tables."""
 
     questions: Questions
     # A store is only written to where that is asked for.
     into_stores: bool = False
+    load: Load = load
+    program: Program = running_program
 
     def __call__(self, source: Source) -> Answers | Unread:
-        kept = _Kept.of(source) if isinstance(source, RankSource) and source.format == FORMAT else None
+        kept = _Kept.of(source, self.program) if isinstance(source, RankSource) and source.format == FORMAT else None
         if kept is None:
-            return Visit(self.questions, self.questions.reads)(source)
+            return RankTask(self.questions, self.questions.reads, self.load)(source)
         # With options it is another answer, and an analysis of the caller's own may change at any time.
         plain = {
             analysis.name
@@ -75,7 +98,7 @@ class Answering:
         rest = Questions(tuple(each for each in self.questions.asked if each[0].name not in parts))
         if known and not rest.asked:
             return Answers(parts, known[RANK_INFO.name], known[PROBLEMS.name])
-        found = Visit(rest, rest.reads)(source)
+        found = RankTask(rest, rest.reads, self.load)(source)
         if isinstance(found, Unread):
             return found
         new = {name: found.parts[name] for name in plain - parts.keys()}
@@ -95,11 +118,11 @@ class _Kept:
     tables: bytes
 
     @classmethod
-    def of(cls, source: RankSource) -> _Kept | None:
+    def of(cls, source: RankSource, program_of: Program) -> _Kept | None:
         """Those of a rank of a dataset; None where nothing can be kept."""
         root, rank = root_of(source), source.rank
         try:
-            program = _program(Path(__file__).parents[1])
+            program = program_of()
             path, stamp = answers(root, rank), stores.content(part(root, RANK_INFO.name, rank))
             if stamp is None or program is None:
                 return None
@@ -107,7 +130,7 @@ class _Kept:
         except (OSError, InputError):
             # Its reader says what is wrong.
             return None
-        return cls(path, _digest(program, str(rank).encode(), stamp), tables)
+        return cls(path, _digest(program, str(rank).encode(), stamp, repr(source.kinds).encode()), tables)
 
     def read(self) -> dict[str, pl.DataFrame]:
         """All that is there; nothing where it is damaged, or not of this rank and program."""
@@ -170,18 +193,6 @@ def _save(path: Place, content: bytes) -> None:
 
 def _sizes(root: Path, rank: int) -> bytes:
     return _digest(*(str(size(root, table.name, rank)).encode() for table in TABLES))
-
-
-def _program(folder: Path) -> bytes | None:
-    """What tells the program in ``folder`` from any other; None where it is no more the one that was imported."""
-    files, digest = _content_of(folder)
-    return None if any(os.stat(file).st_ctime_ns > _IMPORTED_NS for file in files) else digest  # noqa: PTH116  # faster
-
-
-@lru_cache
-def _content_of(folder: Path) -> tuple[tuple[str, ...], bytes]:
-    files = sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".so", ".pyd"))
-    return tuple(map(str, files)), _digest(pl.__version__.encode(), *(path.read_bytes() for path in files))
 
 
 def _digest(*parts: bytes) -> bytes:
