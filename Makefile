@@ -30,6 +30,8 @@ check: .venv/.dev  ## everything that must hold before a commit
 	cargo clippy --locked --workspace --all-targets -- --deny warnings
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/rust_layout.py
+	$(BIN)/python -m mypy.stubtest holotrace._native
 	$(BIN)/python tools/generate.py --check
 	cargo test --locked --package holotrace-core
 	$(BIN)/pytest
