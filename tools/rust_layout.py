@@ -1,4 +1,4 @@
-"""Checks the layout of the Rust sources: no import cycles, no private room reached into, files and impls of a bounded size."""
+"""Checks the layout of the Rust sources: no cycles of imports, and files and impls of a bounded length."""
 
 import re
 import sys

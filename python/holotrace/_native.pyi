@@ -60,7 +60,8 @@ class Trace:
 
         A column that is read from an event's args is asked for, and comes back, under its KEY in args
         (``"External id"``, not ``"external"``): the caller renames. ``kind`` is not known here; ``launch_id``,
-        ``launch_ns`` and ``step`` of ``device_events`` are. Text columns come as dictionaries (Categorical), events in file order.
+        ``launch_ns`` and ``step`` of ``device_events`` are. Text columns come as dictionaries (Categorical), events in
+        file order.
         ``problems`` has the columns problem, count, first_offset, example, action.
         ``steps`` has step, event_id, start_ns, end_ns (host ProfilerStep#N only, first of each number, by start).
         """
