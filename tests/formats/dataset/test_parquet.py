@@ -112,7 +112,7 @@ def test_what_is_not_as_the_schema_says_is_an_error(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(KeyError, match="type Int8"):
+    with pytest.raises(TypeError, match="type Int8"):
         written(pl.DataFrame({"a": pl.Series([1], dtype=pl.Int8)}), tmp_path / "a.parquet")
     with pytest.raises(FileNotFoundError):
         written(pl.DataFrame({"a": [1]}), tmp_path / "nowhere" / "a.parquet")
