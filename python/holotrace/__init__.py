@@ -17,6 +17,7 @@ from holotrace.errors import (
     InputError,
     MissingDataError,
     MissingExtraError,
+    PartialDataWarning,
     TraceFormatError,
     UsageError,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "JobTimeline",
     "MissingDataError",
     "MissingExtraError",
+    "PartialDataWarning",
     "RankTrace",
     "StepGraph",
     "TraceFormatError",

@@ -20,9 +20,7 @@ FEW = 16  # ranks that are written here, one after another
 )
 @click.option("--stacks", is_flag=True, help="Record Python functions too.")
 @click.option("--plain", is_flag=True, help="Write .json instead of .json.gz.")
-def sample(  # noqa: PLR0917  # click gives them by name
-    out: Path, ranks: int, steps: int, seed: int, events: int | None, stacks: bool, plain: bool
-) -> None:
+def sample(*, out: Path, ranks: int, steps: int, seed: int, events: int | None, stacks: bool, plain: bool) -> None:
     """Write a made-up job's traces into the folder OUT, with known flaws: a straggler, exposed communication, a stall.
 
     What was planted is written beside the traces, in GROUND_TRUTH.txt; the most of it is printed.
