@@ -24,6 +24,7 @@ from drawing import draw
 from holotrace import InputError, UsageError
 from holotrace.cli import main
 from holotrace.core import tables
+from holotrace.core.native import native
 from holotrace.core.schema import Column, Table, Unit
 from holotrace.core.tables import DEVICE_EVENTS, RANK_INFO
 from holotrace.formats.dataset import read as dataset
@@ -191,7 +192,7 @@ def test_a_disk_that_is_full_costs_nothing_that_was_there(
         raise OSError(ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(dataset, "write_parquet", full)
+        patched.setattr(native, "write_parquet", full)
         with pytest.raises(UsageError, match="cannot be written: No space left on device; name a folder that can"):
             holotrace.convert(holotrace.open(traces).only(1), out, overwrite=True)
     assert not [path.name for path in out.iterdir() if path.name.startswith(".")]
