@@ -17,11 +17,14 @@ _WITHOUT_LOSS = (
     "number written as text",
     "steps not marked",
 )
+# Of a file that holotrace itself wrote beside the traces.
+_OURS = "a timeline of several ranks"
 
 
 def in_words(problems: pl.DataFrame) -> str:
     """What may be missing or wrong, in one line, e.g. ``file cut off (rank 3)``; empty where nothing is."""
-    partial = problems.filter(~pl.col("problem").is_in(_WITHOUT_LOSS))
+    own = pl.col("example").str.contains(_OURS, literal=True).fill_null(False)
+    partial = problems.filter(~pl.col("problem").is_in(_WITHOUT_LOSS), ~own)
     if partial.is_empty():
         return ""
     kinds = (

@@ -52,7 +52,11 @@ class Shown:
     @property
     def head(self) -> pl.DataFrame:
         """The rows to show."""
-        return self.table if self.limit is None else self.table.head(min(self.limit, self.table.height))
+        return self.table if self.limit is None else self.table.head(self.most(self.table.height))
+
+    def most(self, rows: int) -> int:
+        """How many rows to show where nobody says otherwise."""
+        return rows if self.limit is None else min(self.limit, self.table.height)
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def text(shown: Shown, width: int) -> RenderableType:
     """The table as a terminal shows it."""
     from holotrace.present import terminal  # noqa: PLC0415  # rich is needed for text only
 
-    rows = TERMINAL_ROWS if shown.limit is None else shown.limit
+    rows = shown.most(TERMINAL_ROWS)
     if shown.render is not None:
         return shown.render(rows)
     return terminal.table(shown.table, shown.columns, limit=rows, width=width)
