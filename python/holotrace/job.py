@@ -158,6 +158,10 @@ class Job(Analyses, JobTrace):
         """
         return self.run(()).problems
 
+    def noticed(self) -> pl.DataFrame:
+        """Those that came up in the questions so far, which is what may be missing from their answers."""
+        return self._session.problems()
+
     def clocks(self) -> pl.DataFrame:
         """How far the clocks of ranks are apart, a row per rank, and how sure that is.
 
