@@ -26,7 +26,7 @@ from holotrace.core.analysis import per_rank
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.engine import answers as _kept
+from holotrace.formats.dataset import answers as _kept
 from holotrace.loading.rank import load
 from pages import page
 from s3 import BUCKET, Store

@@ -140,7 +140,7 @@ ANNOTATIONS = Table(
     (
         *_SPAN,
         Column("on_device", Unit.BOOL, "Whether it spans device work rather than host work"),
-        Column("arguments", Unit.LABEL, "What the program passed along with the name, JSON", format="xplane"),
+        Column("arguments", Unit.LABEL, "What the program passed along with the name, JSON"),
     ),
 )
 
@@ -159,7 +159,6 @@ RUNTIME_CALLS = Table(
     "runtime_calls",
     "Calls of the host into the accelerator's runtime or driver, whether or not they launched anything",
     (*_SPAN, Column("correlation", Unit.NUMBER, "Shared with the device events it started", arg="correlation")),
-    format="kineto",
 )
 
 INSTANTS = Table("instants", "Marks without a duration", (_EVENT_ID, _CATEGORY, _NAME, _PID, _TID, _TIME))
@@ -188,7 +187,6 @@ HARDWARE_COUNTERS = Table(
         Column("counter", Unit.LABEL, "The counter, as the profiler names it"),
         Column("value", Unit.FLOAT, "What it read"),
     ),
-    format="kineto",
 )
 
 MEMORY = Table(
@@ -246,7 +244,6 @@ DEVICES = Table(
         Column("core_count", Unit.COUNT, "Cores or multiprocessors"),
         Column("clock_hz", Unit.FLOAT, "Cycles per second"),
     ),
-    format="xplane",
 )
 
 MODULES = Table(
@@ -266,7 +263,6 @@ MODULES = Table(
         Column("step", Unit.STEP, "Step that launched it, by run id or flow; null outside of all steps"),
         Column("op_count", Unit.COUNT, "Operations it executed, as far as they were recorded"),
     ),
-    format="xplane",
 )
 
 XLA_OPS = Table(
@@ -305,7 +301,6 @@ XLA_OPS = Table(
         _LAUNCH_NS,
         Column("step", Unit.STEP, "Step that launched it, by run id or flow; null outside of all steps"),
     ),
-    format="xplane",
 )
 
 HLO = Table(
@@ -326,7 +321,6 @@ HLO = Table(
         Column("channel", Unit.NUMBER, "Channel of a collective"),
         Column("groups", Unit.LABEL, "Replica groups of a collective, JSON"),
     ),
-    format="xplane",
 )
 
 HOST_CALLS = Table(
@@ -343,7 +337,6 @@ HOST_CALLS = Table(
         Column("device", Unit.NUMBER, "Ordinal of the device it is about (device_ordinal)"),
         Column("arguments", Unit.LABEL, "All its arguments, JSON"),
     ),
-    format="xplane",
 )
 
 PROBLEMS = Table(

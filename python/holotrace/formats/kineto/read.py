@@ -12,12 +12,48 @@ import polars as pl
 
 from holotrace.core.native import native
 from holotrace.core.schema import Column, Table, Unit
-from holotrace.core.tables import DEVICE_EVENTS, STEPS
+from holotrace.core.tables import (
+    ANNOTATIONS,
+    COLLECTIVES,
+    COUNTERS,
+    CPU_OPS,
+    DEVICE_EVENTS,
+    EVENTS,
+    FLOWS,
+    HARDWARE_COUNTERS,
+    INSTANTS,
+    LAUNCHES,
+    MEMORY,
+    PROBLEMS,
+    PYTHON_CALLS,
+    RUNTIME_CALLS,
+    STEPS,
+    TRACK_LABELS,
+)
 from holotrace.errors import InputError
 from holotrace.formats.parsed import Parsed
 from holotrace.stores import object_store as stores
 from holotrace.stores.object_store import Place
 
+# What a file can have.
+TABLES = (
+    EVENTS,
+    DEVICE_EVENTS,
+    CPU_OPS,
+    LAUNCHES,
+    COLLECTIVES,
+    STEPS,
+    ANNOTATIONS.without("arguments"),
+    PYTHON_CALLS,
+    RUNTIME_CALLS,
+    INSTANTS,
+    COUNTERS,
+    HARDWARE_COUNTERS,
+    MEMORY,
+    FLOWS,
+    TRACK_LABELS,
+    PROBLEMS,
+)
 _ARG_TYPES = {
     Unit.NUMBER: "int",
     Unit.BYTES: "int",
