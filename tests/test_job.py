@@ -20,7 +20,7 @@ from holotrace.analyses import ALL
 from holotrace.analyses.overlap import overlap
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS
-from holotrace.loading.rank import load
+from noted import Reads
 from trace_files import REAL_TRACES, needs_real_traces, write_trace
 
 
@@ -32,17 +32,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Ranks that were read, in order."""
-    ranks: list[int] = []
-
-    def noted(source: Any, reads: Any) -> Any:
-        ranks.append(source.rank)
-        return load(source, reads)
-
-    for reader in ("engine.map_ranks", "engine.table_cache"):
-        monkeypatch.setattr(f"holotrace.{reader}.load", noted)
-    return ranks
+def reads() -> Reads:
+    return Reads()
 
 
 def test_a_file_becomes_answers(folder: Path) -> None:
@@ -56,15 +47,15 @@ def test_a_file_becomes_answers(folder: Path) -> None:
     ]
 
 
-def test_opening_reads_no_trace_and_a_report_reads_each_once(folder: Path, reads: list[int]) -> None:
-    job = holotrace.open(folder)
+def test_opening_reads_no_trace_and_a_report_reads_each_once(folder: Path, reads: Reads) -> None:
+    job = reads.open(folder)
     assert reads == []
     job.run()
     assert sorted(reads) == [0, 1, 2]
 
 
-def test_results_with_default_options_are_kept(folder: Path, reads: list[int]) -> None:
-    job = holotrace.open(folder)
+def test_results_with_default_options_are_kept(folder: Path, reads: Reads) -> None:
+    job = reads.open(folder)
     result = job.run()
     assert job.kernels() is result.tables["kernels"]
     assert job.findings() == result.findings
@@ -169,8 +160,8 @@ def test_progress_counts_ranks(folder: Path) -> None:
     assert seen[-1] == (3, 3)
 
 
-def test_only_some_ranks(folder: Path, reads: list[int]) -> None:
-    job = holotrace.open(folder).only(2, 0)
+def test_only_some_ranks(folder: Path, reads: Reads) -> None:
+    job = reads.open(folder).only(2, 0)
     assert job.overlap()["rank"].to_list() == [0, 2]
     assert sorted(reads) == [0, 2]
     with pytest.raises(InputError, match=r"rank 5 is not there; there are ranks 0, 2"):

@@ -16,6 +16,7 @@ import pytest
 from holotrace import sample
 from holotrace.engine.processes import Processes
 from holotrace.errors import UsageError
+from holotrace.sample.job import GROUND_TRUTH
 
 Span = tuple[int, int]
 
@@ -140,8 +141,9 @@ def test_no_kernel_overlaps_another_on_its_stream(job: dict[int, Rank]) -> None:
 
 
 @pytest.mark.parametrize("stacks", [False, True])
-def test_host_events_nest_on_every_thread(tmp_path: Path, stacks: bool) -> None:
-    sample.write(tmp_path, ranks=1, steps=2, stacks=stacks, events=4_000)
+@pytest.mark.parametrize("faults", [None, sorted(sample.KINDS)])
+def test_host_events_nest_on_every_thread(tmp_path: Path, stacks: bool, faults: list[str] | None) -> None:
+    sample.write(tmp_path, ranks=1, steps=2, stacks=stacks, events=None if faults else 4_000, faults=faults)
     (rank,) = read(tmp_path).values()
     threads = defaultdict(list)
     for event in rank.of("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "python_function"):
@@ -351,3 +353,44 @@ def test_several_processes_write_the_same_bytes(tmp_path: Path) -> None:
     assert there == here
     for path in (tmp_path / "here").iterdir():
         assert (tmp_path / "there" / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("name", sample.KINDS)
+def test_a_fault_costs_what_the_job_is_longer_than_without_it(tmp_path: Path, name: str) -> None:
+    truth = sample.write(tmp_path, ranks=4, steps=3, seed=2, faults=[name], stacks=True, compress=False)
+    ((fault, cost_ns),) = truth.costs_ns.items()
+    assert fault.kind == name
+    assert 0 < cost_ns < truth.job_ns
+    last = max(span(entry)[1] for rank in read(tmp_path).values() for entry in rank.of("user_annotation"))
+    first = min(rank.steps()[10][0] for rank in read(tmp_path).values())
+    assert truth.job_ns - 100_000 < last - first <= truth.job_ns
+    assert f"fault 1: {name}, " in (tmp_path / GROUND_TRUTH).read_text()
+
+
+def test_the_trace_says_the_name_that_is_responsible_for_a_fault(tmp_path: Path) -> None:
+    for name, kind in sample.KINDS.items():
+        truth = sample.write(tmp_path / name, ranks=2, steps=2, seed=1, faults=[name], stacks=True)
+        (fault,) = truth.costs_ns
+        names = {str(entry["name"]) for entry in read(tmp_path / name)[truth.hit_rank(fault)].entries}
+        assert not kind.responsible or any(said in name for said in kind.responsible for name in names)
+
+
+def test_a_job_without_faults_costs_nothing(tmp_path: Path) -> None:
+    truth = sample.write(tmp_path, ranks=2, steps=2, faults=[])
+    assert (truth.costs_ns, truth.straggler_rank, truth.stall_step, truth.missing_ranks) == ({}, None, None, ())
+
+
+def test_ranks_of_a_node_meet_without_the_others(tmp_path: Path) -> None:
+    truth = sample.write(tmp_path, ranks=4, steps=2, seed=1, faults=["slow-link"])
+    (fault,) = truth.costs_ns
+    exchanges = {
+        rank: [span(entry) for entry in trace.collectives if "SendRecv" in entry["name"]]
+        for rank, trace in read(tmp_path).items()
+    }
+    shortest = {rank: min(end - start for start, end in spans) for rank, spans in exchanges.items()}
+    assert all((shortest[rank] > 5 * 92_000) == (rank in fault.ranks) for rank in exchanges)
+
+
+def test_an_unknown_fault_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no fault 'gremlins'; choose among"):
+        sample.write(tmp_path, faults=["gremlins"])

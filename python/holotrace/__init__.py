@@ -25,7 +25,8 @@ from holotrace.export.rewrite import Edit, rewrite
 from holotrace.export.timeline import JobTimeline
 from holotrace.formats.torch.execution_trace import execution_trace
 from holotrace.formats.torch.memory_timeline import memory_timeline
-from holotrace.job import Job, open
+from holotrace.job import Job
+from holotrace.open import open
 from holotrace.query import query
 from holotrace.what_if import what_if
 

@@ -15,7 +15,7 @@ from holotrace.derive.steps import launched_in
 from holotrace.discovery import Paths, spelled
 from holotrace.errors import InputError
 from holotrace.job import Job
-from holotrace.job import open as open_job
+from holotrace.open import open as open_job
 
 COLUMNS = (
     Column("name", Unit.TEXT, "Operation or kernel, as the profiler wrote it; null if it wrote no name"),

@@ -19,7 +19,7 @@ from holotrace.core.tables import RANK_INFO
 from holotrace.core.trace import RankTrace
 from holotrace.discovery import Paths, RankSource, Survey, spelled, survey
 from holotrace.discovery.completeness import DOUBTS
-from holotrace.engine.answers import EVERYTHING, Answering
+from holotrace.engine.answers import EVERYTHING, QuestionTask
 from holotrace.engine.map_ranks import Progress, Unread, attempt, read_ranks
 from holotrace.errors import InputError, UsageError
 from holotrace.formats import FORMATS
@@ -36,8 +36,8 @@ from holotrace.formats.dataset.layout import (
 )
 from holotrace.formats.dataset.read import TABLES
 from holotrace.job import Job
-from holotrace.job import open as open_job
 from holotrace.loading.rank import parts
+from holotrace.open import open as open_job
 from holotrace.stores import object_store as stores
 from holotrace.stores.object_store import Place, Remote
 
@@ -101,7 +101,7 @@ def convert(
     written, unread = read_ranks(_Write(root), wanted, executor=executor, progress=progress) if wanted else ([], [])
     _tell(root, found, written, unread)
     if answers and (written or there):
-        everything = Answering(EVERYTHING, into_stores=True)
+        everything = QuestionTask(EVERYTHING, into_stores=True)
         read_ranks(everything, survey(root).sources, executor=executor, progress=progress)
     return Conversion(root, tuple(written), tuple(sorted(there)), frame(unread))
 

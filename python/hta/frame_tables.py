@@ -62,14 +62,24 @@ def work(frame: pd.DataFrame, symbols: TraceSymbolTable) -> pl.DataFrame:
     return _device_events(frame, row, "compute").hstack([launch_ns.scatter(np.flatnonzero(caller < 0), None)])
 
 
-def launched(frame: pd.DataFrame, symbols: TraceSymbolTable, calls: Collection[str]) -> pl.DataFrame:
-    """Every row on a stream that one of these host calls started, as a device event."""
+def launched(
+    frame: pd.DataFrame, symbols: TraceSymbolTable, calls: Collection[str], start_ns: Integers
+) -> pl.DataFrame:
+    """Every row on a stream that one of these host calls started, as a device event.
+
+    Args:
+        frame: The rows of a rank.
+        symbols: What its numbers stand for.
+        calls: Names of host calls.
+        start_ns: When each row began; within a microsecond the frame knows no order.
+    """
     row = np.flatnonzero(frame["stream"].to_numpy() >= 0)
     caller = _callers(frame, row)
     is_called = (caller >= 0) & symbols.mask_where(calls.__contains__)[frame["name"].to_numpy()[caller]]
     row, caller = row[is_called], caller[is_called]
-    launches = {"launch_id": caller, "launch_ns": frame["ts"].to_numpy()[caller] * NS_PER_US}
-    return _device_events(frame, row, "compute").hstack(pl.DataFrame(launches))
+    launches = {"launch_id": caller, "launch_ns": start_ns[caller]}
+    started = _device_events(frame, row, "compute").with_columns(start_ns=start_ns[row])
+    return started.hstack(pl.DataFrame(launches))
 
 
 def launches(

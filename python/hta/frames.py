@@ -17,6 +17,7 @@ import polars as pl
 import holotrace
 from holotrace.core import tables
 from holotrace.core.schema import Column, Table, Unit
+from hta._bridge import device_ranges
 from hta.common.trace_symbol_table import TraceSymbolTable
 from hta.configs.default_event_args import EVENT_ARGS
 from hta.configs.default_values import AttributeSpec, ValueType, YamlVersion
@@ -33,6 +34,8 @@ _NUMBER = re.compile(r"-?\d+")
 
 # The columns of every frame that are made of args, whatever else is asked for.
 _REQUIRED = EVENT_ARGS.ARGS_MINIMUM
+# Read to know which range of the host one on the device shows, whether it is a column or not.
+_EXTERNAL = EVENT_ARGS.AVAILABLE_ARGS["index::external_id"]
 # The columns of every frame that are not made of args.
 _FIXED = ("index", "cat", "name", "pid", "tid", "ts", "dur", "index_correlation", "iteration", "end")
 _UNITS = {ValueType.Int: Unit.NUMBER, ValueType.Float: Unit.FLOAT}
@@ -70,6 +73,16 @@ class Coded:
 
 
 @dataclass(frozen=True)
+class Exact:
+    """What is known of one rank's events beyond the columns of HTA's frame."""
+
+    # For each range on the device its ``index``, and that of the host's range that it shows.
+    device_ranges: tuple[Integers, Integers]
+    # By ``index``, how many nanoseconds before its whole microsecond an event began.
+    early_ns: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True)
 class RankEvents:
     """One rank's events: columns of HTA's frame, names and categories still as text."""
 
@@ -78,6 +91,7 @@ class RankEvents:
     columns: Mapping[str, Array]
     name: Coded
     cat: Coded
+    exact: Exact
 
     @property
     def symbols(self) -> list[str]:
@@ -203,7 +217,7 @@ def _with_args(args: Iterable[AttributeSpec]) -> Table:
         arg.raw_name: Column(
             arg.raw_name, _UNITS.get(arg.value_type, Unit.LABEL), f"Arg {arg.raw_name!r}", arg=arg.raw_name
         )
-        for arg in args
+        for arg in (_EXTERNAL, *args)
     }
     return replace(tables.EVENTS, columns=(*tables.EVENTS.columns, *columns.values()))
 
@@ -213,13 +227,17 @@ def _events(trace: holotrace.RankTrace, args: Sequence[AttributeSpec]) -> RankEv
     cat, name = _coded(table["category"]), _coded(table["name"])
     values = {arg.name: _arg(table[arg.raw_name], arg) for arg in args}
     values |= _counters(trace[HARDWARE_COUNTERS], table["event_id"], known=values)
-    ts, end = _grid(table["start_ns"].to_numpy(), table["end_ns"].to_numpy())
+    start_ns = table["start_ns"].to_numpy()
+    ts, end = _grid(start_ns, table["end_ns"].to_numpy())
     index = table["event_id"].to_numpy().astype(np.int64)
     stream, correlation = values["stream"], values["correlation"]
     is_sync = name.take(np.isin(name.values, _SYNC_NAMES))
     partner = _partners(correlation, _on_device(stream, correlation, is_sync))
     on_host = (stream < 0) | cat.take(np.isin(cat.values, ("cpu_op",)))
+    shown = _host_ranges(table[_EXTERNAL.raw_name], name, cat)
+    # A range on the device is in the step of the host's range that it shows.
     step = _steps(ts, trace[STEPS])
+    step = np.where(shown >= 0, step[shown], step)
     launched_in = np.where(partner >= 0, step[partner], -1)
     columns = {
         "index": index,
@@ -233,7 +251,20 @@ def _events(trace: holotrace.RankTrace, args: Sequence[AttributeSpec]) -> RankEv
         "iteration": np.where(on_host, step, launched_in),
         "end": np.maximum(end, ts),
     }
-    return RankEvents(trace.rank, trace.metadata, columns, name, cat)
+    ranges = np.flatnonzero(shown >= 0)
+    early_ns = np.zeros(index.max(initial=-1) + 1, dtype=np.int16)
+    early_ns[index] = ts * NS_PER_US - start_ns
+    exact = Exact((index[ranges], index[shown[ranges]]), early_ns)
+    return RankEvents(trace.rank, trace.metadata, columns, name, cat, exact)
+
+
+def _host_ranges(external: pl.Series, name: Coded, cat: Coded) -> Integers:
+    on_device, on_host = (
+        cat.take(np.array([value == kind for value in cat.values], dtype=np.bool_))
+        for kind in (device_ranges.ON_DEVICE, device_ranges.ON_HOST)
+    )
+    ids = external.cast(pl.Int64, strict=False).fill_null(0)
+    return device_ranges.host_ranges(on_device, on_host, ids.to_numpy(), name.codes)
 
 
 def _without_recording(table: pl.DataFrame) -> pl.DataFrame:

@@ -26,8 +26,11 @@ from holotrace.core.analysis import per_rank
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.formats.dataset import answers as _kept
-from holotrace.loading.rank import load
+from holotrace.discovery import survey
+from holotrace.engine import program
+from holotrace.engine.session import Session
+from holotrace.formats.dataset import answers as stored
+from noted import Reads
 from pages import page
 from s3 import BUCKET, Store
 from trace_files import EVENTS, write_trace
@@ -47,16 +50,8 @@ def out(traces: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Ranks whose tables were read, in order."""
-    ranks: list[int] = []
-
-    def noted(source: Any, reads: Any) -> RankTrace:
-        ranks.append(source.rank)
-        return load(source, reads)
-
-    monkeypatch.setattr("holotrace.engine.map_ranks.load", noted)
-    return ranks
+def reads() -> Reads:
+    return Reads()
 
 
 @per_rank(columns=(Column("step_count", Unit.COUNT, "Steps"),), reads=(STEPS,))
@@ -79,18 +74,18 @@ def files(out: Path) -> list[str]:
     return sorted(path.name for path in (out / "answers").iterdir())
 
 
-def test_the_second_time_no_table_is_read(traces: Path, out: Path, reads: list[int]) -> None:
-    expected = holotrace.open(traces).run()
+def test_the_second_time_no_table_is_read(traces: Path, out: Path, reads: Reads) -> None:
+    expected = reads.open(traces).run()
     assert not (out / "answers").exists()
-    assert_alike(holotrace.open(out).run(), expected)
+    assert_alike(reads.open(out).run(), expected)
     assert files(out) == ["rank=0.zip", "rank=1.zip"]
     reads.clear()
-    assert_alike(holotrace.open(out).run(), expected)
-    assert holotrace.open(out).findings() == expected.findings
+    assert_alike(reads.open(out).run(), expected)
+    assert reads.open(out).findings() == expected.findings
     assert reads == []
 
 
-def test_what_was_asked_before_is_not_asked_again(out: Path, reads: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_asked_before_is_not_asked_again(out: Path, reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     part = type(Job.overlap).part
 
@@ -99,56 +94,56 @@ def test_what_was_asked_before_is_not_asked_again(out: Path, reads: list[int], m
         return part(analysis, rank, options)
 
     monkeypatch.setattr(type(Job.overlap), "part", noted)
-    holotrace.open(out).run([Job.overlap, Job.kernels])
+    reads.open(out).run([Job.overlap, Job.kernels])
     assert sorted(asked) == ["kernels", "kernels", "overlap", "overlap"]
     asked.clear()
-    holotrace.open(out).run([Job.overlap, Job.gaps])
+    reads.open(out).run([Job.overlap, Job.gaps])
     assert asked == ["gaps", "gaps"]
     reads.clear()
-    holotrace.open(out).run([Job.kernels, Job.gaps, Job.overlap])
+    reads.open(out).run([Job.kernels, Job.gaps, Job.overlap])
     assert reads == []
 
 
-def test_a_question_with_options_is_another_one(out: Path, reads: list[int]) -> None:
-    every = holotrace.open(out).run([Job.kernels]).tables["kernels"]
+def test_a_question_with_options_is_another_one(out: Path, reads: Reads) -> None:
+    every = reads.open(out).run([Job.kernels]).tables["kernels"]
     for _ in range(2):
-        one = holotrace.open(out).run([Job.kernels], {"kernels": {"top": 1}}).tables["kernels"]
+        one = reads.open(out).run([Job.kernels], {"kernels": {"top": 1}}).tables["kernels"]
         assert one["name"].to_list() == ["ampere_gemm"] * 2
     assert sorted(reads) == [0, 0, 0, 1, 1, 1]
-    assert_frame_equal(holotrace.open(out).run([Job.kernels]).tables["kernels"], every)
+    assert_frame_equal(reads.open(out).run([Job.kernels]).tables["kernels"], every)
 
 
-def test_an_analysis_of_ones_own_is_asked_every_time(out: Path, reads: list[int]) -> None:
-    holotrace.open(out).run()
+def test_an_analysis_of_ones_own_is_asked_every_time(out: Path, reads: Reads) -> None:
+    reads.open(out).run()
     reads.clear()
     for _ in range(2):
-        assert holotrace.open(out).run([of_my_own, Job.overlap]).tables["of_my_own"]["step_count"].to_list() == [1, 1]
+        assert reads.open(out).run([of_my_own, Job.overlap]).tables["of_my_own"]["step_count"].to_list() == [1, 1]
     assert sorted(reads) == [0, 0, 1, 1]
 
 
-def test_nothing_is_kept_of_what_is_only_told(out: Path) -> None:
+def test_nothing_isstored_of_what_is_only_told(out: Path) -> None:
     assert holotrace.open(out).info().height == 2
     assert not (out / "answers").exists()
 
 
-def test_a_rank_that_is_written_again_is_asked_again(traces: Path, out: Path, reads: list[int]) -> None:
-    holotrace.open(out).run()
+def test_a_rank_that_is_written_again_is_asked_again(traces: Path, out: Path, reads: Reads) -> None:
+    reads.open(out).run()
     write_trace(traces / "rank1.json.gz", rank=1, world=2, events=EVENTS[:3])
-    holotrace.convert(holotrace.open(traces).only(1), out, overwrite=True)
+    holotrace.convert(reads.open(traces).only(1), out, overwrite=True)
     assert files(out) == ["rank=0.zip"]
     reads.clear()
-    assert_alike(holotrace.open(out).run(), holotrace.open(traces).run())
+    assert_alike(reads.open(out).run(), reads.open(traces).run())
     assert reads.count(1) == 2
 
 
-def test_answers_of_the_rank_that_was_there_are_not_believed(traces: Path, out: Path, reads: list[int]) -> None:
-    holotrace.open(out).run()
+def test_answers_of_the_rank_that_was_there_are_not_believed(traces: Path, out: Path, reads: Reads) -> None:
+    reads.open(out).run()
     before = (out / "answers/rank=0.zip").read_bytes()
     holotrace.convert(traces, out, overwrite=True)
     # As if the first had been asked for long, and told its answers last.
     (out / "answers/rank=0.zip").write_bytes(before)
     reads.clear()
-    holotrace.open(out).run()
+    reads.open(out).run()
     assert sorted(reads) == [0, 1]
 
 
@@ -166,32 +161,28 @@ def test_a_table_that_was_changed_is_read(out: Path) -> None:
     )
 
 
-def test_another_program_asks_again(out: Path, reads: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    holotrace.open(out).run()
+def test_another_program_asks_again(out: Path, reads: Reads) -> None:
+    reads.open(out).run()
     reads.clear()
-    monkeypatch.setattr(_kept, "_program", lambda _: b"a newer one")
     for _ in range(2):
-        holotrace.open(out).run()
+        reads.open(out, program=lambda: b"a newer one").run()
     assert sorted(reads) == [0, 1]
 
 
-def test_a_program_is_what_its_files_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_is_what_its_files_say(tmp_path: Path) -> None:
     told: list[bytes | None] = []
     for text in ("a = 1", "a = 2", "a = 1"):
         (tmp_path / "module.py").write_text(text)
         (tmp_path / "module.pyc").write_text(f"{len(told)}")
-        monkeypatch.setattr(_kept, "_IMPORTED_NS", time.time_ns() + 10**9)
-        _kept._content_of.cache_clear()
-        told.append(_kept._program(tmp_path))
+        program.content_of.cache_clear()
+        told.append(program.program_in(tmp_path, time.time_ns() + 10**9))
     assert told[0] == told[2] != told[1]
     # What runs is not what is there now.
-    monkeypatch.setattr(_kept, "_IMPORTED_NS", time.time_ns() - 10**9)
-    assert _kept._program(tmp_path) is None
+    assert program.program_in(tmp_path, time.time_ns() - 10**9) is None
 
 
-def test_a_program_that_was_edited_while_it_runs_keeps_nothing(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_kept, "_program", lambda _: None)
-    holotrace.open(out).run()
+def test_a_program_that_was_edited_while_it_runs_keeps_nothing(out: Path) -> None:
+    Job(Session(survey(out), program=lambda: None)).run()
     assert not (out / "answers").exists()
 
 
@@ -236,32 +227,30 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
     ),
     "another name": lambda path: rewritten(path, lambda known: {**known, "../../overlap": known["overlap"]}),
     "packed": lambda path: rewritten(path, lambda known: known, compression=ZIP_DEFLATED),
-    "too large": lambda path: os.truncate(path, _kept._MOST_BYTES + 1),
+    "too large": lambda path: os.truncate(path, stored._MOST_BYTES + 1),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
-def test_what_is_damaged_or_not_ours_is_asked_again(
-    out: Path, reads: list[int], damage: Callable[[Path], object]
-) -> None:
-    expected = holotrace.open(out).run()
+def test_what_is_damaged_or_not_ours_is_asked_again(out: Path, reads: Reads, damage: Callable[[Path], object]) -> None:
+    expected = reads.open(out).run()
     damage(out / "answers/rank=0.zip")
     for _ in range(2):
         reads.clear()
-        assert_alike(holotrace.open(out).run(), expected)
+        assert_alike(reads.open(out).run(), expected)
         assert reads == [0] or not reads
     # But in a folder's place nothing is put.
     assert reads == ([0] if (out / "answers/rank=0.zip").is_dir() else [])
     assert not [name for name in files(out) if name.startswith(".")]
 
 
-def test_many_answers_are_not_kept(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_kept, "_MOST_BYTES", 1000)
+def test_many_answers_are_notstored(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "_MOST_BYTES", 1000)
     holotrace.open(out).run()
     assert not (out / "answers").exists()
 
 
-def test_where_nothing_can_be_written_nothing_is_kept(traces: Path, out: Path) -> None:
+def test_where_nothing_can_be_written_nothing_isstored(traces: Path, out: Path) -> None:
     (out / "answers").write_text("in the way")
     for _ in range(2):
         assert_alike(holotrace.open(out).run(), holotrace.open(traces).run())
@@ -275,46 +264,46 @@ def test_a_link_out_of_the_folder_is_not_followed(traces: Path, out: Path, tmp_p
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_a_copy_of_a_dataset_keeps_its_answers(traces: Path, out: Path, tmp_path: Path, reads: list[int]) -> None:
-    holotrace.open(out).run()
+def test_a_copy_of_a_dataset_keeps_its_answers(traces: Path, out: Path, tmp_path: Path, reads: Reads) -> None:
+    reads.open(out).run()
     shutil.copytree(out, tmp_path / "copy")
     reads.clear()
-    assert_alike(holotrace.open(tmp_path / "copy").run(), holotrace.open(traces).run())
+    assert_alike(reads.open(tmp_path / "copy").run(), reads.open(traces).run())
     assert sorted(reads) == [0, 1]
 
 
-def test_several_may_ask_at_once(traces: Path, out: Path, reads: list[int]) -> None:
-    expected = holotrace.open(traces).run()
+def test_several_may_ask_at_once(traces: Path, out: Path, reads: Reads) -> None:
+    expected = reads.open(traces).run()
     with ThreadPoolExecutor(8) as askers:
-        for found in askers.map(lambda _: holotrace.open(out).run(), range(16)):
+        for found in askers.map(lambda _: reads.open(out).run(), range(16)):
             assert_alike(found, expected)
     assert files(out) == ["rank=0.zip", "rank=1.zip"]
     reads.clear()
-    assert_alike(holotrace.open(out).run(), expected)
+    assert_alike(reads.open(out).run(), expected)
     assert reads == []
 
 
-def test_workers_of_other_processes_keep_them_too(traces: Path, out: Path, reads: list[int]) -> None:
+def test_workers_of_other_processes_keep_them_too(traces: Path, out: Path, reads: Reads) -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
-        holotrace.open(out, executor=executor).run()
-    assert_alike(holotrace.open(out).run(), holotrace.open(traces).run())
+        reads.open(out, executor=executor).run()
+    assert_alike(reads.open(out).run(), reads.open(traces).run())
     assert sorted(reads) == [0, 1]
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_dataset_may_be_made_with_its_answers(traces: Path, tmp_path: Path, reads: list[int], workers: int) -> None:
+def test_a_dataset_may_be_made_with_its_answers(traces: Path, tmp_path: Path, reads: Reads, workers: int) -> None:
     out = tmp_path / "answered"
     pool: Any = ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if workers else nullcontext()
     with pool as executor:
         first: Executor | None = executor
-        holotrace.convert(holotrace.open(traces).only(0), out)
+        holotrace.convert(reads.open(traces).only(0), out)
         done = holotrace.convert(traces, out, answers=True, executor=first)
     assert (done.written, done.kept) == ((1,), (0,))
     assert files(out) == ["rank=0.zip", "rank=1.zip"]
     reads.clear()
-    found = holotrace.open(out).run()
+    found = reads.open(out).run()
     assert reads == []
-    assert_alike(found, holotrace.open(traces).run())
+    assert_alike(found, reads.open(traces).run())
 
 
 def test_the_command_makes_them_where_that_is_asked_for(traces: Path, tmp_path: Path) -> None:
@@ -324,27 +313,25 @@ def test_the_command_makes_them_where_that_is_asked_for(traces: Path, tmp_path: 
         assert (tmp_path / "told/answers").is_dir() is there
 
 
-def test_a_store_is_read_but_only_written_to_where_that_is_asked_for(
-    traces: Path, store: Store, reads: list[int]
-) -> None:
+def test_a_store_is_read_but_only_written_to_where_that_is_asked_for(traces: Path, store: Store, reads: Reads) -> None:
     url = f"s3://{BUCKET}/kept/dataset"
     holotrace.convert(traces, url)
     for _ in range(2):
         reads.clear()
-        found = holotrace.open(url).run()
+        found = reads.open(url).run()
         assert sorted(reads) == [0, 1]
     assert not [name for name in store.changed("kept/dataset") if name.startswith("answers")]
     holotrace.convert(traces, url, answers=True)
     reads.clear()
-    assert_alike(holotrace.open(url).run(), found)
+    assert_alike(reads.open(url).run(), found)
     assert reads == []
-    holotrace.convert(holotrace.open(traces).only(1), url, overwrite=True)
+    holotrace.convert(reads.open(traces).only(1), url, overwrite=True)
     assert [name for name in store.changed("kept/dataset") if name.startswith("answers")] == ["answers/rank=0.zip"]
 
 
-def test_answers_travel_into_a_store(out: Path, store: Store, reads: list[int]) -> None:
-    expected = holotrace.open(out).run()
+def test_answers_travel_into_a_store(out: Path, store: Store, reads: Reads) -> None:
+    expected = reads.open(out).run()
     url = store.put(out, "kept/copy")
     reads.clear()
-    assert_alike(holotrace.open(url).run(), expected)
+    assert_alike(reads.open(url).run(), expected)
     assert reads == []

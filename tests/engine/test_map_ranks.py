@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import click
 import polars as pl
 import pytest
 from click.testing import CliRunner
@@ -24,9 +24,10 @@ from polars.testing import assert_frame_equal
 import holotrace
 from holotrace import InputError
 from holotrace.cli import main
+from holotrace.cli.executors import chosen_executor
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.engine.map_ranks import Visit, read_ranks
+from holotrace.engine.map_ranks import RankTask, read_ranks
 from holotrace.engine.processes import Processes
 from trace_files import write_trace
 
@@ -56,7 +57,7 @@ def fail(trace: RankTrace) -> int:
 
 
 def visited(task: Any, folder: Path, executor: Executor | None) -> tuple[list[int], list[dict[str, Any]]]:
-    return read_ranks(Visit(task, (STEPS,)), holotrace.open(folder).found.sources, executor=executor)
+    return read_ranks(RankTask(task, (STEPS,)), holotrace.open(folder).found.sources, executor=executor)
 
 
 def pool(workers: int) -> ProcessPoolExecutor:
@@ -79,50 +80,17 @@ def test_a_rank_that_kills_each_worker_is_a_problem_and_the_others_are_read(fold
     assert problem["file"].endswith("rank1.json.gz")
 
 
-def process(trace: RankTrace) -> int:
-    return os.getpid()
-
-
-def test_who_waits_for_processes_works_too_and_the_order_stays(folder: Path) -> None:
-    with Processes(1, helped=True) as executor:
-        worked, problems = visited(process, folder, executor)
-        assert visited(name, folder, executor) == ([0, 1, 2, 3], [])
-    # The other one has begun with the first when this one takes the last.
-    assert worked[0] != os.getpid()
-    assert worked[-1] == os.getpid()
-    assert problems == []
-
-
-def steps_that_changed_threads(trace: RankTrace) -> int:
-    """How many of a hundred short queries waited for another thread."""
-    before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
-    for length in range(100):
-        pl.select(pl.int_range(length))
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux counts the switches of one thread")
-def test_where_each_process_has_one_cpu_queries_stay_on_their_thread(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("holotrace.engine.processes.cpu_count", lambda: 2)
-    with Processes(1, helped=True) as executor:
-        switches, _ = visited(steps_that_changed_threads, folder, executor)
-    assert sum(switches) < 100
-
-
-def test_a_rank_that_killed_a_worker_is_not_tried_here(folder: Path) -> None:
-    with Processes(1, helped=True) as executor:
+def test_a_rank_that_killed_a_pool_is_not_tried_here(folder: Path) -> None:
+    with pool(1) as executor:
         ranks, (problem,) = visited(partial(die, at=0), folder, executor)
     assert ranks == [1, 2, 3]
     assert (problem["problem"], problem["rank"]) == ("worker lost", 0)
 
 
 def test_processes_share_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holotrace.engine.processes.cpu_count", lambda: 6)
     monkeypatch.delenv("POLARS_MAX_THREADS", raising=False)
-    with Processes(2) as two, Processes(1, helped=True) as helped, Processes(20) as many:
-        assert [executor.submit(pl.thread_pool_size).result() for executor in (two, helped, many)] == [3, 3, 1]
+    with Processes(2, cpus=6) as two, Processes(20, cpus=6) as many:
+        assert [executor.submit(pl.thread_pool_size).result() for executor in (two, many)] == [3, 1]
     assert "POLARS_MAX_THREADS" not in os.environ
 
 
@@ -186,27 +154,18 @@ def test_processes_of_the_command_line_give_the_same(folder: Path) -> None:
     assert shown(*show, "--workers", 2) == shown(*show)
 
 
-def test_processes_are_started_where_all_analyses_run_on_many_ranks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for rank in range(9):
-        write_trace(tmp_path / f"rank{rank}.json.gz", rank=rank, world=9)
-    started: list[int] = []
+@pytest.mark.parametrize(("ranks", "cpus", "started"), [(9, 2, [2]), (8, 2, []), (9, 1, []), (0, 2, [])])
+def test_processes_are_started_where_all_analyses_run_on_many_ranks(ranks: int, cpus: int, started: list[int]) -> None:
+    asked: list[int] = []
 
-    class Noted(Processes):
-        def __init__(self, workers: int, *, helped: bool = False) -> None:
-            started.append(workers)
-            super().__init__(workers, helped=helped)
+    def start(workers: int) -> Processes:
+        asked.append(workers)
+        return Processes(workers)
 
-    monkeypatch.setattr("holotrace.cli.executors.Processes", Noted)
-    monkeypatch.setattr("holotrace.cli.executors.cpu_count", lambda: 2)
-    show = ("show", "findings", tmp_path, "--format", "json")
-    found = shown(*show)
-    assert started == [1]
-    assert shown(*show, "--workers", 0) == found
-    shown(*show, *(option for rank in range(8) for option in ("--rank", rank)))
-    shown("show", "overlap", tmp_path, "--format", "json")
-    assert started == [1]
+    with click.Context(main):
+        executor = chosen_executor(ranks, start=start, cpus=cpus)
+    assert asked == started
+    assert (executor is not None) == bool(started)
 
 
 def test_workers_and_a_cluster_are_one_too_many(folder: Path, cluster: LocalCluster) -> None:

@@ -16,6 +16,9 @@ from drawing import draw
 from holotrace import InputError, UsageError
 from holotrace.cli import main
 from holotrace.core import tables
+from holotrace.discovery import survey
+from holotrace.engine.session import Session
+from holotrace.job import Job
 from holotrace.loading.rank import load
 from trace_files import write_trace
 
@@ -87,16 +90,14 @@ def test_problems_of_the_whole_job_are_among_them(job: Path) -> None:
     assert holotrace.query("SELECT problem FROM problems WHERE rank IS NULL", job).rows() == [("ranks missing",)]
 
 
-def test_only_columns_that_are_named_are_read(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_columns_that_are_named_are_read(traces: Path) -> None:
     asked: list[Any] = []
 
     def noted(source: Any, reads: Any) -> Any:
         asked.extend((table.name, table.column_names) for table in reads)
         return load(source, reads)
 
-    for reader in ("engine.map_ranks", "engine.table_cache"):
-        monkeypatch.setattr(f"holotrace.{reader}.load", noted)
-    holotrace.open(traces, cache_bytes=0).only(0).query("SELECT max(end_ns) FROM steps WHERE step = 3")
+    Job(Session(survey(traces), load=noted)).only(0).query("SELECT max(end_ns) FROM steps WHERE step = 3")
     assert asked == [("steps", ("step", "end_ns"))]
 
 

@@ -299,7 +299,7 @@ def test_bug_20_all_kernels_of_a_graph_launch_are_there(tmp_path: Path) -> None:
     assert breakdown["duration"].tolist() == [20, 10, 2, 10, 2, 10]
 
 
-def test_bug_25_calls_that_overlap_in_part_end_when_they_end(tmp_path: Path) -> None:
+def test_bug_27_calls_that_overlap_in_part_end_when_they_end(tmp_path: Path) -> None:
     calls = [event("outer", 0, 100), event("a", 10, 20), event("b", 20, 30)]
     breakdown = path_of(analysis(tmp_path, *calls)).get_critical_path_breakdown()
     assert breakdown is not None

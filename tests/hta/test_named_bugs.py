@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hta_traces import analysis, event, kernel, launch, step
+from hta_traces import Event, analysis, event, kernel, launch, step
 
 import holotrace
-from hta.common.trace import Trace, add_fwd_bwd_links
+from hta.common.trace import Trace, add_fwd_bwd_links, add_iteration
 from hta.configs.parser_config import ParserBackend, ParserConfig
 from hta.trace_analysis import TraceAnalysis
 from trace_files import write_trace
@@ -39,6 +39,39 @@ def test_bug_2_the_devices_steps_do_not_say_what_the_host_did_when(tmp_path: Pat
     # The last step is left out, with the kernel it launched.
     assert 2 not in kept.index
     assert t.get_iterations() == [1, 2]
+
+
+def test_bug_26_a_range_on_the_device_belongs_to_the_hosts_range_that_it_shows(tmp_path: Path) -> None:
+    def on_device(name: str, ts: int, dur: int, **args: int) -> Event:
+        return event(name, ts, dur, cat="gpu_user_annotation", pid=0, tid=7, **args)
+
+    def on_host(name: str, ts: int, dur: int, external: int) -> Event:
+        return event(name, ts, dur, cat="user_annotation", External_id=external)
+
+    a = analysis(
+        tmp_path,
+        *(step(number, 100 * number, 100) for number in (1, 2, 3)),
+        *(on_host("forward", 100 * number + 10, 20, external=number) for number in (1, 2, 3)),
+        *(launch(number, 100 * number + 15) for number in (1, 2, 3)),
+        # The device is more than a step behind.
+        *(kernel(f"gemm{number}", 100 * number + 150, 40, correlation=number) for number in (1, 2, 3)),
+        *(on_device("forward", 100 * number + 150, 40, External_id=number) for number in (1, 2, 3)),
+        on_device("forward", 260, 5, External_id=9),
+        on_device("forward", 310, 5),
+    )
+    table = a.get_gpu_user_annotation_breakdown(visualize=False)
+    assert table is not None
+    # Both of the steps that are kept, and the one whose range of the host is not there, by its own time.
+    assert table[["name", "sum (us)", "max (us)"]].to_numpy().tolist() == [["forward", 85, 40]]
+    kernels = a.get_gpu_kernels_with_user_annotations(0)
+    assert kernels is not None
+    assert kernels[["s_name", "s_user_annotation"]].to_numpy().tolist() == [["gemm1", "forward"], ["gemm2", "forward"]]
+    frame = a.t.get_trace(0)
+    is_range = frame["cat"] == a.t.symbol_table.sym_index["gpu_user_annotation"]
+    assert frame[is_range]["iteration"].tolist() == [1, 2, 2]
+    rebuilt = frame.drop(columns="iteration")
+    add_iteration(rebuilt, a.t.symbol_table)
+    assert rebuilt[is_range]["iteration"].tolist() == [1, 2, 2]
 
 
 def test_bug_3_kernels_on_stream_0_belong_to_the_step_that_launched_them(tmp_path: Path) -> None:

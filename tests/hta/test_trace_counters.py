@@ -46,6 +46,24 @@ def test_a_series_has_a_row_for_each_launch_and_each_start(tmp_path: Path) -> No
     assert series["queue_length"].dtype == "int64"
 
 
+def test_within_a_microsecond_a_queue_changes_in_the_order_of_nanoseconds(tmp_path: Path) -> None:
+    # The first kernel starts, and 300 ns later the second is launched: the queue never holds two.
+    events = [
+        event("first", 0, 1),
+        launch(1, 10.2),
+        kernel("a", 20.2, 5, correlation=1),
+        launch(2, 20.5),
+        kernel("b", 30.5, 5, correlation=2),
+    ]
+    a = analysis(tmp_path, *events)
+    series = a.get_queue_length_time_series()[0]
+    assert series[["ts", "queue_length"]].to_numpy().tolist() == [[11, 1], [21, 0], [21, 1], [31, 0]]
+    # A recording in whole microseconds does not say which came first: then it was the launch.
+    (tmp_path / "whole").mkdir()
+    whole = analysis(tmp_path / "whole", *({**entry, "ts": int(entry["ts"])} for entry in events))
+    assert whole.get_queue_length_time_series()[0]["queue_length"].tolist() == [1, 2, 1, 0]
+
+
 def test_rows_of_a_series_carry_the_index_of_their_event_and_the_place_of_the_kernel(tmp_path: Path) -> None:
     a = analysis(tmp_path, *LAUNCHES)
     series = a.get_queue_length_time_series()[0]

@@ -1,33 +1,11 @@
 //! The core of holotrace: profiler traces to typed columns. No Python in it.
 
-mod ahead;
-pub mod call_tree;
-pub mod causes;
-pub mod critical_path;
-pub mod entry;
+pub mod algorithms;
+pub mod columns;
 pub mod error;
-pub mod fields;
-pub mod groups;
-pub mod hlo;
-pub mod input;
-pub mod intervals;
-mod kinds;
-pub mod kineto;
-pub mod layout;
-pub mod links;
-pub mod output;
-mod pages;
+pub mod io;
 pub mod parquet;
 pub mod problems;
-mod processes;
-pub mod reader;
 pub mod rewrite;
-pub mod scan;
-pub mod space;
-pub mod store;
-pub mod table;
-mod thrift;
-pub mod timeline;
 pub mod trace_event;
-pub mod wire;
 pub mod xplane;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
 
+use crate::columns::table::batch;
 use crate::error::{Error, Result};
-use crate::scan::decode;
-use crate::table::batch;
+use crate::trace_event::lexer::decode;
 
 /// Bytes of an example that are shown.
 const EXAMPLE_BYTES: usize = 120;

@@ -1,10 +1,10 @@
 //! What waited for what, and the longest path through it.
 
-use holotrace_core::critical_path::{
+use holotrace_core::algorithms::critical_path::{
     COUNTS, DEVICE_SYNC, Device, EVENT_SYNC, Graph, Host, Kind, LOCKS, PROMPT, QUEUE_SYNC, QUEUE_WAIT, Rules, WAITS,
     WORK,
 };
-use holotrace_core::table::NONE;
+use holotrace_core::columns::table::NONE;
 use proptest::prelude::*;
 
 /// (id, start, end, thread, role)

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::read::GzDecoder;
 use holotrace_core::error::Error;
-use holotrace_core::input::Blocks;
+use holotrace_core::io::blocks::Blocks;
 use holotrace_core::rewrite::{Changes, Edit, Rewritten, rewrite, rewrite_blocks};
 
 fn args(members: &[(&str, &str)]) -> Edit {

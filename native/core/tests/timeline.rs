@@ -3,8 +3,8 @@
 use std::io::Cursor;
 
 use holotrace_core::error::{Error, Result};
-use holotrace_core::input::Blocks;
-use holotrace_core::timeline::{Detail, Part, text};
+use holotrace_core::io::blocks::Blocks;
+use holotrace_core::rewrite::merge::{Detail, Part, text};
 
 fn rank(number: u32) -> Part {
     Part { name: format!("rank {number}"), shift_ns: 0, window: None, detail: Detail::Python }

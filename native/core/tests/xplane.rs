@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{Array, RecordBatch};
+use holotrace_core::columns::table::ArgType;
 use holotrace_core::error::Error;
-use holotrace_core::space::{Selection, Space};
-use holotrace_core::table::ArgType;
-use holotrace_core::wire::Source;
+use holotrace_core::xplane::protobuf::Source;
+use holotrace_core::xplane::space::{Selection, Space};
 use holotrace_core::xplane::{Options, read, times};
 
 const STATS: [(&str, ArgType); 13] = [

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use holotrace_core::error::{Error, Result};
-use holotrace_core::timeline::{Detail, Part, Timeline, write};
+use holotrace_core::rewrite::merge::{Detail, Part, Timeline, write};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use holotrace_core::columns::table::ArgType;
 use holotrace_core::error::Error;
-use holotrace_core::kineto::Table;
-use holotrace_core::store::Store;
-use holotrace_core::table::ArgType;
+use holotrace_core::trace_event::kineto::Table;
+use holotrace_core::trace_event::store::Store;
 use holotrace_core::trace_event::{Options, read};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

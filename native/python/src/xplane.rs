@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use arrow_array::types::UInt32Type;
 use holotrace_core::error::Error;
-use holotrace_core::space::{self, Selection};
-use holotrace_core::wire::Source;
+use holotrace_core::xplane::protobuf::Source;
+use holotrace_core::xplane::space::{self, Selection};
 use holotrace_core::xplane::{Options, read, times};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

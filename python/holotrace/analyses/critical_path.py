@@ -85,7 +85,7 @@ def critical_path(
         found = critical_steps.of(rank, of_step)
     if found is None:
         return empty(critical_path.columns).drop("rank")
-    path = _with_idle(found.edges(found.graph.longest_path()), rank.made(busy.of).working)
+    path = _with_idle(found.edges(found.graph.longest_path()), rank.cached(busy.of).working)
     return _shaped(path if by_segment else _by_name(path), found.step, found.span_ns)
 
 

@@ -79,7 +79,7 @@ def _pairs(rank: RankTrace, *, slow_call_ns: int, late_ns: int) -> pl.DataFrame:
     calls = pairs.select(start_ns="launch_start_ns", end_ns="launch_end_ns")
     stalled_ns = pl.zeros(pairs.height, pl.Int64, eager=True)
     stalled_ns = stalled_ns.scatter(
-        is_slow.arg_true(), intervals.uncovered_ns(calls.filter(is_slow), rank.made(busy.of).working)
+        is_slow.arg_true(), intervals.uncovered_ns(calls.filter(is_slow), rank.cached(busy.of).working)
     )
     return pairs.select(
         "launch_id",

@@ -66,14 +66,14 @@ def memory_bandwidth(rank: RankTrace, *, over_time: bool = False) -> pl.DataFram
         .select("event_id", "device", named, "start_ns", "end_ns", "bytes", rate=_rate())
     )
     running = levels.over_time(_changes(copies), by=KIND, levels=["count", "rate", "known"])
-    hiding = rank.made(busy.of).computing_or_communicating
+    hiding = rank.cached(busy.of).computing_or_communicating
     running = running.with_columns(exposed_ns=intervals.uncovered_ns(running, hiding))
     ran = running.with_columns(
         gbps=pl.when((pl.col("known") > 0) | (pl.col("count") == 0)).then(pl.col("rate") / RATE_PER_GBPS),
         busy_ns=pl.when(pl.col("count") > 0).then("lasted_ns").otherwise(0),
         exposed_ns=pl.when(pl.col("count") > 0).then("exposed_ns").otherwise(0),
     )
-    working = rank.made(busy.of).working
+    working = rank.cached(busy.of).working
     span_ns = None if working.is_empty() else working["end_ns"][-1] - working["start_ns"][0]
     table = _as_they_are(ran) if over_time else _per_kind(ran, copies)
     return table.with_columns(exposed_ratio=pl.col("exposed_ns") / pl.lit(span_ns, pl.Int64()))

@@ -29,7 +29,7 @@ EXPOSED_RATIO, EXPOSED_CRITICAL_RATIO = 0.05, 0.25
 )
 def overlap(rank: RankTrace) -> pl.DataFrame:
     """How much of each rank's communication is hidden behind computation."""
-    times = rank.made(busy.of)
+    times = rank.cached(busy.of)
     comm_ns = intervals.total_ns(times.communicating)
     exposed_ns = intervals.total_ns(times.computing_or_communicating) - intervals.total_ns(times.computing)
     span_ns = (times.end_ns or 0) - (times.start_ns or 0)

@@ -68,7 +68,7 @@ def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FUL
     rows = (waiting["waiting"] >= full_at).arg_true()
     full = waiting[["start_ns", "end_ns", "lasted_ns"]][rows]
     # Most queues are never full, and when a rank was at work takes long to find out.
-    idle_ns = full["lasted_ns"] if full.is_empty() else intervals.uncovered_ns(full, rank.made(busy.of).working)
+    idle_ns = full["lasted_ns"] if full.is_empty() else intervals.uncovered_ns(full, rank.cached(busy.of).working)
     spans = waiting.hstack(
         [
             pl.zeros(waiting.height, pl.Int64(), eager=True).scatter(rows, part).alias(name)

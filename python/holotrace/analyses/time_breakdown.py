@@ -52,7 +52,7 @@ def time_breakdown(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     Args:
         by_step: One row per step that launched device work, instead of one per rank.
     """
-    times = rank.made(busy.of)
+    times = rank.cached(busy.of)
     windows = _steps(rank[EVENTS]) if by_step else _whole(times)
     boundaries = pl.concat([windows["start_ns"], windows["end_ns"].tail(1)])
     # Each kind counts only where those before it did not run already.

@@ -19,16 +19,20 @@ _CHOSEN = f"{__name__}.chosen"
 _FEW = 8  # ranks
 
 
-def chosen_executor(ranks: int = 0) -> Executor | None:
+def chosen_executor(
+    ranks: int = 0, *, start: Callable[[int], Processes] = Processes, cpus: int | None = None
+) -> Executor | None:
     """Who the options of the running command say; by default threads of this process, or processes for many ranks.
 
     Args:
         ranks: On how many all analyses run. What else is done with ranks is too little to start processes for.
+        start: Starts so many processes.
+        cpus: How many there are; by default those that this process may use.
     """
     context = click.get_current_context()
-    workers = min(ranks, cpu_count())
+    workers = min(ranks, cpus or cpu_count())
     if _CHOSEN not in context.meta and ranks > _FEW and workers > 1:
-        _choose(context, _processes(context, workers - 1, helped=True))
+        _choose(context, _until_the_end(context, start(workers)))
     chosen: Executor | None = context.meta.get(_CHOSEN)
     return chosen
 
@@ -58,11 +62,10 @@ def worker_options(function: F) -> F:
 
 def _use_processes(context: click.Context, _: click.Parameter, workers: int | None) -> None:
     if workers is not None and not context.resilient_parsing:
-        _choose(context, _processes(context, workers) if workers else None)
+        _choose(context, _until_the_end(context, Processes(workers)) if workers else None)
 
 
-def _processes(context: click.Context, workers: int, *, helped: bool = False) -> Processes:
-    processes = Processes(workers, helped=helped)
+def _until_the_end(context: click.Context, processes: Processes) -> Processes:
     # After an interrupt nobody waits for what they do.
     context.call_on_close(partial(processes.shutdown, wait=False, cancel_futures=True))
     return processes

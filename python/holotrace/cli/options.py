@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -11,6 +12,7 @@ import click
 from holotrace.cli.executors import chosen_executor, worker_options
 from holotrace.cli.output import FORMATS, TERMINAL_ROWS
 from holotrace.discovery import OnDuplicate, survey
+from holotrace.engine.session import Session
 from holotrace.job import Job
 from holotrace.stores.object_store import Place, Remote, place
 
@@ -84,6 +86,7 @@ def job_at(
     every_analysis: bool = False,
 ) -> Job:
     """The job that the shared arguments name, and whether all analyses will run on it."""
-    job = Job(survey(path[0] if len(path) == 1 else path, recursive=recursive, on_duplicate=on_duplicate))
-    found = job.only(*ranks).found if ranks else job.found
-    return Job(found, executor=chosen_executor(len(found.sources) if every_analysis else 0))
+    found = survey(path[0] if len(path) == 1 else path, recursive=recursive, on_duplicate=on_duplicate)
+    session = Session(found).only(ranks) if ranks else Session(found)
+    executor = chosen_executor(len(session.ranks) if every_analysis else 0)
+    return Job(replace(session, executor=executor))

@@ -18,10 +18,16 @@ FEW = 16  # ranks that are written here, one after another
 @click.option(
     "--events", type=click.IntRange(min=1), help="Entries of each file; as many as the steps need by default."
 )
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    help="Plant this instead of the usual flaws; may be given again. none: a clean job.",
+)
 @click.option("--stacks", is_flag=True, help="Record Python functions too.")
 @click.option("--plain", is_flag=True, help="Write .json instead of .json.gz.")
 def sample(  # noqa: PLR0917  # click gives them by name
-    out: Path, ranks: int, steps: int, seed: int, events: int | None, stacks: bool, plain: bool
+    out: Path, ranks: int, steps: int, seed: int, events: int | None, stacks: bool, plain: bool, faults: tuple[str, ...]
 ) -> None:
     """Write a made-up job's traces into the folder OUT, with known flaws: a straggler, exposed communication, a stall.
 
@@ -41,6 +47,7 @@ def sample(  # noqa: PLR0917  # click gives them by name
             events=events,
             stacks=stacks,
             compress=not plain,
+            faults=[name for name in faults if name != "none"] if faults else None,
             executor=workers,
         )
     click.echo(truth.summary().removesuffix("\n"))

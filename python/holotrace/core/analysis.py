@@ -170,7 +170,7 @@ class PerJob(Analysis[P]):
         return self.contribution.columns
 
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
-        return rank.made(self.contribution)
+        return rank.cached(self.contribution)
 
     def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
         rows = pl.concat([empty(self.contribution.columns), *parts])

@@ -23,7 +23,7 @@ class RankTrace:
     rank: int
     tables: Mapping[str, pl.DataFrame]
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    _made: dict[Callable[[RankTrace], Any], Any] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _cached: dict[Callable[[RankTrace], Any], Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __getitem__(self, table: Table) -> pl.DataFrame:
         """The columns of ``table``, as far as they were asked for; an analysis gets what its ``reads`` declares."""
@@ -31,11 +31,11 @@ class RankTrace:
         there = frame.columns
         return frame[[name for name in table.column_names if name in there]]
 
-    def made(self, make: Callable[[RankTrace], T]) -> T:
-        """What ``make`` makes of the tables: made once, for all analyses that ask for it."""
-        if make not in self._made:
-            self._made[make] = make(self)
-        made: T = self._made[make]
+    def cached(self, make: Callable[[RankTrace], T]) -> T:
+        """The result of ``make``, computed once for all analyses that ask for it."""
+        if make not in self._cached:
+            self._cached[make] = make(self)
+        made: T = self._cached[make]
         return made
 
 

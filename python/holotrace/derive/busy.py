@@ -28,7 +28,7 @@ class Busy:
 
 
 def of(rank: RankTrace) -> Busy:
-    """When a rank's devices were at work; several analyses ask, so by ``rank.made(busy.of)``."""
+    """When a rank's devices were at work; several analyses ask, so by ``rank.cached(busy.of)``."""
     work = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
     kinds = ([COMPUTE], [COMMUNICATION], [COMPUTE, COMMUNICATION], WORK)
     computing, communicating, either, working = intervals.unions(work, kinds)

@@ -61,7 +61,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
         .with_columns(operation=pl.when(pl.col("sequence").is_null()).then("name").otherwise("collective"))
         .sort("start_ns", "end_ns", "event_id")
     )
-    exposed = intervals.uncovered_ns(found, rank.made(busy.of).computing).alias("exposed_ns")
+    exposed = intervals.uncovered_ns(found, rank.cached(busy.of).computing).alias("exposed_ns")
     # Ranks of one job may count from different moments.
     since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
     return found.with_columns(exposed, since_1970)[[column.name for column in CALLS]]

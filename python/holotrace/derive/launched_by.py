@@ -24,7 +24,7 @@ def operators(rank: RankTrace) -> pl.DataFrame:
     ``self_ns`` is its time in no operator and no call of the runtime that it made, ``runtime_ns`` the time of these
     calls, as far as it made them itself; ``self_work_count`` and ``self_work_ns`` are of what they launched.
     """
-    nested = rank.made(_nested)
+    nested = rank.cached(_nested)
     made = nested.filter(~pl.col("is_op")).drop_nulls("parent_id")
     own = made.select(
         place="parent_id",
@@ -39,10 +39,10 @@ def operators(rank: RankTrace) -> pl.DataFrame:
 
 def work(rank: RankTrace) -> pl.DataFrame:
     """Every kernel and copy that an operator launched: its launch, and the operator's ``op_id`` and start."""
-    nested = rank.made(_nested)
+    nested = rank.cached(_nested)
     ops = nested.filter("is_op").select(op="number", op_id="event_id", operator="name", op_start_ns="start_ns")
     calls = nested.select("is_op", launch_id="event_id", op=_operator(nested)).filter(~pl.col("is_op"))
-    return rank.made(_launched).join(calls.drop("is_op"), on="launch_id").join(ops, on="op").drop("op")
+    return rank.cached(_launched).join(calls.drop("is_op"), on="launch_id").join(ops, on="op").drop("op")
 
 
 def _nested(rank: RankTrace) -> pl.DataFrame:
@@ -53,7 +53,7 @@ def _nested(rank: RankTrace) -> pl.DataFrame:
     # An operator may take no longer than the call that it makes, but no call makes an operator: so number anew.
     both = pl.concat([ops.sort("event_id"), calls.sort("event_id")]).with_row_index("number")
     numbers = both.filter(~pl.col("is_op")).select(launch_id="event_id", launch="number")
-    work = rank.made(_launched).join(numbers, on="launch_id").select("start_ns", "end_ns", launch_id="launch")
+    work = rank.cached(_launched).join(numbers, on="launch_id").select("start_ns", "end_ns", launch_id="launch")
     tree = call_tree.nested(both.with_columns(event_id="number"), work)
     return tree.with_columns(both["event_id"])
 

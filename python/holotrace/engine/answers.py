@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from holotrace.analyses import ALL
 from holotrace.core.source import RankSource
 from holotrace.core.tables import PROBLEMS, RANK_INFO
-from holotrace.engine.map_ranks import Source, Unread, Visit
+from holotrace.engine.map_ranks import Load, RankTask, Source, Unread
+from holotrace.engine.program import running_program
 from holotrace.engine.questions import Answers, Questions
 from holotrace.formats import FORMATS
-from holotrace.formats.declaration import AnswerStore
+from holotrace.formats.declaration import AnswerStore, Program
+from holotrace.loading.rank import load
 
 # What is asked again and again: every analysis, with the options it has by itself.
 EVERYTHING = Questions(tuple((analysis, {}) for analysis in ALL))
@@ -23,17 +25,19 @@ _COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Answering:
+class QuestionTask:
     """Answers questions on one rank: as far as it can from what the rank's dataset keeps, else from its tables."""
 
     questions: Questions
     # A store is only written to where that is asked for.
     into_stores: bool = False
+    load: Load = load
+    program: Program = running_program
 
     def __call__(self, source: Source) -> Answers | Unread:
-        kept = _store_of(source)
+        kept = _store_of(source, self.program)
         if kept is None:
-            return Visit(self.questions, self.questions.reads)(source)
+            return RankTask(self.questions, self.questions.reads, self.load)(source)
         # With options it is another answer, and an analysis of the caller's own may change at any time.
         plain = {
             analysis.name
@@ -45,7 +49,7 @@ class Answering:
         rest = Questions(tuple(each for each in self.questions.asked if each[0].name not in parts))
         if known and not rest.asked:
             return Answers(parts, known[RANK_INFO.name], known[PROBLEMS.name])
-        found = Visit(rest, rest.reads)(source)
+        found = RankTask(rest, rest.reads, self.load)(source)
         if isinstance(found, Unread):
             return found
         new = {name: found.parts[name] for name in plain - parts.keys()}
@@ -54,9 +58,9 @@ class Answering:
         return Answers({**parts, **found.parts}, found.info, found.problems)
 
 
-def _store_of(source: Source) -> AnswerStore | None:
+def _store_of(source: Source, program: Program) -> AnswerStore | None:
     """Where answers on a rank are kept; None where nothing can be."""
     if not isinstance(source, RankSource):
         return None
     answers = FORMATS[source.format].answers
-    return answers(source) if answers else None
+    return answers(source, program) if answers else None

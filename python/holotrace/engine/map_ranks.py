@@ -16,7 +16,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from holotrace.core.problems import LOST, UNREAD, problem
@@ -62,7 +61,7 @@ class Unread:
 
 
 # What is run for a rank: on any worker, and perhaps again.
-Task = Callable[[Source], T | Unread]
+SourceTask = Callable[[Source], T | Unread]
 
 
 def attempt(source: Source, work: Callable[[Source], T]) -> T | Unread:
@@ -77,19 +76,23 @@ def attempt(source: Source, work: Callable[[Source], T]) -> T | Unread:
         raise Defect(error) from error
 
 
+Load = Callable[[RankSource, Sequence[Table]], RankTrace]
+
+
 @dataclass(frozen=True)
-class Visit(Generic[T]):
+class RankTask(Generic[T]):
     """Reads one rank and runs a task on it; travels to any worker, and may be run again."""
 
     task: Callable[[RankTrace], T]
     reads: tuple[Table, ...]
+    load: Load = load
 
     def __call__(self, source: Source) -> T | Unread:
         return attempt(source, self._result)
 
     def _result(self, source: Source) -> T:
         started = time.perf_counter()
-        trace = narrowed(source, self.reads) if isinstance(source, RankTrace) else load(source, self.reads)
+        trace = narrowed(source, self.reads) if isinstance(source, RankTrace) else self.load(source, self.reads)
         read = time.perf_counter()
         result = self.task(trace)
         log.debug("rank %d: read in %.3f s, worked in %.3f s", trace.rank, read - started, time.perf_counter() - read)
@@ -97,18 +100,18 @@ class Visit(Generic[T]):
 
 
 def read_ranks(
-    visit: Task[T],
+    task: SourceTask[T],
     sources: Sequence[Source],
     *,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> tuple[list[T], list[dict[str, Any]]]:
-    """What ``visit`` returns for each rank that can be read, in their order, and a problem for each that cannot.
+    """What ``task`` returns for each rank that can be read, in their order, and a problem for each that cannot.
 
     A rank whose file cannot be read or whose worker is lost gets a second try. Raises what the task raises, and the
     first rank's error where none can be read.
     """
-    outcomes = _over(visit, sources, executor, progress or _tell_nobody)
+    outcomes = _over(task, sources, executor, progress or _tell_nobody)
     # A file that is no trace will not be one the second time.
     again = {
         place: outcome
@@ -117,7 +120,7 @@ def read_ranks(
     }
     if again:
         log.debug("second try of %d ranks", len(again))
-        seconds: list[T | Unread] = _second(visit, list(again.values()), executor)
+        seconds: list[T | Unread] = _second(task, list(again.values()), executor)
         outcomes = [seconds.pop(0) if place in again else outcome for place, outcome in enumerate(outcomes)]
     unread = [outcome for outcome in outcomes if isinstance(outcome, Unread)]
     if unread and len(unread) == len(outcomes):
@@ -126,22 +129,23 @@ def read_ranks(
     return done, [outcome.as_problem() for outcome in unread]
 
 
-def _second(visit: Task[T], unread: list[Unread], executor: Executor | None) -> list[T | Unread]:
+def _second(task: SourceTask[T], unread: list[Unread], executor: Executor | None) -> list[T | Unread]:
     sources = [outcome.source for outcome in unread]
-    apart = isinstance(executor, Processes) and not executor.helped
-    if apart or not any(isinstance(outcome.lost, BrokenExecutor) for outcome in unread):
-        return _over(visit, sources, executor, _tell_nobody)
+    if isinstance(executor, Processes) or not any(isinstance(outcome.lost, BrokenExecutor) for outcome in unread):
+        return _over(task, sources, executor, _tell_nobody)
     # The pool is gone, and nobody knows which of its ranks broke it; this process must not be the next.
     with Processes(min(len(sources), cpu_count())) as processes:
-        return _over(visit, sources, processes, _tell_nobody)
+        return _over(task, sources, processes, _tell_nobody)
 
 
 def _tell_nobody(done: int, total: int) -> None:
     pass
 
 
-def _over(visit: Task[T], sources: Sequence[Source], executor: Executor | None, tell: Progress) -> list[T | Unread]:
-    """What ``visit`` returns for each of ``sources``.
+def _over(
+    task: SourceTask[T], sources: Sequence[Source], executor: Executor | None, tell: Progress
+) -> list[T | Unread]:
+    """What ``task`` returns for each of ``sources``.
 
     Without an executor there are as many threads as this process has CPUs: reading releases the interpreter's lock.
     """
@@ -150,49 +154,42 @@ def _over(visit: Task[T], sources: Sequence[Source], executor: Executor | None, 
     if executor is None and workers <= 1:
         results: list[T | Unread] = []
         for source in sources:
-            results.append(_outcome(_here(visit, source), source))
+            results.append(_outcome(_here(task, source), source))
             tell(len(results), len(sources))
         return results
     with ExitStack() as stack:
         if executor is None:
             executor = ThreadPoolExecutor(workers, thread_name_prefix="holotrace")
             stack.callback(partial(executor.shutdown, wait=False, cancel_futures=True))
-        return _collect(visit, sources, executor, tell)
+        return _collect(task, sources, executor, tell)
 
 
-def _here(visit: Task[T], source: Source) -> Future[T | Unread]:
+def _here(task: SourceTask[T], source: Source) -> Future[T | Unread]:
     """Done in this thread; the main one's reader stops at once when it is interrupted."""
     future: Future[T | Unread] = Future()
     try:
-        future.set_result(visit(source))
+        future.set_result(task(source))
     except BaseException as error:  # noqa: BLE001  # as executors do
         future.set_exception(error)
     return future
 
 
-def _collect(visit: Task[T], sources: Sequence[Source], executor: Executor, tell: Progress) -> list[T | Unread]:
+def _collect(task: SourceTask[T], sources: Sequence[Source], executor: Executor, tell: Progress) -> list[T | Unread]:
     futures: list[Future[T | Unread]] = []
     outcomes: dict[int, T | Unread] = {}
     done: SimpleQueue[tuple[int, Future[T | Unread]]] = SimpleQueue()
-    taken: set[int] = set()
     try:
         for place, source in enumerate(sources):
-            future = _submit(executor, visit, source)
+            future = _submit(executor, task, source)
             futures.append(future)
             future.add_done_callback(partial(_put, done, place))
-        if isinstance(executor, Processes) and executor.helped:
-            # Nobody waits for it after an interrupt.
-            Thread(
-                target=_help, args=(partial(executor.call, visit), sources, futures, taken, done), daemon=True
-            ).start()
         while len(outcomes) < len(futures):
             try:
                 place, future = done.get(timeout=_LISTENING_S)
             except Empty:
                 continue
-            if not (future.cancelled() and place in taken):
-                outcomes[place] = _outcome(future, sources[place])
-                tell(len(outcomes), len(sources))
+            outcomes[place] = _outcome(future, sources[place])
+            tell(len(outcomes), len(sources))
     finally:
         # After an error or an interrupt nobody waits for the rest.
         for future in futures:
@@ -200,31 +197,13 @@ def _collect(visit: Task[T], sources: Sequence[Source], executor: Executor, tell
     return [outcomes[place] for place in range(len(sources))]
 
 
-def _help(
-    visit: Task[T],
-    sources: Sequence[Source],
-    futures: Sequence[Future[T | Unread]],
-    taken: set[int],
-    done: SimpleQueue[tuple[int, Future[T | Unread]]],
-) -> None:
-    """Do what no worker has begun, from the end, as workers begin with the first."""
-    for place in reversed(range(len(futures))):
-        if futures[place].cancelled():
-            return
-        taken.add(place)
-        if futures[place].cancel():
-            done.put((place, _here(visit, sources[place])))
-        else:
-            taken.discard(place)
-
-
 def _put(done: SimpleQueue[tuple[int, Future[T]]], place: int, future: Future[T]) -> None:
     done.put((place, future))
 
 
-def _submit(executor: Executor, visit: Task[T], source: Source) -> Future[T | Unread]:
+def _submit(executor: Executor, task: SourceTask[T], source: Source) -> Future[T | Unread]:
     try:
-        return executor.submit(visit, source)
+        return executor.submit(task, source)
     except BrokenExecutor as error:
         broken: Future[T | Unread] = Future()
         broken.set_exception(error)

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from multiprocessing import get_context, resource_tracker
 from typing import Any, TypeVar
 
-import polars as pl
-
 T = TypeVar("T")
 _POLARS_THREADS = "POLARS_MAX_THREADS"
 # Threads share the environment, which processes are started with.
@@ -26,14 +24,11 @@ class Processes(Executor):
 
     Args:
         workers: How many there are.
-        helped: Who waits for them does what none has begun, as one more worker that need not be started.
+        cpus: How many CPUs they share; by default those that this process may use.
     """
 
-    def __init__(self, workers: int, *, helped: bool = False) -> None:
-        self.helped = helped
-        self._cpus = max(cpu_count() // (workers + helped), 1)
-        # How one thread calls a task that has a process for itself.
-        self.call = _call if self._cpus > 1 else _call_on_a_thread_of_polars
+    def __init__(self, workers: int, *, cpus: int | None = None) -> None:
+        self._polars_threads = max((cpus or cpu_count()) // workers, 1)
         # Each thread looks after one process.
         self._threads = ThreadPoolExecutor(workers, "holotrace", initializer=_start_processes_uninterrupted)
         self._mine = threading.local()
@@ -56,7 +51,7 @@ class Processes(Executor):
         try:
             if process is None:
                 process = self._mine.process = self._started()
-            return process.submit(self.call, fn, *args, **kwargs).result()
+            return process.submit(fn, *args, **kwargs).result()
         except BrokenExecutor:
             self._mine.process = None
             raise
@@ -64,36 +59,13 @@ class Processes(Executor):
     def _started(self) -> ProcessPoolExecutor:
         # A fork would copy locks that threads of Polars hold.
         process = ProcessPoolExecutor(1, get_context("spawn"), initializer=_leave_interrupts_to_the_parent)
-        with _STARTING, _polars_threads(self._cpus):
+        with _STARTING, _polars_threads(self._polars_threads):
             if self._ended:
                 raise BrokenExecutor("it was shut down")
             # It is started for its first task.
             process.submit(int)
             self._all.append(process)
         return process
-
-
-def _call(fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
-    return fn(*args, **kwargs)
-
-
-def _call_on_a_thread_of_polars(fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
-    """What ``fn`` returns or raises, called where Polars runs its queries; an interrupt waits for its end.
-
-    From any other thread each query wakes one of Polars and waits for it, a tenth of the CPU time of all analyses. Only
-    for one task at a time: a thread of Polars that waits for another could begin the next task within the first.
-    """
-    done: Future[T] = Future()
-
-    def call(nothing: pl.DataFrame) -> pl.DataFrame:
-        try:
-            done.set_result(fn(*args, **kwargs))
-        except BaseException as error:  # noqa: BLE001  # as executors do
-            done.set_exception(error)
-        return nothing
-
-    pl.LazyFrame({"": [0]}).map_batches(call).collect()
-    return done.result()
 
 
 @contextmanager

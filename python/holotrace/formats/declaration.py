@@ -14,6 +14,9 @@ from holotrace.core.tables import ALL
 from holotrace.formats.parsed import Columns, Parsed
 from holotrace.stores.object_store import Place
 
+# Tells this program from another; None where that is unknown.
+Program = Callable[[], bytes | None]
+
 
 @dataclass(frozen=True)
 class Head:
@@ -107,7 +110,7 @@ class Format:
     """The job in a folder that has the marker."""
     origin: Callable[[RankSource], Mapping[str, Any]] | None = None
     """What the file that a rank comes from is, where that is another than the source's."""
-    answers: Callable[[RankSource], AnswerStore | None] | None = None
+    answers: Callable[[RankSource, Program], AnswerStore | None] | None = None
     """Where answers on a rank are kept; None where nothing can be."""
     from_bytes: Callable[[bytes], RankSource] | None = None
     """The rank whose file's content was given in place of a path. Raises InputError where it is none."""

@@ -1,5 +1,6 @@
 """A sample job with known flaws: traces as PyTorch writes them, and the truth about what is in them."""
 
+from holotrace.sample.faults import KINDS, Fault
 from holotrace.sample.job import Truth, write
 
-__all__ = ["Truth", "write"]
+__all__ = ["KINDS", "Fault", "Truth", "write"]

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from random import Random
 
 from holotrace.errors import UsageError
+from holotrace.sample import faults as planting
+from holotrace.sample.faults import Fault
 from holotrace.sample.files import file_name, save
-from holotrace.sample.layers import (
-    BACKWARD,
-    FORWARD,
-    LOSS,
-    LOSS_BACKWARD,
-    OPTIMIZER,
-    READ_LOSS,
-    UPLOAD,
-    WAIT,
-    collective,
-)
+from holotrace.sample.layers import OPTIMIZER, READ_LOSS, TOKENS, UPLOAD, WAIT, collective, layers
 from holotrace.sample.model import Op
-from holotrace.sample.process import LAYERS_PER_BUCKET, OPTIMIZER_KERNELS, Arrival, Process, Run, Shape
+from holotrace.sample.process import LAYERS_PER_BUCKET, OPTIMIZER_KERNELS, Arrival, Place, Process, Run, Shape
 from holotrace.sample.recorder import Recorder
 from holotrace.sample.text import RankText
 
@@ -36,6 +28,9 @@ _SLOWNESS = 1.06  # of the straggler's matrix products
 _STALL_NS = 18_000_000
 _CLOCK_OFFSET_NS = 1_734_251
 _FIXED = 50  # labels and marks of a file
+_SMALL_TOKENS = 96  # so few that kernels end before the host has launched the next
+_FEW_TOKENS = 1024  # so few that a slow host cannot keep its device busy
+_FAST_HOST = 0.1  # what launches would cost next to nothing with
 _RANGES = 12  # annotations, their Python calls and memory marks, at most, of a step or a micro-batch
 
 
@@ -58,18 +53,34 @@ class Truth:
     # The rank whose clock runs ahead of all others, by how much.
     clock_rank: int | None
     clock_offset_ns: int
+    # How long the job takes, and each fault that was asked for with what it costs the job: its length with all faults
+    # minus its length in a simulation without that one. The costliest is the first.
+    job_ns: int = 0
+    costs_ns: Mapping[Fault, int] = field(default_factory=dict)
 
     def summary(self) -> str:
         """One line per fact, but for exposed communication, which each rank and step has."""
         lines = [
             f"ranks present: {len(self.ranks)} of {len(self.ranks) + len(self.missing_ranks)}",
             f"missing ranks: {list(self.missing_ranks)}",
+            f"job: {self.job_ns} ns",
+            *(self._fault(number, *item) for number, item in enumerate(self.costs_ns.items(), 1)),
             f"straggler: {_where('rank', self.straggler_rank)}",
             *(f"straggler late in step {step}: {late} ns" for step, late in self.late_ns.items()),
             f"host-bound gap: {self.stall_ns} ns in the data loaders of all ranks, {_where('step', self.stall_step)}",
             f"clock ahead: {self.clock_offset_ns} ns, {_where('rank', self.clock_rank)}",
         ]
         return "\n".join(lines) + "\n"
+
+    def _fault(self, number: int, fault: Fault, cost_ns: int) -> str:
+        ranks = f"ranks {list(fault.ranks)}" if fault.ranks else "all ranks"
+        hit = [step for position, step in enumerate(self.steps) if fault.hits(self.hit_rank(fault), position)]
+        names = " or ".join(planting.KINDS[fault.kind].responsible) or "nothing in the trace"
+        return f"fault {number}: {fault.kind}, {ranks}, steps {hit}, costs {cost_ns} ns; responsible: {names}"
+
+    def hit_rank(self, fault: Fault) -> int:
+        """A rank that has the fault."""
+        return (fault.ranks or self.ranks)[0]
 
     def __str__(self) -> str:
         """One line per fact."""
@@ -91,6 +102,7 @@ def write(
     stacks: bool = False,
     compress: bool = True,
     missing_ranks: tuple[int, ...] | None = None,
+    faults: Sequence[str] | None = None,
     executor: Executor | None = None,
 ) -> Truth:
     """Write a sample job's traces, one file per rank, and say what was planted in them.
@@ -105,31 +117,37 @@ def write(
         compress: write .json.gz rather than .json.
         missing_ranks: ranks of the job that left no file; by default one, the last, where several are written. The
             job's world is ``ranks`` and these: 8 ranks are ranks 0 to 7 of a world of 9.
+        faults: names of ``holotrace.sample.KINDS``; the job then has these and no others, ``[]`` none at all. Ranks,
+            steps and sizes follow from the seed. By default a straggler, a stall and a clock that is off.
         executor: where ranks are written, e.g. a process pool; here by default.
     """
     if ranks < 1 or steps < 1:
         raise UsageError(f"a sample job of {ranks} ranks and {steps} steps is empty; ask for at least one of each.")
-    missing = missing_ranks if missing_ranks is not None else (ranks,) if ranks > 1 else ()
+    missing = missing_ranks if missing_ranks is not None else (ranks,) if ranks > 1 and faults is None else ()
     plan = _plan(ranks, steps, seed=seed, events=events, stacks=stacks, missing=missing)
+    if faults is not None:
+        plan = _with_faults(plan, faults)
     directory = Path(out_dir)
     with _writing(directory):
         _prepare(directory, {file_name(rank, compress=compress) for rank in plan.present})
-    arrivals = _arrivals(plan)
-    meetings = [max(arrival.time_ns for arrival in together.values()) for together in arrivals]
-    each = partial(_write_rank, plan, meetings, directory, events=events, stacks=stacks, compress=compress)
+    course = _course(plan)
+    each = partial(_write_rank, plan, course.meetings, directory, events=events, stacks=stacks, compress=compress)
     with _writing(directory):
         exposed = dict(zip(plan.present, (executor.map if executor else map)(each, plan.present), strict=True))
+    costs = planting.costs(plan.faults, lambda having: _course(_without(plan, having)).job_ns)
     truth = Truth(
         ranks=plan.present,
         missing_ranks=missing,
         steps=plan.shape.steps,
         straggler_rank=plan.straggler,
-        late_ns=_lateness(arrivals, plan),
+        late_ns=_lateness(course.arrivals, plan),
         exposed_ns=exposed,
         stall_step=plan.shape.stall_step,
         stall_ns=plan.shape.stall_ns,
         clock_rank=plan.clock_rank,
         clock_offset_ns=_CLOCK_OFFSET_NS if plan.clock_rank is not None else 0,
+        job_ns=course.job_ns,
+        costs_ns=dict(sorted(costs.items(), key=lambda item: -item[1])),
     )
     with _writing(directory):
         (directory / GROUND_TRUTH).write_text(str(truth), encoding="utf-8")
@@ -137,13 +155,22 @@ def write(
 
 
 def _write_rank(
-    plan: _Plan, meetings: list[int], directory: Path, rank: int, *, events: int | None, stacks: bool, compress: bool
+    plan: _Plan,
+    meetings: Mapping[int, list[int]],
+    directory: Path,
+    rank: int,
+    *,
+    events: int | None,
+    stacks: bool,
+    compress: bool,
 ) -> Mapping[int, int]:
     """Write one rank's file; returns what it exposed of communication in each step."""
-    text = RankText(rank, plan.world, clock_offset_ns=plan.clock_offset_ns(rank), shapes=events is None)
+    text = RankText(
+        rank, plan.world, plan.experts(rank), clock_offset_ns=plan.clock_offset_ns(rank), shapes=events is None
+    )
     recorder = Recorder(text, stacks=stacks)
     process = plan.process(rank, recorder)
-    _replay(process.run(), meetings)
+    _replay(process.run(), meetings[rank])
     save(directory, recorder, process.now_ns, events=events, compress=compress)
     return process.exposed_ns
 
@@ -178,13 +205,21 @@ class _Plan:
     seed: int
     straggler: int | None
     clock_rank: int | None
+    faults: tuple[Fault, ...] = ()
+    # Ranks that exchange tokens: all of them, or those of one node.
+    nodes: tuple[tuple[int, ...], ...] = ()
+
+    def experts(self, rank: int) -> tuple[int, ...]:
+        return next((node for node in self.nodes if rank in node), self.world)
 
     def clock_offset_ns(self, rank: int) -> int:
         return _CLOCK_OFFSET_NS if rank == self.clock_rank else 0
 
     def process(self, rank: int, recorder: Recorder | None = None) -> Process:
         slowness = _SLOWNESS if rank == self.straggler else 1.0
-        return Process(self.shape, f"{self.seed}/{rank}", slowness=slowness, recorder=recorder)
+        place = Place(rank, self.world, self.experts(rank))
+        seed = f"{self.seed}/{rank}"
+        return Process(self.shape, place, seed, slowness=slowness, recorder=recorder, faults=self.faults)
 
 
 def _plan(ranks: int, steps: int, *, seed: int, events: int | None, stacks: bool, missing: tuple[int, ...]) -> _Plan:
@@ -196,9 +231,38 @@ def _plan(ranks: int, steps: int, *, seed: int, events: int | None, stacks: bool
     numbers = tuple(range(_FIRST_STEP, _FIRST_STEP + steps))
     # The first step has no device work before it, so a gap there could not be seen.
     stall_step = numbers[steps // 2] if steps > 1 else None
-    micro_batches, layers = (2, 8) if events is None else _size((events - _FIXED) // steps, stacks=stacks)
-    shape = Shape(numbers, micro_batches, layers, stall_step, _STALL_NS if stall_step is not None else 0)
+    micro_batches, depth = (2, 8) if events is None else _size((events - _FIXED) // steps, stacks=stacks)
+    shape = Shape(numbers, micro_batches, depth, stall_step, _STALL_NS if stall_step is not None else 0)
     return _Plan(present, world, shape, seed, straggler, clock_rank)
+
+
+def _with_faults(plan: _Plan, names: Sequence[str]) -> _Plan:
+    """The same job with these faults in place of the usual flaws; what it is like otherwise follows from the seed."""
+    random = Random(f"{plan.seed}/shape")
+    steps = len(plan.shape.steps)
+    faults = tuple(planting.planted(name, ranks=plan.present, steps=steps, seed=plan.seed) for name in names)
+    tokens = random.choice((TOKENS // 2, TOKENS * 3 // 4, TOKENS))
+    tokens = _FEW_TOKENS if "slow-host" in names else tokens
+    tokens = _SMALL_TOKENS if "launch-bound" in names else tokens
+    half = len(plan.world) // 2
+    nodes = (plan.world[:half], plan.world[half:]) if half > 1 else ()
+    shape = replace(
+        plan.shape,
+        stall_step=None,
+        stall_ns=0,
+        tokens=tokens,
+        layers=plan.shape.layers + random.choice((-4, -2, 0, 2)) if plan.shape.layers > 4 else plan.shape.layers,
+        gathers="exposed-transfer" in names,
+    )
+    return replace(plan, shape=shape, straggler=None, clock_rank=None, faults=faults, nodes=nodes)
+
+
+def _without(plan: _Plan, faults: tuple[Fault, ...]) -> _Plan:
+    """The same job with these of its faults only."""
+    gone = {fault.kind for fault in plan.faults} - {fault.kind for fault in faults}
+    # A host that is too slow for its device is one whose launches would cost nothing otherwise.
+    instead = (Fault("fast-host", _FAST_HOST),) if "launch-bound" in gone else ()
+    return replace(plan, faults=faults + instead)
 
 
 def _size(events: int, *, stacks: bool) -> tuple[int, int]:
@@ -210,33 +274,55 @@ def _size(events: int, *, stacks: bool) -> tuple[int, int]:
     def communication(*kinds: str) -> int:
         return sum(count(collective(kind, 1, 1).op, WAIT) for kind in kinds)
 
-    def size(layers: int) -> tuple[int, int, int]:
+    def size(depth: int) -> tuple[int, int, int]:
         """What a step of so many layers comes to: entries, micro-batches, layers."""
-        layer = count(*FORWARD, *BACKWARD) + 2 * stacks
-        micro_batch = layers * layer + count(LOSS, LOSS_BACKWARD) + communication("all_to_all") + _RANGES
-        buckets = -(-layers // LAYERS_PER_BUCKET)
+        ops = layers()
+        layer = count(*ops.forward, *ops.backward) + 2 * stacks
+        micro_batch = depth * layer + count(ops.loss, ops.loss_backward) + communication("all_to_all") + _RANGES
+        buckets = -(-depth // LAYERS_PER_BUCKET)
         reduced = communication(*["reduce_scatter"] * buckets, "all_reduce", "all_gather", "all_gather")
         rest = reduced + OPTIMIZER_KERNELS * count(OPTIMIZER) + count(UPLOAD, READ_LOSS) + _RANGES
         micro_batches = max(1, (events - rest) // micro_batch)
-        return rest + micro_batches * micro_batch, micro_batches, layers
+        return rest + micro_batches * micro_batch, micro_batches, depth
 
-    sizes = [size(layers) for layers in range(1, 33)]
+    sizes = [size(depth) for depth in range(1, 33)]
     fitting = [size for size in sizes if size[0] <= events] or sizes[:1]
     # Deep models look more like the real thing, as long as little is left to be filled up.
-    _, micro_batches, layers = max(fitting, key=lambda size: (min(size[0], 0.95 * events), size[2]))
-    return micro_batches, layers
+    _, micro_batches, depth = max(fitting, key=lambda size: (min(size[0], 0.95 * events), size[2]))
+    return micro_batches, depth
 
 
-def _arrivals(plan: _Plan) -> list[dict[int, Arrival]]:
-    """Run all ranks side by side: who arrived when at each collective, in order."""
-    runs = {rank: plan.process(rank).run() for rank in plan.present}
-    together = {rank: next(run) for rank, run in runs.items()}
-    meetings: list[dict[int, Arrival]] = []
-    while together:
-        meetings.append(together)
+@dataclass(frozen=True)
+class _Course:
+    """How a job went: who met whom when, and how long all of it took."""
+
+    arrivals: list[dict[int, Arrival]]
+    # By rank, when everybody was at each of its collectives.
+    meetings: dict[int, list[int]]
+    job_ns: int
+
+
+def _course(plan: _Plan) -> _Course:
+    """Run all ranks side by side."""
+    processes = {rank: plan.process(rank) for rank in plan.present}
+    runs = {rank: process.run() for rank, process in processes.items()}
+    waiting = {rank: next(run) for rank, run in runs.items()}
+    meetings: dict[int, list[int]] = {rank: [] for rank in plan.present}
+    arrivals = []
+    while waiting:
+        group = next(arrival.group for arrival in waiting.values() if _all_there(arrival.group, waiting, meetings))
+        together = {rank: waiting.pop(rank) for rank in group if rank in waiting}
+        arrivals.append(together)
         last = max(arrival.time_ns for arrival in together.values())
-        together = {rank: arrival for rank, run in runs.items() if (arrival := _advance(run, last))}
-    return meetings
+        for rank in together:
+            meetings[rank].append(last)
+            if arrival := _advance(runs[rank], last):
+                waiting[rank] = arrival
+    return _Course(arrivals, meetings, max(process.now_ns for process in processes.values()))
+
+
+def _all_there(group: tuple[int, ...], waiting: Mapping[int, Arrival], present: Mapping[int, object]) -> bool:
+    return all(rank in waiting and waiting[rank].group == group for rank in group if rank in present)
 
 
 def _advance(run: Run, time_ns: int) -> Arrival | None:
@@ -257,6 +343,8 @@ def _lateness(arrivals: list[dict[int, Arrival]], plan: _Plan) -> dict[int, int]
         return {}
     late = dict.fromkeys(plan.shape.steps, 0)
     for together in arrivals:
+        if plan.straggler not in together:
+            continue
         mine = together[plan.straggler]
         others = max(arrival.time_ns for rank, arrival in together.items() if rank != plan.straggler)
         late[mine.step] += max(0, mine.time_ns - others)

@@ -27,6 +27,7 @@ from holotrace.sample.model import (
 
 TOKENS, WIDTH, HIDDEN, HEADS, VOCABULARY = 4096, 2048, 8192, 16, 50304
 _HEAD = WIDTH // HEADS
+_SHORTEST_NS = 1_800  # of a kernel that has next to nothing to do
 
 _FUNCTOR = "at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul>"
 _ADD_NAME = f"void at::native::vectorized_elementwise_kernel<8, {_FUNCTOR} >(int, {_FUNCTOR})"
@@ -49,13 +50,18 @@ _ADAM_NAME = (
 )
 
 
+def _scaled(duration_ns: int, tokens: int) -> int:
+    """How long a kernel takes for ``tokens``, if it takes ``duration_ns`` for as many as a micro-batch usually has."""
+    return max(_SHORTEST_NS, duration_ns * tokens // TOKENS)
+
+
 def _gemm(name: str, duration_ns: int, tiles: tuple[int, int]) -> Call:
     grid = (*tiles, 1)
     return launch(kernel(name, duration_ns, grid, 384, registers=168, shared_bytes=213_148, scales=True))
 
 
-def _pointwise(name: str, duration_ns: int, occupancy: int = 75) -> Work:
-    return kernel(name, duration_ns, (8192, 1, 1), 128, occupancy=occupancy)
+def _pointwise(tokens: int, name: str, duration_ns: int, occupancy: int = 75) -> Work:
+    return kernel(name, _scaled(duration_ns, tokens), (2 * tokens, 1, 1), 128, occupancy=occupancy)
 
 
 def _view(name: str, *dims: list[int], inside: tuple[Op, ...] = ()) -> Op:
@@ -67,12 +73,12 @@ def _transposed(weight: list[int]) -> Op:
     return Op("aten::t", shapes(weight), (_view("aten::transpose", weight, inside=(strided,)),))
 
 
-def _linear(rows: int, columns: int, duration_ns: int, tile: str) -> Op:
+def _linear(tokens: int, rows: int, columns: int, duration_ns: int, tile: str) -> Op:
     """aten::linear over a [rows, columns] weight."""
-    weight, data = [rows, columns], [TOKENS, columns]
-    work = _gemm(f"nvjet_tst_{tile}_2x1_v_bz_coopB_TNN", duration_ns, (rows // 128, 16))
+    weight, data = [rows, columns], [tokens, columns]
+    work = _gemm(f"nvjet_tst_{tile}_2x1_v_bz_coopB_TNN", _scaled(duration_ns, tokens), (rows // 128, -(-tokens // 256)))
     product = Op("aten::mm", shapes(data, weight[::-1]), (IS_CAPTURING, OCCUPANCY, work), autograd="forward", flow=True)
-    body = (_transposed(weight), _view("aten::view", data), product, _view("aten::_unsafe_view", [TOKENS, rows]))
+    body = (_transposed(weight), _view("aten::view", data), product, _view("aten::_unsafe_view", [tokens, rows]))
     frames = ("nn.Module: Linear", "torch/nn/modules/linear.py(134): forward", "<built-in function linear>")
     return Op("aten::linear", shapes([1, *data], weight), body, autograd="forward", frames=frames)
 
@@ -84,10 +90,11 @@ def _backward(node: str, *body: Op | Call, inputs: str) -> Op:
     return Op(f"autograd::engine::evaluate_function: {node}", "", (inner, *accumulate), autograd="backward")
 
 
-def _linear_backward(rows: int, columns: int, duration_ns: int, tile: str) -> Op:
-    weight, data, gradient = [rows, columns], [TOKENS, columns], [TOKENS, rows]
+def _linear_backward(tokens: int, rows: int, columns: int, duration_ns: int, tile: str) -> Op:
+    weight, data, gradient = [rows, columns], [tokens, columns], [tokens, rows]
+    duration_ns = _scaled(duration_ns, tokens)
     by_weight = _gemm(f"nvjet_tst_{tile}_2x1_v_bz_coopA_NTN", duration_ns, (columns // 128, rows // 128))
-    by_data = _gemm(f"nvjet_tst_{tile}_1x2_h_bz_coopB_NNN", duration_ns, (columns // 128, 16))
+    by_data = _gemm(f"nvjet_tst_{tile}_1x2_h_bz_coopB_NNN", duration_ns, (columns // 128, -(-tokens // 256)))
     return _backward(
         "MmBackward0",
         _transposed(gradient),
@@ -98,90 +105,128 @@ def _linear_backward(rows: int, columns: int, duration_ns: int, tile: str) -> Op
     )
 
 
-def _norm() -> Op:
-    data = [1, TOKENS, WIDTH]
-    body = (_view("aten::empty", data), _view("aten::empty", data), launch(_pointwise(_NORM_NAME, 17_800)))
+def _norm(tokens: int) -> Op:
+    data = [1, tokens, WIDTH]
+    body = (_view("aten::empty", data), _view("aten::empty", data), launch(_pointwise(tokens, _NORM_NAME, 17_800)))
     inner = Op("aten::native_layer_norm", shapes(data, [WIDTH]), body, autograd="forward", flow=True)
     frames = ("nn.Module: LayerNorm", "torch/nn/modules/normalization.py(227): forward")
     return Op("aten::layer_norm", shapes(data, [WIDTH]), (inner,), autograd="forward", frames=frames)
 
 
-def _fused(name: str, duration_ns: int) -> Op:
-    data = [1, TOKENS, HIDDEN]
-    return Op(name, shapes(data), (launch(_pointwise(name, duration_ns)),), autograd="forward", flow=True)
+def _fused(tokens: int, name: str, duration_ns: int) -> Op:
+    data = [1, tokens, HIDDEN]
+    return Op(name, shapes(data), (launch(_pointwise(tokens, name, duration_ns)),), autograd="forward", flow=True)
 
 
-def _add() -> Op:
-    data = [1, TOKENS, WIDTH]
-    work = launch(_pointwise(_ADD_NAME, 19_600))
+def _add(tokens: int) -> Op:
+    data = [1, tokens, WIDTH]
+    work = launch(_pointwise(tokens, _ADD_NAME, 19_600))
     return Op("aten::add", shapes(data, data, scalars=("1",)), (GET_ATTRIBUTES, work), autograd="forward", flow=True)
 
 
-def _attention_kernel(name: str, duration_ns: int) -> Work:
+def _attention_kernel(name: str, duration_ns: int, *, occupancy: int) -> Work:
     # Its blocks stay: one per multiprocessor.
     grid = (MULTIPROCESSORS, 1, 1)
-    return kernel(name, duration_ns, grid, 384, registers=168, shared_bytes=221_184, occupancy=18)
+    return kernel(name, duration_ns, grid, 384, registers=168, shared_bytes=221_184, occupancy=occupancy)
 
 
-def _attention() -> Op:
-    data = [1, TOKENS, HEADS, _HEAD]
-    work = kernel(
-        _FLASH_FORWARD, 141_000, (MULTIPROCESSORS, 1, 1), 384, registers=168, shared_bytes=221_184, occupancy=18
-    )
-    body = (_view("aten::empty_like", data), _view("aten::empty", [HEADS, TOKENS]), GET_ATTRIBUTES, launch(work))
+def _attention(tokens: int) -> Op:
+    data = [1, tokens, HEADS, _HEAD]
+    work = _attention_kernel(_FLASH_FORWARD, _scaled(141_000, tokens), occupancy=18)
+    body = (_view("aten::empty_like", data), _view("aten::empty", [HEADS, tokens]), GET_ATTRIBUTES, launch(work))
     inner = Op("flash_attn::_flash_attn_forward", shapes(data, data, data), body, autograd="forward", flow=True)
     frames = ("nn.Module: Attention", "flash_attn/flash_attn_interface.py(1203): flash_attn_func")
     return Op("FlashAttnFunc", shapes(data, data, data), (inner,), autograd="forward", frames=frames)
 
 
-def _attention_backward() -> Op:
-    data = [1, TOKENS, HEADS, _HEAD]
-    work = kernel(
-        _FLASH_BACKWARD, 352_000, (MULTIPROCESSORS, 1, 1), 384, registers=168, shared_bytes=221_184, occupancy=12
-    )
+def _attention_backward(tokens: int) -> Op:
+    data = [1, tokens, HEADS, _HEAD]
+    work = _attention_kernel(_FLASH_BACKWARD, _scaled(352_000, tokens), occupancy=12)
     zero = launch(transfer("gpu_memset", "Memset (Device)", 8_388_608, 4_100, COMPUTE))
     inner = Op("flash_attn::_flash_attn_backward", shapes(data, data), (zero, GET_ATTRIBUTES, launch(work)))
     return _backward("FlashAttnFuncBackward", _view("aten::empty_like", data), inner, inputs=shapes(data))
 
 
-def _pointwise_backward(node: str, kernel_name: str, duration_ns: int) -> Op:
-    inner = Op(kernel_name, shapes([TOKENS, WIDTH]), (launch(_pointwise(kernel_name, duration_ns)),))
-    return _backward(node, inner, inputs=shapes([1, TOKENS, WIDTH]))
+def _pointwise_backward(tokens: int, node: str, kernel_name: str, duration_ns: int) -> Op:
+    inner = Op(kernel_name, shapes([tokens, WIDTH]), (launch(_pointwise(tokens, kernel_name, duration_ns)),))
+    return _backward(node, inner, inputs=shapes([1, tokens, WIDTH]))
 
 
-FORWARD: tuple[Op, ...] = (
-    _norm(),
-    _linear(3 * WIDTH, WIDTH, 172_000, "256x128_64x4"),
-    _attention(),
-    _linear(WIDTH, WIDTH, 58_000, "192x192_64x3"),
-    _add(),
-    _norm(),
-    _linear(HIDDEN, WIDTH, 229_000, "256x128_64x4"),
-    _fused("triton_poi_fused_gelu_view_2", 46_000),
-    _linear(WIDTH, HIDDEN, 231_000, "128x256_64x4"),
-    _add(),
-)
 _NORM_BACKWARD = "triton_per_fused_native_layer_norm_native_layer_norm_backward_5"
-BACKWARD: tuple[Op, ...] = (
-    _backward("AddBackward0", _view("aten::detach", [WIDTH]), inputs=shapes([1, TOKENS, WIDTH])),
-    _linear_backward(WIDTH, HIDDEN, 231_000, "128x256_64x4"),
-    _pointwise_backward("GeluBackward0", "triton_poi_fused_gelu_backward_view_4", 58_000),
-    _linear_backward(HIDDEN, WIDTH, 229_000, "256x128_64x4"),
-    _pointwise_backward("NativeLayerNormBackward0", _NORM_BACKWARD, 31_000),
-    _backward("AddBackward0", _view("aten::detach", [WIDTH]), inputs=shapes([1, TOKENS, WIDTH])),
-    _linear_backward(WIDTH, WIDTH, 58_000, "192x192_64x3"),
-    _attention_backward(),
-    _linear_backward(3 * WIDTH, WIDTH, 172_000, "256x128_64x4"),
-    _pointwise_backward("NativeLayerNormBackward0", _NORM_BACKWARD, 31_000),
-)
-LOSS = _fused("triton_red_fused__log_softmax_nll_loss_forward_3", 96_000)
-LOSS_BACKWARD = _pointwise_backward("NllLossBackward0", "triton_poi_fused__log_softmax_nll_loss_backward_6", 88_000)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The operators of one layer and of the loss, for batches of so many tokens."""
+
+    forward: tuple[Op, ...]
+    backward: tuple[Op, ...]
+    loss: Op
+    loss_backward: Op
+
+
+@cache
+def layers(tokens: int = TOKENS) -> Layers:
+    """What a micro-batch of ``tokens`` runs; its kernels take as long as its tokens are many."""
+    added = _backward("AddBackward0", _view("aten::detach", [WIDTH]), inputs=shapes([1, tokens, WIDTH]))
+    return Layers(
+        forward=(
+            _norm(tokens),
+            _linear(tokens, 3 * WIDTH, WIDTH, 172_000, "256x128_64x4"),
+            _attention(tokens),
+            _linear(tokens, WIDTH, WIDTH, 58_000, "192x192_64x3"),
+            _add(tokens),
+            _norm(tokens),
+            _linear(tokens, HIDDEN, WIDTH, 229_000, "256x128_64x4"),
+            _fused(tokens, "triton_poi_fused_gelu_view_2", 46_000),
+            _linear(tokens, WIDTH, HIDDEN, 231_000, "128x256_64x4"),
+            _add(tokens),
+        ),
+        backward=(
+            added,
+            _linear_backward(tokens, WIDTH, HIDDEN, 231_000, "128x256_64x4"),
+            _pointwise_backward(tokens, "GeluBackward0", "triton_poi_fused_gelu_backward_view_4", 58_000),
+            _linear_backward(tokens, HIDDEN, WIDTH, 229_000, "256x128_64x4"),
+            _pointwise_backward(tokens, "NativeLayerNormBackward0", _NORM_BACKWARD, 31_000),
+            added,
+            _linear_backward(tokens, WIDTH, WIDTH, 58_000, "192x192_64x3"),
+            _attention_backward(tokens),
+            _linear_backward(tokens, 3 * WIDTH, WIDTH, 172_000, "256x128_64x4"),
+            _pointwise_backward(tokens, "NativeLayerNormBackward0", _NORM_BACKWARD, 31_000),
+        ),
+        loss=_fused(tokens, "triton_red_fused__log_softmax_nll_loss_forward_3", 96_000),
+        loss_backward=_pointwise_backward(
+            tokens, "NllLossBackward0", "triton_poi_fused__log_softmax_nll_loss_backward_6", 88_000
+        ),
+    )
+
 
 _BATCH = shapes([1, TOKENS], dtype="long int")
 _UPLOAD = launch(transfer("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 8 * TOKENS, 2_900, COPY))
 _COPY_BATCH = Op("aten::copy_", _BATCH, (_UPLOAD, RECORD_EVENT, wait_event(COMPUTE, on=COPY)))
 _TO_COPY = Op("aten::_to_copy", _BATCH, (_view("aten::empty_strided", [1, TOKENS]), _COPY_BATCH))
 UPLOAD = Op("aten::to", _BATCH, (_TO_COPY,), frames=("train.py(41): to_device",))
+
+
+def pageable_upload(duration_ns: int) -> Op:
+    """A batch that is copied from pageable memory, on the compute stream, for so long."""
+    nbytes = duration_ns * 6  # 6 GB/s
+    copied = launch(transfer("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", nbytes, duration_ns, COMPUTE))
+    batch = shapes([nbytes // 8], dtype="long int")
+    inner = Op("aten::copy_", batch, (copied,))
+    copy = Op("aten::_to_copy", batch, (_view("aten::empty_strided", [nbytes // 8]), inner))
+    return Op("aten::to", batch, (copy,), frames=("train.py(41): to_device",))
+
+
+COMPILED = "_compile.compile_inner (dynamo_timed)"
+
+
+@cache
+def allocation(duration_ns: int) -> Op:
+    """A tensor for which the allocator frees its cache and asks the driver for memory, which takes so long."""
+    calls = (Call("cudaFree", 22, duration_ns // 2), Call("cudaMalloc", 20, duration_ns // 2))
+    return Op("aten::empty", shapes([1 << 28]), calls)
+
 
 OPTIMIZER = Op(
     "aten::_fused_adamw_",
@@ -221,7 +266,7 @@ class Collective:
     scatters: bool
     op: Op
 
-    def describe(self, world: tuple[int, ...], rank: int, sequence: int) -> str:
+    def describe(self, world: tuple[int, ...], rank: int, sequence: int, *, of_all: bool) -> str:
         """Args text of one run of it, on the host's and on the device's side."""
         of_one = self.elements // len(world)
         inputs = of_one if self.gathers else self.elements
@@ -229,7 +274,8 @@ class Collective:
         return (
             f'"Collective name": "{self.name}", "In msg nelems": {inputs}, "Out msg nelems": {outputs}, '
             f'"Group size": {len(world)}, "dtype": "{self.dtype}", "In split size": "[]", "Out split size": "[]", '
-            f'"Process Group Name": "0", "Process Group Description": "default_pg", '
+            f'"Process Group Name": "{0 if of_all else 1}", '
+            f'"Process Group Description": "{"default_pg" if of_all else "expert_parallel"}", '
             f'"Process Group Ranks": "{list(world)}", "Rank": {world.index(rank)}, "Seq": {sequence}'
         )
 

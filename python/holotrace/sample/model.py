@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 COMPUTE, COMMUNICATION, COPY = 7, 20, 24  # streams, numbered as PyTorch usually gets them
 MULTIPROCESSORS = 132  # of an H100 SXM
@@ -90,6 +90,16 @@ class Layout:
         entries = len(rows) + 3 * len(work_rows) + sum(o.flow for o in ops)
         entries += sum(o.category == "user_annotation" for o in ops)
         return Layout(rows, work_rows, rows[0].end_ns, len(ops), entries)
+
+
+@cache
+def stretched(op: Op, factor: float) -> Layout:
+    """The layout of an operator on a host that takes ``factor`` times as long for all it does."""
+    rows = tuple(
+        Row(int(row.offset_ns * factor), int(row.end_ns * factor), row.node, row.owner) for row in op.layout.rows
+    )
+    work_rows = tuple(row for row in rows if isinstance(row.node, Call) and row.node.work)
+    return replace(op.layout, rows=rows, work_rows=work_rows, duration_ns=rows[0].end_ns)
 
 
 def _place(node: Op | Call, at: int, op_count: list[int], owner: int) -> Iterator[Row]:

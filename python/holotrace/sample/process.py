@@ -7,11 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 
+from holotrace.sample.faults import Fault, delay_ns, factor
 from holotrace.sample.layers import (
-    BACKWARD,
-    FORWARD,
-    LOSS,
-    LOSS_BACKWARD,
+    COMPILED,
     OPTIMIZER,
     READ_LOSS,
     TOKENS,
@@ -19,9 +17,13 @@ from holotrace.sample.layers import (
     WAIT,
     WIDTH,
     Collective,
+    Layers,
+    allocation,
     collective,
+    layers,
+    pageable_upload,
 )
-from holotrace.sample.model import COMMUNICATION, COMPUTE, COPY, Call, Op, Work
+from holotrace.sample.model import COMMUNICATION, COMPUTE, COPY, Call, Op, Work, stretched
 from holotrace.sample.python_stack import FRAME_NS
 from holotrace.sample.recorder import Delay, Recorder
 from holotrace.sample.text import Span
@@ -47,14 +49,27 @@ class Shape:
     layers: int
     stall_step: int | None
     stall_ns: int
+    tokens: int = TOKENS
+    # Whether parameters are gathered layer by layer, as FSDP does.
+    gathers: bool = False
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which rank of which world, and the ranks it exchanges tokens with."""
+
+    rank: int
+    world: tuple[int, ...]
+    experts: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """A rank reached a collective: it waits there until every rank has."""
+    """A rank reached a collective: it waits there until every rank of the group has."""
 
     step: int
     time_ns: int
+    group: tuple[int, ...]
 
 
 Run = Generator[Arrival, int, None]
@@ -66,18 +81,32 @@ class Process:
     ``run`` hands out each arrival at a collective and is sent the time at which the last rank has arrived.
     """
 
-    def __init__(self, shape: Shape, seed: str, *, slowness: float, recorder: Recorder | None) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        place: Place,
+        seed: str,
+        *,
+        slowness: float,
+        recorder: Recorder | None,
+        faults: tuple[Fault, ...] = (),
+    ) -> None:
         self.shape = shape
+        self.place = place
+        self.faults = faults
         # By step: how long a collective ran while no compute kernel did.
         self.exposed_ns: dict[int, int] = {}
         self._recorder = recorder
         self._random = Random(seed).random
+        self._aside = Random(f"{seed}/faults").random
         self._slowness = slowness
+        self._position = 0  # of the step
+        self._stretch = 1.0  # of the host's work
         self._now = int(self._random() * 40_000)
         self._free = dict.fromkeys(STREAMS, 0)
         self._kernels: list[Span] = []  # of the compute stream, this step
         self._collectives: list[Span] = []  # of this step
-        self._collective_count = 0
+        self._counts: dict[tuple[int, ...], int] = {}  # collectives so far, by group
 
     @property
     def now_ns(self) -> int:
@@ -85,14 +114,45 @@ class Process:
 
     def run(self) -> Run:
         frame = self._enter("train.py(88): <module>")
-        for step in self.shape.steps:
+        for position, step in enumerate(self.shape.steps):
+            self._position = position
+            self._stretch = self._factor("slow-host") * self._factor("fast-host")
             yield from self._step(step)
         self._leave(frame)
+
+    def _factor(self, kind: str) -> float:
+        return factor(self.faults, kind, self.place.rank, self._position)
+
+    def _delay_ns(self, kind: str) -> int:
+        return delay_ns(self.faults, kind, self.place.rank, self._position)
+
+    def _layers(self) -> Layers:
+        """What this step's micro-batches run on this rank."""
+        whose_turn = self.place.world[self._position % len(self.place.world)]
+        longer = self._factor("uneven-work") if whose_turn == self.place.rank else 1.0
+        return layers(int(self.shape.tokens * self._factor("more-work") * longer) // 8 * 8)
+
+    def _python(self, kind: str, *frames: str) -> None:
+        """A fault of that kind, in Python functions of these names."""
+        if held_up := self._delay_ns(kind):
+            entered = self._enter(*frames)
+            self._now += held_up
+            self._leave(entered)
+
+    @contextmanager
+    def _aside_of(self) -> Iterator[None]:
+        """What only a fault does draws numbers of its own, so that all else is as it is without the fault."""
+        self._random, self._aside = self._aside, self._random
+        yield
+        self._random, self._aside = self._aside, self._random
 
     def _step(self, step: int) -> Run:
         with self._range(f"ProfilerStep#{step}"):
             frame = self._enter("train.py(57): train_step")
             self._load(step)
+            if compiling := self._delay_ns("compilation"):
+                with self._range(COMPILED):
+                    self._now += compiling
             for micro_batch in range(self.shape.micro_batches):
                 last = micro_batch == self.shape.micro_batches - 1
                 yield from self._forward(step)
@@ -101,28 +161,69 @@ class Process:
             self._leave(frame)
             self._do(READ_LOSS)
             self._now += _MARGIN_NS
+            self._python("python-function", "train.py(71): log_metrics")
+            self._python("checkpoint", "train.py(76): save_checkpoint", "torch/serialization.py(943): save")
         self._measure(step)
 
     def _load(self, step: int) -> None:
         with self._range("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"):
             stalls = step == self.shape.stall_step
             self._now += self.shape.stall_ns - 2 * _RANGE_NS if stalls else 60_000 + int(self._random() * 15_000)
-        self._do(UPLOAD)
+            late = self._delay_ns("input") + self._delay_ns("input-of-all")
+            # Loaders of several ranks are never late by the same time.
+            self._now += int(late * (0.97 + 0.06 * self._aside())) if late else 0
+        copying = self._delay_ns("copy")
+        self._do(pageable_upload(copying) if copying else UPLOAD)
 
     def _forward(self, step: int) -> Run:
         with self._range("DistributedDataParallel.forward"):
             frame = self._enter("nn.Module: Transformer", "model.py(131): forward")
+            ops = self._layers()
+            prefetch = not self._hit("exposed-transfer")
             for layer in range(self.shape.layers):
+                if self.shape.gathers:
+                    yield from self._gather(step, layer, prefetch=prefetch)
+                if layer == self.shape.layers // 3:
+                    self._now += self._delay_ns("host-pause")
                 block = self._enter("nn.Module: Block", "model.py(96): forward")
-                for op in FORWARD:
+                for op in ops.forward:
                     self._do(op)
+                self._trouble()
                 self._leave(block)
                 if layer == self.shape.layers // 2:
-                    exchange = collective("all_to_all", TOKENS * WIDTH, 92_000)
-                    yield from self._communicate(step, exchange, wait=True)
-            self._do(LOSS)
+                    slower = self._factor("slow-link")
+                    exchange = collective("all_to_all", TOKENS * WIDTH, int(92_000 * slower))
+                    yield from self._communicate(step, exchange, wait=True, group=self.place.experts)
+            self._do(ops.loss)
             self._leave(frame)
             self._remember(_ACTIVATION_BYTES)
+
+    def _hit(self, kind: str) -> bool:
+        return any(fault.kind == kind and fault.hits(self.place.rank, self._position) for fault in self.faults)
+
+    def _trouble(self) -> None:
+        """What faults add to the forward pass of a layer."""
+        with self._aside_of():
+            if self._hit("synchronization"):
+                for _ in range(2):
+                    self._do(READ_LOSS)
+            if allocating := self._delay_ns("allocator"):
+                self._do(allocation(allocating))
+
+    def _gather(self, step: int, layer: int, *, prefetch: bool) -> Run:
+        """Gather the parameters of a layer: while the layer before runs, or when they are needed."""
+        parameters = collective("all_gather", _LAYER_PARAMETERS, 310_000)
+        if not prefetch:
+            yield from self._communicate(step, parameters, wait=True)
+            return
+        if layer == 0:
+            yield from self._communicate(step, parameters, wait=False)
+        # The layer waits for its own parameters only, those of the next are on their way meanwhile.
+        ready = self._free[COMMUNICATION]
+        if layer + 1 < self.shape.layers:
+            yield from self._communicate(step, parameters, wait=False)
+        self._do(WAIT)
+        self._free[COMPUTE] = max(self._free[COMPUTE], ready)
 
     def _backward(self, step: int, *, reduce: bool) -> Run:
         """What the autograd thread does while the main thread waits for it."""
@@ -130,9 +231,10 @@ class Process:
         frame = self._enter("torch/_tensor.py(577): backward", "<built-in method run_backward>")
         self._now += 22_000
         self._switch_thread(autograd=True)
-        self._do(LOSS_BACKWARD)
+        ops = self._layers()
+        self._do(ops.loss_backward)
         for layer in reversed(range(self.shape.layers)):
-            for op in BACKWARD:
+            for op in ops.backward:
                 self._do(op)
             if reduce and layer % LAYERS_PER_BUCKET == 0:
                 yield from self._communicate(step, bucket, wait=False)
@@ -154,18 +256,18 @@ class Process:
             yield from self._communicate(step, gather, wait=True)
             self._leave(frame)
 
-    def _communicate(self, step: int, what: Collective, *, wait: bool) -> Run:
-        """Issue a collective; with ``wait`` the compute stream then waits for its result."""
-        launched = what.op.layout.work_rows[-1]
+    def _communicate(self, step: int, what: Collective, *, wait: bool, group: tuple[int, ...] | None = None) -> Run:
+        """Issue a collective of all ranks or a group; with ``wait`` the compute stream then waits for its result."""
+        group = self.place.world if group is None else group
+        launched = stretched(what.op, self._stretch).work_rows[-1]
         begin = self._now + self._pause()
         # Its input is what the compute stream has been asked for so far.
         ready = max(begin + launched.end_ns + _LATENCY_NS, self._free[COMMUNICATION] + _SWITCH_NS, self._free[COMPUTE])
-        everybody_ns = yield Arrival(step, ready)
+        everybody_ns = yield Arrival(step, ready, group)
         end = everybody_ns + what.transfer_ns + int(self._random() * 600)
-        self._collective_count += 1
+        count = self._counts[group] = self._counts.get(group, 0) + 1
         self._collectives.append((ready, end))
-        text = self._recorder.text if self._recorder else None
-        note = what.describe(text.world, text.rank, self._collective_count) if text else ""
+        note = what.describe(group, self.place.rank, count, of_all=group == self.place.world) if self._recorder else ""
         self._do(what.op, begin, span=(ready, end), note=note)
         self._free[COMMUNICATION] = end
         if wait:
@@ -222,11 +324,11 @@ class Process:
         self._kernels, self._collectives = [], []
 
     def _pause(self) -> int:
-        return 3_000 + int(self._random() * 4_000)
+        return int((3_000 + int(self._random() * 4_000)) * self._stretch)
 
     def _do(self, op: Op, begin: int | None = None, *, span: Span | None = None, note: str = "") -> None:
         """Run an operator on the current thread; ``span`` is when its collective runs and ``note`` describes it."""
-        layout = op.layout
+        layout = stretched(op, self._stretch)
         begin = self._now + self._pause() if begin is None else begin
         delays: list[Delay] = []
         spans: list[Span] = []
@@ -241,7 +343,7 @@ class Process:
                 delays.append(Delay(row.end_ns, blocked))
         self._now = begin + layout.duration_ns + late
         if self._recorder:
-            self._recorder.op(op, (begin, self._now), delays, spans, note)
+            self._recorder.op(op, (begin, self._now), layout=layout, delays=delays, works=spans, note=note)
 
     def _enqueue(self, work: Work, launched: int, span: Span | None) -> tuple[int, int, int]:
         """When ``work`` starts and ends, and how long the call that starts it blocks."""
@@ -258,8 +360,12 @@ class Process:
             blocked = max(0, self._kernels[-QUEUE_SLOTS][0] - launched)
         start = max(launched + blocked + _LATENCY_NS, self._free[work.stream] + _SWITCH_NS)
         jitter = 0.985 + 0.03 * self._random()
-        end = start + int(work.duration_ns * jitter * (self._slowness if work.scales else 1.0))
+        slower = (self._slowness if work.scales else 1.0) * self._factor("slow-device")
+        end = start + int(work.duration_ns * jitter * (slower if work.category == "kernel" else 1.0))
         self._free[work.stream] = end
+        if work.name.startswith("Memcpy HtoD (Pageable"):
+            # The host copies with its own hands.
+            return start, end, blocked + max(0, end - launched)
         if work.stream == COPY:
             # The compute stream was told to wait for what is copied.
             self._free[COMPUTE] = max(self._free[COMPUTE], end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holotrace.sample.model import COMMUNICATION, COMPUTE, RECORD_DONE, RECORD_EVENT, Call, Op, Row
+from holotrace.sample.model import COMMUNICATION, COMPUTE, RECORD_DONE, RECORD_EVENT, Call, Layout, Op, Row
 from holotrace.sample.python_stack import PythonStack
 from holotrace.sample.text import RankText, Span
 
@@ -77,11 +77,13 @@ class Recorder:
             span = kernels[0][0], kernels[-1][1]
             self.annotations.append(self.text.device_annotation(opened.name, COMPUTE, span, opened.external))
 
-    def op(self, op: Op, span: Span, delays: Sequence[Delay], works: Sequence[Span], note: str) -> None:
-        """Note an operator with everything inside; ``works`` is when what it put on the device ran."""
+    def op(
+        self, op: Op, span: Span, *, layout: Layout, delays: Sequence[Delay], works: Sequence[Span], note: str
+    ) -> None:
+        """Note an operator with everything inside, laid out so; ``works`` is when what it put on the device ran."""
         sequence, sequence_args = self._taped(op)
         remaining = iter(works)
-        for row in op.layout.rows:
+        for row in layout.rows:
             owner = self._external + 1 + row.owner
             when = _delayed(row, span[0], delays)
             if isinstance(row.node, Call):

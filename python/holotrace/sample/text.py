@@ -20,9 +20,12 @@ def process_id(rank: int) -> int:
 class RankText:
     """How one rank's process, device and clock show in its entries."""
 
-    def __init__(self, rank: int, world: tuple[int, ...], *, clock_offset_ns: int, shapes: bool) -> None:
+    def __init__(
+        self, rank: int, world: tuple[int, ...], experts: tuple[int, ...], *, clock_offset_ns: int, shapes: bool
+    ) -> None:
         self.rank = rank
         self.world = world
+        self.experts = experts
         self.device = rank % DEVICES
         self.pid = process_id(rank)
         self.autograd_tid = self.pid + 56
@@ -118,19 +121,15 @@ class RankText:
     def header(self) -> str:
         """Everything before the first entry."""
         devices = ",\n".join(_DEVICE % index for index in range(DEVICES))
-        group = {
-            "pg_name": "0",
-            "pg_desc": "default_pg",
-            "backend_config": "cuda:nccl",
-            "pg_size": len(self.world),
-            "ranks": list(self.world),
-        }
+        groups = [_group("0", "default_pg", self.world)]
+        if self.experts != self.world:
+            groups.append(_group("1", "expert_parallel", self.experts))
         distributed = {
             "backend": "nccl",
             "rank": self.rank,
             "world_size": len(self.world),
-            "pg_count": 1,
-            "pg_config": [group],
+            "pg_count": len(groups),
+            "pg_config": groups,
             "nccl_version": "2.27.5",
         }
         shapes = '      "record_shapes": 1,\n' if self.shapes else ""
@@ -181,6 +180,16 @@ class RankText:
             '  {\n    "name": "Record Window End", "ph": "i", "s": "g",\n'
             f'    "pid": "", "tid": "", "ts": {self.us(span[1])}\n  }}',
         ]
+
+
+def _group(name: str, meaning: str, ranks: tuple[int, ...]) -> dict[str, object]:
+    return {
+        "pg_name": name,
+        "pg_desc": meaning,
+        "backend_config": "cuda:nccl",
+        "pg_size": len(ranks),
+        "ranks": list(ranks),
+    }
 
 
 def _label(name: str, ts: str, pid: int, tid: int, args: str) -> str:

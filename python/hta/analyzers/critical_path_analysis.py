@@ -110,5 +110,6 @@ def _clipped(t: Trace, rank: int, frame: pd.DataFrame | None) -> Trace:
     clipped = Trace({}, t.trace_path, t.parser_config)
     clipped.trace_files, clipped.meta_data, clipped.symbol_table = t.trace_files, t.meta_data, t.symbol_table
     clipped.min_ts, clipped.is_parsed = t.min_ts, True
+    clipped.exact = t.exact
     clipped.traces = {**t.traces, rank: t.get_trace(rank) if frame is None else frame}
     return clipped

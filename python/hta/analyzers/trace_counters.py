@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
+from holotrace import Job, RankTrace
 from hta import frame_tables, frames
 from hta.analyzers.device_job import asked, job_of
 from hta.common.constants import LAUNCHES
@@ -89,9 +90,11 @@ class TraceCounters:
 
 
 def _changes_of_queues(t: Trace, ranks: Sequence[int] | None) -> Iterator[tuple[int, pl.DataFrame]]:
-    job = job_of(
-        t, asked(t, ranks), lambda frame, symbols: {"device_events": frame_tables.launched(frame, symbols, LAUNCHES)}
-    )
+    def tables(rank: int) -> dict[str, pl.DataFrame]:
+        launched = frame_tables.launched(t.get_trace(rank), t.symbol_table, LAUNCHES, t.start_ns(rank))
+        return {"device_events": launched}
+
+    job = Job.from_ranks({rank: RankTrace(rank, tables(rank)) for rank in asked(t, ranks)})
     return _groups(job.queue_length(over_time=True, full_at=_NEVER), "rank")
 
 
@@ -111,7 +114,7 @@ def _groups(table: pl.DataFrame, by: str) -> Iterator[tuple[Any, pl.DataFrame]]:
 
 def _queue_lengths(frame: pd.DataFrame, changes: pl.DataFrame) -> pd.DataFrame:
     place = changes["event_id"].to_numpy().astype(np.int64)
-    event = pd.Index(frame["index"].to_numpy()[place], name="index")
+    event, ts = pd.Index(frame["index"].to_numpy()[place], name="index"), frame["ts"].to_numpy()[place]
     # A launch shows the process and stream of what it launched: mostly what its queue started in its turn.
     is_launch = changes["launch_count"].to_numpy() > 0
     launched, shown = frame["index_correlation"].to_numpy()[place[is_launch]], place[~is_launch]
@@ -120,7 +123,7 @@ def _queue_lengths(frame: pd.DataFrame, changes: pl.DataFrame) -> pd.DataFrame:
     place[is_launch] = shown
     series: pd.DataFrame = pd.DataFrame(
         {
-            "ts": changes["start_ns"].to_numpy() // frames.NS_PER_US,
+            "ts": ts,
             "pid": frames.as_objects(frame["pid"].to_numpy()[place]),
             "tid": frames.as_objects(frame["tid"].to_numpy()[place]),
             "stream": changes["stream"].to_numpy(writable=True),

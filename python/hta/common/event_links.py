@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hta import frames
+from hta._bridge import device_ranges
 from hta.common.trace_symbol_table import TraceSymbolTable
 
 _STEP_NUMBER = r"^ProfilerStep\s*#\s*(\d+)"
@@ -43,16 +44,27 @@ def profiler_steps(df: pd.DataFrame, symbol_table: TraceSymbolTable) -> pd.DataF
 def add_iteration(df: pd.DataFrame, symbol_table: TraceSymbolTable) -> pd.DataFrame:
     """Add ``iteration``, the training step of each row, -1 outside of all; returns what ``profiler_steps`` does.
 
-    Work on a device has the step of its launch.
+    Work on a device has the step of its launch, a range on a device that of the host's range with its external id.
     """
     steps = profiler_steps(df, symbol_table)
     starts, numbers = steps["ts"].to_numpy(), steps["iteration"].to_numpy()
     of_time = frames.within(df["ts"].to_numpy(), starts, starts + steps["dur"].to_numpy(), numbers)
     caller = df.index.get_indexer(pd.Index(df["index_correlation"].where(df["index_correlation"] > 0, -1)))
+    if "external_id" in df:
+        shown = _host_ranges(df, symbol_table)
+        of_time = np.where(shown >= 0, of_time[shown], of_time)
     is_operator = df["cat"].to_numpy() == symbol_table.sym_index.get("cpu_op", -1)
     on_stream = (df["stream"].to_numpy() >= 0) & ~is_operator
     df["iteration"] = np.where(on_stream, np.where(caller >= 0, of_time[caller], -1), of_time)
     return steps
+
+
+def _host_ranges(df: pd.DataFrame, symbol_table: TraceSymbolTable) -> frames.Integers:
+    cat = df["cat"].to_numpy()
+    on_device, on_host = (
+        cat == symbol_table.sym_index.get(kind, -1) for kind in (device_ranges.ON_DEVICE, device_ranges.ON_HOST)
+    )
+    return device_ranges.host_ranges(on_device, on_host, df["external_id"].to_numpy(), df["name"].to_numpy())
 
 
 def add_fwd_bwd_links(df: pd.DataFrame) -> None:

@@ -73,6 +73,8 @@ class Trace:
         self.traces: dict[int, pd.DataFrame] = {}
         self.meta_data: dict[int, MetaData] = {}
         self.symbol_table = TraceSymbolTable()
+        # Of each rank that was read, what its frame has no columns for.
+        self.exact: dict[int, frames.Exact] = {}
         # Microseconds taken off all times by alignment.
         self.min_ts: int = 0
         self.is_parsed: bool = False
@@ -129,6 +131,7 @@ class Trace:
         self.symbol_table.add_symbols(symbols)
         self.traces[events.rank] = frames.to_frame(events, self.symbol_table)
         self.meta_data[events.rank] = described(events)
+        self.exact[events.rank] = events.exact
 
     def align_and_filter_trace(self, include_last_profiler_step: bool | None = False) -> None:
         """Count time from the job's first event, and leave out the last training step unless told otherwise.
@@ -146,9 +149,20 @@ class Trace:
             log.info("there are less than two training steps: all events are kept")
             return
         for rank, frame in self.traces.items():
-            self.traces[rank] = self._within_steps(frame, bool(include_last_profiler_step))
+            self.traces[rank] = self._within_steps(rank, frame, bool(include_last_profiler_step))
 
-    def _within_steps(self, frame: pd.DataFrame, include_last: bool) -> pd.DataFrame:
+    def start_ns(self, rank: int) -> frames.Integers:
+        """When each row of a rank began, to the nanosecond where the recording has it; frames have microseconds."""
+        frame = self.get_trace(rank)
+        start_ns = frame["ts"].to_numpy(dtype=np.int64) * frames.NS_PER_US
+        if rank not in self.exact:
+            return start_ns
+        # A row that was put in by hand began when its frame says.
+        early_ns = np.append(self.exact[rank].early_ns, np.int16(0))
+        exact: frames.Integers = start_ns - early_ns.take(frame["index"].to_numpy(dtype=np.int64), mode="clip")
+        return exact
+
+    def _within_steps(self, rank: int, frame: pd.DataFrame, include_last: bool) -> pd.DataFrame:
         on_device = frames.on_device(frame, self.symbol_table)
         # The device shows steps later than the host launches them.
         is_step = self._is_step(frame)
@@ -160,6 +174,10 @@ class Trace:
         kept = ~on_device & (ts <= steps["end"].max() if include_last else ts < steps["ts"].max())
         work = np.flatnonzero(on_device)
         kept[work] = np.isin(correlation[work], correlation[kept])
+        if rank in self.exact:
+            # The device comes to a range after the host: the host's range that it shows decides.
+            ranges, shown = map(frames.places(frame), self.exact[rank].device_ranges)
+            kept[ranges] = kept[shown]
         return _rows(frame, kept)
 
     def _is_step(self, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:

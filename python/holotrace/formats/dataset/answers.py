@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
@@ -21,11 +19,11 @@ from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.errors import InputError, UsageError
 from holotrace.formats.dataset.layout import answers, part, root_of, size
 from holotrace.formats.dataset.read import TABLES
+from holotrace.formats.declaration import Program
 from holotrace.stores import object_store as stores
 from holotrace.stores.object_store import Place, Remote
 
 _MOST_BYTES = 1 << 26  # of one rank's answers, which are small tables
-_IMPORTED_NS = time.time_ns()
 # What reading raises where there is nothing, or what is not ours.
 _DAMAGE = (
     OSError,
@@ -52,11 +50,11 @@ class StoredAnswers:
     tables: bytes
 
     @classmethod
-    def of(cls, source: RankSource) -> StoredAnswers | None:
+    def of(cls, source: RankSource, program_of: Program) -> StoredAnswers | None:
         """Those of a rank of a dataset; None where nothing can be kept."""
         root, rank = root_of(source), source.rank
         try:
-            program = _program(Path(__file__).parents[2])
+            program = program_of()
             path, stamp = answers(root, rank), stores.content(part(root, RANK_INFO.name, rank))
             if stamp is None or program is None:
                 return None
@@ -64,7 +62,7 @@ class StoredAnswers:
         except (OSError, InputError):
             # Its reader says what is wrong.
             return None
-        return cls(path, _digest(program, str(rank).encode(), stamp), tables)
+        return cls(path, digest_of(program, str(rank).encode(), stamp), tables)
 
     @property
     def is_remote(self) -> bool:
@@ -130,22 +128,11 @@ def _save(path: Place, content: bytes) -> None:
 
 
 def _sizes(root: Path, rank: int) -> bytes:
-    return _digest(*(str(size(root, table.name, rank)).encode() for table in TABLES))
+    return digest_of(*(str(size(root, table.name, rank)).encode() for table in TABLES))
 
 
-def _program(folder: Path) -> bytes | None:
-    """What tells the program in ``folder`` from any other; None where it is no more the one that was imported."""
-    files, digest = _content_of(folder)
-    return None if any(os.stat(file).st_ctime_ns > _IMPORTED_NS for file in files) else digest  # noqa: PTH116  # faster
-
-
-@lru_cache
-def _content_of(folder: Path) -> tuple[tuple[str, ...], bytes]:
-    files = sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".so", ".pyd"))
-    return tuple(map(str, files)), _digest(pl.__version__.encode(), *(path.read_bytes() for path in files))
-
-
-def _digest(*parts: bytes) -> bytes:
+def digest_of(*parts: bytes) -> bytes:
+    """A digest that other parts do not have."""
     # Each with its length, so that nothing can move from one to the next.
     digest = blake2b(digest_size=16)
     for one in parts:

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use hashbrown::HashMap;
 
-use crate::table::NONE;
+use crate::columns::table::NONE;
 
 /// Calls as columns of equal length, in any order.
 #[derive(Clone, Copy)]
@@ -231,7 +231,7 @@ pub fn sums(place: &[u32], values: &[i64], count: usize) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::{outermost, sums, threads};
-    use crate::table::NONE;
+    use crate::columns::table::NONE;
 
     #[test]
     fn the_outermost_chosen_call_is_found_from_far_below() {

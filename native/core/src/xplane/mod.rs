@@ -3,6 +3,12 @@
 //! The names of a plane's events and stats stand behind its lines, so that a file is walked twice: first past the lines,
 //! reading all else, then through the lines, several at once.
 
+mod ancestry;
+mod hlo;
+pub mod protobuf;
+mod signatures;
+pub mod space;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::sync::Mutex;
@@ -11,13 +17,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use crate::columns::table::{ArgColumn, ArgType, ArgValues, NONE};
 use crate::error::{Error, Result};
-use crate::hlo::Instructions;
-use crate::kineto::MAX_DURATION_NS;
 use crate::problems::{Problem, Problems};
-use crate::space::{Line, Plane, PlaneStat, Space};
-use crate::table::{ArgColumn, ArgType, ArgValues, NONE};
-use crate::wire::{Fields, Held, Malformed, Source, Span, Stop, Value, Window};
+use crate::trace_event::kineto::MAX_DURATION_NS;
+use crate::xplane::hlo::Instructions;
+use crate::xplane::protobuf::{Fields, Held, Malformed, Source, Span, Stop, Value, Window};
+use crate::xplane::space::{Line, Plane, PlaneStat, Space};
 
 const CANCEL_CHECK: Duration = Duration::from_millis(100);
 /// Bytes read at once: few calls, and no more than a cache holds.

@@ -6,17 +6,17 @@ use std::ops::Range;
 use std::path::Path;
 use std::str;
 
-use crate::entry::TO_NS;
 use crate::error::Result;
-use crate::fields::{Field, Fields};
-use crate::input::Blocks;
-use crate::kineto::Class;
-use crate::output;
-use crate::processes::{Numbers, Processes};
-use crate::reader::{Mark, Reader, State};
+use crate::io::blocks::Blocks;
+use crate::io::packed_writer;
+use crate::rewrite::tracks::{Numbers, Processes};
 use crate::rewrite::{Member, with_members};
-use crate::scan::{Decimal, Raw, decimal};
-use crate::store::{Categories, Store};
+use crate::trace_event::events::TO_NS;
+use crate::trace_event::fields::{Field, Fields};
+use crate::trace_event::kineto::Class;
+use crate::trace_event::lexer::{Decimal, Raw, decimal};
+use crate::trace_event::reader::{Mark, Reader, State};
+use crate::trace_event::store::{Categories, Store};
 use crate::trace_event::{Options, Window, read_in_order};
 
 /// Written text that is handed on at once.
@@ -68,7 +68,7 @@ pub struct Timeline<'a> {
 
 /// Write the file at `target` from the traces that `add_all` adds; `head` is an object, for what stands before them.
 pub fn write<T>(target: &Path, head: &str, add_all: impl FnOnce(&mut Timeline) -> Result<T>) -> Result<T> {
-    output::write(target, |sink| text(head, &mut |text| sink.push(text), add_all))
+    packed_writer::write(target, |sink| text(head, &mut |text| sink.push(text), add_all))
 }
 
 /// The same as text: `push` is called with the pieces in order.

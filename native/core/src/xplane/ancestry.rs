@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
 
+use crate::columns::table::{ArgValues, NONE, batch, ids};
 use crate::error::{Error, Result};
-use crate::space::Space;
-use crate::table::{ArgValues, NONE, batch, ids};
+use crate::xplane::space::Space;
 
 /// Threads an event's cause is followed through; a task that starts tasks of its own goes a few.
 const MAX_HOPS: usize = 64;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 
+use crate::columns::table::{Interner, NONE, batch};
 use crate::error::{Error, Result as CoreResult};
-use crate::table::{Interner, NONE, batch};
-use crate::wire::{Fields, Malformed, Value, packed};
+use crate::xplane::protobuf::{Fields, Malformed, Value, packed};
 
 /// Rows of the hlo table.
 #[derive(Default)]

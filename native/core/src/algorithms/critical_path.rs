@@ -2,8 +2,8 @@
 
 use hashbrown::HashMap;
 
-use crate::call_tree::{CallTree, Calls};
-use crate::table::NONE;
+use crate::algorithms::call_tree::{CallTree, Calls};
+use crate::columns::table::NONE;
 
 /// Host events as columns of equal length, in any order.
 #[derive(Clone, Copy)]

@@ -1,5 +1,14 @@
 //! Trace-event JSON: blocks of text to one store, scanned by several threads.
 
+pub mod events;
+pub mod fields;
+pub mod kineto;
+pub mod lexer;
+mod links;
+pub mod reader;
+pub mod store;
+mod templates;
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Mutex;
@@ -8,14 +17,14 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::columns::table::ArgType;
 use crate::error::{Error, Result};
-use crate::input::{Block, Blocks};
-use crate::kineto::Table;
+use crate::io::blocks::{Block, Blocks};
 use crate::problems::Problem;
-use crate::reader::{Reader, State};
-use crate::scan::Stop;
-use crate::store::Store;
-use crate::table::ArgType;
+use crate::trace_event::kineto::Table;
+use crate::trace_event::lexer::Stop;
+use crate::trace_event::reader::{Reader, State};
+use crate::trace_event::store::Store;
 
 /// One entry larger than this is left out: nothing a profiler writes, and it would have to be held whole.
 const MAX_ENTRY_BYTES: usize = 64 << 20;

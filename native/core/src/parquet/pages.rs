@@ -10,9 +10,9 @@ use arrow_schema::DataType;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::compress_bound;
 
+use crate::columns::table::NONE;
 use crate::error::{Error, Result};
-use crate::table::NONE;
-use crate::thrift::{Struct, varint, zigzag};
+use crate::parquet::thrift::{Struct, varint, zigzag};
 
 /// 3 saves 4%, 9 saves 5%, and they take 10% and 300% longer.
 const ZSTD_LEVEL: i32 = 1;

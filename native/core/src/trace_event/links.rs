@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 
 use hashbrown::HashMap;
 
-use crate::kineto::Class;
-use crate::store::{FlowPhase, Flows, Spans, integers};
-use crate::table::NONE;
+use crate::columns::table::NONE;
+use crate::trace_event::kineto::Class;
+use crate::trace_event::store::{FlowPhase, Flows, Spans, integers};
 
 /// Ended siblings that are looked past for the event that encloses an arrow's end; profilers put it on the first.
 const MAX_SIBLINGS: usize = 4096;

@@ -1,8 +1,8 @@
 //! The processes and threads of one rank in a timeline of several: their numbers there, and what viewers call them.
 
-use crate::fields::{Field, Fields};
-use crate::scan::{Decimal, Raw, RawKind, Scan, decimal, members, value};
-use crate::table::Interner;
+use crate::columns::table::Interner;
+use crate::trace_event::fields::{Field, Fields};
+use crate::trace_event::lexer::{Decimal, Raw, RawKind, Scan, decimal, members, value};
 
 /// Longer names are left out: nothing that a viewer could show.
 const MAX_NAME_BYTES: usize = 1 << 10;

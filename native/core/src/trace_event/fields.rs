@@ -1,11 +1,11 @@
 //! The fields of one entry of the events array, and which of its args are wanted.
 
-use crate::kineto::{CLASS, Class, STEP, Table};
-use crate::layout::{Layouts, Visitor};
-use crate::scan::{Raw, RawKind, Scan, nested};
-use crate::store::Categories;
-use crate::table::ArgType;
+use crate::columns::table::ArgType;
 use crate::trace_event::Options;
+use crate::trace_event::kineto::{CLASS, Class, STEP, Table};
+use crate::trace_event::lexer::{Raw, RawKind, Scan, nested};
+use crate::trace_event::store::Categories;
+use crate::trace_event::templates::{Layouts, Visitor};
 
 /// A field of an entry that means something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Objects whose layout repeats: most are laid out, to the byte between their values, like one before them.
 
-use crate::scan::{Raw, RawKind, Scan, bare, members, rest_of_object, string_body, value};
+use crate::trace_event::lexer::{Raw, RawKind, Scan, bare, members, rest_of_object, string_body, value};
 
 /// How an object was laid out: the text between its values, which for one writer is always the same.
 struct Layout<T> {

@@ -1,14 +1,17 @@
 //! A trace as a new file: byte for byte the same, but for events that are changed, left out or added.
 
+pub mod merge;
+mod tracks;
+
 use std::collections::HashSet;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::fields::{Field, Fields};
-use crate::input::Blocks;
-use crate::output;
-use crate::reader::{Mark, Reader, State};
-use crate::scan::{Raw, Scan, members, value};
+use crate::io::blocks::Blocks;
+use crate::io::packed_writer;
+use crate::trace_event::fields::{Field, Fields};
+use crate::trace_event::lexer::{Raw, Scan, members, value};
+use crate::trace_event::reader::{Mark, Reader, State};
 use crate::trace_event::{Options, Window, read_in_order};
 
 /// Text between two events that is held until it is known what follows; more than that is damage, and stays.
@@ -85,7 +88,7 @@ pub fn rewrite(
     changes: &Changes,
     cancelled: &mut dyn FnMut() -> bool,
 ) -> Result<Rewritten> {
-    output::write(target, |sink| rewrite_blocks(blocks, changes, &mut |text| sink.push(text), cancelled))
+    packed_writer::write(target, |sink| rewrite_blocks(blocks, changes, &mut |text| sink.push(text), cancelled))
 }
 
 /// The same from text to text: `push` is called with the pieces in order.

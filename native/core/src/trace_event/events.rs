@@ -1,13 +1,13 @@
 //! What becomes of an entry of the events array: a row of a table, or a problem.
 
-use crate::fields::{CLASSES, EntryVisitor, Field, Fields, Kept, Wanted};
-use crate::kineto::{Class, MAX_DURATION_NS, MAX_TIME_NS, MIN_TIME_NS};
-use crate::layout::Layouts;
+use crate::columns::table::{ArgColumn, ArgValues, Interner, NONE};
 use crate::problems::{Problem, Problems};
-use crate::scan::{Decimal, Raw, RawKind, Scan, decimal, decode, members, value};
-use crate::store::{FlowPhase, Store, intern};
-use crate::table::{ArgColumn, ArgValues, Interner, NONE};
 use crate::trace_event::Options;
+use crate::trace_event::fields::{CLASSES, EntryVisitor, Field, Fields, Kept, Wanted};
+use crate::trace_event::kineto::{Class, MAX_DURATION_NS, MAX_TIME_NS, MIN_TIME_NS};
+use crate::trace_event::lexer::{Decimal, Raw, RawKind, Scan, decimal, decode, members, value};
+use crate::trace_event::store::{FlowPhase, Store, intern};
+use crate::trace_event::templates::Layouts;
 
 /// Decimal places from microseconds to nanoseconds.
 pub const TO_NS: i32 = 3;

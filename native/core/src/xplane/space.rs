@@ -8,10 +8,10 @@ use std::thread;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, LargeStringArray, RecordBatch, UInt32Array};
 
+use crate::columns::table::{ArgColumn, ArgType, Interner, NONE, all_ids, batch, times};
 use crate::error::{Error, Result};
-use crate::hlo::Instructions;
 use crate::problems::{Problem, Problems};
-use crate::table::{ArgColumn, ArgType, Interner, NONE, all_ids, batch, times};
+use crate::xplane::hlo::Instructions;
 use crate::xplane::{Columns, MAX_NS, Options, Part};
 
 /// Rows from which on it takes less time to make columns in threads than to start these.

@@ -1,12 +1,12 @@
 //! The grammar of a trace file: what stands around its entries, and how to go on behind damage.
 
-use crate::entry::{Taker, offset};
 use crate::error::{Error, Result};
-use crate::fields::Fields;
 use crate::problems::Problem;
-use crate::scan::{Raw, Scan, Stop, byte, decode, members, nested, skip_space, string, value};
-use crate::store::Store;
 use crate::trace_event::Options;
+use crate::trace_event::events::{Taker, offset};
+use crate::trace_event::fields::Fields;
+use crate::trace_event::lexer::{Raw, Scan, Stop, byte, decode, members, nested, skip_space, string, value};
+use crate::trace_event::store::Store;
 
 /// Metadata kept of one file.
 const MAX_METADATA_BYTES: usize = 64 << 20;

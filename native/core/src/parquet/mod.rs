@@ -1,5 +1,8 @@
 //! Columns as a Parquet file: compressed, with the range of each number's column in every group of rows.
 
+mod pages;
+mod thrift;
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -13,8 +16,8 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::{FieldRef, Schema};
 
 use crate::error::{Error, Result};
-use crate::pages::{Chunk, Encoding, Kind, Packer};
-use crate::thrift::Struct;
+use crate::parquet::pages::{Chunk, Encoding, Kind, Packer};
+use crate::parquet::thrift::Struct;
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Each has ranges, so that a query for some time skips the others.

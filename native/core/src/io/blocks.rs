@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use flate2::bufread::MultiGzDecoder;
 
-use crate::ahead::Ahead;
+use crate::io::read_ahead::Ahead;
 
 /// Large enough that a block's own dictionaries do not weigh, small enough for the cache; see benchmarks/README.md.
 pub const BLOCK_BYTES: usize = 512 << 10;

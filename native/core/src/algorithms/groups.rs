@@ -1,6 +1,6 @@
 //! What happens in several groups side by side: each group by itself, in order of time.
 
-use crate::intervals::in_order;
+use crate::algorithms::intervals::in_order;
 
 /// What changes have made of some levels, group by group.
 #[derive(Debug, PartialEq, Eq)]

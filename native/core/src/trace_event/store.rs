@@ -4,12 +4,14 @@ use std::sync::{Arc, OnceLock};
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, UInt32Array};
 
+use crate::columns::table::{
+    ArgColumn, ArgType, ArgValues, Interner, NONE, all_ids, at_rows, batch, ids, times, times_or_null,
+};
 use crate::error::{Error, Result};
-use crate::kineto::{Class, Table, class_of, step_number};
-use crate::links;
 use crate::problems::Problems;
-use crate::scan::{Raw, RawKind, decode};
-use crate::table::{ArgColumn, ArgType, ArgValues, Interner, NONE, all_ids, at_rows, batch, ids, times, times_or_null};
+use crate::trace_event::kineto::{Class, Table, class_of, step_number};
+use crate::trace_event::lexer::{Raw, RawKind, decode};
+use crate::trace_event::links;
 
 /// Where something happened: codes of the process and the thread.
 #[derive(Default)]

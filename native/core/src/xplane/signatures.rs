@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use crate::columns::table::{ArgColumn, ArgValues, NONE};
 use crate::error::{Error, Result};
-use crate::space::Space;
-use crate::table::{ArgColumn, ArgValues, NONE};
+use crate::xplane::space::Space;
 
 /// The stats that tell instructions apart; they must have been asked for, these as text and number.
 const INSTRUCTION: (&str, &str) = ("hlo_op", "program_id");

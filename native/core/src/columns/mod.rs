@@ -1,0 +1,3 @@
+//! Columns while they grow, and as Arrow.
+
+pub mod table;

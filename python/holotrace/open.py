@@ -1,0 +1,36 @@
+"""Opens the traces of a job."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+
+from holotrace.analyses import ALL
+from holotrace.discovery import OnDuplicate, Paths, survey
+from holotrace.engine.session import Session
+from holotrace.engine.table_cache import TableCache, default_bytes
+from holotrace.job import Job
+
+
+def open(
+    path: Paths,
+    *,
+    executor: Executor | None = None,
+    recursive: bool = False,
+    on_duplicate: OnDuplicate = "error",
+    cache_bytes: int | None = None,
+) -> Job:
+    """A job from its traces; only their first and last bytes are read before a question is asked.
+
+    Args:
+        path: A trace file, a folder of them, a log directory of profiles, a pattern, a list of these, a dict of rank
+            to file, or the bytes of a profile of XLA.
+        executor: Where ranks are read, e.g. a process pool or Dask's; threads of this process by default.
+        recursive: Look for traces in subfolders too.
+        on_duplicate: Where two files claim one rank: "error", or take the "first" or "last" by name.
+        cache_bytes: Memory for tables that the next question may need, and beyond it temporary files, until the job is
+            closed; by default a quarter of the machine's. With 0, or workers in other processes, nothing is kept.
+    """
+    limit = default_bytes() if cache_bytes is None else cache_bytes
+    cache = TableCache(limit, [table for analysis in ALL for table in analysis.reads]) if limit else None
+    found = survey(path, recursive=recursive, on_duplicate=on_duplicate)
+    return Job(Session(found, executor=executor, cache=cache))
