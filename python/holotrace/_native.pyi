@@ -163,6 +163,58 @@ def step_graph(
     holds_id until that of after_id is done), after_id, holds_id. Roles are UInt8, ids and numbers UInt32, times Int64.
     """
 
+class Replay:
+    """When everything happens, if it begins as soon as what it waits for is over.
+
+    Points are twice the number of an activity for its start and one more for its end; those of crossings come after
+    all of these. ``own`` and ``lags`` are what is other: case (a counterfactual, from 0), activity and own_ns; case,
+    edge and lag_ns, of which the least Int64 takes the edge away. Numbers are UInt32, times Int64.
+    """
+
+    @property
+    def circular_count(self) -> int:
+        """Edges that would close a circle, or are of no activity; they are left out."""
+    @property
+    def negative_count(self) -> int:
+        """Edges whose lag is negative."""
+    @property
+    def contradicted_count(self) -> int:
+        """Edges by which a point could not have come when it was recorded."""
+    def delays(self) -> ArrowTable:
+        """start_delay_ns, end_delay_ns of each activity: what no edge explains, negative where it came too early."""
+    def times(self, own: ArrowStream, lags: ArrowStream, *, has_delays: bool) -> ArrowTable:
+        """start_ns, end_ns of each activity in case 0; without changes and with delays as recorded."""
+    def cases(
+        self, count: int, own: ArrowStream, lags: ArrowStream, wanted: ArrowStream, *, has_delays: bool
+    ) -> ArrowTable:
+        """time_ns of the points ``wanted`` (point) in each of ``count`` cases, those of a case together."""
+    def path(self, point: int, own: ArrowStream, lags: ArrowStream, *, has_delays: bool) -> ArrowTable:
+        """The chain of what came last before a point, from its beginning, in case 0.
+
+        via (0: an activity's own time, 1: an edge, 2: the last one at a crossing, 3: nothing), from_point and edge
+        (null where there is none), to_point, start_ns, end_ns, delay_ns (what neither own time nor edge explain).
+        """
+    def waits(self, activities: ArrowStream, edges: ArrowStream, beginning: int) -> tuple[ArrowTable, ArrowTable]:
+        """Visits of crossings (process, meeting, activity, waited_ns) and what their waits consist of.
+
+        ``activities``: process, signature, delay_signature; ``edges``: signature. Visits without an activity are points
+        where ways part. The other table is as of ``wait_causes``.
+        """
+
+def replay(activities: ArrowStream, edges: ArrowStream) -> Replay:
+    """A graph to replay.
+
+    ``activities``: own_ns, start_ns, end_ns, crossing (below their count, or 2^32 - 1). ``edges``: from_point,
+    to_point, lag_ns.
+    """
+
+def wait_causes(visits: ArrowStream, terms: ArrowStream) -> ArrowTable:
+    """What waits consist of, after Carnival: visit, late (the visit that came last), process, signature, ns.
+
+    ``visits``: process, meeting (smaller on the way back), arrived_ns, left_ns, before (a visit, or 2^32 - 1), first
+    (where its terms begin). ``terms``: process, signature, ns, from when it left the visit before to its arrival.
+    """
+
 def read_ends(source: str | Stream, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
     """First and last bytes of the inflated file; ``tail_bytes=0`` reads no further than the head."""
 

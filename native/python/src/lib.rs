@@ -7,6 +7,7 @@ mod error;
 mod groups;
 mod intervals;
 mod parquet;
+mod replay;
 mod rewrite;
 mod source;
 mod timeline;
@@ -35,6 +36,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rewrite::rewrite_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(timeline::write_timeline, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_ends, module)?)?;
+    module.add_class::<replay::Replay>()?;
+    module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(replay::wait_causes, module)?)?;
     module.add_class::<xplane::Space>()?;
     module.add_function(wrap_pyfunction!(xplane::read_xplane, module)?)?;
     module.add_function(wrap_pyfunction!(xplane::read_xplane_bytes, module)?)?;

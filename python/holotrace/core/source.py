@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from holotrace.core.kinds import KindRule
 from holotrace.core.schema import legible
 from holotrace.stores.object_store import Place, Remote, place
 
@@ -35,6 +36,8 @@ class RankSource:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     # The file's bytes, where it is in memory.
     content: bytes | None = field(default=None, repr=False)
+    # The user's own rules for kinds of device work; they travel with it to every worker.
+    kinds: tuple[KindRule, ...] = ()
 
 
 def believable(info: object) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from holotrace.core.schema import Column, Table, legible
+from holotrace.core.schema import Column, Table, legible, typed
 from holotrace.core.source import RankSource
 from holotrace.core.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, XLA_OPS
 from holotrace.core.trace import RankTrace
@@ -32,7 +32,8 @@ def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
     tables = dict(read.tables)
     if CALLS.name in wanted:
         tables[CALLS.name] = _calls(tables)
-    return replace(read, tables={name: _filled(tables.get(name), table) for name, table in wanted.items()})
+    filled = {name: _filled(tables.get(name), table) for name, table in wanted.items()}
+    return replace(read, tables=filled, kinds=source.kinds)
 
 
 def parts(source: RankSource | RankTrace, reads: Sequence[Table]) -> RankParts:
@@ -49,11 +50,21 @@ def parts(source: RankSource | RankTrace, reads: Sequence[Table]) -> RankParts:
     return RankParts(trace.rank, trace[RANK_INFO], whole, trace.metadata)
 
 
+def _complete(declared: Format, source: RankSource, needed: Mapping[str, Table]) -> RankTrace:
+    """One rank of a file whose kinds are as it was written, or as the user's own rules say now."""
+    decided = [name for name in _OF_A_KIND if source.kinds and _has_kind(needed.get(name))]
+    reads = merged([*needed.values(), *(_DECLARED[name].only(*_MAKE_KIND) for name in decided)])
+    whole = declared.read(source, list(reads.values()))
+    kinds = {
+        name: whole.tables[name].with_columns(kernel_kinds.kinds(whole.tables[name], source.kinds)) for name in decided
+    }
+    return RankTrace(source.rank, {**whole.tables, **kinds}, whole.metadata)
+
+
 def _from_file(source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table]) -> RankTrace:
     declared = FORMATS[source.format]
     if declared.has_made_columns:
-        whole = declared.read(source, list(needed.values()))
-        return RankTrace(source.rank, whole.tables, whole.metadata)
+        return _complete(declared, source, needed)
     parsed = declared.read(source, _to_parse(needed, declared))
     made = _made(source, wanted, needed, parsed)
     read = {name: frame.hstack(made[name]) if name in made else frame for name, frame in parsed.tables.items()}
@@ -77,7 +88,8 @@ def _made(
         made[RANK_INFO.name] = info.describe(source.rank, tables, parsed.metadata, source=source, parsed=parsed)
     for name in _OF_A_KIND:
         if name in parsed.tables and _has_kind(needed.get(name)):
-            made[name] = kernel_kinds.kinds(frame(_DECLARED[name].only(*_MAKE_KIND))).to_frame("kind")
+            named = frame(_DECLARED[name].only(*_MAKE_KIND))
+            made[name] = kernel_kinds.kinds(named, source.kinds).to_frame("kind")
     return made
 
 
@@ -151,6 +163,4 @@ def _filled(frame: pl.DataFrame | None, table: Table) -> pl.DataFrame:
 def _column(frame: pl.DataFrame, column: Column) -> pl.Expr:
     if column.name not in frame.columns:
         return pl.lit(None, column.unit.dtype).alias(column.name)
-    # Casting to the type a column has already would copy it.
-    same = frame.schema[column.name] == column.unit.dtype
-    return pl.col(column.name) if same else pl.col(column.name).cast(column.unit.dtype)
+    return typed(frame, column)

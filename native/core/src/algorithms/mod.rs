@@ -4,3 +4,5 @@ pub mod call_tree;
 pub mod critical_path;
 pub mod groups;
 pub mod intervals;
+pub mod replay;
+pub mod waits;

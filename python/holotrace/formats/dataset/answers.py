@@ -62,7 +62,7 @@ class StoredAnswers:
         except (OSError, InputError):
             # Its reader says what is wrong.
             return None
-        return cls(path, digest_of(program, str(rank).encode(), stamp), tables)
+        return cls(path, digest_of(program, str(rank).encode(), stamp, repr(source.kinds).encode()), tables)
 
     @property
     def is_remote(self) -> bool:

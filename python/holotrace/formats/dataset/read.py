@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from holotrace.core.schema import Column, Table, Unit
+from holotrace.core.schema import Column, Table, Unit, typed
 from holotrace.core.source import RankSource
 from holotrace.core.tables import ALL, RANK_INFO, STEPS
 from holotrace.errors import InputError
@@ -90,6 +90,4 @@ def _column(frame: pl.DataFrame, column: Column, rank: int) -> pl.Expr:
     # How long a trace took to read says nothing of its dataset.
     if column.name not in frame.columns or column.name == "load_ns":
         return pl.lit(None, column.unit.dtype).alias(column.name)
-    # Casting to the type a column has already would copy it.
-    same = frame.schema[column.name] == column.unit.dtype
-    return pl.col(column.name) if same else pl.col(column.name).cast(column.unit.dtype)
+    return typed(frame, column)

@@ -81,7 +81,7 @@ def _write_all(making: Path, rank: RankParts) -> dict[str, int]:
 
 def _write(making: Path, table: Table, parts: Sequence[Columns], metadata: Mapping[str, str]) -> int:
     times = next((name for name in TIMES if name in table.column_names), None)
-    whole = [part.rechunk() if isinstance(part, pl.DataFrame) else part for part in parts]
+    whole = [_signed(part).rechunk() if isinstance(part, pl.DataFrame) else part for part in parts]
     known = [*_arrow_schema(table), *metadata.items()]
     return native.write_parquet(str(making / table.name), _stored(table), whole, by=times, metadata=known)
 
@@ -89,7 +89,12 @@ def _write(making: Path, table: Table, parts: Sequence[Columns], metadata: Mappi
 @cache
 def _stored(table: Table) -> pl.DataFrame:
     """The table without rows as it is stored; the rank is its folder's name."""
-    return table.empty().drop(RANK.name, strict=False)
+    return _signed(table.empty().drop(RANK.name, strict=False))
+
+
+def _signed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Ids of 64 bits as signed numbers, which every reader of Parquet has."""
+    return frame.with_columns(pl.col(pl.UInt64).reinterpret(signed=True))
 
 
 @cache

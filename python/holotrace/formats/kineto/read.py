@@ -38,7 +38,7 @@ from holotrace.stores.object_store import Place
 # What a file can have.
 TABLES = (
     EVENTS,
-    DEVICE_EVENTS,
+    DEVICE_EVENTS.without("device_ps"),
     CPU_OPS,
     LAUNCHES,
     COLLECTIVES,

@@ -1,0 +1,143 @@
+//! Passes over a graph: one, or many with changes side by side.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{available_parallelism, scope};
+
+use super::Graph;
+use crate::columns::table::NONE;
+
+/// So many counterfactuals share a pass: their times of one point fill a line of the cache.
+const LANES: usize = 8;
+
+type Times = [i64; LANES];
+
+/// What is different in each counterfactual; columns of equal length, three for own times and three for lags.
+#[derive(Clone, Copy, Default)]
+pub struct Changes<'a> {
+    /// Which counterfactual, from 0.
+    pub own_case: &'a [u32],
+    pub own_activity: &'a [u32],
+    pub own: &'a [i64],
+    pub lag_case: &'a [u32],
+    pub lag_edge: &'a [u32],
+    /// `REMOVED` takes the edge away.
+    pub lag: &'a [i64],
+}
+
+/// A value that is other in one lane, by where in the pass it is met.
+pub(super) type Other = (u32, u8, i64);
+
+impl Graph {
+    /// Start and end of each activity, unchanged; with delays they are as recorded.
+    pub fn replayed(&self, has_delays: bool) -> (Vec<i64>, Vec<i64>) {
+        self.replayed_with(Changes::default(), has_delays)
+    }
+
+    /// Start and end of each activity in the counterfactual 0 of `changes`.
+    pub fn replayed_with(&self, changes: Changes, has_delays: bool) -> (Vec<i64>, Vec<i64>) {
+        let times = self.times_with(changes, has_delays);
+        let of = |is_end: usize| {
+            let at = |activity: usize| times[self.position[2 * activity + is_end] as usize];
+            (0..self.activities).map(|activity| at(activity).saturating_add(self.base)).collect()
+        };
+        (of(0), of(1))
+    }
+
+    /// Time of each position since the base, in the counterfactual 0.
+    pub(super) fn times_with(&self, changes: Changes, has_delays: bool) -> Vec<i64> {
+        let (owns, lags) = (self.owns_of(changes, 0..1), self.lags_of(changes, 0..1));
+        let mut times = vec![[0_i64]; self.steps.len()];
+        self.pass(&mut times, &owns, &lags, has_delays);
+        times.into_iter().map(|[time]| time).collect()
+    }
+
+    /// When each of the points `wanted` comes in each of `cases` counterfactuals; those of a counterfactual together.
+    pub fn cases(&self, cases: usize, changes: Changes, wanted: &[u32], has_delays: bool) -> Vec<i64> {
+        let mut found = vec![0_i64; cases * wanted.len()];
+        if found.is_empty() {
+            return found;
+        }
+        let chunks: Vec<Mutex<&mut [i64]>> = found.chunks_mut(LANES * wanted.len()).map(Mutex::new).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut times: Vec<Times> = vec![[0; LANES]; self.steps.len()];
+            while let Some(chunk) = {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                chunks.get(number).map(|chunk| (number, chunk))
+            } {
+                let (number, chunk) = chunk;
+                let lanes = (number * LANES) as u32..((number + 1) * LANES) as u32;
+                let (owns, lags) = (self.owns_of(changes, lanes.clone()), self.lags_of(changes, lanes));
+                self.pass(&mut times, &owns, &lags, has_delays);
+                // Nobody else takes this chunk, so a poisoned lock holds nothing half done.
+                let mut chunk = chunk.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                for (lane, of_case) in chunk.chunks_mut(wanted.len()).enumerate() {
+                    for (found, &point) in of_case.iter_mut().zip(wanted) {
+                        *found = times[self.position[point as usize] as usize][lane].saturating_add(self.base);
+                    }
+                }
+            }
+        };
+        let threads = available_parallelism().map_or(1, usize::from).min(chunks.len());
+        scope(|scope| {
+            (1..threads).for_each(|_| drop(scope.spawn(work)));
+            work();
+        });
+        found
+    }
+
+    pub(super) fn owns_of(&self, changes: Changes, lanes: std::ops::Range<u32>) -> Vec<Other> {
+        let all = changes.own_case.iter().zip(changes.own_activity).zip(changes.own);
+        let within = all.filter(|((case, _), _)| lanes.contains(case));
+        let end = |activity: u32| self.position[2 * activity as usize + 1];
+        in_order(within.map(|((&case, &activity), &own)| (end(activity), (case - lanes.start) as u8, own)).collect())
+    }
+
+    pub(super) fn lags_of(&self, changes: Changes, lanes: std::ops::Range<u32>) -> Vec<Other> {
+        let all = changes.lag_case.iter().zip(changes.lag_edge).zip(changes.lag);
+        let within = all.filter(|((case, edge), _)| lanes.contains(case) && self.place[**edge as usize] != NONE);
+        let place = |edge: u32| self.place[edge as usize];
+        in_order(within.map(|((&case, &edge), &lag)| (place(edge), (case - lanes.start) as u8, lag)).collect())
+    }
+
+    fn pass<const N: usize>(&self, times: &mut [[i64; N]], owns: &[Other], lags: &[Other], has_delays: bool) {
+        let (mut owns, mut lags) = (owns.iter().peekable(), lags.iter().peekable());
+        for (at, step) in self.steps.iter().enumerate() {
+            let mut reached = [step.release; N];
+            let end = self.steps.get(at + 1).map_or(self.sources.len(), |next| next.first as usize);
+            for place in step.first as usize..end {
+                let source = &self.sources[place];
+                let from = &times[source.position as usize];
+                if lags.peek().is_some_and(|(other, ..)| *other as usize == place) {
+                    let mut lag = [source.lag; N];
+                    while let Some(&(_, lane, other)) = lags.next_if(|(other, ..)| *other as usize == place) {
+                        lag[usize::from(lane)] = other;
+                    }
+                    (0..N).for_each(|n| reached[n] = reached[n].max(from[n].saturating_add(lag[n])));
+                } else {
+                    (0..N).for_each(|n| reached[n] = reached[n].max(from[n].saturating_add(source.lag)));
+                }
+            }
+            if step.own_from != NONE {
+                let mut own = [step.own; N];
+                while let Some(&(_, lane, other)) = owns.next_if(|(position, ..)| *position as usize == at) {
+                    own[usize::from(lane)] = other;
+                }
+                let from = &times[step.own_from as usize];
+                (0..N).for_each(|n| reached[n] = reached[n].max(from[n].saturating_add(own[n])));
+            }
+            if has_delays {
+                reached.iter_mut().for_each(|time| *time = time.saturating_add(step.delay));
+            }
+            // What no longer waits for anything comes at the very beginning.
+            times[at] = reached.map(|time| time.max(0));
+        }
+    }
+}
+
+fn in_order(mut others: Vec<Other>) -> Vec<Other> {
+    // Of several changes of one value the last counts.
+    others.sort_by_key(|&(place, ..)| place);
+    others
+}

@@ -1,0 +1,230 @@
+//! Replays of graphs, for Python.
+
+use std::sync::Arc;
+
+use arrow_array::types::{Int64Type, UInt32Type};
+use arrow_array::{ArrayRef, RecordBatch, UInt8Array};
+use arrow_buffer::ScalarBuffer;
+use holotrace_core::algorithms::replay::{Activities, Changes, Edges, Graph};
+use holotrace_core::algorithms::waits::{self, Cause, Signatures, Term, Visits};
+use holotrace_core::columns::table::{NONE, all_ids, batch, ids, times};
+use holotrace_core::error::Result;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::arrow::{ArrowTable, Batches};
+use crate::intervals::{column, detached};
+
+/// When everything happens, if it begins as soon as what it waits for is over.
+#[pyclass(frozen, module = "holotrace._native")]
+pub struct Replay {
+    graph: Graph,
+    crossing: Vec<u32>,
+    edges: usize,
+}
+
+#[pyfunction]
+pub fn replay(py: Python<'_>, activities: &Bound<'_, PyAny>, edges: &Bound<'_, PyAny>) -> PyResult<Replay> {
+    let activities = Batches::of(activities)?;
+    let (own, crossing) = (activities.values::<Int64Type>("own_ns")?, activities.values::<UInt32Type>("crossing")?);
+    let (start, end) = (activities.values::<Int64Type>("start_ns")?, activities.values::<Int64Type>("end_ns")?);
+    let edges = Batches::of(edges)?;
+    let (from, to) = (edges.values::<UInt32Type>("from_point")?, edges.values::<UInt32Type>("to_point")?);
+    let lag = edges.values::<Int64Type>("lag_ns")?;
+    below("crossing", &crossing, crossing.len(), true)?;
+    detached(py, || {
+        let activities = Activities { own: &own, start: &start, end: &end, crossing: &crossing };
+        let graph = Graph::new(activities, Edges { from: &from, to: &to, lag: &lag });
+        Ok(Replay { graph, crossing: crossing.to_vec(), edges: from.len() })
+    })
+}
+
+#[pymethods]
+impl Replay {
+    #[getter]
+    fn circular_count(&self) -> u32 {
+        self.graph.oddities.circular
+    }
+
+    #[getter]
+    fn negative_count(&self) -> u32 {
+        self.graph.oddities.negative
+    }
+
+    #[getter]
+    fn contradicted_count(&self) -> u32 {
+        self.graph.oddities.contradicted
+    }
+
+    fn delays(&self, py: Python<'_>) -> PyResult<ArrowTable> {
+        let made = detached(py, || {
+            let (start, end) = self.graph.delays();
+            named([("start_delay_ns", column(start)), ("end_delay_ns", column(end))])
+        });
+        made.map(ArrowTable)
+    }
+
+    #[pyo3(signature = (own, lags, *, has_delays))]
+    fn times(
+        &self,
+        py: Python<'_>,
+        own: &Bound<'_, PyAny>,
+        lags: &Bound<'_, PyAny>,
+        has_delays: bool,
+    ) -> PyResult<ArrowTable> {
+        let changed = Changed::of(self, own, lags)?;
+        let made = detached(py, || {
+            let (start, end) = self.graph.replayed_with(changed.changes(), has_delays);
+            named([("start_ns", column(start)), ("end_ns", column(end))])
+        });
+        made.map(ArrowTable)
+    }
+
+    #[pyo3(signature = (count, own, lags, wanted, *, has_delays))]
+    fn cases(
+        &self,
+        py: Python<'_>,
+        count: usize,
+        own: &Bound<'_, PyAny>,
+        lags: &Bound<'_, PyAny>,
+        wanted: &Bound<'_, PyAny>,
+        has_delays: bool,
+    ) -> PyResult<ArrowTable> {
+        let changed = Changed::of(self, own, lags)?;
+        let wanted = Batches::of(wanted)?.values::<UInt32Type>("point")?;
+        below("point", &wanted, 2 * self.crossing.len(), false)?;
+        let made = detached(py, || {
+            let found = self.graph.cases(count, changed.changes(), &wanted, has_delays);
+            named([("time_ns", column(found))])
+        });
+        made.map(ArrowTable)
+    }
+
+    #[pyo3(signature = (point, own, lags, *, has_delays))]
+    fn path(
+        &self,
+        py: Python<'_>,
+        point: u32,
+        own: &Bound<'_, PyAny>,
+        lags: &Bound<'_, PyAny>,
+        has_delays: bool,
+    ) -> PyResult<ArrowTable> {
+        let changed = Changed::of(self, own, lags)?;
+        below("point", &[point], 2 * self.crossing.len(), false)?;
+        let made = detached(py, || {
+            let path = self.graph.path_to(point, changed.changes(), has_delays);
+            let via: ArrayRef = Arc::new(UInt8Array::from_iter_values(path.iter().map(|link| link.via as u8)));
+            named([
+                ("via", via),
+                ("from_point", ids(path.iter().map(|link| link.from))),
+                ("to_point", all_ids(path.iter().map(|link| link.to))),
+                ("edge", ids(path.iter().map(|link| link.edge))),
+                ("start_ns", times(path.iter().map(|link| link.from_time))),
+                ("end_ns", times(path.iter().map(|link| link.to_time))),
+                ("delay_ns", times(path.iter().map(|link| link.delay))),
+            ])
+        });
+        made.map(ArrowTable)
+    }
+
+    fn waits(
+        &self,
+        py: Python<'_>,
+        activities: &Bound<'_, PyAny>,
+        edges: &Bound<'_, PyAny>,
+        beginning: u32,
+    ) -> PyResult<(ArrowTable, ArrowTable)> {
+        let activities = Batches::of(activities)?;
+        let number = |name: &str| activities.values::<UInt32Type>(name);
+        let (process, own, delay) = (number("process")?, number("signature")?, number("delay_signature")?);
+        let lag = Batches::of(edges)?.values::<UInt32Type>("signature")?;
+        if process.len() != self.crossing.len() || lag.len() != self.edges {
+            return Err(PyValueError::new_err("there must be a row for each activity and each edge"));
+        }
+        let made = detached(py, || {
+            let signatures = Signatures { process: &process, own: &own, lag: &lag, delay: &delay, beginning };
+            let (visits, activity) = waits::visits(&self.graph, &self.crossing, signatures);
+            let causes = waits::causes(&visits);
+            let waited = visits.left.iter().zip(&visits.arrived).map(|(left, arrived)| left - arrived);
+            let visits = named([
+                ("process", all_ids(visits.process.iter().copied())),
+                ("meeting", all_ids(visits.meeting.iter().copied())),
+                ("activity", ids(activity.iter().copied())),
+                ("waited_ns", times(waited)),
+            ])?;
+            Ok((visits, of_causes(&causes)?))
+        });
+        made.map(|(visits, causes)| (ArrowTable(visits), ArrowTable(causes)))
+    }
+}
+
+#[pyfunction]
+pub fn wait_causes(py: Python<'_>, visits: &Bound<'_, PyAny>, terms: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+    let (visits, terms) = (Batches::of(visits)?, Batches::of(terms)?);
+    let number = |name: &str| Ok::<_, PyErr>(visits.values::<UInt32Type>(name)?.to_vec());
+    let time = |name: &str| Ok::<_, PyErr>(visits.values::<Int64Type>(name)?.to_vec());
+    let (process, signature) = (terms.values::<UInt32Type>("process")?, terms.values::<UInt32Type>("signature")?);
+    let ns = terms.values::<Int64Type>("ns")?;
+    let terms = process.iter().zip(signature.iter()).zip(ns.iter());
+    let visits = Visits {
+        process: number("process")?,
+        meeting: number("meeting")?,
+        arrived: time("arrived_ns")?,
+        left: time("left_ns")?,
+        before: number("before")?,
+        first: number("first")?,
+        terms: terms.map(|((&process, &signature), &ns)| Term { process, signature, ns }).collect(),
+    };
+    detached(py, || of_causes(&waits::causes(&visits))).map(ArrowTable)
+}
+
+fn of_causes(causes: &[Cause]) -> Result<RecordBatch> {
+    named([
+        ("visit", all_ids(causes.iter().map(|cause| cause.visit))),
+        ("late", all_ids(causes.iter().map(|cause| cause.late))),
+        ("process", all_ids(causes.iter().map(|cause| cause.term.process))),
+        ("signature", all_ids(causes.iter().map(|cause| cause.term.signature))),
+        ("ns", times(causes.iter().map(|cause| cause.term.ns))),
+    ])
+}
+
+/// Columns of what is other in counterfactuals.
+struct Changed {
+    own: (ScalarBuffer<u32>, ScalarBuffer<u32>, ScalarBuffer<i64>),
+    lag: (ScalarBuffer<u32>, ScalarBuffer<u32>, ScalarBuffer<i64>),
+}
+
+impl Changed {
+    fn of(replay: &Replay, own: &Bound<'_, PyAny>, lags: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (own, lags) = (Batches::of(own)?, Batches::of(lags)?);
+        let (activity, edge) = (own.values::<UInt32Type>("activity")?, lags.values::<UInt32Type>("edge")?);
+        below("activity", &activity, replay.crossing.len(), false)?;
+        below("edge", &edge, replay.edges, false)?;
+        Ok(Self {
+            own: (own.values::<UInt32Type>("case")?, activity, own.values::<Int64Type>("own_ns")?),
+            lag: (lags.values::<UInt32Type>("case")?, edge, lags.values::<Int64Type>("lag_ns")?),
+        })
+    }
+
+    fn changes(&self) -> Changes<'_> {
+        Changes {
+            own_case: &self.own.0,
+            own_activity: &self.own.1,
+            own: &self.own.2,
+            lag_case: &self.lag.0,
+            lag_edge: &self.lag.1,
+            lag: &self.lag.2,
+        }
+    }
+}
+
+fn below(what: &str, numbers: &[u32], limit: usize, has_none: bool) -> PyResult<()> {
+    match numbers.iter().find(|&&number| number as usize >= limit && !(has_none && number == NONE)) {
+        Some(number) => Err(PyValueError::new_err(format!("there is no {what} {number}"))),
+        None => Ok(()),
+    }
+}
+
+fn named<const N: usize>(columns: [(&str, ArrayRef); N]) -> Result<RecordBatch> {
+    batch(columns.map(|(name, values)| (name.to_string(), values)).into())
+}

@@ -1,0 +1,137 @@
+"""Replays of activities that wait for each other, unchanged or with many changes side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from holotrace.core.native import native
+
+# Stands for no crossing in the core.
+NONE = 2**32 - 1
+# The lag of an edge that a change takes away.
+REMOVED = -(2**63)
+
+ACTIVITIES = pl.Schema({"own_ns": pl.Int64(), "start_ns": pl.Int64(), "end_ns": pl.Int64(), "crossing": pl.UInt32()})
+EDGES = pl.Schema({"from_point": pl.UInt32(), "to_point": pl.UInt32(), "lag_ns": pl.Int64()})
+OWN = pl.Schema({"activity": pl.UInt32(), "own_ns": pl.Int64()})
+LAGS = pl.Schema({"edge": pl.UInt32(), "lag_ns": pl.Int64()})
+
+
+def start_of(activity: pl.Expr) -> pl.Expr:
+    """The point at which an activity starts."""
+    return (activity * 2).cast(pl.UInt32)
+
+
+def end_of(activity: pl.Expr) -> pl.Expr:
+    """The point at which an activity ends."""
+    return (activity * 2 + 1).cast(pl.UInt32)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is other in one counterfactual: own times (OWN: activity, own_ns) and lags (LAGS: edge, lag_ns).
+
+    A lag of ``REMOVED`` takes the edge away. Of several changes of one activity or edge the last counts.
+    """
+
+    own: pl.DataFrame = field(default_factory=OWN.to_frame)
+    lags: pl.DataFrame = field(default_factory=LAGS.to_frame)
+
+
+UNCHANGED = Changes()
+
+
+class Replay:
+    """Activities, what they wait for, and when everything happens then.
+
+    An activity starts when all that its start waits for has come, and takes its own time from there; one that takes
+    part in a crossing takes it from when the last of the crossing has started. An end may wait for more. Times are
+    nanoseconds on one clock.
+
+    Args:
+        activities: ACTIVITIES: own time, start and end as recorded, and the crossing it takes part in; null for none.
+        edges: EDGES: a point (``start_of`` and ``end_of`` a row of ``activities``) that comes at the earliest
+            ``lag_ns`` after another.
+    """
+
+    def __init__(self, activities: pl.DataFrame, edges: pl.DataFrame) -> None:
+        self.activity_count = activities.height
+        shaped = activities.select(pl.col(name).cast(dtype) for name, dtype in ACTIVITIES.items())
+        crossing = pl.col("crossing")
+        dense = pl.when(crossing.is_not_null()).then(crossing.rank("dense") - 1).cast(pl.UInt32).fill_null(NONE)
+        shaped_edges = edges.select(pl.col(name).cast(dtype) for name, dtype in EDGES.items())
+        self._native = native.replay(shaped.with_columns(dense), shaped_edges)
+
+    @property
+    def circular_count(self) -> int:
+        """Edges that were left out, as they would have closed a circle."""
+        return self._native.circular_count
+
+    @property
+    def negative_count(self) -> int:
+        """Edges whose lag is negative."""
+        return self._native.negative_count
+
+    @property
+    def contradicted_count(self) -> int:
+        """Edges whose end was recorded earlier than it could have come."""
+        return self._native.contradicted_count
+
+    def delays(self) -> pl.DataFrame:
+        """What no edge explains of each activity's start and end: start_delay_ns, end_delay_ns; signed."""
+        return pl.DataFrame(self._native.delays())
+
+    def times(self, changes: Changes = UNCHANGED, *, has_delays: bool = False) -> pl.DataFrame:
+        """start_ns and end_ns of each activity; unchanged and with delays they are as recorded."""
+        own, lags = _columns([changes])
+        return pl.DataFrame(self._native.times(own, lags, has_delays=has_delays))
+
+    def cases(self, cases: Sequence[Changes], points: pl.Series, *, has_delays: bool = False) -> pl.DataFrame:
+        """When each of some points comes in each counterfactual: case, point, time_ns; by case, then as given."""
+        own, lags = _columns(cases)
+        wanted = points.cast(pl.UInt32).alias("point").to_frame()
+        times = pl.DataFrame(self._native.cases(len(cases), own, lags, wanted, has_delays=has_delays))
+        number = pl.int_range(times.height, dtype=pl.Int64, eager=True)
+        every = max(len(points), 1)
+        return times.select(
+            case=(number // every).cast(pl.UInt32),
+            point=points.cast(pl.UInt32).gather(number % every),
+            time_ns="time_ns",
+        )
+
+    def path_to(self, point: int, changes: Changes = UNCHANGED, *, has_delays: bool = False) -> pl.DataFrame:
+        """The chain of what came last before a point, from its beginning.
+
+        Columns: via (0: an activity's own time, 1: an edge, 2: the last one at a crossing, 3: it waited for nothing),
+        from_point, to_point, edge, start_ns, end_ns, delay_ns (what of the time between is neither own time nor lag).
+        """
+        own, lags = _columns([changes])
+        return pl.DataFrame(self._native.path(point, own, lags, has_delays=has_delays))
+
+    def waits(self, activities: pl.DataFrame, edges: pl.DataFrame, beginning: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Visits of crossings, and what their waits consist of; see ``holotrace.graph.waits``.
+
+        Args:
+            activities: A row per activity: process, signature, delay_signature (numbers).
+            edges: A row per edge: signature, as which its lag counts.
+            beginning: Signature of when something began that waited for nothing.
+        """
+        visits, causes = self._native.waits(
+            activities.select(pl.col("process", "signature", "delay_signature").cast(pl.UInt32)),
+            edges.select(pl.col("signature").cast(pl.UInt32)),
+            beginning,
+        )
+        return pl.DataFrame(visits), pl.DataFrame(causes)
+
+
+def _columns(cases: Sequence[Changes]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def numbered(frame: pl.DataFrame, schema: pl.Schema, case: int) -> pl.DataFrame:
+        columns = [pl.col(name).cast(dtype) for name, dtype in schema.items()]
+        return frame.select(pl.lit(case, pl.UInt32).alias("case"), *columns)
+
+    own = pl.concat([numbered(changes.own, OWN, case) for case, changes in enumerate(cases)])
+    lags = pl.concat([numbered(changes.lags, LAGS, case) for case, changes in enumerate(cases)])
+    return own, lags
