@@ -51,9 +51,6 @@ class Column:
     arg: str | None = None
     """The key of a trace event's ``args`` this column is read from, for columns that are."""
 
-    format: str | None = None
-    """The one format that has it, where only one does: "kineto" or "xplane"; null in ranks of another."""
-
     def __post_init__(self) -> None:
         if not self.name.endswith(self.unit.suffix):
             raise ValueError(f"{self.name}: a {self.unit.name} column ends in {self.unit.suffix!r}")
@@ -72,9 +69,6 @@ class Table:
     columns: tuple[Column, ...]
     """In order."""
 
-    format: str | None = None
-    """The one format that has it, where only one does; empty in ranks of another."""
-
     @property
     def column_names(self) -> tuple[str, ...]:
         """In order."""
@@ -86,6 +80,10 @@ class Table:
         if unknown:
             raise ValueError(f"{self.name} has no columns {sorted(unknown)}")
         return replace(self, columns=tuple(c for c in self.columns if c.name in names))
+
+    def without(self, *names: str) -> Table:
+        """The same table with all but the named columns."""
+        return self.only(*(name for name in self.column_names if name not in names))
 
     def empty(self) -> pl.DataFrame:
         """A frame of this table without rows."""
