@@ -85,10 +85,17 @@ clean:  ## remove everything that was made here
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-.venv/.package: .venv/pyvenv.cfg python-hta/pyproject.toml $(NATIVE)
+.venv/.package: .venv/.core .venv/.hta
+	@touch $@
+
+.venv/.core: .venv/pyvenv.cfg $(NATIVE)
 	@command -v cargo >/dev/null || { echo "holotrace needs a Rust toolchain; install one with rustup."; exit 1; }
 	$(BIN)/python -m pip install --quiet --constraint dev.lock --group build
 	$(BIN)/maturin develop --release --locked --group build
+	@touch $@
+
+# Installed once: it has no core to be built.
+.venv/.hta: python-hta/pyproject.toml | .venv/.core
 	$(BIN)/python -m pip install --quiet --constraint dev.lock --editable python-hta
 	@touch $@
 

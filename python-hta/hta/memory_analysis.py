@@ -8,7 +8,7 @@ from pathlib import Path
 import plotly.graph_objects as go
 
 import holotrace
-from hta import figures
+from hta._bridge import figures
 
 _IMAGE = Path("images") / "memory_plot.png"
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from hta._bridge.counters import DEFAULT_SUFFIX, TimeSeriesTypes, generate_trace_with_counters
+from hta._bridge.idle import idle_time_breakdown
 from hta.analyzers.breakdown_analysis import BreakdownAnalysis
 from hta.analyzers.communication_analysis import CommunicationAnalysis
-from hta.analyzers.counter_overlay import DEFAULT_SUFFIX, TimeSeriesTypes, generate_trace_with_counters
 from hta.analyzers.cuda_kernel_analysis import CudaKernelAnalysis
 from hta.analyzers.cupti_counter_analysis import CuptiCounterAnalysis
-from hta.analyzers.idle_time import idle_time_breakdown
 from hta.analyzers.straggler import find_stragglers_with_late_start_comm_kernels
 from hta.analyzers.straggler_analysis import StragglerAnalysis
 from hta.analyzers.trace_counters import TraceCounters
@@ -20,7 +20,7 @@ from hta.common.constants import CUDA_MAX_LAUNCH_QUEUE_PER_STREAM, DEFAULT_TRACE
 from hta.common.trace import Trace
 
 if TYPE_CHECKING:
-    from hta.analyzers.critical_path_graph import CPGraph
+    from hta._bridge.critical_path.graph import CPGraph
 
 __all__ = ["CUDA_MAX_LAUNCH_QUEUE_PER_STREAM", "TimeSeriesTypes", "TraceAnalysis"]
 

@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 
 import holotrace
-from hta import figures, frame_tables, frames
+from hta._bridge import figures, frame_tables, frames
 from hta.common.trace import Trace
 from hta.utils.utils import shorten_name
 

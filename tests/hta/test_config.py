@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hta._bridge.event_args import EVENT_ARGS
 from hta.configs import event_args_yaml_parser
 from hta.configs.config import HtaConfig, setup_logger
-from hta.configs.default_event_args import EVENT_ARGS
 from hta.configs.default_values import YamlVersion
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from hta_traces import analysis, event, kernel, launch
 
-from hta.analyzers.counter_overlay import with_suffix
+from hta._bridge.counters import with_suffix
 from hta.common.trace import Trace
 from hta.trace_analysis import TimeSeriesTypes, TraceAnalysis
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from hta_traces import Event, analysis, event, kernel, launch, step
 
+from hta._bridge.frames import places
 from hta.common.trace import Trace
-from hta.frames import places
 from trace_files import write_trace
 
 COLUMNS = [

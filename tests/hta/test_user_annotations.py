@@ -11,7 +11,7 @@ from hta_traces import Event, analysis, event, kernel, launch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hta.analyzers.user_annotations import _shortest_over
+from hta._bridge.annotations import _shortest_over
 from hta.trace_analysis import TraceAnalysis
 from trace_files import write_trace
 

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from hta import figures, frames
-from hta.analyzers.device_job import device_job
-from hta.analyzers.folding import Times, folded, table_of
-from hta.analyzers.idle_time import idle_time_breakdown
-from hta.analyzers.user_annotations import kernels_with_user_annotations, user_annotation_breakdown
+from hta._bridge import figures, frames
+from hta._bridge.annotations import kernels_with_user_annotations, user_annotation_breakdown
+from hta._bridge.folding import Times, folded, table_of
+from hta._bridge.idle import idle_time_breakdown
+from hta._bridge.job import device_job
 from hta.common.trace import Trace
 
 _TYPES = ("COMPUTATION", "COMMUNICATION", "MEMORY")

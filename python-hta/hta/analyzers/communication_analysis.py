@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import polars as pl
 
-from hta import figures, frames
-from hta.analyzers.device_job import device_job
+from hta._bridge import figures, frames
+from hta._bridge.job import device_job
 from hta.common.trace import Trace
 
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from hta.analyzers import critical_path_files, step_frames
-from hta.analyzers.critical_path_graph import CPGraph
-from hta.analyzers.critical_path_overlay import DEFAULT_EDGE_TYPES_IN_VIZ, write_overlay
-from hta.analyzers.critical_path_types import BoundType, CPEdge, CPEdgeType, CPNode
-from hta.analyzers.step_frames import KERNEL_KERNEL_DELAY_THRESHOLD_US
-from hta.analyzers.step_frames import LOCKING as CUDA_RUNTIME_EVENTS
+from hta._bridge.critical_path import files as critical_path_files
+from hta._bridge.critical_path import step as step_frames
+from hta._bridge.critical_path.graph import CPGraph
+from hta._bridge.critical_path.overlay import DEFAULT_EDGE_TYPES_IN_VIZ, write_overlay
+from hta._bridge.critical_path.step import KERNEL_KERNEL_DELAY_THRESHOLD_US
+from hta._bridge.critical_path.step import LOCKING as CUDA_RUNTIME_EVENTS
+from hta._bridge.critical_path.types import BoundType, CPEdge, CPEdgeType, CPNode
 from hta.common.trace import Trace
 from hta.configs.env_options import critical_path_add_zero_weight_launch_edges
 

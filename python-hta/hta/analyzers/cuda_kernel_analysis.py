@@ -9,9 +9,9 @@ from functools import partial
 import pandas as pd
 import polars as pl
 
-from hta import figures, frame_tables, frames
-from hta.analyzers.device_job import asked, job_of
-from hta.analyzers.kernel_sequences import frequent_kernel_sequences
+from hta._bridge import figures, frame_tables, frames
+from hta._bridge.job import asked, job_of
+from hta._bridge.sequences import frequent_kernel_sequences
 from hta.common.trace import Trace
 from hta.common.trace_symbol_table import TraceSymbolTable
 

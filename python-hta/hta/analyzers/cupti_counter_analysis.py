@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from hta import frame_tables
-from hta.analyzers.device_job import asked, job_of
+from hta._bridge import frame_tables
+from hta._bridge.job import asked, job_of
 from hta.common.trace import Trace
 from hta.common.trace_call_graph import CallGraph
 

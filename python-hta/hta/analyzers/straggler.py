@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from hta import figures
-from hta.common.event_links import profiler_steps
+from hta._bridge import figures
+from hta._bridge.links import profiler_steps
 from hta.common.trace import Trace
 from hta.common.trace_symbol_table import TraceSymbolTable
 from hta.utils.utils import is_comm_kernel

@@ -10,8 +10,8 @@ import pandas as pd
 import polars as pl
 
 from holotrace import Job, RankTrace
-from hta import frame_tables, frames
-from hta.analyzers.device_job import asked, job_of
+from hta._bridge import frame_tables, frames
+from hta._bridge.job import asked, job_of
 from hta.common.constants import LAUNCHES
 from hta.common.trace import Trace
 

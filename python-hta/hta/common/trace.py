@@ -11,17 +11,17 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from hta import frames
-from hta.common.arg_keys import all_args
-from hta.common.constants import DEFAULT_TRACE_DIR
-from hta.common.event_links import (
+from hta._bridge import frames
+from hta._bridge.arg_keys import all_args
+from hta._bridge.copies import TraceCopy
+from hta._bridge.events import PHASE_COUNTER, PHASE_FLOW_END, PHASE_FLOW_START, counter_table, flow_event
+from hta._bridge.links import (
     add_fwd_bwd_links,
     add_iteration,
     get_cpu_gpu_correlation,
     transform_correlation_to_index,
 )
-from hta.common.trace_copy import TraceCopy
-from hta.common.trace_events import PHASE_COUNTER, PHASE_FLOW_END, PHASE_FLOW_START, counter_table, flow_event
+from hta.common.constants import DEFAULT_TRACE_DIR
 from hta.common.trace_file import create_rank_to_trace_dict, create_rank_to_trace_dict_from_dir, validated, write_trace
 from hta.common.trace_parser import MetaData, described, infer_gpu_type, parse_trace_dict, parse_trace_file
 from hta.common.trace_symbol_table import TraceSymbolTable, decode_symbol_id_to_symbol_name

@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from hta.common.stack_columns import NOWHERE, Integers, StackColumns, stack_columns
-from hta.common.stack_threads import BACKWARD, MAIN, Thread, continued, threads, where, with_continued
-from hta.common.stack_walk import root_index
+from hta._bridge.stacks.columns import NOWHERE, Integers, StackColumns, stack_columns
+from hta._bridge.stacks.threads import BACKWARD, MAIN, Thread, continued, threads, where, with_continued
+from hta._bridge.stacks.walk import root_index
 from hta.common.trace import Trace
 from hta.common.trace_call_stack import CallStackGraph, CallStackIdentity, CallStackNode
 from hta.common.trace_symbol_table import TraceSymbolTable

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from hta.common.stack_columns import NOWHERE, in_order, of_thread, stack_columns
-from hta.common.stack_walk import NON_EXISTENT_NODE_INDEX, NULL_NODE_INDEX, StackWalk, root_index
+from hta._bridge.stacks.columns import NOWHERE, in_order, of_thread, stack_columns
+from hta._bridge.stacks.walk import NON_EXISTENT_NODE_INDEX, NULL_NODE_INDEX, StackWalk, root_index
 from hta.common.trace_symbol_table import TraceSymbolTable
 from hta.common.types import DeviceType
 

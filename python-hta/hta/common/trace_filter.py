@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from hta import frames
+from hta._bridge import frames
 from hta.common.trace_symbol_table import TraceSymbolTable
 
 log = logging.getLogger("hta")

@@ -13,8 +13,8 @@ from typing import IO, Any
 import numpy as np
 import pandas as pd
 
-from hta import frames
-from hta.common.arg_keys import all_args
+from hta._bridge import frames
+from hta._bridge.arg_keys import all_args
 from hta.common.trace_file import SUFFIXES, read_trace
 from hta.common.trace_symbol_table import TraceSymbolTable
 from hta.configs.parser_config import DEFAULT_PARSE_VERSION, ParserBackend, ParserConfig

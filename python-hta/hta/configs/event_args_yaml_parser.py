@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pprint import pprint
 
-from hta.configs.default_event_args import (
+from hta._bridge.event_args import (
     ARGS_BANDWIDTH_FUNC,
     ARGS_COMMUNICATION_FUNC,
     ARGS_COMPLETE_FUNC,

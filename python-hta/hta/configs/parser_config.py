@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
+from hta._bridge.event_args import EVENT_ARGS as DEFAULT_VER_EVENT_ARGS
 from hta.common.constants import MAX_EVENT_DURATION_US
-from hta.configs.default_event_args import EVENT_ARGS as DEFAULT_VER_EVENT_ARGS
 from hta.configs.default_values import AttributeSpec, ValueType, YamlVersion
 
 __all__ = [

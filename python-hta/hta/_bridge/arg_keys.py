@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 
 import holotrace
+from hta._bridge.frames import RECORDING
 from hta.common.trace_file import read_trace
 from hta.configs.default_values import AttributeSpec, ValueType
 from hta.configs.parser_config import AVAILABLE_ARGS, ParserConfig
-from hta.frames import RECORDING
 
 log = logging.getLogger("hta")
 

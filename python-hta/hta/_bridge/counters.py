@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from hta.analyzers.device_job import asked
+from hta._bridge.copies import TraceCopy
+from hta._bridge.events import counter_table
+from hta._bridge.job import asked
 from hta.analyzers.trace_counters import TraceCounters
 from hta.common.trace import Trace
-from hta.common.trace_copy import TraceCopy
-from hta.common.trace_events import counter_table
 
 log = logging.getLogger("hta")
 

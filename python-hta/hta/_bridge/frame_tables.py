@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pandas as pd
 import polars as pl
 
+from hta._bridge.frames import NS_PER_US, Integers, places
 from hta.common.trace_symbol_table import TraceSymbolTable
-from hta.frames import NS_PER_US, Integers, places
 from hta.utils.utils import get_kernel_type, get_memory_kernel_type, is_comm_kernel, is_memory_kernel
 
 # Categories of work on a device, as PyTorch writes them today and wrote them until 2022.

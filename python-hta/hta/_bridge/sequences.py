@@ -11,11 +11,11 @@ import polars as pl
 
 import holotrace
 from holotrace import Edit, Job, RankTrace
-from hta import frames
-from hta.analyzers.device_job import asked
+from hta._bridge import frames
+from hta._bridge.copies import TraceCopy
+from hta._bridge.job import asked
 from hta.common.trace import Trace
 from hta.common.trace_call_graph import CallGraph
-from hta.common.trace_copy import TraceCopy
 from hta.common.trace_symbol_table import TraceSymbolTable
 from hta.utils.checker import is_valid_directory
 

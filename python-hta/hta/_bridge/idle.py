@@ -11,8 +11,8 @@ import polars as pl
 
 from holotrace import Job, RankTrace
 from holotrace.core.tables import DEVICE_EVENTS
-from hta import figures, frame_tables, frames
-from hta.analyzers.device_job import asked, job_of
+from hta._bridge import figures, frame_tables, frames
+from hta._bridge.job import asked, job_of
 from hta.common.trace import Trace
 
 _OTHER = "other"

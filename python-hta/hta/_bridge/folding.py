@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 import polars as pl
 
-from hta.frames import NS_PER_US
+from hta._bridge.frames import NS_PER_US
 
 FOLDED = "others"
 

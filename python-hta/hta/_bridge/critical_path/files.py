@@ -10,10 +10,10 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hta.analyzers.critical_path_types import CPEdge, CPEdgeType, CPNode
+from hta._bridge.critical_path.types import CPEdge, CPEdgeType, CPNode
 
 if TYPE_CHECKING:
-    from hta.analyzers.critical_path_graph import CPGraph
+    from hta._bridge.critical_path.graph import CPGraph
 
 ROWS, GRAPH, PATH = "trace_data.csv", "cp_graph.json", "cp_data.json"
 # Larger than the graph of any step; a zip file may unpack to a thousand times its size.

@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 
 from holotrace import Job, RankTrace
-from hta import frame_tables
+from hta._bridge import frame_tables
 from hta.common.trace import Trace
 from hta.common.trace_symbol_table import TraceSymbolTable
 

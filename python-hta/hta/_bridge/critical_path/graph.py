@@ -15,11 +15,11 @@ import pandas as pd
 import polars as pl
 
 from holotrace import MissingExtraError, StepGraph
-from hta import frames
-from hta.analyzers import critical_path_files
-from hta.analyzers.critical_path_records import event_records, stream_waits
-from hta.analyzers.critical_path_types import BoundType, CPEdge, CPEdgeType, CPNode
-from hta.analyzers.step_frames import BLOCKING, Step
+from hta._bridge import frames
+from hta._bridge.critical_path import files as critical_path_files
+from hta._bridge.critical_path.records import event_records, stream_waits
+from hta._bridge.critical_path.step import BLOCKING, Step
+from hta._bridge.critical_path.types import BoundType, CPEdge, CPEdgeType, CPNode
 from hta.common.trace import Trace
 from hta.common.trace_symbol_table import TraceSymbolTable
 from hta.configs.env_options import critical_path_strict_negative_weight_check

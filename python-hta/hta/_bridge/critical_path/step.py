@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 
 from holotrace import GraphRules, StepGraph, step_graph
-from hta import frame_tables, frames
+from hta._bridge import frame_tables, frames
 from hta.analyzers.trace_counters import TraceCounters
 from hta.common.constants import LAUNCHES
 from hta.common.trace import Trace

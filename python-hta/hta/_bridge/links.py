@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from hta import frames
-from hta._bridge import device_ranges
+from hta._bridge import device_ranges, frames
 from hta.common.trace_symbol_table import TraceSymbolTable
 
 _STEP_NUMBER = r"^ProfilerStep\s*#\s*(\d+)"

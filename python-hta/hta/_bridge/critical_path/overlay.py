@@ -10,11 +10,11 @@ import pandas as pd
 import polars as pl
 
 import holotrace
-from hta import frame_tables, frames
-from hta.analyzers.critical_path_graph import CPGraph, edge_table
-from hta.analyzers.critical_path_types import CPEdgeType
+from hta._bridge import frame_tables, frames
+from hta._bridge.copies import TraceCopy
+from hta._bridge.critical_path.graph import CPGraph, edge_table
+from hta._bridge.critical_path.types import CPEdgeType
 from hta.common.trace import Trace
-from hta.common.trace_copy import TraceCopy
 from hta.configs.env_options import critical_path_show_zero_weight_launch_edges
 
 log = logging.getLogger("hta")

@@ -18,8 +18,8 @@ import holotrace
 from holotrace.core import tables
 from holotrace.core.schema import Column, Table, Unit
 from hta._bridge import device_ranges
+from hta._bridge.event_args import EVENT_ARGS
 from hta.common.trace_symbol_table import TraceSymbolTable
-from hta.configs.default_event_args import EVENT_ARGS
 from hta.configs.default_values import AttributeSpec, ValueType, YamlVersion
 
 Array = npt.NDArray[Any]

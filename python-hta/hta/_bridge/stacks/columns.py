@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 
 from holotrace import Job, RankTrace
-from hta import frame_tables, frames
+from hta._bridge import frame_tables, frames
 
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import polars as pl
 from plotly.subplots import make_subplots
 
-from hta.analyzers.folding import FOLDED
+from hta._bridge.folding import FOLDED
 
 _PIES_PER_ROW = 2
 _BINS = 300  # of a histogram

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hta.common.stack_columns import NOWHERE, Integers, Mask, StackColumns, in_order
+from hta._bridge.stacks.columns import NOWHERE, Integers, Mask, StackColumns, in_order
 from hta.common.trace_symbol_table import TraceSymbolTable
 
 MAIN, BACKWARD, EMPTY = "main", "bwd", "empty"

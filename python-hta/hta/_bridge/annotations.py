@@ -9,15 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from hta import figures, frames
-from hta.analyzers.folding import Times, folded, table_of
+from hta._bridge import figures, frames
+from hta._bridge.device_ranges import ON_DEVICE, ON_HOST
+from hta._bridge.folding import Times, folded, table_of
+from hta._bridge.frames import NS_PER_US
 from hta.common.trace import Trace
 from hta.common.trace_symbol_table import TraceSymbolTable, decode_symbol_id_to_symbol_name
-from hta.frames import NS_PER_US
 
 log = logging.getLogger("hta")
-
-_ON_DEVICE, _ON_HOST = "gpu_user_annotation", "user_annotation"
 
 Integers = npt.NDArray[np.int64]
 
@@ -33,7 +32,7 @@ def user_annotation_breakdown(
     image_renderer: str | None,
 ) -> pd.DataFrame | None:
     """Times of each named range by rank; None where no rank has any of that kind."""
-    category = _ON_DEVICE if on_device else _ON_HOST
+    category = ON_DEVICE if on_device else ON_HOST
     if not _are_there(t, category):
         return None
     by_rank = {
@@ -49,10 +48,10 @@ def user_annotation_breakdown(
 
 def kernels_with_user_annotations(t: Trace, rank: int, expand_names: bool, shorten_names: bool) -> pd.DataFrame | None:
     """A rank's device rows, each with the named range it runs in; None where no rank has ranges on the device."""
-    if not _are_there(t, _ON_DEVICE):
+    if not _are_there(t, ON_DEVICE):
         return None
     frame, symbols = t.get_trace(rank), t.symbol_table
-    ranges = frame[frame["cat"] == symbols.sym_index[_ON_DEVICE]]
+    ranges = frame[frame["cat"] == symbols.sym_index[ON_DEVICE]]
     rows: pd.DataFrame = frame[frames.on_device(frame, symbols)].reset_index(drop=True)
     rows["cat"] = rows["cat"].astype("int64")
     place = _shortest_over(rows, ranges)

@@ -1,0 +1,1 @@
+"""Critical paths as HTA shows them: the graph, its files, and what is drawn of it."""

@@ -1,0 +1,1 @@
+"""Who called whom on a thread, from starts and ends."""
