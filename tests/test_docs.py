@@ -84,3 +84,12 @@ def test_relative_links_lead_somewhere() -> None:
         if not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_the_architecture_names_every_layer_of_the_contract() -> None:
+    contract = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("\nlayers = [")[2].partition("\n]")[0]
+    layers = re.findall(r"\w+", contract)
+    assert "analyses" in layers
+    for page in ("docs/architecture.md", "CONTRIBUTING.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert [layer for layer in layers if not re.search(rf"`{layer}/?`", text)] == [], page
