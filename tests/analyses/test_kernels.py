@@ -103,16 +103,6 @@ def test_outlying_runs_of_many_kernels_are_one_finding() -> None:
     assert (found.ranks, found.cost_ns) == ((0, 1), 3 * 99_000)
 
 
-def test_a_slow_device_is_found_by_equal_work_taking_longer() -> None:
-    usual, slow = [("gemm", 10, 100_000), ("add", 10, 10_000)], [("gemm", 10, 110_000), ("add", 10, 11_000)]
-    (found,) = Analyses.kernels.findings(job_of(usual, slow, usual, usual))
-    assert (found.rule, found.ranks, found.cost_ns) == ("slow-device", (1,), 110_000)
-    # More runs are more work, not a slower device; and of two ranks nobody can say which is odd.
-    more = [("gemm", 12, 100_000), ("add", 10, 10_000)]
-    assert rules(job_of(usual, more, usual)) == []
-    assert rules(job_of(usual, slow)) == []
-
-
 def test_names_of_thousands_of_characters_are_cut_in_messages() -> None:
     name = "k" * 3_000
     (found,) = Analyses.kernels.findings(job_of([(name, 99, 1_000), (name, 1, 101_000)]))

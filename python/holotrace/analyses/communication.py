@@ -17,9 +17,9 @@ SMALL_BYTES = 1024 * 1024
 WORTH_RATIO = 0.02
 # Links of one kind differ by a few percent; of two groups nobody knows which is the slow one.
 SLOW_RATIO, COMPARED_GROUPS = 0.7, 3
-KIND = ["collective", "group", "group_description", "group_size", "element_type", "message_bytes"]
-# Groups that do the same for different ranks.
-ALIKE = [name for name in KIND if name != "group"]
+KIND = ["collective", "group", "group_ranks", "group_description", "group_size", "element_type", "message_bytes"]
+# What groups that do the same for different ranks have in common.
+ALIKE = [name for name in KIND if name not in ("group", "group_ranks")]
 # Bytes of element types whose name has no number of bits: PyTorch's, and a truth value of XLA.
 _WORDS = {
     **dict.fromkeys(("byte", "char", "bool", "pred"), 1),
@@ -45,7 +45,8 @@ _WORDS = {
         Column("lost_ns", Unit.NS, "Part of waited_ns during which the rank did not compute; null like it"),
         Column("bus_gbps", Unit.FLOAT, "Bus bandwidth while data was moved, in GB/s; null if unknown"),
         Column("compared_count", Unit.COUNT, "Calls that could be compared with those of the other ranks"),
-        Column("group", Unit.TEXT, "Process group; null if unknown"),
+        Column("group", Unit.TEXT, "Name of the process group; null if unknown"),
+        Column("group_ranks", Unit.TEXT, "Ranks in the group, JSON; null if unknown"),
         Column("group_description", Unit.TEXT, "What the group is for; null if unknown"),
         Column("group_size", Unit.NUMBER, "Ranks in the group; null if unknown"),
         Column("element_type", Unit.TEXT, "Type of an element; null if unknown"),
@@ -60,10 +61,11 @@ def communication(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame
     moves data. Where calls could be compared with those of the other ranks, on one clock (see stragglers), the two are
     told apart; where not, the waiting is part of `moving_ns`, and the bandwidth a lower bound.
 
-    Calls with the same operation, group, element type and size are one row. Bus bandwidth is what each link of the
-    group has to carry, whatever the group's size: bytes of the message by the time, times 2 (n - 1) / n for an
-    all-reduce among n ranks, (n - 1) / n for all-gather, reduce-scatter and all-to-all, 1 for operations with one
-    sender or receiver (formula: NVIDIA's nccl-tests, PERFORMANCE.md). GB are 1,000,000,000 bytes.
+    Calls with the same operation, group, element type and size are one row; a group is its ranks and its name. Bus
+    bandwidth is what each link of the group has to carry, whatever the group's size: bytes of the message by the time,
+    times 2 (n - 1) / n for an all-reduce among n ranks, (n - 1) / n for all-gather, reduce-scatter and all-to-all, 1
+    for operations with one sender or receiver (formula: NVIDIA's nccl-tests, PERFORMANCE.md). GB are 1,000,000,000
+    bytes.
 
     Args:
         by_step: One row per kind of collective and step, instead of one per kind.
@@ -76,7 +78,7 @@ def communication(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame
     table = (
         calls.join(waits, on="call", how="left")
         .with_columns(
-            pl.col("collective", "group", "group_description", "element_type").cast(pl.String),
+            pl.col("collective", "group", "group_ranks", "group_description", "element_type").cast(pl.String),
             waited_ns=pl.min_horizontal(pl.when(waited.is_not_null()).then(duration), waited),
             duration_ns=duration,
         )
@@ -160,15 +162,20 @@ def slow_group(table: pl.DataFrame) -> Iterator[Finding]:
     slow = _worth(
         table,
         _told_apart(table)
-        .filter(pl.col("group").n_unique().over(ALIKE) >= COMPARED_GROUPS)
+        .filter(_members().n_unique().over(ALIKE) >= COMPARED_GROUPS)
         .with_columns(saved_ns=_exposed_moving() * (1 - ratio), ratio=ratio)
         .filter(pl.col("ratio") < SLOW_RATIO),
         pl.col("ratio").min(),
     )
     if not slow.is_empty():
         least, cost_ns = slow.select(pl.col("ratio").min(), pl.col("saved_ns").max()).row(0)
-        message = f"their groups reach {least:.0%} of the bandwidth of others"
+        message = f"process groups of these ranks reach {least:.0%} of the bus bandwidth of comparable groups"
         yield Finding("warning", message, tuple(slow["rank"]), cost_ns)
+
+
+def _members() -> pl.Expr:
+    """What tells a group from others: its ranks, as some versions of PyTorch give several groups one name."""
+    return pl.coalesce("group_ranks", "group")
 
 
 def _told_apart(table: pl.DataFrame) -> pl.DataFrame:

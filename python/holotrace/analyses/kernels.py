@@ -20,8 +20,6 @@ LAUNCH_NS = 5_000
 TINY_COUNT, TINY_RATIO = 1_000, 0.5
 # An outlier is a run of another order of magnitude that costs more than a hundredth of all kernel time.
 OUTLIER_TIMES, OUTLIER_RATIO, OUTLIER_COUNT = 10, 0.01, 10
-# Equal devices on equal work differ by 1-2%; with two ranks nobody can say which is the odd one.
-SLOW_RATIO, SLOW_RANKS = 0.03, 3
 EVENTS = DEVICE_EVENTS.only("name", "kind", "start_ns", "end_ns")
 NAME_LENGTH = 80  # characters of a name in a message
 
@@ -126,44 +124,6 @@ def outlying_runs(table: pl.DataFrame) -> Iterator[Finding]:
     if len(names) > 1:
         message = f"runs of {len(names)} kernels lasted up to {times:.0f} times their mean, above all {longest}"
     yield Finding("info", message, tuple(by_rank["rank"]), by_rank.select(pl.col("beyond_ns").max()).item())
-
-
-@kernels.rule
-def slow_device(table: pl.DataFrame) -> Iterator[Finding]:
-    """A rank's device runs the same kernels slower than the other ranks' devices.
-
-    Equal devices run equal work at equal speed; a slower one is throttled (heat, power cap), shared or defective, and
-    the whole job runs at its pace. The cost is what its compute kernels took beyond those of the median rank.
-
-    Compare clocks and temperatures (`nvidia-smi -q -d PERFORMANCE`, `rocm-smi`), and drain the node if they differ.
-    """
-    rank_count = table["rank"].n_unique()
-    if rank_count < SLOW_RANKS:
-        return
-    # Only kernels that all ranks ran equally often did the same work.
-    same = table.filter(kind=COMPUTE).filter(
-        (pl.col("rank").n_unique() == rank_count).over("name"),
-        (pl.col("count").n_unique() == 1).over("name"),
-    )
-    ranks = (
-        same.with_columns(median_ns=pl.col("sum_ns").median().over("name"))
-        .group_by("rank")
-        .agg(pl.col("sum_ns", "median_ns").sum())
-        .with_columns(
-            slower=pl.col("sum_ns") / pl.col("median_ns") - 1, beyond_ns=pl.col("sum_ns") - pl.col("median_ns")
-        )
-        .sort("rank")
-    )
-    slow = ranks.filter(pl.col("slower") > SLOW_RATIO)
-    if slow.is_empty():
-        return
-    ratio, cost_ns = slow.select(pl.col("slower", "beyond_ns").max()).row(0)
-    yield Finding(
-        "warning",
-        f"devices run the same kernels up to {ratio:.0%} slower than the median rank's",
-        tuple(slow["rank"]),
-        int(cost_ns),
-    )
 
 
 def _short(name: str | None) -> str:
