@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from holotrace.core.schema import Column, Table, legible
+from holotrace.core.schema import Column, Table, legible, typed
 from holotrace.core.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree, kernel_kinds
@@ -166,6 +166,4 @@ def _filled(frame: pl.DataFrame | None, table: Table) -> pl.DataFrame:
 def _column(frame: pl.DataFrame, column: Column) -> pl.Expr:
     if column.name not in frame.columns:
         return pl.lit(None, column.unit.dtype).alias(column.name)
-    # Casting to the type a column has already would copy it.
-    same = frame.schema[column.name] == column.unit.dtype
-    return pl.col(column.name) if same else pl.col(column.name).cast(column.unit.dtype)
+    return typed(frame, column)
