@@ -10,9 +10,11 @@ from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit
 from holotrace.derive import arrivals, collectives
+from holotrace.derive.said import listed
 
 # Equal devices on equal work differ by 1-2%.
 LOST_RATIO = 0.02
+_DEVICE = pl.format("device {} of rank {}", pl.col("device"), pl.col("rank"))
 # With equal shares it is not the ranks that differ but their turns.
 SHARE = 1.5
 # Host clocks kept by NTP differ by some hundred microseconds; those of one machine hardly.
@@ -23,6 +25,7 @@ CLOCK_NS = 100_000
     part=collectives.calls,
     part_columns=collectives.CALLS,
     columns=(
+        Column("device", Unit.NUMBER, "Device of the rank; null where the rank communicates on one only"),
         Column("step", Unit.STEP, "Training step; null where the rank is looked at as a whole"),
         Column("collective_count", Unit.COUNT, "Collectives that were compared"),
         Column("uncompared_count", Unit.COUNT, "Collectives that could not be compared"),
@@ -48,7 +51,8 @@ def stragglers(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
     trace has them, else by their order, from where all ranks have recorded them. As they end together, their ends tell
     how far clocks are apart, and starts are compared on one clock. Operations that some ranks may leave early (sends,
     broadcasts) and those that not all ranks recorded are not compared. A rank without any that could be compared has a
-    count of 0 and nulls.
+    count of 0 and nulls. Devices of one rank, as the cores of a TPU's host, are compared like ranks; a core comes to a
+    collective when it comes to the barrier before it.
 
     Arriving late costs nothing while the others still compute: `lost_ns` leaves out the time in which they did. Time in
     which a rank waits in several collectives at once counts once, in the first of them that goes on.
@@ -56,11 +60,12 @@ def stragglers(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
     Args:
         by_step: One row per rank and step that launched collectives, instead of one per rank.
     """
-    keys = ["rank", "step"] if by_step else ["rank"]
+    who = ["rank", "device"]
+    keys = [*who, "step"] if by_step else who
     calls = collectives.comparable(calls)
     arrived = _counted_once(arrivals.of_ranks(calls))
     left, arrival = pl.col("left_ns"), pl.col("arrival_ns")
-    arrived = arrived.with_columns(total_ns=left.diff().over("rank").fill_null(left - arrival))
+    arrived = arrived.with_columns(total_ns=left.diff().over(who).fill_null(left - arrival))
     compared = (
         arrived.group_by(keys)
         .agg(
@@ -69,7 +74,7 @@ def stragglers(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
             collective_count=pl.len(),
         )
         # A rank that begins late has less time of its own than the others waited for it.
-        .with_columns(pl.col("total_ns").max().over(keys[1:] or pl.lit(0)))
+        .with_columns(pl.col("total_ns").max().over(keys[2:] or pl.lit(0)))
     )
     last = _last(arrived).group_by(keys).agg(pl.col("late_ns", "lost_ns").sum(), last_count=pl.len())
     count = pl.col("collective_count")
@@ -93,23 +98,23 @@ def stragglers(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
 
 def _counted_once(arrived: pl.DataFrame) -> pl.DataFrame:
     """Waiting of each rank, of which time that several collectives have in common is part of the first of them."""
-    waited, standing = (arrivals.once(arrived, length, by="rank") for length in ("waited_ns", "lost_ns"))
+    waited, standing = (arrivals.once(arrived, length, by=["rank", "device"]) for length in ("waited_ns", "lost_ns"))
     return arrived.with_columns(waited_ns=waited, standing_ns=standing)
 
 
 def _last(arrived: pl.DataFrame) -> pl.DataFrame:
     """The last rank of each collective, with how late it was and what the median other rank lost by that."""
     last = (
-        arrived.sort("match", "arrival_ns", "rank", descending=[False, True, False])
+        arrived.sort("match", "arrival_ns", "rank", "device", descending=[False, True, False, False])
         .group_by("match", maintain_order=True)
         .agg(
-            pl.col("rank", "step", "come_ns").first(),
+            pl.col("rank", "device", "step", "come_ns").first(),
             late_ns=pl.col("arrival_ns").first() - pl.col("arrival_ns").slice(1).max(),
             lost_ns=pl.col("standing_ns").slice(1).median().round().cast(pl.Int64),
         )
     )
     # A rank may be the last of several groups at once.
-    late, lost = (arrivals.once(last, length, by="rank") for length in ("late_ns", "lost_ns"))
+    late, lost = (arrivals.once(last, length, by=["rank", "device"]) for length in ("late_ns", "lost_ns"))
     return last.with_columns(late_ns=late, lost_ns=lost)
 
 
@@ -126,23 +131,23 @@ def straggling_rank(table: pl.DataFrame) -> Iterator[Finding]:
     """
     ranks = (
         _trusted(table)
-        .group_by("rank")
+        .group_by("rank", "device")
         .agg(pl.col("lost_ns", "standing_ns", "total_ns").sum())
-        .drop_nulls("lost_ns")
-        .sort("rank")
+        .sort("rank", "device")
     )
     late = ranks.filter(
         (pl.col("lost_ns") > LOST_RATIO * pl.col("total_ns")) & (pl.col("lost_ns") > SHARE * pl.col("lost_ns").mean())
     )
     if late.is_empty():
         return
-    others = ranks.join(late, on="rank", how="anti") if late.height < ranks.height else ranks
+    others = ranks.join(late, on=["rank", "device"], how="anti", nulls_equal=True)
     cost_ns = min(int(late["lost_ns"].sum()), int(others.select(pl.col("standing_ns").max()).item()))
     ratio = cost_ns / int(late.select(pl.col("total_ns").max()).item())
     who = "this rank arrives" if late.height == 1 else "these ranks arrive"
-    yield Finding(
-        "warning", f"the other ranks stand still for {ratio:.0%} of the time until {who}", tuple(late["rank"]), cost_ns
-    )
+    if late["device"].null_count() < late.height:
+        who = f"{listed(late.select(_DEVICE).to_series().to_list())} {'arrives' if late.height == 1 else 'arrive'}"
+    message = f"the others stand still for {ratio:.0%} of the time until {who}"
+    yield Finding("warning", message, tuple(late["rank"].unique().sort()), cost_ns)
 
 
 @stragglers.rule

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from holotrace.derive import clocks, collectives
@@ -14,9 +16,10 @@ _TOLERANCE_NS, _TOLERANCE_RATIO = 100_000, 0.5
 def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
     """When each rank came to each collective, on one clock, how long it then waited and how much of that it idled.
 
-    ``calls`` are those of all ranks; those that cannot be compared are left out. ``come_ns`` is when the last one came.
+    ``calls`` are those of all ranks; those that cannot be compared are left out. Of a rank with several devices each
+    comes by itself. ``come_ns`` is when the last one came.
     """
-    found = collectives.matched(collectives.comparable(calls))
+    found = collectives.matched(collectives.by_member(collectives.comparable(calls)))
     offsets = clocks.offsets(found).select("rank", clock_offset_ns="offset_ns")
     arrival, left = pl.col("arrival_ns"), pl.col("left_ns")
     come, first_left = arrival.max().over("match"), left.min().over("match")
@@ -34,11 +37,13 @@ def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
             waited_ns=come - arrival,
             # A rank that has to wait first computes on; when it stops it stands still until the data has been moved.
             lost_ns=(pl.col("exposed_ns") - (left - come).clip(lower_bound=0)).clip(lower_bound=0),
+            rank="of_rank",
         )
+        .drop("of_rank")
     )
 
 
-def once(rows: pl.DataFrame, length: str, by: str) -> pl.Series:
+def once(rows: pl.DataFrame, length: str, by: Sequence[str]) -> pl.Series:
     """How much of each row's span, which ends at ``come_ns`` and has this length, is in no earlier span of its group.
 
     So the sum over a group is the time that its spans cover, however many of them overlap.
