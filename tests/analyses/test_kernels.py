@@ -11,6 +11,7 @@ from drawing import device_trace, draw
 from holotrace import UsageError
 from holotrace.analyses import Analyses
 from holotrace.job import Job
+from holotrace.present.wording import sentence
 
 
 def test_runs_of_a_kernel_are_summed_up() -> None:
@@ -99,11 +100,11 @@ def test_an_outlying_run_costs_what_it_took_beyond_the_mean() -> None:
 def test_outlying_runs_of_many_kernels_are_one_finding() -> None:
     busy = [(name, count, ns) for name in ("a", "b", "c") for count, ns in ((99, 1_000), (1, 101_000))]
     (found,) = Analyses.kernels.findings(job_of(busy, busy))
-    assert found.message == "runs of 3 kernels lasted up to 50 times their mean, above all a run of a"
+    assert sentence(found) == "3 kernels have runs of up to 50.5 times their average, above all a"
     assert (found.ranks, found.cost_ns) == ((0, 1), 3 * 99_000)
 
 
 def test_names_of_thousands_of_characters_are_cut_in_messages() -> None:
     name = "k" * 3_000
     (found,) = Analyses.kernels.findings(job_of([(name, 99, 1_000), (name, 1, 101_000)]))
-    assert len(found.message) < 150
+    assert len(sentence(found)) < 150

@@ -8,6 +8,7 @@ import holotrace
 from drawing import device_trace, draw
 from holotrace import Job
 from holotrace.analyses import Analyses
+from holotrace.present.wording import sentence
 from trace_files import write_trace
 
 
@@ -65,7 +66,7 @@ def test_a_launch_outside_of_operators_is_looked_at_by_itself_and_waiting_is_lef
 def test_chains_of_short_kernels_are_found() -> None:
     job = draw("op |AAAA|\nhost |KLMN|\ncompute |.KLMN|", "op |AAA|\nhost |KLM|\ncompute |.KLM|")
     (finding,) = Analyses.operator_kernels.findings(job.operator_kernels())
-    assert finding.message == "100% of kernels are in chains of short ones, most of all of A"
+    assert sentence(finding) == "100% of kernels are in chains of short kernels, most of them launched by A"
     assert finding.ranks == (0,)
     assert finding.cost_ns is None
 

@@ -14,6 +14,7 @@ from holotrace.analyses import Analyses
 from holotrace.core.analysis import Finding
 from holotrace.core.tables import CPU_OPS
 from holotrace.job import Job
+from holotrace.present.wording import sentence
 from trace_files import REAL_TRACES, needs_real_traces, write_trace
 
 DRAWING = """
@@ -92,11 +93,13 @@ def test_operators_that_take_the_host_longer_than_the_device_are_found() -> None
     (finding,) = Analyses.operators.findings(draw(f"{SLOW_HOST}\n{host}\n{tiny}", "op |A|").operators())
     assert finding == Finding(
         "info",
-        "operators keep the host busy for longer than the devices, most of all A, B, C",
+        "operators keep the host busy for longer than the devices, most of all {names:names}",
         (0,),
         9_980_000,
         rule="host-bound-operators",
         analysis="operators",
+        values={"names": ["A", "B", "C"]},
+        within=("idle_ns",),
     )
 
 
@@ -111,7 +114,14 @@ def waiting(rank: int, **host_ns: tuple[int, int, int]) -> pl.DataFrame:
     rows = [
         {"rank": rank, "name": name, "count": c, "self_ns": s, "runtime_ns": r} for name, (c, s, r) in host_ns.items()
     ]
-    absent = {"work_count": 0, "work_ns": 0, "self_work_count": 0, "self_work_ns": 0, "total_ns": 0, "step": None}
+    absent: dict[str, object] = {
+        "work_count": 0,
+        "work_ns": 0,
+        "self_work_count": 0,
+        "self_work_ns": 0,
+        "total_ns": 0,
+        "step": None,
+    }
     absent |= {"source": "operator", "self_busy_ns": 0}
     table = pl.DataFrame([row | absent for row in rows])
     return table.select(pl.col(c.name).cast(c.unit.dtype) for c in Analyses.operators.columns)
@@ -122,7 +132,7 @@ def test_operators_that_the_runtime_holds_up_are_found() -> None:
     item, mm = (10, 0, 40 * ms), (1000, 90 * ms, 9 * ms)
     table = pl.concat([waiting(0, item=item, mm=mm), waiting(2, item=item, mm=mm), waiting(3, mm=mm)])
     (finding,) = Analyses.operators.findings(table)
-    assert finding.message == "the device's runtime holds the host up in item, for 40 ms"
+    assert sentence(finding) == "calls of the runtime hold up the host in item for 40.0 ms"
     assert finding.ranks == (0, 2)
     assert finding.rule == "waiting-operators"
 

@@ -15,6 +15,7 @@ from drawing import US, described, draw, moved, trace
 from holotrace import Finding, Job, RankTrace, sample
 from holotrace.analyses.stragglers import stragglers
 from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.present.wording import sentence
 from trace_files import REAL_TRACES, needs_real_traces
 
 TORCHREC = "torchrec/examples/golden_training/trace"
@@ -64,7 +65,9 @@ def test_a_clock_that_is_off_makes_no_straggler(ahead_ns: int) -> None:
 def test_clocks_that_are_apart_are_said() -> None:
     rank = trace("comm |.AA.BBB.CC.|")
     far = findings(Job.from_ranks({0: rank, 1: rank, 7: moved(rank, 1_700_000)}), "clocks-apart")
-    assert [(finding.ranks, finding.message) for finding in far] == [((7,), "clocks differ by up to 1.7 ms")]
+    assert [(finding.ranks, sentence(finding)) for finding in far] == [
+        ((7,), "clocks of these ranks differ from that of the median rank by up to 1.70 ms")
+    ]
     assert findings(Job.from_ranks({0: rank, 1: moved(rank, 9_000)}), "clocks-apart") == []
 
 

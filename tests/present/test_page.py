@@ -10,7 +10,7 @@ import made_up
 import polars as pl
 import pytest
 
-from holotrace.core.analysis import Finding
+from holotrace.core.analysis import Finding, by_cost
 from holotrace.errors import UsageError
 from holotrace.present import html, report
 
@@ -186,7 +186,7 @@ def test_names_in_backticks_are_set_as_code_and_nothing_else_is() -> None:
 
 
 def test_findings_are_sorted_by_what_they_cost() -> None:
-    assert [f.cost_ns for f in report.by_cost(made_up.make(8).findings)] == [163_000_000, 97_000_000, None]
+    assert [f.cost_ns for f in by_cost(made_up.make(8).findings)] == [163_000_000, 97_000_000, None]
 
 
 def test_advice_of_several_paragraphs_ends_with_what_to_do() -> None:

@@ -136,5 +136,5 @@ def outlying_range(table: pl.DataFrame) -> Iterator[Finding]:
         .sort("beyond_ns", "name", descending=[True, False])
     )
     for name, ranks, beyond_ns, max_ns in outliers.iter_rows():
-        message = f"a run of {name} took {max_ns / 1e6:.1f} ms, more than ten times as long as others"
-        yield Finding("info", message, tuple(ranks), beyond_ns)
+        message = "a run of {name:name} took {longest:duration}, more than ten times as long as its other runs"
+        yield Finding("info", message, tuple(ranks), beyond_ns, values={"name": name, "longest": max_ns})

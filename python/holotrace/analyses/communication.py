@@ -144,8 +144,11 @@ def small_messages(table: pl.DataFrame) -> Iterator[Finding]:
     )
     if not small.is_empty():
         count, cost_ns = small.select(pl.col("count", "saved_ns").max()).row(0)
-        message = f"messages of less than 1 MiB ({count:,} of them) cost more than their bytes need"
-        yield Finding("warning", message, tuple(small["rank"]), cost_ns)
+        message = (
+            "small messages ({count:count} of less than {limit:round_size} on a rank) take longer than their bytes need"
+        )
+        values = {"count": count, "limit": SMALL_BYTES}
+        yield Finding("warning", message, tuple(small["rank"]), cost_ns, values=values, within=("exposed_comm_ns",))
 
 
 @communication.rule
@@ -169,8 +172,9 @@ def slow_group(table: pl.DataFrame) -> Iterator[Finding]:
     )
     if not slow.is_empty():
         least, cost_ns = slow.select(pl.col("ratio").min(), pl.col("saved_ns").max()).row(0)
-        message = f"process groups of these ranks reach {least:.0%} of the bus bandwidth of comparable groups"
-        yield Finding("warning", message, tuple(slow["rank"]), cost_ns)
+        message = "process groups of these ranks reach {ratio:percent} of the bus bandwidth of comparable groups"
+        values = {"ratio": least}
+        yield Finding("warning", message, tuple(slow["rank"]), cost_ns, values=values, within=("exposed_comm_ns",))
 
 
 def _members() -> pl.Expr:

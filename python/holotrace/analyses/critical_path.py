@@ -155,7 +155,7 @@ def host_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
     path_ns = pl.col("duration_ns").sum().over("rank")
     idle_ns = pl.col("idle_ns").filter(bound_by=HOST).sum().over("rank")
     fed_late = table.filter(idle_ns > PART_RATIO * path_ns)
-    message = "the host takes {:.0%} of the critical path of a step"
+    message = "the host takes {ratio:percent} of the critical path of a step"
     yield from _part(fed_late, HOST, HOST_RATIO, message, cost="idle_ns")
 
 
@@ -167,20 +167,40 @@ def loading_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
 
     Load data in more workers (`num_workers`), prefetch more batches, and move decoding out of the training process.
     """
-    yield from _part(table, LOADING_DATA, PART_RATIO, "waiting for data takes {:.0%} of the critical path of a step")
+    yield from _part(
+        table,
+        LOADING_DATA,
+        PART_RATIO,
+        "waiting for the next batch takes {ratio:percent} of the critical path of a step",
+    )
 
 
 @critical_path.rule
 def communication_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
-    """Communication is more than a tenth of the critical path of a step.
+    """Communication is more than a tenth of the critical path of a step on every rank.
 
-    It is what the step waits for, however much of it is hidden elsewhere. The cost is that time of the average rank
-    concerned; where ranks wait for a slower one, part of it is that rank's.
+    It is what the step waits for, however much of it is hidden elsewhere. A rank that waits for a late one also does so
+    in communication, but the late one does not: so what counts is the rank with the least of it, and that is the cost.
 
     Start collectives earlier or in smaller buckets, overlap them with computing, send less (gradient accumulation,
     lower precision), and look for stragglers.
     """
-    yield from _part(table, COMMUNICATION, PART_RATIO, "communication takes {:.0%} of the critical path of a step")
+    ranks = (
+        table.group_by("rank")
+        .agg(pl.col("duration_ns", "path_ratio").filter(bound_by=COMMUNICATION).sum(), pl.col("step").first())
+        .sort("path_ratio", "rank")
+    )
+    least = ranks.head(1)
+    if ranks.is_empty() or least["path_ratio"][0] <= PART_RATIO:
+        return
+    message = "communication takes at least {ratio:percent} of the critical path of a step on every rank"
+    if ranks.height == 1:
+        message = (
+            "communication, or waiting for other ranks in it, takes {ratio:percent} of the critical path of a step"
+        )
+    # A rank may have recorded other steps than the others.
+    cost_ns = int(ranks["duration_ns"].min())  # type: ignore[arg-type]  # an Int64 column
+    yield _finding(message, least, cost_ns, ranks=(), within="exposed_comm_ns")
 
 
 @critical_path.rule
@@ -195,7 +215,9 @@ def launches_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
     starting = table.with_columns(
         bound_by=pl.when(pl.col("bound_by").is_in((LAUNCH, DELAY))).then(pl.lit(LAUNCH)).otherwise("bound_by")
     )
-    yield from _part(starting, LAUNCH, PART_RATIO, "starting kernels takes {:.0%} of the critical path of a step")
+    yield from _part(
+        starting, LAUNCH, PART_RATIO, "starting kernels takes {ratio:percent} of the critical path of a step"
+    )
 
 
 def _part(
@@ -204,11 +226,24 @@ def _part(
     ranks = (
         table.filter(bound_by=bound_by)
         .group_by("rank")
-        .agg(pl.col(cost, "path_ratio").sum())
+        .agg(pl.col(cost, "path_ratio").sum(), pl.col("step").first())
         .filter(pl.col("path_ratio") > ratio)
         .sort("rank")
     )
     if not ranks.is_empty():
-        mean_ratio = float(ranks["path_ratio"].sum()) / ranks.height
         cost_ns = int(ranks[cost].sum()) // ranks.height
-        yield Finding("warning", message.format(mean_ratio), tuple(ranks["rank"]), cost_ns)
+        yield _finding(message, ranks, cost_ns, ranks=tuple(ranks["rank"]), within="idle_ns")
+
+
+def _finding(message: str, rows: pl.DataFrame, cost_ns: int, *, ranks: tuple[int, ...], within: str) -> Finding:
+    """A finding from rows of ranks; its cost is that of one step, or of all where no step was looked at."""
+    of_step = rows["step"].null_count() == 0
+    return Finding(
+        "warning",
+        message,
+        ranks,
+        None if of_step else cost_ns,
+        step_cost_ns=cost_ns if of_step else None,
+        values={"ratio": float(rows["path_ratio"].sum()) / rows.height},
+        within=(within,),
+    )

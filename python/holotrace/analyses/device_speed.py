@@ -123,8 +123,8 @@ def slow_device(table: pl.DataFrame) -> Iterator[Finding]:
     ).sort("rank")
     if not slow.is_empty():
         ratio, cost_ns = slow.select(ratio=(beyond_ns / pl.col("usual_ns")).max(), beyond=beyond_ns.max()).row(0)
-        message = f"devices of these ranks run the same work up to {ratio:.0%} slower than that of the median rank"
-        yield Finding("warning", message, tuple(slow["rank"]), int(cost_ns))
+        message = "devices of these ranks run the same work up to {ratio:percent} slower than that of the median rank"
+        yield Finding("warning", message, tuple(slow["rank"]), int(cost_ns), values={"ratio": ratio})
 
 
 @device_speed.rule
@@ -142,5 +142,5 @@ def more_work(table: pl.DataFrame) -> Iterator[Finding]:
     more = table.with_columns(beyond_ns=work_ns - work_ns.median()).filter(pl.col("more_work_ratio") > MORE_RATIO)
     if not more.is_empty():
         ratio, cost_ns = more.select(pl.col("more_work_ratio", "beyond_ns").max()).row(0)
-        message = f"devices of these ranks have up to {ratio:.0%} more work than that of the median rank"
-        yield Finding("info", message, tuple(more.sort("rank")["rank"]), int(cost_ns))
+        message = "devices of these ranks have up to {ratio:percent} more work than that of the median rank"
+        yield Finding("info", message, tuple(more.sort("rank")["rank"]), int(cost_ns), values={"ratio": ratio})

@@ -122,9 +122,10 @@ def waiting_device(table: pl.DataFrame) -> Iterator[Finding]:
     ranks = waiting.group_by("rank").agg(pl.col("wait_ns").max()).sort("rank")
     yield Finding(
         "warning",
-        f"devices wait for {ratio:.0%} of the time they are busy",
+        "devices wait for {ratio:percent} of the time they are busy",
         tuple(ranks["rank"]),
         int(ranks.select(pl.col("wait_ns").mean()).item()),
+        values={"ratio": ratio},
     )
 
 
@@ -141,5 +142,6 @@ def silent_device(table: pl.DataFrame) -> Iterator[Finding]:
     silent = table.filter(op_count=0, program_count=0)
     if silent.is_empty():
         return
-    message = f"{silent.height} of {table.height} devices recorded no operation"
-    yield Finding("info", message, tuple(silent["rank"].unique().sort()))
+    message = "{silent:count} of {all:plural device} recorded no operation"
+    values = {"silent": silent.height, "all": table.height}
+    yield Finding("info", message, tuple(silent["rank"].unique().sort()), values=values)

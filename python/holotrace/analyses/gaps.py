@@ -16,7 +16,6 @@ from holotrace.derive import device_time, host_time, skew
 from holotrace.derive.compilations import compilations
 from holotrace.derive.device_time import DEVICE
 from holotrace.derive.host_activities import COMPILATION, DISPATCH, INPUT_RANGES, PRIORITY, PROGRAM, TRACING, UPLOAD
-from holotrace.derive.said import lasting, listed
 from holotrace.derive.steps import launched_in
 
 # Shorter ones lie between the operations of a program, where no host could help.
@@ -198,6 +197,6 @@ def _standing(table: pl.DataFrame, causes: tuple[str, ...], what: str) -> Iterat
         .to_list()
     )
     cost_ns = int(ranks.select(pl.col("part_ns").mean()).item())
-    where = f", mostly in {listed(names)}" if names else ""
-    message = f"devices stand still for {lasting(cost_ns)} while {what}{where}"
-    yield Finding("warning", message, tuple(ranks["rank"]), cost_ns)
+    where = ", mostly in {names:names}" if names else ""
+    message = f"devices stand still for {{idle:duration}} while {what}{where}"
+    yield Finding("warning", message, tuple(ranks["rank"]), cost_ns, values={"idle": cost_ns, "names": names})

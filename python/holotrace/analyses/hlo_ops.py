@@ -177,8 +177,9 @@ def costly_collective(table: pl.DataFrame) -> Iterator[Finding]:
     named = collectives.group_by(name=pl.coalesce("name", "category")).agg(pl.col("self_ns").sum())
     largest = named.sort("self_ns", "name", descending=[True, False]).select("name").item(0, 0)
     ratio = costly.select(pl.col("comm_ns").sum() / pl.col("all_ns").sum()).item()
-    message = f"collectives take {ratio:.0%} of the device time, {largest} most of all"
-    yield Finding("warning", message, tuple(costly["rank"]), int(costly.select(pl.col("cost_ns").mean()).item()))
+    message = "collectives take {ratio:percent} of the device time, {name:name} most of all"
+    cost_ns = int(costly.select(pl.col("cost_ns").mean()).item())
+    yield Finding("warning", message, tuple(costly["rank"]), cost_ns, values={"ratio": ratio, "name": largest})
 
 
 @hlo_ops.rule
@@ -207,5 +208,6 @@ def far_below_peak(table: pl.DataFrame) -> Iterator[Finding]:
         .sort("cost_ns", "name", descending=[True, False])
     )
     for name, module, _, ranks, cost_ns, reached in told.iter_rows():
-        message = f"{name} of {module or 'a program'} reaches {reached:.0%} of what the device could do"
-        yield Finding("info", message, tuple(ranks), cost_ns)
+        message = "{name:name} of {module:name} reaches {ratio:percent} of what the device could do"
+        values = {"name": name, "module": module or "a program", "ratio": reached}
+        yield Finding("info", message, tuple(ranks), cost_ns, values=values)

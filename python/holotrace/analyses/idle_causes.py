@@ -102,9 +102,10 @@ def late_host(table: pl.DataFrame) -> Iterator[Finding]:
     ratio = _mean_ratio(late)
     yield Finding(
         "critical" if ratio > HOST_CRITICAL_RATIO else "warning",
-        f"devices wait for the host {ratio:.0%} of the time",
+        "devices wait for the host for {ratio:percent} of the time",
         tuple(late["rank"]),
         _mean_ns(late),
+        values={"ratio": ratio},
     )
 
 
@@ -120,8 +121,9 @@ def pauses_between_kernels(table: pl.DataFrame) -> Iterator[Finding]:
     """
     pausing = _exceeding(table, KERNEL_WAIT, PAUSE_RATIO)
     if not pausing.is_empty():
-        message = f"pauses between kernels take {_mean_ratio(pausing):.0%} of the time"
-        yield Finding("info", message, tuple(pausing["rank"]), _mean_ns(pausing))
+        message = "pauses between kernels take {ratio:percent} of the time"
+        values = {"ratio": _mean_ratio(pausing)}
+        yield Finding("info", message, tuple(pausing["rank"]), _mean_ns(pausing), values=values)
 
 
 @idle_causes.rule
@@ -137,8 +139,8 @@ def held_up_device(table: pl.DataFrame) -> Iterator[Finding]:
     """
     held = _exceeding(table, OTHER, OTHER_RATIO)
     if not held.is_empty():
-        message = f"devices are idle {_mean_ratio(held):.0%} of the time though work was launched"
-        yield Finding("warning", message, tuple(held["rank"]), _mean_ns(held))
+        message = "devices are idle for {ratio:percent} of the time although work was launched"
+        yield Finding("warning", message, tuple(held["rank"]), _mean_ns(held), values={"ratio": _mean_ratio(held)})
 
 
 def _mean_ratio(ranks: pl.DataFrame) -> float:

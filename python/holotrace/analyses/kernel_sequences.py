@@ -111,8 +111,13 @@ def launch_bound_sequences(table: pl.DataFrame) -> Iterator[Finding]:
     worst = bound.sort("call_ns", "operator", "kernels", descending=[True, False, False]).row(0, named=True)
     yield Finding(
         "info",
-        f"{worst['operator'] or 'a call without a name'} launches the same {worst['kernel_count']} kernels "
-        f"{worst['count']:,} times, which takes the host {worst['call_ns'] / max(worst['work_ns'], 1):.1f} times "
-        "as long as they run",
+        "{name:name} launches the same {kernels:plural kernel} {count:plural time}, which takes the host {times:times} "
+        "times as long as they run",
         tuple(bound["rank"].unique().sort()),
+        values={
+            "name": worst["operator"],
+            "kernels": worst["kernel_count"],
+            "count": worst["count"],
+            "times": worst["call_ns"] / max(worst["work_ns"], 1),
+        },
     )

@@ -21,7 +21,6 @@ TINY_COUNT, TINY_RATIO = 1_000, 0.5
 # An outlier is a run of another order of magnitude that costs more than a hundredth of all kernel time.
 OUTLIER_TIMES, OUTLIER_RATIO, OUTLIER_COUNT = 10, 0.01, 10
 EVENTS = DEVICE_EVENTS.only("name", "kind", "start_ns", "end_ns", "device_ps")
-NAME_LENGTH = 80  # characters of a name in a message
 
 
 @per_rank(
@@ -91,7 +90,8 @@ def tiny_kernels(table: pl.DataFrame) -> Iterator[Finding]:
     )
     if not counts.is_empty():
         ratio = counts.select(pl.col("tiny").sum() / pl.col("count").sum()).item()
-        yield Finding("info", f"{ratio:.0%} of compute kernels last less than 5 µs on average", tuple(counts["rank"]))
+        message = "{ratio:percent} of compute kernels take less than {limit:round_duration} on average"
+        yield Finding("info", message, tuple(counts["rank"]), values={"ratio": ratio, "limit": LAUNCH_NS})
 
 
 @kernels.rule
@@ -120,14 +120,9 @@ def outlying_runs(table: pl.DataFrame) -> Iterator[Finding]:
     names = outliers["name"].unique(maintain_order=True)
     times = outliers.select(pl.col("times").max()).item()
     by_rank = outliers.group_by("rank").agg(pl.col("beyond_ns").sum()).sort("rank")
-    longest = f"a run of {_short(names[0])}"
-    message = f"{longest} lasted {times:.0f} times its mean"
+    message = "a run of {name:name} took {times:times} times as long as its average run"
     if len(names) > 1:
-        message = f"runs of {len(names)} kernels lasted up to {times:.0f} times their mean, above all {longest}"
-    yield Finding("info", message, tuple(by_rank["rank"]), by_rank.select(pl.col("beyond_ns").max()).item())
-
-
-def _short(name: str | None) -> str:
-    """As much of a name as a sentence bears; template arguments make some thousands of characters long."""
-    name = name or "a kernel without a name"
-    return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1]}…"
+        message = "{count:plural kernel} have runs of up to {times:times} times their average, above all {name:name}"
+    values = {"name": names[0], "times": times, "count": len(names)}
+    cost_ns = by_rank.select(pl.col("beyond_ns").max()).item()
+    yield Finding("info", message, tuple(by_rank["rank"]), cost_ns, values=values)

@@ -139,4 +139,5 @@ def slow_launches(table: pl.DataFrame) -> Iterator[Finding]:
             "devices are idle while the host is stuck in slow launches",
             tuple(stalled["rank"]),
             int(stalled["stalled_ns"].sum()) // stalled.height,
+            within=("idle_ns",),
         )

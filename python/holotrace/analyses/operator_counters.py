@@ -126,4 +126,5 @@ def double_precision(table: pl.DataFrame) -> Iterator[Finding]:
     found = shares.filter(pl.col("ratio").is_finite() & (pl.col("ratio") >= DOUBLE_RATIO))
     if not found.is_empty():
         ratio = max(found["ratio"])
-        yield Finding("info", f"{ratio:.0%} of the arithmetic is done in double precision", tuple(found["rank"]))
+        message = "{ratio:percent} of the arithmetic is done in double precision"
+        yield Finding("info", message, tuple(found["rank"]), values={"ratio": ratio})

@@ -114,9 +114,7 @@ def chains_of_short_kernels(table: pl.DataFrame) -> Iterator[Finding]:
     if chains.is_empty():
         return
     most = chains.group_by("operator").agg(count.sum()).sort("work_count", "operator", descending=[True, False])
-    names = ", ".join(name or "an operator without a name" for name in most["operator"].head(NAMED))
     ranks = chains.group_by("rank").agg(pl.col("ratio").first()).sort("rank")
-    message = (
-        f"{ranks['ratio'].sum() / ranks.height:.0%} of kernels are in chains of short ones, most of all of {names}"
-    )
-    yield Finding("info", message, tuple(ranks["rank"]))
+    message = "{ratio:percent} of kernels are in chains of short kernels, most of them launched by {names:names}"
+    values = {"ratio": ranks["ratio"].sum() / ranks.height, "names": most["operator"].head(NAMED).to_list()}
+    yield Finding("info", message, tuple(ranks["rank"]), values=values)

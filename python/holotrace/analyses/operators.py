@@ -120,7 +120,7 @@ def host_bound_operators(table: pl.DataFrame) -> Iterator[Finding]:
     Each operator costs the host some microseconds, whatever its size. Where kernels are shorter than that, devices wait
     for the host. Calls of the device's runtime are not counted, since they may wait for the device. Named are the
     operators whose own host time exceeds their device time most. The cost is the host's time beyond the devices', on
-    the average rank concerned.
+    the average rank concerned, and at most the time in which devices were idle.
 
     Make operators fewer and larger: fuse them with `torch.compile`, use fused and foreach optimizers, enlarge the
     batch. Or take the host out of the loop with CUDA graphs.
@@ -139,9 +139,15 @@ def host_bound_operators(table: pl.DataFrame) -> Iterator[Finding]:
         .sort("behind_ns", "name", descending=[True, False])
         .head(NAMED)
     )
-    names = ", ".join(name or "an operator without a name" for name in most["name"])
-    message = f"operators keep the host busy for longer than the devices, most of all {names}"
-    yield Finding("info", message, tuple(ranks["rank"]), int(ranks["behind_ns"].sum()) // ranks.height)
+    yield Finding(
+        "info",
+        "operators keep the host busy for longer than the devices, most of all {names:names}",
+        tuple(ranks["rank"]),
+        int(ranks["behind_ns"].sum()) // ranks.height,
+        values={"names": most["name"].to_list()},
+        # A host that is behind costs nothing while the devices still have work.
+        within=("idle_ns",),
+    )
 
 
 @operators.rule
@@ -166,6 +172,5 @@ def waiting_operators(table: pl.DataFrame) -> Iterator[Finding]:
         .sort("runtime_ns", "name", descending=[True, False])
     )
     for name, ranks, wait_ns in waiting.iter_rows():
-        operator = name or "an operator without a name"
-        message = f"the device's runtime holds the host up in {operator}, for {wait_ns / 1e6:.0f} ms"
-        yield Finding("info", message, tuple(ranks))
+        message = "calls of the runtime hold up the host in {name:name} for {wait:duration}"
+        yield Finding("info", message, tuple(ranks), values={"name": name, "wait": wait_ns})

@@ -112,8 +112,8 @@ def heavy_backward(table: pl.DataFrame) -> Iterator[Finding]:
         ratio=pl.col(BACKWARD).sum() / pl.col(FORWARD).sum(),
         beyond=(pl.col(BACKWARD) - USUAL_TIMES * pl.col(FORWARD)).mean(),
     ).row(0)
-    message = f"the backward pass takes {ratio:.1f} times as long as the forward pass"
-    yield Finding("info", message, tuple(times["rank"].unique().sort()), int(beyond_ns))
+    message = "the backward pass takes {times:times} times as long as the forward pass"
+    yield Finding("info", message, tuple(times["rank"].unique().sort()), int(beyond_ns), values={"times": ratio})
 
 
 @phases.rule
@@ -130,10 +130,9 @@ def heavy_update(table: pl.DataFrame) -> Iterator[Finding]:
     if times.is_empty():
         return
     ratio = times.select(pl.col(UPDATE).sum() / pl.sum_horizontal(scopes.PHASES).sum()).item()
-    message = f"the update takes {ratio:.0%} of the device time"
-    yield Finding(
-        "info", message, tuple(times["rank"].unique().sort()), int(times.select(pl.col(UPDATE).mean()).item())
-    )
+    message = "the update takes {ratio:percent} of the device time"
+    cost_ns = int(times.select(pl.col(UPDATE).mean()).item())
+    yield Finding("info", message, tuple(times["rank"].unique().sort()), cost_ns, values={"ratio": ratio})
 
 
 def _by_device(table: pl.DataFrame) -> pl.DataFrame:

@@ -170,7 +170,9 @@ def full_queue(table: pl.DataFrame) -> Iterator[Finding]:
     full, idle, idle_ns = worst.row(0)
     yield Finding(
         "warning" if idle > FULL_IDLE_RATIO else "info",
-        f"a queue is full for up to {full:.0%} of the time, so the host waits in its launches",
+        "a queue is full for up to {ratio:percent} of the time, so the host waits in its launches",
         tuple(queues["rank"].unique().sort()),
         idle_ns,
+        values={"ratio": full},
+        within=("idle_ns",),
     )

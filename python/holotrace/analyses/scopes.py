@@ -100,4 +100,5 @@ def unscoped_work(table: pl.DataFrame) -> Iterator[Finding]:
     )
     if not ranks.is_empty():
         ratio = ranks.select(pl.col("none_ns").sum() / pl.col("all_ns").sum()).item()
-        yield Finding("info", f"{ratio:.0%} of the device time is in no scope", tuple(ranks["rank"]))
+        message = "{ratio:percent} of the device time is in no scope"
+        yield Finding("info", message, tuple(ranks["rank"]), values={"ratio": ratio})

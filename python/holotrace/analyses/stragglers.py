@@ -10,7 +10,6 @@ from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit
 from holotrace.derive import arrivals, collectives
-from holotrace.derive.said import listed
 
 # Equal devices on equal work differ by 1-2%.
 LOST_RATIO = 0.02
@@ -144,10 +143,12 @@ def straggling_rank(table: pl.DataFrame) -> Iterator[Finding]:
     cost_ns = min(int(late["lost_ns"].sum()), int(others.select(pl.col("standing_ns").max()).item()))
     ratio = cost_ns / int(late.select(pl.col("total_ns").max()).item())
     who = "this rank arrives" if late.height == 1 else "these ranks arrive"
+    values: dict[str, object] = {"ratio": ratio}
     if late["device"].null_count() < late.height:
-        who = f"{listed(late.select(_DEVICE).to_series().to_list())} {'arrives' if late.height == 1 else 'arrive'}"
-    message = f"the others stand still for {ratio:.0%} of the time until {who}"
-    yield Finding("warning", message, tuple(late["rank"].unique().sort()), cost_ns)
+        values["devices"] = late.select(_DEVICE).to_series().to_list()
+        who = "{devices:names} " + ("arrives" if late.height == 1 else "arrive")
+    message = "the others stand still for {ratio:percent} of the time until " + who
+    yield Finding("warning", message, tuple(late["rank"].unique().sort()), cost_ns, values=values)
 
 
 @stragglers.rule
@@ -163,7 +164,8 @@ def clocks_apart(table: pl.DataFrame) -> Iterator[Finding]:
     if ahead.is_empty():
         return
     most = int(ahead.select(pl.col("clock_offset_ns").abs().max()).item())
-    yield Finding("info", f"clocks differ by up to {most / 1e6:.1f} ms", tuple(ahead["rank"].unique().sort()))
+    message = "clocks of these ranks differ from that of the median rank by up to {offset:duration}"
+    yield Finding("info", message, tuple(ahead["rank"].unique().sort()), values={"offset": most})
 
 
 def _trusted(table: pl.DataFrame) -> pl.DataFrame:

@@ -434,7 +434,9 @@ FINDINGS = Table(
         Column("analysis", Unit.TEXT, "The analysis whose table it read"),
         Column("message", Unit.TEXT, "What is wrong, in a sentence"),
         Column("ranks", Unit.RANKS, "Ranks it was seen on; empty where it concerns all"),
-        Column("cost_ns", Unit.NS, "Wall time that fixing it would save at most; null where no number can be given"),
+        Column("cost_ns", Unit.NS, "Wall time of the job that fixing it would save at most; null where unknown"),
+        Column("step_cost_ns", Unit.NS, "The same for one training step; null without steps"),
+        Column("values", Unit.TEXT, "Figures and names in the message, as a JSON object"),
     ),
 )
 

@@ -19,12 +19,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from holotrace.analyses import ALL
-from holotrace.core.analysis import Analysis
+from holotrace.core.analysis import Analysis, by_cost
 from holotrace.core.charts import Ranking
 from holotrace.core.schema import Column
 from holotrace.core.tables import PROBLEMS
 from holotrace.present import figures, report
 from holotrace.present import format as fmt
+from holotrace.present.wording import sentence
 
 EMBEDDED_ROWS = 2_000  # rows of a table a browser sorts at once without a pause, and a page carries by mail
 SHOWN_ROWS = 15  # rows that are there before anybody asks for more
@@ -102,7 +103,7 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
     told = [a for a in analyses if a.name in result.tables]
     # Formats differ in what they record, so some questions have no answer in a job and would only fill the page.
     answered = [analysis for analysis in told if not result.tables[analysis.name].is_empty()]
-    findings = report.by_cost(result.findings)
+    findings = by_cost(result.findings)
     return environment.get_template("report.html.j2").render(
         title=fmt.printable(result.title),
         facts=report.facts(result.info, result.source),
@@ -224,7 +225,7 @@ def _finding(finding: Any, analyses: report.Analyses) -> _FindingView:
         severity=finding.severity,
         rule=finding.rule,
         analysis=finding.analysis,
-        message=fmt.printable(finding.message),
+        message=fmt.printable(sentence(finding)),
         ranks=fmt.ranks(finding.ranks) if finding.ranks else "all",
         worth=fmt.duration(finding.cost_ns),
         advice=report.advice(finding, analyses),

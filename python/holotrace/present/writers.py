@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from io import BytesIO
 from typing import Any
 
@@ -14,6 +13,7 @@ import polars as pl
 from holotrace.core.analysis import Finding
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import FINDINGS
+from holotrace.present.wording import sentence
 
 # Grows when a field changes its meaning or goes; new fields may come without.
 SCHEMA = "holotrace.table/1"
@@ -57,7 +57,15 @@ def parquet_bytes(table: pl.DataFrame) -> bytes:
 
 def findings_table(findings: Sequence[Finding]) -> pl.DataFrame:
     """Findings as a table, in their order."""
-    rows = [{**asdict(finding), "ranks": list(finding.ranks)} for finding in findings]
+    rows = [
+        {
+            **{name: getattr(finding, name) for name in ("severity", "rule", "analysis", "cost_ns", "step_cost_ns")},
+            "message": sentence(finding),
+            "ranks": list(finding.ranks),
+            "values": json.dumps(dict(finding.values), ensure_ascii=False),
+        }
+        for finding in findings
+    ]
     return pl.DataFrame(rows, schema=FINDINGS.empty().schema)
 
 
