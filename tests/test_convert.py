@@ -27,7 +27,8 @@ from holotrace.core import tables
 from holotrace.core.native import native
 from holotrace.core.schema import Column, Table, Unit
 from holotrace.core.tables import DEVICE_EVENTS, RANK_INFO
-from holotrace.formats.dataset import read as dataset
+from holotrace.formats.dataset import read as dataset_read
+from holotrace.formats.dataset.read import TABLES
 from holotrace.sample import write as write_sample
 from holotrace.stores import object_store as stores
 from holotrace.stores.object_store import Place
@@ -84,8 +85,8 @@ def test_problems_are_those_of_reading_everything(tmp_path: Path, out: Path) -> 
     traces = write_trace(tmp_path / "a.json", events=[event])
     holotrace.convert(traces, out)
     # No analysis reads that column.
-    assert holotrace.open(traces).problems().is_empty()
-    assert holotrace.open(out).problems()["problem"].to_list() == ["argument is no number"]
+    for path in (traces, out):
+        assert holotrace.open(path).problems()["problem"].to_list() == ["argument is no number"]
 
 
 def test_a_sample_with_every_kind_of_event_stays_as_it_is(tmp_path: Path, out: Path) -> None:
@@ -144,7 +145,7 @@ def test_another_file_for_a_rank_is_refused_until_overwritten(traces: Path, out:
     assert_alike(traces, out)
 
 
-@pytest.mark.parametrize("files", range(len(dataset.TABLES)))
+@pytest.mark.parametrize("files", range(len(TABLES)))
 def test_an_interrupted_conversion_leaves_whole_ranks_only_and_goes_on(
     traces: Path, out: Path, monkeypatch: pytest.MonkeyPatch, files: int
 ) -> None:
@@ -305,15 +306,15 @@ def test_what_only_the_traces_have_is_asked_of_them(traces: Path, out: Path) -> 
 def test_columns_that_are_not_asked_for_are_not_read(traces: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     holotrace.convert(traces, out)
     seen: list[list[str]] = []
-    column = dataset._column
+    column = dataset_read._column
 
     def noted(frame: pl.DataFrame, *rest: Any) -> pl.Expr:
         seen.append(frame.columns)
         return column(frame, *rest)
 
-    monkeypatch.setattr(dataset, "_column", noted)
+    monkeypatch.setattr(dataset_read, "_column", noted)
     holotrace.open(out, cache_bytes=0).table("device_events", columns=["name"], rank=0)
-    assert seen == [["event_id", "name"]]
+    assert {names for names in map(tuple, seen) if "problem" not in names} == {("event_id", "name")}
 
 
 def test_other_engines_read_it_as_it_is(traces: Path, out: Path) -> None:
@@ -350,9 +351,10 @@ def test_rows_are_by_time_and_row_groups_say_which(tmp_path: Path, out: Path) ->
 
 def test_the_command_says_what_it_did(traces: Path, out: Path) -> None:
     first = CliRunner().invoke(main, ["convert", str(traces), str(out), "--rank", "1"])
-    assert (first.exit_code, first.stderr) == (0, f"wrote rank 1: {out}\n")
+    assert (first.exit_code, first.stderr.splitlines()[1:]) == (0, [f"wrote rank 1: {out}"])
+    assert "Note: not everything could be read as it was recorded: file left out (not a trace)." in first.stderr
     again = CliRunner().invoke(main, ["convert", str(traces), str(out)])
-    assert again.stderr == f"wrote rank 0, 2, kept rank 1: {out}\n"
+    assert again.stderr.splitlines()[-1] == f"wrote rank 0, 2, kept rank 1: {out}"
     shown = [
         CliRunner().invoke(main, ["show", "kernels", str(path), "--format", "csv"]).stdout for path in (traces, out)
     ]
@@ -370,7 +372,7 @@ def test_a_dataset_in_a_store_is_what_it_is_here(traces: Path, store: Store) -> 
     assert_alike(traces, url)
     before = store.changed("sets/a%20one")
     assert set(before) == {"holotrace.dataset"} | {
-        f"{table.name}/rank={rank}/part.parquet" for table in dataset.TABLES for rank in (0, 1, 2)
+        f"{table.name}/rank={rank}/part.parquet" for table in TABLES for rank in (0, 1, 2)
     }
     assert holotrace.convert(traces, f"{url}/").kept == (0, 1, 2)
     after = store.changed("sets/a%20one")
@@ -386,7 +388,7 @@ def test_a_conversion_into_a_store_that_was_interrupted_goes_on(
     def interrupted(file: Path, where: Place) -> None:
         moved.append(where)
         # The second rank's stamp.
-        if len(moved) == 2 * len(dataset.TABLES):
+        if len(moved) == 2 * len(TABLES):
             raise KeyboardInterrupt
         move(file, where)
 
@@ -413,7 +415,7 @@ def test_a_remote_folder_that_is_no_dataset_is_not_written_to(traces: Path, stor
     with pytest.raises(InputError, match="there is no nobucket"):
         holotrace.convert(traces, "s3://nobucket/dataset")
     done = CliRunner().invoke(main, ["convert", str(traces), f"s3://{BUCKET}/sets/told"])
-    assert (done.exit_code, done.stderr) == (0, f"wrote rank 0-2: s3://{BUCKET}/sets/told\n")
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (0, f"wrote rank 0-2: s3://{BUCKET}/sets/told")
     with pytest.raises(InputError, match="is a dataset, which is opened alone"):
         holotrace.open([url, f"s3://{BUCKET}/sets/told"])
 

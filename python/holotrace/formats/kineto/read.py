@@ -6,18 +6,57 @@ import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from holotrace.core.native import native
 from holotrace.core.schema import Column, Table, Unit
-from holotrace.core.tables import DEVICE_EVENTS, STEPS
+from holotrace.core.tables import (
+    ANNOTATIONS,
+    COLLECTIVES,
+    COUNTERS,
+    CPU_OPS,
+    DEVICE_EVENTS,
+    EVENTS,
+    FLOWS,
+    HARDWARE_COUNTERS,
+    INSTANTS,
+    LAUNCHES,
+    MEMORY,
+    PROBLEMS,
+    PYTHON_CALLS,
+    RUNTIME_CALLS,
+    STEPS,
+    TRACK_LABELS,
+)
 from holotrace.errors import InputError
 from holotrace.formats.parsed import Parsed
 from holotrace.stores import object_store as stores
 from holotrace.stores.object_store import Place
 
+# What a file can have.
+TABLES = (
+    EVENTS,
+    DEVICE_EVENTS.without("device_ps"),
+    CPU_OPS,
+    LAUNCHES,
+    COLLECTIVES.without("arrived_ns"),
+    STEPS,
+    ANNOTATIONS.without("arguments"),
+    PYTHON_CALLS,
+    RUNTIME_CALLS,
+    INSTANTS,
+    COUNTERS,
+    HARDWARE_COUNTERS,
+    MEMORY,
+    FLOWS,
+    TRACK_LABELS,
+    PROBLEMS,
+)
+# Columns that are read only where they are asked for, and whose problems are seen only then.
+EVERYTHING = [replace(table, columns=tuple(column for column in table.columns if column.arg)) for table in TABLES]
 _ARG_TYPES = {
     Unit.NUMBER: "int",
     Unit.BYTES: "int",
@@ -56,22 +95,28 @@ class Unmade:
         return frame.with_columns(pl.col(column.name).cast(column.unit.dtype) for column in other)
 
 
-def read(path: Place, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
-    """The wanted tables and columns of one file; args are parsed only for columns that are wanted."""
+def read(path: Place, tables: Sequence[Table], beside: Sequence[Table] = ()) -> Parsed[pl.DataFrame]:
+    """The wanted tables and columns of one file; args are parsed only for columns that are wanted.
+
+    Args:
+        path: The file.
+        tables: What is wanted.
+        beside: Tables and columns of which only the problems are wanted.
+    """
     started = time.perf_counter_ns()
-    scanned = scan(path, tables)
+    scanned = scan(path, tables, beside)
     frames = _frames(scanned)
     return Parsed(frames, scanned.metadata, scanned.counts, time.perf_counter_ns() - started)
 
 
-def scan(path: Place, tables: Sequence[Table]) -> Parsed[Unmade]:
+def scan(path: Place, tables: Sequence[Table], beside: Sequence[Table] = ()) -> Parsed[Unmade]:
     """The same, but no table is made yet."""
     started = time.perf_counter_ns()
     try:
         trace = native.read_trace_event(
             stores.source(path),
-            tables=_names(tables),
-            args=_args(tables),
+            tables=_names((*tables, *beside)),
+            args=_args((*tables, *beside)),
         )
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
