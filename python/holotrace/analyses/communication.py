@@ -39,7 +39,9 @@ _WORDS = {
         Column("message_bytes", Unit.BYTES, "Input or output of one call, whichever is larger; null if unknown"),
         Column("count", Unit.COUNT, "Calls"),
         Column("total_ns", Unit.NS, "Time of their kernels, summed"),
-        Column("waited_ns", Unit.NS, "Part of it until the group's last rank had come; null where none was compared"),
+        Column(
+            "waited_ns", Unit.NS, "Part of it until the last rank of the group arrived; null where none was compared"
+        ),
         Column("moving_ns", Unit.NS, "The rest of it, in which data was moved"),
         Column("exposed_ns", Unit.NS, "Part of total_ns during which the rank did not compute"),
         Column("lost_ns", Unit.NS, "Part of waited_ns during which the rank did not compute; null like it"),
@@ -57,9 +59,9 @@ _WORDS = {
 def communication(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
     """What each kind of communication costs: waiting for others or moving data, and at which bandwidth.
 
-    A collective's kernel starts when its own rank comes to it, waits until the last rank of the group has come, then
-    moves data. Where calls could be compared with those of the other ranks, on one clock (see stragglers), the two are
-    told apart; where not, the waiting is part of `moving_ns`, and the bandwidth a lower bound.
+    The kernel of a collective starts when its own rank arrives, waits until the last rank of the group has arrived, and
+    then moves data. Where calls could be compared with those of the other ranks, on one clock (see stragglers), the two
+    are separate; where not, the waiting is part of `moving_ns`, and the bandwidth is a lower bound.
 
     Calls with the same operation, group, element type and size are one row; a group is its ranks and its name. Bus
     bandwidth is what each link of the group has to carry, whatever the group's size: bytes of the message by the time,
@@ -129,7 +131,7 @@ def small_messages(table: pl.DataFrame) -> Iterator[Finding]:
     """Collectives of less than a mebibyte cost more than a fiftieth of the time of all communication.
 
     Starting a collective takes some ten microseconds on every rank, whatever it moves. The cost is the time in which
-    nothing else ran and no rank was waited for, beyond what the bytes need at the best bandwidth of the rank.
+    nothing else ran and the rank waited for no other, beyond what the bytes need at its best bandwidth.
 
     Put small tensors into one message: larger buckets (`bucket_cap_mb` of DDP), coalesced collectives, flat parameter
     groups of FSDP; gather metrics and gradient norms in one call, less often.

@@ -1,4 +1,4 @@
-"""What a step takes as long as it does for: the longest path of waiting through its host calls and kernels."""
+"""What limits the length of a step: the longest dependency path through its host calls and kernels."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ PART_RATIO = 0.1
             Unit.RATIO,
             "duration_ns / time from the start of the step until its work was done; null where that is 0",
         ),
-        Column("start_ns", Unit.NS, "Start of the first of them"),
-        Column("end_ns", Unit.NS, "End of the last of them"),
-        Column("event_id", Unit.EVENT, "By segment the event whose time it is; else null"),
-        Column("thread", Unit.TEXT, "By segment the thread of that event; else null"),
-        Column("device", Unit.NUMBER, "By segment its device; else null"),
-        Column("stream", Unit.NUMBER, "By segment its stream; else null"),
+        Column("start_ns", Unit.NS, "Start of the first of these edges"),
+        Column("end_ns", Unit.NS, "End of the last of these edges"),
+        Column("event_id", Unit.EVENT, "With by_segment the event whose time it is; else null"),
+        Column("thread", Unit.TEXT, "With by_segment the thread of that event; else null"),
+        Column("device", Unit.NUMBER, "With by_segment its device; else null"),
+        Column("stream", Unit.NUMBER, "With by_segment its stream; else null"),
     ),
     reads=critical_steps.READS,
-    chart=Ranking(x="bound_by", y=("duration_ns",), title="What the critical path is made of"),
+    chart=Ranking(x="bound_by", y=("duration_ns",), title="What the critical path of one step is made of"),
 )
 def critical_path(
     rank: RankTrace,
@@ -61,21 +61,21 @@ def critical_path(
     of_range: str = "",
     instance: int | None = None,
 ) -> pl.DataFrame:
-    """What a step takes as long as it does for: the longest path of waiting through host calls and kernels.
+    """What limits the length of a step: the longest dependency path through its host calls and kernels.
 
     Only what is on this path makes a step shorter when it gets faster. An operator follows what its thread did before;
     a kernel follows its launch, if all earlier work of its queue was done by then, and else the work before it in the
-    queue; whoever synchronises follows the work that was waited for. Time in which a thread runs no operator, and time
-    of calls that wait for a device, counts for nothing, so the path may be shorter than the step. A kernel that starts
-    more than 1.5 ms after its launch and after the work before it waited for something that is not known.
+    queue; a call that synchronises follows the work that it waited for. Time in which a thread runs no operator, and
+    time of calls that wait for a device, counts as nothing, so the path may be shorter than the step. A kernel that
+    starts more than 1.5 ms after its launch and after the work before it waited for something that is not known.
 
     Which queue waited for which is known where the profiler recorded it (`enable_cuda_sync_events=True`). Where not,
-    it is told by times: work that began within 10 µs of the end of another queue's work, and more than 20 µs after its
-    own launch and the work before it, waited for that; so did a synchronising call or copy that took longer than 20 µs
-    and returned within 10 µs of the end of work.
+    it is inferred from times: work that began within 10 µs of the end of another queue's work, and more than 20 µs
+    after its own launch and the work before it, waited for that; so did a synchronising call or copy that took longer
+    than 20 µs and returned within 10 µs of the end of work.
 
     Args:
-        of_step: Which training step; by default the last that another one follows, as a recording may cut off the last.
+        of_step: Training step; by default the last complete one (the second to last recorded).
         by_segment: One row per edge of the path, in its order, instead of one per name.
         of_range: Of a named range instead of a step: one of those on the host whose names contain this.
         instance: Which of these ranges, by their starts from 0; by default the first.

@@ -95,7 +95,7 @@ def gaps(
     if not by_stream:
         ops = ops.with_columns(stream=pl.lit(None, pl.Int64()))
     during = device_time.window(noted, skew.shifted(modules, *clocks), rank[STEPS])
-    found = device_time.gaps(ops, during, by=[*DEVICE, "stream"], at_least_ns=min_gap_ns)
+    found = device_time.gaps(ops, during, by=[*DEVICE, "stream"], min_gap_ns=min_gap_ns)
     activities = host_time.activities(rank, input_ranges)
     # The longest are what one looks for.
     told = _with_parts(found, activities, rank).sort(

@@ -31,11 +31,11 @@ COLUMNS = (
     Column("work_count", Unit.COUNT, "Kernels and copies that they launched"),
     Column("call_ns", Unit.NS, "Time of the calls"),
     Column("device_ns", Unit.NS, "Time of the work"),
-    Column("p50_delay_ns", Unit.NS, "Half of the work began at most so long after its call had ended"),
+    Column("p50_delay_ns", Unit.NS, "Median time from the end of a call to the start of its work"),
     Column("max_delay_ns", Unit.NS, "Longest time from the end of a call to the start of its work"),
-    Column("short_count", Unit.COUNT, "Work that was shorter than its call, if that was no slow one"),
+    Column("short_count", Unit.COUNT, "Kernels and copies shorter than their call, slow calls left out"),
     Column("slow_count", Unit.COUNT, "Calls that took longer than slow_call_ns"),
-    Column("late_count", Unit.COUNT, "Work that began later than late_ns after its call had ended"),
+    Column("late_count", Unit.COUNT, "Kernels and copies that began later than late_ns after their call had ended"),
     Column("stalled_ns", Unit.NS, "Time of slow calls in which no work ran on any device of the rank"),
 )
 
@@ -57,7 +57,7 @@ def launch_stats(
     Args:
         each: A row per kernel or copy and the call that launched it, in order of the calls, instead of one per name.
         slow_call_ns: Calls that take longer are slow.
-        late_ns: Work that begins later after its call is late.
+        late_ns: Work that begins longer than this after the end of its call is late.
     """
     check_whole(0, slow_call_ns=slow_call_ns, late_ns=late_ns)
     pairs = _pairs(rank, slow_call_ns=slow_call_ns, late_ns=late_ns)

@@ -41,11 +41,11 @@ EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "start_ns", "e
         Column(
             "held_ns", Unit.NS, "Time in which a host call made one of them, or one was exposed; null with over_time"
         ),
-        Column("mean_gbps", Unit.FLOAT, "GB/s of all that ran, on average over busy_ns; null where it is not known"),
-        Column("min_gbps", Unit.FLOAT, "Least of it"),
-        Column("p50_gbps", Unit.FLOAT, "At most so much for half of the time"),
-        Column("p95_gbps", Unit.FLOAT, "At most so much for 95% of the time"),
-        Column("max_gbps", Unit.FLOAT, "Most of it"),
+        Column("mean_gbps", Unit.FLOAT, "Mean bandwidth over busy_ns, in GB/s; null if unknown"),
+        Column("min_gbps", Unit.FLOAT, "Lowest bandwidth, in GB/s"),
+        Column("p50_gbps", Unit.FLOAT, "Median bandwidth, weighted by time, in GB/s"),
+        Column("p95_gbps", Unit.FLOAT, "95th percentile of bandwidth, weighted by time, in GB/s"),
+        Column("max_gbps", Unit.FLOAT, "Highest bandwidth, in GB/s"),
         Column("start_ns", Unit.NS, "Start of the first; with over_time, when one started or ended"),
         Column("end_ns", Unit.NS, "End of the last; with over_time, when one started or ended next"),
         Column("event_id", Unit.EVENT, "With over_time the copy that started or ended; else null"),

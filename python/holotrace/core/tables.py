@@ -396,6 +396,7 @@ RANK_INFO = Table(
         Column("device_event_count", Unit.COUNT, "Events on an accelerator"),
         Column("problem_count", Unit.COUNT, "Entries that could not be read as written"),
         Column("span_ns", Unit.NS, "From the first start to the last end of device events and steps; null without"),
+        Column("first_ns", Unit.NS, "Start of the first of these, on the clock of the file; null without"),
         Column("file_bytes", Unit.BYTES, "Size of the file"),
         Column("text_bytes", Unit.BYTES, "Size of the JSON text"),
         Column("load_ns", Unit.NS, "Wall time it took to read"),

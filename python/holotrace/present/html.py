@@ -111,7 +111,7 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
         parts=[_part(part) for part in report.parts(result, told)],
         findings=[_finding(finding, told) for finding in findings[:SHOWN_FINDINGS]],
         finding_count=len(findings),
-        sections=[_section(analysis, result.tables[analysis.name]) for analysis in answered],
+        sections=[_section(analysis, result.tables[analysis.name], _first_ns(result.info)) for analysis in answered],
         silent=[analysis.name.replace("_", " ") for analysis in told if analysis not in answered],
         problems=_table("problems", PROBLEMS.columns, result.problems),
         source=shlex.quote(fmt.printable(result.source)),
@@ -124,7 +124,13 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
     )
 
 
-def _section(analysis: Analysis[Any], table: pl.DataFrame) -> _Section:
+def _first_ns(info: pl.DataFrame) -> int | None:
+    """When the first event of the job was."""
+    first = info["first_ns"].min()
+    return first if isinstance(first, int) else None
+
+
+def _section(analysis: Analysis[Any], table: pl.DataFrame, first_ns: int | None) -> _Section:
     chart, height = None, 0
     if analysis.chart is not None:
         drawing = figures.drawing(analysis, table)
@@ -133,6 +139,7 @@ def _section(analysis: Analysis[Any], table: pl.DataFrame) -> _Section:
         chart = _json({"data": drawing["data"], "layout": layout})
     order = analysis.chart.y[0] if isinstance(analysis.chart, Ranking) else ""
     together = analysis.chart.y if analysis.chart else ()
+    shown, columns = fmt.since_first_event(table, analysis.columns, first_ns)
     return _Section(
         name=analysis.name,
         command=analysis.name.replace("_", "-"),
@@ -140,7 +147,7 @@ def _section(analysis: Analysis[Any], table: pl.DataFrame) -> _Section:
         columns=tuple((fmt.label(column), column) for column in analysis.columns),
         chart=chart,
         height=height,
-        table=_table(analysis.name, analysis.columns, table, order, together),
+        table=_table(analysis.name, columns, shown, order, together),
     )
 
 

@@ -70,15 +70,18 @@ def table(
     limit: int | None = 20,
     width: int = 100,
     together: Collection[str] = (),
+    first_ns: int | None = None,
 ) -> RenderableType:
     """A result table for a terminal ``width`` characters wide; long names lose their middle, the last columns go.
 
     Args:
         limit: Rows to show; all if None.
         together: Columns that share a unit, as the parts of a whole do.
+        first_ns: When the first event of the job was, from which points in time are counted.
     """
     if frame.is_empty():
         return Text("No rows.")
+    frame, columns = fmt.since_first_event(frame, columns, first_ns)
     # A column nobody filled, as the step where steps were not asked for, says nothing in every row.
     columns = tuple(column for column in columns if frame[column.name].null_count() < frame.height)
     # Scales come from all rows, so that the first rows look the same whatever the limit.

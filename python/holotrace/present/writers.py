@@ -49,6 +49,8 @@ class Shown:
     limit: int | None = None
     # How a terminal shows it, where that is not as a plain table: from its limit.
     render: Callable[[int], RenderableType] | None = None
+    # When the first event of the job was, from which a terminal counts points in time.
+    first_ns: int | None = None
 
     @property
     def head(self) -> pl.DataFrame:
@@ -120,7 +122,7 @@ def text(shown: Shown, width: int) -> RenderableType:
     rows = shown.most(TERMINAL_ROWS)
     if shown.render is not None:
         return shown.render(rows)
-    return terminal.table(shown.table, shown.columns, limit=rows, width=width)
+    return terminal.table(shown.table, shown.columns, limit=rows, width=width, first_ns=shown.first_ns)
 
 
 def _plain_text(shown: Shown) -> str:
