@@ -108,7 +108,7 @@ def test_nothing_on_the_page_is_loaded_from_elsewhere() -> None:
 def test_an_empty_job_gives_a_page_that_says_so() -> None:
     page = Elements(html.page(made_up.empty(), made_up.ANALYSES)).text
     assert "No rank recorded any time, so there is nothing to judge." in page
-    assert "Left out, since no rank recorded what they ask for: time breakdown, overlap, kernels." in page
+    assert "Not shown, because the traces lack the data: time breakdown, overlap, kernels." in page
 
 
 def test_an_analysis_without_rows_is_left_out_but_named() -> None:
@@ -119,7 +119,7 @@ def test_an_analysis_without_rows_is_left_out_but_named() -> None:
         "time_breakdown",
         "kernels",
     ]
-    assert "Left out, since no rank recorded what they ask for: overlap." in elements.text
+    assert "Not shown, because the traces lack the data: overlap." in elements.text
     assert "Left out" not in Elements(html.page(result, made_up.ANALYSES)).text
 
 

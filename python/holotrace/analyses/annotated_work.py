@@ -25,7 +25,7 @@ EVENTS = DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", 
 
 @per_rank(
     columns=(
-        Column("name", Unit.TEXT, "Range, as its author named it"),
+        Column("name", Unit.TEXT, "Name of the range"),
         Column("count", Unit.COUNT, "How often it ran"),
         Column("sum_ns", Unit.NS, "Time of all its runs"),
         Column("mean_ns", Unit.NS, "Time of an average run, to the nanosecond"),

@@ -34,7 +34,7 @@ _WORDS = {
     part=collectives.calls,
     part_columns=collectives.CALLS,
     columns=(
-        Column("step", Unit.STEP, "Training step that launched them; null where they are looked at as a whole"),
+        Column("step", Unit.STEP, "Training step that launched them; null for all steps together"),
         Column("collective", Unit.TEXT, "Operation, e.g. allreduce; the kernel's name if unknown"),
         Column("message_bytes", Unit.BYTES, "Input or output of one call, whichever is larger; null if unknown"),
         Column("count", Unit.COUNT, "Calls"),
@@ -44,7 +44,7 @@ _WORDS = {
         ),
         Column("moving_ns", Unit.NS, "The rest of it, in which data was moved"),
         Column("exposed_ns", Unit.NS, "Part of total_ns during which the rank did not compute"),
-        Column("lost_ns", Unit.NS, "Part of waited_ns during which the rank did not compute; null like it"),
+        Column("lost_ns", Unit.NS, "Part of waited_ns during which the rank did not compute; null if waited_ns is"),
         Column("bus_gbps", Unit.FLOAT, "Bus bandwidth while data was moved, in GB/s; null if unknown"),
         Column("compared_count", Unit.COUNT, "Calls that could be compared with those of the other ranks"),
         Column("group", Unit.TEXT, "Name of the process group; null if unknown"),

@@ -151,8 +151,8 @@ def compilation_while_training(table: pl.DataFrame) -> Iterator[Finding]:
 def dynamic_shapes(table: pl.DataFrame) -> Iterator[Finding]:
     """One program was compiled for three or more different shapes.
 
-    So shapes change all the time, and compiling does not end when all programs are warm. What it costs is said of each
-    program by itself.
+    So shapes change all the time, and compiling does not end when all programs are warm. The cost is in the findings
+    on each program.
 
     Pad to a few sizes (bucketing), or make the size a bounded dynamic dimension; with PyTorch/XLA, `PT_XLA_DEBUG=1`
     names the operators that make shapes dynamic, such as `nonzero` and boolean masks.

@@ -24,9 +24,7 @@ PART_RATIO = 0.1
 
 @per_rank(
     columns=(
-        Column(
-            "step", Unit.STEP, "Training step; null for a range, or a rank without steps that is looked at as a whole"
-        ),
+        Column("step", Unit.STEP, "Training step; null for a range, or for a rank without steps"),
         Column("bound_by", Unit.TEXT, "host, data_loading, compute, communication, memory, launch or kernel_delay"),
         Column("kind", Unit.TEXT, "operator, launch_delay, kernel_delay; by segment also dependency and sync"),
         Column("name", Unit.TEXT, "Operator, call or kernel whose time it is; null for the delay of a launch"),
@@ -41,7 +39,7 @@ PART_RATIO = 0.1
         Column(
             "step_ratio",
             Unit.RATIO,
-            "duration_ns / time from the start of the step until its work was done; null where that is 0",
+            "duration_ns / time from the start of the step until its work was done; null if that is 0",
         ),
         Column("start_ns", Unit.NS, "Start of the first of these edges"),
         Column("end_ns", Unit.NS, "End of the last of these edges"),

@@ -55,7 +55,9 @@ def compute_work(rank: RankTrace) -> pl.DataFrame:
         Column("usual_ns", Unit.NS, "What these kernels take on the median rank"),
         Column("other_ns", Unit.NS, "The rest of compute_ns: other grids, other inputs, or other kernels"),
         Column(
-            "slower_ratio", Unit.RATIO, "How much longer half of same_ns takes at least than usual; null without any"
+            "slower_ratio",
+            Unit.RATIO,
+            "Median over same_ns of how much longer kernels take than usual; null without any",
         ),
         Column("more_work_ratio", Unit.RATIO, "(usual_ns + other_ns) / that of the median rank, minus 1; null where 0"),
     ),

@@ -31,7 +31,7 @@ WAIT_RATIO = 0.1
         Column("work_ns", Unit.NS, "Time at least one operation ran that is no waiting; a program without operations"),
         Column("wait_ns", Unit.NS, "Time it did nothing but wait: copy-done, all-gather-done, barrier-cores, infeed"),
         Column("idle_ns", Unit.NS, "The rest of the window"),
-        Column("work_ratio", Unit.RATIO, "work_ns / window_ns; null where there is no time"),
+        Column("work_ratio", Unit.RATIO, "work_ns / window_ns; null if that is 0"),
         Column("busy_ns", Unit.NS, "Time at least one operation ran, waiting or not"),
         Column("hull_ns", Unit.NS, "From its own first operation or program to its last; null without any"),
         Column(

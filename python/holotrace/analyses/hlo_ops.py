@@ -40,14 +40,14 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
         Column(
             "self_ns", Unit.NS, "Time of its runs by the device's own clock, without that of operations inside them"
         ),
-        Column("share_ratio", Unit.RATIO, "self_ns / that of all operations; null where that is 0"),
+        Column("share_ratio", Unit.RATIO, "self_ns / that of all operations; null if that is 0"),
         Column(
             "flops_ratio",
             Unit.RATIO,
             "Rate / the peak the profile declares; null where it declares none or the caveat says why",
         ),
         Column("bandwidth_ratio", Unit.RATIO, "Rate / the peak of main memory it declares; null like flops_ratio"),
-        Column("caveat", Unit.TEXT, "Why the numbers of the row say less than they seem to"),
+        Column("caveat", Unit.TEXT, "Why the figures of the row are less reliable than they seem"),
         Column("below_peak_ns", Unit.NS, "self_ns x (1 - the larger of the two ratios); null without them"),
         Column("flops", Unit.FLOAT, "Floating-point operations of all runs, as the compiler counts them"),
         Column(
@@ -198,7 +198,7 @@ def far_below_peak(table: pl.DataFrame) -> Iterator[Finding]:
         pl.col("below_peak_ns") > (1 - BELOW_RATIO) * pl.col("self_ns"),
         pl.col("name").is_not_null(),
     )
-    told = (
+    named = (
         far.group_by(_OF_ONE)
         .agg(
             pl.col("rank").sort(),
@@ -207,7 +207,7 @@ def far_below_peak(table: pl.DataFrame) -> Iterator[Finding]:
         )
         .sort("cost_ns", "name", descending=[True, False])
     )
-    for name, module, _, ranks, cost_ns, reached in told.iter_rows():
+    for name, module, _, ranks, cost_ns, reached in named.iter_rows():
         message = "{name:name} of {module:name} reaches {ratio:percent} of what the device could do"
         values = {"name": name, "module": module or "a program", "ratio": reached}
         yield Finding("info", message, tuple(ranks), cost_ns, values=values)

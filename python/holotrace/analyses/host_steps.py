@@ -40,7 +40,7 @@ INPUT_RATIO = 0.1
         Column("step", Unit.STEP, "Training step"),
         Column("step_ns", Unit.NS, "How long it took on the host; the sum of the parts"),
         *(Column(f"{activity}_ns", Unit.NS, f"Time the host {MEANINGS[activity]}") for activity in PRIORITY),
-        Column("unattributed_ns", Unit.NS, "Time for which no span of the host tells what it did"),
+        Column("unattributed_ns", Unit.NS, "Time that no span of the host explains"),
         Column("input_name", Unit.TEXT, "Range or call in which most input was prepared; null without any"),
         Column("read_back_name", Unit.TEXT, "Range in which a result was read back, else the call; null without any"),
     ),
@@ -52,11 +52,11 @@ def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataF
     """What the host did in each step.
 
     Marked steps are as long as the host took for them; devices run behind it. Where none was marked, they are as long
-    as the first device took. What the host did is told by the names of spans. An instant belongs to the first in this
-    order that goes on: compilation; read_back, upload, input and tracing on the thread that holds the steps; the same
-    on other threads; back_pressure, waiting for a device that has been given all it takes; dispatch, but for waiting
-    inside it. Only where nothing of that goes on anywhere the host waited, or ran the program's own code, or did what
-    nothing tells.
+    as the first device took. What the host did is inferred from the names of spans. An instant belongs to the first in
+    this order that goes on: compilation; read_back, upload, input and tracing on the thread that holds the steps; the
+    same on other threads; back_pressure, waiting for a device that has been given all it takes; dispatch, but for
+    waiting inside it. Only where nothing of that goes on anywhere the host waited, or ran the program's own code, or
+    did what no span explains.
 
     Args:
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.

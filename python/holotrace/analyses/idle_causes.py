@@ -29,13 +29,13 @@ EVENTS = DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", 
 
 @per_rank(
     columns=(
-        Column("device", Unit.NUMBER, "Ordinal of the accelerator; null where the rank is looked at as a whole"),
-        Column("stream", Unit.NUMBER, "Queue on the device; null where the rank is looked at as a whole"),
+        Column("device", Unit.NUMBER, "Ordinal of the accelerator; null for the rank as a whole"),
+        Column("stream", Unit.NUMBER, "Queue on the device; null for the rank as a whole"),
         Column("cause", Unit.TEXT, "host_wait, kernel_wait or other"),
         Column("count", Unit.COUNT, "Number of gaps with this cause"),
         Column("idle_ns", Unit.NS, "Total length of these gaps"),
-        Column("idle_ratio", Unit.RATIO, "idle_ns / time from the first work to the last; null where there is no time"),
-        Column("share_ratio", Unit.RATIO, "idle_ns / time of all gaps, of any cause; null where that is 0"),
+        Column("idle_ratio", Unit.RATIO, "idle_ns / time from the first work to the last; null if that is 0"),
+        Column("share_ratio", Unit.RATIO, "idle_ns / time of all gaps, of any cause; null if that is 0"),
         Column("mean_ns", Unit.NS, "Length of an average gap, to the nanosecond"),
         Column("std_ns", Unit.NS, "Standard deviation of the gaps (n - 1), to the nanosecond; null for a single one"),
         Column("min_ns", Unit.NS, "Shortest gap; 0 where work begins when earlier work ends, or before"),

@@ -40,7 +40,7 @@ EVENTS = DEVICE_EVENTS.only(
         Column("min_ns", Unit.NS, "Time of its shortest run"),
         Column("max_ns", Unit.NS, "Time of its longest run"),
         Column("std_ns", Unit.NS, "Standard deviation of its runs (n - 1), to the nanosecond; null for a single run"),
-        Column("share_ratio", Unit.RATIO, "sum_ns / time of all runs on this rank; null where that is 0"),
+        Column("share_ratio", Unit.RATIO, "sum_ns / time of all runs on this rank; null if that is 0"),
         Column(
             "unnamed_comm_ns", Unit.NS, "Part of sum_ns of runs that look like communication and that no rule names"
         ),

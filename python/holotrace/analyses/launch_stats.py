@@ -25,8 +25,8 @@ CALLS = LAUNCHES.only("launch_id", "device_event_id", "launch_name", "launch_sta
 EVENTS = DEVICE_EVENTS.only("event_id", "kind", "start_ns", "end_ns")
 COLUMNS = (
     Column("call", Unit.TEXT, "Host call, e.g. cudaLaunchKernel; null if the profiler wrote no name"),
-    Column("launch_id", Unit.EVENT, "event_id of the call; null where calls of a name are summed"),
-    Column("correlation", Unit.NUMBER, "Id shared by the call and its work; null where calls are summed"),
+    Column("launch_id", Unit.EVENT, "event_id of the call; null in sums of calls"),
+    Column("correlation", Unit.NUMBER, "Id shared by the call and its work; null in sums of calls"),
     Column("call_count", Unit.COUNT, "Calls"),
     Column("work_count", Unit.COUNT, "Kernels and copies that they launched"),
     Column("call_ns", Unit.NS, "Time of the calls"),

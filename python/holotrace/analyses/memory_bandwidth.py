@@ -1,4 +1,4 @@
-"""How fast each kind of copy moves data, and how much of its time nothing hides."""
+"""How fast each kind of copy moves data, and how much of its time is exposed."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "start_ns", "e
         Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
         Column("copy", Unit.TEXT, "Kind of copy or fill, as the profiler wrote it; null if it wrote no name"),
         Column("count", Unit.COUNT, "Copies; with over_time, those that ran at the same time"),
-        Column("moved_bytes", Unit.BYTES, "Bytes they moved; null with over_time and where it is not known of any"),
-        Column("busy_ns", Unit.NS, "Time at least one ran"),
+        Column("moved_bytes", Unit.BYTES, "Bytes they moved; null with over_time, and if unknown for all"),
+        Column("busy_ns", Unit.NS, "Time in which at least one ran"),
         Column("exposed_ns", Unit.NS, "Part of busy_ns during which neither compute nor communication ran"),
         Column("exposed_ratio", Unit.RATIO, "exposed_ns / time from the first work to the last"),
         Column(
@@ -54,7 +54,7 @@ EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "start_ns", "e
     chart=Ranking(x="copy", y=("busy_ns",), title="Copies and fills by time"),
 )
 def memory_bandwidth(rank: RankTrace, *, over_time: bool = False) -> pl.DataFrame:
-    """How fast each kind of copy and fill moves data, and how much of its time nothing hides.
+    """How fast each kind of copy and fill moves data, and how much of its time is exposed.
 
     The bandwidth of a copy is the one the profiler recorded, else its bytes by its duration. Copies of a kind that run
     at the same time add up. Averages and shares are of the time at least one ran. GB are 1,000,000,000 bytes.

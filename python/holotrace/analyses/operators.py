@@ -37,7 +37,7 @@ _ROW = ("name", "source", "start_ns", "count", *_SUMS)
         Column(
             "source", Unit.TEXT, "operator; launch: a call outside of all operators; unknown: work without a launch"
         ),
-        Column("step", Unit.STEP, "Training step in which it began; null where the rank is looked at as a whole"),
+        Column("step", Unit.STEP, "Training step in which it began; null for the rank as a whole"),
         Column("count", Unit.COUNT, "Calls; null where the launch is unknown"),
         Column("total_ns", Unit.NS, "Host time of all calls, with all that they called"),
         Column("self_ns", Unit.NS, "Part of it in which no operator and no runtime call ran that they called"),
@@ -157,7 +157,7 @@ def waiting_operators(table: pl.DataFrame) -> Iterator[Finding]:
     Operators that need a result (`.item()`, `.cpu()`, `.nonzero()`, a copy from memory that is not pinned) wait until
     the device has done all before it. Meanwhile the host launches nothing, so the device runs dry just after. The
     runtime also takes long to use a kernel for the first time and to allocate memory. What takes less than a tenth of
-    the host's time in operators is left out. What it costs is told by the idle time of the device (see late-host).
+    the host's time in operators is left out. What it costs shows in the idle time of the device (see late-host).
 
     Read losses and metrics every so many steps, not in each; copy with `non_blocking=True` from pinned memory; avoid
     shapes that depend on data. Record after a warm-up, so that kernels are loaded.

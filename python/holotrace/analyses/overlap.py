@@ -18,7 +18,7 @@ EXPOSED_RATIO, EXPOSED_CRITICAL_RATIO = 0.05, 0.25
 
 @per_rank(
     columns=(
-        Column("comm_ns", Unit.NS, "Time at least one communication kernel ran"),
+        Column("comm_ns", Unit.NS, "Time in which at least one communication kernel ran"),
         Column("hidden_ns", Unit.NS, "Part of comm_ns during which a compute kernel ran too"),
         Column("exposed_ns", Unit.NS, "The rest of comm_ns"),
         Column("hidden_ratio", Unit.RATIO, "hidden_ns / comm_ns; null without communication"),

@@ -25,12 +25,12 @@ UPDATE_RATIO = 0.2
     columns=(
         Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
         Column("plane", Unit.TEXT, "Plane of the profile it is in"),
-        Column("step", Unit.STEP, "Step that launched the work; null where the rank is looked at as a whole"),
+        Column("step", Unit.STEP, "Step that launched the work; null for the rank as a whole"),
         Column("phase", Unit.TEXT, "forward, backward, update or other"),
         Column("op_count", Unit.COUNT, "Operations of the phase that the device executed"),
         Column("work_ns", Unit.NS, "Time of those that are no waiting, without that of operations inside them"),
         Column("wait_ns", Unit.NS, "Time of those that only wait for something under way"),
-        Column("share_ratio", Unit.RATIO, "work_ns / that of all phases on the device; null where that is 0"),
+        Column("share_ratio", Unit.RATIO, "work_ns / that of all phases on the device; null if that is 0"),
         Column("host_ns", Unit.NS, "Time the host spent in ranges that are called after the phase"),
     ),
     reads=(

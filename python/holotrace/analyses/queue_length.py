@@ -1,4 +1,4 @@
-"""How many launches wait in each queue of the device, and for how long a queue is full."""
+"""How many launches wait in each queue of a device, and for how long a queue is full."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ EVENTS = DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", 
     chart=Bar(x="rank", y=("mean_count", "max_count"), title="Launches waiting in each queue"),
 )
 def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FULL_COUNT) -> pl.DataFrame:
-    """How many launches wait in each queue of the device, and for how long a queue is full.
+    """How many launches wait in each queue of a device, and for how long a queue is full.
 
     A launch waits from the start of the host call to the start of its work. A call that starts several kernels, as that
     of a CUDA graph does, counts once per queue and waits until the first of them starts. Averages and shares are of

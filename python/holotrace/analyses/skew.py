@@ -1,4 +1,4 @@
-"""How far the clocks of devices are from their host's, and how well they run with it."""
+"""Offset and drift of each device clock against the clock of its host."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ STRETCH_RATIO = 0.01
     needs=(MODULES,),
 )
 def skew(rank: RankTrace) -> pl.DataFrame:
-    """How far the clocks of devices are from their host's, and how well they run with it.
+    """Offset and drift of each device clock against the clock of its host.
 
     The profiler maps the clock of a device onto that of its host. Where it does that wrongly, programs seem to begin
     before they were launched, or to go on after the host heard of their end. What must be added to the times of the
@@ -65,7 +65,7 @@ def skew(rank: RankTrace) -> pl.DataFrame:
 
     Devices that are made of threads of the host have its clock and are left out.
 
-    How much the mapping stretches durations is told by operations that take a millisecond or more in all their runs.
+    How much the mapping stretches durations is inferred from operations that take at least a millisecond in all runs.
     """
     clocked = device_time.executions(rank[XLA_OPS]).filter(pl.col("device_ps") > 0)
     stretched = (

@@ -28,17 +28,17 @@ _WINDOW = {"step": pl.Int64(), "start_ns": pl.Int64(), "end_ns": pl.Int64()}
 
 @per_rank(
     columns=(
-        Column("step", Unit.STEP, "Training step; null where the rank is looked at as a whole"),
+        Column("step", Unit.STEP, "Training step; null for the rank as a whole"),
         Column(
             "total_ns",
             Unit.NS,
             "From the start of the first kernel or copy to the end of the last; the sum of the parts",
         ),
-        Column("compute_ns", Unit.NS, "Time at least one compute kernel ran"),
-        Column("exposed_comm_ns", Unit.NS, "Time communication ran and no compute kernel did"),
-        Column("exposed_memory_ns", Unit.NS, "Time a copy or fill ran and neither compute nor communication did"),
-        Column("idle_ns", Unit.NS, "Time no work ran"),
-        Column("idle_ratio", Unit.RATIO, "idle_ns / total_ns; null where there is no time"),
+        Column("compute_ns", Unit.NS, "Time in which at least one compute kernel ran"),
+        Column("exposed_comm_ns", Unit.NS, "Time in which communication ran and no compute kernel did"),
+        Column("exposed_memory_ns", Unit.NS, "Time in which a copy or fill ran, and neither compute nor communication"),
+        Column("idle_ns", Unit.NS, "Time in which no work ran"),
+        Column("idle_ratio", Unit.RATIO, "idle_ns / total_ns; null if that is 0"),
     ),
     reads=(EVENTS,),
     chart=Stacked(x="rank", y=PARTS, title="Where the time goes"),

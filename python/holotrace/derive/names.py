@@ -11,5 +11,5 @@ def decided(names: pl.Series, decide: Callable[[str], str | None]) -> pl.Series:
     """What ``decide`` says of each name, null where that is nothing; a trace has few names and millions of events."""
     texts = names.cast(pl.String())
     answers = {text: decide(text) for text in texts.drop_nulls().unique()}
-    told: pl.Series = texts.replace_strict(answers, default=None, return_dtype=pl.String())
-    return told
+    found: pl.Series = texts.replace_strict(answers, default=None, return_dtype=pl.String())
+    return found

@@ -246,7 +246,8 @@ def _per_rank(table: pl.DataFrame, chart: Ranking, name: pl.Expr, kind: pl.Expr)
     means = of_rank.group_by("_name").agg(
         pl.col("_kind").sort().first(), *(pl.col(y).sum() / ranks for y in chart.y), _least=least, _most=bar.max()
     )
-    return means, ranks
+    # In one order, so that sums of fractions are the same each time.
+    return means.sort("_name"), ranks
 
 
 def _spread(top: pl.DataFrame, mine: Sequence[int], by: fmt.Scale) -> Drawing:
