@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from holotrace.derive.step_graph import DEVICE_SCHEMA, HOST_SCHEMA, GraphRules, StepGraph, build
 
-HOST = [
+Rows = Sequence[tuple[object, ...]]
+HOST: Rows = [
     (0, "op", "op", "1", "1", 0, 10, None),
     (1, "cudaLaunchKernel", "call", "1", "1", 2, 4, 7),
 ]
-DEVICE = [(2, 0, 7, 6, 20, 1, None, None, None, True)]
+DEVICE: Rows = [(2, 0, 7, 6, 20, 1, None, None, None, True)]
 
 
-def graph(host: list[tuple[object, ...]], device: list[tuple[object, ...]], **options: object) -> StepGraph:
+def graph(host: Rows, device: Rows, **options: object) -> StepGraph:
     frames = (
         pl.DataFrame(rows, schema=schema, orient="row")
         for rows, schema in ((host, HOST_SCHEMA), (device, DEVICE_SCHEMA))
