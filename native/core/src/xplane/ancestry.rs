@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
 
-use crate::columns::table::{ArgValues, NONE, batch, ids};
+use crate::columns::table::{ArgColumn, ArgValues, NONE, batch, ids};
 use crate::error::{Error, Result};
 use crate::xplane::space::Space;
 
@@ -18,6 +18,8 @@ const REGION_END: &[u8] = b"ThreadpoolListener::StopRegion";
 const PRODUCER: (&str, &str) = ("_pt", "_p");
 const CONSUMER: (&str, &str) = ("_ct", "_c");
 const ROOT: &str = "_r";
+/// How long an event took by the clock of its device, in ps.
+const MEASURED: &str = "device_duration_ps";
 
 /// Where an event goes back to; `NONE` where nothing is known.
 #[derive(Clone, Copy)]
@@ -178,11 +180,23 @@ impl Space {
     /// Time covered by the spans directly inside each of `rows`, which are whole lines or parts of them in file order.
     pub fn inner_ps(&self, rows: &[u32]) -> Vec<i64> {
         let mut inner = vec![0; rows.len()];
+        let measured = self.stat(MEASURED).ok();
         for (_, range) in self.by_line(rows) {
             let first = range.start;
-            nest(self, &rows[range], |child, parent| inner[first + parent] += self.span_ps(rows[first + child]));
+            nest(self, &rows[range], |child, parent| {
+                inner[first + parent] += self.lasted_ps(rows[first + child], measured);
+            });
         }
         inner
+    }
+
+    /// How long an event took: by the clock of its device where that measured it, else by that of the host.
+    fn lasted_ps(&self, row: u32, measured: Option<&ArgColumn>) -> i64 {
+        let known = measured.and_then(|column| match &column.values {
+            ArgValues::Int(values) => column.rows.binary_search(&row).ok().map(|at| values[at]),
+            _ => None,
+        });
+        known.unwrap_or_else(|| self.span_ps(row))
     }
 }
 

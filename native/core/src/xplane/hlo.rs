@@ -22,7 +22,8 @@ pub struct Instructions {
 }
 
 /// Text columns, in the order in which a row is written.
-const TEXTS: [&str; 8] = ["module", "name", "opcode", "computation", "scope", "source", "shape", "groups"];
+const TEXTS: [&str; 10] =
+    ["module", "name", "opcode", "computation", "scope", "source", "shape", "layout", "target", "groups"];
 
 /// Nested tuples below this depth are shown as `(…)`: nothing here may recurse on input.
 const MAX_TUPLE_DEPTH: usize = 2;
@@ -115,6 +116,8 @@ impl Instructions {
             row.scope,
             row.source.as_bytes(),
             row.shape.text.as_bytes(),
+            row.shape.layout.as_bytes(),
+            row.target,
             row.groups.as_bytes(),
         ];
         for (codes, text) in self.texts.iter_mut().zip(texts) {
@@ -178,6 +181,8 @@ struct Instruction<'a> {
     scope: &'a [u8],
     source: String,
     shape: Shape,
+    /// What a custom call calls.
+    target: &'a [u8],
     groups: String,
     channel: Option<i64>,
 }
@@ -192,6 +197,7 @@ impl<'a> Instruction<'a> {
                 (2, Value::Bytes(text)) => row.opcode = text,
                 (3, Value::Bytes(shape)) => row.shape = Shape::read(shape, origin, 0)?,
                 (7, Value::Bytes(metadata)) => row.metadata(metadata, origin, frames)?,
+                (28, Value::Bytes(target)) => row.target = target,
                 (26, Value::Varint(channel)) => row.channel = Some(channel as i64),
                 (49, Value::Bytes(group)) => groups.push(members(group, origin)?),
                 (87, Value::Bytes(list)) => groups = device_list(list, origin)?,
@@ -296,6 +302,8 @@ pub fn iota(count: i64, size: i64, dims: &[i64], perm: &[i64]) -> Vec<Vec<i64>> 
 #[derive(Default)]
 struct Shape {
     text: String,
+    /// How an array lies in memory, e.g. `{1,0:T(8,128)S(1)}`; of a tuple those of its parts.
+    layout: String,
     bytes: Option<i64>,
     elements: Option<i64>,
 }
@@ -305,10 +313,12 @@ impl Shape {
         let mut kind = 0;
         let mut dims = Vec::new();
         let mut parts = Vec::new();
+        let mut layout = String::new();
         for field in Fields::new(bytes, origin) {
             match field? {
                 (2, Value::Varint(number)) => kind = number as usize,
                 (3, value) => packed(value, &mut dims),
+                (5, Value::Bytes(written)) => layout = self::layout(written, origin)?,
                 (4, Value::Bytes(part)) if depth < MAX_TUPLE_DEPTH => {
                     parts.push(Self::read(part, origin, depth + 1)?);
                 }
@@ -328,6 +338,7 @@ impl Shape {
         text.push(']');
         Ok(Self {
             text,
+            layout: if dims.is_empty() { String::new() } else { layout },
             bytes: bytes.map(|bits| bits / 8 + i64::from(bits % 8 != 0)),
             elements: elements.filter(|_| bits > 0),
         })
@@ -340,8 +351,34 @@ impl Shape {
             let known: Vec<i64> = parts.iter().filter_map(of).collect();
             if known.is_empty() { None } else { known.into_iter().try_fold(0i64, i64::checked_add) }
         };
-        Self { text, bytes: sum(|part| part.bytes), elements: sum(|part| part.elements) }
+        let is_known = depth == 0 && parts.iter().any(|part| !part.layout.is_empty());
+        let layouts: Vec<&str> = parts.iter().map(|part| part.layout.as_str()).collect();
+        let layout = if is_known { format!("({})", layouts.join(", ")) } else { String::new() };
+        Self { text, layout, bytes: sum(|part| part.bytes), elements: sum(|part| part.elements) }
     }
+}
+
+/// A layout as XLA writes it: dimensions from the innermost, tiles, and the memory if it is not the main one.
+fn layout(bytes: &[u8], origin: u64) -> Result<String, Malformed> {
+    let (mut order, mut tiles, mut memory) = (Vec::new(), Vec::new(), 0);
+    for field in Fields::new(bytes, origin) {
+        match field? {
+            (1, value) => packed(value, &mut order),
+            (6, Value::Bytes(tile)) => tiles.push(members(tile, origin)?),
+            (8, Value::Varint(space)) => memory = space,
+            _ => {}
+        }
+    }
+    let listed = |numbers: &[i64]| numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+    let mut text = listed(&order);
+    if !tiles.is_empty() {
+        text.push_str(":T");
+        tiles.iter().for_each(|tile| text.push_str(&format!("({})", listed(tile))));
+    }
+    if memory != 0 {
+        text.push_str(&format!("{}S({memory})", if tiles.is_empty() { ":" } else { "" }));
+    }
+    Ok(format!("{{{text}}}"))
 }
 
 /// Where instructions were made, by number of a stack frame.
@@ -416,6 +453,14 @@ mod tests {
         // bf16[2,3]
         let shape = Shape::read(&[0x10, 16, 0x1a, 2, 2, 3], 0, 0).unwrap();
         assert_eq!((shape.text.as_str(), shape.bytes, shape.elements), ("bf16[2,3]", Some(12), Some(6)));
+    }
+
+    #[test]
+    fn a_layout_is_written_as_xla_writes_it() {
+        // The order of dimensions 1,0; a tile of 8 times 128; memory 1.
+        assert_eq!(layout(&[0x0a, 2, 1, 0], 0).unwrap(), "{1,0}");
+        let tiled = [0x0a, 2, 1, 0, 0x32, 5, 0x0a, 3, 8, 0x80, 1, 0x40, 1];
+        assert_eq!(layout(&tiled, 0).unwrap(), "{1,0:T(8,128)S(1)}");
     }
 
     #[test]
