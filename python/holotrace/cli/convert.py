@@ -9,7 +9,7 @@ from holotrace.cli.executors import chosen_executor
 from holotrace.cli.options import Output, job_at, rank_option, search_options
 from holotrace.convert import convert as to_dataset
 from holotrace.discovery import OnDuplicate, spelled
-from holotrace.stores.object_store import Place
+from holotrace.stores import Place
 
 
 @click.command(short_help="Traces as a dataset of Parquet files.")

@@ -14,7 +14,7 @@ import holotrace
 from holotrace.cli.console import PIPE_WIDTH, as_text, console, write
 from holotrace.core.schema import Column
 from holotrace.errors import UsageError
-from holotrace.stores.object_store import Place
+from holotrace.stores import Place
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,7 +9,7 @@ from holotrace.cli.options import job_arguments, job_at, output_options, rank_op
 from holotrace.cli.output import Shown, write_shown
 from holotrace.core.schema import Column, Unit
 from holotrace.discovery import OnDuplicate
-from holotrace.stores.object_store import Place
+from holotrace.stores import Place
 
 # Units that a name tells where it ends like theirs.
 _TOLD = (Unit.NS, Unit.BYTES, Unit.RATIO)

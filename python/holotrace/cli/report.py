@@ -7,7 +7,7 @@ import click
 from holotrace.cli.console import console, progress_bar
 from holotrace.cli.options import Output, job_arguments, job_at, rank_option
 from holotrace.discovery import OnDuplicate
-from holotrace.stores.object_store import Place
+from holotrace.stores import Place
 
 
 @click.command(short_help="One HTML page with everything.")

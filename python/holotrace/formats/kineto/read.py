@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from holotrace import stores
 from holotrace.core.native import native
 from holotrace.core.schema import Column, Table, Unit
 from holotrace.core.tables import (
@@ -32,8 +33,7 @@ from holotrace.core.tables import (
 )
 from holotrace.errors import InputError
 from holotrace.formats.parsed import Parsed
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Place
+from holotrace.stores import Origin
 
 # What a file can have.
 TABLES = (
@@ -92,7 +92,7 @@ class Unmade:
         return frame.with_columns(pl.col(column.name).cast(column.unit.dtype) for column in other)
 
 
-def read(path: Place, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
+def read(path: Origin, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
     """The wanted tables and columns of one file; args are parsed only for columns that are wanted."""
     started = time.perf_counter_ns()
     scanned = scan(path, tables)
@@ -100,7 +100,7 @@ def read(path: Place, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
     return Parsed(frames, scanned.metadata, scanned.counts, time.perf_counter_ns() - started)
 
 
-def scan(path: Place, tables: Sequence[Table]) -> Parsed[Unmade]:
+def scan(path: Origin, tables: Sequence[Table]) -> Parsed[Unmade]:
     """The same, but no table is made yet."""
     started = time.perf_counter_ns()
     try:
