@@ -12,6 +12,11 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive.execution_nodes import execution_nodes
 from holotrace.derive.step_graph import GraphRules, StepGraph
 from holotrace.derive.step_graph import build as step_graph
+from holotrace.efficiency.arguments import Arguments as OperatorArguments
+from holotrace.efficiency.model import Figures as OperatorFigures
+from holotrace.efficiency.model import OperatorModel
+from holotrace.efficiency.unknown import Unknown as UnknownWork
+from holotrace.efficiency.work import OperatorWork, operator_work
 from holotrace.engine.questions import JobResult
 from holotrace.errors import (
     HolotraceError,
@@ -44,9 +49,14 @@ __all__ = [
     "KindRule",
     "MissingDataError",
     "MissingExtraError",
+    "OperatorArguments",
+    "OperatorFigures",
+    "OperatorModel",
+    "OperatorWork",
     "RankTrace",
     "StepGraph",
     "TraceFormatError",
+    "UnknownWork",
     "UsageError",
     "arrows",
     "compare",
@@ -55,6 +65,7 @@ __all__ = [
     "execution_trace",
     "memory_timeline",
     "open",
+    "operator_work",
     "query",
     "rewrite",
     "step_graph",

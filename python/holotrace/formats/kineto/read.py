@@ -41,7 +41,7 @@ TABLES = (
     DEVICE_EVENTS.without("device_ps"),
     CPU_OPS,
     LAUNCHES,
-    COLLECTIVES,
+    COLLECTIVES.without("arrived_ns"),
     STEPS,
     ANNOTATIONS.without("arguments"),
     PYTHON_CALLS,
