@@ -181,6 +181,8 @@ def _unfit(head: Head, candidate: Candidate) -> str:
     what = what_it_is(head)
     if not what and candidate.named and not head.text and recognized(head, named=False) is None:
         what = f"{nothing_in(head.path)}; give a file that the profiler wrote to its end"
+    if not what and isinstance(head.path, Held) and recognized(head, named=False) is None:
+        what = "no trace of a known format; give the bytes that the profiler wrote, or the path of its file"
     if what and candidate.named:
         raise InputError(f"{candidate.path} is {what}")
     return what.partition(";")[0]
