@@ -95,6 +95,8 @@ class Format:
     """``rank``, ``world_size`` and more that the first or last bytes of a file tell of its rank and job."""
     tables: tuple[Table, ...] = ALL
     """The tables and columns that a file can have; no others are asked for, but columns of the caller's own."""
+    read_closely: Callable[[RankSource, Sequence[Table]], Parsed[pl.DataFrame]] | None = None
+    """As ``read``, looking also into what is not wanted, so that no problem of the file stays unseen."""
     scan: Callable[[RankSource, Sequence[Table]], Parsed[Columns]] | None = None
     """As ``read``, with tables that are made when they are taken, for who writes them on."""
     refuse: Callable[[Head], str] = _welcome

@@ -24,11 +24,17 @@ _MAKE_KIND = ("category", "name")
 _READ_PROBLEMS = PROBLEMS.only("problem", "count", "first_offset", "example", "action")
 
 
-def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
-    """Read one rank's file as far as ``reads`` asks for; what its format lacks is empty or null."""
+def load(source: RankSource, reads: Sequence[Table], *, every_problem: bool = False) -> RankTrace:
+    """Read one rank's file as far as ``reads`` asks for; what its format lacks is empty or null.
+
+    Args:
+        source: The file.
+        reads: Tables and columns.
+        every_problem: Look also into what ``reads`` does not ask for, so that no problem of the file stays unseen.
+    """
     wanted = merged(reads)
     needed = _needed(wanted)
-    read = _from_file(source, wanted, needed)
+    read = _from_file(source, wanted, needed, every_problem)
     tables = dict(read.tables)
     if CALLS.name in wanted:
         tables[CALLS.name] = _calls(tables)
@@ -61,11 +67,14 @@ def _complete(declared: Format, source: RankSource, needed: Mapping[str, Table])
     return RankTrace(source.rank, {**whole.tables, **kinds}, whole.metadata)
 
 
-def _from_file(source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table]) -> RankTrace:
+def _from_file(
+    source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table], every_problem: bool
+) -> RankTrace:
     declared = FORMATS[source.format]
     if declared.has_made_columns:
         return _complete(declared, source, needed)
-    parsed = declared.read(source, _to_parse(needed, declared))
+    reader = declared.read_closely if every_problem and declared.read_closely else declared.read
+    parsed = reader(source, _to_parse(needed, declared))
     made = _made(source, wanted, needed, parsed)
     read = {name: frame.hstack(made[name]) if name in made else frame for name, frame in parsed.tables.items()}
     return RankTrace(source.rank, {**made, **read}, parsed.metadata)

@@ -14,6 +14,7 @@ KINETO = Format(
     rank_of=distributed_info,
     refuse=refusal,
     read=lambda source, tables: read.read(source.path, tables),
+    read_closely=lambda source, tables: read.read(source.path, tables, read.EVERYTHING),
     scan=lambda source, tables: read.scan(source.path, tables),
     tables=read.TABLES,
     takes_unknown=True,

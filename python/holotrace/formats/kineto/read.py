@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -54,6 +55,8 @@ TABLES = (
     TRACK_LABELS,
     PROBLEMS,
 )
+# Columns that are read only where they are asked for, and whose problems are seen only then.
+EVERYTHING = [replace(table, columns=tuple(column for column in table.columns if column.arg)) for table in TABLES]
 _ARG_TYPES = {
     Unit.NUMBER: "int",
     Unit.BYTES: "int",
@@ -92,22 +95,28 @@ class Unmade:
         return frame.with_columns(pl.col(column.name).cast(column.unit.dtype) for column in other)
 
 
-def read(path: Origin, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
-    """The wanted tables and columns of one file; args are parsed only for columns that are wanted."""
+def read(path: Origin, tables: Sequence[Table], beside: Sequence[Table] = ()) -> Parsed[pl.DataFrame]:
+    """The wanted tables and columns of one file; args are parsed only for columns that are wanted.
+
+    Args:
+        path: The file.
+        tables: What is wanted.
+        beside: Tables and columns of which only the problems are wanted.
+    """
     started = time.perf_counter_ns()
-    scanned = scan(path, tables)
+    scanned = scan(path, tables, beside)
     frames = _frames(scanned)
     return Parsed(frames, scanned.metadata, scanned.counts, time.perf_counter_ns() - started)
 
 
-def scan(path: Origin, tables: Sequence[Table]) -> Parsed[Unmade]:
+def scan(path: Origin, tables: Sequence[Table], beside: Sequence[Table] = ()) -> Parsed[Unmade]:
     """The same, but no table is made yet."""
     started = time.perf_counter_ns()
     try:
         trace = native.read_trace_event(
             stores.source(path),
-            tables=_names(tables),
-            args=_args(tables),
+            tables=_names((*tables, *beside)),
+            args=_args((*tables, *beside)),
         )
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
