@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from mimetypes import guess_type
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ def write(output: Place, content: str | bytes) -> None:
             # A pipe or a device, which nothing can take the place of.
             output.write_bytes(encoded)
         else:
-            stores.save(output, encoded)
+            stores.save(output, encoded, media_type=guess_type(output.name)[0] or "application/octet-stream")
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}; name a place that can") from error
     click.echo(f"wrote {output}", err=True)
