@@ -280,7 +280,7 @@ def test_a_folder_that_may_not_be_written_to_is_one_sentence(
     def forbidden(*_: object) -> None:
         raise OSError(EACCES, "Permission denied")
 
-    monkeypatch.setattr(Path, "write_text", forbidden)
+    monkeypatch.setattr(Path, "write_bytes", forbidden)
     with pytest.raises(UsageError, match="dataset cannot be written: Permission denied; name a folder that can"):
         holotrace.convert(traces, out)
 

@@ -33,6 +33,9 @@ def is_stream(path: Place) -> bool:
 def odd_kind(path: Path) -> str:
     """What a path leads to where that is neither a file nor a folder; else empty."""
     mode = path.stat().st_mode
+    if stat.S_ISREG(mode) and path.resolve().is_relative_to("/proc"):
+        # Its size says nothing, and reading it may wait for ever.
+        return "a file of the system's kernel"
     return next((what for is_such, what in _KINDS if is_such(mode)), "")
 
 

@@ -24,7 +24,7 @@ from holotrace.discovery.files import (
     whole_jobs,
 )
 from holotrace.discovery.ranks import ranks_from_names
-from holotrace.errors import InputError, UsageError
+from holotrace.errors import InputError, TraceFormatError, UsageError
 from holotrace.formats import FORMATS, Format, heads, recognized
 from holotrace.formats.declaration import Head, OpenedFolder
 from holotrace.formats.foreign import what_it_is
@@ -171,7 +171,7 @@ def _look_at(candidate: Candidate) -> _File:
         return _File(path, unfit="not a trace" if head.text else nothing_in(path))
     if refusal := declared.refuse(head):
         if candidate.named:
-            raise InputError(f"{path} is {refusal}")
+            raise TraceFormatError(f"{path} is {refusal}")
         return _File(path, unfit=refusal.partition(";")[0])
     return _with_rank(_File(path, info, format=declared), "trace")
 
@@ -184,7 +184,7 @@ def _unfit(head: Head, candidate: Candidate) -> str:
     if not what and isinstance(head.path, Held) and recognized(head, named=False) is None:
         what = "no trace of a known format; give the bytes that the profiler wrote, or the path of its file"
     if what and candidate.named:
-        raise InputError(f"{candidate.path} is {what}")
+        raise TraceFormatError(f"{candidate.path} is {what}")
     return what.partition(";")[0]
 
 
