@@ -14,6 +14,7 @@ from holotrace.derive.host_activities import (
     COMPILATION,
     DISPATCH,
     INPUT,
+    INPUT_RANGES,
     PRIORITY,
     PROGRAM,
     READ_BACK,
@@ -35,6 +36,10 @@ _SYNC = "SyncTensorsGraphInternal"
 
 def calls(rank: RankTrace) -> pl.DataFrame:
     """All spans of the host but the steps: what a step spans is told by what is inside it."""
+    return rank.cached(_calls)
+
+
+def _calls(rank: RankTrace) -> pl.DataFrame:
     return _without_steps(rank[HOST_CALLS], rank)
 
 
@@ -64,6 +69,14 @@ def activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
         rank: A rank with what ``READS`` names.
         input_ranges: A pattern of the names of ranges that are the input pipeline.
     """
+    return rank.cached(_by_default) if input_ranges == INPUT_RANGES else _activities(rank, input_ranges)
+
+
+def _by_default(rank: RankTrace) -> pl.DataFrame:
+    return _activities(rank, INPUT_RANGES)
+
+
+def _activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
     columns = (pl.col("name").cast(pl.String()), pl.col("tid", "start_ns", "end_ns"))
     named = ranges(rank)
     of_runtime = calls(rank).join(named, on="event_id", how="anti")
