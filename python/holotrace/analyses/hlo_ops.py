@@ -23,6 +23,14 @@ BEYOND_PEAK = "beyond the peak, so the count or the time is wrong"
 _BESIDE = (WAITING, STARTING)
 # What names one operation, besides its category.
 _OF_ONE = ("name", "module", "program")
+# What the program tells of an operation, and the tables of operations too.
+_TOLD = {
+    "shape": "Type and dimensions of its result; null where the program is not in the profile",
+    "layout": "How that lies in memory: order of dimensions, tiles, memory; null like shape",
+    "scope": "Name scopes it was written in, and its operator; null if it has none",
+    "source": "file:line it was written at; null if unknown",
+    "target": "What a custom call calls; null for other operations",
+}
 # A collective of an even job that overlaps well takes a few percent; a fifth is what the job waits for.
 COLLECTIVE_RATIO = 0.2
 # Half of the peak is what dense work reaches; less than that in a tenth of the time is worth a look.
@@ -40,14 +48,14 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
         Column(
             "self_ns", Unit.NS, "Time of its runs by the device's own clock, without that of operations inside them"
         ),
-        Column("share_ratio", Unit.RATIO, "self_ns / that of all operations; null where that is 0"),
+        Column("share_ratio", Unit.RATIO, "self_ns / that of all operations; null if that is 0"),
         Column(
             "flops_ratio",
             Unit.RATIO,
             "Rate / the peak the profile declares; null where it declares none or the caveat says why",
         ),
         Column("bandwidth_ratio", Unit.RATIO, "Rate / the peak of main memory it declares; null like flops_ratio"),
-        Column("caveat", Unit.TEXT, "Why the numbers of the row say less than they seem to"),
+        Column("caveat", Unit.TEXT, "Why the figures of the row are less reliable than they seem"),
         Column("below_peak_ns", Unit.NS, "self_ns x (1 - the larger of the two ratios); null without them"),
         Column("flops", Unit.FLOAT, "Floating-point operations of all runs, as the compiler counts them"),
         Column(
@@ -58,10 +66,12 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
         Column("accessed_bytes", Unit.BYTES, "Bytes all runs read and wrote, as the compiler counts them"),
         Column("bandwidth_gbps", Unit.FLOAT, "10^9 bytes per second of device time; null like tflops"),
         Column("kind", Unit.TEXT, "compute, communication, memory, sync or other"),
+        *(Column(name, Unit.TEXT, meaning) for name, meaning in _TOLD.items()),
     ),
     reads=(
         XLA_OPS.only(
             *("name", "category", "module", "program", "kind", "device", "plane", "line", "self_ns"),
+            *_TOLD,
             *("device_ps", "flops", "accessed_bytes", "is_wait", "is_collective", "is_async", "is_container"),
         ),
         DEVICES.only("device", "plane", "peak_flops", "peak_bandwidth"),
@@ -101,6 +111,7 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
             pl.col("own_ps").sum(),
             pl.col("is_wait", "is_collective").fill_null(False).all(),
             *(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in summed),
+            *(pl.col(name).first().cast(pl.String()) for name in _TOLD),
             op_count=pl.len(),
             device_count=pl.struct(DEVICE).n_unique(),
         )
@@ -119,7 +130,7 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     best = pl.max_horizontal("flops_ratio", "bandwidth_ratio")
     return (
         table.with_columns(
-            *(pl.lit(None).alias(name) for name in _OF_ONE if by_category),
+            *(pl.lit(None).alias(name) for name in (*_OF_ONE, *_TOLD) if by_category),
             accessed_bytes=pl.col("accessed_bytes").round().cast(pl.Int64()),
             caveat=pl.when("is_wait")
             .then(pl.lit(WAITING))
@@ -177,8 +188,9 @@ def costly_collective(table: pl.DataFrame) -> Iterator[Finding]:
     named = collectives.group_by(name=pl.coalesce("name", "category")).agg(pl.col("self_ns").sum())
     largest = named.sort("self_ns", "name", descending=[True, False]).select("name").item(0, 0)
     ratio = costly.select(pl.col("comm_ns").sum() / pl.col("all_ns").sum()).item()
-    message = f"collectives take {ratio:.0%} of the device time, {largest} most of all"
-    yield Finding("warning", message, tuple(costly["rank"]), int(costly.select(pl.col("cost_ns").mean()).item()))
+    message = "collectives take {ratio:percent} of the device time, {name:name} most of all"
+    cost_ns = int(costly.select(pl.col("cost_ns").mean()).item())
+    yield Finding("warning", message, tuple(costly["rank"]), cost_ns, values={"ratio": ratio, "name": largest})
 
 
 @hlo_ops.rule
@@ -197,7 +209,7 @@ def far_below_peak(table: pl.DataFrame) -> Iterator[Finding]:
         pl.col("below_peak_ns") > (1 - BELOW_RATIO) * pl.col("self_ns"),
         pl.col("name").is_not_null(),
     )
-    told = (
+    named = (
         far.group_by(_OF_ONE)
         .agg(
             pl.col("rank").sort(),
@@ -206,6 +218,7 @@ def far_below_peak(table: pl.DataFrame) -> Iterator[Finding]:
         )
         .sort("cost_ns", "name", descending=[True, False])
     )
-    for name, module, _, ranks, cost_ns, reached in told.iter_rows():
-        message = f"{name} of {module or 'a program'} reaches {reached:.0%} of what the device could do"
-        yield Finding("info", message, tuple(ranks), cost_ns)
+    for name, module, _, ranks, cost_ns, reached in named.iter_rows():
+        message = "{name:name} of {module:name} reaches {ratio:percent} of what the device could do"
+        values = {"name": name, "module": module or "a program", "ratio": reached}
+        yield Finding("info", message, tuple(ranks), cost_ns, values=values)

@@ -10,10 +10,10 @@ from typing import Any
 
 import polars as pl
 
+from holotrace import stores
 from holotrace.core.native import native
 from holotrace.errors import InputError, UsageError
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Remote
+from holotrace.stores import Origin
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Edit:
 
 
 def rewrite(
-    source: Path | str | Remote,
+    source: str | Origin,
     target: Path | str,
     *,
     edits: Iterable[Edit] = (),
@@ -55,7 +55,8 @@ def rewrite(
         UsageError: an event is not in the file, or source and target are one file.
         InputError: one of the files cannot be read or written.
     """
-    source, target = stores.place(source), Path(target).expanduser()
+    source = stores.place(source) if isinstance(source, str) else source
+    target = Path(target).expanduser()
     if isinstance(only, str):
         only = [only]
     if isinstance(source, Path) and source.exists() and target.exists() and target.samefile(source):
