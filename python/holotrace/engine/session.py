@@ -17,13 +17,15 @@ from holotrace.core.schema import Table
 from holotrace.core.tables import PROBLEMS, RANK_INFO, STEPS
 from holotrace.core.trace import Question, RankTrace, T
 from holotrace.discovery import RankSource, Survey
-from holotrace.engine.answers import Program, QuestionTask, running_program
+from holotrace.engine.answers import QuestionTask
 from holotrace.engine.comparable import Recorded, as_problems, left_out
 from holotrace.engine.map_ranks import Load, Progress, RankTask, read_ranks
 from holotrace.engine.noticed import Noticed
+from holotrace.engine.program import running_program
 from holotrace.engine.questions import JobResult, Questions
 from holotrace.engine.table_cache import CachedRankTask, TableCache
 from holotrace.errors import InputError
+from holotrace.formats.declaration import Program
 from holotrace.loading.rank import load
 
 # As much of them as says how many there are.
