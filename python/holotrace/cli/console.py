@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from holotrace.engine.map_ranks import Progress
-from holotrace.errors import UsageError
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Place, Remote
+from holotrace.present import files
+from holotrace.stores.object_store import Place
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,17 +26,9 @@ def console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=TEXT_WIDTH)
 
 
-def write(output: Place, content: str | bytes) -> None:
-    """Save ``content`` as the user asked."""
-    encoded = content.encode() if isinstance(content, str) else content
-    try:
-        if isinstance(output, Remote):
-            stores.save(output, encoded)
-        else:
-            output.parent.mkdir(parents=True, exist_ok=True)
-            output.write_bytes(encoded)
-    except OSError as error:
-        raise UsageError(f"{output} cannot be written: {error.strerror}; name a place that can") from error
+def write(output: Place, content: str | bytes, media_type: str) -> None:
+    """Save ``content`` as the user asked, whole or not at all."""
+    files.write(output, content, media_type=media_type)
     click.echo(f"wrote {output}", err=True)
 
 

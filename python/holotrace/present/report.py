@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ from holotrace.core.analysis import Analysis, Finding
 from holotrace.core.charts import Stacked
 from holotrace.core.problems import LEFT_OUT
 from holotrace.core.schema import Unit
-from holotrace.errors import UsageError
+from holotrace.present import files
 from holotrace.present import format as fmt
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Place, Remote
+from holotrace.stores.object_store import Place
 
 _SEVERITIES = ("critical", "warning", "info")
 # Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.
@@ -81,25 +79,7 @@ def write(result: Report, out: Place, analyses: Analyses = ALL) -> None:
     """Write the report as one HTML file to ``out``, whole or not at all."""
     from holotrace.present import html  # noqa: PLC0415  # templates and plotly.js, needed by no other command
 
-    if isinstance(out, Remote):
-        stores.save(out, html.page(result, analyses).encode(), media_type="text/html; charset=utf-8")
-        return
-    if out.is_dir():
-        raise UsageError(f"{out} is a folder; name a file in it, for example {out / 'report.html'}")
-    if out.exists() and not out.is_file():
-        raise UsageError(f"{out} is no file that a page can replace; name another, for example report.html")
-    page = html.page(result, analyses)
-    started = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        started.write_text(page, encoding="utf-8", newline="\n")
-        started.replace(out)
-    except OSError as error:
-        raise UsageError(f"{out} cannot be written: {error.strerror}; name a place that can") from error
-    finally:
-        # Left only where writing failed, and then the folder may not even exist.
-        if started.is_file():
-            started.unlink()
+    files.write(out, html.page(result, analyses), media_type="text/html; charset=utf-8")
 
 
 def verdict(report: Report, analyses: Analyses = ALL) -> tuple[str, ...]:
