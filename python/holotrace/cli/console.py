@@ -11,7 +11,7 @@ import click
 
 from holotrace.engine.map_ranks import Progress
 from holotrace.present import files
-from holotrace.stores.object_store import Place
+from holotrace.stores import Place
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from holotrace import stores
 from holotrace.errors import UsageError
-from holotrace.stores import object_store as stores
-from holotrace.stores.local import save
-from holotrace.stores.object_store import Place, Remote
+from holotrace.stores import Place, Remote
 
 
 def write(out: Place, content: str | bytes, *, media_type: str = "application/octet-stream") -> None:
@@ -28,6 +27,6 @@ def write(out: Place, content: str | bytes, *, media_type: str = "application/oc
             out.write_bytes(encoded)
             return
         out.parent.mkdir(parents=True, exist_ok=True)
-        save(out, encoded)
+        stores.save(out, encoded)
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error.strerror or error}; name a place that can") from error

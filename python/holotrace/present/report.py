@@ -17,7 +17,7 @@ from holotrace.core.problems import LEFT_OUT
 from holotrace.core.schema import Unit
 from holotrace.present import files
 from holotrace.present import format as fmt
-from holotrace.stores.object_store import Place
+from holotrace.stores import Place
 
 _SEVERITIES = ("critical", "warning", "info")
 # Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.
