@@ -13,10 +13,11 @@ from holotrace.core.problems import frame
 from holotrace.core.schema import Table
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import RankTrace
+from holotrace.derive import worth
 from holotrace.discovery import Survey
 from holotrace.engine.comparable import Recorded, as_problems, left_out, of_ranks, ranks_left_out
 from holotrace.present.figures import figure
-from holotrace.present.report import by_cost
+from holotrace.present.wording import worded
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,12 @@ class JobResult:
     def of(cls, found: Survey, asked: Sequence[Analysis[Any]], tables: Mapping[str, pl.DataFrame]) -> JobResult:
         """The result of the job that was ``found``, from all its tables."""
         own = {analysis.name: tables[analysis.name] for analysis in asked}
-        problems = tables[PROBLEMS.name]
+        info, problems = tables[RANK_INFO.name], tables[PROBLEMS.name]
         without = ranks_left_out(problems)
-        findings = (
-            finding for analysis in asked for finding in analysis.findings(of_ranks(own[analysis.name], without))
-        )
-        return cls(found.title, found.origin, own, tables[RANK_INFO.name], problems, by_cost(tuple(findings)))
+        compared = {name: of_ranks(table, without) for name, table in tables.items()}
+        findings = (finding for analysis in asked for finding in analysis.findings(compared[analysis.name]))
+        settled = tuple(worded(finding) for finding in worth.settled(findings, compared, of_ranks(info, without)))
+        return cls(found.title, found.origin, own, info, problems, settled)
 
     # Any: only present/ knows of Plotly.
     def figure(self, analysis: Analysis[Any]) -> Any:
