@@ -23,7 +23,7 @@ from holotrace.core.tables import ALL, FLOWS, RANK, RANK_INFO, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.discovery import RankSource
 from holotrace.errors import InputError
-from holotrace.formats.dataset.layout import STAMP, Stamp, answers, part, root_of, stamp
+from holotrace.formats.dataset.layout import STAMP, UNSUMMED, Stamp, answers, part, root_of, stamp, summed
 from holotrace.formats.parsed import Columns, RankParts
 from holotrace.stores import object_store as stores
 from holotrace.stores.object_store import Place, Remote
@@ -46,8 +46,11 @@ def write(root: Place, rank: RankParts, seen: Stamp) -> None:
     """Write a whole rank, in place of what was there; an interruption leaves that, none, or the whole one."""
     with _workshop(root, rank.rank) as making:
         rows = _write_all(making, rank)
-        stamped = replace(seen, rows=rows, metadata=rank.metadata)
-        _write(making, RANK_INFO, rank.tables[RANK_INFO.name], {STAMP: stamped.text()})
+        sums = {name: native.checksum(str(making / name)) for name in rows}
+        stamped = replace(seen, rows=rows, sums=sums, metadata=rank.metadata)
+        _write(making, RANK_INFO, rank.tables[RANK_INFO.name], {STAMP: stamped.text(), "sum": UNSUMMED})
+        own = making / RANK_INFO.name
+        own.write_bytes(summed(own.read_bytes()))
         # A disk that is full by now has not cost what was there.
         stores.remove(part(root, RANK_INFO.name, rank.rank))
         stores.remove(answers(root, rank.rank))
@@ -142,6 +145,7 @@ def _table(root: Place, rank: int, table: Table, seen: Stamp) -> pl.DataFrame:
         # Declared after the dataset was written.
         return table.empty()
     try:
+        _check_sum(path, seen.sums.get(table.name))
         frame = _columns(path, table, rank)
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = str(error).strip().partition("\n")[0]
@@ -159,6 +163,15 @@ def _table(root: Place, rank: int, table: Table, seen: Stamp) -> pl.DataFrame:
             f"{path} has rows without {lost[0]}; convert rank {rank} again with overwrite=True (--overwrite)"
         )
     return frame
+
+
+def _check_sum(path: Place, known: int | None) -> None:
+    """Raises OSError for a file that is not as it was written.
+
+    Of an object store only the columns that are asked for are fetched, and it keeps checksums of its own.
+    """
+    if known is not None and isinstance(path, Path) and native.checksum(str(path)) != known:
+        raise OSError("its checksum is another")
 
 
 def _is_always_there(table: Table, column: str) -> bool:
