@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holotrace import _native  # type: ignore[attr-defined]
+from holotrace import _native
 from holotrace.cli.errors import failure
 
 # Alone in a process, so that nothing but the reader can run out.
