@@ -71,9 +71,9 @@ def failure(error: Exception) -> click.ClickException:
     if isinstance(error, HolotraceError):
         return _failure(str(error), USAGE if isinstance(error, UsageError) else INPUT)
     if _is_for_memory(error):
-        return _failure(
-            "there is not enough memory; choose ranks with --rank, or read fewer at once with --workers 1", INPUT
-        )
+        what = str(error) if isinstance(error, MemoryError) and str(error) else "there is not enough memory"
+        way_out = "choose ranks with --rank, use fewer workers, convert the job to a dataset, or ask for fewer steps"
+        return _failure(f"{what}; {way_out}", INPUT)
     if isinstance(error, OSError):
         # A full disk, a place that may not be touched.
         where = "the output" if error.filename is None else error.filename
