@@ -23,6 +23,7 @@ from holotrace.analyses.operators import operators
 from holotrace.analyses.overlap import overlap
 from holotrace.analyses.phases import phases
 from holotrace.analyses.queue_length import queue_length
+from holotrace.analyses.replay import replay
 from holotrace.analyses.scopes import scopes
 from holotrace.analyses.skew import skew
 from holotrace.analyses.stragglers import stragglers
@@ -38,6 +39,7 @@ class Analyses:
     time_breakdown = time_breakdown
     idle_causes = idle_causes
     critical_path = critical_path
+    replay = replay
     overlap = overlap
     stragglers = stragglers
     communication = communication
