@@ -141,7 +141,7 @@ def test_graph_of_one_step_holds_what_its_host_launched() -> None:
 
 
 def test_steps_of_a_sample_job_replay_as_they_were_recorded(tmp_path: Path) -> None:
-    sample.write(tmp_path, ranks=3, steps=4, seed=5)
+    sample.write(tmp_path, ranks=3, steps=4, seed=5, missing_ranks=())
     graph = JobGraph.of(holotrace.open(tmp_path))
     kept(graph)
     times = graph.step_times(has_delays=True)

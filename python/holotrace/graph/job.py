@@ -245,7 +245,9 @@ def _met(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     arrived = arrivals.of_ranks(collectives.comparable(calls))
     moved = pl.col("left_ns") - pl.col("arrival_ns").max().over("match")
     met = arrived.select("rank", "activity", "match", moved_ns=moved.clip(lower_bound=0))
-    return met, arrived.select("rank", offset_ns="clock_offset_ns").unique()
+    # Devices of one rank have the clock of their host.
+    offsets = arrived.group_by("rank").agg(offset_ns=pl.col("clock_offset_ns").median().round().cast(pl.Int64))
+    return met.unique(["rank", "activity"]), offsets
 
 
 def _activities(

@@ -16,8 +16,7 @@ from holotrace.graph.engine import end_of
 READS = (*host.READS, *device.READS, *collectives.READS)
 # What a row of a part is.
 ACTIVITY, EDGE, STEP, COLLECTIVE = "activity", "edge", "step", "collective"
-_OF_COLLECTIVES = tuple(column for column in collectives.CALLS if column.name not in {"step", "start_ns", "end_ns"})
-PART = (
+_OF_ALL = (
     Column("row", Unit.LABEL, "activity, edge, step or collective; each has columns of its own"),
     Column("lane", Unit.NUMBER, "Thread of the host or queue of a device"),
     Column("is_device", Unit.BOOL, "Whether the lane is a queue of a device"),
@@ -34,8 +33,9 @@ PART = (
     Column("to_point", Unit.NUMBER, "Point that the edge reaches, or the step ends at"),
     Column("lag_ns", Unit.NS, "How long after the one point the other comes at the earliest"),
     Column("is_inferred", Unit.BOOL, "Whether the edge is told by times or by the order of calls only"),
-    *_OF_COLLECTIVES,
 )
+_KNOWN = {column.name for column in _OF_ALL}
+PART = (*_OF_ALL, *(column for column in collectives.CALLS if column.name not in _KNOWN))
 _DTYPES = {column.name: column.unit.dtype for column in PART}
 
 
