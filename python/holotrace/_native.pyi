@@ -12,6 +12,7 @@ __all__ = [
     "StepGraph",
     "Trace",
     "call_tree",
+    "checksum",
     "covered_before",
     "gaps",
     "levels",
@@ -251,6 +252,9 @@ def wait_causes(visits: ArrowStream, terms: ArrowStream) -> ArrowTable:
     ``visits``: process, meeting (smaller on the way back), arrived_ns, left_ns, before (a visit, or 2^32 - 1), first
     (where its terms begin). ``terms``: process, signature, ns, from when it left the visit before to its arrival.
     """
+
+def checksum(path: str) -> int:
+    """CRC-32 of a whole file. Raises OSError."""
 
 def read_ends(source: str | Stream, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
     """First and last bytes of the inflated file; ``tail_bytes=0`` reads no further than the head."""

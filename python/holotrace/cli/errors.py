@@ -69,6 +69,9 @@ def failure(error: Exception) -> click.ClickException:
     """``error`` as click reports it."""
     if isinstance(error, HolotraceError):
         return _failure(str(error), USAGE if isinstance(error, UsageError) else INPUT)
+    if isinstance(error, MemoryError):
+        what = f"{error}; " if str(error) else "there is not enough memory; "
+        return _failure(f"{what}use fewer workers, convert the job to a dataset, or ask for fewer steps", INPUT)
     if isinstance(error, OSError):
         # A full disk, a place that may not be touched.
         where = "the output" if error.filename is None else error.filename
