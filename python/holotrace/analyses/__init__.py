@@ -18,6 +18,7 @@ from holotrace.analyses.kernels import kernels
 from holotrace.analyses.launch_stats import launch_stats
 from holotrace.analyses.memory_bandwidth import memory_bandwidth
 from holotrace.analyses.operator_counters import operator_counters
+from holotrace.analyses.operator_efficiency import operator_efficiency
 from holotrace.analyses.operator_kernels import operator_kernels
 from holotrace.analyses.operators import operators
 from holotrace.analyses.overlap import overlap
@@ -43,6 +44,7 @@ class Analyses:
     communication = communication
     kernels = kernels
     operators = operators
+    operator_efficiency = operator_efficiency
     operator_kernels = operator_kernels
     kernel_sequences = kernel_sequences
     annotated_work = annotated_work
