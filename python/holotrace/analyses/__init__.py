@@ -9,6 +9,7 @@ from holotrace.analyses.communication import communication
 from holotrace.analyses.compilations import compilations
 from holotrace.analyses.critical_path import critical_path
 from holotrace.analyses.duty_cycle import duty_cycle
+from holotrace.analyses.efficiency import efficiency
 from holotrace.analyses.gaps import gaps
 from holotrace.analyses.hlo_ops import hlo_ops
 from holotrace.analyses.host_steps import host_steps
@@ -28,6 +29,7 @@ from holotrace.analyses.scopes import scopes
 from holotrace.analyses.skew import skew
 from holotrace.analyses.stragglers import stragglers
 from holotrace.analyses.time_breakdown import time_breakdown
+from holotrace.analyses.work_categories import work_categories
 from holotrace.core.analysis import Analysis
 
 __all__ = ["ALL", "Analyses"]
@@ -44,6 +46,8 @@ class Analyses:
     communication = communication
     kernels = kernels
     operators = operators
+    efficiency = efficiency
+    work_categories = work_categories
     operator_efficiency = operator_efficiency
     operator_kernels = operator_kernels
     kernel_sequences = kernel_sequences
