@@ -23,6 +23,7 @@ from holotrace.errors import (
     InputError,
     MissingDataError,
     MissingExtraError,
+    PartialDataWarning,
     TraceFormatError,
     UsageError,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "OperatorFigures",
     "OperatorModel",
     "OperatorWork",
+    "PartialDataWarning",
     "RankTrace",
     "StepGraph",
     "TraceFormatError",
