@@ -94,7 +94,7 @@ def _reasons(calls: pl.DataFrame, alone: pl.DataFrame) -> pl.DataFrame:
         unknown.select("step", "work_ns", text=pl.col("assumed")),
         alone.filter(pl.col("category") != COMMUNICATION).select("step", "work_ns", text=pl.lit(modelled_work.OUTSIDE)),
     ]
-    said = pl.format("{}: {} calls", "text", "call_count")
+    said = pl.format("{} ({}×)", "text", "call_count")
     return (
         pl.concat(parts)
         .group_by("step", "text")
@@ -111,8 +111,8 @@ def _ratios(found: pl.DataFrame, *, has_device: bool) -> pl.DataFrame:
     has_shapes = pl.col("has_shapes").fill_null(value=False)
     # The peak is that of the types which the operations were in, each as much as it counts.
     peak = pl.col("held_flops") / pl.col("at_peak_ns")
-    nothing = pl.when(total_ns == 0).then(pl.lit(_NO_WORK)).when(~has_shapes).then(pl.lit(_NO_SHAPES))
-    nothing = nothing if has_device else nothing.otherwise(pl.lit(_NO_DEVICE))
+    shapes = pl.when(total_ns == 0).then(pl.lit(_NO_WORK)).when(~has_shapes).then(pl.lit(_NO_SHAPES))
+    nothing = shapes.otherwise(pl.lit(None if has_device else _NO_DEVICE))
     can = has_shapes & (pl.col("step_ns") > 0)
     return found.select(
         "step",
