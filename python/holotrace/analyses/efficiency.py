@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import polars as pl
 
-from holotrace.core.analysis import per_rank
+from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import STEPS
@@ -14,6 +16,8 @@ from holotrace.efficiency.categories import COMMUNICATION
 
 _TERA = 1000  # operations per nanosecond are thousandths of TFLOP/s
 _REASONS = 3
+LOW, KNOWN = 0.3, 0.9
+MUCH_AGAIN = 0.2
 _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the device is not known", "nothing ran"
 
 
@@ -94,7 +98,7 @@ def _reasons(calls: pl.DataFrame, alone: pl.DataFrame) -> pl.DataFrame:
         unknown.select("step", "work_ns", text=pl.col("assumed")),
         alone.filter(pl.col("category") != COMMUNICATION).select("step", "work_ns", text=pl.lit(modelled_work.OUTSIDE)),
     ]
-    said = pl.format("{} ({}×)", "text", "call_count")
+    said = pl.format("{} ({} times)", "text", "call_count")
     return (
         pl.concat(parts)
         .group_by("step", "text")
@@ -130,3 +134,51 @@ def _ratios(found: pl.DataFrame, *, has_device: bool) -> pl.DataFrame:
 
 def _finite(rate: pl.Expr) -> pl.Expr:
     return pl.when(rate.is_finite()).then(rate)
+
+
+@efficiency.rule
+def low_mfu(table: pl.DataFrame) -> Iterator[Finding]:
+    """The model gets less than 30 % of what the device could compute in the step.
+
+    The rest is time in which nothing ran, waiting for other ranks, operators that the memory limits, and products that
+    run below the device's speed: see the analyses of time, `work_categories` and `operator_efficiency` for how much
+    each takes. Nothing is said where the work of a tenth of the kernels' time or more is not known, nor of
+    recordings without steps.
+
+    Begin with what takes most: fill the idle time, hide the communication, fuse what the memory limits, then improve
+    the products.
+    """
+    ranks = _whole_with_steps(table).filter(
+        pl.col("modelled_ratio") >= KNOWN, pl.col("mfu_ratio").is_between(0, LOW, closed="right")
+    )
+    ranks = ranks.filter(pl.col("mfu_ratio") > 0).sort("rank")
+    if ranks.height:
+        least, most = ranks.select(least=pl.col("mfu_ratio").min(), most=pl.col("mfu_ratio").max()).row(0)
+        span = f"{least:.1%}" if f"{least:.1%}" == f"{most:.1%}" else f"{least:.1%} to {most:.1%}"
+        yield Finding("info", f"the model gets {span} of what the devices could compute (MFU)", tuple(ranks["rank"]))
+
+
+@efficiency.rule
+def much_recomputation(table: pl.DataFrame) -> Iterator[Finding]:
+    """A fifth of the operations and more compute activations again.
+
+    Activation checkpoints trade memory for time: what they drop is computed once more in the backward pass. All of a
+    forward pass again is a quarter of all operations. The cost is the time of these operations if they run as fast as
+    all others of the step do.
+
+    If memory is left, checkpoint fewer layers, or only what is cheap to compute: selective checkpoints.
+    """
+    again = pl.col("recomputed_flops") / (pl.col("model_flops") + pl.col("recomputed_flops"))
+    ranks = _whole_with_steps(table).with_columns(again=again).filter(pl.col("again") >= MUCH_AGAIN).sort("rank")
+    if ranks.height:
+        share = float(ranks["again"].max() or 0)  # type: ignore[arg-type]  # a column of floats
+        cost = ranks.select((pl.col("again") * pl.col("step_ns")).max()).item()
+        yield Finding(
+            "info", f"{share:.0%} of the operations compute activations again", tuple(ranks["rank"]), int(cost)
+        )
+
+
+def _whole_with_steps(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of whole recordings of ranks that have steps."""
+    stepped = table.filter(pl.col("step").is_not_null()).select("rank").unique()
+    return table.filter(pl.col("step").is_null()).join(stepped, on="rank", how="semi")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Iterator
+
 import polars as pl
 
-from holotrace.core.analysis import per_rank
+from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Roofline
 from holotrace.core.schema import Column, Unit, empty
 from holotrace.core.trace import RankTrace
@@ -13,6 +17,19 @@ from holotrace.derive.modelled_work import OUTSIDE
 
 # Operations per nanosecond are thousandths of TFLOP/s; bytes per nanosecond are GB/s.
 _TERA = 1000
+# Calls shorter than these are mostly start and end of a kernel.
+LONG_NS, SHORT_NS = 20_000, 10_000
+NAMED = 3  # shapes in a finding
+NAMED_SHAPES = 2  # of its inputs
+# A finding is worth reading if it concerns this share of the busy time, and this much of it.
+MUCH, NOTICED_NS = 0.02, 1_000_000
+OF_ITS_KIND = 0.02
+FP32_TIMES = 5
+TILE, EMPTY = 128, 0.1
+PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm")
+MANY, LITTLE = 100, 0.1
+CHAINS = 1 / 3
+RANKS, SLOWER = 3, 0.05
 _GIVEN = ("input_dims", "input_types", "input_strides", "scalars")
 
 
@@ -158,3 +175,219 @@ def _rated(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _finite(rate: pl.Expr) -> pl.Expr:
     return pl.when(rate.is_finite()).then(rate)
+
+
+@operator_efficiency.rule
+def time_above_the_limits(table: pl.DataFrame) -> Iterator[Finding]:
+    """Shapes are further from the device's limits than the best shape of their kind.
+
+    Kernels of one kind differ in how well they use the device: small or odd shapes, layouts that have to be turned, or
+    a library without a good kernel for them. The cost is what would be saved if each reached the best of its kind on
+    that rank, with the same limit, of calls of 20 µs and more whose work is known exactly.
+
+    Look at the shapes that are named: pad or batch them, change their layout, tune the library (`torch.compile` with
+    `mode="max-autotune"`, `TunableOp` on AMD), or update it.
+    """
+    rows = _certain(table).filter(pl.col("mean_ns") >= LONG_NS, pl.col("roofline_ratio") > 0)
+    kind = ["rank", "category", "bound_by"]
+    best = pl.col("roofline_ratio").max().over(kind)
+    # A shape that takes little of its kind's time is no measure for the others.
+    rows = rows.filter(pl.col("work_ns") >= OF_ITS_KIND * pl.col("work_ns").sum().over(kind))
+    saved = (pl.col("union_ns") * (1 - pl.col("roofline_ratio") / best)).round().cast(pl.Int64)
+    yield from _worst(
+        table, rows.with_columns(cost_ns=saved), "reach less of the device's limits than others of their kind"
+    )
+
+
+@operator_efficiency.rule
+def products_in_fp32(table: pl.DataFrame) -> Iterator[Finding]:
+    """Products of matrices are computed in fp32 without TF32, among others in 16 bits.
+
+    Units for fp32 do a tenth or less of what the units for narrow types do. A layer left out of mixed precision, or one
+    whose input is a float, costs as much as ten others. Told by types and the names of kernels.
+
+    Put the layer under autocast, or allow TF32: `torch.set_float32_matmul_precision("high")`.
+    """
+    products = _certain(table).filter(pl.col("category") == "gemm", pl.col("peak_tflops").is_not_null())
+    narrow = pl.col("input_types").str.contains("BFloat16|Half").any().over("rank")
+    wide = ~pl.col("input_types").str.contains("BFloat16|Half|Float8|char")
+    slow = wide & (pl.col("peak_tflops") * FP32_TIMES <= pl.col("peak_tflops").max().over("rank"))
+    yield from _worst(
+        table, products.filter(narrow & slow).with_columns(cost_ns=None), "are products in fp32 without TF32"
+    )
+
+
+@operator_efficiency.rule
+def unaligned_products(table: pl.DataFrame) -> Iterator[Finding]:
+    """Products of matrices have sizes that leave much of a kernel's tiles empty.
+
+    Kernels compute tiles of 128 by 128; what a matrix leaves of the last ones is computed and thrown away. Sizes that
+    are no multiple of 8 need slower kernels besides. The cost is the share of the tiles that is empty, where the
+    device's speed limits the product.
+
+    Pad vocabulary, heads and hidden sizes to multiples of 64 or 128, or choose a batch that fills the tiles.
+    """
+    products = _certain(table).filter(pl.col("name").is_in(PRODUCTS), pl.col("bound_by") == "compute")
+    if products.is_empty():
+        return
+    filled = [_filled(json.loads(dims)) for dims in products["input_dims"]]
+    cost = (pl.col("union_ns") * (1 - pl.Series(filled, dtype=pl.Float64()))).round().cast(pl.Int64)
+    rows = products.with_columns(cost_ns=cost).filter(pl.col("cost_ns") > EMPTY * pl.col("union_ns"))
+    yield from _worst(table, rows, "are products whose sizes leave tiles partly empty")
+
+
+@operator_efficiency.rule
+def many_small_products(table: pl.DataFrame) -> Iterator[Finding]:
+    """Many products of matrices are too small to fill the device.
+
+    A kernel takes some microseconds to start and end, and a small one leaves most multiprocessors idle meanwhile. Many
+    of the same shape take longer than one product of all of them. Named are shapes with 100 calls and more, of less
+    than 10 µs each, that reach less than a tenth of the limits.
+
+    Batch them (`torch.bmm`, `torch.vmap`), group them (`torch._grouped_mm`), or capture them in a CUDA graph.
+    """
+    rows = _certain(table).filter(
+        pl.col("category") == "gemm",
+        pl.col("call_count") >= MANY,
+        pl.col("mean_ns") < SHORT_NS,
+        pl.col("roofline_ratio") < LITTLE,
+    )
+    saved = pl.col("above_roofline_ns")
+    yield from _worst(table, rows.with_columns(cost_ns=saved), "are products too small to fill the device")
+
+
+@operator_efficiency.rule
+def chains_that_memory_limits(table: pl.DataFrame) -> Iterator[Finding]:
+    """A third of the time goes to elementwise operators and norms that only the memory's speed limits.
+
+    Each of them reads what the one before wrote, and writes it again. Fused, what is between them would not leave the
+    chip: of a chain of several, only the first input and the last output would move. The message says how many bytes
+    they move; what a fusion would save depends on which follow each other.
+
+    Compile the model (`torch.compile`), or use fused operators for norms, activations, dropout and rotary embeddings.
+    """
+    chained = _certain(table).filter(
+        pl.col("category").is_in(["elementwise", "norm"]),
+        pl.col("bound_by") == "memory",
+        ~pl.col("name").str.starts_with("triton_"),
+    )
+    moved = chained.group_by("rank").agg(
+        pl.col("union_ns").sum(), bytes=(pl.col("moved_bytes").cast(pl.Float64) * pl.col("call_count")).sum()
+    )
+    busy = table.group_by("rank").agg(busy_ns=pl.col("union_ns").sum())
+    found = (
+        moved.join(busy, on="rank")
+        .filter(pl.col("union_ns") > CHAINS * pl.col("busy_ns"), pl.col("union_ns") > NOTICED_NS)
+        .sort("rank")
+    )
+    if found.height:
+        gigabytes = float(found["bytes"].max() or 0) / 1e9  # type: ignore[arg-type]  # a column of floats
+        message = (
+            f"elementwise operators and norms move up to {gigabytes:,.1f} GB a rank, part of which fusions keep on chip"
+        )
+        yield Finding("info", message, tuple(found["rank"]))
+
+
+@operator_efficiency.rule
+def optimizer_not_fused(table: pl.DataFrame) -> Iterator[Finding]:
+    """The optimizer runs several kernels for each parameter, or for each list of them.
+
+    Each of its operations reads and writes all parameters or states once more. A fused one reads and writes each once,
+    in a single kernel for all parameters.
+
+    Pass `fused=True` to the optimizer, or `foreach=True` where there is no fused one.
+    """
+    parts = ["aten::addcdiv_", "aten::_foreach_addcdiv_", "aten::_foreach_lerp_", "aten::_foreach_addcmul_"]
+    fused = pl.col("name").str.contains("_fused_(adam|sgd|adagrad)")
+    rows = table.filter(pl.col("name").is_in(parts) & ~fused.any().over("rank"))
+    single = rows.filter(pl.col("name") == "aten::addcdiv_")
+    of_each = single.group_by("rank").agg(pl.col("call_count").sum()).filter(pl.col("call_count") >= MANY).sort("rank")
+    lists = rows.filter(pl.col("name") != "aten::addcdiv_").join(of_each, on="rank", how="anti")
+    if of_each.height:
+        yield Finding("warning", "the optimizer runs kernels for each single parameter", tuple(of_each["rank"]))
+    if lists.height:
+        ranks = tuple(lists["rank"].unique().sort())
+        yield Finding(
+            "info", "the optimizer runs several kernels over all parameters where a fused one runs one", ranks
+        )
+
+
+@operator_efficiency.rule
+def ranks_slower_at_equal_shapes(table: pl.DataFrame) -> Iterator[Finding]:
+    """A rank takes longer than the others for the same operators with the same shapes.
+
+    The work is equal, so the device is not: it runs at a lower clock, hot or capped in power, shares its memory with
+    another process, or is another model. The cost is how much longer it took than the median rank, over all operators
+    that it shares with at least two others.
+
+    Compare clocks, temperature and power (`nvidia-smi -q -d CLOCK,PERFORMANCE`, `rocm-smi`), and swap the device.
+    """
+    same = ["name", *_GIVEN]
+    shared = table.filter(
+        pl.col("input_dims").is_not_null(), pl.col("step").is_null(), pl.col("category") != "communication"
+    )
+    typical = pl.col("mean_ns").median().over(same)
+    compared = shared.filter(pl.col("rank").n_unique().over(same) >= RANKS).with_columns(typical_ns=typical)
+    slow = (
+        compared.group_by("rank")
+        .agg(
+            pl.col("work_ns").sum(),
+            beyond_ns=((pl.col("mean_ns") - pl.col("typical_ns")) * pl.col("call_count")).sum().round().cast(pl.Int64),
+        )
+        .filter(pl.col("beyond_ns") > SLOWER * pl.col("work_ns"))
+        .sort("rank")
+    )
+    for rank, work_ns, beyond_ns in slow.iter_rows():
+        message = (
+            f"takes {beyond_ns / (work_ns - beyond_ns):.0%} longer than the others for the same operators and shapes"
+        )
+        yield Finding("warning", message, (rank,), beyond_ns)
+
+
+def _certain(table: pl.DataFrame) -> pl.DataFrame:
+    """Rows of whole recordings whose work is known exactly, and the limit with it."""
+    return table.filter(
+        pl.col("confidence") == "exact", pl.col("roofline_ratio").is_not_null(), pl.col("step").is_null()
+    )
+
+
+def _worst(table: pl.DataFrame, rows: pl.DataFrame, what: str) -> Iterator[Finding]:
+    """One finding of all ranks on which ``rows`` cost much, or take much where the cost is unknown."""
+    busy = table.filter(pl.col("step").is_null()).group_by("rank").agg(busy_ns=pl.col("union_ns").sum())
+    at_stake = pl.coalesce(pl.col("cost_ns"), pl.col("union_ns"))
+    on = (
+        rows.group_by("rank")
+        .agg(
+            pl.col("cost_ns").cast(pl.Int64).sum(),
+            at_stake=at_stake.sum(),
+            has_cost=pl.col("cost_ns").is_not_null().any(),
+        )
+        .join(busy, on="rank")
+        .filter(pl.col("at_stake") > MUCH * pl.col("busy_ns"), pl.col("at_stake") > NOTICED_NS)
+        .sort("rank")
+    )
+    if on.is_empty():
+        return
+    named = (
+        rows.join(on, on="rank", how="semi")
+        .group_by("name", "input_dims")
+        .agg(at_stake.sum().alias("at_stake"))
+        .sort("at_stake", "name", "input_dims", descending=[True, False, False])
+        .head(NAMED)
+    )
+    names = ", ".join(f"{name} of {_legible(dims)}" for name, dims in named.select("name", "input_dims").iter_rows())
+    cost = int(on["cost_ns"].max()) if on["has_cost"].all() else None  # type: ignore[arg-type]  # a column of numbers
+    yield Finding("info", f"{names} {what}", tuple(on["rank"]), cost)
+
+
+def _legible(dims: str) -> str:
+    """The shapes of the first two tensors, e.g. 128×64, 64×32; exact work has legible ones."""
+    shapes = ["×".join(map(str, shape)) for shape in json.loads(dims) if shape and not isinstance(shape[0], list)]  # noqa: RUF001  # a product
+    return ", ".join(shapes[:NAMED_SHAPES])
+
+
+def _filled(dims: list[list[int]]) -> float:
+    """The share of the tiles of a product that is not empty."""
+    first, second = [shape for shape in dims if len(shape) > 1][-2:]
+    sizes = (first[-2], second[-1])
+    return float(math.prod(size / (-(-size // TILE) * TILE) for size in sizes))

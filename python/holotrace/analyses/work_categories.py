@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import polars as pl
 
-from holotrace.core.analysis import per_rank
+from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Stacked
 from holotrace.core.schema import Column, Unit
 from holotrace.core.trace import RankTrace
 from holotrace.derive import modelled_work
 from holotrace.efficiency.categories import CATEGORIES, OTHER
 
+COPIES, NOTICED_NS = 0.1, 1_000_000
 _MEANINGS = {
     "gemm": "products of matrices",
     "attention": "attention",
@@ -55,3 +58,29 @@ def work_categories(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     named = pl.when(pl.col("category").is_in(CATEGORIES)).then("category").otherwise(pl.lit(OTHER))
     sums = [pl.col("share_ns").filter(named == name).sum().alias(f"{name}_ns") for name in CATEGORIES]
     return rows.group_by("step").agg(pl.col("share_ns").sum().alias("busy_ns"), *sums).sort("step")
+
+
+@work_categories.rule
+def much_copying(table: pl.DataFrame) -> Iterator[Finding]:
+    """More than a tenth of the devices' busy time goes to copies, casts and fills.
+
+    They compute nothing: tensors are made contiguous, cast to another type, joined, or set to zero. Many come from
+    layouts that the next operator does not take, or from casts of weights in each step. The cost is all of their time
+    that nothing hides, on the average rank concerned.
+
+    Find out who asks for them with `operator_efficiency`; keep one layout and type through the model, cast weights
+    once, use `set_to_none=True` and views in place of copies.
+    """
+    ranks = (
+        table.filter(pl.col("step").is_null(), pl.col("copy_ns") > COPIES * pl.col("busy_ns"))
+        .filter(
+            pl.col("copy_ns") > NOTICED_NS, pl.col("gemm_ns") + pl.col("attention_ns") + pl.col("convolution_ns") > 0
+        )
+        .sort("rank")
+    )
+    if ranks.height:
+        share = float(ranks.select((pl.col("copy_ns") / pl.col("busy_ns")).max()).item())
+        cost = int(ranks["copy_ns"].sum()) // ranks.height
+        yield Finding(
+            "info", f"copies, casts and fills take up to {share:.0%} of the busy time", tuple(ranks["rank"]), cost
+        )
