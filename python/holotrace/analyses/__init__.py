@@ -8,6 +8,7 @@ from holotrace.analyses.annotated_work import annotated_work
 from holotrace.analyses.communication import communication
 from holotrace.analyses.compilations import compilations
 from holotrace.analyses.critical_path import critical_path
+from holotrace.analyses.device_steps import device_steps
 from holotrace.analyses.duty_cycle import duty_cycle
 from holotrace.analyses.efficiency import efficiency
 from holotrace.analyses.gaps import gaps
@@ -57,6 +58,7 @@ class Analyses:
     memory_bandwidth = memory_bandwidth
     operator_counters = operator_counters
     duty_cycle = duty_cycle
+    device_steps = device_steps
     gaps = gaps
     host_steps = host_steps
     compilations = compilations

@@ -290,6 +290,11 @@ XLA_OPS = Table(
         Column("line", Unit.LABEL, "Name of that line, e.g. XLA Ops, Async XLA Ops, Stream #16(Kernel)"),
         Column("scope", Unit.LABEL, "Name scopes and operator it was made from (op_name); null if it has none"),
         Column("source", Unit.LABEL, "file:line it was made from"),
+        Column("shape", Unit.LABEL, "Type and dimensions of its result, e.g. f32[8,128]"),
+        Column(
+            "layout", Unit.LABEL, "How that lies in memory, e.g. {1,0:T(8,128)}: order of dimensions, tiles, memory"
+        ),
+        Column("target", Unit.LABEL, "What a custom call calls"),
         _START,
         _END,
         Column("duration_ps", Unit.NUMBER, "Exact duration; start_ns and end_ns are its ends, rounded down"),
@@ -324,6 +329,10 @@ HLO = Table(
         Column("scope", Unit.LABEL, "Name scopes and operator it was made from (op_name)"),
         Column("source", Unit.LABEL, "file:line it was made from"),
         Column("shape", Unit.LABEL, "Type and dimensions of its result, e.g. f32[8,128]"),
+        Column(
+            "layout", Unit.LABEL, "How that lies in memory, e.g. {1,0:T(8,128)}: order of dimensions, tiles, memory"
+        ),
+        Column("target", Unit.LABEL, "What a custom call calls"),
         Column("result_bytes", Unit.BYTES, "Size of its result"),
         Column("element_count", Unit.COUNT, "Elements of its result"),
         Column("channel", Unit.NUMBER, "Channel of a collective"),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
 
-use crate::columns::arg_column::ArgValues;
+use crate::columns::arg_column::{ArgColumn, ArgValues};
 use crate::columns::arrow::{NONE, batch, ids};
 use crate::error::{Error, Result};
 use crate::xplane::space::Space;
@@ -19,6 +19,8 @@ const REGION_END: &[u8] = b"ThreadpoolListener::StopRegion";
 const PRODUCER: (&str, &str) = ("_pt", "_p");
 const CONSUMER: (&str, &str) = ("_ct", "_c");
 const ROOT: &str = "_r";
+/// How long an event took by the clock of its device, in ps.
+const MEASURED: &str = "device_duration_ps";
 
 /// Where an event goes back to; `NONE` where nothing is known.
 #[derive(Clone, Copy)]
@@ -180,11 +182,23 @@ impl Space {
 /// Time covered by the spans directly inside each of `rows`, which are whole lines or parts of them in file order.
 pub fn inner_ps(space: &Space, rows: &[u32]) -> Vec<i64> {
     let mut inner = vec![0; rows.len()];
+    let measured = space.stat(MEASURED).ok();
     for (_, range) in space.by_line(rows) {
         let first = range.start;
-        nest(space, &rows[range], |child, parent| inner[first + parent] += space.span_ps(rows[first + child]));
+        nest(space, &rows[range], |child, parent| {
+            inner[first + parent] += lasted_ps(space, rows[first + child], measured);
+        });
     }
     inner
+}
+
+/// How long an event took: by the clock of its device where that measured it, else by that of the host.
+fn lasted_ps(space: &Space, row: u32, measured: Option<&ArgColumn>) -> i64 {
+    let known = measured.and_then(|column| match &column.values {
+        ArgValues::Int(values) => column.rows.binary_search(&row).ok().map(|at| values[at]),
+        _ => None,
+    });
+    known.unwrap_or_else(|| space.span_ps(row))
 }
 
 /// Call `found(child, parent)` with the positions of each of `rows` and of the shortest span among them around it.

@@ -82,6 +82,7 @@ pub mod hlo_instruction {
     pub const CHANNEL_ID: u32 = 26;
     pub const REPLICA_GROUPS: u32 = 49;
     pub const COLLECTIVE_DEVICE_LIST: u32 = 87;
+    pub const CUSTOM_CALL_TARGET: u32 = 28;
 }
 
 pub mod op_metadata {
@@ -111,6 +112,17 @@ pub mod shape {
     pub const ELEMENT_TYPE: u32 = 2;
     pub const DIMENSIONS: u32 = 3;
     pub const TUPLE_SHAPES: u32 = 4;
+    pub const LAYOUT: u32 = 5;
+}
+
+pub mod layout {
+    pub const MINOR_TO_MAJOR: u32 = 1;
+    pub const TILES: u32 = 6;
+    pub const MEMORY_SPACE: u32 = 8;
+}
+
+pub mod tile {
+    pub const DIMENSIONS: u32 = 1;
 }
 
 pub mod stack_frame_index {

@@ -30,7 +30,8 @@ pub struct Instructions {
 }
 
 /// Text columns, in the order in which a row is written.
-const TEXTS: [&str; 8] = ["module", "name", "opcode", "computation", "scope", "source", "shape", "groups"];
+const TEXTS: [&str; 10] =
+    ["module", "name", "opcode", "computation", "scope", "source", "shape", "layout", "target", "groups"];
 
 impl Instructions {
     /// Add all instructions of an `HloProto` that begins at `origin` in the file.
@@ -83,6 +84,8 @@ impl Instructions {
             row.scope,
             row.source.as_bytes(),
             row.shape.text.as_bytes(),
+            row.shape.layout.as_bytes(),
+            row.target,
             row.groups.as_bytes(),
         ];
         for (codes, text) in self.texts.iter_mut().zip(texts) {
@@ -146,6 +149,8 @@ struct Instruction<'a> {
     scope: &'a [u8],
     source: String,
     shape: Shape,
+    /// What a custom call calls.
+    target: &'a [u8],
     groups: String,
     channel: Option<i64>,
 }
@@ -160,6 +165,7 @@ impl<'a> Instruction<'a> {
                 (hlo_instruction::OPCODE, Value::Bytes(text)) => row.opcode = text,
                 (hlo_instruction::SHAPE, Value::Bytes(shape)) => row.shape = Shape::read(shape, origin, 0)?,
                 (hlo_instruction::METADATA, Value::Bytes(metadata)) => row.metadata(metadata, origin, frames)?,
+                (hlo_instruction::CUSTOM_CALL_TARGET, Value::Bytes(target)) => row.target = target,
                 (hlo_instruction::CHANNEL_ID, Value::Varint(channel)) => row.channel = Some(channel as i64),
                 (hlo_instruction::REPLICA_GROUPS, Value::Bytes(group)) => groups.push(members(group, origin)?),
                 (hlo_instruction::COLLECTIVE_DEVICE_LIST, Value::Bytes(list)) => groups = device_list(list, origin)?,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::xplane::protobuf::{Fields, Malformed, Value, packed};
-use crate::xplane::schema::shape;
+use crate::xplane::schema::{layout, shape, tile};
 
 /// Nested tuples below this depth are shown as `(…)`: nothing here may recurse on input.
 const MAX_TUPLE_DEPTH: usize = 2;
@@ -47,6 +47,8 @@ const TYPES: [(&str, u32); 31] = [
 #[derive(Default)]
 pub struct Shape {
     pub text: String,
+    /// How an array lies in memory, e.g. `{1,0:T(8,128)S(1)}`; of a tuple those of its parts.
+    pub layout: String,
     pub bytes: Option<i64>,
     pub elements: Option<i64>,
 }
@@ -56,10 +58,12 @@ impl Shape {
         let mut kind = 0;
         let mut dims = Vec::new();
         let mut parts = Vec::new();
+        let mut layout = String::new();
         for field in Fields::new(bytes, origin) {
             match field? {
                 (shape::ELEMENT_TYPE, Value::Varint(number)) => kind = number as usize,
                 (shape::DIMENSIONS, value) => packed(value, &mut dims),
+                (shape::LAYOUT, Value::Bytes(written)) => layout = read_layout(written, origin)?,
                 (shape::TUPLE_SHAPES, Value::Bytes(part)) if depth < MAX_TUPLE_DEPTH => {
                     parts.push(Self::read(part, origin, depth + 1)?);
                 }
@@ -79,6 +83,7 @@ impl Shape {
         text.push(']');
         Ok(Self {
             text,
+            layout: if dims.is_empty() { String::new() } else { layout },
             bytes: bytes.map(|bits| bits / 8 + i64::from(bits % 8 != 0)),
             elements: elements.filter(|_| bits > 0),
         })
@@ -91,8 +96,47 @@ impl Shape {
             let known: Vec<i64> = parts.iter().filter_map(of).collect();
             if known.is_empty() { None } else { known.into_iter().try_fold(0i64, i64::checked_add) }
         };
-        Self { text, bytes: sum(|part| part.bytes), elements: sum(|part| part.elements) }
+        let is_known = depth == 0 && parts.iter().any(|part| !part.layout.is_empty());
+        let layouts: Vec<&str> = parts.iter().map(|part| part.layout.as_str()).collect();
+        let layout = if is_known { format!("({})", layouts.join(", ")) } else { String::new() };
+        Self { text, layout, bytes: sum(|part| part.bytes), elements: sum(|part| part.elements) }
     }
+}
+
+/// A layout as XLA writes it: dimensions from the innermost, tiles, and the memory if it is not the main one.
+fn read_layout(bytes: &[u8], origin: u64) -> Result<String, Malformed> {
+    let (mut order, mut tiles, mut memory) = (Vec::new(), Vec::new(), 0);
+    for field in Fields::new(bytes, origin) {
+        match field? {
+            (layout::MINOR_TO_MAJOR, value) => packed(value, &mut order),
+            (layout::TILES, Value::Bytes(tile)) => tiles.push(tile_dimensions(tile, origin)?),
+            (layout::MEMORY_SPACE, Value::Varint(space)) => memory = space,
+            _ => {}
+        }
+    }
+    let mut text = listed(&order);
+    if !tiles.is_empty() {
+        text.push_str(":T");
+        tiles.iter().for_each(|tile| text.push_str(&format!("({})", listed(tile))));
+    }
+    if memory != 0 {
+        text.push_str(&format!("{}S({memory})", if tiles.is_empty() { ":" } else { "" }));
+    }
+    Ok(format!("{{{text}}}"))
+}
+
+fn tile_dimensions(bytes: &[u8], origin: u64) -> Result<Vec<i64>, Malformed> {
+    let mut found = Vec::new();
+    for field in Fields::new(bytes, origin) {
+        if let (tile::DIMENSIONS, value) = field? {
+            packed(value, &mut found);
+        }
+    }
+    Ok(found)
+}
+
+fn listed(numbers: &[i64]) -> String {
+    numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -104,6 +148,14 @@ mod tests {
         // bf16[2,3]
         let shape = Shape::read(&[0x10, 16, 0x1a, 2, 2, 3], 0, 0).unwrap();
         assert_eq!((shape.text.as_str(), shape.bytes, shape.elements), ("bf16[2,3]", Some(12), Some(6)));
+    }
+
+    #[test]
+    fn a_layout_is_written_as_xla_writes_it() {
+        // The order of dimensions 1,0; a tile of 8 times 128; memory 1.
+        assert_eq!(read_layout(&[0x0a, 2, 1, 0], 0).unwrap(), "{1,0}");
+        let tiled = [0x0a, 2, 1, 0, 0x32, 5, 0x0a, 3, 8, 0x80, 1, 0x40, 1];
+        assert_eq!(read_layout(&tiled, 0).unwrap(), "{1,0:T(8,128)S(1)}");
     }
 
     #[test]
