@@ -369,7 +369,8 @@ def _worst(table: pl.DataFrame, rows: pl.DataFrame, what: str) -> Iterator[Findi
     if on.is_empty():
         return
     named = (
-        rows.join(on, on="rank", how="semi")
+        rows.filter(at_stake > 0)
+        .join(on, on="rank", how="semi")
         .group_by("name", "input_dims")
         .agg(at_stake.sum().alias("at_stake"))
         .sort("at_stake", "name", "input_dims", descending=[True, False, False])
@@ -381,8 +382,8 @@ def _worst(table: pl.DataFrame, rows: pl.DataFrame, what: str) -> Iterator[Findi
 
 
 def _legible(dims: str) -> str:
-    """The shapes of the first two tensors, e.g. 128×64, 64×32; exact work has legible ones."""
-    shapes = ["×".join(map(str, shape)) for shape in json.loads(dims) if shape and not isinstance(shape[0], list)]  # noqa: RUF001  # a product
+    """The shapes of the first two tensors, e.g. 128x64, 64x32; exact work has legible ones."""
+    shapes = ["x".join(map(str, shape)) for shape in json.loads(dims) if shape and not isinstance(shape[0], list)]
     return ", ".join(shapes[:NAMED_SHAPES])
 
 
