@@ -405,6 +405,7 @@ RANK_INFO = Table(
         Column("device_event_count", Unit.COUNT, "Events on an accelerator"),
         Column("problem_count", Unit.COUNT, "Entries that could not be read as written"),
         Column("span_ns", Unit.NS, "From the first start to the last end of device events and steps; null without"),
+        Column("first_ns", Unit.NS, "Start of the first of these, on the clock of the file; null without"),
         Column("file_bytes", Unit.BYTES, "Size of the file"),
         Column("text_bytes", Unit.BYTES, "Size of the JSON text"),
         Column("load_ns", Unit.NS, "Wall time it took to read"),
@@ -435,7 +436,9 @@ FINDINGS = Table(
         Column("analysis", Unit.TEXT, "The analysis whose table it read"),
         Column("message", Unit.TEXT, "What is wrong, in a sentence"),
         Column("ranks", Unit.RANKS, "Ranks it was seen on; empty where it concerns all"),
-        Column("cost_ns", Unit.NS, "Wall time that fixing it would save at most; null where no number can be given"),
+        Column("cost_ns", Unit.NS, "Wall time of the job that fixing it would save at most; null where unknown"),
+        Column("step_cost_ns", Unit.NS, "The same for one training step; null without steps"),
+        Column("values", Unit.TEXT, "Figures and names in the message, as a JSON object"),
     ),
 )
 

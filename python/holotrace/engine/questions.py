@@ -13,8 +13,10 @@ from holotrace.core.problems import frame
 from holotrace.core.schema import Table
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import RankTrace
+from holotrace.derive import worth
 from holotrace.discovery import Survey
 from holotrace.present.figures import figure
+from holotrace.present.wording import worded
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,9 @@ class JobResult:
         """The result of the job that was ``found``, from all its tables."""
         own = {analysis.name: tables[analysis.name] for analysis in asked}
         findings = (finding for analysis in asked for finding in analysis.findings(own[analysis.name]))
-        return cls(found.title, found.origin, own, tables[RANK_INFO.name], tables[PROBLEMS.name], tuple(findings))
+        info = tables[RANK_INFO.name]
+        settled = tuple(worded(finding) for finding in worth.settled(findings, tables, info))
+        return cls(found.title, found.origin, own, info, tables[PROBLEMS.name], settled)
 
     # Any: only present/ knows of Plotly.
     def figure(self, analysis: Analysis[Any]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,16 +10,16 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from holotrace import stores
 from holotrace.analyses import ALL
-from holotrace.core.analysis import Analysis, Finding
+from holotrace.core.analysis import Analysis, Finding, by_cost
 from holotrace.core.charts import Stacked
 from holotrace.core.schema import Unit
 from holotrace.errors import UsageError
 from holotrace.present import format as fmt
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Place, Remote
+from holotrace.present.wording import sentence
+from holotrace.stores import Place, Remote
 
-_SEVERITIES = ("critical", "warning", "info")
 # Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 _WORTH_SAYING = 0.005  # share of the time below which a part is left out of the verdict
@@ -88,17 +87,11 @@ def write(result: Report, out: Place, analyses: Analyses = ALL) -> None:
     if out.exists() and not out.is_file():
         raise UsageError(f"{out} is no file that a page can replace; name another, for example report.html")
     page = html.page(result, analyses)
-    started = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        started.write_text(page, encoding="utf-8", newline="\n")
-        started.replace(out)
+        stores.save(out, page)
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error.strerror}; name a place that can") from error
-    finally:
-        # Left only where writing failed, and then the folder may not even exist.
-        if started.is_file():
-            started.unlink()
 
 
 def verdict(report: Report, analyses: Analyses = ALL) -> tuple[str, ...]:
@@ -163,11 +156,6 @@ def missing_ranks(info: pl.DataFrame) -> tuple[int, ...]:
     return tuple(sorted(set(range(world)) - set(info["rank"].to_list())))
 
 
-def by_cost(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Findings, dearest first; those without a number after them, most severe first."""
-    return tuple(sorted(findings, key=lambda f: (-(f.cost_ns or 0), _SEVERITIES.index(f.severity), f.rule, f.ranks)))
-
-
 def advice(finding: Finding, analyses: Analyses = ALL) -> Advice:
     """What the rule behind a finding is documented to say."""
     for analysis in analyses:
@@ -215,7 +203,7 @@ def _biggest_finding(report: Report, analyses: Analyses) -> tuple[str, ...]:
     some = first.ranks and len(first.ranks) < report.info.height
     where = f", on rank{'s' if len(first.ranks) > 1 else ''} {fmt.ranks(first.ranks)}" if some else ""
     worth = f" (worth up to {fmt.duration(first.cost_ns)})" if first.cost_ns else ""
-    message = fmt.printable(first.message).rstrip(".")
+    message = fmt.printable(sentence(first)).rstrip(".")
     to_do = advice(first, analyses).what_to_do
     return (f"The biggest finding{where}: {message}{worth}.", f"What to do: {to_do}" if to_do else "")
 
