@@ -8,7 +8,7 @@ NATIVE := pyproject.toml Cargo.toml $(wildcard Cargo.lock) $(shell find native -
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help demo test check format generate bench docs wheel clean
+.PHONY: help demo test check format generate bench docs wheel sdist clean
 .DELETE_ON_ERROR:
 
 help:
@@ -48,10 +48,17 @@ bench: .venv/.dev  ## measure, and compare with others
 docs: .venv/.docs  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build
 
-wheel: .venv/.package  ## build the wheel into dist/ and try it in an empty environment
+wheel: .venv/.package  ## build both wheels into dist/ and try them in an empty environment
 	rm -rf dist
 	$(BIN)/maturin build --release --locked --out dist
-	$(BIN)/python tools/smoke_test.py dist/*.whl
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist ./python-hta
+	$(BIN)/python tools/smoke_test.py dist/holotrace-*.whl dist/holotrace_hta-*.whl
+
+sdist: .venv/.package  ## build both source distributions into dist/ and try them in an empty environment
+	rm -rf dist
+	$(BIN)/python -m build --sdist --outdir dist .
+	$(BIN)/python -m build --sdist --outdir dist python-hta
+	$(BIN)/python tools/smoke_test.py dist/holotrace-*.tar.gz dist/holotrace_hta-*.tar.gz
 
 clean:  ## remove everything that was made here
 	rm -rf .venv demo dist site target python/holotrace/_native*.so
@@ -62,10 +69,11 @@ clean:  ## remove everything that was made here
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-.venv/.package: .venv/pyvenv.cfg $(NATIVE)
+.venv/.package: .venv/pyvenv.cfg python-hta/pyproject.toml $(NATIVE)
 	@command -v cargo >/dev/null || { echo "holotrace needs a Rust toolchain; install one with rustup."; exit 1; }
 	$(BIN)/python -m pip install --quiet --group build
-	$(BIN)/maturin develop --release --locked --extras hta --group build
+	$(BIN)/maturin develop --release --locked --group build
+	$(BIN)/python -m pip install --quiet --editable python-hta
 	@touch $@
 
 .venv/.dev .venv/.docs: .venv/.%: .venv/.package pyproject.toml

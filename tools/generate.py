@@ -16,9 +16,11 @@ import click
 from holotrace.analyses import ALL as ANALYSES
 from holotrace.cli import main as holotrace
 from holotrace.core.analysis import Analysis, Rule
+from holotrace.core.kinds import KindRule
 from holotrace.core.schema import Column, Table
 from holotrace.core.tables import ALL as TABLES
 from holotrace.core.tables import MADE
+from holotrace.derive.vendors import VENDORS, Vendor
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -28,6 +30,7 @@ def pages() -> dict[str, str]:
     return {
         "docs/analyses/index.md": analyses_index(),
         **{f"docs/analyses/{analysis.name}.md": analysis_page(analysis) for analysis in ANALYSES},
+        "docs/concepts/kinds.md": kinds_page(VENDORS),
         "docs/tables.md": tables_page((*TABLES, *MADE)),
         "docs/cli.md": cli_page(),
         "docs/problems.md": problems_page(ROOT / "native/core/src/problems.rs"),
@@ -99,6 +102,113 @@ def problems_page(source: Path) -> str:
     )
     rows = [(name, action, "yes" if lost == "true" else "") for name, lost, action in kinds]
     return page(source, "# Kinds of problems", grid(("problem", "what is done", "an entry is lost"), rows))
+
+
+KINDS = """
+# Kinds of device work
+
+Every device event has one kind, decided from the category and the name that the profiler wrote. Every analysis uses
+the result.
+
+| kind | what it is |
+| --- | --- |
+| `compute` | matrix products, attention, element-wise kernels, and everything that no rule names |
+| `communication` | data moves between ranks |
+| `memory` | the copy engine or the runtime of the device copies or sets data |
+| `sync` | the queue waits |
+| `other` | rows of the timeline that are no work, such as bookkeeping of firmware |
+
+`compute`, `communication` and `memory` keep a device busy; `sync` and `other` do not.
+
+- **A name is read without its return type, template arguments and parameters.**
+  `reduce_kernel<…, ReduceScatterFunctor>` is compute.
+- **A matrix product with a collective inside is compute**: while it runs, the arithmetic of the device is in use.
+- **A copy between devices stays `memory`**, also where a communication library asked for it: the trace does not tell.
+
+## Rules of your own
+
+A library that holotrace does not know counts as compute. If its kernels communicate, shares of communication, overlap
+and lost time are wrong until a rule names it; the finding `unknown-communication` points at such kernels. Rules are
+regular expressions in a TOML file, searched for anywhere in the name, and capital letters count as small ones:
+
+```toml
+[[rule]]
+kind = "communication"
+name = "acme_(dispatch|combine)"
+
+[[rule]]
+kind = "compute"
+category = "^kernel$"
+name = "quantized_all_reduce_weights"
+```
+
+```console
+$ holotrace report PATH --kinds rules.toml
+```
+
+```python
+holotrace.open(PATH, kinds="rules.toml")
+holotrace.open(PATH, kinds=[holotrace.KindRule("communication", "acme_(dispatch|combine)")])
+```
+
+They are tried before the built-in rules. A dataset that is converted with them keeps the kinds; one that is opened with
+them decides its kinds anew. A rule that others need too belongs into `python/holotrace/derive/vendors.py`.
+
+## Built-in rules
+
+The first rule that matches decides: first those for categories, then exceptions, then those for names, each in the
+order of this page.
+"""
+
+
+def kinds_page(vendors: Iterable[Vendor]) -> str:
+    """What decides the kind of device work, and which calls of a runtime do what, by vendor."""
+    return page(source_of("holotrace.derive.vendors"), KINDS.strip(), *map(vendor_section, vendors))
+
+
+def vendor_section(vendor: Vendor) -> str:
+    calls = [
+        (meaning, code(sorted(names)))
+        for meaning, names in (
+            ("launch a kernel", vendor.launching),
+            ("launch a graph", vendor.graph_launching),
+            ("wait for a device", vendor.waiting),
+            ("hold the lock of the runtime", vendor.locking),
+            ("record an event", vendor.recording),
+        )
+        if names
+    ]
+    rules = [
+        (when, f"`{rule.kind}`", in_code(rule.category), in_code(rule.name), example(rule))
+        for when, part in (
+            ("category", vendor.categories),
+            ("exception", vendor.exceptions),
+            ("name", vendor.kinds),
+        )
+        for rule in part
+    ]
+    return "\n\n".join(
+        block
+        for block in (
+            f"### {vendor.name}",
+            grid(("", "kind", "category matches", "name matches", "for example"), rules),
+            grid(("host calls that", "names"), calls),
+        )
+        if block
+    )
+
+
+def in_code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def example(rule: KindRule) -> str:
+    """The first example, cut where template arguments or parameters begin."""
+    return in_code(
+        re.split(r"[<(]", rule.examples[0].removeprefix("void (anonymous namespace)::"))[0].strip()
+        if rule.examples
+        else ""
+    )
 
 
 def cli_page() -> str:

@@ -7,6 +7,7 @@ from importlib import import_module
 from holotrace.compare import compare
 from holotrace.convert import Conversion, convert
 from holotrace.core.analysis import Finding
+from holotrace.core.kinds import KindRule
 from holotrace.core.trace import RankTrace
 from holotrace.derive.execution_nodes import execution_nodes
 from holotrace.derive.step_graph import GraphRules, StepGraph
@@ -40,6 +41,7 @@ __all__ = [
     "Job",
     "JobResult",
     "JobTimeline",
+    "KindRule",
     "MissingDataError",
     "MissingExtraError",
     "RankTrace",

@@ -91,7 +91,7 @@ def convert(
     there = {rank: origin for rank, origin in origins.items() if rank in present}
     other = [rank for rank, origin in there.items() if not _same(origin, present[rank].origin)]
     if other:
-        known, given = (o.get("file", "memory") for o in (present[other[0]].origin, origins[other[0]]))
+        known, given = (_called(o) for o in (present[other[0]].origin, origins[other[0]]))
         raise InputError(
             f"{root} has rank {spelled(other)} already, rank {other[0]} from {known} and not from {given}; "
             "choose another folder, or replace what is there with overwrite=True (--overwrite)"
@@ -173,7 +173,13 @@ def _origin(source: RankSource | RankTrace) -> dict[str, Any]:
     except (OSError, InputError):
         # It cannot be read, which its reader will say.
         return {"file": str(source.path)}
-    return {"file": str(source.path), "ends": hashlib.blake2b(b"".join(ends), digest_size=16).hexdigest()}
+    own = {"kinds": hashlib.blake2b(repr(source.kinds).encode(), digest_size=16).hexdigest()} if source.kinds else {}
+    return {"file": str(source.path), "ends": hashlib.blake2b(b"".join(ends), digest_size=16).hexdigest(), **own}
+
+
+def _called(origin: Mapping[str, Any]) -> str:
+    rules = " with rules for kinds" if origin.get("kinds") else ""
+    return f"{origin.get('file', 'memory')}{rules}"
 
 
 def _ends(path: Path) -> tuple[bytes, ...]:
@@ -188,7 +194,7 @@ def _remote_ends(remote: Remote) -> tuple[bytes, ...]:
 
 
 def _same(origin: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
-    return "ends" in origin and origin["ends"] == known.get("ends")
+    return "ends" in origin and all(origin.get(key) == known.get(key) for key in ("ends", "kinds"))
 
 
 def _tell(root: Place, found: Survey, whole: Collection[int], unread: Sequence[Mapping[str, Any]]) -> None:

@@ -9,6 +9,7 @@ from holotrace.discovery import OnDuplicate, Paths, survey
 from holotrace.engine.session import Session
 from holotrace.engine.table_cache import TableCache, default_bytes
 from holotrace.job import Job
+from holotrace.loading.own_kinds import Rules, with_kinds
 
 
 def open(
@@ -18,6 +19,7 @@ def open(
     recursive: bool = False,
     on_duplicate: OnDuplicate = "error",
     cache_bytes: int | None = None,
+    kinds: Rules = (),
 ) -> Job:
     """A job from its traces; only their first and last bytes are read before a question is asked.
 
@@ -29,8 +31,10 @@ def open(
         on_duplicate: Where two files claim one rank: "error", or take the "first" or "last" by name.
         cache_bytes: Memory for tables that the next question may need, and beyond it temporary files, until the job is
             closed; by default a quarter of the machine's. With 0, or workers in other processes, nothing is kept.
+        kinds: Rules of your own for the kinds of device work, tried before the built-in ones: a TOML file, or a list of
+            ``KindRule``. They also decide the kinds of a dataset anew.
     """
     limit = default_bytes() if cache_bytes is None else cache_bytes
     cache = TableCache(limit, [table for analysis in ALL for table in analysis.reads]) if limit else None
-    found = survey(path, recursive=recursive, on_duplicate=on_duplicate)
+    found = with_kinds(survey(path, recursive=recursive, on_duplicate=on_duplicate), kinds)
     return Job(Session(found, executor=executor, cache=cache))

@@ -19,7 +19,7 @@ TRAINING = """
 
 
 def times(job: Job, **options: bool) -> list[tuple[int | None, str, int, int]]:
-    return job.phases(**options).select("step", "phase", "device_ns", "host_ns").rows()
+    return job.phases(**options).select("step", "phase", "work_ns", "host_ns").rows()
 
 
 def test_time_of_operations_adds_up_by_phase() -> None:

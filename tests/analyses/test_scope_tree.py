@@ -22,9 +22,9 @@ def test_a_scope_has_its_own_time_and_that_of_the_scopes_inside_it() -> None:
     ]
 
 
-def test_waiting_is_in_no_scope_and_counts_for_none() -> None:
+def test_waiting_counts_by_itself() -> None:
     table = draw("tpu |AABBBB|\nA = dot @ f/dot\nB = copy-done.1").scopes()
-    assert table.select("scope", "total_ns").rows() == [("f", 2_000)]
+    assert table.select("scope", "total_ns", "wait_ns").rows() == [("f", 2_000, 0), (None, 0, 4_000)]
 
 
 def test_work_without_scopes_is_a_finding_that_says_how_to_get_them() -> None:

@@ -25,7 +25,7 @@ SHAPES = 3
     columns=(
         Column("step", Unit.STEP, "Step in which it began; null outside of all steps"),
         Column("module", Unit.TEXT, "Program, as the compiler calls it; null where the profile does not say"),
-        Column("program", Unit.NUMBER, "Id of the compiled program; null if it did not run"),
+        Column("program", Unit.UNSIGNED, "Id of the compiled program; null if it did not run"),
         Column("cause", Unit.TEXT, "new_shapes, new_program or first_use; null if the program is unknown"),
         Column("change", Unit.TEXT, "Inputs whose type or shape differs from the program of that name before it"),
         Column("after_ns", Unit.NS, "When it began, after the first step or program; null without, negative before"),

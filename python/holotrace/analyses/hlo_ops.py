@@ -19,6 +19,10 @@ STARTING = "starts something that goes on beside it; its bytes are moved meanwhi
 COLLECTIVE = "moves data between devices; its bytes are what it reads and writes, not what a link carries"
 UNCOUNTED = "the compiler cannot count what is inside; numbers are its author's, if any"
 BEYOND_PEAK = "beyond the peak, so the count or the time is wrong"
+# What moves beside an operation has another time than the operation.
+_BESIDE = (WAITING, STARTING)
+# What names one operation, besides its category.
+_OF_ONE = ("name", "module", "program")
 # A collective of an even job that overlaps well takes a few percent; a fifth is what the job waits for.
 COLLECTIVE_RATIO = 0.2
 # Half of the peak is what dense work reaches; less than that in a tenth of the time is worth a look.
@@ -30,26 +34,35 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
         Column("category", Unit.TEXT, "Kind of operation as the profile has it, else its HLO opcode"),
         Column("name", Unit.TEXT, "Operation, as the compiler calls it; null where categories are looked at"),
         Column("module", Unit.TEXT, "Program it is in; null where categories are looked at"),
+        Column("program", Unit.UNSIGNED, "Id of that program, which tells those of one name apart; null like it"),
         Column("op_count", Unit.COUNT, "How often it ran, on all devices"),
         Column("device_count", Unit.COUNT, "Devices it ran on"),
-        Column("self_ns", Unit.NS, "Time of its runs, without that of operations inside them"),
-        Column("share_ratio", Unit.RATIO, "self_ns / that of all operations; null where that is 0"),
-        Column("flops_ratio", Unit.RATIO, "Rate / the peak the profile declares; null where it declares none"),
         Column(
-            "bandwidth_ratio", Unit.RATIO, "Rate / the peak of main memory it declares; null where it declares none"
+            "self_ns", Unit.NS, "Time of its runs by the device's own clock, without that of operations inside them"
         ),
+        Column("share_ratio", Unit.RATIO, "self_ns / that of all operations; null where that is 0"),
+        Column(
+            "flops_ratio",
+            Unit.RATIO,
+            "Rate / the peak the profile declares; null where it declares none or the caveat says why",
+        ),
+        Column("bandwidth_ratio", Unit.RATIO, "Rate / the peak of main memory it declares; null like flops_ratio"),
         Column("caveat", Unit.TEXT, "Why the numbers of the row say less than they seem to"),
         Column("below_peak_ns", Unit.NS, "self_ns x (1 - the larger of the two ratios); null without them"),
         Column("flops", Unit.FLOAT, "Floating-point operations of all runs, as the compiler counts them"),
-        Column("tflops", Unit.FLOAT, "10^12 floating-point operations per second of device time"),
+        Column(
+            "tflops",
+            Unit.FLOAT,
+            "10^12 floating-point operations per second of device time; null where bytes move beside it",
+        ),
         Column("accessed_bytes", Unit.BYTES, "Bytes all runs read and wrote, as the compiler counts them"),
-        Column("bandwidth_gbps", Unit.FLOAT, "10^9 bytes per second of device time"),
+        Column("bandwidth_gbps", Unit.FLOAT, "10^9 bytes per second of device time; null like tflops"),
         Column("kind", Unit.TEXT, "compute, communication, memory, sync or other"),
     ),
     reads=(
         XLA_OPS.only(
-            *("name", "category", "module", "kind", "device", "plane", "line", "start_ns", "end_ns", "duration_ps"),
-            *("device_ps", "self_ns", "flops", "accessed_bytes", "is_wait", "is_collective", "is_async"),
+            *("name", "category", "module", "program", "kind", "device", "plane", "line", "self_ns"),
+            *("device_ps", "flops", "accessed_bytes", "is_wait", "is_collective", "is_async", "is_container"),
         ),
         DEVICES.only("device", "plane", "peak_flops", "peak_bandwidth"),
     ),
@@ -62,38 +75,41 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     Only time is measured. Operations and bytes are what the compiler estimated: bytes are those an operation reads and
     writes, of which caches hold some, so they are no traffic of the main memory; a kernel written by hand (custom-call:
     Pallas, Mosaic, a library) has what its author declared, or nothing; what a collective reads and writes is not what
-    links carry; padding counts as work. Rates divide by the time on the device's own clock, where the profile has it.
+    links carry; padding counts as work. Times are those of the device's own clock, where the profile has it. An
+    operation that only starts or awaits what goes on beside it has no rate, and a rate beyond the peak has no ratio.
+    Programs of one name, e.g. from before and after a recompilation, have rows of their own.
 
     Args:
         by_category: One row per category instead of one per operation.
     """
     ops = device_time.executions(rank[XLA_OPS]).join(rank[DEVICES], on=list(DEVICE), how="left")
-    keys = ["category"] if by_category else ["category", "name", "module"]
-    # A clock that runs apart from the host's stretches all durations alike.
-    stretch = pl.when(pl.col("duration_ps") > 0).then(pl.col("device_ps") / pl.col("duration_ps"))
+    keys = ["category"] if by_category else ["category", *_OF_ONE]
     rated = ops.with_columns(
-        pl.col("category", "name", "module", "kind").cast(pl.String()),
-        seconds=pl.col("self_ns") / 1e9 * stretch.fill_null(1.0),
+        pl.col("category", "name", "module", "kind").cast(pl.String()), own_ps=_own_ps()
     ).with_columns(
         pl.col("flops", "accessed_bytes").cast(pl.Float64),
         # What the device could have done meanwhile.
-        possible_flops=pl.col("peak_flops") * pl.col("seconds"),
-        possible_bytes=pl.col("peak_bandwidth") * pl.col("seconds"),
+        possible_flops=pl.col("peak_flops") * pl.col("own_ps") / 1e12,
+        possible_bytes=pl.col("peak_bandwidth") * pl.col("own_ps") / 1e12,
     )
     summed = ("flops", "accessed_bytes", "possible_flops", "possible_bytes")
-    total_ns = int(ops["self_ns"].sum())
+    total_ps = int(rated["own_ps"].sum())
     table = (
         rated.group_by(keys)
         .agg(
             pl.col("kind").sort().first(),
-            pl.col("self_ns", "seconds").sum(),
+            pl.col("own_ps").sum(),
             pl.col("is_wait", "is_collective").fill_null(False).all(),
             *(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in summed),
             op_count=pl.len(),
             device_count=pl.struct(DEVICE).n_unique(),
         )
         .with_columns(
-            share_ratio=pl.when(pl.lit(total_ns) > 0).then(pl.col("self_ns") / total_ns),
+            self_ns=(pl.col("own_ps") + 500) // 1000,
+            seconds=pl.col("own_ps") / 1e12,
+            share_ratio=pl.when(pl.lit(total_ps) > 0).then(pl.col("own_ps") / total_ps),
+        )
+        .with_columns(
             tflops=_rate("flops", "seconds") / 1e12,
             bandwidth_gbps=_rate("accessed_bytes", "seconds") / 1e9,
             flops_ratio=_rate("flops", "possible_flops"),
@@ -103,7 +119,7 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     best = pl.max_horizontal("flops_ratio", "bandwidth_ratio")
     return (
         table.with_columns(
-            *(pl.lit(None, pl.String()).alias(name) for name in ("name", "module") if by_category),
+            *(pl.lit(None).alias(name) for name in _OF_ONE if by_category),
             accessed_bytes=pl.col("accessed_bytes").round().cast(pl.Int64()),
             caveat=pl.when("is_wait")
             .then(pl.lit(WAITING))
@@ -116,10 +132,22 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
             .when(best > 1)
             .then(pl.lit(BEYOND_PEAK)),
         )
-        .with_columns(below_peak_ns=pl.when(pl.col("caveat").is_null()).then((pl.col("self_ns") * (1 - best)).round()))
-        .drop("seconds", "possible_flops", "possible_bytes", "is_wait", "is_collective")
+        .with_columns(
+            pl.when(~pl.col("caveat").is_in(_BESIDE).fill_null(False)).then(pl.col("tflops", "bandwidth_gbps")),
+            pl.when(~pl.col("caveat").is_in((*_BESIDE, BEYOND_PEAK)).fill_null(False)).then(
+                pl.col("flops_ratio", "bandwidth_ratio")
+            ),
+            below_peak_ns=pl.when(pl.col("caveat").is_null()).then((pl.col("self_ns") * (1 - best)).round()),
+        )
+        .drop("own_ps", "seconds", "possible_flops", "possible_bytes", "is_wait", "is_collective")
         .sort("self_ns", *keys, descending=[True, *[False] * len(keys)], nulls_last=True)
     )
+
+
+def _own_ps() -> pl.Expr:
+    """The time of a run, to less than a nanosecond where the device measured it: some operations take no longer."""
+    is_leaf = ~pl.col("is_container").fill_null(value=False)
+    return pl.coalesce(pl.when(is_leaf).then("device_ps"), pl.col("self_ns") * 1000)
 
 
 def _rate(done: str, over: str) -> pl.Expr:
@@ -170,7 +198,7 @@ def far_below_peak(table: pl.DataFrame) -> Iterator[Finding]:
         pl.col("name").is_not_null(),
     )
     told = (
-        far.group_by("name", "module")
+        far.group_by(_OF_ONE)
         .agg(
             pl.col("rank").sort(),
             (pl.col("below_peak_ns") / pl.col("device_count")).mean().cast(pl.Int64()).alias("cost_ns"),
@@ -178,6 +206,6 @@ def far_below_peak(table: pl.DataFrame) -> Iterator[Finding]:
         )
         .sort("cost_ns", "name", descending=[True, False])
     )
-    for name, module, ranks, cost_ns, reached in told.iter_rows():
+    for name, module, _, ranks, cost_ns, reached in told.iter_rows():
         message = f"{name} of {module or 'a program'} reaches {reached:.0%} of what the device could do"
         yield Finding("info", message, tuple(ranks), cost_ns)

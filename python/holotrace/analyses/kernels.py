@@ -22,7 +22,7 @@ TINY_COUNT, TINY_RATIO = 1_000, 0.5
 OUTLIER_TIMES, OUTLIER_RATIO, OUTLIER_COUNT = 10, 0.01, 10
 # Equal devices on equal work differ by 1-2%; with two ranks nobody can say which is the odd one.
 SLOW_RATIO, SLOW_RANKS = 0.03, 3
-EVENTS = DEVICE_EVENTS.only("name", "kind", "start_ns", "end_ns")
+EVENTS = DEVICE_EVENTS.only("name", "kind", "start_ns", "end_ns", "device_ps")
 NAME_LENGTH = 80  # characters of a name in a message
 
 
@@ -44,7 +44,8 @@ NAME_LENGTH = 80  # characters of a name in a message
 def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
     """Which kernels and copies take the time, and how much their runs differ.
 
-    Runs that overlap count in full, so sums may exceed the time that passed.
+    Runs that overlap count in full, so sums may exceed the time that passed. A run takes as long as the device's own
+    clock says, where the profile has it (TPU).
 
     Args:
         top: Only the largest so many of each rank, by time of all runs.
@@ -55,14 +56,14 @@ def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
     duration = pl.col("duration_ns")
     total_ns = pl.col("sum_ns").sum()
     table = (
-        runs.with_columns(duration_ns=runs["end_ns"] - runs["start_ns"])
+        runs.with_columns(duration_ns=pl.coalesce(pl.col("device_ps") / 1000, pl.col("end_ns") - pl.col("start_ns")))
         .group_by("name", "kind")
         .agg(
             count=pl.len(),
-            sum_ns=duration.sum(),
+            sum_ns=duration.sum().round(),
             mean_ns=duration.mean().round(),
-            min_ns=duration.min(),
-            max_ns=duration.max(),
+            min_ns=duration.min().round(),
+            max_ns=duration.max().round(),
             std_ns=duration.std().round(),
         )
         .with_columns(

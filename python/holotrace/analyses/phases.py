@@ -28,8 +28,9 @@ UPDATE_RATIO = 0.2
         Column("step", Unit.STEP, "Step that launched the work; null where the rank is looked at as a whole"),
         Column("phase", Unit.TEXT, "forward, backward, update or other"),
         Column("op_count", Unit.COUNT, "Operations of the phase that the device executed"),
-        Column("device_ns", Unit.NS, "Time of these, without that of operations inside them; overlapping ones add up"),
-        Column("share_ratio", Unit.RATIO, "device_ns / that of all phases on the device; null where that is 0"),
+        Column("work_ns", Unit.NS, "Time of those that are no waiting, without that of operations inside them"),
+        Column("wait_ns", Unit.NS, "Time of those that only wait for something under way"),
+        Column("share_ratio", Unit.RATIO, "work_ns / that of all phases on the device; null where that is 0"),
         Column("host_ns", Unit.NS, "Time the host spent in ranges that are called after the phase"),
     ),
     reads=(
@@ -39,7 +40,7 @@ UPDATE_RATIO = 0.2
         ),
         *host_time.READS,
     ),
-    chart=Ranking(x="phase", y=("device_ns",), title="Device time by phase of training"),
+    chart=Ranking(x="phase", y=("work_ns", "wait_ns"), title="Device time by phase of training"),
     needs=(XLA_OPS,),
 )
 def phases(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
@@ -49,6 +50,9 @@ def phases(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     was only differentiated is forward. Else the innermost scope called forward, backward, or after an update or
     optimizer decides. PyTorch/XLA gives the operations of autograd no scope, so in its graphs those that have a name
     and no scope are backward, if others have one. What is left is other.
+
+    Times are those of the device's own clock, where the profile has it; operations that overlap add up. Waiting
+    (copy-done, all-gather-done) is nobody's work and counts by itself, as in the analysis of scopes.
 
     On the host, ranges count that the program called so.
 
@@ -62,10 +66,10 @@ def phases(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     table = (
         (ops.drop_nulls("step") if by_step else ops.drop("step"))
         .group_by(*DEVICE, *keys)
-        .agg(op_count=pl.len(), device_ns=pl.col("self_ns").sum())
+        .agg(op_count=pl.len(), **device_time.WORK_AND_WAIT)
         .join(_on_host(rank, keys), on=keys, how="left")
-        .with_columns(pl.col("host_ns").fill_null(0), all_ns=pl.col("device_ns").sum().over(group))
-        .with_columns(share_ratio=pl.when(pl.col("all_ns") > 0).then(pl.col("device_ns") / pl.col("all_ns")))
+        .with_columns(pl.col("host_ns").fill_null(0), all_ns=pl.col("work_ns").sum().over(group))
+        .with_columns(share_ratio=pl.when(pl.col("all_ns") > 0).then(pl.col("work_ns") / pl.col("all_ns")))
         .with_columns(pl.col("plane").cast(pl.String()), pl.col("phase").cast(pl.Enum(scopes.PHASES)))
         .drop("all_ns")
     )
@@ -134,7 +138,7 @@ def heavy_update(table: pl.DataFrame) -> Iterator[Finding]:
 
 def _by_device(table: pl.DataFrame) -> pl.DataFrame:
     """A row per device with the time of each phase."""
-    ns = pl.col("device_ns")
+    ns = pl.col("work_ns")
     return (
         table.group_by("rank", *DEVICE)
         .agg(ns.filter(pl.col("phase") == phase).sum().alias(phase) for phase in scopes.PHASES)

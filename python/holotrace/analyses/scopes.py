@@ -23,12 +23,13 @@ UNSCOPED_RATIO = 0.5
         Column("scope", Unit.TEXT, "Scope, as a path from the outermost; null for what is in none"),
         Column("depth", Unit.NUMBER, "Scopes around it"),
         Column("op_count", Unit.COUNT, "Operations executed in it and in the scopes inside it, on all devices"),
-        Column("self_ns", Unit.NS, "Time of operations in it but in no scope inside it"),
-        Column("total_ns", Unit.NS, "Time of operations in it and in the scopes inside it"),
+        Column("self_ns", Unit.NS, "Time of operations in it but in no scope inside it, without waiting"),
+        Column("total_ns", Unit.NS, "Time of operations in it and in the scopes inside it, without waiting"),
+        Column("wait_ns", Unit.NS, "Time of operations in it and inside it that only wait for something under way"),
         Column("share_ratio", Unit.RATIO, "total_ns / time of all operations; null where that is 0"),
         Column("backward_ns", Unit.NS, "Part of total_ns that belongs to the backward pass"),
     ),
-    reads=(XLA_OPS.only("line", "module", "scope", "start_ns", "end_ns", "self_ns", "is_wait", "is_async"),),
+    reads=(XLA_OPS.only("line", "module", "scope", "self_ns", "is_wait", "is_async"),),
     chart=Ranking(x="scope", y=("self_ns",), title="Device time by scope"),
     needs=(XLA_OPS,),
 )
@@ -38,16 +39,18 @@ def scopes(rank: RankTrace) -> pl.DataFrame:
     A scope is what `jax.named_scope`, a Flax module, `xp.Trace` or a TensorFlow name scope put around the code. What
     JAX did to it (jit, jvp, transpose, vmap) and the numbers with which PyTorch/XLA tells equal scopes apart are taken
     off, so the forward and backward pass of a layer are in one row. Times of all devices of the rank add up; those of
-    operations that contain others do not count the others. Waiting is nobody's work and left out.
+    operations that contain others do not count the others. Waiting (copy-done, all-gather-done) is nobody's work and
+    counts by itself, as in the analysis of phases.
     """
-    ops = device_time.executions(rank[XLA_OPS]).filter(~pl.col("is_wait").fill_null(False))
+    ops = device_time.executions(rank[XLA_OPS])
     spent = (
-        ops.select("self_ns", path=names.paths(ops["scope"]), phase=names.phases(ops))
+        ops.select("self_ns", "is_wait", path=names.paths(ops["scope"]), phase=names.phases(ops))
         .group_by("path")
         .agg(
             own_count=pl.len(),
-            own_ns=pl.col("self_ns").sum(),
-            own_backward_ns=pl.col("self_ns").filter(pl.col("phase") == names.BACKWARD).sum(),
+            own_ns=device_time.WORK_AND_WAIT["work_ns"],
+            wait_ns=device_time.WORK_AND_WAIT["wait_ns"],
+            own_backward_ns=pl.col("self_ns").filter(~device_time.IS_WAIT, phase=names.BACKWARD).sum(),
         )
     )
     around = spent.with_columns(scope=pl.col("path").map_elements(_around, return_dtype=pl.List(pl.String()))).explode(
@@ -60,6 +63,7 @@ def scopes(rank: RankTrace) -> pl.DataFrame:
             op_count=pl.col("own_count").sum(),
             self_ns=pl.col("own_ns").filter(pl.col("path").eq_missing(pl.col("scope"))).sum(),
             total_ns=pl.col("own_ns").sum(),
+            wait_ns=pl.col("wait_ns").sum(),
             backward_ns=pl.col("own_backward_ns").sum(),
         )
         .with_columns(

@@ -14,9 +14,11 @@ from holotrace.cli.output import FORMATS, TERMINAL_ROWS
 from holotrace.discovery import OnDuplicate, survey
 from holotrace.engine.session import Session
 from holotrace.job import Job
+from holotrace.loading.own_kinds import with_kinds
 from holotrace.stores.object_store import Place, Remote, place
 
 F = TypeVar("F", bound=Callable[..., Any])
+_KINDS = f"{__name__}.kinds"
 
 
 class Output(click.Path):
@@ -30,6 +32,11 @@ class Output(click.Path):
         return where if isinstance(where, Remote) else super().convert(value, param, ctx)
 
 
+def _remember_kinds(context: click.Context, _: click.Parameter, file: Path | None) -> None:
+    if file is not None:
+        context.meta[_KINDS] = file
+
+
 def search_options(function: F) -> F:
     """How to look for traces in a place, and who reads them."""
     for decorate in (
@@ -40,6 +47,13 @@ def search_options(function: F) -> F:
             default="error",
             show_default=True,
             help="Where two files claim one rank: fail, or take the first or last by name.",
+        ),
+        click.option(
+            "--kinds",
+            type=click.Path(path_type=Path),
+            expose_value=False,
+            callback=_remember_kinds,
+            help="A TOML file with rules of your own for the kinds of device work.",
         ),
         click.option("--recursive", is_flag=True, help="Look for traces in subfolders too."),
     ):
@@ -87,6 +101,7 @@ def job_at(
 ) -> Job:
     """The job that the shared arguments name, and whether all analyses will run on it."""
     found = survey(path[0] if len(path) == 1 else path, recursive=recursive, on_duplicate=on_duplicate)
+    found = with_kinds(found, click.get_current_context().meta.get(_KINDS, ()))
     session = Session(found).only(ranks) if ranks else Session(found)
     executor = chosen_executor(len(session.ranks) if every_analysis else 0)
     return Job(replace(session, executor=executor))

@@ -47,6 +47,8 @@ def _plain(table: pl.DataFrame) -> pl.DataFrame:
 
 def _as_plain(name: str, dtype: pl.DataType) -> pl.Expr:
     column = pl.col(name)
+    if dtype == pl.UInt64:
+        return column
     if dtype.is_integer():
         return column.cast(pl.Int64)
     if dtype.is_float() or dtype.is_decimal():
@@ -59,5 +61,10 @@ def _as_plain(name: str, dtype: pl.DataType) -> pl.Expr:
 
 def _column(name: str, dtype: pl.DataType) -> Column:
     unit = next((unit for unit in _TOLD if name.endswith(unit.suffix) and unit.dtype == dtype), None)
-    plain = {pl.Int64(): Unit.NUMBER, pl.Float64(): Unit.FLOAT, pl.Boolean(): Unit.BOOL}.get(dtype, Unit.TEXT)
+    plain = {
+        pl.Int64(): Unit.NUMBER,
+        pl.UInt64(): Unit.UNSIGNED,
+        pl.Float64(): Unit.FLOAT,
+        pl.Boolean(): Unit.BOOL,
+    }.get(dtype, Unit.TEXT)
     return Column(name, unit or plain, "As the query says")

@@ -22,6 +22,8 @@ class Unit(Enum):
     EVENT = "_id", pl.UInt32()
     # Integers that name something: a stream, a device, a correlation id.
     NUMBER = "", pl.Int64()
+    # Ids that use all 64 bits, e.g. a fingerprint.
+    UNSIGNED = "", pl.UInt64()
     FLOAT = "", pl.Float64()
     BOOL = "", pl.Boolean()
     # Dictionary-encoded text in tables with a row per event.
@@ -90,6 +92,17 @@ def conform(frame: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.
         raise TypeError(f"{owner} broke its schema: missing {missing}, undeclared {extra}")
     # Column by column: an expression for each would take longer than all else that is done to a small table.
     return pl.DataFrame([frame[column.name].cast(column.unit.dtype) for column in columns])
+
+
+def typed(frame: pl.DataFrame, column: Column) -> pl.Expr:
+    """The column of ``frame`` in its declared type."""
+    found, wanted = frame.schema[column.name], column.unit.dtype
+    # Casting to the type a column has already would copy it.
+    if found == wanted:
+        return pl.col(column.name)
+    if wanted == pl.UInt64 and found == pl.Int64:
+        return pl.col(column.name).reinterpret(signed=False)
+    return pl.col(column.name).cast(wanted)
 
 
 def legible(text: object) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from holotrace.core.kinds import KindRule
 from holotrace.core.schema import legible
 from holotrace.stores.object_store import Place, Remote, place
 
@@ -31,6 +32,8 @@ class RankSource:
     format: str = "kineto"
     # The file's bytes, where it is in memory.
     content: bytes | None = field(default=None, repr=False)
+    # The user's own rules for kinds of device work; they travel with it to every worker.
+    kinds: tuple[KindRule, ...] = ()
 
 
 def several(paths: InPlaces) -> list[AnyPath]:

@@ -21,7 +21,7 @@ _DEVICE = Column("device", Unit.NUMBER, "Ordinal of the accelerator")
 _PLANE = Column("plane", Unit.LABEL, "Plane of the profile it is in, e.g. /device:TPU:0; /host:CPU for CPU devices")
 _MODULE_ID = Column("module_id", Unit.EVENT, "Number of the execution of the program, from 0 in each rank")
 _MODULE = Column("module", Unit.LABEL, "Name of the compiled program, e.g. jit_train_step")
-_PROGRAM = Column("program", Unit.NUMBER, "Id of the compiled program (program_id, modulo 2**64)")
+_PROGRAM = Column("program", Unit.UNSIGNED, "Id of the compiled program (program_id)")
 _RUN = Column("run", Unit.NUMBER, "Id that the runtime gave the execution (run_id); the same on all its devices")
 _LAUNCH_ID = Column("launch_id", Unit.EVENT, "event_id of the host call that started it; null if unknown")
 _LAUNCH_NS = Column("launch_ns", Unit.NS, "Start of that host call")
@@ -49,6 +49,7 @@ DEVICE_EVENTS = Table(
         Column("external", Unit.NUMBER, "Shared with the CPU op that asked for it", arg="External id"),
         Column("bytes", Unit.BYTES, "Bytes copied or set", arg="bytes"),
         Column("bandwidth_gbps", Unit.FLOAT, "Memory bandwidth in GB/s", arg="memory bandwidth (GB/s)"),
+        Column("device_ps", Unit.NUMBER, "Duration by the device's own clock (TPU)", format="xplane"),
         Column("queued", Unit.NUMBER, "Kernels in the queue when it was launched", arg="queued"),
         Column("grid", Unit.LABEL, "Launch grid [x, y, z]", arg="grid"),
         Column("block", Unit.LABEL, "Thread block [x, y, z]", arg="block"),
@@ -292,7 +293,9 @@ XLA_OPS = Table(
         _END,
         Column("duration_ps", Unit.NUMBER, "Exact duration; start_ns and end_ns are its ends, rounded down"),
         Column("device_ps", Unit.NUMBER, "Duration by the device's own clock (TPU)"),
-        Column("self_ns", Unit.NS, "Duration without the operations on the same line inside it"),
+        Column(
+            "self_ns", Unit.NS, "Duration by the device's own clock, where it has one, without operations inside it"
+        ),
         Column("flops", Unit.NUMBER, "Floating-point operations, as the compiler counts them"),
         Column("accessed_bytes", Unit.BYTES, "Bytes read and written, as the compiler counts them"),
         Column(

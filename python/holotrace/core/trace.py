@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
+from holotrace.core.kinds import KindRule
 from holotrace.core.schema import Table
 
 T = TypeVar("T")
@@ -23,6 +24,8 @@ class RankTrace:
     rank: int
     tables: Mapping[str, pl.DataFrame]
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    # The user's own rules that the kinds of its device work were decided by, before the built-in ones.
+    kinds: tuple[KindRule, ...] = ()
     _cached: dict[Callable[[RankTrace], Any], Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __getitem__(self, table: Table) -> pl.DataFrame:

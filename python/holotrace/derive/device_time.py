@@ -13,6 +13,13 @@ DEVICE = ("device", "plane")
 # Where a TPU notes what its cores wait for, and the stages of a kernel: beside its operations, and part of none.
 _NOTES = "XLA TraceMe"
 
+IS_WAIT = pl.col("is_wait").fill_null(False)
+# The one definition of what operations take: their own time, by whether they do something or only wait.
+WORK_AND_WAIT = {
+    "work_ns": pl.col("self_ns").filter(~IS_WAIT).sum(),
+    "wait_ns": pl.col("self_ns").filter(IS_WAIT).sum(),
+}
+
 
 def executions(ops: pl.DataFrame) -> pl.DataFrame:
     """The operations that a device executed, without what only spans or accompanies them."""

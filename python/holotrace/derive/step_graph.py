@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.core.native import native
+from holotrace.derive.vendors import LOCKING, RECORDING, WAITING
 
 # How the core numbers what device events are.
 _WORK, _PROMPT = 0, 8
@@ -52,26 +53,10 @@ class GraphRules:
     """What is taken to wait for what."""
 
     # Calls that wait for a device, so that their own time is none of the host's.
-    waiting: frozenset[str] = frozenset(
-        {
-            "cudaDeviceSynchronize",
-            "cudaEventQuery",
-            "cudaEventSynchronize",
-            "cudaMemcpy",
-            "cudaMemcpyAsync",
-            "cudaStreamSynchronize",
-            "hipDeviceSynchronize",
-            "hipEventQuery",
-            "hipEventSynchronize",
-            "hipMemcpy",
-            "hipMemcpyAsync",
-            "hipMemcpyWithStream",
-            "hipStreamSynchronize",
-        }
-    )
+    waiting: frozenset[str] = WAITING
     # Calls that hold the runtime's lock, which one thread has at a time.
-    locking: frozenset[str] = frozenset({"cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync"})
-    recording: frozenset[str] = frozenset({"cudaEventRecord", "cudaEventRecordWithFlags", "hipEventRecord"})
+    locking: frozenset[str] = LOCKING
+    recording: frozenset[str] = RECORDING
     # The thread whose ranges have this in their names goes on in the one thread of autograd, if there is one.
     forward: str = "ProfilerStep"
     # Work that starts so long after the work before it did not wait for that; HTA's threshold.

@@ -130,7 +130,7 @@ class _Kept:
         except (OSError, InputError):
             # Its reader says what is wrong.
             return None
-        return cls(path, _digest(program, str(rank).encode(), stamp), tables)
+        return cls(path, _digest(program, str(rank).encode(), stamp, repr(source.kinds).encode()), tables)
 
     def read(self) -> dict[str, pl.DataFrame]:
         """All that is there; nothing where it is damaged, or not of this rank and program."""

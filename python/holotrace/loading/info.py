@@ -9,6 +9,7 @@ import polars as pl
 
 from holotrace.core.schema import legible
 from holotrace.core.tables import DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS
+from holotrace.derive.vendors import NVIDIA, VENDORS
 from holotrace.discovery import RankSource, believable
 from holotrace.formats.parsed import Columns, Parsed
 
@@ -61,15 +62,14 @@ def _span_ns(*tables: pl.DataFrame) -> int | None:
 
 def _software(metadata: Mapping[str, Any], job: Mapping[str, Any]) -> str | None:
     """Versions in words, e.g. ``CUDA 12.4, NCCL 2.22.3``."""
-    cuda, hip = _whole(metadata.get("cuda_runtime_version")), _whole(metadata.get("hip_runtime_version"))
-    torch, nccl = metadata.get("pytorch_version") or metadata.get("torch_version"), job.get("nccl_version")
+    runtimes = [vendor for vendor in VENDORS if vendor.version and _whole(metadata.get(vendor.version.key))]
+    torch, library = metadata.get("pytorch_version") or metadata.get("torch_version"), job.get("nccl_version")
+    # Without a word on its runtime it is NCCL, after which the key is named.
+    collectives = next((vendor.collectives for vendor in reversed(runtimes)), NVIDIA.collectives)
     versions = (
         f"PyTorch {torch}" if torch else "",
-        # 12040 is 12.4
-        f"CUDA {cuda // 1000}.{cuda % 1000 // 10}" if cuda else "",
-        # 60443483 is 6.4.43483
-        f"ROCm {hip // 10_000_000}.{hip // 100_000 % 100}" if hip else "",
-        f"{'RCCL' if hip else 'NCCL'} {nccl}" if nccl else "",
+        *(v.version.text(_whole(metadata.get(v.version.key)) or 0) for v in runtimes if v.version),
+        f"{collectives} {library}" if library else "",
     )
     return ", ".join(version for version in versions if version) or None
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from holotrace.core.schema import Column, Table, legible
+from holotrace.core.schema import Column, Table, legible, typed
 from holotrace.core.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree, kernel_kinds
@@ -35,11 +35,12 @@ def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
     """Read one rank's file as far as ``reads`` asks for; what its format lacks is empty or null."""
     wanted = merged(reads)
     needed = _needed(wanted)
-    read = dataset.read(source, needed) if source.format == FORMAT else _from_file(source, wanted, needed)
+    read = _from_dataset(source, needed) if source.format == FORMAT else _from_file(source, wanted, needed)
     tables = dict(read.tables)
     if CALLS.name in wanted:
         tables[CALLS.name] = _calls(tables)
-    return replace(read, tables={name: _filled(tables.get(name), table) for name, table in wanted.items()})
+    filled = {name: _filled(tables.get(name), table) for name, table in wanted.items()}
+    return replace(read, tables=filled, kinds=source.kinds)
 
 
 def parts(source: RankSource | RankTrace, reads: Sequence[Table]) -> RankParts:
@@ -53,6 +54,18 @@ def parts(source: RankSource | RankTrace, reads: Sequence[Table]) -> RankParts:
     trace = narrowed(source, reads) if isinstance(source, RankTrace) else load(source, reads)
     whole = {name: [frame] for name, frame in trace.tables.items()}
     return RankParts(trace.rank, trace[RANK_INFO], whole, trace.metadata)
+
+
+def _from_dataset(source: RankSource, needed: Mapping[str, Table]) -> RankTrace:
+    """One rank of a dataset, whose kinds are as it was converted, or as the user's own rules say now."""
+    if not source.kinds:
+        return dataset.read(source, needed)
+    decided = [name for name in _OF_A_KIND if _has_kind(needed.get(name))]
+    read = dataset.read(source, merged([*needed.values(), *(_DECLARED[name].only(*_MAKE_KIND) for name in decided)]))
+    kinds = {
+        name: read.tables[name].with_columns(kernel_kinds.kinds(read.tables[name], source.kinds)) for name in decided
+    }
+    return replace(read, tables={**read.tables, **kinds})
 
 
 def _from_file(source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table]) -> RankTrace:
@@ -78,7 +91,8 @@ def _made(
         made[RANK_INFO.name] = info.describe(source.rank, tables, parsed.metadata, source=source, parsed=parsed)
     for name in _OF_A_KIND:
         if name in parsed.tables and _has_kind(needed.get(name)):
-            made[name] = kernel_kinds.kinds(frame(_DECLARED[name].only(*_MAKE_KIND))).to_frame("kind")
+            named = frame(_DECLARED[name].only(*_MAKE_KIND))
+            made[name] = kernel_kinds.kinds(named, source.kinds).to_frame("kind")
     return made
 
 
@@ -152,6 +166,4 @@ def _filled(frame: pl.DataFrame | None, table: Table) -> pl.DataFrame:
 def _column(frame: pl.DataFrame, column: Column) -> pl.Expr:
     if column.name not in frame.columns:
         return pl.lit(None, column.unit.dtype).alias(column.name)
-    # Casting to the type a column has already would copy it.
-    same = frame.schema[column.name] == column.unit.dtype
-    return pl.col(column.name) if same else pl.col(column.name).cast(column.unit.dtype)
+    return typed(frame, column)

@@ -21,9 +21,10 @@ _COLUMN_TIMES = ((1e9, "s", 10e9), (1e6, "ms", 1e6), (1e3, "µs", 1e3), (1.0, "n
 
 _NUMBERS = frozenset(
     {Unit.NS, Unit.BYTES, Unit.RATIO, Unit.COUNT, Unit.FLOAT, Unit.RANK, Unit.STEP, Unit.EVENT, Unit.NUMBER}
+    | {Unit.UNSIGNED}
 )
 # Numbers that name something: never grouped, never rounded.
-_NAMES = frozenset({Unit.RANK, Unit.STEP, Unit.EVENT, Unit.NUMBER})
+_NAMES = frozenset({Unit.RANK, Unit.STEP, Unit.EVENT, Unit.NUMBER, Unit.UNSIGNED})
 _WORDS = {"comm": "communication", "std": "std. dev.", "cpu": "CPU", "gbps": "GB/s"}
 # Control characters could drive a terminal, and marks of writing direction could make a name read as another.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import polars as pl
 
 from holotrace.core.native import native
-from holotrace.core.schema import Column, Table, Unit
+from holotrace.core.schema import Column, Table, Unit, typed
 from holotrace.core.tables import ALL, FLOWS, RANK, RANK_INFO, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.discovery import RankSource
@@ -90,7 +90,7 @@ def _write_all(making: Path, rank: RankParts) -> dict[str, int]:
 
 def _write(making: Path, table: Table, parts: Sequence[Columns], metadata: Mapping[str, str]) -> int:
     times = next((name for name in _TIMES if name in table.column_names), None)
-    whole = [part.rechunk() if isinstance(part, pl.DataFrame) else part for part in parts]
+    whole = [_signed(part).rechunk() if isinstance(part, pl.DataFrame) else part for part in parts]
     known = [*_arrow_schema(table), *metadata.items()]
     return native.write_parquet(str(making / table.name), _stored(table), whole, by=times, metadata=known)
 
@@ -98,7 +98,12 @@ def _write(making: Path, table: Table, parts: Sequence[Columns], metadata: Mappi
 @cache
 def _stored(table: Table) -> pl.DataFrame:
     """The table without rows as it is stored; the rank is its folder's name."""
-    return table.empty().drop(RANK.name, strict=False)
+    return _signed(table.empty().drop(RANK.name, strict=False))
+
+
+def _signed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Ids of 64 bits as signed numbers, which every reader of Parquet has."""
+    return frame.with_columns(pl.col(pl.UInt64).reinterpret(signed=True))
 
 
 @cache
@@ -180,6 +185,4 @@ def _column(frame: pl.DataFrame, column: Column, rank: int) -> pl.Expr:
     # How long a trace took to read says nothing of its dataset.
     if column.name not in frame.columns or column.name == "load_ns":
         return pl.lit(None, column.unit.dtype).alias(column.name)
-    # Casting to the type a column has already would copy it.
-    same = frame.schema[column.name] == column.unit.dtype
-    return pl.col(column.name) if same else pl.col(column.name).cast(column.unit.dtype)
+    return typed(frame, column)

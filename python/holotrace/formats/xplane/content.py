@@ -137,8 +137,7 @@ class Content:
 
     def _work(self) -> Operations:
         """Operations that are no more than what is inside them are left out: their parts are the work."""
-        found = self._executed.operations
-        return found.filter(~found["is_container"])
+        return work.counted_once(self._executed.operations)
 
     def _launches(self) -> pl.DataFrame:
         found = self._work()

@@ -16,7 +16,7 @@ _NEEDED = ("event_id", "kind", "line", "start_ns", "end_ns", "run_id", "device_o
 # ... and what only the columns of that name need.
 DETAILS = {
     "duration_ps": ("duration_ps",),
-    "self_ns": ("duration_ps",),
+    "self_ns": ("duration_ps", "device_duration_ps"),
     "flops": ("flops", "model_flops"),
     "accessed_bytes": ("bytes_accessed",),
     "device_ps": ("device_duration_ps",),
@@ -36,6 +36,8 @@ COLLECTIVE = (
 _WAIT = r"-done(\.\d+)?$|^(barrier-cores|dependency-wait|infeed|host recv)(\.\d+)?$"
 _CONTAINER = r"^(while|conditional|call)(\.\d+)?$"
 _NUMBER = r"(\.clone)?(\.\d+)?$"
+# The instruction that one awaits, in its full text: "%copy-done.2 = f32[8] copy-done((f32[8], u32[]) %copy-start.2)".
+_AWAITED = r"-done\(.*?%([\w.-]+)"
 
 
 def wanted_of(names: Iterable[str]) -> frozenset[str]:
@@ -145,8 +147,13 @@ def _contained(found: Operations, profile: Profile, roles: Iterable[str], wanted
     found = found.with_own(is_container.alias("is_container"))
     if "self_ns" not in wanted:
         return found
-    inside = pl.when("is_container").then(inner_ps).otherwise(0)
-    return replace(found, own=found.own.with_columns(self_ns=(pl.col("duration_ps") - inside + 500) // 1000))
+    written, measured = pl.col("duration_ps"), pl.col("device_duration_ps")
+    # The clock of the host, on which times are written, stretches a device's durations, and cuts some to nothing.
+    stretch = pl.when(written > 0).then(measured / written).otherwise(1.0)
+    within = pl.when("is_container").then(inner_ps).otherwise(0)
+    inside = (within * stretch).round().cast(pl.Int64)
+    self_ps = pl.coalesce(measured - inside, written - within)
+    return replace(found, own=found.own.with_columns(self_ns=(self_ps.clip(lower_bound=0) + 500) // 1000))
 
 
 def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]) -> pl.DataFrame:
@@ -178,6 +185,8 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
         op_category=kind_of.cast(pl.Categorical()),
         category=pl.when(is_kernel).then(ran).otherwise(kind_of).cast(pl.Categorical()),
         is_wait=_any_contains([kind_of, base], _WAIT) & ~is_async,
+        is_span=is_async,
+        awaited=pl.col("name").cast(pl.String).str.extract(_AWAITED).cast(pl.Categorical),
         is_collective=_any_contains([kind_of, base, display], COLLECTIVE)
         | (is_kernel & _any_contains([display.str.to_lowercase()], "nccl|rccl")),
         may_contain=kind_of.str.contains(_CONTAINER).fill_null(False) & ~is_async & ~is_kernel,
@@ -196,7 +205,7 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
     name = pl.coalesce("instruction", "display")
     return names.select(
         *("program_id", "hlo_module", "instruction", "opcode", "op_category", "category"),
-        *("is_wait", "is_collective", "may_contain", *extra),
+        *("is_wait", "is_collective", "may_contain", "is_span", "awaited", *extra),
         name=name,
         work_name=pl.when(is_kernel).then("display").otherwise(name),
     )

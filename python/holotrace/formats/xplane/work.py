@@ -26,9 +26,31 @@ _SHOWN = ("event_id", "category", "device", "stream", "start_ns", "end_ns", "lau
 _DETAILS = ("kernel_details", "memcpy_details", "memset_details")
 
 
+def counted_once(operations: Operations) -> Operations:
+    """The work of devices: leaves, and of what goes on beside others either its pieces or the span of the whole.
+
+    A collective is there from its start to its end, which other work may hide. Of a copy the device executes its start
+    and waits for its end; what goes on between costs it nothing.
+    """
+    kinds = operations.shared["kind"]
+    spans = kinds.filter(pl.col("is_span") & pl.col("is_collective")).select("program_id", start="instruction").unique()
+    start = pl.coalesce("awaited", "instruction")
+    pieces = kinds.select("program_id", "is_span", start=start).join(
+        spans.with_columns(has_span=True),
+        on=["program_id", "start"],
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    is_piece = kinds["is_collective"] & ~pieces["is_span"] & pieces["has_span"].fill_null(value=False)
+    is_counted = ~is_piece & ~(kinds["is_span"] & ~kinds["is_collective"])
+    return operations.filter(~operations["is_container"] & is_counted.gather(operations.own["kind"]))
+
+
 def device_events(work: Operations, wanted: Collection[str]) -> pl.DataFrame:
     """Operations and kernels, with what their details say of grid, block and bytes."""
-    sources = {name: name for name in (*_SHOWN, *_DETAILS)} | {"name": "work_name", "correlation": "correlation_id"}
+    sources = {name: name for name in (*_SHOWN, *_DETAILS)}
+    sources |= {"name": "work_name", "correlation": "correlation_id", "device_ps": "device_duration_ps"}
     asked = {*wanted, *_DETAILS}
     shown = work.select(**{name: source for name, source in sources.items() if name in asked and source in work})
     if "memcpy_details" in shown.columns:
@@ -84,7 +106,7 @@ def collectives(work: Operations) -> pl.DataFrame:
 
     Executions of one instruction on all devices of all hosts share a run, and so are one operation.
     """
-    work = work.filter(work["is_collective"] & ~work["is_async"])
+    work = work.filter(work["is_collective"])
     opcode = pl.coalesce("opcode", "op_category").cast(pl.String)
     instruction = pl.concat_str(pl.col("hlo_module", "instruction").cast(pl.String), separator="/")
     optional = (column for column in ("groups", "shape", "element_count") if column in work)

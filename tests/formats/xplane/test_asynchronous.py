@@ -1,0 +1,74 @@
+"""Work of an XLA device that goes on beside other work: what is counted of it, and when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+import holotrace
+from holotrace import Job
+from xplane_files import Event, Line, Plane, space
+
+US = 1_000_000  # in ps
+
+
+def op(name: str, category: str, start: int, length: int, text: str = "", **stats: int) -> Event:
+    return Event(text or f"%{name} = f32[8]", start * US, length * US, {"hlo_category": category, **stats}, name)
+
+
+def drawn(folder: Path, ops: list[Event], spans: list[Event]) -> Job:
+    lines = [Line("XLA Ops", ops, id=3), Line("Async XLA Ops", spans, id=4)]
+    path = folder / "host.xplane.pb"
+    path.write_bytes(space(Plane("/device:TPU:0", lines)))
+    return holotrace.open(path)
+
+
+GATHER_DONE = "%all-gather-done.7 = f32[8] all-gather-done((f32[8], f32[8]) %all-gather-start.2), calls=%region"
+OPS = [
+    op("all-gather-start.2", "all-gather-start", 0, 1),
+    op("fusion.1", "loop fusion", 1, 6),
+    op("all-gather-done.7", "all-gather-done", 7, 2, GATHER_DONE),
+]
+SPAN = op("all-gather-start.2", "all-gather", 0, 9)
+
+
+def test_a_collective_beside_other_work_is_one_event_from_its_start_to_its_end(tmp_path: Path) -> None:
+    events = drawn(tmp_path, OPS, [SPAN]).table("device_events").cast({pl.Categorical: pl.String})
+    assert events.select("name", "kind", "start_ns", "end_ns").rows() == [
+        ("fusion.1", "compute", 1_000, 7_000),
+        ("all-gather-start.2", "communication", 0, 9_000),
+    ]
+
+
+def test_a_collective_beside_other_work_is_hidden_by_it(tmp_path: Path) -> None:
+    assert drawn(tmp_path, OPS, [SPAN]).overlap()["hidden_ratio"].to_list() == [6 / 9]
+
+
+def test_a_collective_whose_span_was_not_recorded_is_there_in_pieces(tmp_path: Path) -> None:
+    kernels = drawn(tmp_path, OPS, []).kernels()
+    assert dict(kernels.select("name", "sum_ns").iter_rows())["all-gather-done.7"] == 2_000
+
+
+def test_a_copy_beside_other_work_counts_for_what_the_device_executes_of_it(tmp_path: Path) -> None:
+    ops = [
+        op("copy-start.1", "copy-start", 0, 1),
+        op("fusion.1", "loop fusion", 1, 6),
+        op("copy-done.1", "copy-done", 7, 2, "%copy-done.1 = f32[8] copy-done((f32[8], u32[]) %copy-start.1)"),
+    ]
+    kernels = drawn(tmp_path, ops, [op("copy-start.1", "copy-start", 0, 9)]).kernels()
+    assert dict(kernels.select("name", "sum_ns").iter_rows()) == {
+        "copy-start.1": 1_000,
+        "fusion.1": 6_000,
+        "copy-done.1": 2_000,
+    }
+
+
+def test_a_run_that_the_clock_of_the_host_cut_to_nothing_takes_what_the_device_measured(tmp_path: Path) -> None:
+    ops = [
+        op("fusion.1", "loop fusion", 0, 0, device_duration_ps=3 * US),
+        op("fusion.1", "loop fusion", 5, 4, device_duration_ps=3 * US),
+    ]
+    job = drawn(tmp_path, ops, [])
+    assert job.hlo_ops().select("op_count", "self_ns").row(0) == (2, 6_000)
+    assert job.kernels().select("count", "sum_ns", "max_ns").row(0) == (2, 6_000, 3_000)
