@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.core.schema import Column, Unit
-from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS
+from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
@@ -67,14 +67,10 @@ def _typed(part: pl.DataFrame) -> pl.DataFrame:
 def _edges(meetings: pl.DataFrame, base: int) -> pl.Series:
     """The times at which the rank came to others or went on, on the clock of the file; in between is one segment."""
     blocked = pl.col("end_ns") - pl.col("exposed_ns")
-    times = (
-        meetings.select(pl.concat([pl.col("start_ns"), blocked, pl.col("end_ns")], rechunk=True))
-        if meetings.height
-        else None
+    times: pl.Series = (
+        pl.concat([meetings["start_ns"], meetings.select(blocked).to_series(), meetings["end_ns"]]) - base
     )
-    if times is None:
-        return pl.Series("edge", [], dtype=pl.Int64)
-    return (times.to_series() - base).unique().sort()
+    return times.unique().sort()
 
 
 def _segment(times: pl.Series, edges: pl.Series) -> pl.Series:
@@ -83,9 +79,9 @@ def _segment(times: pl.Series, edges: pl.Series) -> pl.Series:
 
 def _windows(rank: RankTrace) -> pl.DataFrame:
     """The whole recording and each step: ``start_ns`` and ``at_ns`` are its ends."""
-    steps = rank[host.STEPS].select(row=pl.lit(STEP), step="step", start_ns="start_ns", at_ns="end_ns")
+    steps = rank[STEPS].select(row=pl.lit(STEP), step="step", start_ns="start_ns", at_ns="end_ns")
     events = rank[_KERNELS]
-    both = pl.concat([events.select("start_ns", "end_ns"), rank[host.STEPS].select("start_ns", "end_ns")])
+    both = pl.concat([events.select("start_ns", "end_ns"), rank[STEPS].select("start_ns", "end_ns")])
     whole = both.select(row=pl.lit(WINDOW), start_ns=pl.col("start_ns").min(), at_ns=pl.col("end_ns").max())
     return pl.concat([whole.drop_nulls(), steps], how="diagonal").with_columns(
         time_ns=pl.col("at_ns") - pl.col("start_ns"), count=1
@@ -98,11 +94,11 @@ def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     return (
         gaps.with_columns(
             segment=_segment(gaps["end_ns"], edges),
-            step=launched_in(gaps["when_ns"], rank[host.STEPS]),
+            step=launched_in(gaps["when_ns"], rank[STEPS]),
             # Launching is one cause, whatever is launched.
             responsible=pl.when(pl.col("cause") != LAUNCH).then("responsible"),
         )
-        .sort("share_ns", descending=True, maintain_order=True)
+        .sort("share_ns", "start_ns", "responsible", descending=[True, False, False])
         .group_by("segment", "step", "cause", "responsible", maintain_order=True)
         .agg(
             pl.col("start_ns", "where", "event_id").first(),
@@ -129,7 +125,7 @@ def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     return (
         copies.hstack(told)
         .with_columns(name=pl.coalesce("within", pl.col("name").cast(pl.String)), detail=pl.col("name").cast(pl.String))
-        .sort("alone_ns", descending=True)
+        .sort("alone_ns", "event_id", descending=[True, False])
         .group_by("segment", "step", "cause", "name", maintain_order=True)
         .agg(
             pl.col("start_ns", "event_id", "detail").first(),
@@ -146,10 +142,11 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     spans = rank.cached(busy.of).computing
     if spans.is_empty():
         return spans.clear()
-    bounds = pl.concat(
-        [pl.Series([spans["start_ns"].min()], dtype=pl.Int64), edges, pl.Series([spans["end_ns"].max()])]
-    )
-    bounds = bounds.unique().sort()
+    kernels = rank[_KERNELS].filter(pl.col("kind") == COMPUTE)
+    # A step's work is told from the next one's, also where nobody is met in between.
+    begun = kernels.group_by("step").agg(pl.col("start_ns").min())["start_ns"]
+    ends = pl.Series([spans["start_ns"].min(), spans["end_ns"].max()], dtype=pl.Int64)
+    bounds = pl.concat([edges, begun, ends]).unique().sort()
     computed = intervals.covered_between_ns(spans, bounds)
     return pl.DataFrame({"start_ns": bounds[:-1], "at_ns": bounds[1:], "time_ns": computed}).with_columns(
         step=_step_of_work(rank, bounds[:-1]), row=pl.lit(SEGMENT), count=1
@@ -181,8 +178,9 @@ def _work(rank: RankTrace) -> pl.DataFrame:
             time_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
             count=pl.len(),
             start_ns=pl.col("start_ns").min(),
-            event_id=pl.col("event_id").first(),
+            event_id=pl.col("event_id").min(),
         )
+        .sort("step", "name", "grid", "block", "operator", "dims")
         .select(
             "step",
             "time_ns",

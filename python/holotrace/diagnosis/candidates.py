@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -20,6 +20,10 @@ _BY_NAME = (FUNCTION, PAUSE, COPY, SYNCHRONIZATION)
 NAMED_RATIO = 0.8
 # A device is slow if kernels of so many of its kinds of work, by time, take longer by at least half of what all do.
 _FAMILIES_RATIO = 0.7
+# More than half, beyond doubt.
+_MOSTLY_RATIO = 0.6
+# Kernels that take less of a rank's time do not tell what it computes.
+_COMMON_RATIO = 0.02
 # Equal work of healthy devices differs by less.
 _SLOW_RATIO = 1.02
 # Host calls of a slow host take so much longer than those of others.
@@ -61,7 +65,8 @@ class Job:
 def all_of(job: Job) -> Iterator[Candidate]:
     """Everything that may have cost the job time."""
     yield from _gaps(job)
-    yield from _work(job)
+    for ranks in _alike(job):
+        yield from _work(ranks)
     yield from _links(job)
     yield from _transfers(job)
 
@@ -93,12 +98,12 @@ def _gaps(job: Job) -> Iterator[Candidate]:
         rows = gaps.filter(pl.col("cause") == cause, pl.col("key") == key)
         names = rows.group_by("name").agg(pl.col("time_ns").sum()).sort("time_ns", "name", descending=[True, False])
         name = str(names["name"][0]) or None
-        is_local = table["beyond_ns"].sum() > job.floor_ns and len(_who(table, "beyond_ns")) <= len(job.ranks) / 2
+        is_local = _sum(table["beyond_ns"]) > job.floor_ns and len(_who(table, "beyond_ns")) <= len(job.ranks) / 2
         if is_local:
             yield _local(str(cause), name, rows, table, job)
         own = pl.col("beyond_ns") if is_local else 0
         common = table.with_columns(left_ns=pl.col("time_ns") - own)
-        if common.group_by("rank").agg(pl.col("left_ns").sum())["left_ns"].quantile(0.5, "lower") > job.floor_ns:
+        if _lower_median(common.group_by("rank").agg(pl.col("left_ns").sum())["left_ns"]) > job.floor_ns:
             yield _shared(str(cause), name, rows, common, job)
 
 
@@ -108,23 +113,26 @@ def _local(cause: str, name: str | None, rows: pl.DataFrame, table: pl.DataFrame
     )
     ranks, steps = _who(table, "beyond_ns"), _when(table, "beyond_ns")
     if cause == LAUNCH and (ratio := _host_ratio(job, ranks)) > _SLOW_HOST_RATIO:
-        return _candidate(SLOW_HOST, None, rows, share, ranks, steps, host_ratio=ratio)
-    return _candidate(cause, name, rows, share, ranks, steps)
+        return _candidate(SLOW_HOST, None, rows, share, _Where(ranks, steps), host_ratio=ratio)
+    return _candidate(cause, name, rows, share, _Where(ranks, steps))
 
 
 def _shared(cause: str, name: str | None, rows: pl.DataFrame, table: pl.DataFrame, job: Job) -> Candidate:
     share = table.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=pl.col("left_ns") / pl.col("time_ns"))
-    return _candidate(cause, name, rows, share, job.ranks if len(job.ranks) == 1 else (), _when(table, "left_ns"))
+    ranks = job.ranks if len(job.ranks) == 1 else ()
+    return _candidate(cause, name, rows, share, _Where(ranks, _when(table, "left_ns")))
+
+
+@dataclass(frozen=True)
+class _Where:
+    """Which ranks and steps have something."""
+
+    ranks: tuple[int, ...]
+    steps: tuple[int, ...]
 
 
 def _candidate(
-    cause: str,
-    name: str | None,
-    rows: pl.DataFrame,
-    share: pl.DataFrame,
-    ranks: tuple[int, ...],
-    steps: tuple[int, ...],
-    **evidence: Any,
+    cause: str, name: str | None, rows: pl.DataFrame, share: pl.DataFrame, where: _Where, **evidence: Any
 ) -> Candidate:
     """Takes this part of the rows of each rank and step away."""
     parts = rows.join(share, on=["rank", "step"], nulls_equal=True).with_columns(
@@ -134,8 +142,8 @@ def _candidate(
     return Candidate(
         cause,
         Change(removed=_removed(parts)),
-        ranks,
-        steps,
+        where.ranks,
+        where.steps,
         name,
         worst["detail"],
         worst["rank"],
@@ -143,6 +151,15 @@ def _candidate(
         worst["start_ns"],
         {"time_ns": int(parts["part_ns"].sum()), "count": int(parts["count"].sum()), **evidence},
     )
+
+
+def _sum(values: pl.Series) -> float:
+    return float(sum(values.to_list()))
+
+
+def _lower_median(values: pl.Series) -> float:
+    found = sorted(values.to_list())
+    return float(found[(len(found) - 1) // 2])
 
 
 def _removed(parts: pl.DataFrame) -> dict[int, list[tuple[int, float]]]:
@@ -155,10 +172,10 @@ def _removed(parts: pl.DataFrame) -> dict[int, list[tuple[int, float]]]:
 def _who(table: pl.DataFrame, column: str) -> tuple[int, ...]:
     """The fewest ranks that make up most of it, in order; those far above the others."""
     totals = table.group_by("rank").agg(pl.col(column).sum()).sort(column, "rank", descending=[True, False])
-    most = NAMED_RATIO * totals[column].sum()
-    until = totals[column].cum_sum().search_sorted(most) + 1
+    most = NAMED_RATIO * _sum(totals[column])
+    until = int(totals.select((pl.col(column).cum_sum() < most).sum()).item())
     # Ranks with as much as the last of these are as much to blame.
-    least = totals[column][min(until, totals.height) - 1] * 0.5
+    least = totals[column][min(until, totals.height - 1)] * 0.5
     return tuple(sorted(totals.filter(pl.col(column) >= least)["rank"]))
 
 
@@ -167,7 +184,7 @@ def _when(table: pl.DataFrame, column: str) -> tuple[int, ...]:
     totals = table.drop_nulls("step").group_by("step").agg(pl.col(column).sum())
     if totals.is_empty():
         return ()
-    return tuple(sorted(totals.filter(pl.col(column) >= 0.25 * totals[column].max())["step"]))
+    return tuple(sorted(totals.filter(pl.col(column) >= 0.25 * pl.col(column).max())["step"]))
 
 
 def _host_ratio(job: Job, ranks: tuple[int, ...]) -> float:
@@ -176,8 +193,19 @@ def _host_ratio(job: Job, ranks: tuple[int, ...]) -> float:
     mine = calls.filter(pl.col("rank").is_in(ranks)).group_by("name").agg(mine_ns=pl.col("time_ns").median())
     others = calls.filter(~pl.col("rank").is_in(ranks)).group_by("name").agg(others_ns=pl.col("time_ns").median())
     both = mine.join(others, on="name").filter(pl.col("others_ns") > 0)
-    ratio = (both["mine_ns"] / both["others_ns"]).median()
-    return float(ratio) if isinstance(ratio, float) else 1.0
+    ratios = (both["mine_ns"] / both["others_ns"]).to_list()
+    return _lower_median(pl.Series(ratios)) if ratios else 1.0
+
+
+def _alike(job: Job) -> list[Job]:
+    """The job's ranks by what they compute: stages of a pipeline run other kernels, and cannot be compared."""
+    by_rank: dict[int, frozenset[str]] = {}
+    work = job.of(account.WORK).group_by("rank", "name").agg(pl.col("time_ns").sum())
+    share = pl.col("time_ns") / pl.col("time_ns").sum().over("rank")
+    for (rank,), table in work.filter(share > _COMMON_RATIO).group_by("rank"):
+        by_rank[int(str(rank))] = frozenset(table["name"])
+    sets = sorted({tuple(sorted(r for r in by_rank if by_rank[r] == names)) for names in by_rank.values()})
+    return [replace(job, ranks=ranks, rows=job.rows.filter(pl.col("rank").is_in(ranks))) for ranks in sets]
 
 
 def _work(job: Job) -> Iterator[Candidate]:
@@ -186,7 +214,7 @@ def _work(job: Job) -> Iterator[Candidate]:
     if len(job.ranks) < 2 or segments.is_empty():
         return
     beyond = _beyond(segments, job, ())
-    if beyond["beyond_ns"].sum() <= job.floor_ns:
+    if _sum(beyond["beyond_ns"]) <= job.floor_ns:
         return
     share = beyond.filter(pl.col("time_ns") > 0).select(
         "rank", "step", part_ratio=pl.col("beyond_ns") / pl.col("time_ns")
@@ -195,9 +223,10 @@ def _work(job: Job) -> Iterator[Candidate]:
     turns = _turns(beyond)
     if turns:
         (name, detail) = _largest(kinds, turns)
-        yield _candidate(UNEVEN_WORK, name, segments, share, (), _when(beyond, "beyond_ns"), kernel=detail)
+        yield _candidate(UNEVEN_WORK, name, segments, share, _Where((), _when(beyond, "beyond_ns")), kernel=detail)
         return
-    slow, more = [], []
+    slow: list[int] = []
+    more: list[int] = []
     for rank in _who(beyond, "beyond_ns"):
         (slow if _is_slow(kinds.filter(pl.col("rank") == rank)) else more).append(rank)
     for cause, ranks in ((SLOW_DEVICE, tuple(slow)), (MORE_WORK, tuple(more))):
@@ -206,12 +235,12 @@ def _work(job: Job) -> Iterator[Candidate]:
         table = beyond.filter(pl.col("rank").is_in(ranks))
         part = share.filter(pl.col("rank").is_in(ranks))
         (name, detail) = _largest(kinds, ranks)
-        ratio = 1 + table["beyond_ns"].sum() / max(1, (table["time_ns"] - table["beyond_ns"]).sum())
+        beyond_ns = _sum(table["beyond_ns"])
+        ratio = 1 + beyond_ns / max(1.0, _sum(table["time_ns"]) - beyond_ns)
         evidence = {"time_ratio": round(ratio, 4)}
         responsible = name if cause == MORE_WORK else None
-        yield _candidate(
-            cause, responsible, segments, part, ranks, _when(table, "beyond_ns"), kernel=detail, **evidence
-        )
+        where = _Where(ranks, _when(table, "beyond_ns"))
+        yield _candidate(cause, responsible, segments, part, where, kernel=detail, **evidence)
 
 
 def _turns(beyond: pl.DataFrame) -> tuple[int, ...]:
@@ -221,11 +250,11 @@ def _turns(beyond: pl.DataFrame) -> tuple[int, ...]:
         .sort("beyond_ns", "rank", descending=[True, False])
         .unique("step", keep="first", maintain_order=True)
     )
-    heavy = worst.filter(pl.col("beyond_ns") > 0.25 * worst["beyond_ns"].max())
+    heavy = worst.filter(pl.col("beyond_ns") > 0.25 * pl.col("beyond_ns").max())
     if heavy.height < 3:
         return ()
-    most = heavy.group_by("rank").agg(pl.col("beyond_ns").sum())["beyond_ns"].max() / heavy["beyond_ns"].sum()
-    return tuple(heavy["rank"].unique().sort()) if most < 0.6 else ()
+    most = max(heavy.group_by("rank").agg(pl.col("beyond_ns").sum())["beyond_ns"].to_list())
+    return tuple(heavy["rank"].unique().sort()) if most < _MOSTLY_RATIO * _sum(heavy["beyond_ns"]) else ()
 
 
 def _kinds(job: Job) -> pl.DataFrame:
@@ -249,12 +278,12 @@ def _is_slow(kinds: pl.DataFrame) -> bool:
     equal = kinds.filter(pl.col("count") == pl.col("usual_count"), pl.col("usual_ns") > 0)
     if equal.is_empty():
         return False
-    excess = (kinds["time_ns"] - kinds["usual_ns"]).sum()
-    of_equal = (equal["time_ns"] - equal["usual_ns"]).sum()
-    ratio = equal["time_ns"].sum() / equal["usual_ns"].sum()
-    longer = equal.filter(pl.col("time_ns") / pl.col("usual_ns") > 1 + 0.5 * (ratio - 1))
-    families = longer["usual_ns"].sum() / equal["usual_ns"].sum()
-    return bool(ratio > _SLOW_RATIO and of_equal > 0.6 * excess and families > _FAMILIES_RATIO)
+    excess = _sum(kinds["time_ns"]) - _sum(kinds["usual_ns"])
+    usual = _sum(equal["usual_ns"])
+    of_equal = _sum(equal["time_ns"]) - usual
+    longer = equal.filter(pl.col("time_ns") / pl.col("usual_ns") > 1 + 0.5 * of_equal / usual)
+    families = _sum(longer["usual_ns"]) / usual
+    return of_equal / usual > _SLOW_RATIO - 1 and of_equal > _MOSTLY_RATIO * excess and families > _FAMILIES_RATIO
 
 
 def _largest(kinds: pl.DataFrame, ranks: tuple[int, ...]) -> tuple[str | None, str | None]:

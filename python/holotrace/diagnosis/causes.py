@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.derive import arrivals
-from holotrace.diagnosis import account, candidates
-from holotrace.diagnosis.candidates import EXPOSED, Candidate
-from holotrace.diagnosis.classes import INPUT, LAUNCH, SYNCHRONIZATION
+from holotrace.diagnosis import account, candidates, wording
+from holotrace.diagnosis.candidates import EXPOSED, MORE_WORK, UNEVEN_WORK, Candidate
+from holotrace.diagnosis.classes import COPY, INPUT, LAUNCH, PAUSE, SYNCHRONIZATION, UNRECORDED
 from holotrace.diagnosis.host import QUEUED
 from holotrace.diagnosis.meetings import Change, Meetings
 
@@ -21,6 +21,10 @@ _USUAL = {QUEUED: 0.05, LAUNCH: 0.05, SYNCHRONIZATION: 0.015, INPUT: 0.01, EXPOS
 # Parameters that are gathered could have been on their way earlier; gradients not.
 _GATHER_RATIO, _SEVERAL = 0.03, 4
 _CRITICAL_RATIO = 0.2
+# What the trace does not say in so many words.
+_INFERRED = (QUEUED, PAUSE, UNRECORDED)
+# Of these the responsible name says it all.
+_WHOLE = (COPY, SYNCHRONIZATION, MORE_WORK, UNEVEN_WORK, INPUT)
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,11 @@ class Found:
     """A cause with what it costs."""
 
     candidate: Candidate
+    # What the job would gain without it, alone.
     cost_ns: int
+    # The same if all other causes were removed before it, or if that is more the other way round.
+    low_ns: int
+    high_ns: int
     job_ns: int
     step_count: int
 
@@ -47,13 +55,15 @@ def of_rows(rows: pl.DataFrame) -> tuple[list[Found], int]:
     job_ns = meetings.end_ns - min(starts.values())
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
     job = candidates.Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns))
-    found = [
-        Found(candidate, cost, job_ns, max(1, steps))
-        for candidate in candidates.all_of(job)
-        if (cost := meetings.saved_ns(candidate.change)) > _least_ratio(candidate) * job_ns
-    ]
-    found.sort(key=lambda cause: -cause.cost_ns)
-    return found, meetings.saved_ns(_together([cause.candidate.change for cause in found]))
+    costs = [(candidate, meetings.saved_ns(candidate.change)) for candidate in candidates.all_of(job)]
+    kept = [(candidate, cost) for candidate, cost in costs if cost > _least_ratio(candidate) * job_ns]
+    joint = meetings.saved_ns(_together([candidate.change for candidate, _ in kept]))
+    found = []
+    for candidate, cost in kept:
+        others = _together([other.change for other, _ in kept if other is not candidate])
+        last = joint - meetings.saved_ns(others) if len(kept) > 1 else cost
+        found.append(Found(candidate, cost, min(cost, last), max(cost, last), job_ns, max(1, steps)))
+    return sorted(found, key=lambda cause: -cause.cost_ns), joint
 
 
 def _least_ratio(candidate: Candidate) -> float:
@@ -85,30 +95,43 @@ def _together(changes: list[Change]) -> Change:
 
 
 def table(rows: pl.DataFrame) -> pl.DataFrame:
-    """The declared columns of ``causes``, without the rank."""
-    found, together_ns = of_rows(rows)
-    return pl.DataFrame(
-        [_row(cause, together_ns) for cause in found],
-        schema_overrides={"ranks": pl.List(pl.Int32), "steps": pl.List(pl.Int64)},
-    )
+    """The causes as a table, dearest first: see the columns of the analysis."""
+    found, _ = of_rows(rows)
+    steps = tuple(rows.filter(pl.col("row") == account.STEP)["step"].unique().sort())
+    count = rows["rank"].n_unique()
+    return pl.DataFrame([_row(cause, steps, count) for cause in found], infer_schema_length=None)
 
 
-def _row(found: Found, together_ns: int) -> dict[str, object]:
-    c = found.candidate
+def _row(found: Found, known_steps: tuple[int, ...], rank_count: int) -> dict[str, object]:
+    c, words = found.candidate, wording.CLASSES[found.candidate.cause]
     share = found.cost_ns / found.job_ns if found.job_ns else 0.0
+    filled = {"who": wording.whose(c.ranks, rank_count), "what": _what(c), **c.evidence}
+    sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)
     return {
+        "rank": c.event_rank,
         "cause": c.cause,
         "severity": "critical" if share >= _CRITICAL_RATIO else "warning",
+        "message": sentence[0].upper() + sentence[1:],
         "ranks": list(c.ranks),
         "steps": list(c.steps),
         "responsible": c.responsible,
-        "detail": c.detail,
-        "event_rank": c.event_rank,
+        "where_ns": c.start_ns,
         "event_id": c.event_id,
-        "start_ns": c.start_ns,
         "cost_ns": found.cost_ns,
         "cost_per_step_ns": found.cost_ns // found.step_count,
+        "low_ns": found.low_ns,
+        "high_ns": found.high_ns,
         "share_ratio": share,
-        "together_ns": together_ns,
-        "evidence": json.dumps(dict(c.evidence)),
+        "confidence": "inferred" if c.cause in _INFERRED else "measured",
+        "evidence": json.dumps(dict(c.evidence) | ({"around": c.detail} if c.detail else {}), ensure_ascii=False),
+        "advice": words.advice,
+        "to_know_more": words.to_know_more or None,
     }
+
+
+def _what(candidate: Candidate) -> str:
+    if candidate.responsible is None:
+        return "what nothing in the trace names"
+    inner = (candidate.detail or "").split(" < ")[0]
+    says_all = inner in ("", candidate.responsible) or candidate.cause in _WHOLE
+    return candidate.responsible if says_all else f"{candidate.responsible} ({inner})"

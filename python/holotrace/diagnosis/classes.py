@@ -37,7 +37,8 @@ _NAMED = (
     (EVALUATION, r"(?i:\): |^)(evaluate|evaluation|validate|validation|run_eval|eval_(loop|step|epoch))\w*$"),
     (
         LOGGING,
-        r"(?i:\): |^)(log|print|report|write)_?\w*(metric|stat|scalar|summary|loss|progress|log)s?\w*$|(?i:wandb|tensorboard)/",
+        r"(?i:\): |^)(log|print|report|write)_?\w*(metric|stat|scalar|summary|loss|progress|log)s?\w*$"
+        r"|(?i:wandb|tensorboard)/",
     ),
     (COLLECTION, r"(?i)garbage|\bgc[.:]|^gc$|python_gc|built-in function collect>"),
 )
@@ -50,7 +51,9 @@ _COPYING = re.compile(r"^(cuda|hip)Memcpy|^cuMemcpy")
 WAITING = re.compile(
     r"^(cuda|hip)(Stream|Device|Event)Synchronize|^(cuda|hip)Memcpy(Async|WithStream)?$|^cu(Stream|Event|Ctx)Synchronize"
 )
-_RECOMPUTED = re.compile(r"(?i)checkpoint\.py|CheckpointFunction|_checkpoint_hook|checkpoint_wrapper")
+_RECOMPUTED = re.compile(
+    r"(?i)utils/checkpoint\.py|algorithms/.*checkpoint|CheckpointFunction|_checkpoint_hook|checkpoint_wrapper"
+)
 RUNTIME = ("cuda_runtime", "cuda_driver", "hip_runtime", "runtime", "privateuse1_runtime", "xpu_runtime")
 _OF_LIBRARIES = re.compile(
     r"^<|^(torch|numpy|pandas|transformers|accelerate|lightning)/|/python\d|site-packages|dist-packages"
@@ -82,17 +85,12 @@ def decide(around: Sequence[Around], *, longest_ns: int, long_ns: int) -> tuple[
         return UNRECORDED, None
     for event in reversed(around):
         if cause := named(event.name):
-            return cause, _innermost_named(around, cause) or event
+            return cause, event
     inner = around[0]
     operator = next((event for event in around if event.category == "cpu_op"), None)
     if is_runtime(inner.category):
-        if _ALLOCATING.search(inner.name):
-            return ALLOCATOR, inner
-        if _COPYING.search(inner.name) and longest_ns >= long_ns:
-            return COPY, operator or inner
-        if WAITING.search(inner.name):
-            return SYNCHRONIZATION, operator or inner
-        return LAUNCH, operator or inner
+        responsible = inner if _ALLOCATING.search(inner.name) else operator or inner
+        return _of_runtime(inner.name, longest_ns >= long_ns), responsible
     if longest_ns < long_ns:
         return LAUNCH, operator or inner
     # What puts work on the device elsewhere, and stands still here, was stopped from without.
@@ -101,14 +99,17 @@ def decide(around: Sequence[Around], *, longest_ns: int, long_ns: int) -> tuple[
     return FUNCTION, next((event for event in around if _is_of_program(event)), inner)
 
 
+def _of_runtime(call: str, is_long: bool) -> str:
+    if _ALLOCATING.search(call):
+        return ALLOCATOR
+    if _COPYING.search(call) and is_long:
+        return COPY
+    return SYNCHRONIZATION if WAITING.search(call) else LAUNCH
+
+
 def _is_of_program(event: Around) -> bool:
     """Whether it is a function of the program's own, or a range that it named."""
     if event.category != "python_function":
         return event.category == "user_annotation" and not event.launches
     first = event.name.partition("/")[0].partition(".py(")[0]
     return not event.launches and first not in sys.stdlib_module_names and not _OF_LIBRARIES.search(event.name)
-
-
-def _innermost_named(around: Sequence[Around], cause: str) -> Around | None:
-    """The event that says most about a class: the outermost of its names that is a range or function, not a file's."""
-    return next((event for event in reversed(around) if named(event.name) == cause), None)

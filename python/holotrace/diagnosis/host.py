@@ -61,17 +61,9 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
 
 
 def _nothing() -> pl.DataFrame:
-    return pl.DataFrame(
-        schema={
-            "start_ns": pl.Int64,
-            "end_ns": pl.Int64,
-            "cause": pl.String,
-            "responsible": pl.String,
-            "where": pl.String,
-            "event_id": pl.UInt32,
-            "share_ns": pl.Int64,
-        }
-    )
+    times = {"start_ns": pl.Int64(), "end_ns": pl.Int64()}
+    what = {"cause": pl.String(), "responsible": pl.String(), "where": pl.String(), "event_id": pl.UInt32()}
+    return pl.DataFrame(schema={**times, **what, "share_ns": pl.Int64(), "when_ns": pl.Int64()})
 
 
 def _idle(events: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
@@ -219,7 +211,8 @@ def _chains(pieces: pl.DataFrame, calls: pl.DataFrame) -> dict[int, list[Around]
     }
     chains: dict[int, list[Around]] = {}
     for number in pieces["innermost"].drop_nulls().unique():
-        chain, at = [], number
+        chain: list[Around] = []
+        at: int | None = number
         while at is not None and at in events and len(chain) < 512:
             chain.append(events[at])
             at = parents.get(at)

@@ -1,8 +1,8 @@
 """When ranks would meet, and the job would end, if some of their time were not spent: replay from meeting to meeting.
 
 Between two meetings a rank goes its own way. What it did there stays as long as it was recorded, but for what a change
-removes. A collective ends its transfer after the last rank has come; a rank that stood still for it goes on when it ends,
-and one that computed beside it does not notice. Without changes the replay gives the recorded times.
+removes. A collective ends its transfer after the last rank has come; a rank that stood still for it goes on when it
+ends, and one that computed beside it does not notice. Without changes the replay gives the recorded times.
 """
 
 from __future__ import annotations
