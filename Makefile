@@ -4,11 +4,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 NATIVE := pyproject.toml Cargo.toml $(wildcard Cargo.lock) $(shell find native -name '*.rs' -o -name 'Cargo.toml')
 
+# A worker per core; each takes tests in a row, so that it makes the fixtures of a module once.
+PARALLEL := --numprocesses=logical --dist=worksteal
+COVERAGE := --cov=holotrace --cov=hta --cov-report=term:skip-covered
+
 # Clippy and cargo test look at PyO3's interpreter too; it must not be another one than maturin's.
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help demo test check format generate bench docs wheel sdist clean
+.PHONY: help demo test check format generate bench docs wheel sdist lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -19,20 +23,23 @@ demo: .venv/.package  ## build, write a sample job into demo/ and report on it
 	$(BIN)/holotrace report demo --output demo/report.html
 	@echo "Open demo/report.html in a browser. What is wrong with this job is in demo/GROUND_TRUTH.txt."
 
-test: .venv/.dev  ## run all tests
+test: .venv/.dev  ## run the tests, but for those that are marked slow
 	cargo test --locked --package holotrace-core
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL) -m "not slow"
 
-check: .venv/.dev  ## everything that must hold before a commit
+check: .venv/.dev  ## everything that must hold before a commit, all tests included
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	$(BIN)/typos
 	cargo fmt --check
 	cargo clippy --locked --workspace --all-targets -- --deny warnings
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/generate.py --check
+	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	cargo test --locked --package holotrace-core
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL) $(COVERAGE)
 
 format: .venv/.dev  ## put all sources into their one form
 	$(BIN)/ruff format
@@ -60,6 +67,13 @@ sdist: .venv/.package  ## build both source distributions into dist/ and try the
 	$(BIN)/python -m build --sdist --outdir dist python-hta
 	$(BIN)/python tools/smoke_test.py dist/holotrace-*.tar.gz dist/holotrace_hta-*.tar.gz
 
+lock: .venv/.package  ## write dev.lock again, with the newest versions
+	$(BIN)/python -m pip install --quiet uv
+	@echo '# The versions that the development environment is made of. Written by `make lock`; other environments are not bound by it.' >dev.lock
+	$(BIN)/uv pip compile --upgrade --universal --python-version 3.10 --quiet --no-annotate --no-header --no-emit-index-url \
+		--no-emit-package holotrace $(foreach group,build dev docs,--group pyproject.toml:$(group)) \
+		pyproject.toml python-hta/pyproject.toml >>dev.lock
+
 clean:  ## remove everything that was made here
 	rm -rf .venv demo dist site target python/holotrace/_native*.so
 
@@ -71,11 +85,11 @@ clean:  ## remove everything that was made here
 
 .venv/.package: .venv/pyvenv.cfg python-hta/pyproject.toml $(NATIVE)
 	@command -v cargo >/dev/null || { echo "holotrace needs a Rust toolchain; install one with rustup."; exit 1; }
-	$(BIN)/python -m pip install --quiet --group build
+	$(BIN)/python -m pip install --quiet --constraint dev.lock --group build
 	$(BIN)/maturin develop --release --locked --group build
-	$(BIN)/python -m pip install --quiet --editable python-hta
+	$(BIN)/python -m pip install --quiet --constraint dev.lock --editable python-hta
 	@touch $@
 
-.venv/.dev .venv/.docs: .venv/.%: .venv/.package pyproject.toml
-	$(BIN)/python -m pip install --quiet --group $*
+.venv/.dev .venv/.docs: .venv/.%: .venv/.package pyproject.toml dev.lock
+	$(BIN)/python -m pip install --quiet --constraint dev.lock --group $*
 	@touch $@

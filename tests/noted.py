@@ -19,9 +19,9 @@ from holotrace.loading.rank import load
 class Reads(list[int]):
     """Ranks that were read, in order."""
 
-    def load(self, source: RankSource, reads: Sequence[Table]) -> RankTrace:
+    def load(self, source: RankSource, reads: Sequence[Table], /, *, every_problem: bool = False) -> RankTrace:
         self.append(source.rank)
-        return load(source, reads)
+        return load(source, reads, every_problem=every_problem)
 
     def open(self, paths: Paths, *, cache_bytes: int = 1 << 30, **session: Any) -> Job:
         """As ``holotrace.open``."""

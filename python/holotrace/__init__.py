@@ -12,12 +12,18 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive.execution_nodes import execution_nodes
 from holotrace.derive.step_graph import GraphRules, StepGraph
 from holotrace.derive.step_graph import build as step_graph
+from holotrace.efficiency.arguments import Arguments as OperatorArguments
+from holotrace.efficiency.model import Figures as OperatorFigures
+from holotrace.efficiency.model import OperatorModel
+from holotrace.efficiency.unknown import Unknown as UnknownWork
+from holotrace.efficiency.work import OperatorWork, operator_work
 from holotrace.engine.questions import JobResult
 from holotrace.errors import (
     HolotraceError,
     InputError,
     MissingDataError,
     MissingExtraError,
+    PartialDataWarning,
     TraceFormatError,
     UsageError,
 )
@@ -44,9 +50,15 @@ __all__ = [
     "KindRule",
     "MissingDataError",
     "MissingExtraError",
+    "OperatorArguments",
+    "OperatorFigures",
+    "OperatorModel",
+    "OperatorWork",
+    "PartialDataWarning",
     "RankTrace",
     "StepGraph",
     "TraceFormatError",
+    "UnknownWork",
     "UsageError",
     "arrows",
     "compare",
@@ -55,6 +67,7 @@ __all__ = [
     "execution_trace",
     "memory_timeline",
     "open",
+    "operator_work",
     "query",
     "rewrite",
     "step_graph",

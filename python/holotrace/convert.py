@@ -15,12 +15,13 @@ from typing import Any
 import polars as pl
 
 from holotrace.core.problems import LOST, UNREAD, frame
-from holotrace.core.tables import RANK_INFO
+from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import RankTrace
 from holotrace.discovery import Paths, RankSource, Survey, spelled, survey
 from holotrace.discovery.completeness import DOUBTS
 from holotrace.engine.answers import EVERYTHING, QuestionTask
 from holotrace.engine.map_ranks import Progress, Unread, attempt, read_ranks
+from holotrace.engine.noticed import warn
 from holotrace.errors import InputError, UsageError
 from holotrace.formats.dataset import read as dataset
 from holotrace.formats.dataset.layout import (
@@ -53,7 +54,7 @@ class Conversion:
     written: tuple[int, ...]
     # There already, from the same file.
     kept: tuple[int, ...]
-    # Rows of the problems table: ranks that could not be read.
+    # Rows of the problems table: ranks that could not be read, and what those that were written are without.
     problems: pl.DataFrame
 
 
@@ -98,12 +99,24 @@ def convert(
         )
     wanted = [source for source in found.sources if source.rank not in there]
     _tell(root, found, (), ())
-    written, unread = read_ranks(_Write(root), wanted, executor=executor, progress=progress) if wanted else ([], [])
+    done, unread = read_ranks(_Write(root), wanted, executor=executor, progress=progress) if wanted else ([], [])
+    written = [each.rank for each in done]
     _tell(root, found, written, unread)
     if answers and (written or there):
         everything = QuestionTask(EVERYTHING, into_stores=True)
         read_ranks(everything, survey(root).sources, executor=executor, progress=progress)
-    return Conversion(root, tuple(written), tuple(sorted(there)), frame(unread))
+    problems = frame([*unread, *(row for each in done for row in each.problems)])
+    if not isinstance(traces, Job):
+        warn(problems)
+    return Conversion(root, tuple(written), tuple(sorted(there)), problems)
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A rank that was written, and its rows of the problems table."""
+
+    rank: int
+    problems: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -112,10 +125,10 @@ class _Write:
 
     root: Place
 
-    def __call__(self, source: RankSource | RankTrace) -> int | Unread:
+    def __call__(self, source: RankSource | RankTrace) -> _Written | Unread:
         return attempt(source, self._write)
 
-    def _write(self, source: RankSource | RankTrace) -> int:
+    def _write(self, source: RankSource | RankTrace) -> _Written:
         rank = parts(source, dataset.TABLES)
         job = source.metadata if isinstance(source, RankSource) else {}
         seen = Stamp(rank.info["rank_from"][0], _origin(source), {}, job)
@@ -123,7 +136,9 @@ class _Write:
             dataset.write(self.root, rank, seen)
         except OSError as error:
             raise _unwritten(self.root, error) from error
-        return rank.rank
+        parts_of_rows = [pl.DataFrame(part) for part in rank.tables.get(PROBLEMS.name, ())]
+        problems = pl.concat(parts_of_rows, how="horizontal") if parts_of_rows else PROBLEMS.empty()
+        return _Written(rank.rank, problems.select(PROBLEMS.column_names).rows(named=True))
 
 
 def _prepare(root: Place) -> None:

@@ -30,6 +30,13 @@ class UsageError(HolotraceError, ValueError):
     """An argument has a value it cannot have; the message lists what it can be."""
 
 
+class PartialDataWarning(UserWarning):
+    """An answer is of what could be read: a file is cut off or damaged, or a rank is missing; ``problems()`` tells all.
+
+    ``warnings.simplefilter("error", holotrace.PartialDataWarning)`` makes it an exception.
+    """
+
+
 def require(module: str, *, extra: str) -> ModuleType:
     """The module, if the extra that brings it is installed."""
     try:

@@ -101,6 +101,10 @@ class Job(Analyses, JobTrace):
         """What could not be read as it was written or is missing, and what was done about it."""
         return self.run(()).problems
 
+    def noticed(self) -> pl.DataFrame:
+        """Those that came up in the questions so far, which is what may be missing from their answers."""
+        return self._session.problems()
+
     def clocks(self) -> pl.DataFrame:
         """How far the clocks of ranks are apart, a row per rank, and how sure that is."""
         return job_tables.job_clocks(self)

@@ -6,6 +6,7 @@ from concurrent.futures import Executor
 
 from holotrace.analyses import ALL
 from holotrace.discovery import OnDuplicate, Paths, survey
+from holotrace.engine.noticed import Noticed, warn
 from holotrace.engine.session import Session
 from holotrace.engine.table_cache import TableCache, default_bytes
 from holotrace.job import Job
@@ -23,6 +24,9 @@ def open(
 ) -> Job:
     """A job from its traces; only their first and last bytes are read before a question is asked.
 
+    An answer that is of a part of the job only, as a file is cut off or damaged or a rank is missing, comes with a
+    PartialDataWarning, one for each new problem; ``problems()`` and ``run().problems`` have them as a table.
+
     Args:
         path: A trace file, a folder of them, a log directory of profiles, a pattern, a list of these, a dict of rank
             to file, or the bytes of a profile of XLA.
@@ -37,4 +41,4 @@ def open(
     limit = default_bytes() if cache_bytes is None else cache_bytes
     cache = TableCache(limit, [table for analysis in ALL for table in analysis.reads]) if limit else None
     found = with_kinds(survey(path, recursive=recursive, on_duplicate=on_duplicate), kinds)
-    return Job(Session(found, executor=executor, cache=cache))
+    return Job(Session(found, executor=executor, cache=cache, noticed=Noticed(warn)))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from statistics import median
 
 import polars as pl
 import pytest
 
 import holotrace
 from holotrace import Job
+from holotrace.derive import arrivals, collectives
 from xplane_files import found
 
 TPU, GEMM = "openxla_xprof/tpu_inference_2.xplane.pb", "mi300_jax08_gemm/tw003.xplane.pb"
@@ -85,3 +87,47 @@ def test_a_dataset_keeps_ids_of_programs(tmp_path: Path) -> None:
     assert operations.equals(opened(TPU).hlo_ops())
     asked = holotrace.open(dataset).query("SELECT DISTINCT program FROM modules WHERE module = 'jit_broadcast_in_dim'")
     assert asked["program"].to_list() == [11287434908481120160]
+
+
+def test_steps_that_were_not_marked_are_as_long_as_the_device_took() -> None:
+    steps = opened(TPU).table("steps")
+    lengths = (steps["end_ns"] - steps["start_ns"]).to_list()
+    assert round(median(lengths) / 1e6, 1) == 784.1
+    modules = opened(TPU).table("modules").filter(pl.col("module").cast(pl.String) == "jit_f")
+    of_each = modules.sort("start_ns").partition_by("device", maintain_order=True)
+    assert [device["step"].to_list() for device in of_each] == [list(range(100))] * 4
+    between = [round(median(device["start_ns"].diff().drop_nulls().to_list()) / 1e6) for device in of_each]
+    assert between == [784] * 4
+
+
+def test_waiting_for_a_busy_device_is_no_dispatch() -> None:
+    steps = opened(TPU).host_steps().filter(pl.col("step").is_between(2, 60))
+    assert steps.select((pl.col("back_pressure_ns") / pl.col("step_ns")).min()).item() > 0.99
+    assert steps.select((pl.col("dispatch_ns") / pl.col("step_ns")).max()).item() < 0.001
+
+
+@pytest.mark.parametrize("name", [TPU, GEMM, "mi300_jax08_attention", "vllm_tpu"])
+def test_no_time_of_a_device_is_negative_and_its_parts_sum_to_the_window(name: str) -> None:
+    table = opened(name).duty_cycle()
+    parts = table.select("work_ns", "wait_ns", "idle_ns")
+    assert all(ns >= 0 for row in parts.iter_rows() for ns in row)
+    assert (parts.sum_horizontal() == table["window_ns"]).all()
+
+
+@pytest.mark.parametrize("name", [TPU, GEMM, "mi300_jax08_attention", "vllm_tpu"])
+def test_a_critical_path_is_not_longer_than_its_step(name: str) -> None:
+    path = opened(name).critical_path().group_by("rank").agg(pl.col("step_ratio").sum())
+    assert all(0 < ratio <= 1 + 1e-9 for ratio in path["step_ratio"])
+
+
+def test_cores_of_one_host_are_compared_by_when_they_came_to_their_barrier() -> None:
+    cores = opened(TPU).stragglers()
+    assert cores.select("device", "collective_count", "uncompared_count").rows() == [(n, 3, 0) for n in range(4)]
+    calls = opened(TPU).map(collectives.calls, collectives.READS)[0].with_columns(rank=pl.lit(0, pl.Int32))
+    first = arrivals.of_ranks(calls).sort("start_ns").head(4).sort("device")
+    starts = [round(ns / 1e6, 3) for ns in first["start_ns"] - first["start_ns"].min()]
+    assert starts == [340.973, 314.325, 0.0, 329.199]
+    waited = [round(ns / 1e6, 2) for ns in first["waited_ns"]]
+    assert waited == pytest.approx([0, 26.65, 340.97, 11.77], abs=0.02)
+    # TPU:0 came last, 341 ms after TPU:2.
+    assert first.sort("waited_ns")["device"].to_list() == [0, 3, 1, 2]

@@ -93,12 +93,12 @@ def test_problems_of_the_whole_job_are_among_them(job: Path) -> None:
 def test_only_columns_that_are_named_are_read(traces: Path) -> None:
     asked: list[Any] = []
 
-    def noted(source: Any, reads: Any) -> Any:
+    def noted(source: Any, reads: Any, **_: Any) -> Any:
         asked.extend((table.name, table.column_names) for table in reads)
         return load(source, reads)
 
     Job(Session(survey(traces), load=noted)).only(0).query("SELECT max(end_ns) FROM steps WHERE step = 3")
-    assert asked == [("steps", ("step", "end_ns"))]
+    assert asked == [("steps", ("step", "end_ns")), ("problems", tables.PROBLEMS.column_names)]
 
 
 def test_a_drawn_job_is_asked_too() -> None:

@@ -88,7 +88,7 @@ def test_a_run_holds_no_more_ranks_than_there_are_workers(folder: Path) -> None:
     alive: weakref.WeakSet[Any] = weakref.WeakSet()
     most: list[int] = []
 
-    def noted(source: Any, reads: Any) -> RankTrace:
+    def noted(source: Any, reads: Any, **_: Any) -> RankTrace:
         trace, tied = load(source, reads), _Tied()
         alive.add(tied)
         gc.collect()
@@ -186,7 +186,7 @@ def steps_to_keep(ranks: int, tables: int) -> int:
     frame = pl.DataFrame({name: [1] for name in STEPS.column_names})
     size = int(frame.estimated_size())
 
-    def made(source: Any, reads: Any) -> RankTrace:
+    def made(source: Any, reads: Any, **_: Any) -> RankTrace:
         return RankTrace(source.rank, {table.name: frame for table in reads})
 
     cache = TableCache(ranks * tables * size // 4, load=made, write=lambda _, path: path.touch())

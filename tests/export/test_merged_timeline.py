@@ -254,7 +254,7 @@ def test_what_is_strange_stays_valid(tmp_path: Path) -> None:
             bare, of_rank(trace, rank)
         )
     assert 'rank 0 · c \\" \\ b"\\ · \n' in names(trace, "thread_name").values()
-    assert done.problems["problem"].unique().to_list() == ["entry is no event"]
+    assert "entry is no event" in done.problems["problem"].to_list()
 
 
 def test_a_file_cut_off_gives_what_is_whole(job: holotrace.Job, tmp_path: Path) -> None:

@@ -38,7 +38,11 @@ PART_RATIO = 0.1
             "Part of duration_ns during which no device worked; null where the rank has no such work",
         ),
         Column("path_ratio", Unit.RATIO, "duration_ns / time of the whole path"),
-        Column("step_ratio", Unit.RATIO, "duration_ns / time the host took for the step; null where that is 0"),
+        Column(
+            "step_ratio",
+            Unit.RATIO,
+            "duration_ns / time from the start of the step until its work was done; null where that is 0",
+        ),
         Column("start_ns", Unit.NS, "Start of the first of them"),
         Column("end_ns", Unit.NS, "End of the last of them"),
         Column("event_id", Unit.EVENT, "By segment the event whose time it is; else null"),

@@ -24,8 +24,11 @@ WAIT_RATIO = 0.1
         Column("plane", Unit.TEXT, "Plane of the profile it is in"),
         Column("device_kind", Unit.TEXT, "TPU, GPU, CPU or SparseCore"),
         Column("op_count", Unit.COUNT, "Operations it executed"),
-        Column("window_ns", Unit.NS, "From the rank's first step or operation to its last; the sum of the three parts"),
-        Column("work_ns", Unit.NS, "Time at least one operation ran that is no waiting"),
+        Column("program_count", Unit.COUNT, "Programs it ran"),
+        Column(
+            "window_ns", Unit.NS, "From the rank's first step, program or operation to its last end: the three parts"
+        ),
+        Column("work_ns", Unit.NS, "Time at least one operation ran that is no waiting; a program without operations"),
         Column("wait_ns", Unit.NS, "Time it did nothing but wait: copy-done, all-gather-done, barrier-cores, infeed"),
         Column("idle_ns", Unit.NS, "The rest of the window"),
         Column("work_ratio", Unit.RATIO, "work_ns / window_ns; null where there is no time"),
@@ -42,25 +45,25 @@ WAIT_RATIO = 0.1
         STEPS.only("start_ns", "end_ns"),
     ),
     chart=Stacked(x="rank", y=("work_ns", "wait_ns", "idle_ns"), title="What devices did"),
-    needs=(XLA_OPS, DEVICES),
+    needs=(XLA_OPS, MODULES, DEVICES),
 )
 def duty_cycle(rank: RankTrace) -> pl.DataFrame:
     """How much of the time each device worked, only waited, or had nothing to do.
 
     Times are unions: operations that overlap count once. An operation that contains others (a loop, a call) is work
     where none inside it runs. Waiting that a TPU notes beside its operations (barrier-cores) is waiting, but not busy.
+    Of a device whose operations were not recorded the runs of programs are the work.
 
     The duty cycle looks at the time from a device's first operation to its last and counts waiting as busy; the share
     of work looks at the whole window of the rank and does not.
     """
-    ops = rank[XLA_OPS]
-    during = device_time.window(device_time.executions(ops), rank[STEPS])
+    modules = rank[MODULES]
+    ops = device_time.with_programs(rank[XLA_OPS], modules)
+    during = device_time.window(ops, modules, rank[STEPS])
     window_ns = intervals.total_ns(during)
     rows = [_of_device(group) for group in ops.partition_by(DEVICE, maintain_order=True)]
     measured = pl.concat([_of_device(ops.clear()).clear(), *rows])
-    spans = pl.concat(
-        [frame.select(*DEVICE, "start_ns", "end_ns") for frame in (device_time.executions(ops), rank[MODULES])]
-    )
+    spans = pl.concat([frame.select(*DEVICE, "start_ns", "end_ns") for frame in (device_time.executions(ops), modules)])
     hulls = spans.group_by(DEVICE).agg(hull_ns=pl.col("end_ns").max() - pl.col("start_ns").min())
     devices = pl.concat([rank[DEVICES], measured.select(DEVICE)], how="diagonal").unique(
         DEVICE, keep="first", maintain_order=True
@@ -69,7 +72,11 @@ def duty_cycle(rank: RankTrace) -> pl.DataFrame:
         devices.select(*DEVICE, "device_kind")
         .join(measured, on=DEVICE, how="left")
         .join(hulls, on=DEVICE, how="left")
-        .with_columns(pl.col("op_count", "work_ns", "wait_ns", "busy_ns").fill_null(0), window_ns=pl.lit(window_ns))
+        .join(modules.group_by(DEVICE).agg(program_count=pl.len()), on=DEVICE, how="left")
+        .with_columns(
+            pl.col("op_count", "program_count", "work_ns", "wait_ns", "busy_ns").fill_null(0),
+            window_ns=pl.lit(window_ns),
+        )
         .with_columns(
             pl.col("plane").cast(pl.String()),
             idle_ns=pl.col("window_ns") - pl.col("work_ns") - pl.col("wait_ns"),
@@ -89,7 +96,7 @@ def _of_device(ops: pl.DataFrame) -> pl.DataFrame:
         ops.select(DEVICE)
         .head(1)
         .with_columns(
-            op_count=pl.lit(ran.height, pl.Int64()),
+            op_count=pl.lit(ran.height - ran["is_program"].sum(), pl.Int64()),
             work_ns=pl.lit(intervals.total_ns(occupied) - waits_ns, pl.Int64()),
             wait_ns=pl.lit(waits_ns, pl.Int64()),
             busy_ns=pl.lit(intervals.total_ns(ran), pl.Int64()),
@@ -131,7 +138,7 @@ def silent_device(table: pl.DataFrame) -> Iterator[Finding]:
     Compare with the devices the program was given (`jax.local_devices()`). If it should have worked, record fewer
     steps, and each process by itself.
     """
-    silent = table.filter(op_count=0)
+    silent = table.filter(op_count=0, program_count=0)
     if silent.is_empty():
         return
     message = f"{silent.height} of {table.height} devices recorded no operation"

@@ -10,7 +10,7 @@ from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.options import check_whole
 from holotrace.core.schema import Column, Unit
-from holotrace.core.tables import HOST_CALLS, STEPS, XLA_OPS
+from holotrace.core.tables import HOST_CALLS, MODULES, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import device_time, host_time, skew
 from holotrace.derive.compilations import compilations
@@ -23,6 +23,7 @@ from holotrace.derive.steps import launched_in
 MIN_GAP_NS = 100_000
 # A tenth of the idle time is more than starting programs costs where they are long enough.
 SHARE_RATIO = 0.1
+_RUNS = MODULES.only("device", "plane", "start_ns", "end_ns", "launch_id", "launch_ns", "step")
 QUEUED, UNATTRIBUTED = "queued", "unattributed"
 CAUSES = (*PRIORITY, QUEUED, UNATTRIBUTED)
 MEANINGS = {
@@ -31,6 +32,7 @@ MEANINGS = {
     "upload": "the host sent data to a device",
     "input": "the host read or prepared input",
     "tracing": "PyTorch/XLA collected a graph to run",
+    "back_pressure": "the host waited to start a program until a device had finished one",
     "dispatch": "the host started programs",
     "wait": "threads of the host waited, and did nothing of the above",
     "program": "the host ran code of the program, which in PyTorch/XLA builds the graph",
@@ -44,7 +46,7 @@ MEANINGS = {
         Column("plane", Unit.TEXT, "Plane of the profile it is in"),
         Column("stream", Unit.NUMBER, "Queue on the device; null where the device is looked at as a whole"),
         Column("step", Unit.STEP, "Step that launched what ended the gap, else the host's at its end; null outside"),
-        Column("after_ns", Unit.NS, "When it began, after the first step or operation of the rank"),
+        Column("after_ns", Unit.NS, "When it began, after the first step, program or operation of the rank"),
         Column("idle_ns", Unit.NS, "How long it was; the sum of the parts"),
         Column("cause", Unit.TEXT, "The largest of the parts: what the host did for most of it, or queued"),
         Column("detail", Unit.TEXT, "Range, call or program the host spent most of that on; null where nothing tells"),
@@ -60,26 +62,27 @@ MEANINGS = {
         ),
         *host_time.READS,
         *skew.READS,
+        _RUNS,
     ),
     chart=Ranking(x="cause", y=("idle_ns",), title="Idle time of devices by what the host did"),
-    needs=(XLA_OPS,),
+    needs=(XLA_OPS, MODULES),
 )
 def gaps(
     rank: RankTrace, *, min_gap_ns: int = MIN_GAP_NS, by_stream: bool = False, input_ranges: str = INPUT_RANGES
 ) -> pl.DataFrame:
     """When devices had nothing to do, and what the host did meanwhile.
 
-    Of each rank the longest gap comes first. A gap is time of the window in which no operation ran on a device. The
-    window goes from the first step or operation of the rank to the last end of a step or operation, so that gaps also
-    begin and end it.
+    Of each rank the longest gap comes first. A gap is time of the window in which no operation ran on a device, or no
+    program where operations were not recorded. The window goes from the first step, program or operation of the rank to
+    the last end of one, so that gaps also begin and end it.
 
     Where the work that ends a gap had been launched before the gap began, it was queued: the device waited for other
     devices, for data, or for a thread to run on, and no faster host would have helped. Else the names of the host's
     spans tell what kept it. An instant belongs to the first in this order that goes on: compilation; read_back,
     upload, input and tracing on the threads that hold the steps or launch the work that ends the gap; the same on
-    other threads; dispatch, but for waiting inside it. Only where nothing of that goes on anywhere the host waited, or
-    ran the program's own code, or did what nothing tells. Times of devices are corrected by the `shift_ns` of the
-    analysis of skew.
+    other threads; back_pressure, waiting for a device that has been given all it takes; dispatch, but for waiting
+    inside it. Only where nothing of that goes on anywhere the host waited, or ran the program's own code, or did what
+    nothing tells. Times of devices are corrected by the `shift_ns` of the analysis of skew.
 
     Args:
         min_gap_ns: Only gaps of this length and longer.
@@ -87,10 +90,12 @@ def gaps(
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.
     """
     check_whole(1, min_gap_ns=min_gap_ns)
-    ops = skew.shifted(device_time.executions(rank[XLA_OPS]), *(rank[table] for table in skew.READS))
+    modules, clocks = rank[_RUNS], [rank[table] for table in skew.READS]
+    noted = skew.shifted(device_time.with_programs(rank[XLA_OPS], modules), *clocks)
+    ops = device_time.executions(noted)
     if not by_stream:
         ops = ops.with_columns(stream=pl.lit(None, pl.Int64()))
-    during = device_time.window(ops, rank[STEPS])
+    during = device_time.window(noted, skew.shifted(modules, *clocks), rank[STEPS])
     found = device_time.gaps(ops, during, by=[*DEVICE, "stream"], at_least_ns=min_gap_ns)
     activities = host_time.activities(rank, input_ranges)
     # The longest are what one looks for.

@@ -23,12 +23,15 @@ MEANINGS = {
     "upload": "sent data to a device",
     "input": "read or prepared input",
     "tracing": "collected a graph to run (PyTorch/XLA)",
+    "back_pressure": "waited to start a program until a device had finished one",
     "dispatch": "started programs",
     "wait": "waited, and did nothing of the above",
     "program": "ran code of the program that it named, which in PyTorch/XLA builds the graph",
 }
 # A stall is a step whose input takes several times that of the middle step, and long enough to matter.
 STALL_TIMES, STALL_NS = 3, 1_000_000
+# From half of the time on devices are the limit.
+AHEAD_RATIO = 0.5
 # Reading input that is ready takes next to nothing.
 INPUT_RATIO = 0.1
 
@@ -49,10 +52,12 @@ INPUT_RATIO = 0.1
 def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataFrame:
     """What the host did in each step.
 
-    Steps are as long as the host took for them; devices run behind it. What it did is told by the names of spans. An
-    instant belongs to the first in this order that goes on: compilation; read_back, upload, input and tracing on the
-    thread that holds the steps; the same on other threads; dispatch, but for waiting inside it. Only where nothing of
-    that goes on anywhere the host waited, or ran the program's own code, or did what nothing tells.
+    Marked steps are as long as the host took for them; devices run behind it. Where none was marked, they are as long
+    as the first device took. What the host did is told by the names of spans. An instant belongs to the first in this
+    order that goes on: compilation; read_back, upload, input and tracing on the thread that holds the steps; the same
+    on other threads; back_pressure, waiting for a device that has been given all it takes; dispatch, but for waiting
+    inside it. Only where nothing of that goes on anywhere the host waited, or ran the program's own code, or did what
+    nothing tells.
 
     Args:
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.
@@ -128,6 +133,23 @@ def input_stall(table: pl.DataFrame) -> Iterator[Finding]:
     the loader does in the steps named.
     """
     yield from _in_steps(_stalls(table), "input_name", "beyond_ns", "input takes {} longer than usual in {}")
+
+
+@host_steps.rule
+def host_ahead_of_devices(table: pl.DataFrame) -> Iterator[Finding]:
+    """The host waits for a place in a device's queue for more than half of its time.
+
+    It is ahead of its devices by as many programs as they take: they are the limit, and a faster host would win
+    nothing.
+
+    Look at what devices do in a step (duty_cycle, hlo_ops), not at the host.
+    """
+    ranks = table.group_by("rank").agg(pl.col("back_pressure_ns", "step_ns").sum()).sort("rank")
+    full = ranks.filter(pl.col("back_pressure_ns") > AHEAD_RATIO * pl.col("step_ns"))
+    if not full.is_empty():
+        ratio = full.select(pl.col("back_pressure_ns").sum() / pl.col("step_ns").sum()).item()
+        message = f"the host waits for a place in the queue of a busy device for {ratio:.0%} of its time"
+        yield Finding("info", message, tuple(full["rank"]))
 
 
 @host_steps.rule

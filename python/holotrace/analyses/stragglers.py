@@ -10,9 +10,11 @@ from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit
 from holotrace.derive import arrivals, collectives
+from holotrace.derive.said import listed
 
 # Equal devices on equal work differ by 1-2%.
 LOST_RATIO = 0.02
+_DEVICE = pl.format("device {} of rank {}", pl.col("device"), pl.col("rank"))
 # With equal shares it is not the ranks that differ but their turns.
 SHARE = 1.5
 # Host clocks kept by NTP differ by some hundred microseconds; those of one machine hardly.
@@ -23,6 +25,7 @@ CLOCK_NS = 100_000
     part=collectives.calls,
     part_columns=collectives.CALLS,
     columns=(
+        Column("device", Unit.NUMBER, "Device of the rank; null where the rank communicates on one only"),
         Column("step", Unit.STEP, "Training step; null where the rank is looked at as a whole"),
         Column("collective_count", Unit.COUNT, "Collectives that were compared"),
         Column("uncompared_count", Unit.COUNT, "Collectives that could not be compared"),
@@ -45,7 +48,8 @@ def stragglers(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
     trace has them, else by their order, from where all ranks have recorded them. As they end together, their ends tell
     how far clocks are apart, and starts are compared on one clock. Operations that some ranks may leave early (sends,
     broadcasts) and those that not all ranks recorded are not compared. A rank without any that could be compared has a
-    count of 0 and nulls.
+    count of 0 and nulls. Devices of one rank, as the cores of a TPU's host, are compared like ranks; a core comes to a
+    collective when it comes to the barrier before it.
 
     Coming late costs nothing while the others still compute: `lost_ns` counts only what is left of their waiting when
     the time in which they computed is taken off.
@@ -53,17 +57,18 @@ def stragglers(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
     Args:
         by_step: One row per rank and step that launched collectives, instead of one per rank.
     """
-    keys = ["rank", "step"] if by_step else ["rank"]
+    who = ["rank", "device"]
+    keys = [*who, "step"] if by_step else who
     calls = collectives.comparable(calls)
     left, arrival = pl.col("left_ns"), pl.col("arrival_ns")
     arrived = arrivals.of_ranks(calls).with_columns(
-        total_ns=left.diff().over("rank").fill_null(left - arrival),
+        total_ns=left.diff().over(who).fill_null(left - arrival),
     )
     last = (
-        arrived.sort("match", "arrival_ns", "rank", descending=[False, True, False])
+        arrived.sort("match", "arrival_ns", *who, descending=[False, True, False, False])
         .group_by("match", maintain_order=True)
         .agg(
-            pl.col("rank", "step").first(),
+            pl.col(*who, "step").first(),
             late_ns=pl.col("waited_ns").slice(1).min(),
             lost_ns=pl.col("lost_ns").slice(1).median().round(),
         )
@@ -105,7 +110,7 @@ def straggling_rank(table: pl.DataFrame) -> Iterator[Finding]:
     Compare what the named ranks do before their collectives with what others do: more or longer inputs, a slower
     device (see slow-device), a host that launches late, a data loader that stalls.
     """
-    ranks = _trusted(table).group_by("rank").agg(pl.col("lost_ns", "total_ns").sum()).sort("rank")
+    ranks = _trusted(table).group_by("rank", "device").agg(pl.col("lost_ns", "total_ns").sum()).sort("rank", "device")
     late = ranks.filter(
         (pl.col("lost_ns") > LOST_RATIO * pl.col("total_ns")) & (pl.col("lost_ns") > SHARE * pl.col("lost_ns").mean())
     )
@@ -114,9 +119,10 @@ def straggling_rank(table: pl.DataFrame) -> Iterator[Finding]:
     cost_ns = int(late["lost_ns"].sum())
     ratio = late.select((pl.col("lost_ns") / pl.col("total_ns")).sum()).item()
     who = "this rank comes" if late.height == 1 else "these ranks come"
-    yield Finding(
-        "warning", f"others stand still for {ratio:.0%} of the time until {who}", tuple(late["rank"]), cost_ns
-    )
+    if late["device"].null_count() < late.height:
+        who = f"{listed(late.select(_DEVICE).to_series().to_list())} {'comes' if late.height == 1 else 'come'}"
+    message = f"others stand still for {ratio:.0%} of the time until {who}"
+    yield Finding("warning", message, tuple(late["rank"].unique().sort()), cost_ns)
 
 
 @stragglers.rule

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import click
+import polars as pl
 
 from holotrace.cli.options import job_at, output_options, rank_option, search_options
-from holotrace.cli.output import Shown, write_shown
+from holotrace.cli.output import write_shown
 from holotrace.compare import COLUMNS
 from holotrace.compare import compare as differences
 from holotrace.discovery import OnDuplicate
@@ -34,25 +35,28 @@ from holotrace.stores.object_store import Place
 )
 @click.option("--device/--host", default=None, help="Only what ran on a device, or only what the host did.")
 @output_options
-def compare(  # noqa: PLR0917  # click gives them by name
+def compare(
+    *,
     before: str,
     after: str,
     recursive: bool,
     on_duplicate: OnDuplicate,
+    limit: int | None,
+    form: str | None,
+    output: Place | None,
+    device: bool | None,
     ranks: tuple[int, ...],
     steps: tuple[int, ...],
     after_ranks: tuple[int, ...],
     after_steps: tuple[int, ...],
-    device: bool | None,
-    limit: int | None,
-    form: str | None,
-    output: Place | None,
 ) -> None:
     """How often each operation and kernel ran in the jobs BEFORE and AFTER, for how long, and the differences.
 
     Name and category identify an operation; the largest difference in time comes first. Times of operations that
     contain each other are not to be added up.
     """
+    from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
+
     jobs = [job_at((path,), recursive=recursive, on_duplicate=on_duplicate) for path in (before, after)]
     table = differences(
         *jobs,
@@ -62,4 +66,5 @@ def compare(  # noqa: PLR0917  # click gives them by name
         after_steps=after_steps or None,
         device=device,
     )
-    write_shown(Shown("compare", table, COLUMNS, f"{before} -> {after}"), form, limit, output)
+    problems = pl.concat([job.noticed() for job in jobs])
+    write_shown(Shown("compare", table, COLUMNS, f"{before} -> {after}", problems, limit), form, output)

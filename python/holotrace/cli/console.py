@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import StringIO
 from typing import TYPE_CHECKING
 
 import click
@@ -16,26 +15,16 @@ from holotrace.stores import object_store as stores
 from holotrace.stores.object_store import Place, Remote
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-
-# Wide enough for the tables, where no terminal says how wide it is.
-PIPE_WIDTH = 160
+    from rich.console import Console
 
 
 def console() -> Console:
     """What to print on."""
-    from rich.console import Console  # noqa: PLC0415  # not needed for --help
+    from rich.console import Console  # noqa: PLC0415  # with the one below, not needed for --help
 
-    return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
+    from holotrace.present.terminal import TEXT_WIDTH  # noqa: PLC0415
 
-
-def as_text(renderable: RenderableType) -> str:
-    """What a terminal would show, without colours."""
-    from rich.console import Console  # noqa: PLC0415  # not needed for --help
-
-    text = StringIO()
-    Console(file=text, width=PIPE_WIDTH).print(renderable)
-    return text.getvalue()
+    return Console() if sys.stdout.isatty() else Console(width=TEXT_WIDTH)
 
 
 def write(output: Place, content: str | bytes) -> None:

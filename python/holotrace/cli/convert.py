@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 import click
+import polars as pl
 
 from holotrace.cli.console import progress_bar
 from holotrace.cli.executors import chosen_executor
-from holotrace.cli.options import Output, job_at, rank_option, search_options
+from holotrace.cli.job_command import job_command
+from holotrace.cli.options import Output
+from holotrace.cli.output import tell_partial
 from holotrace.convert import convert as to_dataset
-from holotrace.discovery import OnDuplicate, spelled
+from holotrace.core.problems import LOST, UNREAD, frame
+from holotrace.discovery import spelled
+from holotrace.discovery.completeness import DOUBTS
+from holotrace.job import Job
 from holotrace.stores.object_store import Place
 
 
-@click.command(short_help="Traces as a dataset of Parquet files.")
-@click.argument("path", nargs=-1, required=True)
+@job_command("Traces as a dataset of Parquet files.", shows_problems=True)
 @click.argument("out", type=Output(folder=True))
-@search_options
-@rank_option
 @click.option("--overwrite", is_flag=True, help="Write ranks again that are there, also from other files.")
 @click.option("--answers", is_flag=True, help="Keep the answers of all analyses too, for whoever opens it first.")
-def convert(  # noqa: PLR0917  # click gives them by name
-    path: tuple[str, ...],
-    out: Place,
-    recursive: bool,
-    on_duplicate: OnDuplicate,
-    ranks: tuple[int, ...],
-    overwrite: bool,
-    answers: bool,
-) -> None:
+def convert(job: Job, out: Place, overwrite: bool, answers: bool) -> None:
     """Write the traces at PATH as a dataset into the folder OUT, or add their ranks to the one that is there.
 
     A dataset opens like traces do, smaller and faster, and DuckDB, Polars, pandas and Spark read its Parquet files.
     An interrupted conversion goes on where it stopped when it is run again.
     """
-    job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
     with progress_bar("Converting") as progress:
         done = to_dataset(job, out, overwrite=overwrite, answers=answers, executor=chosen_executor(), progress=progress)
-    for problem in done.problems.iter_rows(named=True):
+    for problem in done.problems.filter(pl.col("problem").is_in((UNREAD, LOST))).iter_rows(named=True):
         click.echo(f"rank {problem['rank']} was left out: {problem['example']}", err=True)
+    # Ranks that are missing may be added later.
+    noticed = (row for row in job.found.problems if row["problem"] not in DOUBTS)
+    tell_partial(pl.concat([frame(noticed), done.problems]))
     kept = f", kept rank {spelled(done.kept)}" if done.kept else ""
     wrote = f"wrote rank {spelled(done.written)}" if done.written else "wrote nothing"
     click.echo(f"{wrote}{kept}: {done.path}", err=True)

@@ -14,6 +14,7 @@ import click
 from holotrace.errors import HolotraceError, UsageError
 
 USAGE, INPUT, DEFECT = 2, 3, 1
+FOUND = 4  # report --fail-on found what it was to find
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 
 

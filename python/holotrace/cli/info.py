@@ -5,24 +5,22 @@ from __future__ import annotations
 import click
 
 from holotrace.cli.console import console, progress_bar
-from holotrace.cli.options import job_arguments, job_at, rank_option
-from holotrace.cli.output import JSON, TABLE, Shown, write_shown
+from holotrace.cli.job_command import job_command
+from holotrace.cli.output import write_shown
 from holotrace.core.tables import RANK_INFO
-from holotrace.discovery import OnDuplicate
+from holotrace.job import Job
 
 
-@click.command(short_help="What is there: ranks, devices, steps, problems.")
-@job_arguments
-@rank_option
-@click.option("--format", "form", type=click.Choice((TABLE, JSON)), default=TABLE, show_default=True, help="How.")
-def info(path: tuple[str, ...], recursive: bool, on_duplicate: OnDuplicate, ranks: tuple[int, ...], form: str) -> None:
+@job_command("What is there: ranks, devices, steps, problems.", shows_problems=True)
+@click.option("--format", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="How.")
+def info(job: Job, form: str) -> None:
     """What is in the traces: ranks, devices, software, steps, events, problems, and how fast they were read."""
-    from holotrace.present import terminal  # noqa: PLC0415  # rich is not needed for --help
+    from holotrace.present import terminal, writers  # noqa: PLC0415  # rich is not needed for --help
 
-    job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
     with progress_bar("Reading") as progress:
         found = job.run((), progress=progress)
-    if form == JSON:
-        write_shown(Shown("info", found.info, RANK_INFO.columns, job.found.origin), JSON, None, None)
+    if form == "json":
+        shown = writers.Shown("info", found.info, RANK_INFO.columns, job.found.origin, found.problems)
+        write_shown(shown, form, None)
     else:
         console().print(terminal.info(found.info, found.problems, job.found.origin))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args
 import click
 
 from holotrace.cli.executors import chosen_executor, worker_options
-from holotrace.cli.output import FORMATS, TERMINAL_ROWS
+from holotrace.cli.output import TABLE_FORMS, TERMINAL_ROWS
 from holotrace.discovery import OnDuplicate, survey
 from holotrace.engine.session import Session
 from holotrace.job import Job
@@ -61,11 +61,6 @@ def search_options(function: F) -> F:
     return function
 
 
-def job_arguments(function: F) -> F:
-    """PATH, and how to look for traces there."""
-    return click.argument("path", nargs=-1, required=True)(search_options(function))
-
-
 def output_options(function: F) -> F:
     """How much of a table to show, how and where."""
     for decorate in (
@@ -73,7 +68,7 @@ def output_options(function: F) -> F:
         click.option(
             "--format",
             "form",
-            type=click.Choice(FORMATS),
+            type=click.Choice(TABLE_FORMS),
             help="How; by default as the output file's name says, or a table.",
         ),
         click.option(

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import click
 
-from holotrace.cli.options import job_arguments, job_at, rank_option
-from holotrace.discovery import OnDuplicate
+from holotrace.cli.job_command import job_command
 from holotrace.errors import UsageError
+from holotrace.job import Job
 
 
-@click.command(short_help="Copies of the traces with more in them, to look at in Perfetto.")
-@job_arguments
-@rank_option
+@job_command("Copies of the traces with more in them, to look at in Perfetto.")
 @click.option("--counters", is_flag=True, help="Add the length of each queue and the bandwidth of copies over time.")
 @click.option("--critical-path", is_flag=True, help="Mark what a step's longest path of waiting leads through.")
 @click.option("--step", type=int, help="Critical path of which step; by default the last that another one follows.")
@@ -24,16 +22,7 @@ from holotrace.errors import UsageError
     required=True,
     help="Folder for the copies, made if need be; none that holds the traces.",
 )
-def overlay(  # noqa: PLR0917  # click gives them by name
-    path: tuple[str, ...],
-    recursive: bool,
-    on_duplicate: OnDuplicate,
-    ranks: tuple[int, ...],
-    counters: bool,
-    critical_path: bool,
-    step: int | None,
-    output: Path,
-) -> None:
+def overlay(job: Job, counters: bool, critical_path: bool, step: int | None, output: Path) -> None:
     """Copies of the traces with more in them, to look at in Perfetto; all that was recorded stays as it is.
 
     Drop a copy onto https://ui.perfetto.dev to see it.
@@ -42,6 +31,5 @@ def overlay(  # noqa: PLR0917  # click gives them by name
         raise UsageError("nothing was asked for; say what to add: --counters, --critical-path")
     if step is not None and not critical_path:
         raise UsageError("--step says whose critical path to show; add --critical-path")
-    job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
     for written in job.write_overlay(output, counters=counters, critical_path=critical_path, of_step=step):
         click.echo(f"wrote {written}", err=True)

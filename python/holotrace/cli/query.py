@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 import polars as pl
 
-from holotrace.cli.options import job_arguments, job_at, output_options, rank_option
-from holotrace.cli.output import Shown, write_shown
+from holotrace.cli.job_command import table_command
 from holotrace.core.schema import Column, Unit
-from holotrace.discovery import OnDuplicate
-from holotrace.stores.object_store import Place
+from holotrace.job import Job
+
+if TYPE_CHECKING:
+    from holotrace.present.writers import Shown
 
 # Units that a name tells where it ends like theirs.
 _TOLD = (Unit.NS, Unit.BYTES, Unit.RATIO)
 
 
-@click.command(short_help="What SQL answers, over the tables.")
+@table_command("What SQL answers, over the tables.", path_first=False)
 @click.argument("sql")
-@job_arguments
-@rank_option
-@output_options
-def query(  # noqa: PLR0917  # click gives them by name
-    sql: str,
-    path: tuple[str, ...],
-    recursive: bool,
-    on_duplicate: OnDuplicate,
-    ranks: tuple[int, ...],
-    limit: int | None,
-    form: str | None,
-    output: Place | None,
-) -> None:
+def query(job: Job, sql: str) -> Shown:
     """The answer to one SELECT over the tables of the job at PATH, traces or dataset; each has a column rank.
 
     Columns whose names end in _ns, bytes or _ratio are shown in these units.
     """
-    job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
+    from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
+
     found = _plain(job.query(sql))
     columns = tuple(_column(name, dtype) for name, dtype in found.schema.items())
-    write_shown(Shown("query", found, columns, job.found.origin), form, limit, output)
+    return Shown("query", found, columns, job.found.origin)
 
 
 def _plain(table: pl.DataFrame) -> pl.DataFrame:

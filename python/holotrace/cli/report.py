@@ -1,37 +1,57 @@
-"""holotrace report: one page with everything."""
+"""holotrace report: everything about a job, for people or for programs."""
 
 from __future__ import annotations
+
+from typing import get_args
 
 import click
 
 from holotrace.cli.console import console, progress_bar
-from holotrace.cli.options import Output, job_arguments, job_at, rank_option
-from holotrace.discovery import OnDuplicate
-from holotrace.stores.object_store import Place
+from holotrace.cli.errors import FOUND
+from holotrace.cli.job_command import job_command
+from holotrace.cli.options import Output
+from holotrace.cli.output import REPORT_FORMS, put, tell_partial
+from holotrace.core.analysis import Severity
+from holotrace.job import Job
+from holotrace.stores.object_store import Place, place
 
 
-@click.command(short_help="One HTML page with everything.")
-@job_arguments
-@rank_option
+@job_command("Everything in one page, or as JSON or Markdown.", every_analysis=True, shows_problems=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(REPORT_FORMS),
+    help="How; by default as the output file's name says, or html.",
+)
 @click.option(
     "-o",
     "--output",
     type=Output(),
-    default="report.html",
-    show_default=True,
-    help="Where to write the page.",
+    help="Where to write it; by default report.html, and other formats to standard output.",
 )
-def report(
-    path: tuple[str, ...], recursive: bool, on_duplicate: OnDuplicate, ranks: tuple[int, ...], output: Place
-) -> None:
-    """One HTML page that works offline: a verdict, charts, tables, findings, problems."""
-    from holotrace.analyses import ALL  # noqa: PLC0415  # with the two below, not needed for --help
-    from holotrace.present import report as page  # noqa: PLC0415
-    from holotrace.present import terminal  # noqa: PLC0415
+@click.option(
+    "--fail-on",
+    type=click.Choice(tuple(reversed(get_args(Severity)))),
+    help=f"End with exit code {FOUND} if a rule found something as severe as this, or more.",
+)
+@click.pass_context
+def report(context: click.Context, *, job: Job, form: str | None, output: Place | None, fail_on: str | None) -> None:
+    """A verdict, charts, tables, findings and problems: one HTML page that works offline, or the same as JSON or
+    Markdown.
+    """
+    from holotrace.present import terminal, writers  # noqa: PLC0415  # rich is not needed for --help
 
-    job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks, every_analysis=True)
+    named = None if output is None else output.name
+    writer = writers.form_of(form, named, writers.OF_REPORTS, writers.HTML)
+    if output is None and writer is writers.HTML:
+        output = place("report.html")
     with progress_bar("Reading") as progress:
         result = job.run(progress=progress)
-    page.write(result, output, ALL)
-    console().print(terminal.verdict(result, ALL))
-    click.echo(f"wrote {output}", err=True)
+    if writer.write_report is not None:
+        put(writer.write_report(writers.ShownReport(result)), writer, output)
+    if output is not None:
+        console().print(terminal.verdict(result))
+    tell_partial(result.problems)
+    severities = get_args(Severity)
+    if fail_on and any(severities.index(f.severity) >= severities.index(fail_on) for f in result.findings):
+        context.exit(FOUND)

@@ -26,8 +26,16 @@ FEW = 16  # ranks that are written here, one after another
 )
 @click.option("--stacks", is_flag=True, help="Record Python functions too.")
 @click.option("--plain", is_flag=True, help="Write .json instead of .json.gz.")
-def sample(  # noqa: PLR0917  # click gives them by name
-    out: Path, ranks: int, steps: int, seed: int, events: int | None, stacks: bool, plain: bool, faults: tuple[str, ...]
+def sample(
+    *,
+    out: Path,
+    ranks: int,
+    steps: int,
+    seed: int,
+    events: int | None,
+    stacks: bool,
+    plain: bool,
+    faults: tuple[str, ...],
 ) -> None:
     """Write a made-up job's traces into the folder OUT, with known flaws: a straggler, exposed communication, a stall.
 

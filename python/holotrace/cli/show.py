@@ -7,15 +7,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 import polars as pl
 
 from holotrace.analyses import ALL
 from holotrace.cli.console import progress_bar
-from holotrace.cli.options import job_arguments, job_at, output_options, rank_option
-from holotrace.cli.output import Shown, write_shown
+from holotrace.cli.options import job_at, output_options, rank_option, search_options
+from holotrace.cli.output import write_shown
 from holotrace.core import tables
 from holotrace.core.analysis import Analysis, PerJob
 from holotrace.core.schema import Table
@@ -23,6 +23,9 @@ from holotrace.discovery import spelled
 from holotrace.errors import MissingDataError, UsageError
 from holotrace.job import Job
 from holotrace.stores.object_store import Place
+
+if TYPE_CHECKING:
+    from holotrace.present.writers import Shown
 
 
 @dataclass(frozen=True)
@@ -75,11 +78,12 @@ def show(context: click.Context) -> None:
 
 
 def _command(topic: _Topic) -> click.Command:
-    @job_arguments
+    @search_options
     @rank_option
     @click.option("--step", "steps", type=int, multiple=True, help="Only this step; may be given several times.")
     @output_options
-    def run(  # noqa: PLR0917  # click gives them by name
+    def run(
+        *,
         path: tuple[str, ...],
         recursive: bool,
         on_duplicate: Any,  # one of the values of OnDuplicate, which click has checked
@@ -100,10 +104,12 @@ def _command(topic: _Topic) -> click.Command:
         shown = topic.answer(job, **options)
         if topic.compares_ranks:
             shown = replace(shown, table=shown.table.filter(pl.col("rank").is_in(chosen.ranks)))
-        write_shown(_of_steps(shown, steps) if steps else shown, form, limit, output)
+        if steps:
+            shown = _of_steps(shown, steps)
+        write_shown(replace(shown, problems=job.noticed(), limit=limit), form, output)
 
     command = click.command(topic.name, help=f"{topic.summary}\n\n{topic.details}", short_help=topic.summary)(run)
-    command.params += topic.options
+    command.params = [click.Argument(["path"], nargs=-1, required=True), *command.params, *topic.options]
     return command
 
 
@@ -114,11 +120,13 @@ def _of_steps(shown: Shown, steps: tuple[int, ...]) -> Shown:
     if table.is_empty() and not shown.table.is_empty():
         there = spelled(shown.table["step"].drop_nulls().unique())
         raise MissingDataError(f"{shown.name} has no step {spelled(steps)}; there are steps {there or 'none'}")
-    return Shown(shown.name, table, shown.columns, shown.source)
+    return replace(shown, table=table)
 
 
 def _analysis(analysis: Analysis[Any]) -> _Topic:
     def answer(job: Job, **options: Any) -> Shown:
+        from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
+
         with progress_bar("Reading") as progress:
             result = job.run((analysis,), {analysis.name: options}, progress)
         return Shown(name, result.tables[analysis.name], analysis.columns, job.found.origin)
@@ -150,6 +158,8 @@ def option(parameter: inspect.Parameter, meaning: str) -> click.Option:
 
 def _table(table: Table) -> _Topic:
     def answer(job: Job) -> Shown:
+        from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
+
         rows = job.table(table)
         columns = table.columns if "rank" in table.column_names else (tables.RANK, *table.columns)
         return Shown(name, rows, columns, job.found.origin)
@@ -163,7 +173,7 @@ def _findings(job: Job) -> Shown:
 
     with progress_bar("Reading") as progress:
         found = job.run(progress=progress).findings
-    return Shown(
+    return writers.Shown(
         "findings",
         writers.findings_table(found),
         tables.FINDINGS.columns,
@@ -173,10 +183,14 @@ def _findings(job: Job) -> Shown:
 
 
 def _info(job: Job) -> Shown:
+    from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
+
     return Shown("info", job.info(), tables.RANK_INFO.columns, job.found.origin)
 
 
 def _clocks(job: Job) -> Shown:
+    from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
+
     return Shown("clocks", job.clocks(), tables.CLOCKS.columns, job.found.origin)
 
 

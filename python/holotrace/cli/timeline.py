@@ -8,16 +8,14 @@ from typing import get_args
 import click
 
 from holotrace.cli.console import console, progress_bar
-from holotrace.cli.options import job_arguments, job_at, rank_option
-from holotrace.discovery import OnDuplicate
+from holotrace.cli.job_command import job_command
 from holotrace.export.merge import Detail
+from holotrace.job import Job
 
 _NS_PER_MS = 1_000_000
 
 
-@click.command(short_help="All ranks in one trace on one clock, to look at in Perfetto.")
-@job_arguments
-@rank_option
+@job_command("All ranks in one trace on one clock, to look at in Perfetto.", shows_problems=True)
 @click.option("--step", type=int, help="Only what ran while any rank was in this step or did its work on a device.")
 @click.option(
     "--start", type=float, metavar="MS", help="Only what ran from then on, in ms from the first event of all ranks."
@@ -37,11 +35,9 @@ _NS_PER_MS = 1_000_000
     required=True,
     help="Where to write it: .json.gz, .json.zst or .json.",
 )
-def timeline(  # noqa: PLR0917  # click gives them by name
-    path: tuple[str, ...],
-    recursive: bool,
-    on_duplicate: OnDuplicate,
-    ranks: tuple[int, ...],
+def timeline(
+    *,
+    job: Job,
     step: int | None,
     start: float | None,
     end: float | None,
@@ -57,7 +53,6 @@ def timeline(  # noqa: PLR0917  # click gives them by name
     from holotrace.present import format as fmt  # noqa: PLC0415  # with the two below, not needed for --help
     from holotrace.present import terminal  # noqa: PLC0415
 
-    job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
     with progress_bar("Writing") as progress:
         done = job.write_timeline(
             output, of_step=step, start_ns=_ns(start), end_ns=_ns(end), detail=detail, progress=progress

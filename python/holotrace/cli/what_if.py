@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from holotrace.cli.options import job_arguments, job_at, output_options, rank_option
-from holotrace.cli.output import Shown, write_shown
-from holotrace.discovery import OnDuplicate
+from holotrace.cli.job_command import table_command
 from holotrace.errors import UsageError
+from holotrace.job import Job
 from holotrace.what_if import COLUMNS, PATH_COLUMNS
 from holotrace.what_if import what_if as gain
 
+if TYPE_CHECKING:
+    from holotrace.present.writers import Shown
 
-@click.command("what-if", short_help="What a step would gain if some of its work were faster.")
-@job_arguments
-@rank_option
+
+@table_command("What a step would gain if some of its work were faster.", name="what-if")
 @click.option(
     "--scale",
     "scales",
@@ -26,28 +26,16 @@ from holotrace.what_if import what_if as gain
 )
 @click.option("--step", type=int, help="Which training step; by default the last that another one follows.")
 @click.option("--by-segment", is_flag=True, help="The new path itself, a row per edge in its order.")
-@output_options
-def what_if(  # noqa: PLR0917  # click gives them by name
-    path: tuple[str, ...],
-    recursive: bool,
-    on_duplicate: OnDuplicate,
-    ranks: tuple[int, ...],
-    scales: tuple[str, ...],
-    step: int | None,
-    by_segment: bool,
-    limit: int | None,
-    form: str | None,
-    output: Path | None,
-) -> None:
+def what_if(job: Job, scales: tuple[str, ...], step: int | None, by_segment: bool) -> Shown:
     """How long the critical path of a step would be if some of its time were scaled, per rank.
 
     WHAT is what time is bound by (host, data_loading, compute, communication, memory, launch, kernel_delay) or a
     regular expression that names of operators, calls and kernels match.
     """
-    job = job_at(path, recursive=recursive, on_duplicate=on_duplicate, ranks=ranks)
+    from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
+
     table = gain(job, dict(_scale(text) for text in scales), step=step, by_segment=by_segment)
-    columns = PATH_COLUMNS if by_segment else COLUMNS
-    write_shown(Shown("what-if", table, columns, job.found.origin), form, limit, output)
+    return Shown("what-if", table, PATH_COLUMNS if by_segment else COLUMNS, job.found.origin)
 
 
 def _scale(text: str) -> tuple[str, float]:

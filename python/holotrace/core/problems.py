@@ -12,6 +12,8 @@ from holotrace.core.tables import PROBLEMS
 
 # A rank that is left out, as its file cannot be read.
 UNREAD = "file not read"
+# Ranks of the job that are in none of its files.
+MISSING = "ranks missing"
 # A rank that is left out, as the worker that read it is gone.
 LOST = "worker lost"
 

@@ -126,6 +126,12 @@ COLLECTIVES = Table(
         Column("rank_stride", Unit.NUMBER, "Distance of global ranks", arg="Global rank stride"),
         Column("communicator", Unit.LABEL, "Communicator", arg="Comms Id"),
         Column("asynchronous", Unit.LABEL, "Whether the host went on at once", arg="Is asynchronized op"),
+        Column(
+            "arrived_ns",
+            Unit.NS,
+            "When the core came to the barrier before it (barrier-cores of a TPU); null without",
+            format="xplane",
+        ),
     ),
 )
 

@@ -14,9 +14,10 @@ _TOLERANCE_NS, _TOLERANCE_RATIO = 100_000, 0.5
 def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
     """Each rank's coming to each collective on one clock, how long it then waited and how much of that it idled.
 
-    ``calls`` are those of all ranks; those that cannot be compared are left out.
+    ``calls`` are those of all ranks; those that cannot be compared are left out. Of a rank with several devices each
+    comes by itself.
     """
-    found = collectives.matched(collectives.comparable(calls))
+    found = collectives.matched(collectives.by_member(collectives.comparable(calls)))
     offsets = clocks.offsets(found).select("rank", clock_offset_ns="offset_ns")
     arrival, left = pl.col("arrival_ns"), pl.col("left_ns")
     come, first_left = arrival.max().over("match"), left.min().over("match")
@@ -33,5 +34,7 @@ def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
             waited_ns=come - arrival,
             # A rank that has to wait first computes on; when it stops it stands still until the data has been moved.
             lost_ns=(pl.col("exposed_ns") - (left - come).clip(lower_bound=0)).clip(lower_bound=0),
+            rank="of_rank",
         )
+        .drop("of_rank")
     )

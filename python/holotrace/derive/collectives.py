@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+
 import polars as pl
 
 from holotrace.core.schema import Column, Unit
@@ -9,12 +12,12 @@ from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.epoch import base_ns
-from holotrace.derive.kernel_kinds import COMMUNICATION
+from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 
-_EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "stream", "start_ns", "end_ns", "step")
+_EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "step")
 _KNOWN = COLLECTIVES.only(
     *("event_id", "collective", "sequence", "group", "group_description", "group_ranks", "group_size"),
-    *("in_elements", "out_elements", "element_type"),
+    *("in_elements", "out_elements", "element_type", "arrived_ns"),
 )
 READS = (_EVENTS, _KNOWN)
 CALLS = (
@@ -28,13 +31,14 @@ CALLS = (
     Column("element_type", Unit.LABEL, "Type of an element; null if unknown"),
     Column("element_count", Unit.COUNT, "Elements of its input or output, whichever has more; null if unknown"),
     Column("step", Unit.STEP, "Step that launched it; null outside of all steps"),
+    Column("device", Unit.NUMBER, "Device it ran on; null where the rank communicates on one only"),
     Column("start_ns", Unit.NS, "Start of its kernel, since 1970 if the file says so, on the rank's own clock"),
     Column("end_ns", Unit.NS, "End of its kernel, exclusive"),
     Column("exposed_ns", Unit.NS, "Part of the kernel's time during which the rank did not compute"),
 )
 
 # Operations that a rank can leave before others have come to it, so that ends say nothing of clocks.
-_ONE_SIDED = r"^(send|recv|gather|scatter|_?(broadcast|reduce)(_oop)?)$|kernel_(broadcast|reduce)_"
+_ONE_SIDED = r"^(send|recv|gather|scatter|_?(broadcast|reduce)(_oop)?)$|kernel_(broadcast|reduce)_|permute"
 _KEY = ("group", "group_ranks", "operation")
 # Calls without a number: windows start at most so many calls of one kernel apart (seen: 5), ...
 _MOST_SHIFT = 32
@@ -61,10 +65,25 @@ def calls(rank: RankTrace) -> pl.DataFrame:
         .with_columns(operation=pl.when(pl.col("sequence").is_null()).then("name").otherwise("collective"))
         .sort("start_ns", "end_ns", "event_id")
     )
-    exposed = intervals.uncovered_ns(found, rank.cached(busy.of).computing).alias("exposed_ns")
+    # Cores that leave a barrier for it have all come to that, whatever groups they reduce in.
+    is_met = pl.col("arrived_ns").is_not_null()
+    found = found.with_columns(
+        start_ns=pl.coalesce("arrived_ns", "start_ns"), group_ranks=pl.when(~is_met).then("group_ranks")
+    )
+    found = found.with_columns(device=pl.when(found["device"].n_unique() > 1).then("device"))
+    found = pl.concat(_with_exposed(found, rank)).sort("start_ns", "end_ns", "event_id")
     # Ranks of one job may count from different moments.
     since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
-    return found.with_columns(exposed, since_1970)[[column.name for column in CALLS]]
+    return found.with_columns(since_1970)[[column.name for column in CALLS]]
+
+
+def _with_exposed(calls: pl.DataFrame, rank: RankTrace) -> Iterator[pl.DataFrame]:
+    """The calls of each device with how long it did not compute in them."""
+    computing = rank.cached(busy.of).computing
+    for of_one in [calls.clear(), *calls.partition_by("device", maintain_order=True)]:
+        if not of_one.is_empty() and (device := of_one["device"][0]) is not None:
+            computing = rank[_EVENTS].filter(kind=COMPUTE, device=device)
+        yield of_one.with_columns(intervals.uncovered_ns(of_one, computing).alias("exposed_ns"))
 
 
 def comparable(calls: pl.DataFrame) -> pl.DataFrame:
@@ -73,6 +92,36 @@ def comparable(calls: pl.DataFrame) -> pl.DataFrame:
         (pl.col("group_size") > 1).fill_null(True),
         ~pl.col("operation").cast(pl.String).str.to_lowercase().str.contains(_ONE_SIDED).fill_null(False),
     )
+
+
+def by_member(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls with each device as a rank of its own, ``of_rank`` is the one it belongs to; groups are the members'.
+
+    A collective of XLA may join several groups of replicas; which device is which is known where all were recorded.
+    """
+    member = pl.struct("rank", pl.col("device").fill_null(-1)).rank("dense").cast(pl.Int32)
+    numbered = calls.with_columns(of_rank="rank", rank=member)
+    keys = ["group", "group_ranks", "rank"]
+    is_several = pl.col("group_ranks").cast(pl.String).str.contains(r"^\[\[.*\],\[").fill_null(value=False)
+    taking_part = numbered.filter(is_several).select(keys).unique().sort(keys)
+    if taking_part.is_empty():
+        return numbered
+    replica = pl.int_range(pl.len()).over("group", "group_ranks")
+    placed = taking_part.with_columns(
+        replica=replica, member_count=pl.len().over("group", "group_ranks"), text=pl.col("group_ranks").cast(pl.String)
+    )
+    own = [_group_of(*row) for row in placed.select("text", "replica", "member_count", "rank").iter_rows()]
+    placed = placed.select(keys).with_columns(own=pl.Series(own, dtype=pl.Categorical()))
+    joined = numbered.join(placed, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return joined.with_columns(group_ranks=pl.coalesce("own", "group_ranks")).drop("own")
+
+
+def _group_of(groups: str, replica: int, member_count: int, member: int) -> str:
+    """The one of several groups that a replica is in; where not all are known, one of its own."""
+    known: list[list[int]] = json.loads(groups)
+    own = next((group for group in known if replica in group), None)
+    is_known = own is not None and sum(map(len, known)) == member_count
+    return json.dumps(own) if is_known else f"{groups} of {member}"
 
 
 def matched(calls: pl.DataFrame) -> pl.DataFrame:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, RUNTIME_CALLS, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import unrecorded_waits
+from holotrace.derive import host_activities, unrecorded_waits
+from holotrace.derive.host_activities import BACK_PRESSURE, WAIT
 from holotrace.derive.kernel_kinds import SYNC, WORK
 from holotrace.derive.step_graph import CALL, HOLDS, OP, RANGE, GraphRules, StepGraph, build
 
@@ -86,9 +87,19 @@ def _within(rank: RankTrace, step: int | None, window: pl.DataFrame | None) -> S
     # What begins as the step ends is the next one's.
     within_ns = window_ns and (window_ns[0], window_ns[1] - 1)
     within = host if within_ns is None else host.filter(pl.col("start_ns").is_between(*within_ns))
-    graph = build(host, device, window_ns=within_ns, rules=_RULES, waits=_unrecorded(within, device))
-    start_ns, end_ns = window_ns or _span(graph)
-    return StepOfRank(step, end_ns - start_ns, graph, _events(within, device))
+    rules = replace(_RULES, waiting=_RULES.waiting | _waits_of_xla(within))
+    graph = build(host, device, window_ns=within_ns, rules=rules, waits=_unrecorded(within, device))
+    begun_ns, done_ns = _span(graph)
+    start_ns, end_ns = window_ns or (begun_ns, done_ns)
+    # Devices may run behind the host: a step is over when its work is done.
+    return StepOfRank(step, max(end_ns, done_ns) - start_ns, graph, _events(within, device))
+
+
+def _waits_of_xla(host: pl.DataFrame) -> frozenset[str]:
+    """Spans of the runtimes of XLA that wait for a device, or for what others do for it."""
+    names = host["name"].cast(pl.String).drop_nulls().unique()
+    is_wait = host_activities.of_calls(names).is_in([WAIT, BACK_PRESSURE])
+    return frozenset(names.filter(is_wait))
 
 
 def _span(graph: StepGraph) -> tuple[int, int]:

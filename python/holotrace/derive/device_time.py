@@ -35,14 +35,26 @@ def _is_note() -> pl.Expr:
     return (pl.col("line").cast(pl.String()) == _NOTES).fill_null(False)
 
 
-def window(ops: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """The time looked at, in which all devices of a rank could have worked: one span, or none without any op.
+def with_programs(ops: pl.DataFrame, modules: pl.DataFrame) -> pl.DataFrame:
+    """The operations, and of devices whose operations were not recorded the runs of programs: ``is_program``."""
+    executed = executions(ops).select(DEVICE).unique()
+    alone = modules.join(executed, on=DEVICE, how="anti", nulls_equal=True).filter(
+        pl.col("end_ns") > pl.col("start_ns")
+    )
+    runs = alone.select(name for name in modules.columns if name in ops.columns)
+    runs = runs.with_columns(is_wait=pl.lit(value=False), is_async=pl.lit(value=False), is_program=pl.lit(value=True))
+    return pl.concat([ops.with_columns(is_program=pl.lit(value=False)), runs], how="diagonal")
 
-    From the first step or op, whichever is earlier, to the last end of a step or op.
+
+def window(ops: pl.DataFrame, modules: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """The time looked at, in which all devices of a rank could have worked: one span, or none without any work.
+
+    From the first step, program or op to the last end of one: all that devices noted, waiting before an op too.
     """
-    if ops.is_empty():
-        return ops.select("start_ns", "end_ns")
-    both = pl.concat([frame.select("start_ns", "end_ns") for frame in (ops, steps)])
+    work = pl.concat([frame.select("start_ns", "end_ns") for frame in (on_device(ops), modules)])
+    if work.is_empty():
+        return work
+    both = pl.concat([work, steps.select("start_ns", "end_ns")])
     return both.select(pl.col("start_ns").min(), pl.col("end_ns").max())
 
 

@@ -15,14 +15,16 @@ from holotrace.derive.names import decided
 from holotrace.errors import UsageError
 
 COMPILATION, READ_BACK, UPLOAD, INPUT = "compilation", "read_back", "upload", "input"
-TRACING, DISPATCH, WAIT, PROGRAM = "tracing", "dispatch", "wait", "program"
+TRACING, BACK_PRESSURE, DISPATCH, WAIT, PROGRAM = "tracing", "back_pressure", "dispatch", "wait", "program"
 # Where several go on at once the first of these is what counts: the last are what the host also does while it waits.
-PRIORITY = (COMPILATION, READ_BACK, UPLOAD, INPUT, TRACING, DISPATCH, WAIT, PROGRAM)
+PRIORITY = (COMPILATION, READ_BACK, UPLOAD, INPUT, TRACING, BACK_PRESSURE, DISPATCH, WAIT, PROGRAM)
 # Ranges that a program names so are its input pipeline.
 INPUT_RANGES = r"(?i)data|batch|input|load|fetch"
 
 _NOTHING = ""
 _RULES = (
+    # A device takes only so many programs ahead: whoever starts one more waits until it has finished one.
+    (BACK_PRESSURE, r"^Acquire semaphore|ComputeSemaphoreAcquire"),
     (WAIT, r"wait for completion|^Wait\b|block_until_ready|Rendezvous|BlockHostUntil|ReadSyncFlag|^Acquire "),
     # The work of a CPU device, the machinery of thread pools, layouts changed on the way to or from a device, and what
     # follows when something has ended.

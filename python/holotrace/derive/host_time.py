@@ -10,6 +10,7 @@ from holotrace.core.tables import ANNOTATIONS, HOST_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import host_activities, intervals
 from holotrace.derive.host_activities import (
+    BACK_PRESSURE,
     COMPILATION,
     DISPATCH,
     INPUT,
@@ -34,13 +35,19 @@ _SYNC = "SyncTensorsGraphInternal"
 
 def calls(rank: RankTrace) -> pl.DataFrame:
     """All spans of the host but the steps: what a step spans is told by what is inside it."""
-    return rank[HOST_CALLS].with_columns(pl.col("tid").cast(pl.String())).join(rank[STEPS], on="event_id", how="anti")
+    return _without_steps(rank[HOST_CALLS], rank)
 
 
 def ranges(rank: RankTrace) -> pl.DataFrame:
     """The ranges of the host that the program named, but the steps."""
     named = rank[ANNOTATIONS].filter(~pl.col("on_device").fill_null(False))
-    return named.with_columns(pl.col("tid").cast(pl.String())).join(rank[STEPS], on="event_id", how="anti")
+    return _without_steps(named, rank)
+
+
+def _without_steps(spans: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    # A step that was inferred has the event of its launch, which is another span.
+    marked = rank[STEPS].select("event_id", "start_ns")
+    return spans.with_columns(pl.col("tid").cast(pl.String())).join(marked, on=["event_id", "start_ns"], how="anti")
 
 
 def stepping_threads(rank: RankTrace) -> pl.Series:
@@ -98,7 +105,7 @@ def shares(
         (COMPILATION, anywhere[COMPILATION]),
         *((activity, own.filter(activity=activity)) for activity in _CAUSES),
         # What the threads that matter did in it is known already, so only what others do is added.
-        *((activity, anywhere[activity]) for activity in (*_CAUSES, DISPATCH, WAIT, PROGRAM)),
+        *((activity, anywhere[activity]) for activity in (*_CAUSES, BACK_PRESSURE, DISPATCH, WAIT, PROGRAM)),
     ]
     added = dict.fromkeys(PRIORITY, pl.Series([0] * spans.height, dtype=pl.Int64))
     known, reached = added[PROGRAM], activities.select("start_ns", "end_ns").clear()

@@ -78,7 +78,7 @@ XLA = Vendor(
         KindRule(MEMORY, category=r"^(copy|async)(-start|-done|-update)?$", examples=("copy", "copy-done")),
         KindRule(
             COMPUTE,
-            category=r"fusion$|^(dot|convolution|custom-call|data formatting|call|while|conditional)$",
+            category=r"fusion$|^xla_module$|^(dot|convolution|custom-call|data formatting|call|while|conditional)$",
             examples=("convolution fusion", "custom-call"),
         ),
     ),

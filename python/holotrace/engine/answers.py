@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from io import BytesIO
@@ -86,7 +86,7 @@ class QuestionTask:
     def __call__(self, source: Source) -> Answers | Unread:
         kept = _Kept.of(source, self.program) if isinstance(source, RankSource) and source.format == FORMAT else None
         if kept is None:
-            return RankTask(self.questions, self.questions.reads, self.load)(source)
+            return self._asked(self.questions, source)
         # With options it is another answer, and an analysis of the caller's own may change at any time.
         plain = {
             analysis.name
@@ -95,16 +95,19 @@ class QuestionTask:
         }
         known = kept.read()
         parts = {name: known[name] for name in plain & known.keys()}
-        rest = Questions(tuple(each for each in self.questions.asked if each[0].name not in parts))
+        rest = replace(self.questions, asked=tuple(each for each in self.questions.asked if each[0].name not in parts))
         if known and not rest.asked:
             return Answers(parts, known[RANK_INFO.name], known[PROBLEMS.name])
-        found = RankTask(rest, rest.reads, self.load)(source)
+        found = self._asked(rest, source)
         if isinstance(found, Unread):
             return found
         new = {name: found.parts[name] for name in plain - parts.keys()}
         if new and (self.into_stores or not isinstance(kept.path, Remote)):
             kept.write({**known, **new, RANK_INFO.name: found.info, PROBLEMS.name: found.problems})
         return Answers({**parts, **found.parts}, found.info, found.problems)
+
+    def _asked(self, questions: Questions, source: Source) -> Answers | Unread:
+        return RankTask(questions, questions.reads, self.load, questions.every_problem)(source)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from holotrace.core.problems import LOST, UNREAD, problem
 from holotrace.core.schema import Table
@@ -76,7 +76,10 @@ def attempt(source: Source, work: Callable[[Source], T]) -> T | Unread:
         raise Defect(error) from error
 
 
-Load = Callable[[RankSource, Sequence[Table]], RankTrace]
+class Load(Protocol):
+    """Reads a rank as far as it is asked for."""
+
+    def __call__(self, source: RankSource, reads: Sequence[Table], /, *, every_problem: bool = False) -> RankTrace: ...
 
 
 @dataclass(frozen=True)
@@ -86,17 +89,21 @@ class RankTask(Generic[T]):
     task: Callable[[RankTrace], T]
     reads: tuple[Table, ...]
     load: Load = load
+    every_problem: bool = False
 
     def __call__(self, source: Source) -> T | Unread:
         return attempt(source, self._result)
 
     def _result(self, source: Source) -> T:
         started = time.perf_counter()
-        trace = narrowed(source, self.reads) if isinstance(source, RankTrace) else self.load(source, self.reads)
+        trace = narrowed(source, self.reads) if isinstance(source, RankTrace) else self._loaded(source)
         read = time.perf_counter()
         result = self.task(trace)
         log.debug("rank %d: read in %.3f s, worked in %.3f s", trace.rank, read - started, time.perf_counter() - read)
         return result
+
+    def _loaded(self, source: RankSource) -> RankTrace:
+        return self.load(source, self.reads, every_problem=self.every_problem)
 
 
 def read_ranks(

@@ -31,6 +31,8 @@ class Questions:
     """Analyses to be answered from one reading of a rank, each with its options."""
 
     asked: tuple[tuple[Analysis[Any], Mapping[str, Any]], ...]
+    # Whether all problems of a file are wanted, also those of what no analysis reads.
+    every_problem: bool = False
 
     @property
     def reads(self) -> tuple[Table, ...]:

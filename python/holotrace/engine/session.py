@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Generic
 
 import polars as pl
 
 from holotrace.analyses import ALL
 from holotrace.core.analysis import Analysis
-from holotrace.core.problems import spelled
+from holotrace.core.problems import MISSING, spelled
 from holotrace.core.schema import Table
-from holotrace.core.tables import RANK_INFO
+from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import Question, RankTrace, T
 from holotrace.discovery import RankSource, Survey
 from holotrace.engine.answers import Program, QuestionTask, running_program
-from holotrace.engine.map_ranks import Load, Progress, RankTask, SourceTask, read_ranks
+from holotrace.engine.map_ranks import Load, Progress, RankTask, read_ranks
+from holotrace.engine.noticed import Noticed
 from holotrace.engine.questions import JobResult, Questions
 from holotrace.engine.table_cache import CachedRankTask, TableCache
 from holotrace.errors import InputError
@@ -44,6 +45,8 @@ class Session:
     program: Program = running_program
     # Results of default options; small tables, while ranks are let go.
     known: dict[str, pl.DataFrame] = field(default_factory=dict)
+    # Shared with the same job of fewer ranks, so that nobody is told twice.
+    noticed: Noticed = field(default_factory=Noticed)
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -59,21 +62,29 @@ class Session:
         if absent := chosen - set(self.ranks):
             raise InputError(f"rank {spelled(absent)} is not there; there are ranks {spelled(self.ranks)}")
         sources = tuple(source for source in self.found.sources if source.rank in chosen)
-        return replace(self, found=replace(self.found, sources=sources), known={})
+        problems = tuple(row for row in self.found.problems if row["rank"] is None or row["rank"] in chosen)
+        return replace(self, found=replace(self.found, sources=sources, problems=problems), known={})
 
     def close(self) -> None:
         if self.cache is not None:
             self.cache.close()
 
+    def problems(self) -> pl.DataFrame:
+        """What could not be read as it was written or is missing, as far as questions came upon it."""
+        ranks = set(self.ranks)
+        return self.noticed.problems.filter(pl.col("rank").is_null() | pl.col("rank").is_in(ranks))
+
     def map(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> list[T]:
         """What ``task`` returns for each rank that can be read, in their order."""
-        return read_ranks(self._task(task, reads), self.found.sources, executor=self.executor)[0]
+        of_rank = RankTask(_Noticing(task), (*reads, PROBLEMS), self.load)
+        shares_memory = self.executor is None or isinstance(self.executor, ThreadPoolExecutor)
+        cached = CachedRankTask(self.cache, of_rank) if self.cache is not None and shares_memory else None
+        return self._noticed(*read_ranks(cached or of_rank, self.found.sources, executor=self.executor))
 
-    def read(
-        self, task: Callable[[RankTrace], T], reads: Sequence[Table], sources: Sequence[RankSource]
-    ) -> tuple[list[T], list[dict[str, Any]]]:
-        """The same for the ranks in these files, and a problem for each that cannot be read; nothing is kept."""
-        return read_ranks(RankTask(task, tuple(reads), self.load), sources, executor=self.executor)
+    def read(self, task: Callable[[RankTrace], T], reads: Sequence[Table], sources: Sequence[RankSource]) -> list[T]:
+        """The same for the ranks in these files, of which nothing is kept."""
+        of_rank = RankTask(_Noticing(task), (*reads, PROBLEMS), self.load)
+        return self._noticed(*read_ranks(of_rank, sources, executor=self.executor))
 
     def ask(self, question: Question, options: Mapping[str, Any]) -> pl.DataFrame:
         """The answer of all ranks to ``question``; that to default options is kept."""
@@ -93,20 +104,42 @@ class Session:
         """The tables of several analyses and all about the job, from reading each rank once."""
         asked = tuple((analysis, (options or {}).get(analysis.name, {})) for analysis in analyses)
         missing = tuple((analysis, chosen) for analysis, chosen in asked if chosen or analysis.name not in self.known)
+        # Who asks for everything, or only for what is there, is told all problems.
+        every = not missing or {analysis.name for analysis in ALL} <= {analysis.name for analysis, _ in asked}
         tables: Mapping[str, pl.DataFrame] = self.known
         if missing or RANK_INFO.name not in tables:
-            tables = {**tables, **self._read(Questions(missing), progress)}
+            complete = {name: self.known[name] for name in (RANK_INFO.name, PROBLEMS.name) if name in self.known}
+            tables = {**tables, **self._answered(Questions(missing, every), progress), **complete}
+        self._notice(tables[PROBLEMS.name].iter_rows(named=True), is_told=not asked)
         return JobResult.of(self.found, [analysis for analysis, _ in asked], tables)
 
-    def _task(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> SourceTask[T]:
-        of_rank = RankTask(task, tuple(reads), self.load)
-        shares_memory = self.executor is None or isinstance(self.executor, ThreadPoolExecutor)
-        return of_rank if self.cache is None or not shares_memory else CachedRankTask(self.cache, of_rank)
-
-    def _read(self, questions: Questions, progress: Progress | None) -> dict[str, pl.DataFrame]:
+    def _answered(self, questions: Questions, progress: Progress | None) -> dict[str, pl.DataFrame]:
         task = QuestionTask(questions, load=self.load, program=self.program)
         answers, unread = read_ranks(task, self.found.sources, executor=self.executor, progress=progress)
         tables = questions.combined(answers, [*self.found.problems, *unread])
-        chosen = {analysis.name for analysis, options in questions.asked if options}
-        self.known.update({name: table for name, table in tables.items() if name not in chosen})
+        # What was asked with options is another answer, and what is told of a part of the file is not all.
+        passing = {analysis.name for analysis, options in questions.asked if options}
+        if not questions.every_problem:
+            passing |= {RANK_INFO.name, PROBLEMS.name}
+        self.known.update({name: table for name, table in tables.items() if name not in passing})
         return tables
+
+    def _noticed(self, results: list[tuple[T, pl.DataFrame]], unread: list[dict[str, Any]]) -> list[T]:
+        seen = (row for _, problems in results for row in problems.iter_rows(named=True))
+        self._notice([*self.found.problems, *unread, *seen])
+        return [result for result, _ in results]
+
+    def _notice(self, problems: Iterable[Mapping[str, Any]], *, is_told: bool = False) -> None:
+        # Who asks for one rank knows that others are not among the answers.
+        is_lone = len(self.found.sources) == 1
+        self.noticed.add((row for row in problems if not is_lone or row["problem"] != MISSING), is_told=is_told)
+
+
+@dataclass(frozen=True)
+class _Noticing(Generic[T]):
+    """What a task returns for a rank, and the problems that came up in reading for it."""
+
+    task: Callable[[RankTrace], T]
+
+    def __call__(self, rank: RankTrace) -> tuple[T, pl.DataFrame]:
+        return self.task(rank), rank[PROBLEMS]

@@ -18,9 +18,10 @@ from typing import Any, Generic, TypeVar
 import polars as pl
 
 from holotrace.core.schema import Table
+from holotrace.core.tables import PROBLEMS
 from holotrace.core.trace import RankTrace
 from holotrace.discovery import RankSource
-from holotrace.engine.map_ranks import RankTask, Source, Unread
+from holotrace.engine.map_ranks import Load, RankTask, Source, Unread
 from holotrace.errors import InputError
 from holotrace.loading.rank import load, merged
 
@@ -82,7 +83,7 @@ class TableCache:
         memory_bytes: int,
         together: Sequence[Table] = (),
         *,
-        load: Callable[[RankSource, Sequence[Table]], RankTrace] = load,
+        load: Load = load,
         write: Callable[[pl.DataFrame, Path], None] = write_arrow,
     ) -> None:
         self.memory_bytes = memory_bytes
@@ -111,6 +112,9 @@ class TableCache:
         found = {name: cached.read(wanted[name]) for name, cached in known.items() if cached.has(wanted[name])}
         frames = {name: frame for name, frame in found.items() if frame is not None}
         missing = [table for name, table in wanted.items() if name not in frames]
+        if missing and PROBLEMS.name in frames:
+            # Columns that were not read before may have problems of their own.
+            missing.append(wanted[PROBLEMS.name])
         if missing or metadata is None:
             before = [known[table.name].table for table in missing if table.name in known]
             beside = [self._together[table.name] for table in missing if table.name in self._together]

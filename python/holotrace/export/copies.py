@@ -6,9 +6,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import polars as pl
-
-from holotrace.core.problems import frame
 from holotrace.engine.map_ranks import Progress
 from holotrace.engine.session import Session
 from holotrace.errors import UsageError
@@ -37,6 +34,7 @@ def write_timeline(session: Session, path: Path, wanted: Wanted, progress: Progr
     """Write one trace of all ranks on one clock."""
     target = path.expanduser()
     sources = timeline.files(session.found.sources, target)
-    seen, unread = session.read(partial(timeline.of_rank, of_step=wanted.of_step), timeline.READS, sources)
+    seen = session.read(partial(timeline.of_rank, of_step=wanted.of_step), timeline.READS, sources)
     done = timeline.write_ranks(seen, sources, target, wanted, progress)
-    return replace(done, problems=pl.concat([frame(unread), done.problems]))
+    session.noticed.add(done.problems.iter_rows(named=True))
+    return replace(done, problems=session.problems())

@@ -19,9 +19,15 @@ from holotrace.formats.kineto import read as kineto
 from holotrace.formats.parsed import Columns, Parsed, RankParts
 from holotrace.loading import info
 
-_READERS: Mapping[str, Callable[[RankSource, Sequence[Table]], Parsed[pl.DataFrame]]] = {
-    "kineto": lambda source, tables: kineto.read(source.path, tables),
-    "xplane": lambda source, tables: xplane.read(source.path, tables, source.content),
+# Columns that are read only where they are asked for, and whose problems are seen only then.
+_EVERYTHING = [
+    replace(table, columns=tuple(c for c in table.columns if c.arg and c.format in (None, "kineto")))
+    for table in ALL
+    if table.format in (None, "kineto")
+]
+_READERS: Mapping[str, Callable[[RankSource, Sequence[Table], bool], Parsed[pl.DataFrame]]] = {
+    "kineto": lambda source, tables, every: kineto.read(source.path, tables, _EVERYTHING if every else ()),
+    "xplane": lambda source, tables, _: xplane.read(source.path, tables, source.content),
 }
 _DECLARED = {table.name: table for table in ALL}
 # Tables whose column ``kind`` is made here, and the columns of the file that it is made of.
@@ -31,11 +37,19 @@ _MAKE_KIND = ("category", "name")
 _READ_PROBLEMS = PROBLEMS.only("problem", "count", "first_offset", "example", "action")
 
 
-def load(source: RankSource, reads: Sequence[Table]) -> RankTrace:
-    """Read one rank's file as far as ``reads`` asks for; what its format lacks is empty or null."""
+def load(source: RankSource, reads: Sequence[Table], *, every_problem: bool = False) -> RankTrace:
+    """Read one rank's file as far as ``reads`` asks for; what its format lacks is empty or null.
+
+    Args:
+        source: The file.
+        reads: Tables and columns.
+        every_problem: Look also into what ``reads`` does not ask for, so that no problem of the file stays unseen.
+    """
     wanted = merged(reads)
     needed = _needed(wanted)
-    read = _from_dataset(source, needed) if source.format == FORMAT else _from_file(source, wanted, needed)
+    read = (
+        _from_dataset(source, needed) if source.format == FORMAT else _from_file(source, wanted, needed, every_problem)
+    )
     tables = dict(read.tables)
     if CALLS.name in wanted:
         tables[CALLS.name] = _calls(tables)
@@ -68,8 +82,10 @@ def _from_dataset(source: RankSource, needed: Mapping[str, Table]) -> RankTrace:
     return replace(read, tables={**read.tables, **kinds})
 
 
-def _from_file(source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table]) -> RankTrace:
-    parsed = _READERS[source.format](source, _to_parse(needed, source.format))
+def _from_file(
+    source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table], every_problem: bool
+) -> RankTrace:
+    parsed = _READERS[source.format](source, _to_parse(needed, source.format), every_problem)
     made = _made(source, wanted, needed, parsed)
     read = {name: frame.hstack(made[name]) if name in made else frame for name, frame in parsed.tables.items()}
     return RankTrace(source.rank, {**made, **read}, parsed.metadata)

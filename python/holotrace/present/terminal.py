@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from io import StringIO
 from itertools import accumulate
 
 import polars as pl
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -20,7 +21,16 @@ from holotrace.present import report
 
 # Everything from a trace is a Text, never a string: rich would obey markup in a string.
 _STYLES = {"critical": "bold red", "warning": "yellow", "info": "blue"}
+# Wide enough for the tables, where no terminal says how wide it is.
+TEXT_WIDTH = 160
 _SHORTEST_TEXT = 16  # characters a name keeps, however many columns stand beside it
+
+
+def as_text(renderable: RenderableType, width: int = TEXT_WIDTH) -> str:
+    """What a terminal would show, without colours."""
+    text = StringIO()
+    Console(file=text, width=width).print(renderable)
+    return text.getvalue()
 
 
 def verdict(result: report.Report, analyses: report.Analyses = ALL) -> RenderableType:

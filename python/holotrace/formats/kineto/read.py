@@ -56,22 +56,28 @@ class Unmade:
         return frame.with_columns(pl.col(column.name).cast(column.unit.dtype) for column in other)
 
 
-def read(path: Place, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
-    """The wanted tables and columns of one file; args are parsed only for columns that are wanted."""
+def read(path: Place, tables: Sequence[Table], beside: Sequence[Table] = ()) -> Parsed[pl.DataFrame]:
+    """The wanted tables and columns of one file; args are parsed only for columns that are wanted.
+
+    Args:
+        path: The file.
+        tables: What is wanted.
+        beside: Tables and columns of which only the problems are wanted.
+    """
     started = time.perf_counter_ns()
-    scanned = scan(path, tables)
+    scanned = scan(path, tables, beside)
     frames = _frames(scanned)
     return Parsed(frames, scanned.metadata, scanned.counts, time.perf_counter_ns() - started)
 
 
-def scan(path: Place, tables: Sequence[Table]) -> Parsed[Unmade]:
+def scan(path: Place, tables: Sequence[Table], beside: Sequence[Table] = ()) -> Parsed[Unmade]:
     """The same, but no table is made yet."""
     started = time.perf_counter_ns()
     try:
         trace = native.read_trace_event(
             stores.source(path),
-            tables=_names(tables),
-            args=_args(tables),
+            tables=_names((*tables, *beside)),
+            args=_args((*tables, *beside)),
         )
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error

@@ -40,7 +40,7 @@ class Content:
         """The table of that name, with at least those of the wanted columns that a profile has something for."""
         makers: Mapping[str, Callable[[], pl.DataFrame]] = {
             "events": self._events,
-            "device_events": lambda: work.device_events(self._work(), columns),
+            "device_events": lambda: self._device_events(columns),
             "cpu_ops": lambda: self._host_spans(host.HOST),
             "python_calls": lambda: self._host_spans(host.PYTHON),
             "annotations": self._annotations,
@@ -139,11 +139,18 @@ class Content:
         """Operations that are no more than what is inside them are left out: their parts are the work."""
         return work.counted_once(self._executed.operations)
 
+    def _device_events(self, columns: Collection[str]) -> pl.DataFrame:
+        events = work.device_events(self._work(), columns)
+        runs = work.program_runs(self._executed.modules, self._executed.operations)
+        return events if runs.is_empty() else pl.concat([events, runs], how="diagonal").sort("event_id")
+
     def _launches(self) -> pl.DataFrame:
         found = self._work()
-        found = found.filter(found["launch_id"].is_not_null())
+        runs = work.program_runs(self._executed.modules, self._executed.operations)
         optional = {"correlation": "correlation_id"} if "correlation_id" in found else {}
         pairs = found.select("launch_id", device_event_id="event_id", **optional)
+        pairs = pl.concat([pairs, runs.select("launch_id", device_event_id="event_id")], how="diagonal")
+        pairs = pairs.drop_nulls("launch_id")
         calls = self._placed(
             pl.DataFrame(
                 self.profile.space.events(

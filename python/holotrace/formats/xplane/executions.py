@@ -264,7 +264,10 @@ def _on_gpu(profile: Profile, operations: Operations, first: int) -> tuple[pl.Da
 
 
 def _as_modules(modules: pl.DataFrame) -> pl.DataFrame:
+    # That of a device on which a line shows its programs.
+    event = pl.col("event_id") if "event_id" in modules.columns else pl.lit(None, pl.UInt32).alias("event_id")
     return modules.select(
+        event,
         pl.col("module_id").cast(pl.UInt32),
         pl.col("module", "plane").cast(pl.Categorical()),
         pl.col("op_count").cast(pl.Int64),

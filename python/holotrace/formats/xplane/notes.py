@@ -57,5 +57,10 @@ def _devices(profile: Profile, executed: Executed) -> Iterator[dict[str, Any]]:
         yield _row("device not recorded", count=unplaced, action="read as work of device 0")
     if operations.own.is_empty():
         dispatched = profile.named(_DISPATCH).height
-        if dispatched:
+        runs = executed.modules.height
+        if runs:
+            yield _row(
+                "operations not recorded", count=runs, action="runs of programs were read as the work of devices"
+            )
+        elif dispatched:
             yield _row("device work not recorded", count=dispatched, action="only the host's calls were read")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -24,6 +24,8 @@ class Steps:
     kind: str
     # What the steps were inferred from, in words.
     rule: str = ""
+    # module_id and step of the executions that the steps were inferred from, on all devices.
+    runs: pl.DataFrame | None = None
 
     def at(self, time_ns: pl.Series) -> pl.Series:
         """The step in which each time lies; null outside of all."""
@@ -40,8 +42,14 @@ class Steps:
             by_root = modules.select("root").join(numbers, on="root", how="left", maintain_order="left")["step"]
             step: pl.Series = by_root.zip_with(by_root.is_not_null(), self.at(modules["launch_ns"]))
             return step
-        is_launch = self.kind == "inferred" and modules["launch_ns"].null_count() == 0
-        return self.at(modules["launch_ns" if is_launch else "start_ns"])
+        if self.runs is None:
+            return self.at(modules["start_ns"])
+        # Devices begin a step at slightly different times: of the program that makes the steps, the order decides.
+        by_order = modules.select("module_id").join(self.runs, on="module_id", how="left", maintain_order="left")[
+            "step"
+        ]
+        known: pl.Series = by_order.zip_with(by_order.is_not_null(), self.at(modules["start_ns"]))
+        return known
 
 
 def _steps(found: pl.DataFrame, kind: str, rule: str = "") -> Steps:
@@ -68,7 +76,10 @@ def of_device(profile: Profile) -> Steps:
 
 
 def inferred(modules: pl.DataFrame) -> Steps:
-    """A step for each execution of the program that makes up most of the first device's work."""
+    """A step for each execution of the program that makes up most of the first device's work.
+
+    It lasts from the start of one execution to that of the next: the host may have launched all of them at once.
+    """
     first = modules.filter(pl.col("device") == pl.col("device").min(), pl.col("run").is_not_null())
     work = first.group_by("module", "program").agg(runs=pl.len(), busy_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
     main = work.filter(pl.col("runs") >= _LEAST_RUNS, pl.col("busy_ns") >= _LEAST_SHARE * pl.col("busy_ns").sum()).sort(
@@ -76,13 +87,19 @@ def inferred(modules: pl.DataFrame) -> Steps:
     )
     if main.is_empty():
         return Steps(STEPS.empty(), "none")
-    begins = "launch_ns" if modules["launch_ns"].null_count() == 0 else "start_ns"
-    runs = first.join(main.head(1), on=["module", "program"], how="semi", nulls_equal=True).sort(begins)
+    of_all = modules.join(main.head(1), on=["module", "program"], how="semi", nulls_equal=True)
+    of_all = of_all.sort("start_ns").with_columns(step=pl.int_range(pl.len(), dtype=pl.Int64).over("device", "plane"))
+    runs = of_all.filter(pl.col("device") == first["device"][0], pl.col("plane") == first["plane"][0])
     spans = runs.select(
+        "step",
+        "start_ns",
         event_id="launch_id",
-        step=pl.int_range(pl.len()),
-        start_ns=begins,
-        end_ns=pl.col(begins).shift(-1).fill_null(pl.max_horizontal(pl.col("end_ns").max(), begins)),
+        end_ns=pl.col("start_ns").shift(-1).fill_null(pl.max_horizontal(pl.col("end_ns").max(), "start_ns")),
     )
+    # A device that was recorded for a shorter time began in the middle of the others' steps.
+    counts = of_all.group_by("device", "plane").len()
+    whole = counts.filter(pl.col("len") == spans.height).select("device", "plane")
+    known = of_all.join(whole, on=["device", "plane"], how="semi", nulls_equal=True).select("module_id", "step")
     name = main["module"].cast(pl.String)[0]
-    return _steps(spans, "inferred", f"{spans.height} executions of {name}")
+    found = _steps(spans, "inferred", f"{spans.height} executions of {name}")
+    return replace(found, runs=known)

@@ -68,6 +68,17 @@ def device_events(work: Operations, wanted: Collection[str]) -> pl.DataFrame:
     return shown
 
 
+def program_runs(modules: pl.DataFrame, operations: Operations) -> pl.DataFrame:
+    """Device events of devices whose operations were not recorded: the runs of their programs."""
+    executed = operations.shared["line"].join(operations.own.select("line").unique(), on="line", how="semi")
+    shown = modules.filter(pl.col("event_id").is_not_null(), pl.col("end_ns") > pl.col("start_ns"))
+    return shown.join(executed, on="plane", how="anti").select(
+        *("event_id", "device", "start_ns", "end_ns", "launch_id", "launch_ns", "step"),
+        name="module",
+        category=pl.lit("xla_module", pl.Categorical()),
+    )
+
+
 def _number(text: pl.Expr, key: str) -> pl.Expr:
     return text.str.extract(rf"\b{key}:(\d+)").cast(pl.Int64, strict=False)
 
@@ -91,7 +102,7 @@ _SOURCES = {
 }
 _OF_COLLECTIVES = (
     *("event_id", "category", "pid", "tid", "start_ns", "end_ns", "name", "opcode", "op_category"),
-    *("hlo_module", "instruction", "run_id"),
+    *("hlo_module", "instruction", "run_id", "device_kind"),
 )
 
 
@@ -104,19 +115,22 @@ def xla_ops(operations: Operations, wanted: Iterable[str]) -> pl.DataFrame:
 def collectives(work: Operations) -> pl.DataFrame:
     """Collectives.
 
-    Executions of one instruction on all devices of all hosts share a run, and so are one operation.
+    Executions of one instruction on all devices of all hosts share a run, and so are one operation. TPUs number the
+    runs of each core by themselves, so there only the order tells.
     """
+    arrived = _arrived(work)
     work = work.filter(work["is_collective"])
     opcode = pl.coalesce("opcode", "op_category").cast(pl.String)
     instruction = pl.concat_str(pl.col("hlo_module", "instruction").cast(pl.String), separator="/")
     optional = (column for column in ("groups", "shape", "element_count") if column in work)
     found = work.select(*_OF_COLLECTIVES, *optional)
     shown = found.select(
-        pl.exclude("opcode", "op_category", "hlo_module", "instruction", "run_id"),
+        pl.exclude("opcode", "op_category", "hlo_module", "instruction", "run_id", "device_kind"),
         collective=opcode.str.extract(r"^(.*?)(?:-start|-done)?$").replace(_COLLECTIVES).cast(pl.Categorical()),
-        sequence="run_id",
+        sequence=pl.when(pl.col("device_kind").cast(pl.String) == "CPU").then("run_id"),
         group=instruction.cast(pl.Categorical()),
     ).rename({"element_count": "out_elements"}, strict=False)
+    shown = shown.join(arrived, on="event_id", how="left", maintain_order="left")
     if "shape" in shown.columns:
         element = pl.col("shape").cast(pl.String).str.extract(r"([a-z]+\d*)\[")
         shown = shown.with_columns(element_type=element.cast(pl.Categorical()))
@@ -127,6 +141,22 @@ def collectives(work: Operations) -> pl.DataFrame:
             group_size=(groups.str.extract(r"^\[\[([^\]]*)\]").str.count_matches(",") + 1).cast(pl.Int64),
         )
     return shown
+
+
+def _arrived(work: Operations) -> pl.DataFrame:
+    """When cores came to the barrier that they leave for a collective: ``event_id`` of that, ``arrived_ns``."""
+    found = work.select("event_id", "plane", "role", "name", "is_collective", "start_ns", "end_ns").sort("start_ns")
+    found = found.with_columns(pl.col("role", "name").cast(pl.String))
+    barriers = found.filter(role="waits", name="barrier-cores").select(
+        "plane", start_ns="start_ns", arrived_ns="start_ns", left_ns="end_ns"
+    )
+    ran = found.filter(pl.col("role") == "ops").with_columns(
+        before_ns=pl.col("end_ns").cum_max().shift(1).over("plane").fill_null(-(2**63))
+    )
+    met = ran.filter("is_collective").join_asof(barriers, on="start_ns", by="plane", check_sortedness=False)
+    # Between the barrier and the collective the core did nothing else.
+    is_met = (pl.col("before_ns") <= pl.col("arrived_ns")) & (pl.col("left_ns") <= pl.col("start_ns"))
+    return met.filter(is_met).select("event_id", "arrived_ns")
 
 
 def devices(profile: Profile, on_host: pl.DataFrame | None) -> pl.DataFrame:

@@ -1,0 +1,1 @@
+"""What work an operator does, and what a device could do: models of operators, devices and categories."""

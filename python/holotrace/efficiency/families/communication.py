@@ -1,0 +1,24 @@
+"""Communication between ranks: what its buffers hold; held against no limit of the device's memory."""
+
+from __future__ import annotations
+
+from holotrace.efficiency.arguments import Arguments
+from holotrace.efficiency.model import Figures, model, total_bytes
+from holotrace.efficiency.unknown import Unknown
+
+
+@model(
+    "communication",
+    "communication",
+    r"(c10d|_c10d_functional(_autograd)?|symm_mem|nccl|gloo|vllm|sglang|sgl_kernel|_C_custom_ar|aiter|record_param_comms|deep_ep)"
+    r"(::|:)\w*(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send|recv|dispatch|combine|barrier|gather|scatter)\w*"
+    r"|record_param_comms",
+    flops="0",
+    moved="its buffers once; in place, read and written",
+)
+def buffers(a: Arguments) -> Figures:
+    given = [tensor for _, tensor in a.all_tensors()]
+    if not given:
+        raise Unknown("the buffers are not recorded")
+    times = 2 if a.name.endswith("_") and len(given) == 1 else 1
+    return Figures(0, times * total_bytes(*given), "what the ranks exchange beyond their buffers is not counted")

@@ -1,0 +1,173 @@
+"""What only moves or writes elements: copies, casts, fills, joins; no arithmetic."""
+
+from __future__ import annotations
+
+from math import prod
+
+from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.families.gemm import broadcast
+from holotrace.efficiency.model import Figures, model, total_bytes
+from holotrace.efficiency.unknown import Unknown
+
+# Of lists a trace has no type; half-precision is what models are joined in most.
+_LIST_TYPE = "c10::BFloat16"
+_LIST_SAID = "the elements of the list are of two bytes"
+_BOTH = "what is read, and what is written, each at its own type"
+
+
+@model("copy", "copy", r"aten::copy_", flops="0", moved=_BOTH)
+def copy(a: Arguments) -> Figures:
+    written, read = a.tensor(0), a.tensor(1)
+    if broadcast(written.dims, read.dims) != written.dims:
+        raise Unknown("the dims do not fit each other")
+    return Figures(0, total_bytes(written, read))
+
+
+@model(
+    "new copy",
+    "copy",
+    r"aten::(clone|contiguous|_reshape_copy|_to_copy|to|type_as|lift_fresh_copy|flip|roll|tril|triu|_pin_memory|_copy_from|rot90|fliplr|flipud|channel_shuffle|pixel_shuffle|pixel_unshuffle)_?",
+    flops="0",
+    moved=_BOTH,
+)
+def new_copy(a: Arguments) -> Figures:
+    x = a.tensor(0)
+    base = a.name.split("::")[1]
+    if base == "type_as":
+        return Figures(0, total_bytes(x, x.like(type=a.tensor(1).type)))
+    return Figures(0, total_bytes(x, x.like(type=a.type_at(1, x.type) if base in ("_to_copy", "to") else x.type)))
+
+
+@model(
+    "fill",
+    "copy",
+    r"aten::(fill_|zero_|eye|full|zeros|ones|masked_fill_scalar|fill_diagonal_)",
+    flops="0",
+    moved="what is written",
+)
+def fill(a: Arguments) -> Figures:
+    return Figures(0, a.tensor(0).bytes)
+
+
+@model("range of numbers", "copy", r"aten::(arange|range|linspace|logspace)", flops="0", moved="what is written")
+def numbers(a: Arguments) -> Figures:
+    given = [a.optional(place) for place in range(len(a)) if a.is_tensor(place)]
+    if given and given[-1] is not None and given[-1].count:
+        return Figures(0, given[-1].bytes)
+    bounds = [a.number(place) for place in range(len(a)) if _is_number(a, place)]
+    if not a.name.endswith("arange") or not given or given[-1] is None or not bounds:
+        raise Unknown("how many numbers are written is not recorded")
+    start, end, step = (0.0, bounds[0], 1.0) if len(bounds) == 1 else (*bounds[:2], bounds[2] if len(bounds) > 2 else 1)
+    if not step or not all(abs(one) < 1e15 for one in (start, end, step)) or (end - start) / step < 0:
+        raise Unknown("how many numbers are written is not recorded")
+    count = -int(-(end - start) // step)
+    return Figures(0, count * given[-1].element_bytes)
+
+
+def _is_number(a: Arguments, place: int) -> bool:
+    text = a.text(place).lstrip("-")
+    return bool(text) and text.replace(".", "", 1).replace("e", "", 1).replace("-", "", 1).replace("+", "", 1).isdigit()
+
+
+@model(
+    "join",
+    "copy",
+    r"aten::(cat|concat|concatenate|stack|hstack|vstack|_cat|_stack)",
+    flops="0",
+    moved="each element read and written",
+)
+def join(a: Arguments) -> Figures:
+    given = next((t for p in range(1, len(a)) if (t := a.out(p)) is not None), None)
+    parts = a.tensors(0, given.type if given else _LIST_TYPE)
+    written = given or Tensor((sum(part.count for part in parts),), _LIST_TYPE)
+    return Figures(0, total_bytes(*parts, written), None if given else _LIST_SAID)
+
+
+@model("padding", "copy", r"aten::(constant_pad_nd|pad)", flops="0", moved=_BOTH)
+def padding(a: Arguments) -> Figures:
+    x, widths = a.tensor(0), a.integers(1)
+    if len(widths) % 2 or len(widths) > 2 * len(x.dims):
+        raise Unknown("the padding does not fit the dims")
+    dims = list(x.dims)
+    for at, (before, after) in enumerate(zip(widths[::2], widths[1::2], strict=True)):
+        dims[-1 - at] += before + after
+    if min(dims) < 0:
+        raise Unknown("the padding does not fit the dims")
+    return Figures(0, total_bytes(x, x.like(dims)))
+
+
+@model("padding of borders", "copy", r"aten::(reflection|replication)_pad[123]d", flops="0", moved=_BOTH)
+def borders(a: Arguments) -> Figures:
+    return padding.work(a)
+
+
+@model("repetition", "copy", r"aten::(repeat|tile)", flops="0", moved=_BOTH)
+def repetition(a: Arguments) -> Figures:
+    x, times = a.tensor(0), a.integers(1)
+    if len(times) < len(x.dims) or min(times, default=0) < 1:
+        raise Unknown("the repetitions do not fit the dims")
+    return Figures(0, x.bytes + x.element_bytes * x.count * prod(times))
+
+
+@model(
+    "gradient of a part",
+    "copy",
+    r"aten::(slice|select)_backward",
+    flops="0",
+    moved="gradient, and the whole that is written",
+)
+def part_backward(a: Arguments) -> Figures:
+    grad, sizes = a.tensor(0), a.integers(1)
+    if min(sizes, default=0) < 1:
+        raise Unknown("the sizes of the whole cannot be read")
+    return Figures(0, total_bytes(grad, grad.like(sizes)))
+
+
+@model(
+    "copies of lists",
+    "copy",
+    r"aten::(_foreach_copy_|_chunk_cat|split_with_sizes_copy|_foreach_zero_|unfold_backward)",
+    flops="0",
+    moved="each element read and written",
+)
+def of_lists(a: Arguments) -> Figures:
+    if a.name.endswith("_foreach_zero_"):
+        return Figures(0, total_bytes(*a.tensors(0, "float")), "the elements of the list are floats")
+    if a.name.endswith("_foreach_copy_"):
+        said = "the elements of lists are floats"
+        return Figures(0, total_bytes(*a.tensors(0, "float"), *a.tensors(1, "float")), said)
+    if a.is_tensor(0):
+        x = a.tensor(0)
+        return Figures(0, 2 * x.bytes)
+    return join.work(a)
+
+
+@model("windows of an image", "copy", r"aten::(im2col|col2im|unfold_copy)", flops="0", moved="input only")
+def windows(a: Arguments) -> Figures:
+    return Figures(0, a.tensor(0).bytes, "the result is not counted")
+
+
+@model(
+    "buckets of gradients",
+    "copy",
+    r"torch\.distributed\.ddp\.reducer::copy_bucket_to_grad|torch::distributed::reducer::(mul_out|copy)",
+    moved="read and written",
+)
+def buckets(a: Arguments) -> Figures:
+    x = a.tensor(0)
+    return Figures(0 if "copy" in a.name else x.count, 2 * x.bytes, "the bucket is of the gradient's type")
+
+
+@model(
+    "repetition by numbers",
+    "copy",
+    r"aten::repeat_interleave",
+    flops="0",
+    moved="input; how much is written is not recorded",
+)
+def interleave(a: Arguments) -> Figures:
+    x = a.tensor(0)
+    times = a.integer(1, 0) if not a.is_tensor(1) else 0
+    if times < 1:
+        return Figures(0, x.bytes, "the result is not counted")
+    return Figures(0, x.bytes + x.count * times * x.element_bytes)

@@ -1,0 +1,207 @@
+"""Attention of libraries: flash-attn, xformers, AITER; sequences of one length or several."""
+
+from __future__ import annotations
+
+from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.families.attention import (
+    BACKWARD_FLOPS,
+    BACKWARD_MOVED,
+    FLOPS,
+    MOVED,
+    Mask,
+    backward,
+    forward,
+    longest,
+    numbered_mask,
+    unequal,
+    unequal_backward,
+)
+from holotrace.efficiency.model import Figures, model
+from holotrace.efficiency.unknown import Unknown
+
+
+def _window(a: Arguments, causal: int, left: int) -> Mask:
+    return Mask.windowed(a.flag(causal), a.integer(left, -1), a.integer(left + 1, -1))
+
+
+@model(
+    "flash-attn",
+    "attention",
+    r"flash_attn::_flash_attn_forward|FlashAttnFunc|aiter::(_flash_attn_forward|mha_fwd|fmha_v3_fwd)"
+    r"|primus_turbo::attention_aiter_csrc_forward_impl",
+    flops=FLOPS,
+    moved=MOVED,
+    is_matrix=True,
+)
+def dense(a: Arguments) -> Figures:
+    """q, k, v [B, L, H, D], dropout, scale, causal, window."""
+    mask = Mask.windowed(a.flag(5), -1, -1) if a.name == "FlashAttnFunc" else _window(a, 5, 6)
+    return forward(a.tensor(0), a.tensor(1), a.tensor(2), mask, heads_first=False)
+
+
+@model("flash-attn, packed", "attention", r"FlashAttnQKVPackedFunc", flops=FLOPS, moved=MOVED, is_matrix=True)
+def packed(a: Arguments) -> Figures:
+    """qkv [B, L, 3, H, D], dropout, scale, causal."""
+    qkv = a.tensor(0)
+    if len(qkv.dims) != 5 or qkv.dims[2] != 3:
+        raise Unknown("the dims are not those of packed queries, keys and values")
+    b, n, _, h, d = qkv.dims
+    one = Tensor((b, n, h, d), qkv.type)
+    return forward(one, one, one, Mask.windowed(a.flag(3), -1, -1), heads_first=False)
+
+
+@model(
+    "flash-attn, backward",
+    "attention",
+    r"flash_attn::_flash_attn_backward|aiter::_flash_attn_backward",
+    flops=BACKWARD_FLOPS,
+    moved=BACKWARD_MOVED,
+    is_matrix=True,
+)
+def dense_backward(a: Arguments) -> Figures:
+    """grad, q, k, v, out, lse, dq, dk, dv, dropout, scale, causal, window."""
+    return backward([a.tensor(place) for place in range(5)], _window(a, 11, 12), heads_first=False)
+
+
+@model(
+    "AITER's attention, backward",
+    "attention",
+    r"aiter::(mha_bwd|fmha_v3_bwd)|primus_turbo::attention_aiter_csrc_backward_impl",
+    flops=BACKWARD_FLOPS,
+    moved=BACKWARD_MOVED,
+    is_matrix=True,
+)
+def aiter_backward(a: Arguments) -> Figures:
+    """grad, q, k, v, out, lse, dropout, scale, causal, window; or with gradients before the dropout."""
+    given = [a.tensor(place) for place in range(5)]
+    shift = 3 if a.is_tensor(6) and a.is_tensor(7) and a.is_tensor(8) else 0
+    return backward(given, _window(a, 8 + shift, 9 + shift), heads_first=False)
+
+
+@model(
+    "flash-attn, unequal lengths",
+    "attention",
+    r"flash_attn::_flash_attn_varlen_forward|aiter::_flash_attn_varlen_forward",
+    flops=FLOPS,
+    moved=MOVED,
+    is_matrix=True,
+)
+def unequal_lengths(a: Arguments) -> Figures:
+    """q, k, v [T, H, D], cu_seqlens_q, cu_seqlens_k, max_q, max_k, dropout, scale, causal, window, …, block table."""
+    q, k, v = a.tensor(0), a.tensor(1), a.tensor(2)
+    if len(k.dims) == 4:
+        raise Unknown("keys are in pages, and how many are in use is not recorded")
+    return unequal((q, k, v), a.tensor(3), longest(a, 5), _window(a, 9, 10))
+
+
+@model(
+    "flash-attn, unequal lengths, backward",
+    "attention",
+    r"flash_attn::_flash_attn_varlen_backward|aiter::_flash_attn_varlen_backward",
+    flops=BACKWARD_FLOPS,
+    moved=BACKWARD_MOVED,
+    is_matrix=True,
+)
+def unequal_lengths_backward(a: Arguments) -> Figures:
+    """grad, q, k, v, out, lse, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, max_q, max_k, dropout, scale, causal, window."""
+    given = [a.tensor(place) for place in range(5)]
+    mask = _window(a, 15, 16)
+    return unequal_backward(given, a.tensor(9), longest(a, 11), mask)
+
+
+@model(
+    "flash-attn 3",
+    "attention",
+    r"flash_attn_3::(_flash_attn_forward|fwd)|flash_attn_3::_C::fwd",
+    flops=FLOPS,
+    moved=MOVED,
+    is_matrix=True,
+)
+def third(a: Arguments) -> Figures:
+    """q, k, v, k_new, v_new, q_v, out, three starts, two lengths, max_q, max_k, pages, …, 23 scale, causal, window."""
+    q, k, v = a.tensor(0), a.tensor(1), a.tensor(2)
+    if a.is_tensor(14):
+        raise Unknown("keys are in pages, and how many are in use is not recorded")
+    mask = _window(a, 24, 25)
+    if a.is_tensor(7):
+        return unequal((q, k, v), a.tensor(7), longest(a, 12), mask)
+    return forward(q, k, v, mask, heads_first=False)
+
+
+@model(
+    "flash-attn 3, backward",
+    "attention",
+    r"flash_attn_3::(_flash_attn_backward|bwd)",
+    flops=BACKWARD_FLOPS,
+    moved=BACKWARD_MOVED,
+    is_matrix=True,
+)
+def third_backward(a: Arguments) -> Figures:
+    """grad, q, k, v, out, lse, (gradients,) starts, lengths, max_q, max_k, scale, causal, window."""
+    given = [a.tensor(place) for place in range(5)]
+    first = 9 if a.name.endswith("::bwd") else 6
+    mask = _window(a, first + 7, first + 8)
+    if a.is_tensor(first):
+        return unequal_backward(given, a.tensor(first), longest(a, first + 4), mask)
+    return backward(given, mask, heads_first=False)
+
+
+@model(
+    "xformers",
+    "attention",
+    r"xformers::efficient_attention_forward_(cutlass|ck)",
+    flops=FLOPS,
+    moved=MOVED,
+    is_matrix=True,
+)
+def xformers(a: Arguments) -> Figures:
+    """q, k, v [B, L, H, D], bias, seqstart_q, seqstart_k, max_q, dropout, compute_logsumexp, mask, …, window."""
+    if a.is_tensor(4):
+        raise Unknown("the lengths of the sequences are not recorded")
+    return forward(a.tensor(0), a.tensor(1), a.tensor(2), numbered_mask(a, 9, 12), a.optional(3), heads_first=False)
+
+
+@model(
+    "xformers, backward",
+    "attention",
+    r"xformers::efficient_attention_backward_(cutlass|ck)",
+    flops=BACKWARD_FLOPS,
+    moved=BACKWARD_MOVED,
+    is_matrix=True,
+)
+def xformers_backward(a: Arguments) -> Figures:
+    """grad, q, k, v, bias, cu_seqlens_q, cu_seqlens_k, max_q, max_k, logsumexp, out, dropout, seed, offset, mask."""
+    if a.is_tensor(5):
+        raise Unknown("the lengths of the sequences are not recorded")
+    given = [a.tensor(place) for place in (0, 1, 2, 3, 10)]
+    return backward(given, numbered_mask(a, 14), a.optional(4), heads_first=False)
+
+
+@model("xformers' flash-attn", "attention", r"xformers_flash3?::flash_fwd", flops=FLOPS, moved=MOVED, is_matrix=True)
+def xformers_flash(a: Arguments) -> Figures:
+    """q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, (leftpad,) max_q, max_k, dropout, scale, causal, window."""
+    q, k, v = a.tensor(0), a.tensor(1), a.tensor(2)
+    first = 7 if a.name.startswith("xformers_flash3") else 6
+    mask = _window(a, first + 4, first + 5)
+    if a.is_tensor(3):
+        return unequal((q, k, v), a.tensor(3), longest(a, first), mask)
+    return forward(q, k, v, mask, heads_first=False)
+
+
+@model(
+    "SageAttention",
+    "attention",
+    r"(sageattention|sage_attn)\w*::\w*(qk_int8|sage_attn|fwd)\w*",
+    flops=FLOPS,
+    moved=MOVED,
+    is_matrix=True,
+)
+def sage(a: Arguments) -> Figures:
+    raise Unknown("whether it masks is not read")
+
+
+@model(
+    "attention of ring and Ulysses wrappers", "attention", r"customflash::\w+", flops=FLOPS, moved=MOVED, is_matrix=True
+)
+def custom(a: Arguments) -> Figures:
+    raise Unknown("whether it masks is not recorded")

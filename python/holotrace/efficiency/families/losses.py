@@ -1,0 +1,102 @@
+"""Losses and their gradients."""
+
+from __future__ import annotations
+
+from holotrace.efficiency.arguments import Arguments
+from holotrace.efficiency.model import Figures, model, total_bytes
+from holotrace.efficiency.unknown import Unknown
+
+_PAIRS = "mse_loss|l1_loss|smooth_l1_loss|huber_loss|soft_margin_loss|kl_div"
+
+
+@model("loss of pairs", "loss", rf"aten::({_PAIRS})", flops="3 an element", moved="both inputs and the result")
+def pairs(a: Arguments) -> Figures:
+    """self, target, reduction: 0 for none."""
+    x, target = a.tensor(0), a.tensor(1)
+    out = next((t for p in range(2, len(a)) if (t := a.out(p)) is not None), None)
+    dims = x.dims if a.integer(2, 1) == 0 else ()
+    return Figures(3 * x.count, total_bytes(x, target, out or x.like(dims)))
+
+
+@model(
+    "loss of pairs, backward",
+    "loss",
+    rf"aten::({_PAIRS})_backward",
+    flops="3 an element",
+    moved="gradient, both inputs and the new gradient",
+)
+def pairs_backward(a: Arguments) -> Figures:
+    grad, x, target = a.tensor(0), a.tensor(1), a.tensor(2)
+    out = next((t for p in range(3, len(a)) if (t := a.out(p)) is not None), None)
+    return Figures(3 * x.count, total_bytes(grad, x, target, out or x.like()))
+
+
+@model(
+    "binary cross entropy",
+    "loss",
+    r"aten::binary_cross_entropy(_with_logits)?",
+    flops="6 an element",
+    moved="inputs, weights and the result",
+)
+def binary(a: Arguments) -> Figures:
+    """self, target, weight, (pos_weight,) reduction."""
+    x, target = a.tensor(0), a.tensor(1)
+    last = 4 if a.name.endswith("logits") else 3
+    dims = x.dims if a.integer(last, 1) == 0 else ()
+    others = [a.optional(place) for place in range(2, last)]
+    return Figures(6 * x.count, total_bytes(x, target, *others, x.like(dims)))
+
+
+@model(
+    "binary cross entropy, backward",
+    "loss",
+    r"aten::binary_cross_entropy_backward",
+    flops="4 an element",
+    moved="gradient, inputs and the new gradient",
+)
+def binary_backward(a: Arguments) -> Figures:
+    grad, x, target = a.tensor(0), a.tensor(1), a.tensor(2)
+    return Figures(4 * x.count, total_bytes(grad, x, target, a.optional(3), x.like()))
+
+
+@model(
+    "negative log likelihood",
+    "loss",
+    r"aten::nll_loss(2d)?_forward|aten::nll_loss(2d)?",
+    flops="1 a target",
+    moved="targets, the elements they choose, and the result",
+)
+def likelihood(a: Arguments) -> Figures:
+    """self, target, weight, reduction, ignored."""
+    x, target = a.tensor(0), a.tensor(1)
+    out = target.count if a.integer(3, 1) == 0 else 1
+    # The sum of weights is written too.
+    moved = total_bytes(target, a.optional(2)) + x.element_bytes * (target.count + out + 1)
+    return Figures(target.count, moved, "no target is ignored")
+
+
+@model(
+    "negative log likelihood, backward",
+    "loss",
+    r"aten::nll_loss(2d)?_backward",
+    flops="1 a target",
+    moved="gradient, targets, and the whole new gradient",
+)
+def likelihood_backward(a: Arguments) -> Figures:
+    """grad, self, target, weight, reduction, ignored, total weight, out."""
+    grad, x, target = a.tensor(0), a.tensor(1), a.tensor(2)
+    return Figures(target.count, total_bytes(grad, target, a.optional(3), a.optional(6), x.like()))
+
+
+@model(
+    "cross entropy",
+    "loss",
+    r"aten::cross_entropy_loss|liger\w*::\w*cross_entropy\w*|CrossEntropyFunction|LigerCrossEntropyFunction",
+    flops="5 an element",
+    moved="input, targets and the result",
+)
+def cross_entropy(a: Arguments) -> Figures:
+    x, target = a.tensor(0), a.tensor(1)
+    if not x.dims:
+        raise Unknown("the dims are not those of scores and targets")
+    return Figures(5 * x.count, total_bytes(x, target, x.like(())), "the result is one number")

@@ -1,0 +1,202 @@
+"""Norms: of layers, batches, groups, by root mean square; forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from holotrace.efficiency import element_types
+from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.families.vector_kernels import rms_flops
+from holotrace.efficiency.model import Figures, model, total_bytes
+from holotrace.efficiency.unknown import Unknown
+
+# Mean, square, sum, subtract and scale of each element.
+_PER_ELEMENT = 5
+
+
+def _rows(x: Tensor, normalized: Sequence[int]) -> int:
+    """How many times the norm is taken: over the last dims."""
+    count = len(normalized)
+    if not count or list(x.dims[-count:]) != list(normalized):
+        raise Unknown("the dims are not those that the norm is taken over")
+    return x.count // prod(normalized)
+
+
+def _statistics(x: Tensor, count: int) -> Tensor:
+    """Means or deviations, which are kept in the type that sums have."""
+    return x.like((count,), element_types.accumulated(x.type))
+
+
+@model(
+    "layer norm",
+    "norm",
+    r"aten::(native_)?layer_norm",
+    flops="5 an element",
+    moved="input, weights, result; mean and deviation of each row",
+)
+def layer(a: Arguments) -> Figures:
+    x = a.tensor(0)
+    kept = _statistics(x, _rows(x, a.integers(1)))
+    return Figures(_PER_ELEMENT * x.count, total_bytes(x, a.optional(2), a.optional(3), x.like(), kept, kept))
+
+
+@model(
+    "layer norm, backward",
+    "norm",
+    r"aten::native_layer_norm_backward",
+    moved="gradient, input, statistics, weight, and the gradients asked for",
+)
+def layer_backward(a: Arguments) -> Figures:
+    """grad, input, normalized shape, mean, rstd, weight, bias, output mask."""
+    grad, x, weight, bias = a.tensor(0), a.tensor(1), a.optional(5), a.optional(6)
+    of_input, of_weight, of_bias = _mask(a, 7, 3)
+    width = prod(a.integers(2))
+    like = weight or bias or x
+    moved = total_bytes(grad, x, a.optional(3), a.optional(4), weight)
+    moved += of_input * x.like().bytes + (of_weight + of_bias) * like.like((width,)).bytes
+    return Figures(None, moved)
+
+
+@model(
+    "RMS norm",
+    "norm",
+    r"aten::(_fused_rms_norm|rms_norm)",
+    flops="4 an element",
+    moved="input, weight, result; deviation of each row",
+)
+def root_mean_square(a: Arguments) -> Figures:
+    x = a.tensor(0)
+    kept = _statistics(x, _rows(x, a.integers(1)))
+    return Figures(rms_flops(x), total_bytes(x, a.optional(2), x.like(), kept))
+
+
+@model(
+    "RMS norm, backward",
+    "norm",
+    r"aten::_fused_rms_norm_backward",
+    moved="gradient, input, statistics, weight, and the gradients asked for",
+)
+def root_mean_square_backward(a: Arguments) -> Figures:
+    """grad, input, normalized shape, rstd, weight, output mask."""
+    grad, x, weight = a.tensor(0), a.tensor(1), a.optional(4)
+    of_input, of_weight = _mask(a, 5, 2)
+    moved = total_bytes(grad, x, a.optional(3), weight) + of_input * x.like().bytes
+    if of_weight:
+        moved += (weight or x).like(a.integers(2)).bytes
+    return Figures(None, moved)
+
+
+def _mask(a: Arguments, place: int, count: int) -> list[bool]:
+    mask = [bool(one) for one in a.listed(place)]
+    if len(mask) != count:
+        raise Unknown("which gradients are asked for cannot be read")
+    return mask
+
+
+@model(
+    "batch norm",
+    "norm",
+    r"aten::(native_batch_norm|batch_norm|cudnn_batch_norm|miopen_batch_norm|_native_batch_norm_legit(_functional)?"
+    r"|_batch_norm_with_update(_functional)?|_batch_norm_no_update|_batch_norm_impl_index)",
+    flops="5 an element in training, 2 in inference",
+    moved="input, weights, result; in training running statistics twice, and those of the batch",
+)
+def batch(a: Arguments) -> Figures:
+    """x, weight, bias, running mean, running variance, training, momentum, eps."""
+    x, running = a.tensor(0), [a.optional(3), a.optional(4)]
+    if len(x.dims) < 2:
+        raise Unknown("the dims are not those of a batch of channels")
+    always = "_with_update" in a.name
+    never = "_no_update" in a.name
+    training = always or (not never and a.flag(5))
+    moved = total_bytes(x, a.optional(1), a.optional(2), *running, x.like())
+    if not training:
+        return Figures(2 * x.count, moved)
+    kept = _statistics(x, x.dims[1])
+    return Figures(_PER_ELEMENT * x.count, moved + total_bytes(*running, kept, kept))
+
+
+@model(
+    "batch norm, backward",
+    "norm",
+    r"aten::native_batch_norm_backward",
+    moved="gradient, input, statistics, weight, and the gradients asked for",
+)
+def batch_backward(a: Arguments) -> Figures:
+    """grad, input, weight, running mean and variance, those of the batch, training, eps, output mask."""
+    grad, x, weight = a.tensor(0), a.tensor(1), a.optional(2)
+    statistics = (5, 6) if a.flag(7) else (3, 4)
+    of_input, of_weight, of_bias = _mask(a, 9, 3)
+    moved = total_bytes(grad, x, weight, *(a.optional(place) for place in statistics)) + of_input * x.like().bytes
+    moved += (of_weight + of_bias) * (weight or _statistics(x, 1)).like((x.dims[1],)).bytes
+    return Figures(None, moved)
+
+
+@model(
+    "batch norm of a library, backward",
+    "norm",
+    r"aten::(cudnn|miopen)_batch_norm_backward",
+    moved="gradient, input, statistics, weight, and all gradients",
+)
+def library_backward(a: Arguments) -> Figures:
+    """input, grad, weight, running mean and variance, those of the batch, eps, …"""
+    x, grad, weight = a.tensor(0), a.tensor(1), a.tensor(2)
+    moved = total_bytes(x, grad, weight, a.optional(5), a.optional(6), x.like(), weight.like(), weight.like())
+    return Figures(None, moved)
+
+
+@model(
+    "batch norm in parts",
+    "norm",
+    r"aten::batch_norm_(stats|elemt|backward_reduce|backward_elemt|gather_stats(_with_counts)?|update_stats)",
+    moved="all its tensors once, and the result",
+)
+def batch_parts(a: Arguments) -> Figures:
+    given = [tensor for _, tensor in a.all_tensors()]
+    written = given[0].like() if given and "elemt" in a.name else None
+    return Figures(None, total_bytes(*given, written), "results of the size of channels are not counted")
+
+
+@model(
+    "group norm",
+    "norm",
+    r"aten::native_group_norm",
+    flops="5 an element",
+    moved="input, weights, result; mean and deviation of each group",
+)
+def group(a: Arguments) -> Figures:
+    """x, weight, bias, N, C, HxW, groups, eps."""
+    x, weight = a.tensor(0), a.optional(1)
+    # Kept in the weights' type where it is another than the input's.
+    kind = weight.type if weight is not None else x.type
+    kept = x.like((a.size(3), a.size(6)), kind)
+    return Figures(_PER_ELEMENT * x.count, total_bytes(x, weight, a.optional(2), x.like(), kept, kept))
+
+
+@model(
+    "group or instance norm",
+    "norm",
+    r"aten::(group_norm|instance_norm)|aiter::_groupnorm_run",
+    flops="5 an element",
+    moved="input, weights and result",
+)
+def group_outside(a: Arguments) -> Figures:
+    x = a.tensor(0)
+    weights = [a.optional(place) for place in ((1, 2) if a.name == "aten::instance_norm" else (2, 3))]
+    return Figures(_PER_ELEMENT * x.count, total_bytes(x, *weights, x.like()))
+
+
+@model(
+    "group norm, backward",
+    "norm",
+    r"aten::native_group_norm_backward",
+    moved="gradient, input, statistics, weight, and the gradients asked for",
+)
+def group_backward(a: Arguments) -> Figures:
+    """grad, input, mean, rstd, weight, N, C, HxW, groups, output mask."""
+    grad, x, weight = a.tensor(0), a.tensor(1), a.optional(4)
+    of_input, of_weight, of_bias = _mask(a, 9, 3)
+    moved = total_bytes(grad, x, a.optional(2), a.optional(3), weight) + of_input * x.like().bytes
+    moved += (of_weight + of_bias) * (weight or x).like((a.size(6),)).bytes
+    return Figures(None, moved)

@@ -1,0 +1,42 @@
+"""Random numbers."""
+
+from __future__ import annotations
+
+from holotrace.efficiency.arguments import Arguments
+from holotrace.efficiency.model import Figures, model, total_bytes
+from holotrace.efficiency.unknown import Unknown
+
+
+@model(
+    "random numbers in place",
+    "rng",
+    r"aten::(normal_|uniform_|random_|bernoulli_|exponential_|geometric_|cauchy_|log_normal_)",
+    flops="0",
+    moved="what is written",
+)
+def in_place(a: Arguments) -> Figures:
+    return Figures(0, a.tensor(0).bytes)
+
+
+@model(
+    "random numbers",
+    "rng",
+    r"aten::(bernoulli|normal|poisson|rand_like|randn_like|randint_like|multinomial|binomial)",
+    flops="0",
+    moved="input, and as much written",
+)
+def returned(a: Arguments) -> Figures:
+    x = a.tensor(0)
+    if a.name.endswith("multinomial"):
+        count = a.size(1)
+        return Figures(0, x.bytes + 8 * count * (x.dims[0] if len(x.dims) == 2 else 1))
+    read = 0 if a.name.endswith("_like") else x.bytes
+    return Figures(0, read + x.like(type=a.type_at(1, x.type) if a.name.endswith("_like") else x.type).bytes)
+
+
+@model("permutation", "rng", r"aten::randperm", flops="0", moved="what is written")
+def permutation(a: Arguments) -> Figures:
+    out = next((t for _, t in a.all_tensors()), None)
+    if out is None:
+        raise Unknown("how many numbers are written is not recorded")
+    return Figures(0, total_bytes(out))

@@ -1,0 +1,38 @@
+"""Rotary embeddings of positions, as kernels of serving libraries."""
+
+from __future__ import annotations
+
+from holotrace.efficiency.arguments import Arguments
+from holotrace.efficiency.model import Figures, model, total_bytes
+from holotrace.efficiency.unknown import Unknown
+
+
+@model(
+    "rotary embedding",
+    "rope",
+    r"(_C|sgl_kernel|vllm)::(batched_)?rotary_embedding",
+    flops="3 an element",
+    moved="positions, their rows of the table; queries and keys, read and written",
+)
+def rotary(a: Arguments) -> Figures:
+    """positions, queries, keys, head size, table, …"""
+    positions, queries, keys, table = a.tensor(0), a.tensor(1), a.optional(2), a.tensor(4)
+    if len(table.dims) != 2:
+        raise Unknown("the dims are not those of a table of positions")
+    rows = min(positions.count, table.dims[0]) * table.dims[1] * table.element_bytes
+    turned = queries.count + (keys.count if keys is not None else 0)
+    moved = positions.bytes + rows + 2 * total_bytes(queries, keys)
+    return Figures(3 * turned, moved, "every position is another, and whole heads are turned")
+
+
+@model(
+    "rotary embedding of a library",
+    "rope",
+    r"(sgl_kernel|aiter|flashinfer|vllm|apex|transformer_engine|tex)::\w*rope\w*|FusedRoPEFunc|aiter::rope_\w+",
+    moved="all its tensors once",
+)
+def library(a: Arguments) -> Figures:
+    given = [tensor for _, tensor in a.all_tensors()]
+    if not given:
+        raise Unknown("argument 0 is no tensor")
+    return Figures(None, total_bytes(*given), "each tensor is read or written once")

@@ -1,0 +1,101 @@
+"""Peaks of devices, by the names and properties that traces have."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from holotrace.efficiency.devices import computed_in, device, known
+from holotrace.errors import InputError
+from trace_files import REAL_TRACES
+
+PEAKS = REAL_TRACES.parent / "opmodel" / "peaks.csv"
+H100 = {"numSms": 132, "computeMajor": 9, "computeMinor": 0, "warpSize": 32}
+
+
+@pytest.mark.skipif(not PEAKS.is_file(), reason="no table of peaks: it lies beside the real traces")
+def test_agrees_with_the_table_of_vendors() -> None:
+    for row in csv.DictReader(PEAKS.open()):
+        for name in row["trace_name"].split("|"):
+            found = device(name)
+            assert found is not None, name
+            dies = 2 if "two dies" in found.name else 1
+            for kind in ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4"):
+                told = found.operations.get(kind)
+                assert (told is None) == (not row[kind]), (name, kind)
+                assert told is None or told * dies == pytest.approx(float(row[kind]) * 1e12)
+            if row["memory_gbps"]:
+                assert found.memory is not None
+                assert found.memory * dies == pytest.approx(float(row["memory_gbps"]) * 1e9)
+
+
+def test_device_with_fewer_multiprocessors_has_less_of_the_peaks() -> None:
+    found = device("NVIDIA H100 80GB HBM3", {"numSms": 66})
+    assert found is not None
+    assert found.operations["bf16"] == pytest.approx(989.4e12 / 2)
+    assert found.assumed == "66 of 132 multiprocessors have as much of its peaks"
+
+
+def test_slice_of_a_device_has_its_share() -> None:
+    found = device("NVIDIA A100-SXM4-40GB MIG 3g.20gb", {"numSms": 42})
+    assert found is not None
+    assert found.operations["bf16"] == pytest.approx(312e12 * 3 / 7)
+    assert found.memory == pytest.approx(1555e9 / 2)
+    assert found.assumed
+
+
+def test_unknown_device_is_told_by_its_make_and_says_so() -> None:
+    found = device("NVIDIA H100 of tomorrow", H100)
+    assert found is not None
+    assert found.operations["bf16"] == pytest.approx(989.4e12, rel=1e-3)
+    assert found.memory is None
+    assert found.assumed == "132 multiprocessors of capability 9.0 at 1.83 GHz"
+
+
+def test_amd_device_without_a_name_is_not_taken_for_one_of_nvidia() -> None:
+    found = device("", {"numSms": 304, "computeMajor": 9, "computeMinor": 4, "warpSize": 64})
+    assert found is not None
+    assert found.operations["bf16"] == pytest.approx(1307.4e12, rel=1e-3)
+
+
+def test_nothing_is_known_of_a_device_without_name_and_make() -> None:
+    assert device("ARTEMIS", {}) is None
+
+
+def test_memory_of_an_engineering_board_tells_its_bandwidth() -> None:
+    small = device("NVIDIA A100-PG509-200", {"totalGlobalMem": 42_297_524_224})
+    large = device("NVIDIA PG509-210", {"totalGlobalMem": 84_990_623_744})
+    assert small is not None and large is not None
+    assert (small.memory, large.memory) == (1555e9, 2039e9)
+
+
+def test_own_peaks_go_first(tmp_path: Path) -> None:
+    file = tmp_path / "peaks.toml"
+    file.write_text('[[device]]\nname = "mine"\nnames = ["NVIDIA H200"]\nbf16 = 700\nmemory_gbps = 4000\n')
+    found = device("NVIDIA H200", H100, known(file))
+    assert found is not None
+    assert (found.peak("bf16", is_matrix=True), found.memory) == (700e12, 4000e9)
+
+
+@pytest.mark.parametrize(
+    "text", ["[[device]]", "nonsense", '[[device]]\nname = "x"\nbf17 = 1', '[[device]]\nname = "x"\nbf16 = -1']
+)
+def test_table_that_is_none_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "peaks.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=r"peaks\.toml"):
+        known(file)
+
+
+def test_kernel_tells_tf32_from_fp32() -> None:
+    assert computed_in("fp32", "ampere_sgemm_128x64_tn") == "fp32"
+    assert computed_in("fp32", "cutlass_80_tensorop_s1688gemm_128x128_16x5_nn_align4") == "tf32"
+    assert computed_in("fp32", "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize64x64x32") == "tf32"
+    assert computed_in("bf16", "anything") == "bf16"
+
+
+def test_type_is_told_by_the_kernel_where_the_operands_do_not() -> None:
+    assert computed_in(None, "nvjet_tst_128x256") == "bf16"
+    assert computed_in(None, "deep_gemm::fp8_gemm_kernel_e4m3") == "fp8"
