@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import polars as pl
 
-from holotrace.core.analysis import per_job
+from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Ranking
 from holotrace.core.schema import Column, Unit, empty
 from holotrace.core.tables import RANK
@@ -56,3 +58,23 @@ def causes(rows: pl.DataFrame) -> pl.DataFrame:
     """
     table = found(rows)
     return table if not table.is_empty() else empty((RANK, *COLUMNS))
+
+
+@causes.rule
+def lost_time(table: pl.DataFrame) -> Iterator[Finding]:
+    """The job would end earlier without this.
+
+    Each cause is told apart by what the host did while the device had nothing to do, by what a rank computed longer
+    than its peers, or by what communication nothing hides. The cost is what the job would gain, replayed without it.
+
+    What to change depends on the class of the cause, and stands beside it.
+    """
+    for row in table.sort("cost_ns", "message", descending=[True, False]).iter_rows(named=True):
+        yield Finding(
+            row["severity"],
+            row["message"],
+            tuple(sorted(row["ranks"])),
+            row["cost_ns"],
+            rule=row["cause"],
+            what_to_do=row["advice"],
+        )

@@ -37,6 +37,10 @@ class Finding:
     # The rule that found it, in kebab case; filled in by Analysis.findings.
     rule: str = ""
     analysis: str = ""
+    # What to change; empty where the rule's documentation says it.
+    what_to_do: str = ""
+    # Rules whose findings are how this one looks.
+    explains: tuple[str, ...] = ()
 
 
 Rule = Callable[[pl.DataFrame], Iterable[Finding]]
@@ -125,7 +129,7 @@ class Analysis(ABC, Generic[P]):
         if table.is_empty():
             return []
         return [
-            replace(finding, rule=rule.__name__.replace("_", "-"), analysis=self.name)
+            replace(finding, rule=finding.rule or rule.__name__.replace("_", "-"), analysis=self.name)
             for rule in self.rules
             for finding in rule(table)
         ]

@@ -435,6 +435,8 @@ FINDINGS = Table(
         Column("message", Unit.TEXT, "What is wrong, in a sentence"),
         Column("ranks", Unit.RANKS, "Ranks it was seen on; empty where it concerns all"),
         Column("cost_ns", Unit.NS, "Wall time that fixing it would save at most; null where no number can be given"),
+        Column("explains", Unit.TEXT, "Rules whose findings are how this one looks, and are left out; null for none"),
+        Column("what_to_do", Unit.TEXT, "What to change; empty where the documentation of the rule says it"),
     ),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.core.schema import Column, Unit
-from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS
+from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
@@ -36,13 +36,17 @@ _KERNELS = DEVICE_EVENTS.only(
     *("external", "grid", "block"),
 )
 _OPERATORS = CPU_OPS.only("name", "external", "input_dims")
-READS = (*host.READS, *collectives.READS, _KERNELS, _OPERATORS, busy.EVENTS)
+_XLA = XLA_OPS.only("event_id")
+READS = (_XLA, *host.READS, *collectives.READS, _KERNELS, _OPERATORS, busy.EVENTS)
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
 
 
 def account(rank: RankTrace) -> pl.DataFrame:
     """Where the time of one rank's device went, as rows of several kinds; see ``COLUMNS``."""
+    if not rank[_XLA].is_empty() and rank[_OPERATORS].is_empty():
+        # What the host of XLA does has names and analyses of its own.
+        return _typed(pl.DataFrame(schema={"row": pl.String}))
     base = base_ns(rank.metadata)
     meetings = collectives.calls(rank).with_columns(row=pl.lit(MEETING), at_ns="end_ns")
     edges = _edges(meetings, base)
@@ -55,7 +59,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _calls(rank),
     ]
     own = pl.concat([_typed(part) for part in parts]).with_columns(pl.col("at_ns", "start_ns") + base)
-    return pl.concat([own, _typed(meetings)])
+    return pl.concat([own, _typed(meetings)]).sort("row", "step", "at_ns", "start_ns", "name", "detail", "operator")
 
 
 def _typed(part: pl.DataFrame) -> pl.DataFrame:
@@ -70,7 +74,8 @@ def _edges(meetings: pl.DataFrame, base: int) -> pl.Series:
     times: pl.Series = (
         pl.concat([meetings["start_ns"], meetings.select(blocked).to_series(), meetings["end_ns"]]) - base
     )
-    return times.unique().sort()
+    edges: pl.Series = times.unique().sort()
+    return edges
 
 
 def _segment(times: pl.Series, edges: pl.Series) -> pl.Series:

@@ -20,6 +20,8 @@ _BY_NAME = (FUNCTION, PAUSE, COPY, SYNCHRONIZATION)
 NAMED_RATIO = 0.8
 # A device is slow if kernels of so many of its kinds of work, by time, take longer by at least half of what all do.
 _FAMILIES_RATIO = 0.7
+# So much more than the median rank has is a rank's own.
+_APART_RATIO = 0.25
 # More than half, beyond doubt.
 _MOSTLY_RATIO = 0.6
 # Kernels that take less of a rank's time do not tell what it computes.
@@ -98,11 +100,15 @@ def _gaps(job: Job) -> Iterator[Candidate]:
         rows = gaps.filter(pl.col("cause") == cause, pl.col("key") == key)
         names = rows.group_by("name").agg(pl.col("time_ns").sum()).sort("time_ns", "name", descending=[True, False])
         name = str(names["name"][0]) or None
-        is_local = _sum(table["beyond_ns"]) > job.floor_ns and len(_who(table, "beyond_ns")) <= len(job.ranks) / 2
+        usual = _lower_median(table.group_by("rank").agg(pl.col("time_ns").sum())["time_ns"])
+        beyond_ns = _sum(table["beyond_ns"])
+        # What most ranks have is everybody's, and so is what differs a little where all have much of it.
+        is_local = (
+            beyond_ns > max(job.floor_ns, _APART_RATIO * usual) and len(_who(table, "beyond_ns")) <= len(job.ranks) / 2
+        )
         if is_local:
             yield _local(str(cause), name, rows, table, job)
-        own = pl.col("beyond_ns") if is_local else 0
-        common = table.with_columns(left_ns=pl.col("time_ns") - own)
+        common = table.with_columns(left_ns=pl.col("time_ns") - (pl.col("beyond_ns") if is_local else 0))
         if _lower_median(common.group_by("rank").agg(pl.col("left_ns").sum())["left_ns"]) > job.floor_ns:
             yield _shared(str(cause), name, rows, common, job)
 
@@ -227,7 +233,10 @@ def _work(job: Job) -> Iterator[Candidate]:
         return
     slow: list[int] = []
     more: list[int] = []
-    for rank in _who(beyond, "beyond_ns"):
+    those = _who(beyond, "beyond_ns")
+    if len(those) > len(job.ranks) / 2:
+        return
+    for rank in those:
         (slow if _is_slow(kinds.filter(pl.col("rank") == rank)) else more).append(rank)
     for cause, ranks in ((SLOW_DEVICE, tuple(slow)), (MORE_WORK, tuple(more))):
         if not ranks:

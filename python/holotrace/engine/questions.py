@@ -8,11 +8,14 @@ from typing import Any
 
 import polars as pl
 
+from holotrace.analyses.causes import causes
+from holotrace.analyses.duty_cycle import duty_cycle
 from holotrace.core.analysis import Analysis, Finding
 from holotrace.core.problems import frame
 from holotrace.core.schema import Table
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import RankTrace
+from holotrace.diagnosis.symptoms import folded
 from holotrace.discovery import Survey
 from holotrace.present.figures import figure
 
@@ -67,7 +70,10 @@ class JobResult:
     def of(cls, found: Survey, asked: Sequence[Analysis[Any]], tables: Mapping[str, pl.DataFrame]) -> JobResult:
         """The result of the job that was ``found``, from all its tables."""
         own = {analysis.name: tables[analysis.name] for analysis in asked}
-        findings = (finding for analysis in asked for finding in analysis.findings(own[analysis.name]))
+        findings = [finding for analysis in asked for finding in analysis.findings(own[analysis.name])]
+        # Of profiles of XLA the analyses of their own tell why devices stand still.
+        if causes.name in own and (duty_cycle.name not in own or own[duty_cycle.name].is_empty()):
+            findings = folded(findings)
         return cls(found.title, found.origin, own, tables[RANK_INFO.name], tables[PROBLEMS.name], tuple(findings))
 
     # Any: only present/ knows of Plotly.

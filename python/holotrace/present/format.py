@@ -24,6 +24,8 @@ _NUMBERS = frozenset(
     | {Unit.UNSIGNED}
 )
 # Numbers that name something: never grouped, never rounded.
+# Numbers of ranks or steps; an empty list means all.
+LISTS = frozenset({Unit.RANKS, Unit.STEPS})
 _NAMES = frozenset({Unit.RANK, Unit.STEP, Unit.EVENT, Unit.NUMBER, Unit.UNSIGNED})
 _WORDS = {"comm": "communication", "std": "std. dev.", "cpu": "CPU", "gbps": "GB/s"}
 # Control characters could drive a terminal, and marks of writing direction could make a name read as another.
@@ -93,6 +95,8 @@ def cell(value: Any, column: Column, by: Scale) -> str:
         return NOTHING
     if column.unit is Unit.BOOL:
         return "yes" if value else "no"
+    if column.unit in LISTS:
+        return ranks(value) if value else "all"
     return by.text(value) if is_number(column) else printable(str(value))
 
 

@@ -15,6 +15,7 @@ from holotrace.analyses import ALL
 from holotrace.core.analysis import Analysis, Finding
 from holotrace.core.charts import Stacked
 from holotrace.core.schema import Unit
+from holotrace.diagnosis.symptoms import CAUSES
 from holotrace.errors import UsageError
 from holotrace.present import format as fmt
 from holotrace.stores import object_store as stores
@@ -164,12 +165,19 @@ def missing_ranks(info: pl.DataFrame) -> tuple[int, ...]:
 
 
 def by_cost(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Findings, dearest first; those without a number after them, most severe first."""
-    return tuple(sorted(findings, key=lambda f: (-(f.cost_ns or 0), _SEVERITIES.index(f.severity), f.rule, f.ranks)))
+    """Causes, then other findings: dearest first; those without a number after them, most severe first."""
+    return tuple(
+        sorted(
+            findings,
+            key=lambda f: (f.analysis != CAUSES, -(f.cost_ns or 0), _SEVERITIES.index(f.severity), f.rule, f.ranks),
+        )
+    )
 
 
 def advice(finding: Finding, analyses: Analyses = ALL) -> Advice:
-    """What the rule behind a finding is documented to say."""
+    """What the rule behind a finding is documented to say, or what the finding says itself."""
+    if finding.what_to_do:
+        return Advice("", "", finding.what_to_do)
     for analysis in analyses:
         if analysis.name == finding.analysis:
             for rule in analysis.rules:

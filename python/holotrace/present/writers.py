@@ -14,7 +14,7 @@ import polars as pl
 
 from holotrace.analyses import ALL
 from holotrace.core.analysis import Finding
-from holotrace.core.schema import Column, Unit
+from holotrace.core.schema import Column
 from holotrace.core.tables import FINDINGS, PROBLEMS, RANK_INFO
 from holotrace.errors import UsageError
 from holotrace.present import format as fmt
@@ -171,7 +171,7 @@ def json_report(shown: ShownReport) -> str:
 def csv_text(shown: Shown) -> str:
     """The table as CSV with a head; lists of ranks are joined by blanks, and no cell is a formula."""
     table = shown.head
-    lists = [column.name for column in shown.columns if column.unit is Unit.RANKS]
+    lists = [column.name for column in shown.columns if column.unit in fmt.LISTS]
     plain = table.with_columns(pl.col(lists).cast(pl.List(pl.String())).list.join(" "))
     texts = [name for name, dtype in plain.schema.items() if dtype in (pl.String, pl.Categorical)]
     heads = pl.DataFrame({"head": plain.columns}, schema={"head": pl.String()}).select(_harmless("head")).to_series()
@@ -254,7 +254,10 @@ OF_REPORTS = tuple(writer for writer in WRITERS if writer.write_report)
 
 def findings_table(findings: Sequence[Finding]) -> pl.DataFrame:
     """Findings as a table, in their order."""
-    rows = [{**asdict(finding), "ranks": list(finding.ranks)} for finding in findings]
+    rows = [
+        {**asdict(finding), "ranks": list(finding.ranks), "explains": ", ".join(finding.explains) or None}
+        for finding in findings
+    ]
     return pl.DataFrame(rows, schema=FINDINGS.empty().schema)
 
 
