@@ -35,6 +35,8 @@ check: .venv/.dev  ## everything that must hold before a commit, all tests inclu
 	cargo clippy --locked --workspace --all-targets -- --deny warnings
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/rust_layout.py
+	$(BIN)/python -m mypy.stubtest holotrace._native
 	$(BIN)/python tools/generate.py --check
 	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml

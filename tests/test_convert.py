@@ -27,7 +27,8 @@ from holotrace.core import tables
 from holotrace.core.native import native
 from holotrace.core.schema import Column, Table, Unit
 from holotrace.core.tables import DEVICE_EVENTS, RANK_INFO
-from holotrace.formats.dataset import read as dataset
+from holotrace.formats.dataset import read as dataset_read
+from holotrace.formats.dataset.read import TABLES
 from holotrace.sample import write as write_sample
 from holotrace.stores import object_store as stores
 from holotrace.stores.object_store import Place
@@ -144,7 +145,7 @@ def test_another_file_for_a_rank_is_refused_until_overwritten(traces: Path, out:
     assert_alike(traces, out)
 
 
-@pytest.mark.parametrize("files", range(len(dataset.TABLES)))
+@pytest.mark.parametrize("files", range(len(TABLES)))
 def test_an_interrupted_conversion_leaves_whole_ranks_only_and_goes_on(
     traces: Path, out: Path, monkeypatch: pytest.MonkeyPatch, files: int
 ) -> None:
@@ -305,13 +306,13 @@ def test_what_only_the_traces_have_is_asked_of_them(traces: Path, out: Path) -> 
 def test_columns_that_are_not_asked_for_are_not_read(traces: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     holotrace.convert(traces, out)
     seen: list[list[str]] = []
-    column = dataset._column
+    column = dataset_read._column
 
     def noted(frame: pl.DataFrame, *rest: Any) -> pl.Expr:
         seen.append(frame.columns)
         return column(frame, *rest)
 
-    monkeypatch.setattr(dataset, "_column", noted)
+    monkeypatch.setattr(dataset_read, "_column", noted)
     holotrace.open(out, cache_bytes=0).table("device_events", columns=["name"], rank=0)
     assert {names for names in map(tuple, seen) if "problem" not in names} == {("event_id", "name")}
 
@@ -371,7 +372,7 @@ def test_a_dataset_in_a_store_is_what_it_is_here(traces: Path, store: Store) -> 
     assert_alike(traces, url)
     before = store.changed("sets/a%20one")
     assert set(before) == {"holotrace.dataset"} | {
-        f"{table.name}/rank={rank}/part.parquet" for table in dataset.TABLES for rank in (0, 1, 2)
+        f"{table.name}/rank={rank}/part.parquet" for table in TABLES for rank in (0, 1, 2)
     }
     assert holotrace.convert(traces, f"{url}/").kept == (0, 1, 2)
     after = store.changed("sets/a%20one")
@@ -387,7 +388,7 @@ def test_a_conversion_into_a_store_that_was_interrupted_goes_on(
     def interrupted(file: Path, where: Place) -> None:
         moved.append(where)
         # The second rank's stamp.
-        if len(moved) == 2 * len(dataset.TABLES):
+        if len(moved) == 2 * len(TABLES):
             raise KeyboardInterrupt
         move(file, where)
 

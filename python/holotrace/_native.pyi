@@ -1,10 +1,39 @@
-"""The Rust core: read by holotrace.parse and holotrace.derive only."""
+"""The Rust core, as ``holotrace.core.native`` hands it to the layers that read files and compute on columns."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, final, type_check_only
 
 from holotrace.stores.object_store import Stream
 
+__all__ = [
+    "ArrowTable",
+    "Replay",
+    "Space",
+    "StepGraph",
+    "Trace",
+    "call_tree",
+    "covered_before",
+    "gaps",
+    "levels",
+    "outermost_calls",
+    "profile_times",
+    "read_ends",
+    "read_trace_event",
+    "read_xplane",
+    "read_xplane_bytes",
+    "replay",
+    "rewrite_trace_event",
+    "step_graph",
+    "subtract",
+    "sums_at",
+    "union",
+    "unions",
+    "wait_causes",
+    "write_parquet",
+    "write_timeline",
+]
+
+@final
 class ArrowTable:
     """Columns in Arrow memory; ``polars.DataFrame(table)`` takes them over without a copy."""
 
@@ -12,6 +41,7 @@ class ArrowTable:
     def renamed(self, names: Sequence[str]) -> ArrowTable:
         """The same columns under other names."""
 
+@final
 class Trace:
     """One trace file's columns, compact, as far as they were asked for."""
 
@@ -29,8 +59,9 @@ class Trace:
         """A table of holotrace.core.tables, e.g. ``trace.table("device_events", ["event_id", "start_ns", "stream"])``.
 
         A column that is read from an event's args is asked for, and comes back, under its KEY in args
-        (``"External id"``, not ``"external"``): the caller renames. Columns made by ``derive`` (kind, step) are not
-        known here. Text columns come as dictionaries (Categorical), events in file order.
+        (``"External id"``, not ``"external"``): the caller renames. ``kind`` is not known here; ``launch_id``,
+        ``launch_ns`` and ``step`` of ``device_events`` are. Text columns come as dictionaries (Categorical), events in
+        file order.
         ``problems`` has the columns problem, count, first_offset, example, action.
         ``steps`` has step, event_id, start_ns, end_ns (host ProfilerStep#N only, first of each number, by start).
         """
@@ -63,6 +94,7 @@ def write_timeline(
     ``problems``. Raises TraceFormatError, OSError, KeyboardInterrupt, and what parts and streams raise.
     """
 
+@type_check_only
 class ArrowStream(Protocol):
     """Columns in Arrow memory, e.g. a ``polars.DataFrame``."""
 
@@ -140,6 +172,7 @@ def gaps(spans: ArrowStream, pause_ns: int) -> ArrowTable:
     p25_ns, p50_ns, p75_ns (between two of them interpolated), max_ns.
     """
 
+@final
 class StepGraph:
     """Starts and ends of events (nodes) and which of them came after which (edges)."""
 
@@ -163,6 +196,7 @@ def step_graph(
     holds_id until that of after_id is done), after_id, holds_id. Roles are UInt8, ids and numbers UInt32, times Int64.
     """
 
+@final
 class Replay:
     """When everything happens, if it begins as soon as what it waits for is over.
 
@@ -218,6 +252,7 @@ def wait_causes(visits: ArrowStream, terms: ArrowStream) -> ArrowTable:
 def read_ends(source: str | Stream, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
     """First and last bytes of the inflated file; ``tail_bytes=0`` reads no further than the head."""
 
+@final
 class Space:
     """One XPlane profile's columns."""
 

@@ -23,19 +23,19 @@ from holotrace.engine.answers import EVERYTHING, QuestionTask
 from holotrace.engine.map_ranks import Progress, Unread, attempt, read_ranks
 from holotrace.engine.noticed import warn
 from holotrace.errors import InputError, UsageError
-from holotrace.formats.dataset import read as dataset
+from holotrace.formats import FORMATS
+from holotrace.formats.dataset import write as dataset
 from holotrace.formats.dataset.layout import (
-    FORMAT,
     MANIFEST,
     Manifest,
     Stamp,
     is_dataset,
+    is_of,
     manifest,
     manifest_text,
-    root_of,
-    stamp,
     stamps,
 )
+from holotrace.formats.dataset.read import TABLES
 from holotrace.job import Job
 from holotrace.loading.rank import parts
 from holotrace.open import open as open_job
@@ -84,7 +84,7 @@ def convert(
     where = stores.place(out)
     root = where.resolve() if isinstance(where, Path) else where
     _prepare(root)
-    if overwrite and any(_is_of(source, root) for source in found.sources):
+    if overwrite and any(isinstance(source, RankSource) and is_of(source, root) for source in found.sources):
         # An interruption would leave neither.
         raise UsageError(f"{root} cannot be overwritten with itself; convert it into another folder")
     present = {} if overwrite else stamps(root)[0]
@@ -129,7 +129,7 @@ class _Write:
         return attempt(source, self._write)
 
     def _write(self, source: RankSource | RankTrace) -> _Written:
-        rank = parts(source, dataset.TABLES)
+        rank = parts(source, TABLES)
         job = source.metadata if isinstance(source, RankSource) else {}
         seen = Stamp(rank.info["rank_from"][0], _origin(source), {}, job)
         try:
@@ -168,21 +168,12 @@ def _unwritten(root: Place, error: OSError) -> UsageError:
     return UsageError(f"{root} cannot be written: {error.strerror or error}; name a folder that can")
 
 
-def _is_of(source: RankSource | RankTrace, root: Place) -> bool:
-    """Whether a rank is in the dataset at ``root``."""
-    if isinstance(source, RankTrace) or source.format != FORMAT:
-        return False
-    known = root_of(source)
-    return (known.resolve() if isinstance(known, Path) else known) == root
-
-
 def _origin(source: RankSource | RankTrace) -> dict[str, Any]:
     """What tells the source's file from any other."""
     if isinstance(source, RankTrace):
         return {}
-    if source.format == FORMAT:
-        known = stamp(root_of(source), source.rank)
-        return dict(known.origin) if known else {}
+    if origin := FORMATS[source.format].origin:
+        return dict(origin(source))
     try:
         ends = _remote_ends(source.path) if isinstance(source.path, Remote) else _ends(source.path)
     except (OSError, InputError):

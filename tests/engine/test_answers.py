@@ -27,8 +27,9 @@ from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.discovery import survey
-from holotrace.engine import answers as _kept
+from holotrace.engine import program
 from holotrace.engine.session import Session
+from holotrace.formats.dataset import answers as stored
 from noted import Reads
 from pages import page
 from s3 import BUCKET, Store
@@ -120,7 +121,7 @@ def test_an_analysis_of_ones_own_is_asked_every_time(out: Path, reads: Reads) ->
     assert sorted(reads) == [0, 0, 1, 1]
 
 
-def test_nothing_is_kept_of_what_is_only_told(out: Path) -> None:
+def test_nothing_isstored_of_what_is_only_told(out: Path) -> None:
     assert holotrace.open(out).info().height == 2
     assert not (out / "answers").exists()
 
@@ -173,11 +174,11 @@ def test_a_program_is_what_its_files_say(tmp_path: Path) -> None:
     for text in ("a = 1", "a = 2", "a = 1"):
         (tmp_path / "module.py").write_text(text)
         (tmp_path / "module.pyc").write_text(f"{len(told)}")
-        _kept._content_of.cache_clear()
-        told.append(_kept.program_in(tmp_path, time.time_ns() + 10**9))
+        program.content_of.cache_clear()
+        told.append(program.program_in(tmp_path, time.time_ns() + 10**9))
     assert told[0] == told[2] != told[1]
     # What runs is not what is there now.
-    assert _kept.program_in(tmp_path, time.time_ns() - 10**9) is None
+    assert program.program_in(tmp_path, time.time_ns() - 10**9) is None
 
 
 def test_a_program_that_was_edited_while_it_runs_keeps_nothing(out: Path) -> None:
@@ -226,7 +227,7 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
     ),
     "another name": lambda path: rewritten(path, lambda known: {**known, "../../overlap": known["overlap"]}),
     "packed": lambda path: rewritten(path, lambda known: known, compression=ZIP_DEFLATED),
-    "too large": lambda path: os.truncate(path, _kept._MOST_BYTES + 1),
+    "too large": lambda path: os.truncate(path, stored._MOST_BYTES + 1),
 }
 
 
@@ -243,13 +244,13 @@ def test_what_is_damaged_or_not_ours_is_asked_again(out: Path, reads: Reads, dam
     assert not [name for name in files(out) if name.startswith(".")]
 
 
-def test_many_answers_are_not_kept(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_kept, "_MOST_BYTES", 1000)
+def test_many_answers_are_notstored(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "_MOST_BYTES", 1000)
     holotrace.open(out).run()
     assert not (out / "answers").exists()
 
 
-def test_where_nothing_can_be_written_nothing_is_kept(traces: Path, out: Path) -> None:
+def test_where_nothing_can_be_written_nothing_isstored(traces: Path, out: Path) -> None:
     (out / "answers").write_text("in the way")
     for _ in range(2):
         assert_alike(holotrace.open(out).run(), holotrace.open(traces).run())

@@ -238,7 +238,7 @@ def test_an_interrupt_ends_it_at_once_and_leaves_nothing(
         "from holotrace.discovery import RankSource, Survey;"
         "from pathlib import Path; import holotrace.cli.options as options;"
         "options.survey = lambda paths, **_: "
-        "Survey(tuple(RankSource(n, Path(p), 'caller') for n, p in enumerate(paths)));"
+        "Survey(tuple(RankSource(n, Path(p), 'caller', 'kineto') for n, p in enumerate(paths)));"
         "from holotrace.cli import main; main()"
     )
     out = tmp_path / "out"

@@ -201,7 +201,7 @@ def steps_to_keep(ranks: int, tables: int) -> int:
     sys.settrace(counted)
     try:
         for rank in range(ranks):
-            cache.trace(RankSource(rank, Path("nowhere"), "caller"), asked)
+            cache.trace(RankSource(rank, Path("nowhere"), "caller", "kineto"), asked)
     finally:
         sys.settrace(before)
         cache.close()

@@ -3,9 +3,9 @@
 use std::error::Error;
 use std::path::Path;
 
-use holotrace_core::io::blocks::Blocks;
-use holotrace_core::trace_event::kineto::Table;
-use holotrace_core::columns::table::ArgType;
+use holotrace_core::io::Blocks;
+use holotrace_core::trace_event::Table;
+use holotrace_core::columns::ArgType;
 use holotrace_core::trace_event::{Options, read};
 use memchr::{memchr_iter, memmem};
 use serde_json::value::RawValue;

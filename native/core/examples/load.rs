@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use holotrace_core::columns::table::ArgType;
-use holotrace_core::io::blocks::{Block, Blocks};
-use holotrace_core::trace_event::kineto::Table;
+use holotrace_core::columns::ArgType;
+use holotrace_core::io::{Block, Blocks};
+use holotrace_core::trace_event::Table;
 use holotrace_core::trace_event::{Options, read};
 
 fn main() {

@@ -2,10 +2,12 @@
 
 pub mod algorithms;
 pub mod columns;
-pub mod error;
+mod error;
 pub mod io;
 pub mod parquet;
-pub mod problems;
+mod problems;
 pub mod rewrite;
 pub mod trace_event;
 pub mod xplane;
+
+pub use error::{Error, Result};

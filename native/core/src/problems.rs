@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
 
-use crate::columns::table::batch;
+use crate::columns::arrow::batch;
 use crate::error::{Error, Result};
-use crate::trace_event::lexer::decode;
+use crate::trace_event::unescape::decode;
 
 /// Bytes of an example that are shown.
 const EXAMPLE_BYTES: usize = 120;
@@ -105,7 +105,7 @@ impl Problems {
 
     pub fn table(&self, columns: &[String]) -> Result<RecordBatch> {
         let found = columns.iter().map(|name| {
-            let array = self.column(name).ok_or_else(|| Error::Unknown(format!("column {name:?} of problems")))?;
+            let array = self.column(name).ok_or_else(|| Error::unknown_column("problems", name))?;
             Ok((name.clone(), array))
         });
         batch(found.collect::<Result<_>>()?)

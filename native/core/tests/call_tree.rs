@@ -1,7 +1,7 @@
 //! Drawings in, trees out: which call is whose, in any order of arrival.
 
 use holotrace_core::algorithms::call_tree::{CallTree, Calls, Work, work_of};
-use holotrace_core::columns::table::NONE;
+use holotrace_core::columns::NONE;
 use proptest::prelude::*;
 
 /// (id, start, end, thread)

@@ -4,7 +4,7 @@ use holotrace_core::algorithms::critical_path::{
     COUNTS, DEVICE_SYNC, Device, EVENT_SYNC, Graph, Host, Kind, LOCKS, PROMPT, QUEUE_SYNC, QUEUE_WAIT, Rules, WAITS,
     WORK,
 };
-use holotrace_core::columns::table::NONE;
+use holotrace_core::columns::NONE;
 use proptest::prelude::*;
 
 /// (id, start, end, thread, role)

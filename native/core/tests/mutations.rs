@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt32Type};
-use holotrace_core::columns::table::ArgType;
-use holotrace_core::error::Error;
-use holotrace_core::io::blocks::Blocks;
+use holotrace_core::Error;
+use holotrace_core::columns::ArgType;
+use holotrace_core::io::Blocks;
 use holotrace_core::rewrite::{Changes, Edit, rewrite_blocks};
-use holotrace_core::trace_event::kineto::Table;
-use holotrace_core::trace_event::store::Store;
+use holotrace_core::trace_event::Store;
+use holotrace_core::trace_event::Table;
 use holotrace_core::trace_event::{Options, read};
 
 /// One reading of a file of this size takes milliseconds; a second means work that grows faster than the text.

@@ -5,11 +5,11 @@ use std::io::Cursor;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, RecordBatch};
-use holotrace_core::columns::table::ArgType;
-use holotrace_core::error::Error;
-use holotrace_core::io::blocks::Blocks;
-use holotrace_core::trace_event::kineto::{MAX_DURATION_NS, MAX_TIME_NS, Table};
-use holotrace_core::trace_event::store::Store;
+use holotrace_core::Error;
+use holotrace_core::columns::ArgType;
+use holotrace_core::io::Blocks;
+use holotrace_core::trace_event::Store;
+use holotrace_core::trace_event::{MAX_DURATION_NS, MAX_TIME_NS, Table};
 use holotrace_core::trace_event::{Options, read};
 
 fn everything() -> Options {

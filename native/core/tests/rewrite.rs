@@ -5,8 +5,8 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 
 use flate2::read::GzDecoder;
-use holotrace_core::error::Error;
-use holotrace_core::io::blocks::Blocks;
+use holotrace_core::Error;
+use holotrace_core::io::Blocks;
 use holotrace_core::rewrite::{Changes, Edit, Rewritten, rewrite, rewrite_blocks};
 
 fn args(members: &[(&str, &str)]) -> Edit {
@@ -156,7 +156,7 @@ fn what_makes_no_sense_stays_where_it_is() {
 fn an_event_that_is_not_there_is_an_error() {
     for changes in [without(&[2]), edit(7, args(&[("a", "1")]))] {
         let error = in_blocks(&format!("[{A},{B}]"), &changes, 64).unwrap_err();
-        assert!(matches!(error, Error::Unknown(_)), "{error}");
+        assert!(matches!(error, Error::NoSuchEvent { .. }), "{error}");
     }
 }
 

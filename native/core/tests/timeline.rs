@@ -2,9 +2,9 @@
 
 use std::io::Cursor;
 
-use holotrace_core::error::{Error, Result};
-use holotrace_core::io::blocks::Blocks;
-use holotrace_core::rewrite::merge::{Detail, Part, text};
+use holotrace_core::io::Blocks;
+use holotrace_core::rewrite::{Detail, Part, text};
+use holotrace_core::{Error, Result};
 
 fn rank(number: u32) -> Part {
     Part { name: format!("rank {number}"), shift_ns: 0, window: None, detail: Detail::Python }

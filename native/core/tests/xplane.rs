@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{Array, RecordBatch};
-use holotrace_core::columns::table::ArgType;
-use holotrace_core::error::Error;
-use holotrace_core::xplane::protobuf::Source;
-use holotrace_core::xplane::space::{Selection, Space};
+use holotrace_core::Error;
+use holotrace_core::columns::ArgType;
+use holotrace_core::xplane::Source;
 use holotrace_core::xplane::{Options, read, times};
+use holotrace_core::xplane::{Selection, Space};
 
 const STATS: [(&str, ArgType); 13] = [
     ("_r", ArgType::Int),
@@ -134,8 +134,8 @@ fn a_cause_is_found_along_arrows_and_tasks() {
     };
     let lines: Vec<u32> = (0..space.lines.len() as u32).collect();
     let columns = names(&["mark", "launch", "root"]);
-    let causes = space.causes(&[id("fusion.1")], &lines, &[id("Execute")], &columns).unwrap();
-    let of = |name: &str| causes.column_by_name(name).unwrap().as_primitive::<UInt32Type>().value(0);
+    let found = space.ancestries(&[id("fusion.1")], &lines, &[id("Execute")], &columns).unwrap();
+    let of = |name: &str| found.column_by_name(name).unwrap().as_primitive::<UInt32Type>().value(0);
     assert_eq!(of("mark"), id("Execute"));
     assert_eq!(of("launch"), id("PjitFunction(f)"));
     assert_eq!(of("root"), id("train"));
@@ -246,7 +246,7 @@ fn exercise(bytes: &[u8]) {
     assert_eq!(events.num_rows(), space.len());
     let rows: Vec<u32> = (0..space.len() as u32).collect();
     let lines: Vec<u32> = (0..space.lines.len() as u32).collect();
-    space.causes(&rows, &lines, &rows, &names(&["mark", "first", "launch", "root"])).expect("causes");
+    space.ancestries(&rows, &lines, &rows, &names(&["mark", "first", "launch", "root"])).expect("ancestries");
     space.instructions.table(&names(&["name", "groups", "shape", "source"])).expect("programs");
     space.planes().and(space.plane_stats()).and(space.lines()).expect("planes");
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use arrow_array::types::{Int64Type, UInt8Type, UInt32Type};
+use holotrace_core::Result;
 use holotrace_core::algorithms::call_tree::{CallTree, Calls, Work, outermost, sums, threads, work_of};
-use holotrace_core::columns::table::{NONE, all_ids, batch, ids, times, times_or_null};
-use holotrace_core::error::Result;
+use holotrace_core::columns::{NONE, all_ids, batch, ids, times, times_or_null};
 use pyo3::prelude::*;
 
 use crate::arrow::{ArrowTable, Batches};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use arrow_array::types::{Int64Type, UInt8Type, UInt32Type};
 use arrow_array::{ArrayRef, BooleanArray, StringArray};
+use holotrace_core::Error;
 use holotrace_core::algorithms::critical_path::{Device, Graph, Host, KINDS, Rules};
-use holotrace_core::columns::table::{all_ids, batch, ids, times};
-use holotrace_core::error::Error;
+use holotrace_core::columns::{all_ids, batch, ids, times};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

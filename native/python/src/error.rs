@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use holotrace_core::error::Error;
-use pyo3::exceptions::{PyKeyError, PyOSError, PyRuntimeError};
+use holotrace_core::Error;
+use pyo3::exceptions::{PyKeyError, PyMemoryError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -27,7 +27,12 @@ pub fn raise(py: Python<'_>, error: Error, path: &Path) -> PyErr {
             None => PyOSError::new_err(format!("{}: {error}", path.display())),
         },
         Error::Cancelled => PyErr::take(py).unwrap_or_else(|| pyo3::exceptions::PyKeyboardInterrupt::new_err(())),
-        Error::Unknown(what) => PyKeyError::new_err(what),
+        Error::OutOfMemory => PyMemoryError::new_err(format!("{}: {error}", path.display())),
+        Error::UnknownTable(_) | Error::UnknownColumn { .. } | Error::NotRequested(_) | Error::NoSuchEvent { .. } => {
+            PyKeyError::new_err(error.to_string())
+        }
+        Error::Unsupported(_) => PyTypeError::new_err(error.to_string()),
+        Error::Mismatch(_) => PyValueError::new_err(error.to_string()),
         Error::Defect(what) => PyRuntimeError::new_err(format!(
             "{}: a defect of holotrace ({what}); please report it with the file's first lines",
             path.display()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, Float64Array, UInt8Array, UInt32Array};
 use holotrace_core::algorithms::groups::{self, Gaps};
-use holotrace_core::columns::table::batch;
+use holotrace_core::columns::batch;
 use pyo3::prelude::*;
 
 use crate::arrow::{ArrowTable, Batches};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_buffer::ScalarBuffer;
+use holotrace_core::Result;
 use holotrace_core::algorithms::intervals::{self, Spans};
-use holotrace_core::columns::table::batch;
-use holotrace_core::error::Result;
+use holotrace_core::columns::batch;
 use pyo3::prelude::*;
 
 use crate::arrow::{ArrowTable, Batches};

@@ -5,6 +5,7 @@ mod call_tree;
 mod critical_path;
 mod error;
 mod groups;
+mod interrupt;
 mod intervals;
 mod parquet;
 mod replay;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, RecordBatch, UInt8Array};
 use arrow_buffer::ScalarBuffer;
+use holotrace_core::Result;
 use holotrace_core::algorithms::replay::{Activities, Changes, Edges, Graph};
 use holotrace_core::algorithms::waits::{self, Cause, Signatures, Term, Visits};
-use holotrace_core::columns::table::{NONE, all_ids, batch, ids, times};
-use holotrace_core::error::Result;
+use holotrace_core::columns::{NONE, all_ids, batch, ids, times};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

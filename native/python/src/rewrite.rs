@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use arrow_array::types::UInt32Type;
-use holotrace_core::error::Error;
 use holotrace_core::rewrite::{Changes, Edit, rewrite};
 use pyo3::prelude::*;
 
 use crate::arrow::Batches;
-use crate::error::{raise, without_panic};
+use crate::interrupt::interruptible;
 use crate::source::Source;
 
 /// Keys as they stand between quotes, and values as JSON.
@@ -31,22 +30,14 @@ pub fn rewrite_trace_event(
         Ok((ids(&table)?, Edit { fields: own(fields), args: own(args) }))
     };
     let (edits, drop) = (edits.into_iter().map(edit).collect::<PyResult<_>>()?, ids(drop)?);
-    let mut signal = None;
-    let result = py.detach(|| {
-        let changes = Changes::new(edits, drop, append).only(only);
-        without_panic(|| {
-            rewrite(source.blocks()?, &target, &changes, &mut || {
-                signal = Python::attach(|py| py.check_signals()).err();
-                signal.is_some()
-            })
-        })
-    });
-    if let Some(failure) = source.failure() {
-        return Err(failure);
-    }
-    match result {
-        Ok(done) => Ok((done.entries, done.edited, done.dropped)),
-        Err(Error::Cancelled) => Err(signal.unwrap_or_else(|| raise(py, Error::Cancelled, &source.path))),
-        Err(error) => Err(raise(py, error, &source.path)),
-    }
+    let done = interruptible(
+        py,
+        &source.path,
+        || source.failure(),
+        |interrupt| {
+            let changes = Changes::new(edits, drop, append).only(only);
+            rewrite(source.blocks()?, &target, &changes, &mut || interrupt.is_raised())
+        },
+    )?;
+    Ok((done.entries, done.edited, done.dropped))
 }

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use holotrace_core::io::blocks::{Blocks, ends, ends_of_stream};
+use holotrace_core::io::{Blocks, ends, ends_of_stream};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 

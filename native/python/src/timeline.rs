@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use holotrace_core::error::{Error, Result};
-use holotrace_core::rewrite::merge::{Detail, Part, Timeline, write};
+use holotrace_core::rewrite::{Detail, Part, Timeline, write};
+use holotrace_core::{Error, Result};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::error::{raise, without_panic};
+use crate::error::raise;
+use crate::interrupt::{Interrupt, interruptible};
 use crate::source::Source;
 use crate::trace_event::Trace;
 
@@ -19,12 +20,20 @@ type Done = (u64, u64, Trace);
 #[pyfunction]
 #[pyo3(signature = (target, *, head, parts))]
 pub fn write_timeline(py: Python<'_>, target: PathBuf, head: &str, parts: Py<PyAny>) -> PyResult<Vec<Done>> {
-    let mut adding = Adding { parts, path: target.clone(), failure: None, done: Vec::new() };
-    let result = py.detach(|| without_panic(|| write(&target, head, |timeline| adding.add_all(timeline))));
-    match (adding.failure, result) {
-        (Some(failure), _) => Err(failure),
-        (None, Ok(())) => Ok(adding.done),
-        (None, Err(error)) => Err(raise(py, error, &adding.path)),
+    let mut adding = Adding { parts, path: target.clone(), done: Vec::new() };
+    // Where a rank cannot be read, its path is named and not the target's.
+    let result = interruptible(
+        py,
+        &target,
+        || None,
+        |interrupt| {
+            let result = write(&target, head, |timeline| adding.add_all(timeline, interrupt));
+            Ok(result.map_err(|error| (error, adding.path.clone())))
+        },
+    )?;
+    match result {
+        Ok(()) => Ok(adding.done),
+        Err((error, path)) => Err(raise(py, error, &path)),
     }
 }
 
@@ -33,21 +42,16 @@ struct Adding {
     parts: Py<PyAny>,
     /// What is being read.
     path: PathBuf,
-    /// What Python raised.
-    failure: Option<PyErr>,
     done: Vec<Done>,
 }
 
 impl Adding {
-    fn add_all(&mut self, timeline: &mut Timeline) -> Result<()> {
-        while let Some((source, part)) = self.next_part()? {
+    fn add_all(&mut self, timeline: &mut Timeline, interrupt: &mut Interrupt) -> Result<()> {
+        while let Some((source, part)) = self.next_part(interrupt)? {
             self.path.clone_from(&source.path);
-            let added = timeline.add(source.blocks()?, &part, &mut || {
-                self.failure = Python::attach(|py| py.check_signals()).err();
-                self.failure.is_some()
-            });
+            let added = timeline.add(source.blocks()?, &part, &mut || interrupt.is_raised());
             if let Some(failure) = source.failure() {
-                self.failure = Some(failure);
+                interrupt.raised(failure);
                 return Err(Error::Cancelled);
             }
             let mut added = added?;
@@ -57,7 +61,7 @@ impl Adding {
         Ok(())
     }
 
-    fn next_part(&mut self) -> Result<Option<(Source, Part)>> {
+    fn next_part(&self, interrupt: &mut Interrupt) -> Result<Option<(Source, Part)>> {
         Python::attach(|py| {
             let Some(asked) = self.parts.bind(py).try_iter()?.next() else { return Ok(None) };
             let (source, name, shift_ns, window, detail) = asked?.extract::<Asked>()?;
@@ -70,7 +74,7 @@ impl Adding {
             Ok(Some((source, Part { name, shift_ns, window, detail })))
         })
         .map_err(|failure| {
-            self.failure = Some(failure);
+            interrupt.raised(failure);
             Error::Cancelled
         })
     }

@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use holotrace_core::columns::table::ArgType;
-use holotrace_core::error::Error;
-use holotrace_core::trace_event::kineto::Table;
-use holotrace_core::trace_event::store::Store;
+use holotrace_core::columns::ArgType;
+use holotrace_core::trace_event::Store;
+use holotrace_core::trace_event::Table;
 use holotrace_core::trace_event::{Options, read};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -14,6 +13,7 @@ use pyo3::types::PyBytes;
 
 use crate::arrow::ArrowTable;
 use crate::error::{raise, without_panic};
+use crate::interrupt::{Interrupt, interruptible};
 use crate::source::Source;
 
 /// One trace file's columns.
@@ -87,23 +87,13 @@ pub fn read_trace_event(
             .collect::<PyResult<_>>()?,
         args: arg_types(args)?,
     };
-    let mut signal = None;
-    let result = py.detach(|| {
-        without_panic(|| {
-            read(source.blocks()?, &options, &mut || {
-                signal = Python::attach(|py| py.check_signals()).err();
-                signal.is_some()
-            })
-        })
-    });
-    if let Some(failure) = source.failure() {
-        return Err(failure);
-    }
-    match result {
-        Ok(store) => Ok(Trace { store, path: source.path }),
-        Err(Error::Cancelled) => Err(signal.unwrap_or_else(|| raise(py, Error::Cancelled, &source.path))),
-        Err(error) => Err(raise(py, error, &source.path)),
-    }
+    let store = interruptible(
+        py,
+        &source.path,
+        || source.failure(),
+        |interrupt| read(source.blocks()?, &options, &mut || interrupt.is_raised()),
+    )?;
+    Ok(Trace { store, path: source.path })
 }
 
 #[pyfunction]
@@ -114,10 +104,7 @@ pub fn read_ends(
     head_bytes: usize,
     tail_bytes: usize,
 ) -> PyResult<(Bound<'_, PyBytes>, Bound<'_, PyBytes>)> {
-    let found = py.detach(|| source.ends(head_bytes, tail_bytes));
-    if let Some(failure) = source.failure() {
-        return Err(failure);
-    }
-    let (head, tail) = found.map_err(|error| raise(py, error.into(), &source.path))?;
+    let find = |_: &mut Interrupt| Ok(source.ends(head_bytes, tail_bytes)?);
+    let (head, tail) = interruptible(py, &source.path, || source.failure(), find)?;
     Ok((PyBytes::new(py, &head), PyBytes::new(py, &tail)))
 }

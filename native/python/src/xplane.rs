@@ -5,21 +5,20 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use arrow_array::types::UInt32Type;
-use holotrace_core::error::Error;
-use holotrace_core::xplane::protobuf::Source;
-use holotrace_core::xplane::space::{self, Selection};
-use holotrace_core::xplane::{Options, read, times};
+use holotrace_core::Error;
+use holotrace_core::xplane::{self, Options, Selection, Source, read, times};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrow::{ArrowTable, Batches};
 use crate::error::{raise, without_panic};
+use crate::interrupt::interruptible;
 use crate::trace_event::arg_types;
 
 /// One profile's columns.
 #[pyclass(frozen, module = "holotrace._native")]
 pub struct Space {
-    space: space::Space,
+    space: xplane::Space,
     path: PathBuf,
 }
 
@@ -27,7 +26,7 @@ impl Space {
     fn table(
         &self,
         py: Python<'_>,
-        make: impl FnOnce(&space::Space) -> Result<arrow_array::RecordBatch, Error> + Send,
+        make: impl FnOnce(&xplane::Space) -> Result<arrow_array::RecordBatch, Error> + Send,
     ) -> PyResult<ArrowTable> {
         let batch = py.detach(|| without_panic(|| make(&self.space)));
         batch.map(ArrowTable).map_err(|error| raise(py, error, &self.path))
@@ -58,19 +57,19 @@ impl Space {
     }
 
     fn planes(&self, py: Python<'_>) -> PyResult<ArrowTable> {
-        self.table(py, space::Space::planes)
+        self.table(py, xplane::Space::planes)
     }
 
     fn plane_stats(&self, py: Python<'_>) -> PyResult<ArrowTable> {
-        self.table(py, space::Space::plane_stats)
+        self.table(py, xplane::Space::plane_stats)
     }
 
     fn lines(&self, py: Python<'_>) -> PyResult<ArrowTable> {
-        self.table(py, space::Space::lines)
+        self.table(py, xplane::Space::lines)
     }
 
     fn names(&self, py: Python<'_>) -> PyResult<ArrowTable> {
-        self.table(py, space::Space::names)
+        self.table(py, xplane::Space::names)
     }
 
     #[pyo3(signature = (columns, *, lines = None, rows = None, having = None, lacking = None, names = None))]
@@ -105,7 +104,7 @@ impl Space {
         marks: &Bound<'_, PyAny>,
     ) -> PyResult<ArrowTable> {
         let (events, marks) = (ids(events)?, ids(marks)?);
-        self.table(py, move |space| space.causes(&events, &lines, &marks, &columns))
+        self.table(py, move |space| space.ancestries(&events, &lines, &marks, &columns))
     }
 
     fn hlo(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<ArrowTable> {
@@ -164,18 +163,6 @@ fn read_source(
     options: Options,
     open: impl FnOnce() -> std::io::Result<Source> + Send,
 ) -> PyResult<Space> {
-    let mut signal = None;
-    let result = py.detach(|| {
-        without_panic(|| {
-            read(&open()?, &options, &mut || {
-                signal = Python::attach(|py| py.check_signals()).err();
-                signal.is_some()
-            })
-        })
-    });
-    match result {
-        Ok(space) => Ok(Space { space, path }),
-        Err(Error::Cancelled) => Err(signal.unwrap_or_else(|| raise(py, Error::Cancelled, &path))),
-        Err(error) => Err(raise(py, error, &path)),
-    }
+    let space = interruptible(py, &path, || None, |interrupt| read(&open()?, &options, &mut || interrupt.is_raised()))?;
+    Ok(Space { space, path })
 }

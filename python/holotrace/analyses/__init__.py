@@ -9,6 +9,7 @@ from holotrace.analyses.causes import causes
 from holotrace.analyses.communication import communication
 from holotrace.analyses.compilations import compilations
 from holotrace.analyses.critical_path import critical_path
+from holotrace.analyses.device_steps import device_steps
 from holotrace.analyses.duty_cycle import duty_cycle
 from holotrace.analyses.gaps import gaps
 from holotrace.analyses.hlo_ops import hlo_ops
@@ -53,6 +54,7 @@ class Analyses:
     memory_bandwidth = memory_bandwidth
     operator_counters = operator_counters
     duty_cycle = duty_cycle
+    device_steps = device_steps
     gaps = gaps
     host_steps = host_steps
     compilations = compilations

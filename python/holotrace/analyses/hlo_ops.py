@@ -23,6 +23,14 @@ BEYOND_PEAK = "beyond the peak, so the count or the time is wrong"
 _BESIDE = (WAITING, STARTING)
 # What names one operation, besides its category.
 _OF_ONE = ("name", "module", "program")
+# What the program tells of an operation, and the tables of operations too.
+_TOLD = {
+    "shape": "Type and dimensions of its result; null where the program is not in the profile",
+    "layout": "How that lies in memory: order of dimensions, tiles, memory; null like shape",
+    "scope": "Name scopes it was written in, and its operator; null if it has none",
+    "source": "file:line it was written at; null if unknown",
+    "target": "What a custom call calls; null for other operations",
+}
 # A collective of an even job that overlaps well takes a few percent; a fifth is what the job waits for.
 COLLECTIVE_RATIO = 0.2
 # Half of the peak is what dense work reaches; less than that in a tenth of the time is worth a look.
@@ -58,10 +66,12 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
         Column("accessed_bytes", Unit.BYTES, "Bytes all runs read and wrote, as the compiler counts them"),
         Column("bandwidth_gbps", Unit.FLOAT, "10^9 bytes per second of device time; null like tflops"),
         Column("kind", Unit.TEXT, "compute, communication, memory, sync or other"),
+        *(Column(name, Unit.TEXT, meaning) for name, meaning in _TOLD.items()),
     ),
     reads=(
         XLA_OPS.only(
             *("name", "category", "module", "program", "kind", "device", "plane", "line", "self_ns"),
+            *_TOLD,
             *("device_ps", "flops", "accessed_bytes", "is_wait", "is_collective", "is_async", "is_container"),
         ),
         DEVICES.only("device", "plane", "peak_flops", "peak_bandwidth"),
@@ -101,6 +111,7 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
             pl.col("own_ps").sum(),
             pl.col("is_wait", "is_collective").fill_null(False).all(),
             *(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in summed),
+            *(pl.col(name).first().cast(pl.String()) for name in _TOLD),
             op_count=pl.len(),
             device_count=pl.struct(DEVICE).n_unique(),
         )
@@ -119,7 +130,7 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     best = pl.max_horizontal("flops_ratio", "bandwidth_ratio")
     return (
         table.with_columns(
-            *(pl.lit(None).alias(name) for name in _OF_ONE if by_category),
+            *(pl.lit(None).alias(name) for name in (*_OF_ONE, *_TOLD) if by_category),
             accessed_bytes=pl.col("accessed_bytes").round().cast(pl.Int64()),
             caveat=pl.when("is_wait")
             .then(pl.lit(WAITING))

@@ -45,8 +45,6 @@ class Column:
     meaning: str
     # The key of a trace event's ``args`` this column is read from, for columns that are.
     arg: str | None = None
-    # The one format that has it, where only one does: "kineto" or "xplane"; null in ranks of another.
-    format: str | None = None
 
     def __post_init__(self) -> None:
         if not self.name.endswith(self.unit.suffix):
@@ -60,8 +58,6 @@ class Table:
     name: str
     meaning: str
     columns: tuple[Column, ...]
-    # The one format that has it, where only one does; empty in ranks of another.
-    format: str | None = None
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -73,6 +69,10 @@ class Table:
         if unknown:
             raise ValueError(f"{self.name} has no columns {sorted(unknown)}")
         return replace(self, columns=tuple(c for c in self.columns if c.name in names))
+
+    def without(self, *names: str) -> Table:
+        """The same table with all but the named columns."""
+        return self.only(*(name for name in self.column_names if name not in names))
 
     def empty(self) -> pl.DataFrame:
         return empty(self.columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 from holotrace.core.kinds import KindRule
 from holotrace.core.schema import legible
 from holotrace.stores.object_store import Place, Remote, place
+
+# More than any job has; missing ranks are listed, so a number made up must not fill the memory.
+MAX_RANKS = 1 << 20
 
 AnyPath = str | os.PathLike[str] | Remote
 # A file, folder or pattern, of this machine or by URL; several of them; or which file is which rank; ...
@@ -26,14 +30,24 @@ class RankSource:
     path: Place
     # One of: trace, file name, number, only file, caller.
     rank_from: str
+    # Name of its format, one of holotrace.formats.FORMATS.
+    format: str
     # What the ends of the file tell of the job: distributedInfo, as far as it is there.
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    # Which reader it is for: kineto (trace-event JSON), xplane or dataset.
-    format: str = "kineto"
     # The file's bytes, where it is in memory.
     content: bytes | None = field(default=None, repr=False)
     # The user's own rules for kinds of device work; they travel with it to every worker.
     kinds: tuple[KindRule, ...] = ()
+
+
+def believable(info: object) -> dict[str, Any]:
+    """What a trace says of its rank and job, without numbers that cannot be."""
+    kept: dict[str, Any] = dict(info) if isinstance(info, Mapping) else {}
+    for key in ("rank", "world_size"):
+        text = str(kept.pop(key, ""))
+        if re.fullmatch(r"\d{1,9}", text, re.ASCII) and int(text) <= MAX_RANKS:
+            kept[key] = int(text)
+    return kept
 
 
 def several(paths: InPlaces) -> list[AnyPath]:

@@ -49,7 +49,7 @@ DEVICE_EVENTS = Table(
         Column("external", Unit.NUMBER, "Shared with the CPU op that asked for it", arg="External id"),
         Column("bytes", Unit.BYTES, "Bytes copied or set", arg="bytes"),
         Column("bandwidth_gbps", Unit.FLOAT, "Memory bandwidth in GB/s", arg="memory bandwidth (GB/s)"),
-        Column("device_ps", Unit.NUMBER, "Duration by the device's own clock (TPU)", format="xplane"),
+        Column("device_ps", Unit.NUMBER, "Duration by the device's own clock (TPU)"),
         Column("queued", Unit.NUMBER, "Kernels in the queue when it was launched", arg="queued"),
         Column("grid", Unit.LABEL, "Launch grid [x, y, z]", arg="grid"),
         Column("block", Unit.LABEL, "Thread block [x, y, z]", arg="block"),
@@ -130,7 +130,6 @@ COLLECTIVES = Table(
             "arrived_ns",
             Unit.NS,
             "When the core came to the barrier before it (barrier-cores of a TPU); null without",
-            format="xplane",
         ),
     ),
 )
@@ -147,7 +146,7 @@ ANNOTATIONS = Table(
     (
         *_SPAN,
         Column("on_device", Unit.BOOL, "Whether it spans device work rather than host work"),
-        Column("arguments", Unit.LABEL, "What the program passed along with the name, JSON", format="xplane"),
+        Column("arguments", Unit.LABEL, "What the program passed along with the name, JSON"),
     ),
 )
 
@@ -166,7 +165,6 @@ RUNTIME_CALLS = Table(
     "runtime_calls",
     "Calls of the host into the accelerator's runtime or driver, whether or not they launched anything",
     (*_SPAN, Column("correlation", Unit.NUMBER, "Shared with the device events it started", arg="correlation")),
-    format="kineto",
 )
 
 INSTANTS = Table("instants", "Marks without a duration", (_EVENT_ID, _CATEGORY, _NAME, _PID, _TID, _TIME))
@@ -195,7 +193,6 @@ HARDWARE_COUNTERS = Table(
         Column("counter", Unit.LABEL, "The counter, as the profiler names it"),
         Column("value", Unit.FLOAT, "What it read"),
     ),
-    format="kineto",
 )
 
 MEMORY = Table(
@@ -253,7 +250,6 @@ DEVICES = Table(
         Column("core_count", Unit.COUNT, "Cores or multiprocessors"),
         Column("clock_hz", Unit.FLOAT, "Cycles per second"),
     ),
-    format="xplane",
 )
 
 MODULES = Table(
@@ -273,7 +269,6 @@ MODULES = Table(
         Column("step", Unit.STEP, "Step that launched it, by run id or flow; null outside of all steps"),
         Column("op_count", Unit.COUNT, "Operations it executed, as far as they were recorded"),
     ),
-    format="xplane",
 )
 
 XLA_OPS = Table(
@@ -295,6 +290,11 @@ XLA_OPS = Table(
         Column("line", Unit.LABEL, "Name of that line, e.g. XLA Ops, Async XLA Ops, Stream #16(Kernel)"),
         Column("scope", Unit.LABEL, "Name scopes and operator it was made from (op_name); null if it has none"),
         Column("source", Unit.LABEL, "file:line it was made from"),
+        Column("shape", Unit.LABEL, "Type and dimensions of its result, e.g. f32[8,128]"),
+        Column(
+            "layout", Unit.LABEL, "How that lies in memory, e.g. {1,0:T(8,128)}: order of dimensions, tiles, memory"
+        ),
+        Column("target", Unit.LABEL, "What a custom call calls"),
         _START,
         _END,
         Column("duration_ps", Unit.NUMBER, "Exact duration; start_ns and end_ns are its ends, rounded down"),
@@ -314,7 +314,6 @@ XLA_OPS = Table(
         _LAUNCH_NS,
         Column("step", Unit.STEP, "Step that launched it, by run id or flow; null outside of all steps"),
     ),
-    format="xplane",
 )
 
 HLO = Table(
@@ -330,12 +329,15 @@ HLO = Table(
         Column("scope", Unit.LABEL, "Name scopes and operator it was made from (op_name)"),
         Column("source", Unit.LABEL, "file:line it was made from"),
         Column("shape", Unit.LABEL, "Type and dimensions of its result, e.g. f32[8,128]"),
+        Column(
+            "layout", Unit.LABEL, "How that lies in memory, e.g. {1,0:T(8,128)}: order of dimensions, tiles, memory"
+        ),
+        Column("target", Unit.LABEL, "What a custom call calls"),
         Column("result_bytes", Unit.BYTES, "Size of its result"),
         Column("element_count", Unit.COUNT, "Elements of its result"),
         Column("channel", Unit.NUMBER, "Channel of a collective"),
         Column("groups", Unit.LABEL, "Replica groups of a collective, JSON"),
     ),
-    format="xplane",
 )
 
 HOST_CALLS = Table(
@@ -352,7 +354,6 @@ HOST_CALLS = Table(
         Column("device", Unit.NUMBER, "Ordinal of the device it is about (device_ordinal)"),
         Column("arguments", Unit.LABEL, "All its arguments, JSON"),
     ),
-    format="xplane",
 )
 
 PROBLEMS = Table(

@@ -1,8 +1,7 @@
 """Where traces are, and which rank each of them is."""
 
 from holotrace.core.problems import spelled
-from holotrace.core.source import Paths, RankSource
-from holotrace.discovery.heads import believable
+from holotrace.core.source import Paths, RankSource, believable
 from holotrace.discovery.survey import OnDuplicate, Survey, discover, survey
 
 __all__ = ["OnDuplicate", "Paths", "RankSource", "Survey", "believable", "discover", "spelled", "survey"]

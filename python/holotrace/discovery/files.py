@@ -10,14 +10,14 @@ from pathlib import Path
 
 from holotrace.core.source import AnyPath
 from holotrace.errors import InputError
-from holotrace.formats.dataset.layout import MANIFEST
+from holotrace.formats import FORMATS, Format
 from holotrace.stores import object_store as stores
 from holotrace.stores.object_store import Place, Remote, place
 
-# ``.gz`` and ``.zst`` include ``.json.gz`` and ``.json.zst``.
-SUFFIXES = (".json", ".gz", ".zst")
+# These include ``.json.gz`` and ``.json.zst``.
+_PACKED = (".gz", ".zst")
 # What is a file and no folder in a store, which has no folders.
-_OF_FILES = (*SUFFIXES, ".pb", ".riegeli")
+_OF_FILES = (*_PACKED, ".json", ".pb", ".riegeli")
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -27,6 +27,21 @@ class Candidate:
 
     path: Place
     named: bool
+
+
+def suffixes() -> tuple[str, ...]:
+    """Endings of names of files that may be traces."""
+    return (*(suffix for declared in FORMATS.values() for suffix in declared.suffixes), *_PACKED)
+
+
+def whole_jobs(folder: Place) -> list[Format]:
+    """The formats of which the folder is a whole job; at most one, but for folders somebody put together by hand."""
+    marked = [declared for declared in FORMATS.values() if declared.marker]
+    if isinstance(folder, Path):
+        return [declared for declared in marked if (folder / declared.marker).is_file()]
+    # Asking for a file that is not there is forbidden to those who may not list.
+    files = stores.inside(folder)[1]
+    return [declared for declared in marked if folder / declared.marker in files]
 
 
 def candidates(paths: Iterable[AnyPath], *, recursive: bool) -> list[Candidate]:
@@ -49,7 +64,7 @@ def may_be_folder(path: Place) -> bool:
     """Whether a path is no pattern and, in a store, not called like a file."""
     if isinstance(path, Path):
         return path.is_dir()
-    return not stores.is_pattern(path) and (path.url.endswith("/") or not path.name.endswith(_OF_FILES))
+    return not stores.is_pattern(path) and (path.url.endswith("/") or not path.name.endswith((*_OF_FILES, *suffixes())))
 
 
 def _expand(path: Place, *, recursive: bool) -> Sequence[Candidate]:
@@ -82,8 +97,11 @@ def _local(path: Path, *, recursive: bool) -> Sequence[Candidate]:
 def _folder(folder: Place, *, recursive: bool) -> list[Candidate]:
     try:
         files = list(_files(folder, recursive=recursive))
-        if folder / MANIFEST in files:
-            raise InputError(f"{folder} is a dataset, which is opened alone; convert the other traces into it")
+        for declared in FORMATS.values():
+            if declared.marker and folder / declared.marker in files:
+                raise InputError(
+                    f"{folder} is {declared.title}, which is opened alone; convert the other traces into it"
+                )
         here = _traces(files)
         if here:
             return here
@@ -96,7 +114,7 @@ def _folder(folder: Place, *, recursive: bool) -> list[Candidate]:
             f"{folder} holds no trace itself, but its subfolders hold {len(below)}; "
             f"give one of them, e.g. {where}, or ask for all (recursive=True, --recursive)"
         )
-    raise InputError(f"{folder} holds no trace ({', '.join('*' + s for s in SUFFIXES)}); give the folder that does")
+    raise InputError(f"{folder} holds no trace ({', '.join('*' + s for s in suffixes())}); give the folder that does")
 
 
 def _files(folder: Place, *, recursive: bool) -> Iterable[Place]:
@@ -106,10 +124,11 @@ def _files(folder: Place, *, recursive: bool) -> Iterable[Place]:
 
 
 def _traces(paths: Iterable[Place]) -> list[Candidate]:
+    endings = suffixes()
     return [
         Candidate(path, named=False)
         for path in paths
-        if path.name.endswith(SUFFIXES)
+        if path.name.endswith(endings)
         and not path.name.startswith(".")
         and (isinstance(path, Remote) or path.is_file())
     ]

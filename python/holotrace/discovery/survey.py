@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from holotrace.core.problems import UNREAD, problem
+from holotrace.core.problems import problem
 from holotrace.core.schema import legible
 from holotrace.core.source import AnyPath, Paths, RankSource, called, several
-from holotrace.core.tables import RANK_INFO
 from holotrace.core.trace import RankTrace
-from holotrace.discovery import heads as ends
 from holotrace.discovery.completeness import doubts
-from holotrace.discovery.files import Candidate, candidates, may_be_folder, natural
+from holotrace.discovery.files import Candidate, candidates, may_be_folder, natural, whole_jobs
 from holotrace.discovery.ranks import ranks_from_names
 from holotrace.errors import InputError, UsageError
-from holotrace.formats.dataset import layout as dataset
-from holotrace.formats.xplane import runs as profiles
+from holotrace.formats import FORMATS, Format, heads, recognized
+from holotrace.formats.declaration import OpenedFolder
 from holotrace.stores.object_store import Place, Remote, place
 
 OnDuplicate = Literal["error", "first", "last"]
@@ -48,7 +46,7 @@ class _File:
     rank_from: str = ""
     # Why it cannot be one of the traces.
     unfit: str = ""
-    format: str = "kineto"
+    format: Format | None = None
 
 
 def discover(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate = "error") -> tuple[RankSource, ...]:
@@ -77,37 +75,45 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
 
 def _surveyed(paths: Paths, recursive: bool, on_duplicate: OnDuplicate) -> Survey:
     if isinstance(paths, bytes):
-        return Survey((profiles.in_memory(paths),), (), *called(paths))
+        return Survey((_in_memory(paths),), (), *called(paths))
     if isinstance(paths, Mapping):
         return _survey_of(_given(paths), on_duplicate, *called(paths))
     named = several(paths)
     if not named:
         raise InputError("no path was given; give a trace file, a folder of them or a pattern")
-    if len(named) == 1 and may_be_folder(place(named[0])) and dataset.is_dataset(named[0]):
-        return _survey_of_dataset(place(named[0]))
-    named, noticed = profiles.expanded(named, recursive=recursive)
-    looked = _look(candidates(named, recursive=recursive))
+    if len(named) == 1 and may_be_folder(where := place(named[0])):
+        for declared in whole_jobs(where):
+            if declared.open_folder:
+                return _survey_of_folder(where, declared.open_folder(where))
+    files, noticed = _expanded(named, recursive=recursive)
+    looked = _look(candidates(files, recursive=recursive))
     found = _survey_of(_ranked(looked), on_duplicate, *called(paths))
     return replace(found, problems=(*noticed, *found.problems))
 
 
-def _survey_of_dataset(root: Place) -> Survey:
-    known = dataset.manifest(root)
-    stamps, damaged = dataset.stamps(root)
-    if damaged and not stamps:
-        raise next(iter(damaged.values()))
-    if not stamps:
-        raise InputError(f"{root} is a dataset without a whole rank; convert the traces into it again")
-    sources = tuple(dataset.source(root, rank, stamp) for rank, stamp in stamps.items())
-    # Doubts are about the traces that were converted.
-    traces = [replace(source, path=place(str(stamps[source.rank].origin.get("file")))) for source in sources]
-    unread = [
-        problem(
-            UNREAD, rank=rank, example=str(error), file=dataset.part(root, RANK_INFO.name, rank), action="rank left out"
-        )
-        for rank, error in damaged.items()
-    ]
-    return Survey(sources, (*map(dict, known.problems), *unread, *doubts(traces)), known.title, legible(root))
+def _in_memory(content: bytes) -> RankSource:
+    taking = next((declared.from_bytes for declared in FORMATS.values() if declared.from_bytes), None)
+    if taking is None:
+        raise InputError("no format is read from memory; give the path of a file")
+    return taking(content)
+
+
+def _survey_of_folder(root: Place, opened: OpenedFolder) -> Survey:
+    problems = (*map(dict, opened.problems), *doubts(opened.recorded))
+    return Survey(opened.sources, problems, opened.title, legible(root))
+
+
+def _expanded(paths: Sequence[AnyPath], *, recursive: bool) -> tuple[list[AnyPath], list[dict[str, Any]]]:
+    """``paths``, with each folder of a layout that a format knows replaced by its files, and what was noticed."""
+    found: list[AnyPath] = []
+    problems: list[dict[str, Any]] = []
+    expanding = [declared.expand for declared in FORMATS.values() if declared.expand]
+    for path in paths:
+        folder = place(path)
+        known = [each for expand in expanding if (each := expand(folder, recursive))] if may_be_folder(folder) else []
+        found += known[0].files if known else [path]
+        problems += known[0].problems if known else ()
+    return found, problems
 
 
 def _given(paths: Mapping[int, AnyPath]) -> list[_File]:
@@ -133,14 +139,13 @@ def _look(files: list[Candidate]) -> list[_File]:
 
 def _look_at(candidate: Candidate) -> _File:
     path = candidate.path
-    if profiles.is_profile(path):
-        return _File(path, format="xplane")
     try:
-        text = ends.head(path)
-        info = ends.distributed_info(text)
+        head = heads.head(path)
+        declared = recognized(head, named=candidate.named)
+        info = declared.rank_of(head.text) if declared else {}
         # The end of a plain file is one seek away.
-        if not info and path.suffix not in ends.COMPRESSED:
-            info = ends.distributed_info(ends.tail(path))
+        if declared and not info and path.suffix not in heads.COMPRESSED:
+            info = declared.rank_of(heads.tail(path))
     except OSError as error:
         if candidate.named:
             raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
@@ -150,13 +155,13 @@ def _look_at(candidate: Candidate) -> _File:
         if candidate.named:
             raise
         return _File(path, unfit=str(error))
-    if candidate.named and ends.is_timeline(text):
-        raise InputError(f"{path} is a timeline of several ranks; give the traces it was made of")
-    if profiles.is_exported(path, text):
-        return _File(path, format="xplane")
-    if not candidate.named and (ends.is_timeline(text) or not ends.may_be_trace(text)):
-        return _File(path, unfit="a timeline of several ranks" if ends.is_timeline(text) else "not a trace")
-    return _with_rank(_File(path, info), "trace")
+    if declared is None:
+        return _File(path, unfit="not a trace")
+    if refusal := declared.refuse(head):
+        if candidate.named:
+            raise InputError(f"{path} is {refusal}")
+        return _File(path, unfit=refusal.partition(";")[0])
+    return _with_rank(_File(path, info, format=declared), "trace")
 
 
 def _with_rank(file: _File, rank_from: str) -> _File:
@@ -192,10 +197,10 @@ def _by_name(files: list[_File]) -> list[_File]:
 
 
 def _by_tail(file: _File) -> _File:
-    if file.path.suffix not in ends.COMPRESSED:
+    if file.path.suffix not in heads.COMPRESSED or file.format is None:
         return file
     try:
-        return _with_rank(replace(file, info=ends.distributed_info(ends.tail(file.path))), "trace")
+        return _with_rank(replace(file, info=file.format.rank_of(heads.tail(file.path))), "trace")
     except OSError:
         # A damaged stream has no tail; what is whole before the damage is still read.
         return file
@@ -230,5 +235,7 @@ def _survey_of(files: list[_File], on_duplicate: OnDuplicate, title: str, origin
             for file in claiming
             if file is not chosen
         ]
-        sources.append(RankSource(rank, chosen.path, chosen.rank_from, chosen.info, chosen.format))
+        if chosen.format is None:
+            raise InputError(f"{chosen.path} is of no format that is read; give files the profiler wrote")
+        sources.append(RankSource(rank, chosen.path, chosen.rank_from, chosen.format.name, chosen.info))
     return Survey(tuple(sources), (*problems, *doubts(sources)), title, origin)

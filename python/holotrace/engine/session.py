@@ -17,12 +17,14 @@ from holotrace.core.schema import Table
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import Question, RankTrace, T
 from holotrace.discovery import RankSource, Survey
-from holotrace.engine.answers import Program, QuestionTask, running_program
+from holotrace.engine.answers import QuestionTask
 from holotrace.engine.map_ranks import Load, Progress, RankTask, read_ranks
 from holotrace.engine.noticed import Noticed
+from holotrace.engine.program import running_program
 from holotrace.engine.questions import JobResult, Questions
 from holotrace.engine.table_cache import CachedRankTask, TableCache
 from holotrace.errors import InputError
+from holotrace.formats.declaration import Program
 from holotrace.loading.rank import load
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holotrace.discovery import RankSource
+from holotrace.core.source import RankSource
 from holotrace.errors import MissingDataError, UsageError
 from holotrace.export.rewrite import Edit, rewrite
+from holotrace.formats import FORMATS
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def write(overlays: Sequence[Overlay], sources: Sequence[RankSource], folder: Pa
         folder: Made if need be; none that holds the files. The names of copies begin with ``rank-``, and replace older
             ones.
     """
-    files = [source for source in sources if source.format == "kineto"]
+    files = [source for source in sources if FORMATS[source.format].can_be_copied]
     if not files:
         raise MissingDataError(
             "no rank is in a trace-event file; give traces as PyTorch's profiler exports them, in JSON"

@@ -12,14 +12,15 @@ import polars as pl
 from holotrace.analyses.stragglers import stragglers
 from holotrace.core.problems import frame, problem, spelled
 from holotrace.core.schema import Column, Unit, conform
+from holotrace.core.source import RankSource
 from holotrace.core.tables import CLOCKS, DEVICE_EVENTS, EVENTS, PROBLEMS, RANK, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import clocks
 from holotrace.derive.epoch import base_ns
-from holotrace.discovery import RankSource
-from holotrace.discovery import heads as ends
 from holotrace.errors import MissingDataError, UsageError
 from holotrace.export.merge import Detail, Part, Written, write
+from holotrace.formats import FORMATS, heads, recognized
+from holotrace.formats.kineto.ends import TIMELINE
 from holotrace.present.format import duration
 
 RANKS = (
@@ -37,12 +38,6 @@ _SECOND_NS = 1_000_000_000
 _MOST_NS = (1 << 63) - 1
 # Ranks leave a collective one after the other, within so much.
 _ALIKE_NS = 5_000
-# Why a rank of another format cannot be in a timeline, and the way out.
-_NO_TRACE = {
-    "dataset": "is of a dataset, which has no trace to copy; give the traces that it was made of",
-    "xplane": "is a profile of XLA, which has no trace events to copy; look at it with XProf, "
-    "or at the .trace.json.gz beside it in Perfetto",
-}
 # What a rank must be read with.
 READS = (
     *stragglers.reads,
@@ -124,9 +119,9 @@ def _span(rows: pl.DataFrame) -> tuple[int, int] | None:
 def files(sources: Iterable[RankSource | RankTrace], target: Path) -> list[RankSource]:
     """The ranks' files, where all of them can be in a timeline that is written to ``target``."""
     found = [source for source in sources if isinstance(source, RankSource)]
-    other = next((source for source in found if source.format != "kineto"), None)
+    other = next((source for source in found if not FORMATS[source.format].can_be_copied), None)
     if other:
-        raise MissingDataError(f"{other.path} {_NO_TRACE[other.format]}")
+        raise MissingDataError(f"{other.path} {FORMATS[other.format].why_not_copied}")
     if not found:
         raise MissingDataError("ranks in memory have no trace to copy; give traces in files")
     is_read = any(isinstance(source.path, Path) and target.samefile(source.path) for source in found if target.exists())
@@ -141,10 +136,11 @@ def files(sources: Iterable[RankSource | RankTrace], target: Path) -> list[RankS
 def _is_trace(path: Path) -> bool:
     """Whether there is a trace of a rank, perhaps of one that was not asked for."""
     try:
-        text = ends.head(path)
+        head = heads.head(path)
     except OSError:
         return False
-    return ends.may_be_trace(text) and not ends.is_timeline(text)
+    declared = recognized(head, named=False)
+    return declared is not None and not declared.refuse(head)
 
 
 def write_ranks(
@@ -219,7 +215,7 @@ def _window(seen: Sequence[Seen], shifts: Mapping[int, int], wanted: Wanted) -> 
 def _head(zero_ns: int, moved: Mapping[int, tuple[str, int]]) -> dict[str, Any]:
     base = {"baseTimeNanoseconds": zero_ns} if zero_ns else {}
     ranks = [{"rank": rank, "file": name, "moved_ns": moved_ns} for rank, (name, moved_ns) in moved.items()]
-    return {"schemaVersion": 1, ends.TIMELINE: ranks, "displayTimeUnit": "ms", **base}
+    return {"schemaVersion": 1, TIMELINE: ranks, "displayTimeUnit": "ms", **base}
 
 
 def _problems(known: pl.DataFrame, paths: Mapping[int, Any], written: Sequence[Written]) -> pl.DataFrame:

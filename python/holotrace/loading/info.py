@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 
 from holotrace.core.schema import legible
+from holotrace.core.source import RankSource, believable
 from holotrace.core.tables import DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS
 from holotrace.derive.vendors import NVIDIA, VENDORS
-from holotrace.discovery import RankSource, believable
 from holotrace.formats.parsed import Columns, Parsed
 
 # What describing a rank needs to read.

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
 
 from holotrace.core.schema import Column, Table, legible, typed
+from holotrace.core.source import RankSource
 from holotrace.core.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree, kernel_kinds
-from holotrace.discovery import RankSource
-from holotrace.formats import xplane
-from holotrace.formats.dataset import read as dataset
-from holotrace.formats.dataset.layout import FORMAT
-from holotrace.formats.kineto import read as kineto
+from holotrace.formats import FORMATS, Format
 from holotrace.formats.parsed import Columns, Parsed, RankParts
 from holotrace.loading import info
 
-# Columns that are read only where they are asked for, and whose problems are seen only then.
-_EVERYTHING = [
-    replace(table, columns=tuple(c for c in table.columns if c.arg and c.format in (None, "kineto")))
-    for table in ALL
-    if table.format in (None, "kineto")
-]
-_READERS: Mapping[str, Callable[[RankSource, Sequence[Table], bool], Parsed[pl.DataFrame]]] = {
-    "kineto": lambda source, tables, every: kineto.read(source.path, tables, _EVERYTHING if every else ()),
-    "xplane": lambda source, tables, _: xplane.read(source.path, tables, source.content),
-}
 _DECLARED = {table.name: table for table in ALL}
 # Tables whose column ``kind`` is made here, and the columns of the file that it is made of.
 _OF_A_KIND = (DEVICE_EVENTS.name, XLA_OPS.name)
@@ -47,9 +34,7 @@ def load(source: RankSource, reads: Sequence[Table], *, every_problem: bool = Fa
     """
     wanted = merged(reads)
     needed = _needed(wanted)
-    read = (
-        _from_dataset(source, needed) if source.format == FORMAT else _from_file(source, wanted, needed, every_problem)
-    )
+    read = _from_file(source, wanted, needed, every_problem)
     tables = dict(read.tables)
     if CALLS.name in wanted:
         tables[CALLS.name] = _calls(tables)
@@ -59,9 +44,10 @@ def load(source: RankSource, reads: Sequence[Table], *, every_problem: bool = Fa
 
 def parts(source: RankSource | RankTrace, reads: Sequence[Table]) -> RankParts:
     """The same for who writes it on: frames are made only of what is made here."""
-    if isinstance(source, RankSource) and source.format == "kineto":
+    scan = FORMATS[source.format].scan if isinstance(source, RankSource) else None
+    if isinstance(source, RankSource) and scan:
         wanted = merged(reads)
-        scanned = kineto.scan(source.path, _to_parse(wanted, source.format))
+        scanned = scan(source, _to_parse(wanted, FORMATS[source.format]))
         made = _made(source, wanted, wanted, scanned)
         tables = {name: [there[name] for there in (scanned.tables, made) if name in there] for name in wanted}
         return RankParts(source.rank, made[RANK_INFO.name], tables, scanned.metadata)
@@ -70,22 +56,25 @@ def parts(source: RankSource | RankTrace, reads: Sequence[Table]) -> RankParts:
     return RankParts(trace.rank, trace[RANK_INFO], whole, trace.metadata)
 
 
-def _from_dataset(source: RankSource, needed: Mapping[str, Table]) -> RankTrace:
-    """One rank of a dataset, whose kinds are as it was converted, or as the user's own rules say now."""
-    if not source.kinds:
-        return dataset.read(source, needed)
-    decided = [name for name in _OF_A_KIND if _has_kind(needed.get(name))]
-    read = dataset.read(source, merged([*needed.values(), *(_DECLARED[name].only(*_MAKE_KIND) for name in decided)]))
+def _complete(declared: Format, source: RankSource, needed: Mapping[str, Table]) -> RankTrace:
+    """One rank of a file whose kinds are as it was written, or as the user's own rules say now."""
+    decided = [name for name in _OF_A_KIND if source.kinds and _has_kind(needed.get(name))]
+    reads = merged([*needed.values(), *(_DECLARED[name].only(*_MAKE_KIND) for name in decided)])
+    whole = declared.read(source, list(reads.values()))
     kinds = {
-        name: read.tables[name].with_columns(kernel_kinds.kinds(read.tables[name], source.kinds)) for name in decided
+        name: whole.tables[name].with_columns(kernel_kinds.kinds(whole.tables[name], source.kinds)) for name in decided
     }
-    return replace(read, tables={**read.tables, **kinds})
+    return RankTrace(source.rank, {**whole.tables, **kinds}, whole.metadata)
 
 
 def _from_file(
     source: RankSource, wanted: Mapping[str, Table], needed: Mapping[str, Table], every_problem: bool
 ) -> RankTrace:
-    parsed = _READERS[source.format](source, _to_parse(needed, source.format), every_problem)
+    declared = FORMATS[source.format]
+    if declared.has_made_columns:
+        return _complete(declared, source, needed)
+    reader = declared.read_closely if every_problem and declared.read_closely else declared.read
+    parsed = reader(source, _to_parse(needed, declared))
     made = _made(source, wanted, needed, parsed)
     read = {name: frame.hstack(made[name]) if name in made else frame for name, frame in parsed.tables.items()}
     return RankTrace(source.rank, {**made, **read}, parsed.metadata)
@@ -97,7 +86,8 @@ def _made(
     """The columns that are not in the file, by table."""
 
     def frame(table: Table) -> pl.DataFrame:
-        return pl.DataFrame(parsed.tables[table.name].select(table.column_names))
+        there = parsed.tables.get(table.name)
+        return table.empty() if there is None else pl.DataFrame(there.select(table.column_names))
 
     made = {}
     if PROBLEMS.name in parsed.tables:
@@ -145,7 +135,7 @@ def _needed(wanted: dict[str, Table]) -> dict[str, Table]:
     return merged([*(table for table in wanted.values() if table.name != CALLS.name), *call_tree.READS])
 
 
-def _to_parse(wanted: Mapping[str, Table], of_format: str) -> list[Table]:
+def _to_parse(wanted: Mapping[str, Table], declared: Format) -> list[Table]:
     """What must be read from a file of that format so that ``wanted`` can be made."""
     reads = [table for table in wanted.values() if table.name not in (RANK_INFO.name, PROBLEMS.name)]
     if RANK_INFO.name in wanted:
@@ -153,19 +143,19 @@ def _to_parse(wanted: Mapping[str, Table], of_format: str) -> list[Table]:
     if RANK_INFO.name in wanted or PROBLEMS.name in wanted:
         reads.append(_READ_PROBLEMS)
     reads += [_DECLARED[name].only(*_MAKE_KIND) for name in _OF_A_KIND if _has_kind(wanted.get(name))]
-    there = [table for table in merged(reads).values() if table.format in (None, of_format)]
-    return [_in_file(table, of_format) for table in there]
+    known = {table.name: table.column_names for table in declared.tables}
+    return [_in_file(table, known[table.name]) for table in merged(reads).values() if table.name in known]
 
 
 def _has_kind(table: Table | None) -> bool:
     return table is not None and "kind" in table.column_names
 
 
-def _in_file(table: Table, of_format: str) -> Table:
-    """The table without the column that is made here, and those that the format has not."""
+def _in_file(table: Table, known: Collection[str]) -> Table:
+    """The table without the column that is made here, and those that the format has not; with the caller's own."""
     made = ("kind",) if table.name in _OF_A_KIND else ()
-    kept = (c for c in table.columns if c.name not in made and c.format in (None, of_format))
-    return replace(table, columns=tuple(kept))
+    lacking = {*_DECLARED[table.name].column_names} - {*known}
+    return replace(table, columns=tuple(c for c in table.columns if c.name not in made and c.name not in lacking))
 
 
 def _place(source: RankSource, count: int) -> pl.DataFrame:

@@ -72,3 +72,17 @@ def test_a_run_that_the_clock_of_the_host_cut_to_nothing_takes_what_the_device_m
     job = drawn(tmp_path, ops, [])
     assert job.hlo_ops().select("op_count", "self_ns").row(0) == (2, 6_000)
     assert job.kernels().select("count", "sum_ns", "max_ns").row(0) == (2, 6_000, 3_000)
+
+
+def test_a_loop_takes_for_itself_what_the_device_measured_beyond_the_operations_inside_it(tmp_path: Path) -> None:
+    ops = [
+        op("while.1", "while", 0, 20, device_duration_ps=10 * US),
+        op("fusion.1", "loop fusion", 2, 8, device_duration_ps=4 * US),
+        op("fusion.2", "loop fusion", 12, 0, device_duration_ps=3 * US),
+    ]
+    operations = drawn(tmp_path, ops, []).hlo_ops()
+    assert dict(operations.select("name", "self_ns").iter_rows()) == {
+        "while.1": 3_000,
+        "fusion.1": 4_000,
+        "fusion.2": 3_000,
+    }

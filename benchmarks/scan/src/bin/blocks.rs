@@ -6,9 +6,9 @@ use std::io::BufReader;
 use std::time::Instant;
 
 use flate2::bufread::MultiGzDecoder;
-use holotrace_core::io::blocks::Blocks;
-use holotrace_core::trace_event::kineto::Table;
-use holotrace_core::columns::table::ArgType;
+use holotrace_core::io::Blocks;
+use holotrace_core::trace_event::Table;
+use holotrace_core::columns::ArgType;
 use holotrace_core::trace_event::{Options, read};
 
 const COMPRESSED_BUFFER: usize = 256 << 10;

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use hashbrown::HashMap;
 
-use crate::columns::table::NONE;
+use crate::columns::arrow::NONE;
+use crate::columns::id_map::IdMap;
 
 /// Calls as columns of equal length, in any order.
 #[derive(Clone, Copy)]
@@ -140,10 +141,10 @@ impl Work {
 
 /// The work of each of the calls with these ids, from pieces that each name the call that launched them.
 pub fn work_of(id: &[u32], pieces: impl Iterator<Item = (u32, Work)>) -> Vec<Work> {
-    let rows = Rows::new(id);
+    let rows = rows_of(id);
     let mut work = vec![Work::NONE; id.len()];
     for (launch, piece) in pieces {
-        if let Some(row) = rows.get(launch) {
+        if let Some(row) = row_of(&rows, launch) {
             work[row].add(piece);
         }
     }
@@ -164,7 +165,7 @@ pub fn threads(process: &[u32], thread: &[u32]) -> Vec<u32> {
 ///
 /// Callers that are not there, and such as call themselves in a circle, are none.
 pub fn outermost(id: &[u32], parent: &[u32], is_chosen: &[bool]) -> Vec<u32> {
-    let rows = Rows::new(id);
+    let rows = rows_of(id);
     let mut top = vec![NONE; id.len()];
     let mut is_known = vec![false; id.len()];
     let mut upwards = Vec::new();
@@ -173,7 +174,7 @@ pub fn outermost(id: &[u32], parent: &[u32], is_chosen: &[bool]) -> Vec<u32> {
         while let Some(row) = next.filter(|&row| !is_known[row]) {
             is_known[row] = true;
             upwards.push(row);
-            next = rows.get(parent[row]);
+            next = row_of(&rows, parent[row]);
         }
         let mut found = next.map_or(NONE, |row| top[row]);
         while let Some(row) = upwards.pop() {
@@ -187,34 +188,12 @@ pub fn outermost(id: &[u32], parent: &[u32], is_chosen: &[bool]) -> Vec<u32> {
 }
 
 /// The row of each id; of equal ids the last.
-enum Rows {
-    /// By the id, `NONE` where there is none.
-    Dense(Vec<u32>),
-    Sparse(HashMap<u32, u32, foldhash::fast::RandomState>),
+fn rows_of(id: &[u32]) -> IdMap {
+    IdMap::of_rows(id.iter().map(|&id| i64::from(id)))
 }
 
-impl Rows {
-    fn new(id: &[u32]) -> Self {
-        let numbered = id.iter().zip(0_u32..);
-        let last = id.iter().copied().max().unwrap_or(0) as usize;
-        // Ids are places in a file, of which calls are most; ids of another origin must not take all memory.
-        if last / 8 > id.len() {
-            return Self::Sparse(numbered.map(|(&id, row)| (id, row)).collect());
-        }
-        let mut rows = vec![NONE; last + 1];
-        for (&id, row) in numbered {
-            rows[id as usize] = row;
-        }
-        Self::Dense(rows)
-    }
-
-    fn get(&self, id: u32) -> Option<usize> {
-        let row = match self {
-            Self::Dense(rows) => rows.get(id as usize).copied(),
-            Self::Sparse(rows) => rows.get(&id).copied(),
-        };
-        row.filter(|&row| row != NONE).map(|row| row as usize)
-    }
+fn row_of(rows: &IdMap, id: u32) -> Option<usize> {
+    Some(rows.get(i64::from(id))).filter(|&row| row != NONE).map(|row| row as usize)
 }
 
 /// For each of `count` places the sum of the values that belong there; those of other places are left out.
@@ -231,7 +210,7 @@ pub fn sums(place: &[u32], values: &[i64], count: usize) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::{outermost, sums, threads};
-    use crate::columns::table::NONE;
+    use crate::columns::arrow::NONE;
 
     #[test]
     fn the_outermost_chosen_call_is_found_from_far_below() {

@@ -1,6 +1,7 @@
 //! What happens in several groups side by side: each group by itself, in order of time.
 
 use crate::algorithms::intervals::in_order;
+use crate::columns::grouping::Grouping;
 
 /// What changes have made of some levels, group by group.
 #[derive(Debug, PartialEq, Eq)]
@@ -159,26 +160,10 @@ fn describe(group: &[i64], value: &[i64]) -> Described {
 }
 
 /// The rows in order of their groups, where those of each stay as they are, and how many each has.
-fn grouped(group: &[i64], rows: Vec<u32>) -> (Vec<u32>, Vec<usize>) {
+fn grouped(group: &[i64], rows: Vec<u32>) -> (Vec<u32>, impl Iterator<Item = usize>) {
     let (rank, count) = ranks(group);
-    let mut sizes = vec![0; count];
-    for &rank in &rank {
-        sizes[rank as usize] += 1;
-    }
-    if count < 2 {
-        return (rows, sizes);
-    }
-    let mut next: Vec<usize> = [0].into_iter().chain(sizes.iter().copied()).take(count).collect();
-    for group in 1..count {
-        next[group] += next[group - 1];
-    }
-    let mut ordered = vec![0; rows.len()];
-    for row in rows {
-        let next = &mut next[rank[row as usize] as usize];
-        ordered[*next] = row;
-        *next += 1;
-    }
-    (ordered, sizes)
+    let members: Vec<(u32, u32)> = rows.into_iter().map(|row| (rank[row as usize], row)).collect();
+    Grouping::new(count, members.iter().copied()).into_parts()
 }
 
 /// How many distinct numbers are lower than each, and how many there are.

@@ -5,7 +5,7 @@
 use hashbrown::HashMap;
 
 use crate::algorithms::replay::{Graph, Via};
-use crate::columns::table::NONE;
+use crate::columns::arrow::NONE;
 
 /// A process at a meeting, by rows; the rows of a process lead back through `before` to its beginning.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

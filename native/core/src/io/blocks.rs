@@ -1,20 +1,18 @@
 //! Bytes of a file, inflated in blocks.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use flate2::bufread::MultiGzDecoder;
-
-use crate::io::read_ahead::Ahead;
+use crate::io::inflate::{Opened, fill, inflated, open};
+use crate::io::read_ahead::ReadAhead;
 
 /// Large enough that a block's own dictionaries do not weigh, small enough for the cache; see benchmarks/README.md.
 pub const BLOCK_BYTES: usize = 512 << 10;
+
 /// Free bytes before each block's text, so that the end of the last one can be put in front without moving the block.
 const HEADROOM: usize = 64 << 10;
-const COMPRESSED_BUFFER: usize = 256 << 10;
 
 /// A piece of the text, most often cut between two events.
 #[derive(Default)]
@@ -24,8 +22,6 @@ pub struct Block {
     pub start: usize,
     /// Offset in the text of the first of `bytes`: negative where that is free space before the text.
     pub origin: i64,
-    /// How much unread text there must be before it is worth looking at again.
-    pub wanted: usize,
 }
 
 impl Block {
@@ -35,8 +31,13 @@ impl Block {
 
     /// The offset in the text of a position in `bytes`.
     pub fn offset(&self, at: usize) -> u64 {
-        (self.origin + at as i64).max(0) as u64
+        offset(self.origin, at)
     }
+}
+
+/// The offset in the text of a position in bytes of which the first stands at `origin`.
+pub fn offset(origin: i64, at: usize) -> u64 {
+    (origin + at as i64).max(0) as u64
 }
 
 /// The inflated bytes of one file, in order; whoever asks for a block fills it.
@@ -64,7 +65,7 @@ impl Blocks {
     /// A file of a size that comes from elsewhere than a disk, inflated as it arrives.
     pub fn stream(file: impl Read + Send + 'static, file_bytes: u64) -> io::Result<Self> {
         let stopped = Arc::default();
-        let (reader, _) = inflated(Ahead::of(file, &stopped)?)?;
+        let (reader, _) = inflated(ReadAhead::of(file, &stopped)?)?;
         Ok(Self { stopped, ..Self::of(reader, file_bytes, BLOCK_BYTES) })
     }
 
@@ -108,7 +109,7 @@ impl Blocks {
         bytes.truncate(cut);
         let origin = self.offset as i64 - start as i64;
         self.offset += (cut - start) as u64;
-        Block { bytes, start, origin, wanted: 0 }
+        Block { bytes, start, origin }
     }
 }
 
@@ -128,123 +129,10 @@ fn last_event(bytes: &[u8], start: usize) -> usize {
     (near..bytes.len()).rev().find(begins).unwrap_or(bytes.len())
 }
 
-struct Opened {
-    reader: Box<dyn Read + Send>,
-    file_bytes: u64,
-    is_plain: bool,
-}
-
-fn open(path: &Path) -> io::Result<Opened> {
-    let file = File::open(path)?;
-    let metadata = file.metadata()?;
-    if metadata.is_dir() {
-        return Err(io::Error::from(io::ErrorKind::IsADirectory));
-    }
-    let (reader, is_plain) = inflated(file)?;
-    Ok(Opened { reader, file_bytes: metadata.len(), is_plain })
-}
-
-/// The text of a file, and whether the file is that text itself.
-fn inflated(file: impl Read + Send + 'static) -> io::Result<(Box<dyn Read + Send>, bool)> {
-    let mut buffered = BufReader::with_capacity(COMPRESSED_BUFFER, file);
-    let magic = buffered.fill_buf()?;
-    let is_gzip = magic.starts_with(&[0x1f, 0x8b]);
-    let is_zstd = magic.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
-    let reader: Box<dyn Read + Send> = if is_gzip {
-        Box::new(MultiGzDecoder::new(buffered))
-    } else if is_zstd {
-        Box::new(zstd::Decoder::with_buffer(buffered)?)
-    } else {
-        Box::new(buffered)
-    };
-    Ok((reader, !is_gzip && !is_zstd))
-}
-
-/// Fill `target` as far as the stream goes; the error, if any, comes after the bytes that were good.
-fn fill(reader: &mut dyn Read, target: &mut [u8]) -> (usize, Option<io::Error>) {
-    let mut got = 0;
-    while got < target.len() {
-        match reader.read(&mut target[got..]) {
-            Ok(0) => break,
-            Ok(n) => got += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return (got, Some(error)),
-        }
-    }
-    (got, None)
-}
-
-/// First and last bytes of the inflated file; without a tail, no more than the head is read.
-///
-/// A stream that is damaged gives what came before the damage.
-pub fn ends(path: &Path, head_bytes: usize, tail_bytes: usize) -> io::Result<(Vec<u8>, Vec<u8>)> {
-    let mut opened = open(path)?;
-    if !opened.is_plain || tail_bytes == 0 {
-        return Ok(ends_of(&mut *opened.reader, head_bytes, tail_bytes));
-    }
-    let (head, _) = ends_of(&mut *opened.reader, head_bytes, 0);
-    if head.len() < head_bytes {
-        return Ok((head, Vec::new()));
-    }
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(opened.file_bytes.saturating_sub(tail_bytes as u64)))?;
-    let mut tail = Vec::new();
-    file.take(tail_bytes as u64).read_to_end(&mut tail)?;
-    Ok((head, tail))
-}
-
-/// The same of a file that comes from elsewhere than a disk.
-pub fn ends_of_stream(
-    file: impl Read + Send + 'static,
-    head_bytes: usize,
-    tail_bytes: usize,
-) -> io::Result<(Vec<u8>, Vec<u8>)> {
-    Ok(ends_of(&mut *inflated(file)?.0, head_bytes, tail_bytes))
-}
-
-fn ends_of(reader: &mut dyn Read, head_bytes: usize, tail_bytes: usize) -> (Vec<u8>, Vec<u8>) {
-    let mut head = vec![0; head_bytes];
-    let (mut got, mut error) = fill(reader, &mut head);
-    head.truncate(got);
-    if error.is_some() || got < head_bytes || tail_bytes == 0 {
-        return (head, Vec::new());
-    }
-    let mut tail = head.clone();
-    let mut text = vec![0; BLOCK_BYTES];
-    loop {
-        (got, error) = fill(reader, &mut text);
-        tail.extend_from_slice(&text[..got]);
-        tail.drain(..tail.len().saturating_sub(tail_bytes));
-        if error.is_some() || got < text.len() {
-            return (head, tail);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
-
     use super::*;
-
-    fn gzip(text: &[u8]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        encoder.write_all(text).unwrap();
-        encoder.finish().unwrap()
-    }
-
-    fn written(bytes: &[u8]) -> tempfile::NamedTempFile {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(bytes).unwrap();
-        file
-    }
-
-    fn text() -> Vec<u8> {
-        (0..300_000u32).flat_map(|i| format!("{i},").into_bytes()).collect()
-    }
+    use crate::io::inflate::examples::{gzip, text, written};
 
     fn inflated(bytes: &[u8]) -> (Vec<u8>, Option<String>) {
         let file = written(bytes);
@@ -274,17 +162,5 @@ mod tests {
         let (got, damage) = inflated(&whole[..whole.len() / 2]);
         assert!(damage.is_some());
         assert!(got.len() > text.len() / 4 && text.starts_with(&got));
-    }
-
-    #[test]
-    fn both_ends_are_the_same_however_it_is_packed() {
-        let text = text();
-        for bytes in [text.clone(), gzip(&text), zstd::encode_all(&text[..], 1).unwrap()] {
-            let (head, tail) = ends(written(&bytes).path(), 100, 900_000).unwrap();
-            assert_eq!(head, text[..100]);
-            assert!(tail == text[text.len() - 900_000..]);
-            assert!(ends_of_stream(io::Cursor::new(bytes), 100, 900_000).unwrap() == (head, tail));
-        }
-        assert_eq!(ends(written(b"short").path(), 100, 100).unwrap(), (b"short".to_vec(), Vec::new()));
     }
 }

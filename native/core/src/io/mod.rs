@@ -1,5 +1,10 @@
 //! Bytes of files and object stores, packed or not, in and out.
 
-pub mod blocks;
-pub mod packed_writer;
-mod read_ahead;
+pub(crate) mod blocks;
+pub(crate) mod ends;
+pub(crate) mod inflate;
+pub(crate) mod packed_writer;
+pub(crate) mod read_ahead;
+
+pub use self::blocks::{Block, Blocks};
+pub use self::ends::{ends, ends_of_stream};

@@ -1,14 +1,15 @@
 //! A new file, packed as its name says by several threads, in its place only once it is whole.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use flate2::{Compress, Compression, Crc, FlushCompress};
+use tempfile::{Builder, NamedTempFile};
 
 use crate::error::{Error, Result};
 
@@ -85,7 +86,8 @@ impl Sink {
 
 /// Write the file at `target` from what `produce` pushes; it is not touched unless all went well.
 pub fn write<T>(target: &Path, produce: impl FnOnce(&mut Sink) -> Result<T>) -> Result<T> {
-    let (partial, file) = Partial::create(target)?;
+    let partial = partial(target)?;
+    let file = partial.as_file().try_clone()?;
     let form = Form::of(target);
     let packers = thread::available_parallelism().map_or(1, usize::from).min(MAX_PACKERS);
     let (to_packers, chunks) = sync_channel(CHUNKS_AHEAD);
@@ -107,7 +109,7 @@ pub fn write<T>(target: &Path, produce: impl FnOnce(&mut Sink) -> Result<T>) -> 
         writer.join().map_err(|_| Error::Defect("the writer panicked".into()))??;
         produced
     })?;
-    partial.into_place(target)?;
+    partial.persist(target).map_err(|error| error.error)?;
     Ok(result)
 }
 
@@ -170,36 +172,12 @@ fn save(form: Form, mut file: File, packed: Receiver<Receiver<io::Result<Packed>
 }
 
 /// A file that is being written, next to where it will be; gone unless it gets there.
-struct Partial {
-    path: PathBuf,
-    is_in_place: bool,
-}
-
-impl Partial {
-    fn create(target: &Path) -> io::Result<(Self, File)> {
-        let mut number = 0;
-        loop {
-            let path = target.with_file_name(format!(".holotrace-{}-{number}.part", std::process::id()));
-            // Never one that is there already, e.g. a link laid by somebody else.
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-                opened => return opened.map(|file| (Self { path, is_in_place: false }, file)),
-            }
-        }
-    }
-
-    fn into_place(mut self, target: &Path) -> io::Result<()> {
-        fs::rename(&self.path, target)?;
-        self.is_in_place = true;
-        Ok(())
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        if !self.is_in_place {
-            // There is nobody to tell that it could not be removed.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
+fn partial(target: &Path) -> io::Result<NamedTempFile> {
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = Builder::new();
+    builder.prefix(".holotrace-").suffix(".part");
+    // As of any new file, which others may read; the umask takes its part.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder)
 }

@@ -13,7 +13,7 @@ const PIECES: usize = 4;
 /// How often one that waits for bytes looks whether anybody still wants them.
 const STOP_CHECK: Duration = Duration::from_millis(100);
 
-pub struct Ahead {
+pub struct ReadAhead {
     fetched: Receiver<io::Result<Vec<u8>>>,
     piece: Vec<u8>,
     /// How much of the piece was read.
@@ -21,7 +21,7 @@ pub struct Ahead {
     stopped: Arc<AtomicBool>,
 }
 
-impl Ahead {
+impl ReadAhead {
     /// What `source` gives; once `stopped`, an error.
     pub fn of(source: impl Read + Send + 'static, stopped: &Arc<AtomicBool>) -> io::Result<Self> {
         let (sender, fetched) = sync_channel(PIECES);
@@ -30,7 +30,7 @@ impl Ahead {
     }
 }
 
-impl Read for Ahead {
+impl Read for ReadAhead {
     fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
         while self.read == self.piece.len() {
             match self.fetched.recv_timeout(STOP_CHECK) {
@@ -86,13 +86,13 @@ mod tests {
     fn all_bytes_come_in_order_whatever_the_pieces() {
         let bytes: Vec<u8> = (0..PIECE_BYTES * 3 + 7).map(|i| i as u8).collect();
         let mut got = Vec::new();
-        Ahead::of(io::Cursor::new(bytes.clone()), &Arc::default()).unwrap().read_to_end(&mut got).unwrap();
+        ReadAhead::of(io::Cursor::new(bytes.clone()), &Arc::default()).unwrap().read_to_end(&mut got).unwrap();
         assert!(got == bytes);
     }
 
     #[test]
     fn what_came_before_an_error_is_read_first() {
-        let mut ahead = Ahead::of(Slow(vec![b"b", b"a"], true), &Arc::default()).unwrap();
+        let mut ahead = ReadAhead::of(Slow(vec![b"b", b"a"], true), &Arc::default()).unwrap();
         let mut got = Vec::new();
         assert_eq!(ahead.read_to_end(&mut got).unwrap_err().to_string(), "gone");
         assert_eq!(got, b"ab");
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn waiting_ends_when_nobody_wants_more() {
         let stopped = Arc::new(AtomicBool::new(true));
-        let error = Ahead::of(Slow(vec![], false), &stopped).unwrap().read(&mut [0; 8]).unwrap_err();
+        let error = ReadAhead::of(Slow(vec![], false), &stopped).unwrap().read(&mut [0; 8]).unwrap_err();
         assert_eq!(error.to_string(), "stopped");
     }
 }

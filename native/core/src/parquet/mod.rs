@@ -1,5 +1,7 @@
 //! Columns as a Parquet file: compressed, with the range of each number's column in every group of rows.
 
+mod encodings;
+mod kinds;
 mod pages;
 mod thrift;
 
@@ -16,7 +18,8 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::{FieldRef, Schema};
 
 use crate::error::{Error, Result};
-use crate::parquet::pages::{Chunk, Encoding, Kind, Packer};
+use crate::parquet::kinds::{Encoding, Kind};
+use crate::parquet::pages::{Chunk, Packer};
 use crate::parquet::thrift::Struct;
 
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -63,11 +66,14 @@ type Head<'a> = (&'a str, Kind);
 
 /// Those of all columns, which must be as the schema says and have the same rows.
 fn heads<'a>(schema: &'a Schema, columns: &[ArrayRef]) -> Result<Vec<Head<'a>>> {
+    if schema.fields().len() != columns.len() {
+        return Err(Error::Mismatch(format!("{} columns for {}", columns.len(), schema.fields().len())));
+    }
     let rows = columns.first().map_or(0, |column| column.len());
     let head = |(field, column): (&'a FieldRef, &ArrayRef)| {
         let kind = Kind::of(field.data_type())?;
         if kind != Kind::of(column.data_type())? || column.len() != rows {
-            return Err(Error::Unknown(format!("{} {} in {}", column.len(), column.data_type(), field.name())));
+            return Err(Error::Mismatch(format!("{} {} in {}", column.len(), column.data_type(), field.name())));
         }
         Ok((field.name().as_str(), kind))
     };
@@ -79,7 +85,7 @@ fn order(schema: &Schema, columns: &[ArrayRef], by: Option<&str>) -> Result<Vec<
     let mut order: Vec<u32> = (0..columns.first().map_or(0, |column| column.len()) as u32).collect();
     let Some(by) = by else { return Ok(order) };
     let column = schema.column_with_name(by).and_then(|(at, _)| columns[at].as_primitive_opt::<Int64Type>());
-    let times = column.ok_or_else(|| Error::Unknown(format!("times {by:?}")))?;
+    let times = column.ok_or_else(|| Error::unknown_column("the file", by))?;
     if times.null_count() > 0 {
         // Rows without a time come first.
         order.sort_by_key(|&row| times.is_valid(row as usize).then(|| times.value(row as usize)));

@@ -80,7 +80,8 @@ impl Struct {
     }
 
     fn field(mut self, field: u8, kind: Kind) -> Self {
-        // How much higher than the last one it is numbered, which is never over 15 here.
+        // How much higher than the last one it is numbered.
+        debug_assert!(field > self.last && field - self.last < 16, "fields come in order, none far from the last");
         self.bytes.push((field - self.last) << 4 | kind as u8);
         self.last = field;
         self

@@ -4,20 +4,22 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::path::Path;
-use std::str;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::blocks::Blocks;
 use crate::io::packed_writer;
+use crate::rewrite::changes::{Member, with_members};
 use crate::rewrite::tracks::{Numbers, Processes};
-use crate::rewrite::{Member, with_members};
-use crate::trace_event::events::TO_NS;
+use crate::trace_event::columns::Categories;
 use crate::trace_event::fields::{Field, Fields};
+use crate::trace_event::grammar::{Reader, State};
 use crate::trace_event::kineto::Class;
-use crate::trace_event::lexer::{Decimal, Raw, decimal};
-use crate::trace_event::reader::{Mark, Reader, State};
-use crate::trace_event::store::{Categories, Store};
-use crate::trace_event::{Options, Window, read_in_order};
+use crate::trace_event::lexer::Raw;
+use crate::trace_event::number::{Decimal, TO_NS, decimal, hexadecimal};
+use crate::trace_event::observer::{Entry, Observer};
+use crate::trace_event::options::Options;
+use crate::trace_event::store::Store;
+use crate::trace_event::window::read_in_order;
 
 /// Written text that is handed on at once.
 const OUT_BYTES: usize = 256 << 10;
@@ -90,23 +92,29 @@ pub fn text<T>(
 impl Timeline<'_> {
     /// Add a trace, as far as it can be read; `cancelled` is asked now and then.
     pub fn add(&mut self, mut blocks: Blocks, part: &Part, cancelled: &mut dyn FnMut() -> bool) -> Result<Written> {
-        // No table and no arg: only where events and their fields begin and end.
-        let mut reader = Reader::new(&Options { tables: Vec::new(), args: Vec::new() }, State::Start);
-        reader.marks = Some(Vec::new());
-        reader.fields = Some(Vec::new());
-        reader.taker.find_all_fields();
-        let (number, processes) = (self.parts, Processes::default());
-        let (dropped, edits) = (HashSet::new(), Edits::default());
-        let mut rank = Rank { part, number, processes, dropped, edits, written: 0, left_out: 0, timeline: self };
-        read_in_order(&mut blocks, &mut reader, &mut |reader, window| rank.read(reader, window), cancelled)?;
-        let Rank { processes, written, left_out, .. } = rank;
+        let rank = Rank {
+            part,
+            number: self.parts,
+            processes: Processes::default(),
+            categories: Categories::default(),
+            dropped: HashSet::new(),
+            edits: Edits::default(),
+            written: 0,
+            left_out: 0,
+            error: None,
+            timeline: self,
+        };
+        let mut reader = Reader::observed(&Options::nothing(), State::Start, rank);
+        reader.sink.find_all_fields();
+        read_in_order(&mut blocks, &mut reader, cancelled)?;
+        let Reader { sink, observer: Rank { processes, written, left_out, .. }, .. } = reader;
         processes.name_all(&part.name, &mut self.numbers, |entry| {
             separate(&mut self.has_events, &mut self.out);
             self.out.extend_from_slice(entry);
         });
         self.parts += 1;
         self.hand_on()?;
-        Ok(Written { written, left_out, store: reader.taker.store })
+        Ok(Written { written, left_out, store: sink.store })
     }
 
     fn hand_on(&mut self) -> Result<()> {
@@ -121,48 +129,40 @@ struct Rank<'a, 'b> {
     part: &'a Part,
     number: u64,
     processes: Processes,
+    categories: Categories,
     /// Events that were left out and have not ended yet.
     dropped: HashSet<u32>,
     edits: Edits,
     written: u64,
     left_out: u64,
+    /// Why nothing more can be written.
+    error: Option<Error>,
     timeline: &'a mut Timeline<'b>,
 }
 
-/// An entry, and what was found of it.
-struct Entry<'a> {
-    w: &'a [u8],
-    id: u32,
-    start: usize,
-    end: usize,
-    begun: Option<u32>,
-    fields: &'a Fields,
+impl Observer for Rank<'_, '_> {
+    fn window_begins(&mut self, _: usize) {}
+
+    fn array_begins(&mut self, _: usize) {}
+
+    fn entry(&mut self, w: &[u8], entry: &Entry) {
+        // What is no object has no fields and is no event.
+        let Some(fields) = entry.fields.filter(|_| self.error.is_none()) else { return };
+        self.take(w, entry, fields);
+        if self.timeline.out.len() >= OUT_BYTES {
+            self.error = self.timeline.hand_on().err();
+        }
+    }
+
+    fn array_ends(&mut self, _: &[u8], _: usize) {}
+
+    fn window_ends(&mut self, _: &[u8], _: usize) -> Result<()> {
+        self.error.take().map_or(Ok(()), Err)
+    }
 }
 
 impl Rank<'_, '_> {
-    /// Read on in the window, and write what was read.
-    fn read(&mut self, reader: &mut Reader, window: &mut Window) -> Result<()> {
-        window.read(reader)?;
-        let mut marks = reader.marks.as_mut().map(std::mem::take).unwrap_or_default();
-        let mut fields = reader.fields.as_mut().map(std::mem::take).unwrap_or_default();
-        let w = &window.block.bytes;
-        let mut of_entries = fields.iter();
-        for mark in &marks {
-            let &Mark::Entry { id, start, end, begun } = mark else { continue };
-            let Some(fields) = of_entries.next() else { break };
-            self.entry(&Entry { w, id, start, end, begun, fields }, &mut reader.taker.store.categories);
-            if self.timeline.out.len() >= OUT_BYTES {
-                self.timeline.hand_on()?;
-            }
-        }
-        marks.clear();
-        fields.clear();
-        (reader.marks, reader.fields) = (Some(marks), Some(fields));
-        Ok(())
-    }
-
-    fn entry(&mut self, entry: &Entry, categories: &mut Categories) {
-        let Entry { w, fields, .. } = *entry;
+    fn take(&mut self, w: &[u8], entry: &Entry, fields: &Fields) {
         // What is no event is left out, and the reader says so.
         let time = time_of(w, fields.get(Field::Time));
         if fields.phase == 0 && (time.is_none() || fields.get(Field::Duration).is_absent()) {
@@ -171,17 +171,17 @@ impl Rank<'_, '_> {
         let thread = self.processes.thread(w, fields, &mut self.timeline.numbers);
         if fields.phase == b'M' {
             if !self.processes.describe(w, fields, thread) {
-                self.write(entry, thread, time);
+                self.write(w, entry, fields, thread, time);
             }
             return;
         }
         let is_dropped = match entry.begun {
             Some(begun) => self.dropped.remove(&begun),
-            None => !self.is_wanted(w, fields, time, categories),
+            None => !self.is_wanted(w, fields, time),
         };
         if !is_dropped {
             self.written += 1;
-            self.write(entry, thread, time);
+            self.write(w, entry, fields, thread, time);
             return;
         }
         self.left_out += 1;
@@ -191,7 +191,8 @@ impl Rank<'_, '_> {
     }
 
     #[inline]
-    fn is_wanted(&self, w: &[u8], fields: &Fields, time: Option<i64>, categories: &mut Categories) -> bool {
+    fn is_wanted(&mut self, w: &[u8], fields: &Fields, time: Option<i64>) -> bool {
+        let categories = &mut self.categories;
         let mut class = || {
             let code = categories.code(w, fields.get(Field::Category));
             categories.class(code)
@@ -208,8 +209,8 @@ impl Rank<'_, '_> {
     }
 
     /// Write an event with numbers that no other rank has, at its time on the clock of all.
-    fn write(&mut self, entry: &Entry, thread: u32, time: Option<i64>) {
-        let Entry { w, start, end, fields, .. } = *entry;
+    fn write(&mut self, w: &[u8], entry: &Entry, fields: &Fields, thread: u32, time: Option<i64>) {
+        let Entry { start, end, .. } = *entry;
         let Part { shift_ns, .. } = *self.part;
         self.edits.clear();
         let (pid, tid) = self.processes.numbers(thread);
@@ -324,11 +325,9 @@ fn time_of(w: &[u8], raw: Raw) -> Option<i64> {
 
 /// An id that links events of one rank, so that it does not link them with those of another.
 fn id_apart(rank: u64, id: &[u8]) -> u64 {
-    let hexadecimal =
-        || id.strip_prefix(b"0x").and_then(|digits| u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok());
     let number = match decimal(id, 0) {
         Decimal::Is { value, rounded: false } => u64::try_from(value).ok(),
-        _ => hexadecimal(),
+        _ => hexadecimal(id),
     };
     match number.filter(|number| number >> ID_BITS == 0) {
         Some(number) => (rank << ID_BITS | number) & ((1 << (ALL_ID_BITS - 1)) - 1),

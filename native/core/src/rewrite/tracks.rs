@@ -1,8 +1,9 @@
 //! The processes and threads of one rank in a timeline of several: their numbers there, and what viewers call them.
 
-use crate::columns::table::Interner;
+use crate::columns::interner::Interner;
 use crate::trace_event::fields::{Field, Fields};
-use crate::trace_event::lexer::{Decimal, Raw, RawKind, Scan, decimal, members, value};
+use crate::trace_event::lexer::{Raw, RawKind, Scan, members, value};
+use crate::trace_event::number::{Decimal, decimal};
 
 /// Longer names are left out: nothing that a viewer could show.
 const MAX_NAME_BYTES: usize = 1 << 10;

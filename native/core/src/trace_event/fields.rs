@@ -1,10 +1,9 @@
-//! The fields of one entry of the events array, and which of its args are wanted.
+//! The fields of one entry of the events array.
 
-use crate::columns::table::ArgType;
-use crate::trace_event::Options;
-use crate::trace_event::kineto::{CLASS, Class, STEP, Table};
+use crate::trace_event::columns::Categories;
+use crate::trace_event::kineto::{CLASSES, Class};
 use crate::trace_event::lexer::{Raw, RawKind, Scan, nested};
-use crate::trace_event::store::Categories;
+use crate::trace_event::projection::{ArgProjection, FREE, Keys, TableFilter};
 use crate::trace_event::templates::{Layouts, Visitor};
 
 /// A field of an entry that means something.
@@ -54,73 +53,14 @@ impl Fields {
     }
 }
 
-pub const CLASSES: usize = Class::Other as usize + 1;
-
-/// What goes into tables; the rest is counted.
-pub struct Kept {
-    pub classes: [bool; CLASSES],
-    /// Classes of which steps are kept and nothing else.
-    only_steps: [bool; CLASSES],
-    pub instants: bool,
-    pub counters: bool,
-    pub hardware_counters: bool,
-    pub flows: bool,
-    pub labels: bool,
-    /// Whether all fields of an entry are wanted, whatever table it goes into.
-    pub all_fields: bool,
-}
-
-impl Kept {
-    pub fn of(options: &Options) -> Self {
-        let has = |table: Table| options.tables.contains(&table);
-        let held = |class: Class| options.tables.iter().filter(move |table| table.holds(class));
-        Self {
-            classes: CLASS.map(|class| held(class).next().is_some()),
-            only_steps: CLASS.map(|class| held(class).all(|table| *table == Table::Steps)),
-            instants: has(Table::Instants) || has(Table::Memory),
-            counters: has(Table::Counters),
-            hardware_counters: has(Table::HardwareCounters),
-            flows: has(Table::Flows),
-            labels: has(Table::TrackLabels),
-            all_fields: false,
-        }
-    }
-
-    /// Whether a complete event of a class goes into a table; one without a name, or none yet, may.
-    #[inline(always)]
-    pub fn holds(&self, class: Class, w: &[u8], name: Raw) -> bool {
-        let may_be_step = || name.kind != RawKind::Text || name.of(w).starts_with(STEP);
-        self.classes[class as usize] && (!self.only_steps[class as usize] || may_be_step())
-    }
-}
-
-/// Whose args are wanted, and which.
-pub struct Wanted {
-    pub keys: Keys,
-    pub by_class: [bool; CLASSES],
-    pub of_instants: bool,
-}
-
-impl Wanted {
-    pub fn of(options: &Options) -> Self {
-        let has_args = |class: Class| options.tables.iter().any(|table| table.holds(class) && table.has_args());
-        let any = !options.args.is_empty();
-        Self {
-            keys: Keys::new(&options.args),
-            by_class: CLASS.map(|class| any && has_args(class)),
-            of_instants: any && Kept::of(options).instants,
-        }
-    }
-}
-
 pub struct EntryVisitor<'a> {
     pub w: &'a [u8],
     pub fields: &'a mut Fields,
     pub categories: &'a mut Categories,
     /// Of the category, once it is known.
     pub class: Class,
-    pub kept: &'a Kept,
-    pub wanted: &'a Wanted,
+    pub filter: &'a TableFilter,
+    pub projection: &'a ArgProjection,
     pub scratch: &'a mut Vec<(u32, Raw)>,
     pub arg_layouts: &'a mut [Layouts<u32>; CLASSES],
 }
@@ -169,15 +109,15 @@ impl Visitor for EntryVisitor<'_> {
         let is_enough = match (key, self.fields.phase) {
             (Field::Category | Field::Name, b'X') => {
                 !self.fields.get(Field::Category).is_absent()
-                    && !self.kept.holds(self.class, self.w, self.fields.get(Field::Name))
+                    && !self.filter.holds(self.class, self.w, self.fields.get(Field::Name))
             }
-            (Field::Phase, b'i' | b'I') => !self.kept.instants,
-            (Field::Phase, b'C') => !self.kept.counters,
-            (Field::Phase, b's' | b't' | b'f') => !self.kept.flows,
-            (Field::Phase, b'M') => !self.kept.labels,
+            (Field::Phase, b'i' | b'I') => !self.filter.instants,
+            (Field::Phase, b'C') => !self.filter.counters,
+            (Field::Phase, b's' | b't' | b'f') => !self.filter.flows,
+            (Field::Phase, b'M') => !self.filter.labels,
             _ => false,
         };
-        is_enough && !self.kept.all_fields
+        is_enough && !self.filter.all_fields
     }
 
     #[inline(always)]
@@ -189,15 +129,15 @@ impl Visitor for EntryVisitor<'_> {
         let class = self.class;
         // The class says whether they are wanted; where it is not known yet they are looked at.
         let is_wanted = match self.fields.phase {
-            b'X' | b'B' => category.is_absent() || self.wanted.by_class[class as usize],
-            b'i' | b'I' => self.wanted.of_instants,
+            b'X' | b'B' => category.is_absent() || self.projection.by_class[class as usize],
+            b'i' | b'I' => self.projection.of_instants,
             0 => true,
             _ => false,
         };
         if !is_wanted {
             return nested(w, at);
         }
-        let keys = &self.wanted.keys;
+        let keys = &self.projection.keys;
         self.arg_layouts[class as usize].read(w, at, &mut ArgVisitor { keys, scratch: self.scratch })
     }
 }
@@ -236,51 +176,5 @@ impl Visitor for ArgVisitor<'_> {
     #[inline(always)]
     fn enter(&mut self, w: &[u8], _: u32, at: usize) -> Scan<usize> {
         nested(w, at)
-    }
-}
-
-/// Which arg has a column: found by a few bytes of its key, then compared.
-pub struct Keys {
-    /// A power of two of them, most of them free.
-    slots: Vec<u32>,
-    keys: Vec<Vec<u8>>,
-}
-
-const FREE: u32 = u32::MAX;
-const FEWEST_SLOTS: usize = 256;
-
-impl Keys {
-    pub fn new(args: &[(String, ArgType)]) -> Self {
-        let slots = (args.len() * 4).next_power_of_two().max(FEWEST_SLOTS);
-        let mut keys =
-            Self { slots: vec![FREE; slots], keys: args.iter().map(|(key, _)| key.clone().into()).collect() };
-        for column in 0..keys.keys.len() {
-            let slot = keys.slot(&keys.keys[column]);
-            keys.slots[slot] = column as u32;
-        }
-        keys
-    }
-
-    /// The slot of a key, or the free one where it would be.
-    #[inline(always)]
-    fn slot(&self, key: &[u8]) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut slot = match key {
-            [] => 0,
-            [first, .., last] => {
-                let middle = key[key.len() / 2];
-                key.len() * 31 + *first as usize * 7 + *last as usize * 13 + middle as usize * 3
-            }
-            [only] => *only as usize,
-        } & mask;
-        while self.slots[slot] != FREE && self.keys[self.slots[slot] as usize] != key {
-            slot = (slot + 1) & mask;
-        }
-        slot
-    }
-
-    #[inline(always)]
-    fn find(&self, key: &[u8]) -> u32 {
-        self.slots[self.slot(key)]
     }
 }

@@ -20,7 +20,7 @@ pub enum Class {
 }
 
 /// All classes, in the order of their numbers.
-pub const CLASS: [Class; 8] = [
+pub const CLASS: [Class; CLASSES] = [
     Class::Device,
     Class::Runtime,
     Class::CpuOp,
@@ -30,6 +30,8 @@ pub const CLASS: [Class; 8] = [
     Class::Profiled,
     Class::Other,
 ];
+
+pub const CLASSES: usize = Class::Other as usize + 1;
 
 /// The class of `category`, in the spellings of all releases: today's, and those of PyTorch up to 1.11.
 pub fn class_of(category: &[u8]) -> Class {

@@ -1,27 +1,30 @@
-//! Which host call an event goes back to: up through the spans around it and along the arrows between threads.
+//! Which host call an event goes back to: up through the spans around it and along the flows between threads.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
 
-use crate::columns::table::{ArgValues, NONE, batch, ids};
+use crate::columns::arg_column::{ArgColumn, ArgValues};
+use crate::columns::arrow::{NONE, batch, ids};
 use crate::error::{Error, Result};
 use crate::xplane::space::Space;
 
-/// Threads an event's cause is followed through; a task that starts tasks of its own goes a few.
+/// Threads an event's ancestry is followed through; a task that starts tasks of its own goes a few.
 const MAX_HOPS: usize = 64;
 const REGION_BEGIN: &[u8] = b"ThreadpoolListener::StartRegion";
 const REGION_END: &[u8] = b"ThreadpoolListener::StopRegion";
 
-/// The stats that arrows and steps are made of; they must have been asked for, as numbers.
+/// The stats that flows and steps are made of; they must have been asked for, as numbers.
 const PRODUCER: (&str, &str) = ("_pt", "_p");
 const CONSUMER: (&str, &str) = ("_ct", "_c");
 const ROOT: &str = "_r";
+/// How long an event took by the clock of its device, in ps.
+const MEASURED: &str = "device_duration_ps";
 
 /// Where an event goes back to; `NONE` where nothing is known.
 #[derive(Clone, Copy)]
-struct Cause {
+struct Ancestry {
     /// The outermost of the marked spans around it, on any thread on the way.
     mark: u32,
     /// The call on the first thread before its own.
@@ -32,35 +35,35 @@ struct Cause {
     step: u32,
 }
 
-impl Cause {
-    const UNKNOWN: Cause = Cause { mark: NONE, first: NONE, launch: NONE, step: NONE };
+impl Ancestry {
+    const UNKNOWN: Ancestry = Ancestry { mark: NONE, first: NONE, launch: NONE, step: NONE };
 
-    fn field(name: &str) -> Result<fn(&Cause) -> u32> {
+    fn field(name: &str) -> Result<fn(&Ancestry) -> u32> {
         Ok(match name {
-            "mark" => |cause| cause.mark,
-            "first" => |cause| cause.first,
-            "launch" => |cause| cause.launch,
-            "root" => |cause| cause.step,
-            _ => return Err(Error::Unknown(format!("column {name:?} of causes"))),
+            "mark" => |ancestry| ancestry.mark,
+            "first" => |ancestry| ancestry.first,
+            "launch" => |ancestry| ancestry.launch,
+            "root" => |ancestry| ancestry.step,
+            _ => return Err(Error::unknown_column("ancestry", name)),
         })
     }
 }
 
 /// How the host's events hang together.
-struct Causes<'a> {
+struct Ancestries<'a> {
     space: &'a Space,
     marks: Set,
     roots: Set,
     /// The innermost span around each event on its own line.
     parents: Vec<u32>,
-    /// Events that arrows arrive at, and for each where its arrow comes from.
+    /// Events that flows arrive at, and for each where its flow comes from.
     reached: Set,
     origins: Vec<u32>,
     /// Begins and ends of tasks on each line, by time.
     regions: Vec<Vec<u32>>,
     /// The name of the begins.
     begin: Option<u32>,
-    known: HashMap<u32, Cause>,
+    known: HashMap<u32, Ancestry>,
 }
 
 /// Some of the events.
@@ -94,18 +97,18 @@ impl Set {
     }
 }
 
-/// Where arrows leave, or where they arrive.
-struct Ends<'a> {
+/// The sources of flow events, or their destinations.
+struct FlowEnds<'a> {
     rows: Cow<'a, [u32]>,
     types: Cow<'a, [i64]>,
     ids: Cow<'a, [i64]>,
 }
 
-impl<'a> Ends<'a> {
+impl<'a> FlowEnds<'a> {
     fn of(space: &'a Space, (kind, id): (&str, &str)) -> Result<Self> {
         let (types, ids) = (space.stat(kind)?, space.stat(id)?);
         let (ArgValues::Int(types_of), ArgValues::Int(ids_of)) = (&types.values, &ids.values) else {
-            return Err(Error::Unknown(format!("stats {kind:?} and {id:?}: they were not asked for as numbers")));
+            return Err(Error::NotRequested(format!("stats {kind:?} and {id:?} as numbers")));
         };
         let all = 0..space.len() as u32;
         let (typed, identified) = (types.within(all.clone()), ids.within(all));
@@ -126,33 +129,33 @@ impl<'a> Ends<'a> {
         Ok(ends)
     }
 
-    /// Type and id of the arrow, and its time.
-    fn arrow(&self, space: &Space, at: u32) -> ((i64, i64), i64) {
+    /// Type and id of the flow, and its time.
+    fn flow(&self, space: &Space, at: u32) -> ((i64, i64), i64) {
         let at = at as usize;
         ((self.types[at], self.ids[at]), space.times_ps(self.rows[at]).0)
     }
 
-    /// Positions by arrow, time and row.
+    /// Positions by flow, time and row.
     fn order(&self, space: &Space) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
-        // Stable, because it makes use of the order in which arrows mostly are.
-        order.sort_by_key(|&at| self.arrow(space, at));
+        // Stable, because it makes use of the order in which flows mostly are.
+        order.sort_by_key(|&at| self.flow(space, at));
         order
     }
 
-    /// Where the arrow that arrives at each comes from: the latest of `tails` that left before it got there.
-    fn origins(&self, space: &Space, tails: &Ends<'_>) -> Vec<u32> {
+    /// Where the flow that arrives at each comes from: the latest of `sources` that left before it got there.
+    fn origins(&self, space: &Space, sources: &FlowEnds<'_>) -> Vec<u32> {
         let mut origins = vec![NONE; self.rows.len()];
-        let left = tails.order(space);
+        let left = sources.order(space);
         let mut behind = 0;
         for at in self.order(space) {
-            let (arrow, time) = self.arrow(space, at);
-            while left.get(behind).is_some_and(|&tail| tails.arrow(space, tail) <= (arrow, time)) {
+            let (flow, time) = self.flow(space, at);
+            while left.get(behind).is_some_and(|&source| sources.flow(space, source) <= (flow, time)) {
                 behind += 1;
             }
-            let Some(&tail) = behind.checked_sub(1).and_then(|latest| left.get(latest)) else { continue };
-            let row = tails.rows[tail as usize];
-            if tails.arrow(space, tail).0 == arrow && row != self.rows[at as usize] {
+            let Some(&source) = behind.checked_sub(1).and_then(|latest| left.get(latest)) else { continue };
+            let row = sources.rows[source as usize];
+            if sources.flow(space, source).0 == flow && row != self.rows[at as usize] {
                 origins[at as usize] = row;
             }
         }
@@ -161,29 +164,41 @@ impl<'a> Ends<'a> {
 }
 
 impl Space {
-    /// For each event its cause: those of mark, first, launch and root that are asked for; `lines` are those of the
+    /// For each event its ancestry: those of mark, first, launch and root that are asked for; `lines` are those of the
     /// host, `marks` spans to look out for.
-    pub fn causes(&self, rows: &[u32], lines: &[u32], marks: &[u32], columns: &[String]) -> Result<RecordBatch> {
-        let fields = columns.iter().map(|name| Cause::field(name)).collect::<Result<Vec<_>>>()?;
-        let mut causes = Causes::new(self, lines, marks)?;
+    pub fn ancestries(&self, rows: &[u32], lines: &[u32], marks: &[u32], columns: &[String]) -> Result<RecordBatch> {
+        let fields = columns.iter().map(|name| Ancestry::field(name)).collect::<Result<Vec<_>>>()?;
+        let mut ancestries = Ancestries::new(self, lines, marks)?;
         let mut found = vec![Vec::with_capacity(rows.len()); fields.len()];
         for &row in rows {
-            let cause = causes.of(row);
-            fields.iter().zip(&mut found).for_each(|(field, values)| values.push(field(&cause)));
+            let ancestry = ancestries.of(row);
+            fields.iter().zip(&mut found).for_each(|(field, values)| values.push(field(&ancestry)));
         }
-        drop(causes);
+        drop(ancestries);
         batch(columns.iter().cloned().zip(found.into_iter().map(|values| ids(values.into_iter()))).collect())
     }
+}
 
-    /// Time covered by the spans directly inside each of `rows`, which are whole lines or parts of them in file order.
-    pub fn inner_ps(&self, rows: &[u32]) -> Vec<i64> {
-        let mut inner = vec![0; rows.len()];
-        for (_, range) in self.by_line(rows) {
-            let first = range.start;
-            nest(self, &rows[range], |child, parent| inner[first + parent] += self.span_ps(rows[first + child]));
-        }
-        inner
+/// Time covered by the spans directly inside each of `rows`, which are whole lines or parts of them in file order.
+pub fn inner_ps(space: &Space, rows: &[u32]) -> Vec<i64> {
+    let mut inner = vec![0; rows.len()];
+    let measured = space.stat(MEASURED).ok();
+    for (_, range) in space.by_line(rows) {
+        let first = range.start;
+        nest(space, &rows[range], |child, parent| {
+            inner[first + parent] += lasted_ps(space, rows[first + child], measured);
+        });
     }
+    inner
+}
+
+/// How long an event took: by the clock of its device where that measured it, else by that of the host.
+fn lasted_ps(space: &Space, row: u32, measured: Option<&ArgColumn>) -> i64 {
+    let known = measured.and_then(|column| match &column.values {
+        ArgValues::Int(values) => column.rows.binary_search(&row).ok().map(|at| values[at]),
+        _ => None,
+    });
+    known.unwrap_or_else(|| space.span_ps(row))
 }
 
 /// Call `found(child, parent)` with the positions of each of `rows` and of the shortest span among them around it.
@@ -210,19 +225,19 @@ fn nest(space: &Space, rows: &[u32], mut found: impl FnMut(usize, usize)) {
     }
 }
 
-impl<'a> Causes<'a> {
+impl<'a> Ancestries<'a> {
     fn new(space: &'a Space, lines: &[u32], marks: &[u32]) -> Result<Self> {
         let count = space.len();
         let name = |wanted: &[u8]| space.names.iter().position(|known| known == wanted).map(|code| code as u32);
         let (begin, end) = (name(REGION_BEGIN), name(REGION_END));
-        let (tails, heads) = (Ends::of(space, PRODUCER)?, Ends::of(space, CONSUMER)?);
-        let mut causes = Causes {
+        let (sources, destinations) = (FlowEnds::of(space, PRODUCER)?, FlowEnds::of(space, CONSUMER)?);
+        let mut ancestries = Ancestries {
             space,
             marks: Set::of(marks.iter().copied(), count),
             roots: Set::of(space.stat(ROOT)?.rows.iter().copied(), count),
             parents: vec![NONE; count],
-            reached: Set::of(heads.rows.iter().copied(), count),
-            origins: heads.origins(space, &tails),
+            reached: Set::of(destinations.rows.iter().copied(), count),
+            origins: destinations.origins(space, &sources),
             regions: vec![Vec::new(); space.lines.len()],
             begin,
             known: HashMap::new(),
@@ -230,75 +245,75 @@ impl<'a> Causes<'a> {
         for &line in lines {
             let Some(range) = space.lines.get(line as usize).map(|line| line.first..line.end) else { continue };
             let rows: Vec<u32> = range.collect();
-            nest(space, &rows, |child, parent| causes.parents[rows[child] as usize] = rows[parent]);
+            nest(space, &rows, |child, parent| ancestries.parents[rows[child] as usize] = rows[parent]);
             let is_region = |&row: &u32| space.name(row).is_some_and(|name| [begin, end].contains(&Some(name)));
             let regions = rows.into_iter().filter(is_region);
             let mut regions: Vec<u32> = regions.collect();
             regions.sort_by_key(|&row| space.times_ps(row).0);
-            causes.regions[line as usize] = regions;
+            ancestries.regions[line as usize] = regions;
         }
-        Ok(causes)
+        Ok(ancestries)
     }
 
-    fn of(&mut self, row: u32) -> Cause {
-        let mut cause = Cause::UNKNOWN;
-        let (arrow, is_step) = self.climb(row, &mut cause);
-        let Some(arrow) = arrow.filter(|_| !is_step) else { return cause };
-        // What came by the same arrow goes the same way from there on.
-        let beyond = match self.known.get(&arrow) {
+    fn of(&mut self, row: u32) -> Ancestry {
+        let mut ancestry = Ancestry::UNKNOWN;
+        let (flow, is_step) = self.climb(row, &mut ancestry);
+        let Some(flow) = flow.filter(|_| !is_step) else { return ancestry };
+        // What came by the same flow goes the same way from there on.
+        let beyond = match self.known.get(&flow) {
             Some(known) => *known,
             None => {
-                let beyond = self.beyond(arrow);
-                self.known.insert(arrow, beyond);
+                let beyond = self.beyond(flow);
+                self.known.insert(flow, beyond);
                 beyond
             }
         };
-        Cause { mark: if beyond.mark == NONE { cause.mark } else { beyond.mark }, ..beyond }
+        Ancestry { mark: if beyond.mark == NONE { ancestry.mark } else { beyond.mark }, ..beyond }
     }
 
-    /// The cause of whatever came by an arrow.
-    fn beyond(&self, mut arrow: u32) -> Cause {
-        let mut cause = Cause::UNKNOWN;
+    /// The ancestry of whatever came by an flow.
+    fn beyond(&self, mut flow: u32) -> Ancestry {
+        let mut ancestry = Ancestry::UNKNOWN;
         for _ in 0..MAX_HOPS {
-            let Some(tail) = self.tail(arrow) else { break };
-            if cause.first == NONE {
-                cause.first = tail;
+            let Some(source) = self.source(flow) else { break };
+            if ancestry.first == NONE {
+                ancestry.first = source;
             }
-            cause.launch = tail;
-            match self.climb(tail, &mut cause) {
-                (Some(next), false) => arrow = next,
+            ancestry.launch = source;
+            match self.climb(source, &mut ancestry) {
+                (Some(next), false) => flow = next,
                 _ => break,
             }
         }
         // An instant says when; the span around it is the call.
-        if cause.launch != NONE && self.space.span_ps(cause.launch) == 0 {
-            let around = self.parents[cause.launch as usize];
+        if ancestry.launch != NONE && self.space.span_ps(ancestry.launch) == 0 {
+            let around = self.parents[ancestry.launch as usize];
             if around != NONE && !self.roots.has(around) {
-                cause.launch = around;
+                ancestry.launch = around;
             }
         }
-        cause
+        ancestry
     }
 
-    /// Look through the spans around an event: the nearest arrow that ends in one of them, or in the task they are in,
+    /// Look through the spans around an event: the nearest flow that ends in one of them, or in the task they are in,
     /// and whether one is a step.
-    fn climb(&self, row: u32, cause: &mut Cause) -> (Option<u32>, bool) {
-        let mut arrow = None;
+    fn climb(&self, row: u32, ancestry: &mut Ancestry) -> (Option<u32>, bool) {
+        let mut flow = None;
         let mut at = row;
         while at != NONE {
             if self.marks.has(at) {
-                cause.mark = at;
+                ancestry.mark = at;
             }
             if self.roots.has(at) {
-                cause.step = at;
-                return (arrow, true);
+                ancestry.step = at;
+                return (flow, true);
             }
-            if arrow.is_none() && self.reached.has(at) {
-                arrow = Some(at);
+            if flow.is_none() && self.reached.has(at) {
+                flow = Some(at);
             }
             at = self.parents[at as usize];
         }
-        (arrow.or_else(|| self.region(row)), false)
+        (flow.or_else(|| self.region(row)), false)
     }
 
     /// The begin of the task that `row` is part of.
@@ -310,8 +325,8 @@ impl<'a> Causes<'a> {
         (self.space.name(region) == self.begin && region != row).then_some(region)
     }
 
-    /// Where the arrow that ends in `row` comes from.
-    fn tail(&self, row: u32) -> Option<u32> {
+    /// Where the flow that ends in `row` comes from.
+    fn source(&self, row: u32) -> Option<u32> {
         let origin = self.origins[self.reached.position(row)?];
         (origin != NONE).then_some(origin)
     }

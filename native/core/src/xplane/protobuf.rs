@@ -19,17 +19,6 @@ pub enum Value<'a> {
     Fixed32(u32),
 }
 
-impl<'a> Value<'a> {
-    /// The number, where the field is a varint; a field of another type than declared counts as absent.
-    pub fn varint(self) -> Option<u64> {
-        if let Value::Varint(value) = self { Some(value) } else { None }
-    }
-
-    pub fn bytes(self) -> Option<&'a [u8]> {
-        if let Value::Bytes(bytes) = self { Some(bytes) } else { None }
-    }
-}
-
 /// The varint at `at` and the position behind it.
 #[inline(always)]
 pub fn varint(bytes: &[u8], at: usize) -> Result<(u64, usize), &'static str> {
@@ -195,9 +184,11 @@ impl Span {
 }
 
 /// What a field of a message in the file holds: its number, or where its bytes are.
-pub enum Held {
+pub enum FieldValue {
     Number(u64),
     Bytes(Span),
+    /// A number of fixed width, which no field that is looked for has.
+    Skipped,
 }
 
 /// What ends the walk through a file.
@@ -217,6 +208,17 @@ impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Self {
         Stop::Io(error)
     }
+}
+
+/// Why most fields that are cut off cannot be read.
+pub const LONGER: &str = "a field is longer than what it is in";
+
+/// Bytes read at once: few calls, and no more than a cache holds.
+pub const WINDOW_BYTES: usize = 512 << 10;
+
+/// The text of a field of a file.
+pub fn text(window: &mut Window<'_>, span: Span) -> Result<String, Stop> {
+    Ok(String::from_utf8_lossy(window.bytes(span)?).into_owned())
 }
 
 /// Part of the file, moved forward as it is read.
@@ -260,7 +262,7 @@ impl<'a> Window<'a> {
 
     /// The next field of the message that fills `rest`, which then begins behind it; bytes are not read yet.
     #[inline(always)]
-    pub fn field(&mut self, rest: &mut Span) -> Result<Option<(u32, Held)>, Stop> {
+    pub fn field(&mut self, rest: &mut Span) -> Result<Option<(u32, FieldValue)>, Stop> {
         if rest.start >= rest.end {
             return Ok(None);
         }
@@ -273,16 +275,16 @@ impl<'a> Window<'a> {
             return Err(bad("a field has an impossible number").into());
         }
         let (held, length) = match tag & 7 {
-            0 => varint(bytes, at).map(|(value, end)| (Held::Number(value), end as u64)).map_err(bad)?,
-            1 => (Held::Number(0), at as u64 + 8),
+            0 => varint(bytes, at).map(|(value, end)| (FieldValue::Number(value), end as u64)).map_err(bad)?,
+            1 => (FieldValue::Skipped, at as u64 + 8),
             2 => {
                 let (length, start) = varint(bytes, at).map_err(bad)?;
                 let start = rest.start + start as u64;
                 let end = start.checked_add(length).filter(|&end| end <= rest.end);
-                let end = end.ok_or_else(|| bad("a field is longer than what it is in"))?;
-                (Held::Bytes(Span { start, end }), end - rest.start)
+                let end = end.ok_or_else(|| bad(LONGER))?;
+                (FieldValue::Bytes(Span { start, end }), end - rest.start)
             }
-            5 => (Held::Number(0), at as u64 + 4),
+            5 => (FieldValue::Skipped, at as u64 + 4),
             _ => return Err(bad("a field has an impossible type").into()),
         };
         if length > rest.bytes() {
@@ -343,8 +345,9 @@ mod tests {
                 found.push((
                     number,
                     match held {
-                        Held::Number(value) => value,
-                        Held::Bytes(span) => window.bytes(span).unwrap().len() as u64,
+                        FieldValue::Number(value) => value,
+                        FieldValue::Bytes(span) => window.bytes(span).unwrap().len() as u64,
+                        FieldValue::Skipped => 0,
                     },
                 ));
             }

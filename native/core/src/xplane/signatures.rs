@@ -1,8 +1,9 @@
-//! Which events are alike in all that says what they are: some thousand kinds among some million events.
+//! Signatures of events: what some thousand groups among millions of events share, metadata, instruction and program.
 
 use std::collections::HashMap;
 
-use crate::columns::table::{ArgColumn, ArgValues, NONE};
+use crate::columns::arg_column::{ArgColumn, ArgValues};
+use crate::columns::arrow::NONE;
 use crate::error::{Error, Result};
 use crate::xplane::space::Space;
 
@@ -12,9 +13,9 @@ const INSTRUCTION: (&str, &str) = ("hlo_op", "program_id");
 const COPY: &str = "memcpy_details";
 const FILL: &str = "memset_details";
 
-/// What events of one kind share. What all events of one metadata have need not be compared.
+/// What the events of one group share. What all events of one metadata have need not be compared.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Kind {
+struct Signature {
     metadata: u32,
     instruction: u32,
     program: Option<i64>,
@@ -22,37 +23,35 @@ struct Kind {
     is_fill: bool,
 }
 
-impl Space {
-    /// The kind of each of `rows` (ascending), numbered in the order in which they come.
-    pub fn kinds(&self, rows: &[u32]) -> Result<Vec<u32>> {
-        let (names, programs) = (self.stat(INSTRUCTION.0)?, self.stat(INSTRUCTION.1)?);
-        let (ArgValues::Text(names_of, _), ArgValues::Int(programs_of)) = (&names.values, &programs.values) else {
-            return Err(Error::Unknown(format!("{INSTRUCTION:?}: not asked for as text and number")));
-        };
-        let instructions = names.positions(rows).map(|at| names_of.get(at as usize).copied().unwrap_or(NONE));
-        let programs = programs.positions(rows).map(|at| programs_of.get(at as usize).copied());
-        let has = |column: &'static str| self.stat(column).map(|column: &ArgColumn| column.positions(rows));
-        let marks = has(COPY)?.zip(has(FILL)?).map(|(copy, fill)| (copy != NONE, fill != NONE));
-        let mut numbers: HashMap<Kind, u32> = HashMap::new();
-        // Events of one metadata nearly always are of the kind of the one before.
-        let mut latest: Vec<Option<(Kind, u32)>> = vec![None; self.metadata_names.len()];
-        let kinds = rows.iter().zip(instructions).zip(programs).zip(marks);
-        Ok(kinds
-            .map(|(((&row, instruction), program), (is_copy, is_fill))| {
-                let kind = Kind { metadata: self.metadata_of(row), instruction, program, is_copy, is_fill };
-                let latest = latest.get_mut(kind.metadata as usize);
-                if let Some(&mut Some((known, number))) = latest
-                    && known == kind
-                {
-                    return number;
-                }
-                let next = numbers.len() as u32;
-                let number = *numbers.entry(kind).or_insert(next);
-                if let Some(latest) = latest {
-                    *latest = Some((kind, number));
-                }
-                number
-            })
-            .collect())
-    }
+/// The signature of each of `rows` (ascending), numbered in the order in which they come.
+pub fn signatures(space: &Space, rows: &[u32]) -> Result<Vec<u32>> {
+    let (names, programs) = (space.stat(INSTRUCTION.0)?, space.stat(INSTRUCTION.1)?);
+    let (ArgValues::Text(names_of, _), ArgValues::Int(programs_of)) = (&names.values, &programs.values) else {
+        return Err(Error::NotRequested(format!("{INSTRUCTION:?} as text and number")));
+    };
+    let instructions = names.positions(rows).map(|at| names_of.get(at as usize).copied().unwrap_or(NONE));
+    let programs = programs.positions(rows).map(|at| programs_of.get(at as usize).copied());
+    let has = |column: &'static str| space.stat(column).map(|column: &ArgColumn| column.positions(rows));
+    let marks = has(COPY)?.zip(has(FILL)?).map(|(copy, fill)| (copy != NONE, fill != NONE));
+    let mut numbers: HashMap<Signature, u32> = HashMap::new();
+    // Events of one metadata nearly always have the signature of the one before.
+    let mut latest: Vec<Option<(Signature, u32)>> = vec![None; space.metadata_names.len()];
+    let all = rows.iter().zip(instructions).zip(programs).zip(marks);
+    Ok(all
+        .map(|(((&row, instruction), program), (is_copy, is_fill))| {
+            let signature = Signature { metadata: space.metadata_of(row), instruction, program, is_copy, is_fill };
+            let latest = latest.get_mut(signature.metadata as usize);
+            if let Some(&mut Some((known, number))) = latest
+                && known == signature
+            {
+                return number;
+            }
+            let next = numbers.len() as u32;
+            let number = *numbers.entry(signature).or_insert(next);
+            if let Some(latest) = latest {
+                *latest = Some((signature, number));
+            }
+            number
+        })
+        .collect())
 }

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -19,17 +19,17 @@ from typing import Any
 
 import polars as pl
 
-from holotrace.core.problems import frame
-from holotrace.core.source import AnyPath, RankSource
+from holotrace.core.problems import UNREAD, frame, problem
+from holotrace.core.source import MAX_RANKS, AnyPath, RankSource, believable
 from holotrace.core.tables import PROBLEMS, RANK_INFO
-from holotrace.discovery.heads import MAX_RANKS, believable
 from holotrace.errors import InputError, TraceFormatError
+from holotrace.formats.declaration import OpenedFolder
 from holotrace.stores import object_store as stores
 from holotrace.stores.object_store import Place, place
 
 # Grows when a table or column goes or changes its meaning; what is new is empty or null in older datasets.
 SCHEMA = 1
-FORMAT = "dataset"
+NAME = "dataset"
 # JSON, but not called so: it is no trace.
 MANIFEST = "holotrace.dataset"
 STAMP = "holotrace"  # key of the stamp in the Parquet metadata
@@ -167,4 +167,35 @@ def _stamp_or_damage(root: Place, rank: int) -> Stamp | TraceFormatError | None:
 
 
 def source(root: Place, rank: int, seen: Stamp) -> RankSource:
-    return RankSource(rank, part(root, RANK_INFO.name, rank), seen.rank_from, seen.job, FORMAT)
+    return RankSource(rank, part(root, RANK_INFO.name, rank), seen.rank_from, NAME, seen.job)
+
+
+def opened(root: Place) -> OpenedFolder:
+    """The job at ``root``: its whole ranks, and what is wrong with others."""
+    known = manifest(root)
+    seen, damaged = stamps(root)
+    if damaged and not seen:
+        raise next(iter(damaged.values()))
+    if not seen:
+        raise InputError(f"{root} is a dataset without a whole rank; convert the traces into it again")
+    sources = tuple(source(root, rank, stamp) for rank, stamp in seen.items())
+    recorded = tuple(replace(one, path=place(str(seen[one.rank].origin.get("file")))) for one in sources)
+    unread = [
+        problem(UNREAD, rank=rank, example=str(error), file=part(root, RANK_INFO.name, rank), action="rank left out")
+        for rank, error in damaged.items()
+    ]
+    return OpenedFolder(sources, (*known.problems, *unread), known.title, recorded)
+
+
+def origin(source: RankSource) -> Mapping[str, Any]:
+    """What the trace file was that a rank was converted from."""
+    known = stamp(root_of(source), source.rank)
+    return dict(known.origin) if known else {}
+
+
+def is_of(source: RankSource, root: Place) -> bool:
+    """Whether a rank is in the dataset at ``root``."""
+    if source.format != NAME:
+        return False
+    known = root_of(source)
+    return (known.resolve() if isinstance(known, Path) else known) == root

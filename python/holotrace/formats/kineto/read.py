@@ -6,18 +6,57 @@ import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from holotrace.core.native import native
 from holotrace.core.schema import Column, Table, Unit
-from holotrace.core.tables import DEVICE_EVENTS, STEPS
+from holotrace.core.tables import (
+    ANNOTATIONS,
+    COLLECTIVES,
+    COUNTERS,
+    CPU_OPS,
+    DEVICE_EVENTS,
+    EVENTS,
+    FLOWS,
+    HARDWARE_COUNTERS,
+    INSTANTS,
+    LAUNCHES,
+    MEMORY,
+    PROBLEMS,
+    PYTHON_CALLS,
+    RUNTIME_CALLS,
+    STEPS,
+    TRACK_LABELS,
+)
 from holotrace.errors import InputError
 from holotrace.formats.parsed import Parsed
 from holotrace.stores import object_store as stores
 from holotrace.stores.object_store import Place
 
+# What a file can have.
+TABLES = (
+    EVENTS,
+    DEVICE_EVENTS.without("device_ps"),
+    CPU_OPS,
+    LAUNCHES,
+    COLLECTIVES.without("arrived_ns"),
+    STEPS,
+    ANNOTATIONS.without("arguments"),
+    PYTHON_CALLS,
+    RUNTIME_CALLS,
+    INSTANTS,
+    COUNTERS,
+    HARDWARE_COUNTERS,
+    MEMORY,
+    FLOWS,
+    TRACK_LABELS,
+    PROBLEMS,
+)
+# Columns that are read only where they are asked for, and whose problems are seen only then.
+EVERYTHING = [replace(table, columns=tuple(column for column in table.columns if column.arg)) for table in TABLES]
 _ARG_TYPES = {
     Unit.NUMBER: "int",
     Unit.BYTES: "int",

@@ -222,7 +222,7 @@ class Content:
 
     def _hlo(self) -> pl.DataFrame:
         columns = ("module", "program", "name", "opcode", "computation", "is_fused", "scope", "source", "shape")
-        more = ("result_bytes", "element_count", "channel", "groups")
+        more = ("layout", "target", "result_bytes", "element_count", "channel", "groups")
         return pl.DataFrame(self.profile.space.hlo([*columns, *more]))
 
     def _devices(self) -> pl.DataFrame:

@@ -24,7 +24,7 @@ DETAILS = {
 }
 _COPIES = ("memcpy_details", "memset_details")
 # Columns of the program that are wanted only where they are shown.
-_OF_PROGRAM = ("scope", "source", "shape", "groups", "element_count")
+_OF_PROGRAM = ("scope", "source", "shape", "layout", "target", "groups", "element_count")
 # What the tables call them.
 _CALLED = {"group_ranks": "groups", "group_size": "groups", "element_type": "shape", "out_elements": "element_count"}
 
@@ -149,10 +149,7 @@ def _contained(found: Operations, profile: Profile, roles: Iterable[str], wanted
         return found
     written, measured = pl.col("duration_ps"), pl.col("device_duration_ps")
     # The clock of the host, on which times are written, stretches a device's durations, and cuts some to nothing.
-    stretch = pl.when(written > 0).then(measured / written).otherwise(1.0)
-    within = pl.when("is_container").then(inner_ps).otherwise(0)
-    inside = (within * stretch).round().cast(pl.Int64)
-    self_ps = pl.coalesce(measured - inside, written - within)
+    self_ps = pl.coalesce(measured, written) - pl.when("is_container").then(inner_ps).otherwise(0)
     return replace(found, own=found.own.with_columns(self_ns=(self_ps.clip(lower_bound=0) + 500) // 1000))
 
 
@@ -198,9 +195,8 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
         names = names.with_columns(scope=scope.cast(pl.Categorical()))
     if "source" in wanted:
         names = names.with_columns(source_line=pl.coalesce("source", "program_source")).drop("program_source")
-    extra = [
-        column for column in ("scope", "source_line", "shape", "groups", "element_count") if column in names.columns
-    ]
+    shared = ("scope", "source_line", "shape", "layout", "target", "groups", "element_count")
+    extra = [column for column in shared if column in names.columns]
     extra = [column for column in extra if column != "scope" or "scope" in wanted]
     name = pl.coalesce("instruction", "display")
     return names.select(

@@ -10,36 +10,39 @@ from typing import Any
 
 from holotrace.core.native import native
 from holotrace.core.problems import problem
-from holotrace.core.source import AnyPath, RankSource
-from holotrace.discovery.files import may_be_folder
+from holotrace.core.source import RankSource
 from holotrace.errors import InputError
-from holotrace.stores.object_store import Place, Remote, inside, place
+from holotrace.formats.declaration import Expansion, Head
+from holotrace.stores.object_store import Place, Remote, inside
 
+NAME = "xplane"
 PROFILE = ".xplane.pb"
 # What the profiler exports beside it, with less in it.
 EXPORTED = (".trace.json.gz", "perfetto_trace.json.gz")
 _RIEGELI = ".xplane.riegeli"
+_UNREADABLE = (
+    "a Riegeli file, as continuous profiling writes, which cannot be read; "
+    "record a profile of fewer steps, which becomes one .xplane.pb"
+)
 # Only in the metadata of an exported trace.
 _EXPORT_SIGN = b'"highres-ticks"'
 # Listing waits for disks and stores far more than it computes.
 _READERS = 8
 
 
-def is_profile(path: Place) -> bool:
-    """Whether a file is a profile of XLA, by its name.
-
-    Raises InputError where it is one of a kind that cannot be read.
-    """
-    if path.name.endswith(_RIEGELI):
-        raise _unreadable(path)
-    return path.suffix == ".pb"
+def is_profile(head: Head) -> bool:
+    """Whether a file is a profile of XLA, or was exported from one."""
+    return head.name.endswith((".pb", _RIEGELI)) or is_exported(head)
 
 
-def _unreadable(path: Place) -> InputError:
-    return InputError(
-        f"{path} is a Riegeli file, as continuous profiling writes, which cannot be read; "
-        "record a profile of fewer steps, which becomes one .xplane.pb"
-    )
+def is_exported(head: Head) -> bool:
+    """Whether a trace-event file was exported from a profile of XLA."""
+    return head.name == EXPORTED[1] or _EXPORT_SIGN in head.text
+
+
+def refusal(head: Head) -> str:
+    """Why a file cannot be read; empty where it can."""
+    return _UNREADABLE if head.name.endswith(_RIEGELI) else ""
 
 
 def in_memory(content: bytes) -> RankSource:
@@ -47,33 +50,18 @@ def in_memory(content: bytes) -> RankSource:
     # An XSpace begins with a plane, a host or a message: fields of numbers below five.
     if content[:1] not in (b"", b"\x0a", b"\x12", b"\x1a", b"\x22"):
         raise InputError("the bytes are no XSpace, which is all that can be given so; give the path of the file")
-    return RankSource(0, Path("bytes"), "only file", format="xplane", content=content)
+    return RankSource(0, Path("bytes"), "only file", NAME, content=content)
 
 
-def is_exported(path: Place, head: bytes) -> bool:
-    """Whether a trace-event file that begins with ``head`` was exported from a profile of XLA."""
-    return path.name == EXPORTED[1] or _EXPORT_SIGN in head
-
-
-def expanded(paths: Sequence[AnyPath], *, recursive: bool) -> tuple[list[AnyPath], list[dict[str, Any]]]:
-    """``paths``, with each log directory replaced by the profiles of its newest run, and what there is to say of that.
-
-    Looking into subfolders takes every run.
-    """
-    found: list[AnyPath] = []
-    problems: list[dict[str, Any]] = []
-    for path in paths:
-        folder = place(path)
-        runs = _runs(folder) if may_be_folder(folder) else []
-        if not runs:
-            found.append(path)
-        elif recursive:
-            found += [file for run in runs for file in run.files]
-        else:
-            chosen, others = _newest(runs)
-            found += [file for run in chosen for file in run.files]
-            problems += _said(chosen, others)
-    return found, problems
+def expanded(folder: Place, recursive: bool) -> Expansion | None:
+    """The profiles of a log directory's newest run, and what there is to say of that; of every run if recursive."""
+    runs = _runs(folder)
+    if not runs:
+        return None
+    if recursive:
+        return Expansion(tuple(file for run in runs for file in run.files))
+    chosen, others = _newest(runs)
+    return Expansion(tuple(file for run in chosen for file in run.files), tuple(_said(chosen, others)))
 
 
 @dataclass(frozen=True)
@@ -120,7 +108,7 @@ def _run(folder: Place, files: Sequence[Place]) -> _Run | None:
         return _Run(folder, tuple(profiles))
     for path in files:
         if path.name.endswith(_RIEGELI):
-            raise _unreadable(path)
+            raise InputError(f"{path} is {_UNREADABLE}")
     if folder.parent.name != "profile":
         return None
     exported = [path for path in files if path.name.endswith(EXPORTED[0])]

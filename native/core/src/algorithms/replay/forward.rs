@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{available_parallelism, scope};
 
 use super::Graph;
-use crate::columns::table::NONE;
+use crate::columns::arrow::NONE;
 
 /// So many counterfactuals share a pass: their times of one point fill a line of the cache.
 const LANES: usize = 8;

@@ -8,7 +8,7 @@ mod forward;
 mod order;
 mod path;
 
-use crate::columns::table::NONE;
+use crate::columns::arrow::NONE;
 
 pub use forward::Changes;
 pub use path::{Segment, Via};
@@ -190,7 +190,7 @@ fn laid_out(
 /// Where a point's own time is counted from, and how long that is.
 fn own_of(activities: Activities, position: &[u32], point: u32) -> (u32, i64) {
     let activity = point as usize / 2;
-    if point % 2 == 0 || activity >= activities.own.len() {
+    if point.is_multiple_of(2) || activity >= activities.own.len() {
         return (NONE, 0);
     }
     let before = |other: usize| (position[other] < position[point as usize]).then(|| position[other]);

@@ -1,7 +1,7 @@
 //! An order in which everything comes after what it waits for.
 
 use super::{Activities, Edges};
-use crate::columns::table::NONE;
+use crate::columns::arrow::NONE;
 
 /// When each point was, since the earliest; and when that was. A crossing is at the latest start of its members.
 pub fn recorded(activities: Activities) -> (Vec<i64>, i64) {

@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use super::{Changes, Graph, REMOVED};
-use crate::columns::table::NONE;
+use crate::columns::arrow::NONE;
 
 type Map = HashMap<u32, i64, foldhash::fast::RandomState>;
 

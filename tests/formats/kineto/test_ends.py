@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holotrace.discovery.heads import MAX_RANKS, believable, distributed_info
+from holotrace.core.source import MAX_RANKS, believable
+from holotrace.formats.kineto.ends import distributed_info
 
 
 def test_a_rank_and_a_world_are_read_from_compact_and_pretty_text() -> None:

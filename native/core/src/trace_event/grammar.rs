@@ -1,19 +1,20 @@
-//! The grammar of a trace file: what stands around its entries, and how to go on behind damage.
+//! The grammar of a trace file: what stands around its entries.
 
 use crate::error::{Error, Result};
+use crate::io::blocks::offset;
 use crate::problems::Problem;
-use crate::trace_event::Options;
-use crate::trace_event::events::{Taker, offset};
+use crate::trace_event::events::EventSink;
 use crate::trace_event::fields::Fields;
-use crate::trace_event::lexer::{Raw, Scan, Stop, byte, decode, members, nested, skip_space, string, value};
+use crate::trace_event::lexer::{Raw, Scan, Stop, byte, skip_space, string, value};
+use crate::trace_event::observer::{Entry, Observer};
+use crate::trace_event::options::Options;
 use crate::trace_event::store::Store;
+use crate::trace_event::unescape::decode;
 
 /// Metadata kept of one file.
 const MAX_METADATA_BYTES: usize = 64 << 20;
 /// A malformed entry this small is left out by its brackets; of a larger one they may be what is malformed.
-const MAX_MALFORMED_BYTES: usize = 64 << 10;
-/// How far behind a malformed entry a candidate for the next one may reach before it is given up.
-const MAX_RESYNC_BYTES: usize = 1 << 20;
+pub const MAX_MALFORMED_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
@@ -29,26 +30,16 @@ pub enum State {
     Done,
 }
 
-/// Where a piece of the grammar stands in the window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
-    /// Behind the bracket that opens an array of events.
-    Open(usize),
-    /// An entry of it, from its first byte to behind its last one, and the event that it is the end of.
-    Entry { id: u32, start: usize, end: usize, begun: Option<u32> },
-    /// At the bracket that closes it.
-    Close(usize),
-}
-
 /// Reads text piece by piece; every method leaves `at` behind what it has read for good.
-pub struct Reader {
+pub struct Reader<O = ()> {
     pub state: State,
-    pub taker: Taker,
+    pub sink: EventSink,
+    pub observer: O,
     /// Whether an entry came last, and no comma behind it yet.
     pub after_entry: bool,
-    is_bare: bool,
+    pub(super) is_bare: bool,
     /// Whether an events array was found.
-    has_events: bool,
+    pub(super) has_events: bool,
     /// Whether a key was met that only traces have.
     has_metadata: bool,
     metadata_bytes: usize,
@@ -56,17 +47,22 @@ pub struct Reader {
     has_rest: bool,
     /// Whether no text comes behind the window.
     pub is_last: bool,
-    /// What was read, in order, for one who asks where it stands and empties it.
-    pub marks: Option<Vec<Mark>>,
-    /// The fields of each entry that was marked, for one who asks for these too; none of what is no object.
-    pub fields: Option<Vec<Fields>>,
 }
 
 impl Reader {
     pub fn new(options: &Options, state: State) -> Self {
+        Self::observed(options, state, ())
+    }
+}
+
+/// The file as a whole.
+impl<O: Observer> Reader<O> {
+    /// One that is told where entries stand.
+    pub fn observed(options: &Options, state: State, observer: O) -> Self {
         Self {
             state,
-            taker: Taker::new(options),
+            sink: EventSink::new(options),
+            observer,
             after_entry: false,
             is_bare: false,
             has_events: false,
@@ -74,8 +70,6 @@ impl Reader {
             metadata_bytes: 0,
             has_rest: false,
             is_last: false,
-            marks: None,
-            fields: None,
         }
     }
 
@@ -103,24 +97,6 @@ impl Reader {
         }
     }
 
-    /// What stands behind the end: nothing, but for space, a comma or NULs.
-    fn rest(&mut self, w: &[u8], at: &mut usize, origin: i64) -> Scan<()> {
-        let is_text = |b: &u8| !matches!(b, b' ' | b'\n' | b'\r' | b'\t' | b',' | 0);
-        let found = w[*at..].iter().position(is_text);
-        let Some(text) = found.map(|found| *at + found).filter(|_| !self.has_rest) else {
-            *at = w.len();
-            return Err(Stop::More);
-        };
-        self.has_rest = true;
-        self.store().problems.add(Problem::TrailingText, offset(origin, text), &w[text..]);
-        *at = text;
-        // A brace too many may have ended the object before its events.
-        if !self.has_events {
-            self.state = State::FindEvents;
-        }
-        Ok(())
-    }
-
     fn start(&mut self, w: &[u8], at: &mut usize, origin: i64) -> Scan<()> {
         const MARK: &[u8] = b"\xef\xbb\xbf";
         if byte(w, *at)? == MARK[0] && w.len() < *at + MARK.len() {
@@ -142,7 +118,7 @@ impl Reader {
         }
         *at = p + 1;
         if self.is_bare {
-            self.mark(Mark::Open(*at));
+            self.observer.array_begins(*at);
         }
         Ok(())
     }
@@ -175,12 +151,30 @@ impl Reader {
             self.after_entry = false;
             self.state = State::Events;
             *at = start + 1;
-            self.mark(Mark::Open(*at));
+            self.observer.array_begins(*at);
             return Ok(());
         }
         let (raw, end) = value(w, start)?;
         self.keep_metadata(w, p, key, raw, end, origin);
         *at = end;
+        Ok(())
+    }
+
+    /// What stands behind the end: nothing, but for space, a comma or NULs.
+    fn rest(&mut self, w: &[u8], at: &mut usize, origin: i64) -> Scan<()> {
+        let is_text = |b: &u8| !matches!(b, b' ' | b'\n' | b'\r' | b'\t' | b',' | 0);
+        let found = w[*at..].iter().position(is_text);
+        let Some(text) = found.map(|found| *at + found).filter(|_| !self.has_rest) else {
+            *at = w.len();
+            return Err(Stop::More);
+        };
+        self.has_rest = true;
+        self.store().problems.add(Problem::TrailingText, offset(origin, text), &w[text..]);
+        *at = text;
+        // A brace too many may have ended the object before its events.
+        if !self.has_events {
+            self.state = State::FindEvents;
+        }
         Ok(())
     }
 
@@ -204,7 +198,10 @@ impl Reader {
         let text = String::from_utf8_lossy(&w[start..end]).into_owned();
         self.store().metadata.push((decode(key.of(w)).0, text));
     }
+}
 
+/// The array of events.
+impl<O: Observer> Reader<O> {
     /// Entries of the events array, up to its end.
     fn events(&mut self, w: &[u8], at: &mut usize, origin: i64) -> Scan<()> {
         let mut fields = Fields::default();
@@ -212,7 +209,7 @@ impl Reader {
             let p = skip_space(w, *at)?;
             match w[p] {
                 b'{' => {
-                    let end = match self.taker.fields(w, p, &mut fields) {
+                    let end = match self.sink.fields(w, p, &mut fields) {
                         Ok(end) if end - p <= MAX_MALFORMED_BYTES => end,
                         other => match self.odd_entry(w, p, other)? {
                             (end, true) => end,
@@ -230,8 +227,8 @@ impl Reader {
                     }
                     *at = end;
                     self.after_entry = true;
-                    self.mark_entry(w, p, end, Some(&fields));
-                    self.taker.take(w, &fields, p, end, origin);
+                    self.observe(w, p, end, Some(&fields));
+                    self.sink.take(w, &fields, p, end, origin);
                 }
                 b',' => {
                     *at = p + 1;
@@ -241,12 +238,12 @@ impl Reader {
                     self.state = if self.is_bare { State::Done } else { State::Object };
                     self.after_entry = false;
                     *at = p + 1;
-                    self.mark(Mark::Close(p));
+                    self.observer.array_ends(w, p);
                     return Ok(());
                 }
                 _ => {
                     let (raw, end) = value(w, p)?;
-                    self.mark_entry(w, p, end, None);
+                    self.observe(w, p, end, None);
                     self.store().counts.entries += 1;
                     self.store().problems.add(Problem::NotAnEvent, offset(origin, p), raw.of(w));
                     *at = end;
@@ -254,92 +251,6 @@ impl Reader {
                 }
             }
         }
-    }
-
-    /// Where the entry at `at` ends that is large, malformed or cut off, and whether it is well-formed.
-    ///
-    /// How closely an entry is looked at depends on what is wanted of it, but which number it has must not.
-    #[cold]
-    fn odd_entry(&self, w: &[u8], at: usize, found: Scan<usize>) -> Scan<(usize, bool)> {
-        match (well_formed(w, at), nested(w, at)) {
-            (Ok(end), _) => Ok((end, true)),
-            (Err(Stop::More), _) => found.and(Err(Stop::More)),
-            (Err(Stop::Bad(_)), Ok(end)) if end - at <= MAX_MALFORMED_BYTES => Ok((end, false)),
-            (Err(Stop::Bad(_)), Err(Stop::More)) if !self.is_last && w.len() - at <= MAX_MALFORMED_BYTES => {
-                Err(Stop::More)
-            }
-            (Err(bad), _) => Err(bad),
-        }
-    }
-
-    /// Go on behind text that makes no sense at `bad`.
-    pub fn recover(&mut self, w: &[u8], at: &mut usize, bad: usize, origin: i64) -> Result<()> {
-        let example = &w[*at..w.len().min(bad + 1)];
-        match self.state {
-            State::Start => {
-                return Err(Error::NotATrace {
-                    offset: offset(origin, bad),
-                    reason: format!("neither an object nor an array begins ({})", shown(&w[bad..])),
-                });
-            }
-            State::Events => {
-                self.store().counts.entries += 1;
-                self.store().problems.add(Problem::Malformed, offset(origin, bad), example);
-                self.state = State::Resync;
-            }
-            _ => {
-                self.store().counts.entries += 1;
-                self.store().problems.add(Problem::Malformed, offset(origin, bad), example);
-                self.state = State::FindEvents;
-            }
-        }
-        *at = bad.max(*at);
-        Ok(())
-    }
-
-    /// Find the next brace where a whole entry with a phase begins, or the end of the array.
-    fn resync(&mut self, w: &[u8], at: &mut usize, origin: i64) -> Scan<()> {
-        loop {
-            let Some(brace) = w[*at..].iter().position(|&b| b == b'{').map(|found| *at + found) else {
-                *at = w.len();
-                return Err(Stop::More);
-            };
-            let mut fields = Fields::default();
-            *at = brace;
-            match well_formed(w, brace).and_then(|_| self.taker.fields(w, brace, &mut fields)) {
-                Ok(end) if !matches!(fields.phase, 0 | b'?') => {
-                    self.mark_entry(w, brace, end, Some(&fields));
-                    self.taker.take(w, &fields, brace, end, origin);
-                    *at = end;
-                    self.after_entry = true;
-                    self.state = State::Events;
-                    return Ok(());
-                }
-                Err(Stop::More) if w.len() - brace < MAX_RESYNC_BYTES => return Err(Stop::More),
-                _ => *at = brace + 1,
-            }
-        }
-    }
-
-    /// Find the key of the events behind damage in the metadata.
-    fn find_events(&mut self, w: &[u8], at: &mut usize) -> Scan<()> {
-        const KEY: &[u8] = b"\"traceEvents\"";
-        let Some(found) = w[*at..].windows(KEY.len()).position(|text| text == KEY) else {
-            *at = (*at).max(w.len().saturating_sub(KEY.len()));
-            return Err(Stop::More);
-        };
-        *at += found;
-        self.state = State::Object;
-        Ok(())
-    }
-
-    /// Leave out the entry that begins at `at` and never seems to end.
-    pub fn leave_out(&mut self, problem: Problem, w: &[u8], at: &mut usize, origin: i64) {
-        self.store().counts.entries += 1;
-        self.store().problems.add(problem, offset(origin, *at), &w[*at..]);
-        self.state =
-            if matches!(self.state, State::Events | State::Resync) { State::Resync } else { State::FindEvents };
-        *at += 1;
     }
 
     /// The text has ended at offset `end`, with `rest` unread; `damage` says why it ended early, if it did.
@@ -351,7 +262,7 @@ impl Reader {
         if !self.has_events && !self.has_metadata {
             return not_a_trace("the object ended without traceEvents".into());
         }
-        if self.store().counts.entries > 0 && self.taker.recognised == 0 {
+        if self.store().counts.entries > 0 && self.sink.recognised == 0 {
             return not_a_trace(format!("none of {} entries is an event", self.store().counts.entries));
         }
         // A bare array may leave its bracket out.
@@ -362,44 +273,26 @@ impl Reader {
         if let Some(damage) = damage {
             self.store().problems.add(Problem::DamagedStream, end, damage.as_bytes());
         }
-        self.taker.end_of_text(end);
+        self.sink.end_of_text(end);
         Ok(())
     }
 
+    pub(super) fn store(&mut self) -> &mut Store {
+        &mut self.sink.store
+    }
+
+    /// Tell of the entry that is about to be counted.
     #[inline(always)]
-    fn mark(&mut self, mark: Mark) {
-        if let Some(marks) = &mut self.marks {
-            marks.push(mark);
+    pub(super) fn observe(&mut self, w: &[u8], start: usize, end: usize, fields: Option<&Fields>) {
+        if O::LOOKS {
+            let id = self.sink.store.counts.entries as u32;
+            let begun = fields.and_then(|fields| self.sink.begun(w, fields));
+            self.observer.entry(w, &Entry { id, start, end, begun, fields });
         }
     }
 
-    /// Mark the entry that is about to be counted.
-    #[inline(always)]
-    fn mark_entry(&mut self, w: &[u8], start: usize, end: usize, fields: Option<&Fields>) {
-        if let Some(marks) = &mut self.marks {
-            let id = self.taker.store.counts.entries as u32;
-            let begun = fields.and_then(|fields| self.taker.begun(w, fields));
-            marks.push(Mark::Entry { id, start, end, begun });
-            if let Some(kept) = &mut self.fields {
-                kept.push(fields.cloned().unwrap_or_default());
-            }
-        }
+    /// Every entry has a number of its own, or nothing that was read is of use.
+    pub fn check_numbers(&self) -> Result<()> {
+        self.sink.store.check_numbers()
     }
-
-    fn store(&mut self) -> &mut Store {
-        &mut self.taker.store
-    }
-}
-
-/// Where the entry at `at` ends, if it and its args are as they should be.
-fn well_formed(w: &[u8], at: usize) -> Scan<usize> {
-    let any = |start: usize| value(w, start).map(|(_, end)| end);
-    members(w, at, |key, start| {
-        let is_args = key.of(w) == b"args" && byte(w, start)? == b'{';
-        if is_args { members(w, start, |_, start| any(start)) } else { any(start) }
-    })
-}
-
-fn shown(text: &[u8]) -> String {
-    text[..text.len().min(20)].escape_ascii().to_string()
 }

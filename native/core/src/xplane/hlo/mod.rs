@@ -1,0 +1,200 @@
+//! The compiled programs a profile holds: instructions with their opcodes, scopes, sources and shapes.
+
+mod frames;
+mod groups;
+mod shape;
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
+
+use crate::columns::arrow::{NONE, batch};
+use crate::columns::interner::Interner;
+use crate::error::{Error, Result as CoreResult};
+use crate::xplane::hlo::frames::Frames;
+use crate::xplane::hlo::groups::{device_list, members};
+use crate::xplane::hlo::shape::Shape;
+use crate::xplane::protobuf::{Fields, Malformed, Value};
+use crate::xplane::schema::{hlo_computation, hlo_instruction, hlo_module, hlo_proto, op_metadata};
+
+/// Rows of the hlo table.
+#[derive(Default)]
+pub struct Instructions {
+    strings: Interner,
+    texts: [Vec<u32>; TEXTS.len()],
+    program: Vec<i64>,
+    is_fused: Vec<bool>,
+    result_bytes: Vec<Option<i64>>,
+    element_count: Vec<Option<i64>>,
+    channel: Vec<Option<i64>>,
+}
+
+/// Text columns, in the order in which a row is written.
+const TEXTS: [&str; 10] =
+    ["module", "name", "opcode", "computation", "scope", "source", "shape", "layout", "target", "groups"];
+
+impl Instructions {
+    /// Add all instructions of an `HloProto` that begins at `origin` in the file.
+    pub fn add(&mut self, proto: &[u8], origin: u64, module: &[u8], program: i64) -> Result<(), Malformed> {
+        let Some((module_bytes, origin)) = member(proto, origin, hlo_proto::HLO_MODULE)? else { return Ok(()) };
+        let frames = match member(module_bytes, origin, hlo_module::STACK_FRAME_INDEX)? {
+            Some((index, origin)) => Frames::read(index, origin)?,
+            None => Frames::default(),
+        };
+        for (number, value, origin) in messages(module_bytes, origin)? {
+            if number == hlo_module::COMPUTATIONS {
+                self.computation(value, origin, module, program, &frames)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn computation(
+        &mut self,
+        bytes: &[u8],
+        origin: u64,
+        module: &[u8],
+        program: i64,
+        frames: &Frames,
+    ) -> Result<(), Malformed> {
+        let mut name: &[u8] = b"";
+        let mut is_fused = false;
+        for field in Fields::new(bytes, origin) {
+            match field? {
+                (hlo_computation::NAME, Value::Bytes(text)) => name = text,
+                (hlo_computation::IS_FUSION_COMPUTATION, Value::Varint(flag)) => is_fused = flag != 0,
+                _ => {}
+            }
+        }
+        for (number, value, origin) in messages(bytes, origin)? {
+            if number == hlo_computation::INSTRUCTIONS {
+                let row = Instruction::read(value, origin, frames)?;
+                self.push(module, program, name, is_fused, &row);
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, module: &[u8], program: i64, computation: &[u8], is_fused: bool, row: &Instruction<'_>) {
+        let texts = [
+            module,
+            row.name,
+            row.opcode,
+            computation,
+            row.scope,
+            row.source.as_bytes(),
+            row.shape.text.as_bytes(),
+            row.shape.layout.as_bytes(),
+            row.target,
+            row.groups.as_bytes(),
+        ];
+        for (codes, text) in self.texts.iter_mut().zip(texts) {
+            codes.push(if text.is_empty() { NONE } else { self.strings.code(text) });
+        }
+        self.program.push(program);
+        self.is_fused.push(is_fused);
+        self.result_bytes.push(row.shape.bytes);
+        self.element_count.push(row.shape.elements);
+        self.channel.push(row.channel);
+    }
+
+    pub fn table(&self, columns: &[String]) -> CoreResult<RecordBatch> {
+        let column = |name: &str| -> Option<ArrayRef> {
+            if let Some(at) = TEXTS.iter().position(|text| *text == name) {
+                return Some(self.strings.dictionary(self.texts[at].iter().copied()));
+            }
+            Some(match name {
+                "program" => Arc::new(Int64Array::from(self.program.clone())),
+                "is_fused" => Arc::new(BooleanArray::from(self.is_fused.clone())),
+                "result_bytes" => Arc::new(Int64Array::from(self.result_bytes.clone())),
+                "element_count" => Arc::new(Int64Array::from(self.element_count.clone())),
+                "channel" => Arc::new(Int64Array::from(self.channel.clone())),
+                _ => return None,
+            })
+        };
+        let found = columns.iter().map(|name| {
+            let array = column(name).ok_or_else(|| Error::unknown_column("hlo", name))?;
+            Ok((name.clone(), array))
+        });
+        batch(found.collect::<CoreResult<_>>()?)
+    }
+}
+
+/// The last of a message's fields of that number, and where its bytes begin.
+fn member(bytes: &[u8], origin: u64, wanted: u32) -> Result<Option<(&[u8], u64)>, Malformed> {
+    let found = messages(bytes, origin)?.into_iter().rev().find(|(number, ..)| *number == wanted);
+    Ok(found.map(|(_, bytes, origin)| (bytes, origin)))
+}
+
+/// A field's number, bytes, and where these begin in the file.
+type Message<'a> = (u32, &'a [u8], u64);
+
+/// The fields of a message that are messages or text themselves.
+fn messages(bytes: &[u8], origin: u64) -> Result<Vec<Message<'_>>, Malformed> {
+    let mut fields = Fields::new(bytes, origin);
+    let mut found = Vec::new();
+    while let Some(field) = fields.next() {
+        if let (number, Value::Bytes(value)) = field? {
+            found.push((number, value, fields.offset() - value.len() as u64));
+        }
+    }
+    Ok(found)
+}
+
+/// What is kept of an instruction.
+#[derive(Default)]
+struct Instruction<'a> {
+    name: &'a [u8],
+    opcode: &'a [u8],
+    scope: &'a [u8],
+    source: String,
+    shape: Shape,
+    /// What a custom call calls.
+    target: &'a [u8],
+    groups: String,
+    channel: Option<i64>,
+}
+
+impl<'a> Instruction<'a> {
+    fn read(bytes: &'a [u8], origin: u64, frames: &Frames) -> Result<Self, Malformed> {
+        let mut row = Self::default();
+        let mut groups: Vec<Vec<i64>> = Vec::new();
+        for field in Fields::new(bytes, origin) {
+            match field? {
+                (hlo_instruction::NAME, Value::Bytes(text)) => row.name = text,
+                (hlo_instruction::OPCODE, Value::Bytes(text)) => row.opcode = text,
+                (hlo_instruction::SHAPE, Value::Bytes(shape)) => row.shape = Shape::read(shape, origin, 0)?,
+                (hlo_instruction::METADATA, Value::Bytes(metadata)) => row.metadata(metadata, origin, frames)?,
+                (hlo_instruction::CUSTOM_CALL_TARGET, Value::Bytes(target)) => row.target = target,
+                (hlo_instruction::CHANNEL_ID, Value::Varint(channel)) => row.channel = Some(channel as i64),
+                (hlo_instruction::REPLICA_GROUPS, Value::Bytes(group)) => groups.push(members(group, origin)?),
+                (hlo_instruction::COLLECTIVE_DEVICE_LIST, Value::Bytes(list)) => groups = device_list(list, origin)?,
+                _ => {}
+            }
+        }
+        if !groups.is_empty() {
+            row.groups = format!("{groups:?}");
+        }
+        Ok(row)
+    }
+
+    fn metadata(&mut self, bytes: &'a [u8], origin: u64, frames: &Frames) -> Result<(), Malformed> {
+        let mut file = String::new();
+        let mut line = 0;
+        let mut frame = 0;
+        for field in Fields::new(bytes, origin) {
+            match field? {
+                (op_metadata::OP_NAME, Value::Bytes(text)) => self.scope = text,
+                (op_metadata::SOURCE_FILE, Value::Bytes(text)) => file = String::from_utf8_lossy(text).into_owned(),
+                (op_metadata::SOURCE_LINE, Value::Varint(number)) => line = number as i32,
+                (op_metadata::STACK_FRAME_ID, Value::Varint(number)) => frame = number,
+                _ => {}
+            }
+        }
+        self.source = match file.as_str() {
+            "" => frames.source(frame).unwrap_or_default(),
+            _ => format!("{file}:{line}"),
+        };
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! Numbers of the fields that are read, by the names that the messages' declarations give them.
+//!
+//! Those of XSpace are of `xplane.proto` (OpenXLA's profiler), those of programs of `hlo.proto` and `xla_data.proto`.
+
+/// A map's entry, of any message.
+pub mod map_entry {
+    pub const KEY: u32 = 1;
+    pub const VALUE: u32 = 2;
+}
+
+pub mod x_space {
+    pub const PLANES: u32 = 1;
+    pub const ERRORS: u32 = 2;
+    pub const WARNINGS: u32 = 3;
+    pub const HOSTNAMES: u32 = 4;
+}
+
+pub mod x_plane {
+    pub const ID: u32 = 1;
+    pub const NAME: u32 = 2;
+    pub const LINES: u32 = 3;
+    pub const EVENT_METADATA: u32 = 4;
+    pub const STAT_METADATA: u32 = 5;
+    pub const STATS: u32 = 6;
+}
+
+pub mod x_line {
+    pub const ID: u32 = 1;
+    pub const NAME: u32 = 2;
+    pub const TIMESTAMP_NS: u32 = 3;
+    pub const EVENTS: u32 = 4;
+    pub const DISPLAY_NAME: u32 = 11;
+}
+
+pub mod x_event {
+    pub const METADATA_ID: u32 = 1;
+    pub const OFFSET_PS: u32 = 2;
+    pub const DURATION_PS: u32 = 3;
+    pub const STATS: u32 = 4;
+}
+
+pub mod x_stat {
+    pub const METADATA_ID: u32 = 1;
+    pub const DOUBLE_VALUE: u32 = 2;
+    pub const UINT64_VALUE: u32 = 3;
+    pub const INT64_VALUE: u32 = 4;
+    pub const STR_VALUE: u32 = 5;
+    pub const BYTES_VALUE: u32 = 6;
+    pub const REF_VALUE: u32 = 7;
+}
+
+pub mod x_event_metadata {
+    pub const NAME: u32 = 2;
+    pub const DISPLAY_NAME: u32 = 4;
+    pub const STATS: u32 = 5;
+}
+
+pub mod x_stat_metadata {
+    pub const NAME: u32 = 2;
+}
+
+pub mod hlo_proto {
+    pub const HLO_MODULE: u32 = 1;
+}
+
+pub mod hlo_module {
+    pub const COMPUTATIONS: u32 = 3;
+    pub const STACK_FRAME_INDEX: u32 = 17;
+}
+
+pub mod hlo_computation {
+    pub const NAME: u32 = 1;
+    pub const INSTRUCTIONS: u32 = 2;
+    pub const IS_FUSION_COMPUTATION: u32 = 7;
+}
+
+pub mod hlo_instruction {
+    pub const NAME: u32 = 1;
+    pub const OPCODE: u32 = 2;
+    pub const SHAPE: u32 = 3;
+    pub const METADATA: u32 = 7;
+    pub const CHANNEL_ID: u32 = 26;
+    pub const REPLICA_GROUPS: u32 = 49;
+    pub const COLLECTIVE_DEVICE_LIST: u32 = 87;
+    pub const CUSTOM_CALL_TARGET: u32 = 28;
+}
+
+pub mod op_metadata {
+    pub const OP_NAME: u32 = 2;
+    pub const SOURCE_FILE: u32 = 3;
+    pub const SOURCE_LINE: u32 = 4;
+    pub const STACK_FRAME_ID: u32 = 15;
+}
+
+pub mod replica_group {
+    pub const REPLICA_IDS: u32 = 1;
+}
+
+pub mod collective_device_list {
+    pub const REPLICA_GROUPS: u32 = 1;
+    pub const IOTA_REPLICA_GROUP_LIST: u32 = 2;
+}
+
+pub mod iota_replica_group_list {
+    pub const NUM_REPLICA_GROUPS: u32 = 1;
+    pub const NUM_DEVICES_PER_GROUP: u32 = 2;
+    pub const IOTA_RESHAPE_DIMS: u32 = 3;
+    pub const IOTA_TRANSPOSE_PERM: u32 = 4;
+}
+
+pub mod shape {
+    pub const ELEMENT_TYPE: u32 = 2;
+    pub const DIMENSIONS: u32 = 3;
+    pub const TUPLE_SHAPES: u32 = 4;
+    pub const LAYOUT: u32 = 5;
+}
+
+pub mod layout {
+    pub const MINOR_TO_MAJOR: u32 = 1;
+    pub const TILES: u32 = 6;
+    pub const MEMORY_SPACE: u32 = 8;
+}
+
+pub mod tile {
+    pub const DIMENSIONS: u32 = 1;
+}
+
+pub mod stack_frame_index {
+    pub const FILE_NAMES: u32 = 1;
+    pub const FILE_LOCATIONS: u32 = 3;
+    pub const STACK_FRAMES: u32 = 4;
+}
+
+pub mod file_location {
+    pub const FILE_NAME_ID: u32 = 1;
+    pub const LINE: u32 = 3;
+}
+
+pub mod stack_frame {
+    pub const FILE_LOCATION_ID: u32 = 1;
+}

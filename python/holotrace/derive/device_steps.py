@@ -1,0 +1,93 @@
+"""What devices of an XLA profile did in each of their steps, told by time: each moment counts once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from holotrace.derive import device_time, intervals
+from holotrace.derive.device_time import DEVICE, IS_WAIT
+from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY
+
+# What a moment of a device counts as: the first of these that goes on.
+COMPUTING, EXPOSED_COMM, COPYING, FEEDING, CORE_WAITING = "compute", "exposed_comm", "copy", "feed", "core_wait"
+OTHER, IDLE = "other", "idle"
+PARTS = (COMPUTING, EXPOSED_COMM, COPYING, FEEDING, CORE_WAITING, OTHER, IDLE)
+_FEEDS = r"^(infeed|outfeed|host (send|recv))"
+
+
+def windows(modules: pl.DataFrame) -> pl.DataFrame:
+    """The steps of each device by its own programs: ``device``, ``plane``, ``step``, ``start_ns``, ``end_ns``.
+
+    A step lasts from its first program to the first one of the next step, the last one to the end of its programs.
+    """
+    spans = (
+        modules.drop_nulls("step")
+        .group_by(*DEVICE, "step")
+        .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+        .sort(*DEVICE, "start_ns")
+    )
+    following = pl.col("start_ns").shift(-1).over(DEVICE)
+    return spans.with_columns(end_ns=pl.coalesce(following, "end_ns"))
+
+
+def layers(ops: pl.DataFrame, modules: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The spans of one device by what they are, in the order in which they count.
+
+    Args:
+        ops: Its operations with ``is_program``, as from ``device_time.with_programs``.
+        modules: Its runs of programs.
+    """
+    ran = device_time.executions(ops)
+    is_leaf = ~pl.col("is_container").fill_null(value=False)
+    is_kind = {kind: is_leaf & (pl.col("kind").cast(pl.String) == kind) for kind in (COMPUTE, COMMUNICATION, MEMORY)}
+    return {
+        COMPUTING: ran.filter((is_kind[COMPUTE] & ~IS_WAIT) | pl.col("is_program")),
+        EXPOSED_COMM: ran.filter(is_kind[COMMUNICATION]),
+        COPYING: ran.filter(is_kind[MEMORY]),
+        FEEDING: ran.filter(is_leaf, pl.col("category").cast(pl.String).str.contains(_FEEDS)),
+        CORE_WAITING: device_time.on_device(ops).filter(IS_WAIT, is_leaf),
+        # Loops around operations, and programs between theirs.
+        OTHER: pl.concat([part.select("start_ns", "end_ns") for part in (ran, modules)]),
+    }
+
+
+def parts_ns(steps: pl.DataFrame, spans: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Each of ``steps`` with ``<part>_ns`` for each part, which sum to its length."""
+    reached = steps.select("start_ns", "end_ns").clear()
+    known = pl.repeat(0, steps.height, dtype=pl.Int64, eager=True)
+    found = {}
+    for part, layer in spans.items():
+        reached = intervals.union(pl.concat([reached, layer.select("start_ns", "end_ns")]))
+        covered = covered_ns(steps, reached)
+        found[f"{part}_ns"], known = covered - known, covered
+    found[f"{IDLE}_ns"] = steps["end_ns"] - steps["start_ns"] - known
+    return steps.with_columns(column.alias(name) for name, column in found.items())
+
+
+def covered_ns(steps: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
+    """How long, in each of ``steps``, at least one of ``spans`` goes on."""
+    before = intervals.covered_before_ns(spans, pl.concat([steps["start_ns"], steps["end_ns"]]))
+    covered: pl.Series = before[steps.height :] - before[: steps.height]
+    return covered
+
+
+def hidden_ns(steps: pl.DataFrame, ops: pl.DataFrame, computing: pl.DataFrame, kind: str) -> pl.Series:
+    """How long, in each step, something of that kind was under way while the device computed."""
+    under_way = ops.filter(pl.col("kind").cast(pl.String) == kind, ~pl.col("is_container").fill_null(value=False))
+    return covered_ns(steps, intervals.intersect(intervals.union(under_way), intervals.union(computing)))
+
+
+def sums(steps: pl.DataFrame, ops: pl.DataFrame, columns: Sequence[str]) -> list[pl.Series]:
+    """The sum of each column over the operations that begin in each step; null where none of them has a value."""
+    ordered = ops.sort("start_ns")
+    first, after = (ordered["start_ns"].search_sorted(steps[end], side="left") for end in ("start_ns", "end_ns"))
+    found = []
+    for name in columns:
+        zero = pl.Series(name, [0.0])
+        running = pl.concat([zero, ordered[name].cast(pl.Float64).fill_null(0.0).cum_sum()])
+        counted = pl.concat([zero, ordered[name].is_not_null().cast(pl.Float64).cum_sum()])
+        total, count = (series.gather(after) - series.gather(first) for series in (running, counted))
+        found.append(pl.select(pl.when(count > 0).then(total).alias(name)).to_series())
+    return found
