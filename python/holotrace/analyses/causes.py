@@ -20,7 +20,7 @@ COLUMNS = (
     Column("ranks", Unit.RANKS, "Ranks that cause it; empty where it is all of them"),
     Column("steps", Unit.STEPS, "Training steps that have it"),
     Column("responsible", Unit.TEXT, "Operator, function, call or collective, as the trace names it; null if none"),
-    Column("where_ns", Unit.NS, "Start of the longest instance, since 1970 if the file says so"),
+    Column("where_ns", Unit.NS, "Start of the longest instance, since the job began, on the clock of its rank"),
     Column("event_id", Unit.EVENT, "An event to look at, in the file of the rank; null if there is none"),
     Column("cost_ns", Unit.NS, "How much earlier the job would end without it, over the whole recording"),
     Column("cost_per_step_ns", Unit.NS, "The same per step; the whole where no steps were recorded"),

@@ -38,6 +38,8 @@ class Found:
     low_ns: int
     high_ns: int
     job_ns: int
+    # When the job began, on its clock.
+    begun_ns: int
     step_count: int
 
 
@@ -52,7 +54,8 @@ def of_rows(rows: pl.DataFrame) -> tuple[list[Found], int]:
     ends = dict(windows.select("rank", "at_ns").iter_rows())
     starts = {rank: start - offsets.get(rank, 0) for rank, start in windows.select("rank", "start_ns").iter_rows()}
     meetings = Meetings(visits, ends, offsets)
-    job_ns = meetings.end_ns - min(starts.values())
+    begun_ns = min(starts.values())
+    job_ns = meetings.end_ns - begun_ns
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
     job = candidates.Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns))
     costs = [(candidate, meetings.saved_ns(candidate.change)) for candidate in candidates.all_of(job)]
@@ -62,7 +65,7 @@ def of_rows(rows: pl.DataFrame) -> tuple[list[Found], int]:
     for candidate, cost in kept:
         others = _together([other.change for other, _ in kept if other is not candidate])
         last = joint - meetings.saved_ns(others) if len(kept) > 1 else cost
-        found.append(Found(candidate, cost, min(cost, last), max(cost, last), job_ns, max(1, steps)))
+        found.append(Found(candidate, cost, min(cost, last), max(cost, last), job_ns, begun_ns, max(1, steps)))
     return sorted(found, key=lambda cause: -cause.cost_ns), joint
 
 
@@ -115,7 +118,7 @@ def _row(found: Found, known_steps: tuple[int, ...], rank_count: int) -> dict[st
         "ranks": list(c.ranks),
         "steps": list(c.steps),
         "responsible": c.responsible,
-        "where_ns": c.start_ns,
+        "where_ns": None if c.start_ns is None else c.start_ns - found.begun_ns,
         "event_id": c.event_id,
         "cost_ns": found.cost_ns,
         "cost_per_step_ns": found.cost_ns // found.step_count,

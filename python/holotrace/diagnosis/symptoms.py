@@ -8,6 +8,8 @@ from dataclasses import replace
 from holotrace.core.analysis import Finding
 
 CAUSES = "causes"
+# Symptoms that cost less of the job's time need no cause.
+LEFT_RATIO = 0.1
 # Rules about time in which a device waits, computes longer than others, or communicates; causes account for all of it.
 SYMPTOMS = frozenset(
     {
@@ -20,10 +22,11 @@ SYMPTOMS = frozenset(
 )
 
 
-def folded(findings: Sequence[Finding]) -> list[Finding]:
+def folded(findings: Sequence[Finding], job_ns: int) -> list[Finding]:
     """Causes first, then what they do not explain; each cause with the rules whose findings it explains.
 
-    What no cause explains is below the noise of equal ranks and steps, and is left out.
+    A symptom without a cause is left out where it costs little of the ``job_ns``: healthy jobs launch, wait and
+    communicate too.
     """
     causes = [finding for finding in findings if finding.analysis == CAUSES]
     others = [finding for finding in findings if finding.analysis != CAUSES and finding.rule not in SYMPTOMS]
@@ -32,7 +35,10 @@ def folded(findings: Sequence[Finding]) -> list[Finding]:
         if symptom.analysis == CAUSES or symptom.rule not in SYMPTOMS:
             continue
         of_it = (place for place, cause in enumerate(causes) if _concerns(cause, symptom))
-        if (place := next(of_it, None)) is not None and symptom.rule not in explained[place]:
+        place = next(of_it, None)
+        if place is None:
+            others += [symptom] if (symptom.cost_ns or 0) > LEFT_RATIO * job_ns else []
+        elif symptom.rule not in explained[place]:
             explained[place].append(symptom.rule)
     return [*(replace(cause, explains=tuple(explained[place])) for place, cause in enumerate(causes)), *others]
 

@@ -49,7 +49,7 @@ CLASSES: Mapping[str, Class] = {
         "Call gc.disable() after warming up and gc.collect() at the same step on every rank, or gc.freeze().",
     ),
     classes.ALLOCATOR: Class(
-        "the device of {who} has nothing to do while device memory is allocated and freed in {what}",
+        "the device of {who} has nothing to do while the allocator gets and frees device memory in {what}",
         "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, keep sizes the same in every step, leave more memory "
         "free, and call torch.cuda.empty_cache() nowhere in the steps.",
         "Record with profile_memory=True, so that the trace tells how much memory was asked for.",
@@ -60,7 +60,7 @@ CLASSES: Mapping[str, Class] = {
         _STACKS,
     ),
     classes.SYNCHRONIZATION: Class(
-        "the host of {who} waits for the device in {what}, so that it cannot launch ahead and the device stands still",
+        "the host of {who} synchronizes with the device in {what}, so that it cannot launch ahead and the device waits",
         "Do not read values of the device in a step: keep sums on the device, read every n-th step, and replace "
         ".item(), .nonzero(), .cpu() and boolean masks by operations of fixed shape. "
         "torch.cuda.set_sync_debug_mode('warn') names the lines.",
@@ -71,12 +71,13 @@ CLASSES: Mapping[str, Class] = {
         "Move this work out of the step: to another thread or process, or to every n-th step.",
     ),
     classes.PAUSE: Class(
-        "the host of {who} pauses in {what} without calling anything, and its device has nothing to do",
+        "the host of {who} pauses in {what} without calling anything (garbage collection, another process), and its "
+        "device has nothing to do",
         "Look for garbage collection (gc.disable(), gc.freeze()), other processes on the same cores, and swapping.",
         _STACKS,
     ),
     classes.LAUNCH: Class(
-        "the host of {who} launches kernels slower than the device runs them",
+        "{who} is launch-bound: the host launches kernels slower than the device runs them",
         "Make kernels fewer and longer: torch.compile(mode='reduce-overhead') or CUDA graphs, larger batches, fused "
         "optimizers (fused=True).",
     ),
@@ -95,26 +96,28 @@ CLASSES: Mapping[str, Class] = {
         "Record with enable_cuda_sync_events=True, so that the trace tells what waited for what.",
     ),
     candidates.SLOW_DEVICE: Class(
-        "the device of {who} is slow: it takes {time_ratio:.2f} times as long as the others for the same kernels",
+        "{who} has a slow device: the same kernels take {time_ratio:.2f} times as long as on the others",
         "Compare clocks, temperature, power limit and ECC errors with those of the others (nvidia-smi -q, rocm-smi), "
         "and take the device out of the job if they differ.",
     ),
     candidates.MORE_WORK: Class(
-        "{who} has more work than the others, most of it in {what}: it computes {time_ratio:.2f} times as long",
+        "{who} has more work than the others (other shapes or more calls), most of it in {what}: it computes "
+        "{time_ratio:.2f} times as long",
         "Give every rank as much work: balance the lengths of sequences, batches or shards over ranks.",
         _SHAPES,
     ),
     candidates.UNEVEN_WORK: Class(
-        "ranks have uneven work, most of it in {what}: another rank has the most in each step, and the others wait",
+        "ranks have uneven work, most of it in {what}: the imbalance goes around, and the others wait for the rank "
+        "that has the most",
         "Balance each step: pack sequences to equal numbers of tokens, and balance experts or shards.",
         _SHAPES,
     ),
     candidates.SLOW_HOST: Class(
-        "the host of {who} is slow: its calls take {host_ratio:.2f} times as long as those of the others",
+        "{who} has a slow host: its calls take {host_ratio:.2f} times as long as those of the others",
         "Look for other processes on its cores, the binding to a NUMA node (numactl), and power saving.",
     ),
     candidates.SLOW_LINK: Class(
-        "the link of {who} is slow: {what} takes {time_ratio:.2f} times as long as with equal size in other groups",
+        "{who} has a slow link: {what} takes {time_ratio:.2f} times as long as with equal size in other groups",
         "Compare link widths and error counters of these nodes (nvidia-smi nvlink, ibstat), and see the transport that "
         "they use with NCCL_DEBUG=INFO.",
     ),

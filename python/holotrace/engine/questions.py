@@ -73,7 +73,7 @@ class JobResult:
         findings = [finding for analysis in asked for finding in analysis.findings(own[analysis.name])]
         # Of profiles of XLA the analyses of their own tell why devices stand still.
         if causes.name in own and (duty_cycle.name not in own or own[duty_cycle.name].is_empty()):
-            findings = folded(findings)
+            findings = folded(findings, max(tables[RANK_INFO.name]["span_ns"].drop_nulls().to_list(), default=0))
         return cls(found.title, found.origin, own, tables[RANK_INFO.name], tables[PROBLEMS.name], tuple(findings))
 
     # Any: only present/ knows of Plotly.

@@ -96,7 +96,7 @@ def cell(value: Any, column: Column, by: Scale) -> str:
     if column.unit is Unit.BOOL:
         return "yes" if value else "no"
     if column.unit in LISTS:
-        return ranks(value) if value else "all"
+        return ranks(list(value)) if len(value) else "all"
     return by.text(value) if is_number(column) else printable(str(value))
 
 
