@@ -14,7 +14,7 @@ from typing import Any
 import boto3
 from moto.server import ThreadedMotoServer
 
-from holotrace.stores import object_store as stores
+from holotrace.stores import login, object_store
 
 BUCKET = "traces"
 _CHUNK = 1 << 16
@@ -55,8 +55,8 @@ class Store:
 
 def forget() -> None:
     """Connections are kept, whatever becomes of the environment they were made in."""
-    stores._store.cache_clear()
-    stores._options.cache_clear()
+    object_store._store.cache_clear()
+    login.of_polars.cache_clear()
 
 
 @contextmanager

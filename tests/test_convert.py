@@ -21,7 +21,7 @@ from polars.testing import assert_frame_equal
 
 import holotrace
 from drawing import draw
-from holotrace import InputError, UsageError
+from holotrace import InputError, UsageError, stores
 from holotrace.cli import main
 from holotrace.core import tables
 from holotrace.core.native import native
@@ -30,8 +30,7 @@ from holotrace.core.tables import DEVICE_EVENTS, RANK_INFO
 from holotrace.formats.dataset import read as dataset_read
 from holotrace.formats.dataset.read import TABLES
 from holotrace.sample import write as write_sample
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Place
+from holotrace.stores import Place
 from pages import page
 from s3 import BUCKET, Store
 from trace_files import EVENTS, REAL_TRACES, needs_real_traces, write_trace
@@ -281,7 +280,7 @@ def test_a_folder_that_may_not_be_written_to_is_one_sentence(
     def forbidden(*_: object) -> None:
         raise OSError(EACCES, "Permission denied")
 
-    monkeypatch.setattr(Path, "write_text", forbidden)
+    monkeypatch.setattr(Path, "write_bytes", forbidden)
     with pytest.raises(UsageError, match="dataset cannot be written: Permission denied; name a folder that can"):
         holotrace.convert(traces, out)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol, final, type_check_only
 
-from holotrace.stores.object_store import Stream
+from holotrace.stores import Stream
 
 __all__ = [
     "ArrowTable",

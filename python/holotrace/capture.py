@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from holotrace.errors import UsageError, require
+from holotrace.stores import write_whole
 
 # How launchers tell a process its rank: torchrun, Slurm, Open MPI, MPICH.
 _RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
@@ -139,9 +140,5 @@ def _torch_rank() -> int:
 def _write(folder: Path, name: str, save: Any) -> None:
     """A file that is there whole or not at all, also to those who look at the folder meanwhile."""
     folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / f".{os.getpid()}.{name}"
-    try:
+    with write_whole(folder / name) as unfinished:
         save(unfinished)
-        unfinished.replace(folder / name)
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 
+from holotrace import stores
 from holotrace.core.problems import LOST, UNREAD, frame
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import RankTrace
@@ -39,8 +40,7 @@ from holotrace.formats.dataset.read import TABLES
 from holotrace.job import Job
 from holotrace.loading.rank import parts
 from holotrace.open import open as open_job
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Place, Remote
+from holotrace.stores import Member, Origin, Place, Remote
 
 _END_BYTES = 64 * 1024  # of both ends of a file, which hold its first and last times and its check sum
 
@@ -175,7 +175,7 @@ def _origin(source: RankSource | RankTrace) -> dict[str, Any]:
     if origin := FORMATS[source.format].origin:
         return dict(origin(source))
     try:
-        ends = _remote_ends(source.path) if isinstance(source.path, Remote) else _ends(source.path)
+        ends = _ends(source.path)
     except (OSError, InputError):
         # It cannot be read, which its reader will say.
         return {"file": str(source.path)}
@@ -188,15 +188,12 @@ def _called(origin: Mapping[str, Any]) -> str:
     return f"{origin.get('file', 'memory')}{rules}"
 
 
-def _ends(path: Path) -> tuple[bytes, ...]:
-    with path.open("rb") as file:
-        first, size = file.read(_END_BYTES), file.seek(0, os.SEEK_END)
-        file.seek(max(size - _END_BYTES, 0))
-        return first, file.read(_END_BYTES), str(size).encode()
-
-
-def _remote_ends(remote: Remote) -> tuple[bytes, ...]:
-    return stores.first(remote, _END_BYTES), stores.last(remote, _END_BYTES)
+def _ends(path: Origin) -> tuple[bytes, ...]:
+    if isinstance(path, Member):
+        return (*_ends(path.archive), path.inside.encode())
+    size = path.stat().st_size if isinstance(path, Path) else 0
+    ends = stores.first(path, _END_BYTES), stores.last(path, _END_BYTES)
+    return (*ends, str(size).encode()) if isinstance(path, Path) else ends
 
 
 def _same(origin: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
@@ -210,15 +207,7 @@ def _tell(root: Place, found: Survey, whole: Collection[int], unread: Sequence[M
     now = [row for row in found.problems if row["problem"] not in DOUBTS]
     problems = {json.dumps(row, sort_keys=True): row for row in (*before, *now, *unread)}
     text = manifest_text(Manifest(known.title, tuple(problems.values())), version("holotrace"))
-    if isinstance(root, Remote):
-        stores.save(root / MANIFEST, text.encode())
-        return
-    # Others may be adding ranks.
-    making = root / f".{MANIFEST}.{os.urandom(8).hex()}"
     try:
-        making.write_text(text)
-        making.replace(root / MANIFEST)
+        stores.save(root / MANIFEST, text)
     except OSError as error:
         raise _unwritten(root, error) from error
-    finally:
-        making.unlink(missing_ok=True)

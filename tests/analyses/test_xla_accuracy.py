@@ -131,3 +131,10 @@ def test_cores_of_one_host_are_compared_by_when_they_came_to_their_barrier() -> 
     assert waited == pytest.approx([0, 26.65, 340.97, 11.77], abs=0.02)
     # TPU:0 came last, 341 ms after TPU:2.
     assert first.sort("waited_ns")["device"].to_list() == [0, 3, 1, 2]
+
+
+def test_cores_of_one_host_wait_for_each_other_in_communication() -> None:
+    cores = opened(TPU).communication()
+    assert cores.select("device", "count", "compared_count").rows() == [(n, 3, 3) for n in (2, 1, 3, 0)]
+    waited = dict(cores.select("device", pl.col("waited_ns") / 1e6).iter_rows())
+    assert {device: round(ms) for device, ms in waited.items()} == {0: 25, 1: 55, 2: 341, 3: 45}

@@ -17,11 +17,10 @@ from click.testing import CliRunner, Result
 from polars.testing import assert_frame_equal
 
 import holotrace
-from holotrace import InputError, MissingExtraError, sample
+from holotrace import InputError, MissingExtraError, sample, stores
 from holotrace._native import read_ends, read_trace_event
 from holotrace.cli import main
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Remote, place
+from holotrace.stores import Remote, place
 from s3 import BUCKET, FlakyNetwork, Store, forget
 from trace_files import write_trace
 

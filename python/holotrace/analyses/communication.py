@@ -34,6 +34,7 @@ _WORDS = {
     part=collectives.calls,
     part_columns=collectives.CALLS,
     columns=(
+        Column("device", Unit.NUMBER, "Device of the rank; null where the rank communicates on one only"),
         Column("step", Unit.STEP, "Training step that launched them; null where they are looked at as a whole"),
         Column("collective", Unit.TEXT, "Operation, e.g. allreduce; the kernel's name if unknown"),
         Column("message_bytes", Unit.BYTES, "Input or output of one call, whichever is larger; null if unknown"),
@@ -68,7 +69,7 @@ def communication(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame
     Args:
         by_step: One row per kind of collective and step, instead of one per kind.
     """
-    keys = ["rank", *(["step"] if by_step else []), *KIND]
+    keys = ["rank", "device", *(["step"] if by_step else []), *KIND]
     calls = calls.with_row_index("call")
     waits = arrivals.of_ranks(calls).select("call", "waited_ns", "lost_ns")
     duration = pl.col("end_ns") - pl.col("start_ns")
@@ -182,12 +183,18 @@ def _exposed_moving() -> pl.Expr:
 
 
 def _worth(table: pl.DataFrame, rows: pl.DataFrame, seen: pl.Expr) -> pl.DataFrame:
-    """Ranks where the ``saved_ns`` of these rows is worth a change, each with what was ``seen``."""
-    communicated = table.group_by("rank").agg(pl.col("total_ns").sum())
+    """Ranks where the ``saved_ns`` of these rows is worth a change, each with what was ``seen``.
+
+    Devices of a rank save it at the same time: what counts is the one that saves most.
+    """
+    of_device = ["rank", "device"]
+    communicated = table.group_by(of_device).agg(pl.col("total_ns").sum())
     return (
-        rows.group_by("rank")
+        rows.group_by(of_device)
         .agg(seen, pl.col("saved_ns").sum().cast(pl.Int64))
-        .join(communicated, on="rank")
+        .join(communicated, on=of_device, nulls_equal=True)
         .filter(pl.col("saved_ns") > WORTH_RATIO * pl.col("total_ns"))
+        .sort("saved_ns", "rank", descending=[True, False])
+        .unique("rank", keep="first", maintain_order=True)
         .sort("rank")
     )

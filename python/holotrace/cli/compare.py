@@ -10,7 +10,7 @@ from holotrace.cli.output import write_shown
 from holotrace.compare import COLUMNS
 from holotrace.compare import compare as differences
 from holotrace.discovery import OnDuplicate
-from holotrace.stores.object_store import Place
+from holotrace.stores import Place
 
 
 @click.command(short_help="What changed between two jobs.")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from mimetypes import guess_type
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from holotrace import stores
 from holotrace.engine.map_ranks import Progress
 from holotrace.errors import UsageError
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Place, Remote
+from holotrace.stores import Place
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,11 +33,13 @@ def write(output: Place, content: str | bytes) -> None:
     """Save ``content`` as the user asked."""
     encoded = content.encode() if isinstance(content, str) else content
     try:
-        if isinstance(output, Remote):
-            stores.save(output, encoded)
-        else:
+        if isinstance(output, Path):
             output.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(output, Path) and output.exists() and not output.is_file():
+            # A pipe or a device, which nothing can take the place of.
             output.write_bytes(encoded)
+        else:
+            stores.save(output, encoded, media_type=guess_type(output.name)[0] or "application/octet-stream")
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}; name a place that can") from error
     click.echo(f"wrote {output}", err=True)

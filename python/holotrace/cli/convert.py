@@ -15,7 +15,7 @@ from holotrace.core.problems import LOST, UNREAD, frame
 from holotrace.discovery import spelled
 from holotrace.discovery.completeness import DOUBTS
 from holotrace.job import Job
-from holotrace.stores.object_store import Place
+from holotrace.stores import Place
 
 
 @job_command("Traces as a dataset of Parquet files.", shows_problems=True)

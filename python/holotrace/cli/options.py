@@ -15,7 +15,7 @@ from holotrace.discovery import OnDuplicate, survey
 from holotrace.engine.session import Session
 from holotrace.job import Job
 from holotrace.loading.own_kinds import with_kinds
-from holotrace.stores.object_store import Place, Remote, place
+from holotrace.stores import Place, Remote, place
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KINDS = f"{__name__}.kinds"

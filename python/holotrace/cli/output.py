@@ -10,7 +10,7 @@ import polars as pl
 
 from holotrace.cli.console import console, write
 from holotrace.errors import UsageError
-from holotrace.stores.object_store import Place
+from holotrace.stores import Place
 
 if TYPE_CHECKING:
     from holotrace.present.writers import Shown, Writer

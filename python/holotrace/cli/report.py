@@ -13,7 +13,7 @@ from holotrace.cli.options import Output
 from holotrace.cli.output import REPORT_FORMS, put, tell_partial
 from holotrace.core.analysis import Severity
 from holotrace.job import Job
-from holotrace.stores.object_store import Place, place
+from holotrace.stores import Place, place
 
 
 @job_command("Everything in one page, or as JSON or Markdown.", every_analysis=True, shows_problems=True)

@@ -22,7 +22,7 @@ from holotrace.core.schema import Table
 from holotrace.discovery import spelled
 from holotrace.errors import MissingDataError, UsageError
 from holotrace.job import Job
-from holotrace.stores.object_store import Place
+from holotrace.stores import Place
 
 if TYPE_CHECKING:
     from holotrace.present.writers import Shown

@@ -10,7 +10,7 @@ from typing import Any
 
 from holotrace.core.kinds import KindRule
 from holotrace.core.schema import legible
-from holotrace.stores.object_store import Place, Remote, place
+from holotrace.stores import Origin, Remote, place
 
 # More than any job has; missing ranks are listed, so a number made up must not fill the memory.
 MAX_RANKS = 1 << 20
@@ -27,15 +27,13 @@ class RankSource:
     """Where one rank's trace is, and how we know that it is that rank's."""
 
     rank: int
-    path: Place
+    path: Origin
     # One of: trace, file name, number, only file, caller.
     rank_from: str
     # Name of its format, one of holotrace.formats.FORMATS.
     format: str
     # What the ends of the file tell of the job: distributedInfo, as far as it is there.
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    # The file's bytes, where it is in memory.
-    content: bytes | None = field(default=None, repr=False)
     # The user's own rules for kinds of device work; they travel with it to every worker.
     kinds: tuple[KindRule, ...] = ()
 

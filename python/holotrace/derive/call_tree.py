@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import polars as pl
 
@@ -23,8 +23,8 @@ _NONE = 2**32 - 1  # stands for no call in the core
 _RECORDING = "Trace"
 
 
-def calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """The table of calls: events on the host, and the device events that they launched."""
+def calls(tables: Mapping[str, pl.DataFrame], columns: Collection[str] = CALLS.column_names) -> pl.DataFrame:
+    """Those columns of the table of calls: events on the host, and the device events that they launched."""
     device, annotations = tables[DEVICE_EVENTS.name], tables[ANNOTATIONS.name]
     launches = tables[LAUNCHES.name].unique("device_event_id")
     not_host = pl.concat([device["event_id"], annotations.filter("on_device")["event_id"]])
@@ -53,7 +53,9 @@ def calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
             last_work_ns=pl.when(is_work).then("end_ns"),
         )
     )
-    return _typed(nested_host).merge_sorted(_typed(launched), key="event_id")
+    made = {"event_id", *columns}
+    merged = _typed(nested_host, made).merge_sorted(_typed(launched, made), key="event_id")
+    return merged.select(name for name in CALLS.column_names if name in columns)
 
 
 def nested(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
@@ -108,8 +110,10 @@ def continued(ops: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _typed(rows: pl.DataFrame) -> pl.DataFrame:
+def _typed(rows: pl.DataFrame, columns: Collection[str]) -> pl.DataFrame:
     """The rows as the table of calls, in order of their events."""
     # Files are in order, and to sort takes longer than to look.
     rows = rows if rows["event_id"].is_sorted() else rows.sort("event_id")
-    return rows.select(pl.col(column.name).cast(column.unit.dtype) for column in CALLS.columns)
+    return rows.select(
+        pl.col(column.name).cast(column.unit.dtype) for column in CALLS.columns if column.name in columns
+    )

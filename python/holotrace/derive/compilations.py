@@ -22,11 +22,13 @@ def compilations(calls: pl.DataFrame) -> pl.DataFrame:
     Args:
         calls: All spans of the host.
     """
-    told = calls.select(
-        pl.col("name", "tid", "arguments").cast(pl.String()),
-        "start_ns",
-        "end_ns",
-        activity=host_activities.of_calls(calls["name"]),
+    # Text takes many times the memory of labels, and few calls tell anything.
+    told = (
+        calls.select(
+            *("name", "tid", "arguments", "start_ns", "end_ns"), activity=host_activities.of_calls(calls["name"])
+        )
+        .drop_nulls("activity")
+        .with_columns(pl.col("name", "tid", "arguments").cast(pl.String()))
     )
     compiling = told.filter(activity=COMPILATION)
     found = _grouped(compiling, _requests(told, compiling))

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import polars as pl
 
+from holotrace.core.kinds import LOOKED_AT
 from holotrace.derive.names import decided
 from holotrace.errors import UsageError
 
@@ -59,11 +60,11 @@ def of_ranges(name: pl.Series, input_ranges: str) -> pl.Series:
 
     def activity(text: str) -> str:
         told = _activity(text)
-        return INPUT if is_input.search(text) else told if told in _OF_RANGES else PROGRAM
+        return INPUT if is_input.search(text, 0, LOOKED_AT) else told if told in _OF_RANGES else PROGRAM
 
     return decided(name, activity)
 
 
 @lru_cache(maxsize=1 << 14)
 def _activity(name: str) -> str:
-    return next((activity for activity, pattern in _COMPILED if pattern.search(name)), _NOTHING)
+    return next((activity for activity, pattern in _COMPILED if pattern.search(name, 0, LOOKED_AT)), _NOTHING)

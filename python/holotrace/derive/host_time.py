@@ -14,6 +14,7 @@ from holotrace.derive.host_activities import (
     COMPILATION,
     DISPATCH,
     INPUT,
+    INPUT_RANGES,
     PRIORITY,
     PROGRAM,
     READ_BACK,
@@ -22,8 +23,9 @@ from holotrace.derive.host_activities import (
     WAIT,
 )
 
+_SPANS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns", "arguments")
 READS = (
-    HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns", "arguments"),
+    _SPANS,
     ANNOTATIONS.only("event_id", "name", "tid", "start_ns", "end_ns", "on_device"),
     STEPS,
 )
@@ -34,8 +36,16 @@ _SYNC = "SyncTensorsGraphInternal"
 
 
 def calls(rank: RankTrace) -> pl.DataFrame:
-    """All spans of the host but the steps: what a step spans is told by what is inside it."""
-    return _without_steps(rank[HOST_CALLS], rank)
+    """The spans of the host whose names tell an ``activity``, but the steps: those are told by what is inside them."""
+    return rank.cached(_calls)
+
+
+def _calls(rank: RankTrace) -> pl.DataFrame:
+    spans = rank[_SPANS]
+    # Few spans tell anything, and all that follows is done with these only.
+    activity = host_activities.of_calls(spans["name"])
+    told = spans.filter(activity.is_not_null()).with_columns(activity=activity.drop_nulls())
+    return _without_steps(told, rank)
 
 
 def ranges(rank: RankTrace) -> pl.DataFrame:
@@ -64,12 +74,20 @@ def activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
         rank: A rank with what ``READS`` names.
         input_ranges: A pattern of the names of ranges that are the input pipeline.
     """
-    columns = (pl.col("name").cast(pl.String()), pl.col("tid", "start_ns", "end_ns"))
+    return rank.cached(_by_default) if input_ranges == INPUT_RANGES else _activities(rank, input_ranges)
+
+
+def _by_default(rank: RankTrace) -> pl.DataFrame:
+    return _activities(rank, INPUT_RANGES)
+
+
+def _activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
     named = ranges(rank)
     of_runtime = calls(rank).join(named, on="event_id", how="anti")
+    columns = (pl.col("name").cast(pl.String()), pl.col("tid", "start_ns", "end_ns"))
     spans = pl.concat(
         [
-            of_runtime.select(*columns, activity=host_activities.of_calls(of_runtime["name"])),
+            of_runtime.select(*columns, "activity"),
             named.select(*columns, activity=host_activities.of_ranges(named["name"], input_ranges)),
         ]
     ).drop_nulls("activity")

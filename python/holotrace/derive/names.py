@@ -9,7 +9,10 @@ import polars as pl
 
 def decided(names: pl.Series, decide: Callable[[str], str | None]) -> pl.Series:
     """What ``decide`` says of each name, null where that is nothing; a trace has few names and millions of events."""
-    texts = names.cast(pl.String())
-    answers = {text: decide(text) for text in texts.drop_nulls().unique()}
-    told: pl.Series = texts.replace_strict(answers, default=None, return_dtype=pl.String())
-    return told
+    unique = names.drop_nulls().unique()
+    answers = [decide(text) for text in unique.cast(pl.String())]
+    # Labels are compared by their numbers: as text, those of millions of events would take much of the memory.
+    is_label = isinstance(names.dtype, pl.Categorical)
+    keys, known = (names.to_physical(), unique.to_physical()) if is_label else (names, unique)
+    told: pl.Series = keys.replace_strict(known, pl.Series(answers, dtype=pl.String()), default=None)
+    return told.alias(names.name)

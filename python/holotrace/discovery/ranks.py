@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from holotrace.stores.object_store import Place
+from holotrace.stores import Origin
 
 # rank3, rank-3, rank_003, rank[3]; worker3 is how PyTorch's TensorBoard plugin names them.
 _RANK = re.compile(r"(?<![a-z])rank[-_.=\[ ]?(\d+)", re.IGNORECASE)
@@ -19,7 +19,7 @@ _AXES = {"data": "dp", "pipeline": "pp", "tensor": "tp"}
 _ORDER = ("dp", "pp", "cp", "ep", "tp")
 
 
-def ranks_from_names(paths: Sequence[Place]) -> dict[Place, int]:
+def ranks_from_names(paths: Sequence[Origin]) -> dict[Origin, int]:
     """The rank of each file whose name tells it, or its folder's where each rank has its own."""
     told = {path: rank for path in paths if (rank := _rank(path.name)) is not None}
     placed = {path: axes for path in paths if path not in told and (axes := _coordinates(path.name))}
@@ -40,7 +40,7 @@ def _coordinates(name: str) -> dict[str, int]:
     return {_AXES.get(axis.lower(), axis.lower()): int(number) for axis, number in _COORDINATE.findall(name)}
 
 
-def _ranks_of_places(placed: Mapping[Place, dict[str, int]]) -> dict[Place, int]:
+def _ranks_of_places(placed: Mapping[Origin, dict[str, int]]) -> dict[Origin, int]:
     """Ranks from coordinates: along the one axis that tells all files apart, else counted over all axes."""
     for axis in reversed(_ORDER):
         numbers = [axes.get(axis) for axes in placed.values()]

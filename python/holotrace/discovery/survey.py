@@ -12,12 +12,23 @@ from holotrace.core.schema import legible
 from holotrace.core.source import AnyPath, Paths, RankSource, called, several
 from holotrace.core.trace import RankTrace
 from holotrace.discovery.completeness import doubts
-from holotrace.discovery.files import Candidate, candidates, may_be_folder, natural, whole_jobs
+from holotrace.discovery.files import (
+    Candidate,
+    Found,
+    LeftOut,
+    file_at,
+    found,
+    may_be_folder,
+    natural,
+    nothing_in,
+    whole_jobs,
+)
 from holotrace.discovery.ranks import ranks_from_names
-from holotrace.errors import InputError, UsageError
+from holotrace.errors import InputError, TraceFormatError, UsageError
 from holotrace.formats import FORMATS, Format, heads, recognized
-from holotrace.formats.declaration import OpenedFolder
-from holotrace.stores.object_store import Place, Remote, place
+from holotrace.formats.declaration import Head, OpenedFolder
+from holotrace.formats.foreign import what_it_is
+from holotrace.stores import Held, Origin, Place, place
 
 OnDuplicate = Literal["error", "first", "last"]
 
@@ -34,13 +45,15 @@ class Survey:
     # What to call the job, and where it was looked for, in one line.
     title: str = ""
     origin: str = ""
+    # Files that were there too and are no rank's, and why; those that look like traces are among the problems as well.
+    left_out: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True)
 class _File:
     """A candidate with what its ends tell."""
 
-    path: Place
+    path: Origin
     info: Mapping[str, Any] = field(default_factory=dict)
     rank: int | None = None
     rank_from: str = ""
@@ -75,27 +88,21 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
 
 def _surveyed(paths: Paths, recursive: bool, on_duplicate: OnDuplicate) -> Survey:
     if isinstance(paths, bytes):
-        return Survey((_in_memory(paths),), (), *called(paths))
+        looked = [_look_at(Candidate(Held("bytes", paths), named=True))]
+        return _survey_of(_ranked(looked), on_duplicate, *called(paths))
     if isinstance(paths, Mapping):
         return _survey_of(_given(paths), on_duplicate, *called(paths))
-    named = several(paths)
+    named = [place(path) for path in several(paths)]
     if not named:
         raise InputError("no path was given; give a trace file, a folder of them or a pattern")
-    if len(named) == 1 and may_be_folder(where := place(named[0])):
-        for declared in whole_jobs(where):
+    if len(named) == 1 and may_be_folder(named[0]):
+        for declared in whole_jobs(named[0]):
             if declared.open_folder:
-                return _survey_of_folder(where, declared.open_folder(where))
-    files, noticed = _expanded(named, recursive=recursive)
-    looked = _look(candidates(files, recursive=recursive))
-    found = _survey_of(_ranked(looked), on_duplicate, *called(paths))
-    return replace(found, problems=(*noticed, *found.problems))
-
-
-def _in_memory(content: bytes) -> RankSource:
-    taking = next((declared.from_bytes for declared in FORMATS.values() if declared.from_bytes), None)
-    if taking is None:
-        raise InputError("no format is read from memory; give the path of a file")
-    return taking(content)
+                return _survey_of_folder(named[0], declared.open_folder(named[0]))
+    seen = _expanded(named, recursive=recursive)
+    survey = _survey_of(_ranked(_look(seen.candidates)), on_duplicate, *called(paths))
+    left_out = (*survey.left_out, *sorted(seen.left_out, key=lambda one: natural(one.path)))
+    return replace(survey, problems=(*seen.problems, *survey.problems), left_out=left_out)
 
 
 def _survey_of_folder(root: Place, opened: OpenedFolder) -> Survey:
@@ -103,17 +110,23 @@ def _survey_of_folder(root: Place, opened: OpenedFolder) -> Survey:
     return Survey(opened.sources, problems, opened.title, legible(root))
 
 
-def _expanded(paths: Sequence[AnyPath], *, recursive: bool) -> tuple[list[AnyPath], list[dict[str, Any]]]:
-    """``paths``, with each folder of a layout that a format knows replaced by its files, and what was noticed."""
-    found: list[AnyPath] = []
-    problems: list[dict[str, Any]] = []
+def _expanded(paths: Sequence[Place], *, recursive: bool) -> Found:
+    """The files of ``paths``: those of a layout that a format knows, and what else folders and patterns stand for."""
+    others: list[Place] = []
+    known = Found()
     expanding = [declared.expand for declared in FORMATS.values() if declared.expand]
     for path in paths:
-        folder = place(path)
-        known = [each for expand in expanding if (each := expand(folder, recursive))] if may_be_folder(folder) else []
-        found += known[0].files if known else [path]
-        problems += known[0].problems if known else ()
-    return found, problems
+        whole = [each for expand in expanding if (each := expand(path, recursive))] if may_be_folder(path) else []
+        if whole:
+            files = [Candidate(file, named=True) for file in whole[0].files]
+            known += Found(files, problems=[*whole[0].problems])
+        else:
+            others.append(path)
+    seen = found(others, recursive=recursive)
+    once = {candidate.path: candidate for candidate in (*seen.candidates, *known.candidates)}
+    seen.candidates = sorted(once.values(), key=lambda candidate: natural(candidate.path))
+    seen.problems += known.problems
+    return seen
 
 
 def _given(paths: Mapping[int, AnyPath]) -> list[_File]:
@@ -122,10 +135,7 @@ def _given(paths: Mapping[int, AnyPath]) -> list[_File]:
     wrong = [rank for rank in paths if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0]
     if wrong:
         raise UsageError(f"{wrong[0]!r} is no rank; the keys of the dict are whole numbers from 0")
-    by_rank = {rank: Candidate(place(path), named=True) for rank, path in paths.items()}
-    missing = [path for path in map(place, paths.values()) if not isinstance(path, Remote) and not path.is_file()]
-    if missing:
-        raise InputError(f"{missing[0]} is no file; the values of the dict are trace files")
+    by_rank = {rank: Candidate(file_at(place(path)), named=True) for rank, path in paths.items()}
     looked = _look(list(by_rank.values()))
     return [replace(file, rank=rank, rank_from="caller") for rank, file in zip(by_rank, looked, strict=True)]
 
@@ -141,10 +151,12 @@ def _look_at(candidate: Candidate) -> _File:
     path = candidate.path
     try:
         head = heads.head(path)
+        if refusal := _unfit(head, candidate):
+            return _File(path, unfit=refusal)
         declared = recognized(head, named=candidate.named)
         info = declared.rank_of(head.text) if declared else {}
         # The end of a plain file is one seek away.
-        if declared and not info and path.suffix not in heads.COMPRESSED:
+        if declared and not info and not heads.is_packed(path):
             info = declared.rank_of(heads.tail(path))
     except OSError as error:
         if candidate.named:
@@ -156,12 +168,24 @@ def _look_at(candidate: Candidate) -> _File:
             raise
         return _File(path, unfit=str(error))
     if declared is None:
-        return _File(path, unfit="not a trace")
+        return _File(path, unfit="not a trace" if head.text else nothing_in(path))
     if refusal := declared.refuse(head):
         if candidate.named:
-            raise InputError(f"{path} is {refusal}")
+            raise TraceFormatError(f"{path} is {refusal}")
         return _File(path, unfit=refusal.partition(";")[0])
     return _with_rank(_File(path, info, format=declared), "trace")
+
+
+def _unfit(head: Head, candidate: Candidate) -> str:
+    """Why a file of a known kind is no trace; of one that was named, that is an error."""
+    what = what_it_is(head)
+    if not what and candidate.named and not head.text and recognized(head, named=False) is None:
+        what = f"{nothing_in(head.path)}; give a file that the profiler wrote to its end"
+    if not what and isinstance(head.path, Held) and recognized(head, named=False) is None:
+        what = "no trace of a known format; give the bytes that the profiler wrote, or the path of its file"
+    if what and candidate.named:
+        raise TraceFormatError(f"{candidate.path} is {what}")
+    return what.partition(";")[0]
 
 
 def _with_rank(file: _File, rank_from: str) -> _File:
@@ -197,11 +221,11 @@ def _by_name(files: list[_File]) -> list[_File]:
 
 
 def _by_tail(file: _File) -> _File:
-    if file.path.suffix not in heads.COMPRESSED or file.format is None:
+    if not heads.is_packed(file.path) or file.format is None:
         return file
     try:
         return _with_rank(replace(file, info=file.format.rank_of(heads.tail(file.path))), "trace")
-    except OSError:
+    except (OSError, InputError):
         # A damaged stream has no tail; what is whole before the damage is still read.
         return file
 
@@ -238,4 +262,5 @@ def _survey_of(files: list[_File], on_duplicate: OnDuplicate, title: str, origin
         if chosen.format is None:
             raise InputError(f"{chosen.path} is of no format that is read; give files the profiler wrote")
         sources.append(RankSource(rank, chosen.path, chosen.rank_from, chosen.format.name, chosen.info))
-    return Survey(tuple(sources), (*problems, *doubts(sources)), title, origin)
+    left_out = tuple(LeftOut(file.path, file.unfit) for file in files if file.unfit)
+    return Survey(tuple(sources), (*problems, *doubts(sources)), title, origin, left_out)

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import polars as pl
 
+from holotrace import stores
 from holotrace.core.native import native
 from holotrace.errors import InputError
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Place
+from holotrace.stores import Origin
 
 # What ran on devices; all but Python functions; all.
 Detail = Literal["device", "host", "python"]
@@ -25,7 +25,7 @@ _PROBLEMS = ("problem", "count", "first_offset", "example", "action")
 class Part:
     """One rank's file, and what becomes of it."""
 
-    path: Place
+    path: Origin
     # What the names of its processes begin with.
     name: str
     # Added to its times.

@@ -10,10 +10,10 @@ from typing import Any
 
 import polars as pl
 
+from holotrace import stores
 from holotrace.core.native import native
 from holotrace.errors import InputError, UsageError
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Remote
+from holotrace.stores import Origin
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Edit:
 
 
 def rewrite(
-    source: Path | str | Remote,
+    source: str | Origin,
     target: Path | str,
     *,
     edits: Iterable[Edit] = (),
@@ -48,7 +48,8 @@ def rewrite(
         only: Categories, or one; events of others that last are left out, unless they are edited. By default none is.
         append: New events behind all others, as JSON text; a text may hold several, with commas between them.
     """
-    source, target = stores.place(source), Path(target).expanduser()
+    source = stores.place(source) if isinstance(source, str) else source
+    target = Path(target).expanduser()
     if isinstance(only, str):
         only = [only]
     if isinstance(source, Path) and source.exists() and target.exists() and target.samefile(source):

@@ -12,7 +12,7 @@ from holotrace.core.schema import Column, Table
 from holotrace.core.source import RankSource
 from holotrace.core.tables import ALL
 from holotrace.formats.parsed import Columns, Parsed
-from holotrace.stores.object_store import Place
+from holotrace.stores import Origin, Place
 
 # Tells this program from another; None where that is unknown.
 Program = Callable[[], bytes | None]
@@ -22,7 +22,7 @@ Program = Callable[[], bytes | None]
 class Head:
     """What is known of a file before it is read."""
 
-    path: Place
+    path: Origin
     text: bytes
     """Its first bytes, inflated."""
 
@@ -30,12 +30,17 @@ class Head:
     def name(self) -> str:
         return self.path.name
 
+    @property
+    def plain_name(self) -> str:
+        """Its name as it is when it is not packed."""
+        return self.name.removesuffix(".gz").removesuffix(".zst")
+
 
 @dataclass(frozen=True)
 class Expansion:
     """The files that a folder of a known layout stands for."""
 
-    files: tuple[Place, ...]
+    files: tuple[Origin, ...]
     problems: tuple[dict[str, Any], ...] = ()
 
 
@@ -104,7 +109,7 @@ class Format:
     """Whether a file is trace-event JSON, which overlays and timelines copy."""
     why_not_copied: str = "has no trace events to copy; give traces as PyTorch's profiler exports them, in JSON"
     """Said of the file where copies are asked for: why there is none, and the way out."""
-    expand: Callable[[Place, bool], Expansion | None] | None = None
+    expand: Callable[[Origin, bool], Expansion | None] | None = None
     """What a folder (with its subfolders, or without) stands for; None where its layout is not this format's."""
     marker: str = ""
     """Name of the file that makes a folder a whole job of this format."""
@@ -114,5 +119,3 @@ class Format:
     """What the file that a rank comes from is, where that is another than the source's."""
     answers: Callable[[RankSource, Program], AnswerStore | None] | None = None
     """Where answers on a rank are kept; None where nothing can be."""
-    from_bytes: Callable[[bytes], RankSource] | None = None
-    """The rank whose file's content was given in place of a path. Raises InputError where it is none."""

@@ -37,7 +37,7 @@ def load(source: RankSource, reads: Sequence[Table], *, every_problem: bool = Fa
     read = _from_file(source, wanted, needed, every_problem)
     tables = dict(read.tables)
     if CALLS.name in wanted:
-        tables[CALLS.name] = _calls(tables)
+        tables[CALLS.name] = _calls(tables, wanted[CALLS.name])
     filled = {name: _filled(tables.get(name), table) for name, table in wanted.items()}
     return replace(read, tables=filled, kinds=source.kinds)
 
@@ -110,12 +110,13 @@ def narrowed(trace: RankTrace, reads: Sequence[Table]) -> RankTrace:
         seen = {table.name: _filled(trace.tables.get(table.name), table) for table in info.READS}
         tables[RANK_INFO.name] = info.describe(trace.rank, seen, trace.metadata)
     if CALLS.name in wanted and CALLS.name not in trace.tables:
-        tables[CALLS.name] = _calls(trace.tables).select(wanted[CALLS.name].column_names)
+        tables[CALLS.name] = _calls(trace.tables, wanted[CALLS.name])
     return replace(trace, tables=tables)
 
 
-def _calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    return call_tree.calls({table.name: _filled(tables.get(table.name), table) for table in call_tree.READS})
+def _calls(tables: Mapping[str, pl.DataFrame], wanted: Table) -> pl.DataFrame:
+    made_of = {table.name: _filled(tables.get(table.name), table) for table in call_tree.READS}
+    return call_tree.calls(made_of, wanted.column_names)
 
 
 def merged(reads: Iterable[Table]) -> dict[str, Table]:

@@ -153,9 +153,12 @@ def ranks(numbers: Sequence[int], at_most: int = 6) -> str:
     return f"{text} and {number(left)} more" if left else text
 
 
+MOST_SHOWN = 4_000  # characters of a text; names of templates have some thousand, those of damaged files millions
+
+
 def printable(text: str) -> str:
-    """The text on one line, without characters that a page or a terminal would obey instead of show."""
-    return _UNPRINTABLE.sub(lambda found: " " if found[0] in "\t\n\r" else "\ufffd", text)
+    """The text on one line, without characters that a page or a terminal would obey instead of show; long ones cut."""
+    return _UNPRINTABLE.sub(lambda found: " " if found[0] in "\t\n\r" else "\ufffd", middle(text, MOST_SHOWN))
 
 
 def middle(text: str, width: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from holotrace import stores
 from holotrace.analyses import ALL
 from holotrace.core.analysis import Analysis, Finding
 from holotrace.core.charts import Stacked
@@ -18,8 +18,7 @@ from holotrace.core.schema import Unit
 from holotrace.diagnosis.symptoms import CAUSES
 from holotrace.errors import UsageError
 from holotrace.present import format as fmt
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Place, Remote
+from holotrace.stores import Place, Remote
 
 _SEVERITIES = ("critical", "warning", "info")
 # Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.
@@ -89,17 +88,11 @@ def write(result: Report, out: Place, analyses: Analyses = ALL) -> None:
     if out.exists() and not out.is_file():
         raise UsageError(f"{out} is no file that a page can replace; name another, for example report.html")
     page = html.page(result, analyses)
-    started = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        started.write_text(page, encoding="utf-8", newline="\n")
-        started.replace(out)
+        stores.save(out, page)
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error.strerror}; name a place that can") from error
-    finally:
-        # Left only where writing failed, and then the folder may not even exist.
-        if started.is_file():
-            started.unlink()
 
 
 def verdict(report: Report, analyses: Analyses = ALL) -> tuple[str, ...]:

@@ -115,13 +115,22 @@ def table(
     return Group(rest, Text(more, style="dim"))
 
 
-def info(rank_info: pl.DataFrame, problems: pl.DataFrame, source: str) -> RenderableType:
+_MOST_LEFT_OUT = 20  # files that are named
+
+
+def info(rank_info: pl.DataFrame, problems: pl.DataFrame, source: str, left_out: Sequence[str] = ()) -> RenderableType:
     """What is there: facts of the job, and what could not be read."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for label, value in report.facts(rank_info, source):
         grid.add_row(Text(label), Text(value))
+    for text in left_out[:_MOST_LEFT_OUT]:
+        grid.add_row(Text("Left out"), Text(fmt.printable(text)))
+    if len(left_out) > _MOST_LEFT_OUT:
+        grid.add_row(
+            Text("Left out"), Text(f"{fmt.number(len(left_out) - _MOST_LEFT_OUT)} other files; --format json names all")
+        )
     if problems.is_empty():
         grid.add_row(Text("Problems"), Text("none"))
         return grid

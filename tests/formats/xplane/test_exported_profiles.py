@@ -13,6 +13,7 @@ import pytest
 import holotrace
 from holotrace.formats.xplane import exported
 from holotrace.job import Job
+from trace_files import EVENTS
 from xplane_files import Event, Line, Plane, found, space
 
 NAMES = [
@@ -97,5 +98,12 @@ def test_bytes_of_a_profile_are_a_job(tmp_path: Path) -> None:
 
 
 def test_bytes_of_anything_else_are_refused() -> None:
-    with pytest.raises(holotrace.InputError, match=r"the bytes are no XSpace, .* give the path of the file"):
-        holotrace.open(b'{"traceEvents": []}')
+    for content in (b"", b"anything", b"\x80\x04 a pickle"):
+        with pytest.raises(holotrace.InputError, match=r"bytes is "):
+            holotrace.open(content)
+
+
+def test_bytes_of_a_trace_are_a_job() -> None:
+    job = holotrace.open(gzip.compress(json.dumps({"traceEvents": EVENTS}).encode()))
+    assert job.table("device_events").height == 2
+    assert job.info()["file"].to_list() == ["bytes"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -13,6 +12,7 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import polars as pl
 
+from holotrace import stores
 from holotrace.core.schema import Column
 from holotrace.core.source import RankSource
 from holotrace.core.tables import PROBLEMS, RANK_INFO
@@ -20,8 +20,7 @@ from holotrace.errors import InputError, UsageError
 from holotrace.formats.dataset.layout import answers, part, root_of, size
 from holotrace.formats.dataset.read import TABLES
 from holotrace.formats.declaration import Program
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Place, Remote
+from holotrace.stores import Place, Remote
 
 _MOST_BYTES = 1 << 26  # of one rank's answers, which are small tables
 # What reading raises where there is nothing, or what is not ours.
@@ -91,7 +90,9 @@ class StoredAnswers:
         if content.tell() > _MOST_BYTES:
             return
         try:
-            _save(self.path, content.getvalue())
+            if isinstance(self.path, Path):
+                self.path.parent.mkdir(exist_ok=True)
+            stores.save(self.path, content.getvalue())
         except (OSError, UsageError) as error:
             log.debug("answers are not kept: %s", error)
 
@@ -110,21 +111,6 @@ def _content(path: Place) -> bytes:
     if isinstance(path, Remote):
         return stores.first(path, _MOST_BYTES)
     return path.read_bytes() if path.is_file() and path.stat().st_size <= _MOST_BYTES else b""
-
-
-def _save(path: Place, content: bytes) -> None:
-    if isinstance(path, Remote):
-        stores.save(path, content)
-        return
-    path.parent.mkdir(exist_ok=True)
-    # Others may be writing the same.
-    making = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
-    try:
-        with making.open("xb") as file:
-            file.write(content)
-        making.replace(path)
-    finally:
-        making.unlink(missing_ok=True)
 
 
 def _sizes(root: Path, rank: int) -> bytes:

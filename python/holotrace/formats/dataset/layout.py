@@ -19,13 +19,13 @@ from typing import Any
 
 import polars as pl
 
+from holotrace import stores
 from holotrace.core.problems import UNREAD, frame, problem
 from holotrace.core.source import MAX_RANKS, AnyPath, RankSource, believable
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.errors import InputError, TraceFormatError
 from holotrace.formats.declaration import OpenedFolder
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Place, place
+from holotrace.stores import Place, Remote, place
 
 # Grows when a table or column goes or changes its meaning; what is new is empty or null in older datasets.
 SCHEMA = 1
@@ -102,6 +102,8 @@ def _within(root: Place, path: Place) -> Place:
 
 def root_of(source: RankSource) -> Place:
     """The dataset of a rank that is in one."""
+    if not isinstance(source.path, Path | Remote):
+        raise InputError(f"{source.path} is of a dataset that is no folder; unpack it")
     return source.path.parent.parent.parent
 
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from holotrace import stores
 from holotrace.core.schema import Column, Table, Unit, typed
 from holotrace.core.source import RankSource
 from holotrace.core.tables import ALL, RANK_INFO, STEPS
 from holotrace.errors import InputError
 from holotrace.formats.dataset.layout import Stamp, part, root_of, stamp
 from holotrace.formats.parsed import Parsed
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Place, Remote
+from holotrace.stores import Place, Remote
 
 TABLES = (*ALL, RANK_INFO)
 # Rows are stored in the order of the first of these that a table has, so that statistics tell times apart.

@@ -17,14 +17,14 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 
+from holotrace import stores
 from holotrace.core.native import native
 from holotrace.core.schema import Table
 from holotrace.core.tables import ALL, FLOWS, RANK, RANK_INFO
 from holotrace.formats.dataset.layout import STAMP, Stamp, answers, part
 from holotrace.formats.dataset.read import TABLES, TIMES
 from holotrace.formats.parsed import Columns, RankParts
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Place, Remote
+from holotrace.stores import Place, Remote
 
 _WORKSHOP = ".rank="
 _ABANDONED_S = 3600  # nobody takes as long from one table of a rank to the next

@@ -39,7 +39,12 @@ def is_timeline(head: Head) -> bool:
 
 def refusal(head: Head) -> str:
     """Why a file is no rank's trace; empty where it may be one."""
-    return "a timeline of several ranks; give the traces it was made of" if is_timeline(head) else ""
+    if is_timeline(head):
+        return "a timeline of several ranks; give the traces it was made of"
+    # The two forms of a trace that was written by nobody.
+    if head.text.strip() in (b"{}", b"[]"):
+        return "a trace without any event, not even an empty list of them; record again, or give another file"
+    return ""
 
 
 def distributed_info(text: bytes) -> dict[str, Any]:

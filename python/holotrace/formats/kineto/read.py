@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from holotrace import stores
 from holotrace.core.native import native
 from holotrace.core.schema import Column, Table, Unit
 from holotrace.core.tables import (
@@ -33,8 +34,7 @@ from holotrace.core.tables import (
 )
 from holotrace.errors import InputError
 from holotrace.formats.parsed import Parsed
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Place
+from holotrace.stores import Origin
 
 # What a file can have.
 TABLES = (
@@ -95,7 +95,7 @@ class Unmade:
         return frame.with_columns(pl.col(column.name).cast(column.unit.dtype) for column in other)
 
 
-def read(path: Place, tables: Sequence[Table], beside: Sequence[Table] = ()) -> Parsed[pl.DataFrame]:
+def read(path: Origin, tables: Sequence[Table], beside: Sequence[Table] = ()) -> Parsed[pl.DataFrame]:
     """The wanted tables and columns of one file; args are parsed only for columns that are wanted.
 
     Args:
@@ -109,7 +109,7 @@ def read(path: Place, tables: Sequence[Table], beside: Sequence[Table] = ()) -> 
     return Parsed(frames, scanned.metadata, scanned.counts, time.perf_counter_ns() - started)
 
 
-def scan(path: Place, tables: Sequence[Table], beside: Sequence[Table] = ()) -> Parsed[Unmade]:
+def scan(path: Origin, tables: Sequence[Table], beside: Sequence[Table] = ()) -> Parsed[Unmade]:
     """The same, but no table is made yet."""
     started = time.perf_counter_ns()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holotrace.formats.declaration import Format
 from holotrace.formats.xplane import read
-from holotrace.formats.xplane.runs import NAME, PROFILE, expanded, in_memory, is_profile, refusal
+from holotrace.formats.xplane.runs import NAME, PROFILE, expanded, is_profile, refusal
 
 XPLANE = Format(
     name=NAME,
@@ -12,10 +12,9 @@ XPLANE = Format(
     suffixes=(PROFILE,),
     sniff=is_profile,
     refuse=refusal,
-    read=lambda source, tables: read.read(source.path, tables, source.content),
+    read=lambda source, tables: read.read(source.path, tables),
     tables=read.TABLES,
     why_not_copied="is a profile of XLA, which has no trace events to copy; look at it with XProf, "
     "or at the .trace.json.gz beside it in Perfetto",
     expand=expanded,
-    from_bytes=in_memory,
 )

@@ -99,11 +99,13 @@ class Content:
     def _events(self) -> pl.DataFrame:
         columns = ("event_id", "line", "name", "display", "start_ns", "end_ns")
         lines = self.profile.lines.filter(~pl.col("role").is_in(_NOT_SHOWN))["line"].to_list()
-        found = self._placed(self.profile.of_lines(columns, lines))
+        found = self.profile.of_lines(columns, lines)
         known = pl.concat(
             [self._spans.select("event_id", "category"), self._executed.operations.select("event_id", "category")]
         )
-        found = found.join(known, on="event_id", how="left", maintain_order="left")
+        category = found.select("event_id").join(known, on="event_id", how="left", maintain_order="left")["category"]
+        # A join of all columns would copy what is most of a profile.
+        found = found.hstack([category, *self._placed(found.select("line")).drop("line")])
         on_device = pl.col("role") != "host"
         return found.filter(on_device | (pl.col("end_ns") > pl.col("start_ns"))).with_columns(
             name=pl.when(on_device).then("display").otherwise("name"),

@@ -12,7 +12,7 @@ from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import EVENTS, PROBLEMS, TRACK_LABELS
 from holotrace.formats.kineto import read as kineto
 from holotrace.formats.xplane.stats import STATS
-from holotrace.stores.object_store import Place
+from holotrace.stores import Origin
 
 # Events that exporters keep at most, then and now; the earliest are kept.
 _CAPS = (1_000_000, 5_000_000)
@@ -35,7 +35,7 @@ class ExportedSpace:
     hostnames: Sequence[str] = ()
     messages: Sequence[tuple[str, str]] = ()
 
-    def __init__(self, path: Place) -> None:
+    def __init__(self, path: Origin) -> None:
         # All arguments are written as text.
         args = tuple(Column(f"arg {key}", Unit.LABEL, key, arg=key) for key in _ARGS)
         spans = replace(EVENTS, columns=(*EVENTS.columns, *args))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 import polars as pl
 
+from holotrace import stores
 from holotrace.core.native import native
 from holotrace.core.schema import Table
 from holotrace.core.tables import (
@@ -30,16 +32,19 @@ from holotrace.core.tables import (
     TRACK_LABELS,
     XLA_OPS,
 )
-from holotrace.errors import InputError
+from holotrace.errors import InputError, TraceFormatError
+from holotrace.formats import heads
+from holotrace.formats.inflate import inflated
 from holotrace.formats.parsed import Parsed
 from holotrace.formats.xplane.content import Content
 from holotrace.formats.xplane.exported import ExportedSpace
 from holotrace.formats.xplane.operations import wanted_of
 from holotrace.formats.xplane.profile import Profile
 from holotrace.formats.xplane.stats import STATS
-from holotrace.stores import object_store as stores
-from holotrace.stores.object_store import Place, Remote
+from holotrace.stores import Origin
 
+# A profile that is packed, or in no file, is read from memory; others are not.
+_MOST_INFLATED_BYTES = 1 << 32
 # What a file can have.
 TABLES = (
     EVENTS,
@@ -68,11 +73,11 @@ _OF_WORK = frozenset((DEVICE_EVENTS.name, XLA_OPS.name, COLLECTIVES.name))
 _WITH_HLO = _OF_WORK | {HLO.name, EVENTS.name}
 
 
-def read(path: Place, tables: Sequence[Table], content: bytes | None = None) -> Parsed[pl.DataFrame]:
-    """The wanted tables of one profile, or of a trace exported from one; ``content`` is it where it is in no file."""
+def read(path: Origin, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
+    """The wanted tables of one profile, or of a trace exported from one."""
     started = time.perf_counter_ns()
     names = {table.name for table in tables}
-    space = _space(path, names, content)
+    space = _space(path, names)
     columns = wanted_of(name for table in tables if table.name in _OF_WORK for name in table.column_names)
     tabled = Content(Profile(space), columns)
     frames = {table.name: _frame(tabled, table) for table in tables}
@@ -84,17 +89,20 @@ def read(path: Place, tables: Sequence[Table], content: bytes | None = None) -> 
     )
 
 
-def _space(path: Place, names: Collection[str], content: bytes | None) -> native.Space | ExportedSpace:
+def _space(path: Origin, names: Collection[str]) -> native.Space | ExportedSpace:
     stats = list(STATS.items())
     arguments, hlo = not _WITH_ARGUMENTS.isdisjoint(names), not _WITH_HLO.isdisjoint(names)
-    if content is None and path.suffix != ".pb":
-        return ExportedSpace(path)
     try:
-        if isinstance(path, Remote):
-            content = stores.whole(path)
-        if content is not None:
-            return native.read_xplane_bytes(content, stats=stats, arguments=arguments, hlo=hlo)
-        return native.read_xplane(str(path), stats=stats, arguments=arguments, hlo=hlo)
+        begin = heads.head(path).text
+        if begin.lstrip()[:1] in (b"{", b"["):
+            return ExportedSpace(path)
+        if isinstance(path, Path) and stores.first(path, len(begin)) == begin:
+            return native.read_xplane(str(path), stats=stats, arguments=arguments, hlo=hlo)
+        content = inflated(path, most_bytes=_MOST_INFLATED_BYTES)
+        return native.read_xplane_bytes(content, stats=stats, arguments=arguments, hlo=hlo)
+    except TraceFormatError as error:
+        # Of bytes, the reader knows no name.
+        raise TraceFormatError(str(error).replace("the bytes", str(path), 1)) from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from holotrace.core.native import native
 from holotrace.core.problems import problem
-from holotrace.core.source import RankSource
 from holotrace.errors import InputError
 from holotrace.formats.declaration import Expansion, Head
-from holotrace.stores.object_store import Place, Remote, inside
+from holotrace.stores import Origin, inside, unpacked
 
 NAME = "xplane"
 PROFILE = ".xplane.pb"
+PROFILES = tuple(PROFILE + packing for packing in ("", ".gz", ".zst", ".xz", ".bz2"))
 # What the profiler exports beside it, with less in it.
 EXPORTED = (".trace.json.gz", "perfetto_trace.json.gz")
 _RIEGELI = ".xplane.riegeli"
@@ -32,7 +32,16 @@ _READERS = 8
 
 def is_profile(head: Head) -> bool:
     """Whether a file is a profile of XLA, or was exported from one."""
-    return head.name.endswith((".pb", _RIEGELI)) or is_exported(head)
+    return head.plain_name.endswith((".pb", _RIEGELI)) or is_exported(head) or _begins_with_plane(head.text)
+
+
+def _begins_with_plane(text: bytes) -> bool:
+    """Whether bytes are an XSpace whose first field is a plane, as in what the profilers write."""
+    if text[:1] != b"\x0a" or text.lstrip()[:1] in (b"{", b"["):
+        return False
+    length = next((number for number, byte in enumerate(text[1:11], 2) if byte < 0x80), 0)
+    # Fields of a plane: its id, its name, lines, metadata, stats.
+    return bool(length) and text[length : length + 1] in (b"\x08", b"\x12", b"\x1a", b"\x22", b"\x2a", b"\x32")
 
 
 def is_exported(head: Head) -> bool:
@@ -45,15 +54,7 @@ def refusal(head: Head) -> str:
     return _UNREADABLE if head.name.endswith(_RIEGELI) else ""
 
 
-def in_memory(content: bytes) -> RankSource:
-    """The only rank of a profile that is in no file."""
-    # An XSpace begins with a plane, a host or a message: fields of numbers below five.
-    if content[:1] not in (b"", b"\x0a", b"\x12", b"\x1a", b"\x22"):
-        raise InputError("the bytes are no XSpace, which is all that can be given so; give the path of the file")
-    return RankSource(0, Path("bytes"), "only file", NAME, content=content)
-
-
-def expanded(folder: Place, recursive: bool) -> Expansion | None:
+def expanded(folder: Origin, recursive: bool) -> Expansion | None:
     """The profiles of a log directory's newest run, and what there is to say of that; of every run if recursive."""
     runs = _runs(folder)
     if not runs:
@@ -68,15 +69,15 @@ def expanded(folder: Place, recursive: bool) -> Expansion | None:
 class _Run:
     """One capture's folder."""
 
-    folder: Place
-    files: tuple[Place, ...]
+    folder: Origin
+    files: tuple[Origin, ...]
 
     @property
     def is_exported(self) -> bool:
-        return not self.files[0].name.endswith(PROFILE)
+        return not self.files[0].name.endswith(PROFILES)
 
 
-def _runs(folder: Place) -> list[_Run]:
+def _runs(folder: Origin) -> list[_Run]:
     """The runs in a folder: itself, or those of the log directory it is or holds; the newest last."""
     try:
         folders, files = inside(folder)
@@ -91,7 +92,7 @@ def _runs(folder: Place) -> list[_Run]:
     return sorted((run for run in runs if run), key=lambda run: (run.folder.name, str(run.folder)))
 
 
-def _captured(folder: Place) -> list[Place]:
+def _captured(folder: Origin) -> list[Origin]:
     """The folders of a log directory's runs; none where it is no log directory."""
     try:
         return inside(folder / "plugins" / "profile")[0]
@@ -100,10 +101,10 @@ def _captured(folder: Place) -> list[Place]:
         return []
 
 
-def _run(folder: Place, files: Sequence[Place]) -> _Run | None:
+def _run(folder: Origin, files: Sequence[Origin]) -> _Run | None:
     """The profiles in a folder; files that viewers leave beside them are none."""
     files = [path for path in files if not path.name.startswith(".")]
-    profiles = [path for path in files if path.name.endswith(PROFILE)]
+    profiles = [unpacked(path) for path in files if path.name.endswith(PROFILES)]
     if profiles:
         return _Run(folder, tuple(profiles))
     for path in files:
@@ -132,10 +133,10 @@ def _newest(runs: list[_Run]) -> tuple[list[_Run], list[_Run]]:
 def _times(run: _Run) -> list[tuple[str, int, int]]:
     """Host, begin and end of each of the run's profiles that says when it was recorded."""
     # Looking for them needs the whole file, which is too much to fetch from a store for each run that is not read.
-    if run.is_exported or isinstance(run.folder, Remote):
+    if run.is_exported or not isinstance(run.folder, Path):
         return []
     try:
-        found = [native.profile_times(str(file)) for file in run.files]
+        found = [native.profile_times(str(file)) for file in run.files if file.name.endswith(PROFILE)]
     except (InputError, OSError):
         # Reading it will say what is wrong with it.
         return []

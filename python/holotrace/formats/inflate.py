@@ -1,0 +1,46 @@
+"""All bytes of a file that may be packed, for readers that need them at once."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from io import BytesIO
+
+from holotrace import stores
+from holotrace.core.native import native
+from holotrace.errors import InputError
+from holotrace.stores import Origin
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+def inflated(where: Origin, *, most_bytes: int) -> bytes:
+    """All of a file, inflated where it is packed. Raises InputError where it is damaged, or larger than that."""
+    begin = stores.first(where, 32)
+    source = stores.source(where)
+    if begin.startswith(_ZSTD):
+        # The core gives what came before damage, which here would be a part that looks whole.
+        content = native.read_ends(source, head_bytes=most_bytes + 1, tail_bytes=0)[0]
+        if len(content) < _zstd_bytes(begin):
+            raise InputError(f"{where} cannot be read: it is cut off or damaged; give the whole file")
+    elif begin.startswith(_GZIP):
+        try:
+            packed = open(source, "rb") if isinstance(source, str) else BytesIO(b"".join(source.pieces))  # noqa: PTH123, SIM115
+            with packed, gzip.open(packed) as file:
+                content = file.read(most_bytes + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise InputError(f"{where} cannot be read: {error}; give the whole file") from error
+    else:
+        content = native.read_ends(source, head_bytes=most_bytes + 1, tail_bytes=0)[0]
+    if len(content) > most_bytes:
+        raise InputError(f"{where} holds more than {most_bytes >> 30} GiB; unpack it, and give the file")
+    return content
+
+
+def _zstd_bytes(begin: bytes) -> int:
+    """How many bytes the first frame says to hold; 0 where it does not say."""
+    flags = begin[4] if len(begin) > 4 else 0
+    is_single, size_flag = flags >> 5 & 1, flags >> 6
+    at = 5 + (not is_single) + (0, 1, 2, 4)[flags & 3]
+    width = (is_single, 2, 4, 8)[size_flag]
+    return int.from_bytes(begin[at : at + width], "little") + (256 if size_flag == 1 else 0)
