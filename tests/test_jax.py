@@ -14,6 +14,7 @@ import pytest
 
 import holotrace
 from holotrace import Job
+from holotrace.present.wording import sentence
 
 pytest.importorskip("jax", reason="JAX records the profile; pip install jax")
 pytestmark = pytest.mark.slow
@@ -66,7 +67,7 @@ def test_the_step_with_longer_sequences_was_compiled_again(job: Job) -> None:
 def test_the_slow_load_is_an_input_stall(job: Job) -> None:
     stall = next(finding for finding in job.findings() if finding.rule == "input-stall")
     # Where others use this machine too, another step may be slow as well.
-    assert re.search(rf"\b{SLOW_STEP}\b.* \(data_load\)$", stall.message)
+    assert re.search(rf"\b{SLOW_STEP}\b.* \(data_load\)$", sentence(stall))
     assert (stall.cost_ns or 0) > 150_000_000
 
 

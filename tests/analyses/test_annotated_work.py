@@ -12,6 +12,7 @@ from drawing import US, draw, trace
 from holotrace import Job, sample
 from holotrace.analyses.annotated_work import annotated_work
 from holotrace.core.tables import ANNOTATIONS
+from holotrace.present.wording import sentence
 
 
 def work_of(drawing: str) -> dict[str, tuple[int, int]]:
@@ -78,7 +79,7 @@ def test_the_run_that_took_ten_times_as_long_is_named(sampled: tuple[Job, sample
     job, truth = sampled
     (finding,) = annotated_work.findings(job.annotated_work())
     assert finding.rule == "outlying-range"
-    assert "DataLoader" in finding.message
+    assert "DataLoader" in sentence(finding)
     assert finding.ranks == truth.ranks
     assert finding.cost_ns == pytest.approx(truth.stall_ns, rel=0.01)
 

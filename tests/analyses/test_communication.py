@@ -9,6 +9,7 @@ import pytest
 from drawing import US, described, draw, moved, trace
 from holotrace import Finding, Job, RankTrace
 from holotrace.analyses.communication import communication
+from holotrace.present.wording import sentence
 
 EARLY = "compute |A......|\ncomm |.CCCCC.|"
 LATE = "compute |AAA....|\ncomm |....CC.|"
@@ -119,7 +120,7 @@ def sizes(*elements: int, of: str = "comm |AAAA.BBBB|") -> Job:
 def test_small_messages_cost_what_large_ones_would_not() -> None:
     (found,) = findings(sizes(100, 1_000_000), "small-messages")
     assert found.ranks == (0, 1)
-    assert found.message == "messages of less than 1 MiB (1 of them) cost more than their bytes need"
+    assert sentence(found) == "small messages (1 of less than 1 MiB on a rank) take longer than their bytes need"
     assert found.cost_ns == 4 * US - 1
     assert findings(sizes(1_000_000, 1_000_000), "small-messages") == []
 
@@ -129,12 +130,19 @@ def test_small_messages_behind_computation_cost_nothing() -> None:
     assert findings(sizes(100, 1_000_000, of=hidden), "small-messages") == []
 
 
-def grouped(*drawings: str) -> Job:
-    """Groups of two ranks, named by number, each with one drawing."""
+def grouped(*drawings: str, name: str = "") -> Job:
+    """Groups of two ranks, named by number or all alike, each with one drawing."""
     ranks: dict[int, RankTrace] = {}
     for number, text in enumerate(drawings):
         for rank in (2 * number, 2 * number + 1):
-            args = {"group": str(number), "group_description": "tensor parallel", "group_size": 2, "sequence": [1]}
+            members = f"[{2 * number}, {2 * number + 1}]"
+            args = {
+                "group": name or str(number),
+                "group_ranks": members,
+                "group_description": "tensor parallel",
+                "group_size": 2,
+                "sequence": [1],
+            }
             ranks[rank] = described(
                 trace(text, rank), **args, collective="allreduce", in_elements=1_000_000, element_type="Float"
             )
@@ -144,8 +152,18 @@ def grouped(*drawings: str) -> Job:
 def test_a_group_on_a_slow_link_is_named() -> None:
     (found,) = findings(grouped("comm |CC...|", "comm |CC...|", "comm |CCCC.|"), "slow-group")
     assert found.ranks == (4, 5)
-    assert found.message == "their groups reach 50% of the bandwidth of others"
+    assert sentence(found) == "process groups of these ranks reach 50% of the bus bandwidth of comparable groups"
     assert found.cost_ns == 2 * US
+
+
+def test_groups_that_share_a_name_are_told_apart_by_their_ranks() -> None:
+    # Some versions of PyTorch call all groups of one kind alike.
+    job = grouped("comm |CC...|", "comm |CC...|", "comm |CCCC.|", name="tp")
+    (found,) = findings(job, "slow-group")
+    assert found.ranks == (4, 5)
+    table = job.communication()
+    assert table["group"].unique().to_list() == ["tp"]
+    assert table["group_ranks"].n_unique() == 3
 
 
 def test_of_two_groups_none_is_called_slow() -> None:

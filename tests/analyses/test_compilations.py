@@ -7,6 +7,7 @@ from dataclasses import replace
 from drawing import draw, trace
 from holotrace.core.tables import HLO
 from holotrace.job import Job
+from holotrace.present.wording import sentence
 from xla_drawing import frame
 
 AGAIN = """
@@ -43,7 +44,9 @@ def test_a_program_for_other_shapes_says_which_changed() -> None:
     job = with_inputs(AGAIN, p1=["f32[8]", "s32[4,64]"], p2=["f32[8]", "s32[4,96]"])
     assert job.compilations().select("cause", "change").row(0) == ("new_shapes", "s32[4,64] became s32[4,96]")
     found = next(finding for finding in job.findings() if finding.rule == "recompilation")
-    assert found.message == "jit_f was compiled again in step 2, which took 0.0 ms, since s32[4,64] became s32[4,96]"
+    assert (
+        sentence(found) == "jit_f was compiled again in step 2, which took 5.00 µs, because s32[4,64] became s32[4,96]"
+    )
     assert found.cost_ns == 5_000
 
 
@@ -64,7 +67,7 @@ def test_a_program_that_nobody_knew_is_used_for_the_first_time() -> None:
     called = draw("tpu |...A|\ncall |LLLa|\ndeep |CCC.|\nA = x in jit_f(1)\nC = backend_compile\nL = PjitFunction(f)")
     assert called.compilations().select("module", "program", "cause").row(0) == ("jit_f", 1, "first_use")
     found = next(finding for finding in called.findings() if finding.rule == "compilation-while-training")
-    assert found.message == "jit_f was compiled, which took 0.0 ms"
+    assert sentence(found) == "jit_f was compiled, which took 3.00 µs"
 
 
 def test_two_calls_that_compile_are_two_compilations() -> None:
@@ -91,5 +94,5 @@ def test_shapes_that_keep_changing_are_a_finding() -> None:
         N = PjitFunction(f)
     """
     job = with_inputs(drawing, p1=["s32[1]"], p2=["s32[2]"], p3=["s32[3]"], p4=["s32[4]"])
-    messages = [finding.message for finding in job.findings() if finding.rule == "dynamic-shapes"]
+    messages = [sentence(finding) for finding in job.findings() if finding.rule == "dynamic-shapes"]
     assert messages == ["jit_f was compiled for 3 other shapes"]

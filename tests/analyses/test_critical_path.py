@@ -12,6 +12,7 @@ from holotrace.analyses.critical_path import critical_path
 from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, RUNTIME_CALLS
 from holotrace.errors import UsageError
 from holotrace.job import Job
+from holotrace.present.wording import sentence
 
 # The host waits for nothing; the device is busy until the end.
 DEVICE_BOUND = """
@@ -130,13 +131,14 @@ def test_a_range_of_a_data_loader_is_waiting_for_data() -> None:
     job = Job.from_ranks({0: replace(drawn, tables={**drawn.tables, ANNOTATIONS.name: ranges})})
     assert parts(job) == {"data_loading": 8, "host": 2}
     (finding,) = (found for found in critical_path.findings(critical_path(job)) if "loading" in found.rule)
-    assert (finding.message, finding.cost_ns) == ("waiting for data takes 80% of the critical path of a step", 8000)
+    assert sentence(finding) == "waiting for the next batch takes 80% of the critical path of a step"
+    assert (finding.cost_ns, finding.step_cost_ns, finding.within) == (8000, None, ("idle_ns",))
 
 
 def test_a_host_that_takes_most_of_the_path_is_found() -> None:
     (finding,) = critical_path.findings(critical_path(draw(HOST_BOUND)))
     # For 1 of its 8 µs the device works.
-    assert (finding.rule, finding.cost_ns) == ("host-on-critical-path", 7000)
+    assert (finding.rule, finding.step_cost_ns) == ("host-on-critical-path", 7000)
 
 
 def test_a_host_that_devices_do_not_wait_for_is_not_found() -> None:
@@ -154,7 +156,7 @@ def test_a_host_without_a_device_has_nothing_to_keep_busy() -> None:
 def test_communication_on_the_path_is_found() -> None:
     job = draw("op |O.........|\nhost |A.........|\ncomm |.AAAAAAAAA|")
     (finding,) = critical_path.findings(critical_path(job))
-    assert (finding.rule, finding.ranks, finding.cost_ns) == ("communication-on-critical-path", (0,), 9000)
+    assert (finding.rule, finding.ranks, finding.cost_ns) == ("communication-on-critical-path", (), 9000)
 
 
 def test_slow_starts_of_kernels_are_found() -> None:

@@ -9,6 +9,7 @@ from drawing import draw
 from holotrace import UsageError
 from holotrace.analyses.gaps import CAUSES
 from holotrace.job import Job
+from holotrace.present.wording import sentence
 
 
 def found(job: Job, **options: object) -> list[tuple[int, int, str, str | None]]:
@@ -156,8 +157,8 @@ def test_a_host_that_keeps_devices_waiting_is_a_finding() -> None:
     dots = "." * 200
     job = draw(f"tpu |A{dots}B|\ncall |.{'L' * 199}.b|\nL = PjitFunction(step)")
     finding = next(f for f in job.findings() if f.rule == "host-bound-device")
-    assert finding.message == (
-        "devices stand still for 0.2 ms while the host prepares and starts programs, mostly in PjitFunction(step)"
+    assert sentence(finding) == (
+        "devices stand still for 199 µs while the host prepares and starts programs, mostly in PjitFunction(step)"
     )
     assert finding.cost_ns == 199_000
 

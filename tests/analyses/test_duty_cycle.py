@@ -8,6 +8,7 @@ from drawing import draw
 from holotrace.core.tables import DEVICES, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.job import Job
+from holotrace.present.wording import sentence
 from xla_drawing import frame
 
 
@@ -66,13 +67,15 @@ def test_operations_that_overlap_count_once() -> None:
 def test_a_device_without_operations_is_listed_and_said() -> None:
     job = of_ops(op("a", 0, 4), devices=2)
     assert parts(job) == [(0, 4, 0, 0), (1, 0, 0, 4)]
-    assert [f.message for f in job.findings() if f.rule == "silent-device"] == ["1 of 2 devices recorded no operation"]
+    assert [sentence(f) for f in job.findings() if f.rule == "silent-device"] == [
+        "1 of 2 devices recorded no operation"
+    ]
 
 
 def test_a_device_that_mostly_waits_is_a_finding_with_its_cost() -> None:
     job = draw("tpu |ABBBB|\nA = fusion\nB = copy-done")
     found = next(f for f in job.findings() if f.rule == "waiting-device")
-    assert found.message == "devices wait for 80% of the time they are busy"
+    assert sentence(found) == "devices wait for 80% of the time they are busy"
     assert found.cost_ns == 4_000
 
 

@@ -7,6 +7,7 @@ from holotrace.analyses.hlo_ops import BEYOND_PEAK, COLLECTIVE, STARTING, UNCOUN
 from holotrace.core.tables import DEVICES, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.job import Job
+from holotrace.present.wording import sentence
 from xla_drawing import frame
 
 
@@ -63,7 +64,7 @@ def test_numbers_that_say_less_than_they_seem_to_come_with_the_reason() -> None:
 def test_collectives_that_take_the_time_are_a_finding_that_names_the_largest() -> None:
     job = draw("tpu |AABBBC|\ntpu |AABBBC|\nA = dot\nB = all-reduce.1\nC = all-gather.2")
     found = next(finding for finding in job.findings() if finding.rule == "costly-collective")
-    assert found.message == "collectives take 67% of the device time, all-reduce.1 most of all"
+    assert sentence(found) == "collectives take 67% of the device time, all-reduce.1 most of all"
     assert found.cost_ns == 4_000
 
 
@@ -73,5 +74,5 @@ def test_an_operation_far_below_both_peaks_is_a_finding() -> None:
     ops = [place | time | {"name": "dot.1", "flops": 10**8}, place | time | {"name": "dot.2", "flops": 9 * 10**8}]
     rank = RankTrace(0, {"xla_ops": frame(XLA_OPS, ops), "devices": frame(DEVICES, PEAKS)})
     found = [finding for finding in Job.from_ranks({0: rank}).findings() if finding.rule == "far-below-peak"]
-    assert [finding.message for finding in found] == ["dot.1 of jit_f reaches 10% of what the device could do"]
+    assert [sentence(finding) for finding in found] == ["dot.1 of jit_f reaches 10% of what the device could do"]
     assert found[0].cost_ns == 900_000

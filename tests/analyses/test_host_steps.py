@@ -7,6 +7,7 @@ import polars as pl
 from drawing import draw
 from holotrace.analyses.host_steps import PARTS
 from holotrace.job import Job
+from holotrace.present.wording import sentence
 
 
 def parts(job: Job, step: int = 1) -> dict[str, int]:
@@ -67,7 +68,7 @@ def test_a_step_whose_input_takes_much_longer_is_a_stall() -> None:
     lengths = [100, 100, 100, 1_500, 100]
     input_calls = "".join("I" * length + "." * (2_000 - length) for length in lengths)
     found = {finding.rule: finding for finding in draw(STALLS.format(steps, input_calls)).findings()}
-    assert found["input-stall"].message == "input takes 1.4 ms longer than usual in step 4 (Iterator::Next)"
+    assert sentence(found["input-stall"]) == "input takes 1.40 ms longer than usual in step 4 (Iterator::Next)"
     assert found["input-stall"].cost_ns == 1_400_000
     assert "slow-input" not in found
 
@@ -75,7 +76,7 @@ def test_a_step_whose_input_takes_much_longer_is_a_stall() -> None:
 def test_input_that_is_slow_in_every_step_is_no_stall_but_slow() -> None:
     steps = "".join(str(step) * 100 for step in range(1, 6))
     found = {finding.rule: finding for finding in draw(STALLS.format(steps, ("I" * 30 + "." * 70) * 5)).findings()}
-    assert found["slow-input"].message == "the host spends 30% of its time on input"
+    assert sentence(found["slow-input"]) == "the host spends 30% of its time on input"
     assert found["slow-input"].cost_ns == 150_000
     assert "input-stall" not in found
 
@@ -90,7 +91,7 @@ def test_a_result_that_is_read_back_is_said_with_the_range_it_is_read_in() -> No
     """)
     assert job.host_steps()["read_back_name"].to_list() == ["log_loss", None, "log_loss"]
     found = next(finding for finding in job.findings() if finding.rule == "early-read")
-    assert found.message == "reading results takes 0.0 ms in steps 1 and 3 (log_loss)"
+    assert sentence(found) == "reading results takes 4.00 µs in steps 1 and 3 (log_loss)"
     assert found.cost_ns == 4_000
 
 

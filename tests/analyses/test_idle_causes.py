@@ -11,9 +11,9 @@ from holotrace.analyses import Analyses
 from holotrace.job import Job
 
 
-def causes(job: Job, pause_ns: int = 3_000) -> list[tuple[str, int, int]]:
+def causes(job: Job, max_kernel_gap_ns: int = 3_000) -> list[tuple[str, int, int]]:
     """Cause, gaps and time of a job of one rank, where pauses are shorter than 3 µs."""
-    return job.idle_causes(pause_ns=pause_ns).select("cause", "count", "idle_ns").rows()
+    return job.idle_causes(max_kernel_gap_ns=max_kernel_gap_ns).select("cause", "count", "idle_ns").rows()
 
 
 def test_work_launched_after_the_device_had_finished_waited_for_the_host() -> None:
@@ -30,10 +30,10 @@ def test_work_launched_in_time_that_follows_late_has_another_cause() -> None:
 
 def test_what_a_pause_is_can_be_said() -> None:
     job = draw("host |AB......|\ncompute |.AA..B|")
-    assert causes(job, pause_ns=2_000) == [("other", 1, 2_000)]
-    assert causes(job, pause_ns=2_001) == [("kernel_wait", 1, 2_000)]
-    with pytest.raises(UsageError, match="pause_ns is -1"):
-        job.idle_causes(pause_ns=-1)
+    assert causes(job, max_kernel_gap_ns=2_000) == [("other", 1, 2_000)]
+    assert causes(job, max_kernel_gap_ns=2_001) == [("kernel_wait", 1, 2_000)]
+    with pytest.raises(UsageError, match="max_kernel_gap_ns is -1"):
+        job.idle_causes(max_kernel_gap_ns=-1)
 
 
 def test_work_whose_launch_is_unknown_did_not_wait_for_the_host() -> None:
@@ -53,7 +53,7 @@ def test_a_gap_is_counted_from_the_latest_end_not_from_the_last_kernel() -> None
 def test_a_rank_is_idle_only_where_all_its_queues_are() -> None:
     job = draw("compute |AA......AA|\ncompute |...BBB....|")
     assert causes(job) == [("kernel_wait", 2, 3_000)]
-    by_stream = job.idle_causes(by_stream=True, pause_ns=3_000)
+    by_stream = job.idle_causes(by_stream=True, max_kernel_gap_ns=3_000)
     # The second queue ran one kernel only.
     assert by_stream.select("stream", "cause", "idle_ns", "idle_ratio").rows() == [(0, "other", 6_000, 0.6)]
 
@@ -101,7 +101,7 @@ def test_a_single_kernel_leaves_no_gap() -> None:
 
 
 def found(job: Job) -> list[tuple[str, str, tuple[int, ...], int | None]]:
-    table = job.idle_causes(pause_ns=2_000)
+    table = job.idle_causes(max_kernel_gap_ns=2_000)
     return [(f.rule, f.severity, f.ranks, f.cost_ns) for f in Analyses.idle_causes.findings(table)]
 
 

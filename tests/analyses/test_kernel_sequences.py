@@ -7,6 +7,7 @@ import pytest
 import holotrace
 from drawing import draw
 from holotrace.analyses import Analyses
+from holotrace.present.wording import sentence
 
 # A calls B, which launches; so does A itself.
 NESTED = """
@@ -104,7 +105,7 @@ def test_a_sequence_that_recurs_and_takes_the_host_longer_than_the_device_is_fou
         compute |{".K.L." * 10}|
     """)
     (finding,) = Analyses.kernel_sequences.findings(job.kernel_sequences())
-    assert finding.message == (
+    assert sentence(finding) == (
         "A launches the same 2 kernels 10 times, which takes the host 2.0 times as long as they run"
     )
     assert (finding.rule, finding.ranks) == ("launch-bound-sequences", (0,))

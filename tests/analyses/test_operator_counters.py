@@ -12,6 +12,7 @@ import pytest
 import holotrace
 from drawing import draw
 from holotrace.job import Job
+from holotrace.present.wording import sentence
 from trace_files import REAL_TRACES, needs_real_traces, write_trace
 
 FADD, DADD, DFMA = (f"smsp__sass_thread_inst_executed_op_{kind}_pred_on.sum" for kind in ("fadd", "dadd", "dfma"))
@@ -106,7 +107,7 @@ def test_arithmetic_in_double_precision_is_found(tmp_path: Path) -> None:
     job = holotrace.open(tmp_path)
     [finding] = (finding for finding in job.findings() if finding.analysis == "operator_counters")
     assert finding.rule == "double-precision"
-    assert finding.message == "25% of the arithmetic is done in double precision"
+    assert sentence(finding) == "25% of the arithmetic is done in double precision"
     assert finding.ranks == (0,)
 
 

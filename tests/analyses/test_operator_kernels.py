@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import holotrace
-from drawing import draw
+from drawing import device_trace, draw
+from holotrace import Job
 from holotrace.analyses import Analyses
+from holotrace.present.wording import sentence
 from trace_files import write_trace
 
 
@@ -20,6 +22,7 @@ def test_a_call_launches_its_kernels_in_order() -> None:
     assert row == {
         "rank": 0,
         "operator": "A",
+        "source": "operator",
         "kernels": "K -> L",
         "count": 1,
         "mean_launch_delay_ns": 2_000,
@@ -49,20 +52,21 @@ def test_a_launch_belongs_to_the_innermost_operator() -> None:
     assert job.operator_kernels().select("operator", "kernels").rows() == [("A", "L"), ("B", "K")]
 
 
-def test_launches_outside_of_operators_and_waiting_are_left_out() -> None:
+def test_a_launch_outside_of_operators_is_looked_at_by_itself_and_waiting_is_left_out() -> None:
     job = draw("""
         op      |AA.....|
         host    |W..K...|
         compute |....K..|
         sync    |.WWWWWW|
     """)
-    assert job.operator_kernels().is_empty()
+    table = job.operator_kernels().select("operator", "source", "kernels", "mean_launch_delay_ns")
+    assert table.rows() == [("cudaLaunchKernel", "launch", "K", 0)]
 
 
 def test_chains_of_short_kernels_are_found() -> None:
     job = draw("op |AAAA|\nhost |KLMN|\ncompute |.KLMN|", "op |AAA|\nhost |KLM|\ncompute |.KLM|")
     (finding,) = Analyses.operator_kernels.findings(job.operator_kernels())
-    assert finding.message == "100% of kernels are in chains of short ones, most of all of A"
+    assert sentence(finding) == "100% of kernels are in chains of short kernels, most of them launched by A"
     assert finding.ranks == (0,)
     assert finding.cost_ns is None
 
@@ -101,3 +105,13 @@ def test_a_launch_within_a_launch_is_the_operators_too(tmp_path: Path) -> None:
     job = holotrace.open(tmp_path)
     assert job.operator_kernels()["kernels"].to_list() == ["outer -> inner"]
     assert job.operators().select("self_ns", "runtime_ns", "self_work_count").rows() == [(11_000, 9_000, 2)]
+
+
+def test_the_sequence_of_a_graph_is_shown_in_part() -> None:
+    rows: list[dict[str, object]] = [
+        {"name": "k", "kind": "compute", "start_ns": 10 * n, "end_ns": 10 * n + 5}
+        | {"event_id": n, "launch_id": 99, "launch_ns": 0}
+        for n in range(60)
+    ]
+    (kernels,) = Job.from_ranks({0: device_trace(rows)}).operator_kernels()["kernels"]
+    assert kernels == " -> ".join(["k"] * 50) + " -> … (10 more)"

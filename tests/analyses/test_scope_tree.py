@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from drawing import draw
+from holotrace.present.wording import sentence
 
 
 def test_a_scope_has_its_own_time_and_that_of_the_scopes_inside_it() -> None:
@@ -29,6 +30,6 @@ def test_waiting_counts_by_itself() -> None:
 
 def test_work_without_scopes_is_a_finding_that_says_how_to_get_them() -> None:
     bare, scoped = draw("tpu |AABBBB|\nA = dot @ f/dot\nB = add"), draw("tpu |AAAABB|\nA = dot @ f/dot\nB = add")
-    messages = [finding.message for finding in bare.findings() if finding.rule == "unscoped-work"]
+    messages = [sentence(finding) for finding in bare.findings() if finding.rule == "unscoped-work"]
     assert messages == ["67% of the device time is in no scope"]
     assert "unscoped-work" not in {finding.rule for finding in scoped.findings()}

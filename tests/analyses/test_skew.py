@@ -7,6 +7,7 @@ import pytest
 from holotrace.core.tables import HOST_CALLS, MODULES, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.job import Job
+from holotrace.present.wording import sentence
 from xla_drawing import frame
 
 PLACE: dict[str, object] = {"device": 0, "plane": "/device:TPU:0"}
@@ -70,15 +71,15 @@ def test_gaps_are_put_where_the_corrected_clock_has_them() -> None:
 
 
 def test_a_clock_that_is_off_is_said_and_by_how_much() -> None:
-    messages = {f.rule: f.message for f in job((100, 200, 490_100, 700_000)).findings()}
+    messages = {f.rule: sentence(f) for f in job((100, 200, 490_100, 700_000)).findings()}
     assert messages["shifted-clock"] == "device clocks are off by 490 µs or more against their host"
     assert "shifted-clock" not in {f.rule for f in job((100, 200, 90, 210)).findings()}
 
 
 def test_a_clock_that_contradicts_itself_drifts() -> None:
-    messages = {f.rule: f.message for f in job((0, 9_000_000, 1_000_000, 8_000_000)).findings()}
+    messages = {f.rule: sentence(f) for f in job((0, 9_000_000, 1_000_000, 8_000_000)).findings()}
     assert messages["drifting-clock"] == (
-        "the clock of a device drifts: launches and completions contradict each other by 2.0 ms"
+        "the clock of a device drifts: launches and completions contradict each other by 2.00 ms"
     )
 
 
@@ -90,5 +91,5 @@ def test_durations_that_the_mapping_stretched_are_said() -> None:
     ]
     drifting = job((0, 900_000, None, None), ops=ops)
     assert drifting.skew().select("least_stretch_ratio", "most_stretch_ratio").row(0) == (0.9, 0.9)
-    messages = {f.rule: f.message for f in drifting.findings()}
-    assert messages["drifting-clock"].endswith("the durations of operations are off by up to 10.0%")
+    messages = {f.rule: sentence(f) for f in drifting.findings()}
+    assert messages["drifting-clock"].endswith("the durations of operations are off by up to 10%")

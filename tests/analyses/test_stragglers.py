@@ -15,6 +15,7 @@ from drawing import US, described, draw, moved, trace
 from holotrace import Finding, Job, RankTrace, sample
 from holotrace.analyses.stragglers import stragglers
 from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.present.wording import sentence
 from trace_files import REAL_TRACES, needs_real_traces
 
 TORCHREC = "torchrec/examples/golden_training/trace"
@@ -64,7 +65,9 @@ def test_a_clock_that_is_off_makes_no_straggler(ahead_ns: int) -> None:
 def test_clocks_that_are_apart_are_said() -> None:
     rank = trace("comm |.AA.BBB.CC.|")
     far = findings(Job.from_ranks({0: rank, 1: rank, 7: moved(rank, 1_700_000)}), "clocks-apart")
-    assert [(finding.ranks, finding.message) for finding in far] == [((7,), "clocks differ by up to 1.7 ms")]
+    assert [(finding.ranks, sentence(finding)) for finding in far] == [
+        ((7,), "clocks of these ranks differ from that of the median rank by up to 1.70 ms")
+    ]
     assert findings(Job.from_ranks({0: rank, 1: moved(rank, 9_000)}), "clocks-apart") == []
 
 
@@ -127,7 +130,7 @@ def test_each_step_has_its_own_row() -> None:
     job = draw(host + "comm |AAA.BB|", host + "comm |..A.BB|")
     table = job.stragglers(by_step=True)
     assert table.select("rank", "step", "late_ns").rows() == [(0, 1, 0), (0, 2, 0), (1, 1, 2 * US), (1, 2, 0)]
-    assert table.group_by("rank").agg(pl.col("total_ns").sum()).sort("rank")["total_ns"].to_list() == [6 * US, 4 * US]
+    assert table.group_by("rank").agg(pl.col("total_ns").sum()).sort("rank")["total_ns"].to_list() == [6 * US, 6 * US]
 
 
 def test_a_single_rank_has_nobody_to_be_compared_with() -> None:
@@ -181,3 +184,45 @@ def test_recordings_of_one_host_that_begin_at_different_collectives_agree_on_its
     assert table["collective_count"].to_list() == [76] * 8
     assert all(abs(offset_ns) < 5_000 for offset_ns in table["clock_offset_ns"])
     assert [finding.ranks for finding in findings(job, "straggling-rank")] == [(1,)]
+
+
+# Both collectives wait for rank 2 at the same time, in a group of three and in one of two.
+PARALLEL = (
+    "comm |CCCCCCCC.|\ncomm |DDDDDDDD.|",
+    "comm |CCCCCCCC.|\ncomm |DDDDDDDD.|",
+    "comm |.......C.|\ncomm |.......D.|",
+)
+
+
+def test_others_do_not_stand_still_for_more_than_the_time_there_is() -> None:
+    # It was 174 % of the time: each of several collectives at once counted, over the time of the rank that came late.
+    job = draw(*PARALLEL)
+    late = row_of(job, 2)
+    assert (late["lost_ns"], late["late_ns"], late["total_ns"]) == (7 * US, 7 * US, 8 * US)
+    assert late["lost_ratio"] == pytest.approx(7 / 8)
+    for rank in (0, 1):
+        row = row_of(job, rank)
+        assert (row["waited_ns"], row["standing_ns"], row["total_ns"]) == (7 * US, 7 * US, 8 * US)
+    (finding,) = findings(job, "straggling-rank")
+    assert finding.cost_ns == 7 * US
+
+
+def test_time_lost_to_a_rank_that_begins_late_is_a_share_of_the_time_of_the_others() -> None:
+    table = draw("comm |CCCCCCCCC|", "comm |CCCCCCCCC|", "comm |........C|").stragglers()
+    assert table["lost_ratio"].to_list() == [0, 0, pytest.approx(8 / 9)]
+    assert table["total_ns"].to_list() == [9 * US] * 3
+
+
+@needs_real_traces
+@pytest.mark.parametrize("folder", sorted(path.name for path in (REAL_TRACES / TORCHREC).glob("sst_*")))
+def test_no_share_of_torchrecs_lost_time_is_beyond_one(folder: str) -> None:
+    job = holotrace.open(REAL_TRACES / TORCHREC / folder)
+    for by_step in (False, True):
+        known = job.stragglers(by_step=by_step).drop_nulls("lost_ns")
+        assert known.filter(pl.col("lost_ratio") > 1).is_empty()
+        assert known.filter(pl.col("standing_ns") > pl.col("waited_ns")).is_empty()
+        assert known.filter(pl.col("waited_ns") > pl.col("total_ns")).is_empty()
+    communicated = job.overlap().select(pl.col("comm_ns").max()).item()
+    for finding in findings(job, "straggling-rank"):
+        assert finding.cost_ns is not None
+        assert finding.cost_ns <= communicated

@@ -12,6 +12,7 @@ import holotrace
 import xplane_files
 from holotrace import Finding, Job
 from holotrace.derive import intervals
+from holotrace.present.wording import sentence
 
 JAX, TORCH, HOSTS = "jax_cpu_gaps", "torch_xla_cpu_gaps", "jax_cpu_multihost2x2"
 TPU, GPU, EXPORTED = "openxla_xprof/tpu_inference_2.xplane.pb", "mi300_jax08_attention", "vllm_tpu"
@@ -42,22 +43,22 @@ def ms(ns: int) -> float:
 
 def test_the_recompilation_of_the_jax_program_is_found_with_its_new_shape(capture: Captures) -> None:
     found = findings(capture(JAX))["recompilation"]
-    assert found.message == (
-        "jit_train_step was compiled again in step 5, which took 1.06 s, since s32[4,64] became s32[4,96]"
+    assert sentence(found) == (
+        "jit_train_step was compiled again in step 5, which took 1.06 s, because s32[4,64] became s32[4,96]"
     )
     assert ms(found.cost_ns or 0) == 1057.682
 
 
 def test_the_stalls_and_early_reads_of_the_jax_program_are_found(capture: Captures) -> None:
     found = findings(capture(JAX))
-    assert found["input-stall"].message == "input takes 63.2 ms longer than usual in steps 3 and 7 (data_load)"
-    assert found["early-read"].message == "reading results takes 30.2 ms in steps 3 and 7 (log_loss)"
+    assert sentence(found["input-stall"]) == "input takes 63.2 ms longer than usual in steps 3 and 7 (data_load)"
+    assert sentence(found["early-read"]) == "reading results takes 30.2 ms in steps 3 and 7 (log_loss)"
 
 
 def test_the_recompilation_at_the_new_sequence_length_is_found(capture: Captures) -> None:
     found = findings(capture(TORCH))["recompilation"]
-    assert found.message == (
-        "SyncTensorsGraph.1603 was compiled again in step 9, which took 3.36 s, since s64[16,32] became s64[16,48]"
+    assert sentence(found) == (
+        "SyncTensorsGraph.1603 was compiled again in step 9, which took 3.36 s, because s64[16,32] became s64[16,48]"
     )
     assert ms(found.cost_ns or 0) == 3364.166
 
@@ -70,9 +71,9 @@ def test_the_graph_that_item_cut_off_is_found_to_be_compiled(capture: Captures) 
 
 def test_the_stalls_and_items_of_the_torch_xla_program_are_found(capture: Captures) -> None:
     found = findings(capture(TORCH))
-    assert found["input-stall"].message == "input takes 101.0 ms longer than usual in steps 6 and 11 (data_loading)"
-    assert found["early-read"].message == "reading results takes 8.2 ms in steps 3, 7 and 11 (log_loss)"
-    assert "FINISH_UPDATE" in found["host-bound-device"].message
+    assert sentence(found["input-stall"]) == "input takes 101 ms longer than usual in steps 6 and 11 (data_loading)"
+    assert sentence(found["early-read"]) == "reading results takes 8.21 ms in steps 3, 7 and 11 (log_loss)"
+    assert "FINISH_UPDATE" in sentence(found["host-bound-device"])
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def test_a_tpu_that_waits_for_its_host_is_busy_but_does_not_work(capture: Captur
     assert [ms(ns) for ns in table["busy_ns"]] == [78784.928, 78789.509, 78781.987, 78766.282]
     assert [ms(ns) for ns in table["hull_ns"]] == [92562.843, 90456.241, 90763.124, 90418.148]
     assert round(100 * table.select(pl.col("busy_ns").sum() / pl.col("hull_ns").sum()).item(), 2) == 86.52
-    assert findings(capture(TPU))["waiting-device"].message == "devices wait for 97% of the time they are busy"
+    assert sentence(findings(capture(TPU))["waiting-device"]) == "devices wait for 97% of the time they are busy"
 
 
 def test_operations_of_the_tpu_by_category(capture: Captures) -> None:
@@ -194,7 +195,7 @@ def test_the_time_in_collectives_of_each_device(capture: Captures, name: str, mi
     devices = ops.partition_by("rank", "device", maintain_order=True)
     assert [round(intervals.total_ns(device) / 1e6, 1) for device in devices] == milliseconds
     if name == JAX:
-        told = findings(capture(JAX))["costly-collective"].message
+        told = sentence(findings(capture(JAX))["costly-collective"])
         assert told == "collectives take 30% of the device time, all-reduce.9 most of all"
 
 
@@ -213,7 +214,7 @@ def test_operations_of_an_exported_tpu_trace_by_category(capture: Captures) -> N
 def test_runs_of_the_exported_trace_begin_before_their_launch_and_are_put_right(capture: Captures) -> None:
     table = capture(EXPORTED).skew()
     assert (table["shift_ns"] > 500_000).all()
-    assert findings(capture(EXPORTED))["shifted-clock"].message == (
+    assert sentence(findings(capture(EXPORTED))["shifted-clock"]) == (
         "device clocks are off by 681 µs or more against their host"
     )
 
@@ -223,7 +224,7 @@ def test_the_clock_of_the_tpu_drifts_and_is_said_to(capture: Captures) -> None:
     assert (table["most_shift_ns"] < -196_000_000).all()
     assert table["shift_ns"].null_count() == 4
     assert (table["least_stretch_ratio"] < 0.95).all() and (table["most_stretch_ratio"] > 1.05).all()
-    assert "contradict each other by 197" in findings(capture(TPU))["drifting-clock"].message
+    assert "contradict each other by 198" in sentence(findings(capture(TPU))["drifting-clock"])
 
 
 def test_programs_of_the_tpu_that_were_compiled_are_named_after_their_functions(capture: Captures) -> None:
@@ -240,4 +241,4 @@ def test_a_gpu_that_is_idle_for_its_first_launch(capture: Captures) -> None:
     assert (row["op_count"], ms(row["busy_ns"]), ms(row["window_ns"])) == (105, 3.846, 32.563)
     longest = capture(GPU).gaps().sort("idle_ns").row(-1, named=True)
     assert (ms(longest["idle_ns"]), longest["cause"]) == (20.693, "dispatch")
-    assert findings(capture(GPU))["silent-device"].message == "7 of 8 devices recorded no operation"
+    assert sentence(findings(capture(GPU))["silent-device"]) == "7 of 8 devices recorded no operation"

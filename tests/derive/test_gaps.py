@@ -20,7 +20,7 @@ Work = tuple[int, int, int, int, int | None]
 def causes_of(*work: Work) -> list[tuple[int, str, int, int, int]]:
     """Stream, cause, gaps, their time and that of the stream; from event, stream, start, end and launch."""
     frame = pl.DataFrame(work, schema=SCHEMA, orient="row")
-    found = gaps.by_cause(frame, by=["stream"], pause_ns=5)
+    found = gaps.by_cause(frame, by=["stream"], max_kernel_gap_ns=5)
     return found.select("stream", "cause", "count", "idle_ns", "whole_ns").rows()
 
 

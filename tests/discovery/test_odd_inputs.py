@@ -306,3 +306,45 @@ def test_info_names_what_it_left_out_and_why(tmp_path: Path) -> None:
         ("config.json", "not a trace"),
         ("log.txt", "not called like a trace"),
     }
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_links_in_circles_and_to_nowhere_and_folders_called_like_traces_are_named_and_cost_nothing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "circle.json").symlink_to(tmp_path / "circle.json")
+    (tmp_path / "nowhere.json").symlink_to(tmp_path / "is-not-there")
+    (tmp_path / "below").symlink_to(tmp_path)
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(InputError, match="holds no trace"):
+        holotrace.open(tmp_path)
+    with pytest.raises(InputError, match="holds no trace"):
+        holotrace.open(tmp_path / "folder.json")
+    for name, said in (
+        ("circle.json", "levels of symbolic links|Symlink loop|does not exist"),
+        ("nowhere.json", "does not exist"),
+    ):
+        with pytest.raises(InputError, match=said):
+            holotrace.open(tmp_path / name)
+    write_trace(tmp_path / "rank1.json", rank=1)
+    assert holotrace.open(tmp_path, recursive=True).ranks == (1,)
+    assert {one.path.name for one in survey(tmp_path).left_out} == {"circle.json", "nowhere.json"}
+
+
+def test_thousands_of_files_beside_a_trace_are_counted_and_twenty_of_them_named(tmp_path: Path) -> None:
+    write_trace(tmp_path / "rank0.json", rank=0)
+    for number in range(3000):
+        (tmp_path / f"{number}.log").write_bytes(b"")
+    done = CliRunner().invoke(main, ["info", str(tmp_path)])
+    assert done.stdout.count("not called like a trace") == 20
+    assert "2,980 other files" in done.stdout
+
+
+def test_a_name_beyond_measure_is_cut_in_a_page_and_told_in_little_time(tmp_path: Path) -> None:
+    events = [{**EVENTS[2], "name": "g" * 5_000_000}, *EVENTS]
+    write_trace(tmp_path / "rank0.json", rank=0, events=events)
+    done = CliRunner().invoke(main, ["report", str(tmp_path), "-o", str(tmp_path / "r.html")])
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "r.html").read_text()
+    assert "g" * 1000 in page
+    assert "g" * 5000 not in page

@@ -7,8 +7,10 @@ import made_up
 import polars as pl
 import pytest
 
+from drawing import draw
+from holotrace.analyses import ALL
 from holotrace.core.analysis import Analysis, per_rank
-from holotrace.core.charts import Bar, Line
+from holotrace.core.charts import Bar, Line, Ranking
 from holotrace.core.schema import Column, Unit
 from holotrace.core.trace import RankTrace
 from holotrace.errors import UsageError
@@ -63,7 +65,7 @@ def test_an_empty_table_draws_a_note(analysis: Analysis[Any]) -> None:
 def test_a_chart_draws_declared_columns_only(analysis: Analysis[Any]) -> None:
     table = made_up.make(4).tables[analysis.name]
     assert analysis.chart is not None
-    drawn = table.select(sorted(analysis.chart.columns))
+    drawn = table.select("rank", *sorted(analysis.chart.columns - {"rank"}))
     assert figures.drawing(analysis, drawn) == figures.drawing(analysis, table)
 
 
@@ -94,12 +96,12 @@ def test_the_axis_of_many_ranks_is_not_crowded() -> None:
     assert layout["bargap"] == 0
 
 
-def test_a_ranking_sums_over_ranks_and_says_what_it_leaves_out() -> None:
+def test_a_ranking_draws_the_mean_rank_and_says_what_it_leaves_out() -> None:
     table = made_up.make(8, kernel_count=40).tables["kernels"]
     drawing = figures.drawing(made_up.kernels, table)
     bars = sorted((x for trace in drawing["data"] for x in trace["x"]), reverse=True)
     sums = table.group_by("name").agg(pl.col("sum_ns").sum())["sum_ns"].sort(descending=True)
-    assert bars == pytest.approx([ns / 1e6 for ns in sums[:15]], abs=0.05)
+    assert bars == pytest.approx([ns / 8e6 for ns in sums[:15]], abs=0.05)
     assert "the largest 15 of 40" in drawing["layout"]["annotations"][0]["text"]
 
 
@@ -144,3 +146,34 @@ def test_what_is_infinite_is_not_drawn() -> None:
     table = pl.DataFrame({"rank": [0, 0], "stream": [1, 2], "waiting_count": [float("inf"), 3.0]})
     (bars,) = figures.drawing(streams_of_ranks, table)["data"]
     assert bars["y"] == [None, 3.0]
+
+
+def test_a_ranking_shows_the_mean_rank_and_not_a_silent_sum() -> None:
+    # A critical path of 368 ms was drawn for a step of 52.
+    analysis = next(a for a in ALL if a.name == "kernels")
+    job = draw("compute |AAAA..|\ncomm |....B.|", "compute |AA....|\ncomm |.....B|", "compute |AAA...|")
+    drawn = figures.drawing(analysis, job.kernels())
+    bars = {trace["customdata"][0][0]: trace for trace in drawn["data"]}
+    assert bars["A"]["x"] == [3.0]
+    assert (bars["A"]["error_x"]["array"], bars["A"]["error_x"]["arrayminus"]) == ([1.0], [1.0])
+    # The third rank has no B.
+    assert bars["B"]["error_x"]["arrayminus"] == bars["B"]["x"] == [pytest.approx(0.667, abs=0.001)]
+    title = drawn["layout"]["xaxis"]["title"]["text"]
+    assert title == "Sum [µs] per rank, mean of 3 and least to most"
+
+
+def test_a_ranking_of_one_rank_is_its_own() -> None:
+    analysis = next(a for a in ALL if a.name == "kernels")
+    drawn = figures.drawing(analysis, draw("compute |AAAA..|").kernels())
+    assert "error_x" not in drawn["data"][0]
+    assert drawn["layout"]["xaxis"]["title"]["text"] == "Sum [µs]"
+
+
+def test_every_axis_says_of_what() -> None:
+    job = draw("compute |AAAA..|\ncopy |....B.|", "compute |AA....|")
+    for analysis in ALL:
+        table = analysis(job)
+        if not table.is_empty():
+            layout = figures.drawing(analysis, table)["layout"]
+            value = layout["xaxis" if isinstance(analysis.chart, Ranking) else "yaxis"]["title"]["text"]
+            assert value.partition("[")[0].strip(), analysis.name

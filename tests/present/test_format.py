@@ -91,3 +91,13 @@ def test_characters_that_a_terminal_or_a_reader_would_obey_are_replaced() -> Non
 def test_a_long_name_keeps_both_ends() -> None:
     assert fmt.middle("abcdefghij", 5) == "ab…ij"
     assert fmt.middle("abcde", 5) == "abcde"
+
+
+def test_points_in_time_are_counted_from_the_first_event_of_the_job() -> None:
+    # Every row said 6,322,354 s.
+    columns = (Column("start_ns", Unit.NS, "Start"), Column("took_ns", Unit.NS, "Length"))
+    table = pl.DataFrame({"start_ns": [6_322_354_293_170_044, 6_322_354_295_170_044], "took_ns": [5, 7]})
+    shown, named = fmt.since_first_event(table, columns, 6_322_354_293_170_044)
+    assert [fmt.label(column) for column in named] == ["Start since first event", "Took"]
+    assert shown.rows() == [(0, 5), (2_000_000, 7)]
+    assert fmt.since_first_event(table, columns, None) == (table, columns)

@@ -10,7 +10,7 @@ import made_up
 import polars as pl
 import pytest
 
-from holotrace.core.analysis import Finding
+from holotrace.core.analysis import Finding, by_cost
 from holotrace.errors import UsageError
 from holotrace.present import html, report
 
@@ -108,7 +108,7 @@ def test_nothing_on_the_page_is_loaded_from_elsewhere() -> None:
 def test_an_empty_job_gives_a_page_that_says_so() -> None:
     page = Elements(html.page(made_up.empty(), made_up.ANALYSES)).text
     assert "No rank recorded any time, so there is nothing to judge." in page
-    assert "Left out, since no rank recorded what they ask for: time breakdown, overlap, kernels." in page
+    assert "Not shown, because the traces lack the data: time breakdown, overlap, kernels." in page
 
 
 def test_an_analysis_without_rows_is_left_out_but_named() -> None:
@@ -119,7 +119,7 @@ def test_an_analysis_without_rows_is_left_out_but_named() -> None:
         "time_breakdown",
         "kernels",
     ]
-    assert "Left out, since no rank recorded what they ask for: overlap." in elements.text
+    assert "Not shown, because the traces lack the data: overlap." in elements.text
     assert "Left out" not in Elements(html.page(result, made_up.ANALYSES)).text
 
 
@@ -186,7 +186,7 @@ def test_names_in_backticks_are_set_as_code_and_nothing_else_is() -> None:
 
 
 def test_findings_are_sorted_by_what_they_cost() -> None:
-    assert [f.cost_ns for f in report.by_cost(made_up.make(8).findings)] == [163_000_000, 97_000_000, None]
+    assert [f.cost_ns for f in by_cost(made_up.make(8).findings)] == [163_000_000, 97_000_000, None]
 
 
 def test_advice_of_several_paragraphs_ends_with_what_to_do() -> None:

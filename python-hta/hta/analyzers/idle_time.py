@@ -31,7 +31,7 @@ def idle_time_breakdown(  # noqa: PLR0917  HTA's order
     """The idle time breakdowns of several ranks, one below the other."""
     chosen = asked(t, ranks)
     job = job_of(t, chosen, lambda frame, symbols: {"device_events": frame_tables.work(frame, symbols)})
-    causes = job.idle_causes(by_stream=True, pause_ns=max(0, round(consecutive_kernel_delay * 1000)))
+    causes = job.idle_causes(by_stream=True, max_kernel_gap_ns=max(0, round(consecutive_kernel_delay * 1000)))
     table = _with_other(causes, _queues(job, chosen, streams))
     sums = frames.to_pandas(
         table.select(

@@ -9,6 +9,7 @@ from holotrace.analyses.causes import causes
 from holotrace.analyses.communication import communication
 from holotrace.analyses.compilations import compilations
 from holotrace.analyses.critical_path import critical_path
+from holotrace.analyses.device_speed import device_speed
 from holotrace.analyses.device_steps import device_steps
 from holotrace.analyses.duty_cycle import duty_cycle
 from holotrace.analyses.gaps import gaps
@@ -43,6 +44,7 @@ class Analyses:
     critical_path = critical_path
     overlap = overlap
     stragglers = stragglers
+    device_speed = device_speed
     communication = communication
     kernels = kernels
     operators = operators

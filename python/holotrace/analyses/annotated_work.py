@@ -25,7 +25,7 @@ EVENTS = DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", 
 
 @per_rank(
     columns=(
-        Column("name", Unit.TEXT, "Range, as its author named it"),
+        Column("name", Unit.TEXT, "Name of the range"),
         Column("count", Unit.COUNT, "How often it ran"),
         Column("sum_ns", Unit.NS, "Time of all its runs"),
         Column("mean_ns", Unit.NS, "Time of an average run, to the nanosecond"),
@@ -136,5 +136,5 @@ def outlying_range(table: pl.DataFrame) -> Iterator[Finding]:
         .sort("beyond_ns", "name", descending=[True, False])
     )
     for name, ranks, beyond_ns, max_ns in outliers.iter_rows():
-        message = f"a run of {name} took {max_ns / 1e6:.1f} ms, more than ten times as long as others"
-        yield Finding("info", message, tuple(ranks), beyond_ns)
+        message = "a run of {name:name} took {longest:duration}, more than ten times as long as its other runs"
+        yield Finding("info", message, tuple(ranks), beyond_ns, values={"name": name, "longest": max_ns})

@@ -17,9 +17,9 @@ SMALL_BYTES = 1024 * 1024
 WORTH_RATIO = 0.02
 # Links of one kind differ by a few percent; of two groups nobody knows which is the slow one.
 SLOW_RATIO, COMPARED_GROUPS = 0.7, 3
-KIND = ["collective", "group", "group_description", "group_size", "element_type", "message_bytes"]
-# Groups that do the same for different ranks.
-ALIKE = [name for name in KIND if name != "group"]
+KIND = ["collective", "group", "group_ranks", "group_description", "group_size", "element_type", "message_bytes"]
+# What groups that do the same for different ranks have in common.
+ALIKE = [name for name in KIND if name not in ("group", "group_ranks")]
 # Bytes of element types whose name has no number of bits: PyTorch's, and a truth value of XLA.
 _WORDS = {
     **dict.fromkeys(("byte", "char", "bool", "pred"), 1),
@@ -35,18 +35,21 @@ _WORDS = {
     part_columns=collectives.CALLS,
     columns=(
         Column("device", Unit.NUMBER, "Device of the rank; null where the rank communicates on one only"),
-        Column("step", Unit.STEP, "Training step that launched them; null where they are looked at as a whole"),
+        Column("step", Unit.STEP, "Training step that launched them; null for all steps together"),
         Column("collective", Unit.TEXT, "Operation, e.g. allreduce; the kernel's name if unknown"),
         Column("message_bytes", Unit.BYTES, "Input or output of one call, whichever is larger; null if unknown"),
         Column("count", Unit.COUNT, "Calls"),
         Column("total_ns", Unit.NS, "Time of their kernels, summed"),
-        Column("waited_ns", Unit.NS, "Part of it until the group's last rank had come; null where none was compared"),
+        Column(
+            "waited_ns", Unit.NS, "Part of it until the last rank of the group arrived; null where none was compared"
+        ),
         Column("moving_ns", Unit.NS, "The rest of it, in which data was moved"),
         Column("exposed_ns", Unit.NS, "Part of total_ns during which the rank did not compute"),
-        Column("lost_ns", Unit.NS, "Part of waited_ns during which the rank did not compute; null like it"),
+        Column("lost_ns", Unit.NS, "Part of waited_ns during which the rank did not compute; null if waited_ns is"),
         Column("bus_gbps", Unit.FLOAT, "Bus bandwidth while data was moved, in GB/s; null if unknown"),
         Column("compared_count", Unit.COUNT, "Calls that could be compared with those of the other ranks"),
-        Column("group", Unit.TEXT, "Process group; null if unknown"),
+        Column("group", Unit.TEXT, "Name of the process group; null if unknown"),
+        Column("group_ranks", Unit.TEXT, "Ranks in the group, JSON; null if unknown"),
         Column("group_description", Unit.TEXT, "What the group is for; null if unknown"),
         Column("group_size", Unit.NUMBER, "Ranks in the group; null if unknown"),
         Column("element_type", Unit.TEXT, "Type of an element; null if unknown"),
@@ -57,14 +60,15 @@ _WORDS = {
 def communication(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
     """What each kind of communication costs: waiting for others or moving data, and at which bandwidth.
 
-    A collective's kernel starts when its own rank comes to it, waits until the last rank of the group has come, then
-    moves data. Where calls could be compared with those of the other ranks, on one clock (see stragglers), the two are
-    told apart; where not, the waiting is part of `moving_ns`, and the bandwidth a lower bound.
+    The kernel of a collective starts when its own rank arrives, waits until the last rank of the group has arrived, and
+    then moves data. Where calls could be compared with those of the other ranks, on one clock (see stragglers), the two
+    are separate; where not, the waiting is part of `moving_ns`, and the bandwidth is a lower bound.
 
-    Calls with the same operation, group, element type and size are one row. Bus bandwidth is what each link of the
-    group has to carry, whatever the group's size: bytes of the message by the time, times 2 (n - 1) / n for an
-    all-reduce among n ranks, (n - 1) / n for all-gather, reduce-scatter and all-to-all, 1 for operations with one
-    sender or receiver (formula: NVIDIA's nccl-tests, PERFORMANCE.md). GB are 1,000,000,000 bytes.
+    Calls with the same operation, group, element type and size are one row; a group is its ranks and its name. Bus
+    bandwidth is what each link of the group has to carry, whatever the group's size: bytes of the message by the time,
+    times 2 (n - 1) / n for an all-reduce among n ranks, (n - 1) / n for all-gather, reduce-scatter and all-to-all, 1
+    for operations with one sender or receiver (formula: NVIDIA's nccl-tests, PERFORMANCE.md). GB are 1,000,000,000
+    bytes.
 
     Args:
         by_step: One row per kind of collective and step, instead of one per kind.
@@ -77,7 +81,7 @@ def communication(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame
     table = (
         calls.join(waits, on="call", how="left")
         .with_columns(
-            pl.col("collective", "group", "group_description", "element_type").cast(pl.String),
+            pl.col("collective", "group", "group_ranks", "group_description", "element_type").cast(pl.String),
             waited_ns=pl.min_horizontal(pl.when(waited.is_not_null()).then(duration), waited),
             duration_ns=duration,
         )
@@ -128,7 +132,7 @@ def small_messages(table: pl.DataFrame) -> Iterator[Finding]:
     """Collectives of less than a mebibyte cost more than a fiftieth of the time of all communication.
 
     Starting a collective takes some ten microseconds on every rank, whatever it moves. The cost is the time in which
-    nothing else ran and no rank was waited for, beyond what the bytes need at the best bandwidth of the rank.
+    nothing else ran and the rank waited for no other, beyond what the bytes need at its best bandwidth.
 
     Put small tensors into one message: larger buckets (`bucket_cap_mb` of DDP), coalesced collectives, flat parameter
     groups of FSDP; gather metrics and gradient norms in one call, less often.
@@ -143,8 +147,11 @@ def small_messages(table: pl.DataFrame) -> Iterator[Finding]:
     )
     if not small.is_empty():
         count, cost_ns = small.select(pl.col("count", "saved_ns").max()).row(0)
-        message = f"messages of less than 1 MiB ({count:,} of them) cost more than their bytes need"
-        yield Finding("warning", message, tuple(small["rank"]), cost_ns)
+        message = (
+            "small messages ({count:count} of less than {limit:round_size} on a rank) take longer than their bytes need"
+        )
+        values = {"count": count, "limit": SMALL_BYTES}
+        yield Finding("warning", message, tuple(small["rank"]), cost_ns, values=values, within=("exposed_comm_ns",))
 
 
 @communication.rule
@@ -161,15 +168,21 @@ def slow_group(table: pl.DataFrame) -> Iterator[Finding]:
     slow = _worth(
         table,
         _told_apart(table)
-        .filter(pl.col("group").n_unique().over(ALIKE) >= COMPARED_GROUPS)
+        .filter(_members().n_unique().over(ALIKE) >= COMPARED_GROUPS)
         .with_columns(saved_ns=_exposed_moving() * (1 - ratio), ratio=ratio)
         .filter(pl.col("ratio") < SLOW_RATIO),
         pl.col("ratio").min(),
     )
     if not slow.is_empty():
         least, cost_ns = slow.select(pl.col("ratio").min(), pl.col("saved_ns").max()).row(0)
-        message = f"their groups reach {least:.0%} of the bandwidth of others"
-        yield Finding("warning", message, tuple(slow["rank"]), cost_ns)
+        message = "process groups of these ranks reach {ratio:percent} of the bus bandwidth of comparable groups"
+        values = {"ratio": least}
+        yield Finding("warning", message, tuple(slow["rank"]), cost_ns, values=values, within=("exposed_comm_ns",))
+
+
+def _members() -> pl.Expr:
+    """What tells a group from others: its ranks, as some versions of PyTorch give several groups one name."""
+    return pl.coalesce("group_ranks", "group")
 
 
 def _told_apart(table: pl.DataFrame) -> pl.DataFrame:

@@ -13,12 +13,13 @@ from holotrace.core.tables import HLO, HOST_CALLS, MODULES, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import compilations as found
 from holotrace.derive import programs
-from holotrace.derive.said import in_words, lasting, listed
 from holotrace.derive.steps import launched_in
 
 NEW_SHAPES, NEW_PROGRAM, FIRST_USE = "new_shapes", "new_program", "first_use"
 # Two shapes may be the last batch of an epoch; three are a habit.
 SHAPES = 3
+
+_IN_STEPS = " in {steps:numbered step}"
 
 
 @per_rank(
@@ -110,9 +111,11 @@ def recompilation(table: pl.DataFrame) -> Iterator[Finding]:
         .sort("compile_ns", "module", descending=[True, False])
     )
     for module, ranks, compile_ns, steps, change in again.iter_rows():
-        why = f", since {change}" if change else ""
-        message = f"{module} was compiled again{_where(pl.Series(steps))}, which took {lasting(compile_ns)}{why}"
-        yield Finding("warning", message, tuple(ranks), compile_ns)
+        known = _known(pl.Series(steps))
+        message = f"{{module:name}} was compiled again{_IN_STEPS if known else ''}, which took {{took:duration}}"
+        message += ", because {change:text}" if change else ""
+        values = {"module": module, "steps": known, "took": compile_ns, "change": change}
+        yield Finding("warning", message, tuple(ranks), compile_ns, values=values)
 
 
 @compilations.rule
@@ -126,8 +129,8 @@ def compilation_while_training(table: pl.DataFrame) -> Iterator[Finding]:
     Start to record after a few steps. If it happens later, run every branch once before training, and read results
     after the step instead of within it.
     """
-    known = pl.col("cause").is_in([NEW_SHAPES, NEW_PROGRAM]).fill_null(False)
-    first = table.filter(~known)
+    is_explained = pl.col("cause").is_in([NEW_SHAPES, NEW_PROGRAM]).fill_null(False)
+    first = table.filter(~is_explained)
     if first.is_empty():
         return
     modules = (
@@ -137,16 +140,19 @@ def compilation_while_training(table: pl.DataFrame) -> Iterator[Finding]:
         .to_list()
     )
     cost_ns = int(first.group_by("rank").agg(pl.col("compile_ns").sum()).select(pl.col("compile_ns").mean()).item())
-    message = f"{listed(modules)} {'was' if len(modules) == 1 else 'were'} compiled{_where(first['step'])}"
-    yield Finding("info", f"{message}, which took {lasting(cost_ns)}", tuple(first["rank"].unique().sort()), cost_ns)
+    known = _known(first["step"])
+    message = "{modules:names} " + ("was" if len(modules) == 1 else "were") + " compiled"
+    message += (_IN_STEPS if known else "") + ", which took {took:duration}"
+    values = {"modules": modules, "steps": known, "took": cost_ns}
+    yield Finding("info", message, tuple(first["rank"].unique().sort()), cost_ns, values=values)
 
 
 @compilations.rule
 def dynamic_shapes(table: pl.DataFrame) -> Iterator[Finding]:
     """One program was compiled for three or more different shapes.
 
-    So shapes change all the time, and compiling does not end when all programs are warm. What it costs is said of each
-    program by itself.
+    So shapes change all the time, and compiling does not end when all programs are warm. The cost is in the findings
+    on each program.
 
     Pad to a few sizes (bucketing), or make the size a bounded dynamic dimension; with PyTorch/XLA, `PT_XLA_DEBUG=1`
     names the operators that make shapes dynamic, such as `nonzero` and boolean masks.
@@ -159,9 +165,10 @@ def dynamic_shapes(table: pl.DataFrame) -> Iterator[Finding]:
         .sort("module")
     )
     for module, ranks, count in many.iter_rows():
-        yield Finding("warning", f"{module} was compiled for {count} other shapes", tuple(ranks))
+        message = "{module:name} was compiled for {count:count} other shapes"
+        yield Finding("warning", message, tuple(ranks), values={"module": module, "count": count})
 
 
-def _where(steps: pl.Series) -> str:
-    known = steps.drop_nulls().unique().sort().to_list()
-    return f" in {in_words('step', known)}" if known else ""
+def _known(steps: pl.Series) -> list[int]:
+    known: list[int] = steps.drop_nulls().unique().sort().to_list()
+    return known

@@ -1,4 +1,4 @@
-"""What a step takes as long as it does for: the longest path of waiting through its host calls and kernels."""
+"""What limits the length of a step: the longest dependency path through its host calls and kernels."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ PART_RATIO = 0.1
 
 @per_rank(
     columns=(
-        Column(
-            "step", Unit.STEP, "Training step; null for a range, or a rank without steps that is looked at as a whole"
-        ),
+        Column("step", Unit.STEP, "Training step; null for a range, or for a rank without steps"),
         Column("bound_by", Unit.TEXT, "host, data_loading, compute, communication, memory, launch or kernel_delay"),
         Column("kind", Unit.TEXT, "operator, launch_delay, kernel_delay; by segment also dependency and sync"),
         Column("name", Unit.TEXT, "Operator, call or kernel whose time it is; null for the delay of a launch"),
@@ -41,17 +39,17 @@ PART_RATIO = 0.1
         Column(
             "step_ratio",
             Unit.RATIO,
-            "duration_ns / time from the start of the step until its work was done; null where that is 0",
+            "duration_ns / time from the start of the step until its work was done; null if that is 0",
         ),
-        Column("start_ns", Unit.NS, "Start of the first of them"),
-        Column("end_ns", Unit.NS, "End of the last of them"),
-        Column("event_id", Unit.EVENT, "By segment the event whose time it is; else null"),
-        Column("thread", Unit.TEXT, "By segment the thread of that event; else null"),
-        Column("device", Unit.NUMBER, "By segment its device; else null"),
-        Column("stream", Unit.NUMBER, "By segment its stream; else null"),
+        Column("start_ns", Unit.NS, "Start of the first of these edges"),
+        Column("end_ns", Unit.NS, "End of the last of these edges"),
+        Column("event_id", Unit.EVENT, "With by_segment the event whose time it is; else null"),
+        Column("thread", Unit.TEXT, "With by_segment the thread of that event; else null"),
+        Column("device", Unit.NUMBER, "With by_segment its device; else null"),
+        Column("stream", Unit.NUMBER, "With by_segment its stream; else null"),
     ),
     reads=critical_steps.READS,
-    chart=Ranking(x="bound_by", y=("duration_ns",), title="What the critical path is made of"),
+    chart=Ranking(x="bound_by", y=("duration_ns",), title="What the critical path of one step is made of"),
 )
 def critical_path(
     rank: RankTrace,
@@ -61,21 +59,21 @@ def critical_path(
     of_range: str = "",
     instance: int | None = None,
 ) -> pl.DataFrame:
-    """What a step takes as long as it does for: the longest path of waiting through host calls and kernels.
+    """What limits the length of a step: the longest dependency path through its host calls and kernels.
 
     Only what is on this path makes a step shorter when it gets faster. An operator follows what its thread did before;
     a kernel follows its launch, if all earlier work of its queue was done by then, and else the work before it in the
-    queue; whoever synchronises follows the work that was waited for. Time in which a thread runs no operator, and time
-    of calls that wait for a device, counts for nothing, so the path may be shorter than the step. A kernel that starts
-    more than 1.5 ms after its launch and after the work before it waited for something that is not known.
+    queue; a call that synchronises follows the work that it waited for. Time in which a thread runs no operator, and
+    time of calls that wait for a device, counts as nothing, so the path may be shorter than the step. A kernel that
+    starts more than 1.5 ms after its launch and after the work before it waited for something that is not known.
 
     Which queue waited for which is known where the profiler recorded it (`enable_cuda_sync_events=True`). Where not,
-    it is told by times: work that began within 10 µs of the end of another queue's work, and more than 20 µs after its
-    own launch and the work before it, waited for that; so did a synchronising call or copy that took longer than 20 µs
-    and returned within 10 µs of the end of work.
+    it is inferred from times: work that began within 10 µs of the end of another queue's work, and more than 20 µs
+    after its own launch and the work before it, waited for that; so did a synchronising call or copy that took longer
+    than 20 µs and returned within 10 µs of the end of work.
 
     Args:
-        of_step: Which training step; by default the last that another one follows, as a recording may cut off the last.
+        of_step: Training step; by default the last complete one (the second to last recorded).
         by_segment: One row per edge of the path, in its order, instead of one per name.
         of_range: Of a named range instead of a step: one of those on the host whose names contain this.
         instance: Which of these ranges, by their starts from 0; by default the first.
@@ -155,7 +153,7 @@ def host_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
     path_ns = pl.col("duration_ns").sum().over("rank")
     idle_ns = pl.col("idle_ns").filter(bound_by=HOST).sum().over("rank")
     fed_late = table.filter(idle_ns > PART_RATIO * path_ns)
-    message = "the host takes {:.0%} of the critical path of a step"
+    message = "the host takes {ratio:percent} of the critical path of a step"
     yield from _part(fed_late, HOST, HOST_RATIO, message, cost="idle_ns")
 
 
@@ -167,20 +165,40 @@ def loading_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
 
     Load data in more workers (`num_workers`), prefetch more batches, and move decoding out of the training process.
     """
-    yield from _part(table, LOADING_DATA, PART_RATIO, "waiting for data takes {:.0%} of the critical path of a step")
+    yield from _part(
+        table,
+        LOADING_DATA,
+        PART_RATIO,
+        "waiting for the next batch takes {ratio:percent} of the critical path of a step",
+    )
 
 
 @critical_path.rule
 def communication_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
-    """Communication is more than a tenth of the critical path of a step.
+    """Communication is more than a tenth of the critical path of a step on every rank.
 
-    It is what the step waits for, however much of it is hidden elsewhere. The cost is that time of the average rank
-    concerned; where ranks wait for a slower one, part of it is that rank's.
+    It is what the step waits for, however much of it is hidden elsewhere. A rank that waits for a late one also does so
+    in communication, but the late one does not: so what counts is the rank with the least of it, and that is the cost.
 
     Start collectives earlier or in smaller buckets, overlap them with computing, send less (gradient accumulation,
     lower precision), and look for stragglers.
     """
-    yield from _part(table, COMMUNICATION, PART_RATIO, "communication takes {:.0%} of the critical path of a step")
+    ranks = (
+        table.group_by("rank")
+        .agg(pl.col("duration_ns", "path_ratio").filter(bound_by=COMMUNICATION).sum(), pl.col("step").first())
+        .sort("path_ratio", "rank")
+    )
+    least = ranks.head(1)
+    if ranks.is_empty() or least["path_ratio"][0] <= PART_RATIO:
+        return
+    message = "communication takes at least {ratio:percent} of the critical path of a step on every rank"
+    if ranks.height == 1:
+        message = (
+            "communication, or waiting for other ranks in it, takes {ratio:percent} of the critical path of a step"
+        )
+    # A rank may have recorded other steps than the others.
+    cost_ns = int(ranks["duration_ns"].min())  # type: ignore[arg-type]  # an Int64 column
+    yield _finding(message, least, cost_ns, ranks=(), within="exposed_comm_ns")
 
 
 @critical_path.rule
@@ -195,7 +213,9 @@ def launches_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
     starting = table.with_columns(
         bound_by=pl.when(pl.col("bound_by").is_in((LAUNCH, DELAY))).then(pl.lit(LAUNCH)).otherwise("bound_by")
     )
-    yield from _part(starting, LAUNCH, PART_RATIO, "starting kernels takes {:.0%} of the critical path of a step")
+    yield from _part(
+        starting, LAUNCH, PART_RATIO, "starting kernels takes {ratio:percent} of the critical path of a step"
+    )
 
 
 def _part(
@@ -204,11 +224,24 @@ def _part(
     ranks = (
         table.filter(bound_by=bound_by)
         .group_by("rank")
-        .agg(pl.col(cost, "path_ratio").sum())
+        .agg(pl.col(cost, "path_ratio").sum(), pl.col("step").first())
         .filter(pl.col("path_ratio") > ratio)
         .sort("rank")
     )
     if not ranks.is_empty():
-        mean_ratio = float(ranks["path_ratio"].sum()) / ranks.height
         cost_ns = int(ranks[cost].sum()) // ranks.height
-        yield Finding("warning", message.format(mean_ratio), tuple(ranks["rank"]), cost_ns)
+        yield _finding(message, ranks, cost_ns, ranks=tuple(ranks["rank"]), within="idle_ns")
+
+
+def _finding(message: str, rows: pl.DataFrame, cost_ns: int, *, ranks: tuple[int, ...], within: str) -> Finding:
+    """A finding from rows of ranks; its cost is that of one step, or of all where no step was looked at."""
+    of_step = rows["step"].null_count() == 0
+    return Finding(
+        "warning",
+        message,
+        ranks,
+        None if of_step else cost_ns,
+        step_cost_ns=cost_ns if of_step else None,
+        values={"ratio": float(rows["path_ratio"].sum()) / rows.height},
+        within=(within,),
+    )

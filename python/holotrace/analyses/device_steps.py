@@ -174,6 +174,6 @@ def waiting_cores(table: pl.DataFrame) -> Iterator[Finding]:
         return
     ratio = waiting.select((pl.col("core_wait_ns") / pl.col("step_ns")).max()).item()
     ranks = waiting.group_by("rank").agg(pl.col("core_wait_ns").max()).sort("rank")
-    message = f"cores wait for other cores for up to {ratio:.0%} of their steps"
+    message = "cores wait for other cores for up to {ratio:percent} of their steps"
     cost_ns = int(ranks.select(pl.col("core_wait_ns").mean()).item())
-    yield Finding("warning", message, tuple(ranks["rank"]), cost_ns)
+    yield Finding("warning", message, tuple(ranks["rank"]), cost_ns, values={"ratio": ratio})

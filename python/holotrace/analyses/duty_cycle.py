@@ -31,7 +31,7 @@ WAIT_RATIO = 0.1
         Column("work_ns", Unit.NS, "Time at least one operation ran that is no waiting; a program without operations"),
         Column("wait_ns", Unit.NS, "Time it did nothing but wait: copy-done, all-gather-done, barrier-cores, infeed"),
         Column("idle_ns", Unit.NS, "The rest of the window"),
-        Column("work_ratio", Unit.RATIO, "work_ns / window_ns; null where there is no time"),
+        Column("work_ratio", Unit.RATIO, "work_ns / window_ns; null if that is 0"),
         Column("busy_ns", Unit.NS, "Time at least one operation ran, waiting or not"),
         Column("hull_ns", Unit.NS, "From its own first operation or program to its last; null without any"),
         Column(
@@ -122,9 +122,10 @@ def waiting_device(table: pl.DataFrame) -> Iterator[Finding]:
     ranks = waiting.group_by("rank").agg(pl.col("wait_ns").max()).sort("rank")
     yield Finding(
         "warning",
-        f"devices wait for {ratio:.0%} of the time they are busy",
+        "devices wait for {ratio:percent} of the time they are busy",
         tuple(ranks["rank"]),
         int(ranks.select(pl.col("wait_ns").mean()).item()),
+        values={"ratio": ratio},
     )
 
 
@@ -141,5 +142,6 @@ def silent_device(table: pl.DataFrame) -> Iterator[Finding]:
     silent = table.filter(op_count=0, program_count=0)
     if silent.is_empty():
         return
-    message = f"{silent.height} of {table.height} devices recorded no operation"
-    yield Finding("info", message, tuple(silent["rank"].unique().sort()))
+    message = "{silent:count} of {all:plural device} recorded no operation"
+    values = {"silent": silent.height, "all": table.height}
+    yield Finding("info", message, tuple(silent["rank"].unique().sort()), values=values)

@@ -16,7 +16,6 @@ from holotrace.derive import device_time, host_time, skew
 from holotrace.derive.compilations import compilations
 from holotrace.derive.device_time import DEVICE
 from holotrace.derive.host_activities import COMPILATION, DISPATCH, INPUT_RANGES, PRIORITY, PROGRAM, TRACING, UPLOAD
-from holotrace.derive.said import lasting, listed
 from holotrace.derive.steps import launched_in
 
 # Shorter ones lie between the operations of a program, where no host could help.
@@ -36,7 +35,7 @@ MEANINGS = {
     "dispatch": "the host started programs",
     "wait": "threads of the host waited, and did nothing of the above",
     "program": "the host ran code of the program, which in PyTorch/XLA builds the graph",
-    "unattributed": "no span of the host tells what it did",
+    "unattributed": "no span of the host explains it",
 }
 
 
@@ -44,7 +43,7 @@ MEANINGS = {
     columns=(
         Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
         Column("plane", Unit.TEXT, "Plane of the profile it is in"),
-        Column("stream", Unit.NUMBER, "Queue on the device; null where the device is looked at as a whole"),
+        Column("stream", Unit.NUMBER, "Queue on the device; null for the device as a whole"),
         Column("step", Unit.STEP, "Step that launched what ended the gap, else the host's at its end; null outside"),
         Column("after_ns", Unit.NS, "When it began, after the first step, program or operation of the rank"),
         Column("idle_ns", Unit.NS, "How long it was; the sum of the parts"),
@@ -96,10 +95,10 @@ def gaps(
     if not by_stream:
         ops = ops.with_columns(stream=pl.lit(None, pl.Int64()))
     during = device_time.window(noted, skew.shifted(modules, *clocks), rank[STEPS])
-    found = device_time.gaps(ops, during, by=[*DEVICE, "stream"], at_least_ns=min_gap_ns)
+    found = device_time.gaps(ops, during, by=[*DEVICE, "stream"], min_gap_ns=min_gap_ns)
     activities = host_time.activities(rank, input_ranges)
     # The longest are what one looks for.
-    told = _with_parts(found, activities, rank).sort(
+    explained = _with_parts(found, activities, rank).sort(
         pl.col("end_ns") - pl.col("start_ns"), *DEVICE, "stream", "start_ns", descending=[True, *[False] * 4]
     )
     # A program says more than the call that compiled it.
@@ -107,17 +106,17 @@ def gaps(
         "start_ns", "end_ns", name="module", activity=pl.lit(COMPILATION), tid=pl.lit("")
     )
     named = pl.concat([programs, activities.filter(pl.col("activity") != COMPILATION)], how="diagonal")
-    return told.select(
+    return explained.select(
         "device",
         pl.col("plane").cast(pl.String()),
         "stream",
         "start_ns",
         "cause",
         *(f"{cause}_ns" for cause in CAUSES),
-        step=pl.coalesce("step", launched_in(told["end_ns"] - 1, rank[STEPS])),
+        step=pl.coalesce("step", launched_in(explained["end_ns"] - 1, rank[STEPS])),
         after_ns=pl.col("start_ns") - during["start_ns"].first(),
         idle_ns=pl.col("end_ns") - pl.col("start_ns"),
-        detail=host_time.details(told, named),
+        detail=host_time.details(explained, named),
     )
 
 
@@ -198,6 +197,6 @@ def _standing(table: pl.DataFrame, causes: tuple[str, ...], what: str) -> Iterat
         .to_list()
     )
     cost_ns = int(ranks.select(pl.col("part_ns").mean()).item())
-    where = f", mostly in {listed(names)}" if names else ""
-    message = f"devices stand still for {lasting(cost_ns)} while {what}{where}"
-    yield Finding("warning", message, tuple(ranks["rank"]), cost_ns)
+    where = ", mostly in {names:names}" if names else ""
+    message = f"devices stand still for {{idle:duration}} while {what}{where}"
+    yield Finding("warning", message, tuple(ranks["rank"]), cost_ns, values={"idle": cost_ns, "names": names})

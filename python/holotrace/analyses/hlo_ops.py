@@ -48,14 +48,14 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
         Column(
             "self_ns", Unit.NS, "Time of its runs by the device's own clock, without that of operations inside them"
         ),
-        Column("share_ratio", Unit.RATIO, "self_ns / that of all operations; null where that is 0"),
+        Column("share_ratio", Unit.RATIO, "self_ns / that of all operations; null if that is 0"),
         Column(
             "flops_ratio",
             Unit.RATIO,
             "Rate / the peak the profile declares; null where it declares none or the caveat says why",
         ),
         Column("bandwidth_ratio", Unit.RATIO, "Rate / the peak of main memory it declares; null like flops_ratio"),
-        Column("caveat", Unit.TEXT, "Why the numbers of the row say less than they seem to"),
+        Column("caveat", Unit.TEXT, "Why the figures of the row are less reliable than they seem"),
         Column("below_peak_ns", Unit.NS, "self_ns x (1 - the larger of the two ratios); null without them"),
         Column("flops", Unit.FLOAT, "Floating-point operations of all runs, as the compiler counts them"),
         Column(
@@ -188,8 +188,9 @@ def costly_collective(table: pl.DataFrame) -> Iterator[Finding]:
     named = collectives.group_by(name=pl.coalesce("name", "category")).agg(pl.col("self_ns").sum())
     largest = named.sort("self_ns", "name", descending=[True, False]).select("name").item(0, 0)
     ratio = costly.select(pl.col("comm_ns").sum() / pl.col("all_ns").sum()).item()
-    message = f"collectives take {ratio:.0%} of the device time, {largest} most of all"
-    yield Finding("warning", message, tuple(costly["rank"]), int(costly.select(pl.col("cost_ns").mean()).item()))
+    message = "collectives take {ratio:percent} of the device time, {name:name} most of all"
+    cost_ns = int(costly.select(pl.col("cost_ns").mean()).item())
+    yield Finding("warning", message, tuple(costly["rank"]), cost_ns, values={"ratio": ratio, "name": largest})
 
 
 @hlo_ops.rule
@@ -208,7 +209,7 @@ def far_below_peak(table: pl.DataFrame) -> Iterator[Finding]:
         pl.col("below_peak_ns") > (1 - BELOW_RATIO) * pl.col("self_ns"),
         pl.col("name").is_not_null(),
     )
-    told = (
+    named = (
         far.group_by(_OF_ONE)
         .agg(
             pl.col("rank").sort(),
@@ -217,6 +218,7 @@ def far_below_peak(table: pl.DataFrame) -> Iterator[Finding]:
         )
         .sort("cost_ns", "name", descending=[True, False])
     )
-    for name, module, _, ranks, cost_ns, reached in told.iter_rows():
-        message = f"{name} of {module or 'a program'} reaches {reached:.0%} of what the device could do"
-        yield Finding("info", message, tuple(ranks), cost_ns)
+    for name, module, _, ranks, cost_ns, reached in named.iter_rows():
+        message = "{name:name} of {module:name} reaches {ratio:percent} of what the device could do"
+        values = {"name": name, "module": module or "a program", "ratio": reached}
+        yield Finding("info", message, tuple(ranks), cost_ns, values=values)

@@ -13,7 +13,6 @@ from holotrace.core.tables import HOST_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import host_time
 from holotrace.derive.host_activities import INPUT, INPUT_RANGES, PRIORITY, READ_BACK
-from holotrace.derive.said import in_words, lasting, listed
 from holotrace.derive.steps import launched_in
 
 PARTS = (*(f"{activity}_ns" for activity in PRIORITY), "unattributed_ns")
@@ -41,7 +40,7 @@ INPUT_RATIO = 0.1
         Column("step", Unit.STEP, "Training step"),
         Column("step_ns", Unit.NS, "How long it took on the host; the sum of the parts"),
         *(Column(f"{activity}_ns", Unit.NS, f"Time the host {MEANINGS[activity]}") for activity in PRIORITY),
-        Column("unattributed_ns", Unit.NS, "Time for which no span of the host tells what it did"),
+        Column("unattributed_ns", Unit.NS, "Time that no span of the host explains"),
         Column("input_name", Unit.TEXT, "Range or call in which most input was prepared; null without any"),
         Column("read_back_name", Unit.TEXT, "Range in which a result was read back, else the call; null without any"),
     ),
@@ -53,11 +52,11 @@ def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataF
     """What the host did in each step.
 
     Marked steps are as long as the host took for them; devices run behind it. Where none was marked, they are as long
-    as the first device took. What the host did is told by the names of spans. An instant belongs to the first in this
-    order that goes on: compilation; read_back, upload, input and tracing on the thread that holds the steps; the same
-    on other threads; back_pressure, waiting for a device that has been given all it takes; dispatch, but for waiting
-    inside it. Only where nothing of that goes on anywhere the host waited, or ran the program's own code, or did what
-    nothing tells.
+    as the first device took. What the host did is inferred from the names of spans. An instant belongs to the first in
+    this order that goes on: compilation; read_back, upload, input and tracing on the thread that holds the steps; the
+    same on other threads; back_pressure, waiting for a device that has been given all it takes; dispatch, but for
+    waiting inside it. Only where nothing of that goes on anywhere the host waited, or ran the program's own code, or
+    did what no span explains.
 
     Args:
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.
@@ -118,8 +117,9 @@ def slow_input(table: pl.DataFrame) -> Iterator[Finding]:
     slow = ranks.filter(pl.col("input_ns") > INPUT_RATIO * spent)
     if not slow.is_empty():
         ratio = slow.select(pl.col("input_ns").sum() / spent.sum()).item()
-        message = f"the host spends {ratio:.0%} of its time on input"
-        yield Finding("warning", message, tuple(slow["rank"]), int(slow.select(pl.col("input_ns").mean()).item()))
+        message = "the host spends {ratio:percent} of its time on input"
+        cost_ns = int(slow.select(pl.col("input_ns").mean()).item())
+        yield Finding("warning", message, tuple(slow["rank"]), cost_ns, values={"ratio": ratio})
 
 
 @host_steps.rule
@@ -132,7 +132,12 @@ def input_stall(table: pl.DataFrame) -> Iterator[Finding]:
     Prefetch more batches than the longest stall takes steps, shuffle and open files in the background, and look at what
     the loader does in the steps named.
     """
-    yield from _in_steps(_stalls(table), "input_name", "beyond_ns", "input takes {} longer than usual in {}")
+    yield from _in_steps(
+        _stalls(table),
+        "input_name",
+        "beyond_ns",
+        "input takes {took:duration} longer than usual in {steps:numbered step}",
+    )
 
 
 @host_steps.rule
@@ -148,8 +153,8 @@ def host_ahead_of_devices(table: pl.DataFrame) -> Iterator[Finding]:
     full = ranks.filter(pl.col("back_pressure_ns") > AHEAD_RATIO * pl.col("step_ns"))
     if not full.is_empty():
         ratio = full.select(pl.col("back_pressure_ns").sum() / pl.col("step_ns").sum()).item()
-        message = f"the host waits for a place in the queue of a busy device for {ratio:.0%} of its time"
-        yield Finding("info", message, tuple(full["rank"]))
+        message = "the host waits for a place in the queue of a busy device for {ratio:percent} of its time"
+        yield Finding("info", message, tuple(full["rank"]), values={"ratio": ratio})
 
 
 @host_steps.rule
@@ -165,7 +170,9 @@ def early_read(table: pl.DataFrame) -> Iterator[Finding]:
     """
     # What other threads read back is no reading of a result.
     reads = table.filter(pl.col("read_back_ns") > 0).drop_nulls("read_back_name")
-    yield from _in_steps(reads, "read_back_name", "read_back_ns", "reading results takes {} in {}")
+    yield from _in_steps(
+        reads, "read_back_name", "read_back_ns", "reading results takes {took:duration} in {steps:numbered step}"
+    )
 
 
 def _stalls(table: pl.DataFrame) -> pl.DataFrame:
@@ -184,7 +191,6 @@ def _in_steps(rows: pl.DataFrame, name: str, part: str, what: str) -> Iterator[F
     names = named.sort(part, name, descending=[True, False])[name].to_list()
     ranks = rows.group_by("rank").agg(pl.col(part).sum()).sort("rank")
     cost_ns = int(ranks.select(pl.col(part).mean()).item())
-    steps = in_words("step", rows["step"].unique().sort().to_list())
-    where = f" ({listed(names)})" if names else ""
-    message = what.format(lasting(cost_ns), steps) + where
-    yield Finding("warning", message, tuple(ranks["rank"]), cost_ns)
+    values = {"took": cost_ns, "steps": rows["step"].unique().sort().to_list(), "names": names}
+    message = what + (" ({names:names})" if names else "")
+    yield Finding("warning", message, tuple(ranks["rank"]), cost_ns, values=values)

@@ -1,4 +1,4 @@
-"""Why devices are idle: the host came late, the device paused between kernels, or something else held it up."""
+"""Why devices are idle: the host launched late, the device paused between kernels, or something else held it up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holotrace.derive.gaps import HOST_WAIT, KERNEL_WAIT, OTHER
 from holotrace.derive.kernel_kinds import WORK
 
 # Devices need 1-10 µs from one kernel to the next; three times as much is still what small kernels cost. HTA's default.
-PAUSE_NS = 30_000
+MAX_KERNEL_GAP_NS = 30_000
 # As for idle devices as such: below a twentieth, gaps are what launching costs; from a half on the host is the limit.
 HOST_RATIO, HOST_CRITICAL_RATIO = 0.05, 0.5
 # Pauses are short, so a tenth of the time is made of very many small kernels.
@@ -29,49 +29,52 @@ EVENTS = DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", 
 
 @per_rank(
     columns=(
-        Column("device", Unit.NUMBER, "Ordinal of the accelerator; null where the rank is looked at as a whole"),
-        Column("stream", Unit.NUMBER, "Queue on the device; null where the rank is looked at as a whole"),
+        Column("device", Unit.NUMBER, "Ordinal of the accelerator; null for the rank as a whole"),
+        Column("stream", Unit.NUMBER, "Queue on the device; null for the rank as a whole"),
         Column("cause", Unit.TEXT, "host_wait, kernel_wait or other"),
-        Column("count", Unit.COUNT, "Kernels and copies before which there was such a gap"),
-        Column("idle_ns", Unit.NS, "Time of these gaps"),
-        Column("idle_ratio", Unit.RATIO, "idle_ns / time from the first work to the last; null where there is no time"),
-        Column("share_ratio", Unit.RATIO, "idle_ns / time of all gaps, of any cause; null where that is 0"),
+        Column("count", Unit.COUNT, "Number of gaps with this cause"),
+        Column("idle_ns", Unit.NS, "Total length of these gaps"),
+        Column("idle_ratio", Unit.RATIO, "idle_ns / time from the first work to the last; null if that is 0"),
+        Column("share_ratio", Unit.RATIO, "idle_ns / time of all gaps, of any cause; null if that is 0"),
         Column("mean_ns", Unit.NS, "Length of an average gap, to the nanosecond"),
         Column("std_ns", Unit.NS, "Standard deviation of the gaps (n - 1), to the nanosecond; null for a single one"),
-        Column("min_ns", Unit.NS, "Shortest gap; 0 where work begins as earlier work ends, or before"),
-        Column("p25_ns", Unit.NS, "A quarter of the gaps are not longer, interpolated"),
-        Column("p50_ns", Unit.NS, "Half of the gaps are not longer, interpolated"),
-        Column("p75_ns", Unit.NS, "Three quarters of the gaps are not longer, interpolated"),
+        Column("min_ns", Unit.NS, "Shortest gap; 0 where work begins when earlier work ends, or before"),
+        Column("p25_ns", Unit.NS, "25th percentile of gap length (linear interpolation)"),
+        Column("p50_ns", Unit.NS, "Median gap length (linear interpolation)"),
+        Column("p75_ns", Unit.NS, "75th percentile of gap length (linear interpolation)"),
         Column("max_ns", Unit.NS, "Longest gap"),
     ),
     reads=(EVENTS,),
     chart=Ranking(x="cause", y=("idle_ns",), title="Idle time by cause"),
 )
-def idle_causes(rank: RankTrace, *, by_stream: bool = False, pause_ns: int = PAUSE_NS) -> pl.DataFrame:
-    """Why devices are idle: the host came late, the device paused between kernels, or something else held it up.
+def idle_causes(
+    rank: RankTrace, *, by_stream: bool = False, max_kernel_gap_ns: int = MAX_KERNEL_GAP_NS
+) -> pl.DataFrame:
+    """Why devices are idle: the host launched late, the device paused between kernels, or something else held it up.
 
     Before each kernel or copy but the first there is a gap, from the end of all earlier work to its start; where work
-    overlaps, the gap is 0. Its cause is told by the work that ends it:
+    overlaps, the gap is 0. Its cause is inferred from the work that ends it:
 
     - host_wait: the host launched it only after the earlier work had ended, so the device had nothing to do.
-    - kernel_wait: it was launched in time and the gap is shorter than `pause_ns`; the device was busy changing over.
-    - other: it was launched in time, or nobody knows when, and yet the gap is longer. Often it waited for an event, for
-      another queue, or for a place on a busy device.
+    - kernel_wait: it was launched in time and the gap is shorter than `max_kernel_gap_ns`; the device was switching
+      from one kernel to the next.
+    - other: it was launched in time, or its launch is unknown, and the gap is longer. Often it waited for an event, for
+      another queue, or for space on a busy device.
 
     The gaps of a rank as a whole add up to its idle time in the time breakdown.
 
     Args:
         by_stream: Each queue by itself, instead of the rank as a whole. Other queues may be busy in its gaps.
-        pause_ns: Gaps of this length and longer are no pauses between kernels.
+        max_kernel_gap_ns: Gaps of this length and longer are not counted as pauses between kernels.
     """
-    check_whole(0, pause_ns=pause_ns)
+    check_whole(0, max_kernel_gap_ns=max_kernel_gap_ns)
     work = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
     if not by_stream:
         work = work.with_columns(pl.lit(None, pl.Int64()).alias(name) for name in QUEUE)
     idle_ns, whole_ns = pl.col("idle_ns"), pl.col("whole_ns")
     all_ns = idle_ns.sum().over(QUEUE)
     return (
-        gaps.by_cause(work, by=QUEUE, pause_ns=pause_ns)
+        gaps.by_cause(work, by=QUEUE, max_kernel_gap_ns=max_kernel_gap_ns)
         .with_columns(
             idle_ratio=pl.when(whole_ns > 0).then(idle_ns / whole_ns),
             share_ratio=pl.when(all_ns > 0).then(idle_ns / all_ns),
@@ -102,9 +105,10 @@ def late_host(table: pl.DataFrame) -> Iterator[Finding]:
     ratio = _mean_ratio(late)
     yield Finding(
         "critical" if ratio > HOST_CRITICAL_RATIO else "warning",
-        f"devices wait for the host {ratio:.0%} of the time",
+        "devices wait for the host for {ratio:percent} of the time",
         tuple(late["rank"]),
         _mean_ns(late),
+        values={"ratio": ratio},
     )
 
 
@@ -120,8 +124,9 @@ def pauses_between_kernels(table: pl.DataFrame) -> Iterator[Finding]:
     """
     pausing = _exceeding(table, KERNEL_WAIT, PAUSE_RATIO)
     if not pausing.is_empty():
-        message = f"pauses between kernels take {_mean_ratio(pausing):.0%} of the time"
-        yield Finding("info", message, tuple(pausing["rank"]), _mean_ns(pausing))
+        message = "pauses between kernels take {ratio:percent} of the time"
+        values = {"ratio": _mean_ratio(pausing)}
+        yield Finding("info", message, tuple(pausing["rank"]), _mean_ns(pausing), values=values)
 
 
 @idle_causes.rule
@@ -137,8 +142,8 @@ def held_up_device(table: pl.DataFrame) -> Iterator[Finding]:
     """
     held = _exceeding(table, OTHER, OTHER_RATIO)
     if not held.is_empty():
-        message = f"devices are idle {_mean_ratio(held):.0%} of the time though work was launched"
-        yield Finding("warning", message, tuple(held["rank"]), _mean_ns(held))
+        message = "devices are idle for {ratio:percent} of the time although work was launched"
+        yield Finding("warning", message, tuple(held["rank"]), _mean_ns(held), values={"ratio": _mean_ratio(held)})
 
 
 def _mean_ratio(ranks: pl.DataFrame) -> float:

@@ -26,14 +26,16 @@ _CALLS = CALLS.only("event_id", "name", "on_device", "parent_id", "start_ns", "e
 
 @per_rank(
     columns=(
-        Column("sequence", Unit.NUMBER, "Which of the rank's sequences, from 0, the one with most device time first"),
+        Column("sequence", Unit.NUMBER, "Number of the sequence in its rank, from 0; that with most device time first"),
         Column("operator", Unit.TEXT, "Call at the top, e.g. aten::linear; null if the profiler wrote no name"),
-        Column("kernels", Unit.TEXT, "Kernels and copies that it and all below it launched, by start, joined by ->"),
-        Column("kernel_count", Unit.COUNT, "How many these are"),
-        Column("count", Unit.COUNT, "Calls that launched just these"),
+        Column(
+            "kernels", Unit.TEXT, "Kernels and copies that it and the calls below it launched, by start, joined by ->"
+        ),
+        Column("kernel_count", Unit.COUNT, "Number of these kernels and copies"),
+        Column("count", Unit.COUNT, "Calls that launched exactly these"),
         Column("work_ns", Unit.NS, "Device time of all of them; kernels that overlap count in full"),
         Column("call_ns", Unit.NS, "Host time of all these calls"),
-        Column("event_id", Unit.EVENT, "With each an event of one of the calls; else null"),
+        Column("event_id", Unit.EVENT, "With each=True the event of the call; else null"),
     ),
     reads=(_CALLS, CPU_OPS.only("event_id")),
     chart=Ranking(x="operator", y=("work_ns",), title="Device time of recurring sequences of kernels"),
@@ -111,8 +113,13 @@ def launch_bound_sequences(table: pl.DataFrame) -> Iterator[Finding]:
     worst = bound.sort("call_ns", "operator", "kernels", descending=[True, False, False]).row(0, named=True)
     yield Finding(
         "info",
-        f"{worst['operator'] or 'a call without a name'} launches the same {worst['kernel_count']} kernels "
-        f"{worst['count']:,} times, which takes the host {worst['call_ns'] / max(worst['work_ns'], 1):.1f} times "
-        "as long as they run",
+        "{name:name} launches the same {kernels:plural kernel} {count:plural time}, which takes the host {times:times} "
+        "times as long as they run",
         tuple(bound["rank"].unique().sort()),
+        values={
+            "name": worst["operator"],
+            "kernels": worst["kernel_count"],
+            "count": worst["count"],
+            "times": worst["call_ns"] / max(worst["work_ns"], 1),
+        },
     )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from math import prod
 
 import polars as pl
 
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
+from holotrace.core.kinds import KindRule
 from holotrace.core.options import check_whole
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
-from holotrace.derive.kernel_kinds import COMPUTE, WORK
+from holotrace.derive.kernel_kinds import COMPUTE, WORK, rule_of
 
 # What launching a kernel costs a host without graphs; shorter kernels cannot be launched as fast as they run.
 LAUNCH_NS = 5_000
@@ -20,10 +23,11 @@ LAUNCH_NS = 5_000
 TINY_COUNT, TINY_RATIO = 1_000, 0.5
 # An outlier is a run of another order of magnitude that costs more than a hundredth of all kernel time.
 OUTLIER_TIMES, OUTLIER_RATIO, OUTLIER_COUNT = 10, 0.01, 10
-# Equal devices on equal work differ by 1-2%; with two ranks nobody can say which is the odd one.
-SLOW_RATIO, SLOW_RANKS = 0.03, 3
-EVENTS = DEVICE_EVENTS.only("name", "kind", "start_ns", "end_ns", "device_ps")
-NAME_LENGTH = 80  # characters of a name in a message
+# A library that communicates leaves most of the device to others, whose kernels have thousands of blocks.
+FEW_BLOCKS, UNNAMED_RATIO = 64, 0.05
+EVENTS = DEVICE_EVENTS.only(
+    *("name", "category", "kind", "start_ns", "end_ns", "device_ps", "device", "stream", "grid"),
+)
 
 
 @per_rank(
@@ -36,7 +40,10 @@ NAME_LENGTH = 80  # characters of a name in a message
         Column("min_ns", Unit.NS, "Time of its shortest run"),
         Column("max_ns", Unit.NS, "Time of its longest run"),
         Column("std_ns", Unit.NS, "Standard deviation of its runs (n - 1), to the nanosecond; null for a single run"),
-        Column("share_ratio", Unit.RATIO, "sum_ns / time of all runs on this rank; null where that is 0"),
+        Column("share_ratio", Unit.RATIO, "sum_ns / time of all runs on this rank; null if that is 0"),
+        Column(
+            "unnamed_comm_ns", Unit.NS, "Part of sum_ns of runs that look like communication and that no rule names"
+        ),
     ),
     reads=(EVENTS,),
     chart=Ranking(x="name", y=("sum_ns",), title="Kernels and copies by time", color="kind"),
@@ -56,7 +63,8 @@ def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
     duration = pl.col("duration_ns")
     total_ns = pl.col("sum_ns").sum()
     table = (
-        runs.with_columns(duration_ns=pl.coalesce(pl.col("device_ps") / 1000, pl.col("end_ns") - pl.col("start_ns")))
+        runs.with_columns(looks=_looks_like_communication(runs, rank.kinds))
+        .with_columns(duration_ns=pl.coalesce(pl.col("device_ps") / 1000, pl.col("end_ns") - pl.col("start_ns")))
         .group_by("name", "kind")
         .agg(
             count=pl.len(),
@@ -65,6 +73,7 @@ def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
             min_ns=duration.min().round(),
             max_ns=duration.max().round(),
             std_ns=duration.std().round(),
+            unnamed_comm_ns=duration.filter("looks").sum().round(),
         )
         .with_columns(
             pl.col("name", "kind").cast(pl.String()),
@@ -73,6 +82,63 @@ def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
         .sort("sum_ns", "name", "kind", descending=[True, False, False])
     )
     return table if top is None else table.head(top)
+
+
+def _looks_like_communication(runs: pl.DataFrame, rules: tuple[KindRule, ...]) -> pl.Series:
+    """Which runs count as compute by default, but have few blocks and are not on the queue that computes most."""
+    computing = runs.filter(kind=COMPUTE)
+    lasted_ns = (pl.col("end_ns") - pl.col("start_ns")).sum()
+    queues = computing.group_by("device", "stream").agg(ns=lasted_ns).sort("ns", "stream", descending=[True, False])
+    main = queues.group_by("device", maintain_order=True).first().select("device", "stream", is_main=True)
+    named = runs.select("category", "name", "kind", "grid").unique()
+    few = [
+        kind == COMPUTE and grid is not None and prod(map(int, re.findall(r"\d+", grid))) <= FEW_BLOCKS
+        for kind, grid in named.select(pl.col("kind", "grid").cast(pl.String)).iter_rows()
+    ]
+    suspects = named.filter(pl.Series(few, dtype=pl.Boolean))
+    by_default = [
+        rule_of(category or "", name or "", rules) is None
+        for category, name in suspects.select(pl.col("category", "name").cast(pl.String)).iter_rows()
+    ]
+    suspects = suspects.filter(pl.Series(by_default, dtype=pl.Boolean)).with_columns(looks=True)
+    keys = ["category", "name", "kind", "grid"]
+    joined = runs.join(suspects, on=keys, how="left", nulls_equal=True, maintain_order="left").join(
+        main, on=["device", "stream"], how="left", nulls_equal=True, maintain_order="left"
+    )
+    return joined.select(pl.col("looks").fill_null(False) & ~pl.col("is_main").fill_null(False))["looks"]
+
+
+@kernels.rule
+def unknown_communication(table: pl.DataFrame) -> Iterator[Finding]:
+    """Kernels that no rule names take more than a twentieth of the time of all kernels and look like communication.
+
+    They run on all ranks, on a queue of their own, with few blocks, as kernels of a communication library do. What no
+    rule names counts as compute, so that communication, overlap and lost time are wrong if they do communicate.
+
+    If they do, name them in a file of rules (`--kinds FILE`, `holotrace.open(kinds=...)`); if not, name them as compute
+    there, and this finding goes.
+    """
+    rank_count = table["rank"].n_unique()
+    if rank_count < 2:
+        return
+    of_name = pl.col("unnamed_comm_ns").sum().over("rank", "name")
+    named = (
+        table.with_columns(all_ns=pl.col("sum_ns").sum().over("rank"), of_name=of_name)
+        .filter(pl.col("of_name") > 0)
+        .filter(pl.col("rank").n_unique().over("name") == rank_count)
+    )
+    ranks = (
+        named.group_by("rank")
+        .agg(pl.col("unnamed_comm_ns").sum(), pl.col("all_ns").first())
+        .filter(pl.col("unnamed_comm_ns") > UNNAMED_RATIO * pl.col("all_ns"))
+        .sort("rank")
+    )
+    if ranks.height < rank_count:
+        return
+    most = named.group_by("name").agg(pl.col("unnamed_comm_ns").sum())
+    names = most.sort("unnamed_comm_ns", "name", descending=[True, False])["name"].to_list()
+    message = "kernels that look like communication count as compute, because no rule names them: {names:names}"
+    yield Finding("warning", message, tuple(ranks["rank"]), values={"names": names})
 
 
 @kernels.rule
@@ -93,7 +159,8 @@ def tiny_kernels(table: pl.DataFrame) -> Iterator[Finding]:
     )
     if not counts.is_empty():
         ratio = counts.select(pl.col("tiny").sum() / pl.col("count").sum()).item()
-        yield Finding("info", f"{ratio:.0%} of compute kernels last less than 5 µs on average", tuple(counts["rank"]))
+        message = "{ratio:percent} of compute kernels take less than {limit:round_duration} on average"
+        yield Finding("info", message, tuple(counts["rank"]), values={"ratio": ratio, "limit": LAUNCH_NS})
 
 
 @kernels.rule
@@ -122,52 +189,9 @@ def outlying_runs(table: pl.DataFrame) -> Iterator[Finding]:
     names = outliers["name"].unique(maintain_order=True)
     times = outliers.select(pl.col("times").max()).item()
     by_rank = outliers.group_by("rank").agg(pl.col("beyond_ns").sum()).sort("rank")
-    longest = f"a run of {_short(names[0])}"
-    message = f"{longest} lasted {times:.0f} times its mean"
+    message = "a run of {name:name} took {times:times} times as long as its average run"
     if len(names) > 1:
-        message = f"runs of {len(names)} kernels lasted up to {times:.0f} times their mean, above all {longest}"
-    yield Finding("info", message, tuple(by_rank["rank"]), by_rank.select(pl.col("beyond_ns").max()).item())
-
-
-@kernels.rule
-def slow_device(table: pl.DataFrame) -> Iterator[Finding]:
-    """A rank's device runs the same kernels slower than the other ranks' devices.
-
-    Equal devices run equal work at equal speed; a slower one is throttled (heat, power cap), shared or defective, and
-    the whole job runs at its pace. The cost is what its compute kernels took beyond those of the median rank.
-
-    Compare clocks and temperatures (`nvidia-smi -q -d PERFORMANCE`, `rocm-smi`), and drain the node if they differ.
-    """
-    rank_count = table["rank"].n_unique()
-    if rank_count < SLOW_RANKS:
-        return
-    # Only kernels that all ranks ran equally often did the same work.
-    same = table.filter(kind=COMPUTE).filter(
-        (pl.col("rank").n_unique() == rank_count).over("name"),
-        (pl.col("count").n_unique() == 1).over("name"),
-    )
-    ranks = (
-        same.with_columns(median_ns=pl.col("sum_ns").median().over("name"))
-        .group_by("rank")
-        .agg(pl.col("sum_ns", "median_ns").sum())
-        .with_columns(
-            slower=pl.col("sum_ns") / pl.col("median_ns") - 1, beyond_ns=pl.col("sum_ns") - pl.col("median_ns")
-        )
-        .sort("rank")
-    )
-    slow = ranks.filter(pl.col("slower") > SLOW_RATIO)
-    if slow.is_empty():
-        return
-    ratio, cost_ns = slow.select(pl.col("slower", "beyond_ns").max()).row(0)
-    yield Finding(
-        "warning",
-        f"devices run the same kernels up to {ratio:.0%} slower than the median rank's",
-        tuple(slow["rank"]),
-        int(cost_ns),
-    )
-
-
-def _short(name: str | None) -> str:
-    """As much of a name as a sentence bears; template arguments make some thousands of characters long."""
-    name = name or "a kernel without a name"
-    return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1]}…"
+        message = "{count:plural kernel} have runs of up to {times:times} times their average, above all {name:name}"
+    values = {"name": names[0], "times": times, "count": len(names)}
+    cost_ns = by_rank.select(pl.col("beyond_ns").max()).item()
+    yield Finding("info", message, tuple(by_rank["rank"]), cost_ns, values=values)

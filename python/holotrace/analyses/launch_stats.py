@@ -25,17 +25,17 @@ CALLS = LAUNCHES.only("launch_id", "device_event_id", "launch_name", "launch_sta
 EVENTS = DEVICE_EVENTS.only("event_id", "kind", "start_ns", "end_ns")
 COLUMNS = (
     Column("call", Unit.TEXT, "Host call, e.g. cudaLaunchKernel; null if the profiler wrote no name"),
-    Column("launch_id", Unit.EVENT, "event_id of the call; null where calls of a name are summed"),
-    Column("correlation", Unit.NUMBER, "Id shared by the call and its work; null where calls are summed"),
+    Column("launch_id", Unit.EVENT, "event_id of the call; null in sums of calls"),
+    Column("correlation", Unit.NUMBER, "Id shared by the call and its work; null in sums of calls"),
     Column("call_count", Unit.COUNT, "Calls"),
     Column("work_count", Unit.COUNT, "Kernels and copies that they launched"),
     Column("call_ns", Unit.NS, "Time of the calls"),
     Column("device_ns", Unit.NS, "Time of the work"),
-    Column("p50_delay_ns", Unit.NS, "Half of the work began at most so long after its call had ended"),
+    Column("p50_delay_ns", Unit.NS, "Median time from the end of a call to the start of its work"),
     Column("max_delay_ns", Unit.NS, "Longest time from the end of a call to the start of its work"),
-    Column("short_count", Unit.COUNT, "Work that was shorter than its call, if that was no slow one"),
+    Column("short_count", Unit.COUNT, "Kernels and copies shorter than their call, slow calls left out"),
     Column("slow_count", Unit.COUNT, "Calls that took longer than slow_call_ns"),
-    Column("late_count", Unit.COUNT, "Work that began later than late_ns after its call had ended"),
+    Column("late_count", Unit.COUNT, "Kernels and copies that began later than late_ns after their call had ended"),
     Column("stalled_ns", Unit.NS, "Time of slow calls in which no work ran on any device of the rank"),
 )
 
@@ -57,7 +57,7 @@ def launch_stats(
     Args:
         each: A row per kernel or copy and the call that launched it, in order of the calls, instead of one per name.
         slow_call_ns: Calls that take longer are slow.
-        late_ns: Work that begins later after its call is late.
+        late_ns: Work that begins longer than this after the end of its call is late.
     """
     check_whole(0, slow_call_ns=slow_call_ns, late_ns=late_ns)
     pairs = _pairs(rank, slow_call_ns=slow_call_ns, late_ns=late_ns)
@@ -139,4 +139,5 @@ def slow_launches(table: pl.DataFrame) -> Iterator[Finding]:
             "devices are idle while the host is stuck in slow launches",
             tuple(stalled["rank"]),
             int(stalled["stalled_ns"].sum()) // stalled.height,
+            within=("idle_ns",),
         )

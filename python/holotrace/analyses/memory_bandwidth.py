@@ -1,15 +1,15 @@
-"""How fast each kind of copy moves data, and how much of its time nothing hides."""
+"""How fast each kind of copy moves data, and how much of its time is exposed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import polars as pl
 
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.schema import Column, Unit
-from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.core.tables import DEVICE_EVENTS, LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals, levels
 from holotrace.derive.kernel_kinds import MEMORY
@@ -25,6 +25,7 @@ SMALL_BYTES = 64 * 1024
 WORTH_RATIO = 0.01
 KIND = ["device", "copy"]
 LINK = r"HtoD|DtoH"
+CALLS = LAUNCHES.only("device_event_id", "launch_start_ns", "launch_end_ns")
 EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "start_ns", "end_ns", "bytes", "bandwidth_gbps")
 
 
@@ -33,24 +34,27 @@ EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "start_ns", "e
         Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
         Column("copy", Unit.TEXT, "Kind of copy or fill, as the profiler wrote it; null if it wrote no name"),
         Column("count", Unit.COUNT, "Copies; with over_time, those that ran at the same time"),
-        Column("moved_bytes", Unit.BYTES, "Bytes they moved; null with over_time and where it is not known of any"),
-        Column("busy_ns", Unit.NS, "Time at least one ran"),
+        Column("moved_bytes", Unit.BYTES, "Bytes they moved; null with over_time, and if unknown for all"),
+        Column("busy_ns", Unit.NS, "Time in which at least one ran"),
         Column("exposed_ns", Unit.NS, "Part of busy_ns during which neither compute nor communication ran"),
         Column("exposed_ratio", Unit.RATIO, "exposed_ns / time from the first work to the last"),
-        Column("mean_gbps", Unit.FLOAT, "GB/s of all that ran, on average over busy_ns; null where it is not known"),
-        Column("min_gbps", Unit.FLOAT, "Least of it"),
-        Column("p50_gbps", Unit.FLOAT, "At most so much for half of the time"),
-        Column("p95_gbps", Unit.FLOAT, "At most so much for 95% of the time"),
-        Column("max_gbps", Unit.FLOAT, "Most of it"),
+        Column(
+            "held_ns", Unit.NS, "Time in which a host call made one of them, or one was exposed; null with over_time"
+        ),
+        Column("mean_gbps", Unit.FLOAT, "Mean bandwidth over busy_ns, in GB/s; null if unknown"),
+        Column("min_gbps", Unit.FLOAT, "Lowest bandwidth, in GB/s"),
+        Column("p50_gbps", Unit.FLOAT, "Median bandwidth, weighted by time, in GB/s"),
+        Column("p95_gbps", Unit.FLOAT, "95th percentile of bandwidth, weighted by time, in GB/s"),
+        Column("max_gbps", Unit.FLOAT, "Highest bandwidth, in GB/s"),
         Column("start_ns", Unit.NS, "Start of the first; with over_time, when one started or ended"),
         Column("end_ns", Unit.NS, "End of the last; with over_time, when one started or ended next"),
         Column("event_id", Unit.EVENT, "With over_time the copy that started or ended; else null"),
     ),
-    reads=(EVENTS,),
+    reads=(EVENTS, CALLS),
     chart=Ranking(x="copy", y=("busy_ns",), title="Copies and fills by time"),
 )
 def memory_bandwidth(rank: RankTrace, *, over_time: bool = False) -> pl.DataFrame:
-    """How fast each kind of copy and fill moves data, and how much of its time nothing hides.
+    """How fast each kind of copy and fill moves data, and how much of its time is exposed.
 
     The bandwidth of a copy is the one the profiler recorded, else its bytes by its duration. Copies of a kind that run
     at the same time add up. Averages and shares are of the time at least one ran. GB are 1,000,000,000 bytes.
@@ -75,8 +79,25 @@ def memory_bandwidth(rank: RankTrace, *, over_time: bool = False) -> pl.DataFram
     )
     working = rank.cached(busy.of).working
     span_ns = None if working.is_empty() else working["end_ns"][-1] - working["start_ns"][0]
-    table = _as_they_are(ran) if over_time else _per_kind(ran, copies)
+    table = _as_they_are(ran) if over_time else _per_kind(ran, copies, _held(rank, copies, hiding))
     return table.with_columns(exposed_ratio=pl.col("exposed_ns") / pl.lit(span_ns, pl.Int64()))
+
+
+def _held(rank: RankTrace, copies: pl.DataFrame, hiding: pl.DataFrame) -> pl.DataFrame:
+    """For each kind of copy the time in which a host call made one, or one ran that no other work hid."""
+    calls = copies.join(rank[CALLS], left_on="event_id", right_on="device_event_id")
+    made = calls.select(*KIND, start_ns="launch_start_ns", end_ns="launch_end_ns")
+    rows = [
+        kind.select(KIND).head(1).with_columns(held_ns=_held_ns(kind, made, hiding))
+        for kind in copies.partition_by(KIND, maintain_order=True)
+    ]
+    return pl.concat([copies.select(KIND).clear().with_columns(held_ns=pl.lit(None, pl.Int64())), *rows])
+
+
+def _held_ns(kind: pl.DataFrame, made: pl.DataFrame, hiding: pl.DataFrame) -> pl.Series:
+    calls = made.join(kind.select(KIND).head(1), on=KIND, how="semi", nulls_equal=True).select("start_ns", "end_ns")
+    exposed = intervals.subtract(kind, hiding)
+    return pl.Series([intervals.total_ns(pl.concat([calls, exposed]))], dtype=pl.Int64())
 
 
 def _rate() -> pl.Expr:
@@ -110,10 +131,11 @@ def _as_they_are(ran: pl.DataFrame) -> pl.DataFrame:
         *("start_ns", "end_ns", "event_id", "count", "busy_ns", "exposed_ns"),
         *(pl.col("gbps").alias(name) for name in bandwidths),
         moved_bytes=None,
+        held_ns=None,
     )
 
 
-def _per_kind(ran: pl.DataFrame, copies: pl.DataFrame) -> pl.DataFrame:
+def _per_kind(ran: pl.DataFrame, copies: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
     known = pl.col("bytes").is_not_null().any()
     moved = copies.group_by(KIND).agg(count=pl.len(), moved_bytes=pl.when(known).then(pl.col("bytes").sum()))
     times = ran.group_by(KIND).agg(
@@ -131,7 +153,7 @@ def _per_kind(ran: pl.DataFrame, copies: pl.DataFrame) -> pl.DataFrame:
             max_gbps=pl.col("gbps").max(),
         )
     )
-    table = times.join(moved, on=KIND, how="left", nulls_equal=True)
+    table = times.join(moved, on=KIND, how="left", nulls_equal=True).join(held, on=KIND, how="left", nulls_equal=True)
     return table.join(bandwidths, on=KIND, how="left", nulls_equal=True).sort(KIND)
 
 
@@ -140,15 +162,17 @@ def pageable_copies(table: pl.DataFrame) -> Iterator[Finding]:
     """Copies between host and device from or to pageable memory cost more than a hundredth of the time.
 
     The driver takes such copies through a page-locked buffer of its own, at a fraction of the link's bandwidth, and the
-    host waits for it. The cost is the time that no work hides, beyond what the bytes need over a PCIe 3.0 link.
+    host waits for it. The cost is the time of the host in these copies and the time that no work hides, beyond what the
+    bytes need over a PCIe 3.0 link, and at most the time in which the device was idle or only copied.
 
     Page-lock what is copied: `pin_memory=True` in the data loader, `tensor.pin_memory()` elsewhere; and copy with
     `non_blocking=True`, so that the copy can run beside computation.
     """
-    slow = _beyond_link(table.filter(_is_host("Pageable") & ~_is_small()))
+    slow = _beyond_link(table.filter(_is_host("Pageable") & ~_is_small()), of="held_ns")
     if not slow.is_empty():
         gbps = _ratio(slow, "moved_bytes", "busy_ns")
-        yield _finding(f"copies from or to pageable host memory reach {gbps:.1f} GB/s", slow)
+        message = "copies from or to pageable host memory reach {rate:gbps}, and the host waits for them"
+        yield _finding(message, slow, {"rate": gbps}, within=("idle_ns", "exposed_memory_ns"))
 
 
 @memory_bandwidth.rule
@@ -165,7 +189,7 @@ def slow_link(table: pl.DataFrame) -> Iterator[Finding]:
     slow = _beyond_link(table.filter(_is_host("Pinned") & ~_is_small()))
     if not slow.is_empty():
         gbps = _ratio(slow, "moved_bytes", "busy_ns")
-        yield _finding(f"page-locked copies between host and device reach {gbps:.1f} GB/s", slow)
+        yield _finding("page-locked copies between host and device reach {rate:gbps}", slow, {"rate": gbps})
 
 
 @memory_bandwidth.rule
@@ -181,11 +205,15 @@ def small_copies(table: pl.DataFrame) -> Iterator[Finding]:
     slow = _beyond_link(table.filter(_is_small()))
     if not slow.is_empty():
         moved_bytes = _ratio(slow, "moved_bytes", "count")
-        yield _finding(f"copies between host and device move only {moved_bytes:,.0f} bytes on average", slow)
+        message = "copies between host and device move only {moved:size} on average"
+        yield _finding(message, slow, {"moved": moved_bytes})
 
 
-def _finding(message: str, slow: pl.DataFrame) -> Finding:
-    return Finding("warning", message, tuple(slow["rank"]), slow.select(pl.col("beyond_ns").max()).item())
+def _finding(
+    message: str, slow: pl.DataFrame, values: Mapping[str, float], within: tuple[str, ...] = ("exposed_memory_ns",)
+) -> Finding:
+    cost_ns = slow.select(pl.col("beyond_ns").max()).item()
+    return Finding("warning", message, tuple(slow["rank"]), cost_ns, values=values, within=within)
 
 
 def _ratio(slow: pl.DataFrame, whole: str, parts: str) -> float:
@@ -202,10 +230,11 @@ def _is_small() -> pl.Expr:
     return pl.col("moved_bytes") < SMALL_BYTES * pl.col("count")
 
 
-def _beyond_link(copies: pl.DataFrame) -> pl.DataFrame:
+def _beyond_link(copies: pl.DataFrame, of: str = "exposed_ns") -> pl.DataFrame:
     """Per rank what copies over the link cost beyond the transfer of their bytes, where that is worth a change."""
-    # No more can be saved than what nothing hides.
-    beyond_ns = pl.min_horizontal("exposed_ns", pl.col("busy_ns") - pl.col("moved_bytes") // LINK_GBPS)
+    # No more can be saved than what nothing hides, and what the host spends.
+    longest = pl.max_horizontal("busy_ns", of) - pl.col("moved_bytes") // LINK_GBPS
+    beyond_ns = pl.min_horizontal(of, longest)
     return (
         copies.filter(pl.col("copy").str.contains(LINK), pl.col("exposed_ns") > 0)
         .with_columns(beyond_ns=beyond_ns.clip(lower_bound=0), span_ns=pl.col("exposed_ns") / pl.col("exposed_ratio"))

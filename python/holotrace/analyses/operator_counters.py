@@ -22,15 +22,13 @@ DOUBLE_RATIO = 0.01
 COLUMNS = (
     Column("operator", Unit.TEXT, "Innermost operator around the launch; null if none is known"),
     Column("top_operator", Unit.TEXT, "Outermost operator around it"),
-    Column(
-        "operators", Unit.TEXT, "All operators around it from the outermost on, JSON; null where kernels are summed"
-    ),
-    Column("kernel", Unit.TEXT, "The kernel; null where kernels are summed"),
-    Column("event_id", Unit.EVENT, "event_id of the range around the kernel; null where kernels are summed"),
+    Column("operators", Unit.TEXT, "All operators around it from the outermost on, JSON; null in sums of kernels"),
+    Column("kernel", Unit.TEXT, "The kernel; null in sums of kernels"),
+    Column("event_id", Unit.EVENT, "event_id of the range around the kernel; null in sums of kernels"),
     Column("launch_id", Unit.EVENT, "event_id of the launch; null if unknown or where kernels are summed"),
     Column("counter", Unit.TEXT, "The counter, as the profiler names it"),
     Column("kernel_count", Unit.COUNT, "Kernels it was read for"),
-    Column("value", Unit.FLOAT, "What it read, summed over these"),
+    Column("value", Unit.FLOAT, "Sum of what it read for these kernels"),
 )
 
 
@@ -126,4 +124,5 @@ def double_precision(table: pl.DataFrame) -> Iterator[Finding]:
     found = shares.filter(pl.col("ratio").is_finite() & (pl.col("ratio") >= DOUBLE_RATIO))
     if not found.is_empty():
         ratio = max(found["ratio"])
-        yield Finding("info", f"{ratio:.0%} of the arithmetic is done in double precision", tuple(found["rank"]))
+        message = "{ratio:percent} of the arithmetic is done in double precision"
+        yield Finding("info", message, tuple(found["rank"]), values={"ratio": ratio})

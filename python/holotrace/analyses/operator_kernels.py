@@ -18,15 +18,19 @@ SHORT_NS = 10_000
 # Two or three kernels are what many an operator needs; a quarter of all kernels is no detail.
 CHAIN, CHAIN_RATIO = 4, 0.25
 NAMED = 3  # operators in a finding
+SHOWN = 50  # kernels of a sequence; a graph launches thousands
 
 
 @per_rank(
     columns=(
-        Column("operator", Unit.TEXT, "Operator, e.g. aten::mm; null if the profiler wrote no name"),
-        Column("kernels", Unit.TEXT, "Kernels and copies that one call launched, in order, joined by ->"),
-        Column("count", Unit.COUNT, "Calls of the operator that launched just these"),
-        Column("mean_launch_delay_ns", Unit.NS, "From the start of an average call to its first launch"),
-        Column("mean_work_delay_ns", Unit.NS, "From the start of this launch to that of the first kernel, on average"),
+        Column("operator", Unit.TEXT, "Operator, e.g. aten::mm, or launch call; null if the profiler wrote no name"),
+        Column("source", Unit.TEXT, "operator; launch: a call outside of all operators"),
+        Column(
+            "kernels", Unit.TEXT, f"Kernels and copies that one call launched, in order, joined by ->; {SHOWN} at most"
+        ),
+        Column("count", Unit.COUNT, "Calls that launched exactly these"),
+        Column("mean_launch_delay_ns", Unit.NS, "Mean time from the start of a call to its first launch"),
+        Column("mean_work_delay_ns", Unit.NS, "Mean time from the start of that launch to the start of its kernel"),
         Column("work_count", Unit.COUNT, "Kernels and copies of all calls"),
         Column("work_ns", Unit.NS, "Device time of these; those that overlap count in full"),
     ),
@@ -36,16 +40,16 @@ NAMED = 3  # operators in a finding
 def operator_kernels(rank: RankTrace) -> pl.DataFrame:
     """Which kernels each operator launches, and how long it takes until they begin.
 
-    A launch belongs to the innermost operator around it, on its thread. One operator may launch different kernels from
-    call to call, by the shape and type of what it is given: each sequence is a row. A long way to the first launch is
-    the host's own work (checks, allocation, Python); a long way from there to the kernel is a full queue, or a device
-    that was woken up.
+    A launch belongs to the innermost operator in which it began, on its thread; a launch outside of all operators is
+    looked at by itself. One operator may launch different kernels from call to call, by the shape and type of its
+    inputs: each sequence is a row. A long way to the first launch is the host's own work (checks, allocation, Python);
+    a long way from there to the kernel is a full queue, or a device that was woken up.
     """
-    work = launched_by.work(rank).sort("launch_start_ns", "launch_id", "start_ns", "event_id")
+    work = _launched(rank).sort("launch_start_ns", "launch_id", "start_ns", "event_id")
     calls = (
         work.group_by("op_id", maintain_order=True)
         .agg(
-            pl.col("operator").first(),
+            pl.col("operator", "source").first(),
             # Numbers stand for names: some are thousands of characters long.
             sequence=pl.col("name").to_physical(),
             launch_delay_ns=(pl.col("launch_start_ns") - pl.col("op_start_ns")).first(),
@@ -54,7 +58,7 @@ def operator_kernels(rank: RankTrace) -> pl.DataFrame:
         )
         .with_columns(work_count=pl.col("sequence").list.len())
     )
-    alike = calls.group_by("operator", "sequence").agg(
+    alike = calls.group_by("operator", "source", "sequence").agg(
         pl.col("launch_delay_ns", "work_delay_ns").mean().round().name.prefix("mean_"),
         pl.col("work_count", "work_ns").sum(),
         count=pl.len(),
@@ -63,14 +67,33 @@ def operator_kernels(rank: RankTrace) -> pl.DataFrame:
     names = (
         work.join(alike, on="op_id", how="semi", maintain_order="left")
         .group_by("op_id")
-        .agg(kernels=pl.col("name").cast(pl.String).fill_null("").str.join(SEPARATOR))
+        .agg(kernels=pl.col("name").cast(pl.String).fill_null("").head(SHOWN).str.join(SEPARATOR), all_count=pl.len())
+        .with_columns(
+            kernels=pl.when(pl.col("all_count") > SHOWN)
+            .then(pl.format("{}{}… ({} more)", "kernels", pl.lit(SEPARATOR), pl.col("all_count") - SHOWN))
+            .otherwise("kernels")
+        )
+        .drop("all_count")
     )
     return (
         alike.join(names, on="op_id")
-        .with_columns(pl.col("operator").cast(pl.String))
         .drop("op_id", "sequence")
-        .sort("work_ns", "count", "operator", "kernels", descending=[True, True, False, False])
+        .sort("work_ns", "count", "operator", "source", "kernels", descending=[True, True, False, False, False])
     )
+
+
+def _launched(rank: RankTrace) -> pl.DataFrame:
+    """Every kernel and copy with a known launch, and who made it."""
+    columns = ("op_id", "operator", "source", "op_start_ns", "launch_id", "launch_start_ns", "event_id", "name")
+    inside = rank.cached(launched_by.work).with_columns(
+        pl.col("operator").cast(pl.String), source=pl.lit(launched_by.OPERATOR)
+    )
+    outside = (
+        launched_by.outside(rank)
+        .filter(source=launched_by.LAUNCH)
+        .with_columns(operator=pl.col("launch_name").cast(pl.String), op_id="launch_id", op_start_ns="launch_start_ns")
+    )
+    return pl.concat(frame.select(*columns, "start_ns", "end_ns") for frame in (inside, outside))
 
 
 @operator_kernels.rule
@@ -84,15 +107,14 @@ def chains_of_short_kernels(table: pl.DataFrame) -> Iterator[Finding]:
     Let `torch.compile` fuse the operators named, or use a fused implementation (attention, norms, optimizers).
     """
     count, ns = pl.col("work_count"), pl.col("work_ns")
-    is_chain = (count >= CHAIN * pl.col("count")) & (ns < SHORT_NS * count)
+    is_operator = pl.col("source") == launched_by.OPERATOR
+    is_chain = is_operator & (count >= CHAIN * pl.col("count")) & (ns < SHORT_NS * count)
     ratio = (count.filter(is_chain).sum() / count.sum()).over("rank")
     chains = table.with_columns(ratio=ratio).filter(is_chain, pl.col("ratio") > CHAIN_RATIO)
     if chains.is_empty():
         return
     most = chains.group_by("operator").agg(count.sum()).sort("work_count", "operator", descending=[True, False])
-    names = ", ".join(name or "an operator without a name" for name in most["operator"].head(NAMED))
     ranks = chains.group_by("rank").agg(pl.col("ratio").first()).sort("rank")
-    message = (
-        f"{ranks['ratio'].sum() / ranks.height:.0%} of kernels are in chains of short ones, most of all of {names}"
-    )
-    yield Finding("info", message, tuple(ranks["rank"]))
+    message = "{ratio:percent} of kernels are in chains of short kernels, most of them launched by {names:names}"
+    values = {"ratio": ranks["ratio"].sum() / ranks.height, "names": most["operator"].head(NAMED).to_list()}
+    yield Finding("info", message, tuple(ranks["rank"]), values=values)

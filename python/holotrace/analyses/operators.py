@@ -18,24 +18,35 @@ BEHIND_NS = 1_000_000
 NAMED = 3  # operators in a finding
 # A call of the runtime takes microseconds unless it waits; a tenth of all the time in operators is no detail.
 WAIT_NS, WAIT_RATIO = 1_000_000, 0.1
+_SUMS = (
+    "total_ns",
+    "self_ns",
+    "runtime_ns",
+    "work_count",
+    "work_ns",
+    "self_work_count",
+    "self_work_ns",
+    "self_busy_ns",
+)
+_ROW = ("name", "source", "start_ns", "count", *_SUMS)
 
 
 @per_rank(
     columns=(
-        Column("name", Unit.TEXT, "Operator, e.g. aten::mm; null if the profiler wrote no name"),
-        Column("step", Unit.STEP, "Training step in which it began; null where the rank is looked at as a whole"),
-        Column("count", Unit.COUNT, "Calls"),
+        Column("name", Unit.TEXT, "Operator, e.g. aten::mm, or launch call; null if the profiler wrote no name"),
+        Column(
+            "source", Unit.TEXT, "operator; launch: a call outside of all operators; unknown: work without a launch"
+        ),
+        Column("step", Unit.STEP, "Training step in which it began; null for the rank as a whole"),
+        Column("count", Unit.COUNT, "Calls; null where the launch is unknown"),
         Column("total_ns", Unit.NS, "Host time of all calls, with all that they called"),
-        Column(
-            "self_ns", Unit.NS, "Host time in which neither operators nor the device's runtime ran that they called"
-        ),
-        Column(
-            "runtime_ns", Unit.NS, "Host time in the device's runtime that they called themselves: launches, waiting"
-        ),
+        Column("self_ns", Unit.NS, "Part of it in which no operator and no runtime call ran that they called"),
+        Column("runtime_ns", Unit.NS, "Host time in runtime calls that they made themselves: launching, waiting"),
         Column("work_count", Unit.COUNT, "Kernels and copies launched by them and by all that they called"),
         Column("work_ns", Unit.NS, "Device time of these; those that overlap count in full"),
         Column("self_work_count", Unit.COUNT, "Kernels and copies that they launched themselves"),
-        Column("self_work_ns", Unit.NS, "Device time of these; adds up to that of all that operators launched"),
+        Column("self_work_ns", Unit.NS, "Device time of these; adds up to that of all work of the rank"),
+        Column("self_busy_ns", Unit.NS, "Time in which at least one of these ran, summed over calls"),
     ),
     reads=(*launched_by.READS, STEPS.only("step", "start_ns", "end_ns")),
     chart=Ranking(x="name", y=("self_work_ns",), title="Device time by the operator that launched it"),
@@ -43,25 +54,62 @@ WAIT_NS, WAIT_RATIO = 1_000_000, 0.1
 def operators(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     """Which operators take the host's time, and which the devices'.
 
-    An operator calls those that run within its time on its thread. What is the operator's own (`self_…`) leaves out
-    what these did, so it adds up over operators; the rest counts in every operator around it. The backward pass has
-    operators of its own, on a thread of its own.
+    An operator calls those that run within its time on its thread, and a launch belongs to the innermost operator in
+    which it began. What is the operator's own (`self_…`) leaves out what these did, so it adds up over operators; the
+    rest counts in every operator around it. The backward pass has operators of its own, on a thread of its own.
+
+    Work that was launched outside of all operators, as compiled models, CUDA graphs and hand-written kernels do, has a
+    row for each launch call.
 
     Args:
         by_step: One row per operator and step, instead of one per operator.
     """
-    calls = launched_by.operators(rank)
+    rows = pl.concat([_of_operators(rank), _outside(rank)])
     if by_step:
-        step = steps.launched_in(calls["start_ns"], rank[STEPS])
-        calls = calls.with_columns(step=step).drop_nulls("step")
+        rows = rows.with_columns(step=steps.launched_in(rows["start_ns"], rank[STEPS])).drop_nulls("step")
     else:
-        calls = calls.with_columns(step=pl.lit(None, pl.Int64()))
-    sums = ("self_ns", "runtime_ns", "work_count", "work_ns", "self_work_count", "self_work_ns")
+        rows = rows.with_columns(step=pl.lit(None, pl.Int64()))
     return (
-        calls.group_by("name", "step")
-        .agg(pl.col(*sums).sum(), count=pl.len(), total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
-        .with_columns(pl.col("name").cast(pl.String))
-        .sort("step", "self_work_ns", "self_ns", "name", descending=[False, True, True, False])
+        rows.group_by("name", "source", "step")
+        .agg(pl.col(*_SUMS).sum(), count=pl.when(pl.col("count").count() > 0).then(pl.col("count").sum()))
+        .sort("step", "self_work_ns", "self_ns", "name", "source", descending=[False, True, True, False, False])
+    )
+
+
+def _of_operators(rank: RankTrace) -> pl.DataFrame:
+    """A row for each call of an operator."""
+    covered = launched_by.covered_ns(rank.cached(launched_by.work), by="op_id")
+    calls = launched_by.operators(rank).join(covered, left_on="event_id", right_on="op_id", how="left")
+    return calls.select(
+        pl.col("name").cast(pl.String),
+        "start_ns",
+        pl.col("self_ns", "runtime_ns", "work_count", "work_ns", "self_work_count", "self_work_ns").cast(pl.Int64),
+        source=pl.lit(launched_by.OPERATOR),
+        count=pl.lit(1, pl.Int64()),
+        total_ns=pl.col("end_ns") - pl.col("start_ns"),
+        self_busy_ns=pl.col("covered_ns").fill_null(0),
+    ).select(_ROW)
+
+
+def _outside(rank: RankTrace) -> pl.DataFrame:
+    """A row for each call that launched work outside of all operators, and one for all work without a known launch."""
+    work = launched_by.outside(rank)
+    call_ns = pl.col("launch_end_ns").first() - pl.col("launch_start_ns").first()
+    return (
+        work.group_by("launch_id", "source")
+        .agg(
+            name=pl.col("launch_name").first().cast(pl.String),
+            start_ns=pl.col("launch_start_ns").first(),
+            count=pl.when(pl.col("launch_id").first().is_not_null()).then(pl.lit(1, pl.Int64())),
+            total_ns=call_ns.fill_null(0),
+            self_ns=pl.lit(0, pl.Int64()),
+            runtime_ns=call_ns.fill_null(0),
+            work_count=pl.len().cast(pl.Int64),
+            work_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
+        )
+        .join(launched_by.covered_ns(work, by="launch_id"), on="launch_id", how="left", nulls_equal=True)
+        .with_columns(self_work_count="work_count", self_work_ns="work_ns", self_busy_ns=pl.col("covered_ns"))
+        .select(_ROW)
     )
 
 
@@ -72,7 +120,7 @@ def host_bound_operators(table: pl.DataFrame) -> Iterator[Finding]:
     Each operator costs the host some microseconds, whatever its size. Where kernels are shorter than that, devices wait
     for the host. Calls of the device's runtime are not counted, since they may wait for the device. Named are the
     operators whose own host time exceeds their device time most. The cost is the host's time beyond the devices', on
-    the average rank concerned.
+    the average rank concerned, and at most the time in which devices were idle.
 
     Make operators fewer and larger: fuse them with `torch.compile`, use fused and foreach optimizers, enlarge the
     batch. Or take the host out of the loop with CUDA graphs.
@@ -91,9 +139,15 @@ def host_bound_operators(table: pl.DataFrame) -> Iterator[Finding]:
         .sort("behind_ns", "name", descending=[True, False])
         .head(NAMED)
     )
-    names = ", ".join(name or "an operator without a name" for name in most["name"])
-    message = f"operators keep the host busy for longer than the devices, most of all {names}"
-    yield Finding("info", message, tuple(ranks["rank"]), int(ranks["behind_ns"].sum()) // ranks.height)
+    yield Finding(
+        "info",
+        "operators keep the host busy for longer than the devices, most of all {names:names}",
+        tuple(ranks["rank"]),
+        int(ranks["behind_ns"].sum()) // ranks.height,
+        values={"names": most["name"].to_list()},
+        # A host that is behind costs nothing while the devices still have work.
+        within=("idle_ns",),
+    )
 
 
 @operators.rule
@@ -103,7 +157,7 @@ def waiting_operators(table: pl.DataFrame) -> Iterator[Finding]:
     Operators that need a result (`.item()`, `.cpu()`, `.nonzero()`, a copy from memory that is not pinned) wait until
     the device has done all before it. Meanwhile the host launches nothing, so the device runs dry just after. The
     runtime also takes long to use a kernel for the first time and to allocate memory. What takes less than a tenth of
-    the host's time in operators is left out. What it costs is told by the idle time of the device (see late-host).
+    the host's time in operators is left out. What it costs shows in the idle time of the device (see late-host).
 
     Read losses and metrics every so many steps, not in each; copy with `non_blocking=True` from pinned memory; avoid
     shapes that depend on data. Record after a warm-up, so that kernels are loaded.
@@ -118,6 +172,5 @@ def waiting_operators(table: pl.DataFrame) -> Iterator[Finding]:
         .sort("runtime_ns", "name", descending=[True, False])
     )
     for name, ranks, wait_ns in waiting.iter_rows():
-        operator = name or "an operator without a name"
-        message = f"the device's runtime holds the host up in {operator}, for {wait_ns / 1e6:.0f} ms"
-        yield Finding("info", message, tuple(ranks))
+        message = "calls of the runtime hold up the host in {name:name} for {wait:duration}"
+        yield Finding("info", message, tuple(ranks), values={"name": name, "wait": wait_ns})

@@ -18,7 +18,7 @@ EXPOSED_RATIO, EXPOSED_CRITICAL_RATIO = 0.05, 0.25
 
 @per_rank(
     columns=(
-        Column("comm_ns", Unit.NS, "Time at least one communication kernel ran"),
+        Column("comm_ns", Unit.NS, "Time in which at least one communication kernel ran"),
         Column("hidden_ns", Unit.NS, "Part of comm_ns during which a compute kernel ran too"),
         Column("exposed_ns", Unit.NS, "The rest of comm_ns"),
         Column("hidden_ratio", Unit.RATIO, "hidden_ns / comm_ns; null without communication"),
@@ -46,7 +46,7 @@ def overlap(rank: RankTrace) -> pl.DataFrame:
 
 @overlap.rule
 def exposed_communication(table: pl.DataFrame) -> Iterator[Finding]:
-    """Communication that nothing hides takes more than a twentieth of the time on every rank.
+    """Exposed communication takes more than a twentieth of the time on every rank.
 
     Devices wait for data instead of computing. A rank that comes late to a collective waits less than the others, so
     the cost is the exposed time of the rank that has least: that is transfer; more is waiting for others.
@@ -58,7 +58,8 @@ def exposed_communication(table: pl.DataFrame) -> Iterator[Finding]:
         if ratio > EXPOSED_RATIO:
             yield Finding(
                 "critical" if ratio > EXPOSED_CRITICAL_RATIO else "warning",
-                f"communication that nothing hides takes at least {ratio:.0%} of the time on every rank",
+                "exposed communication takes at least {ratio:percent} of the time on every rank",
                 (),
                 cost_ns,
+                values={"ratio": ratio},
             )

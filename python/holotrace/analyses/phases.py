@@ -25,12 +25,12 @@ UPDATE_RATIO = 0.2
     columns=(
         Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
         Column("plane", Unit.TEXT, "Plane of the profile it is in"),
-        Column("step", Unit.STEP, "Step that launched the work; null where the rank is looked at as a whole"),
+        Column("step", Unit.STEP, "Step that launched the work; null for the rank as a whole"),
         Column("phase", Unit.TEXT, "forward, backward, update or other"),
         Column("op_count", Unit.COUNT, "Operations of the phase that the device executed"),
         Column("work_ns", Unit.NS, "Time of those that are no waiting, without that of operations inside them"),
         Column("wait_ns", Unit.NS, "Time of those that only wait for something under way"),
-        Column("share_ratio", Unit.RATIO, "work_ns / that of all phases on the device; null where that is 0"),
+        Column("share_ratio", Unit.RATIO, "work_ns / that of all phases on the device; null if that is 0"),
         Column("host_ns", Unit.NS, "Time the host spent in ranges that are called after the phase"),
     ),
     reads=(
@@ -112,8 +112,8 @@ def heavy_backward(table: pl.DataFrame) -> Iterator[Finding]:
         ratio=pl.col(BACKWARD).sum() / pl.col(FORWARD).sum(),
         beyond=(pl.col(BACKWARD) - USUAL_TIMES * pl.col(FORWARD)).mean(),
     ).row(0)
-    message = f"the backward pass takes {ratio:.1f} times as long as the forward pass"
-    yield Finding("info", message, tuple(times["rank"].unique().sort()), int(beyond_ns))
+    message = "the backward pass takes {times:times} times as long as the forward pass"
+    yield Finding("info", message, tuple(times["rank"].unique().sort()), int(beyond_ns), values={"times": ratio})
 
 
 @phases.rule
@@ -130,10 +130,9 @@ def heavy_update(table: pl.DataFrame) -> Iterator[Finding]:
     if times.is_empty():
         return
     ratio = times.select(pl.col(UPDATE).sum() / pl.sum_horizontal(scopes.PHASES).sum()).item()
-    message = f"the update takes {ratio:.0%} of the device time"
-    yield Finding(
-        "info", message, tuple(times["rank"].unique().sort()), int(times.select(pl.col(UPDATE).mean()).item())
-    )
+    message = "the update takes {ratio:percent} of the device time"
+    cost_ns = int(times.select(pl.col(UPDATE).mean()).item())
+    yield Finding("info", message, tuple(times["rank"].unique().sort()), cost_ns, values={"ratio": ratio})
 
 
 def _by_device(table: pl.DataFrame) -> pl.DataFrame:

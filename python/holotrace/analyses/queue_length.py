@@ -1,4 +1,4 @@
-"""How many launches wait in each queue of the device, and for how long a queue is full."""
+"""How many launches wait in each queue of a device, and for how long a queue is full."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ EVENTS = DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", 
         Column(
             "mean_count",
             Unit.FLOAT,
-            "Launches that waited, on average from start_ns to end_ns; null where these are equal",
+            "Mean queue length, weighted by time; null where start_ns and end_ns are equal",
         ),
-        Column("min_count", Unit.COUNT, "Fewest that waited"),
-        Column("p50_count", Unit.COUNT, "At most so many waited for half of the time"),
-        Column("p95_count", Unit.COUNT, "At most so many waited for 95% of the time"),
-        Column("max_count", Unit.COUNT, "Most that waited"),
-        Column("full_ns", Unit.NS, "Time at least full_at waited"),
+        Column("min_count", Unit.COUNT, "Shortest queue length"),
+        Column("p50_count", Unit.COUNT, "Median queue length, weighted by time"),
+        Column("p95_count", Unit.COUNT, "95th percentile of queue length, weighted by time"),
+        Column("max_count", Unit.COUNT, "Longest queue length"),
+        Column("full_ns", Unit.NS, "Time in which at least full_at launches waited"),
         Column("full_idle_ns", Unit.NS, "Part of full_ns in which no device of the rank ran any work"),
         Column("full_ratio", Unit.RATIO, "full_ns / (end_ns - start_ns); null where these are equal"),
         Column("start_ns", Unit.NS, "First launch; with over_time, when the length changed"),
@@ -50,7 +50,7 @@ EVENTS = DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", 
     chart=Bar(x="rank", y=("mean_count", "max_count"), title="Launches waiting in each queue"),
 )
 def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FULL_COUNT) -> pl.DataFrame:
-    """How many launches wait in each queue of the device, and for how long a queue is full.
+    """How many launches wait in each queue of a device, and for how long a queue is full.
 
     A launch waits from the start of the host call to the start of its work. A call that starts several kernels, as that
     of a CUDA graph does, counts once per queue and waits until the first of them starts. Averages and shares are of
@@ -60,7 +60,7 @@ def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FUL
 
     Args:
         over_time: One row per change of a queue's length, instead of one per queue.
-        full_at: Launches from which on a queue counts as full.
+        full_at: Number of waiting launches from which a queue counts as full.
     """
     check_whole(1, full_at=full_at)
     events = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
@@ -170,7 +170,9 @@ def full_queue(table: pl.DataFrame) -> Iterator[Finding]:
     full, idle, idle_ns = worst.row(0)
     yield Finding(
         "warning" if idle > FULL_IDLE_RATIO else "info",
-        f"a queue is full for up to {full:.0%} of the time, so the host waits in its launches",
+        "a queue is full for up to {ratio:percent} of the time, so the host waits in its launches",
         tuple(queues["rank"].unique().sort()),
         idle_ns,
+        values={"ratio": full},
+        within=("idle_ns",),
     )

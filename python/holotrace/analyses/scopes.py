@@ -26,7 +26,7 @@ UNSCOPED_RATIO = 0.5
         Column("self_ns", Unit.NS, "Time of operations in it but in no scope inside it, without waiting"),
         Column("total_ns", Unit.NS, "Time of operations in it and in the scopes inside it, without waiting"),
         Column("wait_ns", Unit.NS, "Time of operations in it and inside it that only wait for something under way"),
-        Column("share_ratio", Unit.RATIO, "total_ns / time of all operations; null where that is 0"),
+        Column("share_ratio", Unit.RATIO, "total_ns / time of all operations; null if that is 0"),
         Column("backward_ns", Unit.NS, "Part of total_ns that belongs to the backward pass"),
     ),
     reads=(XLA_OPS.only("line", "module", "scope", "self_ns", "is_wait", "is_async"),),
@@ -100,4 +100,5 @@ def unscoped_work(table: pl.DataFrame) -> Iterator[Finding]:
     )
     if not ranks.is_empty():
         ratio = ranks.select(pl.col("none_ns").sum() / pl.col("all_ns").sum()).item()
-        yield Finding("info", f"{ratio:.0%} of the device time is in no scope", tuple(ranks["rank"]))
+        message = "{ratio:percent} of the device time is in no scope"
+        yield Finding("info", message, tuple(ranks["rank"]), values={"ratio": ratio})

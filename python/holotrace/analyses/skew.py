@@ -1,4 +1,4 @@
-"""How far the clocks of devices are from their host's, and how well they run with it."""
+"""Offset and drift of each device clock against the clock of its host."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ STRETCH_RATIO = 0.01
     needs=(MODULES,),
 )
 def skew(rank: RankTrace) -> pl.DataFrame:
-    """How far the clocks of devices are from their host's, and how well they run with it.
+    """Offset and drift of each device clock against the clock of its host.
 
     The profiler maps the clock of a device onto that of its host. Where it does that wrongly, programs seem to begin
     before they were launched, or to go on after the host heard of their end. What must be added to the times of the
@@ -65,7 +65,7 @@ def skew(rank: RankTrace) -> pl.DataFrame:
 
     Devices that are made of threads of the host have its clock and are left out.
 
-    How much the mapping stretches durations is told by operations that take a millisecond or more in all their runs.
+    How much the mapping stretches durations is inferred from operations that take at least a millisecond in all runs.
     """
     clocked = device_time.executions(rank[XLA_OPS]).filter(pl.col("device_ps") > 0)
     stretched = (
@@ -97,13 +97,13 @@ def shifted_clock(table: pl.DataFrame) -> Iterator[Finding]:
     shifted = table.filter(pl.col("shift_ns") != 0)
     if not shifted.is_empty():
         most = int(shifted.select(pl.col("shift_ns").abs().max()).item())
-        message = f"device clocks are off by {most / 1e3:.0f} µs or more against their host"
-        yield Finding("info", message, tuple(shifted["rank"].unique().sort()))
+        message = "device clocks are off by {shift:duration} or more against their host"
+        yield Finding("info", message, tuple(shifted["rank"].unique().sort()), values={"shift": most})
 
 
 @skew.rule
 def drifting_clock(table: pl.DataFrame) -> Iterator[Finding]:
-    """The clock of a device runs faster or slower than that of its host, or by leaps.
+    """The clock of a device runs faster or slower than that of its host, or jumps.
 
     The profiler mapped it piece by piece and got some pieces wrong: operations are longer or shorter than the device
     itself measured, or no single shift puts launches before runs and runs before their completion.
@@ -120,8 +120,9 @@ def drifting_clock(table: pl.DataFrame) -> Iterator[Finding]:
         return
     stretch = float(drifting.select(pl.col("far").max()).item())
     worst = drifting.filter("contradicted").select(pl.col("by_ns").max()).item()
-    said = [f"the durations of operations are off by up to {stretch:.1%}"] if stretch > STRETCH_RATIO else []
-    said += [f"launches and completions contradict each other by {worst / 1e6:.1f} ms"] if worst else []
-    who = f"the clocks of {drifting.height} devices drift" if drifting.height > 1 else "the clock of a device drifts"
-    message = f"{who}: {' and '.join(said)}"
-    yield Finding("info", message, tuple(drifting["rank"].unique().sort()))
+    seen = ["the durations of operations are off by up to {stretch:percent}"] if stretch > STRETCH_RATIO else []
+    seen += ["launches and completions contradict each other by {apart:duration}"] if worst else []
+    who = "the clocks of {count:count} devices drift" if drifting.height > 1 else "the clock of a device drifts"
+    message = f"{who}: {' and '.join(seen)}"
+    values = {"stretch": stretch, "apart": worst, "count": drifting.height}
+    yield Finding("info", message, tuple(drifting["rank"].unique().sort()), values=values)

@@ -10,7 +10,6 @@ from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit
 from holotrace.derive import arrivals, collectives
-from holotrace.derive.said import listed
 
 # Equal devices on equal work differ by 1-2%.
 LOST_RATIO = 0.02
@@ -26,16 +25,19 @@ CLOCK_NS = 100_000
     part_columns=collectives.CALLS,
     columns=(
         Column("device", Unit.NUMBER, "Device of the rank; null where the rank communicates on one only"),
-        Column("step", Unit.STEP, "Training step; null where the rank is looked at as a whole"),
+        Column("step", Unit.STEP, "Training step; null for the rank as a whole"),
         Column("collective_count", Unit.COUNT, "Collectives that were compared"),
         Column("uncompared_count", Unit.COUNT, "Collectives that could not be compared"),
-        Column("last_count", Unit.COUNT, "How often the rank came last"),
-        Column("late_ns", Unit.NS, "Time from when all others had come until it came, where it came last"),
-        Column("lost_ns", Unit.NS, "Time the median other rank did nothing but wait for it, where it came last"),
-        Column("waited_ns", Unit.NS, "Time it waited until the last rank came, summed over collectives"),
-        Column("total_ns", Unit.NS, "From the end of the collective before (or the first start) to the last one's end"),
-        Column("lost_ratio", Unit.RATIO, "lost_ns / total_ns; null where there is no time"),
-        Column("clock_offset_ns", Unit.NS, "How far the rank's clock is ahead of the median rank's"),
+        Column("last_count", Unit.COUNT, "How often the rank arrived last"),
+        Column("late_ns", Unit.NS, "How long after the second to last rank it arrived, where it was last"),
+        Column("lost_ns", Unit.NS, "Time in which the median other rank only waited for it, where it was last"),
+        Column("waited_ns", Unit.NS, "Time it waited in collectives until the last rank arrived"),
+        Column("standing_ns", Unit.NS, "Part of waited_ns in which it did not compute"),
+        Column(
+            "total_ns", Unit.NS, "Time from the first arrival to the end of the last collective; of all ranks alike"
+        ),
+        Column("lost_ratio", Unit.RATIO, "lost_ns / total_ns; null if that is 0"),
+        Column("clock_offset_ns", Unit.NS, "How far the clock of the rank is ahead of that of the median rank"),
     ),
     reads=collectives.READS,
     chart=Bar(x="rank", y=("late_ns", "lost_ns"), title="Time others waited for each rank"),
@@ -43,7 +45,7 @@ CLOCK_NS = 100_000
 def stragglers(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
     """Which ranks the others wait for, and for how long.
 
-    A collective begins when its last rank comes: its kernel starts on each rank when the rank comes, waits for the
+    A collective begins when its last rank arrives: the kernel of each rank starts when the rank arrives, waits for the
     others, and ends on all ranks at once. Kernels of different ranks are matched by process group and number where the
     trace has them, else by their order, from where all ranks have recorded them. As they end together, their ends tell
     how far clocks are apart, and starts are compared on one clock. Operations that some ranks may leave early (sends,
@@ -51,8 +53,8 @@ def stragglers(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
     count of 0 and nulls. Devices of one rank, as the cores of a TPU's host, are compared like ranks; a core comes to a
     collective when it comes to the barrier before it.
 
-    Coming late costs nothing while the others still compute: `lost_ns` counts only what is left of their waiting when
-    the time in which they computed is taken off.
+    Arriving late costs nothing while the others still compute: `lost_ns` leaves out the time in which they did. Time in
+    which a rank waits in several collectives at once counts once, in the first of them that goes on.
 
     Args:
         by_step: One row per rank and step that launched collectives, instead of one per rank.
@@ -60,26 +62,20 @@ def stragglers(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
     who = ["rank", "device"]
     keys = [*who, "step"] if by_step else who
     calls = collectives.comparable(calls)
+    arrived = _counted_once(arrivals.of_ranks(calls))
     left, arrival = pl.col("left_ns"), pl.col("arrival_ns")
-    arrived = arrivals.of_ranks(calls).with_columns(
-        total_ns=left.diff().over(who).fill_null(left - arrival),
-    )
-    last = (
-        arrived.sort("match", "arrival_ns", *who, descending=[False, True, False, False])
-        .group_by("match", maintain_order=True)
+    arrived = arrived.with_columns(total_ns=left.diff().over(who).fill_null(left - arrival))
+    compared = (
+        arrived.group_by(keys)
         .agg(
-            pl.col(*who, "step").first(),
-            late_ns=pl.col("waited_ns").slice(1).min(),
-            lost_ns=pl.col("lost_ns").slice(1).median().round(),
+            pl.col("waited_ns", "standing_ns", "total_ns").sum(),
+            pl.col("clock_offset_ns").first(),
+            collective_count=pl.len(),
         )
-        .group_by(keys)
-        .agg(pl.col("late_ns", "lost_ns").sum(), last_count=pl.len())
+        # A rank that begins late has less time of its own than the others waited for it.
+        .with_columns(pl.col("total_ns").max().over(keys[2:] or pl.lit(0)))
     )
-    compared = arrived.group_by(keys).agg(
-        pl.col("waited_ns", "total_ns").sum(),
-        pl.col("clock_offset_ns").first(),
-        collective_count=pl.len(),
-    )
+    last = _last(arrived).group_by(keys).agg(pl.col("late_ns", "lost_ns").sum(), last_count=pl.len())
     count = pl.col("collective_count")
     table = (
         calls.group_by(keys)
@@ -99,30 +95,60 @@ def stragglers(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
     return table.drop_nulls("step") if by_step else table.with_columns(step=pl.lit(None, pl.Int64()))
 
 
+def _counted_once(arrived: pl.DataFrame) -> pl.DataFrame:
+    """Waiting of each rank, of which time that several collectives have in common is part of the first of them."""
+    waited, standing = (arrivals.once(arrived, length, by=["rank", "device"]) for length in ("waited_ns", "lost_ns"))
+    return arrived.with_columns(waited_ns=waited, standing_ns=standing)
+
+
+def _last(arrived: pl.DataFrame) -> pl.DataFrame:
+    """The last rank of each collective, with how late it was and what the median other rank lost by that."""
+    last = (
+        arrived.sort("match", "arrival_ns", "rank", "device", descending=[False, True, False, False])
+        .group_by("match", maintain_order=True)
+        .agg(
+            pl.col("rank", "device", "step", "come_ns").first(),
+            late_ns=pl.col("arrival_ns").first() - pl.col("arrival_ns").slice(1).max(),
+            lost_ns=pl.col("standing_ns").slice(1).median().round().cast(pl.Int64),
+        )
+    )
+    # A rank may be the last of several groups at once.
+    late, lost = (arrivals.once(last, length, by=["rank", "device"]) for length in ("late_ns", "lost_ns"))
+    return last.with_columns(late_ns=late, lost_ns=lost)
+
+
 @stragglers.rule
 def straggling_rank(table: pl.DataFrame) -> Iterator[Finding]:
-    """Others stand still for more than a fiftieth of the time until a rank comes to collectives.
+    """Ranks stand still for more than a fiftieth of the time until another rank arrives at collectives.
 
-    The whole job runs at the pace of the rank that comes last. Named are ranks that cost at least half as much again
+    The whole job runs at the pace of the rank that arrives last. Named are ranks that cost at least half as much again
     as the average rank; where turns change, work is uneven and no rank is to blame. The cost is the time the median
-    rank stood still for those named.
+    rank stood still for those named, and at most what any rank stood still at all.
 
     Compare what the named ranks do before their collectives with what others do: more or longer inputs, a slower
     device (see slow-device), a host that launches late, a data loader that stalls.
     """
-    ranks = _trusted(table).group_by("rank", "device").agg(pl.col("lost_ns", "total_ns").sum()).sort("rank", "device")
+    ranks = (
+        _trusted(table)
+        .group_by("rank", "device")
+        .agg(pl.col("lost_ns", "standing_ns", "total_ns").sum())
+        .sort("rank", "device")
+    )
     late = ranks.filter(
         (pl.col("lost_ns") > LOST_RATIO * pl.col("total_ns")) & (pl.col("lost_ns") > SHARE * pl.col("lost_ns").mean())
     )
     if late.is_empty():
         return
-    cost_ns = int(late["lost_ns"].sum())
-    ratio = late.select((pl.col("lost_ns") / pl.col("total_ns")).sum()).item()
-    who = "this rank comes" if late.height == 1 else "these ranks come"
+    others = ranks.join(late, on=["rank", "device"], how="anti", nulls_equal=True)
+    cost_ns = min(int(late["lost_ns"].sum()), int(others.select(pl.col("standing_ns").max()).item()))
+    ratio = cost_ns / int(late.select(pl.col("total_ns").max()).item())
+    who = "this rank arrives" if late.height == 1 else "these ranks arrive"
+    values: dict[str, object] = {"ratio": ratio}
     if late["device"].null_count() < late.height:
-        who = f"{listed(late.select(_DEVICE).to_series().to_list())} {'comes' if late.height == 1 else 'come'}"
-    message = f"others stand still for {ratio:.0%} of the time until {who}"
-    yield Finding("warning", message, tuple(late["rank"].unique().sort()), cost_ns)
+        values["devices"] = late.select(_DEVICE).to_series().to_list()
+        who = "{devices:names} " + ("arrives" if late.height == 1 else "arrive")
+    message = "the others stand still for {ratio:percent} of the time until " + who
+    yield Finding("warning", message, tuple(late["rank"].unique().sort()), cost_ns, values=values)
 
 
 @stragglers.rule
@@ -138,7 +164,8 @@ def clocks_apart(table: pl.DataFrame) -> Iterator[Finding]:
     if ahead.is_empty():
         return
     most = int(ahead.select(pl.col("clock_offset_ns").abs().max()).item())
-    yield Finding("info", f"clocks differ by up to {most / 1e6:.1f} ms", tuple(ahead["rank"].unique().sort()))
+    message = "clocks of these ranks differ from that of the median rank by up to {offset:duration}"
+    yield Finding("info", message, tuple(ahead["rank"].unique().sort()), values={"offset": most})
 
 
 def _trusted(table: pl.DataFrame) -> pl.DataFrame:

@@ -28,13 +28,17 @@ _WINDOW = {"step": pl.Int64(), "start_ns": pl.Int64(), "end_ns": pl.Int64()}
 
 @per_rank(
     columns=(
-        Column("step", Unit.STEP, "Training step; null where the rank is looked at as a whole"),
-        Column("total_ns", Unit.NS, "From the start of the first work to the end of the last; the sum of the parts"),
-        Column("compute_ns", Unit.NS, "Time at least one compute kernel ran"),
-        Column("exposed_comm_ns", Unit.NS, "Time communication ran and no compute kernel did"),
-        Column("exposed_memory_ns", Unit.NS, "Time a copy or fill ran and neither compute nor communication did"),
-        Column("idle_ns", Unit.NS, "Time no work ran"),
-        Column("idle_ratio", Unit.RATIO, "idle_ns / total_ns; null where there is no time"),
+        Column("step", Unit.STEP, "Training step; null for the rank as a whole"),
+        Column(
+            "total_ns",
+            Unit.NS,
+            "From the start of the first kernel or copy to the end of the last; the sum of the parts",
+        ),
+        Column("compute_ns", Unit.NS, "Time in which at least one compute kernel ran"),
+        Column("exposed_comm_ns", Unit.NS, "Time in which communication ran and no compute kernel did"),
+        Column("exposed_memory_ns", Unit.NS, "Time in which a copy or fill ran, and neither compute nor communication"),
+        Column("idle_ns", Unit.NS, "Time in which no work ran"),
+        Column("idle_ratio", Unit.RATIO, "idle_ns / total_ns; null if that is 0"),
     ),
     reads=(EVENTS,),
     chart=Stacked(x="rank", y=PARTS, title="Where the time goes"),
@@ -119,9 +123,10 @@ def idle_device(table: pl.DataFrame) -> Iterator[Finding]:
     ratio = _sum(idle, "idle_ns") / _sum(idle, "total_ns")
     yield Finding(
         "critical" if ratio > IDLE_CRITICAL_RATIO else "warning",
-        f"devices are idle {ratio:.0%} of the time",
+        "devices are idle for {ratio:percent} of the time",
         tuple(idle["rank"]),
         _sum(idle, "idle_ns") // idle.height,
+        values={"ratio": ratio},
     )
 
 
@@ -141,15 +146,16 @@ def exposed_copies(table: pl.DataFrame) -> Iterator[Finding]:
     ratio = _sum(copying, "exposed_memory_ns") / _sum(copying, "total_ns")
     yield Finding(
         "warning",
-        f"copies take {ratio:.0%} of the time while nothing else runs",
+        "copies that no other work hides take {ratio:percent} of the time",
         tuple(copying["rank"]),
         _sum(copying, "exposed_memory_ns") // copying.height,
+        values={"ratio": ratio},
     )
 
 
 @time_breakdown.rule
 def uneven_ranks(table: pl.DataFrame) -> Iterator[Finding]:
-    """Ranks wait for slower ones.
+    """Ranks wait for slower ranks.
 
     In a collective all ranks end together, so a rank that needs longer for its own part (computing, copies, idle) makes
     the others wait in exposed communication. The cost is what the slowest rank needs beyond the median rank.
@@ -168,12 +174,15 @@ def uneven_ranks(table: pl.DataFrame) -> Iterator[Finding]:
     )
     if late.is_empty():
         return
-    cost_ns = int(late.select(pl.col("own_ns").max() - median["own_ns"]).item())
+    beyond_ns = int(late.select(pl.col("own_ns").max() - median["own_ns"]).item())
+    others = ranks.join(late, on="rank", how="anti")
     yield Finding(
         "warning",
-        f"others wait in communication for ranks that need up to {cost_ns / median['total_ns']:.0%} longer",
+        "these ranks need up to {ratio:percent} longer, and the others wait for them in communication",
         tuple(late["rank"]),
-        cost_ns,
+        # The others cannot wait for longer than they communicate.
+        min(beyond_ns, int(others.select(pl.col("exposed_comm_ns").max()).item())),
+        values={"ratio": beyond_ns / median["total_ns"]},
     )
 
 

@@ -129,7 +129,9 @@ def _analysis(analysis: Analysis[Any]) -> _Topic:
 
         with progress_bar("Reading") as progress:
             result = job.run((analysis,), {analysis.name: options}, progress)
-        return Shown(name, result.tables[analysis.name], analysis.columns, job.found.origin)
+        first = result.info["first_ns"].min()
+        first_ns = first if isinstance(first, int) else None
+        return Shown(name, result.tables[analysis.name], analysis.columns, job.found.origin, first_ns=first_ns)
 
     name = analysis.name.replace("_", "-")
     text, _, arguments = (inspect.getdoc(analysis.source) or "").partition("\nArgs:\n")

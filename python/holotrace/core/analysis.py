@@ -21,7 +21,12 @@ from holotrace.core.trace import JobTrace, RankTrace
 P = ParamSpec("P")
 # So many are no small part of a rank.
 _MANY_ROWS = 100_000
+# The analysis whose findings say why; those of the others say how it looks.
+CAUSES = "causes"
 Severity = Literal["info", "warning", "critical"]
+
+
+_SEVERITIES = ("critical", "warning", "info")
 
 
 @dataclass(frozen=True)
@@ -30,17 +35,37 @@ class Finding:
 
     severity: Severity
     message: str
-    # Ranks it was seen on; empty when it concerns the whole job.
+    """What is wrong, in a sentence. A rule writes a template, ``{ratio:percent}`` for a value; see present.wording."""
     ranks: tuple[int, ...] = ()
-    # Wall time that would be saved at most; null where no number can be given.
+    """Ranks it was seen on; empty when it concerns the whole job."""
     cost_ns: int | None = None
-    # The rule that found it, in kebab case; filled in by Analysis.findings.
+    """Wall time of the job over the recording that would be saved at most; null where no number can be given."""
     rule: str = ""
+    """The rule that found it, in kebab case; filled in by Analysis.findings."""
     analysis: str = ""
-    # What to change; empty where the rule's documentation says it.
+    """The analysis whose table it read; filled in by Analysis.findings."""
+    values: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What the message says, as data: numbers, names and lists of them."""
+    step_cost_ns: int | None = None
+    """The same as cost_ns for one training step; null without steps. A rule gives either of them."""
+    within: tuple[str, ...] = ()
+    """Parts of the time breakdown that the cost can be no larger than, all together; empty where it may be any time."""
+    template: str = ""
+    """The message before its values were put in; filled in with them."""
     what_to_do: str = ""
-    # Rules whose findings are how this one looks.
+    """What to change; empty where the rule's documentation says it."""
     explains: tuple[str, ...] = ()
+    """Rules whose findings are how this one looks, and are left out."""
+
+
+def by_cost(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Causes, then other findings: most expensive first, those without a number after them, most severe first."""
+    return tuple(
+        sorted(
+            findings,
+            key=lambda f: (f.analysis != CAUSES, -(f.cost_ns or 0), _SEVERITIES.index(f.severity), f.rule, f.ranks),
+        )
+    )
 
 
 Rule = Callable[[pl.DataFrame], Iterable[Finding]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from holotrace.derive import clocks, collectives
@@ -12,10 +14,10 @@ _TOLERANCE_NS, _TOLERANCE_RATIO = 100_000, 0.5
 
 
 def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
-    """Each rank's coming to each collective on one clock, how long it then waited and how much of that it idled.
+    """When each rank came to each collective, on one clock, how long it then waited and how much of that it idled.
 
     ``calls`` are those of all ranks; those that cannot be compared are left out. Of a rank with several devices each
-    comes by itself.
+    comes by itself. ``come_ns`` is when the last one came.
     """
     found = collectives.matched(collectives.by_member(collectives.comparable(calls)))
     offsets = clocks.offsets(found).select("rank", clock_offset_ns="offset_ns")
@@ -31,6 +33,7 @@ def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
         .filter(come - first_left <= _TOLERANCE_NS, left.max().over("match") - first_left <= tolerance)
         .sort("left_ns", "arrival_ns", "match")
         .with_columns(
+            come_ns=come,
             waited_ns=come - arrival,
             # A rank that has to wait first computes on; when it stops it stands still until the data has been moved.
             lost_ns=(pl.col("exposed_ns") - (left - come).clip(lower_bound=0)).clip(lower_bound=0),
@@ -38,3 +41,16 @@ def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
         )
         .drop("of_rank")
     )
+
+
+def once(rows: pl.DataFrame, length: str, by: Sequence[str]) -> pl.Series:
+    """How much of each row's span, which ends at ``come_ns`` and has this length, is in no earlier span of its group.
+
+    So the sum over a group is the time that its spans cover, however many of them overlap.
+    """
+    come = pl.col("come_ns")
+    covered_until = come.cum_max().shift(1).over(by)
+    ordered = rows.with_row_index("row").sort("come_ns", "row")
+    added = ordered.select("row", once=come - pl.max_horizontal(come - pl.col(length), covered_until))
+    covered: pl.Series = added.sort("row")["once"].clip(lower_bound=0)
+    return covered

@@ -1,4 +1,4 @@
-"""How far the clocks of ranks are apart, told by what ends on all of them at once."""
+"""How far the clocks of ranks are apart, inferred from what ends on all of them at once."""
 
 from __future__ import annotations
 

@@ -66,14 +66,14 @@ def waits(ops: pl.DataFrame) -> pl.DataFrame:
     return intervals.subtract(leaves.filter(waiting), leaves.filter(~waiting))
 
 
-def gaps(ops: pl.DataFrame, during: pl.DataFrame, *, by: Sequence[str], at_least_ns: int) -> pl.DataFrame:
+def gaps(ops: pl.DataFrame, during: pl.DataFrame, *, by: Sequence[str], min_gap_ns: int) -> pl.DataFrame:
     """The parts of ``during`` in which none of ``ops`` ran, for each group that ``by`` names.
 
     A gap has the ``step``, ``launch_id`` and ``launch_ns`` of the operation that ended it; null where none did.
     """
     idle = [
         intervals.subtract(during, group)
-        .filter(pl.col("end_ns") - pl.col("start_ns") >= at_least_ns)
+        .filter(pl.col("end_ns") - pl.col("start_ns") >= min_gap_ns)
         .join(group.select(by).head(1), how="cross")
         for group in ops.partition_by(by, maintain_order=True)
     ]

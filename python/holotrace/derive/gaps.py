@@ -15,13 +15,13 @@ _CAUSES = pl.Series("cause", [HOST_WAIT, KERNEL_WAIT, OTHER])
 _UNKNOWN_NS = -(2**63)
 
 
-def by_cause(work: pl.DataFrame, *, by: Sequence[str], pause_ns: int) -> pl.DataFrame:
+def by_cause(work: pl.DataFrame, *, by: Sequence[str], max_kernel_gap_ns: int) -> pl.DataFrame:
     """What describes the gaps of each group of work, by cause; in the order of the columns of ``by``, then of causes.
 
     Before all work of a group but the first there is a gap, from where what began earlier ends, to its start; 0 where
     that overlaps. Of work that begins at the same time the lower ``event_id`` is the earlier. Gaps are caused by the
     host where the work after them was launched when all before had ended, else by kernels where they are shorter than
-    ``pause_ns``.
+    ``max_kernel_gap_ns``.
 
     ``whole_ns`` is the time of the whole group, from the first start to the latest end. Of the gaps there are
     ``count``, ``idle_ns`` (their sum), ``mean_ns``, ``std_ns`` (n - 1; null for a single one), ``min_ns``, ``p25_ns``,
@@ -29,6 +29,6 @@ def by_cause(work: pl.DataFrame, *, by: Sequence[str], pause_ns: int) -> pl.Data
     """
     launch_ns = work["launch_ns"].fill_null(_UNKNOWN_NS)
     spans = work[["event_id", "start_ns", "end_ns"]].hstack([launch_ns, groups.numbered(work, by)])
-    gaps = pl.DataFrame(native.gaps(spans, pause_ns))
+    gaps = pl.DataFrame(native.gaps(spans, max_kernel_gap_ns))
     rounded = pl.col("mean_ns", "std_ns", "p25_ns", "p50_ns", "p75_ns").round().cast(pl.Int64)
     return work[by][gaps["row"]].hstack(gaps.drop("row").with_columns(rounded, _CAUSES.gather(gaps["cause"])))

@@ -11,10 +11,12 @@ from holotrace.derive import call_tree
 from holotrace.derive.kernel_kinds import WORK
 
 _OPS = CPU_OPS.only("event_id", "name", "pid", "tid", "start_ns", "end_ns")
-_CALLS = RUNTIME_CALLS.only("event_id", "pid", "tid", "start_ns", "end_ns")
-_STARTS = LAUNCHES.only("launch_id", "device_event_id", "launch_start_ns")
+_CALLS = RUNTIME_CALLS.only("event_id", "name", "pid", "tid", "start_ns", "end_ns")
+_STARTS = LAUNCHES.only("launch_id", "device_event_id", "launch_name", "launch_start_ns", "launch_end_ns")
 _EVENTS = DEVICE_EVENTS.only("event_id", "kind", "name", "start_ns", "end_ns")
 READS = (_OPS, _CALLS, _STARTS, _EVENTS)
+# Who launched work: an operator, a host call outside of all operators, or nobody knows.
+OPERATOR, LAUNCH, UNKNOWN = "operator", "launch", "unknown"
 _OWN = ("runtime_ns", "self_work_count", "self_work_ns")
 
 
@@ -45,6 +47,29 @@ def work(rank: RankTrace) -> pl.DataFrame:
     return rank.cached(_launched).join(calls.drop("is_op"), on="launch_id").join(ops, on="op").drop("op")
 
 
+def outside(rank: RankTrace) -> pl.DataFrame:
+    """Every kernel and copy that no operator launched: its launch, as far as it is known, and ``source``."""
+    inside = rank.cached(work).select("event_id")
+    left = rank[_EVENTS].filter(pl.col("kind").is_in(WORK)).join(inside, on="event_id", how="anti")
+    starts = rank[_STARTS].unique("device_event_id", keep="first", maintain_order=True)
+    known = pl.col("launch_id").is_not_null()
+    return left.join(starts, left_on="event_id", right_on="device_event_id", how="left").with_columns(
+        source=pl.when(known).then(pl.lit(LAUNCH)).otherwise(pl.lit(UNKNOWN))
+    )
+
+
+def covered_ns(work: pl.DataFrame, by: str) -> pl.DataFrame:
+    """For each value of ``by`` the time in which at least one kernel or copy of it ran, ``covered_ns``."""
+    start, end = pl.col("start_ns"), pl.col("end_ns")
+    before = end.cum_max().shift(1).over(by)
+    return (
+        work.sort(by, "start_ns", "event_id")
+        .with_columns(added_ns=(end - pl.max_horizontal(start, before)).clip(lower_bound=0))
+        .group_by(by)
+        .agg(covered_ns=pl.col("added_ns").sum())
+    )
+
+
 def _nested(rank: RankTrace) -> pl.DataFrame:
     """Operators and calls of the device's runtime in one tree, whose ``parent_id`` is a ``number``."""
     place = ("event_id", "pid", "tid", "start_ns", "end_ns")
@@ -52,10 +77,25 @@ def _nested(rank: RankTrace) -> pl.DataFrame:
     calls = rank[_CALLS].select(pl.lit(None, ops.schema["name"]).alias("name"), *place, is_op=False)
     # An operator may take no longer than the call that it makes, but no call makes an operator: so number anew.
     both = pl.concat([ops.sort("event_id"), calls.sort("event_id")]).with_row_index("number")
+    both = _cut(both)
     numbers = both.filter(~pl.col("is_op")).select(launch_id="event_id", launch="number")
     work = rank.cached(_launched).join(numbers, on="launch_id").select("start_ns", "end_ns", launch_id="launch")
     tree = call_tree.nested(both.with_columns(event_id="number"), work)
     return tree.with_columns(both["event_id"])
+
+
+def _cut(both: pl.DataFrame) -> pl.DataFrame:
+    """The same, where calls of the runtime end with the operator in which they began.
+
+    The profiler writes the end of a launch up to some ten microseconds after that of its operator.
+    """
+    begun = both.with_columns(
+        event_id="number", end_ns=pl.when("is_op").then("end_ns").otherwise(pl.col("start_ns") + 1)
+    )
+    none = pl.DataFrame(schema={"launch_id": pl.UInt32(), "start_ns": pl.Int64(), "end_ns": pl.Int64()})
+    within = both["end_ns"].gather(_operator(call_tree.nested(begun, none)))
+    # Nothing is known of the end where there is no operator.
+    return both.with_columns(end_ns=pl.min_horizontal(pl.col("end_ns"), within))
 
 
 def _operator(nested: pl.DataFrame) -> pl.Series:

@@ -14,5 +14,5 @@ def decided(names: pl.Series, decide: Callable[[str], str | None]) -> pl.Series:
     # Labels are compared by their numbers: as text, those of millions of events would take much of the memory.
     is_label = isinstance(names.dtype, pl.Categorical)
     keys, known = (names.to_physical(), unique.to_physical()) if is_label else (names, unique)
-    told: pl.Series = keys.replace_strict(known, pl.Series(answers, dtype=pl.String()), default=None)
-    return told.alias(names.name)
+    found: pl.Series = keys.replace_strict(known, pl.Series(answers, dtype=pl.String()), default=None)
+    return found.alias(names.name)

@@ -144,9 +144,9 @@ def _host_columns(calls: pl.DataFrame, rules: GraphRules) -> pl.DataFrame:
 def _threads(calls: pl.DataFrame, rules: GraphRules) -> pl.Series:
     """Numbers of the threads; that of autograd is the one it goes on for, if both are unmistakable."""
     # As for nodes, events without duration do not count.
-    told = calls.filter(pl.col("kind").is_in((OP, RANGE)) & (pl.col("end_ns") > pl.col("start_ns")))
+    lasting = calls.filter(pl.col("kind").is_in((OP, RANGE)) & (pl.col("end_ns") > pl.col("start_ns")))
     forward, backward = (
-        told.filter(pl.col("name").str.contains(part, literal=True))["tid"].unique()
+        lasting.filter(pl.col("name").str.contains(part, literal=True))["tid"].unique()
         for part in (rules.forward, _BACKWARD)
     )
     tid = pl.col("tid").fill_null("")

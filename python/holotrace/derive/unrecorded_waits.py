@@ -1,4 +1,4 @@
-"""What waited for work of a device without the profiler having said so, told by when they ran."""
+"""What waited for work of a device without the profiler recording it, inferred from when they ran."""
 
 from __future__ import annotations
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from holotrace.core.analysis import Finding
+from holotrace.core.analysis import CAUSES, Finding, by_cost
 
-CAUSES = "causes"
 # Symptoms that cost less of the job's time need no cause.
 LEFT_RATIO = 0.1
 # Rules about time in which a device waits, computes longer than others, or communicates; causes account for all of it.
@@ -22,7 +21,7 @@ SYMPTOMS = frozenset(
 )
 
 
-def folded(findings: Sequence[Finding], job_ns: int) -> list[Finding]:
+def folded(findings: Sequence[Finding], job_ns: int) -> tuple[Finding, ...]:
     """Causes first, then what they do not explain; each cause with the rules whose findings it explains.
 
     A symptom without a cause is left out where it costs little of the ``job_ns``: healthy jobs launch, wait and
@@ -40,7 +39,8 @@ def folded(findings: Sequence[Finding], job_ns: int) -> list[Finding]:
             others += [symptom] if (symptom.cost_ns or 0) > LEFT_RATIO * job_ns else []
         elif symptom.rule not in explained[place]:
             explained[place].append(symptom.rule)
-    return [*(replace(cause, explains=tuple(explained[place])) for place, cause in enumerate(causes)), *others]
+    said = (replace(cause, explains=tuple(explained[place])) for place, cause in enumerate(causes))
+    return by_cost([*said, *others])
 
 
 def _concerns(cause: Finding, symptom: Finding) -> bool:

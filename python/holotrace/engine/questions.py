@@ -15,9 +15,11 @@ from holotrace.core.problems import frame
 from holotrace.core.schema import Table
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import RankTrace
+from holotrace.derive import worth
 from holotrace.diagnosis.symptoms import folded
 from holotrace.discovery import Survey
 from holotrace.present.figures import figure
+from holotrace.present.wording import worded
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,13 @@ class JobResult:
         """The result of the job that was ``found``, from all its tables."""
         own = {analysis.name: tables[analysis.name] for analysis in asked}
         findings = [finding for analysis in asked for finding in analysis.findings(own[analysis.name])]
+        info = tables[RANK_INFO.name]
+        settled = worth.settled(findings, tables, info)
         # Of profiles of XLA the analyses of their own tell why devices stand still.
         if causes.name in own and (duty_cycle.name not in own or own[duty_cycle.name].is_empty()):
-            findings = folded(findings, max(tables[RANK_INFO.name]["span_ns"].drop_nulls().to_list(), default=0))
-        return cls(found.title, found.origin, own, tables[RANK_INFO.name], tables[PROBLEMS.name], tuple(findings))
+            settled = folded(settled, max(info["span_ns"].drop_nulls().to_list(), default=0))
+        said = tuple(worded(finding) for finding in settled)
+        return cls(found.title, found.origin, own, info, tables[PROBLEMS.name], said)
 
     # Any: only present/ knows of Plotly.
     def figure(self, analysis: Analysis[Any]) -> Any:

@@ -44,7 +44,7 @@ def describe(
         "event_count": counts.get("entries"),
         "device_event_count": events.height,
         "problem_count": int(tables[PROBLEMS.name]["count"].sum()),
-        "span_ns": _span_ns(events, steps),
+        **_span(events, steps),
         "file_bytes": counts.get("file_bytes"),
         "text_bytes": counts.get("text_bytes"),
         "load_ns": parsed.load_ns if parsed else None,
@@ -54,10 +54,10 @@ def describe(
     return pl.DataFrame([row | texts], schema=RANK_INFO.empty().schema)
 
 
-def _span_ns(*tables: pl.DataFrame) -> int | None:
+def _span(*tables: pl.DataFrame) -> dict[str, int | None]:
     spans = pl.concat([table.select("start_ns", "end_ns") for table in tables])
     first, last = spans.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-    return None if first is None else int(last - first)
+    return {"span_ns": None if first is None else int(last - first), "first_ns": first}
 
 
 def _software(metadata: Mapping[str, Any], job: Mapping[str, Any]) -> str | None:

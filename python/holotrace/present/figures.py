@@ -61,6 +61,7 @@ _CONCEPTS = (
 # Plotly's own form of a chart: {"data": [trace, …], "layout": {…}}.
 Drawing = dict[str, Any]
 
+_QUANTITIES = {Unit.NS: "Time", Unit.BYTES: "Size", Unit.COUNT: "Count", Unit.RATIO: "Share"}
 _GRID = "rgba(128, 136, 148, 0.25)"
 _NAME_WIDTH = 52  # characters of a kernel's name that fit beside its bar
 _LABELLED = 33  # bars that each carry their label; beyond it Plotly picks round ones
@@ -178,10 +179,9 @@ def _points(chart: Chart, table: pl.DataFrame, columns: dict[str, Column]) -> Dr
 
 
 def _ranking(chart: Ranking, table: pl.DataFrame, columns: dict[str, Column]) -> Drawing:
-    first = chart.y[0]
     unnamed = pl.col(chart.x).cast(pl.String).fill_null("(no name)").alias("_name")
     kind = pl.col(chart.color).cast(pl.String).drop_nulls().first().fill_null("other") if chart.color else pl.lit("")
-    sums = table.group_by(unnamed).agg(kind.alias("_kind"), *(pl.col(y).sum() for y in chart.y))
+    sums, ranks = _per_rank(table, chart, unnamed, kind)
     bar = pl.sum_horizontal(chart.y)
     top = sums.sort(bar, "_name", descending=[True, False]).head(chart.top)
     by, unit_layout = _values(chart.y, top, columns)
@@ -194,18 +194,20 @@ def _ranking(chart: Ranking, table: pl.DataFrame, columns: dict[str, Column]) ->
     for position, (part, name) in enumerate((part, name) for part in parts for name in chart.y):
         mine = [i for i in places if part is None or top["_kind"][i] == part]
         values = _scaled(top[name], by)
+        spread = _spread(top, mine, by) if ranks > 1 and len(chart.y) == 1 else {}
         traces.append(
             {
                 "type": "bar",
                 "orientation": "h",
+                **spread,
                 "name": _markup(str(part)) if chart.color else fmt.label(columns[name]),
                 "x": [values[i] for i in mine],
                 "y": mine,
                 "customdata": [[_wrapped(names[i]), (top[name][i] or 0) / total] for i in mine],
                 "marker": {"color": color(str(part) if part else name, position), "line": {"width": 0}},
                 "hovertemplate": (
-                    f"%{{customdata[0]}}<br><b>%{{x:,.{by.decimals}f}} {by.unit}</b> (%{{customdata[1]:.1%}})"
-                    "<extra></extra>"
+                    f"%{{customdata[0]}}<br><b>%{{x:,.{by.decimals}f}} {by.unit}</b>{_of_ranks(ranks)} "
+                    "(%{customdata[1]:.1%})<extra></extra>"
                 ),
             }
         )
@@ -217,7 +219,7 @@ def _ranking(chart: Ranking, table: pl.DataFrame, columns: dict[str, Column]) ->
         "hovermode": "closest",
         "xaxis": _axis_style()
         | unit_layout
-        | {"title": {"text": _axis_title(columns[first], by) if len(chart.y) == 1 else by.unit}},
+        | {"title": {"text": unit_layout["title"]["text"] + _of_ranks(ranks, bool(len(chart.y) == 1))}},
         "yaxis": _axis_style()
         | {
             "showgrid": False,
@@ -230,6 +232,36 @@ def _ranking(chart: Ranking, table: pl.DataFrame, columns: dict[str, Column]) ->
         covered = fmt.percent(float(top.select(bar.sum()).item()) / total)
         layout["annotations"] = [_note(f"the largest {len(names)} of {fmt.number(sums.height)}, {covered} of the sum")]
     return {"data": traces, "layout": layout}
+
+
+def _per_rank(table: pl.DataFrame, chart: Ranking, name: pl.Expr, kind: pl.Expr) -> tuple[pl.DataFrame, int]:
+    """What each name comes to on the average rank, ``_least`` and ``_most`` on any, and of how many ranks."""
+    ranks = table["rank"].n_unique() if "rank" in table.columns else 1
+    if ranks == 1:
+        return table.group_by(name).agg(kind.alias("_kind"), *(pl.col(y).sum() for y in chart.y)), 1
+    of_rank = table.group_by("rank", name).agg(kind.alias("_kind"), *(pl.col(y).sum() for y in chart.y))
+    bar = pl.sum_horizontal(chart.y)
+    # A rank without any has none of it.
+    least = pl.when(pl.len() == ranks).then(bar.min()).otherwise(0)
+    means = of_rank.group_by("_name").agg(
+        pl.col("_kind").sort().first(), *(pl.col(y).sum() / ranks for y in chart.y), _least=least, _most=bar.max()
+    )
+    # In one order, so that sums of fractions are the same each time.
+    return means.sort("_name"), ranks
+
+
+def _spread(top: pl.DataFrame, mine: Sequence[int], by: fmt.Scale) -> Drawing:
+    """Lines from the least to the most of any rank."""
+    mean = pl.sum_horizontal(name for name in top.columns if not name.startswith("_"))
+    beyond = top.select(most=pl.col("_most") - mean, least=mean - pl.col("_least"))[list(mine)]
+    ends = {"array": _scaled(beyond["most"], by), "arrayminus": _scaled(beyond["least"], by)}
+    return {"error_x": {"type": "data", "symmetric": False, "thickness": 1, "width": 3, "color": "#6b7280", **ends}}
+
+
+def _of_ranks(ranks: int, has_spread: bool = False) -> str:
+    if ranks == 1:
+        return ""
+    return f" per rank, mean of {ranks}" + (" and least to most" if has_spread else "")
 
 
 def _lines(chart: Line, table: pl.DataFrame, columns: dict[str, Column]) -> Drawing:
@@ -320,15 +352,17 @@ def _values(names: Sequence[str], table: pl.DataFrame, columns: dict[str, Column
     """The scale shared by all drawn columns, and the layout of their axis."""
     column = columns[names[0]]
     by = fmt.scale(column, pl.concat([table[name].cast(pl.Float64).alias("v") for name in names]))
-    layout: dict[str, Any] = {"title": {"text": _axis_title(column, by) if len(names) == 1 else by.unit}}
+    layout: dict[str, Any] = {"title": {"text": _axis_title(column, by, alone=len(names) == 1)}}
     layout |= {"rangemode": "tozero", "separatethousands": True}
     if column.unit is Unit.RATIO:
         layout |= {"range": [0, 100], "ticksuffix": "%", "title": {"text": fmt.label(column)}}
     return by, layout
 
 
-def _axis_title(column: Column, by: fmt.Scale) -> str:
-    return f"{fmt.label(column)} [{by.unit}]" if by.unit else fmt.label(column)
+def _axis_title(column: Column, by: fmt.Scale, *, alone: bool = True) -> str:
+    """What an axis says: the column's name, or the quantity that several columns share."""
+    what = fmt.label(column) if alone else _QUANTITIES.get(column.unit, "")
+    return f"{what} [{by.unit}]".strip() if by.unit else what
 
 
 def _scaled(values: pl.Series, by: fmt.Scale) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -27,6 +27,8 @@ _NUMBERS = frozenset(
 # Numbers of ranks or steps; an empty list means all.
 LISTS = frozenset({Unit.RANKS, Unit.STEPS})
 _NAMES = frozenset({Unit.RANK, Unit.STEP, Unit.EVENT, Unit.NUMBER, Unit.UNSIGNED})
+# Columns that say when something was, on the clock of a file.
+_POINTS = frozenset({"start_ns", "end_ns", "time_ns"})
 _WORDS = {"comm": "communication", "std": "std. dev.", "cpu": "CPU", "gbps": "GB/s"}
 # Control characters could drive a terminal, and marks of writing direction could make a name read as another.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -87,6 +89,17 @@ def scales(table: pl.DataFrame, columns: Sequence[Column], together: Collection[
     """The scale of each column; the columns named in ``together`` share their unit, to be compared."""
     beside = max((_float(_sizes(table[name]).max()) for name in together), default=0.0)
     return [scale(column, table[column.name], beside if column.name in together else 0.0) for column in columns]
+
+
+def since_first_event(
+    table: pl.DataFrame, columns: Sequence[Column], first_ns: int | None
+) -> tuple[pl.DataFrame, tuple[Column, ...]]:
+    """The table with points in time counted from the first event of the job, as a reader can place them."""
+    points = {c.name: f"{c.name.removesuffix('_ns')}_since_first_event_ns" for c in columns if c.name in _POINTS}
+    if first_ns is None or not points:
+        return table, tuple(columns)
+    shifted = table.with_columns(pl.col(list(points)) - first_ns).rename(points)
+    return shifted, tuple(replace(c, name=points.get(c.name, c.name)) for c in columns)
 
 
 def cell(value: Any, column: Column, by: Scale) -> str:

@@ -19,12 +19,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from holotrace.analyses import ALL
-from holotrace.core.analysis import Analysis
+from holotrace.core.analysis import Analysis, by_cost
 from holotrace.core.charts import Ranking
 from holotrace.core.schema import Column
 from holotrace.core.tables import PROBLEMS
 from holotrace.present import figures, report
 from holotrace.present import format as fmt
+from holotrace.present.wording import sentence
 
 EMBEDDED_ROWS = 2_000  # rows of a table a browser sorts at once without a pause, and a page carries by mail
 SHOWN_ROWS = 15  # rows that are there before anybody asks for more
@@ -102,7 +103,7 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
     told = [a for a in analyses if a.name in result.tables]
     # Formats differ in what they record, so some questions have no answer in a job and would only fill the page.
     answered = [analysis for analysis in told if not result.tables[analysis.name].is_empty()]
-    findings = report.by_cost(result.findings)
+    findings = by_cost(result.findings)
     return environment.get_template("report.html.j2").render(
         title=fmt.printable(result.title),
         facts=report.facts(result.info, result.source),
@@ -110,7 +111,7 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
         parts=[_part(part) for part in report.parts(result, told)],
         findings=[_finding(finding, told) for finding in findings[:SHOWN_FINDINGS]],
         finding_count=len(findings),
-        sections=[_section(analysis, result.tables[analysis.name]) for analysis in answered],
+        sections=[_section(analysis, result.tables[analysis.name], _first_ns(result.info)) for analysis in answered],
         silent=[analysis.name.replace("_", " ") for analysis in told if analysis not in answered],
         problems=_table("problems", PROBLEMS.columns, result.problems),
         source=shlex.quote(fmt.printable(result.source)),
@@ -123,7 +124,13 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
     )
 
 
-def _section(analysis: Analysis[Any], table: pl.DataFrame) -> _Section:
+def _first_ns(info: pl.DataFrame) -> int | None:
+    """When the first event of the job was."""
+    first = info["first_ns"].min()
+    return first if isinstance(first, int) else None
+
+
+def _section(analysis: Analysis[Any], table: pl.DataFrame, first_ns: int | None) -> _Section:
     chart, height = None, 0
     if analysis.chart is not None:
         drawing = figures.drawing(analysis, table)
@@ -132,6 +139,7 @@ def _section(analysis: Analysis[Any], table: pl.DataFrame) -> _Section:
         chart = _json({"data": drawing["data"], "layout": layout})
     order = analysis.chart.y[0] if isinstance(analysis.chart, Ranking) else ""
     together = analysis.chart.y if analysis.chart else ()
+    shown, columns = fmt.since_first_event(table, analysis.columns, first_ns)
     return _Section(
         name=analysis.name,
         command=analysis.name.replace("_", "-"),
@@ -139,7 +147,7 @@ def _section(analysis: Analysis[Any], table: pl.DataFrame) -> _Section:
         columns=tuple((fmt.label(column), column) for column in analysis.columns),
         chart=chart,
         height=height,
-        table=_table(analysis.name, analysis.columns, table, order, together),
+        table=_table(analysis.name, columns, shown, order, together),
     )
 
 
@@ -226,7 +234,7 @@ def _finding(finding: Any, analyses: report.Analyses) -> _FindingView:
         severity=finding.severity,
         rule=finding.rule,
         analysis=finding.analysis,
-        message=fmt.printable(finding.message),
+        message=fmt.printable(sentence(finding)),
         ranks=fmt.ranks(finding.ranks) if finding.ranks else "all",
         worth=fmt.duration(finding.cost_ns),
         advice=report.advice(finding, analyses),

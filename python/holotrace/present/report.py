@@ -12,15 +12,14 @@ import polars as pl
 
 from holotrace import stores
 from holotrace.analyses import ALL
-from holotrace.core.analysis import Analysis, Finding
+from holotrace.core.analysis import Analysis, Finding, by_cost
 from holotrace.core.charts import Stacked
 from holotrace.core.schema import Unit
-from holotrace.diagnosis.symptoms import CAUSES
 from holotrace.errors import UsageError
 from holotrace.present import format as fmt
+from holotrace.present.wording import sentence
 from holotrace.stores import Place, Remote
 
-_SEVERITIES = ("critical", "warning", "info")
 # Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 _WORTH_SAYING = 0.005  # share of the time below which a part is left out of the verdict
@@ -157,16 +156,6 @@ def missing_ranks(info: pl.DataFrame) -> tuple[int, ...]:
     return tuple(sorted(set(range(world)) - set(info["rank"].to_list())))
 
 
-def by_cost(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Causes, then other findings: dearest first; those without a number after them, most severe first."""
-    return tuple(
-        sorted(
-            findings,
-            key=lambda f: (f.analysis != CAUSES, -(f.cost_ns or 0), _SEVERITIES.index(f.severity), f.rule, f.ranks),
-        )
-    )
-
-
 def advice(finding: Finding, analyses: Analyses = ALL) -> Advice:
     """What the rule behind a finding is documented to say, or what the finding says itself."""
     if finding.what_to_do:
@@ -216,7 +205,7 @@ def _biggest_finding(report: Report, analyses: Analyses) -> tuple[str, ...]:
     some = first.ranks and len(first.ranks) < report.info.height
     where = f", on rank{'s' if len(first.ranks) > 1 else ''} {fmt.ranks(first.ranks)}" if some else ""
     worth = f" (worth up to {fmt.duration(first.cost_ns)})" if first.cost_ns else ""
-    message = fmt.printable(first.message).rstrip(".")
+    message = fmt.printable(sentence(first)).rstrip(".")
     to_do = advice(first, analyses).what_to_do
     return (f"The biggest finding{where}: {message}{worth}.", f"What to do: {to_do}" if to_do else "")
 

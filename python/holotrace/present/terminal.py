@@ -14,10 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from holotrace.analyses import ALL
-from holotrace.core.analysis import Finding
+from holotrace.core.analysis import Finding, by_cost
 from holotrace.core.schema import Column
 from holotrace.present import format as fmt
 from holotrace.present import report
+from holotrace.present.wording import sentence
 
 # Everything from a trace is a Text, never a string: rich would obey markup in a string.
 _STYLES = {"critical": "bold red", "warning": "yellow", "info": "blue"}
@@ -40,10 +41,10 @@ def verdict(result: report.Report, analyses: report.Analyses = ALL) -> Renderabl
 
 
 def findings(found: Sequence[Finding], *, limit: int | None = None) -> RenderableType:
-    """Findings, dearest first; the first ``limit`` of them."""
+    """Findings, most expensive first; the first ``limit`` of them."""
     if not found:
         return Text("No rule found anything to fix.")
-    ordered = report.by_cost(found)
+    ordered = by_cost(found)
     shown = ordered[:limit]
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     grid.add_column("Severity", no_wrap=True)
@@ -54,7 +55,7 @@ def findings(found: Sequence[Finding], *, limit: int | None = None) -> Renderabl
     for finding in shown:
         grid.add_row(
             Text(finding.severity, style=_STYLES[finding.severity]),
-            Text(fmt.printable(finding.message)),
+            Text(fmt.printable(sentence(finding))),
             Text(finding.rule, style="dim"),
             Text(fmt.ranks(finding.ranks) if finding.ranks else "all"),
             Text(fmt.duration(finding.cost_ns)),
@@ -69,15 +70,18 @@ def table(
     limit: int | None = 20,
     width: int = 100,
     together: Collection[str] = (),
+    first_ns: int | None = None,
 ) -> RenderableType:
     """A result table for a terminal ``width`` characters wide; long names lose their middle, the last columns go.
 
     Args:
         limit: Rows to show; all if None.
         together: Columns that share a unit, as the parts of a whole do.
+        first_ns: When the first event of the job was, from which points in time are counted.
     """
     if frame.is_empty():
         return Text("No rows.")
+    frame, columns = fmt.since_first_event(frame, columns, first_ns)
     # A column nobody filled, as the step where steps were not asked for, says nothing in every row.
     columns = tuple(column for column in columns if frame[column.name].null_count() < frame.height)
     # Scales come from all rows, so that the first rows look the same whatever the limit.

@@ -6,19 +6,20 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from holotrace.analyses import ALL
-from holotrace.core.analysis import Finding
+from holotrace.core.analysis import Finding, by_cost
 from holotrace.core.schema import Column
 from holotrace.core.tables import FINDINGS, PROBLEMS, RANK_INFO
 from holotrace.errors import UsageError
 from holotrace.present import format as fmt
 from holotrace.present import report as reports
+from holotrace.present.wording import sentence
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -48,6 +49,8 @@ class Shown:
     limit: int | None = None
     # How a terminal shows it, where that is not as a plain table: from its limit.
     render: Callable[[int], RenderableType] | None = None
+    # When the first event of the job was, from which a terminal counts points in time.
+    first_ns: int | None = None
 
     @property
     def head(self) -> pl.DataFrame:
@@ -119,7 +122,7 @@ def text(shown: Shown, width: int) -> RenderableType:
     rows = shown.most(TERMINAL_ROWS)
     if shown.render is not None:
         return shown.render(rows)
-    return terminal.table(shown.table, shown.columns, limit=rows, width=width)
+    return terminal.table(shown.table, shown.columns, limit=rows, width=width, first_ns=shown.first_ns)
 
 
 def _plain_text(shown: Shown) -> str:
@@ -154,7 +157,7 @@ def json_report(shown: ShownReport) -> str:
             "source": report.source,
             "holotrace": _version(),
             "verdict": list(reports.verdict(report, shown.analyses)),
-            "findings": _rows(findings_table(reports.by_cost(report.findings))),
+            "findings": _rows(findings_table(by_cost(report.findings))),
             "problems": _rows(report.problems),
             "ranks": _rows(report.info),
             "tables": {
@@ -205,7 +208,7 @@ def markdown_report(shown: ShownReport) -> str:
     parts = [f"# {_escaped(report.title)}", *verdict, "## Findings"]
     if report.findings:
         columns = tuple(c for c in FINDINGS.columns if c.name in ("severity", "message", "ranks", "cost_ns", "rule"))
-        found = findings_table(reports.by_cost(report.findings)).select(c.name for c in columns)
+        found = findings_table(by_cost(report.findings)).select(c.name for c in columns)
         parts.append(markdown_table(found, columns))
     else:
         parts.append("No rule found anything to fix.")
@@ -255,7 +258,16 @@ OF_REPORTS = tuple(writer for writer in WRITERS if writer.write_report)
 def findings_table(findings: Sequence[Finding]) -> pl.DataFrame:
     """Findings as a table, in their order."""
     rows = [
-        {**asdict(finding), "ranks": list(finding.ranks), "explains": ", ".join(finding.explains) or None}
+        {
+            **{
+                name: getattr(finding, name)
+                for name in ("severity", "rule", "analysis", "cost_ns", "step_cost_ns", "what_to_do")
+            },
+            "explains": ", ".join(finding.explains) or None,
+            "message": sentence(finding),
+            "ranks": list(finding.ranks),
+            "values": json.dumps(dict(finding.values), ensure_ascii=False),
+        }
         for finding in findings
     ]
     return pl.DataFrame(rows, schema=FINDINGS.empty().schema)

@@ -1,0 +1,45 @@
+"""What the host of an XLA profile did during given spans."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from drawing import spans
+from holotrace.derive import host_time
+from holotrace.derive.host_activities import COMPILATION, DISPATCH, INPUT, PRIORITY, PROGRAM, WAIT
+
+Activity = tuple[str, str, str, int, int]
+SCHEMA = {"name": pl.String, "activity": pl.String, "tid": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
+
+
+def parts(of: tuple[int, int], *activities: Activity, threads: tuple[str, ...] = ("1",)) -> dict[str, int]:
+    frame = pl.DataFrame(activities, schema=SCHEMA, orient="row")
+    row = host_time.shares(spans(of), frame, host_time.everywhere(frame), pl.Series(threads, dtype=pl.String))
+    sums = row.drop("start_ns", "end_ns").row(0, named=True)
+    assert sum(sums.values()) == of[1] - of[0]
+    assert set(sums) == {f"{name}_ns" for name in (*PRIORITY, "unattributed")}
+    return {name.removesuffix("_ns"): ns for name, ns in sums.items() if ns}
+
+
+def test_an_instant_belongs_to_the_first_activity_in_order_of_priority() -> None:
+    both = ("load", INPUT, "1", 0, 6), ("compile", COMPILATION, "1", 4, 8)
+    assert parts((0, 10), *both) == {"input": 4, "compilation": 4, "unattributed": 2}
+
+
+def test_a_call_that_only_waits_to_start_a_program_dispatches_nothing() -> None:
+    waiting = ("Execute", DISPATCH, "1", 0, 10), ("wait", WAIT, "1", 2, 9)
+    assert parts((0, 10), *waiting) == {"dispatch": 3, "wait": 7}
+
+
+def test_the_name_of_a_cause_is_the_one_that_took_most_of_it() -> None:
+    named = [("short", INPUT, "1", 0, 2), ("long", INPUT, "1", 2, 9)]
+    frame = pl.DataFrame(named, schema=SCHEMA, orient="row")
+    asked = spans((0, 10)).with_columns(cause=pl.lit(INPUT))
+    assert host_time.details(asked, frame).to_list() == ["long"]
+    assert host_time.details(asked.with_columns(cause=pl.lit(PROGRAM)), frame).to_list() == [None]
+
+
+def test_spans_inside_others_of_the_same_activity_are_no_outermost() -> None:
+    rows = [("a", INPUT, "1", 0, 9), ("b", INPUT, "1", 1, 3), ("c", INPUT, "2", 1, 3), ("d", INPUT, "1", 9, 10)]
+    outer = host_time.outermost(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
+    assert sorted(outer["name"]) == ["a", "c", "d"]
