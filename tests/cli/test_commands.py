@@ -339,7 +339,7 @@ def test_the_envelope_holds_what_may_be_missing(tmp_path: Path) -> None:
         ("info",),
     ):
         envelope = json.loads(run(*asked, tmp_path, "--format", "json").stdout)
-        assert [(row["rank"], row["problem"]) for row in envelope["problems"]] == [(0, "file cut off")]
+        assert (0, "file cut off") in [(row["rank"], row["problem"]) for row in envelope["problems"]]
 
 
 def test_a_file_that_is_whole_needs_no_word(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import polars as pl
 
 from holotrace.analyses.causes import causes
 from holotrace.analyses.duty_cycle import duty_cycle
-from holotrace.core.analysis import Analysis, Finding
+from holotrace.core.analysis import Analysis, Finding, PerJob
 from holotrace.core.problems import frame
 from holotrace.core.schema import Table
 from holotrace.core.tables import PROBLEMS, RANK_INFO
@@ -18,6 +18,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import worth
 from holotrace.diagnosis.symptoms import folded
 from holotrace.discovery import Survey
+from holotrace.engine.comparable import Recorded, as_problems, left_out, of_ranks, ranks_left_out
 from holotrace.present.figures import figure
 from holotrace.present.wording import worded
 
@@ -29,6 +30,12 @@ class Answers:
     parts: Mapping[str, pl.DataFrame]
     info: pl.DataFrame
     problems: pl.DataFrame
+
+    @property
+    def recorded(self) -> Recorded:
+        """How much of the rank there is."""
+        rank, steps, *events = self.info.select("rank", "step_count", "event_count", "device_event_count").row(0)
+        return Recorded.of(rank, self.problems, steps, (events[0] or 0, events[1] or 0))
 
 
 @dataclass(frozen=True)
@@ -49,11 +56,15 @@ class Questions:
 
     def combined(self, answers: Sequence[Answers], doubts: Sequence[Mapping[str, Any]]) -> dict[str, pl.DataFrame]:
         """Each table of all ranks, by its name; ``doubts`` are problems known from elsewhere."""
-        return {
-            **{a.name: a.combine((answer.parts[a.name] for answer in answers), chosen) for a, chosen in self.asked},
-            RANK_INFO.name: pl.concat([RANK_INFO.empty(), *(answer.info for answer in answers)]),
-            PROBLEMS.name: pl.concat([frame(doubts), *(answer.problems for answer in answers)]),
-        }
+        reasons = left_out([answer.recorded for answer in answers])
+        compared = [answer for answer in answers if answer.recorded.rank not in reasons]
+        tables = {}
+        for analysis, chosen in self.asked:
+            of = compared if isinstance(analysis, PerJob) else answers
+            tables[analysis.name] = analysis.combine((answer.parts[analysis.name] for answer in of), chosen)
+        problems = [frame(doubts), *(answer.problems for answer in answers), frame(as_problems(reasons))]
+        tables[RANK_INFO.name] = pl.concat([RANK_INFO.empty(), *(answer.info for answer in answers)])
+        return {**tables, PROBLEMS.name: pl.concat(problems)}
 
 
 @dataclass(frozen=True)
@@ -66,20 +77,22 @@ class JobResult:
     tables: Mapping[str, pl.DataFrame]
     info: pl.DataFrame
     problems: pl.DataFrame
+    # Dearest first; of the ranks that recorded as much as the others.
     findings: tuple[Finding, ...]
 
     @classmethod
     def of(cls, found: Survey, asked: Sequence[Analysis[Any]], tables: Mapping[str, pl.DataFrame]) -> JobResult:
         """The result of the job that was ``found``, from all its tables."""
         own = {analysis.name: tables[analysis.name] for analysis in asked}
-        findings = [finding for analysis in asked for finding in analysis.findings(own[analysis.name])]
-        info = tables[RANK_INFO.name]
-        settled = worth.settled(findings, tables, info)
+        info, problems = tables[RANK_INFO.name], tables[PROBLEMS.name]
+        without = ranks_left_out(problems)
+        compared = {name: of_ranks(table, without) for name, table in tables.items()}
+        findings = [finding for analysis in asked for finding in analysis.findings(compared[analysis.name])]
+        settled = worth.settled(findings, compared, of_ranks(info, without))
         # Of profiles of XLA the analyses of their own tell why devices stand still.
         if causes.name in own and (duty_cycle.name not in own or own[duty_cycle.name].is_empty()):
             settled = folded(settled, max(info["span_ns"].drop_nulls().to_list(), default=0))
-        said = tuple(worded(finding) for finding in settled)
-        return cls(found.title, found.origin, own, info, tables[PROBLEMS.name], said)
+        return cls(found.title, found.origin, own, info, problems, tuple(worded(finding) for finding in settled))
 
     # Any: only present/ knows of Plotly.
     def figure(self, analysis: Analysis[Any]) -> Any:
