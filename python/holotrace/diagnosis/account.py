@@ -16,7 +16,7 @@ from holotrace.diagnosis.classes import COPY, LAUNCH, RUNTIME, WAITING
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
-COLUMNS = (
+_OWN = (
     Column("row", Unit.TEXT, "What the row is about: window, step, gap, work, segment, meeting, call"),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
@@ -28,9 +28,9 @@ COLUMNS = (
     Column("detail", Unit.TEXT, "What was open around it, innermost first, or the kernel's grid, block and shapes"),
     Column("operator", Unit.TEXT, "Of work: the operator that asked for it"),
     Column("event_id", Unit.EVENT, "An event of the file to look at"),
-    *(column for column in collectives.CALLS if column.name not in ("step", "start_ns", "end_ns")),
     Column("end_ns", Unit.NS, "Of a meeting: when its kernel ended"),
 )
+COLUMNS = (*_OWN, *(column for column in collectives.CALLS if column.name not in {own.name for own in _OWN}))
 _KERNELS = DEVICE_EVENTS.only(
     *("event_id", "name", "kind", "stream", "start_ns", "end_ns", "launch_id", "launch_ns", "step"),
     *("external", "grid", "block"),
