@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holotrace.analyses.annotated_work import annotated_work
+from holotrace.analyses.causes import causes
 from holotrace.analyses.communication import communication
 from holotrace.analyses.compilations import compilations
 from holotrace.analyses.critical_path import critical_path
@@ -44,6 +45,7 @@ __all__ = ["ALL", "Analyses"]
 class Analyses:
     """Inherited by Job, so each line below is also a method, a command and a page."""
 
+    causes = causes
     time_breakdown = time_breakdown
     idle_causes = idle_causes
     critical_path = critical_path
