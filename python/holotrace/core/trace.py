@@ -33,6 +33,9 @@ class RankTrace:
     kinds: tuple[KindRule, ...] = ()
     """The user's own rules that the kinds of its device work were decided by, before the built-in ones."""
 
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What else the user gave for questions about it, by name: models of operators, peaks of devices."""
+
     _cached: dict[Callable[[RankTrace], Any], Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __getitem__(self, table: Table) -> pl.DataFrame:
