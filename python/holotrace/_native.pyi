@@ -12,6 +12,7 @@ __all__ = [
     "StepGraph",
     "Trace",
     "call_tree",
+    "checksum",
     "covered_before",
     "gaps",
     "levels",
@@ -222,12 +223,15 @@ class Replay:
         self, count: int, own: ArrowStream, lags: ArrowStream, wanted: ArrowStream, *, has_delays: bool
     ) -> ArrowTable:
         """time_ns of the points ``wanted`` (point) in each of ``count`` cases, those of a case together."""
-    def path(self, point: int, own: ArrowStream, lags: ArrowStream, *, has_delays: bool) -> ArrowTable:
-        """The chain of what came last before a point, from its beginning, in case 0.
+    def paths(self, ends: ArrowStream, own: ArrowStream, lags: ArrowStream, *, has_delays: bool) -> ArrowTable:
+        """The chains of what came last before points, in case 0, one after the other.
 
-        via (0: an activity's own time, 1: an edge, 2: the last one at a crossing, 3: nothing), from_point and edge
-        (null where there is none), to_point, start_ns, end_ns, delay_ns (what neither own time nor edge explain).
+        ``ends``: point and since_ns, how far it is followed back. Returns path (a row of ``ends``), via (0: an
+        activity's own time, 1: an edge, 2: the last one at a crossing, 3: nothing), from_point and edge (null where
+        there is none), to_point, start_ns, end_ns, delay_ns (what neither own time nor edge explain).
         """
+    def shares(self, ends: ArrowStream, marked: ArrowStream) -> ArrowTable:
+        """Of such chains as recorded: delay_ns (sizes in sum), edge_count, marked_count (of the edges ``marked``)."""
     def waits(self, activities: ArrowStream, edges: ArrowStream, beginning: int) -> tuple[ArrowTable, ArrowTable]:
         """Visits of crossings (process, meeting, activity, waited_ns) and what their waits consist of.
 
@@ -248,6 +252,9 @@ def wait_causes(visits: ArrowStream, terms: ArrowStream) -> ArrowTable:
     ``visits``: process, meeting (smaller on the way back), arrived_ns, left_ns, before (a visit, or 2^32 - 1), first
     (where its terms begin). ``terms``: process, signature, ns, from when it left the visit before to its arrival.
     """
+
+def checksum(path: str) -> int:
+    """CRC-32 of a whole file. Raises OSError."""
 
 def read_ends(source: str | Stream, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
     """First and last bytes of the inflated file; ``tail_bytes=0`` reads no further than the head."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import polars as pl
 
+from holotrace.core.problems import CUT
 from holotrace.core.schema import Column, Table, Unit, conform
-from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, STEPS
+from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, PROBLEMS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.steps import launched_in
 from holotrace.discovery import Paths, spelled
+from holotrace.engine.comparable import as_problems
 from holotrace.errors import InputError
 from holotrace.job import Job
 from holotrace.open import open as open_job
@@ -79,13 +81,19 @@ def compare(
         after_steps: Steps of ``after``, where they are not those of ``before``.
         device: True for what ran on a device only, False for what the host did only.
     """
-    first = _totals(before, ranks, _Choice(_numbers(steps), device))
-    second = _totals(
+    first = _parts(before, ranks, _Choice(_numbers(steps), device))
+    second = _parts(
         after,
         ranks if after_ranks is None else after_ranks,
         _Choice(_numbers(steps if after_steps is None else after_steps), device),
     )
-    return conform(_differences(first, second), COLUMNS, "compare")
+    without = {part.rank for parts in (first, second) for part in parts if part.is_cut}
+    if {part.rank for part in first} != {part.rank for part in second}:
+        # Ranks of different numbers are no pairs, so that each job is without its own.
+        totals = [_totals(parts, {part.rank for part in parts if part.is_cut}) for parts in (first, second)]
+    else:
+        totals = [_totals(parts, without) for parts in (first, second)]
+    return conform(_differences(*totals), COLUMNS, "compare")
 
 
 def _differences(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
@@ -124,18 +132,26 @@ class _Part:
     # Steps it has, if steps were asked for.
     steps: frozenset[int]
     rows: pl.DataFrame
+    # Of a file that is cut off every missing event would look like a change.
+    is_cut: bool
 
 
-def _totals(traces: Job | Paths, ranks: One, choice: _Choice) -> pl.DataFrame:
-    """How often each name and category ran in a job, and for how long."""
+def _totals(parts: Sequence[_Part], without: Collection[int]) -> pl.DataFrame:
+    """How often each name and category ran on ranks, and for how long."""
+    schema = {"name": pl.String(), "category": pl.String(), "count": pl.Int64(), "total_ns": pl.Int64()}
+    rows = [part.rows.cast(schema) for part in parts if part.rank not in without]  # type: ignore[arg-type]  # names to types
+    return pl.concat([pl.DataFrame(schema=schema), *rows]).group_by(_KEY).agg(pl.col("count", "total_ns").sum())
+
+
+def _parts(traces: Job | Paths, ranks: One, choice: _Choice) -> list[_Part]:
+    """What each rank of a job contributes."""
     job = traces if isinstance(traces, Job) else open_job(traces, cache_bytes=0)
     if (chosen := _numbers(ranks)) is not None:
         job = job.only(*chosen)
     parts = job.map(partial(_part, choice=choice), choice.reads)
     _must_be_whole(parts, job, choice)
-    schema = {"name": pl.String(), "category": pl.String(), "count": pl.Int64(), "total_ns": pl.Int64()}
-    rows = pl.concat([pl.DataFrame(schema=schema), *(part.rows.cast(schema) for part in parts)])  # type: ignore[arg-type]  # names to types
-    return rows.group_by(_KEY).agg(pl.col("count", "total_ns").sum())
+    job.notice(as_problems({part.rank: "its file is cut off" for part in parts if part.is_cut}))
+    return parts
 
 
 def _part(trace: RankTrace, choice: _Choice) -> _Part:
@@ -158,7 +174,7 @@ def _part(trace: RankTrace, choice: _Choice) -> _Part:
         .agg(count=pl.len(), total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
         .with_columns(pl.col(_KEY).cast(pl.String()))
     )
-    return _Part(trace.rank, steps, rows.collect())
+    return _Part(trace.rank, steps, rows.collect(), bool(trace[PROBLEMS]["problem"].is_in(CUT).any()))
 
 
 def _on_device(trace: RankTrace, choice: _Choice) -> pl.DataFrame:
@@ -173,6 +189,8 @@ def _must_be_whole(parts: Sequence[_Part], job: Job, choice: _Choice) -> None:
     name = job.found.title or "the job"
     if unread := set(job.ranks) - {part.rank for part in parts}:
         raise InputError(f"rank {spelled(unread)} of {name} cannot be read; compare the other ranks, or check its file")
+    if parts and all(part.is_cut for part in parts):
+        raise InputError(f"every file of {name} is cut off, and what is missing would look like a change; record again")
     there = {step for part in parts for step in part.steps}
     if absent := (choice.steps or frozenset()) - there:
         raise InputError(f"step {spelled(absent)} is not in {name}; there are steps {spelled(there) or 'none'}")

@@ -105,6 +105,10 @@ class Job(Analyses, JobTrace):
         """Those that came up in the questions so far, which is what may be missing from their answers."""
         return self._session.problems()
 
+    def notice(self, problems: Iterable[Mapping[str, Any]]) -> None:
+        """Add what another question came upon: rows of the problems table."""
+        self._session.noticed.add(problems)
+
     def clocks(self) -> pl.DataFrame:
         """How far the clocks of ranks are apart, a row per rank, and how sure that is."""
         return job_tables.job_clocks(self)

@@ -79,7 +79,7 @@ def test_json_is_one_envelope_with_rows_as_objects(folder: Path) -> None:
     assert envelope["columns"][1] == {
         "name": "comm_ns",
         "unit": "ns",
-        "meaning": "Time at least one communication kernel ran",
+        "meaning": "Time in which at least one communication kernel ran",
     }
     assert envelope["data"]["count"] == envelope["data"]["total"] == 2
     assert envelope["data"]["rows"][1] == {
@@ -129,7 +129,7 @@ def test_findings_have_ranks_and_costs(folder: Path) -> None:
     found = {row["rule"]: row for row in rows("findings", folder)}
     assert found["exposed-communication"]["cost_ns"] == 10_000
     assert found["exposed-communication"]["ranks"] == []
-    assert "communication that nothing hides" in run("show", "findings", folder).stdout
+    assert "exposed-communication" in run("show", "findings", folder).stdout
 
 
 def test_info_says_ranks_and_what_is_missing(folder: Path) -> None:
@@ -339,7 +339,7 @@ def test_the_envelope_holds_what_may_be_missing(tmp_path: Path) -> None:
         ("info",),
     ):
         envelope = json.loads(run(*asked, tmp_path, "--format", "json").stdout)
-        assert [(row["rank"], row["problem"]) for row in envelope["problems"]] == [(0, "file cut off")]
+        assert (0, "file cut off") in [(row["rank"], row["problem"]) for row in envelope["problems"]]
 
 
 def test_a_file_that_is_whole_needs_no_word(tmp_path: Path) -> None:

@@ -29,6 +29,10 @@ def own(activity: int, own_ns: int) -> Changes:
     return Changes(own=pl.DataFrame({"activity": [activity], "own_ns": [own_ns]}))
 
 
+def end(activity: int, since_ns: int = -(10**9)) -> pl.DataFrame:
+    return pl.DataFrame({"point": [2 * activity + 1], "since_ns": [since_ns]})
+
+
 def ends(replay: Replay, changes: Changes | None = None, *, has_delays: bool = False) -> list[int]:
     return replay.times(changes or Changes(), has_delays=has_delays)["end_ns"].to_list()
 
@@ -93,7 +97,7 @@ def test_what_was_recorded_too_early_contradicts_and_is_reproduced_with_delays()
 
 def test_path_leads_through_the_last_of_a_crossing() -> None:
     replay = Replay(activities((20, 0, 20, None), (4, 0, 24, 0), (4, 22, 26, 0)), edges((0, 2, 0)))
-    path = replay.path_to(2 * 1 + 1, has_delays=True)
+    path = replay.paths_to(end(1), has_delays=True)
     assert path.select("via", "start_ns", "end_ns", "delay_ns").rows() == [
         (3, 0, 0, 0),
         (0, 0, 20, 0),
@@ -136,7 +140,7 @@ def test_path_is_closed_and_ends_at_its_point(graph: tuple[pl.DataFrame, pl.Data
     recorded, lines = graph
     replay = Replay(recorded, lines)
     activity = number % recorded.height
-    path = replay.path_to(2 * activity + 1, has_delays=True)
+    path = replay.paths_to(end(activity), has_delays=True)
     assert path["end_ns"][-1] == recorded["end_ns"][activity]
     assert path["via"][0] == 3
     assert path["start_ns"][1:].to_list() == path["end_ns"][:-1].to_list()

@@ -4,6 +4,7 @@ pub mod algorithms;
 pub mod columns;
 mod error;
 pub mod io;
+mod memory;
 pub mod parquet;
 mod problems;
 pub mod rewrite;
@@ -11,3 +12,4 @@ pub mod trace_event;
 pub mod xplane;
 
 pub use error::{Error, Result};
+pub use memory::has_room;

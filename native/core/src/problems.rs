@@ -51,6 +51,7 @@ kinds! {
     MissingPhase = "phase missing", false, "read as a complete event";
     MissingTime = "start time missing", true, "left out";
     MissingDuration = "duration missing", false, "kept with no duration";
+    MissingThread = "process or thread missing", false, "kept without it";
     MissingName = "name missing", false, "kept without a name";
     NegativeDuration = "negative duration", false, "kept with no duration";
     AbsurdDuration = "duration over a week", false, "kept with no duration";
@@ -63,6 +64,7 @@ kinds! {
     EndWithoutBegin = "end without begin", true, "left out";
     BeginWithoutEnd = "begin without end", false, "kept with no duration";
     BadFlow = "arrow without id or time", true, "left out";
+    BadLabel = "label without its value", false, "left without a name";
     BadCounter = "counter without numbers", true, "left out";
 }
 

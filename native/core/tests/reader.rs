@@ -131,7 +131,7 @@ fn a_bare_array_needs_no_closing_bracket() {
 
 #[test]
 fn an_empty_list_is_a_trace_without_events() {
-    for text in ["[]", r#"{"traceEvents":[]}"#, r#"{"schemaVersion":1,"traceEvents":[]}"#] {
+    for text in [r#"{"traceEvents":[]}"#, r#"{"schemaVersion":1,"traceEvents":[]}"#] {
         let store = read_text(text);
         assert_eq!((rows(&store).len(), problems(&store).len()), (0, 0), "{text}");
     }
@@ -416,8 +416,8 @@ fn what_is_no_trace_is_an_error_with_offset_and_reason() {
         ("  \n", 3, "empty"),
         ("hello", 0, "neither an object nor an array"),
         ("7", 0, "neither an object nor an array"),
-        ("{}", 2, "without traceEvents"),
-        (r#"{"a":{"b":1}}"#, 13, "without traceEvents"),
+        ("{}", 2, "neither traceEvents"),
+        (r#"{"a":{"b":1}}"#, 13, "neither traceEvents"),
         ("[1,2,3]", 7, "none of 3 entries"),
     ] {
         let Err(Error::NotATrace { offset: at, reason: why }) = read_in_blocks(text.as_bytes(), 64) else {
@@ -447,5 +447,41 @@ fn an_entry_has_the_same_number_whatever_is_wanted_of_others() {
         let blocks = Blocks::of(Box::new(Cursor::new(text.clone())), 0, 1 << 20);
         let some = read(blocks, &Options { tables, args: Vec::new() }, &mut || false).unwrap();
         assert_eq!(numbers(&some, "cpu_ops", "event_id"), [Some(1)]);
+    }
+}
+
+#[test]
+fn an_empty_list_says_as_little_as_an_empty_object() {
+    let reasons = ["[]", "{}", " [ ] ", "{ }"].map(|text| {
+        let Err(Error::NotATrace { reason, .. }) = read_in_blocks(text.as_bytes(), 1 << 20) else {
+            panic!("{text} is no trace")
+        };
+        reason
+    });
+    assert!(reasons.iter().all(|reason| *reason == reasons[0]), "{reasons:?}");
+}
+
+#[test]
+fn a_stream_that_is_damaged_from_its_beginning_is_not_called_empty() {
+    struct Broken;
+    impl std::io::Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("corrupt deflate stream"))
+        }
+    }
+    let error = read(Blocks::of(Box::new(Broken), 10, 1 << 20), &everything(), &mut || false).err().unwrap();
+    let text = error.to_string();
+    assert!(text.contains("nothing before the damage") && text.contains("corrupt deflate stream"), "{text}");
+    let error = read_in_blocks(b"", 1 << 20).err().unwrap().to_string();
+    assert!(error.contains("the file is empty"), "{error}");
+}
+
+#[test]
+fn half_a_thread_and_a_label_without_its_value_are_told() {
+    let store = one(r#"{"ph":"X","cat":"kernel","name":"k","qid":0,"tid":7,"ts":1,"dur":1}"#);
+    assert_eq!(only_problem(&store), ("process or thread missing".into(), 1));
+    for args in [r#","args":{"nam":"python"}"#, r#","args":{}"#, r#","args":7"#, ""] {
+        let store = one(&format!(r#"{{"ph":"M","name":"process_name","pid":1,"tid":0{args}}}"#));
+        assert_eq!(only_problem(&store), ("label without its value".into(), 1), "{args}");
     }
 }

@@ -36,6 +36,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(parquet::write_parquet, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite::rewrite_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(timeline::write_timeline, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_event::checksum, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_ends, module)?)?;
     module.add_class::<replay::Replay>()?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;

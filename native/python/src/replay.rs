@@ -6,7 +6,7 @@ use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, RecordBatch, UInt8Array};
 use arrow_buffer::ScalarBuffer;
 use holotrace_core::Result;
-use holotrace_core::algorithms::replay::{Activities, Changes, Edges, Graph};
+use holotrace_core::algorithms::replay::{Activities, Changes, Edges, End, Graph};
 use holotrace_core::algorithms::waits::{self, Cause, Signatures, Term, Visits};
 use holotrace_core::columns::{NONE, all_ids, batch, ids, times};
 use pyo3::exceptions::PyValueError;
@@ -100,21 +100,22 @@ impl Replay {
         made.map(ArrowTable)
     }
 
-    #[pyo3(signature = (point, own, lags, *, has_delays))]
-    fn path(
+    #[pyo3(signature = (ends, own, lags, *, has_delays))]
+    fn paths(
         &self,
         py: Python<'_>,
-        point: u32,
+        ends: &Bound<'_, PyAny>,
         own: &Bound<'_, PyAny>,
         lags: &Bound<'_, PyAny>,
         has_delays: bool,
     ) -> PyResult<ArrowTable> {
-        let changed = Changed::of(self, own, lags)?;
-        below("point", &[point], 2 * self.crossing.len(), false)?;
+        let (ends, changed) = (self.ends(ends)?, Changed::of(self, own, lags)?);
         let made = detached(py, || {
-            let path = self.graph.path_to(point, changed.changes(), has_delays);
+            let (path, counts) = self.graph.paths_to(&ends, changed.changes(), has_delays);
+            let number = (0..).zip(counts).flat_map(|(number, count)| std::iter::repeat_n(number, count as usize));
             let via: ArrayRef = Arc::new(UInt8Array::from_iter_values(path.iter().map(|link| link.via as u8)));
             named([
+                ("path", all_ids(number)),
                 ("via", via),
                 ("from_point", ids(path.iter().map(|link| link.from))),
                 ("to_point", all_ids(path.iter().map(|link| link.to))),
@@ -122,6 +123,23 @@ impl Replay {
                 ("start_ns", times(path.iter().map(|link| link.from_time))),
                 ("end_ns", times(path.iter().map(|link| link.to_time))),
                 ("delay_ns", times(path.iter().map(|link| link.delay))),
+            ])
+        });
+        made.map(ArrowTable)
+    }
+
+    fn shares(&self, py: Python<'_>, ends: &Bound<'_, PyAny>, marked: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+        let ends = self.ends(ends)?;
+        let mut is_marked = vec![false; self.edges];
+        let marked = Batches::of(marked)?.values::<UInt32Type>("edge")?;
+        below("edge", &marked, self.edges, false)?;
+        marked.iter().for_each(|&edge| is_marked[edge as usize] = true);
+        let made = detached(py, || {
+            let shares = self.graph.shares(&ends, &is_marked);
+            named([
+                ("delay_ns", times(shares.iter().map(|share| share.delay))),
+                ("edge_count", all_ids(shares.iter().map(|share| share.edges))),
+                ("marked_count", all_ids(shares.iter().map(|share| share.marked))),
             ])
         });
         made.map(ArrowTable)
@@ -155,6 +173,15 @@ impl Replay {
             Ok((visits, of_causes(&causes)?))
         });
         made.map(|(visits, causes)| (ArrowTable(visits), ArrowTable(causes)))
+    }
+}
+
+impl Replay {
+    fn ends(&self, ends: &Bound<'_, PyAny>) -> PyResult<Vec<End>> {
+        let ends = Batches::of(ends)?;
+        let (point, since) = (ends.values::<UInt32Type>("point")?, ends.values::<Int64Type>("since_ns")?);
+        below("point", &point, 2 * self.crossing.len(), false)?;
+        Ok(point.iter().zip(since.iter()).map(|(&point, &since)| End { point, since }).collect())
     }
 }
 

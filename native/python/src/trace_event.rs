@@ -108,3 +108,8 @@ pub fn read_ends(
     let (head, tail) = interruptible(py, &source.path, || source.failure(), find)?;
     Ok((PyBytes::new(py, &head), PyBytes::new(py, &tail)))
 }
+
+#[pyfunction]
+pub fn checksum(py: Python<'_>, path: PathBuf) -> PyResult<u32> {
+    py.detach(|| holotrace_core::io::checksum(&path)).map_err(|error| raise(py, error.into(), &path))
+}

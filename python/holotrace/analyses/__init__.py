@@ -11,6 +11,7 @@ from holotrace.analyses.critical_path import critical_path
 from holotrace.analyses.device_speed import device_speed
 from holotrace.analyses.device_steps import device_steps
 from holotrace.analyses.duty_cycle import duty_cycle
+from holotrace.analyses.factors import factors
 from holotrace.analyses.gaps import gaps
 from holotrace.analyses.hlo_ops import hlo_ops
 from holotrace.analyses.host_steps import host_steps
@@ -25,10 +26,13 @@ from holotrace.analyses.operators import operators
 from holotrace.analyses.overlap import overlap
 from holotrace.analyses.phases import phases
 from holotrace.analyses.queue_length import queue_length
+from holotrace.analyses.replay import replay
 from holotrace.analyses.scopes import scopes
 from holotrace.analyses.skew import skew
+from holotrace.analyses.slowdown import slowdown
 from holotrace.analyses.stragglers import stragglers
 from holotrace.analyses.time_breakdown import time_breakdown
+from holotrace.analyses.waits import waits
 from holotrace.core.analysis import Analysis
 
 __all__ = ["ALL", "Analyses"]
@@ -40,6 +44,10 @@ class Analyses:
     time_breakdown = time_breakdown
     idle_causes = idle_causes
     critical_path = critical_path
+    replay = replay
+    waits = waits
+    slowdown = slowdown
+    factors = factors
     overlap = overlap
     stragglers = stragglers
     device_speed = device_speed

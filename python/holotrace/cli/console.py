@@ -5,15 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from mimetypes import guess_type
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from holotrace import stores
 from holotrace.engine.map_ranks import Progress
-from holotrace.errors import UsageError
+from holotrace.present import files
 from holotrace.stores import Place
 
 if TYPE_CHECKING:
@@ -29,19 +26,9 @@ def console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=TEXT_WIDTH)
 
 
-def write(output: Place, content: str | bytes) -> None:
-    """Save ``content`` as the user asked."""
-    encoded = content.encode() if isinstance(content, str) else content
-    try:
-        if isinstance(output, Path):
-            output.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(output, Path) and output.exists() and not output.is_file():
-            # A pipe or a device, which nothing can take the place of.
-            output.write_bytes(encoded)
-        else:
-            stores.save(output, encoded, media_type=guess_type(output.name)[0] or "application/octet-stream")
-    except OSError as error:
-        raise UsageError(f"{output} cannot be written: {error.strerror}; name a place that can") from error
+def write(output: Place, content: str | bytes, media_type: str) -> None:
+    """Save ``content`` as the user asked, whole or not at all."""
+    files.write(output, content, media_type=media_type)
     click.echo(f"wrote {output}", err=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import multiprocessing
 import os
@@ -69,12 +70,28 @@ def failure(error: Exception) -> click.ClickException:
     """``error`` as click reports it."""
     if isinstance(error, HolotraceError):
         return _failure(str(error), USAGE if isinstance(error, UsageError) else INPUT)
+    if _is_for_memory(error):
+        what = str(error) if isinstance(error, MemoryError) and str(error) else "there is not enough memory"
+        way_out = "choose ranks with --rank, use fewer workers, convert the job to a dataset, or ask for fewer steps"
+        return _failure(f"{what}; {way_out}", INPUT)
     if isinstance(error, OSError):
         # A full disk, a place that may not be touched.
         where = "the output" if error.filename is None else error.filename
         return _failure(f"{where} cannot be used: {error.strerror or error}; name another place", USAGE)
     what = f"{type(error).__name__}: {error}".rstrip(": ")
     return _failure(f"unexpected {what}; see where it came from with holotrace --debug, and please report it", DEFECT)
+
+
+def _is_for_memory(error: BaseException | None) -> bool:
+    """Whether it was memory that was missing, for data or for a thread; Polars panics without."""
+    while error is not None:
+        said = str(error)
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+            return True
+        if isinstance(error, RuntimeError) and ("can't start new thread" in said or "memory" in said):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _prepare_stdout() -> None:

@@ -37,7 +37,7 @@ def write_shown(shown: Shown, form: str | None, output: Place | None) -> None:
 def put(content: str | bytes, writer: Writer, output: Place | None) -> None:
     """Save what a writer made, or print it."""
     if output is not None:
-        write(output, content)
+        write(output, content, writer.media_type)
     elif isinstance(content, str):
         # What a file would hold, whatever characters the terminal is set to.
         click.echo(content.removesuffix("\n").encode())

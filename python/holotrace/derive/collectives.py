@@ -35,6 +35,7 @@ CALLS = (
     Column("start_ns", Unit.NS, "Start of its kernel, since 1970 if the file says so, on the rank's own clock"),
     Column("end_ns", Unit.NS, "End of its kernel, exclusive"),
     Column("exposed_ns", Unit.NS, "Part of the kernel's time during which the rank did not compute"),
+    Column("event_id", Unit.EVENT, "Its kernel"),
 )
 
 # Operations that a rank can leave before others have come to it, so that ends say nothing of clocks.

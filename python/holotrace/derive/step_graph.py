@@ -121,7 +121,7 @@ def build(
     return StepGraph(
         native.step_graph(
             _host_columns(calls, rules),
-            _device_columns(asked, _recorded_waits(host, device, asked, rules), waits),
+            _device_columns(asked, recorded_waits(host, device, asked, rules), waits),
             longest_kernel_delay_ns=rules.longest_kernel_delay_ns,
             has_all_launches=rules.has_all_launches,
         )
@@ -196,7 +196,7 @@ def _device_columns(asked: pl.DataFrame, waits: pl.DataFrame, more: pl.DataFrame
     return pl.concat([held, columns])
 
 
-def _recorded_waits(host: pl.DataFrame, device: pl.DataFrame, asked: pl.DataFrame, rules: GraphRules) -> pl.DataFrame:
+def recorded_waits(host: pl.DataFrame, device: pl.DataFrame, asked: pl.DataFrame, rules: GraphRules) -> pl.DataFrame:
     """For waiting for an event: the work before the event was recorded, and the work that had to wait with it."""
     waiting = asked.filter(pl.col("sync").is_in((_RETURNS, HOLDS)))
     if waiting.is_empty():

@@ -8,13 +8,14 @@ from typing import Any
 
 import polars as pl
 
-from holotrace.core.analysis import Analysis, Finding
+from holotrace.core.analysis import Analysis, Finding, PerJob
 from holotrace.core.problems import frame
 from holotrace.core.schema import Table
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import RankTrace
 from holotrace.derive import worth
 from holotrace.discovery import Survey
+from holotrace.engine.comparable import Recorded, as_problems, left_out, of_ranks, ranks_left_out
 from holotrace.present.figures import figure
 from holotrace.present.wording import worded
 
@@ -26,6 +27,12 @@ class Answers:
     parts: Mapping[str, pl.DataFrame]
     info: pl.DataFrame
     problems: pl.DataFrame
+
+    @property
+    def recorded(self) -> Recorded:
+        """How much of the rank there is."""
+        rank, steps, *events = self.info.select("rank", "step_count", "event_count", "device_event_count").row(0)
+        return Recorded.of(rank, self.problems, steps, (events[0] or 0, events[1] or 0))
 
 
 @dataclass(frozen=True)
@@ -46,11 +53,15 @@ class Questions:
 
     def combined(self, answers: Sequence[Answers], doubts: Sequence[Mapping[str, Any]]) -> dict[str, pl.DataFrame]:
         """Each table of all ranks, by its name; ``doubts`` are problems known from elsewhere."""
-        return {
-            **{a.name: a.combine((answer.parts[a.name] for answer in answers), chosen) for a, chosen in self.asked},
-            RANK_INFO.name: pl.concat([RANK_INFO.empty(), *(answer.info for answer in answers)]),
-            PROBLEMS.name: pl.concat([frame(doubts), *(answer.problems for answer in answers)]),
-        }
+        reasons = left_out([answer.recorded for answer in answers])
+        compared = [answer for answer in answers if answer.recorded.rank not in reasons]
+        tables = {}
+        for analysis, chosen in self.asked:
+            of = compared if isinstance(analysis, PerJob) else answers
+            tables[analysis.name] = analysis.combine((answer.parts[analysis.name] for answer in of), chosen)
+        problems = [frame(doubts), *(answer.problems for answer in answers), frame(as_problems(reasons))]
+        tables[RANK_INFO.name] = pl.concat([RANK_INFO.empty(), *(answer.info for answer in answers)])
+        return {**tables, PROBLEMS.name: pl.concat(problems)}
 
 
 @dataclass(frozen=True)
@@ -63,16 +74,19 @@ class JobResult:
     tables: Mapping[str, pl.DataFrame]
     info: pl.DataFrame
     problems: pl.DataFrame
+    # Dearest first; of the ranks that recorded as much as the others.
     findings: tuple[Finding, ...]
 
     @classmethod
     def of(cls, found: Survey, asked: Sequence[Analysis[Any]], tables: Mapping[str, pl.DataFrame]) -> JobResult:
         """The result of the job that was ``found``, from all its tables."""
         own = {analysis.name: tables[analysis.name] for analysis in asked}
-        findings = (finding for analysis in asked for finding in analysis.findings(own[analysis.name]))
-        info = tables[RANK_INFO.name]
-        settled = tuple(worded(finding) for finding in worth.settled(findings, tables, info))
-        return cls(found.title, found.origin, own, info, tables[PROBLEMS.name], settled)
+        info, problems = tables[RANK_INFO.name], tables[PROBLEMS.name]
+        without = ranks_left_out(problems)
+        compared = {name: of_ranks(table, without) for name, table in tables.items()}
+        findings = (finding for analysis in asked for finding in analysis.findings(compared[analysis.name]))
+        settled = tuple(worded(finding) for finding in worth.settled(findings, compared, of_ranks(info, without)))
+        return cls(found.title, found.origin, own, info, problems, settled)
 
     # Any: only present/ knows of Plotly.
     def figure(self, analysis: Analysis[Any]) -> Any:

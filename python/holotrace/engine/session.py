@@ -11,13 +11,14 @@ from typing import Any, Generic
 import polars as pl
 
 from holotrace.analyses import ALL
-from holotrace.core.analysis import Analysis
+from holotrace.core.analysis import Analysis, PerJob
 from holotrace.core.problems import MISSING, spelled
 from holotrace.core.schema import Table
-from holotrace.core.tables import PROBLEMS, RANK_INFO
+from holotrace.core.tables import PROBLEMS, RANK_INFO, STEPS
 from holotrace.core.trace import Question, RankTrace, T
 from holotrace.discovery import RankSource, Survey
 from holotrace.engine.answers import QuestionTask
+from holotrace.engine.comparable import Recorded, as_problems, left_out
 from holotrace.engine.map_ranks import Load, Progress, RankTask, read_ranks
 from holotrace.engine.noticed import Noticed
 from holotrace.engine.program import running_program
@@ -26,6 +27,9 @@ from holotrace.engine.table_cache import CachedRankTask, TableCache
 from holotrace.errors import InputError
 from holotrace.formats.declaration import Program
 from holotrace.loading.rank import load
+
+# As much of them as says how many there are.
+_STEPS = STEPS.only("step")
 
 
 @dataclass(frozen=True)
@@ -78,21 +82,23 @@ class Session:
 
     def map(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> list[T]:
         """What ``task`` returns for each rank that can be read, in their order."""
-        of_rank = RankTask(_Noticing(task), (*reads, PROBLEMS), self.load)
-        shares_memory = self.executor is None or isinstance(self.executor, ThreadPoolExecutor)
-        cached = CachedRankTask(self.cache, of_rank) if self.cache is not None and shares_memory else None
-        return self._noticed(*read_ranks(cached or of_rank, self.found.sources, executor=self.executor))
+        return [each.result for each in self._seen(task, reads)]
 
     def read(self, task: Callable[[RankTrace], T], reads: Sequence[Table], sources: Sequence[RankSource]) -> list[T]:
         """The same for the ranks in these files, of which nothing is kept."""
         of_rank = RankTask(_Noticing(task), (*reads, PROBLEMS), self.load)
-        return self._noticed(*read_ranks(of_rank, sources, executor=self.executor))
+        return [each.result for each in self._noticed(*read_ranks(of_rank, sources, executor=self.executor))]
 
     def ask(self, question: Question, options: Mapping[str, Any]) -> pl.DataFrame:
         """The answer of all ranks to ``question``; that to default options is kept."""
         if not options and question.name in self.known:
             return self.known[question.name]
-        found = question.combine(self.map(partial(question.part, options=options), question.reads), options)
+        compares = isinstance(question, PerJob)
+        reads = (*question.reads, _STEPS) if compares else question.reads
+        seen = self._seen(partial(question.part, options=options), reads)
+        reasons = left_out([each.recorded for each in seen]) if compares else {}
+        self._notice(as_problems(reasons))
+        found = question.combine((each.result for each in seen if each.recorded.rank not in reasons), options)
         if not options:
             self.known[question.name] = found
         return found
@@ -115,6 +121,12 @@ class Session:
         self._notice(tables[PROBLEMS.name].iter_rows(named=True), is_told=not asked)
         return JobResult.of(self.found, [analysis for analysis, _ in asked], tables)
 
+    def _seen(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> list[_Seen[T]]:
+        of_rank = RankTask(_Noticing(task), (*reads, PROBLEMS), self.load)
+        shares_memory = self.executor is None or isinstance(self.executor, ThreadPoolExecutor)
+        cached = CachedRankTask(self.cache, of_rank) if self.cache is not None and shares_memory else None
+        return self._noticed(*read_ranks(cached or of_rank, self.found.sources, executor=self.executor))
+
     def _answered(self, questions: Questions, progress: Progress | None) -> dict[str, pl.DataFrame]:
         task = QuestionTask(questions, load=self.load, program=self.program)
         answers, unread = read_ranks(task, self.found.sources, executor=self.executor, progress=progress)
@@ -126,10 +138,10 @@ class Session:
         self.known.update({name: table for name, table in tables.items() if name not in passing})
         return tables
 
-    def _noticed(self, results: list[tuple[T, pl.DataFrame]], unread: list[dict[str, Any]]) -> list[T]:
-        seen = (row for _, problems in results for row in problems.iter_rows(named=True))
-        self._notice([*self.found.problems, *unread, *seen])
-        return [result for result, _ in results]
+    def _noticed(self, seen: list[_Seen[T]], unread: list[dict[str, Any]]) -> list[_Seen[T]]:
+        rows = (row for each in seen for row in each.problems.iter_rows(named=True))
+        self._notice([*self.found.problems, *unread, *rows])
+        return seen
 
     def _notice(self, problems: Iterable[Mapping[str, Any]], *, is_told: bool = False) -> None:
         # Who asks for one rank knows that others are not among the answers.
@@ -138,10 +150,21 @@ class Session:
 
 
 @dataclass(frozen=True)
+class _Seen(Generic[T]):
+    """What a task returned for a rank, and what was noticed in reading for it."""
+
+    result: T
+    problems: pl.DataFrame
+    recorded: Recorded
+
+
+@dataclass(frozen=True)
 class _Noticing(Generic[T]):
-    """What a task returns for a rank, and the problems that came up in reading for it."""
+    """Runs a task on a rank, and says what was noticed; its steps are counted where they were read."""
 
     task: Callable[[RankTrace], T]
 
-    def __call__(self, rank: RankTrace) -> tuple[T, pl.DataFrame]:
-        return self.task(rank), rank[PROBLEMS]
+    def __call__(self, rank: RankTrace) -> _Seen[T]:
+        steps = rank.tables.get(STEPS.name)
+        recorded = Recorded.of(rank.rank, rank[PROBLEMS], None if steps is None else steps.height)
+        return _Seen(self.task(rank), rank[PROBLEMS], recorded)

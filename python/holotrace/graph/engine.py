@@ -17,6 +17,7 @@ REMOVED = -(2**63)
 ACTIVITIES = pl.Schema({"own_ns": pl.Int64(), "start_ns": pl.Int64(), "end_ns": pl.Int64(), "crossing": pl.UInt32()})
 EDGES = pl.Schema({"from_point": pl.UInt32(), "to_point": pl.UInt32(), "lag_ns": pl.Int64()})
 OWN = pl.Schema({"activity": pl.UInt32(), "own_ns": pl.Int64()})
+ENDS = pl.Schema({"point": pl.UInt32(), "since_ns": pl.Int64()})
 LAGS = pl.Schema({"edge": pl.UInt32(), "lag_ns": pl.Int64()})
 
 
@@ -102,14 +103,30 @@ class Replay:
             time_ns="time_ns",
         )
 
-    def path_to(self, point: int, changes: Changes = UNCHANGED, *, has_delays: bool = False) -> pl.DataFrame:
-        """The chain of what came last before a point, from its beginning.
+    def paths_to(self, ends: pl.DataFrame, changes: Changes = UNCHANGED, *, has_delays: bool = False) -> pl.DataFrame:
+        """The chains of what came last before points, one after the other, each in order of time.
 
-        Columns: via (0: an activity's own time, 1: an edge, 2: the last one at a crossing, 3: it waited for nothing),
-        from_point, to_point, edge, start_ns, end_ns, delay_ns (what of the time between is neither own time nor lag).
+        Columns: path (the row of ``ends``), via (0: an activity's own time, 1: an edge, 2: the last one at a crossing,
+        3: it waited for nothing), from_point, to_point, edge, start_ns, end_ns, delay_ns (what of the time between is
+        neither own time nor lag). Points from the doubled count of activities on are crossings.
+
+        Args:
+            ends: ENDS: point, and since_ns: the first link of its chain leads over that time or has nothing before it.
+            changes: Own times and lags that are other.
+            has_delays: Whether what no edge explains is kept.
         """
         own, lags = _columns([changes])
-        return pl.DataFrame(self._native.path(point, own, lags, has_delays=has_delays))
+        return pl.DataFrame(self._native.paths(_ends(ends), own, lags, has_delays=has_delays))
+
+    def shares(self, ends: pl.DataFrame, marked: pl.Series) -> pl.DataFrame:
+        """Of the chains as recorded, a row per row of ``ends``: delay_ns, edge_count, marked_count.
+
+        Args:
+            ends: As for ``paths_to``.
+            marked: Numbers of edges.
+        """
+        edges = marked.cast(pl.UInt32).alias("edge").to_frame()
+        return pl.DataFrame(self._native.shares(_ends(ends), edges))
 
     def waits(self, activities: pl.DataFrame, edges: pl.DataFrame, beginning: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Visits of crossings, and what their waits consist of; see ``holotrace.graph.waits``.
@@ -125,6 +142,10 @@ class Replay:
             beginning,
         )
         return pl.DataFrame(visits), pl.DataFrame(causes)
+
+
+def _ends(ends: pl.DataFrame) -> pl.DataFrame:
+    return ends.select(pl.col(name).cast(dtype) for name, dtype in ENDS.items())
 
 
 def _columns(cases: Sequence[Changes]) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -10,15 +10,15 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from holotrace import stores
 from holotrace.analyses import ALL
 from holotrace.core.analysis import Analysis, Finding, by_cost
 from holotrace.core.charts import Stacked
+from holotrace.core.problems import LEFT_OUT
 from holotrace.core.schema import Unit
-from holotrace.errors import UsageError
+from holotrace.present import files
 from holotrace.present import format as fmt
 from holotrace.present.wording import sentence
-from holotrace.stores import Place, Remote
+from holotrace.stores import Place
 
 # Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
@@ -79,19 +79,7 @@ def write(result: Report, out: Place, analyses: Analyses = ALL) -> None:
     """Write the report as one HTML file to ``out``, whole or not at all."""
     from holotrace.present import html  # noqa: PLC0415  # templates and plotly.js, needed by no other command
 
-    if isinstance(out, Remote):
-        stores.save(out, html.page(result, analyses).encode(), media_type="text/html; charset=utf-8")
-        return
-    if out.is_dir():
-        raise UsageError(f"{out} is a folder; name a file in it, for example {out / 'report.html'}")
-    if out.exists() and not out.is_file():
-        raise UsageError(f"{out} is no file that a page can replace; name another, for example report.html")
-    page = html.page(result, analyses)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        stores.save(out, page)
-    except OSError as error:
-        raise UsageError(f"{out} cannot be written: {error.strerror}; name a place that can") from error
+    files.write(out, html.page(result, analyses), media_type="text/html; charset=utf-8")
 
 
 def verdict(report: Report, analyses: Analyses = ALL) -> tuple[str, ...]:
@@ -117,6 +105,7 @@ def parts(report: Report, analyses: Analyses = ALL) -> tuple[Part, ...]:
             if table is None or table.is_empty():
                 return ()
             labels = {column.name: fmt.label(column) for column in analysis.columns}
+            table = table.filter(~pl.col(chart.x).is_in(_left_out(report)))
             by_rank = table.group_by(chart.x).agg(pl.col(chart.y).sum()).select(pl.col(chart.y).mean())
             sums = {name: float(by_rank[name][0] or 0.0) for name in chart.y}
             whole = sum(sums.values())
@@ -176,7 +165,16 @@ def _advice(docstring: str) -> Advice:
     return Advice(what, " ".join(sentences[:-1]), sentences[-1])
 
 
+def _left_out(report: Report) -> list[int]:
+    """Ranks that recorded less than the others."""
+    return report.problems.filter(pl.col("problem") == LEFT_OUT)["rank"].to_list()
+
+
 def _where_time_goes(report: Report, analyses: Analyses) -> str:
+    left_out = _left_out(report)
+    compared = report.info.filter(~pl.col("rank").is_in(left_out))
+    if left_out and compared.is_empty():
+        return "Every file is cut off, so nothing is judged; the tables show what could be read."
     shares = sorted(parts(report, analyses), key=lambda part: -part.ns)
     whole = sum(part.ns for part in shares)
     if not whole:
@@ -188,14 +186,17 @@ def _where_time_goes(report: Report, analyses: Analyses) -> str:
         for part in shares
         if part.ratio >= _WORTH_SAYING
     ]
-    count = report.info.height
-    steps = report.info["step_count"].drop_nulls().unique().to_list()
+    count = compared.height
+    steps = compared["step_count"].drop_nulls().unique().to_list()
     each = f", {fmt.duration(whole / steps[0])} a step" if len(steps) == 1 and steps[0] else ""
-    who = f"Each of the {fmt.number(count)} ranks ran {fmt.duration(whole)} on average" if count > 1 else ""
+    kind = "whole ranks" if left_out else "ranks"
+    who = f"Each of the {fmt.number(count)} {kind} ran {fmt.duration(whole)} on average" if count > 1 else ""
     return f"{who or f'The rank ran {fmt.duration(whole)}'}{each}: {_listed(said)}."
 
 
 def _biggest_finding(report: Report, analyses: Analyses) -> tuple[str, ...]:
+    if not report.findings and len(_left_out(report)) == report.info.height > 0:
+        return ()
     if not report.findings:
         return ("No rule found anything to fix.",)
     # What is only worth knowing may cost most, and be explained by another finding.
@@ -211,14 +212,18 @@ def _biggest_finding(report: Report, analyses: Analyses) -> tuple[str, ...]:
 def _what_is_missing(report: Report) -> str:
     absent = missing_ranks(report.info)
     # What concerns no single rank, as a rank that is missing, is said above or by the problem itself.
-    count = int(report.problems.filter(pl.col("rank").is_not_null())["count"].sum() or 0)
+    of_ranks = report.problems.filter(pl.col("rank").is_not_null(), pl.col("problem") != LEFT_OUT)
+    count = int(of_ranks["count"].sum() or 0)
     said = []
+    if left_out := _left_out(report):
+        noun = "rank is" if len(left_out) == 1 else "ranks are"
+        said.append(f"{fmt.number(len(left_out))} {noun} not compared with the others ({fmt.ranks(left_out)})")
     if absent:
         noun = "rank is" if len(absent) == 1 else "ranks are"
         said.append(f"{fmt.number(len(absent))} {noun} missing ({fmt.ranks(absent)})")
     if count:
         said.append(f"{fmt.plural(count, 'problem')} came up in reading, listed under Problems")
-    return f"Keep in mind: {' and '.join(said)}." if said else ""
+    return f"Keep in mind: {_listed(said)}." if said else ""
 
 
 def _distinct(values: pl.Series) -> str:

@@ -77,6 +77,8 @@ class Writer:
     name: str
     suffixes: tuple[str, ...]
     is_binary: bool = False
+    # What a web server says of it.
+    media_type: str = "application/octet-stream"
     # Makes the content of a table, or of a report; None where it holds no such thing.
     write: Callable[[Shown], str | bytes] | None = None
     write_report: Callable[[ShownReport], str | bytes] | None = None
@@ -249,7 +251,7 @@ JSON = Writer("json", (".json",), write=json_text, write_report=json_report)
 CSV = Writer("csv", (".csv",), write=csv_text)
 PARQUET = Writer("parquet", (".parquet",), is_binary=True, write=parquet_bytes)
 MARKDOWN = Writer("markdown", (".md",), write=markdown_text, write_report=markdown_report)
-HTML = Writer("html", (".html", ".htm"), write_report=_html_report)
+HTML = Writer("html", (".html", ".htm"), media_type="text/html; charset=utf-8", write_report=_html_report)
 WRITERS = (TABLE, JSON, CSV, PARQUET, MARKDOWN, HTML)
 OF_TABLES = tuple(writer for writer in WRITERS if writer.write)
 OF_REPORTS = tuple(writer for writer in WRITERS if writer.write_report)

@@ -9,6 +9,7 @@ use arrow_schema::DataType;
 
 use crate::columns::arrow::{NONE, nulls, stretch};
 use crate::columns::interner::{Interner, no_labels};
+use crate::error::Result;
 
 /// How the values of an arg are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,18 @@ impl ArgColumn {
             ArgValues::Float(values) => drop(values.pop()),
             ArgValues::Text(codes, _) => drop(codes.pop()),
         }
+    }
+
+    /// Reserve what the values of another column need.
+    pub fn make_room(&mut self, other: &ArgColumn) -> Result<()> {
+        let count = other.rows.len();
+        self.rows.try_reserve(count)?;
+        match &mut self.values {
+            ArgValues::Int(values) => values.try_reserve(count)?,
+            ArgValues::Float(values) => values.try_reserve(count)?,
+            ArgValues::Text(codes, _) => codes.try_reserve(count)?,
+        }
+        Ok(())
     }
 
     /// Take the values out of another column of the same arg, whose rows begin at `first_row` here.

@@ -18,6 +18,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::{FieldRef, Schema};
 
 use crate::error::{Error, Result};
+use crate::memory::has_room;
 use crate::parquet::kinds::{Encoding, Kind};
 use crate::parquet::pages::{Chunk, Packer};
 use crate::parquet::thrift::Struct;
@@ -43,6 +44,8 @@ pub fn write(
     metadata: &[(String, String)],
 ) -> Result<()> {
     let heads = heads(schema, columns)?;
+    // The order of the rows, and what is packed until it is written.
+    has_room(columns.first().map_or(0, |column| column.len()).saturating_mul(2 * (columns.len() + 4)))?;
     let order = order(schema, columns, by)?;
     let groups: Vec<&[u32]> = order.chunks(GROUP_ROWS).collect();
     let tasks: Vec<(&ArrayRef, &[u32])> =

@@ -11,6 +11,7 @@ use zstd::zstd_safe::compress_bound;
 
 use crate::columns::arrow::NONE;
 use crate::error::{Error, Result};
+use crate::io::checksum::crc32;
 use crate::parquet::encodings::{bits, deltas, indices};
 use crate::parquet::kinds::{Encoding, Kind};
 use crate::parquet::thrift::{Struct, varint};
@@ -192,7 +193,10 @@ impl Packer {
         self.packed.resize(most.max(self.packed.len()), 0);
         let packed = self.zstd.compress_to_buffer(&self.body, &mut self.packed[..])?;
         let packed = &self.packed[..packed];
-        let begun = |kind| Struct::default().i32(1, kind).i32(2, length).i32(3, packed.len() as i32);
+        let begun = |kind| {
+            let sizes = Struct::default().i32(1, kind).i32(2, length).i32(3, packed.len() as i32);
+            sizes.i32(4, crc32(packed) as i32)
+        };
         let header = header(&begun, chunk).finish();
         chunk.unpacked_bytes += header.len() + self.body.len();
         chunk.bytes.extend(header);

@@ -257,10 +257,14 @@ impl<O: Observer> Reader<O> {
     pub fn finish(&mut self, rest: &[u8], end: u64, damage: Option<&str>) -> Result<()> {
         let not_a_trace = |reason: String| Err(Error::NotATrace { offset: end, reason });
         if self.state == State::Start {
-            return not_a_trace("the file is empty".into());
+            return not_a_trace(match damage {
+                Some(damage) => format!("nothing before the damage of its compressed stream could be read ({damage})"),
+                None => "the file is empty".into(),
+            });
         }
-        if !self.has_events && !self.has_metadata {
-            return not_a_trace("the object ended without traceEvents".into());
+        // An empty list says as little as an empty object: any program may have written it.
+        if !self.has_metadata && (!self.has_events || (self.is_bare && self.store().counts.entries == 0)) {
+            return not_a_trace("it holds neither traceEvents nor another key of a trace".into());
         }
         if self.store().counts.entries > 0 && self.sink.recognised == 0 {
             return not_a_trace(format!("none of {} entries is an event", self.store().counts.entries));

@@ -101,7 +101,8 @@ fn other_decimal(text: &[u8], shift: i32) -> Decimal {
         }
     }
     let missing = shift - decimals.max(0);
-    if seen == 0 || missing < 0 || seen + missing > MOST_DIGITS {
+    // Behind a point there are digits; where there are none, most likely a comma was damaged.
+    if seen == 0 || decimals == 0 || missing < 0 || seen + missing > MOST_DIGITS {
         return decimal_with_care(text, shift);
     }
     let value = value * POWERS[missing as usize];
@@ -146,7 +147,10 @@ fn decimal_with_care(text: &[u8], shift: i32) -> Decimal {
     let point = mantissa.iter().position(|&b| b == b'.').unwrap_or(mantissa.len());
     let is_digits = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
     let fraction = mantissa.get(point + 1..).unwrap_or(&[]);
-    if (point == 0 && fraction.is_empty()) || !is_digits(&mantissa[..point]) || !is_digits(fraction) {
+    if (fraction.is_empty() && (point == 0 || point < mantissa.len()))
+        || !is_digits(&mantissa[..point])
+        || !is_digits(fraction)
+    {
         return Decimal::Not;
     }
     // Digits up to this place are whole units, those behind it are rounded away.
@@ -241,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_said() {
-        for text in [&b""[..], b"NaN", b"Infinity", b"-", b".", b"1.2.3", b"0x10", b"1e", b"null"] {
+        for text in [&b""[..], b"NaN", b"Infinity", b"-", b".", b"1.2.3", b"7.", b"7.e1", b"0x10", b"1e", b"null"] {
             assert_eq!(decimal(text, 3), Decimal::Not, "{text:?}");
         }
         for text in [&b"9223372036854775808"[..], b"1e300", b"99999999999999999999999999999999999999999999"] {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::io::blocks::{Block, Blocks};
+use crate::memory::has_room;
 use crate::trace_event::grammar::{Reader, State};
 use crate::trace_event::lexer::Stop;
 use crate::trace_event::options::Options;
@@ -96,6 +97,11 @@ fn scan(blocks: &Mutex<Blocks>, joined: &Mutex<Joined>, options: &Options, stopp
     let mut reader = Reader::new(options, State::Events);
     let (mut spare, mut empty) = (Block::default(), None);
     while !stopped.load(Ordering::Relaxed) {
+        if let Err(error) = has_room(0) {
+            let Ok(mut joined) = joined.lock() else { return };
+            joined.error.get_or_insert(error);
+            return;
+        }
         // A lock is poisoned where a scanner panicked; the others need not go on.
         let Ok(mut guard) = blocks.lock() else { return };
         let Some((number, block)) = guard.next_block(spare) else { return };

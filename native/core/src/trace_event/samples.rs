@@ -6,7 +6,7 @@ use crate::trace_event::columns::{FlowPhase, intern};
 use crate::trace_event::events::EventSink;
 use crate::trace_event::fields::{Field, Fields};
 use crate::trace_event::kineto::{MAX_TIME_NS, MIN_TIME_NS};
-use crate::trace_event::lexer::{members, value};
+use crate::trace_event::lexer::{RawKind, members, value};
 use crate::trace_event::number::{Decimal, TO_NS, decimal, float, hexadecimal};
 use crate::trace_event::place::Place;
 
@@ -47,8 +47,7 @@ impl EventSink {
         let track = self.track(at, fields);
         let (names, counters) = (&mut self.store.names, &mut self.store.counters);
         let mut samples = 0;
-        // The args were scanned before, so this cannot stop.
-        let _ = members(at.w, fields.get(Field::Args).start(), |key, start| {
+        let read = members(at.w, fields.get(Field::Args).start(), |key, start| {
             let (raw, end) = value(at.w, start)?;
             if let Some(sample) = float(raw.of(at.w)) {
                 samples += 1;
@@ -63,8 +62,11 @@ impl EventSink {
         });
         if samples == 0 {
             self.problem(Problem::BadCounter, at);
-        } else {
-            self.store.counts.counters += 1;
+            return;
+        }
+        self.store.counts.counters += 1;
+        if read.is_err() {
+            self.problem(Problem::BadArgument, at);
         }
     }
 
@@ -92,7 +94,7 @@ impl EventSink {
             }
         };
         let category = self.store.categories.code(at.w, fields.get(Field::Category));
-        let track = self.track(at, fields);
+        let track = self.thread(at, fields);
         let flows = &mut self.store.flows;
         flows.category.push(category);
         flows.flow.push(flow);
@@ -109,17 +111,32 @@ impl EventSink {
         }
         let label = self.name(at, fields.get(Field::Name));
         let track = self.track(at, fields);
-        if fields.get(Field::Args).is_absent() {
-            return;
-        }
+        let key_of_value = key_of_label(fields.get(Field::Name).of(at.w));
+        let mut has_value = false;
         let (names, labels) = (&mut self.store.names, &mut self.store.labels);
-        // The args were scanned before, so this cannot stop.
-        let _ = members(at.w, fields.get(Field::Args).start(), |_, start| {
-            let (raw, end) = value(at.w, start)?;
-            labels.label.push(label);
-            labels.track.push(track);
-            labels.value.push(intern(names, at.w, raw));
-            Ok(end)
+        let args = fields.get(Field::Args);
+        let read = (args.kind == RawKind::Nested).then(|| {
+            members(at.w, args.start(), |key, start| {
+                let (raw, end) = value(at.w, start)?;
+                has_value |= key_of_value.is_none_or(|wanted| key.of(at.w) == wanted);
+                labels.label.push(label);
+                labels.track.push(track);
+                labels.value.push(intern(names, at.w, raw));
+                Ok(end)
+            })
         });
+        if !has_value || !matches!(read, Some(Ok(_))) {
+            self.problem(Problem::BadLabel, at);
+        }
+    }
+}
+
+/// The arg that has the value of a label which viewers know.
+fn key_of_label(name: &[u8]) -> Option<&'static [u8]> {
+    match name {
+        b"process_name" | b"thread_name" => Some(b"name"),
+        b"process_labels" => Some(b"labels"),
+        b"process_sort_index" | b"thread_sort_index" => Some(b"sort_index"),
+        _ => None,
     }
 }

@@ -40,7 +40,7 @@ impl EventSink {
         end: i64,
     ) {
         let name = self.name(at, fields.get(Field::Name));
-        let track = self.track(at, fields);
+        let track = self.thread(at, fields);
         let spans = &mut self.store.spans;
         let row = spans.id.len() as u32;
         spans.id.push(id);
@@ -106,7 +106,7 @@ impl EventSink {
     }
 
     pub fn end(&mut self, at: &Place, fields: &Fields) {
-        let track = self.track(at, fields) as usize;
+        let track = self.thread(at, fields) as usize;
         let Some(Begun { row, .. }) = self.open.get_mut(track).and_then(Vec::pop) else {
             self.problem(Problem::EndWithoutBegin, at);
             return;

@@ -6,6 +6,7 @@ use crate::columns::arg_column::{ArgColumn, ArgType};
 use crate::columns::arrow::NONE;
 use crate::columns::interner::Interner;
 use crate::error::{Error, Result};
+use crate::memory::has_room;
 use crate::problems::Problems;
 use crate::trace_event::columns::{
     Categories, Counters, Counts, Flows, HardwareCounters, Instants, Labels, Spans, Tracks,
@@ -47,6 +48,7 @@ impl Store {
 
     /// Take what was read of the text that follows out of its store, which keeps its memory.
     pub fn append(&mut self, other: &mut Store) -> Result<()> {
+        self.make_room(other)?;
         let names = self.names.adopt(&mut other.names);
         let categories = self.categories.adopt(&mut other.categories);
         let tracks = self.tracks.adopt(&mut other.tracks);
@@ -107,6 +109,29 @@ impl Store {
         self.problems.append(std::mem::take(&mut other.problems));
         self.counts.append(std::mem::take(&mut other.counts));
         self.check_numbers()
+    }
+
+    /// Reserve what the rows of another need, so that an error says where memory runs out.
+    fn make_room(&mut self, other: &Store) -> Result<()> {
+        has_room(0)?;
+        let (spans, others) = (&mut self.spans, &other.spans);
+        let count = others.id.len();
+        for codes in [&mut spans.id, &mut spans.category, &mut spans.name, &mut spans.track] {
+            codes.try_reserve(count)?;
+        }
+        spans.start.try_reserve(count)?;
+        spans.end.try_reserve(count)?;
+        spans.class.try_reserve(count)?;
+        let instants = self.instants.args.iter_mut().zip(&other.instants.args);
+        for (column, other) in self.spans.args.iter_mut().zip(&other.spans.args).chain(instants) {
+            column.make_room(other)?;
+        }
+        // A flow event has two ends of these, a counter a sample for each.
+        self.flows.flow.try_reserve(other.flows.flow.len())?;
+        self.flows.time.try_reserve(other.flows.time.len())?;
+        self.counters.value.try_reserve(other.counters.value.len())?;
+        self.counters.time.try_reserve(other.counters.time.len())?;
+        Ok(())
     }
 
     /// Entries are numbered in 32 bits: of more, some would share their number.

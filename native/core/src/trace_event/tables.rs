@@ -6,10 +6,14 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, UInt32Array};
 
 use crate::columns::arrow::{NONE, all_ids, at_rows, batch, ids, times, times_or_null};
 use crate::error::{Error, Result};
+use crate::memory::has_room;
 use crate::trace_event::flows;
 use crate::trace_event::kineto::{Class, Table, step_number};
 use crate::trace_event::launches;
 use crate::trace_event::store::{Step, Store};
+
+/// Of a column, as it is and while it is made.
+const ROW_BYTES: usize = 12;
 
 /// Makes a table's columns by name; `None` for a name it does not know.
 type ColumnProvider<'a> = Box<dyn Fn(&str) -> Option<ArrayRef> + 'a>;
@@ -18,6 +22,9 @@ impl Store {
     /// A table by name, with the named columns; those read from args go by their key there.
     pub fn table(&self, name: &str, columns: &[String]) -> Result<RecordBatch> {
         let table = Table::named(name).ok_or_else(|| Error::UnknownTable(name.into()))?;
+        // Rows to choose, then a column after the other; some of them are gathered before they are Arrow's.
+        let most = self.spans.id.len().max(self.flows.time.len()).max(self.counters.time.len());
+        has_room(most.saturating_mul(ROW_BYTES).saturating_mul(columns.len() + 1))?;
         let made = self.provider(table);
         let mut out = Vec::with_capacity(columns.len());
         for column in columns {

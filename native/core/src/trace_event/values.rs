@@ -32,6 +32,15 @@ impl EventSink {
         self.store.tracks.code(fields.get(Field::Pid).of(at.w), fields.get(Field::Tid).of(at.w))
     }
 
+    /// The track of an event that is on a thread. One that has neither process nor thread was never on one.
+    #[inline(always)]
+    pub fn thread(&mut self, at: &Place, fields: &Fields) -> u32 {
+        if fields.get(Field::Pid).is_absent() != fields.get(Field::Tid).is_absent() {
+            self.problem(Problem::MissingThread, at);
+        }
+        self.track(at, fields)
+    }
+
     /// Nanoseconds of a start time; without one the entry is lost, and said to be.
     #[inline(always)]
     pub fn time(&mut self, at: &Place, raw: Raw) -> Option<i64> {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::io::blocks::{Block, Blocks};
+use crate::memory::has_room;
 use crate::problems::Problem;
 use crate::trace_event::grammar::Reader;
 use crate::trace_event::lexer::Stop;
@@ -57,6 +58,7 @@ impl Window {
         if self.pending() < self.wanted {
             return Ok(());
         }
+        has_room(0)?;
         reader.observer.window_begins(self.at);
         loop {
             match reader.advance(&self.block.bytes, &mut self.at, self.block.origin) {

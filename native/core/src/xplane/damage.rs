@@ -8,7 +8,7 @@ const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
 /// The error a damaged file ends in, with what most likely happened to it.
 pub fn explained(source: &Source, stop: Stop) -> Error {
     let malformed = match stop {
-        Stop::Io(error) => return Error::Io(error),
+        Stop::Io(error) => return error.into(),
         Stop::Malformed(malformed) => malformed,
     };
     let mut head = vec![0; source.len().min(1 << 20) as usize];

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use crate::columns::arg_column::{ArgColumn, ArgType, ArgValues};
 use crate::columns::arrow::NONE;
 use crate::error::{Error, Result};
+use crate::memory::has_room;
 use crate::problems::{Problem, Problems};
 use crate::trace_event::kineto::MAX_DURATION_NS;
 use crate::xplane::index::Lines;
@@ -15,6 +16,9 @@ use crate::xplane::schema::{x_event, x_line};
 use crate::xplane::space::Space;
 use crate::xplane::stats::{Dictionary, Stat};
 use crate::xplane::workers::each;
+
+/// Of an event in memory: its name, times, and some stats.
+const EVENT_BYTES: usize = 64;
 
 /// A line to be decoded.
 struct Task<'a> {
@@ -51,6 +55,8 @@ pub fn decode(
         return Err(Error::NotASpace { offset: 0, reason });
     }
     let size = total as usize;
+    // With what each event most often has beside these.
+    has_room(size.saturating_mul(EVENT_BYTES))?;
     let mut columns = Columns { metadata: vec![NONE; size], start_ps: vec![0; size], duration_ps: vec![0; size] };
     let mut parts = Vec::with_capacity(tasks.len());
     {

@@ -251,7 +251,10 @@ impl<'a> Window<'a> {
     #[cold]
     fn load(&mut self, span: Span) -> io::Result<()> {
         let wanted = span.bytes().max(self.step as u64).min(self.source.len() - span.start);
-        self.buffer.resize(usize::try_from(wanted).map_err(|_| io::ErrorKind::OutOfMemory)?, 0);
+        let wanted = usize::try_from(wanted).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        // What is damaged may seem as long as the file.
+        self.buffer.try_reserve(wanted.saturating_sub(self.buffer.len())).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        self.buffer.resize(wanted, 0);
         self.origin = span.start;
         let read = self.source.read_exact_at(&mut self.buffer, span.start);
         if read.is_err() {

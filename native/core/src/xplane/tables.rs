@@ -9,10 +9,13 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, LargeStringArray, RecordBa
 
 use crate::columns::arrow::{NONE, all_ids, batch, times};
 use crate::error::{Error, Result};
+use crate::memory::has_room;
 use crate::xplane::ancestry::inner_ps;
 use crate::xplane::signatures::signatures;
 use crate::xplane::space::Space;
 
+/// Of a column, as it is and while it is made.
+const ROW_BYTES: usize = 12;
 /// Rows from which on it takes less time to make columns in threads than to start these.
 const MANY: usize = 100_000;
 
@@ -76,6 +79,7 @@ impl Space {
     /// The wanted events in file order; a stat that all events of a name have is a stat of each of them.
     pub fn events(&self, columns: &[String], selection: &Selection) -> Result<RecordBatch> {
         let rows = self.rows_of(selection)?;
+        has_room(rows.len().saturating_mul(ROW_BYTES).saturating_mul(columns.len() + 1))?;
         batch(self.columns(columns, &rows)?)
     }
 

@@ -1,7 +1,8 @@
 """What a dataset is on disk: a manifest, and one Parquet file per table and rank.
 
 ``rank_info/rank=N/part.parquet`` is a rank's stamp: it is written last, so a rank without it is not there. Its Parquet
-metadata say what no table holds: where the rank came from, its file's other keys, how many rows each table has.
+metadata say what no table holds: where the rank came from, its file's other keys, how many rows each table has, and
+the checksum of each table's file. The checksum of the stamp's own file stands in it as well.
 ``answers/rank=N.zip`` holds answers that were given of the rank; nothing is lost with it.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -33,8 +35,14 @@ NAME = "dataset"
 # JSON, but not called so: it is no trace.
 MANIFEST = "holotrace.dataset"
 STAMP = "holotrace"  # key of the stamp in the Parquet metadata
+# The checksum of a stamp's file, as it is where it is not known yet.
+SUM = "holotrace-sum:"
+UNSUMMED = f"{SUM}{0:08x}"
+_SUMMED = re.compile(rb"holotrace-sum:([0-9a-f]{8})")
 # Reading footers waits for disks and network file systems far more than it computes.
 _READERS = 8
+# What content that is not as it was written ends in.
+_DAMAGE = (ValueError, TypeError, KeyError, AttributeError, RecursionError, pl.exceptions.PolarsError)
 _RANK = re.compile(r"rank=(0|[1-9]\d{0,8})", re.ASCII)
 
 
@@ -59,6 +67,8 @@ class Stamp:
     # What was known of the job before the file was read, and the file's top-level keys.
     job: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    # CRC-32 of each table's file; datasets of older versions have none.
+    sums: Mapping[str, int] = field(default_factory=dict)
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -113,10 +123,12 @@ def manifest(root: Place) -> Manifest:
     try:
         found = json.loads(stores.content(path) or b"")
         schema, title, rows = int(found["schema"]), str(found["title"]), found["problems"]
+        if found.get("sum", expected := _manifest_sum(title, rows)) != expected and schema <= SCHEMA:
+            raise ValueError("the checksum is another")
         known = frame({name: row.get(name) for name in PROBLEMS.column_names} for row in rows).to_dicts()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the folder") from error
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, pl.exceptions.PolarsError) as error:
+    except _DAMAGE as error:
         raise InputError(f"{path} is damaged; remove it and convert the traces again: whole ranks are kept") from error
     if schema > SCHEMA:
         raise InputError(
@@ -127,7 +139,13 @@ def manifest(root: Place) -> Manifest:
 
 
 def manifest_text(known: Manifest, version: str) -> str:
-    return json.dumps({"schema": SCHEMA, "holotrace": version, **asdict(known)}, indent=2)
+    said = asdict(known)
+    total = _manifest_sum(said["title"], said["problems"])
+    return json.dumps({"schema": SCHEMA, "holotrace": version, **said, "sum": total}, indent=2)
+
+
+def _manifest_sum(title: str, problems: Any) -> int:
+    return zlib.crc32(json.dumps([title, problems]).encode())
 
 
 def stamp(root: Place, rank: int) -> Stamp | None:
@@ -140,14 +158,31 @@ def stamp(root: Place, rank: int) -> Stamp | None:
         content = stores.content(path)
         if content is None:
             return None
+        if not is_whole(content):
+            raise ValueError("the checksum is another")
         found = json.loads(pl.read_parquet_metadata(BytesIO(content))[STAMP])
         rows = {str(name): int(count) for name, count in found["rows"].items()}
+        sums = {str(name): int(known) for name, known in found.get("sums", {}).items()}
         job, metadata, origin = (dict(found[key]) for key in ("job", "metadata", "origin"))
-        return Stamp(str(found["rank_from"]), origin, rows, believable(job), metadata)
+        return Stamp(str(found["rank_from"]), origin, rows, believable(job), metadata, sums)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, pl.exceptions.PolarsError) as error:
+    except (*_DAMAGE, pl.exceptions.PanicException) as error:
         raise TraceFormatError(f"{path} is damaged; convert rank {rank} again") from error
+
+
+def summed(content: bytes) -> bytes:
+    """A stamp's file with its checksum in it."""
+    return content.replace(UNSUMMED.encode(), f"{SUM}{zlib.crc32(content):08x}".encode(), 1)
+
+
+def is_whole(content: bytes) -> bool:
+    """Whether a stamp's file has its checksum; one of an older version tells nothing."""
+    found = _SUMMED.search(content)
+    if found is None:
+        return True
+    unsummed = content[: found.start()] + UNSUMMED.encode() + content[found.end() :]
+    return zlib.crc32(unsummed) == int(found[1], 16)
 
 
 def stamps(root: Place) -> tuple[dict[int, Stamp], dict[int, TraceFormatError]]:

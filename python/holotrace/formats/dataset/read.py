@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import polars as pl
 
 from holotrace import stores
+from holotrace.core.native import native
 from holotrace.core.schema import Column, Table, Unit, typed
 from holotrace.core.source import RankSource
 from holotrace.core.tables import ALL, RANK_INFO, STEPS
@@ -47,6 +49,7 @@ def _table(root: Place, rank: int, table: Table, seen: Stamp) -> pl.DataFrame:
         # Declared after the dataset was written.
         return table.empty()
     try:
+        _check_sum(path, seen.sums.get(table.name))
         frame = _columns(path, table, rank)
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = str(error).strip().partition("\n")[0]
@@ -64,6 +67,15 @@ def _table(root: Place, rank: int, table: Table, seen: Stamp) -> pl.DataFrame:
             f"{path} has rows without {lost[0]}; convert rank {rank} again with overwrite=True (--overwrite)"
         )
     return frame
+
+
+def _check_sum(path: Place, known: int | None) -> None:
+    """Raises OSError for a file that is not as it was written.
+
+    Of an object store only the columns that are asked for are fetched, and it keeps checksums of its own.
+    """
+    if known is not None and isinstance(path, Path) and native.checksum(str(path)) != known:
+        raise OSError("its checksum is another")
 
 
 def _is_always_there(table: Table, column: str) -> bool:

@@ -21,7 +21,7 @@ from holotrace import stores
 from holotrace.core.native import native
 from holotrace.core.schema import Table
 from holotrace.core.tables import ALL, FLOWS, RANK, RANK_INFO
-from holotrace.formats.dataset.layout import STAMP, Stamp, answers, part
+from holotrace.formats.dataset.layout import STAMP, UNSUMMED, Stamp, answers, part, summed
 from holotrace.formats.dataset.read import TABLES, TIMES
 from holotrace.formats.parsed import Columns, RankParts
 from holotrace.stores import Place, Remote
@@ -37,8 +37,11 @@ def write(root: Place, rank: RankParts, seen: Stamp) -> None:
     """Write a whole rank, in place of what was there; an interruption leaves that, none, or the whole one."""
     with _workshop(root, rank.rank) as making:
         rows = _write_all(making, rank)
-        stamped = replace(seen, rows=rows, metadata=rank.metadata)
-        _write(making, RANK_INFO, rank.tables[RANK_INFO.name], {STAMP: stamped.text()})
+        sums = {name: native.checksum(str(making / name)) for name in rows}
+        stamped = replace(seen, rows=rows, sums=sums, metadata=rank.metadata)
+        _write(making, RANK_INFO, rank.tables[RANK_INFO.name], {STAMP: stamped.text(), "sum": UNSUMMED})
+        own = making / RANK_INFO.name
+        own.write_bytes(summed(own.read_bytes()))
         # A disk that is full by now has not cost what was there.
         stores.remove(part(root, RANK_INFO.name, rank.rank))
         stores.remove(answers(root, rank.rank))

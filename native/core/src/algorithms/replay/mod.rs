@@ -11,7 +11,7 @@ mod path;
 use crate::columns::arrow::NONE;
 
 pub use forward::Changes;
-pub use path::{Segment, Via};
+pub use path::{End, Segment, Share, Via};
 
 /// The lag of an edge that is taken away.
 pub const REMOVED: i64 = i64::MIN;

@@ -36,6 +36,22 @@ pub enum Via {
     Nothing,
 }
 
+/// Where a chain ends, and how far back it is followed.
+#[derive(Debug, Clone, Copy)]
+pub struct End {
+    pub point: u32,
+    pub since: i64,
+}
+
+/// What a chain consists of.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// Sum of the sizes of delays.
+    pub delay: i64,
+    pub edges: u32,
+    pub marked: u32,
+}
+
 /// One link of a chain: a point and how it was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
@@ -52,19 +68,45 @@ pub struct Segment {
 }
 
 impl Graph {
-    /// The chain that ends in a point, from its beginning, with the times of the counterfactual 0.
-    pub fn path_to(&self, point: u32, changes: Changes, has_delays: bool) -> Vec<Segment> {
+    /// The chains that end in points, one after the other, each from its beginning or from the link that leads over
+    /// the time it is followed back to; with the times of the counterfactual 0. Also how many links each has.
+    pub fn paths_to(&self, ends: &[End], changes: Changes, has_delays: bool) -> (Vec<Segment>, Vec<u32>) {
         let times = self.times_with(changes, has_delays);
         let others = Others::of(self, changes);
-        let mut segments = Vec::new();
-        let mut at = self.position[point as usize];
-        while at != NONE {
-            let segment = self.before(at as usize, &times, &others);
-            segments.push(segment);
-            at = if segment.from == NONE { NONE } else { self.position[segment.from as usize] };
+        let (mut segments, mut counts) = (Vec::new(), Vec::with_capacity(ends.len()));
+        for end in ends {
+            let first = segments.len();
+            self.each_link(*end, &times, &others, |segment| segments.push(segment));
+            segments[first..].reverse();
+            counts.push((segments.len() - first) as u32);
         }
-        segments.reverse();
-        segments
+        (segments, counts)
+    }
+
+    /// What the chains that end in points, as they were recorded, owe to delays, and how many of their edges are marked.
+    pub fn shares(&self, ends: &[End], is_marked: &[bool]) -> Vec<Share> {
+        let (times, others) = (self.recorded(), Others::default());
+        let share_of = |end: &End| {
+            let mut share = Share::default();
+            self.each_link(*end, &times, &others, |segment| {
+                share.delay = share.delay.saturating_add(segment.delay.saturating_abs());
+                share.edges += u32::from(segment.via == Via::Edge);
+                share.marked += u32::from(segment.via == Via::Edge && is_marked[segment.edge as usize]);
+            });
+            share
+        };
+        ends.iter().map(share_of).collect()
+    }
+
+    /// Go back from a point, link by link.
+    fn each_link(&self, end: End, times: &[i64], others: &Others, mut found: impl FnMut(Segment)) {
+        let mut at = self.position[end.point as usize];
+        while at != NONE {
+            let segment = self.before(at as usize, times, others);
+            let is_over = segment.from_time <= end.since;
+            at = if segment.from == NONE || is_over { NONE } else { self.position[segment.from as usize] };
+            found(segment);
+        }
     }
 
     /// What the point at a position waited for last; of several the first edge, before the own time.

@@ -1,0 +1,101 @@
+"""What part of a job's time its devices compute, as a product of what keeps them from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.core.analysis import Finding, per_job
+from holotrace.core.charts import Bar
+from holotrace.core.schema import Column, Unit
+from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
+from holotrace.graph import job
+from holotrace.graph import rank as of_rank
+from holotrace.graph.engine import UNCHANGED, Changes
+from holotrace.graph.job import TRUSTED_RATIO, JobGraph
+
+# What the smallest factor is to be at least; otherwise it is said.
+LEAST_RATIO = 0.9
+_SAID = {
+    "host_ratio": "devices wait for their hosts",
+    "balance_ratio": "ranks have unequal work",
+    "communication_ratio": "communication is not hidden",
+}
+
+
+@per_job(
+    part=of_rank.part,
+    part_columns=of_rank.PART,
+    columns=(
+        Column("job_ns", Unit.NS, "Time of the replayed job: all steps of the rank that takes longest"),
+        Column("compute_ns", Unit.NS, "Time a device of the rank computed"),
+        Column("host_ratio", Unit.RATIO, "Most compute_ns of any rank / time of the job if data were moved in no time"),
+        Column("balance_ratio", Unit.RATIO, "Mean compute_ns of ranks / the most of any"),
+        Column("communication_ratio", Unit.RATIO, "Time of the job if data were moved in no time / job_ns"),
+        Column("efficiency_ratio", Unit.RATIO, "host_ratio * balance_ratio * communication_ratio"),
+    ),
+    reads=job.READS,
+    chart=Bar(x="rank", y=("compute_ns",), title="Time a device of each rank computed"),
+)
+def factors(rows: pl.DataFrame) -> pl.DataFrame:
+    """What part of a job's time its devices compute, as a product of what keeps them from it.
+
+    The factors are those of POP's multiplicative model: how far hosts keep devices fed, how even work is among ranks,
+    and how far communication is hidden. Their product is the mean time of computing in proportion to the time of the
+    job. They are of the replayed job; where the replay is off by more than 5%, or a factor would be more than 1, there
+    is no answer.
+    """
+    graph = JobGraph.from_parts(rows)
+    if graph.steps.is_empty():
+        return pl.DataFrame(schema=factors.nothing.schema)
+    moved = graph.activities.filter(pl.col("kind") == COMMUNICATION, pl.col("crossing").is_not_null())
+    free = Changes(own=moved.select("activity", own_ns=pl.lit(0, pl.Int64)))
+    times = graph.step_times([UNCHANGED, free]).group_by("case", "rank").agg(pl.col("replayed_ns", "recorded_ns").sum())
+    longest = times.group_by("case").agg(pl.col("replayed_ns", "recorded_ns").max()).sort("case")
+    job_ns, free_ns = longest["replayed_ns"].to_list()
+    recorded_ns = longest["recorded_ns"][0]
+    computed = _computed(graph)
+    most, mean = computed.select(most=pl.col("compute_ns").max(), mean=pl.col("compute_ns").mean()).row(0)
+    is_known = recorded_ns > 0 and abs(job_ns / recorded_ns - 1) <= TRUSTED_RATIO
+    is_known = is_known and bool(most) and most <= free_ns <= job_ns
+    values = (most / free_ns, mean / most, free_ns / job_ns, mean / job_ns) if is_known else (None,) * 4
+    names = ("host_ratio", "balance_ratio", "communication_ratio", "efficiency_ratio")
+    return computed.with_columns(
+        pl.lit(job_ns, pl.Int64).alias("job_ns"),
+        *(pl.lit(value, pl.Float64).alias(name) for name, value in zip(names, values, strict=True)),
+    ).select(column.name for column in factors.columns)
+
+
+def _computed(graph: JobGraph) -> pl.DataFrame:
+    """The time in which each rank's devices computed, in its steps: rank, compute_ns."""
+    ranks = graph.steps.select(pl.col("rank").unique().sort())
+    whole = graph.steps.filter(pl.col("step").is_null())["rank"]
+    counts = pl.col("step").is_not_null() | pl.col("rank").is_in(whole.implode())
+    reached = pl.col("end_ns").cum_max().shift(1).over("rank", "device")
+    covered = (
+        graph.activities.filter(pl.col("kind") == COMPUTE, counts)
+        .sort("rank", "device", "start_ns")
+        .with_columns(since=pl.max_horizontal("start_ns", reached))
+        .group_by("rank")
+        .agg(compute_ns=(pl.col("end_ns") - pl.col("since")).clip(lower_bound=0).sum())
+    )
+    return ranks.join(covered, on="rank", how="left", maintain_order="left").with_columns(
+        pl.col("compute_ns").fill_null(0)
+    )
+
+
+@factors.rule
+def smallest_factor(table: pl.DataFrame) -> Iterator[Finding]:
+    """One of the factors host, balance and communication is below 0.9.
+
+    Each factor is the part of the time that is left when only this keeps devices from computing, so the smallest is
+    where most can be won.
+
+    Host: fewer and longer launches, fewer synchronisations. Balance: even inputs. Communication: start it earlier.
+    """
+    known = table.head(1).drop_nulls("efficiency_ratio")
+    for row in known.to_dicts():
+        name = min(_SAID, key=lambda name: float(row[name]))
+        if row[name] < LEAST_RATIO:
+            yield Finding("info", f"{_SAID[name]}: {1 - row[name]:.0%} of the time is lost to that")

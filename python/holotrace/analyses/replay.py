@@ -1,0 +1,83 @@
+"""How well a model of what waits for what reproduces each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.core.analysis import Finding, per_job
+from holotrace.core.charts import Bar
+from holotrace.core.schema import Column, Unit
+from holotrace.graph import job, rank
+from holotrace.graph.job import TRUSTED_RATIO, JobGraph
+
+
+@per_job(
+    part=rank.part,
+    part_columns=rank.PART,
+    columns=(
+        Column("step", Unit.STEP, "Training step; null where the rank has none and is looked at as a whole"),
+        Column("recorded_ns", Unit.NS, "From when the step before was over to when it is, on the host and devices"),
+        Column("replayed_ns", Unit.NS, "The same when everything begins as soon as what it waits for is over"),
+        Column("error_ratio", Unit.RATIO, "(replayed_ns - recorded_ns) / recorded_ns; null where no time passes"),
+        Column(
+            "explained_ratio",
+            Unit.RATIO,
+            "Part of the step's critical path that own times and known latencies explain; null where no time passes",
+        ),
+        Column(
+            "inferred_ratio",
+            Unit.RATIO,
+            "Part of the waits on that path that were not recorded but inferred; null where there are none",
+        ),
+    ),
+    reads=job.READS,
+    chart=Bar(x="rank", y=("recorded_ns", "replayed_ns"), title="Steps as recorded and as replayed"),
+)
+def replay(rows: pl.DataFrame) -> pl.DataFrame:
+    """How well a model of what waits for what reproduces each step.
+
+    The model is a graph of all ranks: threads do one thing after the other, work of a device waits for its launch and
+    its queue, collectives go on when their last rank has come, synchronising calls wait for their work. A replay starts
+    everything as soon as what it waits for is over. What the recorded times contain besides is a delay that the model
+    does not know. Answers of what-if are as good as this replay: where it is off by more than 5%, no gain is claimed.
+    """
+    graph = JobGraph.from_parts(rows)
+    times = graph.step_times()
+    steps = graph.steps.join(
+        graph.activities.select(over=pl.col("activity") * 2 + 1, over_ns="end_ns"), on="over", maintain_order="left"
+    )
+    ends = steps.select(point="over", since_ns=pl.col("over_ns") - pl.col("recorded_ns"))
+    inferred = graph.edges.with_row_index("edge").filter("is_inferred")["edge"]
+    recorded, delay = pl.col("recorded_ns"), pl.col("delay_ns")
+    error = (pl.col("replayed_ns") - recorded) / recorded
+    return (
+        times.hstack(graph.replayer.shares(ends, inferred))
+        .with_columns(
+            error_ratio=pl.when(recorded > 0).then(error),
+            explained_ratio=pl.when(recorded > 0).then((1 - delay / recorded).clip(lower_bound=0)),
+            inferred_ratio=pl.when(pl.col("edge_count") > 0).then(pl.col("marked_count") / pl.col("edge_count")),
+        )
+        .select("rank", "step", "recorded_ns", "replayed_ns", "error_ratio", "explained_ratio", "inferred_ratio")
+    )
+
+
+@replay.rule
+def untrusted_replay(table: pl.DataFrame) -> Iterator[Finding]:
+    """Steps of these ranks take more than 5% longer or shorter when they are replayed.
+
+    Something made them wait that was not recorded, or that the model does not know. What-if does not claim to know what
+    a change would gain there.
+
+    Record synchronisations (`enable_cuda_sync_events` of PyTorch's profiler) and all ranks at once.
+    """
+    far = table.group_by("rank").agg(
+        error=(pl.col("replayed_ns").sum() / pl.col("recorded_ns").sum() - 1).abs(),
+        recorded=pl.col("recorded_ns").sum(),
+    )
+    far = far.filter((pl.col("recorded") > 0) & (pl.col("error") > TRUSTED_RATIO)).sort("rank")
+    if not far.is_empty():
+        most = float(far.select(pl.col("error").max()).item())
+        message = f"replayed steps are off by up to {most:.0%}, so no gain of a change is claimed for them"
+        yield Finding("info", message, tuple(far["rank"]))

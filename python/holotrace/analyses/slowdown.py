@@ -1,0 +1,127 @@
+"""How much longer a job takes than it would if equal work took equally long, and which ranks make it so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+import polars as pl
+
+from holotrace.core.analysis import Finding, per_job
+from holotrace.core.charts import Bar
+from holotrace.core.schema import Column, Unit
+from holotrace.graph import job
+from holotrace.graph import rank as of_rank
+from holotrace.graph.engine import UNCHANGED, Changes
+from holotrace.graph.job import STEP, TRUSTED_RATIO, JobGraph
+
+# So many of the ranks are the worst, after "Understanding Stragglers in Large Model Training" (OSDI 2025).
+WORST_RATIO = 0.03
+# From here on the paper calls a job slowed down by stragglers; a rank makes it so with half of that.
+SLOW_RATIO, HALF = 1.1, 0.5
+
+
+@per_job(
+    part=of_rank.part,
+    part_columns=of_rank.PART,
+    columns=(
+        Column("of", Unit.TEXT, "job, rank or kind: what keeps its own times"),
+        Column("kind", Unit.TEXT, "What the activities of a row `kind` are bound by"),
+        Column("slowdown_ratio", Unit.RATIO, "Time with what keeps its own times / time where all is ideal"),
+        Column(
+            "recovered_ratio",
+            Unit.RATIO,
+            "Part of the job's slowdown that goes where this is ideal and all else is as it was",
+        ),
+    ),
+    reads=job.READS,
+    chart=Bar(x="rank", y=("slowdown_ratio",), title="Slowdown by each rank"),
+)
+def slowdown(rows: pl.DataFrame) -> pl.DataFrame:
+    """How much longer a job takes than it would if equal work took equally long.
+
+    Ideal is that every activity takes as long as the mean (communication and hosts: the median) of those with the same
+    kind, name and number in the step, over all ranks and steps. The row `job` is the time of the replayed job in
+    proportion to that (S), rows `rank` are what it would be if only that rank kept its own times (S_w), rows `kind` if
+    only these activities did (S_t). What goes if the worst 3% of ranks were ideal is `recovered_ratio` of the row `job`
+    (M_W). Where the replay is off by more than 5% of the recorded time there is no answer.
+    """
+    graph = JobGraph.from_parts(rows)
+    ideal = _ideal(graph)
+    if ideal.is_empty() or graph.steps.is_empty():
+        return pl.DataFrame(schema=slowdown.nothing.schema)
+    ranks = ideal["rank"].unique().sort().to_list()
+    kinds = ideal["kind"].unique().sort().to_list()
+    keeps = [*(pl.col("rank") == rank for rank in ranks), *(pl.col("kind") == kind for kind in kinds)]
+    cases = [UNCHANGED, _but(ideal, pl.lit(False)), *(_but(ideal, keep) for keep in keeps)]
+    cases += [_but(ideal, ~keep) for keep in keeps]
+    found, recorded = _job_times(graph, cases)
+    base, best = found[0], found[1]
+    alone, without = found[2 : 2 + len(keeps)], found[2 + len(keeps) :]
+    by_rank = sorted(zip(alone[: len(ranks)], ranks, strict=True), key=lambda pair: (-pair[0], pair[1]))
+    worst = [rank for _, rank in by_rank[: ceil(WORST_RATIO * len(ranks))]]
+    (rest,), _ = _job_times(graph, [_but(ideal, ~pl.col("rank").is_in(worst))])
+    lost = base - best
+
+    def recovered(time: float) -> float | None:
+        return (base - time) / lost if lost > 0 else None
+
+    table = [(None, "job", None, base / best if best else None, recovered(rest))]
+    names = [*((rank, "rank", None) for rank in ranks), *((None, "kind", kind) for kind in kinds)]
+    table += [
+        (*name, one / best if best else None, recovered(other))
+        for name, one, other in zip(names, alone, without, strict=True)
+    ]
+    known = pl.DataFrame(table, schema=slowdown.nothing.schema, orient="row")
+    is_trusted = recorded > 0 and abs(base / recorded - 1) <= TRUSTED_RATIO
+    return known if is_trusted else known.with_columns(slowdown_ratio=None, recovered_ratio=None)
+
+
+def _ideal(graph: JobGraph) -> pl.DataFrame:
+    """What each activity would ideally take: activity, rank, kind, own_ns."""
+    key = ["is_device", "kind", "name", "number"]
+    own = pl.col("own_ns")
+    return (
+        graph.activities.filter(pl.col("kind") != STEP, pl.col("step").is_not_null())
+        .sort("start_ns", "activity")
+        .with_columns(number=pl.int_range(pl.len(), dtype=pl.UInt32).over("rank", "step", *key[:-1]))
+        .select(
+            "activity",
+            "rank",
+            "kind",
+            own_ns=pl.when(pl.col("kind") == "compute")
+            .then(own.mean().over(key))
+            .otherwise(own.median().over(key))
+            .round()
+            .cast(pl.Int64),
+        )
+    )
+
+
+def _but(ideal: pl.DataFrame, keep: pl.Expr) -> Changes:
+    """All ideal, but for what keeps its own times."""
+    return Changes(own=ideal.filter(~keep).select("activity", "own_ns"))
+
+
+def _job_times(graph: JobGraph, cases: list[Changes]) -> tuple[list[float], float]:
+    """The time of all steps on the rank that takes longest, in each case and as recorded."""
+    times = graph.step_times(cases).group_by("case", "rank").agg(pl.col("replayed_ns", "recorded_ns").sum())
+    longest = times.group_by("case").agg(pl.col("replayed_ns", "recorded_ns").max()).sort("case")
+    return [float(time) for time in longest["replayed_ns"]], float(longest["recorded_ns"][0])
+
+
+@slowdown.rule
+def uneven_work(table: pl.DataFrame) -> Iterator[Finding]:
+    """The job takes at least a tenth longer than it would if equal work took equally long.
+
+    Ranks wait for the one that takes longest, so unequal times add up. Named are ranks that by themselves make half of
+    the difference; where none does, turns change or all steps differ.
+
+    Look at `waits` for what the named ranks do longer than others; without any, at how inputs are spread over ranks.
+    """
+    of_job = table.filter(pl.col("of") == "job")["slowdown_ratio"]
+    if of_job.is_empty() or of_job[0] is None or of_job[0] < SLOW_RATIO:
+        return
+    slow = table.filter(pl.col("of") == "rank", pl.col("slowdown_ratio") - 1 >= HALF * (of_job[0] - 1)).sort("rank")
+    message = f"the job takes {of_job[0]:.2f} times as long as it would if equal work took equally long"
+    yield Finding("warning", message, tuple(slow["rank"]))

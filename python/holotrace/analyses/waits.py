@@ -1,0 +1,127 @@
+"""Why ranks wait for each other at collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.core.analysis import Finding, per_job
+from holotrace.core.charts import Bar
+from holotrace.core.schema import Column, Unit
+from holotrace.graph import job
+from holotrace.graph import rank as of_rank
+from holotrace.graph.job import JobGraph
+from holotrace.graph.waits import UNEXPLAINED, causes
+
+# Differences are listed until so much of them is; the rest is one row.
+LISTED_RATIO = 0.95
+_WAIT = ["waiting_rank", "group"]
+
+
+@per_job(
+    part=of_rank.part,
+    part_columns=of_rank.PART,
+    columns=(
+        Column("waiting_rank", Unit.RANK, "Rank that waited"),
+        Column("group", Unit.TEXT, "Process group it waited in; null if unknown"),
+        Column("signature", Unit.TEXT, "Call, span or kernel that differs; null outside of all, and for the rest"),
+        Column(
+            "kind",
+            Unit.TEXT,
+            "host, data_loading, compute, communication, memory, latency, beginning, unexplained or rest",
+        ),
+        Column(
+            "excess_ns", Unit.NS, "How much more of it the others' path held than the waiting rank's; may be negative"
+        ),
+        Column("waited_ns", Unit.NS, "All waits of the rank in the group: what excess_ns of its rows sums to"),
+        Column("wait_count", Unit.COUNT, "Waits that it is part of"),
+        Column("step_count", Unit.COUNT, "Steps in which it is"),
+        Column("explained_ratio", Unit.RATIO, "Part of waited_ns that is not unexplained; null where it did not wait"),
+    ),
+    reads=job.READS,
+    chart=Bar(x="rank", y=("excess_ns",), title="What ranks did while others waited for them"),
+)
+def waits(rows: pl.DataFrame) -> pl.DataFrame:
+    """Why ranks wait for each other at collectives.
+
+    A rank waits for the last one. The cause is the difference of what both did since they were last at a common
+    collective; what both did for as long cancels, and a wait inside one of the paths is replaced by its own cause. The
+    rank of a row is the one that did most of what differs, which need not be the one that came last. What the rows of
+    a waiting rank and group say sums to its waits. Small differences are one row of the kind `rest`;
+    a rank that never waited has one of zeros.
+    """
+    graph = JobGraph.from_parts(rows)
+    at = graph.activities.select("activity", "step", "group", waiting_rank="rank")
+    terms = causes(graph).join(at, on="activity", maintain_order="left").with_columns(pl.col("group").cast(pl.String))
+    # What both did for as long cancels, wherever it was done.
+    net = (
+        terms.sort(-pl.col("ns"), "rank")
+        .group_by("activity", "signature", "kind", *_WAIT, "step", maintain_order=True)
+        .agg(pl.col("ns").sum(), pl.col("rank").first())
+        .filter(pl.col("ns") != 0)
+    )
+    waited = terms.unique("activity").group_by(_WAIT).agg(pl.col("waited_ns").sum()).sort(*_WAIT, nulls_last=True)
+    found = (
+        net.group_by("rank", *_WAIT, "signature", "kind")
+        .agg(
+            excess_ns=pl.col("ns").sum(),
+            wait_count=pl.col("activity").n_unique(),
+            step_count=pl.col("step").drop_nulls().n_unique(),
+        )
+        .sort(*_WAIT, -pl.col("excess_ns").abs(), "rank", "kind", "signature", nulls_last=True)
+    )
+    unexplained = (
+        found.filter(pl.col("kind") == UNEXPLAINED).group_by(_WAIT).agg(missing=pl.col("excess_ns").abs().sum())
+    )
+    explained = 1 - pl.col("missing").fill_null(0) / pl.col("waited_ns")
+    table = (
+        _with_rest(found)
+        .join(waited, on=_WAIT, nulls_equal=True, maintain_order="left")
+        .join(unexplained, on=_WAIT, nulls_equal=True, how="left", maintain_order="left")
+        .with_columns(explained_ratio=pl.when(pl.col("waited_ns") > 0).then(explained.clip(lower_bound=0)))
+        .drop("missing")
+    )
+    return pl.concat([table, _without(graph.activities, table)]).sort("waiting_rank", maintain_order=True)
+
+
+def _without(activities: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
+    """A row of zeros for each rank that never waited."""
+    others = activities.select("rank").unique().filter(~pl.col("rank").is_in(table["waiting_rank"].implode()))
+    counts = ("excess_ns", "waited_ns", "wait_count", "step_count")
+    zeros = others.sort("rank").with_columns(
+        pl.col("rank").alias("waiting_rank"), pl.lit("rest").alias("kind"), *(pl.lit(0).alias(name) for name in counts)
+    )
+    return pl.concat([table.clear(), zeros.cast({name: table.schema[name] for name in counts})], how="diagonal")
+
+
+def _with_rest(found: pl.DataFrame) -> pl.DataFrame:
+    """The rows that make most of the differences, and one for the rest of each wait."""
+    size = pl.col("excess_ns").abs()
+    before = (size.cum_sum() - size).over(_WAIT)
+    is_listed = before < LISTED_RATIO * size.sum().over(_WAIT)
+    rest = (
+        found.filter(~is_listed)
+        .group_by(_WAIT)
+        .agg(pl.col("excess_ns").sum(), pl.col("wait_count").max(), pl.col("step_count").max())
+        .with_columns(rank=pl.lit(None, pl.Int32), signature=pl.lit(None, pl.String), kind=pl.lit("rest"))
+    )
+    both = pl.concat([found.filter(is_listed), rest.select(found.columns)])
+    return both.sort(*_WAIT, -pl.col("excess_ns").abs(), "rank", "kind", "signature", nulls_last=True)
+
+
+@waits.rule
+def waits_not_explained(table: pl.DataFrame) -> Iterator[Finding]:
+    """More than a fifth of the time that ranks wait for each other has no cause that was recorded.
+
+    Something held the late rank up that is in no path of its recording.
+
+    Record all ranks at once, with synchronisations and Python stacks.
+    """
+    waited = table.unique(["waiting_rank", "group"])
+    missing = waited.select(
+        ((1 - pl.col("explained_ratio")) * pl.col("waited_ns")).sum() / pl.col("waited_ns").sum()
+    ).item()
+    if missing is not None and missing > 0.2:
+        message = f"{missing:.0%} of the time that ranks wait for each other has no recorded cause"
+        yield Finding("info", message, tuple(waited["waiting_rank"].unique().sort()))

@@ -1,0 +1,318 @@
+"""The graph of a job: those of its ranks, joined where they meet, to be replayed as it was or with changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from holotrace.core.schema import empty
+from holotrace.core.tables import RANK
+from holotrace.core.trace import JobTrace, RankTrace
+from holotrace.derive import arrivals, collectives
+from holotrace.derive.kernel_kinds import COMMUNICATION
+from holotrace.graph import rank as of_rank
+from holotrace.graph.engine import UNCHANGED, Changes, Replay
+
+READS = of_rank.READS
+PART = (RANK, *of_rank.PART)
+# Where the model is further than this from what was recorded, no gain is claimed by it.
+TRUSTED_RATIO = 0.05
+
+# The kind of the moment at which a step is over.
+STEP = "step"
+_POINT = pl.UInt32
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the trace lacks and what of the graph is a guess, in numbers."""
+
+    # Collectives and messages whose other ranks are not there, or that could not be matched: they are cut.
+    cut_count: int
+    met_count: int
+    # Kernels and copies whose launch was not recorded.
+    unlaunched_count: int
+    # Edges that are told by times or the order of calls only.
+    inferred_count: int
+    # Edges left out as they would close a circle, with negative lags, and contradicted by recorded times.
+    circular_count: int
+    negative_count: int
+    contradicted_count: int
+    # Ranks without collectives that tell their clock, though others have some.
+    unclocked_count: int
+
+
+class JobGraph:
+    """What every lane of every rank did, what it waited for, and when all would happen with changes.
+
+    Times are nanoseconds since 1970 (or the files' own 0) on the clock of the median rank. A lane is a thread of a host
+    or a queue of a device. Points are twice the number of an activity for its start and one more for its end.
+
+    Attributes:
+        activities: A row per activity, in the order of numbers: activity, rank, lane, is_device, device, stream, name,
+            kind (host, data_loading, compute, communication or memory; step for the moment when a step is over),
+            start_ns, end_ns, own_ns (what it takes when all that it waits for is over; of a collective from when its
+            last rank has come), step, event_id, crossing (the number of its collective, null for others), group,
+            group_ranks, operation, element_count.
+        edges: A row per edge: from_point, to_point, lag_ns, is_inferred, rank.
+        steps: A row per rank and step, by rank and time: rank, step (null where a rank has none and is looked at as a
+            whole), begin and over (points), recorded_ns. A step is over when the host is done and all that it launched
+            has ended; it lasts from when the one before was over, the first from its begin on the host.
+    """
+
+    def __init__(self, activities: pl.DataFrame, edges: pl.DataFrame, steps: pl.DataFrame, unclocked: int = 0) -> None:
+        self.activities = activities
+        self.edges = edges
+        self.steps = steps
+        self._unclocked = unclocked
+
+    @classmethod
+    def of(cls, job: JobTrace, step: int | None = None) -> JobGraph:
+        """The graph of all that was recorded of a job, or of what its hosts did and launched in one step."""
+        return cls.from_parts(pl.concat([empty(PART), *job.map(numbered_part, READS)]), step)
+
+    @classmethod
+    def from_parts(cls, rows: pl.DataFrame, step: int | None = None) -> JobGraph:
+        """The graph of a job from the rows of all ranks (``PART``)."""
+        rows = rows.sort("rank", maintain_order=True)
+        return _joined(rows if step is None else _only(rows, step))
+
+    @cached_property
+    def replayer(self) -> Replay:
+        """The graph in the core, to be replayed."""
+        return Replay(self.activities, self.edges)
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the trace lacks and what is a guess."""
+        is_met = pl.col("crossing").is_not_null()
+        met, cut = self.activities.select(
+            met=is_met.sum(), cut=((pl.col("kind") == COMMUNICATION) & ~is_met).sum()
+        ).row(0)
+        work = self.activities.filter("is_device")
+        starts = self.edges.join(self._of_host, left_on="from_point", right_on="point", how="semi")
+        launched = starts.select(activity=pl.col("to_point") // 2).unique()
+        return Counts(
+            cut_count=int(cut),
+            met_count=int(met),
+            unlaunched_count=work.join(launched, on="activity", how="anti").height,
+            inferred_count=int(self.edges["is_inferred"].sum()),
+            circular_count=self.replayer.circular_count,
+            negative_count=self.replayer.negative_count,
+            contradicted_count=self.replayer.contradicted_count,
+            unclocked_count=self._unclocked,
+        )
+
+    @property
+    def _of_host(self) -> pl.DataFrame:
+        """Starts of activities of the host."""
+        return self.activities.filter(~pl.col("is_device")).select(point=(pl.col("activity") * 2).cast(_POINT))
+
+    def replay(self, changes: Changes = UNCHANGED, *, has_delays: bool = False) -> pl.DataFrame:
+        """When each activity starts and ends: start_ns, end_ns, in the order of ``activities``.
+
+        Args:
+            changes: Own times and lags that are other.
+            has_delays: Keep what no edge explains of when things happened; unchanged, all is as recorded then.
+        """
+        return self.replayer.times(changes, has_delays=has_delays)
+
+    def step_times(self, cases: Sequence[Changes] = (UNCHANGED,), *, has_delays: bool = False) -> pl.DataFrame:
+        """How long each step takes on each rank in each case: case, rank, step, recorded_ns, replayed_ns.
+
+        One pass serves eight cases. A step lasts from its begin to its end on the rank's host.
+        """
+        points = pl.concat([self.steps["begin"], self.steps["over"]])
+        times = self.replayer.cases(cases, points, has_delays=has_delays)
+        count = self.steps.height
+        placed = times.with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("case"))
+        begun = placed.filter(pl.col("place") < count).rename({"time_ns": "begin_ns"})
+        over = placed.filter(pl.col("place") >= count).select("case", pl.col("place") - count, over_ns="time_ns")
+        steps = self.steps.select("rank", "step", "recorded_ns").with_row_index("place").cast({"place": pl.Int64})
+        since = pl.coalesce(pl.col("over_ns").shift(1).over("case", "rank", order_by="place"), "begin_ns")
+        return (
+            begun.join(over, on=["case", "place"], maintain_order="left")
+            .join(steps, on="place", maintain_order="left")
+            .select("case", "rank", "step", "recorded_ns", replayed_ns=pl.col("over_ns") - since)
+        )
+
+
+def numbered_part(rank: RankTrace) -> pl.DataFrame:
+    """The graph of one rank as rows of ``PART``."""
+    rows = of_rank.part(rank)
+    return rows.select(pl.lit(rank.rank, pl.Int32).alias("rank"), *rows.columns)
+
+
+def _joined(rows: pl.DataFrame) -> JobGraph:
+    kinds = {
+        key: rows.filter(pl.col("row").cast(pl.String) == key)
+        for key in (of_rank.ACTIVITY, of_rank.EDGE, of_rank.STEP, of_rank.COLLECTIVE)
+    }
+    found = kinds[of_rank.ACTIVITY]
+    sizes = found.group_by("rank").agg(size=pl.len()).sort("rank")
+    first = sizes.select("rank", first=(pl.col("size").cum_sum() - pl.col("size")).cast(pl.Int64))
+    met, offsets = _met(kinds[of_rank.COLLECTIVE])
+    activities = _activities(found, kinds[of_rank.COLLECTIVE], met, offsets, first)
+
+    def moved(frame: pl.DataFrame) -> pl.DataFrame:
+        shift = 2 * pl.col("first")
+        return frame.join(first, on="rank", maintain_order="left").with_columns(
+            from_point=(pl.col("from_point") + shift).cast(_POINT), to_point=(pl.col("to_point") + shift).cast(_POINT)
+        )
+
+    edges = moved(kinds[of_rank.EDGE]).select("from_point", "to_point", "lag_ns", "is_inferred", "rank")
+    marks = moved(kinds[of_rank.STEP]).select("rank", "step", begin="from_point", end="to_point")
+    activities, edges, steps = _with_steps(activities, edges, marks)
+    told = kinds[of_rank.COLLECTIVE]["rank"].n_unique()
+    unclocked = max(sizes.height - offsets.height, 0) if told and sizes.height > 1 else 0
+    return JobGraph(activities, edges, steps, unclocked)
+
+
+def _with_steps(
+    activities: pl.DataFrame, edges: pl.DataFrame, marks: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """The graph with a moment at which each step is over, and the steps."""
+    point = pl.col("activity") * 2
+    whole = (
+        activities.join(marks, on="rank", how="anti")
+        .group_by("rank")
+        .agg(begin=point.sort_by("start_ns").first(), end=(point + 1).sort_by("end_ns").last())
+        .select("rank", pl.lit(None, pl.Int64).alias("step"), *(pl.col(end).cast(_POINT) for end in ("begin", "end")))
+    )
+    at = activities.select("activity", "start_ns", "end_ns")
+    begun = pl.concat([marks.select("rank", "step", "begin", "end"), whole])
+    begun = _timed(_timed(begun, at, "begin"), at, "end").sort("rank", "begin_ns")
+    begun = begun.with_row_index("number").with_columns(over=(pl.col("number") + activities.height).cast(_POINT))
+    is_whole = pl.col("rank").is_in(whole["rank"].implode())
+    last = (
+        activities.with_columns(pl.when(~is_whole).then("step").alias("step"))
+        .filter(pl.col("is_device") | is_whole)
+        .group_by("rank", "step", "lane")
+        .agg(pl.all().sort_by("start_ns").last())
+        .join(begun.select("rank", "step", "over"), on=["rank", "step"], nulls_equal=True)
+    )
+    last = last.filter(pl.col("step").is_not_null() | is_whole)
+    ends = pl.concat(
+        [
+            begun.select("rank", "over", "end", "end_ns"),
+            last.select("rank", "over", (point + 1).cast(_POINT).alias("end"), "end_ns"),
+        ]
+    )
+    over_ns = ends.group_by("over").agg(over_ns=pl.col("end_ns").max())
+    begun = begun.join(over_ns, on="over", maintain_order="left")
+    since = pl.coalesce(pl.col("over_ns").shift(1).over("rank"), "begin_ns")
+    moments = begun.select(
+        "rank",
+        "step",
+        activity="over",
+        kind=pl.lit(STEP),
+        is_device=pl.lit(False),
+        start_ns="over_ns",
+        end_ns="over_ns",
+        own_ns=pl.lit(0, pl.Int64),
+    )
+    reached = ends.select(
+        "rank", from_point="end", to_point=pl.col("over") * 2, lag_ns=pl.lit(0, pl.Int64), is_inferred=pl.lit(False)
+    )
+    steps = begun.select(
+        "rank", "step", "begin", over=(pl.col("over") * 2 + 1).cast(_POINT), recorded_ns=pl.col("over_ns") - since
+    )
+    return (
+        pl.concat([activities, moments], how="diagonal"),
+        pl.concat([edges, reached.select(pl.col(name).cast(dtype) for name, dtype in edges.schema.items())]),
+        steps,
+    )
+
+
+def _timed(frame: pl.DataFrame, at: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The frame with the time of the points in a column."""
+    times = at.rename({"activity": "of"})
+    is_end = pl.col(name) % 2 == 1
+    return (
+        frame.with_columns(of=(pl.col(name) // 2).cast(_POINT))
+        .join(times, on="of", maintain_order="left")
+        .with_columns(pl.when(is_end).then("end_ns").otherwise("start_ns").alias(f"{name}_ns_of"))
+        .drop("of", "start_ns", *(["end_ns"]))
+        .rename({f"{name}_ns_of": f"{name}_ns"})
+    )
+
+
+def _met(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Collectives of several ranks (rank, activity, match, moved_ns), and how far clocks are ahead: rank, offset_ns."""
+    arrived = arrivals.of_ranks(collectives.comparable(calls))
+    moved = pl.col("left_ns") - pl.col("arrival_ns").max().over("match")
+    met = arrived.select("rank", "activity", "match", moved_ns=moved.clip(lower_bound=0))
+    # Devices of one rank have the clock of their host.
+    offsets = arrived.group_by("rank").agg(offset_ns=pl.col("clock_offset_ns").median().round().cast(pl.Int64))
+    return met.unique(["rank", "activity"]), offsets
+
+
+def _activities(
+    found: pl.DataFrame, calls: pl.DataFrame, met: pl.DataFrame, offsets: pl.DataFrame, first: pl.DataFrame
+) -> pl.DataFrame:
+    group = calls.select("rank", "activity", "group", "group_ranks", "operation", "element_count")
+    return (
+        found.drop("activity", "group", "group_ranks", "operation", "element_count")
+        .with_columns(activity=pl.int_range(pl.len(), dtype=pl.Int64).over("rank"))
+        .join(offsets, on="rank", how="left", maintain_order="left")
+        .join(met, on=["rank", "activity"], how="left", maintain_order="left")
+        .join(group, on=["rank", "activity"], how="left", maintain_order="left")
+        .join(first, on="rank", maintain_order="left")
+        .select(
+            (pl.col("activity") + pl.col("first")).cast(_POINT),
+            *("rank", "lane", "is_device", "device", "stream"),
+            pl.col("name", "kind").cast(pl.String),
+            pl.col("start_ns", "end_ns") - pl.col("offset_ns").fill_null(0),
+            pl.coalesce("moved_ns", "own_ns").alias("own_ns"),
+            "step",
+            "event_id",
+            pl.col("match").cast(_POINT).alias("crossing"),
+            *("group", "group_ranks", "operation", "element_count"),
+        )
+    )
+
+
+def _only(rows: pl.DataFrame, step: int) -> pl.DataFrame:
+    """The rows of one step: what began or was launched in it, and the edges among that."""
+    row = pl.col("row").cast(pl.String)
+    activities = rows.filter(row == of_rank.ACTIVITY).with_columns(
+        activity=pl.int_range(pl.len(), dtype=pl.Int64).over("rank")
+    )
+    kept = activities.filter(pl.col("step") == step)
+    numbers = kept.select("rank", "activity", new=pl.int_range(pl.len(), dtype=pl.Int64).over("rank"))
+
+    def renumbered(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+        for name in names:
+            at = pl.col(name)
+            renamed = numbers.select("rank", (pl.col("activity")).alias(f"{name}_of"), pl.col("new"))
+            frame = (
+                frame.with_columns((at // 2).alias(f"{name}_of"))
+                .join(renamed, on=["rank", f"{name}_of"], maintain_order="left")
+                .with_columns(pl.col("new") * 2 + at % 2)
+                .with_columns(pl.col("new").alias(name))
+                .drop("new", f"{name}_of")
+            )
+        return frame
+
+    of_step = rows.filter((row == of_rank.STEP) & (pl.col("step") == step))
+    calls = rows.filter(row == of_rank.COLLECTIVE).join(numbers, on=["rank", "activity"]).with_columns(activity="new")
+    ends = ("from_point", "to_point")
+    return pl.concat(
+        [
+            kept,
+            renumbered(rows.filter(row == of_rank.EDGE), ends),
+            renumbered(_clamped(of_step, kept), ends),
+            calls.drop("new"),
+        ]
+    )
+
+
+def _clamped(steps: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
+    """The steps, where one that ends at the start of what comes after it ends at the end of what comes before."""
+    numbers = kept.select("rank", at="activity")
+    inside = steps.with_columns(at=pl.col("to_point") // 2).join(numbers, on=["rank", "at"], how="semi").drop("at")
+    outside = steps.join(inside, on=["rank", "step"], how="anti")
+    return pl.concat([inside, outside.with_columns(to_point=(pl.col("to_point") // 2 - 1) * 2 + 1)])

@@ -1,0 +1,150 @@
+"""The graph of one rank: what its threads and queues did, and what waits for what."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.schema import Column, Unit
+from holotrace.core.trace import RankTrace
+from holotrace.derive import collectives, step_graph
+from holotrace.derive.epoch import base_ns
+from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.steps import launched_in
+from holotrace.graph import device, host
+from holotrace.graph.engine import end_of
+
+READS = (*host.READS, *device.READS, *collectives.READS)
+# What a row of a part is.
+ACTIVITY, EDGE, STEP, COLLECTIVE = "activity", "edge", "step", "collective"
+_OF_ALL = (
+    Column("row", Unit.LABEL, "activity, edge, step or collective; each has columns of its own"),
+    Column("lane", Unit.NUMBER, "Thread of the host or queue of a device"),
+    Column("is_device", Unit.BOOL, "Whether the lane is a queue of a device"),
+    Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
+    Column("stream", Unit.NUMBER, "Queue on the device"),
+    Column("name", Unit.LABEL, "Call, innermost span around it, or kernel"),
+    Column("kind", Unit.LABEL, "What it is bound by: host, data_loading, sync, compute, communication or memory"),
+    Column("start_ns", Unit.NS, "Start, since 1970 if the file says so, on the rank's own clock"),
+    Column("end_ns", Unit.NS, "End, exclusive"),
+    Column("own_ns", Unit.NS, "What it takes when all it waits for is over"),
+    Column("step", Unit.STEP, "Training step that it began or was launched in; null outside of all steps"),
+    Column("activity", Unit.NUMBER, "Number of the collective's activity in its rank"),
+    Column("from_point", Unit.NUMBER, "Point that the edge leaves, or the step begins at"),
+    Column("to_point", Unit.NUMBER, "Point that the edge reaches, or the step ends at"),
+    Column("lag_ns", Unit.NS, "How long after the one point the other comes at the earliest"),
+    Column("is_inferred", Unit.BOOL, "Whether the edge is told by times or by the order of calls only"),
+)
+_KNOWN = {column.name for column in _OF_ALL}
+PART = (*_OF_ALL, *(column for column in collectives.CALLS if column.name not in _KNOWN))
+_DTYPES = {column.name: column.unit.dtype for column in PART}
+
+
+def part(rank: RankTrace) -> pl.DataFrame:
+    """Activities, edges, steps and collectives of one rank, as rows of PART."""
+    on_host, work = host.of(rank), device.works(rank)
+    count = on_host.activities.height
+    work = work.with_columns(pl.col("activity") + count)
+    base = base_ns(rank.metadata)
+    edges, waits = _edges(rank, on_host, work)
+    frames = {
+        ACTIVITY: _activities(rank, on_host, work, waits),
+        EDGE: edges,
+        STEP: on_host.steps.sort("start_ns", "step").rename({"begin": "from_point", "end": "to_point"}),
+        COLLECTIVE: _collectives(rank, work),
+    }
+    since_1970 = [pl.col("start_ns", "end_ns") + base]
+    rows = [
+        frame.with_columns(*(since_1970 if row in {ACTIVITY, STEP} else ()), row=pl.lit(row))
+        for row, frame in frames.items()
+    ]
+    return pl.concat([_shaped(frame) for frame in rows])
+
+
+def _shaped(frame: pl.DataFrame) -> pl.DataFrame:
+    there = set(frame.columns)
+    return frame.select(
+        (pl.col(name) if name in there else pl.lit(None)).cast(dtype).alias(name) for name, dtype in _DTYPES.items()
+    )
+
+
+def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+    steps = rank[host.STEPS_READ]
+    own = waits.drop_nulls("own_ns").group_by("activity").agg(waits_ns=pl.col("own_ns").min())
+    of_host = on_host.activities.with_row_index("activity").join(own, on="activity", how="left", maintain_order="left")
+    of_host = of_host.select(
+        "name",
+        "start_ns",
+        "end_ns",
+        "event_id",
+        lane="thread",
+        is_device=pl.lit(False),
+        kind="kind",
+        own_ns=pl.coalesce("waits_ns", "own_ns"),
+        step=launched_in(of_host["start_ns"], steps),
+    )
+    lanes = on_host.activities["thread"].max()
+    of_device = work.select(
+        "name",
+        "start_ns",
+        "end_ns",
+        "event_id",
+        "device",
+        "stream",
+        lane=pl.col("queue") + (0 if lanes is None else int(str(lanes)) + 1),
+        is_device=pl.lit(True),
+        kind=pl.col("kind").cast(pl.String),
+        own_ns=pl.col("end_ns") - pl.col("start_ns"),
+        step=launched_in(work["launch_ns"], steps),
+    )
+    return pl.concat([of_host, of_device], how="diagonal_relaxed")
+
+
+def _edges(rank: RankTrace, on_host: host.Host, work: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """All edges, and what calls waited for."""
+    held, returned = _recorded(rank)
+    waits = device.call_waits(on_host.calls, work, returned)
+    full = device.full_queue(work, on_host.calls)
+    columns = ["from_point", "to_point", "lag_ns", "is_inferred"]
+    of_waits = waits.select(
+        from_point=end_of(pl.col("after")),
+        to_point=end_of(pl.col("activity")),
+        lag_ns="lag_ns",
+        is_inferred="is_inferred",
+    )
+    of_room = full.select(
+        from_point=(pl.col("after") * 2).cast(pl.UInt32),
+        to_point=end_of(pl.col("activity")),
+        lag_ns="lag_ns",
+        is_inferred="is_inferred",
+    )
+    parts = [
+        on_host.edges,
+        device.queue_edges(work),
+        device.launch_edges(work, on_host.calls),
+        device.event_edges(work, held, device.called_waits(on_host.calls, work)),
+        of_waits,
+        of_room,
+    ]
+    edges = pl.concat([part.select(columns).cast({"lag_ns": pl.Int64}) for part in parts])
+    return edges.sort(columns), pl.concat([waits.select("activity", "own_ns"), full.select("activity", "own_ns")])
+
+
+def _recorded(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What waited for events as the profiler recorded it: work (after_id, holds_id), and calls (call_id, after_id)."""
+    asked = device.syncs(rank).with_columns(call_id="launch_id", sync="name")
+    none = pl.DataFrame(schema={"after_id": pl.UInt32(), "holds_id": pl.UInt32(), "call_id": pl.UInt32()})
+    if asked.is_empty():
+        return none.select("after_id", "holds_id"), none.select("call_id", "after_id")
+    work = rank[device.EVENTS_READ].filter(pl.col("kind").is_in(WORK))
+    both = pl.concat(
+        [work.with_columns(call_id="launch_id", sync=pl.lit(None, pl.String)), asked], how="diagonal_relaxed"
+    )
+    found = step_graph.recorded_waits(rank[host.CALLS_READ], both, asked, device.RULES)
+    waits = asked.select("event_id", "call_id", "sync").join(found, on="event_id")
+    is_held = pl.col("sync") == step_graph.HOLDS
+    return waits.filter(is_held).select("after_id", "holds_id"), waits.filter(~is_held).select("call_id", "after_id")
+
+
+def _collectives(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:
+    calls = collectives.calls(rank)
+    return calls.drop("step").join(work.select("event_id", "activity"), on="event_id")

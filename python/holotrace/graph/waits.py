@@ -1,0 +1,54 @@
+"""Why ranks waited at collectives: what the late one did that the waiting one did not, to the nanosecond."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.graph.job import JobGraph
+
+# What no signature of an activity says: time until work starts or a call returns, what no edge explains, and when
+# something began that waited for nothing.
+LATENCY, UNEXPLAINED, BEGINNING = "latency", "unexplained", "beginning"
+
+
+def causes(graph: JobGraph) -> pl.DataFrame:
+    """What each wait at a collective consists of, after Carnival's waiting-time analysis.
+
+    A wait is the difference of two paths: what the late rank did since both were last at one collective, less what the
+    waiting rank did. Waits on these paths are replaced by what they consist of, sign kept. The terms of a wait sum to
+    it exactly.
+
+    Returns a row per wait, rank and signature: activity (that waited), late (the activity that came last), rank (whose
+    work it is), signature (name of a call, span or kernel; null outside of all), kind (host, data_loading, compute,
+    communication, memory, latency, unexplained or beginning), ns (signed), waited_ns.
+    """
+    activities = graph.activities
+    ranks = activities["rank"].unique().sort()
+    known = activities.select("kind", "name").unique().sort("kind", "name", nulls_last=True).with_row_index("signature")
+    count = known.height
+    rest = pl.DataFrame(
+        {"signature": range(count, count + 3), "kind": [LATENCY, UNEXPLAINED, BEGINNING], "name": [None] * 3},
+        schema=known.schema,
+    )
+    of_activities = activities.join(known, on=["kind", "name"], nulls_equal=True, maintain_order="left").select(
+        process=pl.col("rank").replace_strict(ranks, pl.Series(range(len(ranks))), return_dtype=pl.UInt32),
+        signature="signature",
+        delay_signature=pl.lit(count + 1, pl.UInt32),
+    )
+    of_edges = graph.edges.with_columns(signature=pl.lit(count, pl.UInt32))
+    visits, found = graph.replayer.waits(of_activities, of_edges, count + 2)
+    at = visits.with_row_index("visit").select("visit", "activity", "waited_ns")
+    return (
+        found.join(at, on="visit", maintain_order="left")
+        .join(at.select(late="visit", late_activity="activity"), on="late", maintain_order="left")
+        .join(pl.concat([known, rest]), on="signature", maintain_order="left")
+        .select(
+            "activity",
+            late="late_activity",
+            rank=ranks.gather(found["process"]) if found.height else pl.lit(None, ranks.dtype),
+            signature="name",
+            kind="kind",
+            ns="ns",
+            waited_ns="waited_ns",
+        )
+    )

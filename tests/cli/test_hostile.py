@@ -1,0 +1,115 @@
+"""Files cut off at every kind of place, full disks and little memory: a sentence, and never a part without a word."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from holotrace.cli import main
+from holotrace.sample import write
+
+COMMANDS = (
+    "show overlap JOB",
+    "show stragglers JOB",
+    "show device-events JOB --limit 2",
+    "show findings JOB",
+    "show clocks JOB",
+    "show problems JOB",
+    "query SQL JOB",
+    "compare WHOLE JOB --limit 2",
+    "what-if JOB --scale compute=0.5",
+    "report JOB --format json",
+    "timeline JOB -o OUT/all.json",
+    "overlay JOB --counters --critical-path -o OUT/copies",
+    "convert JOB OUT/dataset",
+    "info JOB",
+)
+WORDS = ("file cut off", "compressed stream damaged", "file left out", "file not read", "Problem")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hostile") / "job"
+    write(folder, ranks=2, steps=2, compress=False)
+    return folder
+
+
+def places(text: bytes) -> list[int]:
+    """Where a file may end: nowhere, in its head, around its events, in a kernel, anywhere, and close to the end."""
+    begin, kernel = text.index(b'"traceEvents"'), text.index(b'"kernel"')
+    anywhere = random.Random(5).sample(range(len(text)), 4)
+    return [0, 1, 40, begin + 3, begin + 14, begin + 17, kernel + 3, kernel + 30, *anywhere, len(text) - 20]
+
+
+def test_a_file_cut_off_anywhere_is_told_or_refused_by_every_command(whole: Path, tmp_path: Path) -> None:
+    first, second, *_ = sorted(whole.glob("rank-*"))
+    text = second.read_bytes()
+    packed = gzip.compress(text)
+    cuts = [("json", text[:at]) for at in places(text)] + [("json.gz", packed[:at]) for at in (5, 40, 9_000, -5)]
+    commands = random.Random(7)
+    for number, (suffix, content) in enumerate(cuts):
+        job = tmp_path / f"job{number}"
+        job.mkdir()
+        shutil.copy(first, job)
+        (job / f"rank1.{suffix}").write_bytes(content)
+        for command in commands.sample(COMMANDS, 4):
+            said = {"JOB": str(job), "WHOLE": str(whole), "SQL": "SELECT count(*) AS n FROM device_events"}
+            words = [said.get(word) or word.replace("OUT", str(tmp_path / f"out{number}")) for word in command.split()]
+            (tmp_path / f"out{number}").mkdir(exist_ok=True)
+            done = CliRunner().invoke(main, words)
+            what = f"{command} of {len(content)} bytes of {suffix}: {done.output}"
+            assert done.exit_code in (0, 2, 3), what
+            assert "Traceback" not in done.output, what
+            assert any(word in done.output for word in (WORDS if done.exit_code == 0 else ("Error: ",))), what
+
+
+OUTPUTS = (
+    ("show", "device-events", "out.csv"),
+    ("show", "device-events", "out.parquet"),
+    ("show", "device-events", "out.json"),
+    ("report", "out.html"),
+    ("report", "out.md"),
+    ("timeline", "out.json"),
+    ("overlay", "--counters", "out"),
+    ("convert", "out"),
+)
+
+
+@pytest.mark.parametrize("asked", OUTPUTS, ids=" ".join)
+def test_a_full_disk_leaves_no_half_file_under_its_name(whole: Path, tmp_path: Path, asked: tuple[str, ...]) -> None:
+    *command, name = asked
+    out = tmp_path / name
+    where = [str(whole), str(out)] if command == ["convert"] else [str(whole), "-o", str(out)]
+    done = subprocess.run(
+        [sys.executable, "-m", "holotrace.cli", *command, *where],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)),  # no threads yet
+    )
+    assert done.returncode in (2, 3), done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith("Error: ")
+    left = [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size >= 500]
+    assert not left
+    assert not out.is_file()
+
+
+def test_without_memory_there_is_one_sentence(whole: Path) -> None:
+    code = (
+        "import holotrace.job as jobs, holotrace.cli as cli\n"
+        "def starve(*_, **__): raise MemoryError\n"
+        "jobs.Job.run = starve\n"
+        f"cli.main(['info', {str(whole)!r}])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert "there is not enough memory" in done.stderr

@@ -1,0 +1,132 @@
+"""What the graph of a job answers: why ranks wait, what is slow, what a change would gain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from test_job_graph import recordings
+
+import holotrace
+from drawing import described, draw, trace
+from holotrace.cli import main
+from holotrace.graph import JobGraph
+from holotrace.graph.waits import causes
+from holotrace.job import Job
+from trace_files import REAL_TRACES, needs_real_traces, write_trace
+
+US = 1_000
+EARLY = """
+    step    |111.......................................|
+    host    |AC........................................|
+    compute |..AA......................................|
+    comm    |....CCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCC......|
+"""
+LATE = """
+    step    |111.......................................|
+    host    |AC........................................|
+    compute |..AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA........|
+    comm    |..................................CC......|
+"""
+
+
+def job() -> Job:
+    """Rank 0 waits 30 µs for rank 1, which computes so much longer."""
+    return Job.from_ranks({rank: described(trace(text, rank), sequence=1) for rank, text in enumerate((EARLY, LATE))})
+
+
+def test_wait_is_the_difference_of_what_both_ranks_did() -> None:
+    (compute,) = job().waits().filter(pl.col("kind") == "compute").to_dicts()
+    assert (compute["rank"], compute["waiting_rank"], compute["signature"]) == (1, 0, "A")
+    assert (compute["excess_ns"], compute["waited_ns"]) == (32 * US, 30 * US)
+
+
+def test_slow_rank_is_the_one_that_makes_the_job_slow() -> None:
+    table = job().slowdown()
+    of_rank = {row["rank"]: row for row in table.filter(pl.col("of") == "rank").to_dicts()}
+    assert of_rank[1]["slowdown_ratio"] > of_rank[0]["slowdown_ratio"]
+    assert table.filter(pl.col("of") == "job")["slowdown_ratio"].item() == of_rank[1]["slowdown_ratio"]
+
+
+def test_factors_are_closed() -> None:
+    table = job().factors()
+    product = table.select(pl.col("host_ratio") * pl.col("balance_ratio") * pl.col("communication_ratio")).to_series()
+    computed = table["compute_ns"].mean()
+    assert isinstance(computed, float)
+    assert product.to_list() == pytest.approx([computed / table["job_ns"][0]] * 2)
+    assert table["efficiency_ratio"].to_list() == pytest.approx(product.to_list())
+
+
+def test_job_gains_when_its_late_rank_is_like_the_other() -> None:
+    table = holotrace.job_what_if(job(), {"compute": 0.5}, ranks=[1])
+    assert table["rank"].to_list() == [None, 0, 1]
+    assert table["saved_ns"].to_list() == [16 * US] * 3
+    assert holotrace.job_what_if(job(), {"compute": 0.5}, ranks=[0])["saved_ns"].to_list() == [0] * 3
+
+
+def test_faster_links_shorten_the_transfer_only() -> None:
+    assert holotrace.job_what_if(job(), bandwidth=2)["saved_ns"].to_list() == [1 * US] * 3
+
+
+def test_ranks_like_the_median_are_alike() -> None:
+    three = {rank: described(trace(text, rank), sequence=1) for rank, text in enumerate((EARLY, LATE, EARLY))}
+    table = holotrace.job_what_if(Job.from_ranks(three), like="median")
+    assert table["saved_ns"][0] == 30 * US
+
+
+@pytest.mark.parametrize(
+    "options", [{"scale": {"host": -1.0}}, {"scale": {"(": 0.5}}, {"like": "mean"}, {"bandwidth": 0.0}]
+)
+def test_what_cannot_be_changed_is_said(options: dict[str, object]) -> None:
+    with pytest.raises(holotrace.UsageError, match="it can be"):
+        holotrace.job_what_if(job(), **options)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_step_or_name_that_is_not_there_is_said() -> None:
+    with pytest.raises(holotrace.MissingDataError, match="no rank has step 9"):
+        holotrace.job_what_if(job(), step=9)
+    with pytest.raises(holotrace.MissingDataError, match="has a name with 'nowhere'"):
+        holotrace.job_what_if(job(), {"nowhere": 0})
+
+
+def test_nothing_is_claimed_of_a_rank_whose_replay_is_far_off() -> None:
+    # B starts long after all that is known of it: something else held it up.
+    far = draw(f"step |11{'.' * 60}|\nhost |AB{'.' * 60}|\ncompute |..AA{'.' * 50}BBBB....|")
+    table = holotrace.job_what_if(far, {"compute": 0.5})
+    assert table["error_ratio"][0] < -0.05
+    assert table["saved_ns"].to_list() == [None, None]
+
+
+def test_whole_job_is_a_command(tmp_path: Path) -> None:
+    file = write_trace(tmp_path / "rank-0.json", rank=0)
+    said = CliRunner().invoke(main, ["what-if", str(file), "--like-median", "--format", "json"])
+    assert said.exit_code == 0, said.output
+    assert '"new_ns"' in said.output
+    nothing = CliRunner().invoke(main, ["what-if", str(file)])
+    assert nothing.exit_code == 2
+
+
+@needs_real_traces
+@pytest.mark.slow
+def test_waits_of_real_jobs_are_closed_to_the_nanosecond() -> None:
+    for folder in recordings():
+        terms = causes(JobGraph.of(holotrace.open(folder)))
+        sums = terms.group_by("activity").agg(pl.col("ns").sum(), pl.col("waited_ns").first())
+        assert sums.filter(pl.col("ns") != pl.col("waited_ns")).is_empty()
+
+
+@needs_real_traces
+@pytest.mark.parametrize(("name", "rank", "kind"), [("d2_loader", 1, "data_loading"), ("d3_slow_gpu", 3, "compute")])
+def test_planted_fault_is_what_others_wait_for(name: str, rank: int, kind: str) -> None:
+    folder = REAL_TRACES.parent / "faults"
+    if not folder.is_dir():
+        pytest.skip("no made-up jobs with faults")
+    with_fault = holotrace.open(folder / name)
+    most = with_fault.waits().sort("excess_ns", descending=True).head(1)
+    assert most.select("rank", "kind").rows() == [(rank, kind)]
+    truth = json.loads((folder / "truth.json").read_text())[name]
+    gain = holotrace.job_what_if(with_fault, ranks=[rank], like="median")["saved_ns"][0]
+    assert gain == pytest.approx(truth["cost_ns"], rel=0.05)
