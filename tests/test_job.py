@@ -200,8 +200,11 @@ def test_a_job_without_ranks_answers_with_empty_tables() -> None:
 @needs_real_traces
 def test_the_rank_that_slept_is_named_as_the_one_others_wait_for() -> None:
     job = holotrace.open(REAL_TRACES / "torchrec/examples/golden_training/trace/sst_sleep_pl_dense_after_backward_2")
-    (late,) = (finding for finding in job.findings() if finding.rule == "uneven-ranks")
-    assert late.ranks == (2,)
+    first = job.findings()[0]
+    assert (first.rule, first.ranks) == ("host-pause", (2,))
+    assert "running sparse arch" in first.message
+    # It slept for three seconds.
+    assert 2_900_000_000 < (first.cost_ns or 0) < 3_000_000_000
 
 
 @needs_real_traces

@@ -6,7 +6,7 @@ import argparse
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -21,6 +21,9 @@ from holotrace.core.schema import Column, Table
 from holotrace.core.tables import ALL as TABLES
 from holotrace.core.tables import MADE
 from holotrace.derive.vendors import VENDORS, Vendor
+from holotrace.efficiency.devices import TYPES, known
+from holotrace.efficiency.families import ALL as MODELS
+from holotrace.efficiency.model import OperatorModel
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -31,10 +34,54 @@ def pages() -> dict[str, str]:
         "docs/analyses/index.md": analyses_index(),
         **{f"docs/analyses/{analysis.name}.md": analysis_page(analysis) for analysis in ANALYSES},
         "docs/concepts/kinds.md": kinds_page(VENDORS),
+        "docs/concepts/operator-models.md": models_page(MODELS),
+        "docs/concepts/device-peaks.md": peaks_page(known()),
         "docs/tables.md": tables_page((*TABLES, *MADE)),
         "docs/cli.md": cli_page(),
         "docs/problems.md": problems_page(ROOT / "native/core/src/problems.rs"),
     }
+
+
+def models_page(models: Sequence[OperatorModel]) -> str:
+    """Every model of operators: which ones it is for, and how it counts."""
+    rows = [
+        (
+            one.name,
+            one.category,
+            f"`{one.pattern.replace('|', '&#124;')}`",
+            one.flops or "unknown",
+            one.moved or "all its tensors",
+        )
+        for one in models
+    ]
+    return page(
+        source_of("holotrace.efficiency.families"),
+        "# Models of operators",
+        "Whose work is known, and how it is counted. The first model whose pattern fits an operator's whole name is "
+        "asked. See [Efficiency](efficiency.md) for the conventions, and for models of your own.",
+        grid(("family", "category", "operators", "operations of a call", "bytes of a call"), rows),
+    )
+
+
+def peaks_page(devices: Sequence[Mapping[str, Any]]) -> str:
+    """The peaks of every device that is known."""
+    columns = [*TYPES, "memory_gbps"]
+    rows = [
+        (
+            one["name"],
+            *(f"{one[key]:g}" if key in one else "" for key in columns),
+            f"[source]({one['source']})",
+            one.get("note", ""),
+        )
+        for one in devices
+    ]
+    return page(
+        ROOT / "python/holotrace/efficiency/devices.toml",
+        "# Peaks of devices",
+        "Dense operations per second, in TFLOP/s (TOP/s for int8), and bandwidth of the memory in GB/s, as vendors "
+        "state them. A device that is not here is told by its multiprocessors and capability, and tables say so.",
+        grid(("device", *columns, "source", "note"), rows),
+    )
 
 
 def analyses_index() -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Executor
 
 from holotrace.analyses import ALL
 from holotrace.discovery import OnDuplicate, Paths, survey
+from holotrace.efficiency.model import OperatorModel
 from holotrace.engine.noticed import Noticed, warn
 from holotrace.engine.session import Session
 from holotrace.engine.table_cache import TableCache, default_bytes
 from holotrace.job import Job
 from holotrace.loading.own_kinds import Rules, with_kinds
+from holotrace.loading.own_limits import PeaksFile, with_limits
 
 
 def open(
@@ -21,6 +24,8 @@ def open(
     on_duplicate: OnDuplicate = "error",
     cache_bytes: int | None = None,
     kinds: Rules = (),
+    models: Sequence[OperatorModel] = (),
+    peaks: PeaksFile = None,
 ) -> Job:
     """A job from its traces; only their first and last bytes are read before a question is asked.
 
@@ -37,8 +42,11 @@ def open(
             closed; by default a quarter of the machine's. With 0, or workers in other processes, nothing is kept.
         kinds: Rules of your own for the kinds of device work, tried before the built-in ones: a TOML file, or a list of
             ``KindRule``. They also decide the kinds of a dataset anew.
+        models: Models of operators of your own, asked before the built-in ones for the work of a call.
+        peaks: A TOML file with peaks of devices, e.g. measured ones, looked into before the built-in table.
     """
     limit = default_bytes() if cache_bytes is None else cache_bytes
     cache = TableCache(limit, [table for analysis in ALL for table in analysis.reads]) if limit else None
     found = with_kinds(survey(path, recursive=recursive, on_duplicate=on_duplicate), kinds)
+    found = with_limits(found, models, peaks)
     return Job(Session(found, executor=executor, cache=cache, noticed=Noticed(warn)))

@@ -127,9 +127,9 @@ def test_several_files_are_one_job(folder: Path) -> None:
 
 def test_findings_have_ranks_and_costs(folder: Path) -> None:
     found = {row["rule"]: row for row in rows("findings", folder)}
-    assert found["exposed-communication"]["cost_ns"] == 10_000
-    assert found["exposed-communication"]["ranks"] == []
-    assert "exposed-communication" in run("show", "findings", folder).stdout
+    assert found["exposed-transfer"]["cost_ns"] == 10_000
+    assert found["exposed-transfer"]["ranks"] == []
+    assert "exposed" in run("show", "findings", folder).stdout
 
 
 def test_info_says_ranks_and_what_is_missing(folder: Path) -> None:
@@ -399,6 +399,6 @@ def test_a_report_gates_on_how_severe_its_findings_are(tmp_path: Path, severity:
 
 def test_a_report_in_markdown_holds_findings_and_problems(folder: Path) -> None:
     text = run("report", folder, "--format", "markdown").stdout
-    assert "| warning |" in text
+    assert "| critical |" in text
     assert "## Problems" in text
     assert "ranks missing" in text

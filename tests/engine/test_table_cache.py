@@ -61,7 +61,7 @@ def test_a_question_with_other_options_reads_no_file_again(folder: Path, reads: 
 
 def test_columns_that_are_new_are_read_beside_those_that_were(folder: Path, reads: Reads) -> None:
     job = reads.open(folder).only(0)
-    for columns in (["grid"], ["block"], ["grid"], ["block", "grid"]):
+    for columns in (["registers"], ["context"], ["registers"], ["context", "registers"]):
         assert job.table("device_events", columns=columns).columns[1:] == [
             name for name in DEVICE_EVENTS.column_names if name in columns
         ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from holotrace.analyses.annotated_work import annotated_work
+from holotrace.analyses.causes import causes
 from holotrace.analyses.communication import communication
 from holotrace.analyses.compilations import compilations
 from holotrace.analyses.critical_path import critical_path
 from holotrace.analyses.device_speed import device_speed
 from holotrace.analyses.device_steps import device_steps
 from holotrace.analyses.duty_cycle import duty_cycle
+from holotrace.analyses.efficiency import efficiency
 from holotrace.analyses.factors import factors
 from holotrace.analyses.gaps import gaps
 from holotrace.analyses.hlo_ops import hlo_ops
@@ -21,6 +23,7 @@ from holotrace.analyses.kernels import kernels
 from holotrace.analyses.launch_stats import launch_stats
 from holotrace.analyses.memory_bandwidth import memory_bandwidth
 from holotrace.analyses.operator_counters import operator_counters
+from holotrace.analyses.operator_efficiency import operator_efficiency
 from holotrace.analyses.operator_kernels import operator_kernels
 from holotrace.analyses.operators import operators
 from holotrace.analyses.overlap import overlap
@@ -33,6 +36,7 @@ from holotrace.analyses.slowdown import slowdown
 from holotrace.analyses.stragglers import stragglers
 from holotrace.analyses.time_breakdown import time_breakdown
 from holotrace.analyses.waits import waits
+from holotrace.analyses.work_categories import work_categories
 from holotrace.core.analysis import Analysis
 
 __all__ = ["ALL", "Analyses"]
@@ -41,6 +45,7 @@ __all__ = ["ALL", "Analyses"]
 class Analyses:
     """Inherited by Job, so each line below is also a method, a command and a page."""
 
+    causes = causes
     time_breakdown = time_breakdown
     idle_causes = idle_causes
     critical_path = critical_path
@@ -54,6 +59,9 @@ class Analyses:
     communication = communication
     kernels = kernels
     operators = operators
+    efficiency = efficiency
+    work_categories = work_categories
+    operator_efficiency = operator_efficiency
     operator_kernels = operator_kernels
     kernel_sequences = kernel_sequences
     annotated_work = annotated_work

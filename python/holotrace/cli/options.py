@@ -15,10 +15,12 @@ from holotrace.discovery import OnDuplicate, survey
 from holotrace.engine.session import Session
 from holotrace.job import Job
 from holotrace.loading.own_kinds import with_kinds
+from holotrace.loading.own_limits import with_limits
 from holotrace.stores import Place, Remote, place
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KINDS = f"{__name__}.kinds"
+_PEAKS = f"{__name__}.peaks"
 
 
 class Output(click.Path):
@@ -35,6 +37,11 @@ class Output(click.Path):
 def _remember_kinds(context: click.Context, _: click.Parameter, file: Path | None) -> None:
     if file is not None:
         context.meta[_KINDS] = file
+
+
+def _remember_peaks(context: click.Context, _: click.Parameter, file: Path | None) -> None:
+    if file is not None:
+        context.meta[_PEAKS] = file
 
 
 def search_options(function: F) -> F:
@@ -54,6 +61,13 @@ def search_options(function: F) -> F:
             expose_value=False,
             callback=_remember_kinds,
             help="A TOML file with rules of your own for the kinds of device work.",
+        ),
+        click.option(
+            "--peaks",
+            type=click.Path(path_type=Path),
+            expose_value=False,
+            callback=_remember_peaks,
+            help="A TOML file with peaks of devices, looked into before the built-in table.",
         ),
         click.option("--recursive", is_flag=True, help="Look for traces in subfolders too."),
     ):
@@ -97,6 +111,7 @@ def job_at(
     """The job that the shared arguments name, and whether all analyses will run on it."""
     found = survey(path[0] if len(path) == 1 else path, recursive=recursive, on_duplicate=on_duplicate)
     found = with_kinds(found, click.get_current_context().meta.get(_KINDS, ()))
+    found = with_limits(found, peaks=click.get_current_context().meta.get(_PEAKS))
     session = Session(found).only(ranks) if ranks else Session(found)
     executor = chosen_executor(len(session.ranks) if every_analysis else 0)
     return Job(replace(session, executor=executor))

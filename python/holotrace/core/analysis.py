@@ -21,6 +21,8 @@ from holotrace.core.trace import JobTrace, RankTrace
 P = ParamSpec("P")
 # So many are no small part of a rank.
 _MANY_ROWS = 100_000
+# The analysis whose findings say why; those of the others say how it looks.
+CAUSES = "causes"
 Severity = Literal["info", "warning", "critical"]
 
 
@@ -50,11 +52,20 @@ class Finding:
     """Parts of the time breakdown that the cost can be no larger than, all together; empty where it may be any time."""
     template: str = ""
     """The message before its values were put in; filled in with them."""
+    what_to_do: str = ""
+    """What to change; empty where the rule's documentation says it."""
+    explains: tuple[str, ...] = ()
+    """Rules whose findings are how this one looks, and are left out."""
 
 
 def by_cost(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings, most expensive first; those without a number after them, most severe first."""
-    return tuple(sorted(findings, key=lambda f: (-(f.cost_ns or 0), _SEVERITIES.index(f.severity), f.rule, f.ranks)))
+    """Causes, then other findings: most expensive first, those without a number after them, most severe first."""
+    return tuple(
+        sorted(
+            findings,
+            key=lambda f: (f.analysis != CAUSES, -(f.cost_ns or 0), _SEVERITIES.index(f.severity), f.rule, f.ranks),
+        )
+    )
 
 
 Rule = Callable[[pl.DataFrame], Iterable[Finding]]
@@ -143,7 +154,7 @@ class Analysis(ABC, Generic[P]):
         if table.is_empty():
             return []
         return [
-            replace(finding, rule=rule.__name__.replace("_", "-"), analysis=self.name)
+            replace(finding, rule=finding.rule or rule.__name__.replace("_", "-"), analysis=self.name)
             for rule in self.rules
             for finding in rule(table)
         ]

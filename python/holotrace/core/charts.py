@@ -49,3 +49,20 @@ class Line(Chart):
     @property
     def columns(self) -> frozenset[str]:
         return super().columns | ({self.by} if self.by else frozenset())
+
+
+@dataclass(frozen=True)
+class Roofline(Chart):
+    """A dot per row, speed over intensity on logarithmic axes, as large as its ``size``; above them the limits.
+
+    ``peak`` and ``bandwidth`` name the columns of the device's limits.
+    """
+
+    size: str = ""
+    by: str = ""
+    peak: str = ""
+    bandwidth: str = ""
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return super().columns | {self.size, self.by, self.peak, self.bandwidth}

@@ -17,6 +17,7 @@ class Unit(Enum):
     COUNT = "count", pl.Int64()
     RANK = "rank", pl.Int32()
     RANKS = "ranks", pl.List(pl.Int32())
+    STEPS = "steps", pl.List(pl.Int64())
     STEP = "step", pl.Int64()
     EVENT = "_id", pl.UInt32()
     # Integers that name something: a stream, a device, a correlation id.

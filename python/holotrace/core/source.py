@@ -36,6 +36,8 @@ class RankSource:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     # The user's own rules for kinds of device work; they travel with it to every worker.
     kinds: tuple[KindRule, ...] = ()
+    # What else the user gave for questions about it, by name: models of operators, peaks of devices.
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 def believable(info: object) -> dict[str, Any]:

@@ -439,6 +439,8 @@ FINDINGS = Table(
         Column("cost_ns", Unit.NS, "Wall time of the job that fixing it would save at most; null where unknown"),
         Column("step_cost_ns", Unit.NS, "The same for one training step; null without steps"),
         Column("values", Unit.TEXT, "Figures and names in the message, as a JSON object"),
+        Column("explains", Unit.TEXT, "Rules whose findings are how this one looks, and are left out; null for none"),
+        Column("what_to_do", Unit.TEXT, "What to change; empty where the documentation of the rule says it"),
     ),
 )
 

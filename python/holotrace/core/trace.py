@@ -26,6 +26,8 @@ class RankTrace:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     # The user's own rules that the kinds of its device work were decided by, before the built-in ones.
     kinds: tuple[KindRule, ...] = ()
+    # What else the user gave for questions about it, by name: models of operators, peaks of devices.
+    settings: Mapping[str, Any] = field(default_factory=dict)
     _cached: dict[Callable[[RankTrace], Any], Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __getitem__(self, table: Table) -> pl.DataFrame:

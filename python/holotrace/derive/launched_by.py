@@ -113,3 +113,15 @@ def _launched(rank: RankTrace) -> pl.DataFrame:
         .filter(pl.col("kind").is_in(WORK))
         .join(rank[_STARTS], left_on="event_id", right_on="device_event_id")
     )
+
+
+def around(rank: RankTrace, ops: pl.Series) -> pl.Series:
+    """The ``op_id`` of every operator around one of these, given by theirs."""
+    nested = rank.cached(_nested)
+    above = nested.filter("is_op", pl.col("event_id").is_in(ops.implode()))["parent_id"].drop_nulls().unique()
+    found = above
+    while not above.is_empty():
+        above = nested["parent_id"].gather(above).drop_nulls().unique()
+        above = above.filter(~above.is_in(found.implode()))
+        found = pl.concat([found, above])
+    return nested["event_id"].gather(found)

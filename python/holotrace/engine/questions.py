@@ -8,12 +8,15 @@ from typing import Any
 
 import polars as pl
 
+from holotrace.analyses.causes import causes
+from holotrace.analyses.duty_cycle import duty_cycle
 from holotrace.core.analysis import Analysis, Finding, PerJob
 from holotrace.core.problems import frame
 from holotrace.core.schema import Table
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import RankTrace
 from holotrace.derive import worth
+from holotrace.diagnosis.symptoms import folded
 from holotrace.discovery import Survey
 from holotrace.engine.comparable import Recorded, as_problems, left_out, of_ranks, ranks_left_out
 from holotrace.present.figures import figure
@@ -84,9 +87,12 @@ class JobResult:
         info, problems = tables[RANK_INFO.name], tables[PROBLEMS.name]
         without = ranks_left_out(problems)
         compared = {name: of_ranks(table, without) for name, table in tables.items()}
-        findings = (finding for analysis in asked for finding in analysis.findings(compared[analysis.name]))
-        settled = tuple(worded(finding) for finding in worth.settled(findings, compared, of_ranks(info, without)))
-        return cls(found.title, found.origin, own, info, problems, settled)
+        findings = [finding for analysis in asked for finding in analysis.findings(compared[analysis.name])]
+        settled = worth.settled(findings, compared, of_ranks(info, without))
+        # Of profiles of XLA the analyses of their own tell why devices stand still.
+        if causes.name in own and (duty_cycle.name not in own or own[duty_cycle.name].is_empty()):
+            settled = folded(settled, max(info["span_ns"].drop_nulls().to_list(), default=0))
+        return cls(found.title, found.origin, own, info, problems, tuple(worded(finding) for finding in settled))
 
     # Any: only present/ knows of Plotly.
     def figure(self, analysis: Analysis[Any]) -> Any:

@@ -122,7 +122,7 @@ class TableCache:
             metadata = loaded.metadata
             frames |= {table.name: loaded[table].select(table.column_names) for table in missing}
             self._keep(rank, metadata, {t: loaded[t] for t in merged((*missing, *before, *beside)).values()})
-        return RankTrace(source.rank, frames, metadata)
+        return RankTrace(source.rank, frames, metadata, source.kinds, source.settings)
 
     def close(self) -> None:
         """Let go of everything; what is asked next is read again."""

@@ -39,7 +39,7 @@ def load(source: RankSource, reads: Sequence[Table], *, every_problem: bool = Fa
     if CALLS.name in wanted:
         tables[CALLS.name] = _calls(tables, wanted[CALLS.name])
     filled = {name: _filled(tables.get(name), table) for name, table in wanted.items()}
-    return replace(read, tables=filled, kinds=source.kinds)
+    return replace(read, tables=filled, kinds=source.kinds, settings=source.settings)
 
 
 def parts(source: RankSource | RankTrace, reads: Sequence[Table]) -> RankParts:

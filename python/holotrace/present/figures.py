@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from holotrace.core.analysis import Analysis
-from holotrace.core.charts import Bar, Chart, Line, Ranking, Stacked
+from holotrace.core.charts import Bar, Chart, Line, Ranking, Roofline, Stacked
 from holotrace.core.schema import Column, Unit
 from holotrace.errors import UsageError
 from holotrace.present import format as fmt
+from holotrace.present import rooflines
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -97,6 +98,8 @@ def drawing(analysis: Analysis[Any], table: pl.DataFrame) -> Drawing:
         return _ranking(chart, table, columns)
     if isinstance(chart, Line):
         return _lines(chart, table, columns)
+    if isinstance(chart, Roofline):
+        return _roofline(chart, table)
     if isinstance(chart, Bar) and table.height * len(chart.y) > _BARS_BESIDE_EACH_OTHER:
         return _points(chart, table, columns)
     if isinstance(chart, (Bar, Stacked)):
@@ -426,9 +429,19 @@ def _note(text: str) -> dict[str, Any]:
     return {"text": text, "showarrow": False, "font": {"size": 12}, **place}
 
 
-def _nothing() -> Drawing:
+def _roofline(chart: Roofline, table: pl.DataFrame) -> Drawing:
+    parts = table[chart.by].drop_nulls().unique().sort().to_list()
+    traces = rooflines.traces(chart, table, {part: color(part, position) for position, part in enumerate(parts)})
+    if not traces:
+        return _nothing("Nothing to draw: of no row both speed and work per byte are known.")
+    layout = _layout(chart, height=460, legend=True)
+    axes = {name: _axis_style() | axis for name, axis in rooflines.layout().items()}
+    return {"data": traces, "layout": layout | {"hovermode": "closest"} | axes}
+
+
+def _nothing(text: str = "Nothing to draw: the table is empty.") -> Drawing:
     hidden = {"visible": False}
-    note = {"text": "Nothing to draw: the table is empty.", "showarrow": False, "x": 0.5, "y": 0.5}
+    note: dict[str, Any] = {"text": text, "showarrow": False, "x": 0.5, "y": 0.5}
     note |= {"xref": "paper", "yref": "paper"}
     layout = {"template": "none", "height": 160, "xaxis": hidden, "yaxis": hidden, "annotations": [note]}
     return {"data": [], "layout": layout}

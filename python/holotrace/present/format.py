@@ -24,6 +24,8 @@ _NUMBERS = frozenset(
     | {Unit.UNSIGNED}
 )
 # Numbers that name something: never grouped, never rounded.
+# Numbers of ranks or steps; an empty list means all.
+LISTS = frozenset({Unit.RANKS, Unit.STEPS})
 _NAMES = frozenset({Unit.RANK, Unit.STEP, Unit.EVENT, Unit.NUMBER, Unit.UNSIGNED})
 # Columns that say when something was, on the clock of a file.
 _POINTS = frozenset({"start_ns", "end_ns", "time_ns"})
@@ -106,6 +108,8 @@ def cell(value: Any, column: Column, by: Scale) -> str:
         return NOTHING
     if column.unit is Unit.BOOL:
         return "yes" if value else "no"
+    if column.unit in LISTS:
+        return ranks(list(value)) if len(value) else "all"
     return by.text(value) if is_number(column) else printable(str(value))
 
 

@@ -223,6 +223,8 @@ def _kind(column: Column, values: pl.Series) -> str:
     """How a column stands: measures to the right, long texts wrapped, the rest in one line."""
     if fmt.is_measure(column):
         return "number"
+    if column.unit in fmt.LISTS:
+        return "short"
     lengths = values.cast(pl.String).str.len_chars()
     return "long" if not fmt.is_number(column) and (lengths > LONG_TEXT).any() else "short"
 

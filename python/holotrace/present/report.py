@@ -146,7 +146,9 @@ def missing_ranks(info: pl.DataFrame) -> tuple[int, ...]:
 
 
 def advice(finding: Finding, analyses: Analyses = ALL) -> Advice:
-    """What the rule behind a finding is documented to say."""
+    """What the rule behind a finding is documented to say, or what the finding says itself."""
+    if finding.what_to_do:
+        return Advice("", "", finding.what_to_do)
     for analysis in analyses:
         if analysis.name == finding.analysis:
             for rule in analysis.rules:

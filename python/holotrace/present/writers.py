@@ -14,7 +14,7 @@ import polars as pl
 
 from holotrace.analyses import ALL
 from holotrace.core.analysis import Finding, by_cost
-from holotrace.core.schema import Column, Unit
+from holotrace.core.schema import Column
 from holotrace.core.tables import FINDINGS, PROBLEMS, RANK_INFO
 from holotrace.errors import UsageError
 from holotrace.present import format as fmt
@@ -176,7 +176,7 @@ def json_report(shown: ShownReport) -> str:
 def csv_text(shown: Shown) -> str:
     """The table as CSV with a head; lists of ranks are joined by blanks, and no cell is a formula."""
     table = shown.head
-    lists = [column.name for column in shown.columns if column.unit is Unit.RANKS]
+    lists = [column.name for column in shown.columns if column.unit in fmt.LISTS]
     plain = table.with_columns(pl.col(lists).cast(pl.List(pl.String())).list.join(" "))
     texts = [name for name, dtype in plain.schema.items() if dtype in (pl.String, pl.Categorical)]
     heads = pl.DataFrame({"head": plain.columns}, schema={"head": pl.String()}).select(_harmless("head")).to_series()
@@ -261,7 +261,11 @@ def findings_table(findings: Sequence[Finding]) -> pl.DataFrame:
     """Findings as a table, in their order."""
     rows = [
         {
-            **{name: getattr(finding, name) for name in ("severity", "rule", "analysis", "cost_ns", "step_cost_ns")},
+            **{
+                name: getattr(finding, name)
+                for name in ("severity", "rule", "analysis", "cost_ns", "step_cost_ns", "what_to_do")
+            },
+            "explains": ", ".join(finding.explains) or None,
             "message": sentence(finding),
             "ranks": list(finding.ranks),
             "values": json.dumps(dict(finding.values), ensure_ascii=False),

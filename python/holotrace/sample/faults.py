@@ -63,7 +63,9 @@ KINDS: Mapping[str, Kind] = {
     "slow-host": Kind("all that the host does takes longer", (3.0, 6.0), ()),
     "launch-bound": Kind("the host launches kernels slower than they run", (1, 1), (), of_one=False),
     "slow-link": Kind("transfers of some ranks take longer", (5.0, 12.0), ("alltoall_base_", "all_to_all")),
-    "exposed-transfer": Kind("parameters are gathered when they are needed", (1, 1), ("all_gather",), of_one=False),
+    "exposed-transfer": Kind(
+        "parameters are gathered when they are needed", (1, 1), ("all_gather", "allgather"), of_one=False
+    ),
     "copy": Kind("batches come from pageable memory", (6 * _MS, 12 * _MS), ("Memcpy HtoD",), of_one=False),
 }
 

@@ -149,6 +149,7 @@ class Process:
     def _step(self, step: int) -> Run:
         with self._range(f"ProfilerStep#{step}"):
             frame = self._enter("train.py(57): train_step")
+            yield from self._gather_first(step)
             self._load(step)
             if compiling := self._delay_ns("compilation"):
                 with self._range(COMPILED):
@@ -156,6 +157,8 @@ class Process:
             for micro_batch in range(self.shape.micro_batches):
                 last = micro_batch == self.shape.micro_batches - 1
                 yield from self._forward(step)
+                if not last:
+                    yield from self._gather_first(step)
                 yield from self._backward(step, reduce=last)
             yield from self._optimize(step)
             self._leave(frame)
@@ -210,14 +213,17 @@ class Process:
             if allocating := self._delay_ns("allocator"):
                 self._do(allocation(allocating))
 
+    def _gather_first(self, step: int) -> Run:
+        """Gather the parameters of the next pass' first layer while something else goes on."""
+        if self.shape.gathers and not self._hit("exposed-transfer"):
+            yield from self._communicate(step, collective("all_gather", _LAYER_PARAMETERS, 310_000), wait=False)
+
     def _gather(self, step: int, layer: int, *, prefetch: bool) -> Run:
         """Gather the parameters of a layer: while the layer before runs, or when they are needed."""
         parameters = collective("all_gather", _LAYER_PARAMETERS, 310_000)
         if not prefetch:
             yield from self._communicate(step, parameters, wait=True)
             return
-        if layer == 0:
-            yield from self._communicate(step, parameters, wait=False)
         # The layer waits for its own parameters only, those of the next are on their way meanwhile.
         ready = self._free[COMMUNICATION]
         if layer + 1 < self.shape.layers:

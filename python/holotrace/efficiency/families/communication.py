@@ -19,6 +19,12 @@ from holotrace.efficiency.unknown import Unknown
 def buffers(a: Arguments) -> Figures:
     given = [tensor for _, tensor in a.all_tensors()]
     if not given:
-        raise Unknown("the buffers are not recorded")
+        # Lists of tensors have no type in a trace.
+        listed = [
+            tensor for place, kind in enumerate(a.types) if kind == "TensorList" for tensor in a.tensors(place, "float")
+        ]
+        if not listed:
+            raise Unknown("the buffers are not recorded")
+        return Figures(0, total_bytes(*listed), "the elements of lists are floats, and each is read or written once")
     times = 2 if a.name.endswith("_") and len(given) == 1 else 1
     return Figures(0, times * total_bytes(*given), "what the ranks exchange beyond their buffers is not counted")

@@ -9,7 +9,7 @@ from holotrace.efficiency.unknown import Unknown
 _OPERATIONS = 4  # of each element: subtract, exponentiate, sum, divide; backward: multiply, sum, subtract, multiply
 
 
-@model("softmax", "softmax", r"aten::_(log_)?softmax", flops="4 an element", moved="input and result")
+@model("softmax", "reduction", r"aten::_(log_)?softmax", flops="4 an element", moved="input and result")
 def forward(a: Arguments) -> Figures:
     """self, dim, half_to_float."""
     x = a.tensor(0)
@@ -19,7 +19,7 @@ def forward(a: Arguments) -> Figures:
 
 @model(
     "softmax, as called",
-    "softmax",
+    "reduction",
     r"aten::(log_)?softmax|aten::special_(log_)?softmax",
     flops="4 an element",
     moved="input and result",
@@ -30,13 +30,13 @@ def called(a: Arguments) -> Figures:
     return Figures(_OPERATIONS * x.count, total_bytes(x, x.like(type=a.type_at(2, x.type))))
 
 
-@model("safe softmax", "softmax", r"aten::_safe_softmax", flops="4 an element", moved="input and result")
+@model("safe softmax", "reduction", r"aten::_safe_softmax", flops="4 an element", moved="input and result")
 def safe(a: Arguments) -> Figures:
     x = a.tensor(0)
     return Figures(_OPERATIONS * x.count, total_bytes(x, x.like(type=a.type_at(2, x.type))))
 
 
-@model("masked softmax", "softmax", r"aten::_masked_softmax", flops="4 an element", moved="input, mask and result")
+@model("masked softmax", "reduction", r"aten::_masked_softmax", flops="4 an element", moved="input, mask and result")
 def masked(a: Arguments) -> Figures:
     x = a.tensor(0)
     return Figures(_OPERATIONS * x.count, total_bytes(x, a.tensor(1), x.like()))
@@ -44,7 +44,7 @@ def masked(a: Arguments) -> Figures:
 
 @model(
     "softmax, backward",
-    "softmax",
+    "reduction",
     r"aten::_(log_)?softmax_backward_data",
     flops="4 an element",
     moved="gradient, result and the new gradient",

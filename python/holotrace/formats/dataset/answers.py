@@ -61,7 +61,9 @@ class StoredAnswers:
         except (OSError, InputError):
             # Its reader says what is wrong.
             return None
-        return cls(path, digest_of(program, str(rank).encode(), stamp, repr(source.kinds).encode()), tables)
+        return cls(
+            path, digest_of(program, str(rank).encode(), stamp, repr((source.kinds, source.settings)).encode()), tables
+        )
 
     @property
     def is_remote(self) -> bool:

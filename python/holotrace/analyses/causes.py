@@ -1,0 +1,80 @@
+"""Why the job takes as long as it does: causes of lost time, with what the job would gain without each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.core.analysis import Finding, per_job
+from holotrace.core.charts import Ranking
+from holotrace.core.schema import Column, Unit, empty
+from holotrace.core.tables import RANK
+from holotrace.diagnosis import account
+from holotrace.diagnosis.causes import table as found
+
+COLUMNS = (
+    Column("cause", Unit.TEXT, "Class of the cause, e.g. input, slow-device, exposed-transfer"),
+    Column("severity", Unit.TEXT, "critical from a fifth of the job's time on, else warning"),
+    Column("message", Unit.TEXT, "What is wrong, in a sentence"),
+    Column("ranks", Unit.RANKS, "Ranks that cause it; empty where it is all of them"),
+    Column("steps", Unit.STEPS, "Training steps that have it"),
+    Column("responsible", Unit.TEXT, "Operator, function, call or collective, as the trace names it; null if none"),
+    Column("where_ns", Unit.NS, "Start of the longest instance, since the job began, on the clock of its rank"),
+    Column("event_id", Unit.EVENT, "An event to look at, in the file of the rank; null if there is none"),
+    Column("cost_ns", Unit.NS, "How much earlier the job would end without it, over the whole recording"),
+    Column("cost_per_step_ns", Unit.NS, "The same per step; the whole where no steps were recorded"),
+    Column("low_ns", Unit.NS, "The least it is worth: alone, or after all other causes are gone"),
+    Column("high_ns", Unit.NS, "The most it is worth: alone, or after all other causes are gone"),
+    Column("share_ratio", Unit.RATIO, "cost_ns / time of the whole job"),
+    Column("confidence", Unit.TEXT, "measured, or inferred where the trace does not name it"),
+    Column("evidence", Unit.TEXT, "Values that the sentence rests on, JSON"),
+    Column("advice", Unit.TEXT, "What to change"),
+    Column("to_know_more", Unit.TEXT, "What to record to know more; null if nothing"),
+)
+
+
+@per_job(
+    part=account.account,
+    part_columns=account.COLUMNS,
+    columns=COLUMNS,
+    reads=account.READS,
+    chart=Ranking(x="cause", y=("cost_ns",), title="What the job would gain without each cause"),
+)
+def causes(rows: pl.DataFrame) -> pl.DataFrame:
+    """Why the job takes as long as it does: causes of lost time, with what the job would gain without each.
+
+    Every time in which a device had nothing to do is laid to what the host did meanwhile: the calls that were open on
+    the thread that launched the next work. Time in collectives is laid to the rank that came last, and that rank's
+    lateness to what it did longer than the median rank in the same step: idle time, slower kernels, more work. What is
+    left is transfer that nothing hides.
+
+    The cost of a cause is how much earlier the job would end without it. The job is replayed from one meeting of ranks
+    to the next: each keeps its own time but for what the cause took, a collective ends after the last rank has come,
+    and waiting ends with it. So a delay that others would have had anyway costs nothing.
+
+    Below a hundredth of the job's time nothing is said, since equal ranks and steps differ by as much. Work that every
+    healthy step has (launching, reading the loss, sending gradients) is only named above that: see the guide.
+    """
+    table = found(rows)
+    return table if not table.is_empty() else empty((RANK, *COLUMNS))
+
+
+@causes.rule
+def lost_time(table: pl.DataFrame) -> Iterator[Finding]:
+    """The job would end earlier without this.
+
+    Each cause is told apart by what the host did while the device had nothing to do, by what a rank computed longer
+    than its peers, or by what communication nothing hides. The cost is what the job would gain, replayed without it.
+
+    What to change depends on the class of the cause, and stands beside it.
+    """
+    for row in table.sort("cost_ns", "message", descending=[True, False]).iter_rows(named=True):
+        yield Finding(
+            row["severity"],
+            row["message"],
+            tuple(sorted(row["ranks"])),
+            row["cost_ns"],
+            rule=row["cause"],
+            what_to_do=row["advice"],
+        )

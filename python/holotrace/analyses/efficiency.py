@@ -1,0 +1,184 @@
+"""How much of what the devices could compute the model got, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Bar
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import STEPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import modelled_work, recomputation
+from holotrace.efficiency.categories import COMMUNICATION
+
+_TERA = 1000  # operations per nanosecond are thousandths of TFLOP/s
+_REASONS = 3
+LOW, KNOWN = 0.3, 0.9
+MUCH_AGAIN = 0.2
+_NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the device is not known", "nothing ran"
+
+
+@per_rank(
+    columns=(
+        Column("step", Unit.STEP, "Training step; null for all of them together, or a recording without steps"),
+        Column("step_ns", Unit.NS, "How long it took; without steps from the first work to the end of the last"),
+        Column("model_flops", Unit.FLOAT, "Operations in products, convolutions and attention, each computed once"),
+        Column("recomputed_flops", Unit.FLOAT, "Operations that computed activations again, beyond these"),
+        Column("achieved_tflops", Unit.FLOAT, "model_flops by step_ns, in TFLOP/s"),
+        Column("peak_tflops", Unit.FLOAT, "What the device could do at most in the types that were computed in, dense"),
+        Column("mfu_ratio", Unit.RATIO, "achieved_tflops by peak_tflops: how much of the device the model got"),
+        Column("hfu_ratio", Unit.RATIO, "The same, with what was computed again"),
+        Column(
+            "modelled_ratio", Unit.RATIO, "Share of the time of kernels, but for communication, whose work is known"
+        ),
+        Column(
+            "reason", Unit.TEXT, "Why figures are null, or which work is not known most of all, and of how many calls"
+        ),
+    ),
+    reads=(*modelled_work.READS, *recomputation.READS, STEPS.only("step", "start_ns", "end_ns")),
+    chart=Bar(x="rank", y=("mfu_ratio", "hfu_ratio"), title="Share of the device's peak that the model got"),
+)
+def efficiency(rank: RankTrace) -> pl.DataFrame:
+    """How much of what the device could compute the model got: MFU and HFU by step, and of how much the work is known.
+
+    The model's operations are those of products, convolutions and attention, forward and backward, as they launched
+    work in the step. Each is held against the dense peak of its own type. What activation checkpoints computed again
+    counts in HFU and not in MFU; it is told by torch's frames, so stacks must be recorded. Where not all work is known,
+    ratios are less than the truth: see modelled_ratio.
+    """
+    steps = rank[STEPS].select("step", step_ns=pl.col("end_ns") - pl.col("start_ns"))
+    whole = pl.DataFrame(
+        {"step": [None], "step_ns": [_span_ns(rank)]}, schema={"step": pl.Int64(), "step_ns": pl.Int64()}
+    )
+    again = rank.cached(recomputation.operators)
+    calls = rank.cached(modelled_work.modelled).with_columns(is_again=pl.col("op_id").is_in(again.implode()))
+    alone = rank.cached(modelled_work.outside).with_columns(pl.col("category").cast(pl.String))
+    of_steps = _sums(calls.drop_nulls("step"), alone.drop_nulls("step"))
+    of_all = _sums(calls.with_columns(step=pl.lit(None, pl.Int64())), alone.with_columns(step=pl.lit(None, pl.Int64())))
+    found = pl.concat(
+        [whole.join(of_all, on="step", how="left", nulls_equal=True), steps.join(of_steps, on="step", how="left")]
+    )
+    return _ratios(found, has_device=modelled_work.device_of(rank) is not None).sort("step")
+
+
+def _span_ns(rank: RankTrace) -> int | None:
+    work = rank.cached(modelled_work.events)
+    spans = rank[STEPS] if rank[STEPS].height else work
+    first, last = spans.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    return None if first is None else int(last - first)
+
+
+def _sums(calls: pl.DataFrame, alone: pl.DataFrame) -> pl.DataFrame:
+    """Work, the time it would take at the peak, and times of all kernels, by step."""
+    counts = pl.col("is_matrix") & pl.col("flops").is_not_null()
+    flops = pl.col("flops").cast(pl.Float64)
+    known = pl.col("flops").is_not_null() | pl.col("moved_bytes").is_not_null()
+    computing = pl.col("category").cast(pl.String) != COMMUNICATION
+    sums = calls.group_by("step").agg(
+        flops.filter(counts & ~pl.col("is_again")).sum().alias("model_flops"),
+        flops.filter(counts & pl.col("is_again")).sum().alias("recomputed_flops"),
+        (flops / pl.col("peak_flops")).filter(counts).sum().alias("at_peak_ns"),
+        flops.filter(counts & pl.col("peak_flops").is_not_null()).sum().alias("held_flops"),
+        pl.col("work_ns").filter(computing & known & ~pl.col("is_partial")).sum().alias("known_ns"),
+        pl.col("work_ns").filter(computing).sum().alias("shaped_ns"),
+        pl.col("input_dims").is_not_null().any().alias("has_shapes"),
+    )
+    others = alone.filter(computing).group_by("step").agg(pl.col("work_ns").sum().alias("outside_ns"))
+    both = sums.join(others, on="step", how="full", coalesce=True, nulls_equal=True)
+    return both.join(_reasons(calls, alone), on="step", how="left", nulls_equal=True)
+
+
+def _reasons(calls: pl.DataFrame, alone: pl.DataFrame) -> pl.DataFrame:
+    """Why work is not known, those that cost most time first, each with the number of its calls."""
+    unknown = calls.filter(pl.col("flops").is_null() & pl.col("moved_bytes").is_null() | pl.col("is_partial"))
+    parts = [
+        unknown.select("step", "work_ns", text=pl.col("assumed")),
+        alone.filter(pl.col("category") != COMMUNICATION).select("step", "work_ns", text=pl.lit(modelled_work.OUTSIDE)),
+    ]
+    said = pl.format("{} ({} times)", "text", "call_count")
+    return (
+        pl.concat(parts)
+        .group_by("step", "text")
+        .agg(pl.col("work_ns").sum(), call_count=pl.len())
+        .sort("work_ns", "text", descending=[True, False])
+        .group_by("step", maintain_order=True)
+        .agg(unknown=said.head(_REASONS).str.join("; "))
+    )
+
+
+def _ratios(found: pl.DataFrame, *, has_device: bool) -> pl.DataFrame:
+    all_flops = pl.col("model_flops") + pl.col("recomputed_flops")
+    total_ns = pl.col("shaped_ns").fill_null(0) + pl.col("outside_ns").fill_null(0)
+    has_shapes = pl.col("has_shapes").fill_null(value=False)
+    # The peak is that of the types which the operations were in, each as much as it counts.
+    peak = pl.col("held_flops") / pl.col("at_peak_ns")
+    shapes = pl.when(total_ns == 0).then(pl.lit(_NO_WORK)).when(~has_shapes).then(pl.lit(_NO_SHAPES))
+    nothing = shapes.otherwise(pl.lit(None if has_device else _NO_DEVICE))
+    can = has_shapes & (pl.col("step_ns") > 0)
+    return found.select(
+        "step",
+        "step_ns",
+        model_flops=pl.when(has_shapes).then("model_flops"),
+        recomputed_flops=pl.when(has_shapes).then("recomputed_flops"),
+        achieved_tflops=pl.when(can).then(pl.col("model_flops") / pl.col("step_ns") / _TERA),
+        peak_tflops=_finite(peak / _TERA),
+        mfu_ratio=_finite(pl.when(can).then(pl.col("model_flops") / pl.col("step_ns") / peak)),
+        hfu_ratio=_finite(pl.when(can).then(all_flops / pl.col("step_ns") / peak)),
+        modelled_ratio=_finite(pl.when(total_ns > 0).then(pl.col("known_ns").fill_null(0) / total_ns)),
+        reason=pl.coalesce(nothing, "unknown"),
+    )
+
+
+def _finite(rate: pl.Expr) -> pl.Expr:
+    return pl.when(rate.is_finite()).then(rate)
+
+
+@efficiency.rule
+def low_mfu(table: pl.DataFrame) -> Iterator[Finding]:
+    """The model gets less than 30 % of what the device could compute in the step.
+
+    The rest is time in which nothing ran, waiting for other ranks, operators that the memory limits, and products that
+    run below the device's speed: see the analyses of time, `work_categories` and `operator_efficiency` for how much
+    each takes. Nothing is said where the work of a tenth of the kernels' time or more is not known, nor of
+    recordings without steps.
+
+    Begin with what takes most: fill the idle time, hide the communication, fuse what the memory limits, then improve
+    the products.
+    """
+    ranks = _whole_with_steps(table).filter(
+        pl.col("modelled_ratio") >= KNOWN, pl.col("mfu_ratio").is_between(0, LOW, closed="right")
+    )
+    ranks = ranks.filter(pl.col("mfu_ratio") > 0).sort("rank")
+    if ranks.height:
+        least, most = ranks.select(least=pl.col("mfu_ratio").min(), most=pl.col("mfu_ratio").max()).row(0)
+        span = f"{least:.1%}" if f"{least:.1%}" == f"{most:.1%}" else f"{least:.1%} to {most:.1%}"
+        yield Finding("info", f"the model gets {span} of what the devices could compute (MFU)", tuple(ranks["rank"]))
+
+
+@efficiency.rule
+def much_recomputation(table: pl.DataFrame) -> Iterator[Finding]:
+    """A fifth of the operations and more compute activations again.
+
+    Activation checkpoints trade memory for time: what they drop is computed once more in the backward pass. All of a
+    forward pass again is a quarter of all operations. The cost is the time of these operations if they run as fast as
+    all others of the step do.
+
+    If memory is left, checkpoint fewer layers, or only what is cheap to compute: selective checkpoints.
+    """
+    again = pl.col("recomputed_flops") / (pl.col("model_flops") + pl.col("recomputed_flops"))
+    ranks = _whole_with_steps(table).with_columns(again=again).filter(pl.col("again") >= MUCH_AGAIN).sort("rank")
+    if ranks.height:
+        share = float(ranks["again"].max() or 0)  # type: ignore[arg-type]  # a column of floats
+        cost = ranks.select((pl.col("again") * pl.col("step_ns")).max()).item()
+        yield Finding(
+            "info", f"{share:.0%} of the operations compute activations again", tuple(ranks["rank"]), int(cost)
+        )
+
+
+def _whole_with_steps(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of whole recordings of ranks that have steps."""
+    stepped = table.filter(pl.col("step").is_not_null()).select("rank").unique()
+    return table.filter(pl.col("step").is_null()).join(stepped, on="rank", how="semi")

@@ -1,0 +1,394 @@
+"""What work operators did for each shape, and how close that came to what the device could do."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.core.analysis import Finding, per_rank
+from holotrace.core.charts import Roofline
+from holotrace.core.schema import Column, Unit, empty
+from holotrace.core.trace import RankTrace
+from holotrace.derive import modelled_work
+from holotrace.derive.modelled_work import OUTSIDE
+
+# Operations per nanosecond are thousandths of TFLOP/s; bytes per nanosecond are GB/s.
+_TERA = 1000
+# Calls shorter than these are mostly start and end of a kernel.
+LONG_NS, SHORT_NS = 20_000, 10_000
+NAMED = 3  # shapes in a finding
+NAMED_SHAPES = 2  # of its inputs
+# A finding is worth reading if it concerns this share of the busy time, and this much of it.
+MUCH, NOTICED_NS = 0.02, 1_000_000
+OF_ITS_KIND = 0.02
+FP32_TIMES = 5
+TILE, EMPTY = 128, 0.1
+PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm")
+MANY, LITTLE = 100, 0.1
+CHAINS = 1 / 3
+RANKS, SLOWER = 3, 0.05
+_GIVEN = ("input_dims", "input_types", "input_strides", "scalars")
+
+
+@per_rank(
+    columns=(
+        Column("step", Unit.STEP, "Step that launched it; null where the recording is looked at as a whole"),
+        Column("name", Unit.TEXT, "Operator; the kernel where no operator launched it"),
+        Column("category", Unit.TEXT, "Kind of work, e.g. gemm, attention, elementwise"),
+        Column("input_dims", Unit.TEXT, "Shapes of its inputs, JSON as recorded"),
+        Column("input_types", Unit.TEXT, "Types of its inputs, JSON as recorded"),
+        Column("input_strides", Unit.TEXT, "Strides of its inputs, JSON as recorded"),
+        Column("scalars", Unit.TEXT, "Inputs that are no tensors, JSON as recorded"),
+        Column("call_count", Unit.COUNT, "Calls that launched work themselves"),
+        Column("work_ns", Unit.NS, "Time of their kernels and copies; those that overlap count in full"),
+        Column("union_ns", Unit.NS, "Their part of the device's busy time; adds up to it over all rows of a rank"),
+        Column("mean_ns", Unit.NS, "Time in which kernels of a call ran: the mean of all calls"),
+        Column("std_ns", Unit.NS, "Its standard deviation; null with a single call"),
+        Column("min_ns", Unit.NS, "That of the shortest call"),
+        Column("p50_ns", Unit.NS, "The median of all calls"),
+        Column("max_ns", Unit.NS, "That of the longest call"),
+        Column("flops", Unit.NUMBER, "Floating-point operations of a call; null if unknown"),
+        Column("moved_bytes", Unit.BYTES, "Bytes of a call that the device's memory reads and writes at least"),
+        Column("confidence", Unit.TEXT, "exact or estimate; null where nothing is known of its work"),
+        Column("assumed", Unit.TEXT, "What was taken for granted, or why nothing is known"),
+        Column("tflops", Unit.FLOAT, "Operations per second achieved, in TFLOP/s"),
+        Column("gbps", Unit.FLOAT, "Bytes per second achieved, in GB/s of 10^9 bytes"),
+        Column("intensity", Unit.FLOAT, "Floating-point operations for each byte"),
+        Column("peak_tflops", Unit.FLOAT, "What the device could do at most in the type it computes in, dense"),
+        Column("peak_gbps", Unit.FLOAT, "What the device's memory could move at most"),
+        Column("bound_by", Unit.TEXT, "Which of both limits its speed: compute or memory"),
+        Column("roofline_ratio", Unit.RATIO, "Time that the limit allows, by the mean time; 1 if faster than it"),
+        Column("above_roofline_ns", Unit.NS, "Time of all calls beyond what the limit allows"),
+    ),
+    reads=modelled_work.READS,
+    chart=Roofline(
+        x="intensity", y=("tflops",), size="work_ns", by="category", peak="peak_tflops", bandwidth="peak_gbps",
+        title="Work per byte and speed by shape, below what the device could do",
+    ),
+)  # fmt: skip
+def operator_efficiency(rank: RankTrace, *, by_operator: bool = False, by_step: bool = False) -> pl.DataFrame:
+    """How much work operators did for each shape, how fast, and how close that is to the device's limits.
+
+    Work is what the operator's definition asks for: an addition and a multiplication are two operations; each distinct
+    element of inputs and outputs moves once, so that bytes are the least there can be. Of operators inside each other
+    the innermost counts. Peaks are dense, in the type that is computed in.
+
+    Args:
+        by_operator: One row per operator, not one per shape: with rates of all its calls, and no work of a single one.
+        by_step: One row for each step too.
+    """
+    calls = rank.cached(modelled_work.modelled).rename({"concrete_inputs": "scalars"}).with_columns(_limits())
+    step = pl.col("step") if by_step else pl.lit(None, pl.Int64()).alias("step")
+    keys = ["step", "name"] if by_operator else ["step", "signature", "assumed"]
+    of_calls = calls.with_columns(step).group_by(keys).agg(
+        *_texts(by_operator=by_operator), *_figures(by_operator=by_operator), *_times(), *_sums()
+    )  # fmt: skip
+    alone = rank.cached(modelled_work.outside).with_columns(step)
+    of_others = (
+        alone.group_by("step", "name").agg(pl.col("category").first(), *_times()).with_columns(assumed=pl.lit(OUTSIDE))
+    )
+    rows = pl.concat([_rated(of_calls), of_others.with_columns(_as_text("name"))], how="diagonal_relaxed")
+    nothing = empty(operator_efficiency.columns[1:])
+    known = [name for name in nothing.columns if name in rows.columns]
+    return pl.concat([nothing, rows.select(known)], how="diagonal_relaxed").sort(
+        "step", "work_ns", "name", *_GIVEN, descending=[False, True, *[False] * 5]
+    )
+
+
+def _as_text(name: str) -> pl.Expr:
+    return pl.col(name).cast(pl.String)
+
+
+def _limits() -> list[pl.Expr]:
+    """Of each call the time that the device's limits allow, and its work as far as rates follow from it."""
+    is_known = ~pl.col("is_partial") & pl.col("confidence").is_not_null()
+    computing, moving = pl.col("flops") / pl.col("peak_flops"), pl.col("moved_bytes") / pl.col("peak_bytes")
+    # What runs on matrix units is not held against the memory alone.
+    is_told = is_known & moving.is_not_null() & (computing.is_not_null() | ~pl.col("is_matrix"))
+    by = pl.when(computing.fill_null(0) > moving).then(pl.lit("compute")).otherwise(pl.lit("memory"))
+    return [
+        pl.when(is_told).then(pl.max_horizontal(computing, moving)).alias("roof_ns"),
+        pl.when(is_told).then(by).alias("bound_by"),
+        pl.when(is_known).then(pl.col("flops").cast(pl.Float64)).alias("counted_flops"),
+        pl.when(is_known).then(pl.col("moved_bytes").cast(pl.Float64)).alias("counted_bytes"),
+    ]
+
+
+def _texts(*, by_operator: bool) -> list[pl.Expr]:
+    names = [] if by_operator else list(_GIVEN)
+    name = [] if by_operator else [_as_text("name").first()]
+    return [*name, pl.col("category").mode().sort().first(), *(_as_text(column).first() for column in names)]
+
+
+def _figures(*, by_operator: bool) -> list[pl.Expr]:
+    """Figures of a single call; calls of an operator with several shapes have none in common."""
+    if by_operator:
+        return [pl.when(pl.col("bound_by").n_unique() == 1).then(pl.col("bound_by").first()).alias("bound_by")]
+    return [pl.col("flops", "moved_bytes", "confidence", "bound_by").first()]
+
+
+def _times() -> list[pl.Expr]:
+    calls = pl.col("span_ns")
+    return [
+        pl.len().alias("call_count"),
+        pl.col("work_ns").sum(),
+        pl.col("share_ns").sum().alias("union_ns"),
+        calls.mean().round().cast(pl.Int64).alias("mean_ns"),
+        calls.std().round().cast(pl.Int64).alias("std_ns"),
+        calls.min().alias("min_ns"),
+        calls.median().round().cast(pl.Int64).alias("p50_ns"),
+        calls.max().alias("max_ns"),
+    ]
+
+
+def _sums() -> list[pl.Expr]:
+    """Work and limits of all calls, each with the time of those calls of which it is known."""
+    both = pl.col("counted_flops").is_not_null() & pl.col("counted_bytes").is_not_null()
+    return [
+        *(
+            part
+            for name in ("counted_flops", "counted_bytes", "roof_ns")
+            for part in (
+                pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()),
+                pl.col("span_ns").filter(pl.col(name).is_not_null()).sum().alias(f"{name}_in"),
+            )
+        ),
+        (pl.col("counted_flops").filter(both).sum() / pl.col("counted_bytes").filter(both).sum()).alias("intensity"),
+        (pl.col("peak_flops").max() / _TERA).alias("peak_tflops"),
+        pl.col("peak_bytes").max().alias("peak_gbps"),
+    ]
+
+
+def _rated(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.with_columns(
+        _as_text("name"),
+        tflops=_finite(pl.col("counted_flops") / pl.col("counted_flops_in") / _TERA),
+        gbps=_finite(pl.col("counted_bytes") / pl.col("counted_bytes_in")),
+        intensity=_finite(pl.col("intensity")),
+        roofline_ratio=_finite(pl.col("roof_ns") / pl.col("roof_ns_in")).clip(upper_bound=1),
+        above_roofline_ns=(pl.col("roof_ns_in") - pl.col("roof_ns")).clip(lower_bound=0).round().cast(pl.Int64),
+    )
+
+
+def _finite(rate: pl.Expr) -> pl.Expr:
+    return pl.when(rate.is_finite()).then(rate)
+
+
+@operator_efficiency.rule
+def time_above_the_limits(table: pl.DataFrame) -> Iterator[Finding]:
+    """Shapes are further from the device's limits than the best shape of their kind.
+
+    Kernels of one kind differ in how well they use the device: small or odd shapes, layouts that have to be turned, or
+    a library without a good kernel for them. The cost is what would be saved if each reached the best of its kind on
+    that rank, with the same limit, of calls of 20 µs and more whose work is known exactly.
+
+    Look at the shapes that are named: pad or batch them, change their layout, tune the library (`torch.compile` with
+    `mode="max-autotune"`, `TunableOp` on AMD), or update it.
+    """
+    rows = _certain(table).filter(pl.col("mean_ns") >= LONG_NS, pl.col("roofline_ratio") > 0)
+    kind = ["rank", "category", "bound_by"]
+    best = pl.col("roofline_ratio").max().over(kind)
+    # A shape that takes little of its kind's time is no measure for the others.
+    rows = rows.filter(pl.col("work_ns") >= OF_ITS_KIND * pl.col("work_ns").sum().over(kind))
+    saved = (pl.col("union_ns") * (1 - pl.col("roofline_ratio") / best)).round().cast(pl.Int64)
+    yield from _worst(
+        table, rows.with_columns(cost_ns=saved), "reach less of the device's limits than others of their kind"
+    )
+
+
+@operator_efficiency.rule
+def products_in_fp32(table: pl.DataFrame) -> Iterator[Finding]:
+    """Products of matrices are computed in fp32 without TF32, among others in 16 bits.
+
+    Units for fp32 do a tenth or less of what the units for narrow types do. A layer left out of mixed precision, or one
+    whose input is a float, costs as much as ten others. Told by types and the names of kernels.
+
+    Put the layer under autocast, or allow TF32: `torch.set_float32_matmul_precision("high")`.
+    """
+    products = _certain(table).filter(pl.col("category") == "gemm", pl.col("peak_tflops").is_not_null())
+    narrow = pl.col("input_types").str.contains("BFloat16|Half").any().over("rank")
+    wide = ~pl.col("input_types").str.contains("BFloat16|Half|Float8|char")
+    slow = wide & (pl.col("peak_tflops") * FP32_TIMES <= pl.col("peak_tflops").max().over("rank"))
+    yield from _worst(
+        table, products.filter(narrow & slow).with_columns(cost_ns=None), "are products in fp32 without TF32"
+    )
+
+
+@operator_efficiency.rule
+def unaligned_products(table: pl.DataFrame) -> Iterator[Finding]:
+    """Products of matrices have sizes that leave much of a kernel's tiles empty.
+
+    Kernels compute tiles of 128 by 128; what a matrix leaves of the last ones is computed and thrown away. Sizes that
+    are no multiple of 8 need slower kernels besides. The cost is the share of the tiles that is empty, where the
+    device's speed limits the product.
+
+    Pad vocabulary, heads and hidden sizes to multiples of 64 or 128, or choose a batch that fills the tiles.
+    """
+    products = _certain(table).filter(pl.col("name").is_in(PRODUCTS), pl.col("bound_by") == "compute")
+    if products.is_empty():
+        return
+    filled = [_filled(json.loads(dims)) for dims in products["input_dims"]]
+    cost = (pl.col("union_ns") * (1 - pl.Series(filled, dtype=pl.Float64()))).round().cast(pl.Int64)
+    rows = products.with_columns(cost_ns=cost).filter(pl.col("cost_ns") > EMPTY * pl.col("union_ns"))
+    yield from _worst(table, rows, "are products whose sizes leave tiles partly empty")
+
+
+@operator_efficiency.rule
+def many_small_products(table: pl.DataFrame) -> Iterator[Finding]:
+    """Many products of matrices are too small to fill the device.
+
+    A kernel takes some microseconds to start and end, and a small one leaves most multiprocessors idle meanwhile. Many
+    of the same shape take longer than one product of all of them. Named are shapes with 100 calls and more, of less
+    than 10 µs each, that reach less than a tenth of the limits.
+
+    Batch them (`torch.bmm`, `torch.vmap`), group them (`torch._grouped_mm`), or capture them in a CUDA graph.
+    """
+    rows = _certain(table).filter(
+        pl.col("category") == "gemm",
+        pl.col("call_count") >= MANY,
+        pl.col("mean_ns") < SHORT_NS,
+        pl.col("roofline_ratio") < LITTLE,
+    )
+    saved = pl.col("above_roofline_ns")
+    yield from _worst(table, rows.with_columns(cost_ns=saved), "are products too small to fill the device")
+
+
+@operator_efficiency.rule
+def chains_that_memory_limits(table: pl.DataFrame) -> Iterator[Finding]:
+    """A third of the time goes to elementwise operators and norms that only the memory's speed limits.
+
+    Each of them reads what the one before wrote, and writes it again. Fused, what is between them would not leave the
+    chip: of a chain of several, only the first input and the last output would move. The message says how many bytes
+    they move; what a fusion would save depends on which follow each other.
+
+    Compile the model (`torch.compile`), or use fused operators for norms, activations, dropout and rotary embeddings.
+    """
+    chained = _certain(table).filter(
+        pl.col("category").is_in(["elementwise", "norm"]),
+        pl.col("bound_by") == "memory",
+        ~pl.col("name").str.starts_with("triton_"),
+    )
+    moved = chained.group_by("rank").agg(
+        pl.col("union_ns").sum(), bytes=(pl.col("moved_bytes").cast(pl.Float64) * pl.col("call_count")).sum()
+    )
+    busy = table.group_by("rank").agg(busy_ns=pl.col("union_ns").sum())
+    found = (
+        moved.join(busy, on="rank")
+        .filter(pl.col("union_ns") > CHAINS * pl.col("busy_ns"), pl.col("union_ns") > NOTICED_NS)
+        .sort("rank")
+    )
+    if found.height:
+        gigabytes = float(found["bytes"].max() or 0) / 1e9  # type: ignore[arg-type]  # a column of floats
+        message = (
+            f"elementwise operators and norms move up to {gigabytes:,.1f} GB a rank, part of which fusions keep on chip"
+        )
+        yield Finding("info", message, tuple(found["rank"]))
+
+
+@operator_efficiency.rule
+def optimizer_not_fused(table: pl.DataFrame) -> Iterator[Finding]:
+    """The optimizer runs several kernels for each parameter, or for each list of them.
+
+    Each of its operations reads and writes all parameters or states once more. A fused one reads and writes each once,
+    in a single kernel for all parameters.
+
+    Pass `fused=True` to the optimizer, or `foreach=True` where there is no fused one.
+    """
+    parts = ["aten::addcdiv_", "aten::_foreach_addcdiv_", "aten::_foreach_lerp_", "aten::_foreach_addcmul_"]
+    fused = pl.col("name").str.contains("_fused_(adam|sgd|adagrad)")
+    rows = table.filter(pl.col("name").is_in(parts) & ~fused.any().over("rank"))
+    single = rows.filter(pl.col("name") == "aten::addcdiv_")
+    of_each = single.group_by("rank").agg(pl.col("call_count").sum()).filter(pl.col("call_count") >= MANY).sort("rank")
+    lists = rows.filter(pl.col("name") != "aten::addcdiv_").join(of_each, on="rank", how="anti")
+    if of_each.height:
+        yield Finding("warning", "the optimizer runs kernels for each single parameter", tuple(of_each["rank"]))
+    if lists.height:
+        ranks = tuple(lists["rank"].unique().sort())
+        yield Finding(
+            "info", "the optimizer runs several kernels over all parameters where a fused one runs one", ranks
+        )
+
+
+@operator_efficiency.rule
+def ranks_slower_at_equal_shapes(table: pl.DataFrame) -> Iterator[Finding]:
+    """A rank takes longer than the others for the same operators with the same shapes.
+
+    The work is equal, so the device is not: it runs at a lower clock, hot or capped in power, shares its memory with
+    another process, or is another model. The cost is how much longer it took than the median rank, over all operators
+    that it shares with at least two others.
+
+    Compare clocks, temperature and power (`nvidia-smi -q -d CLOCK,PERFORMANCE`, `rocm-smi`), and swap the device.
+    """
+    same = ["name", *_GIVEN]
+    shared = table.filter(
+        pl.col("input_dims").is_not_null(), pl.col("step").is_null(), pl.col("category") != "communication"
+    )
+    typical = pl.col("mean_ns").median().over(same)
+    compared = shared.filter(pl.col("rank").n_unique().over(same) >= RANKS).with_columns(typical_ns=typical)
+    slow = (
+        compared.group_by("rank")
+        .agg(
+            pl.col("work_ns").sum(),
+            beyond_ns=((pl.col("mean_ns") - pl.col("typical_ns")) * pl.col("call_count")).sum().round().cast(pl.Int64),
+        )
+        .filter(pl.col("beyond_ns") > SLOWER * pl.col("work_ns"))
+        .sort("rank")
+    )
+    for rank, work_ns, beyond_ns in slow.iter_rows():
+        message = (
+            f"takes {beyond_ns / (work_ns - beyond_ns):.0%} longer than the others for the same operators and shapes"
+        )
+        yield Finding("warning", message, (rank,), beyond_ns)
+
+
+def _certain(table: pl.DataFrame) -> pl.DataFrame:
+    """Rows of whole recordings whose work is known exactly, and the limit with it."""
+    return table.filter(
+        pl.col("confidence") == "exact", pl.col("roofline_ratio").is_not_null(), pl.col("step").is_null()
+    )
+
+
+def _worst(table: pl.DataFrame, rows: pl.DataFrame, what: str) -> Iterator[Finding]:
+    """One finding of all ranks on which ``rows`` cost much, or take much where the cost is unknown."""
+    busy = table.filter(pl.col("step").is_null()).group_by("rank").agg(busy_ns=pl.col("union_ns").sum())
+    at_stake = pl.coalesce(pl.col("cost_ns"), pl.col("union_ns"))
+    on = (
+        rows.group_by("rank")
+        .agg(
+            pl.col("cost_ns").cast(pl.Int64).sum(),
+            at_stake=at_stake.sum(),
+            has_cost=pl.col("cost_ns").is_not_null().any(),
+        )
+        .join(busy, on="rank")
+        .filter(pl.col("at_stake") > MUCH * pl.col("busy_ns"), pl.col("at_stake") > NOTICED_NS)
+        .sort("rank")
+    )
+    if on.is_empty():
+        return
+    named = (
+        rows.filter(at_stake > 0)
+        .join(on, on="rank", how="semi")
+        .group_by("name", "input_dims")
+        .agg(at_stake.sum().alias("at_stake"))
+        .sort("at_stake", "name", "input_dims", descending=[True, False, False])
+        .head(NAMED)
+    )
+    names = ", ".join(f"{name} of {_legible(dims)}" for name, dims in named.select("name", "input_dims").iter_rows())
+    cost = int(on["cost_ns"].max()) if on["has_cost"].all() else None  # type: ignore[arg-type]  # a column of numbers
+    yield Finding("info", f"{names} {what}", tuple(on["rank"]), cost)
+
+
+def _legible(dims: str) -> str:
+    """The shapes of the first two tensors, e.g. 128x64, 64x32; exact work has legible ones."""
+    shapes = ["x".join(map(str, shape)) for shape in json.loads(dims) if shape and not isinstance(shape[0], list)]
+    return ", ".join(shapes[:NAMED_SHAPES])
+
+
+def _filled(dims: list[list[int]]) -> float:
+    """The share of the tiles of a product that is not empty."""
+    first, second = [shape for shape in dims if len(shape) > 1][-2:]
+    sizes = (first[-2], second[-1])
+    return float(math.prod(size / (-(-size // TILE) * TILE) for size in sizes))

@@ -1,0 +1,243 @@
+"""Device work by the operator call that launched it, with what the call was given: one row per call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import polars as pl
+
+from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import intervals, launched_by
+from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY, WORK
+from holotrace.efficiency import categories, devices, element_types
+from holotrace.efficiency.devices import Device
+from holotrace.efficiency.model import OperatorModel
+from holotrace.efficiency.work import OperatorWork, operator_work
+
+# What a call was given, as recorded.
+SIGNATURE = ("input_dims", "input_types", "input_strides", "concrete_inputs")
+_OPS = CPU_OPS.only("event_id", *SIGNATURE)
+_EVENTS = DEVICE_EVENTS.only("event_id", "kind", "name", "start_ns", "end_ns", "step")
+READS = (*launched_by.READS, _OPS, _EVENTS)
+# Names under which a rank holds what the user gave for this.
+MODELS, PEAKS = "models", "peaks"
+OUTSIDE = "launched outside of operators"
+INSIDE = "an operator inside it does the work"
+# What of a rank's busy time is whose, where work overlaps: computing before communication before copies.
+_PRIORITY = (COMPUTE, COMMUNICATION, MEMORY)
+
+
+def events(rank: RankTrace) -> pl.DataFrame:
+    """Every kernel and copy with the call that launched it, ``op_id``, and its part of the busy time, ``share_ns``.
+
+    Parts add up to the time in which at least one kernel or copy ran. Where several ran at once, the time belongs to
+    computing before communication before copies, and of one kind to what began first.
+    """
+    work = rank[_EVENTS].filter(pl.col("kind").is_in(WORK))
+    launched = launched_by.work(rank).select("event_id", "op_id").unique("event_id", keep="first")
+    return _shared(work).join(launched, on="event_id", how="left")
+
+
+def _shared(work: pl.DataFrame) -> pl.DataFrame:
+    shared, above = [], work.select("start_ns", "end_ns").clear()
+    for kind in _PRIORITY:
+        rows = work.filter(pl.col("kind") == kind).sort("start_ns", "end_ns", "event_id")
+        if rows.is_empty():
+            continue
+        begun = pl.col("end_ns").cum_max().shift(1, fill_value=rows["start_ns"][0])
+        rows = rows.with_columns(own_ns=pl.max_horizontal("start_ns", pl.min_horizontal(begun, "end_ns")))
+        own = rows.select(start_ns="own_ns", end_ns="end_ns")
+        shared.append(rows.drop("own_ns").with_columns(share_ns=_free(own, above)))
+        above = pl.concat([above, rows.select("start_ns", "end_ns")])
+    return pl.concat(shared) if shared else work.with_columns(share_ns=pl.lit(0, pl.Int64()))
+
+
+def _free(spans: pl.DataFrame, others: pl.DataFrame) -> pl.Series:
+    """How long each span lasts outside of ``others``."""
+    if others.is_empty():
+        return spans.select(share_ns=pl.col("end_ns") - pl.col("start_ns")).to_series()
+    free: pl.Series = intervals.uncovered_ns(spans, intervals.union(others)).alias("share_ns")
+    return free
+
+
+def calls(rank: RankTrace) -> pl.DataFrame:
+    """Every call of an operator that launched work itself.
+
+    It has ``op_id``, ``step``, ``name``, what it was given, ``signature`` (the same for calls that were given the
+    same), ``work_ns``, ``share_ns`` and ``span_ns``, the time in which at least one of its kernels ran.
+    """
+    work = rank.cached(events).drop_nulls("op_id")
+    own = _first_only(work)
+    of_calls = (
+        own.group_by("op_id", maintain_order=True)
+        .agg(
+            pl.col("step").first(),
+            pl.col("share_ns", "own_ns").sum(),
+            work_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
+            is_memory=(pl.col("kind") == MEMORY).all(),
+        )
+        .rename({"own_ns": "span_ns"})
+    )
+    ops = rank[CPU_OPS].select("event_id", "name", *SIGNATURE).rename({"event_id": "op_id"})
+    known = of_calls.join(ops, on="op_id")
+    keys = [pl.col(name).to_physical().alias(name) for name in ("name", *SIGNATURE)]
+    numbered = known.select(keys).with_columns(signature=pl.struct("name", *SIGNATURE).rank("dense"))
+    return known.with_columns(numbered["signature"])
+
+
+def _first_only(work: pl.DataFrame) -> pl.DataFrame:
+    """The work with ``own_ns``, its time in which no earlier work of the same call ran."""
+    lasts = pl.col("end_ns") - pl.col("start_ns")
+    several = pl.col("op_id").is_duplicated()
+    alone = work.filter(~several).with_columns(own_ns=lasts)
+    shared = work.filter(several).sort("op_id", "start_ns")
+    before = pl.col("end_ns").cum_max().shift(1).over("op_id", order_by=None)
+    free = pl.col("end_ns") - pl.max_horizontal("start_ns", before)
+    return pl.concat([alone, shared.with_columns(own_ns=free.clip(lower_bound=0))])
+
+
+def device_of(rank: RankTrace) -> Device | None:
+    """The device that a rank's work ran on, and its peaks; None if it is not known."""
+    listed = rank.metadata.get("deviceProperties")
+    found = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    if not found:
+        return None
+    names = {str(one.get("name") or "") for one in found}
+    # Which of several different devices a rank used is not told by its list.
+    return devices.device(names.pop(), found[0], rank.settings.get(PEAKS)) if len(names) == 1 else None
+
+
+def signatures(rank: RankTrace) -> pl.DataFrame:
+    """What calls were given, once each, with the work of one call and the peaks that it is held against.
+
+    It has ``signature``, ``name``, what was given, ``kernel`` (that takes most of the time), ``category``, ``flops``,
+    ``moved_bytes``, ``confidence``, ``assumed``, ``is_matrix``, ``is_partial``, ``computed_in``, and in operations and
+    bytes per nanosecond ``peak_flops`` and ``peak_bytes``.
+    """
+    of_calls = rank.cached(calls)
+    given = of_calls.group_by("signature", maintain_order=True).agg(pl.col("name", *SIGNATURE, "is_memory").first())
+    given = given.join(
+        _longest_kernel(rank.cached(events), of_calls), on="signature", how="left", maintain_order="left"
+    )
+    found = _works(rank, given)
+    kernels = given["kernel"].cast(pl.String).to_list()
+    names = given["name"].cast(pl.String).to_list()
+    told = pl.DataFrame(
+        [_told(work, name or "", kernel) for work, name, kernel in zip(found, names, kernels, strict=True)],
+        schema=_TOLD,
+        orient="row",
+    )
+    return _limited(given.hstack(told), device_of(rank))
+
+
+_TOLD = {
+    "flops": pl.Int64(),
+    "moved_bytes": pl.Int64(),
+    "confidence": pl.String(),
+    "assumed": pl.String(),
+    "is_matrix": pl.Boolean(),
+    "is_partial": pl.Boolean(),
+    "computed_in": pl.String(),
+    "category": pl.String(),
+}
+
+
+def _told(work: OperatorWork, name: str, kernel: str | None) -> tuple[object, ...]:
+    kind = devices.computed_in(element_types.short(work.type) if work.type else None, kernel)
+    return (
+        work.flops,
+        work.moved_bytes,
+        work.confidence,
+        work.reason if work.confidence is None else work.assumed,
+        work.is_matrix,
+        work.is_partial,
+        kind,
+        categories.of_operator(name, work.category, kernel),
+    )
+
+
+def _longest_kernel(work: pl.DataFrame, of_calls: pl.DataFrame) -> pl.DataFrame:
+    """The kernel that takes most of the time of each signature."""
+    lasts = pl.col("end_ns") - pl.col("start_ns")
+    return (
+        work.drop_nulls("op_id")
+        .select("op_id", kernel="name", lasts_ns=lasts)
+        .join(of_calls.select("op_id", "signature"), on="op_id")
+        .group_by("signature", "kernel")
+        .agg(pl.col("lasts_ns").sum())
+        .sort("lasts_ns", descending=True)
+        .unique("signature", keep="first")
+        .select("signature", "kernel")
+    )
+
+
+def _limited(rows: pl.DataFrame, device: Device | None) -> pl.DataFrame:
+    """The rows with the peaks of the device: per nanosecond, null where they are unknown or do not apply."""
+    # What a copy between host and device or ranks send is not held against the device's memory.
+    is_held = (pl.col("category") != categories.COMMUNICATION) & ~_leaves_device()
+    if device is None:
+        return rows.with_columns(peak_flops=pl.lit(None, pl.Float64()), peak_bytes=pl.lit(None, pl.Float64()))
+    pairs = {(kind, on_matrix) for kind, on_matrix in rows.select("computed_in", "is_matrix").unique().iter_rows()}
+    peaks = pl.DataFrame(
+        [(kind, matrix, _per_ns(device.peak(kind, is_matrix=matrix))) for kind, matrix in pairs],
+        schema={"computed_in": pl.String(), "is_matrix": pl.Boolean(), "peak_flops": pl.Float64()},
+        orient="row",
+    )
+    return rows.join(
+        peaks, on=["computed_in", "is_matrix"], how="left", nulls_equal=True, maintain_order="left"
+    ).with_columns(
+        peak_flops=pl.when(is_held).then("peak_flops"),
+        peak_bytes=pl.when(is_held).then(pl.lit(_per_ns(device.memory), pl.Float64())),
+    )
+
+
+def _leaves_device() -> pl.Expr:
+    return pl.col("kernel").cast(pl.String).str.contains(r"(?i)memcpy.*(HtoD|DtoH|PtoP|Host)").fill_null(value=False)
+
+
+def _per_ns(per_second: float | None) -> float | None:
+    return None if per_second is None else per_second / 1e9
+
+
+def _works(rank: RankTrace, given: pl.DataFrame) -> list[OperatorWork]:
+    models: Sequence[OperatorModel] = rank.settings.get(MODELS, ())
+    rows = given.select(pl.col("name", *SIGNATURE).cast(pl.String)).iter_rows()
+    if models:
+        return [operator_work(name or "", *arguments, models=models) for name, *arguments in rows]
+    return [_work(name or "", *arguments) for name, *arguments in rows]
+
+
+# The ranks of a job call operators with the same arguments: each is looked at once for all of them.
+@lru_cache(maxsize=1 << 16)
+def _work(name: str, dims: str | None, types: str | None, strides: str | None, scalars: str | None) -> OperatorWork:
+    return operator_work(name, dims, types, strides, scalars)
+
+
+def modelled(rank: RankTrace) -> pl.DataFrame:
+    """Every call with the work it did itself: that of calls is left out in which another operator does it."""
+    rows = rank.cached(calls).join(
+        rank.cached(signatures).drop("name", *SIGNATURE, "is_memory"), on="signature", maintain_order="left"
+    )
+    doing = rows.filter("is_matrix", pl.col("flops").is_not_null() | pl.col("moved_bytes").is_not_null())
+    if doing.is_empty():
+        return rows
+    outer = launched_by.around(rank, doing["op_id"])
+    contains = pl.col("op_id").is_in(outer.implode()) & pl.col("is_matrix")
+    return rows.with_columns(
+        *(pl.when(~contains).then(name).alias(name) for name in ("flops", "moved_bytes", "confidence")),
+        assumed=pl.when(contains).then(pl.lit(INSIDE)).otherwise("assumed"),
+    )
+
+
+def outside(rank: RankTrace) -> pl.DataFrame:
+    """Kernels and copies that no operator launched: ``step``, ``name``, ``category``, times as of calls."""
+    alone = rank.cached(events).filter(pl.col("op_id").is_null())
+    names = alone["name"].unique()
+    texts = names.cast(pl.String).to_list()
+    by_name = pl.DataFrame({"name": names, "category": [categories.of_kernel(text or "") for text in texts]})
+    lasts = pl.col("end_ns") - pl.col("start_ns")
+    return alone.join(by_name, on="name", how="left", nulls_equal=True).select(
+        "step", "name", "category", "share_ns", work_ns=lasts, span_ns=lasts
+    )

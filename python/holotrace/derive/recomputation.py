@@ -1,0 +1,44 @@
+"""Which operators compute again what the forward pass computed already: those of activation checkpoints."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.tables import CPU_OPS, PYTHON_CALLS
+from holotrace.core.trace import RankTrace
+
+_PLACE = ("pid", "tid", "start_ns", "end_ns")
+_PYTHON = PYTHON_CALLS.only("name", *_PLACE)
+_OPS = CPU_OPS.only("event_id", "name", *_PLACE)
+READS = (_PYTHON, _OPS)
+# The frames in which torch runs a forward pass again, and the operator of those that run their backward pass inside.
+_FRAMES = r"torch/utils/checkpoint\.py\(\d+\): (unpack_hook|recompute_fn|backward)$"
+_OPERATOR = "CheckpointFunctionBackward"
+_BACKWARD = "autograd::engine::evaluate_function"
+
+
+def operators(rank: RankTrace) -> pl.Series:
+    """The ``event_id`` of every operator that began while a checkpoint was computed again."""
+    ops = rank[_OPS]
+    text = pl.col("name").cast(pl.String)
+    frames = rank[_PYTHON].filter(text.str.contains(_FRAMES).fill_null(value=False)).select(_PLACE)
+    again = pl.concat([frames, ops.filter(text == _OPERATOR).select(_PLACE)])
+    if again.is_empty():
+        return ops["event_id"].clear()
+    inside = _latest(ops, again, "again")
+    # A checkpoint may run the backward pass of what it computed again inside of it.
+    nested = _latest(inside, ops.filter(text.str.starts_with(_BACKWARD)).select(_PLACE), "back")
+    within = pl.col("start_ns") < pl.col("again_end_ns")
+    back = (pl.col("start_ns") < pl.col("back_end_ns")) & (pl.col("back_start_ns") > pl.col("again_start_ns"))
+    return nested.filter(within & ~back.fill_null(value=False))["event_id"]
+
+
+def _latest(ops: pl.DataFrame, spans: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The operators with the latest of the spans that began before them on their thread."""
+    begun = spans.select("pid", "tid", "start_ns", pl.col("start_ns", "end_ns").name.prefix(f"{name}_"))
+    # Frames of a checkpoint contain each other: the outermost lasts the longest.
+    last = pl.col(f"{name}_end_ns").cum_max().over("pid", "tid")
+    begun = begun.sort("start_ns").with_columns(last)
+    return ops.sort("start_ns").join_asof(
+        begun, on="start_ns", by=["pid", "tid"], strategy="backward", check_sortedness=False
+    )

@@ -1,0 +1,215 @@
+"""What one rank contributes to the search for causes: where its device's time went between meetings with others."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.schema import Column, Unit
+from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS, XLA_OPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import busy, collectives, intervals
+from holotrace.derive.epoch import base_ns
+from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
+from holotrace.derive.steps import launched_in
+from holotrace.diagnosis import host
+from holotrace.diagnosis.classes import COPY, LAUNCH, RUNTIME, WAITING
+
+# Kinds of rows.
+WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
+_OWN = (
+    Column("row", Unit.TEXT, "What the row is about: window, step, gap, work, segment, meeting, call"),
+    Column("step", Unit.STEP, "Training step; null outside of all steps"),
+    Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
+    Column("start_ns", Unit.NS, "When it began; of several the longest"),
+    Column("time_ns", Unit.NS, "How long it took; the sum of several"),
+    Column("count", Unit.COUNT, "How many there were"),
+    Column("cause", Unit.TEXT, "Of a gap: what kept the device waiting"),
+    Column("name", Unit.TEXT, "What is responsible, or the kernel's name, or the call's"),
+    Column("detail", Unit.TEXT, "What was open around it, innermost first, or the kernel's grid, block and shapes"),
+    Column("operator", Unit.TEXT, "Of work: the operator that asked for it"),
+    Column("event_id", Unit.EVENT, "An event of the file to look at"),
+    Column("end_ns", Unit.NS, "Of a meeting: when its kernel ended"),
+)
+COLUMNS = (*_OWN, *(column for column in collectives.CALLS if column.name not in {own.name for own in _OWN}))
+_KERNELS = DEVICE_EVENTS.only(
+    *("event_id", "name", "kind", "stream", "start_ns", "end_ns", "launch_id", "launch_ns", "step"),
+    *("external", "grid", "block"),
+)
+_OPERATORS = CPU_OPS.only("name", "external", "input_dims")
+_XLA = XLA_OPS.only("event_id")
+READS = (_XLA, *host.READS, *collectives.READS, _KERNELS, _OPERATORS, busy.EVENTS)
+# So many kinds of calls tell how fast a host is.
+_MOST_CALLS = 24
+
+
+def account(rank: RankTrace) -> pl.DataFrame:
+    """Where the time of one rank's device went, as rows of several kinds; see ``COLUMNS``."""
+    if not rank[_XLA].is_empty() and rank[_OPERATORS].is_empty():
+        # What the host of XLA does has names and analyses of its own.
+        return _typed(pl.DataFrame(schema={"row": pl.String}))
+    base = base_ns(rank.metadata)
+    meetings = collectives.calls(rank).with_columns(row=pl.lit(MEETING), at_ns="end_ns")
+    edges = _edges(meetings, base)
+    parts = [
+        _windows(rank),
+        _gaps(rank, edges),
+        _copies(rank, edges),
+        _segments(rank, edges),
+        _work(rank),
+        _calls(rank),
+    ]
+    own = pl.concat([_typed(part) for part in parts]).with_columns(pl.col("at_ns", "start_ns") + base)
+    return pl.concat([own, _typed(meetings)]).sort("row", "step", "at_ns", "start_ns", "name", "detail", "operator")
+
+
+def _typed(part: pl.DataFrame) -> pl.DataFrame:
+    return part.select(
+        (pl.col(c.name) if c.name in part.columns else pl.lit(None)).cast(c.unit.dtype).alias(c.name) for c in COLUMNS
+    )
+
+
+def _edges(meetings: pl.DataFrame, base: int) -> pl.Series:
+    """The times at which the rank came to others or went on, on the clock of the file; in between is one segment."""
+    blocked = pl.col("end_ns") - pl.col("exposed_ns")
+    times: pl.Series = (
+        pl.concat([meetings["start_ns"], meetings.select(blocked).to_series(), meetings["end_ns"]]) - base
+    )
+    edges: pl.Series = times.unique().sort()
+    return edges
+
+
+def _segment(times: pl.Series, edges: pl.Series) -> pl.Series:
+    return pl.Series("segment", edges.search_sorted(times, side="left"), dtype=pl.Int64)
+
+
+def _windows(rank: RankTrace) -> pl.DataFrame:
+    """The whole recording and each step: ``start_ns`` and ``at_ns`` are its ends."""
+    steps = rank[STEPS].select(row=pl.lit(STEP), step="step", start_ns="start_ns", at_ns="end_ns")
+    events = rank[_KERNELS]
+    both = pl.concat([events.select("start_ns", "end_ns"), rank[STEPS].select("start_ns", "end_ns")])
+    whole = both.select(row=pl.lit(WINDOW), start_ns=pl.col("start_ns").min(), at_ns=pl.col("end_ns").max())
+    return pl.concat([whole.drop_nulls(), steps], how="diagonal").with_columns(
+        time_ns=pl.col("at_ns") - pl.col("start_ns"), count=1
+    )
+
+
+def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
+    """Gaps by cause and what is responsible, summed between meetings."""
+    gaps = host.gaps(rank)
+    return (
+        gaps.with_columns(
+            segment=_segment(gaps["end_ns"], edges),
+            step=launched_in(gaps["when_ns"], rank[STEPS]),
+            # Launching is one cause, whatever is launched.
+            responsible=pl.when(pl.col("cause") != LAUNCH).then("responsible"),
+        )
+        .sort("share_ns", "start_ns", "responsible", descending=[True, False, False])
+        .group_by("segment", "step", "cause", "responsible", maintain_order=True)
+        .agg(
+            pl.col("start_ns", "where", "event_id").first(),
+            at_ns=pl.col("end_ns").max(),
+            time_ns=pl.col("share_ns").sum(),
+            count=pl.len(),
+        )
+        .rename({"responsible": "name", "where": "detail"})
+        .with_columns(row=pl.lit(GAP))
+    )
+
+
+def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
+    """Copies beside which nothing was computed or communicated: the device could have worked instead."""
+    copies = rank[_KERNELS].filter(pl.col("kind") == MEMORY)
+    alone = intervals.uncovered_ns(copies, rank.cached(busy.of).computing_or_communicating)
+    copies = copies.with_columns(alone_ns=alone, segment=_segment(copies["end_ns"], edges)).filter(
+        pl.col("alone_ns") > host.MIN_GAP_NS
+    )
+    # What a checkpoint or an input pipeline copies is theirs.
+    within = host.contexts(rank, copies["launch_id"])
+    causes = [within.get(launch, (COPY, None)) for launch in copies["launch_id"]]
+    told = pl.DataFrame(causes, schema={"cause": pl.String, "within": pl.String}, orient="row")
+    return (
+        copies.hstack(told)
+        .with_columns(name=pl.coalesce("within", pl.col("name").cast(pl.String)), detail=pl.col("name").cast(pl.String))
+        .sort("alone_ns", "event_id", descending=[True, False])
+        .group_by("segment", "step", "cause", "name", maintain_order=True)
+        .agg(
+            pl.col("start_ns", "event_id", "detail").first(),
+            at_ns=pl.col("end_ns").max(),
+            time_ns=pl.col("alone_ns").sum(),
+            count=pl.len(),
+        )
+        .with_columns(row=pl.lit(GAP))
+    )
+
+
+def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
+    """How long the device computed between two meetings, by step."""
+    spans = rank.cached(busy.of).computing
+    if spans.is_empty():
+        return spans.clear()
+    kernels = rank[_KERNELS].filter(pl.col("kind") == COMPUTE)
+    # A step's work is told from the next one's, also where nobody is met in between.
+    begun = kernels.group_by("step").agg(pl.col("start_ns").min())["start_ns"]
+    ends = pl.Series([spans["start_ns"].min(), spans["end_ns"].max()], dtype=pl.Int64)
+    bounds = pl.concat([edges, begun, ends]).unique().sort()
+    computed = intervals.covered_between_ns(spans, bounds)
+    return pl.DataFrame({"start_ns": bounds[:-1], "at_ns": bounds[1:], "time_ns": computed}).with_columns(
+        step=_step_of_work(rank, bounds[:-1]), row=pl.lit(SEGMENT), count=1
+    )
+
+
+def _step_of_work(rank: RankTrace, times: pl.Series) -> pl.Series:
+    """The step that the device worked for at each time: that of the kernel that began last before it."""
+    kernels = rank[_KERNELS].filter(pl.col("kind") == COMPUTE).sort("start_ns").select("start_ns", "step")
+    asked = times.to_frame("start_ns").sort("start_ns")
+    return asked.join_asof(kernels, on="start_ns", strategy="forward")["step"]
+
+
+def _work(rank: RankTrace) -> pl.DataFrame:
+    """Kernels by what was launched how: those of equal name, grid, block and shapes do equal work."""
+    operators = (
+        rank[_OPERATORS]
+        .drop_nulls("external")
+        .unique("external")
+        .select("external", operator="name", dims="input_dims")
+    )
+    text = [pl.col(name).cast(pl.String).fill_null("") for name in ("grid", "block", "dims")]
+    return (
+        rank[_KERNELS]
+        .filter(pl.col("kind") == COMPUTE)
+        .join(operators, on="external", how="left")
+        .group_by("step", "name", "grid", "block", "operator", "dims")
+        .agg(
+            time_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
+            count=pl.len(),
+            start_ns=pl.col("start_ns").min(),
+            event_id=pl.col("event_id").min(),
+        )
+        .sort("step", "name", "grid", "block", "operator", "dims")
+        .select(
+            "step",
+            "time_ns",
+            "count",
+            "start_ns",
+            "event_id",
+            pl.col("name", "operator").cast(pl.String),
+            detail=pl.concat_str(text, separator="|"),
+            row=pl.lit(WORK),
+        )
+    )
+
+
+def _calls(rank: RankTrace) -> pl.DataFrame:
+    """How long the host takes for the calls it makes most often, without those below them; the median."""
+    calls = rank[host.HOST_CALLS].filter(~pl.col("on_device"))
+    is_known = pl.col("category").cast(pl.String).is_in([*RUNTIME, "cpu_op"])
+    return (
+        calls.filter(is_known)
+        .with_columns(pl.col("name").cast(pl.String))
+        .filter(~pl.col("name").str.contains(WAITING.pattern))
+        .group_by("name")
+        .agg(count=pl.len(), time_ns=(pl.col("end_ns") - pl.col("start_ns")).median().cast(pl.Int64))
+        .sort("count", "name", descending=[True, False])
+        .head(_MOST_CALLS)
+        .with_columns(row=pl.lit(CALL))
+    )

@@ -1,0 +1,140 @@
+"""The causes of a job's lost time, by what the job would gain without each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import polars as pl
+
+from holotrace.derive import arrivals
+from holotrace.diagnosis import account, candidates, wording
+from holotrace.diagnosis.candidates import EXPOSED, MORE_WORK, UNEVEN_WORK, Candidate
+from holotrace.diagnosis.classes import COPY, INPUT, LAUNCH, PAUSE, SYNCHRONIZATION, UNRECORDED
+from holotrace.diagnosis.host import QUEUED
+from holotrace.diagnosis.meetings import Change, Meetings
+
+# Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
+FLOOR_RATIO = 0.01
+# Parts of every healthy step: launching, reading the loss, sending gradients. Only more than this of it is a cause.
+_USUAL = {QUEUED: 0.05, LAUNCH: 0.05, SYNCHRONIZATION: 0.015, INPUT: 0.01, EXPOSED: 0.1}
+# Parameters that are gathered could have been on their way earlier; gradients not.
+_GATHER_RATIO, _SEVERAL = 0.03, 4
+_CRITICAL_RATIO = 0.2
+# What the trace does not say in so many words.
+_INFERRED = (QUEUED, PAUSE, UNRECORDED)
+# Of these the responsible name says it all.
+_WHOLE = (COPY, SYNCHRONIZATION, MORE_WORK, UNEVEN_WORK, INPUT)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A cause with what it costs."""
+
+    candidate: Candidate
+    # What the job would gain without it, alone.
+    cost_ns: int
+    # The same if all other causes were removed before it, or if that is more the other way round.
+    low_ns: int
+    high_ns: int
+    job_ns: int
+    # When the job began, on its clock.
+    begun_ns: int
+    step_count: int
+
+
+def of_rows(rows: pl.DataFrame) -> tuple[list[Found], int]:
+    """The causes, dearest first, and what the job would gain without all of them together."""
+    windows = rows.filter(pl.col("row") == account.WINDOW)
+    if windows.is_empty():
+        return [], 0
+    visits = _visits(rows)
+    offsets = dict(visits.select("rank", "clock_offset_ns").unique("rank").iter_rows())
+    ranks = tuple(windows["rank"].unique().sort())
+    ends = dict(windows.select("rank", "at_ns").iter_rows())
+    starts = {rank: start - offsets.get(rank, 0) for rank, start in windows.select("rank", "start_ns").iter_rows()}
+    meetings = Meetings(visits, ends, offsets)
+    begun_ns = min(starts.values())
+    job_ns = meetings.end_ns - begun_ns
+    steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
+    job = candidates.Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns))
+    costs = [(candidate, meetings.saved_ns(candidate.change)) for candidate in candidates.all_of(job)]
+    kept = [(candidate, cost) for candidate, cost in costs if cost > _least_ratio(candidate) * job_ns]
+    joint = meetings.saved_ns(_together([candidate.change for candidate, _ in kept]))
+    found = []
+    for candidate, cost in kept:
+        others = _together([other.change for other, _ in kept if other is not candidate])
+        last = joint - meetings.saved_ns(others) if len(kept) > 1 else cost
+        found.append(Found(candidate, cost, min(cost, last), max(cost, last), job_ns, begun_ns, max(1, steps)))
+    return sorted(found, key=lambda cause: -cause.cost_ns), joint
+
+
+def _least_ratio(candidate: Candidate) -> float:
+    if candidate.cause == EXPOSED:
+        # Of several gathers in a step all but the first could be on their way while something else is computed.
+        ahead = "gather" in (candidate.responsible or "") and candidate.evidence["per_step_count"] >= _SEVERAL
+        return _GATHER_RATIO if ahead else _USUAL[EXPOSED]
+    return (
+        FLOOR_RATIO
+        if candidate.ranks and candidate.cause != QUEUED
+        else max(FLOOR_RATIO, _USUAL.get(candidate.cause, 0.0))
+    )
+
+
+def _visits(rows: pl.DataFrame) -> pl.DataFrame:
+    calls = rows.filter(pl.col("row") == account.MEETING).drop("row")
+    return arrivals.of_ranks(calls)
+
+
+def _together(changes: list[Change]) -> Change:
+    removed: dict[int, list[tuple[int, float]]] = {}
+    transfer: dict[int, float] = {}
+    for change in changes:
+        for rank, parts in change.removed.items():
+            removed.setdefault(rank, []).extend(parts)
+        for match, factor in change.transfer.items():
+            transfer[match] = min(factor, transfer.get(match, 1.0))
+    return Change(removed, transfer)
+
+
+def table(rows: pl.DataFrame) -> pl.DataFrame:
+    """The causes as a table, dearest first: see the columns of the analysis."""
+    found, _ = of_rows(rows)
+    steps = tuple(rows.filter(pl.col("row") == account.STEP)["step"].unique().sort())
+    count = rows["rank"].n_unique()
+    return pl.DataFrame([_row(cause, steps, count) for cause in found], infer_schema_length=None)
+
+
+def _row(found: Found, known_steps: tuple[int, ...], rank_count: int) -> dict[str, object]:
+    c, words = found.candidate, wording.CLASSES[found.candidate.cause]
+    share = found.cost_ns / found.job_ns if found.job_ns else 0.0
+    filled = {"who": wording.whose(c.ranks, rank_count), "what": _what(c), **c.evidence}
+    sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)
+    return {
+        "rank": c.event_rank,
+        "cause": c.cause,
+        "severity": "critical" if share >= _CRITICAL_RATIO else "warning",
+        "message": sentence[0].upper() + sentence[1:],
+        "ranks": list(c.ranks),
+        "steps": list(c.steps),
+        "responsible": c.responsible,
+        "where_ns": None if c.start_ns is None else c.start_ns - found.begun_ns,
+        "event_id": c.event_id,
+        "cost_ns": found.cost_ns,
+        "cost_per_step_ns": found.cost_ns // found.step_count,
+        "low_ns": found.low_ns,
+        "high_ns": found.high_ns,
+        "share_ratio": share,
+        "confidence": "inferred" if c.cause in _INFERRED else "measured",
+        "evidence": json.dumps(dict(c.evidence) | ({"around": c.detail} if c.detail else {}), ensure_ascii=False),
+        "advice": words.advice,
+        "to_know_more": words.to_know_more or None,
+    }
+
+
+def _what(candidate: Candidate) -> str:
+    if candidate.responsible is None:
+        return "what nothing in the trace names"
+    inner = (candidate.detail or "").split(" < ")[0]
+    says_all = inner in ("", candidate.responsible) or candidate.cause in _WHOLE
+    return candidate.responsible if says_all else f"{candidate.responsible} ({inner})"

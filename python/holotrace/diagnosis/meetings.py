@@ -1,0 +1,112 @@
+"""When ranks would meet, and the job would end, if some of their time were not spent: replay from meeting to meeting.
+
+Between two meetings a rank goes its own way. What it did there stays as long as it was recorded, but for what a change
+removes. A collective ends its transfer after the last rank has come; a rank that stood still for it goes on when it
+ends, and one that computed beside it does not notice. Without changes the replay gives the recorded times.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+# What starts so soon after the work before it on its queue was waiting for that.
+_QUEUED_NS = 10_000
+
+Removed = Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is different in a job that is replayed."""
+
+    # By rank, times at which something ended and how long that took, which it now does not.
+    removed: Mapping[int, Removed] = field(default_factory=dict)
+    # By meeting, how long its transfer takes now relative to what it took; 0 for one that is hidden.
+    transfer: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """One rank at one meeting, on the clock of the job."""
+
+    rank: int
+    arrival_ns: int
+    left_ns: int
+    exposed_ns: int
+
+
+class Meetings:
+    """All meetings of a job, which can be held again."""
+
+    def __init__(self, visits: pl.DataFrame, ends: Mapping[int, int], offsets: Mapping[int, int]) -> None:
+        """``visits`` are those of ``arrivals.of_ranks``; ``ends`` is when each rank ended, on its own clock."""
+        self.offsets = offsets
+        self._ends = {rank: end - offsets.get(rank, 0) for rank, end in ends.items()}
+        self._meetings: dict[int, list[_Visit]] = {}
+        for row in visits.select("match", "rank", "arrival_ns", "left_ns", "exposed_ns").iter_rows():
+            self._meetings.setdefault(row[0], []).append(_Visit(*row[1:]))
+        self._order = sorted(self._meetings, key=lambda match: max(v.arrival_ns for v in self._meetings[match]))
+        self.end_ns = max(self._ends.values(), default=0)
+
+    def saved_ns(self, change: Change) -> int:
+        """How much earlier the job ends with the change."""
+        return self.end_ns - max(self.ends(change).values(), default=0)
+
+    def ends(self, change: Change) -> dict[int, int]:
+        """When each rank ends with the change."""
+        removals = {
+            rank: _Removals([(at - self.offsets.get(rank, 0), ns) for at, ns in removed])
+            for rank, removed in change.removed.items()
+        }
+        nothing = _Removals([])
+        base: dict[int, float] = {}
+        # By rank, when the meeting before was left: as recorded, and now.
+        before: dict[int, tuple[int, float]] = {}
+        for match in self._order:
+            visits = self._meetings[match]
+            come = max(visit.arrival_ns for visit in visits)
+            shifted = {}
+            for visit in visits:
+                left, leaves = before.get(visit.rank, (visit.arrival_ns - _QUEUED_NS, 0.0))
+                if 0 <= visit.arrival_ns - left < _QUEUED_NS:
+                    # It stood in the queue behind the meeting before.
+                    shifted[visit.rank] = leaves + visit.arrival_ns - left
+                    continue
+                gone = removals.get(visit.rank, nothing)
+                shifted[visit.rank] = visit.arrival_ns + base.get(visit.rank, 0.0) - gone.before(visit.arrival_ns)
+            came = max(shifted.values())
+            factor = change.transfer.get(match, 1.0)
+            for visit in visits:
+                transfer = visit.left_ns - come
+                ended = came + transfer * factor
+                before[visit.rank] = visit.left_ns, ended
+                if visit.exposed_ns <= 0:
+                    continue
+                gone = removals.get(visit.rank, nothing)
+                blocked = visit.left_ns - visit.exposed_ns
+                own = blocked + base.get(visit.rank, 0.0) - gone.before(blocked)
+                # A transfer of its own that was recorded as hidden in part stays so.
+                resumed = max(own, ended)
+                base[visit.rank] = resumed - visit.left_ns + gone.before(visit.left_ns)
+        return {
+            rank: round(end + base.get(rank, 0.0) - removals.get(rank, nothing).before(end))
+            for rank, end in self._ends.items()
+        }
+
+
+class _Removals:
+    """How much is removed before a time."""
+
+    def __init__(self, removed: Removed) -> None:
+        ordered = sorted(removed)
+        self._times = [at for at, _ in ordered]
+        self._sums = [0.0]
+        for _, ns in ordered:
+            self._sums.append(self._sums[-1] + ns)
+
+    def before(self, time_ns: int) -> float:
+        return self._sums[bisect_right(self._times, time_ns)]

@@ -1,0 +1,155 @@
+"""What is said of each class of causes: the sentence, what to change, what to record to know more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from holotrace.core.problems import spelled
+from holotrace.diagnosis import candidates, classes, host
+
+
+@dataclass(frozen=True)
+class Class:
+    """How a class of causes is put into words; ``{who}`` and ``{what}`` are filled in."""
+
+    sentence: str
+    advice: str
+    to_know_more: str = ""
+
+
+_STACKS = "Record with with_stack=True, so that the trace names the Python functions of the host."
+_SHAPES = "Record with record_shapes=True, so that the trace tells how much work each operator had."
+CLASSES: Mapping[str, Class] = {
+    classes.INPUT: Class(
+        "the device of {who} has nothing to do while the host waits for input in {what}",
+        "Give the data loader more workers (num_workers), let it prefetch (prefetch_factor, persistent_workers=True), "
+        "and move decoding and tokenising out of the training process.",
+    ),
+    classes.COMPILATION: Class(
+        "the device of {who} has nothing to do while the host compiles in {what}",
+        "Keep shapes from changing (pad to a few sizes, mark_dynamic), compile before the measured steps, and keep the "
+        "caches of the compiler between runs (TORCHINDUCTOR_FX_GRAPH_CACHE=1). TORCH_LOGS=recompiles names why.",
+    ),
+    classes.CHECKPOINT: Class(
+        "the device of {who} has nothing to do while the host saves a checkpoint in {what}",
+        "Save asynchronously (torch.distributed.checkpoint.async_save), less often, or sharded over all ranks.",
+    ),
+    classes.EVALUATION: Class(
+        "the device of {who} has nothing to do while the host evaluates in {what}",
+        "Evaluate less often, or on other devices.",
+    ),
+    classes.LOGGING: Class(
+        "the device of {who} has nothing to do while the host logs in {what}",
+        "Log every n-th step, from another thread, and on values that were copied to the host asynchronously.",
+    ),
+    classes.COLLECTION: Class(
+        "the device of {who} has nothing to do while Python collects garbage",
+        "Call gc.disable() after warming up and gc.collect() at the same step on every rank, or gc.freeze().",
+    ),
+    classes.ALLOCATOR: Class(
+        "the device of {who} has nothing to do while the allocator gets and frees device memory in {what}",
+        "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, keep sizes the same in every step, leave more memory "
+        "free, and call torch.cuda.empty_cache() nowhere in the steps.",
+        "Record with profile_memory=True, so that the trace tells how much memory was asked for.",
+    ),
+    classes.COPY: Class(
+        "{who} copies data with nothing to do beside it ({what})",
+        "Copy from pinned memory (pin_memory=True) with non_blocking=True on a stream of its own, before it is needed.",
+        _STACKS,
+    ),
+    classes.SYNCHRONIZATION: Class(
+        "the host of {who} synchronizes with the device in {what}, so that it cannot launch ahead and the device waits",
+        "Do not read values of the device in a step: keep sums on the device, read every n-th step, and replace "
+        ".item(), .nonzero(), .cpu() and boolean masks by operations of fixed shape. "
+        "torch.cuda.set_sync_debug_mode('warn') names the lines.",
+        _STACKS,
+    ),
+    classes.FUNCTION: Class(
+        "the device of {who} has nothing to do while the host is in {what}",
+        "Move this work out of the step: to another thread or process, or to every n-th step.",
+    ),
+    classes.PAUSE: Class(
+        "the host of {who} pauses in {what} without calling anything (garbage collection, another process), and its "
+        "device has nothing to do",
+        "Look for garbage collection (gc.disable(), gc.freeze()), other processes on the same cores, and swapping.",
+        _STACKS,
+    ),
+    classes.LAUNCH: Class(
+        "{who} is launch-bound: the host launches kernels slower than the device runs them",
+        "Make kernels fewer and longer: torch.compile(mode='reduce-overhead') or CUDA graphs, larger batches, fused "
+        "optimizers (fused=True).",
+    ),
+    classes.PROFILER: Class(
+        "the device of {who} has nothing to do while the profiler works ({what})",
+        "Leave warm-up steps before the recorded ones (torch.profiler.schedule(warmup=2)), and record without stacks.",
+    ),
+    classes.UNRECORDED: Class(
+        "the device of {who} has nothing to do, and the trace does not tell what the host did meanwhile",
+        "Look at what the training loop does between steps.",
+        _STACKS,
+    ),
+    host.QUEUED: Class(
+        "work of {who} was launched in time and waited for other work on the device",
+        "Remove events and streams that make kernels wait for what they do not need.",
+        "Record with enable_cuda_sync_events=True, so that the trace tells what waited for what.",
+    ),
+    candidates.SLOW_DEVICE: Class(
+        "{who} has a slow device: the same kernels take {time_ratio:.2f} times as long as on the others",
+        "Compare clocks, temperature, power limit and ECC errors with those of the others (nvidia-smi -q, rocm-smi), "
+        "and take the device out of the job if they differ.",
+    ),
+    candidates.MORE_WORK: Class(
+        "{who} has more work than the others (other shapes or more calls), most of it in {what}: it computes "
+        "{time_ratio:.2f} times as long",
+        "Give every rank as much work: balance the lengths of sequences, batches or shards over ranks.",
+        _SHAPES,
+    ),
+    candidates.UNEVEN_WORK: Class(
+        "ranks have uneven work, most of it in {what}: the imbalance goes around, and the others wait for the rank "
+        "that has the most",
+        "Balance each step: pack sequences to equal numbers of tokens, and balance experts or shards.",
+        _SHAPES,
+    ),
+    candidates.SLOW_HOST: Class(
+        "{who} has a slow host: its calls take {host_ratio:.2f} times as long as those of the others",
+        "Look for other processes on its cores, the binding to a NUMA node (numactl), and power saving.",
+    ),
+    candidates.SLOW_LINK: Class(
+        "{who} has a slow link: {what} takes {time_ratio:.2f} times as long as with equal size in other groups",
+        "Compare link widths and error counters of these nodes (nvidia-smi nvlink, ibstat), and see the transport that "
+        "they use with NCCL_DEBUG=INFO.",
+    ),
+    candidates.EXPOSED: Class(
+        "communication in {what} is exposed: no rank has anything to compute meanwhile",
+        "Ask for it earlier: prefetch the parameters of the next layer (FSDP forward_prefetch, backward_prefetch), "
+        "reduce gradients in smaller buckets, or overlap it with another micro-batch.",
+    ),
+}
+
+
+def whose(ranks: tuple[int, ...], count: int) -> str:
+    """The ranks in words."""
+    if not ranks:
+        return "every rank"
+    if count > 1 and len(ranks) == count:
+        return "every rank"
+    return f"rank{'s' if len(ranks) > 1 else ''} {spelled(ranks)}"
+
+
+def when(steps: tuple[int, ...], known: tuple[int, ...]) -> str:
+    """In which steps, in words; empty where it is all of them or there are none."""
+    if not steps or set(steps) == set(known):
+        return ""
+    apart = {later - earlier for earlier, later in pairwise(steps)}
+    if len(steps) > 2 and len(apart) == 1 and apart != {1}:
+        return f", in every {_ordinal(apart.pop())} step from step {steps[0]}"
+    if steps[-1] == known[-1] and steps == known[-len(steps) :]:
+        return f", since step {steps[0]}"
+    return f", in step{'s' if len(steps) > 1 else ''} {spelled(steps)}"
+
+
+def _ordinal(number: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in (11, 12, 13) else 0, "th")
+    return f"{number}{ending}"

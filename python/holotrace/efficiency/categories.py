@@ -1,0 +1,118 @@
+"""What kind of work an operator or a kernel does: gemm, attention, norm and so on, by its name."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+GEMM, ATTENTION, CONVOLUTION, NORM, ELEMENTWISE = "gemm", "attention", "convolution", "norm", "elementwise"
+REDUCTION, COPY, EMBEDDING, MOE, OPTIMIZER = "reduction", "copy", "embedding", "moe", "optimizer"
+COMMUNICATION, RNG, SORT, OTHER = "communication", "rng", "sort", "other"
+CATEGORIES = (
+    GEMM,
+    ATTENTION,
+    CONVOLUTION,
+    NORM,
+    ELEMENTWISE,
+    REDUCTION,
+    COPY,
+    EMBEDDING,
+    MOE,
+    OPTIMIZER,
+    COMMUNICATION,
+    RNG,
+    SORT,
+    OTHER,
+)  # fmt: skip
+# What models call families that have no category of their own.
+_OF_FAMILY = {"pooling": REDUCTION, "index": EMBEDDING, "rope": ELEMENTWISE, "loss": REDUCTION, "fft": OTHER}
+# Rules are tried in order, on names in lower case; the first that fits decides.
+_KERNELS = (
+    (COPY, r"^(gpu_)?mem(cpy|set)|__amd_rocclr_(copy|fill)|^dma(_|$)"),
+    (COMMUNICATION, r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|multimem_|nvshmem|deep_?ep"),
+    (RNG, r"distribution_elementwise|philox|curand|rocrand|random_|bernoulli|exponential_kernel|normal_and_transform"),
+    (OPTIMIZER, r"adam|multi_tensor_apply|multitensor|lamb|\bsgd|adagrad|fused_optimizer|foreach|muon|shampoo"),
+    (MOE, r"moe|topk_?gating|expert|grouped_topk|permute_tokens|matmul_ogs|topk_softmax|routing|bitmatrix"),
+    (
+        ATTENTION,
+        r"flash_?(fwd|bwd|attn|attention|mla|decode|splitkv)|fmha|flash::|attention|attn|sdpa|mha_|pytorch_flash|"
+        r"fused_attention|paged_|merge_state|_mla_|flashinfer.*(prefill|decode)|sage_(fwd|bwd)|unified_attn",
+    ),
+    (
+        CONVOLUTION,
+        r"conv(?!ert)|winograd|wgrad|dgrad(?!.*gemm)|fprop|implicit_gemm|implicitgemm|im2col|col2im|nchwtonhwc|"
+        r"nhwctonchw|igemm|miopen.*(naive|sp3|asm)|cudnn_?infer|batched_transpose|subtensorop|scudnn|(folded)?nhwctofolded|foldednhwc|fft2d_|flip_filter",
+    ),
+    (
+        GEMM,
+        r"gemm|gemv|cijk_|nvjet|cublas|cutlass.*(tensorop|universal)|xmma|matmul|(?<![a-z])mm_|wgmma|deep_?gemm|"
+        r"hmma|imma|dot_kernel|splitk|split_k|wvsplit|_dot_|linear_kernel|marlin|_scaled_mm|tem_fused.*mm|"
+        r"spmm|xxt_kernel|^bmm_|cublaslt_?epilogue|epilogue::impl|ba_plus_caa|kernel_mha_gemm",
+    ),
+    (
+        NORM,
+        r"layer_?norm|rms_?norm|batch_?norm|group_?norm|instance_?norm|_norm(alize|alization)?(_|$|\b)|welford|bn_(fw|bw)|"
+        r"rowwisemoments|gammabeta|computeinternalgradients|computefusedparams|backwardfusedparams|batchnorm|rsqrt",
+    ),
+    (
+        EMBEDDING,
+        r"embedding|index_?select|gather|scatter|index_?(put|add|copy|fill|elementwise|kernel)|indexing_backward|tbe|bounds_check",
+    ),
+    (SORT, r"sort|topk|top_k|bitonic|radix|nms|unique|searchsorted"),
+    (
+        REDUCTION,
+        r"softmax|reduce_kernel|reduction|(?<![a-z])reduce|(?<![a-z])cumsum|scan|argmax|argmin|loss|pool|triton_(red|per)|"
+        r"upsample|histogram|cross_entropy|devicereduce",
+    ),
+    (
+        COPY,
+        r"copy|cat_?array|catarray|transpose|fill|memset|memcpy|slice|pad_|permute|tensor_?transform|reorder|pack|"
+        r"kv_?cache|reshape_and_cache|convert_|converttensor|cast_kernel|to_copy|unroll_cat|chunk_cat|split_with_sizes",
+    ),
+    (
+        ELEMENTWISE,
+        r"elementwise|triton_poi|pointwise|act_and_mul|activation|gelu|silu|relu|rotary|rope|quant|dropout|"
+        r"(?<![a-z])(add|mul|div|sub|exp|where|mask)(_|$)|tril|triu|arange|unrolled|triton__|rescale",
+    ),
+)
+_OPERATORS = (
+    (
+        COMMUNICATION,
+        r"^(c10d|_c10d|nccl|gloo|symm_mem|record_param_comms)|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all",
+    ),
+    (OPTIMIZER, r"optimizer|adam|_foreach_|sgd"),
+    (MOE, r"moe|experts"),
+    (ATTENTION, r"attention|attn|fmha"),
+    (CONVOLUTION, r"conv(?!ert)"),
+    (GEMM, r"gemm|matmul|linear|(^|::|_)(mm|bmm)($|_)|addmm"),
+    (NORM, r"norm"),
+    (EMBEDDING, r"embedding|index|gather|scatter"),
+    (SORT, r"sort|topk|unique|nonzero|nms"),
+)
+_COMPILED_KERNELS = tuple((category, re.compile(pattern)) for category, pattern in _KERNELS)
+_COMPILED_OPERATORS = tuple((category, re.compile(pattern)) for category, pattern in _OPERATORS)
+_ARGUMENTS = re.compile(r"\(.*$", re.DOTALL)
+
+
+@lru_cache(maxsize=1 << 16)
+def of_kernel(name: str) -> str:
+    """The category of a kernel."""
+    # Parameters repeat names of types; template arguments say what a general kernel does.
+    whole = name.replace("(anonymous namespace)", "").lower()
+    category = _first(_COMPILED_KERNELS, _ARGUMENTS.sub("", whole))
+    return _first(_COMPILED_KERNELS, whole) if category == OTHER else category
+
+
+@lru_cache(maxsize=1 << 16)
+def of_operator(name: str, of_model: str | None, kernel: str | None) -> str:
+    """The category of an operator: by its model, else by its name, else by the kernel that takes most of its time."""
+    category = _OF_FAMILY.get(of_model, of_model) if of_model is not None else None
+    if category is None:
+        category = _first(_COMPILED_OPERATORS, name.lower())
+    if category in (OTHER, "triton"):
+        category = of_kernel(kernel or name)
+    return category
+
+
+def _first(rules: tuple[tuple[str, re.Pattern[str]], ...], name: str) -> str:
+    return next((category for category, pattern in rules if pattern.search(name)), OTHER)

@@ -1,0 +1,105 @@
+"""Causes: made-up jobs with known faults, from a simulation of ours and from one that is not."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holotrace
+from holotrace import sample
+from holotrace.diagnosis.candidates import EXPOSED, SLOW_DEVICE
+from trace_files import REAL_TRACES
+
+FAULTS = REAL_TRACES.parent / "faults"
+# The class that a fault of the sample has, where it is not called so.
+CLASSES = {"input-of-all": "input", "python-function": "logging"}
+# Faults of the simulation that is not ours.
+CAUSES = {
+    "input": "input",
+    "slow-device": SLOW_DEVICE,
+    "communication": EXPOSED,
+    "logging": "logging",
+    "checkpoint": "checkpoint",
+}
+
+
+def causes_of(path: Path) -> list[dict[str, Any]]:
+    return holotrace.open(path).causes().to_dicts()
+
+
+@pytest.mark.parametrize("name", sorted(sample.KINDS))
+def test_the_first_cause_is_the_fault_that_was_planted(tmp_path: Path, name: str) -> None:
+    truth = sample.write(tmp_path, ranks=4, steps=4, seed=3, faults=[name], stacks=True, compress=False)
+    ((fault, cost_ns),) = truth.costs_ns.items()
+    first = causes_of(tmp_path)[0]
+    assert first["cause"] == CLASSES.get(name, name)
+    assert tuple(first["ranks"]) == fault.ranks
+    assert abs(first["cost_ns"] - cost_ns) < 0.2 * cost_ns
+    names = sample.KINDS[name].responsible
+    assert not names or any(said in f"{first['responsible']} {first['evidence']}" for said in names)
+    hit = [step for position, step in enumerate(truth.steps) if fault.hits(truth.hit_rank(fault), position)]
+    assert first["steps"] == hit
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nothing_is_said_of_a_clean_job(tmp_path: Path, seed: int) -> None:
+    sample.write(tmp_path, ranks=4, steps=4, seed=seed, faults=[], compress=False)
+    job = holotrace.open(tmp_path)
+    assert job.causes().is_empty()
+    assert [finding for finding in job.findings() if finding.severity != "info"] == []
+
+
+def test_two_faults_are_two_causes_in_their_order(tmp_path: Path) -> None:
+    truth = sample.write(tmp_path, ranks=4, steps=6, seed=2, faults=["checkpoint", "slow-device"], stacks=True)
+    found = causes_of(tmp_path)
+    assert [cause["cause"] for cause in found] == [fault.kind for fault in truth.costs_ns]
+    assert [tuple(cause["ranks"]) for cause in found] == [fault.ranks for fault in truth.costs_ns]
+
+
+def test_without_stacks_a_pause_of_the_host_says_what_to_record(tmp_path: Path) -> None:
+    sample.write(tmp_path, ranks=4, steps=4, seed=1, faults=["python-function"], compress=False)
+    first = causes_of(tmp_path)[0]
+    assert first["confidence"] == "inferred"
+    assert "with_stack=True" in first["to_know_more"]
+
+
+def test_what_is_worth_least_and_most_encloses_the_cost(tmp_path: Path) -> None:
+    sample.write(tmp_path, ranks=4, steps=6, seed=2, faults=["checkpoint", "slow-device"], stacks=True)
+    job = holotrace.open(tmp_path)
+    for cause in job.causes().iter_rows(named=True):
+        assert cause["low_ns"] <= cause["cost_ns"] <= cause["high_ns"]
+        assert 0 < cause["share_ratio"] < 1
+
+
+def test_symptoms_are_folded_under_the_cause_that_explains_them(tmp_path: Path) -> None:
+    sample.write(tmp_path, ranks=4, steps=4, seed=1, faults=["input"], compress=False)
+    found = holotrace.open(tmp_path).findings()
+    (cause,) = (finding for finding in found if finding.severity != "info")
+    assert cause.rule == "input"
+    assert {"idle-device", "straggling-rank"} <= set(cause.explains)
+    assert "num_workers" in cause.what_to_do
+
+
+@pytest.mark.parametrize(
+    "name", ["d1_clean", "d2_loader", "d3_slow_gpu", "d4_fsdp", "d5_logging_one_rank", "d6_two_faults"]
+)
+def test_faults_of_another_simulation_are_found(name: str) -> None:
+    if not FAULTS.is_dir():
+        pytest.skip(f"{FAULTS} is not there")
+    truth = json.loads((FAULTS / "truth.json").read_text())[name]
+    found = causes_of(FAULTS / name)
+    if truth["cause"] == "clean":
+        assert found == []
+        return
+    first = found[0]
+    assert (first["cause"], first["ranks"]) == (CAUSES[truth["cause"]], truth["ranks"])
+    assert not truth["steps"] or first["steps"] == truth["steps"]
+    assert abs(first["cost_ns"] - truth["cost_ns"]) < 0.2 * truth["cost_ns"]
+    assert re.search("|".join(truth["mention"]), first["message"], re.IGNORECASE)
+    if also := truth.get("also"):
+        assert (found[1]["cause"], found[1]["ranks"]) == (CAUSES[also["cause"]], also["ranks"])
+    assert len(found) == 1 + ("also" in truth)

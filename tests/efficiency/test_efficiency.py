@@ -1,0 +1,169 @@
+"""MFU and HFU, and what the busy time is made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+from shaped import BF16, FLOAT, addition, job, matrix_product, shaped
+
+from holotrace.analyses import Analyses
+from holotrace.core.analysis import Finding
+from holotrace.core.tables import PYTHON_CALLS
+from holotrace.core.trace import RankTrace
+from holotrace.efficiency.categories import CATEGORIES
+
+STEP = """
+    step    |11111111..|
+    op      |MMMM.AA...|
+    host    |.K...L....|
+    compute |..KKKK.LL.|
+"""
+OPS = {"M": matrix_product(1024), "A": addition(1000)}
+FLOPS = 2.0 * 1024**3
+
+
+def test_model_gets_its_operations_by_the_peak_in_the_time_of_the_step() -> None:
+    whole, step = job(shaped(STEP, OPS)).efficiency().rows(named=True)
+    for row in (whole, step):
+        assert (row["model_flops"], row["recomputed_flops"], row["step_ns"]) == (FLOPS, 0, 8_000)
+        assert row["mfu_ratio"] == pytest.approx(FLOPS / 989_400 / 8_000)
+        assert row["mfu_ratio"] == row["hfu_ratio"]
+        assert (row["modelled_ratio"], row["reason"]) == (1, None)
+
+
+def test_each_type_is_held_against_its_own_peak() -> None:
+    text = """
+        op      |MMMM.AA...|
+        host    |.K...L....|
+        compute |..KKKK.LL.|
+    """
+    found = job(shaped(text, {"M": matrix_product(1024), "A": matrix_product(512, FLOAT)})).efficiency()
+    at_peak_ns = FLOPS / 989_400 + FLOPS / 8 / 66_900
+    assert found["mfu_ratio"].item() == pytest.approx(at_peak_ns / 7_000)
+
+
+def test_what_a_checkpoint_computes_again_is_in_hfu_only() -> None:
+    text = """
+        op      |MMMM.NNNN.|
+        host    |.K...L....|
+        compute |..KKKK.LL.|
+    """
+    traced = shaped(text, {"M": matrix_product(1024), "N": matrix_product(1024)})
+    frame = pl.DataFrame(
+        {
+            "event_id": [90],
+            "name": ["torch/utils/checkpoint.py(1111): unpack_hook"],
+            "pid": ["1"],
+            "tid": ["1"],
+            "start_ns": [5_000],
+            "end_ns": [9_000],
+        }
+    )
+    ops = traced.tables["cpu_ops"]
+    place = ops.select(pl.col("pid", "tid").first())
+    frame = frame.with_columns(place["pid"].alias("pid"), place["tid"].alias("tid"))
+    calls = frame.with_columns(pl.col("name").cast(pl.Categorical()), pl.col("event_id").cast(pl.UInt32))
+    found = job(replace(traced, tables={**traced.tables, PYTHON_CALLS.name: calls})).efficiency().row(0, named=True)
+    assert (found["model_flops"], found["recomputed_flops"]) == (FLOPS, FLOPS)
+    assert found["hfu_ratio"] == pytest.approx(2 * found["mfu_ratio"])
+
+
+def test_without_shapes_nothing_is_said_but_why() -> None:
+    found = job(shaped("op |AA|\nhost |K.|\ncompute |.KK|", {})).efficiency().row(0, named=True)
+    assert found["mfu_ratio"] is None
+    assert found["model_flops"] is None
+    assert found["reason"] == "no operator has recorded shapes"
+
+
+def test_unknown_work_is_said_with_the_number_of_its_calls() -> None:
+    found = job(shaped(STEP, {**OPS, "A": ("mine::op", [[4]], [FLOAT], [""])})).efficiency().row(0, named=True)
+    assert found["reason"] == "no model (1 times)"
+    assert found["modelled_ratio"] == pytest.approx(4 / 6)
+
+
+def test_categories_are_told_by_operators_and_add_up_to_the_busy_time() -> None:
+    traced = shaped("compute |.NN.......|\n" + STEP, OPS, {"N": "flash_fwd_kernel"})
+    row = job(traced).work_categories().row(0, named=True)
+    assert {name: row[f"{name}_ns"] for name in CATEGORIES if row[f"{name}_ns"]} == {
+        "attention": 2_000,
+        "gemm": 3_000,
+        "elementwise": 2_000,
+    }
+    assert row["busy_ns"] == 7_000
+
+
+def rules_of(analysis: Any, *ranks: RankTrace) -> dict[str, Finding]:
+    return {finding.rule: finding for finding in analysis.findings(analysis(job(*ranks)))}
+
+
+LONG = (
+    "op |"
+    + "M" * 4000
+    + "N" * 6000
+    + "|\nhost |K"
+    + "." * 3999
+    + "L"
+    + "." * 5999
+    + "|\ncompute |"
+    + "K" * 4000
+    + "L" * 6000
+    + "|"
+)
+
+
+def test_low_mfu_is_a_finding_of_jobs_with_steps_whose_work_is_known() -> None:
+    ops = {"M": matrix_product(1024), "N": matrix_product(512)}
+    stepped = "step |" + "1" * 9990 + "2222222222|\n" + LONG
+    assert rules_of(Analyses.efficiency, shaped(stepped, ops))["low-mfu"].message == (
+        "the model gets 0.0% of what the devices could compute (MFU)"
+    )
+    assert not rules_of(Analyses.efficiency, shaped(LONG, ops))
+    unknown = {**ops, "N": ("mine::op", [[4]], [FLOAT], [""])}
+    assert not rules_of(Analyses.efficiency, shaped(stepped, unknown))
+
+
+def test_shape_below_the_best_of_its_kind_is_a_finding_with_what_reaching_it_saves() -> None:
+    # Twice the work in the time of one: the other loses half of its time against it.
+    found = rules_of(
+        Analyses.operator_efficiency,
+        shaped(LONG, {"M": matrix_product(8192), "N": matrix_product(8064)}),
+    )["time-above-the-limits"]
+    lost = 1 - (8064 / 8192) ** 3 * 4 / 6
+    assert found.cost_ns == pytest.approx(6_000_000 * lost, rel=1e-3)
+    assert found.message.startswith("aten::mm of 8064x8064, 8064x8064 reach")
+
+
+def test_product_in_fp32_among_narrow_ones_is_a_finding_but_not_in_tf32() -> None:
+    ops = {"M": matrix_product(8192), "N": matrix_product(2048, FLOAT)}
+    slow = rules_of(Analyses.operator_efficiency, shaped(LONG, ops, {"L": "ampere_sgemm_128x64_nn"}))
+    fast = rules_of(Analyses.operator_efficiency, shaped(LONG, ops, {"L": "cutlass_tensorop_s1688gemm_128x64"}))
+    assert "products-in-fp32" in slow
+    assert "products-in-fp32" not in fast
+
+
+def test_sizes_that_leave_tiles_empty_are_a_finding_with_their_share() -> None:
+    odd = ("aten::mm", [[8193, 8192], [8192, 8192]], [BF16, BF16], ["", ""])
+    even = rules_of(Analyses.operator_efficiency, shaped(LONG, {"M": matrix_product(8192), "N": matrix_product(8192)}))
+    assert "unaligned-products" not in even
+    thin = ("aten::mm", [[1030, 65536], [65536, 1030]], [BF16, BF16], ["", ""])
+    found = rules_of(Analyses.operator_efficiency, shaped(LONG, {"M": odd, "N": thin}))["unaligned-products"]
+    assert found.cost_ns == pytest.approx(6_000_000 * (1 - (1030 / 1152) ** 2), rel=1e-4)
+
+
+def test_rank_slower_at_equal_shapes_is_a_finding_with_its_cost() -> None:
+    quick = "op |MMMM|\nhost |K...|\ncompute |.KKKKKKKKKK|"
+    slow = "op |MMMM|\nhost |K...|\ncompute |.KKKKKKKKKKKK|"
+    ranks = [shaped(slow if rank == 2 else quick, {"M": matrix_product(64)}, rank=rank) for rank in range(4)]
+    found = rules_of(Analyses.operator_efficiency, *ranks)["ranks-slower-at-equal-shapes"]
+    assert (found.ranks, found.cost_ns) == ((2,), 2_000)
+    assert found.message == "takes 20% longer than the others for the same operators and shapes"
+
+
+def test_copies_that_take_more_than_a_tenth_are_a_finding() -> None:
+    copy = ("aten::copy_", [[4096, 4096], [4096, 4096], []], [BF16, FLOAT, "Scalar"], ["", "", "False"])
+    found = rules_of(Analyses.work_categories, shaped(LONG, {"M": matrix_product(8192), "N": copy}))
+    assert found["much-copying"].message == "copies, casts and fills take up to 60% of the busy time"
+    assert found["much-copying"].cost_ns == 6_000_000

@@ -1,0 +1,170 @@
+"""Efficiency of operators: whose time it is, what work they did, and how close that came to the limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from shaped import BF16, FLOAT, addition, job, matrix_product, shaped
+
+import holotrace
+from holotrace.analyses import Analyses
+from holotrace.derive import busy, intervals
+from holotrace.efficiency.categories import of_kernel
+from holotrace.job import Job
+from trace_files import REAL_TRACES, needs_real_traces
+
+ONE = """
+    op      |MMMM....AAAA|
+    host    |.K......L...|
+    compute |..KKKK....LL|
+"""
+
+
+def rows(found: Job, *columns: str, **options: bool) -> list[tuple[object, ...]]:
+    return found.operator_efficiency(**options).sort("name").select(columns).rows()
+
+
+def test_work_is_held_against_the_limits_of_the_device() -> None:
+    found = job(shaped(ONE, {"M": matrix_product(1024), "A": addition(1_000_000)}))
+    add, mm = found.operator_efficiency().sort("name").rows(named=True)
+    flops = 2 * 1024**3
+    assert (mm["flops"], mm["moved_bytes"], mm["mean_ns"]) == (flops, 6 * 1024**2, 4_000)
+    assert mm["tflops"] == pytest.approx(flops / 4_000 / 1000)
+    assert (mm["peak_tflops"], mm["peak_gbps"]) == (989.4, 3350)
+    assert mm["bound_by"] == "compute"
+    assert mm["roofline_ratio"] == pytest.approx(flops / 989_400 / 4_000)
+    assert mm["above_roofline_ns"] == round(4_000 - flops / 989_400)
+    assert (add["bound_by"], add["gbps"]) == ("memory", 6_000)
+    # Nothing moves faster than the memory: what does comes from caches.
+    assert (add["roofline_ratio"], add["above_roofline_ns"]) == (1, 0)
+
+
+def test_tf32_is_told_by_the_name_of_the_kernel() -> None:
+    ops = {"M": matrix_product(64, FLOAT)}
+    plain = job(shaped(ONE, ops, {"K": "ampere_sgemm_128x64_nn"})).operator_efficiency(by_operator=True)
+    tensor = job(shaped(ONE, ops, {"K": "cutlass_tensorop_s1688gemm_128x64"})).operator_efficiency(by_operator=True)
+    assert plain.filter(pl.col("name") == "aten::mm")["peak_tflops"].to_list() == pytest.approx([66.9])
+    assert tensor.filter(pl.col("name") == "aten::mm")["peak_tflops"].to_list() == pytest.approx([494.7])
+
+
+def test_innermost_operator_has_the_work_and_the_one_around_it_none() -> None:
+    linear = ("aten::linear", [[64, 64], [64, 64]], [BF16, BF16], ["", ""])
+    found = job(
+        shaped(
+            """
+            op      |LLLLLLLL|
+            op      |..MM....|
+            host    |..K..C..|
+            compute |...KK.C.|
+            """,
+            {"L": linear, "M": matrix_product(64)},
+        )
+    )
+    assert rows(found, "name", "flops", "assumed") == [
+        ("aten::linear", None, "an operator inside it does the work"),
+        ("aten::mm", 2 * 64**3, None),
+    ]
+
+
+def test_work_outside_of_operators_has_its_rows_and_no_efficiency() -> None:
+    found = job(shaped("host |K..|\ncompute |.KK|", {}, {"K": "flash_fwd_kernel"}))
+    assert rows(found, "name", "category", "union_ns", "tflops", "assumed") == [
+        ("flash_fwd_kernel", "attention", 2_000, None, "launched outside of operators")
+    ]
+
+
+OVERLAPPING = """
+    op      |AAAA....BBBB|
+    host    |K.LN....M...|
+    compute |.KKKK.......|
+    compute |...LLLL.MM..|
+    comm    |..NNNNNNNNN.|
+    copy    |..........O.|
+"""
+
+
+def test_parts_of_the_busy_time_add_up_where_work_overlaps() -> None:
+    table = job(shaped(OVERLAPPING, {"A": matrix_product(8), "B": addition(8)})).operator_efficiency()
+    # From 1 to 11; the collective keeps what no computing hides, the copy what neither hides.
+    assert table["union_ns"].sum() == 10_000
+    found = dict(table.select("name", "union_ns").rows())
+    assert found == {"aten::mm": 6_000 + 1_000 + 1_000, "aten::add": 2_000, "O": 0}
+
+
+def test_time_of_a_call_is_that_in_which_any_of_its_kernels_ran() -> None:
+    table = job(shaped(OVERLAPPING, {"A": matrix_product(8), "B": addition(8)})).operator_efficiency()
+    assert table.filter(pl.col("name") == "aten::mm").select("work_ns", "mean_ns").row(0) == (17_000, 10_000)
+
+
+def test_own_models_count_in_tables_too() -> None:
+    model = holotrace.OperatorModel("mine", "gemm", "mine::op", lambda given: holotrace.OperatorFigures(1000, 8))
+    traced = shaped(ONE, {"M": ("mine::op", [[4]], [FLOAT], [""])})
+    found = job(replace(traced, settings={"models": (model,)}))
+    assert ("mine::op", 1000) in rows(found, "name", "flops")
+
+
+def test_without_a_device_rates_are_known_and_limits_are_not() -> None:
+    found = job(shaped(ONE, {"M": matrix_product(64), "A": addition(10)}, device=None))
+    for tflops, peak, ratio in rows(found, "tflops", "peak_tflops", "roofline_ratio"):
+        assert tflops is not None
+        assert peak is None
+        assert ratio is None
+
+
+def test_steps_have_rows_of_their_own_that_add_up() -> None:
+    text = """
+        step    |111111222222|
+        op      |MMMM..MMMM..|
+        host    |.K.....L....|
+        compute |..KKKK..LLL.|
+    """
+    found = job(shaped(text, {"M": matrix_product(8)}))
+    assert rows(found, "step", "call_count", "union_ns", by_step=True) == [(1, 1, 4_000), (2, 1, 3_000)]
+
+
+REAL = sorted(REAL_TRACES.glob("tracelens/tests/traces/**/*.json.gz"))
+
+
+@needs_real_traces
+@pytest.mark.parametrize("path", REAL, ids=lambda path: f"{path.parent.name}-{path.name[:24]}")
+def test_rows_of_real_traces_add_up_to_the_busy_time_and_nearly_all_work_is_modelled(path: Path) -> None:
+    with holotrace.open(path) as found:
+        table = found.operator_efficiency()
+        working = found.map(lambda rank: intervals.total_ns(rank.cached(busy.of).working), [busy.EVENTS])
+    assert table["union_ns"].sum() == sum(working)
+    assert (table["roofline_ratio"].drop_nulls() <= 1).all()
+    shapes = table.filter(pl.col("input_dims").is_not_null())
+    known = shapes.filter(pl.col("flops").is_not_null() | pl.col("moved_bytes").is_not_null())
+    # A recording of the capture of a graph has seven kernels beside it.
+    if "graph_capture" not in path.name:
+        assert 100 * int(known["work_ns"].sum()) >= 95 * int(shapes["work_ns"].sum())
+    assert 20 * int(table.filter(pl.col("category") == "other")["work_ns"].sum()) <= int(table["work_ns"].sum())
+
+
+NAMED = {
+    "gemm": ("nvjet_tst_128x256_64x4_2x1_v_bz_TNT", "Cijk_Alik_Bljk_BBS_BH_Bias", "deep_gemm::fp8_gemm_kernel"),
+    "attention": ("flash_fwd_splitkv_kernel", "fmha_cutlassF_bf16_aligned_64x64_rf_sm80", "attn_fwd"),
+    "convolution": ("volta_scudnn_128x64_stridedB_interior_nn_v1", "miopenSp3AsmConv_v30_3_1_gfx94"),
+    "norm": ("std::enable_if<(8>(0)), void>::type vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(int)",),
+    "optimizer": ("void at::native::multi_tensor_apply_kernel<FusedAdamMathFunctor<float, 4>>(int)",),
+    "communication": ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",),
+    "copy": ("Memcpy DtoD (Device -> Device)", "void at::native::CatArrayBatchedCopy<float>(float*)"),
+    "rng": ("void at::native::distribution_elementwise_grid_stride_kernel<float, 4>(long)",),
+    "sort": ("void at::native::radixSortKVInPlace<float>(int)",),
+    "embedding": ("void at::native::vectorized_gather_kernel<16, long>(char*)",),
+    "elementwise": ("triton_poi_fused_add_0", "void at::native::vectorized_elementwise_kernel<4, int>(int)"),
+    "reduction": ("triton_red_fused_sum_1", "void at::native::reduce_kernel<512, 1, int>(int)"),
+    "other": ("pe_exe",),
+}
+
+
+@pytest.mark.parametrize(("category", "kernel"), [(c, name) for c, names in NAMED.items() for name in names])
+def test_category_of_a_kernel(category: str, kernel: str) -> None:
+    assert of_kernel(kernel) == category
+
+
+def test_is_an_analysis_like_the_others() -> None:
+    assert Analyses.operator_efficiency.chart is not None
