@@ -6,6 +6,7 @@ import glob
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from holotrace import stores
@@ -22,6 +23,7 @@ _PACKED = (".gz", ".zst")
 _OF_FILES = (*_PACKED, ".json", ".pb", ".riegeli")
 _DIGITS = re.compile(r"(\d+)")
 _BESIDE = "an archive beside other traces; name it by itself to read it"
+_MOST_BELOW = 20_000  # files and folders that are looked through only to say where traces are
 _NOT_CALLED_SO = "not called like a trace"
 
 
@@ -196,13 +198,14 @@ def _folder(folder: Place, *, recursive: bool) -> Found:
             for path in packed:
                 whole += _file(path)
             return whole + Found(left_out=[one for one in seen.left_out if one.path not in packed])
-        below = [] if recursive else _traces(_files(folder, recursive=True)).candidates
+        looked_through = [] if recursive else list(islice(_files(folder, recursive=True), _MOST_BELOW))
+        below = _traces(looked_through).candidates
     except OSError as error:
         raise InputError(f"{folder} cannot be listed: {error.strerror}; check its permissions") from error
     if below:
-        where = below[0].path.parent
+        where, or_more = below[0].path.parent, " or more" if len(looked_through) == _MOST_BELOW else ""
         raise InputError(
-            f"{folder} holds no trace itself, but its subfolders hold {len(below)}; "
+            f"{folder} holds no trace itself, but its subfolders hold {len(below)}{or_more}; "
             f"give one of them, e.g. {where}, or ask for all (recursive=True, --recursive)"
         )
     raise InputError(f"{folder} holds no trace ({_endings()}); give the folder that does")
