@@ -24,8 +24,8 @@ _FAMILIES_RATIO = 0.7
 _APART_RATIO = 0.25
 # More than half, beyond doubt.
 _MOSTLY_RATIO = 0.6
-# Kernels that take less of a rank's time do not tell what it computes.
-_COMMON_RATIO = 0.02
+# Ranks that spend so much of their time in the same kernels do the same.
+_COMMON_RATIO = 0.7
 # Equal work of healthy devices differs by less.
 _SLOW_RATIO = 1.02
 # Host calls of a slow host take so much longer than those of others.
@@ -205,13 +205,23 @@ def _host_ratio(job: Job, ranks: tuple[int, ...]) -> float:
 
 def _alike(job: Job) -> list[Job]:
     """The job's ranks by what they compute: stages of a pipeline run other kernels, and cannot be compared."""
-    by_rank: dict[int, frozenset[str]] = {}
-    work = job.of(account.WORK).group_by("rank", "name").agg(pl.col("time_ns").sum())
-    share = pl.col("time_ns") / pl.col("time_ns").sum().over("rank")
-    for (rank,), table in work.filter(share > _COMMON_RATIO).group_by("rank"):
-        by_rank[int(str(rank))] = frozenset(table["name"])
-    sets = sorted({tuple(sorted(r for r in by_rank if by_rank[r] == names)) for names in by_rank.values()})
-    return [replace(job, ranks=ranks, rows=job.rows.filter(pl.col("rank").is_in(ranks))) for ranks in sets]
+    work = job.of(account.WORK).group_by("rank", "name").agg(pl.col("time_ns").sum()).sort("rank", "name")
+    shares: dict[int, dict[str, float]] = {}
+    for rank, name, share in work.with_columns(pl.col("time_ns") / pl.col("time_ns").sum().over("rank")).iter_rows():
+        shares.setdefault(rank, {})[name] = share
+    groups: list[list[int]] = []
+    for rank, own in shares.items():
+        group = next((group for group in groups if _common(own, shares[group[0]]) > _COMMON_RATIO), None)
+        if group is None:
+            groups.append([rank])
+        else:
+            group.append(rank)
+    return [replace(job, ranks=tuple(g), rows=job.rows.filter(pl.col("rank").is_in(g))) for g in groups]
+
+
+def _common(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """How much of their time two ranks spend in the same kernels."""
+    return sum(min(share, other.get(name, 0.0)) for name, share in one.items())
 
 
 def _work(job: Job) -> Iterator[Candidate]:

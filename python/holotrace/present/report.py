@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from holotrace.analyses import ALL
-from holotrace.core.analysis import Analysis, Finding, by_cost
+from holotrace.core.analysis import CAUSES, Analysis, Finding, by_cost
 from holotrace.core.charts import Stacked
 from holotrace.core.problems import LEFT_OUT
 from holotrace.core.schema import Unit
@@ -89,6 +89,7 @@ def verdict(report: Report, analyses: Analyses = ALL) -> tuple[str, ...]:
         for sentence in (
             _where_time_goes(report, analyses),
             *_biggest_finding(report, analyses),
+            _further_causes(report),
             _what_is_missing(report),
         )
         if sentence
@@ -209,6 +210,14 @@ def _biggest_finding(report: Report, analyses: Analyses) -> tuple[str, ...]:
     message = fmt.printable(sentence(first)).rstrip(".")
     to_do = advice(first, analyses).what_to_do
     return (f"The biggest finding{where}: {message}{worth}.", f"What to do: {to_do}" if to_do else "")
+
+
+def _further_causes(report: Report) -> str:
+    """The next causes after the biggest, with their worth."""
+    causes = [finding for finding in by_cost(report.findings) if finding.analysis == CAUSES]
+    said = [f"{fmt.printable(sentence(cause)).rstrip('.')} ({fmt.duration(cause.cost_ns)})" for cause in causes[1:4]]
+    more = f"; and {fmt.plural(len(causes) - 4, 'more cause')}" if len(causes) > 4 else ""
+    return f"Then: {'; '.join(said)}{more}." if said else ""
 
 
 def _what_is_missing(report: Report) -> str:
