@@ -92,7 +92,8 @@ class CudaKernelAnalysis:
     ) -> dict[int, pd.DataFrame]:
         """Each sequence of kernels that ``aten::`` operators of these ranks launched, and how late they began."""
         chosen = asked(trace, ranks)
-        table = job_of(trace, chosen, _aten_tables).operator_kernels()
+        # HTA knows nothing of launches outside of all operators.
+        table = job_of(trace, chosen, _aten_tables).operator_kernels().filter(source="operator")
         result = table.select(
             "rank",
             aten_op_name="operator",
