@@ -71,7 +71,7 @@ def test_the_critical_path_of_one_step_costs_what_all_steps_would_save() -> None
         host    |......A.......B...|
         compute |.......A.......B..|
         """
-    ).run()
+    ).run([Job.critical_path, Job.time_breakdown])
     (found,) = (finding for finding in result.findings if finding.rule == "host-on-critical-path")
     assert found.step_cost_ns is not None and found.cost_ns is not None
     # From the first kernel to the last the device is idle for 7 µs only.

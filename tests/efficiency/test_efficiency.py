@@ -14,6 +14,7 @@ from holotrace.core.analysis import Finding
 from holotrace.core.tables import PYTHON_CALLS
 from holotrace.core.trace import RankTrace
 from holotrace.efficiency.categories import CATEGORIES
+from holotrace.present.wording import sentence
 
 STEP = """
     step    |11111111..|
@@ -117,8 +118,8 @@ LONG = (
 def test_low_mfu_is_a_finding_of_jobs_with_steps_whose_work_is_known() -> None:
     ops = {"M": matrix_product(1024), "N": matrix_product(512)}
     stepped = "step |" + "1" * 9990 + "2222222222|\n" + LONG
-    assert rules_of(Analyses.efficiency, shaped(stepped, ops))["low-mfu"].message == (
-        "the model gets 0.0% of what the devices could compute (MFU)"
+    assert sentence(rules_of(Analyses.efficiency, shaped(stepped, ops))["low-mfu"]) == (
+        "the model gets <0.1% to <0.1% of what the devices could compute (MFU)"
     )
     assert not rules_of(Analyses.efficiency, shaped(LONG, ops))
     unknown = {**ops, "N": ("mine::op", [[4]], [FLOAT], [""])}
@@ -133,7 +134,7 @@ def test_shape_below_the_best_of_its_kind_is_a_finding_with_what_reaching_it_sav
     )["time-above-the-limits"]
     lost = 1 - (8064 / 8192) ** 3 * 4 / 6
     assert found.cost_ns == pytest.approx(6_000_000 * lost, rel=1e-3)
-    assert found.message.startswith("aten::mm of 8064x8064, 8064x8064 reach")
+    assert sentence(found).startswith("aten::mm of 8064x8064, 8064x8064 reach")
 
 
 def test_product_in_fp32_among_narrow_ones_is_a_finding_but_not_in_tf32() -> None:
@@ -159,11 +160,11 @@ def test_rank_slower_at_equal_shapes_is_a_finding_with_its_cost() -> None:
     ranks = [shaped(slow if rank == 2 else quick, {"M": matrix_product(64)}, rank=rank) for rank in range(4)]
     found = rules_of(Analyses.operator_efficiency, *ranks)["ranks-slower-at-equal-shapes"]
     assert (found.ranks, found.cost_ns) == ((2,), 2_000)
-    assert found.message == "takes 20% longer than the others for the same operators and shapes"
+    assert sentence(found) == "this rank takes 20% longer than the others for the same operators and shapes"
 
 
 def test_copies_that_take_more_than_a_tenth_are_a_finding() -> None:
     copy = ("aten::copy_", [[4096, 4096], [4096, 4096], []], [BF16, FLOAT, "Scalar"], ["", "", "False"])
     found = rules_of(Analyses.work_categories, shaped(LONG, {"M": matrix_product(8192), "N": copy}))
-    assert found["much-copying"].message == "copies, casts and fills take up to 60% of the busy time"
+    assert sentence(found["much-copying"]) == "copies, casts and fills take up to 60% of the busy time"
     assert found["much-copying"].cost_ns == 6_000_000

@@ -174,6 +174,9 @@ def test_every_axis_says_of_what() -> None:
     for analysis in ALL:
         table = analysis(job)
         if not table.is_empty():
-            layout = figures.drawing(analysis, table)["layout"]
+            drawing = figures.drawing(analysis, table)
+            if not drawing["data"]:
+                continue  # a roofline of work that nobody knows
+            layout = drawing["layout"]
             value = layout["xaxis" if isinstance(analysis.chart, Ranking) else "yaxis"]["title"]["text"]
             assert value.partition("[")[0].strip(), analysis.name

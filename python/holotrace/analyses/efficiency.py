@@ -154,8 +154,9 @@ def low_mfu(table: pl.DataFrame) -> Iterator[Finding]:
     ranks = ranks.filter(pl.col("mfu_ratio") > 0).sort("rank")
     if ranks.height:
         least, most = ranks.select(least=pl.col("mfu_ratio").min(), most=pl.col("mfu_ratio").max()).row(0)
-        span = f"{least:.1%}" if f"{least:.1%}" == f"{most:.1%}" else f"{least:.1%} to {most:.1%}"
-        yield Finding("info", f"the model gets {span} of what the devices could compute (MFU)", tuple(ranks["rank"]))
+        message = "the model gets {least_ratio:percent} to {most_ratio:percent} of what the devices could compute (MFU)"
+        values = {"least_ratio": least, "most_ratio": most}
+        yield Finding("info", message, tuple(ranks["rank"]), values=values)
 
 
 @efficiency.rule
@@ -173,9 +174,8 @@ def much_recomputation(table: pl.DataFrame) -> Iterator[Finding]:
     if ranks.height:
         share = float(ranks["again"].max() or 0)  # type: ignore[arg-type]  # a column of floats
         cost = ranks.select((pl.col("again") * pl.col("step_ns")).max()).item()
-        yield Finding(
-            "info", f"{share:.0%} of the operations compute activations again", tuple(ranks["rank"]), int(cost)
-        )
+        message = "{share_ratio:percent} of the operations compute activations again"
+        yield Finding("info", message, tuple(ranks["rank"]), int(cost), values={"share_ratio": share})
 
 
 def _whole_with_steps(table: pl.DataFrame) -> pl.DataFrame:

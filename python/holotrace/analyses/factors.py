@@ -98,4 +98,5 @@ def smallest_factor(table: pl.DataFrame) -> Iterator[Finding]:
     for row in known.to_dicts():
         name = min(_SAID, key=lambda name: float(row[name]))
         if row[name] < LEAST_RATIO:
-            yield Finding("info", f"{_SAID[name]}: {1 - row[name]:.0%} of the time is lost to that")
+            values = {"what": _SAID[name], "lost_ratio": 1 - row[name]}
+            yield Finding("info", "{what:text}: {lost_ratio:percent} of the time is lost to that", values=values)

@@ -281,11 +281,11 @@ def chains_that_memory_limits(table: pl.DataFrame) -> Iterator[Finding]:
         .sort("rank")
     )
     if found.height:
-        gigabytes = float(found["bytes"].max() or 0) / 1e9  # type: ignore[arg-type]  # a column of floats
+        values = {"moved_bytes": float(found["bytes"].max() or 0)}  # type: ignore[arg-type]  # a column of floats
         message = (
-            f"elementwise operators and norms move up to {gigabytes:,.1f} GB a rank, part of which fusions keep on chip"
+            "elementwise operators and norms move up to {moved_bytes:size} a rank, part of which fusions keep on chip"
         )
-        yield Finding("info", message, tuple(found["rank"]))
+        yield Finding("info", message, tuple(found["rank"]), values=values)
 
 
 @operator_efficiency.rule
@@ -338,10 +338,9 @@ def ranks_slower_at_equal_shapes(table: pl.DataFrame) -> Iterator[Finding]:
         .sort("rank")
     )
     for rank, work_ns, beyond_ns in slow.iter_rows():
-        message = (
-            f"takes {beyond_ns / (work_ns - beyond_ns):.0%} longer than the others for the same operators and shapes"
-        )
-        yield Finding("warning", message, (rank,), beyond_ns)
+        message = "this rank takes {longer_ratio:percent} longer than the others for the same operators and shapes"
+        values = {"longer_ratio": beyond_ns / (work_ns - beyond_ns)}
+        yield Finding("warning", message, (rank,), beyond_ns, values=values)
 
 
 def _certain(table: pl.DataFrame) -> pl.DataFrame:
@@ -378,7 +377,8 @@ def _worst(table: pl.DataFrame, rows: pl.DataFrame, what: str) -> Iterator[Findi
     )
     names = ", ".join(f"{name} of {_legible(dims)}" for name, dims in named.select("name", "input_dims").iter_rows())
     cost = int(on["cost_ns"].max()) if on["has_cost"].all() else None  # type: ignore[arg-type]  # a column of numbers
-    yield Finding("info", f"{names} {what}", tuple(on["rank"]), cost)
+    values = {"names": names, "what": what}
+    yield Finding("info", "{names:text} {what:text}", tuple(on["rank"]), cost, values=values)
 
 
 def _legible(dims: str) -> str:

@@ -79,5 +79,5 @@ def untrusted_replay(table: pl.DataFrame) -> Iterator[Finding]:
     far = far.filter((pl.col("recorded") > 0) & (pl.col("error") > TRUSTED_RATIO)).sort("rank")
     if not far.is_empty():
         most = float(far.select(pl.col("error").max()).item())
-        message = f"replayed steps are off by up to {most:.0%}, so no gain of a change is claimed for them"
-        yield Finding("info", message, tuple(far["rank"]))
+        message = "replayed steps are off by up to {error_ratio:percent}, so no gain of a change is claimed for them"
+        yield Finding("info", message, tuple(far["rank"]), values={"error_ratio": most})

@@ -123,5 +123,5 @@ def uneven_work(table: pl.DataFrame) -> Iterator[Finding]:
     if of_job.is_empty() or of_job[0] is None or of_job[0] < SLOW_RATIO:
         return
     slow = table.filter(pl.col("of") == "rank", pl.col("slowdown_ratio") - 1 >= HALF * (of_job[0] - 1)).sort("rank")
-    message = f"the job takes {of_job[0]:.2f} times as long as it would if equal work took equally long"
-    yield Finding("warning", message, tuple(slow["rank"]))
+    message = "the job takes {slowdown:times} times as long as it would if equal work took equally long"
+    yield Finding("warning", message, tuple(slow["rank"]), values={"slowdown": of_job[0]})

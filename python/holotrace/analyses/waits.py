@@ -123,5 +123,6 @@ def waits_not_explained(table: pl.DataFrame) -> Iterator[Finding]:
         ((1 - pl.col("explained_ratio")) * pl.col("waited_ns")).sum() / pl.col("waited_ns").sum()
     ).item()
     if missing is not None and missing > 0.2:
-        message = f"{missing:.0%} of the time that ranks wait for each other has no recorded cause"
-        yield Finding("info", message, tuple(waited["waiting_rank"].unique().sort()))
+        message = "{missing_ratio:percent} of the time that ranks wait for each other has no recorded cause"
+        ranks = tuple(waited["waiting_rank"].unique().sort())
+        yield Finding("info", message, ranks, values={"missing_ratio": missing})

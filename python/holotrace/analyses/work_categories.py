@@ -81,6 +81,5 @@ def much_copying(table: pl.DataFrame) -> Iterator[Finding]:
     if ranks.height:
         share = float(ranks.select((pl.col("copy_ns") / pl.col("busy_ns")).max()).item())
         cost = int(ranks["copy_ns"].sum()) // ranks.height
-        yield Finding(
-            "info", f"copies, casts and fills take up to {share:.0%} of the busy time", tuple(ranks["rank"]), cost
-        )
+        message = "copies, casts and fills take up to {share_ratio:percent} of the busy time"
+        yield Finding("info", message, tuple(ranks["rank"]), cost, values={"share_ratio": share})

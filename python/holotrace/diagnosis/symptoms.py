@@ -16,6 +16,7 @@ SYMPTOMS = frozenset(
         *("uneven-ranks", "straggling-rank", "slow-device", "slow-group", "outlying-runs", "outlying-range"),
         *("host-on-critical-path", "loading-on-critical-path", "communication-on-critical-path"),
         *("launches-on-critical-path", "launch-bound-sequences", "chains-of-short-kernels", "tiny-kernels"),
+        *("ranks-slower-at-equal-shapes", "more-work", "uneven-work", "smallest-factor"),
         *("exposed-communication", "exposed-copies", "pageable-copies", "host-bound-operators", "waiting-operators"),
     }
 )

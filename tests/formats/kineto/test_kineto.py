@@ -78,6 +78,7 @@ def test_every_entry_is_in_a_table_or_reported(tmp_path: Path) -> None:
 def test_a_file_that_is_no_trace_names_file_offset_and_reason(tmp_path: Path) -> None:
     file = written(tmp_path, '{"a": 1}')
     with pytest.raises(
-        holotrace.TraceFormatError, match=r"trace\.json: not a trace: at byte 8, the object ended without"
+        holotrace.TraceFormatError,
+        match=r"trace\.json: not a trace: at byte 8, it holds neither traceEvents nor another key of a trace",
     ):
         kineto.read(file, [EVENTS])
