@@ -8,7 +8,7 @@ from dataclasses import replace
 from holotrace.core.analysis import CAUSES, Finding, by_cost
 
 # Symptoms that cost less of the job's time need no cause.
-LEFT_RATIO = 0.1
+LEFT_RATIO = 0.15
 # Rules about time in which a device waits, computes longer than others, or communicates; causes account for all of it.
 SYMPTOMS = frozenset(
     {
