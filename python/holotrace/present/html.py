@@ -23,10 +23,13 @@ from holotrace.core.analysis import Analysis, by_cost
 from holotrace.core.charts import Ranking
 from holotrace.core.schema import Column
 from holotrace.core.tables import PROBLEMS
-from holotrace.present import figures, report
+from holotrace.present import charts, figures, report
 from holotrace.present import format as fmt
+from holotrace.present.charts.plane import Plane
 from holotrace.present.wording import sentence
 
+SCRIPTS = ("charts.js", "report.js")
+STYLES = ("report.css", "charts.css")
 EMBEDDED_ROWS = 2_000  # rows of a table a browser sorts at once without a pause, and a page carries by mail
 SHOWN_ROWS = 15  # rows that are there before anybody asks for more
 SHOWN_FINDINGS = 100
@@ -68,8 +71,9 @@ class _Section:
     command: str
     summary: str
     columns: tuple[tuple[str, Column], ...]
-    chart: Markup | None
-    height: int
+    chart: charts.Picture | None
+    # What the page tells of the chart where one points at it.
+    told: Markup | None
     table: _TableView
 
 
@@ -88,8 +92,6 @@ class _FindingView:
 
 def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
     """The whole page as text."""
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415  # reads 4.8 MB
-
     environment = Environment(
         loader=PackageLoader("holotrace.present", "templates"),
         autoescape=True,
@@ -98,8 +100,7 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
         lstrip_blocks=True,
     )
     environment.filters["coded"] = _coded
-    plotly_js = _script(get_plotlyjs())
-    report_js = _script(_asset("report.js"))
+    scripts = [_script(_asset(name)) for name in SCRIPTS]
     told = [a for a in analyses if a.name in result.tables]
     # Formats differ in what they record, so some questions have no answer in a job and would only fill the page.
     answered = [analysis for analysis in told if not result.tables[analysis.name].is_empty()]
@@ -116,11 +117,10 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
         problems=_table("problems", PROBLEMS.columns, result.problems),
         source=shlex.quote(fmt.printable(result.source)),
         version=version("holotrace"),
-        css=Markup(_asset("report.css")),  # our own file
-        plotly_js=plotly_js,
-        report_js=report_js,
-        # Only these two scripts may run, so that even a name that broke out of its text could do nothing.
-        script_hashes=Markup(" ".join(_hash(script) for script in (plotly_js, report_js))),  # base64
+        css=Markup("".join(map(_asset, STYLES))),  # our own files
+        scripts=scripts,
+        # Only these scripts may run, so that even a name that broke out of its text could do nothing.
+        script_hashes=Markup(" ".join(map(_hash, scripts))),  # base64
     )
 
 
@@ -131,12 +131,8 @@ def _first_ns(info: pl.DataFrame) -> int | None:
 
 
 def _section(analysis: Analysis[Any], table: pl.DataFrame, first_ns: int | None) -> _Section:
-    chart, height = None, 0
-    if analysis.chart is not None:
-        drawing = figures.drawing(analysis, table)
-        layout = figures.untitled(drawing["layout"])
-        height = layout["height"]
-        chart = _json({"data": drawing["data"], "layout": layout})
+    chart = None if analysis.chart is None else charts.picture(figures.drawing(analysis, table))
+    told = chart.told if isinstance(chart, Plane) else {}
     order = analysis.chart.y[0] if isinstance(analysis.chart, Ranking) else ""
     together = analysis.chart.y if analysis.chart else ()
     shown, columns = fmt.since_first_event(table, analysis.columns, first_ns)
@@ -146,7 +142,7 @@ def _section(analysis: Analysis[Any], table: pl.DataFrame, first_ns: int | None)
         summary=analysis.summary,
         columns=tuple((fmt.label(column), column) for column in analysis.columns),
         chart=chart,
-        height=height,
+        told=_json(told) if told else None,
         table=_table(analysis.name, columns, shown, order, together),
     )
 
@@ -269,7 +265,7 @@ def _json(data: Any) -> Markup:
 
 def _script(text: str) -> Markup:
     """A script of ours as the content of its element."""
-    return Markup(re.sub(r"</(script)", r"<\\/\1", text, flags=re.IGNORECASE))  # our own and Plotly's
+    return Markup(re.sub(r"</(script)", r"<\\/\1", text, flags=re.IGNORECASE))  # our own
 
 
 def _hash(script: str) -> str:

@@ -77,7 +77,7 @@ class Advice:
 
 def write(result: Report, out: Place, analyses: Analyses = ALL) -> None:
     """Write the report as one HTML file to ``out``, whole or not at all."""
-    from holotrace.present import html  # noqa: PLC0415  # templates and plotly.js, needed by no other command
+    from holotrace.present import html  # noqa: PLC0415  # templates, needed by no other command
 
     files.write(out, html.page(result, analyses), media_type="text/html; charset=utf-8")
 
