@@ -23,6 +23,7 @@ from holotrace.analyses.kernel_sequences import kernel_sequences
 from holotrace.analyses.kernels import kernels
 from holotrace.analyses.launch_stats import launch_stats
 from holotrace.analyses.memory_bandwidth import memory_bandwidth
+from holotrace.analyses.modules import modules
 from holotrace.analyses.operator_counters import operator_counters
 from holotrace.analyses.operator_efficiency import operator_efficiency
 from holotrace.analyses.operator_kernels import operator_kernels
@@ -63,6 +64,7 @@ class Analyses:
     kernels = kernels
     operators = operators
     efficiency = efficiency
+    modules = modules
     work_categories = work_categories
     operator_efficiency = operator_efficiency
     operator_kernels = operator_kernels

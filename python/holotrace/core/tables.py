@@ -237,6 +237,10 @@ FLOWS = Table(
         Column("to_id", Unit.EVENT, "event_id it reaches; null if none encloses its head"),
         Column("from_ns", Unit.NS, "Time at its tail"),
         Column("to_ns", Unit.NS, "Time at its head"),
+        Column("from_pid", Unit.LABEL, "Process of its tail, as written; also where it leaves no event"),
+        Column("from_tid", Unit.LABEL, "Thread or stream of its tail, as written"),
+        Column("to_pid", Unit.LABEL, "Process or device of its head, as written; also where it reaches no event"),
+        Column("to_tid", Unit.LABEL, "Thread or stream of its head, as written"),
     ),
 )
 
