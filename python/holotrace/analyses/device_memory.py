@@ -108,8 +108,8 @@ def nearly_full_memory(table: pl.DataFrame) -> Iterator[Finding]:
     A longer sequence, a larger batch or a program that is compiled once more may not fit, and allocators that search
     for room, or move arrays to make some, cost time.
 
-    The table of peak_buffers tells what is in memory when a program holds most. Recompute results instead of keeping them, shard
-    more, donate what a step replaces.
+    The table of peak_buffers tells what is in memory when a program holds most. Recompute results instead of keeping
+    them, shard more, donate what a step replaces.
     """
     full = table.filter("is_peak", pl.col("used_ratio") > FULL_RATIO).sort("used_ratio", descending=True)
     if full.is_empty():

@@ -135,8 +135,8 @@ def padded_layouts(table: pl.DataFrame) -> Iterator[Finding]:
     Layouts fill the innermost dimensions up to a tile, 8 times 128 elements on a TPU: an array of f32[1024,1] takes 128
     times what its elements do. Padding is moved and computed like elements.
 
-    The table of peak_buffers tells which buffers are padded. Make the last two dimensions multiples of a tile, put the large
-    dimension last, and keep batch or head dimensions of a few elements out of the last place.
+    The table of peak_buffers tells which buffers are padded. Make the last two dimensions multiples of a tile, put the
+    large dimension last, and keep batch or head dimensions of a few elements out of the last place.
     """
     yield from _lost(table, "padding_bytes", "padding takes {lost:size} of memory ({ratio:percent}) in {modules:names}")
 
