@@ -237,6 +237,21 @@ def test_parts_add_up_to_the_busy_time_whatever_calls_whom(lines: list[str], pai
     assert classes.select((pl.col("total_ns") <= 9_000).all()).item()
 
 
+def test_jobs_are_aligned_by_the_place_of_modules_and_not_by_their_numbers_in_the_whole_model() -> None:
+    before = job(within(shaped(STEP, OPS), "|NNNNNNN.......|\n|.LLL.B........|", {"L": "Linear_0", "B": "Head_0"}))
+    after = job(within(shaped(STEP, OPS), "|NNNNNNN.......|\n|.LLL.BB.......|", {"L": "Linear_4", "B": "Head_0"}))
+    found = holotrace.compare(before, after, by="module")
+    told = {row["name"]: (row["change"], row["difference_ns"]) for row in found.rows(named=True)}
+    assert told == {
+        "Net_0/Head_0": ("same", 2_000),
+        "Net_0": ("same", 0),
+        "Net_0/Linear_0": ("same", 0),
+        None: ("same", 0),
+    }
+    on_host = holotrace.compare(before, after, by="module", device=False)
+    assert on_host.filter(pl.col("difference_ns") != 0)["name"].to_list() == ["Net_0/Head_0"]
+
+
 def test_layer_slower_than_its_like_is_a_finding_with_what_it_costs() -> None:
     text = "op |AABBCCDD|\nhost |K.L.M.N.|\ncompute |" + "K" * 3000 + "L" * 3000 + "M" * 5000 + "N" * 3000 + "|"
     same = {letter: matrix_product(1024) for letter in "ABCD"}
