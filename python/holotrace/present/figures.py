@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from holotrace.core.analysis import Analysis
-from holotrace.core.charts import Bar, Chart, Line, Ranking, Roofline, Stacked
+from holotrace.core.charts import Bar, Chart, Line, Ranking, Roofline, Stacked, Tree
 from holotrace.core.schema import Column, Unit
 from holotrace.errors import UsageError
 from holotrace.present import format as fmt
-from holotrace.present import rooflines
+from holotrace.present import rooflines, trees
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -102,10 +102,11 @@ def drawing(analysis: Analysis[Any], table: pl.DataFrame) -> Drawing:
         return _lines(chart, table, columns)
     if isinstance(chart, Roofline):
         return _roofline(chart, table)
-    if isinstance(chart, Bar) and table.height * len(chart.y) > _BARS_BESIDE_EACH_OTHER:
-        return _points(chart, table, columns)
+    if isinstance(chart, Tree):
+        return _tree(chart, table, columns)
     if isinstance(chart, (Bar, Stacked)):
-        return _bars(chart, table, columns)
+        many = isinstance(chart, Bar) and table.height * len(chart.y) > _BARS_BESIDE_EACH_OTHER
+        return (_points if many else _bars)(chart, table, columns)
     raise UsageError(f"{analysis.name} declares a {type(chart).__name__}, which present.figures cannot draw yet")
 
 
@@ -450,6 +451,13 @@ def _roofline(chart: Roofline, table: pl.DataFrame) -> Drawing:
     layout = _layout(chart, height=460, legend=True)
     axes = {name: _axis_style() | axis for name, axis in rooflines.layout().items()}
     return {"data": traces, "layout": layout | {"hovermode": "closest"} | axes}
+
+
+def _tree(chart: Tree, table: pl.DataFrame, columns: dict[str, Column]) -> Drawing:
+    boxes = trees.traces(chart, table, fmt.scale(columns[chart.total], table[chart.total]))
+    if not boxes:
+        return _nothing("Nothing to draw: nothing that was launched ran on a device.")
+    return {"data": boxes, "layout": _layout(chart, height=460, legend=False)}
 
 
 def _nothing(text: str = "Nothing to draw: the table is empty.") -> Drawing:
