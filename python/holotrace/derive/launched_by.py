@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from holotrace.core.native import native
@@ -62,7 +64,8 @@ def covered_ns(work: pl.DataFrame, by: str) -> pl.DataFrame:
     """For each value of ``by`` the time in which at least one kernel or copy of it ran, ``covered_ns``."""
     groups = work[by].unique()
     # Numbers of events are places; what has none comes last.
-    last = (groups.max() or 0) + 1
+    largest: Any = groups.max()
+    last = 0 if largest is None else int(largest) + 1
     spans = work.select("start_ns", "end_ns", place=pl.col(by).fill_null(last)).sort("start_ns")
     covered = pl.DataFrame(native.covered_at(spans, last + 1)).to_series()
     return pl.DataFrame({by: groups, "covered_ns": covered.gather(groups.fill_null(last))})
