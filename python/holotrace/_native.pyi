@@ -311,6 +311,9 @@ class Space:
         """
     def hlo(self, columns: Sequence[str]) -> ArrowTable:
         """Columns of the hlo table; empty unless it was asked for."""
+
+    def buffers(self, columns: Sequence[str]) -> ArrowTable:
+        """Columns of the buffers table; empty unless ``hlo`` was asked for."""
     def problems(self, columns: Sequence[str]) -> ArrowTable:
         """As of ``Trace.table``."""
 
