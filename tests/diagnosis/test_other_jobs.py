@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import other_jobs
 import pytest
+from other_jobs import Other
 
 import holotrace
-import other_jobs
-from other_jobs import Other
 
 
 def first_cause(tmp_path: Path, job: Other) -> tuple[other_jobs.Truth, dict[str, Any]]:
