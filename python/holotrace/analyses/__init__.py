@@ -19,6 +19,7 @@ from holotrace.analyses.gaps import gaps
 from holotrace.analyses.hlo_ops import hlo_ops
 from holotrace.analyses.host_steps import host_steps
 from holotrace.analyses.idle_causes import idle_causes
+from holotrace.analyses.job_path import job_path
 from holotrace.analyses.kernel_sequences import kernel_sequences
 from holotrace.analyses.kernels import kernels
 from holotrace.analyses.launch_stats import launch_stats
@@ -53,6 +54,7 @@ class Analyses:
     time_breakdown = time_breakdown
     idle_causes = idle_causes
     critical_path = critical_path
+    job_path = job_path
     replay = replay
     waits = waits
     slowdown = slowdown
