@@ -18,7 +18,8 @@ def picture(drawing: dict[str, Any]) -> Picture | None:
 
     One form serves both: Plotly draws it in a notebook, the page draws it itself.
     """
-    if not drawing["data"]:
+    # Trees are drawn in notebooks alone so far.
+    if not drawing["data"] or drawing["data"][0]["type"] == "icicle":
         return None
     first = drawing["data"][0]
     if first["type"] == "icicle":
