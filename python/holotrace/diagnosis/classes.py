@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 INPUT, COMPILATION, CHECKPOINT, EVALUATION = "input", "compilation", "checkpoint", "evaluation"
 ALLOCATOR, COLLECTION, COPY, SYNCHRONIZATION = "allocator", "garbage-collection", "copy", "synchronization"
@@ -65,6 +66,7 @@ _OF_LIBRARIES = re.compile(
 _CONTAINERS = re.compile(r"^ProfilerStep|^iteration|^step\b|^PyTorch Profiler|<module>|^train_step")
 
 
+@lru_cache(maxsize=1 << 16)
 def named(name: str) -> str | None:
     """The class that a name of an annotation, function or operator tells by itself; null if it tells none."""
     if _RECOMPUTED.search(name):
