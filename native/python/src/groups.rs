@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, Float64Array, UInt8Array, UInt32Array};
-use holotrace_core::algorithms::bins::{self, Grid};
+use holotrace_core::algorithms::bins::{Grid, bins as filled};
 use holotrace_core::algorithms::groups::{self, Gaps};
 use holotrace_core::columns::batch;
 use pyo3::prelude::*;
@@ -77,7 +77,7 @@ pub fn bins(
     let key = spans.values::<UInt32Type>("key")?;
     let grid = Grid { origin: origin_ns, width: width_ns, count };
     let table = detached(py, || {
-        let found = bins::bins(&start, &end, &key, grid);
+        let found = filled(&start, &end, &key, grid);
         batch(vec![
             ("busy_ns".to_string(), column(found.busy)),
             ("key".to_string(), Arc::new(UInt32Array::from(found.key)) as ArrayRef),
