@@ -25,6 +25,7 @@ from holotrace.core.schema import Column
 from holotrace.core.tables import PROBLEMS
 from holotrace.present import figures, report
 from holotrace.present import format as fmt
+from holotrace.present.timeline import section as timeline
 from holotrace.present.wording import sentence
 
 EMBEDDED_ROWS = 2_000  # rows of a table a browser sorts at once without a pause, and a page carries by mail
@@ -100,6 +101,7 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
     environment.filters["coded"] = _coded
     plotly_js = _script(get_plotlyjs())
     report_js = _script(_asset("report.js"))
+    timeline_js = _script(timeline.script())
     told = [a for a in analyses if a.name in result.tables]
     # Formats differ in what they record, so some questions have no answer in a job and would only fill the page.
     answered = [analysis for analysis in told if not result.tables[analysis.name].is_empty()]
@@ -116,11 +118,13 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
         problems=_table("problems", PROBLEMS.columns, result.problems),
         source=shlex.quote(fmt.printable(result.source)),
         version=version("holotrace"),
-        css=Markup(_asset("report.css")),  # our own file
+        timeline=timeline.view(result.tables),
+        css=Markup(_asset("report.css") + timeline.style()),  # our own files
         plotly_js=plotly_js,
         report_js=report_js,
-        # Only these two scripts may run, so that even a name that broke out of its text could do nothing.
-        script_hashes=Markup(" ".join(_hash(script) for script in (plotly_js, report_js))),  # base64
+        timeline_js=timeline_js,
+        # Only these scripts may run, so that even a name that broke out of its text could do nothing.
+        script_hashes=Markup(" ".join(_hash(script) for script in (plotly_js, report_js, timeline_js))),  # base64
     )
 
 
