@@ -10,7 +10,11 @@ import tempfile
 import venv
 from pathlib import Path
 
+# The sample leaves a rank out on purpose, which is told; all other warnings are errors.
 HTA_SCRIPT = """
+import warnings
+warnings.simplefilter("error")
+warnings.filterwarnings("ignore", message=".*ranks missing")
 import hta
 from hta.trace_analysis import TraceAnalysis
 frame = TraceAnalysis(trace_dir="job").get_temporal_breakdown(visualize=False)
@@ -64,7 +68,7 @@ def try_both(core: Path, hta: Path, folder: Path) -> None:
     assert (folder / "report.html").read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html>")
     # The extra finds holotrace-hta where it was built.
     run("python", "-m", "pip", "install", "--quiet", "--find-links", str(hta.parent), f"{core}[hta]")
-    run("python", "-W", "error", "-c", HTA_SCRIPT)
+    run("python", "-c", HTA_SCRIPT)
     try_with_htas_own(Path(run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()))
     run("python", "-c", WARNED_SCRIPT)
 

@@ -1,13 +1,15 @@
-"""What changed between two jobs: which operations run more often, take longer, are new or gone."""
+"""What changed between two jobs: which operations or modules run more often, take longer, are new or gone."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import polars as pl
 
+from holotrace.analyses.modules import modules
 from holotrace.core.problems import CUT
 from holotrace.core.schema import Column, Table, Unit, conform
 from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, PROBLEMS, STEPS
@@ -20,8 +22,8 @@ from holotrace.job import Job
 from holotrace.open import open as open_job
 
 COLUMNS = (
-    Column("name", Unit.TEXT, "Operation or kernel, as the profiler wrote it; null if it wrote no name"),
-    Column("category", Unit.TEXT, "Category as the profiler wrote it, e.g. kernel, cpu_op"),
+    Column("name", Unit.TEXT, "Operation or kernel, as the profiler wrote it, or path of a module; null for no name"),
+    Column("category", Unit.TEXT, "Category as the profiler wrote it, e.g. kernel, cpu_op; of a module its class"),
     Column("before_count", Unit.COUNT, "How often it ran before; 0 if it did not"),
     Column("after_count", Unit.COUNT, "How often it ran after; 0 if it did not"),
     Column("difference_count", Unit.COUNT, "after_count - before_count"),
@@ -36,17 +38,21 @@ _RECORDING = "Trace"
 _KEY = ("name", "category")
 
 One = int | Iterable[int] | None
+By = Literal["name", "module"]
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """Which events count: those of some steps, on the device or on the host."""
+    """Which events count: those of some steps, on the device or on the host; and what is told apart."""
 
     steps: frozenset[int] | None
     device: bool | None
+    by: By = "name"
 
     @property
     def reads(self) -> tuple[Table, ...]:
+        if self.by == "module":
+            return (*modules.reads, STEPS.only("step", "start_ns", "end_ns"))
         reads: tuple[Table, ...] = (EVENTS.only("event_id", "name", "category", "start_ns", "end_ns"),)
         if self.steps is not None:
             reads += (STEPS.only("step", "start_ns", "end_ns"),)
@@ -65,6 +71,7 @@ def compare(
     after_ranks: One = None,
     after_steps: One = None,
     device: bool | None = None,
+    by: By = "name",
 ) -> pl.DataFrame:
     """How often each operation and kernel ran in two jobs, for how long, and the differences.
 
@@ -80,6 +87,9 @@ def compare(
         after_ranks: Ranks of ``after``, where they are not those of ``before``.
         after_steps: Steps of ``after``, where they are not those of ``before``.
         device: True for what ran on a device only, False for what the host did only.
+        by: ``"module"`` for a row per module of the model, numbered within the one around it: how often it was called,
+            and the device time of all that it launched, forward and backward; with ``device=False`` its time on the
+            host.
 
     Returns:
         A row per name and category: counts and times (ns) before and after, their differences, and whether it was
@@ -88,11 +98,11 @@ def compare(
     Raises:
         InputError: a job cannot be read, or a rank or step that was asked for is not there.
     """
-    first = _parts(before, ranks, _Choice(_numbers(steps), device))
+    first = _parts(before, ranks, _Choice(_numbers(steps), device, by))
     second = _parts(
         after,
         ranks if after_ranks is None else after_ranks,
-        _Choice(_numbers(steps if after_steps is None else after_steps), device),
+        _Choice(_numbers(steps if after_steps is None else after_steps), device, by),
     )
     without = {part.rank for parts in (first, second) for part in parts if part.is_cut}
     if {part.rank for part in first} != {part.rank for part in second}:
@@ -162,6 +172,8 @@ def _parts(traces: Job | Paths, ranks: One, choice: _Choice) -> list[_Part]:
 
 
 def _part(trace: RankTrace, choice: _Choice) -> _Part:
+    if choice.by == "module":
+        return _modules(trace, choice)
     table = trace[EVENTS]
     events, steps = table.lazy(), frozenset[int]()
     if choice.steps is not None or choice.device is not None:
@@ -181,7 +193,24 @@ def _part(trace: RankTrace, choice: _Choice) -> _Part:
         .agg(count=pl.len(), total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
         .with_columns(pl.col(_KEY).cast(pl.String()))
     )
-    return _Part(trace.rank, steps, rows.collect(), bool(trace[PROBLEMS]["problem"].is_in(CUT).any()))
+    return _Part(trace.rank, steps, rows.collect(), _is_cut(trace))
+
+
+def _modules(trace: RankTrace, choice: _Choice) -> _Part:
+    """The same of modules; what is in none is told without a name."""
+    rows = modules.part(trace, {"by_step": choice.steps is not None})
+    steps = frozenset(trace[STEPS]["step"]) if choice.steps is not None else frozenset[int]()
+    if choice.steps is not None:
+        rows = rows.filter(pl.col("step").is_in(sorted(choice.steps)))
+    time = "host_ns" if choice.device is False else "total_ns"
+    found = rows.group_by(name="place", category="module_class").agg(
+        count=pl.coalesce("call_count", "event_count").sum(), total_ns=pl.col(time).sum()
+    )
+    return _Part(trace.rank, steps, found, _is_cut(trace))
+
+
+def _is_cut(trace: RankTrace) -> bool:
+    return bool(trace[PROBLEMS]["problem"].is_in(CUT).any())
 
 
 def _on_device(trace: RankTrace, choice: _Choice) -> pl.DataFrame:

@@ -8,12 +8,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 from click.testing import CliRunner
+from polars.testing import assert_frame_equal
 from test_job_graph import recordings
 
 import holotrace
+import holotrace.analyses
 from drawing import described, draw, trace
 from holotrace.cli import main
-from holotrace.graph import JobGraph
+from holotrace.graph import JobGraph, packed
 from holotrace.graph.waits import causes
 from holotrace.job import Job
 from trace_files import REAL_TRACES, needs_real_traces, write_trace
@@ -31,6 +33,25 @@ LATE = """
     compute |..AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA........|
     comm    |..................................CC......|
 """
+
+
+def test_answers_about_a_graph_were_kept_and_made_once_for_each_analysis() -> None:
+    asked = [Job.replay, Job.waits, Job.factors, Job.slowdown]
+    assert len({analysis.part_name for analysis in asked}) == 1
+    assert len({analysis.shares for analysis in asked}) == 1
+    made = holotrace.analyses.ALL  # every other part has a name of its own
+    assert len({(analysis.part_name, analysis.part_columns) for analysis in made}) == len(
+        {analysis.part_name for analysis in made}
+    )
+
+
+def test_packed_rows_of_a_graph_are_what_they_were() -> None:
+    activities = pl.DataFrame(
+        {"rank": [0, 0, 0], "start_ns": [10, 14, 5], "end_ns": [14, 20, 30], "own_ns": [4, 2, 25]}
+    ).with_columns(event_id=pl.Series([7, None, 3], dtype=pl.UInt32))
+    edges = pl.DataFrame({"rank": [0, 0, 0], "from_point": [9, 1, 2], "to_point": [2, 4, 4]})
+    assert_frame_equal(packed.unpacked_activities(packed.activities(activities)), activities)
+    assert_frame_equal(packed.unpacked_edges(packed.edges(edges)), edges)
 
 
 def job() -> Job:

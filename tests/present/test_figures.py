@@ -10,11 +10,12 @@ import pytest
 from drawing import draw
 from holotrace.analyses import ALL
 from holotrace.core.analysis import Analysis, per_rank
-from holotrace.core.charts import Bar, Line, Ranking
+from holotrace.core.charts import Bar, Line, Ranking, Tree
 from holotrace.core.schema import Column, Unit
 from holotrace.core.trace import RankTrace
 from holotrace.errors import UsageError
-from holotrace.present import figures
+from holotrace.present import figures, trees
+from holotrace.present import format as fmt
 
 
 @per_rank(
@@ -177,6 +178,23 @@ def test_every_axis_says_of_what() -> None:
             drawing = figures.drawing(analysis, table)
             if not drawing["data"]:
                 continue  # a roofline of work that nobody knows
+            if isinstance(analysis.chart, Tree):
+                continue  # boxes have no axes
             layout = drawing["layout"]
             value = layout["xaxis" if isinstance(analysis.chart, Ranking) else "yaxis"]["title"]["text"]
             assert value.partition("[")[0].strip(), analysis.name
+
+
+def test_boxes_of_a_tree_are_inside_those_around_them_as_text() -> None:
+    rows = [("<N>_0", 6_000, 0.5), ("<N>_0/B_0", 4_000, None), (None, 3_000, None), ("C_0", 0, None)]
+    table = pl.DataFrame(
+        rows, schema={"module": pl.String, "total_ns": pl.Int64, "peak_ratio": pl.Float64}, orient="row"
+    )
+    chart = Tree(x="module", y=("total_ns",), total="total_ns", rate="peak_ratio")
+    (boxes,) = trees.traces(chart, table, fmt.Scale())
+    assert (boxes["labels"], boxes["parents"], boxes["values"]) == (
+        ["&lt;N&gt;_0", "B_0"],
+        ["", "<N>_0"],
+        [6_000, 4_000],
+    )
+    assert boxes["customdata"] == [["50%"], ["\u2013"]]

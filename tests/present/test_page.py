@@ -90,8 +90,7 @@ def test_no_text_of_a_trace_becomes_an_element() -> None:
 
 def test_the_page_has_no_control_characters() -> None:
     page = html.page(hostile(), made_up.ANALYSES)
-    ours = page[: page.index("plotly.js v")]
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", ours)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", page)
 
 
 def test_nothing_on_the_page_is_loaded_from_elsewhere() -> None:

@@ -58,26 +58,28 @@ def visit(request: pytest.FixtureRequest, browser: "Browser", report_file: Path)
     context.close()
 
 
-def wait_for_charts(visit: Visit) -> None:
-    """Wait for the last chart; they are drawn one by one."""
-    for chart in visit.page.locator(".chart").all():
-        chart.locator("svg.main-svg").first.wait_for()
-
-
 def test_every_chart_is_drawn_without_a_complaint_or_a_request(visit: Visit) -> None:
-    wait_for_charts(visit)
-    assert visit.page.locator(".chart").count() == len(made_up.ANALYSES)
+    assert visit.page.locator(".chart:not(.waterfall)").count() == len(made_up.ANALYSES)
     for chart in visit.page.locator(".chart").all():
-        assert chart.locator(".bars path").count() > 0
+        drawn = chart.locator(".area .bar, .bar-line span").first.bounding_box()
+        assert drawn is not None and drawn["width"] > 100
     assert visit.complaints == []
     assert [url for url in visit.requests if not url.startswith(("file:", "data:", "blob:"))] == []
     assert visit.page.title() == "llama-70b pretraining · holotrace"
 
 
-def test_no_chart_offers_to_upload_itself(visit: Visit) -> None:
-    wait_for_charts(visit)
-    titles = visit.page.locator(".modebar-btn").evaluate_all("all => all.map(b => b.dataset.title)")
-    assert titles and not [title for title in titles if "hare" in title or "cloud" in title.lower()]
+def test_a_chart_tells_the_values_at_a_place_with_mouse_and_keyboard(visit: Visit) -> None:
+    tip, area = visit.page.locator(".tip"), visit.page.locator("#time_breakdown .area")
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    assert box is not None
+    visit.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert "Rank 3" in tip.inner_text() and "Exposed communication" in tip.inner_text()
+    area.focus()
+    visit.page.keyboard.press("ArrowRight")
+    assert "Rank 4" in tip.inner_text()
+    visit.page.keyboard.press("Escape")
+    assert not tip.is_visible()
 
 
 def test_a_table_sorts_by_value_with_mouse_and_keyboard(visit: Visit) -> None:
@@ -120,8 +122,24 @@ def test_a_finding_opens_to_what_to_do(visit: Visit) -> None:
     assert "Start the collective sooner" in finding.inner_text()
 
 
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_the_first_screen_shows_causes_their_worth_and_the_way_to_the_measured_step(
+    visit: Visit, width: int, height: int
+) -> None:
+    visit.page.set_viewport_size({"width": width, "height": height})
+    for place in (".headline", ".causes .worth", ".waterfall .bar-line >> nth=0", ".waterfall .bar-line >> nth=3"):
+        box = visit.page.locator(place).first.bounding_box()
+        assert box is not None and box["y"] + box["height"] <= height, place
+
+
+def test_the_menu_is_one_line_that_a_finger_can_hit_and_says_where_the_reader_is(visit: Visit) -> None:
+    visit.page.set_viewport_size({"width": 390, "height": 844})
+    heights = visit.page.locator("nav a").evaluate_all("all => all.map(a => a.getBoundingClientRect())")
+    assert len({box["y"] for box in heights}) == 1 and min(box["height"] for box in heights) >= 44
+    visit.page.locator('nav a[href="#kernels"]').click()
+    visit.page.locator('nav a[href="#kernels"][aria-current]').wait_for()
+
+
 def test_a_narrow_window_does_not_scroll_sideways(visit: Visit) -> None:
     visit.page.set_viewport_size({"width": 390, "height": 800})
-    wait_for_charts(visit)
-    # Charts that were drawn before take their new width a moment later.
     visit.page.wait_for_function("document.documentElement.scrollWidth <= 390")

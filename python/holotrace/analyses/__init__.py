@@ -9,6 +9,7 @@ from holotrace.analyses.causes import causes
 from holotrace.analyses.communication import communication
 from holotrace.analyses.compilations import compilations
 from holotrace.analyses.critical_path import critical_path
+from holotrace.analyses.device_memory import device_memory
 from holotrace.analyses.device_speed import device_speed
 from holotrace.analyses.device_steps import device_steps
 from holotrace.analyses.duty_cycle import duty_cycle
@@ -18,16 +19,20 @@ from holotrace.analyses.gaps import gaps
 from holotrace.analyses.hlo_ops import hlo_ops
 from holotrace.analyses.host_steps import host_steps
 from holotrace.analyses.idle_causes import idle_causes
+from holotrace.analyses.job_path import job_path
 from holotrace.analyses.kernel_sequences import kernel_sequences
 from holotrace.analyses.kernels import kernels
 from holotrace.analyses.launch_stats import launch_stats
 from holotrace.analyses.memory_bandwidth import memory_bandwidth
+from holotrace.analyses.modules import modules
 from holotrace.analyses.operator_counters import operator_counters
 from holotrace.analyses.operator_efficiency import operator_efficiency
 from holotrace.analyses.operator_kernels import operator_kernels
 from holotrace.analyses.operators import operators
 from holotrace.analyses.overlap import overlap
+from holotrace.analyses.peak_buffers import peak_buffers
 from holotrace.analyses.phases import phases
+from holotrace.analyses.program_memory import program_memory
 from holotrace.analyses.queue_length import queue_length
 from holotrace.analyses.replay import replay
 from holotrace.analyses.scopes import scopes
@@ -49,6 +54,7 @@ class Analyses:
     time_breakdown = time_breakdown
     idle_causes = idle_causes
     critical_path = critical_path
+    job_path = job_path
     replay = replay
     waits = waits
     slowdown = slowdown
@@ -60,6 +66,7 @@ class Analyses:
     kernels = kernels
     operators = operators
     efficiency = efficiency
+    modules = modules
     work_categories = work_categories
     operator_efficiency = operator_efficiency
     operator_kernels = operator_kernels
@@ -77,6 +84,9 @@ class Analyses:
     phases = phases
     scopes = scopes
     hlo_ops = hlo_ops
+    device_memory = device_memory
+    program_memory = program_memory
+    peak_buffers = peak_buffers
     skew = skew
 
 

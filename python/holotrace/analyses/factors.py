@@ -27,6 +27,7 @@ _SAID = {
 @per_job(
     part=of_rank.part,
     part_columns=of_rank.PART,
+    joined=JobGraph.from_parts,
     columns=(
         Column("job_ns", Unit.NS, "Time of the replayed job: all steps of the rank that takes longest"),
         Column("compute_ns", Unit.NS, "Time a device of the rank computed"),
@@ -38,7 +39,7 @@ _SAID = {
     reads=job.READS,
     chart=Bar(x="rank", y=("compute_ns",), title="Time a device of each rank computed"),
 )
-def factors(rows: pl.DataFrame) -> pl.DataFrame:
+def factors(graph: JobGraph) -> pl.DataFrame:
     """What part of a job's time its devices compute, as a product of what keeps them from it.
 
     The factors are those of POP's multiplicative model: how far hosts keep devices fed, how even work is among ranks,
@@ -46,7 +47,6 @@ def factors(rows: pl.DataFrame) -> pl.DataFrame:
     job. They are of the replayed job; where the replay is off by more than 5%, or a factor would be more than 1, there
     is no answer.
     """
-    graph = JobGraph.from_parts(rows)
     if graph.steps.is_empty():
         return pl.DataFrame(schema=factors.nothing.schema)
     moved = graph.activities.filter(pl.col("kind") == COMMUNICATION, pl.col("crossing").is_not_null())

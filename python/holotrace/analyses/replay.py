@@ -16,6 +16,7 @@ from holotrace.graph.job import TRUSTED_RATIO, JobGraph
 @per_job(
     part=rank.part,
     part_columns=rank.PART,
+    joined=JobGraph.from_parts,
     columns=(
         Column("step", Unit.STEP, "Training step; null where the rank has none and is looked at as a whole"),
         Column("recorded_ns", Unit.NS, "From when the step before was over to when it is, on the host and devices"),
@@ -35,7 +36,7 @@ from holotrace.graph.job import TRUSTED_RATIO, JobGraph
     reads=job.READS,
     chart=Bar(x="rank", y=("recorded_ns", "replayed_ns"), title="Steps as recorded and as replayed"),
 )
-def replay(rows: pl.DataFrame) -> pl.DataFrame:
+def replay(graph: JobGraph) -> pl.DataFrame:
     """How well a model of what waits for what reproduces each step.
 
     The model is a graph of all ranks: threads do one thing after the other, work of a device waits for its launch and
@@ -43,7 +44,6 @@ def replay(rows: pl.DataFrame) -> pl.DataFrame:
     everything as soon as what it waits for is over. What the recorded times contain besides is a delay that the model
     does not know. Answers of what-if are as good as this replay: where it is off by more than 5%, no gain is claimed.
     """
-    graph = JobGraph.from_parts(rows)
     times = graph.step_times()
     steps = graph.steps.join(
         graph.activities.select(over=pl.col("activity") * 2 + 1, over_ns="end_ns"), on="over", maintain_order="left"

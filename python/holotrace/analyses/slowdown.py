@@ -24,6 +24,7 @@ SLOW_RATIO, HALF = 1.1, 0.5
 @per_job(
     part=of_rank.part,
     part_columns=of_rank.PART,
+    joined=JobGraph.from_parts,
     columns=(
         Column("of", Unit.TEXT, "job, rank or kind: what keeps its own times"),
         Column("kind", Unit.TEXT, "What the activities of a row `kind` are bound by"),
@@ -37,7 +38,7 @@ SLOW_RATIO, HALF = 1.1, 0.5
     reads=job.READS,
     chart=Bar(x="rank", y=("slowdown_ratio",), title="Slowdown by each rank"),
 )
-def slowdown(rows: pl.DataFrame) -> pl.DataFrame:
+def slowdown(graph: JobGraph) -> pl.DataFrame:
     """How much longer a job takes than it would if equal work took equally long.
 
     Ideal is that every activity takes as long as the mean (communication and hosts: the median) of those with the same
@@ -46,7 +47,6 @@ def slowdown(rows: pl.DataFrame) -> pl.DataFrame:
     only these activities did (S_t). What goes if the worst 3% of ranks were ideal is `recovered_ratio` of the row `job`
     (M_W). Where the replay is off by more than 5% of the recorded time there is no answer.
     """
-    graph = JobGraph.from_parts(rows)
     ideal = _ideal(graph)
     if ideal.is_empty() or graph.steps.is_empty():
         return pl.DataFrame(schema=slowdown.nothing.schema)

@@ -22,6 +22,7 @@ _WAIT = ["waiting_rank", "group"]
 @per_job(
     part=of_rank.part,
     part_columns=of_rank.PART,
+    joined=JobGraph.from_parts,
     columns=(
         Column("waiting_rank", Unit.RANK, "Rank that waited"),
         Column("group", Unit.TEXT, "Process group it waited in; null if unknown"),
@@ -42,7 +43,7 @@ _WAIT = ["waiting_rank", "group"]
     reads=job.READS,
     chart=Bar(x="rank", y=("excess_ns",), title="What ranks did while others waited for them"),
 )
-def waits(rows: pl.DataFrame) -> pl.DataFrame:
+def waits(graph: JobGraph) -> pl.DataFrame:
     """Why ranks wait for each other at collectives.
 
     A rank waits for the last one. The cause is the difference of what both did since they were last at a common
@@ -51,7 +52,6 @@ def waits(rows: pl.DataFrame) -> pl.DataFrame:
     a waiting rank and group say sums to its waits. Small differences are one row of the kind `rest`;
     a rank that never waited has one of zeros.
     """
-    graph = JobGraph.from_parts(rows)
     at = graph.activities.select("activity", "step", "group", waiting_rank="rank")
     terms = causes(graph).join(at, on="activity", maintain_order="left").with_columns(pl.col("group").cast(pl.String))
     # What both did for as long cancels, wherever it was done.

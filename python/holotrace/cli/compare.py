@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import click
 import polars as pl
 
 from holotrace.cli.options import job_at, output_options, rank_option, search_options
 from holotrace.cli.output import write_shown
-from holotrace.compare import COLUMNS
+from holotrace.compare import COLUMNS, By
 from holotrace.compare import compare as differences
 from holotrace.discovery import OnDuplicate
 from holotrace.stores import Place
@@ -34,6 +36,13 @@ from holotrace.stores import Place
     help="Step of AFTER, where it is not that of BEFORE; may be given several times.",
 )
 @click.option("--device/--host", default=None, help="Only what ran on a device, or only what the host did.")
+@click.option(
+    "--by",
+    type=click.Choice(get_args(By)),
+    default="name",
+    show_default=True,
+    help="What is told apart: names of operations, or modules of the model.",
+)
 @output_options
 def compare(
     *,
@@ -45,6 +54,7 @@ def compare(
     form: str | None,
     output: Place | None,
     device: bool | None,
+    by: By,
     ranks: tuple[int, ...],
     steps: tuple[int, ...],
     after_ranks: tuple[int, ...],
@@ -53,7 +63,7 @@ def compare(
     """How often each operation and kernel ran in the jobs BEFORE and AFTER, for how long, and the differences.
 
     Name and category identify an operation; the largest difference in time comes first. Times of operations that
-    contain each other are not to be added up.
+    contain each other are not to be added up. By module, they are device times of all that a module launched.
     """
     from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
 
@@ -65,6 +75,7 @@ def compare(
         after_ranks=after_ranks or None,
         after_steps=after_steps or None,
         device=device,
+        by=by,
     )
     problems = pl.concat([job.noticed() for job in jobs])
     write_shown(Shown("compare", table, COLUMNS, f"{before} -> {after}", problems, limit), form, output)

@@ -166,7 +166,9 @@ def _table(table: Table) -> _Topic:
         columns = table.columns if "rank" in table.column_names else (tables.RANK, *table.columns)
         return Shown(name, rows, columns, job.found.origin)
 
-    name = table.name.replace("_", "-")
+    # An analysis of the same name has it for itself.
+    suffix = "_table" if any(analysis.name == table.name for analysis in ALL) else ""
+    name = (table.name + suffix).replace("_", "-")
     return _Topic(name, "Tables", f"{table.meaning}.", "", answer)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from io import BytesIO
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 import polars as pl
 
@@ -19,6 +19,7 @@ from holotrace.core.tables import RANK
 from holotrace.core.trace import JobTrace, RankTrace
 
 P = ParamSpec("P")
+T = TypeVar("T")
 # So many are no small part of a rank.
 _MANY_ROWS = 100_000
 # The analysis whose findings say why; those of the others say how it looks.
@@ -125,13 +126,31 @@ class Analysis(ABC, Generic[P]):
     def part_columns(self) -> tuple[Column, ...]:
         """Columns of what one rank contributes."""
 
+    @property
+    def part_name(self) -> str:
+        """What a rank contributes is called; analyses with the same name share it."""
+        return self.name
+
+    @property
+    def shares(self) -> Hashable:
+        """Analyses that are equal in this share what is gathered."""
+        return self.name
+
     @abstractmethod
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
         """What one ``rank`` contributes with these ``options``; made where the rank is read, and small."""
 
     @abstractmethod
+    def gathered(self, parts: Iterable[pl.DataFrame]) -> Any:
+        """What the ``parts`` of all ranks are made into, once for all analyses that share them."""
+
+    @abstractmethod
+    def answer(self, gathered: Any, options: Mapping[str, Any]) -> pl.DataFrame:
+        """The answer with these ``options``, from what was ``gathered``: the declared columns."""
+
     def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
         """The answer with these ``options``, from the ``parts`` of all ranks: the declared columns."""
+        return self.answer(self.gathered(parts), options)
 
     def __call__(self, job: JobTrace, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame:
         return job.ask(self, kwargs)
@@ -185,8 +204,16 @@ class PerRank(Analysis[P]):
         rows = self.source(rank, **options)  # type: ignore[call-arg]  # options were checked by their signature
         return _rows_of(rank, rows, self.columns, self.name)
 
-    def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
+    def gathered(self, parts: Iterable[pl.DataFrame]) -> Any:
         return pl.concat([self.nothing, *parts])
+
+    def answer(self, gathered: Any, options: Mapping[str, Any]) -> pl.DataFrame:
+        rows: pl.DataFrame = gathered
+        return rows
+
+
+def _as_they_are(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows
 
 
 @dataclass(frozen=True)
@@ -195,14 +222,22 @@ class Contribution:
 
     make: Callable[[RankTrace], pl.DataFrame]
     columns: tuple[Column, ...]
+    # Any: whatever those analyses are functions of.
+    joined: Callable[[pl.DataFrame], Any] = _as_they_are
 
     def __call__(self, rank: RankTrace) -> pl.DataFrame:
         return _rows_of(rank, self.make(rank), self.columns, self.make.__name__)
 
+    @property
+    def name(self) -> str | None:
+        """The full name of the function that makes it; null where others may have the same."""
+        name = f"{getattr(self.make, '__module__', '<')}.{getattr(self.make, '__qualname__', '<')}"
+        return None if "<" in name else name
+
 
 @dataclass(frozen=True, kw_only=True)
 class PerJob(Analysis[P]):
-    """Compares ranks: a function from rows that all ranks contribute to a table."""
+    """Compares ranks: a function from what all ranks contribute to a table."""
 
     contribution: Contribution
 
@@ -210,12 +245,22 @@ class PerJob(Analysis[P]):
     def part_columns(self) -> tuple[Column, ...]:
         return self.contribution.columns
 
+    @property
+    def part_name(self) -> str:
+        return self.contribution.name or self.name
+
+    @property
+    def shares(self) -> Hashable:
+        return self.contribution
+
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
         return rank.cached(self.contribution)
 
-    def combine(self, parts: Iterable[pl.DataFrame], options: Mapping[str, Any]) -> pl.DataFrame:
-        rows = pl.concat([empty(self.contribution.columns), *parts])
-        table = self.source(rows, **options)  # type: ignore[call-arg]  # options were checked by their signature
+    def gathered(self, parts: Iterable[pl.DataFrame]) -> Any:
+        return self.contribution.joined(pl.concat([empty(self.contribution.columns), *parts]))
+
+    def answer(self, gathered: Any, options: Mapping[str, Any]) -> pl.DataFrame:
+        table = self.source(gathered, **options)  # type: ignore[call-arg]  # options were checked by their signature
         return conform(table, self.columns, self.name)
 
 
@@ -264,7 +309,8 @@ def per_job(
     columns: tuple[Column, ...],
     reads: tuple[Table, ...],
     chart: Chart | None = None,
-) -> Callable[[Callable[Concatenate[pl.DataFrame, P], pl.DataFrame]], Analysis[P]]:
+    joined: Callable[[pl.DataFrame], T] = _as_they_are,  # type: ignore[assignment]  # T is a frame then
+) -> Callable[[Callable[Concatenate[T, P], pl.DataFrame]], Analysis[P]]:
     """Declare an analysis that compares ranks: it gets the rows of ``part`` of all ranks and answers for the job.
 
     Args:
@@ -273,9 +319,11 @@ def per_job(
         columns: Columns of the answer; the rank its rows speak of is put in front.
         reads: Tables and columns that ``part`` needs.
         chart: What to draw of the answer.
+        joined: What the rows are made into, once for all analyses with this ``part``; the rows themselves by default.
     """
+    contribution = Contribution(part, (RANK, *part_columns), joined)
 
-    def declare(source: Callable[Concatenate[pl.DataFrame, P], pl.DataFrame]) -> Analysis[P]:
-        return PerJob(source, (RANK, *columns), reads, chart, contribution=Contribution(part, (RANK, *part_columns)))
+    def declare(source: Callable[Concatenate[T, P], pl.DataFrame]) -> Analysis[P]:
+        return PerJob(source, (RANK, *columns), reads, chart, contribution=contribution)
 
     return declare

@@ -78,3 +78,18 @@ class Roofline(Chart):
     @property
     def columns(self) -> frozenset[str]:
         return super().columns | {self.size, self.by, self.peak, self.bandwidth}
+
+
+@dataclass(frozen=True)
+class Tree(Chart):
+    """Boxes inside boxes: ``x`` is a path, parts with ``/`` between them, and the one of ``y`` its own size.
+
+    ``total`` names the column of the size with all that is inside, ``rate`` that of the share that colours a box.
+    """
+
+    total: str = ""
+    rate: str = ""
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return super().columns | {self.total, self.rate}

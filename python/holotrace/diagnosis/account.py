@@ -202,13 +202,12 @@ def _work(rank: RankTrace) -> pl.DataFrame:
 def _calls(rank: RankTrace) -> pl.DataFrame:
     """How long the host takes for the calls it makes most often, without those below them; the median."""
     calls = rank[host.HOST_CALLS].filter(~pl.col("on_device"))
-    is_known = pl.col("category").cast(pl.String).is_in([*RUNTIME, "cpu_op"])
+    calls = calls.filter(host.among(calls["category"], [*RUNTIME, "cpu_op"]))
     return (
-        calls.filter(is_known)
-        .with_columns(pl.col("name").cast(pl.String))
-        .filter(~pl.col("name").str.contains(WAITING.pattern))
+        calls.filter(~host.matching(calls["name"], WAITING))
         .group_by("name")
         .agg(count=pl.len(), time_ns=(pl.col("end_ns") - pl.col("start_ns")).median().cast(pl.Int64))
+        .with_columns(pl.col("name").cast(pl.String))
         .sort("count", "name", descending=[True, False])
         .head(_MOST_CALLS)
         .with_columns(row=pl.lit(CALL))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 import polars as pl
 
 from holotrace.core.tables import CALLS, DEVICE_EVENTS, LAUNCHES, STEPS
@@ -89,14 +92,30 @@ def _idle(events: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
 def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str]]:
     """Of launches within something whose name tells what goes on (see ``classes.named``): that, and the name."""
     calls = rank[HOST_CALLS].filter(~pl.col("on_device"))
-    chains = _chains(pl.DataFrame({"innermost": launch_ids.drop_nulls().unique()}), calls)
-    told = {}
-    for launch, chain in chains.items():
-        for event in reversed(chain):
-            if cause := named(event.name):
-                told[launch] = cause, event.name
-                break
-    return told
+    told = {name: cause for name in calls["name"].unique().cast(pl.String) if name and (cause := named(name))}
+    outer = _outermost(calls.filter(among(calls["name"], told)))
+    launches = calls.filter(pl.col("event_id").is_in(launch_ids.drop_nulls().unique().implode()))
+    # Wherever a thread is within one, the last that began is the one, as none is within another.
+    found = launches.sort("start_ns").join_asof(outer, on="start_ns", by=["pid", "tid"], check_sortedness=False)
+    within = found.filter(pl.col("end_ns") <= pl.col("outer_end_ns")).select("event_id", "outer_name")
+    return {launch: (told[name], name) for launch, name in within.iter_rows()}
+
+
+def _outermost(calls: pl.DataFrame) -> pl.DataFrame:
+    """Those of these calls that are within no other of them."""
+    before = pl.col("end_ns").cum_max().shift(1).over("pid", "tid")
+    outer = calls.sort("start_ns", "depth").filter((pl.col("end_ns") > before).fill_null(True))
+    return outer.select("pid", "tid", "start_ns", outer_end_ns="end_ns", outer_name=pl.col("name").cast(pl.String))
+
+
+def among(labels: pl.Series, chosen: Iterable[str]) -> pl.Series:
+    """Which labels are among those that were chosen; compared as numbers, since there are many."""
+    return labels.is_in(pl.Series(list(chosen), dtype=labels.dtype).implode())
+
+
+def matching(labels: pl.Series, pattern: re.Pattern[str]) -> pl.Series:
+    """Which labels a pattern is found in; each label is looked at once."""
+    return among(labels, [name for name in labels.unique().cast(pl.String) if name and pattern.search(name)])
 
 
 def _queued(found: pl.DataFrame) -> pl.DataFrame:
@@ -151,7 +170,7 @@ def _main_thread(calls: pl.DataFrame) -> int:
 
 def _pieces(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """What was the innermost call on the thread of each gap, piece by piece: gap, tid, innermost, from_ns, until_ns."""
-    threads = calls.filter(pl.col("tid").is_in(found["tid"].unique().implode()))
+    threads = _beside(calls.filter(pl.col("tid").is_in(found["tid"].unique().implode())), found)
     # Of what begins at one time the outer call is the first, of what ends then the inner one.
     begin = threads.select(
         "tid", time_ns="start_ns", order=pl.lit(2, pl.Int64), level=pl.col("depth").cast(pl.Int64), now="event_id"
@@ -185,6 +204,15 @@ def _pieces(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         .with_columns(innermost=pl.when(pl.col("now") != _NOBODY).then("now"))
         .select(pl.col("gap").cast(pl.UInt32), "tid", "innermost", from_ns="time_ns", until_ns="until_ns")
     )
+
+
+def _beside(calls: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    """The calls that were open in one of these gaps, of whatever thread: only they are the innermost there."""
+    gaps = found.sort("start_ns")
+    # Gaps do not overlap: the first that ends behind a call's start is the one to look at.
+    following = gaps["end_ns"].cum_max().search_sorted(calls["start_ns"], side="right")
+    begins = pl.concat([gaps["start_ns"], pl.Series([2**63 - 1], dtype=pl.Int64)]).gather(following)
+    return calls.filter(begins < calls["end_ns"])
 
 
 def _chains(pieces: pl.DataFrame, calls: pl.DataFrame) -> dict[int, list[Around]]:
@@ -262,14 +290,12 @@ def _late_ends(found: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
 def _after_waiting(told: pl.DataFrame, calls: pl.DataFrame, chains: dict[int, list[Around]]) -> pl.DataFrame:
     """Launching after a wait for the device is what the wait costs: the host could not run ahead of the device."""
     waits = (
-        calls.filter(pl.col("category").cast(pl.String).is_in(RUNTIME))
-        .filter(pl.col("name").cast(pl.String).str.contains(WAITING.pattern))
+        calls.filter(among(calls["category"], RUNTIME) & matching(calls["name"], WAITING))
         .select(wait_id="event_id", wait_parent="parent_id", began_ns="start_ns", returned_ns="end_ns")
         .sort("returned_ns")
     )
     if waits.is_empty() or told.is_empty():
         return told
-    names = calls.select("event_id", "parent_id", "category", name=pl.col("name").cast(pl.String))
     before = (
         told.sort("start_ns")
         .join_asof(waits, left_on="start_ns", right_on="returned_ns", strategy="forward", check_sortedness=False)
@@ -278,9 +304,7 @@ def _after_waiting(told: pl.DataFrame, calls: pl.DataFrame, chains: dict[int, li
             & (pl.col("returned_ns") <= pl.min_horizontal("end_ns", pl.col("start_ns") + _RETURN_NS))
         )
     )
-    who = names.select(wait_parent="event_id", wait_name="name", around_id="parent_id").join(
-        names.select(around_id="event_id", around_name="name"), on="around_id", how="left"
-    )
+    who = _parents_of(waits, calls)
     is_launching = pl.col("is_after").fill_null(False) & pl.col("cause").is_in([LAUNCH, SYNCHRONIZATION])
     return (
         before.join(who, on="wait_parent", how="left", maintain_order="left")
@@ -293,3 +317,15 @@ def _after_waiting(told: pl.DataFrame, calls: pl.DataFrame, chains: dict[int, li
         )
         .select(told.columns)
     )
+
+
+def _parents_of(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Of what made these waits, ``wait_parent``: its name, and the name of what made that."""
+
+    def those(ids: pl.Series, **columns: str) -> pl.DataFrame:
+        rows = calls.filter(pl.col("event_id").is_in(ids.drop_nulls().unique().implode()))
+        return rows.with_columns(pl.col("name").cast(pl.String)).select(**columns)
+
+    parents = those(waits["wait_parent"], wait_parent="event_id", wait_name="name", around_id="parent_id")
+    around = those(parents["around_id"], around_id="event_id", around_name="name")
+    return parents.join(around, on="around_id", how="left")

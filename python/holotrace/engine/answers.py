@@ -20,7 +20,7 @@ _KEPT = (*ALL, timeline)
 EVERYTHING = Questions(tuple((analysis, {}) for analysis in _KEPT))
 _ANALYSES = {analysis.name: analysis for analysis in _KEPT}
 _COLUMNS = {
-    **{analysis.name: analysis.part_columns for analysis in _KEPT},
+    **{analysis.part_name: analysis.part_columns for analysis in _KEPT},
     RANK_INFO.name: RANK_INFO.columns,
     PROBLEMS.name: PROBLEMS.columns,
 }
@@ -42,13 +42,15 @@ class QuestionTask:
             return self._asked(self.questions, source)
         # With options it is another answer, and an analysis of the caller's own may change at any time.
         plain = {
-            analysis.name
+            analysis.part_name
             for analysis, options in self.questions.asked
             if not options and _ANALYSES.get(analysis.name) is analysis
         }
         known = kept.read(_COLUMNS)
         parts = {name: known[name] for name in plain & known.keys()}
-        rest = replace(self.questions, asked=tuple(each for each in self.questions.asked if each[0].name not in parts))
+        rest = replace(
+            self.questions, asked=tuple(each for each in self.questions.asked if each[0].part_name not in parts)
+        )
         if known and not rest.asked:
             return Answers(parts, known[RANK_INFO.name], known[PROBLEMS.name])
         found = self._asked(rest, source)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,17 +52,24 @@ class Questions:
         return (*(table for analysis, _ in self.asked for table in analysis.reads), RANK_INFO, PROBLEMS)
 
     def __call__(self, rank: RankTrace) -> Answers:
-        parts = {analysis.name: analysis.part(rank, options) for analysis, options in self.asked}
+        parts = {analysis.part_name: analysis.part(rank, options) for analysis, options in self.asked}
         return Answers(parts, rank[RANK_INFO], rank[PROBLEMS])
 
     def combined(self, answers: Sequence[Answers], doubts: Sequence[Mapping[str, Any]]) -> dict[str, pl.DataFrame]:
         """Each table of all ranks, by its name; ``doubts`` are problems known from elsewhere."""
         reasons = left_out([answer.recorded for answer in answers])
         compared = [answer for answer in answers if answer.recorded.rank not in reasons]
-        tables = {}
+        tables, left = {}, Counter(analysis.shares for analysis, _ in self.asked)
+        gathered: dict[Hashable, Any] = {}
         for analysis, chosen in self.asked:
-            of = compared if isinstance(analysis, PerJob) else answers
-            tables[analysis.name] = analysis.combine((answer.parts[analysis.name] for answer in of), chosen)
+            of, shared = compared if isinstance(analysis, PerJob) else answers, analysis.shares
+            if shared not in gathered:
+                gathered[shared] = analysis.gathered(answer.parts[analysis.part_name] for answer in of)
+            tables[analysis.name] = analysis.answer(gathered[shared], chosen)
+            left[shared] -= 1
+            if not left[shared]:
+                # A graph of a whole job is large.
+                del gathered[shared]
         problems = [frame(doubts), *(answer.problems for answer in answers), frame(as_problems(reasons))]
         tables[RANK_INFO.name] = pl.concat([RANK_INFO.empty(), *(answer.info for answer in answers)])
         return {**tables, PROBLEMS.name: pl.concat(problems)}

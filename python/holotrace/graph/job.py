@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -77,8 +77,8 @@ class JobGraph:
     @classmethod
     def from_parts(cls, rows: pl.DataFrame, step: int | None = None) -> JobGraph:
         """The graph of a job from the rows of all ranks (``PART``)."""
-        rows = rows.sort("rank", maintain_order=True)
-        return _joined(rows if step is None else _only(rows, step))
+        kinds = of_rank.unpacked(rows.sort("rank", maintain_order=True))
+        return _joined(kinds if step is None else _only(kinds, step))
 
     @cached_property
     def replayer(self) -> Replay:
@@ -146,11 +146,7 @@ def numbered_part(rank: RankTrace) -> pl.DataFrame:
     return rows.select(pl.lit(rank.rank, pl.Int32).alias("rank"), *rows.columns)
 
 
-def _joined(rows: pl.DataFrame) -> JobGraph:
-    kinds = {
-        key: rows.filter(pl.col("row").cast(pl.String) == key)
-        for key in (of_rank.ACTIVITY, of_rank.EDGE, of_rank.STEP, of_rank.COLLECTIVE)
-    }
+def _joined(kinds: Mapping[str, pl.DataFrame]) -> JobGraph:
     found = kinds[of_rank.ACTIVITY]
     sizes = found.group_by("rank").agg(size=pl.len()).sort("rank")
     first = sizes.select("rank", first=(pl.col("size").cum_sum() - pl.col("size")).cast(pl.Int64))
@@ -275,12 +271,9 @@ def _activities(
     )
 
 
-def _only(rows: pl.DataFrame, step: int) -> pl.DataFrame:
+def _only(kinds: Mapping[str, pl.DataFrame], step: int) -> dict[str, pl.DataFrame]:
     """The rows of one step: what began or was launched in it, and the edges among that."""
-    row = pl.col("row").cast(pl.String)
-    activities = rows.filter(row == of_rank.ACTIVITY).with_columns(
-        activity=pl.int_range(pl.len(), dtype=pl.Int64).over("rank")
-    )
+    activities = kinds[of_rank.ACTIVITY].with_columns(activity=pl.int_range(pl.len(), dtype=pl.Int64).over("rank"))
     kept = activities.filter(pl.col("step") == step)
     numbers = kept.select("rank", "activity", new=pl.int_range(pl.len(), dtype=pl.Int64).over("rank"))
 
@@ -297,17 +290,15 @@ def _only(rows: pl.DataFrame, step: int) -> pl.DataFrame:
             )
         return frame
 
-    of_step = rows.filter((row == of_rank.STEP) & (pl.col("step") == step))
-    calls = rows.filter(row == of_rank.COLLECTIVE).join(numbers, on=["rank", "activity"]).with_columns(activity="new")
+    of_step = kinds[of_rank.STEP].filter(pl.col("step") == step)
+    calls = kinds[of_rank.COLLECTIVE].join(numbers, on=["rank", "activity"]).with_columns(activity="new")
     ends = ("from_point", "to_point")
-    return pl.concat(
-        [
-            kept,
-            renumbered(rows.filter(row == of_rank.EDGE), ends),
-            renumbered(_clamped(of_step, kept), ends),
-            calls.drop("new"),
-        ]
-    )
+    return {
+        of_rank.ACTIVITY: kept,
+        of_rank.EDGE: renumbered(kinds[of_rank.EDGE], ends),
+        of_rank.STEP: renumbered(_clamped(of_step, kept), ends),
+        of_rank.COLLECTIVE: calls.drop("new"),
+    }
 
 
 def _clamped(steps: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:

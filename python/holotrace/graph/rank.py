@@ -10,7 +10,7 @@ from holotrace.derive import collectives, step_graph
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import WORK
 from holotrace.derive.steps import launched_in
-from holotrace.graph import device, host
+from holotrace.graph import device, host, packed
 from holotrace.graph.engine import end_of
 
 READS = (*host.READS, *device.READS, *collectives.READS)
@@ -24,13 +24,13 @@ _OF_ALL = (
     Column("stream", Unit.NUMBER, "Queue on the device"),
     Column("name", Unit.LABEL, "Call, innermost span around it, or kernel"),
     Column("kind", Unit.LABEL, "What it is bound by: host, data_loading, sync, compute, communication or memory"),
-    Column("start_ns", Unit.NS, "Start, since 1970 if the file says so, on the rank's own clock"),
-    Column("end_ns", Unit.NS, "End, exclusive"),
-    Column("own_ns", Unit.NS, "What it takes when all it waits for is over"),
+    Column("start_ns", Unit.NS, "Start, on the rank's own clock; of activities since the end of the row before"),
+    Column("end_ns", Unit.NS, "End, exclusive; of activities since their start"),
+    Column("own_ns", Unit.NS, "What it takes when all it waits for is over; null where that is its whole time"),
     Column("step", Unit.STEP, "Training step that it began or was launched in; null outside of all steps"),
     Column("activity", Unit.NUMBER, "Number of the collective's activity in its rank"),
-    Column("from_point", Unit.NUMBER, "Point that the edge leaves, or the step begins at"),
-    Column("to_point", Unit.NUMBER, "Point that the edge reaches, or the step ends at"),
+    Column("from_point", Unit.NUMBER, "Point the step begins at, or how far before to_point the edge leaves"),
+    Column("to_point", Unit.NUMBER, "Point the step ends at, or how far after that of the row before the edge reaches"),
     Column("lag_ns", Unit.NS, "How long after the one point the other comes at the earliest"),
     Column("is_inferred", Unit.BOOL, "Whether the edge is told by times or by the order of calls only"),
 )
@@ -40,7 +40,7 @@ _DTYPES = {column.name: column.unit.dtype for column in PART}
 
 
 def part(rank: RankTrace) -> pl.DataFrame:
-    """Activities, edges, steps and collectives of one rank, as rows of PART."""
+    """Activities, edges, steps and collectives of one rank, as rows of PART; ``unpacked`` says what they are."""
     on_host, work = host.of(rank), device.works(rank)
     count = on_host.activities.height
     work = work.with_columns(pl.col("activity") + count)
@@ -48,7 +48,7 @@ def part(rank: RankTrace) -> pl.DataFrame:
     edges, waits = _edges(rank, on_host, work)
     frames = {
         ACTIVITY: _activities(rank, on_host, work, waits),
-        EDGE: edges,
+        EDGE: packed.edges(edges),
         STEP: on_host.steps.sort("start_ns", "step").rename({"begin": "from_point", "end": "to_point"}),
         COLLECTIVE: _collectives(rank, work),
     }
@@ -57,7 +57,17 @@ def part(rank: RankTrace) -> pl.DataFrame:
         frame.with_columns(*(since_1970 if row in {ACTIVITY, STEP} else ()), row=pl.lit(row))
         for row, frame in frames.items()
     ]
-    return pl.concat([_shaped(frame) for frame in rows])
+    return pl.concat([_shaped(packed.activities(rows[0])), *(_shaped(frame) for frame in rows[1:])])
+
+
+def unpacked(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The parts of all ranks, those of each together: activities, edges, steps and collectives."""
+    kinds = {key: rows.filter(pl.col("row") == key) for key in (ACTIVITY, EDGE, STEP, COLLECTIVE)}
+    return {
+        **kinds,
+        ACTIVITY: packed.unpacked_activities(kinds[ACTIVITY]),
+        EDGE: packed.unpacked_edges(kinds[EDGE]),
+    }
 
 
 def _shaped(frame: pl.DataFrame) -> pl.DataFrame:
@@ -126,7 +136,9 @@ def _edges(rank: RankTrace, on_host: host.Host, work: pl.DataFrame) -> tuple[pl.
         of_room,
     ]
     edges = pl.concat([part.select(columns).cast({"lag_ns": pl.Int64}) for part in parts])
-    return edges.sort(columns), pl.concat([waits.select("activity", "own_ns"), full.select("activity", "own_ns")])
+    return edges.sort("to_point", "from_point", "lag_ns", "is_inferred"), pl.concat(
+        [waits.select("activity", "own_ns"), full.select("activity", "own_ns")]
+    )
 
 
 def _recorded(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from holotrace.core.analysis import Analysis
-from holotrace.core.charts import Bar, Chart, Line, Ranking, Roofline, Stacked
+from holotrace.core.charts import Bar, Chart, Line, Ranking, Roofline, Stacked, Tree
 from holotrace.core.schema import Column, Unit
 from holotrace.errors import UsageError
 from holotrace.present import format as fmt
-from holotrace.present import rooflines
+from holotrace.present import rooflines, trees
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -77,6 +77,8 @@ class _Axis:
 
     positions: list[Any]
     layout: dict[str, Any]
+    # What each row is called.
+    labels: list[str]
 
 
 def figure(analysis: Analysis[Any], table: pl.DataFrame) -> Figure:
@@ -100,10 +102,11 @@ def drawing(analysis: Analysis[Any], table: pl.DataFrame) -> Drawing:
         return _lines(chart, table, columns)
     if isinstance(chart, Roofline):
         return _roofline(chart, table)
-    if isinstance(chart, Bar) and table.height * len(chart.y) > _BARS_BESIDE_EACH_OTHER:
-        return _points(chart, table, columns)
+    if isinstance(chart, Tree):
+        return _tree(chart, table, columns)
     if isinstance(chart, (Bar, Stacked)):
-        return _bars(chart, table, columns)
+        many = isinstance(chart, Bar) and table.height * len(chart.y) > _BARS_BESIDE_EACH_OTHER
+        return (_points if many else _bars)(chart, table, columns)
     raise UsageError(f"{analysis.name} declares a {type(chart).__name__}, which present.figures cannot draw yet")
 
 
@@ -138,6 +141,7 @@ def _bars(chart: Chart, table: pl.DataFrame, columns: dict[str, Column]) -> Draw
             "y": _scaled(table[name], by),
             "marker": {"color": color(name, position), "line": {"width": 0}},
             "hovertemplate": f"{shown}<extra>{fmt.label(columns[name])}</extra>",
+            "meta": _written(by),
         }
         if whole is not None:
             trace["customdata"] = _rounded(table[name] / whole, 4)
@@ -148,6 +152,7 @@ def _bars(chart: Chart, table: pl.DataFrame, columns: dict[str, Column]) -> Draw
         "barmode": "stack" if stacked else "group",
         "bargap": 0.35 if table.height <= _LABELLED else 0.15 if table.height <= 128 else 0.0,
         "hovermode": "x unified",
+        "meta": {"labels": axis.labels},
         "xaxis": _axis_style() | {"showgrid": False} | axis.layout,
         "yaxis": _axis_style() | unit_layout,
     }
@@ -173,6 +178,7 @@ def _points(chart: Chart, table: pl.DataFrame, columns: dict[str, Column]) -> Dr
             "hovertemplate": (
                 f"%{{customdata}}<br>%{{y:,.{by.decimals}f}} {by.unit}<extra>{fmt.label(columns[name])}</extra>"
             ),
+            "meta": _written(by),
         }
         for position, name in enumerate(chart.y)
     ]
@@ -212,6 +218,7 @@ def _ranking(chart: Ranking, table: pl.DataFrame, columns: dict[str, Column]) ->
                     f"%{{customdata[0]}}<br><b>%{{x:,.{by.decimals}f}} {by.unit}</b>{_of_ranks(ranks)} "
                     "(%{customdata[1]:.1%})<extra></extra>"
                 ),
+                "meta": _written(by),
             }
         )
     below = 20 if sums.height > len(names) else 0
@@ -291,6 +298,7 @@ def _lines(chart: Line, table: pl.DataFrame, columns: dict[str, Column]) -> Draw
                     "color": palette[position % len(palette)] if chart.by else color(name, position),
                 },
                 "hovertemplate": f"%{{x}}: %{{y:,.{by.decimals}f}} {by.unit}<extra>{title}</extra>",
+                "meta": _written(by),
             }
         )
     layout = _layout(chart, height=340, legend=len(traces) > 1 and not many)
@@ -317,7 +325,7 @@ def _axis(x: Column, table: pl.DataFrame, columns: dict[str, Column]) -> _Axis:
                 layout |= {"tickvals": ticks, "ticktext": [str(tick) for tick in ticks]}
             else:
                 layout |= {"nticks": 17, "tickformat": "d"}
-            return _Axis(values.to_list(), layout)
+            return _Axis(values.to_list(), layout, [f"{fmt.label(x)} {value}" for value in values])
     named = _telling(x, table, columns)
     labels = _labels(named, table)
     every = max(1, -(-len(labels) // _LABELLED))
@@ -330,6 +338,7 @@ def _axis(x: Column, table: pl.DataFrame, columns: dict[str, Column]) -> _Axis:
             "ticktext": [fmt.middle(text, 24) for text in labels[::every]],
             "range": [-room - 0.6, len(labels) - 1 + room + 0.6],
         },
+        labels,
     )
 
 
@@ -366,6 +375,11 @@ def _axis_title(column: Column, by: fmt.Scale, *, alone: bool = True) -> str:
     """What an axis says: the column's name, or the quantity that several columns share."""
     what = fmt.label(column) if alone else _QUANTITIES.get(column.unit, "")
     return f"{what} [{by.unit}]".strip() if by.unit else what
+
+
+def _written(by: fmt.Scale) -> dict[str, Any]:
+    """How the page writes its values."""
+    return {"unit": by.unit, "decimals": by.decimals}
 
 
 def _scaled(values: pl.Series, by: fmt.Scale) -> list[Any]:
@@ -437,6 +451,13 @@ def _roofline(chart: Roofline, table: pl.DataFrame) -> Drawing:
     layout = _layout(chart, height=460, legend=True)
     axes = {name: _axis_style() | axis for name, axis in rooflines.layout().items()}
     return {"data": traces, "layout": layout | {"hovermode": "closest"} | axes}
+
+
+def _tree(chart: Tree, table: pl.DataFrame, columns: dict[str, Column]) -> Drawing:
+    boxes = trees.traces(chart, table, fmt.scale(columns[chart.total], table[chart.total]))
+    if not boxes:
+        return _nothing("Nothing to draw: nothing that was launched ran on a device.")
+    return {"data": boxes, "layout": _layout(chart, height=460, legend=False)}
 
 
 def _nothing(text: str = "Nothing to draw: the table is empty.") -> Drawing:

@@ -8,7 +8,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
@@ -19,15 +19,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from holotrace.analyses import ALL
-from holotrace.core.analysis import Analysis, by_cost
+from holotrace.core.analysis import Analysis, Finding, by_cost
 from holotrace.core.charts import Ranking
 from holotrace.core.schema import Column
 from holotrace.core.tables import PROBLEMS
-from holotrace.present import figures, report
+from holotrace.present import charts, figures, opening, report
 from holotrace.present import format as fmt
+from holotrace.present.charts.plane import Plane
 from holotrace.present.timeline import section as timeline
 from holotrace.present.wording import sentence
 
+SCRIPTS = ("charts.js", "report.js")
+STYLES = ("charts.css", "report.css")
 EMBEDDED_ROWS = 2_000  # rows of a table a browser sorts at once without a pause, and a page carries by mail
 SHOWN_ROWS = 15  # rows that are there before anybody asks for more
 SHOWN_FINDINGS = 100
@@ -69,8 +72,9 @@ class _Section:
     command: str
     summary: str
     columns: tuple[tuple[str, Column], ...]
-    chart: Markup | None
-    height: int
+    chart: charts.Picture | None
+    # What the page tells of the chart where one points at it.
+    told: Markup | None
     table: _TableView
 
 
@@ -89,8 +93,6 @@ class _FindingView:
 
 def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
     """The whole page as text."""
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415  # reads 4.8 MB
-
     environment = Environment(
         loader=PackageLoader("holotrace.present", "templates"),
         autoescape=True,
@@ -99,9 +101,8 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
         lstrip_blocks=True,
     )
     environment.filters["coded"] = _coded
-    plotly_js = _script(get_plotlyjs())
-    report_js = _script(_asset("report.js"))
-    timeline_js = _script(timeline.script())
+    scripts = [*(_script(_asset(name)) for name in SCRIPTS), _script(timeline.script())]
+    drawn = timeline.view(result.tables)
     told = [a for a in analyses if a.name in result.tables]
     # Formats differ in what they record, so some questions have no answer in a job and would only fill the page.
     answered = [analysis for analysis in told if not result.tables[analysis.name].is_empty()]
@@ -109,8 +110,8 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
     return environment.get_template("report.html.j2").render(
         title=fmt.printable(result.title),
         facts=report.facts(result.info, result.source),
-        verdict=[fmt.printable(sentence) for sentence in report.verdict(result, told)],
-        parts=[_part(part) for part in report.parts(result, told)],
+        opening=opening.opening(result, told),
+        status={name: _worst(result.findings, name) for name in result.tables},
         findings=[_finding(finding, told) for finding in findings[:SHOWN_FINDINGS]],
         finding_count=len(findings),
         sections=[_section(analysis, result.tables[analysis.name], _first_ns(result.info)) for analysis in answered],
@@ -118,13 +119,12 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
         problems=_table("problems", PROBLEMS.columns, result.problems),
         source=shlex.quote(fmt.printable(result.source)),
         version=version("holotrace"),
-        timeline=timeline.view(result.tables),
-        css=Markup(_asset("report.css") + timeline.style()),  # our own files
-        plotly_js=plotly_js,
-        report_js=report_js,
-        timeline_js=timeline_js,
+        timeline=drawn,
+        places={} if drawn is None else drawn.places,
+        css=Markup("".join(map(_asset, STYLES)) + timeline.style()),  # our own files
+        scripts=scripts,
         # Only these scripts may run, so that even a name that broke out of its text could do nothing.
-        script_hashes=Markup(" ".join(_hash(script) for script in (plotly_js, report_js, timeline_js))),  # base64
+        script_hashes=Markup(" ".join(map(_hash, scripts))),  # base64
     )
 
 
@@ -135,12 +135,8 @@ def _first_ns(info: pl.DataFrame) -> int | None:
 
 
 def _section(analysis: Analysis[Any], table: pl.DataFrame, first_ns: int | None) -> _Section:
-    chart, height = None, 0
-    if analysis.chart is not None:
-        drawing = figures.drawing(analysis, table)
-        layout = figures.untitled(drawing["layout"])
-        height = layout["height"]
-        chart = _json({"data": drawing["data"], "layout": layout})
+    chart = None if analysis.chart is None else charts.picture(figures.drawing(analysis, table))
+    told = chart.told if isinstance(chart, Plane) else {}
     order = analysis.chart.y[0] if isinstance(analysis.chart, Ranking) else ""
     together = analysis.chart.y if analysis.chart else ()
     shown, columns = fmt.since_first_event(table, analysis.columns, first_ns)
@@ -150,7 +146,7 @@ def _section(analysis: Analysis[Any], table: pl.DataFrame, first_ns: int | None)
         summary=analysis.summary,
         columns=tuple((fmt.label(column), column) for column in analysis.columns),
         chart=chart,
-        height=height,
+        told=_json(told) if told else None,
         table=_table(analysis.name, columns, shown, order, together),
     )
 
@@ -245,14 +241,10 @@ def _finding(finding: Any, analyses: report.Analyses) -> _FindingView:
     )
 
 
-def _part(part: report.Part) -> dict[str, Any]:
-    return {
-        "label": part.label,
-        "time": fmt.duration(part.ns),
-        "percent": fmt.percent(part.ratio),
-        "width": f"{100 * part.ratio:.2f}%",
-        "color": figures.color(part.name),
-    }
+def _worst(findings: Iterable[Finding], analysis: str) -> str:
+    """The worst that rules say of an analysis; empty where they say nothing but what is worth knowing."""
+    found = {finding.severity for finding in findings if finding.analysis == analysis}
+    return next((severity for severity in ("critical", "warning") if severity in found), "")
 
 
 def _coded(text: str) -> Markup:
@@ -273,7 +265,7 @@ def _json(data: Any) -> Markup:
 
 def _script(text: str) -> Markup:
     """A script of ours as the content of its element."""
-    return Markup(re.sub(r"</(script)", r"<\\/\1", text, flags=re.IGNORECASE))  # our own and Plotly's
+    return Markup(re.sub(r"</(script)", r"<\\/\1", text, flags=re.IGNORECASE))  # our own
 
 
 def _hash(script: str) -> str:

@@ -22,7 +22,7 @@ from holotrace.stores import Place
 
 # Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
-_WORTH_SAYING = 0.005  # share of the time below which a part is left out of the verdict
+WORTH_SAYING = 0.005  # share of the time below which a part is left out of the verdict
 
 
 class Report(Protocol):
@@ -77,23 +77,35 @@ class Advice:
 
 def write(result: Report, out: Place, analyses: Analyses = ALL) -> None:
     """Write the report as one HTML file to ``out``, whole or not at all."""
-    from holotrace.present import html  # noqa: PLC0415  # templates and plotly.js, needed by no other command
+    from holotrace.present import html  # noqa: PLC0415  # templates, needed by no other command
 
     files.write(out, html.page(result, analyses), media_type="text/html; charset=utf-8")
 
 
-def verdict(report: Report, analyses: Analyses = ALL) -> tuple[str, ...]:
-    """Two to five sentences: where the time goes, the biggest finding and its worth, what to do, what is missing."""
-    return tuple(
-        sentence
-        for sentence in (
-            _where_time_goes(report, analyses),
-            *_biggest_finding(report, analyses),
-            _further_causes(report),
-            _what_is_missing(report),
-        )
-        if sentence
+@dataclass(frozen=True)
+class Verdict:
+    """What there is to say of a job; empty texts where there is nothing."""
+
+    where_time_goes: str
+    biggest: tuple[str, ...]
+    further: str
+    missing: str
+
+
+def verdict_parts(report: Report, analyses: Analyses = ALL) -> Verdict:
+    """Where the time goes, the biggest finding with its worth and what to do, further causes, what is missing."""
+    return Verdict(
+        _where_time_goes(report, analyses),
+        _biggest_finding(report, analyses),
+        _further_causes(report),
+        _what_is_missing(report),
     )
+
+
+def verdict(report: Report, analyses: Analyses = ALL) -> tuple[str, ...]:
+    """The same in two to five sentences."""
+    said = verdict_parts(report, analyses)
+    return tuple(sentence for sentence in (said.where_time_goes, *said.biggest, said.further, said.missing) if sentence)
 
 
 def parts(report: Report, analyses: Analyses = ALL) -> tuple[Part, ...]:
@@ -137,6 +149,21 @@ def facts(info: pl.DataFrame, source: str) -> tuple[tuple[str, str], ...]:
         ("Read", f"{fmt.size(stored)}{speed}" if stored else ""),
     )
     return tuple((label, value) for label, value in pairs if value)
+
+
+def facts_in_a_line(info: pl.DataFrame) -> tuple[str, ...]:
+    """The few facts that tell one job from another."""
+    known = dict(facts(info, ""))
+    ranks = known["Ranks"].replace(";", ",")
+    steps = known.get("Steps")
+    said = (
+        f"{ranks} rank" if ranks == "1" else f"{ranks} ranks" if ranks.isdigit() else f"ranks {ranks}",
+        known.get("Devices", ""),
+        known.get("Communication", ""),
+        f"{steps} step{'' if steps == '1' else 's'}" if steps else "",
+        f"{known['Recorded time']} recorded" if "Recorded time" in known else "",
+    )
+    return tuple(text for text in said if text)
 
 
 def missing_ranks(info: pl.DataFrame) -> tuple[int, ...]:
@@ -187,7 +214,7 @@ def _where_time_goes(report: Report, analyses: Analyses) -> str:
     said = [
         f"{fmt.percent(part.ratio)} {part.label.lower()} ({fmt.duration(part.ns)})"
         for part in shares
-        if part.ratio >= _WORTH_SAYING
+        if part.ratio >= WORTH_SAYING
     ]
     count = compared.height
     steps = compared["step_count"].drop_nulls().unique().to_list()

@@ -241,7 +241,7 @@ def _escaped(cell: str) -> str:
 
 
 def _html_report(shown: ShownReport) -> str:
-    from holotrace.present import html  # noqa: PLC0415  # templates and plotly.js, needed by no other form
+    from holotrace.present import html  # noqa: PLC0415  # templates, needed by no other form
 
     return html.page(shown.report, shown.analyses)
 

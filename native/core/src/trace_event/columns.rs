@@ -46,12 +46,17 @@ impl Tracks {
         codes
     }
 
+    /// The processes of tracks; null where there is none (`NONE`).
     pub fn pids(&self, tracks: impl Iterator<Item = u32>) -> ArrayRef {
-        self.pids.dictionary(tracks.map(|track| self.parts[track as usize].0))
+        self.pids.dictionary(tracks.map(|track| self.part(track).0))
     }
 
     pub fn tids(&self, tracks: impl Iterator<Item = u32>) -> ArrayRef {
-        self.tids.dictionary(tracks.map(|track| self.parts[track as usize].1))
+        self.tids.dictionary(tracks.map(|track| self.part(track).1))
+    }
+
+    fn part(&self, track: u32) -> (u32, u32) {
+        self.parts.get(track as usize).copied().unwrap_or((NONE, NONE))
     }
 }
 

@@ -248,6 +248,9 @@ impl Store {
             let at = |times: &'a Vec<i64>, row: u32| (row != NONE).then(|| times[row as usize]);
             let optional = |of: &dyn Fn(&flows::FlowEvent) -> Option<i64>| times_or_null(found.iter().map(of));
             let id = |row: u32| if row == NONE { NONE } else { self.spans.id[row as usize] };
+            let track = |end: u32| flows.track.get(end as usize).copied().unwrap_or(NONE);
+            let tails = found.iter().map(|flow| track(flow.source));
+            let heads = found.iter().map(|flow| track(flow.destination));
             Some(match column {
                 "category" => self.categories.names.dictionary(found.iter().map(|flow| flow.category)),
                 "flow" => times(found.iter().map(|flow| flow.flow)),
@@ -255,6 +258,10 @@ impl Store {
                 "to_id" => ids(found.iter().map(|flow| id(flow.to_span))),
                 "from_ns" => optional(&|flow| at(&flows.time, flow.source)),
                 "to_ns" => optional(&|flow| at(&flows.time, flow.destination)),
+                "from_pid" => self.tracks.pids(tails),
+                "from_tid" => self.tracks.tids(tails),
+                "to_pid" => self.tracks.pids(heads),
+                "to_tid" => self.tracks.tids(heads),
                 _ => return None,
             })
         })

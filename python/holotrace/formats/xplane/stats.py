@@ -10,6 +10,7 @@ STATS = {
     **dict.fromkeys(("kernel_details", "memcpy_details", "memset_details"), "text"),
     **dict.fromkeys(("program_id", "flops", "model_flops", "bytes_accessed", "device_duration_ps"), "int"),
     **dict.fromkeys(("bytes_allocated", "bytes_reserved", "requested_bytes", "allocation_bytes"), "int"),
-    **dict.fromkeys(("addr", "index_on_host"), "int"),
-    **dict.fromkeys(("% util", "fills", "spills"), "float"),
+    **dict.fromkeys(("addr", "index_on_host", "bytes_available", "peak_bytes_in_use"), "int"),
+    "allocator_name": "text",
+    **dict.fromkeys(("% util", "fills", "spills", "fragmentation"), "float"),
 }

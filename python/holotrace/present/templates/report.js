@@ -1,53 +1,8 @@
 "use strict";
 (() => {
-  const config = {
-    displaylogo: false,
-    responsive: true,
-    // Plotly offers to upload a chart by default.
-    showSendToCloud: false,
-    plotlyServerURL: "",
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
-  };
   const content = (id) => JSON.parse(document.getElementById(id).textContent);
 
-  // On a telephone the names beside the bars would leave no room for the bars.
-  function narrow(layout) {
-    layout.margin = { ...layout.margin, l: 48, r: 8 };
-    layout.yaxis = { ...layout.yaxis };
-    if (layout.yaxis.ticktext) {
-      const plain = (text) => new DOMParser().parseFromString(text, "text/html").body.textContent.trim();
-      const marked = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
-      const cut = (text) => (text.length > 21 ? text.slice(0, 10) + "\u2026" + text.slice(-10) : text);
-      layout.yaxis.ticktext = layout.yaxis.ticktext.map((text) => cut(plain(text)).replace(/[&<>]/g, (c) => marked[c]) + " ");
-      layout.yaxis.tickfont = { size: 11 };
-      layout.xaxis = { ...layout.xaxis, nticks: 4 };
-    }
-  }
-
-  function draw(place) {
-    if (place.dataset.drawn) return;
-    place.dataset.drawn = "yes";
-    const chart = content("chart-" + place.dataset.chart);
-    const clear = "rgba(0,0,0,0)";
-    const quiet = "rgba(128,136,148,0.8)";
-    const layout = { ...chart.layout, paper_bgcolor: clear, plot_bgcolor: clear, modebar: { bgcolor: clear, color: quiet } };
-    if (place.clientWidth < 640) narrow(layout);
-    Plotly.newPlot(place, chart.data, layout, config);
-  }
-
-  // A chart costs time to draw, so they are drawn one by one while the page can be read already.
-  const charts = [...document.querySelectorAll(".chart")];
-  // A page that is never idle, e.g. while its window is resized, must not wait for ever.
-  const whenIdle = (task) =>
-    window.requestIdleCallback ? requestIdleCallback(task, { timeout: 300 }) : setTimeout(task, 30);
-  const drawRest = (left) => {
-    if (!left.length) return;
-    draw(left[0]);
-    whenIdle(() => drawRest(left.slice(1)));
-  };
-  whenIdle(() => drawRest(charts));
   window.addEventListener("beforeprint", () => {
-    charts.forEach(draw);
     document.querySelectorAll(".findings details").forEach((finding) => (finding.open = true));
   });
 
@@ -144,4 +99,20 @@
   }
 
   document.querySelectorAll(".table").forEach(enhance);
+
+  // The menu says where the reader is, and shows that part of itself.
+  const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
+  const menu = document.querySelector("nav");
+  const seen = new IntersectionObserver(
+    (entries) =>
+      entries.filter((entry) => entry.isIntersecting).forEach((entry) => {
+        links.forEach((link) => link.removeAttribute("aria-current"));
+        const link = links.get(entry.target.id);
+        if (!link) return;
+        link.setAttribute("aria-current", "true");
+        menu.scrollTo({ left: link.offsetLeft - menu.clientWidth / 2 + link.clientWidth / 2 });
+      }),
+    { rootMargin: "-20% 0px -75% 0px" },
+  );
+  document.querySelectorAll("main > section").forEach((section) => seen.observe(section));
 })();

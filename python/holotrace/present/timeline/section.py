@@ -44,6 +44,8 @@ class TimelineView:
     causes: tuple[Cause, ...]
     words: tuple[str, ...]
     data: str
+    # The numbers of the causes that have a place in it, by their sentence.
+    places: Mapping[str, int]
 
 
 def view(tables: Mapping[str, pl.DataFrame]) -> TimelineView | None:

@@ -1,0 +1,75 @@
+"""Which module each kernel, copy and operator belongs to, forward and backward."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.tables import CPU_OPS, LAUNCHES
+from holotrace.core.trace import RankTrace
+from holotrace.derive import call_tree, modelled_work, module_calls
+
+_PLACE = ("pid", "tid", "start_ns", "end_ns")
+_OPS = CPU_OPS.only("event_id", "pid", "tid", "start_ns", "end_ns", "sequence", "forward_thread")
+_STARTS = LAUNCHES.only("launch_id", "device_event_id", "pid", "tid", "launch_start_ns")
+READS = (*modelled_work.READS, *module_calls.READS, _OPS, _STARTS)
+# Ways from call to call are no longer than 2 to the power of this: there are no more events.
+_ROUNDS = 32
+
+
+def events(rank: RankTrace) -> pl.DataFrame:
+    """Every kernel and copy as in ``modelled_work.events``, with its module's ``path`` and whether ``is_backward``.
+
+    It belongs to the innermost module within which its launch began. What an operator of the backward pass launched
+    belongs to the module that called the forward operator. The path is null outside of modules.
+    """
+    starts = rank[_STARTS].unique("device_event_id", keep="first", maintain_order=True)
+    at = starts.unique("launch_id", keep="first", maintain_order=True)
+    at = at.select("launch_id", "pid", "tid", start_ns="launch_start_ns", end_ns=pl.col("launch_start_ns") + 1)
+    found = pl.DataFrame({"launch_id": at["launch_id"]}).hstack(_owners(rank, at))
+    owned = starts.select("device_event_id", "launch_id").join(found, on="launch_id").drop("launch_id")
+    return (
+        rank.cached(modelled_work.events)
+        .join(owned, left_on="event_id", right_on="device_event_id", how="left")
+        .with_columns(pl.col("is_backward").fill_null(value=False))
+    )
+
+
+def _owners(rank: RankTrace, at: pl.DataFrame) -> pl.DataFrame:
+    """The ``path`` of the module that each point in the program belongs to, and whether it ``is_backward``."""
+    modules = module_calls.calls(rank)
+    ops = rank[_OPS]
+    continued = call_tree.continued(ops)
+    backward = ops.join(continued, on="event_id")
+    forward = ops.join(continued.select(event_id="continues_id").unique(), on="event_id", how="semi")
+    begun = forward.with_columns(end_ns=pl.col("start_ns") + 1)
+    # Of those that span the same time the first is around the others.
+    parts = (modules, backward, begun, at)
+    nodes = pl.concat([part.select(_PLACE) for part in parts]).with_row_index("event_id")
+    first_back, first_forward = modules.height, modules.height + backward.height
+    first_at = first_forward + begun.height
+    numbers = pl.DataFrame({"continues_id": begun["event_id"]}).with_row_index("target", offset=first_forward)
+    targets = backward.select("continues_id").join(numbers, on="continues_id", how="left", maintain_order="left")
+    work = pl.DataFrame(schema={"launch_id": pl.UInt32(), "start_ns": pl.Int64(), "end_ns": pl.Int64()})
+    around = call_tree.nested(nodes, work)["parent_id"]
+    is_back = pl.col("event_id") < first_forward
+    tree = nodes.select("event_id", around=around)
+    inside = _followed(tree.select(pl.when(is_back).then("event_id").otherwise("around")).to_series())
+    further = pl.concat([tree["event_id"].head(first_back), targets["target"], tree["around"].slice(first_forward)])
+    owner = _followed(tree.select(pl.coalesce(further, "around")).to_series())
+    paths = modules["path"].extend_constant(None, nodes.height - modules.height)
+    return pl.DataFrame(
+        {
+            "path": paths.gather(owner.slice(first_at)),
+            "is_backward": inside.slice(first_at).is_between(first_back, first_forward, closed="left"),
+        }
+    )
+
+
+def _followed(step: pl.Series) -> pl.Series:
+    """Where one comes to from each call, step by step, until there is no other step; null where that is nowhere."""
+    reached = step
+    for _ in range(_ROUNDS):
+        if (further := reached.gather(reached)).equals(reached, null_equal=True):
+            break
+        reached = further
+    return reached

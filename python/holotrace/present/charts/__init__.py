@@ -1,0 +1,24 @@
+"""Charts as the page draws them: text and shapes of the page itself, so that they need no library and no script."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holotrace.present.charts.plane import Plane
+from holotrace.present.charts.rows import Rows
+
+__all__ = ["Picture", "picture"]
+
+Picture = Plane | Rows
+
+
+def picture(drawing: dict[str, Any]) -> Picture | None:
+    """What the page draws of a ``drawing``, which is in Plotly's form; None where there is nothing to draw.
+
+    One form serves both: Plotly draws it in a notebook, the page draws it itself.
+    """
+    if not drawing["data"]:
+        return None
+    if drawing["data"][0].get("orientation") == "h":
+        return Rows.of(drawing)
+    return Plane.of(drawing)

@@ -1,0 +1,110 @@
+"""What the page draws of a chart without any library."""
+
+import itertools
+import math
+import re
+from typing import Any
+
+import made_up
+import polars as pl
+import pytest
+
+from holotrace.core.analysis import per_rank
+from holotrace.core.charts import Line
+from holotrace.core.schema import Column, Unit
+from holotrace.core.trace import RankTrace
+from holotrace.present import figures
+from holotrace.present.charts import picture
+from holotrace.present.charts.axes import Axis
+from holotrace.present.charts.plane import Plane
+from holotrace.present.charts.rows import Rows
+
+
+def plane(drawing: dict[str, Any]) -> Plane:
+    found = picture(drawing)
+    assert isinstance(found, Plane)
+    return found
+
+
+def rows(drawing: dict[str, Any]) -> Rows:
+    found = picture(drawing)
+    assert isinstance(found, Rows)
+    return found
+
+
+def boxes(path: str) -> list[tuple[float, float, float, float]]:
+    """Left, right, bottom and top of each bar of a path; down is positive."""
+    found = re.findall(r"M([-\d.]+) ([-\d.]+)V([-\d.]+)H([-\d.]+)V", path)
+    return [(float(left), float(right), float(bottom), float(top)) for left, bottom, top, right in found]
+
+
+def test_parts_of_a_stack_stand_on_each_other() -> None:
+    drawn = plane(figures.drawing(made_up.time_breakdown, made_up.make(8).tables["time_breakdown"]))
+    parts = [boxes(mark.path) for mark in drawn.marks]
+    assert [len(part) for part in parts] == [8] * 4
+    for below, above in itertools.pairwise(parts):
+        assert [box[3] for box in below] == [box[2] for box in above]
+    assert all(0 <= edge <= 1000 for part in parts for box in part for edge in box)
+
+
+def test_bars_beside_each_other_do_not_cover_each_other() -> None:
+    bars = {"type": "bar", "x": [0, 1], "y": [2, 4], "name": "", "marker": {"color": "red"}}
+    layout = {"barmode": "group", "bargap": 0.2, "height": 300, "xaxis": {"range": [-0.5, 1.5]}, "yaxis": {}}
+    drawn = plane({"data": [bars, bars], "layout": layout})
+    (a, b), (c, d) = (boxes(mark.path) for mark in drawn.marks)
+    assert a[1] == c[0] < c[1] < b[0] and b[1] == d[0]
+
+
+def test_ticks_are_round_and_within_the_axis() -> None:
+    axis = Axis.of({"rangemode": "tozero"}, [0.0, 277.0])
+    assert [tick.text for tick in axis.ticks] == ["0", "50", "100", "150", "200", "250"]
+    assert all(0 <= tick.at <= 100 for tick in axis.ticks)
+
+
+def test_an_axis_of_equal_values_has_a_range() -> None:
+    for values in ([], [0.0], [5.0, 5.0], [-3.0], [math.nan, math.inf]):
+        axis = Axis.of({"rangemode": "tozero"}, values)
+        assert axis.high > axis.low and axis.ticks
+
+
+def test_a_logarithmic_axis_leaves_out_what_has_no_logarithm() -> None:
+    axis = Axis.of({"type": "log"}, [0.0, -1.0, 1.0, 100.0, None])
+    assert (axis.percent(1.0), axis.percent(10.0), axis.percent(100.0), axis.percent(0.0)) == (0, 50, 100, None)
+
+
+def test_names_of_bars_are_whole_and_plain() -> None:
+    name = "void f<a & b>" + "x" * 200
+    drawn = rows(figures.drawing(made_up.kernels, made_up.make(2, names=[name] * 3).tables["kernels"]))
+    assert name in [row.name for row in drawn.rows]
+
+
+def test_the_longest_bar_reaches_the_end_with_its_spread() -> None:
+    drawn = rows(figures.drawing(made_up.kernels, made_up.make(8).tables["kernels"]))
+    ends = [row.spread.left + row.spread.width for row in drawn.rows if row.spread]
+    assert max(ends) == pytest.approx(100, abs=0.1)
+    widths = [sum(piece.width for piece in row.pieces) for row in drawn.rows]
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_a_line_is_broken_where_a_value_is_missing() -> None:
+    @per_rank(
+        columns=(Column("time_ns", Unit.NS, "When"), Column("queue_count", Unit.COUNT, "Kernels that wait")),
+        reads=(),
+        chart=Line(x="time_ns", y=("queue_count",), by="rank"),
+    )
+    def queue(rank: RankTrace) -> pl.DataFrame:
+        """Kernels that wait."""
+        raise NotImplementedError
+
+    table = pl.DataFrame({"rank": [0] * 5, "time_ns": [1, 2, 3, 4, 5], "queue_count": [1, 2, None, 2, 1]})
+    (line,) = plane(figures.drawing(queue, table)).marks
+    assert [point[0] for point in re.findall(r"[ML]", line.path)] == ["M", "L", "M", "L"]
+
+
+def test_an_empty_table_has_no_picture() -> None:
+    assert picture(figures.drawing(made_up.kernels, made_up.empty().tables["kernels"])) is None
+
+
+def test_a_thousand_ranks_are_drawn_in_little_text() -> None:
+    drawn = plane(figures.drawing(made_up.time_breakdown, made_up.make(1024).tables["time_breakdown"]))
+    assert sum(len(mark.path) for mark in drawn.marks) < 200_000
