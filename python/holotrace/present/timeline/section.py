@@ -55,9 +55,9 @@ def view(tables: Mapping[str, pl.DataFrame]) -> TimelineView | None:
         return None
     data = payload(table, tables.get(CAUSES))
     lanes = tuple(Lane(name, _WORDS.get(name, _IDLE)) for name in LANES)
-    return TimelineView(
-        len(data["ranks"]), lanes, tuple(_cause(mark) for mark in data["marks"]), _words(table, data), packed(data)
-    )
+    places = {mark["text"]: number for number, mark in enumerate(data["marks"]) if mark["at"] is not None}
+    causes = tuple(_cause(mark) for mark in data["marks"])
+    return TimelineView(len(data["ranks"]), lanes, causes, _words(table, data), packed(data), places)
 
 
 def style() -> str:
