@@ -17,7 +17,8 @@ def picture(drawing: dict[str, Any]) -> Picture | None:
 
     One form serves both: Plotly draws it in a notebook, the page draws it itself.
     """
-    if not drawing["data"]:
+    # Of a tree the page shows the table, which has its order.
+    if not drawing["data"] or drawing["data"][0]["type"] == "icicle":
         return None
     if drawing["data"][0].get("orientation") == "h":
         return Rows.of(drawing)
