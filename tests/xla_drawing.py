@@ -5,7 +5,7 @@
 each device, in a call of a microsecond; ``deep |KK..|`` are calls inside those of the line above it. ``mark |FF..|``
 are ranges that the program named, on the thread of the first ``call``, where the steps are too. ``A = dot.1 @
 jit(f)/forward/dot in jit_f(1)`` says what an operation is called, its scope, and the program it is in; all but the
-name may be left out.
+name may be left out. Each operation has a mebibyte for its result, and takes a kilobyte of its device's memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import accumulate
 import polars as pl
 
 from holotrace.core.schema import Table
-from holotrace.core.tables import ANNOTATIONS, DEVICES, HOST_CALLS, MODULES, STEPS, XLA_OPS
+from holotrace.core.tables import ANNOTATIONS, BUFFERS, DEVICES, HEAP, HOST_CALLS, MODULES, STEPS, XLA_OPS
 from holotrace.derive.steps import launched_in
 
 US = 1_000
@@ -52,6 +52,8 @@ def tables(text: str, steps: pl.DataFrame) -> dict[str, pl.DataFrame]:
         ANNOTATIONS.name: frame(ANNOTATIONS, [{**row, "category": "user", "on_device": False} for row in ranges]),
         STEPS.name: steps,
         MODULES.name: frame(MODULES, [{**op, "module_id": op["event_id"], "op_count": 1} for op in ops]),
+        BUFFERS.name: frame(BUFFERS, _buffers(ops)),
+        HEAP.name: frame(HEAP, _heap(ops)),
         DEVICES.name: frame(DEVICES, _devices(len([label for label, _ in lines if label == "tpu"]))),
     }
 
@@ -158,4 +160,21 @@ def _devices(count: int) -> list[dict[str, object]]:
         {"device": number, "plane": f"/device:TPU:{number}", "device_kind": "TPU", "model": "TPU v9"}
         | {"peak_flops": 1e12, "peak_bandwidth": 1e9}
         for number in range(count)
+    ]
+
+
+def _buffers(ops: list[dict[str, object]]) -> list[dict[str, object]]:
+    """A mebibyte for the result of each operation."""
+    kept = {(op["module"], op["program"], op["name"]): op for op in ops}
+    size = dict.fromkeys(("allocation_bytes", "buffer_bytes", "data_bytes", "peak_bytes"), 1 << 20)
+    flags = dict.fromkeys(("is_parameter", "is_output", "is_constant", "is_thread_local"), False)
+    return [op | size | flags | {"memory": 0, "allocation": at} for at, op in enumerate(kept.values())]
+
+
+def _heap(ops: list[dict[str, object]]) -> list[dict[str, object]]:
+    """A kilobyte more on its device with each operation, of a megabyte."""
+    return [
+        {"event_id": op["event_id"], "time_ns": op["start_ns"], "allocator": str(op["device"]), "bytes": 1_000}
+        | {"allocated_bytes": 1_000 * at, "reserved_bytes": 0, "free_bytes": 1_000_000 - 1_000 * at}
+        for at, op in enumerate(ops, 1)
     ]

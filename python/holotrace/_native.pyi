@@ -119,9 +119,10 @@ def write_parquet(
 def call_tree(calls: ArrowStream, work: ArrowStream) -> ArrowTable:
     """Who called whom on each thread, and the work that each call and those below it launched.
 
-    ``calls``: event_id (distinct), start_ns, end_ns, pid, tid (those of other threads cannot enclose each other).
+    ``calls``: event_id (distinct), start_ns, end_ns, pid, tid (those of other threads cannot enclose each other), and,
+    if given, is_cut: UInt8, 1 for those that end at the latest with the innermost other call in which they began.
     ``work``: launch_id (the call that launched it), start_ns, end_ns. Ids, pid and tid are UInt32, times Int64.
-    A row per call, in their order: parent_id, depth, height, self_ns, work_count, work_ns, first_work_ns,
+    A row per call, in their order: parent_id, depth, height, end_ns, self_ns, work_count, work_ns, first_work_ns,
     last_work_ns.
     """
 
@@ -135,6 +136,12 @@ def sums_at(values: ArrowStream, columns: Sequence[str], count: int) -> ArrowTab
     """Of each of ``columns`` the sums of what belongs to each of ``count`` places.
 
     ``values``: the columns (Int64), and place (UInt32); what belongs to a higher place is left out.
+    """
+
+def covered_at(spans: ArrowStream, count: int) -> ArrowTable:
+    """Of each of ``count`` places the time that the spans which belong there cover: covered_ns.
+
+    ``spans``, in order of their starts: place (UInt32; those of no place are left out), start_ns, end_ns.
     """
 
 def covered_before(spans: ArrowStream, times: ArrowStream) -> ArrowTable:
@@ -311,6 +318,9 @@ class Space:
         """
     def hlo(self, columns: Sequence[str]) -> ArrowTable:
         """Columns of the hlo table; empty unless it was asked for."""
+
+    def buffers(self, columns: Sequence[str]) -> ArrowTable:
+        """Columns of the buffers table; empty unless ``hlo`` was asked for."""
     def problems(self, columns: Sequence[str]) -> ArrowTable:
         """As of ``Trace.table``."""
 

@@ -39,6 +39,6 @@ def test_operators_have_the_time_that_is_their_own() -> None:
 
 def test_the_time_that_kernels_cover_counts_once_in_each_group() -> None:
     spans = [(0, 0, 5), (0, 3, 8), (0, 9, 9), (1, 4, 6), (None, 0, 2)]
-    work = pl.DataFrame(spans, schema={"by": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64}, orient="row")
+    work = pl.DataFrame(spans, schema={"by": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64}, orient="row")
     covered = launched_by.covered_ns(work.with_row_index("event_id"), by="by").sort("by")
     assert covered.rows() == [(None, 2), (0, 8), (1, 2)]

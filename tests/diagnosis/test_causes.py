@@ -11,7 +11,7 @@ import pytest
 
 import holotrace
 from holotrace import sample
-from holotrace.diagnosis.candidates import EXPOSED, SLOW_DEVICE
+from holotrace.diagnosis.classes import EXPOSED, SLOW_DEVICE
 from trace_files import REAL_TRACES
 
 FAULTS = REAL_TRACES.parent / "faults"

@@ -59,7 +59,7 @@ def visit(request: pytest.FixtureRequest, browser: "Browser", report_file: Path)
 
 
 def test_every_chart_is_drawn_without_a_complaint_or_a_request(visit: Visit) -> None:
-    assert visit.page.locator(".chart").count() == len(made_up.ANALYSES)
+    assert visit.page.locator(".chart:not(.waterfall)").count() == len(made_up.ANALYSES)
     for chart in visit.page.locator(".chart").all():
         drawn = chart.locator(".area .bar, .bar-line span").first.bounding_box()
         assert drawn is not None and drawn["width"] > 100
@@ -120,6 +120,24 @@ def test_a_finding_opens_to_what_to_do(visit: Visit) -> None:
     assert not finding.locator("p").first.is_visible()
     finding.locator("summary").click()
     assert "Start the collective sooner" in finding.inner_text()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_the_first_screen_shows_causes_their_worth_and_the_way_to_the_measured_step(
+    visit: Visit, width: int, height: int
+) -> None:
+    visit.page.set_viewport_size({"width": width, "height": height})
+    for place in (".headline", ".causes .worth", ".waterfall .bar-line >> nth=0", ".waterfall .bar-line >> nth=3"):
+        box = visit.page.locator(place).first.bounding_box()
+        assert box is not None and box["y"] + box["height"] <= height, place
+
+
+def test_the_menu_is_one_line_that_a_finger_can_hit_and_says_where_the_reader_is(visit: Visit) -> None:
+    visit.page.set_viewport_size({"width": 390, "height": 844})
+    heights = visit.page.locator("nav a").evaluate_all("all => all.map(a => a.getBoundingClientRect())")
+    assert len({box["y"] for box in heights}) == 1 and min(box["height"] for box in heights) >= 44
+    visit.page.locator('nav a[href="#kernels"]').click()
+    visit.page.locator('nav a[href="#kernels"][aria-current]').wait_for()
 
 
 def test_a_narrow_window_does_not_scroll_sideways(visit: Visit) -> None:

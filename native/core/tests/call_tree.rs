@@ -12,7 +12,7 @@ fn tree(calls: &[Call]) -> CallTree {
     let start: Vec<i64> = calls.iter().map(|call| call.1).collect();
     let end: Vec<i64> = calls.iter().map(|call| call.2).collect();
     let thread: Vec<u32> = calls.iter().map(|call| call.3).collect();
-    CallTree::new(Calls { id: &id, start: &start, end: &end, thread: &thread })
+    CallTree::new(Calls { id: &id, start: &start, end: &end, thread: &thread, is_cut: None })
 }
 
 /// Id of each call, of its caller, depth and own time; by id.
@@ -161,4 +161,23 @@ proptest! {
             open.push(row);
         }
     }
+}
+
+#[test]
+fn a_call_that_is_cut_ends_with_the_innermost_other_in_which_it_began() {
+    // Operators from 0 and 10; launches that return late, one within another, one after all operators.
+    let (start, end) = ([0, 10, 20, 22, 60, 100], [100, 30, 37, 35, 70, 110]);
+    let calls =
+        Calls { id: &[0, 1, 2, 3, 4, 5], start: &start, end: &end, thread: &[0; 6], is_cut: Some(&[0, 0, 1, 1, 1, 1]) };
+    let tree = CallTree::new(calls);
+    assert_eq!(tree.end, [100, 30, 30, 30, 70, 110]);
+    assert_eq!(tree.parent, [NONE, 0, 1, 2, 0, NONE]);
+    assert_eq!(tree.own, [70, 10, 2, 8, 10, 10]);
+}
+
+#[test]
+fn a_call_that_is_cut_begins_within_an_operator_of_its_time() {
+    let calls = Calls { id: &[0, 1], start: &[5, 5], end: &[20, 10], thread: &[0; 2], is_cut: Some(&[1, 0]) };
+    let tree = CallTree::new(calls);
+    assert_eq!((tree.parent, tree.end), (vec![1, NONE], vec![10, 10]));
 }

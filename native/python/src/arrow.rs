@@ -61,6 +61,11 @@ impl Batches {
             .map_err(|_| PyValueError::new_err(format!("the table must be in one piece and is in {count}")))
     }
 
+    /// Whether there is such a column.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().all(|batch| batch.column_by_name(name).is_some()) && !self.0.is_empty()
+    }
+
     /// The values of a column of numbers, which has no nulls; without a copy where there is one batch.
     pub fn values<T: ArrowPrimitiveType>(&self, name: &str) -> PyResult<ScalarBuffer<T::Native>> {
         let column = |batch: &RecordBatch| {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use arrow_array::types::{Int64Type, UInt8Type, UInt32Type};
 use holotrace_core::Result;
-use holotrace_core::algorithms::call_tree::{CallTree, Calls, Work, outermost, sums, threads, work_of};
+use holotrace_core::algorithms::call_tree::{CallTree, Calls, Work, covered, outermost, sums, threads, work_of};
 use holotrace_core::columns::{NONE, all_ids, batch, ids, times, times_or_null};
 use pyo3::prelude::*;
 
@@ -17,13 +17,14 @@ pub fn call_tree(py: Python<'_>, calls: &Bound<'_, PyAny>, work: &Bound<'_, PyAn
     let id = calls.values::<UInt32Type>("event_id")?;
     let (start, end) = (calls.values::<Int64Type>("start_ns")?, calls.values::<Int64Type>("end_ns")?);
     let (process, thread) = (calls.values::<UInt32Type>("pid")?, calls.values::<UInt32Type>("tid")?);
+    let is_cut = calls.has("is_cut").then(|| calls.values::<UInt8Type>("is_cut")).transpose()?;
     let work = Batches::of(work)?;
     let launch = work.values::<UInt32Type>("launch_id")?;
     let (began, ended) = (work.values::<Int64Type>("start_ns")?, work.values::<Int64Type>("end_ns")?);
     let table = py.detach(|| {
         without_panic(|| {
             let thread = threads(&process, &thread);
-            let calls = Calls { id: &id, start: &start, end: &end, thread: &thread };
+            let calls = Calls { id: &id, start: &start, end: &end, thread: &thread, is_cut: is_cut.as_deref() };
             let pieces = launch.iter().zip(began.iter().zip(&ended));
             tree_table(calls, pieces.map(|(&launch, (&start, &end))| (launch, Work::new(start, end))))
         })
@@ -59,6 +60,17 @@ pub fn sums_at(py: Python<'_>, values: &Bound<'_, PyAny>, columns: Vec<String>, 
     table.map(ArrowTable).map_err(|error| raise(py, error, Path::new("call tree")))
 }
 
+#[pyfunction]
+pub fn covered_at(py: Python<'_>, spans: &Bound<'_, PyAny>, count: usize) -> PyResult<ArrowTable> {
+    let spans = Batches::of(spans)?;
+    let place = spans.values::<UInt32Type>("place")?;
+    let (start, end) = (spans.values::<Int64Type>("start_ns")?, spans.values::<Int64Type>("end_ns")?);
+    let table = py.detach(|| {
+        without_panic(|| batch(vec![("covered_ns".into(), times(covered(&place, &start, &end, count).into_iter()))]))
+    });
+    table.map(ArrowTable).map_err(|error| raise(py, error, Path::new("call tree")))
+}
+
 fn tree_table(calls: Calls, pieces: impl Iterator<Item = (u32, Work)>) -> Result<arrow_array::RecordBatch> {
     let tree = CallTree::new(calls);
     let work = tree.summed(work_of(calls.id, pieces));
@@ -68,6 +80,7 @@ fn tree_table(calls: Calls, pieces: impl Iterator<Item = (u32, Work)>) -> Result
         ("parent_id", ids(parent_id)),
         ("depth", all_ids(tree.depth.iter().copied())),
         ("height", all_ids(tree.height.iter().copied())),
+        ("end_ns", times(tree.end.iter().copied())),
         ("self_ns", times(tree.own.iter().copied())),
         ("work_count", all_ids(work.iter().map(|work| work.count))),
         ("work_ns", times(work.iter().map(|work| work.sum))),

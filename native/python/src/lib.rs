@@ -24,6 +24,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(call_tree::call_tree, module)?)?;
     module.add_function(wrap_pyfunction!(call_tree::outermost_calls, module)?)?;
     module.add_function(wrap_pyfunction!(call_tree::sums_at, module)?)?;
+    module.add_function(wrap_pyfunction!(call_tree::covered_at, module)?)?;
     module.add_class::<critical_path::StepGraph>()?;
     module.add_function(wrap_pyfunction!(critical_path::step_graph, module)?)?;
     module.add_function(wrap_pyfunction!(groups::levels, module)?)?;

@@ -111,6 +111,10 @@ impl Space {
         self.table(py, |space| space.instructions.table(&columns))
     }
 
+    fn buffers(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<ArrowTable> {
+        self.table(py, |space| space.instructions.buffer_table(&columns))
+    }
+
     fn problems(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<ArrowTable> {
         self.table(py, |space| space.problems.table(&columns))
     }

@@ -9,6 +9,7 @@ from holotrace.analyses.causes import causes
 from holotrace.analyses.communication import communication
 from holotrace.analyses.compilations import compilations
 from holotrace.analyses.critical_path import critical_path
+from holotrace.analyses.device_memory import device_memory
 from holotrace.analyses.device_speed import device_speed
 from holotrace.analyses.device_steps import device_steps
 from holotrace.analyses.duty_cycle import duty_cycle
@@ -18,6 +19,7 @@ from holotrace.analyses.gaps import gaps
 from holotrace.analyses.hlo_ops import hlo_ops
 from holotrace.analyses.host_steps import host_steps
 from holotrace.analyses.idle_causes import idle_causes
+from holotrace.analyses.job_path import job_path
 from holotrace.analyses.kernel_sequences import kernel_sequences
 from holotrace.analyses.kernels import kernels
 from holotrace.analyses.launch_stats import launch_stats
@@ -28,7 +30,10 @@ from holotrace.analyses.operator_efficiency import operator_efficiency
 from holotrace.analyses.operator_kernels import operator_kernels
 from holotrace.analyses.operators import operators
 from holotrace.analyses.overlap import overlap
+from holotrace.analyses.peak_buffers import peak_buffers
 from holotrace.analyses.phases import phases
+from holotrace.analyses.program_memory import program_memory
+from holotrace.analyses.programs import programs
 from holotrace.analyses.queue_length import queue_length
 from holotrace.analyses.replay import replay
 from holotrace.analyses.scopes import scopes
@@ -50,6 +55,7 @@ class Analyses:
     time_breakdown = time_breakdown
     idle_causes = idle_causes
     critical_path = critical_path
+    job_path = job_path
     replay = replay
     waits = waits
     slowdown = slowdown
@@ -78,7 +84,11 @@ class Analyses:
     compilations = compilations
     phases = phases
     scopes = scopes
+    programs = programs
     hlo_ops = hlo_ops
+    device_memory = device_memory
+    program_memory = program_memory
+    peak_buffers = peak_buffers
     skew = skew
 
 

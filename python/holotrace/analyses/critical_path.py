@@ -66,6 +66,7 @@ def critical_path(
     queue; a call that synchronises follows the work that it waited for. Time in which a thread runs no operator, and
     time of calls that wait for a device, counts as nothing, so the path may be shorter than the step. A kernel that
     starts more than 1.5 ms after its launch and after the work before it waited for something that is not known.
+    Time in a collective may be waiting for other ranks, which one rank cannot tell; `job_path` can.
 
     Which queue waited for which is known where the profiler recorded it (`enable_cuda_sync_events=True`). Where not,
     it is inferred from times: work that began within 10 µs of the end of another queue's work, and more than 20 µs

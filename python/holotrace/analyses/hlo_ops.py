@@ -95,7 +95,7 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     ops = device_time.executions(rank[XLA_OPS]).join(rank[DEVICES], on=list(DEVICE), how="left")
     keys = ["category"] if by_category else ["category", *_OF_ONE]
     rated = ops.with_columns(
-        pl.col("category", "name", "module", "kind").cast(pl.String()), own_ps=_own_ps()
+        pl.col("category", "name", "module", "kind").cast(pl.String()), own_ps=device_time.own_ps()
     ).with_columns(
         pl.col("flops", "accessed_bytes").cast(pl.Float64),
         # What the device could have done meanwhile.
@@ -153,12 +153,6 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
         .drop("own_ps", "seconds", "possible_flops", "possible_bytes", "is_wait", "is_collective")
         .sort("self_ns", *keys, descending=[True, *[False] * len(keys)], nulls_last=True)
     )
-
-
-def _own_ps() -> pl.Expr:
-    """The time of a run, to less than a nanosecond where the device measured it: some operations take no longer."""
-    is_leaf = ~pl.col("is_container").fill_null(value=False)
-    return pl.coalesce(pl.when(is_leaf).then("device_ps"), pl.col("self_ns") * 1000)
 
 
 def _rate(done: str, over: str) -> pl.Expr:

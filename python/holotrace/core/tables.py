@@ -211,6 +211,22 @@ MEMORY = Table(
     ),
 )
 
+HEAP = Table(
+    "heap",
+    "What allocators of XLA's runtime had in use after each allocation and each release",
+    (
+        _EVENT_ID,
+        _TIME,
+        Column("allocator", Unit.LABEL, "Whose memory it is of: the allocator's name, else the device and its number"),
+        Column("bytes", Unit.BYTES, "Bytes allocated; negative for a release"),
+        Column("allocated_bytes", Unit.BYTES, "Allocated after it"),
+        Column("reserved_bytes", Unit.BYTES, "Reserved after it, for temporary results of programs"),
+        Column("free_bytes", Unit.BYTES, "Free after it"),
+        Column("most_bytes", Unit.BYTES, "Most that was allocated until then, also before the recording"),
+        Column("fragmentation_ratio", Unit.RATIO, "Of the free memory, what is not in its largest piece"),
+    ),
+)
+
 FLOWS = Table(
     "flows",
     "Arrows the profiler drew from one event to another, e.g. ac2g, fwdbwd",
@@ -299,6 +315,7 @@ XLA_OPS = Table(
             "layout", Unit.LABEL, "How that lies in memory, e.g. {1,0:T(8,128)}: order of dimensions, tiles, memory"
         ),
         Column("target", Unit.LABEL, "What a custom call calls"),
+        Column("same_as", Unit.LABEL, "Operation that the compiler says it is a duplicate of; null if of none (TPU)"),
         _START,
         _END,
         Column("duration_ps", Unit.NUMBER, "Exact duration; start_ns and end_ns are its ends, rounded down"),
@@ -341,6 +358,40 @@ HLO = Table(
         Column("element_count", Unit.COUNT, "Elements of its result"),
         Column("channel", Unit.NUMBER, "Channel of a collective"),
         Column("groups", Unit.LABEL, "Replica groups of a collective, JSON"),
+    ),
+)
+
+BUFFERS = Table(
+    "buffers",
+    "Memory that the compiler gave to results of programs: a row for each result, or part of one",
+    (
+        _MODULE,
+        _PROGRAM,
+        Column("name", Unit.LABEL, "Instruction whose result it holds"),
+        Column("part", Unit.TEXT, "Which part of a tuple it holds, e.g. {0}; null for a whole result"),
+        Column("opcode", Unit.LABEL, "What the instruction does"),
+        Column("computation", Unit.LABEL, "Computation it belongs to"),
+        Column("scope", Unit.LABEL, "Name scopes and operator it was made from (op_name)"),
+        Column("source", Unit.LABEL, "file:line it was made from"),
+        Column("shape", Unit.TEXT, "Type and dimensions of what it holds"),
+        Column("layout", Unit.TEXT, "How that lies in memory: order of dimensions, tiles, memory"),
+        Column("memory", Unit.NUMBER, "Memory space as XLA numbers them: 0 is the device's main memory, 5 the host's"),
+        Column("allocation", Unit.NUMBER, "Piece of memory it lies in, which others may use before and after it"),
+        Column("allocation_bytes", Unit.BYTES, "Size of that piece"),
+        Column("offset_bytes", Unit.BYTES, "Where in it"),
+        Column("buffer_bytes", Unit.BYTES, "Its size, with padding"),
+        Column("data_bytes", Unit.BYTES, "Size of its elements without padding; null for tuples, which hold addresses"),
+        Column(
+            "peak_bytes",
+            Unit.BYTES,
+            "What it holds when the program holds most; of memory that is held all the time one buffer has it all",
+        ),
+        Column("first", Unit.NUMBER, "Number of the event in the compiler's simulation that took its memory"),
+        Column("last", Unit.NUMBER, "Number of the one that left it; null at the end"),
+        Column("is_parameter", Unit.BOOL, "Whether the piece of memory is an input's"),
+        Column("is_output", Unit.BOOL, "Whether it may hold an output"),
+        Column("is_constant", Unit.BOOL, "Whether it holds a constant"),
+        Column("is_thread_local", Unit.BOOL, "Whether it is memory of a thread of the host"),
     ),
 )
 
@@ -469,12 +520,14 @@ ALL: tuple[Table, ...] = (
     COUNTERS,
     HARDWARE_COUNTERS,
     MEMORY,
+    HEAP,
     FLOWS,
     TRACK_LABELS,
     DEVICES,
     MODULES,
     XLA_OPS,
     HLO,
+    BUFFERS,
     HOST_CALLS,
     PROBLEMS,
 )

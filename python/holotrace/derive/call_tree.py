@@ -67,13 +67,16 @@ def nested(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     Args:
         calls: ``event_id``, ``pid``, ``tid``, ``start_ns``, ``end_ns``; others are kept. Added are ``parent_id``,
             ``depth``, ``height``, ``self_ns``, ``work_count``, ``work_ns``, ``first_work_ns`` and ``last_work_ns``.
+            Those that are ``is_cut``, if there is such a column, end at the latest with the innermost other call in
+            which they began, whatever was recorded; so does their new ``end_ns``.
         work: ``launch_id``, ``start_ns``, ``end_ns``; work of calls that are not there is left out.
     """
+    cut = [pl.col("is_cut").cast(pl.UInt8)] if "is_cut" in calls.columns else []
     placed = calls.select(
-        "event_id", "start_ns", "end_ns", pl.col("pid", "tid").to_physical().cast(pl.UInt32).fill_null(_NONE)
+        "event_id", "start_ns", "end_ns", pl.col("pid", "tid").to_physical().cast(pl.UInt32).fill_null(_NONE), *cut
     )
     launched = work.select("launch_id", "start_ns", "end_ns").drop_nulls("launch_id")
-    return calls.hstack(pl.DataFrame(native.call_tree(placed, launched)))
+    return calls.with_columns(pl.DataFrame(native.call_tree(placed, launched)))
 
 
 def outermost(calls: pl.DataFrame, is_chosen: pl.Series) -> pl.Series:

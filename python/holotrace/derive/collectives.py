@@ -49,6 +49,8 @@ _COMPARED = 100
 _PAIRS, _PAIRS_RATIO = 3, 0.7
 # Shifts that fit within this are equally good; ends of one collective differ by less.
 _SLACK_NS = 5_000
+# ... and so do the parts of their pairs that do not fit.
+_UNFIT_RATIO = 0.1
 
 
 def calls(rank: RankTrace) -> pl.DataFrame:
@@ -209,6 +211,8 @@ def _shifts(ordered: pl.DataFrame) -> pl.DataFrame:
         .agg(
             count=pl.len(),
             spread_ns=(apart - apart.median()).abs().quantile(0.75),
+            # Calls in a row of equal length fit a shift by one too, but for the ends of the row.
+            unfit_ratio=((apart - apart.median()).abs() > _SLACK_NS).mean(),
             apart_ns=apart.median().abs(),
         )
         .with_columns(most=pl.col("count").max().over("rank", *_KEY))
@@ -216,6 +220,7 @@ def _shifts(ordered: pl.DataFrame) -> pl.DataFrame:
     )
     return (
         fits.filter(pl.col("spread_ns") <= 2 * pl.col("spread_ns").min().over("rank", *_KEY) + _SLACK_NS)
+        .filter(pl.col("unfit_ratio") <= pl.col("unfit_ratio").min().over("rank", *_KEY) + _UNFIT_RATIO)
         .sort("apart_ns", pl.col("shift").abs(), "shift")
         .group_by("rank", *_KEY, maintain_order=True)
         .agg(pl.col("shift").first())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from holotrace.core.native import native
@@ -60,14 +62,13 @@ def outside(rank: RankTrace) -> pl.DataFrame:
 
 def covered_ns(work: pl.DataFrame, by: str) -> pl.DataFrame:
     """For each value of ``by`` the time in which at least one kernel or copy of it ran, ``covered_ns``."""
-    start, end = pl.col("start_ns"), pl.col("end_ns")
-    before = end.cum_max().shift(1).over(by)
-    return (
-        work.sort(by, "start_ns", "event_id")
-        .with_columns(added_ns=(end - pl.max_horizontal(start, before)).clip(lower_bound=0))
-        .group_by(by)
-        .agg(covered_ns=pl.col("added_ns").sum())
-    )
+    groups = work[by].unique()
+    # Numbers of events are places; what has none comes last.
+    largest: Any = groups.max()
+    last = 0 if largest is None else int(largest) + 1
+    spans = work.select("start_ns", "end_ns", place=pl.col(by).fill_null(last)).sort("start_ns")
+    covered = pl.DataFrame(native.covered_at(spans, last + 1)).to_series()
+    return pl.DataFrame({by: groups, "covered_ns": covered.gather(groups.fill_null(last))})
 
 
 def _nested(rank: RankTrace) -> pl.DataFrame:
@@ -77,25 +78,12 @@ def _nested(rank: RankTrace) -> pl.DataFrame:
     calls = rank[_CALLS].select(pl.lit(None, ops.schema["name"]).alias("name"), *place, is_op=False)
     # An operator may take no longer than the call that it makes, but no call makes an operator: so number anew.
     both = pl.concat([ops.sort("event_id"), calls.sort("event_id")]).with_row_index("number")
-    both = _cut(both)
+    # The profiler writes the end of a launch up to some ten microseconds after that of its operator.
+    both = both.with_columns(is_cut=~pl.col("is_op"))
     numbers = both.filter(~pl.col("is_op")).select(launch_id="event_id", launch="number")
     work = rank.cached(_launched).join(numbers, on="launch_id").select("start_ns", "end_ns", launch_id="launch")
     tree = call_tree.nested(both.with_columns(event_id="number"), work)
     return tree.with_columns(both["event_id"])
-
-
-def _cut(both: pl.DataFrame) -> pl.DataFrame:
-    """The same, where calls of the runtime end with the operator in which they began.
-
-    The profiler writes the end of a launch up to some ten microseconds after that of its operator.
-    """
-    begun = both.with_columns(
-        event_id="number", end_ns=pl.when("is_op").then("end_ns").otherwise(pl.col("start_ns") + 1)
-    )
-    none = pl.DataFrame(schema={"launch_id": pl.UInt32(), "start_ns": pl.Int64(), "end_ns": pl.Int64()})
-    within = both["end_ns"].gather(_operator(call_tree.nested(begun, none)))
-    # Nothing is known of the end where there is no operator.
-    return both.with_columns(end_ns=pl.min_horizontal(pl.col("end_ns"), within))
 
 
 def _operator(nested: pl.DataFrame) -> pl.Series:

@@ -11,7 +11,7 @@ from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
 from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import host
+from holotrace.diagnosis import host, pairs, rounds
 from holotrace.diagnosis.classes import COPY, LAUNCH, RUNTIME, WAITING
 
 # Kinds of rows.
@@ -37,7 +37,7 @@ _KERNELS = DEVICE_EVENTS.only(
 )
 _OPERATORS = CPU_OPS.only("name", "external", "input_dims")
 _XLA = XLA_OPS.only("event_id")
-READS = (_XLA, *host.READS, *collectives.READS, _KERNELS, _OPERATORS, busy.EVENTS)
+READS = (_XLA, pairs.KNOWN, *rounds.READS, *host.READS, *collectives.READS, _KERNELS, _OPERATORS, busy.EVENTS)
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
 
@@ -48,7 +48,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         # What the host of XLA does has names and analyses of its own.
         return _typed(pl.DataFrame(schema={"row": pl.String}))
     base = base_ns(rank.metadata)
-    meetings = collectives.calls(rank).with_columns(row=pl.lit(MEETING), at_ns="end_ns")
+    meetings = pairs.paired(collectives.calls(rank), rank).with_columns(row=pl.lit(MEETING), at_ns="end_ns")
     edges = _edges(meetings, base)
     parts = [
         _windows(rank),
@@ -82,10 +82,14 @@ def _segment(times: pl.Series, edges: pl.Series) -> pl.Series:
     return pl.Series("segment", edges.search_sorted(times, side="left"), dtype=pl.Int64)
 
 
+def _kernels(rank: RankTrace) -> pl.DataFrame:
+    return rounds.of_kernels(rank[_KERNELS], rank)
+
+
 def _windows(rank: RankTrace) -> pl.DataFrame:
     """The whole recording and each step: ``start_ns`` and ``at_ns`` are its ends."""
     steps = rank[STEPS].select(row=pl.lit(STEP), step="step", start_ns="start_ns", at_ns="end_ns")
-    events = rank[_KERNELS]
+    events = rank.cached(_kernels)
     both = pl.concat([events.select("start_ns", "end_ns"), rank[STEPS].select("start_ns", "end_ns")])
     whole = both.select(row=pl.lit(WINDOW), start_ns=pl.col("start_ns").min(), at_ns=pl.col("end_ns").max())
     return pl.concat([whole.drop_nulls(), steps], how="diagonal").with_columns(
@@ -99,7 +103,7 @@ def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     return (
         gaps.with_columns(
             segment=_segment(gaps["end_ns"], edges),
-            step=launched_in(gaps["when_ns"], rank[STEPS]),
+            step=launched_in(gaps["when_ns"], rank.cached(rounds.steps)),
             # Launching is one cause, whatever is launched.
             responsible=pl.when(pl.col("cause") != LAUNCH).then("responsible"),
         )
@@ -118,7 +122,7 @@ def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Copies beside which nothing was computed or communicated: the device could have worked instead."""
-    copies = rank[_KERNELS].filter(pl.col("kind") == MEMORY)
+    copies = rank.cached(_kernels).filter(pl.col("kind") == MEMORY)
     alone = intervals.uncovered_ns(copies, rank.cached(busy.of).computing_or_communicating)
     copies = copies.with_columns(alone_ns=alone, segment=_segment(copies["end_ns"], edges)).filter(
         pl.col("alone_ns") > host.MIN_GAP_NS
@@ -147,7 +151,7 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     spans = rank.cached(busy.of).computing
     if spans.is_empty():
         return spans.clear()
-    kernels = rank[_KERNELS].filter(pl.col("kind") == COMPUTE)
+    kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE)
     # A step's work is told from the next one's, also where nobody is met in between.
     begun = kernels.group_by("step").agg(pl.col("start_ns").min())["start_ns"]
     ends = pl.Series([spans["start_ns"].min(), spans["end_ns"].max()], dtype=pl.Int64)
@@ -160,7 +164,7 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 def _step_of_work(rank: RankTrace, times: pl.Series) -> pl.Series:
     """The step that the device worked for at each time: that of the kernel that began last before it."""
-    kernels = rank[_KERNELS].filter(pl.col("kind") == COMPUTE).sort("start_ns").select("start_ns", "step")
+    kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE).sort("start_ns").select("start_ns", "step")
     asked = times.to_frame("start_ns").sort("start_ns")
     return asked.join_asof(kernels, on="start_ns", strategy="forward")["step"]
 
@@ -175,7 +179,7 @@ def _work(rank: RankTrace) -> pl.DataFrame:
     )
     text = [pl.col(name).cast(pl.String).fill_null("") for name in ("grid", "block", "dims")]
     return (
-        rank[_KERNELS]
+        rank.cached(_kernels)
         .filter(pl.col("kind") == COMPUTE)
         .join(operators, on="external", how="left")
         .group_by("step", "name", "grid", "block", "operator", "dims")

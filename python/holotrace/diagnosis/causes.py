@@ -8,10 +8,21 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.derive import arrivals
-from holotrace.diagnosis import account, candidates, wording
-from holotrace.diagnosis.candidates import EXPOSED, MORE_WORK, UNEVEN_WORK, Candidate
-from holotrace.diagnosis.classes import COPY, INPUT, LAUNCH, PAUSE, SYNCHRONIZATION, UNRECORDED
-from holotrace.diagnosis.host import QUEUED
+from holotrace.diagnosis import account, idle, transfers, uneven, wording
+from holotrace.diagnosis.candidates import Candidate, Job
+from holotrace.diagnosis.classes import (
+    COPY,
+    EXPERTS,
+    EXPOSED,
+    INPUT,
+    LAUNCH,
+    MORE_WORK,
+    PAUSE,
+    QUEUED,
+    SYNCHRONIZATION,
+    UNEVEN_WORK,
+    UNRECORDED,
+)
 from holotrace.diagnosis.meetings import Change, Meetings
 
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
@@ -19,12 +30,12 @@ FLOOR_RATIO = 0.01
 # Parts of every healthy step: launching, reading the loss, sending gradients. Only more than this of it is a cause.
 _USUAL = {QUEUED: 0.05, LAUNCH: 0.05, SYNCHRONIZATION: 0.015, INPUT: 0.01, EXPOSED: 0.1}
 # Parameters that are gathered could have been on their way earlier; gradients not.
-_GATHER_RATIO, _SEVERAL = 0.03, 4
+_GATHER_RATIO, _SEVERAL, _MOSTLY_RATIO = 0.03, 4, 0.5
 _CRITICAL_RATIO = 0.2
 # What the trace does not say in so many words.
 _INFERRED = (QUEUED, PAUSE, UNRECORDED)
 # Of these the responsible name says it all.
-_WHOLE = (COPY, SYNCHRONIZATION, MORE_WORK, UNEVEN_WORK, INPUT)
+_WHOLE = (COPY, SYNCHRONIZATION, MORE_WORK, UNEVEN_WORK, EXPERTS, INPUT)
 
 
 @dataclass(frozen=True)
@@ -57,8 +68,9 @@ def of_rows(rows: pl.DataFrame) -> tuple[list[Found], int]:
     begun_ns = min(starts.values())
     job_ns = meetings.end_ns - begun_ns
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
-    job = candidates.Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns))
-    costs = [(candidate, meetings.saved_ns(candidate.change)) for candidate in candidates.all_of(job)]
+    job = Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns))
+    every = (*idle.causes(job), *uneven.causes(job), *transfers.causes(job))
+    costs = [(candidate, meetings.saved_ns(candidate.change)) for candidate in every]
     kept = [(candidate, cost) for candidate, cost in costs if cost > _least_ratio(candidate) * job_ns]
     joint = meetings.saved_ns(_together([candidate.change for candidate, _ in kept]))
     found = []
@@ -73,6 +85,7 @@ def _least_ratio(candidate: Candidate) -> float:
     if candidate.cause == EXPOSED:
         # Of several gathers in a step all but the first could be on their way while something else is computed.
         ahead = "gather" in (candidate.responsible or "") and candidate.evidence["per_step_count"] >= _SEVERAL
+        ahead = ahead and candidate.evidence["exposed_ratio"] >= _MOSTLY_RATIO
         return _GATHER_RATIO if ahead else _USUAL[EXPOSED]
     return (
         FLOOR_RATIO
@@ -116,7 +129,8 @@ def _row(found: Found, known_steps: tuple[int, ...], rank_count: int) -> dict[st
         "severity": "critical" if share >= _CRITICAL_RATIO else "warning",
         "message": sentence[0].upper() + sentence[1:],
         "ranks": list(c.ranks),
-        "steps": list(c.steps),
+        # Turns that were inferred have no numbers that anybody knows.
+        "steps": list(c.steps) if known_steps else [],
         "responsible": c.responsible,
         "where_ns": None if c.start_ns is None else c.start_ns - found.begun_ns,
         "event_id": c.event_id,

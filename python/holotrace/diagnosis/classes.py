@@ -11,6 +11,10 @@ INPUT, COMPILATION, CHECKPOINT, EVALUATION = "input", "compilation", "checkpoint
 ALLOCATOR, COLLECTION, COPY, SYNCHRONIZATION = "allocator", "garbage-collection", "copy", "synchronization"
 FUNCTION, PAUSE, LAUNCH, COLLECTIVE = "python-function", "host-pause", "launch-bound", "collective-call"
 PROFILER, UNRECORDED, LOGGING = "profiler", "unrecorded-host", "logging"
+QUEUED = "queued"  # the work had been launched, and waited for other work
+SLOW_DEVICE, MORE_WORK, UNEVEN_WORK = "slow-device", "more-work", "uneven-work"
+EXPERTS, PIPELINE = "expert-imbalance", "pipeline-bubble"
+SLOW_HOST, SLOW_LINK, EXPOSED = "slow-host", "slow-link", "exposed-transfer"
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ _NAMED = (
         r"(?i:\): |^)(log|print|report|write)_?\w*(metric|stat|scalar|summary|loss|progress|log)s?\w*$"
         r"|(?i:wandb|tensorboard)/",
     ),
-    (COLLECTION, r"(?i)garbage|\bgc[.:]|^gc$|python_gc|built-in function collect>"),
+    (COLLECTION, r"(?i)garbage|\bgc\b|(^|_)gc(_|$)|built-in (function|method) (gc\.)?collect\b"),
 )
 _COMPILED = tuple((cause, re.compile(pattern)) for cause, pattern in _NAMED)
 # Calls of the runtime, the innermost thing that goes on.

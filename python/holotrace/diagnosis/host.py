@@ -12,6 +12,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import WORK
 from holotrace.diagnosis.classes import (
     LAUNCH,
+    QUEUED,
     RUNTIME,
     SYNCHRONIZATION,
     UNRECORDED,
@@ -35,8 +36,6 @@ LONG_NS = 1_000_000
 _RETURN_NS = 60_000
 _NOBODY = 2**32 - 1
 
-QUEUED = "queued"  # the work had been launched, and waited for other work
-
 
 def gaps(rank: RankTrace) -> pl.DataFrame:
     """Each time in which no work ran on the rank's devices, with what the host did instead.
@@ -53,8 +52,13 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
         rank[LAUNCHES].unique("device_event_id").select(next_id="device_event_id", tid=pl.col("tid").to_physical())
     )
     found = found.join(threads, on="next_id", how="left", maintain_order="left").with_row_index("gap")
-    queued = found.filter((pl.col("launch_ns") <= pl.col("start_ns")).fill_null(False))
-    waiting = found.filter((pl.col("launch_ns") > pl.col("start_ns")).fill_null(True))
+    # Work that is being launched when the device runs dry comes too late too.
+    ends = calls.select(launch_id="event_id", launched_ns="end_ns")
+    found = found.join(ends, on="launch_id", how="left", maintain_order="left").with_columns(
+        launched_ns=pl.min_horizontal(pl.coalesce("launched_ns", "launch_ns"), "end_ns")
+    )
+    queued = found.filter((pl.col("launched_ns") <= pl.col("start_ns")).fill_null(False))
+    waiting = found.filter((pl.col("launched_ns") > pl.col("start_ns")).fill_null(True))
     parts = [_queued(queued)]
     if not calls.is_empty() and not waiting.is_empty():
         parts.append(_by_host(waiting, calls, rank[STEPS]))
@@ -76,7 +80,9 @@ def _idle(events: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """
     work = events.filter(pl.col("kind").is_in(WORK)).sort("start_ns", "end_ns", "event_id")
     if work.is_empty():
-        return work.select(start_ns="start_ns", end_ns="end_ns", next_id="event_id", launch_ns="launch_ns")
+        return work.select(
+            start_ns="start_ns", end_ns="end_ns", next_id="event_id", launch_ns="launch_ns", launch_id="launch_id"
+        )
     begin, end = steps["start_ns"].min(), steps["end_ns"].max()
     last = work["end_ns"].max()
     between = work.select(
@@ -84,6 +90,7 @@ def _idle(events: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
         end_ns="start_ns",
         next_id="event_id",
         launch_ns="launch_ns",
+        launch_id="launch_id",
     )
     after = pl.DataFrame({"start_ns": [last], "end_ns": [end]}, schema={"start_ns": pl.Int64, "end_ns": pl.Int64})
     return pl.concat([between, after], how="diagonal").filter(pl.col("end_ns") - pl.col("start_ns") > MIN_GAP_NS)

@@ -37,6 +37,8 @@ class _Visit:
     arrival_ns: int
     left_ns: int
     exposed_ns: int
+    # Those of one group stand in one queue of the rank's.
+    group: str
 
 
 class Meetings:
@@ -47,7 +49,10 @@ class Meetings:
         self.offsets = offsets
         self._ends = {rank: end - offsets.get(rank, 0) for rank, end in ends.items()}
         self._meetings: dict[int, list[_Visit]] = {}
-        for row in visits.select("match", "rank", "arrival_ns", "left_ns", "exposed_ns").iter_rows():
+        for row in visits.select(
+            *("match", "rank", "arrival_ns", "left_ns", "exposed_ns"),
+            pl.concat_str("group", "group_ranks", ignore_nulls=True),
+        ).iter_rows():
             self._meetings.setdefault(row[0], []).append(_Visit(*row[1:]))
         self._order = sorted(self._meetings, key=lambda match: max(v.arrival_ns for v in self._meetings[match]))
         self.end_ns = max(self._ends.values(), default=0)
@@ -64,14 +69,14 @@ class Meetings:
         }
         nothing = _Removals([])
         base: dict[int, float] = {}
-        # By rank, when the meeting before was left: as recorded, and now.
-        before: dict[int, tuple[int, float]] = {}
+        # By rank and group, when the meeting before was left: as recorded, and now.
+        before: dict[tuple[int, str], tuple[int, float]] = {}
         for match in self._order:
             visits = self._meetings[match]
             come = max(visit.arrival_ns for visit in visits)
             shifted = {}
             for visit in visits:
-                left, leaves = before.get(visit.rank, (visit.arrival_ns - _QUEUED_NS, 0.0))
+                left, leaves = before.get((visit.rank, visit.group), (visit.arrival_ns - _QUEUED_NS, 0.0))
                 if 0 <= visit.arrival_ns - left < _QUEUED_NS:
                     # It stood in the queue behind the meeting before.
                     shifted[visit.rank] = leaves + visit.arrival_ns - left
@@ -83,7 +88,7 @@ class Meetings:
             for visit in visits:
                 transfer = visit.left_ns - come
                 ended = came + transfer * factor
-                before[visit.rank] = visit.left_ns, ended
+                before[visit.rank, visit.group] = visit.left_ns, ended
                 if visit.exposed_ns <= 0:
                     continue
                 gone = removals.get(visit.rank, nothing)

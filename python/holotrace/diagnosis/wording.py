@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from holotrace.core.problems import spelled
-from holotrace.diagnosis import candidates, classes, host
+from holotrace.diagnosis import classes
 
 
 @dataclass(frozen=True)
@@ -90,38 +90,51 @@ CLASSES: Mapping[str, Class] = {
         "Look at what the training loop does between steps.",
         _STACKS,
     ),
-    host.QUEUED: Class(
+    classes.QUEUED: Class(
         "work of {who} was launched in time and waited for other work on the device",
         "Remove events and streams that make kernels wait for what they do not need.",
         "Record with enable_cuda_sync_events=True, so that the trace tells what waited for what.",
     ),
-    candidates.SLOW_DEVICE: Class(
+    classes.SLOW_DEVICE: Class(
         "{who} has a slow device: the same kernels take {time_ratio:.2f} times as long as on the others",
         "Compare clocks, temperature, power limit and ECC errors with those of the others (nvidia-smi -q, rocm-smi), "
         "and take the device out of the job if they differ.",
     ),
-    candidates.MORE_WORK: Class(
+    classes.MORE_WORK: Class(
         "{who} has more work than the others (other shapes or more calls), most of it in {what}: it computes "
         "{time_ratio:.2f} times as long",
         "Give every rank as much work: balance the lengths of sequences, batches or shards over ranks.",
         _SHAPES,
     ),
-    candidates.UNEVEN_WORK: Class(
+    classes.UNEVEN_WORK: Class(
         "ranks have uneven work, most of it in {what}: the imbalance goes around, and the others wait for the rank "
         "that has the most",
         "Balance each step: pack sequences to equal numbers of tokens, and balance experts or shards.",
         _SHAPES,
     ),
-    candidates.SLOW_HOST: Class(
+    classes.EXPERTS: Class(
+        "{who} has more tokens for its experts than the others, most of the work in {what}: experts are imbalanced, "
+        "and the others wait in the all-to-all",
+        "Balance the experts: an auxiliary or bias-based balancing loss, a capacity factor, or more than one copy of "
+        "experts that many tokens go to.",
+        _SHAPES,
+    ),
+    classes.PIPELINE: Class(
+        "{who} is a slow stage of the pipeline: it computes {time_ratio:.2f} times as long as the other stages, most "
+        "of it in {what}, and they wait for it (pipeline bubble)",
+        "Move layers from this stage to others; embedding, last layer and loss weigh too.",
+        _SHAPES,
+    ),
+    classes.SLOW_HOST: Class(
         "{who} has a slow host: its calls take {host_ratio:.2f} times as long as those of the others",
         "Look for other processes on its cores, the binding to a NUMA node (numactl), and power saving.",
     ),
-    candidates.SLOW_LINK: Class(
+    classes.SLOW_LINK: Class(
         "{who} has a slow link: {what} takes {time_ratio:.2f} times as long as with equal size in other groups",
         "Compare link widths and error counters of these nodes (nvidia-smi nvlink, ibstat), and see the transport that "
         "they use with NCCL_DEBUG=INFO.",
     ),
-    candidates.EXPOSED: Class(
+    classes.EXPOSED: Class(
         "communication in {what} is exposed: no rank has anything to compute meanwhile",
         "Ask for it earlier: prefetch the parameters of the next layer (FSDP forward_prefetch, backward_prefetch), "
         "reduce gradients in smaller buckets, or overlap it with another micro-batch.",
@@ -140,7 +153,7 @@ def whose(ranks: tuple[int, ...], count: int) -> str:
 
 def when(steps: tuple[int, ...], known: tuple[int, ...]) -> str:
     """In which steps, in words; empty where it is all of them or there are none."""
-    if not steps or set(steps) == set(known):
+    if not steps or not known or set(steps) == set(known):
         return ""
     apart = {later - earlier for earlier, later in pairwise(steps)}
     if len(steps) > 2 and len(apart) == 1 and apart != {1}:

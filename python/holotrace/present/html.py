@@ -8,7 +8,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
@@ -19,17 +19,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from holotrace.analyses import ALL
-from holotrace.core.analysis import Analysis, by_cost
+from holotrace.core.analysis import Analysis, Finding, by_cost
 from holotrace.core.charts import Ranking
 from holotrace.core.schema import Column
 from holotrace.core.tables import PROBLEMS
-from holotrace.present import charts, figures, report
+from holotrace.present import charts, figures, opening, report
 from holotrace.present import format as fmt
 from holotrace.present.charts.plane import Plane
 from holotrace.present.wording import sentence
 
 SCRIPTS = ("charts.js", "report.js")
-STYLES = ("report.css", "charts.css")
+STYLES = ("charts.css", "report.css")
 EMBEDDED_ROWS = 2_000  # rows of a table a browser sorts at once without a pause, and a page carries by mail
 SHOWN_ROWS = 15  # rows that are there before anybody asks for more
 SHOWN_FINDINGS = 100
@@ -108,8 +108,8 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
     return environment.get_template("report.html.j2").render(
         title=fmt.printable(result.title),
         facts=report.facts(result.info, result.source),
-        verdict=[fmt.printable(sentence) for sentence in report.verdict(result, told)],
-        parts=[_part(part) for part in report.parts(result, told)],
+        opening=opening.opening(result, told),
+        status={name: _worst(result.findings, name) for name in result.tables},
         findings=[_finding(finding, told) for finding in findings[:SHOWN_FINDINGS]],
         finding_count=len(findings),
         sections=[_section(analysis, result.tables[analysis.name], _first_ns(result.info)) for analysis in answered],
@@ -237,14 +237,10 @@ def _finding(finding: Any, analyses: report.Analyses) -> _FindingView:
     )
 
 
-def _part(part: report.Part) -> dict[str, Any]:
-    return {
-        "label": part.label,
-        "time": fmt.duration(part.ns),
-        "percent": fmt.percent(part.ratio),
-        "width": f"{100 * part.ratio:.2f}%",
-        "color": figures.color(part.name),
-    }
+def _worst(findings: Iterable[Finding], analysis: str) -> str:
+    """The worst that rules say of an analysis; empty where they say nothing but what is worth knowing."""
+    found = {finding.severity for finding in findings if finding.analysis == analysis}
+    return next((severity for severity in ("critical", "warning") if severity in found), "")
 
 
 def _coded(text: str) -> Markup:

@@ -20,10 +20,10 @@ from holotrace.present import format as fmt
 from holotrace.present.wording import sentence
 from holotrace.stores import Place
 
-# Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.
 _MOST_PEAKS = 3  # kinds of devices that are told
+# Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
-_WORTH_SAYING = 0.005  # share of the time below which a part is left out of the verdict
+WORTH_SAYING = 0.005  # share of the time below which a part is left out of the verdict
 
 
 class Report(Protocol):
@@ -83,18 +83,30 @@ def write(result: Report, out: Place, analyses: Analyses = ALL) -> None:
     files.write(out, html.page(result, analyses), media_type="text/html; charset=utf-8")
 
 
-def verdict(report: Report, analyses: Analyses = ALL) -> tuple[str, ...]:
-    """Two to five sentences: where the time goes, the biggest finding and its worth, what to do, what is missing."""
-    return tuple(
-        sentence
-        for sentence in (
-            _where_time_goes(report, analyses),
-            *_biggest_finding(report, analyses),
-            _further_causes(report),
-            _what_is_missing(report),
-        )
-        if sentence
+@dataclass(frozen=True)
+class Verdict:
+    """What there is to say of a job; empty texts where there is nothing."""
+
+    where_time_goes: str
+    biggest: tuple[str, ...]
+    further: str
+    missing: str
+
+
+def verdict_parts(report: Report, analyses: Analyses = ALL) -> Verdict:
+    """Where the time goes, the biggest finding with its worth and what to do, further causes, what is missing."""
+    return Verdict(
+        _where_time_goes(report, analyses),
+        _biggest_finding(report, analyses),
+        _further_causes(report),
+        _what_is_missing(report),
     )
+
+
+def verdict(report: Report, analyses: Analyses = ALL) -> tuple[str, ...]:
+    """The same in two to five sentences."""
+    said = verdict_parts(report, analyses)
+    return tuple(sentence for sentence in (said.where_time_goes, *said.biggest, said.further, said.missing) if sentence)
 
 
 def parts(report: Report, analyses: Analyses = ALL) -> tuple[Part, ...]:
@@ -161,6 +173,21 @@ def _peaks(info: pl.DataFrame) -> str:
     )
 
 
+def facts_in_a_line(info: pl.DataFrame) -> tuple[str, ...]:
+    """The few facts that tell one job from another."""
+    known = dict(facts(info, ""))
+    ranks = known["Ranks"].replace(";", ",")
+    steps = known.get("Steps")
+    said = (
+        f"{ranks} rank" if ranks == "1" else f"{ranks} ranks" if ranks.isdigit() else f"ranks {ranks}",
+        known.get("Devices", ""),
+        known.get("Communication", ""),
+        f"{steps} step{'' if steps == '1' else 's'}" if steps else "",
+        f"{known['Recorded time']} recorded" if "Recorded time" in known else "",
+    )
+    return tuple(text for text in said if text)
+
+
 def missing_ranks(info: pl.DataFrame) -> tuple[int, ...]:
     """Ranks that the traces say exist and that were not read."""
     worlds = info["world_count"].drop_nulls()
@@ -209,7 +236,7 @@ def _where_time_goes(report: Report, analyses: Analyses) -> str:
     said = [
         f"{fmt.percent(part.ratio)} {part.label.lower()} ({fmt.duration(part.ns)})"
         for part in shares
-        if part.ratio >= _WORTH_SAYING
+        if part.ratio >= WORTH_SAYING
     ]
     count = compared.height
     steps = compared["step_count"].drop_nulls().unique().to_list()

@@ -16,6 +16,8 @@ pub struct Calls<'a> {
     pub end: &'a [i64],
     /// Which calls can enclose each other.
     pub thread: &'a [u32],
+    /// Calls, if not 0, that end at the latest with the innermost other call in which they began.
+    pub is_cut: Option<&'a [u8]>,
 }
 
 /// The calls of all threads as a forest; every column has a value per row of the calls.
@@ -28,15 +30,24 @@ pub struct CallTree {
     pub height: Vec<u32>,
     /// Time in which none of the calls it made itself ran.
     pub own: Vec<i64>,
+    /// When it ended: as given, or where it was cut.
+    pub end: Vec<i64>,
     /// All rows, thread by thread, callers before what they called, by start.
     pub order: Vec<u32>,
 }
 
 impl Calls<'_> {
     /// Where a call is; sorts callers before what they called.
-    fn place(&self, row: u32) -> (u32, i64, Reverse<i64>, u32) {
+    ///
+    /// A call that is cut follows the others of its time, since nothing is known of its end before.
+    fn place(&self, row: u32) -> (u32, i64, bool, Reverse<i64>, u32) {
+        let is_cut = self.is_cut(row);
         let row = row as usize;
-        (self.thread[row], self.start[row], Reverse(self.end[row]), self.id[row])
+        (self.thread[row], self.start[row], is_cut, Reverse(self.end[row]), self.id[row])
+    }
+
+    fn is_cut(&self, row: u32) -> bool {
+        self.is_cut.is_some_and(|is_cut| is_cut[row as usize] != 0)
     }
 }
 
@@ -55,15 +66,20 @@ impl CallTree {
             depth: vec![0; count],
             height: vec![0; count],
             own: vec![0; count],
+            end: calls.end.to_vec(),
             order,
         };
         let mut open: Vec<Open> = Vec::new();
         let mut current = None;
         for &row in &tree.order {
-            let (thread, start, Reverse(end), _) = calls.place(row);
+            let (thread, start, is_cut, Reverse(mut end), _) = calls.place(row);
             if current != Some(thread) {
                 open.clear();
                 current = Some(thread);
+            }
+            if is_cut {
+                end = cut(&mut open, start, end);
+                tree.end[row as usize] = end;
             }
             // Whatever ends earlier than this call encloses neither it nor, more closely than it, any later one. So
             // the ends of open calls never rise from the outermost to the innermost, and each encloses the next.
@@ -80,7 +96,7 @@ impl CallTree {
             }
             tree.depth[row as usize] = open.len() as u32;
             tree.own[row as usize] = own;
-            open.push(Open { row, end, reached: start });
+            open.push(Open { row, end, reached: start, is_cut });
         }
         for &row in tree.order.iter().rev() {
             let parent = tree.parent[row as usize];
@@ -112,6 +128,17 @@ struct Open {
     end: i64,
     /// Where the calls that it made so far end.
     reached: i64,
+    is_cut: bool,
+}
+
+/// Where a call ends that does not outlast the innermost one, itself not cut, in which it began.
+fn cut(open: &mut Vec<Open>, start: i64, end: i64) -> i64 {
+    // What ended before encloses no later call either.
+    while open.last().is_some_and(|call| call.end <= start) {
+        open.pop();
+    }
+    let around = open.iter().rev().find(|call| !call.is_cut);
+    around.map_or(end, |call| call.end.min(end))
 }
 
 /// Pieces of work elsewhere, on a device.
@@ -207,9 +234,23 @@ pub fn sums(place: &[u32], values: &[i64], count: usize) -> Vec<i64> {
     sums
 }
 
+/// For each of `count` places the time that the spans which belong there cover; the spans are in order of their starts.
+pub fn covered(place: &[u32], start: &[i64], end: &[i64], count: usize) -> Vec<i64> {
+    let mut sums = vec![0_i64; count];
+    let mut reached = vec![i64::MIN; count];
+    for ((&place, &start), &end) in place.iter().zip(start).zip(end) {
+        if let Some(reached) = reached.get_mut(place as usize) {
+            let added = end.saturating_sub(start.max(*reached)).max(0);
+            sums[place as usize] = sums[place as usize].saturating_add(added);
+            *reached = end.max(*reached);
+        }
+    }
+    sums
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{outermost, sums, threads};
+    use super::{covered, outermost, sums, threads};
     use crate::columns::arrow::NONE;
 
     #[test]
@@ -242,6 +283,12 @@ mod tests {
     #[test]
     fn threads_of_different_processes_are_apart() {
         assert_eq!(threads(&[1, 1, 2, 1], &[1, 2, 1, 1]), [0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn what_spans_of_one_place_share_is_covered_once() {
+        let (place, start, end) = ([0, 1, 0, 0, NONE, 0], [0, 1, 2, 4, 5, 20], [10, 3, 5, 12, 9, 21]);
+        assert_eq!(covered(&place, &start, &end, 3), [13, 2, 0]);
     }
 
     #[test]

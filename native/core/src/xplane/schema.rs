@@ -61,6 +61,52 @@ pub mod x_stat_metadata {
 
 pub mod hlo_proto {
     pub const HLO_MODULE: u32 = 1;
+    pub const BUFFER_ASSIGNMENT: u32 = 3;
+}
+
+pub mod buffer_assignment {
+    pub const LOGICAL_BUFFERS: u32 = 1;
+    pub const BUFFER_ALLOCATIONS: u32 = 3;
+    pub const HEAP_SIMULATOR_TRACES: u32 = 4;
+}
+
+pub mod logical_buffer {
+    pub const ID: u32 = 1;
+    pub const SIZE: u32 = 2;
+    pub const DEFINED_AT: u32 = 3;
+}
+
+pub mod buffer_location {
+    pub const INSTRUCTION_NAME: u32 = 2;
+    pub const SHAPE_INDEX: u32 = 3;
+    pub const INSTRUCTION_ID: u32 = 4;
+}
+
+pub mod buffer_allocation {
+    pub const INDEX: u32 = 1;
+    pub const SIZE: u32 = 2;
+    pub const IS_THREAD_LOCAL: u32 = 3;
+    pub const IS_ENTRY_COMPUTATION_PARAMETER: u32 = 5;
+    pub const MAYBE_LIVE_OUT: u32 = 7;
+    pub const COLOR: u32 = 8;
+    pub const ASSIGNED: u32 = 9;
+    pub const IS_CONSTANT: u32 = 12;
+}
+
+pub mod assigned {
+    pub const LOGICAL_BUFFER_ID: u32 = 1;
+    pub const OFFSET: u32 = 2;
+    pub const SIZE: u32 = 3;
+}
+
+pub mod heap_simulator_trace {
+    pub const EVENTS: u32 = 1;
+}
+
+pub mod heap_event {
+    pub const KIND: u32 = 1;
+    pub const BUFFER_ID: u32 = 2;
+    pub const SHARE_WITH_CANONICAL_ID: u32 = 5;
 }
 
 pub mod hlo_module {
@@ -80,6 +126,7 @@ pub mod hlo_instruction {
     pub const SHAPE: u32 = 3;
     pub const METADATA: u32 = 7;
     pub const CHANNEL_ID: u32 = 26;
+    pub const ID: u32 = 35;
     pub const REPLICA_GROUPS: u32 = 49;
     pub const COLLECTIVE_DEVICE_LIST: u32 = 87;
     pub const CUSTOM_CALL_TARGET: u32 = 28;

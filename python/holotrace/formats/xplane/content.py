@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from holotrace.core.tables import BUFFERS
 from holotrace.formats.xplane import host, notes, work
 from holotrace.formats.xplane.executions import Executed, executed
 from holotrace.formats.xplane.operations import Operations, operations
@@ -26,6 +27,16 @@ _CONTEXTS = dict(
 )
 _SPAN = ("event_id", "category", "name", "pid", "tid", "start_ns", "end_ns")
 _NOT_SHOWN = ("derived",)
+# What an allocation tells of itself, and of all memory of its allocator.
+_SIZES = ("allocation_bytes", "requested_bytes")
+_STATES = (
+    "bytes_allocated",
+    "bytes_reserved",
+    "bytes_available",
+    "peak_bytes_in_use",
+    "fragmentation",
+    "allocator_name",
+)
 
 
 class Content:
@@ -50,12 +61,14 @@ class Content:
             "steps": lambda: self._executed.steps.frame,
             "counters": self._counters,
             "memory": self._memory,
+            "heap": self._heap,
             "flows": self._flows,
             "track_labels": self._track_labels,
             "devices": self._devices,
             "modules": lambda: self._executed.modules,
             "xla_ops": lambda: work.xla_ops(self._executed.operations, columns),
             "hlo": self._hlo,
+            "buffers": lambda: pl.DataFrame(self.profile.space.buffers(BUFFERS.column_names)),
             "host_calls": self._host_calls,
             "problems": self._problems,
         }
@@ -180,29 +193,35 @@ class Content:
         )
         return long.drop_nulls("value").sort("event_id").rename({"start_ns": "time_ns"})
 
-    def _memory(self) -> pl.DataFrame:
-        columns = (
-            "event_id",
-            "line",
-            "name",
-            "start_ns",
-            "addr",
-            "index_on_host",
-            "allocation_bytes",
-            "requested_bytes",
-        )
-        found = self.profile.events((*columns, "bytes_allocated", "bytes_reserved"), "host", having="bytes_allocated")
-        size = pl.coalesce("allocation_bytes", "requested_bytes")
+    @cached_property
+    def _allocations(self) -> pl.DataFrame:
+        """Allocations and releases, with what their allocator had in use after them."""
+        columns = ("event_id", "line", "name", "start_ns", "addr", "index_on_host", *_SIZES, *_STATES)
+        found = self.profile.events(columns, "host", having="bytes_allocated")
+        size = pl.coalesce(_SIZES)
         is_release = pl.col("name").cast(pl.String) == "MemoryDeallocation"
-        return self._placed(found).select(
-            "event_id",
-            "tid",
+        return found.with_columns(
             time_ns="start_ns",
-            address="addr",
             bytes=pl.when(is_release).then(-size).otherwise(size),
-            device="index_on_host",
             allocated_bytes="bytes_allocated",
             reserved_bytes="bytes_reserved",
+        )
+
+    def _memory(self) -> pl.DataFrame:
+        return self._placed(self._allocations).select(
+            *("event_id", "tid", "time_ns", "bytes", "allocated_bytes", "reserved_bytes"),
+            address="addr",
+            device="index_on_host",
+        )
+
+    def _heap(self) -> pl.DataFrame:
+        device = pl.lit("device ") + pl.col("index_on_host").cast(pl.String)
+        return self._allocations.select(
+            *("event_id", "time_ns", "bytes", "allocated_bytes", "reserved_bytes"),
+            free_bytes="bytes_available",
+            most_bytes="peak_bytes_in_use",
+            fragmentation_ratio="fragmentation",
+            allocator=pl.coalesce("allocator_name", device.cast(pl.Categorical)),
         )
 
     def _flows(self) -> pl.DataFrame:

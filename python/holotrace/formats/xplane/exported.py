@@ -9,7 +9,7 @@ from functools import cached_property
 import polars as pl
 
 from holotrace.core.schema import Column, Unit
-from holotrace.core.tables import EVENTS, PROBLEMS, TRACK_LABELS
+from holotrace.core.tables import BUFFERS, EVENTS, PROBLEMS, TRACK_LABELS
 from holotrace.formats.kineto import read as kineto
 from holotrace.formats.xplane.stats import STATS
 from holotrace.stores import Origin
@@ -182,6 +182,10 @@ class ExportedSpace:
         numbers = dict.fromkeys(("program", "result_bytes", "element_count", "channel"), pl.Int64)
         types = {**numbers, "is_fused": pl.Boolean}
         return pl.DataFrame(schema={column: types.get(column, pl.Categorical) for column in columns})
+
+    def buffers(self, columns: Sequence[str]) -> pl.DataFrame:
+        """Nothing is known: an export has no programs."""
+        return BUFFERS.empty().select(columns)
 
     def problems(self, columns: Sequence[str]) -> pl.DataFrame:
         entries = self.counts["entries"]

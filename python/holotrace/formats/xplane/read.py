@@ -13,6 +13,7 @@ from holotrace.core.native import native
 from holotrace.core.schema import Table
 from holotrace.core.tables import (
     ANNOTATIONS,
+    BUFFERS,
     COLLECTIVES,
     COUNTERS,
     CPU_OPS,
@@ -20,6 +21,7 @@ from holotrace.core.tables import (
     DEVICES,
     EVENTS,
     FLOWS,
+    HEAP,
     HLO,
     HOST_CALLS,
     INSTANTS,
@@ -58,19 +60,21 @@ TABLES = (
     INSTANTS,
     COUNTERS,
     MEMORY,
+    HEAP,
     FLOWS,
     TRACK_LABELS,
     DEVICES,
     MODULES,
     XLA_OPS,
     HLO,
+    BUFFERS,
     HOST_CALLS,
     PROBLEMS,
 )
 # Tables that need more than names and times of events.
 _WITH_ARGUMENTS = frozenset((ANNOTATIONS.name, HOST_CALLS.name))
 _OF_WORK = frozenset((DEVICE_EVENTS.name, XLA_OPS.name, COLLECTIVES.name))
-_WITH_HLO = _OF_WORK | {HLO.name, EVENTS.name}
+_WITH_HLO = _OF_WORK | {HLO.name, BUFFERS.name, EVENTS.name}
 
 
 def read(path: Origin, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:

@@ -17,7 +17,7 @@ def picture(drawing: dict[str, Any]) -> Picture | None:
 
     One form serves both: Plotly draws it in a notebook, the page draws it itself.
     """
-    # Of a tree the page shows the table, which has its order.
+    # Trees are drawn in notebooks alone so far.
     if not drawing["data"] or drawing["data"][0]["type"] == "icicle":
         return None
     if drawing["data"][0].get("orientation") == "h":

@@ -99,4 +99,20 @@
   }
 
   document.querySelectorAll(".table").forEach(enhance);
+
+  // The menu says where the reader is, and shows that part of itself.
+  const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
+  const menu = document.querySelector("nav");
+  const seen = new IntersectionObserver(
+    (entries) =>
+      entries.filter((entry) => entry.isIntersecting).forEach((entry) => {
+        links.forEach((link) => link.removeAttribute("aria-current"));
+        const link = links.get(entry.target.id);
+        if (!link) return;
+        link.setAttribute("aria-current", "true");
+        menu.scrollTo({ left: link.offsetLeft - menu.clientWidth / 2 + link.clientWidth / 2 });
+      }),
+    { rootMargin: "-20% 0px -75% 0px" },
+  );
+  document.querySelectorAll("main > section").forEach((section) => seen.observe(section));
 })();

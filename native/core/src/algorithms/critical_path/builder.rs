@@ -81,7 +81,7 @@ impl<'a> Builder<'a> {
         let id = chosen(self.host.id, &self.rows);
         let (start, end) = (chosen(self.host.start, &self.rows), chosen(self.host.end, &self.rows));
         let thread = chosen(self.host.thread, &self.rows);
-        let tree = CallTree::new(Calls { id: &id, start: &start, end: &end, thread: &thread });
+        let tree = CallTree::new(Calls { id: &id, start: &start, end: &end, thread: &thread, is_cut: None });
         let called = id.iter().zip(&tree.parent).filter(|(_, parent)| **parent != NONE);
         self.callers = called.map(|(&event, &parent)| (event, id[parent as usize])).collect();
     }

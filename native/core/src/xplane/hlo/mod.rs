@@ -1,16 +1,19 @@
 //! The compiled programs a profile holds: instructions with their opcodes, scopes, sources and shapes.
 
+mod buffers;
 mod frames;
 mod groups;
+mod heap;
 mod shape;
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, LargeStringArray, RecordBatch};
 
 use crate::columns::arrow::{NONE, batch};
 use crate::columns::interner::Interner;
 use crate::error::{Error, Result as CoreResult};
+use crate::xplane::hlo::buffers::{Buffer, Definitions, buffers};
 use crate::xplane::hlo::frames::Frames;
 use crate::xplane::hlo::groups::{device_list, members};
 use crate::xplane::hlo::shape::Shape;
@@ -27,6 +30,7 @@ pub struct Instructions {
     result_bytes: Vec<Option<i64>>,
     element_count: Vec<Option<i64>>,
     channel: Vec<Option<i64>>,
+    buffers: Vec<Buffer>,
 }
 
 /// Text columns, in the order in which a row is written.
@@ -41,21 +45,28 @@ impl Instructions {
             Some((index, origin)) => Frames::read(index, origin)?,
             None => Frames::default(),
         };
+        let mut known = Definitions::default();
         for (number, value, origin) in messages(module_bytes, origin)? {
             if number == hlo_module::COMPUTATIONS {
-                self.computation(value, origin, module, program, &frames)?;
+                self.computation(value, origin, module, program, &frames, &mut known)?;
             }
+        }
+        if let Some((assignment, origin)) = member(proto, origin, hlo_proto::BUFFER_ASSIGNMENT)? {
+            let module = self.strings.code(module);
+            let found = buffers(assignment, origin, &mut known)?;
+            self.buffers.extend(found.into_iter().map(|buffer| Buffer { module, program, ..buffer }));
         }
         Ok(())
     }
 
-    fn computation(
+    fn computation<'a>(
         &mut self,
-        bytes: &[u8],
+        bytes: &'a [u8],
         origin: u64,
         module: &[u8],
         program: i64,
         frames: &Frames,
+        known: &mut Definitions<'a>,
     ) -> Result<(), Malformed> {
         let mut name: &[u8] = b"";
         let mut is_fused = false;
@@ -69,6 +80,7 @@ impl Instructions {
         for (number, value, origin) in messages(bytes, origin)? {
             if number == hlo_computation::INSTRUCTIONS {
                 let row = Instruction::read(value, origin, frames)?;
+                known.add(row.id, row.name, row.shape_bytes, self.program.len() as u32);
                 self.push(module, program, name, is_fused, &row);
             }
         }
@@ -120,6 +132,59 @@ impl Instructions {
     }
 }
 
+/// Text columns that a buffer has from its instruction.
+const OF_INSTRUCTION: [&str; 5] = ["name", "opcode", "computation", "scope", "source"];
+
+/// Memory of the programs.
+impl Instructions {
+    pub fn buffer_table(&self, columns: &[String]) -> CoreResult<RecordBatch> {
+        let found = columns.iter().map(|name| {
+            let array = self.buffer_column(name).ok_or_else(|| Error::unknown_column("buffers", name))?;
+            Ok((name.clone(), array))
+        });
+        batch(found.collect::<CoreResult<_>>()?)
+    }
+
+    fn buffer_column(&self, name: &str) -> Option<ArrayRef> {
+        let rows = || self.buffers.iter();
+        if OF_INSTRUCTION.contains(&name) {
+            let codes = &self.texts[TEXTS.iter().position(|text| *text == name)?];
+            let code = |row: &Buffer| row.instruction.and_then(|at| codes.get(at as usize).copied()).unwrap_or(NONE);
+            return Some(self.strings.dictionary(rows().map(code)));
+        }
+        let text = |of: fn(&Buffer) -> &str| -> ArrayRef {
+            let texts = rows().map(|row| Some(of(row)).filter(|text| !text.is_empty()));
+            Arc::new(LargeStringArray::from_iter(texts))
+        };
+        let whole = |of: fn(&Buffer) -> i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values(rows().map(of))) };
+        let known = |of: fn(&Buffer) -> Option<i64>| -> ArrayRef { Arc::new(Int64Array::from_iter(rows().map(of))) };
+        let flag = |of: fn(&Buffer) -> bool| -> ArrayRef {
+            Arc::new(BooleanArray::from_iter(rows().map(|row| Some(of(row)))))
+        };
+        Some(match name {
+            "module" => self.strings.dictionary(rows().map(|row| row.module)),
+            "program" => Arc::new(Int64Array::from_iter_values(rows().map(|row| row.program))),
+            "part" => text(|row| &row.part),
+            "shape" => text(|row| &row.shape),
+            "layout" => text(|row| &row.layout),
+            "allocation" => whole(|row| row.allocation),
+            "memory" => whole(|row| row.memory),
+            "allocation_bytes" => whole(|row| row.allocation_bytes),
+            "offset_bytes" => whole(|row| row.offset_bytes),
+            "buffer_bytes" => whole(|row| row.buffer_bytes),
+            "peak_bytes" => whole(|row| row.peak_bytes),
+            "data_bytes" => known(|row| row.data_bytes),
+            "first" => known(|row| row.first),
+            "last" => known(|row| row.last),
+            "is_parameter" => flag(|row| row.is_parameter),
+            "is_output" => flag(|row| row.is_output),
+            "is_constant" => flag(|row| row.is_constant),
+            "is_thread_local" => flag(|row| row.is_thread_local),
+            _ => return None,
+        })
+    }
+}
+
 /// The last of a message's fields of that number, and where its bytes begin.
 fn member(bytes: &[u8], origin: u64, wanted: u32) -> Result<Option<(&[u8], u64)>, Malformed> {
     let found = messages(bytes, origin)?.into_iter().rev().find(|(number, ..)| *number == wanted);
@@ -144,11 +209,13 @@ fn messages(bytes: &[u8], origin: u64) -> Result<Vec<Message<'_>>, Malformed> {
 /// What is kept of an instruction.
 #[derive(Default)]
 struct Instruction<'a> {
+    id: Option<i64>,
     name: &'a [u8],
     opcode: &'a [u8],
     scope: &'a [u8],
     source: String,
     shape: Shape,
+    shape_bytes: &'a [u8],
     /// What a custom call calls.
     target: &'a [u8],
     groups: String,
@@ -163,7 +230,10 @@ impl<'a> Instruction<'a> {
             match field? {
                 (hlo_instruction::NAME, Value::Bytes(text)) => row.name = text,
                 (hlo_instruction::OPCODE, Value::Bytes(text)) => row.opcode = text,
-                (hlo_instruction::SHAPE, Value::Bytes(shape)) => row.shape = Shape::read(shape, origin, 0)?,
+                (hlo_instruction::ID, Value::Varint(id)) => row.id = Some(id as i64),
+                (hlo_instruction::SHAPE, Value::Bytes(shape)) => {
+                    (row.shape, row.shape_bytes) = (Shape::read(shape, origin, 0)?, shape);
+                }
                 (hlo_instruction::METADATA, Value::Bytes(metadata)) => row.metadata(metadata, origin, frames)?,
                 (hlo_instruction::CUSTOM_CALL_TARGET, Value::Bytes(target)) => row.target = target,
                 (hlo_instruction::CHANNEL_ID, Value::Varint(channel)) => row.channel = Some(channel as i64),

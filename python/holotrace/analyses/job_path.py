@@ -1,0 +1,106 @@
+"""What limits the length of a job's steps: the longest path of waiting through all of its ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from holotrace.core.analysis import Finding, per_job
+from holotrace.core.charts import Bar
+from holotrace.core.schema import Column, Unit
+from holotrace.graph import job, path
+from holotrace.graph import rank as of_rank
+from holotrace.graph.job import JobGraph
+from holotrace.graph.path import UNEXPLAINED
+
+# From a fifth on the path tells too little.
+UNKNOWN_RATIO = 0.2
+_BY = ["first_rank", "step", "rank", "lane", "bound_by", "name"]
+
+
+@per_job(
+    part=of_rank.part,
+    part_columns=of_rank.PART,
+    joined=JobGraph.from_parts,
+    columns=(
+        Column("step", Unit.STEP, "Training step; null for ranks that have none and are looked at as a whole"),
+        Column(
+            "bound_by",
+            Unit.TEXT,
+            "host, data_loading, compute, communication, memory, launch, kernel_delay, sync, communication_or_wait, "
+            "unexplained or beginning",
+        ),
+        Column("name", Unit.TEXT, "Call, span, or work of a device that took the time or began after it"),
+        Column("lane", Unit.TEXT, "host, or the queue of a device"),
+        Column("count", Unit.COUNT, "Parts of the path"),
+        Column("duration_ns", Unit.NS, "Time of the step that this rank and name own; all of a step sum to step_ns"),
+        Column("step_ns", Unit.NS, "From when the step before was over on all ranks that meet to when this one was"),
+        Column("step_ratio", Unit.RATIO, "duration_ns / step_ns"),
+        Column("start_ns", Unit.NS, "Start of the first of these parts, since the job's first activity"),
+        Column("end_ns", Unit.NS, "End of the last of these parts, counted in the same way"),
+        Column("first_rank", Unit.NUMBER, "Lowest of the ranks that wait for each other; each such set has its path"),
+        Column("event_id", Unit.EVENT, "With by_segment the event whose time it is; else null"),
+    ),
+    reads=job.READS,
+    chart=Bar(x="rank", y=("duration_ns",), title="Time of the critical path that each rank owns"),
+)
+def job_path(graph: JobGraph, *, of_step: int | None = None, by_segment: bool = False) -> pl.DataFrame:
+    """What limits the length of a job's steps: the longest path of waiting through all of its ranks.
+
+    Every nanosecond of a step is owned by one rank, lane and name. The path goes back from the last moment of the step,
+    from each point to what it waited for last; at a collective it goes on at the rank that came last, so that a rank
+    that waits for others is not on it, and time in collectives is that of moving data. `launch` is the time until work
+    starts after its launch, `kernel_delay` until it starts after other work, `sync` until a call returns after the work
+    it waited for. Where no wait explains why something began so late, its time is `unexplained`; `beginning` is before
+    anything that is known. Of a collective whose other ranks were not recorded nobody knows how much of it was waiting:
+    `communication_or_wait`.
+
+    Args:
+        of_step: Only this training step.
+        by_segment: One row per part of the path, in its order, instead of one per name.
+    """
+    found = path.of(graph)
+    if of_step is not None:
+        found = found.filter(pl.col("step") == of_step)
+    queue = pl.format("device {} stream {}", "device", "stream")
+    parts = found.with_columns(
+        lane=pl.when(pl.col("is_device")).then(queue).otherwise(pl.lit("host")),
+        bound_by="kind",
+        duration_ns=pl.col("end_ns") - pl.col("start_ns"),
+        count=pl.lit(1, pl.Int64),
+    )
+    rows = parts if by_segment else _by_name(parts)
+    began_ns = graph.activities["start_ns"].min()
+    return rows.with_columns(
+        pl.col("start_ns", "end_ns") - pl.lit(began_ns, pl.Int64), step_ratio=pl.col("duration_ns") / pl.col("step_ns")
+    ).select(*(column.name for column in job_path.columns))
+
+
+def _by_name(parts: pl.DataFrame) -> pl.DataFrame:
+    return (
+        parts.group_by(_BY)
+        .agg(
+            pl.col("start_ns").min(),
+            pl.col("end_ns").max(),
+            pl.col("step_ns").first(),
+            pl.col("duration_ns", "count").sum(),
+        )
+        .with_columns(event_id=pl.lit(None, parts.schema["event_id"]))
+        .sort("first_rank", "step", -pl.col("duration_ns"), *_BY[2:], nulls_last=True)
+    )
+
+
+@job_path.rule
+def unexplained_path(table: pl.DataFrame) -> Iterator[Finding]:
+    """More than a fifth of the critical path of the job's steps is time of which nothing is known.
+
+    What began late there waited for something that was not recorded.
+
+    Record all ranks at once, synchronisations (`enable_cuda_sync_events` of PyTorch's profiler) and Python stacks.
+    """
+    lost = table.filter(pl.col("bound_by") == UNEXPLAINED)
+    lost_ns, path_ns = int(lost["duration_ns"].sum()), int(table["duration_ns"].sum())
+    if path_ns and lost_ns / path_ns > UNKNOWN_RATIO:
+        message = "{ratio:percent} of the critical path of the job is time of which nothing is known"
+        yield Finding("info", message, tuple(lost["rank"].unique().sort()), values={"ratio": lost_ns / path_ns})

@@ -1,0 +1,155 @@
+"""Idle devices as causes: what their hosts did meanwhile, on ranks that have more of it than others, and on all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from holotrace.diagnosis import account
+from holotrace.diagnosis.candidates import (
+    APART_RATIO,
+    NAMED_RATIO,
+    Candidate,
+    Job,
+    Where,
+    beyond_others,
+    candidate,
+    lower_median,
+    of_share,
+    total,
+    when,
+    who,
+)
+from holotrace.diagnosis.classes import (
+    COPY,
+    FUNCTION,
+    LAUNCH,
+    PAUSE,
+    SLOW_HOST,
+    SYNCHRONIZATION,
+    UNRECORDED,
+)
+
+# Of these each name is a cause of its own.
+_BY_NAME = (FUNCTION, COPY, SYNCHRONIZATION)
+# Numbers of steps and addresses of objects make no other thing of a name.
+_NUMBERED = r"#\d+$| at 0x[0-9a-fA-F]+"
+# Host calls of a slow host take so much longer than those of others.
+_SLOW_HOST_RATIO = 1.3
+# Of a slow host this is slow, however little of it others have: they launch ahead of their devices.
+_SLOW_TOO = (LAUNCH, SYNCHRONIZATION, PAUSE, UNRECORDED)
+# ... and all have some of it, which differs from rank to rank by chance: twice as much is more.
+_TWICE_RATIO = 1.0
+# Other things that take so much longer than the calls do are held up by something else.
+_MUCH_LONGER = 2.5
+
+
+@dataclass(frozen=True)
+class _Idle:
+    """One thing that hosts did while their devices stood still."""
+
+    cause: str
+    name: str | None
+    rows: pl.DataFrame
+    # By rank and step: time_ns, and how much of it is beyond the median rank's.
+    table: pl.DataFrame
+
+    @property
+    def usual_ns(self) -> float:
+        """What the median rank has of it."""
+        return lower_median(self.table.group_by("rank").agg(pl.col("time_ns").sum())["time_ns"])
+
+
+def causes(job: Job) -> Iterator[Candidate]:
+    """Idle time by what the host did meanwhile."""
+    slow = {rank: ratio for rank in job.ranks if (ratio := _host_ratio(job, rank)) > _SLOW_HOST_RATIO}
+    slow = slow if len(slow) < len(job.ranks) / 2 else {}
+    of_slow: list[pl.DataFrame] = []
+    for idle in _things(job):
+        excess = idle.table
+        is_slow = _follows(idle, slow)
+        if is_slow:
+            on_slow = pl.col("rank").is_in(list(slow))
+            of_slow.append(_parts(idle.rows, excess.filter(on_slow), "beyond_ns"))
+            excess = excess.with_columns(beyond_ns=pl.when(on_slow).then(0).otherwise("beyond_ns"))
+        is_local = _is_apart(idle.cause, excess, idle.usual_ns, job)
+        if is_local:
+            where = Where(who(excess, "beyond_ns"), when(excess, "beyond_ns"))
+            yield candidate(idle.cause, idle.name, _parts(idle.rows, excess, "beyond_ns"), where)
+        taken = pl.col("beyond_ns") if is_local or is_slow else 0
+        common = idle.table.with_columns(left_ns=pl.col("time_ns") - taken)
+        if lower_median(common.group_by("rank").agg(pl.col("left_ns").sum())["left_ns"]) > job.floor_ns:
+            ranks = job.ranks if len(job.ranks) == 1 else ()
+            parts = _parts(idle.rows, common, "left_ns")
+            yield candidate(idle.cause, idle.name, parts, Where(ranks, when(common, "left_ns")))
+    yield from _slow_hosts(of_slow, slow)
+
+
+def _is_apart(cause: str, excess: pl.DataFrame, usual_ns: float, job: Job) -> bool:
+    """Whether some ranks have more of it: what most have is everybody's, and so is what differs a little."""
+    ranks = who(excess, "beyond_ns")
+    beyond_ns = total(excess["beyond_ns"])
+    apart = _TWICE_RATIO if cause in _SLOW_TOO else APART_RATIO
+    is_theirs = beyond_ns > apart * usual_ns * len(ranks)
+    return beyond_ns > job.floor_ns and is_theirs and len(ranks) <= len(job.ranks) / 2
+
+
+def _things(job: Job) -> Iterator[_Idle]:
+    gaps = job.of(account.GAP).with_columns(pl.col("name").fill_null("").str.replace_all(_NUMBERED, ""))
+    by_cause = dict(gaps.group_by("cause").agg(pl.col("time_ns").sum()).iter_rows())
+    if by_cause.get(LAUNCH, 0) > by_cause.get(SYNCHRONIZATION, 0) > 0:
+        # A host that cannot keep up with its device loses nothing by waiting for it.
+        is_waiting = pl.col("cause") == SYNCHRONIZATION
+        gaps = gaps.with_columns(
+            cause=pl.when(is_waiting).then(pl.lit(LAUNCH)).otherwise("cause"),
+            name=pl.when(is_waiting).then(pl.lit("")).otherwise("name"),
+        )
+    # Some classes are one thing, whatever names it has.
+    gaps = gaps.with_columns(key=pl.when(pl.col("cause").is_in(_BY_NAME)).then("name").otherwise(pl.lit("")))
+    beyond = beyond_others(gaps, job, ("cause", "key"))
+    by_key = gaps.partition_by("cause", "key", as_dict=True)
+    for (cause, key), table in beyond.group_by("cause", "key", maintain_order=True):
+        rows = by_key[cause, key]
+        names = rows.group_by("name").agg(pl.col("time_ns").sum()).sort("time_ns", "name", descending=[True, False])
+        is_most = float(names["time_ns"][0]) >= NAMED_RATIO * total(names["time_ns"])
+        # A host pauses anywhere.
+        name = str(names["name"][0]) if is_most or cause != PAUSE else ""
+        yield _Idle(str(cause), name or None, rows, table)
+
+
+def _parts(rows: pl.DataFrame, table: pl.DataFrame, column: str) -> pl.DataFrame:
+    ratio = pl.col(column) / pl.col("time_ns")
+    return of_share(rows, table.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=ratio))
+
+
+def _follows(idle: _Idle, slow: dict[int, float]) -> bool:
+    """Whether it takes as much longer on slow hosts as everything does there."""
+    if not slow or idle.cause in _SLOW_TOO:
+        return bool(slow)
+    of_rank = dict(idle.table.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
+    usual_ns = idle.usual_ns
+    most = max(float(of_rank[rank]) / ratio for rank, ratio in slow.items())
+    return 0 < most <= _MUCH_LONGER * usual_ns
+
+
+def _slow_hosts(of_slow: list[pl.DataFrame], slow: dict[int, float]) -> Iterator[Candidate]:
+    parts = [part for part in of_slow if part["part_ns"].sum() > 0]
+    if not parts:
+        return
+    every = pl.concat(parts, how="diagonal_relaxed")
+    ranks = who(every, "part_ns")
+    mine = every.filter(pl.col("rank").is_in(ranks))
+    ratio = round(min(slow[rank] for rank in ranks), 2)
+    yield candidate(SLOW_HOST, None, mine, Where(ranks, when(mine, "part_ns")), host_ratio=ratio)
+
+
+def _host_ratio(job: Job, rank: int) -> float:
+    """How much longer the calls of a rank's host take than those of others; 1 where there are no others."""
+    calls = job.of(account.CALL)
+    mine = calls.filter(pl.col("rank") == rank).select("name", mine_ns="time_ns")
+    others = calls.filter(pl.col("rank") != rank).group_by("name").agg(others_ns=pl.col("time_ns").median())
+    both = mine.join(others, on="name").filter(pl.col("others_ns") > 0)
+    ratios = (both["mine_ns"] / both["others_ns"]).to_list()
+    return lower_median(pl.Series(ratios)) if ratios else 1.0

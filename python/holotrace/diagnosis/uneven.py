@@ -1,0 +1,222 @@
+"""Ranks that compute longer than their peers: slow devices, more work, work that goes around, experts and stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import polars as pl
+
+from holotrace.diagnosis import account
+from holotrace.diagnosis.candidates import Candidate, Job, Where, beyond_others, candidate, of_share, total, when, who
+from holotrace.diagnosis.classes import EXPERTS, MORE_WORK, PIPELINE, SLOW_DEVICE, UNEVEN_WORK
+from holotrace.diagnosis.pairs import PAIR
+
+# A device is slow if kernels of so many of its kinds of work, by time, take longer by at least half of what all do.
+_FAMILIES_RATIO = 0.7
+# More than half, beyond doubt.
+_MOSTLY_RATIO = 0.6
+# Ranks that spend so much of their time in the same kernels do the same.
+_COMMON_RATIO = 0.7
+# Equal work of healthy devices differs by less.
+_SLOW_RATIO = 1.02
+# So much of what a rank computes has to be comparable to tell a slow device from more work.
+_COMPARABLE_RATIO = 0.25
+# Tokens that a rank of experts gets beyond the others' show in its all-to-all by at least this.
+_MORE_TOKENS_RATIO = 1.1
+
+
+def causes(job: Job) -> Iterator[Candidate]:
+    """Ranks that compute longer than those that do the same."""
+    for ranks in _alike(job):
+        yield from _among(ranks)
+
+
+def _alike(job: Job) -> list[Job]:
+    """The job's ranks by what they compute: stages of a pipeline may run other kernels, and cannot be compared."""
+    work = job.of(account.WORK).group_by("rank", "name").agg(pl.col("time_ns").sum()).sort("rank", "name")
+    shares: dict[int, dict[str, float]] = {}
+    for rank, name, share in work.with_columns(pl.col("time_ns") / pl.col("time_ns").sum().over("rank")).iter_rows():
+        shares.setdefault(rank, {})[name] = share
+    groups: list[list[int]] = []
+    for rank, own in shares.items():
+        group = next((group for group in groups if _common(own, shares[group[0]]) > _COMMON_RATIO), None)
+        if group is None:
+            groups.append([rank])
+        else:
+            group.append(rank)
+    return [replace(job, ranks=tuple(g), rows=job.rows.filter(pl.col("rank").is_in(g))) for g in groups]
+
+
+def _common(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """How much of their time two ranks spend in the same kernels."""
+    return sum(min(share, other.get(name, 0.0)) for name, share in one.items())
+
+
+def _among(job: Job) -> Iterator[Candidate]:
+    """Ranks that compute longer than the others: at equal work slow devices, else more work."""
+    segments = job.of(account.SEGMENT)
+    if len(job.ranks) < 2 or segments.is_empty():
+        return
+    segments = _met(segments, job)
+    beyond = beyond_others(segments, job, ())
+    if total(beyond["beyond_ns"]) <= job.floor_ns:
+        return
+    parts, kinds = _placed(segments, beyond), _kinds(job)
+    if turns := _turns(beyond):
+        cause = EXPERTS if _has_more_tokens(job, turns, in_turns=True) else UNEVEN_WORK
+        name, kernel = _largest(kinds, turns)
+        yield candidate(cause, name, parts, Where((), when(beyond, "beyond_ns")), kernel=kernel)
+        return
+    those = who(beyond, "beyond_ns")
+    if len(those) > len(job.ranks) / 2:
+        return
+    # A slow device is slow all over.
+    ratio = pl.col("beyond_ns") / pl.col("time_ns")
+    evenly = of_share(segments, beyond.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=ratio))
+    by_class: dict[str, list[int]] = {}
+    for rank in those:
+        by_class.setdefault(_class(job, rank, kinds, beyond), []).append(rank)
+    for cause, ranks in by_class.items():
+        mine = beyond.filter(pl.col("rank").is_in(ranks))
+        beyond_ns = total(mine["beyond_ns"])
+        time_ratio = 1 + beyond_ns / max(1.0, total(mine["time_ns"]) - beyond_ns)
+        name, kernel = _largest(kinds, tuple(ranks))
+        yield candidate(
+            cause,
+            None if cause == SLOW_DEVICE else name,
+            (evenly if cause == SLOW_DEVICE else parts).filter(pl.col("rank").is_in(ranks)),
+            Where(tuple(ranks), when(mine, "beyond_ns")),
+            kernel=kernel,
+            time_ratio=round(time_ratio, 4),
+        )
+
+
+def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> str:
+    """Why a rank computes longer."""
+    mine = beyond.filter(pl.col("rank") == rank)
+    ratio = total(mine["beyond_ns"]) / max(1.0, total(mine["time_ns"]) - total(mine["beyond_ns"]))
+    if _is_slow(kinds.filter(pl.col("rank") == rank), ratio):
+        return SLOW_DEVICE
+    if _has_more_tokens(job, (rank,), in_turns=False):
+        return EXPERTS
+    pairs = job.visits.filter(pl.col("rank") == rank, pl.col("collective").cast(pl.String) == PAIR)
+    return MORE_WORK if pairs.is_empty() else PIPELINE
+
+
+def _met(segments: pl.DataFrame, job: Job) -> pl.DataFrame:
+    """The segments with the meeting that the rank left next, ``match``; those of one meeting can be compared."""
+    left = job.visits.select("rank", "match", end_ns=pl.col("left_ns") + pl.col("clock_offset_ns")).sort("end_ns")
+    order = segments.drop("match", "end_ns", strict=False).with_row_index("place").sort("at_ns")
+    met = order.join_asof(
+        left, left_on="at_ns", right_on="end_ns", by="rank", strategy="forward", check_sortedness=False
+    )
+    return met.sort("place").drop("place", "end_ns").with_columns(pl.col("match").fill_null(2**32 - 1))
+
+
+def _placed(segments: pl.DataFrame, beyond: pl.DataFrame) -> pl.DataFrame:
+    """Segments with the part of each that makes up what its rank and step has beyond others, ``part_ns``.
+
+    It is where the rank took longer than the others from one meeting to the next; where nobody was met, all over.
+    """
+    key = ["rank", "step", "match"]
+    between = (
+        segments.group_by(key)
+        .agg(own_ns=pl.col("time_ns").sum())
+        .with_columns(
+            others=pl.len().over("step", "match"),
+            usual_ns=pl.col("own_ns").quantile(0.5, "lower").over("step", "match"),
+        )
+    )
+    longer = (
+        pl.when(pl.col("others") > 1).then((pl.col("own_ns") - pl.col("usual_ns")).clip(lower_bound=0)).otherwise(0)
+    )
+    between = between.with_columns(longer_ns=longer).with_columns(all_ns=pl.col("longer_ns").sum().over("rank", "step"))
+    placed = segments.join(between, on=key, how="left", nulls_equal=True).join(
+        beyond.select("rank", "step", "beyond_ns", step_ns="time_ns"), on=["rank", "step"], nulls_equal=True
+    )
+    here = pl.when(pl.col("all_ns") > 0).then(pl.col("longer_ns") / pl.col("all_ns") / pl.col("own_ns"))
+    # No more than there is.
+    part = (pl.col("beyond_ns") * pl.col("time_ns") * here.otherwise(1 / pl.col("step_ns"))).fill_nan(0)
+    return placed.with_columns(part_ns=pl.min_horizontal(part.fill_null(0), "time_ns"))
+
+
+def _turns(beyond: pl.DataFrame) -> tuple[int, ...]:
+    """The ranks that take turns at being the slowest; none if it is mostly the same ones."""
+    worst = (
+        beyond.drop_nulls("step")
+        .sort("beyond_ns", "rank", descending=[True, False])
+        .unique("step", keep="first", maintain_order=True)
+    )
+    heavy = worst.filter(pl.col("beyond_ns") > 0.25 * pl.col("beyond_ns").max())
+    if heavy.height < 3:
+        return ()
+    most = max(heavy.group_by("rank").agg(pl.col("beyond_ns").sum())["beyond_ns"].to_list())
+    return tuple(heavy["rank"].unique().sort()) if most < _MOSTLY_RATIO * total(heavy["beyond_ns"]) else ()
+
+
+def _has_more_tokens(job: Job, ranks: tuple[int, ...], *, in_turns: bool) -> bool:
+    """Whether ranks get more through an all-to-all than others, in sum or, in turns, in some of them."""
+    exchanged = job.visits.filter(
+        pl.col("collective").cast(pl.String).str.to_lowercase().str.contains("all_?to_?all"),
+        pl.col("rank").is_in(job.ranks),
+    ).drop_nulls("element_count")
+    if exchanged["element_count"].n_unique() < 2:
+        return False
+    by = ["rank", "match"] if in_turns else ["rank"]
+    got = exchanged.group_by(by).agg(pl.col("element_count").cast(pl.Int64).sum())
+    usual = pl.col("element_count").quantile(0.5, "lower").over("match") if in_turns else lower(got["element_count"])
+    return not got.filter(pl.col("rank").is_in(ranks), pl.col("element_count") > _MORE_TOKENS_RATIO * usual).is_empty()
+
+
+def lower(values: pl.Series) -> float:
+    """The lower median."""
+    found = values.quantile(0.5, "lower")
+    return float(found) if found is not None else 0.0
+
+
+def _kinds(job: Job) -> pl.DataFrame:
+    """Work of each rank by kernel, grid, block and shapes, beside that of the median rank."""
+    work = job.of(account.WORK)
+    key = ["name", "detail", "operator"]
+    by_rank = work.group_by("rank", *key).agg(pl.col("time_ns", "count").sum())
+    keys = by_rank.select(key).unique()
+    every = keys.join(pl.DataFrame({"rank": job.ranks}, schema={"rank": by_rank.schema["rank"]}), how="cross")
+    full = every.join(by_rank, on=["rank", *key], how="left", nulls_equal=True).with_columns(
+        pl.col("time_ns", "count").fill_null(0)
+    )
+    return full.with_columns(
+        usual_ns=pl.col("time_ns").quantile(0.5, "lower").over(key),
+        usual_count=pl.col("count").quantile(0.5, "lower").over(key),
+    )
+
+
+def _is_slow(kinds: pl.DataFrame, ratio: float) -> bool:
+    """Whether equal work takes longer, in most kinds of kernels alike, by enough to make up the excess ``ratio``.
+
+    Work that no other rank has, such as that of tokens that differ from rank to rank, is no witness.
+    """
+    equal = kinds.filter(pl.col("count") == pl.col("usual_count"), pl.col("usual_ns") > 0)
+    if equal.is_empty() or total(equal["time_ns"]) < _COMPARABLE_RATIO * total(kinds["time_ns"]):
+        return False
+    usual = total(equal["usual_ns"])
+    longer_ratio = total(equal["time_ns"]) / usual - 1
+    longer = equal.filter(pl.col("time_ns") / pl.col("usual_ns") > 1 + 0.5 * longer_ratio)
+    families = total(longer["usual_ns"]) / usual
+    return longer_ratio > _SLOW_RATIO - 1 and longer_ratio > _MOSTLY_RATIO * ratio and families > _FAMILIES_RATIO
+
+
+def _largest(kinds: pl.DataFrame, ranks: tuple[int, ...]) -> tuple[str | None, str | None]:
+    """The operator, and the kernel, with the largest excess on these ranks."""
+    # Of equal operators and kernels, whatever shapes they had.
+    excess = pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
+
+    def most(column: str) -> str | None:
+        by_rank = kinds.group_by("rank", column).agg(pl.col("time_ns").sum())
+        beside = by_rank.with_columns(usual_ns=pl.col("time_ns").quantile(0.5, "lower").over(column))
+        summed = beside.filter(pl.col("rank").is_in(ranks)).group_by(column).agg(ns=excess.sum()).drop_nulls(column)
+        found = summed.sort("ns", column, descending=[True, False])[column].first()
+        return str(found) if found else None
+
+    kernel = most("name")
+    return most("operator") or kernel, kernel

@@ -1,0 +1,143 @@
+"""The critical path of a job: what each moment of its steps was waited for, on whichever rank that was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from holotrace.derive.kernel_kinds import COMMUNICATION
+from holotrace.graph.job import JobGraph
+
+# Time on the path that is no activity's own: until work starts after its launch or after other work, until a call
+# returns after the work it waited for, what no edge explains, and when something began that waited for nothing.
+LAUNCH, KERNEL_DELAY, SYNC, UNEXPLAINED, BEGINNING = "launch", "kernel_delay", "sync", "unexplained", "beginning"
+# A collective whose other ranks are not there: nobody knows how much of it is waiting for them.
+MAYBE_WAITING = "communication_or_wait"
+# How a point was reached: over an edge.
+_EDGE = 1
+_PLACE = ("rank", "is_device", "device", "stream", "lane", "name", "event_id")
+
+
+def of(graph: JobGraph) -> pl.DataFrame:
+    """The parts of the paths through all steps, each in order of time; those of a step sum to it.
+
+    The path of a step goes back from the last moment of the rank that was done last, from each point to what it waited
+    for last, until the step before was over. At a collective it goes on at the rank that came last, so that waiting is
+    not on it.
+
+    Returns a row per part: first_rank (the lowest of the ranks that meet, as ranks that never meet have paths of their
+    own), step, step_ns (how long the step took for all of these ranks), rank, is_device, device, stream, lane, name,
+    event_id (of what the time is), kind (what its time is bound by), start_ns, end_ns; nothing takes no time.
+    """
+    steps = _steps(graph)
+    ends = steps.select(point="over", since_ns="since_ns")
+    links = graph.replayer.paths_to(ends, has_delays=True)
+    at = steps.with_row_index("path").select("path", "first_rank", "step", "since_ns", "over_ns")
+    earliest = pl.col("start_ns").cum_min(reverse=True).over("path")
+    later = earliest.shift(-1).over("path")
+    links = links.join(at, on="path", maintain_order="left").with_columns(
+        from_ns=pl.max_horizontal(earliest, "since_ns"),
+        until_ns=pl.max_horizontal(pl.coalesce(later, "over_ns"), "since_ns"),
+    )
+    # What a link does not explain lies at its end.
+    cut = pl.col("until_ns").clip(upper_bound=pl.col("end_ns") - pl.col("delay_ns").clip(lower_bound=0))
+    cut = pl.max_horizontal(cut, "from_ns")
+    first = pl.int_range(pl.len()).over("path") == 0
+    pieces = [
+        links.filter(first).with_columns(until_ns="from_ns", from_ns="since_ns", piece=pl.lit(0, pl.Int8)),
+        links.with_columns(until_ns=cut, piece=pl.lit(1, pl.Int8)),
+        links.with_columns(from_ns=cut, piece=pl.lit(2, pl.Int8)),
+    ]
+    taken = pl.concat(pieces).filter(pl.col("until_ns") > pl.col("from_ns"))
+    return _named(taken, graph).sort("first_rank", "start_ns", maintain_order=True)
+
+
+def _steps(graph: JobGraph) -> pl.DataFrame:
+    """Each step of ranks that meet: first_rank, step, over (the last point), over_ns, since_ns (when it began)."""
+    met = _sets(graph)
+    at = graph.activities.select("activity", "start_ns", "end_ns")
+    begins = at.select(begin=pl.col("activity") * 2, begin_ns="start_ns")
+    ends = at.select(over=pl.col("activity") * 2 + 1, over_ns="end_ns")
+    # A step may begin where an activity ends.
+    begins = pl.concat([begins, ends.select(begin="over", begin_ns="over_ns")])
+    steps = (
+        graph.steps.join(met, on="rank")
+        .join(begins, on="begin")
+        .join(ends, on="over")
+        .sort("first_rank", "over_ns", "rank")
+        .group_by("first_rank", "step", maintain_order=True)
+        .agg(pl.col("over", "over_ns").last(), pl.col("begin_ns").min())
+        .sort("first_rank", "over_ns")
+    )
+    # What was recorded of a rank without steps is no step after those of others.
+    before = pl.col("over_ns").shift(1).over("first_rank", pl.col("step").is_null())
+    since = pl.coalesce(before, "begin_ns").clip(upper_bound=pl.col("over_ns"))
+    return steps.with_columns(since_ns=since).select("first_rank", "step", "over", "over_ns", "since_ns")
+
+
+def _sets(graph: JobGraph) -> pl.DataFrame:
+    """The lowest of the ranks that each meets, also by others: rank, first_rank."""
+    crossed = graph.activities.filter(pl.col("crossing").is_not_null())
+    together = crossed.group_by("crossing").agg(pl.col("rank").unique().sort())["rank"].unique().to_list()
+    first = {rank: rank for rank in graph.activities["rank"].unique().sort()}
+    for ranks in together:
+        _unite(first, ranks)
+    known = {rank: _lowest(first, rank) for rank in first}
+    schema = {"rank": graph.activities.schema["rank"], "first_rank": pl.Int32()}
+    return pl.DataFrame({"rank": list(known), "first_rank": list(known.values())}, schema=schema)
+
+
+def _lowest(first: dict[int, int], rank: int) -> int:
+    while first[rank] != rank:
+        rank = first[rank]
+    return rank
+
+
+def _unite(first: dict[int, int], ranks: Iterable[int]) -> None:
+    lowest = [_lowest(first, rank) for rank in ranks]
+    for rank in lowest:
+        first[rank] = min(lowest)
+
+
+def _named(taken: pl.DataFrame, graph: JobGraph) -> pl.DataFrame:
+    """The parts with what they are: each is of the activity that the link leads to."""
+    count = graph.activities.height
+    # A link to a crossing takes no time but what no edge explains, which is the one's that came last.
+    point = pl.when(pl.col("to_point") < 2 * count).then("to_point").otherwise("from_point")
+    places = graph.activities.select(
+        pl.col("activity").cast(pl.UInt32),
+        *(name for name in _PLACE if name in graph.activities.columns),
+        of_kind=pl.when((pl.col("kind") == COMMUNICATION) & pl.col("crossing").is_null())
+        .then(pl.lit(MAYBE_WAITING))
+        .otherwise("kind"),
+    )
+    left = graph.activities.select(from_activity=pl.col("activity").cast(pl.UInt32), from_device="is_device")
+    of_edge = (
+        pl.when(~pl.col("is_device"))
+        .then(pl.when("from_device").then(pl.lit(SYNC)).otherwise("of_kind"))
+        .when("from_device")
+        .then(pl.lit(KERNEL_DELAY))
+        .otherwise(pl.lit(LAUNCH))
+    )
+    explained = pl.when(pl.col("via") == _EDGE).then(of_edge).otherwise("of_kind")
+    kind = (
+        pl.when(pl.col("piece") == 0)
+        .then(pl.lit(BEGINNING))
+        .when(pl.col("piece") == 1)
+        .then(explained)
+        .otherwise(pl.lit(UNEXPLAINED))
+    )
+    return (
+        taken.with_columns(activity=(point // 2).cast(pl.UInt32), from_activity=(pl.col("from_point") // 2))
+        .cast({"from_activity": pl.UInt32})
+        .join(places, on="activity", maintain_order="left")
+        .join(left, on="from_activity", how="left", maintain_order="left")
+        .with_columns(kind=kind)
+        .select(
+            *("first_rank", "step", *_PLACE, "kind"),
+            step_ns=pl.col("over_ns") - pl.col("since_ns"),
+            start_ns="from_ns",
+            end_ns="until_ns",
+        )
+    )

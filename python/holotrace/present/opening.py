@@ -1,0 +1,209 @@
+"""What a reader sees first: causes with their worth, the way from an ideal step to the measured one, what has a say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from holotrace.core.analysis import CAUSES, Finding, by_cost
+from holotrace.core.schema import Column
+from holotrace.present import figures, report
+from holotrace.present import format as fmt
+from holotrace.present.charts.rows import Piece, Row, Rows
+from holotrace.present.wording import sentence
+
+_MOST_CAUSES = 3  # on the first screen; all of them stand among the findings
+_NAME = 32  # characters of what is responsible
+_TOLD = 12  # names of sections in a sentence
+# What a row of the table of causes tells besides its sentence, in this order.
+_DETAILS = ("steps", "responsible", "where_ns", "event_id", "low_ns", "high_ns", "confidence", "to_know_more")
+_GAIN = "#c4314b"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause, or where none is known a finding, as the first screen shows it."""
+
+    severity: str
+    message: str
+    worth: str
+    share: str
+    details: tuple[tuple[str, str], ...]
+    advice: report.Advice
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The first screen."""
+
+    headline: str
+    causes: tuple[Cause, ...]
+    more: int
+    # What the causes are: causes, or findings of the rules.
+    noun: str
+    waterfall: Rows | None
+    status: str
+    missing: str
+    facts: str
+
+
+def opening(result: report.Report, analyses: report.Analyses) -> Opening:
+    """The first screen of a report."""
+    ordered = by_cost(result.findings)
+    causes = [finding for finding in ordered if finding.analysis == CAUSES]
+    # What is only worth knowing may be explained by another finding.
+    told = causes or [finding for finding in ordered if finding.severity != "info"] or ordered
+    said = report.verdict_parts(result, analyses)
+    return Opening(
+        headline=fmt.printable(said.where_time_goes),
+        causes=tuple(_cause(finding, result, analyses) for finding in told[:_MOST_CAUSES]),
+        more=max(0, len(told) - _MOST_CAUSES),
+        noun="cause" if causes else "finding",
+        waterfall=_waterfall(result, analyses, causes),
+        status=_status(result, analyses),
+        missing=fmt.printable(said.missing),
+        facts=" · ".join(report.facts_in_a_line(result.info)),
+    )
+
+
+def _steps(result: report.Report) -> int:
+    """How many steps every rank recorded; 1 where they differ or there are none, so that a worth is of the whole."""
+    counts = result.info["step_count"].drop_nulls().unique().to_list()
+    return int(counts[0]) if len(counts) == 1 and counts[0] else 1
+
+
+def _cause(finding: Finding, result: report.Report, analyses: report.Analyses) -> Cause:
+    row = _row_of(finding, result)
+    steps = _steps(result)
+    per_step = row.get("cost_per_step_ns") or (finding.cost_ns / steps if finding.cost_ns else None)
+    each = " a step" if steps > 1 else ""
+    return Cause(
+        severity=finding.severity,
+        message=fmt.printable(sentence(finding)),
+        worth=f"{fmt.duration(per_step)}{each}" if per_step else "",
+        share=fmt.percent(row["share_ratio"]) if row.get("share_ratio") else "",
+        details=(("Ranks", fmt.ranks(finding.ranks) if finding.ranks else "all"), *_details(row, analyses)),
+        advice=report.advice(finding, analyses),
+    )
+
+
+def _row_of(finding: Finding, result: report.Report) -> Mapping[str, Any]:
+    """The row of the table of causes that a finding is of; nothing for findings of other rules."""
+    table = result.tables.get(CAUSES)
+    if finding.analysis != CAUSES or table is None or "message" not in table.columns:
+        return {}
+    rows = table.filter(pl.col("message") == (finding.template or finding.message), pl.col("cause") == finding.rule)
+    return rows.row(0, named=True) if rows.height else {}
+
+
+def _details(row: Mapping[str, Any], analyses: report.Analyses) -> Iterable[tuple[str, str]]:
+    columns = {column.name: column for a in analyses if a.name == CAUSES for column in a.columns}
+    for name in _DETAILS:
+        if name in columns and row.get(name) not in (None, []):
+            yield fmt.label(columns[name]), _text(row[name], columns[name])
+
+
+def _text(value: Any, column: Column) -> str:
+    return fmt.duration(value) if column.name.endswith("_ns") else fmt.cell(value, column, fmt.Scale(grouped=False))
+
+
+def _waterfall(result: report.Report, analyses: report.Analyses, causes: Sequence[Finding]) -> Rows | None:
+    """From what devices compute to the measured step, and what the step would be without each cause."""
+    parts, steps = _factors(result), _replayed_steps(result)
+    if not parts:
+        parts = [(part.label, part.ns, figures.color(part.name)) for part in report.parts(result, analyses)]
+        steps = _steps(result)
+    whole = sum(ns for _, ns, _ in parts)
+    if whole <= 0:
+        return None
+    rows, reached = [], 0.0
+    for label, ns, color in parts:
+        if abs(ns) / whole >= report.WORTH_SAYING:
+            rows.append(_bar(label, (reached, reached + ns), whole, steps, color))
+        reached += ns
+    rows.append(_bar("Measured step" if steps > 1 else "Measured time", (0.0, whole), whole, steps, "var(--quiet)"))
+    for cause in causes[:_MOST_CAUSES]:
+        gain = min(float(cause.cost_ns or 0), whole)
+        if gain:
+            rows.append(_bar(f"Without {_called(cause, result)}", (whole, whole - gain), whole, steps, _GAIN))
+    return Rows(tuple(rows), (), "")
+
+
+def _factors(result: report.Report) -> list[tuple[str, float, str]]:
+    """Parts of the replayed time of the job: what is computed, and what each factor keeps from it."""
+    table = result.tables.get("factors")
+    known = None if table is None else table.drop_nulls("efficiency_ratio")
+    if known is None or known.is_empty():
+        return []
+    mean, most = float(known["compute_ns"].mean()), float(known["compute_ns"].max())  # type: ignore[arg-type]
+    replayed, communication = float(known["job_ns"][0]), float(known["communication_ratio"][0])
+    alone = replayed * communication
+    found = [
+        ("Computing, mean of ranks" if known.height > 1 else "Computing", mean, figures.COLORS["compute"]),
+        ("Unequal work of ranks", most - mean, figures.COLORS["other"]),
+        ("Devices wait for hosts", alone - most, figures.COLORS["idle"]),
+        ("Communication not hidden", replayed - alone, figures.COLORS["communication"]),
+    ]
+    recorded = _recorded(result)
+    return [*found, ("Beyond the replay", recorded - replayed, figures.COLORS["sync"])] if recorded else found
+
+
+def _recorded(result: report.Report) -> float:
+    """The recorded time of all steps of the rank that takes longest."""
+    table = result.tables.get("replay")
+    if table is None or table.is_empty():
+        return 0.0
+    return float(table.group_by("rank").agg(pl.col("recorded_ns").sum())["recorded_ns"].max() or 0)  # type: ignore[arg-type]
+
+
+def _replayed_steps(result: report.Report) -> int:
+    """How many steps the replay is of; 1 without steps."""
+    table = result.tables.get("replay")
+    if table is None or table.is_empty():
+        return 1
+    counts = table.drop_nulls("step").group_by("rank").agg(pl.col("step").n_unique())["step"].unique().to_list()
+    return int(counts[0]) if len(counts) == 1 else 1
+
+
+def _called(cause: Finding, result: report.Report) -> str:
+    """A cause in few words: its class, what is responsible, and the ranks unless it is all of them."""
+    what = cause.rule.replace("-", " ")
+    responsible = _row_of(cause, result).get("responsible")
+    if responsible:
+        what += f" ({fmt.middle(fmt.printable(responsible), _NAME)})"
+    if not cause.ranks or len(cause.ranks) == result.info.height:
+        return what
+    return f"{what}, rank{'s' if len(cause.ranks) > 1 else ''} {fmt.ranks(cause.ranks, 3)}"
+
+
+def _bar(name: str, span: tuple[float, float], whole: float, steps: int, color: str) -> Row:
+    start, end = span
+    left, width = 100 * min(start, end) / whole, 100 * abs(end - start) / whole
+    size = fmt.duration(abs(end - start) / steps)
+    value = f"\u2212{size}" if end < start else f"+{size}" if start else size
+    share = fmt.percent((end - start) / whole)
+    return Row(name, value, share, (Piece(round(left, 2), round(width, 2), color, f"{name}: {value}, {share}"),))
+
+
+def _status(result: report.Report, analyses: report.Analyses) -> str:
+    """Which questions have findings, which have none, and which have no answer."""
+    found = {finding.analysis for finding in result.findings if finding.severity != "info"}
+    answered = [a.name for a in analyses if not result.tables[a.name].is_empty()]
+    loud = [name for name in answered if name in found]
+    silent = [a.name for a in analyses if a.name not in answered]
+    said = [
+        f"{fmt.plural(len(answered), 'section')} below: {_named(loud)} {'has' if len(loud) == 1 else 'have'} findings"
+    ]
+    if len(answered) > len(loud):
+        said.append(f"{fmt.number(len(answered) - len(loud))} without")
+    if silent:
+        said.append(f"{fmt.number(len(silent))} left out, for the traces lack their data")
+    return "; ".join(said) + "."
+
+
+def _named(names: Sequence[str]) -> str:
+    words = [name.replace("_", " ") for name in names[:_TOLD]]
+    return ", ".join(words) if words else "none"

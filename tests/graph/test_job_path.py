@@ -1,0 +1,118 @@
+"""The critical path of a job: every moment of its steps is owned by one rank, and waiting by none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from test_graph_answers import EARLY, LATE
+from test_job_graph import recordings
+
+import holotrace
+from drawing import described, draw, trace
+from holotrace import sample
+from holotrace.graph import JobGraph, path
+from holotrace.job import Job
+from trace_files import needs_real_traces
+
+US = 1_000
+
+
+def job_of(*texts: str) -> Job:
+    return Job.from_ranks({rank: described(trace(text, rank), sequence=1) for rank, text in enumerate(texts)})
+
+
+def owned(table: pl.DataFrame) -> dict[tuple[int, str, str | None], int]:
+    """Whole microseconds by rank, what they are bound by, and name."""
+    rows = table.select("rank", "bound_by", "name", "duration_ns").iter_rows()
+    return {(rank, bound_by, name): ns // US for rank, bound_by, name, ns in rows if ns >= US}
+
+
+def closed(parts: pl.DataFrame) -> None:
+    """The parts of each step follow each other without a gap, and are the whole step."""
+    gaps = (pl.col("start_ns") - pl.col("end_ns").shift(1)).over("first_rank", "step")
+    assert parts.select(gaps.fill_null(0).abs().sum()).item() == 0
+    lasted = (pl.col("end_ns") - pl.col("start_ns")).sum()
+    sums = parts.group_by("first_rank", "step").agg(pl.col("step_ns").first(), lasted=lasted)
+    assert sums["lasted"].to_list() == sums["step_ns"].to_list()
+
+
+def test_waiting_rank_is_not_on_the_path() -> None:
+    found = owned(job_of(EARLY, LATE).job_path())
+    assert found[1, "compute", "A"] == 32
+    assert sum(us for (rank, *_), us in found.items() if rank == 0) <= 2
+    assert sum(found.values()) == 36
+
+
+def test_collective_on_the_path_takes_the_time_of_moving_data_only() -> None:
+    table = job_of(EARLY, LATE).job_path().filter(pl.col("bound_by") == "communication")
+    assert table["duration_ns"].sum() == 2 * US
+
+
+def test_path_changes_ranks_at_each_collective() -> None:
+    one = """
+        step    |111...............................................................................|
+        host    |ACBD..............................................................................|
+        compute |..AA....................................BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB....|
+        comm    |....CCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCC......................................DD..|
+    """
+    two = """
+        step    |111...............................................................................|
+        host    |ACBD..............................................................................|
+        compute |..AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA..BB........................................|
+        comm    |......................................CC..DDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDD..|
+    """
+    table = job_of(one, two).job_path(by_segment=True)
+    work = table.filter(pl.col("bound_by") == "compute").select("name", "rank").rows()
+    assert work == [("A", 1), ("B", 0)]
+
+
+def test_collective_without_its_other_ranks_may_be_waiting() -> None:
+    text = """
+        step    |11..................|
+        host    |AC..................|
+        comm    |....CCCCCC..........|
+    """
+    bounds = draw(text).job_path()["bound_by"]
+    assert "communication_or_wait" in bounds
+    assert "communication" not in bounds
+
+
+def test_ranks_that_never_meet_have_paths_of_their_own() -> None:
+    alone = """
+        step    |11111111|
+        host    |A.......|
+        compute |..AAAA..|
+    """
+    table = Job.from_ranks({rank: trace(alone, rank) for rank in (0, 1)}).job_path()
+    assert table["first_rank"].unique().sort().to_list() == [0, 1]
+    assert table.filter(pl.col("first_rank") != pl.col("rank")).is_empty()
+
+
+def test_rank_without_steps_has_one_path() -> None:
+    table = draw("compute |..AAAA..BB|").job_path()
+    assert table["step"].to_list() == [None] * table.height
+    assert table["duration_ns"].sum() == table["step_ns"][0]
+
+
+def test_options_of_the_path() -> None:
+    job = job_of(EARLY, LATE)
+    assert job.job_path(of_step=1).equals(job.job_path())
+    assert job.job_path(of_step=7).is_empty()
+    parts = job.job_path(by_segment=True)
+    assert parts["duration_ns"].sum() == job.job_path()["duration_ns"].sum()
+    assert parts["start_ns"].is_sorted()
+
+
+def test_steps_of_a_made_up_job_are_whole(tmp_path: Path) -> None:
+    sample.write(tmp_path, ranks=4, steps=3)
+    parts = path.of(JobGraph.of(holotrace.open(tmp_path)))
+    assert parts["step"].n_unique() == 3
+    closed(parts)
+
+
+@needs_real_traces
+@pytest.mark.parametrize("folder", recordings(), ids=lambda folder: folder.name)
+def test_steps_of_real_jobs_are_whole(folder: Path) -> None:
+    closed(path.of(JobGraph.of(holotrace.open(folder))))

@@ -1,0 +1,111 @@
+"""What the first screen of the report says."""
+
+import dataclasses
+
+import made_up
+import polars as pl
+import pytest
+
+from holotrace.analyses.causes import causes
+from holotrace.analyses.factors import factors
+from holotrace.analyses.replay import replay
+from holotrace.core.analysis import Finding
+from holotrace.present.opening import Opening, opening
+
+ANALYSES = (*made_up.ANALYSES, causes, factors, replay)
+# Two ranks: 100 ms and 90 ms computed, 115 ms with communication in no time, 120 ms replayed, 121 ms recorded.
+FACTORS = (100, 90), {"host_ratio": 100 / 115, "communication_ratio": 115 / 120, "efficiency_ratio": 95 / 120}
+
+
+def table(analysis: object, **columns: object) -> pl.DataFrame:
+    """Rows of an analysis' table, null where nothing is said."""
+    nothing = analysis.nothing  # type: ignore[attr-defined]
+    given = pl.DataFrame(columns)
+    return given.select(
+        (pl.col(name) if name in given.columns else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in nothing.schema.items()
+    )
+
+
+def job(*, found: tuple[Finding, ...] = (), known: bool = True) -> made_up.Result:
+    made = made_up.make(2)
+    computed, ratios = FACTORS
+    given = {name: [value if known else None] * 2 for name, value in ratios.items()}
+    tables = {
+        "factors": table(
+            factors, rank=[0, 1], compute_ns=[c * 10**6 for c in computed], job_ns=[120 * 10**6] * 2, **given
+        ),
+        "replay": table(replay, rank=[0, 0, 1], step=[1, 2, 1], recorded_ns=[60 * 10**6, 61 * 10**6, 50 * 10**6]),
+        "causes": table(
+            causes,
+            cause=["input"],
+            message=["rank 1 waits for input"],
+            responsible=["DataLoader.<next>"],
+            steps=[[2]],
+            cost_ns=[10 * 10**6],
+            cost_per_step_ns=[5 * 10**6],
+            share_ratio=[0.08],
+        ),
+    }
+    return dataclasses.replace(made, tables={**made.tables, **tables}, findings=found)
+
+
+CAUSE = Finding("warning", "rank 1 waits for input", (1,), 10 * 10**6, "input", "causes", what_to_do="More workers.")
+
+
+def first_screen(result: made_up.Result) -> Opening:
+    return opening(result, ANALYSES)
+
+
+def test_the_waterfall_goes_from_computing_to_the_recorded_time_without_a_gap() -> None:
+    waterfall = first_screen(job()).waterfall
+    assert waterfall is not None
+    *parts, measured = waterfall.rows
+    assert [row.name for row in parts] == [
+        *("Computing, mean of ranks", "Unequal work of ranks", "Devices wait for hosts"),
+        *("Communication not hidden", "Beyond the replay"),
+    ]
+    ends = [(row.pieces[0].left, row.pieces[0].left + row.pieces[0].width) for row in parts]
+    assert ends[0][0] == 0 and ends[-1][1] == pytest.approx(100, abs=0.02)
+    assert [end for _, end in ends[:-1]] == pytest.approx([start for start, _ in ends[1:]], abs=0.02)
+    assert (measured.name, measured.value) == ("Measured time", "121 ms")
+
+
+def test_a_gain_goes_back_from_the_measured_time_and_is_never_larger_than_it() -> None:
+    small, large = (dataclasses.replace(CAUSE, cost_ns=ns) for ns in (10 * 10**6, 10**12))
+    for cause, width in ((small, 10 / 1.21), (large, 100)):
+        waterfall = first_screen(job(found=(cause,))).waterfall
+        assert waterfall is not None
+        gain = waterfall.rows[-1]
+        assert gain.name == "Without input (DataLoader.<next>), rank 1"
+        assert gain.pieces[0].left + gain.pieces[0].width == pytest.approx(100, abs=0.02)
+        assert gain.pieces[0].width == pytest.approx(width, abs=0.02)
+
+
+def test_without_factors_the_parts_of_the_time_are_shown() -> None:
+    waterfall = first_screen(job(known=False)).waterfall
+    assert waterfall is not None
+    assert [row.name for row in waterfall.rows][:2] == ["Compute", "Exposed communication"]
+
+
+def test_a_cause_tells_worth_rank_steps_and_who_is_responsible() -> None:
+    (cause,) = first_screen(job(found=(CAUSE,))).causes
+    assert (cause.worth, cause.share) == ("5.00 ms a step", "8.0%")
+    assert dict(cause.details) == {"Ranks": "1", "Steps": "2", "Responsible": "DataLoader.<next>"}
+    assert cause.advice.what_to_do == "More workers."
+
+
+def test_where_no_cause_is_known_findings_take_their_place() -> None:
+    shown = opening(made_up.make(8), made_up.ANALYSES)
+    assert shown.noun == "finding"
+    assert [cause.severity for cause in shown.causes] == ["critical", "warning"]
+
+
+def test_causes_beyond_the_first_screen_are_counted() -> None:
+    found = tuple(dataclasses.replace(CAUSE, cost_ns=n * 10**6) for n in range(5, 0, -1))
+    shown = first_screen(job(found=found))
+    assert (len(shown.causes), shown.more) == (3, 2)
+
+
+def test_a_job_without_any_time_has_no_waterfall() -> None:
+    assert opening(made_up.empty(), made_up.ANALYSES).waterfall is None
