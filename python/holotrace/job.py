@@ -216,6 +216,7 @@ class Job(Analyses, JobTrace):
         start_ns: int | None = None,
         end_ns: int | None = None,
         detail: Detail = "python",
+        critical_path: bool = False,
         progress: Progress | None = None,
     ) -> JobTimeline:
         """Write one trace of all ranks on one clock, to look at in Perfetto.
@@ -229,6 +230,8 @@ class Job(Analyses, JobTrace):
             start_ns: Only what ran from then on, counted from the first event of all ranks.
             end_ns: Only what ran before then.
             detail: "device" for what ran on devices only, "host" for all but Python functions, "python" for all.
+            critical_path: Add the critical path of the job as tracks of its own, a track per rank, with arrows where it
+                goes on at another rank: see ``job_path``.
             progress: Called with the number of ranks written and of all.
 
         Returns:
@@ -238,4 +241,6 @@ class Job(Analyses, JobTrace):
             UsageError: arguments contradict each other or there is no such step.
             InputError: the format of a rank has no trace to copy, or the file cannot be written.
         """
-        return copies.write_timeline(self._session, Path(path), Wanted(detail, start_ns, end_ns, of_step), progress)
+        return copies.write_timeline(
+            self._session, Path(path), Wanted(detail, start_ns, end_ns, of_step, critical_path), progress
+        )

@@ -333,3 +333,24 @@ def test_real_ranks_keep_all_their_events(tmp_path: Path) -> None:
         recorded = [bare(event) for event in merged(source.path)["traceEvents"] if event["ph"] != "M"]
         assert [bare(event) for event in of_rank(trace, source.rank)] == recorded
     assert done.problems.is_empty()
+
+
+def test_critical_path_of_the_job_has_tracks_of_its_own_and_arrows_across_ranks(tmp_path: Path) -> None:
+    sample.write(tmp_path / "job", ranks=4, steps=2)
+    job = holotrace.open(tmp_path / "job")
+    done = job.write_timeline(tmp_path / "all.json", detail="device", critical_path=True)
+    trace = merged(tmp_path / "all.json")
+    processes = names(trace, "process_name")
+    pid = next(pid for pid, name in processes.items() if name.startswith("critical path"))
+    slices = [event for event in trace["traceEvents"] if event["pid"] == pid and event["ph"] == "X"]
+    path = job.job_path(by_segment=True)
+    assert len(slices) == path.height
+    assert sum(int(event["dur"] * 1000) for event in slices) == path["duration_ns"].sum()
+    changes = (path["rank"] != path["rank"].shift(1)).sum()
+    tails = [event for event in trace["traceEvents"] if event["pid"] == pid and event["ph"] == "s"]
+    assert len(tails) == changes > 0
+    assert done.ranks["rank"].to_list() == [0, 1, 2, 3]
+    # Each part of a device is drawn where the timeline has the work.
+    work = {(e["name"], e["ts"]) for e in trace["traceEvents"] if e["pid"] != pid and e["ph"] == "X"}
+    kernels = [event for event in slices if event["args"]["bound_by"] == "compute"]
+    assert sum((event["name"], event["ts"]) in work for event in kernels) > 0.9 * len(kernels)

@@ -33,6 +33,7 @@ from holotrace.analyses.overlap import overlap
 from holotrace.analyses.peak_buffers import peak_buffers
 from holotrace.analyses.phases import phases
 from holotrace.analyses.program_memory import program_memory
+from holotrace.analyses.programs import programs
 from holotrace.analyses.queue_length import queue_length
 from holotrace.analyses.replay import replay
 from holotrace.analyses.scopes import scopes
@@ -83,6 +84,7 @@ class Analyses:
     compilations = compilations
     phases = phases
     scopes = scopes
+    programs = programs
     hlo_ops = hlo_ops
     device_memory = device_memory
     program_memory = program_memory

@@ -77,6 +77,7 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
         DEVICES.only("device", "plane", "peak_flops", "peak_bandwidth"),
     ),
     chart=Ranking(x="name", y=("self_ns",), title="Operations by device time", color="kind"),
+    named_by=("name", "category", "kind"),
     needs=(XLA_OPS,),
 )
 def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
@@ -95,7 +96,7 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     ops = device_time.executions(rank[XLA_OPS]).join(rank[DEVICES], on=list(DEVICE), how="left")
     keys = ["category"] if by_category else ["category", *_OF_ONE]
     rated = ops.with_columns(
-        pl.col("category", "name", "module", "kind").cast(pl.String()), own_ps=_own_ps()
+        pl.col("category", "name", "module", "kind").cast(pl.String()), own_ps=device_time.own_ps()
     ).with_columns(
         pl.col("flops", "accessed_bytes").cast(pl.Float64),
         # What the device could have done meanwhile.
@@ -153,12 +154,6 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
         .drop("own_ps", "seconds", "possible_flops", "possible_bytes", "is_wait", "is_collective")
         .sort("self_ns", *keys, descending=[True, *[False] * len(keys)], nulls_last=True)
     )
-
-
-def _own_ps() -> pl.Expr:
-    """The time of a run, to less than a nanosecond where the device measured it: some operations take no longer."""
-    is_leaf = ~pl.col("is_container").fill_null(value=False)
-    return pl.coalesce(pl.when(is_leaf).then("device_ps"), pl.col("self_ns") * 1000)
 
 
 def _rate(done: str, over: str) -> pl.Expr:

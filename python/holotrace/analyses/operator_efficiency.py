@@ -68,6 +68,7 @@ _GIVEN = ("input_dims", "input_types", "input_strides", "scalars")
         x="intensity", y=("tflops",), size="work_ns", by="category", peak="peak_tflops", bandwidth="peak_gbps",
         title="Work per byte and speed by shape, below what the device could do",
     ),
+    named_by=("name", "category", "input_dims", "input_types", "input_strides"),
 )  # fmt: skip
 def operator_efficiency(rank: RankTrace, *, by_operator: bool = False, by_step: bool = False) -> pl.DataFrame:
     """How much work operators did for each shape, how fast, and how close that is to the device's limits.

@@ -29,6 +29,9 @@ _NS_PER_MS = 1_000_000
     help="What ran on devices; the host's calls and operators as well; Python functions as well.",
 )
 @click.option(
+    "--critical-path", is_flag=True, help="Add the critical path through all ranks, with arrows where it changes ranks."
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -42,6 +45,7 @@ def timeline(
     start: float | None,
     end: float | None,
     detail: Detail,
+    critical_path: bool,
     output: Path,
 ) -> None:
     """All ranks in one trace on one clock; drop it onto https://ui.perfetto.dev to see it.
@@ -55,7 +59,13 @@ def timeline(
 
     with progress_bar("Writing") as progress:
         done = job.write_timeline(
-            output, of_step=step, start_ns=_ns(start), end_ns=_ns(end), detail=detail, progress=progress
+            output,
+            of_step=step,
+            start_ns=_ns(start),
+            end_ns=_ns(end),
+            detail=detail,
+            critical_path=critical_path,
+            progress=progress,
         )
     screen = console()
     screen.print(terminal.table(done.ranks, RANKS, limit=None, width=screen.width))

@@ -315,6 +315,7 @@ XLA_OPS = Table(
             "layout", Unit.LABEL, "How that lies in memory, e.g. {1,0:T(8,128)}: order of dimensions, tiles, memory"
         ),
         Column("target", Unit.LABEL, "What a custom call calls"),
+        Column("same_as", Unit.LABEL, "Operation that the compiler says it is a duplicate of; null if of none (TPU)"),
         _START,
         _END,
         Column("duration_ps", Unit.NUMBER, "Exact duration; start_ns and end_ns are its ends, rounded down"),

@@ -6,12 +6,17 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import polars as pl
+
+from holotrace.core.schema import empty
 from holotrace.engine.map_ranks import Progress
 from holotrace.engine.session import Session
 from holotrace.errors import UsageError
 from holotrace.export import counters as counter_series
 from holotrace.export import critical_arrows, overlay, timeline
 from holotrace.export.timeline import JobTimeline, Wanted
+from holotrace.graph import job as job_graph
+from holotrace.graph import path as job_path
 
 
 def write_overlay(
@@ -35,6 +40,12 @@ def write_timeline(session: Session, path: Path, wanted: Wanted, progress: Progr
     target = path.expanduser()
     sources = timeline.files(session.found.sources, target)
     seen = session.read(partial(timeline.of_rank, of_step=wanted.of_step), timeline.READS, sources)
-    done = timeline.write_ranks(seen, sources, target, wanted, progress)
+    found = _path(session) if wanted.critical_path else None
+    done = timeline.write_ranks(seen, sources, target, wanted, progress, path=found)
     session.noticed.add(done.problems.iter_rows(named=True))
     return replace(done, problems=session.problems())
+
+
+def _path(session: Session) -> pl.DataFrame:
+    parts = session.map(job_graph.numbered_part, job_graph.READS)
+    return job_path.of(job_graph.JobGraph.from_parts(pl.concat([empty(job_graph.PART), *parts])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,10 +19,12 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import clocks
 from holotrace.derive.epoch import base_ns
 from holotrace.errors import MissingDataError, UsageError
+from holotrace.export import path_trace
 from holotrace.export.merge import Detail, Part, Written, write
 from holotrace.formats import FORMATS, heads, recognized
 from holotrace.formats.kineto.ends import TIMELINE
 from holotrace.present.format import duration
+from holotrace.stores import Held
 
 RANKS = (
     RANK,
@@ -55,6 +58,8 @@ class Wanted:
     start_ns: int | None = None
     end_ns: int | None = None
     of_step: int | None = None
+    # The critical path through all ranks, as tracks of its own.
+    critical_path: bool = False
 
     def __post_init__(self) -> None:
         if self.detail not in get_args(Detail):
@@ -147,9 +152,17 @@ def _is_trace(path: Path) -> bool:
 
 
 def write_ranks(
-    seen: Sequence[Seen], sources: Iterable[RankSource], target: Path, wanted: Wanted, tell: Tell | None
+    seen: Sequence[Seen],
+    sources: Iterable[RankSource],
+    target: Path,
+    wanted: Wanted,
+    tell: Tell | None,
+    *,
+    path: pl.DataFrame | None = None,
 ) -> JobTimeline:
-    """Write the ranks that were ``seen``, one after the other; ``sources`` has the file of each."""
+    """Write the ranks that were ``seen``, one after the other, and the critical ``path`` of the job as ``graph.path``
+    has it; ``sources`` has the file of each.
+    """
     paths = {source.rank: source.path for source in sources}
     known = clocks.of_ranks([rank.rank for rank in seen], [rank.calls for rank in seen])
     moved = dict(known.select("rank", _moved_ns()).iter_rows())
@@ -169,7 +182,8 @@ def write_ranks(
         )
         for rank, shift in shifts.items()
     ]
-    written = write(_told(parts, tell), target, head=head)
+    more = [] if path is None or path.is_empty() else [_path(path, known, zero_ns, window)]
+    written = write(chain(_told(parts, tell), more), target, head=head)[: len(parts)]
     counts = pl.DataFrame(
         [(rank.rank, done.event_count, done.left_out_count) for rank, done in zip(seen, written, strict=True)],
         schema={column.name: column.unit.dtype for column in RANKS[:3]},
@@ -177,6 +191,17 @@ def write_ranks(
     )
     ranks = known.with_columns(_moved_ns()).join(counts, on="rank")
     return JobTimeline(target, conform(ranks, RANKS, "timeline"), _problems(known, paths, written))
+
+
+def _path(path: pl.DataFrame, known: pl.DataFrame, zero_ns: int, window: tuple[int, int] | None) -> Part:
+    """The critical path; what is not taken off a rank's times is not taken off those of its parts of the path."""
+    kept = known.select("rank", kept_ns=pl.col("offset_ns").fill_null(0) - _moved_ns())
+    shown = path.join(kept, on="rank", how="left", maintain_order="left").with_columns(
+        pl.col("start_ns", "end_ns") + pl.col("kept_ns").fill_null(0)
+    )
+    since_zero = window and (_in_64_bits(window[0]), _in_64_bits(window[1]))
+    held = Held(path_trace.NAME, path_trace.trace(shown))
+    return Part(held, path_trace.NAME, _in_64_bits(-zero_ns), since_zero, "python")
 
 
 def _told(parts: Sequence[Part], tell: Tell | None) -> Iterator[Part]:

@@ -188,6 +188,8 @@ def _points(chart: Chart, table: pl.DataFrame, columns: dict[str, Column]) -> Dr
 
 
 def _ranking(chart: Ranking, table: pl.DataFrame, columns: dict[str, Column]) -> Drawing:
+    # What has no value is no bar, as rows of a tree that contain others.
+    table = table.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in chart.y))
     unnamed = pl.col(chart.x).cast(pl.String).fill_null("(no name)").alias("_name")
     kind = pl.col(chart.color).cast(pl.String).drop_nulls().first().fill_null("other") if chart.color else pl.lit("")
     sums, ranks = _per_rank(table, chart, unnamed, kind)

@@ -156,7 +156,7 @@ def _contained(found: Operations, profile: Profile, roles: Iterable[str], wanted
 def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]) -> pl.DataFrame:
     """What the compiled program, or the event itself, says of each kind; one operation of it is enough."""
     described = ["event_id", "name", "display", "hlo_op", "program_id", "hlo_category", "hlo_module", "tf_op"]
-    described += ["stat:name", "source", *_COPIES]
+    described += ["stat:name", "source", "deduplicated_name", *_COPIES]
     written = pl.DataFrame(profile.space.events(described, rows=examples.select("event_id")))
     names = examples.join(written, on="event_id", how="left", maintain_order="left")
     shown = [column for column in _OF_PROGRAM if column in wanted]
@@ -203,6 +203,7 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
         *("program_id", "hlo_module", "instruction", "opcode", "op_category", "category"),
         *("is_wait", "is_collective", "may_contain", "is_span", "awaited", *extra),
         name=name,
+        same_as="deduplicated_name",
         work_name=pl.when(is_kernel).then("display").otherwise(name),
     )
 

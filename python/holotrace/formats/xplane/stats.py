@@ -6,7 +6,7 @@ from __future__ import annotations
 STATS = {
     **dict.fromkeys(("_r", "step_num", "iter_num", "_pt", "_p", "_ct", "_c"), "int"),
     **dict.fromkeys(("run_id", "device_ordinal", "queue_id", "core_type", "correlation_id"), "int"),
-    **dict.fromkeys(("hlo_op", "hlo_module", "hlo_category", "tf_op", "source", "name"), "text"),
+    **dict.fromkeys(("hlo_op", "hlo_module", "hlo_category", "tf_op", "source", "name", "deduplicated_name"), "text"),
     **dict.fromkeys(("kernel_details", "memcpy_details", "memset_details"), "text"),
     **dict.fromkeys(("program_id", "flops", "model_flops", "bytes_accessed", "device_duration_ps"), "int"),
     **dict.fromkeys(("bytes_allocated", "bytes_reserved", "requested_bytes", "allocation_bytes"), "int"),
