@@ -16,6 +16,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.present import figures
 from holotrace.present.charts import picture
 from holotrace.present.charts.axes import Axis
+from holotrace.present.charts.boxes import Boxes
 from holotrace.present.charts.plane import Plane
 from holotrace.present.charts.rows import Rows
 
@@ -108,3 +109,33 @@ def test_an_empty_table_has_no_picture() -> None:
 def test_a_thousand_ranks_are_drawn_in_little_text() -> None:
     drawn = plane(figures.drawing(made_up.time_breakdown, made_up.make(1024).tables["time_breakdown"]))
     assert sum(len(mark.path) for mark in drawn.marks) < 200_000
+
+
+TREE = {
+    "type": "icicle",
+    "ids": ["m", "m/a", "m/b", "m/a/<x>"],
+    "parents": ["", "m", "m", "m/a"],
+    "labels": ["m", "a", "b", "&lt;x&gt;"],
+    "values": [100.0, 30.0, 60.0, 30.0],
+    "marker": {"colors": [0.5, 0.0, 1.0, 0.2]},
+    "customdata": [["50%"], ["0%"], ["100%"], ["20%"]],
+    "meta": {"unit": "ms", "decimals": 1, "rate": "of the peak"},
+}
+
+
+def test_a_box_lies_within_the_box_that_it_is_in_the_widest_first() -> None:
+    drawn = picture({"data": [TREE], "layout": {}})
+    assert isinstance(drawn, Boxes)
+    found = {box.name: (box.left, box.width, box.depth) for box in drawn.boxes}
+    assert found == {"m": (0, 100, 0), "b": (0, 60, 1), "a": (60, 30, 1), "<x>": (60, 30, 2)}
+    assert drawn.depth == 3
+    told = {box.name: box.told for box in drawn.boxes}
+    assert told["b"] == "m/b: 60.0 ms, 60.0%; 100% of the peak"
+
+
+def test_boxes_that_nobody_sees_are_counted_and_not_drawn() -> None:
+    count = 2_000
+    flat = TREE | {name: TREE[name] * count for name in ("labels", "values", "customdata")}  # type: ignore[operator]
+    flat |= {"ids": [str(i) for i in range(count)], "parents": [""] * count, "marker": {"colors": [0.0] * count}}
+    drawn = picture({"data": [flat], "layout": {}})
+    assert isinstance(drawn, Boxes) and (drawn.boxes, drawn.hidden) == ((), count)

@@ -107,12 +107,24 @@ def test_a_table_is_filtered_by_words_and_opened_in_full(visit: Visit) -> None:
     rows = box.locator("tbody tr")
     assert rows.count() == 15
     box.locator(".show-all").click()
-    assert rows.count() == 280
+    assert rows.count() == 40
     box.locator("input").fill("nccl allreduce")
-    assert rows.count() == 7
-    assert box.locator(".count").inner_text() == "7 of 280 rows"
+    assert rows.count() == 1
+    assert box.locator(".count").inner_text() == "1 of 40 rows"
     box.locator("input").fill("no such kernel")
     assert rows.all_inner_texts() == ["No row has these words."]
+
+
+def test_a_name_opens_to_its_ranks_the_one_with_the_most_first(visit: Visit) -> None:
+    box = visit.page.locator('[data-table="kernels"]')
+    box.locator(".open").first.press("Enter")
+    assert box.locator(".open").first.get_attribute("aria-expanded") == "true"
+    sums = [float(text.replace(",", "")) for text in box.locator(".inner td:nth-child(3)").all_inner_texts()]
+    assert len(sums) == 7 and sums == sorted(sums, reverse=True)
+    most = box.locator("tbody tr td:nth-child(7)").first.inner_text()
+    assert float(most.replace(",", "")) == sums[0]
+    box.locator(".open").first.click()
+    assert box.locator(".inner").count() == 0
 
 
 def test_a_finding_opens_to_what_to_do(visit: Visit) -> None:

@@ -40,6 +40,7 @@ COLUMNS = (
     columns=COLUMNS,
     reads=account.READS,
     chart=Ranking(x="cause", y=("cost_ns",), title="What the job would gain without each cause"),
+    named_by=("message",),
 )
 def causes(rows: pl.DataFrame) -> pl.DataFrame:
     """Why the job takes as long as it does: causes of lost time, with what the job would gain without each.

@@ -56,6 +56,7 @@ _WORDS = {
     ),
     reads=collectives.READS,
     chart=Ranking(x="collective", y=("moving_ns", "waited_ns"), title="Time of communication: moving data and waiting"),
+    named_by=("collective", "element_type"),
 )
 def communication(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
     """What each kind of communication costs: waiting for others or moving data, and at which bandwidth.

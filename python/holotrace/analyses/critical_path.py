@@ -50,6 +50,7 @@ PART_RATIO = 0.1
     ),
     reads=critical_steps.READS,
     chart=Ranking(x="bound_by", y=("duration_ns",), title="What the critical path of one step is made of"),
+    named_by=("bound_by", "kind", "name"),
 )
 def critical_path(
     rank: RankTrace,

@@ -77,6 +77,7 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
         DEVICES.only("device", "plane", "peak_flops", "peak_bandwidth"),
     ),
     chart=Ranking(x="name", y=("self_ns",), title="Operations by device time", color="kind"),
+    named_by=("name", "category", "kind"),
     needs=(XLA_OPS,),
 )
 def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:

@@ -39,6 +39,7 @@ _CALLS = CALLS.only("event_id", "name", "on_device", "parent_id", "start_ns", "e
     ),
     reads=(_CALLS, CPU_OPS.only("event_id")),
     chart=Ranking(x="operator", y=("work_ns",), title="Device time of recurring sequences of kernels"),
+    named_by=("operator", "kernels"),
 )
 def kernel_sequences(
     rank: RankTrace, *, operator: str | None = None, min_kernels: int = FEWEST_KERNELS, each: bool = False

@@ -52,6 +52,7 @@ EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "start_ns", "e
     ),
     reads=(EVENTS, CALLS),
     chart=Ranking(x="copy", y=("busy_ns",), title="Copies and fills by time"),
+    named_by=("copy",),
 )
 def memory_bandwidth(rank: RankTrace, *, over_time: bool = False) -> pl.DataFrame:
     """How fast each kind of copy and fill moves data, and how much of its time is exposed.

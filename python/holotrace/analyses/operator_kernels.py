@@ -36,6 +36,7 @@ SHOWN = 50  # kernels of a sequence; a graph launches thousands
     ),
     reads=launched_by.READS,
     chart=Ranking(x="operator", y=("work_ns",), title="Device time by the operator that launched it"),
+    named_by=("operator", "source", "kernels"),
 )
 def operator_kernels(rank: RankTrace) -> pl.DataFrame:
     """Which kernels each operator launches, and how long it takes until they begin.

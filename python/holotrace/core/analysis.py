@@ -13,7 +13,7 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overl
 
 import polars as pl
 
-from holotrace.core.charts import Chart
+from holotrace.core.charts import Chart, Ranking, Tree
 from holotrace.core.schema import Column, Table, conform, empty
 from holotrace.core.tables import RANK
 from holotrace.core.trace import JobTrace, RankTrace
@@ -93,6 +93,9 @@ class Analysis(ABC, Generic[P]):
     needs: tuple[Table, ...] = ()
     """Of a rank in which all of these are empty, or whose format has none of them, there is nothing to say."""
 
+    named_by: tuple[str, ...] = ()
+    """Columns that tell what a row is of, besides its rank, where the chart's names do not; see ``names``."""
+
     rules: list[Rule] = field(default_factory=list)
     """What looks for problems in the answer; ``rule`` adds one."""
 
@@ -100,6 +103,8 @@ class Analysis(ABC, Generic[P]):
         undeclared = (self.chart.columns if self.chart else frozenset()) - {c.name for c in self.columns}
         if undeclared:
             raise ValueError(f"{self.name}: the chart draws undeclared columns {sorted(undeclared)}")
+        if unnamed := set(self.named_by) - {c.name for c in self.columns}:
+            raise ValueError(f"{self.name}: rows are named by undeclared columns {sorted(unnamed)}")
 
     @cached_property
     def nothing(self) -> pl.DataFrame:
@@ -115,6 +120,15 @@ class Analysis(ABC, Generic[P]):
     def summary(self) -> str:
         """First line of the docstring: what one gets."""
         return (inspect.getdoc(self.source) or "").split("\n", 1)[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns that tell what a row is of, besides its rank: the same ones on another rank are the same thing."""
+        if self.named_by or not isinstance(self.chart, (Ranking, Tree)):
+            return self.named_by
+        if isinstance(self.chart, Tree):
+            return (self.chart.x,)
+        return (self.chart.x, *((self.chart.color,) if self.chart.color else ()))
 
     @property
     def parameters(self) -> tuple[inspect.Parameter, ...]:
@@ -191,8 +205,12 @@ class Analysis(ABC, Generic[P]):
         ]
 
 
+@dataclass(frozen=True, kw_only=True)
 class PerRank(Analysis[P]):
     """Looks at one rank at a time: a function from its tables to rows, which are stacked."""
+
+    pooled: Callable[[pl.DataFrame], pl.DataFrame] | None = None
+    """What makes one row of those of all ranks, where the option ``over_ranks`` asks for it."""
 
     @property
     def part_columns(self) -> tuple[Column, ...]:
@@ -209,7 +227,13 @@ class PerRank(Analysis[P]):
 
     def answer(self, gathered: Any, options: Mapping[str, Any]) -> pl.DataFrame:
         rows: pl.DataFrame = gathered
-        return rows
+        if self.pooled is None or not options.get("over_ranks"):
+            return rows
+        return conform(self.pooled(rows), self.columns, self.name)
+
+    def findings(self, table: pl.DataFrame) -> list[Finding]:
+        # Rules compare ranks, and rows of all ranks together have none.
+        return [] if self.pooled and table["rank"].null_count() else super().findings(table)
 
 
 def _as_they_are(rows: pl.DataFrame) -> pl.DataFrame:
@@ -286,6 +310,8 @@ def per_rank(
     reads: tuple[Table, ...],
     chart: Chart | None = None,
     needs: tuple[Table, ...] = (),
+    named_by: tuple[str, ...] = (),
+    pooled: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
 ) -> Callable[[Callable[Concatenate[RankTrace, P], pl.DataFrame]], Analysis[P]]:
     """Declare an analysis that looks at one rank at a time; rows of all ranks are stacked.
 
@@ -294,10 +320,12 @@ def per_rank(
         reads: Tables and columns that it needs.
         chart: What to draw of the answer.
         needs: Tables it is about; it is not asked about a rank in which all of them are empty.
+        named_by: Columns that tell what a row is of, where the chart's names do not.
+        pooled: Makes one row of those of all ranks; the function then has the option ``over_ranks``.
     """
 
     def declare(source: Callable[Concatenate[RankTrace, P], pl.DataFrame]) -> Analysis[P]:
-        return PerRank(source, (RANK, *columns), reads, chart, needs)
+        return PerRank(source, (RANK, *columns), reads, chart, needs, named_by, pooled=pooled)
 
     return declare
 
@@ -310,6 +338,7 @@ def per_job(
     reads: tuple[Table, ...],
     chart: Chart | None = None,
     joined: Callable[[pl.DataFrame], T] = _as_they_are,  # type: ignore[assignment]  # T is a frame then
+    named_by: tuple[str, ...] = (),
 ) -> Callable[[Callable[Concatenate[T, P], pl.DataFrame]], Analysis[P]]:
     """Declare an analysis that compares ranks: it gets the rows of ``part`` of all ranks and answers for the job.
 
@@ -320,10 +349,11 @@ def per_job(
         reads: Tables and columns that ``part`` needs.
         chart: What to draw of the answer.
         joined: What the rows are made into, once for all analyses with this ``part``; the rows themselves by default.
+        named_by: Columns that tell what a row is of, where the chart's names do not.
     """
     contribution = Contribution(part, (RANK, *part_columns), joined)
 
     def declare(source: Callable[Concatenate[T, P], pl.DataFrame]) -> Analysis[P]:
-        return PerJob(source, (RANK, *columns), reads, chart, contribution=contribution)
+        return PerJob(source, (RANK, *columns), reads, chart, (), named_by, contribution=contribution)
 
     return declare

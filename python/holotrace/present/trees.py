@@ -52,6 +52,12 @@ def traces(chart: Tree, table: pl.DataFrame, by: fmt.Scale) -> list[dict[str, An
                 "<br>%{customdata[0]} of the peak<extra></extra>"
             ),
             "tiling": {"orientation": "v"},
+            "meta": {
+                "unit": by.unit,
+                "decimals": by.decimals,
+                "rate": "of the peak",
+                "colors": "The darker, the closer to the peak",
+            },
         }
     ]
 

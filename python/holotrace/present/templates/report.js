@@ -13,7 +13,7 @@
     const filter = box.querySelector("input");
     const count = box.querySelector(".count");
     const more = box.querySelector(".show-all");
-    const write = data.columns.map((column) => {
+    const writers = (columns) => columns.map((column) => {
       if (!column.number) return (value) => value;
       const format = new Intl.NumberFormat("en-US", {
         minimumFractionDigits: column.decimals,
@@ -28,6 +28,55 @@
         return typeof value === "string" ? value : written(value * column.factor);
       };
     });
+    const write = writers(data.columns);
+    // Rows that a row opens to, by its place.
+    const inner = new Map();
+    if (data.inner) {
+      for (const row of data.inner.rows) inner.set(row[0], [...(inner.get(row[0]) || []), row]);
+    }
+    const opened = new Set();
+
+    function innerLine(i) {
+      const writeInner = writers(data.inner.columns);
+      const line = document.createElement("tr");
+      line.className = "inner";
+      const place = line.insertCell();
+      place.colSpan = heads.length;
+      const table = document.createElement("table");
+      const head = table.createTHead().insertRow();
+      data.inner.heads.forEach((text, c) => {
+        const cell = document.createElement("th");
+        cell.scope = "col";
+        cell.className = data.inner.columns[c].kind;
+        cell.textContent = text;
+        head.append(cell);
+      });
+      const rows = table.createTBody();
+      for (const row of inner.get(i)) {
+        const each = rows.insertRow();
+        writeInner.forEach((text, c) => {
+          const cell = each.insertCell();
+          cell.className = data.inner.columns[c].kind;
+          cell.textContent = text(row[c + 1]);
+        });
+      }
+      place.append(table);
+      return line;
+    }
+
+    function opener(i) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "open";
+      button.setAttribute("aria-expanded", opened.has(i));
+      button.setAttribute("aria-label", "Ranks");
+      button.addEventListener("click", () => {
+        opened[opened.has(i) ? "delete" : "add"](i);
+        show();
+        body.querySelector('[data-row="' + i + '"] button').focus();
+      });
+      return button;
+    }
     const words = new Intl.Collator("en", { numeric: true });
     const texts = data.rows.map((row) => row.map((value, i) => write[i](value)).join("\n").toLowerCase());
     let order = data.rows.map((_, i) => i);
@@ -36,15 +85,17 @@
     function show() {
       const wanted = (filter ? filter.value : "").toLowerCase().split(/\s+/).filter(Boolean);
       const kept = order.filter((i) => wanted.every((word) => texts[i].includes(word)));
-      const rows = kept.slice(0, limit).map((i) => {
+      const rows = kept.slice(0, limit).flatMap((i) => {
         const line = document.createElement("tr");
+        line.dataset.row = i;
         data.rows[i].forEach((value, c) => {
           const cell = document.createElement("td");
           cell.className = data.columns[c].kind;
           cell.textContent = write[c](value);
+          if (!c && inner.has(i)) cell.prepend(opener(i));
           line.append(cell);
         });
-        return line;
+        return opened.has(i) ? [line, innerLine(i)] : [line];
       });
       body.replaceChildren(...rows);
       if (!rows.length) {
@@ -95,7 +146,8 @@
         show();
       });
     }
-    tell(data.rows.length);
+    if (data.inner) show();
+    else tell(data.rows.length);
   }
 
   document.querySelectorAll(".table").forEach(enhance);
