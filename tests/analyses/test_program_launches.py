@@ -71,8 +71,8 @@ def test_small_programs_that_devices_wait_for_are_a_finding() -> None:
 
 def test_lines_of_the_programs_own_files_are_named_beside_ranges() -> None:
     rank = trace(
-        "step |111111|\nmark |.FFF..|\ncall |PPPPPP|\ndeep |.QQQ..|\ndeep |..a...|\ntpu |...A..|\nA = dot.1\nF = train\n"
-        "P = $train.py:63 main\nQ = $pjit.py:180 cache_miss"
+        "step |111111|\nmark |.FFF..|\ncall |PPPPPP|\ndeep |.QQQ..|\ndeep |..a...|\ntpu |...A..|\n"
+        "A = dot.1\nF = train\nP = $train.py:63 main\nQ = $pjit.py:180 cache_miss"
     )
     hlo = frame(HLO, [{"source": "/home/user/train.py:12"}, {"source": "/usr/site-packages/pjit.py:9"}])
     job = Job.from_ranks({0: replace(rank, tables={**rank.tables, "hlo": hlo})})

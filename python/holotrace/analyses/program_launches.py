@@ -168,9 +168,10 @@ def small_programs(table: pl.DataFrame) -> Iterator[Finding]:
 def forced_execution(table: pl.DataFrame) -> Iterator[Finding]:
     """PyTorch/XLA ran a part of the graph in the middle of a step, since a result was read.
 
-    `.item()`, `float()`, `print()` of a tensor, a metric or a branch on a value needs the result now. What was
-    collected until then becomes a graph of its own, which is compiled, started and waited for, and the rest of the step
-    begins only afterwards. The cost is the time of these runs, which the step's own graph repeats, on an average rank.
+    Whatever calls `.item()` or `float()`, prints a tensor, updates a metric or branches on a value needs the result now.
+    What was collected until then becomes a graph of its own, which is compiled, started and waited for, and the rest of
+    the step begins only afterwards. The cost is the time of these runs, which the step's own graph repeats, on an
+    average rank.
 
     Read results after the step (`xm.add_step_closure(print_loss, args=(loss,))`) and not in every step, keep metrics as
     tensors on the device, and use `torch.where` instead of branches. `PT_XLA_DEBUG_LEVEL=2` prints what forces it.
