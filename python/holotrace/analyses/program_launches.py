@@ -168,7 +168,7 @@ def small_programs(table: pl.DataFrame) -> Iterator[Finding]:
 def forced_execution(table: pl.DataFrame) -> Iterator[Finding]:
     """PyTorch/XLA ran a part of the graph in the middle of a step, since a result was read.
 
-    Whatever calls `.item()` or `float()`, prints a tensor, updates a metric or branches on a value needs the result now.
+    Whatever calls `.item()` or `float()`, prints a tensor, updates a metric or branches on a value needs the result.
     What was collected until then becomes a graph of its own, which is compiled, started and waited for, and the rest of
     the step begins only afterwards. The cost is the time of these runs, which the step's own graph repeats, on an
     average rank.
