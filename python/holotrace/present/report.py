@@ -20,6 +20,7 @@ from holotrace.present import format as fmt
 from holotrace.present.wording import sentence
 from holotrace.stores import Place
 
+_MOST_PEAKS = 3  # kinds of devices that are told
 # Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 WORTH_SAYING = 0.005  # share of the time below which a part is left out of the verdict
@@ -141,6 +142,7 @@ def facts(info: pl.DataFrame, source: str) -> tuple[tuple[str, str], ...]:
         ("Source", fmt.printable(source)),
         ("Ranks", ranks + (f"; missing {fmt.ranks(absent)}" if absent else "")),
         ("Devices", _distinct(info["device"])),
+        ("Peaks", _peaks(info)),
         ("Communication", _distinct(info["backend"])),
         ("Software", _distinct(info["software"])),
         ("Steps", steps[0] if len(steps) == 1 else f"{steps[0]} to {steps[-1]}" if steps else ""),
@@ -149,6 +151,26 @@ def facts(info: pl.DataFrame, source: str) -> tuple[tuple[str, str], ...]:
         ("Read", f"{fmt.size(stored)}{speed}" if stored else ""),
     )
     return tuple((label, value) for label, value in pairs if value)
+
+
+def _peaks(info: pl.DataFrame) -> str:
+    """What the devices could do at most, and of what that is taken."""
+    known = info.filter(pl.col("peak_tflops").is_not_null() | pl.col("peak_gbps").is_not_null())
+    rows = (
+        known.select("peak_type", "peak_tflops", "peak_gbps", "peak_from").unique(maintain_order=True).head(_MOST_PEAKS)
+    )
+    return "; ".join(
+        ", ".join(
+            part
+            for part in (
+                f"{fmt.number(round(flops))} TFLOP/s in {kind}, dense" if flops is not None else "",
+                f"{fmt.number(round(memory))} GB/s" if memory is not None else "",
+            )
+            if part
+        )
+        + f" ({fmt.printable(source)})"
+        for kind, flops, memory, source in rows.iter_rows()
+    )
 
 
 def facts_in_a_line(info: pl.DataFrame) -> tuple[str, ...]:
