@@ -100,11 +100,11 @@ def test_its_page_asks_nobody_else(view: View) -> None:
 
 def test_a_tile_has_every_event_of_its_time(view: View, job: holotrace.Job) -> None:
     recorded = timeline(job).filter(row="rank", rank=1).row(0, named=True)
-    middle = (recorded["start_ns"] + recorded["end_ns"]) // 2
-    found = tile(view, 1, middle, middle + 2_000_000)
+    begin = recorded["start_ns"] + 10_000_000
+    found = tile(view, 1, begin, begin + 2_000_000)
     lanes, names, starts, lengths, _ = found["events"]
     told = {
-        (found["names"][name], middle + start, length)
+        (found["names"][name][:99], begin + start, length)
         for lane, name, start, length in zip(lanes, names, starts, lengths, strict=True)
         if lane == 2
     }
@@ -115,10 +115,11 @@ def test_a_tile_has_every_event_of_its_time(view: View, job: holotrace.Job) -> N
     there = (
         events.filter(pl.col("kind") == "compute")
         .with_columns(on_clock)
-        .filter(pl.col("start_ns") < middle + 2_000_000, pl.col("end_ns") > middle)
+        .filter(pl.col("start_ns") < begin + 2_000_000, pl.col("end_ns") > begin)
     )
     expected = {
-        (str(name), start, end - start) for name, start, end in there.select("name", "start_ns", "end_ns").iter_rows()
+        (str(name)[:99], start, end - start)
+        for name, start, end in there.select("name", "start_ns", "end_ns").iter_rows()
     }
     assert told == expected and told
 
