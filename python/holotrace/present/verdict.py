@@ -49,10 +49,8 @@ class Verdict:
     @property
     def why(self) -> tuple[str, ...]:
         """A line for each reason."""
-        return tuple(
-            f"{fmt.duration(reason.per_step_ns)}{self.each} ({fmt.percent(reason.share_ratio)}): {reason.message.rstrip('.')}."
-            for reason in self.reasons
-        )
+        worth = (f"{fmt.duration(r.per_step_ns)}{self.each} ({fmt.percent(r.share_ratio)})" for r in self.reasons)
+        return tuple(f"{of}: {r.message.rstrip('.')}." for of, r in zip(worth, self.reasons, strict=True))
 
     @property
     def next(self) -> tuple[str, ...]:
