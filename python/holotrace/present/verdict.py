@@ -75,8 +75,8 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
     causes = [finding for finding in by_cost(findings) if finding.analysis == CAUSES]
     rows = {(row["cause"], row["message"]): row for row in table.iter_rows(named=True)}
     reasons = [_reason(finding, rows, steps) for finding in causes[:_MOST]]
-    joint_ns = int(table["joint_ns"][0])
     first = table.row(0, named=True)
+    joint_ns = int(first["joint_ns"] or first["cost_ns"])
     job_ns = first["cost_ns"] / first["share_ratio"] if first["share_ratio"] else 0.0
     each = " a step" if steps > 1 else ""
     return Verdict(_saving(joint_ns, job_ns, steps), tuple(reasons), max(0, len(causes) - _MOST), each)
