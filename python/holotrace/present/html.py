@@ -25,6 +25,7 @@ from holotrace.present import charts, figures, opening, report
 from holotrace.present import format as fmt
 from holotrace.present.charts.plane import Plane
 from holotrace.present.page_tables import TableView, embedded_json, of_analysis, of_table
+from holotrace.present.timeline import section as timeline
 from holotrace.present.wording import sentence
 
 SCRIPTS = ("charts.js", "report.js")
@@ -69,7 +70,8 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
         lstrip_blocks=True,
     )
     environment.filters["coded"] = _coded
-    scripts = [_script(_asset(name)) for name in SCRIPTS]
+    scripts = [*(_script(_asset(name)) for name in SCRIPTS), _script(timeline.script())]
+    drawn = timeline.view(result.tables)
     told = [a for a in analyses if a.name in result.tables]
     # Formats differ in what they record, so some questions have no answer in a job and would only fill the page.
     answered = [analysis for analysis in told if not result.tables[analysis.name].is_empty()]
@@ -86,7 +88,9 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
         problems=of_table("problems", PROBLEMS.columns, result.problems),
         source=shlex.quote(fmt.printable(result.source)),
         version=version("holotrace"),
-        css=Markup("".join(map(_asset, STYLES))),  # our own files
+        timeline=drawn,
+        places={} if drawn is None else drawn.places,
+        css=Markup("".join(map(_asset, STYLES)) + timeline.style()),  # our own files
         scripts=scripts,
         # Only these scripts may run, so that even a name that broke out of its text could do nothing.
         script_hashes=Markup(" ".join(map(_hash, scripts))),  # base64

@@ -18,8 +18,7 @@ def picture(drawing: dict[str, Any]) -> Picture | None:
 
     One form serves both: Plotly draws it in a notebook, the page draws it itself.
     """
-    # Trees are drawn in notebooks alone so far.
-    if not drawing["data"] or drawing["data"][0]["type"] == "icicle":
+    if not drawing["data"]:
         return None
     first = drawing["data"][0]
     if first["type"] == "icicle":
