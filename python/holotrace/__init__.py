@@ -37,6 +37,7 @@ from holotrace.job import Job
 from holotrace.open import open
 from holotrace.query import query
 from holotrace.runs import runs
+from holotrace.serve.view import View
 from holotrace.what_if import what_if
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "TraceFormatError",
     "UnknownWork",
     "UsageError",
+    "View",
     "Within",
     "arrows",
     "compare",

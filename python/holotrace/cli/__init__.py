@@ -16,6 +16,7 @@ from holotrace.cli.runs import runs
 from holotrace.cli.sample import sample
 from holotrace.cli.show import show
 from holotrace.cli.timeline import timeline
+from holotrace.cli.view import view
 from holotrace.cli.what_if import what_if
 
 __all__ = ["main"]
@@ -37,5 +38,5 @@ def main(debug: bool) -> None:
     """
 
 
-for command in (info, runs, show, query, compare, report, what_if, timeline, overlay, convert, sample):
+for command in (info, runs, show, query, compare, report, view, what_if, timeline, overlay, convert, sample):
     main.add_command(command)
