@@ -9,7 +9,8 @@ import made_up
 import polars as pl
 import pytest
 
-from holotrace.core.analysis import per_rank
+from holotrace.analyses import ALL
+from holotrace.core.analysis import Analysis, per_rank
 from holotrace.core.charts import Line
 from holotrace.core.schema import Column, Unit
 from holotrace.core.trace import RankTrace
@@ -139,3 +140,20 @@ def test_boxes_that_nobody_sees_are_counted_and_not_drawn() -> None:
     flat |= {"ids": [str(i) for i in range(count)], "parents": [""] * count, "marker": {"colors": [0.0] * count}}
     drawn = picture({"data": [flat], "layout": {}})
     assert isinstance(drawn, Boxes) and (drawn.boxes, drawn.hidden) == ((), count)
+
+
+@pytest.mark.parametrize("analysis", [a for a in ALL if a.chart is not None], ids=lambda analysis: analysis.name)
+def test_every_declared_chart_is_one_that_the_page_draws(analysis: Analysis[Any]) -> None:
+    table = pl.DataFrame(
+        {column.name: [0, 1] if column.unit is Unit.RANK else _values(column) for column in analysis.columns},
+        schema=analysis.nothing.schema,
+    )
+    assert picture(figures.drawing(analysis, table)) is not None
+
+
+def _values(column: Column) -> list[Any]:
+    if column.unit in (Unit.TEXT, Unit.LABEL):
+        return ["a", "a/b"]
+    if column.unit in (Unit.RANKS, Unit.STEPS):
+        return [[0], [1]]
+    return [False, True] if column.unit is Unit.BOOL else [1, 2]

@@ -38,6 +38,7 @@ _KERNELS = DEVICE_EVENTS.only(
 _OPERATORS = CPU_OPS.only("name", "external", "input_dims")
 _XLA = XLA_OPS.only("event_id")
 READS = (_XLA, pairs.KNOWN, *rounds.READS, *host.READS, *collectives.READS, _KERNELS, _OPERATORS, busy.EVENTS)
+_WITHIN = r"(?i)DtoD|Device -> Device|memset"
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
 
@@ -142,7 +143,9 @@ def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Copies beside which nothing was computed or communicated: the device could have worked instead."""
-    copies = rank.cached(_kernels).filter(pl.col("kind") == MEMORY)
+    # What a device copies within itself is work.
+    is_within = pl.col("name").cast(pl.String).str.contains(_WITHIN)
+    copies = rank.cached(_kernels).filter(pl.col("kind") == MEMORY, ~is_within)
     alone = intervals.uncovered_ns(copies, rank.cached(busy.of).computing_or_communicating)
     copies = copies.with_columns(alone_ns=alone, segment=_segment(copies["end_ns"], edges)).filter(
         pl.col("alone_ns") > host.MIN_GAP_NS

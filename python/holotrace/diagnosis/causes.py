@@ -121,7 +121,10 @@ def table(rows: pl.DataFrame) -> pl.DataFrame:
 def _row(found: Found, known_steps: tuple[int, ...], rank_count: int) -> dict[str, object]:
     c, words = found.candidate, wording.CLASSES[found.candidate.cause]
     share = found.cost_ns / found.job_ns if found.job_ns else 0.0
-    filled = {"who": wording.whose(c.ranks, rank_count), "what": _what(c), **c.evidence}
+    filled = {"who": wording.whose(c.ranks, rank_count), "what": _what(c), **wording.verbs(c.ranks, rank_count)}
+    more = wording.LONGER if c.evidence.get("is_equal") else wording.MORE
+    filled |= {"how": more.format(**filled), "in_what": f" in {_what(c)}" if c.responsible else ""}
+    filled |= c.evidence
     sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)
     return {
         "rank": c.event_rank,
@@ -151,4 +154,5 @@ def _what(candidate: Candidate) -> str:
         return "what nothing in the trace names"
     inner = (candidate.detail or "").split(" < ")[0]
     says_all = inner in ("", candidate.responsible) or candidate.cause in _WHOLE
-    return candidate.responsible if says_all else f"{candidate.responsible} ({inner})"
+    said = wording.short(candidate.responsible)
+    return said if says_all else f"{said} ({wording.short(inner)})"

@@ -68,7 +68,7 @@ class _Idle:
 def causes(job: Job) -> Iterator[Candidate]:
     """Idle time by what the host did meanwhile."""
     slow = {rank: ratio for rank in job.ranks if (ratio := _host_ratio(job, rank)) > _SLOW_HOST_RATIO}
-    slow = slow if len(slow) < len(job.ranks) / 2 else {}
+    slow = slow if len(slow) <= len(job.ranks) / 2 else {}
     of_slow: list[pl.DataFrame] = []
     for idle in _things(job):
         excess = idle.table

@@ -89,6 +89,7 @@ def _among(job: Job) -> Iterator[Candidate]:
             Where(tuple(ranks), when(mine, "beyond_ns")),
             kernel=kernel,
             time_ratio=round(time_ratio, 4),
+            **({"is_equal": True} if cause == MORE_WORK and _is_equal(kinds, tuple(ranks)) else {}),
         )
 
 
@@ -212,6 +213,14 @@ def _is_slow(kinds: pl.DataFrame, ratio: float) -> bool:
     longer = equal.filter(pl.col("time_ns") / pl.col("usual_ns") > 1 + 0.5 * longer_ratio)
     families = total(longer["usual_ns"]) / usual
     return longer_ratio > _SLOW_RATIO - 1 and longer_ratio > _MOSTLY_RATIO * ratio and families > _FAMILIES_RATIO
+
+
+def _is_equal(kinds: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
+    """Whether ranks take longer for as many calls of as large kernels as the others make."""
+    mine = kinds.filter(pl.col("rank").is_in(ranks))
+    excess = (pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)).clip(lower_bound=0)
+    equal = mine.filter(pl.col("count") == pl.col("usual_count")).select(excess.sum()).item()
+    return float(equal) > _MOSTLY_RATIO * float(mine.select(excess.sum()).item())
 
 
 def _largest(kinds: pl.DataFrame, ranks: tuple[int, ...]) -> tuple[str | None, str | None]:
