@@ -49,7 +49,8 @@ def per_name(analysis: Analysis[Any], table: pl.DataFrame) -> Names | None:
     ranks = table["rank"].n_unique() if "rank" in table.columns else 1
     if not names or not by or ranks < 2 or table.select(names).n_unique() == table.height:
         return None
-    others = tuple(c for c in analysis.columns if c.name != by and c.name not in _POINTS and fmt.is_measure(c))
+    left_out = (by, *_POINTS, *(column.name for column in (_SPREAD, _WORST, _RANKS)))
+    others = tuple(c for c in analysis.columns if c.name not in left_out and fmt.is_measure(c))
     of_rank = table.group_by("rank", *names).agg(pl.col(by).sum(), *(_within(column) for column in others))
     kept = [name for name in names if name != "rank"]
     # A rank without a name has none of it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holotrace.formats.declaration import Format
 from holotrace.formats.xplane import read
-from holotrace.formats.xplane.runs import NAME, PROFILE, expanded, is_profile, refusal
+from holotrace.formats.xplane.runs import NAME, PROFILE, expanded, is_profile, named_run, refusal
 
 XPLANE = Format(
     name=NAME,
@@ -17,4 +17,5 @@ XPLANE = Format(
     why_not_copied="is a profile of XLA, which has no trace events to copy; look at it with XProf, "
     "or at the .trace.json.gz beside it in Perfetto",
     expand=expanded,
+    resolve=named_run,
 )
