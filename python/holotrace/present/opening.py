@@ -69,6 +69,16 @@ def opening(result: report.Report, analyses: report.Analyses) -> Opening:
     )
 
 
+def steps_of_causes(result: report.Report) -> dict[float, str]:
+    """What was wrong in which step, of causes that not every step has."""
+    table = result.tables.get(CAUSES)
+    if table is None or table.is_empty() or "steps" not in table.columns:
+        return {}
+    said = table.filter(pl.col("steps").list.len() < _steps(result)).select("message", "steps").explode("steps")
+    told = said.drop_nulls("steps").group_by("steps", maintain_order=True).agg("message")
+    return {step: fmt.printable("; ".join(messages)) for step, messages in told.iter_rows()}
+
+
 def _steps(result: report.Report) -> int:
     """How many steps every rank recorded; 1 where they differ or there are none, so that a worth is of the whole."""
     counts = result.info["step_count"].drop_nulls().unique().to_list()
