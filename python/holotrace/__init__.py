@@ -36,6 +36,7 @@ from holotrace.graph.vocabulary import Within
 from holotrace.job import Job
 from holotrace.open import open
 from holotrace.query import query
+from holotrace.serve.view import View
 from holotrace.what_if import what_if
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "TraceFormatError",
     "UnknownWork",
     "UsageError",
+    "View",
     "Within",
     "arrows",
     "compare",

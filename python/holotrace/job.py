@@ -23,6 +23,7 @@ from holotrace.engine.sql import answer
 from holotrace.export import copies
 from holotrace.export.merge import Detail
 from holotrace.export.timeline import JobTimeline, Wanted
+from holotrace.serve.view import IDLE_S, View
 
 
 class Job(Analyses, JobTrace):
@@ -244,3 +245,19 @@ class Job(Analyses, JobTrace):
         return copies.write_timeline(
             self._session, Path(path), Wanted(detail, start_ns, end_ns, of_step, critical_path), progress
         )
+
+    def view(self, *, idle_s: float = IDLE_S, progress: Progress | None = None) -> View:
+        """The report with every event, from a server that only this machine can reach; needs the extra ``view``.
+
+        Args:
+            idle_s: It stops when no page was open for so long.
+            progress: Called with the number of ranks done and of all.
+
+        Returns:
+            Its address, ``url``, and the way to ``close`` it.
+
+        Raises:
+            MissingExtraError: the extra is not installed.
+            InputError: no rank can be read.
+        """
+        return View(self._session, idle_s=idle_s, progress=progress)

@@ -32,6 +32,7 @@ from holotrace.analyses.operators import operators
 from holotrace.analyses.overlap import overlap
 from holotrace.analyses.peak_buffers import peak_buffers
 from holotrace.analyses.phases import phases
+from holotrace.analyses.program_launches import program_launches
 from holotrace.analyses.program_memory import program_memory
 from holotrace.analyses.programs import programs
 from holotrace.analyses.queue_length import queue_length
@@ -84,6 +85,7 @@ class Analyses:
     gaps = gaps
     host_steps = host_steps
     compilations = compilations
+    program_launches = program_launches
     phases = phases
     scopes = scopes
     programs = programs

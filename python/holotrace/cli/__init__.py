@@ -15,6 +15,7 @@ from holotrace.cli.report import report
 from holotrace.cli.sample import sample
 from holotrace.cli.show import show
 from holotrace.cli.timeline import timeline
+from holotrace.cli.view import view
 from holotrace.cli.what_if import what_if
 
 __all__ = ["main"]
@@ -36,5 +37,5 @@ def main(debug: bool) -> None:
     """
 
 
-for command in (info, show, query, compare, report, what_if, timeline, overlay, convert, sample):
+for command in (info, show, query, compare, report, view, what_if, timeline, overlay, convert, sample):
     main.add_command(command)

@@ -60,8 +60,8 @@ class _FindingView:
     advice: report.Advice
 
 
-def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
-    """The whole page as text."""
+def page(result: report.Report, analyses: report.Analyses = ALL, *, live: bool = False) -> str:
+    """The whole page as text; a ``live`` one asks the server that it came from for more."""
     environment = Environment(
         loader=PackageLoader("holotrace.present", "templates"),
         autoescape=True,
@@ -70,8 +70,8 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
         lstrip_blocks=True,
     )
     environment.filters["coded"] = _coded
-    scripts = [*(_script(_asset(name)) for name in SCRIPTS), _script(timeline.script())]
-    drawn = timeline.view(result.tables)
+    scripts = [*(_script(_asset(name)) for name in SCRIPTS), _script(timeline.script(live=live))]
+    drawn = timeline.view(result.tables, live=live)
     told = [a for a in analyses if a.name in result.tables]
     # Formats differ in what they record, so some questions have no answer in a job and would only fill the page.
     answered = [analysis for analysis in told if not result.tables[analysis.name].is_empty()]
@@ -89,6 +89,7 @@ def page(result: report.Report, analyses: report.Analyses = ALL) -> str:
         source=shlex.quote(fmt.printable(result.source)),
         version=version("holotrace"),
         timeline=drawn,
+        is_live=live,
         places={} if drawn is None else drawn.places,
         css=Markup("".join(map(_asset, STYLES)) + timeline.style()),  # our own files
         scripts=scripts,

@@ -26,16 +26,16 @@ def pieces(rank: RankTrace) -> pl.DataFrame:
     """The lanes of one rank on its own clock, in pieces, with its collectives and what is worth seeing exactly."""
     calls = collectives.calls(rank).with_columns(row=pl.lit(MEETING))
     base = base_ns(rank.metadata)
-    recorded = _recorded(rank)
-    if recorded is None:
+    time = recorded(rank)
+    if time is None:
         return _typed(calls)
     on_file = calls.with_columns(pl.col(_TIMES) - base)
     times = windows.windows(rank, on_file)
     shown = windows.events(rank, times)
     counts = shown.group_by(track="window").agg(count=pl.len())
     numbered = times.with_row_index("track").with_columns(pl.col("track").cast(pl.Int64))
-    grid = Grid.over(*recorded, _bin_count(rank))
-    whole = pl.DataFrame([recorded], schema=dict.fromkeys(_TIMES, pl.Int64), orient="row")
+    grid = Grid.over(*time, _bin_count(rank))
+    whole = pl.DataFrame([time], schema=dict.fromkeys(_TIMES, pl.Int64), orient="row")
     steps = rank[STEPS].sort("start_ns").head(_MOST_STEPS)
     parts = [
         whole.with_columns(row=pl.lit(RANK), busy_ns=grid.width_ns),
@@ -55,7 +55,7 @@ def _bins(rank: RankTrace, grid: Grid) -> list[pl.DataFrame]:
     ]
 
 
-def _recorded(rank: RankTrace) -> tuple[int, int] | None:
+def recorded(rank: RankTrace) -> tuple[int, int] | None:
     """From the first start to the last end of device events and steps."""
     both = pl.concat([rank[of_rank.WORK].select(_TIMES), rank[STEPS].select(_TIMES)])
     first, last = both.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)

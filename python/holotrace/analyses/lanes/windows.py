@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import polars as pl
 
 from holotrace.analyses.lanes.of_rank import HOST, KINDS, WORK, idle
@@ -58,34 +60,56 @@ def windows(rank: RankTrace, collectives: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+@dataclass(frozen=True)
+class Events:
+    """All that can be shown event by event of a rank: ``start_ns``, ``end_ns``, ``name``, ``lane``, ``track``."""
+
+    on_device: pl.DataFrame
+    # With the thread of each, ``tid``.
+    on_host: pl.DataFrame
+    # The threads that hold the steps.
+    stepping: pl.Series
+
+    @classmethod
+    def of(cls, rank: RankTrace) -> Events:
+        """The work on devices, by its stream, and the calls of the host, by how deep they are."""
+        work = rank[WORK].filter(pl.col("kind").cast(pl.String).is_in(list(KINDS)))
+        lane = pl.col("kind").cast(pl.String).replace_strict(KINDS, return_dtype=pl.String)
+        on_device = work.select(*_SPAN, lane=lane, track=pl.col("stream").cast(pl.Int64))
+        calls = rank[host.HOST_CALLS].filter(~pl.col("on_device"))
+        on_host = calls.select(*_SPAN, lane=pl.lit(HOST), track=pl.col("depth").cast(pl.Int64), tid="tid")
+        marked = rank[STEPS].select("event_id")
+        stepping = calls.join(marked, on="event_id", how="semi")["tid"].cast(pl.String).unique()
+        return cls(on_device, on_host, stepping)
+
+    def between(self, start_ns: int, end_ns: int, most: int) -> pl.DataFrame:
+        """What ran between two times on devices, and what the host called: the ``most`` longest of each."""
+        of_host = _of_one_thread(_within(self.on_host, start_ns, end_ns), start_ns, self.stepping)
+        both = (_within(self.on_device, start_ns, end_ns), of_host)
+        return pl.concat([_longest(spans, most) for spans in both]).with_columns(pl.col("name").cast(pl.String))
+
+
 def events(rank: RankTrace, times: pl.DataFrame) -> pl.DataFrame:
     """What ran in each of ``times``, the longest first where there is more than can be shown.
 
     Returns ``lane``, ``name``, ``start_ns``, ``end_ns``, ``track`` (the stream, or how deep a call of the host is) and
     ``window``, the number of the time.
     """
-    work = rank[WORK].filter(pl.col("kind").cast(pl.String).is_in(list(KINDS)))
-    lane = pl.col("kind").cast(pl.String).replace_strict(KINDS, return_dtype=pl.String)
-    on_device = work.select(*_SPAN, lane=lane, track=pl.col("stream").cast(pl.Int64))
-    calls = rank[host.HOST_CALLS].filter(~pl.col("on_device"))
-    on_host = calls.select(*_SPAN, lane=pl.lit(HOST), track=pl.col("depth").cast(pl.Int64), tid="tid")
-    marked = rank[STEPS].select("event_id")
-    stepping = calls.join(marked, on="event_id", how="semi")["tid"].cast(pl.String).unique()
-    shown = [pl.concat([on_device.clear(), on_host.drop("tid").clear()]).with_columns(window=pl.lit(0, pl.Int64))]
-    for number, (start_ns, end_ns) in enumerate(times.iter_rows()):
-        of_host = _of_one_thread(_within(on_host, start_ns, end_ns), start_ns, stepping)
-        both = (_within(on_device, start_ns, end_ns), of_host)
-        shown += [_longest(spans).with_columns(window=pl.lit(number, pl.Int64)) for spans in both]
-    return pl.concat(shown).with_columns(pl.col("name").cast(pl.String))
+    known = Events.of(rank)
+    shown = [
+        known.between(start_ns, end_ns, MOST_EVENTS).with_columns(window=pl.lit(number, pl.Int64))
+        for number, (start_ns, end_ns) in enumerate(times.iter_rows())
+    ]
+    return pl.concat(shown) if shown else known.between(0, 0, 0).with_columns(window=pl.lit(0, pl.Int64))
 
 
 def _within(spans: pl.DataFrame, start_ns: int, end_ns: int) -> pl.DataFrame:
     return spans.filter(pl.col("start_ns") < end_ns, pl.col("end_ns") > start_ns)
 
 
-def _longest(spans: pl.DataFrame) -> pl.DataFrame:
+def _longest(spans: pl.DataFrame, most: int) -> pl.DataFrame:
     length = pl.col("end_ns") - pl.col("start_ns")
-    return spans.sort(length, "start_ns", "track", "name", descending=[True, False, False, False]).head(MOST_EVENTS)
+    return spans.sort(length, "start_ns", "track", "name", descending=[True, False, False, False]).head(most)
 
 
 def _of_one_thread(calls: pl.DataFrame, start_ns: int, stepping: pl.Series) -> pl.DataFrame:

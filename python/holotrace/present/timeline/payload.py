@@ -45,6 +45,21 @@ def payload(table: pl.DataFrame, causes: pl.DataFrame | None = None) -> Payload:
     }
 
 
+def refined(pieces: pl.DataFrame, events: pl.DataFrame | None, start_ns: int, end_ns: int, piece_ns: int) -> Payload:
+    """A part of a rank's timeline, finer: its lanes in pieces, and all its ``events``, if they can be shown."""
+    names = _Names(pieces, *([] if events is None else [events]))
+    numbered = pieces.with_columns(number=pl.Series(names.numbers(pieces), dtype=pl.Int64))
+    lanes = {str(lane): rows for (lane,), rows in numbered.partition_by("lane", as_dict=True).items()}
+    return {
+        "start": start_ns,
+        "end": end_ns,
+        "piece": piece_ns,
+        "names": names.listed,
+        "pieces": {lane: _runs(lanes[lane], start_ns, piece_ns) for lane in LANES if lane in lanes},
+        "events": None if events is None else _columns(_numbered(events, names), start_ns),
+    }
+
+
 def packed(data: Payload) -> str:
     """The data deflated, as text of 64 characters that need no escape."""
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
@@ -169,26 +184,31 @@ def _worth_most(windows: pl.DataFrame, events: pl.DataFrame, marks: list[Payload
     return ordered, placed.unique(["window", "lane", "name", "start_ns", "end_ns", "track"], maintain_order=True)
 
 
-def _windows(windows: pl.DataFrame, events: pl.DataFrame, names: _Names) -> Iterator[Payload]:
+def _numbered(events: pl.DataFrame, names: _Names) -> pl.DataFrame:
     lane = pl.col("lane").replace_strict({name: i for i, name in enumerate(LANES)}, return_dtype=pl.Int64)
     numbered = events.with_columns(lane, number=pl.Series(names.numbers(events), dtype=pl.Int64))
-    of_window = numbered.sort("lane", "track", "start_ns").partition_by("window", as_dict=True, maintain_order=True)
+    return numbered.sort("lane", "track", "start_ns")
+
+
+def _columns(events: pl.DataFrame, origin_ns: int) -> list[list[int]]:
+    """Lane, name, start, length and track of each event."""
+    columns = events.select(
+        "lane",
+        "number",
+        start=pl.col("start_ns") - origin_ns,
+        length=pl.col("end_ns") - pl.col("start_ns"),
+        track=pl.col("track").fill_null(0),
+    )
+    return [column.to_list() for column in columns]
+
+
+def _windows(windows: pl.DataFrame, events: pl.DataFrame, names: _Names) -> Iterator[Payload]:
+    numbered = _numbered(events, names)
+    of_window = numbered.partition_by("window", as_dict=True, maintain_order=True)
     for row in windows.iter_rows(named=True):
         found = of_window.get((row["window"],), numbered.clear())
-        start = found["start_ns"] - row["start_ns"]
-        length = found["end_ns"] - found["start_ns"]
-        yield {
-            "rank": row["rank"],
-            "start": row["start_ns"],
-            "end": row["end_ns"],
-            "events": [
-                found["lane"].to_list(),
-                found["number"].to_list(),
-                start.to_list(),
-                length.to_list(),
-                found["track"].fill_null(0).to_list(),
-            ],
-        }
+        times = {"rank": row["rank"], "start": row["start_ns"], "end": row["end_ns"]}
+        yield {**times, "events": _columns(found, row["start_ns"])}
 
 
 def _meetings(meetings: pl.DataFrame, ranks: pl.DataFrame) -> Iterator[Payload]:

@@ -13,6 +13,8 @@ from holotrace.present import format as fmt
 from holotrace.present.timeline.payload import LANES, Payload, packed, payload
 
 TIMELINE = "timeline"
+# Only of a page that a server gave.
+LIVE = "live.js"
 SCRIPTS = ("words.js", "layout.js", "model.js", "draw.js", "timeline.js")
 _WORDS = {"step": "steps", "host": "host", "compute": "compute", "communication": "communication", "copy": "copies"}
 _IDLE = "idle, by cause"
@@ -46,9 +48,11 @@ class TimelineView:
     data: str
     # The numbers of the causes that have a place in it, by their sentence.
     places: Mapping[str, int]
+    # Whether a server has every event.
+    is_live: bool = False
 
 
-def view(tables: Mapping[str, pl.DataFrame]) -> TimelineView | None:
+def view(tables: Mapping[str, pl.DataFrame], *, live: bool = False) -> TimelineView | None:
     """The section of a result with these tables; None where no rank has a timeline."""
     table = tables.get(TIMELINE)
     if table is None or table.is_empty():
@@ -57,7 +61,7 @@ def view(tables: Mapping[str, pl.DataFrame]) -> TimelineView | None:
     lanes = tuple(Lane(name, _WORDS.get(name, _IDLE)) for name in LANES)
     places = {mark["text"]: number for number, mark in enumerate(data["marks"]) if mark["at"] is not None}
     causes = tuple(_cause(mark) for mark in data["marks"])
-    return TimelineView(len(data["ranks"]), lanes, causes, _words(table, data), packed(data), places)
+    return TimelineView(len(data["ranks"]), lanes, causes, _words(table, data, live), packed(data), places, live)
 
 
 def style() -> str:
@@ -65,9 +69,10 @@ def style() -> str:
     return _asset("timeline.css")
 
 
-def script() -> str:
+def script(*, live: bool = False) -> str:
     """The script of the section: its files as one, with no name that others could see."""
-    return "\n".join(['"use strict";', "(() => {", *(_asset(name) for name in SCRIPTS), "})();"])
+    names = (*SCRIPTS, LIVE) if live else SCRIPTS
+    return "\n".join(['"use strict";', "(() => {", *map(_asset, names), "})();"])
 
 
 def _asset(name: str) -> str:
@@ -79,7 +84,7 @@ def _cause(mark: Payload) -> Cause:
     return Cause(f"{mark['text']} (worth up to {mark['worth']})", mark["rank"], at)
 
 
-def _words(table: pl.DataFrame, data: Payload) -> tuple[str, ...]:
+def _words(table: pl.DataFrame, data: Payload, live: bool) -> tuple[str, ...]:
     """The same in words, for those who do not see the drawing; and what it cannot tell."""
     ranks = table.filter(pl.col("row") == "rank")
     whole = int((ranks["end_ns"] - ranks["start_ns"]).sum())
@@ -88,7 +93,9 @@ def _words(table: pl.DataFrame, data: Payload) -> tuple[str, ...]:
     said = ", ".join(f"{_WORDS.get(lane, 'idle')} {fmt.percent(shares[lane])}" for lane in LANES if lane in shares)
     sentences = [f"Of the recorded time, an average rank spent: {said}. Lanes overlap, so these do not add up."]
     pieces = sorted({rank["piece"] for rank in data["ranks"]})
-    if pieces:
+    if pieces and live:
+        sentences.append("Whoever zooms in sees every event, as far as the view has few enough to draw.")
+    elif pieces:
         exact = sum(len(window["events"][0]) for window in data["windows"])
         sentences.append(
             f"Lanes are drawn in pieces of {fmt.duration(pieces[-1])}, coloured by what took most of each. "

@@ -154,6 +154,7 @@ class Painter {
         context.fillRect(left, AXIS + y - view.top, right - left, height);
       }
       this.#window(view, row, window, x);
+      if (window.isLive) continue;
       context.strokeStyle = this.colors.quiet;
       context.setLineDash([3, 3]);
       context.strokeRect(left + 0.5, AXIS + row.top - view.top - 1.5, right - left, row.bottom - row.top - 2);

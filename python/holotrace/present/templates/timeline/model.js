@@ -79,10 +79,20 @@ class Model {
   /** Take what a server knows of a rank between two times in place of the page's own. */
   refine(place, detail) {
     const rank = this.ranks[place];
+    const numbers = detail.names.map((name) => this.number(name));
     const lanes = {};
-    for (const [lane, runs] of Object.entries(detail.pieces)) lanes[lane] = decodedRuns(runs, detail.start, detail.piece);
-    rank.fine = { from: detail.start, to: detail.end, lanes, piece: detail.piece };
-    rank.windows = detail.windows.map(decodedWindow);
+    for (const [lane, [before, count, level, name]] of Object.entries(detail.pieces)) {
+      const named = name.map((number) => numbers[number]);
+      lanes[lane] = decodedRuns([before, count, level, named], detail.start, detail.piece);
+    }
+    rank.known ??= rank.windows;
+    rank.fine = { from: detail.start, to: detail.end, lanes, piece: detail.piece, isExact: detail.events !== null };
+    rank.windows = rank.known;
+    if (detail.events) {
+      const [lane, name, ...rest] = detail.events;
+      const events = [lane, name.map((number) => numbers[number]), ...rest];
+      rank.windows = [{ ...decodedWindow({ start: detail.start, end: detail.end, events }), isLive: true }];
+    }
   }
 
   /** The number of a name that a server told; new ones are added. */

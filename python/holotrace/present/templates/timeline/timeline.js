@@ -401,6 +401,7 @@ async function startTimeline(section) {
     section.timeline = new Timeline(section, new Model(data));
     said.textContent = HELP;
     section.querySelector(".tl-box").dataset.ready = "yes";
+    section.dispatchEvent(new Event("timeline-ready"));
   } catch (error) {
     said.textContent = `The timeline cannot be drawn here (${error.message}); a newer browser can.`;
   }
