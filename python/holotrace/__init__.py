@@ -36,6 +36,7 @@ from holotrace.graph.vocabulary import Within
 from holotrace.job import Job
 from holotrace.open import open
 from holotrace.query import query
+from holotrace.runs import runs
 from holotrace.serve.view import View
 from holotrace.what_if import what_if
 
@@ -74,6 +75,7 @@ __all__ = [
     "operator_work",
     "query",
     "rewrite",
+    "runs",
     "step_graph",
     "what_if",
 ]

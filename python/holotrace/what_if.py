@@ -8,14 +8,13 @@ import polars as pl
 
 from holotrace.core.schema import Column, Unit, conform, empty
 from holotrace.core.tables import RANK
-from holotrace.core.trace import RankTrace
+from holotrace.core.trace import JobTrace, RankTrace
 from holotrace.derive import module_work
 from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.errors import MissingDataError, UsageError
 from holotrace.graph import TRUSTED_RATIO, UNCHANGED, Changes, JobGraph, path
 from holotrace.graph.job import PART, READS, STEP, numbered_part
 from holotrace.graph.vocabulary import BOUNDS, HOST, Draft, Within, alone, chosen, fits, together
-from holotrace.job import Job
 
 # Changes of a job that have a name of their own.
 OVERLAP, FREE, FAST, BALANCED = "perfect_overlap", "free_launches", "fast_host", "balanced_compute"
@@ -49,7 +48,7 @@ PATH_COLUMNS = (
 
 
 def what_if(
-    job: Job,
+    job: JobTrace,
     scale: Mapping[str, float] | None = None,
     *,
     like: str | None = None,
@@ -107,7 +106,7 @@ def what_if(
     return _answer(graph, changes, _floors(graph) if OVERLAP in assume else None)
 
 
-def _graph(job: Job, step: int | None, within: Within) -> tuple[JobGraph, pl.DataFrame | None]:
+def _graph(job: JobTrace, step: int | None, within: Within) -> tuple[JobGraph, pl.DataFrame | None]:
     if not within.modules:
         return JobGraph.of(job, step), None
     parts = job.map(_with_modules, (*READS, *module_work.READS))

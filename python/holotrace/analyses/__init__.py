@@ -46,8 +46,9 @@ from holotrace.analyses.time_breakdown import time_breakdown
 from holotrace.analyses.waits import waits
 from holotrace.analyses.work_categories import work_categories
 from holotrace.core.analysis import Analysis
+from holotrace.errors import UsageError
 
-__all__ = ["ALL", "Analyses"]
+__all__ = ["ALL", "Analyses", "named"]
 
 
 class Analyses:
@@ -97,3 +98,11 @@ class Analyses:
 
 
 ALL: tuple[Analysis[Any], ...] = tuple(value for value in vars(Analyses).values() if isinstance(value, Analysis))
+
+
+def named(name: str) -> Analysis[Any]:
+    """The analysis of that name, as written here or in kebab case."""
+    known = {analysis.name: analysis for analysis in ALL}
+    if (found := known.get(name.replace("-", "_"))) is None:
+        raise UsageError(f"there is no analysis {name!r}; there are {', '.join(known)}")
+    return found

@@ -13,12 +13,12 @@ from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import MODULES, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import device_time
+from holotrace.derive.names import NUMBERED
 
 # From the outside in; with all of them a row is what the compiler knows to be the same operation.
 LEVELS = ("program", "category", "name", "operation")
 DEPTH = 3
 _KEYS = (("module", "program"), ("category",), ("name",), ("operation",))
-_NUMBERED = r"(\.(clone|remat\d*|cloned|\d+))+$"
 # Collectives that are no start nor end of one which goes on beside other work.
 _ALONE = r"^(all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute)( fusion)?$"
 # Less than that is hardly worth a flag.
@@ -83,7 +83,7 @@ def programs(rank: RankTrace, *, depth: int = DEPTH) -> pl.DataFrame:
     )
     is_alone = known["category"].str.contains(_ALONE) & ~ops["plane"].cast(pl.String).str.starts_with("/host")
     known = known.with_columns(
-        name=pl.col("operation").str.replace(_NUMBERED, ""), is_alone=is_alone.fill_null(value=False)
+        name=pl.col("operation").str.replace(NUMBERED, ""), is_alone=is_alone.fill_null(value=False)
     )
     levels = [_level(known, number) for number in range(min(depth, len(LEVELS)))]
     table = pl.concat(levels, how="diagonal") if levels else known

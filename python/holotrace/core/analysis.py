@@ -131,6 +131,12 @@ class Analysis(ABC, Generic[P]):
         return (self.chart.x, *((self.chart.color,) if self.chart.color else ()))
 
     @property
+    def documentation(self) -> str:
+        """The docstring, and what each column of the answer is: what ``help`` shows of the method."""
+        columns = (f"    {column.name} ({column.unit.name.lower()}): {column.meaning}." for column in self.columns)
+        return "\n".join([inspect.getdoc(self.source) or "", "", "Returns:", *columns])
+
+    @property
     def parameters(self) -> tuple[inspect.Parameter, ...]:
         """Keyword options, in order."""
         return tuple(inspect.signature(self.source, eval_str=True).parameters.values())[1:]
@@ -181,7 +187,7 @@ class Analysis(ABC, Generic[P]):
             return self(job, *args, **kwargs)
 
         bound.__name__ = self.name
-        bound.__doc__ = self.source.__doc__
+        bound.__doc__ = self.documentation
         bound.__signature__ = inspect.Signature(list(self.parameters))  # type: ignore[attr-defined]
         return bound
 
