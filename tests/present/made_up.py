@@ -136,6 +136,7 @@ def make(rank_count: int, *, names: Sequence[str] = (), kernel_count: int = 40, 
     info = [
         (
             *(rank, f"traces/job8/rank{rank}.json.gz", "trace", rank_count, "NVIDIA H100 80GB HBM3", 8),
+            *("bf16", 989.0, 3_350.0, "H100 SXM5"),
             *("PyTorch 2.9, CUDA 13.0", "nccl", 5, 171_234, 20_345, 0),
             *(743_000_000, 6_322_354_293_170_044, 2_514_000, 33_500_000, 48_000_000),
         )

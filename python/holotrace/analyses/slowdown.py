@@ -13,7 +13,8 @@ from holotrace.core.schema import Column, Unit
 from holotrace.graph import job
 from holotrace.graph import rank as of_rank
 from holotrace.graph.engine import UNCHANGED, Changes
-from holotrace.graph.job import STEP, TRUSTED_RATIO, JobGraph
+from holotrace.graph.job import TRUSTED_RATIO, JobGraph
+from holotrace.graph.vocabulary import SAME, numbered
 
 # So many of the ranks are the worst, after "Understanding Stragglers in Large Model Training" (OSDI 2025).
 WORST_RATIO = 0.03
@@ -79,19 +80,17 @@ def slowdown(graph: JobGraph) -> pl.DataFrame:
 
 def _ideal(graph: JobGraph) -> pl.DataFrame:
     """What each activity would ideally take: activity, rank, kind, own_ns."""
-    key = ["is_device", "kind", "name", "number"]
     own = pl.col("own_ns")
     return (
-        graph.activities.filter(pl.col("kind") != STEP, pl.col("step").is_not_null())
-        .sort("start_ns", "activity")
-        .with_columns(number=pl.int_range(pl.len(), dtype=pl.UInt32).over("rank", "step", *key[:-1]))
+        numbered(graph)
+        .filter(pl.col("step").is_not_null())
         .select(
             "activity",
             "rank",
             "kind",
             own_ns=pl.when(pl.col("kind") == "compute")
-            .then(own.mean().over(key))
-            .otherwise(own.median().over(key))
+            .then(own.mean().over(SAME))
+            .otherwise(own.median().over(SAME))
             .round()
             .cast(pl.Int64),
         )

@@ -125,8 +125,8 @@ class Draft:
     def like_median(self) -> Draft:
         """Every activity takes as long as the same one of the median rank.
 
-        The same are those with one kind, name and number among these in the step, on hosts and on devices. What half
-        of the ranks have at most stays as it is.
+        The same are those with one kind, name and number among these in the step, on devices and on threads that do
+        the same. What half of the ranks have at most stays as it is.
         """
         usual = usual_own(self.graph)
         rows = self.graph.activities.select("activity", own=self.own, within=self.within)
@@ -163,21 +163,40 @@ class Draft:
         )
 
 
+# What activities of several ranks or steps have in common that are the same.
+SAME = ("is_device", "thread", "kind", "name", "number")
+
+
+def numbered(graph: JobGraph) -> pl.DataFrame:
+    """The activities but for moments, with SAME: thread is what a thread does most, null on devices; number counts
+    those with all else in common in a rank's step.
+
+    Threads have other numbers on other ranks; a watchdog that sleeps is not to be taken for a thread that computes.
+    """
+    rows = graph.activities.filter(pl.col("kind") != STEP).sort("start_ns", "activity")
+    of_host = rows.filter(~pl.col("is_device"), pl.col("name").is_not_null())
+    threads = (
+        of_host.group_by("rank", "lane", "name")
+        .agg(count=pl.len().cast(pl.Int64))
+        .sort("rank", "lane", -pl.col("count"), "name")
+        .group_by("rank", "lane", maintain_order=True)
+        .agg(thread=pl.col("name").first())
+    )
+    return rows.join(threads, on=["rank", "lane"], how="left", maintain_order="left").with_columns(
+        number=pl.int_range(pl.len(), dtype=pl.UInt32).over("rank", "step", *SAME[:-1])
+    )
+
+
 def usual_own(graph: JobGraph) -> pl.DataFrame:
     """What each activity takes on the median rank, where more than half of the ranks have it: activity, usual_ns."""
-    key = ["step", "is_device", "kind", "name", "number"]
-    numbered = (
-        graph.activities.filter(pl.col("kind") != STEP)
-        .sort("start_ns", "activity")
-        .with_columns(number=pl.int_range(pl.len(), dtype=pl.UInt32).over("rank", *key[:-1]))
-    )
+    key, rows = ["step", *SAME], numbered(graph)
     world = graph.activities["rank"].n_unique()
     usual = (
-        numbered.group_by(key)
+        rows.group_by(key)
         .agg(usual_ns=pl.col("own_ns").median(), member_count=pl.col("rank").n_unique())
         .filter(2 * pl.col("member_count") > world)
     )
-    return numbered.join(usual, on=key, nulls_equal=True).select("activity", "usual_ns")
+    return rows.join(usual, on=key, nulls_equal=True).select("activity", "usual_ns")
 
 
 def alone(graph: JobGraph) -> Changes:
