@@ -69,6 +69,18 @@ def opening(result: report.Report, analyses: report.Analyses) -> Opening:
     )
 
 
+def steps_of_causes(result: report.Report) -> dict[float, str]:
+    """What was wrong in which step, of causes that not every step has."""
+    table = result.tables.get(CAUSES)
+    if table is None or table.is_empty() or "steps" not in table.columns:
+        return {}
+    said = (
+        table.filter(pl.col("steps").list.len() < report.step_count(result)).select("message", "steps").explode("steps")
+    )
+    told = said.drop_nulls("steps").group_by("steps", maintain_order=True).agg("message")
+    return {step: fmt.printable("; ".join(messages)) for step, messages in told.iter_rows()}
+
+
 def _cause(finding: Finding, result: report.Report, analyses: report.Analyses) -> Cause:
     row = _row_of(finding, result)
     steps = report.step_count(result)
