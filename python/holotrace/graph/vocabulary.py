@@ -39,7 +39,9 @@ def scaled(graph: JobGraph, factors: Mapping[str, float], ranks: tuple[int, ...]
 
 def fits(of: str) -> pl.Expr:
     """Whether an activity is of the kind, or has a name that the regular expression matches."""
-    return pl.col("kind") == of if of in KINDS else pl.col("name").str.contains(of).fill_null(value=False)
+    return (
+        pl.col("kind") == of if of in KINDS else pl.col("name").cast(pl.String).str.contains(of).fill_null(value=False)
+    )
 
 
 def like_median(graph: JobGraph, ranks: tuple[int, ...] = ()) -> Changes:
