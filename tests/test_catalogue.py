@@ -181,7 +181,9 @@ def test_is_a_method_of_a_job(analysis: Analysis[Any]) -> None:
     job = draw(DRAWING)
     method = getattr(job, analysis.name)
     assert_frame_equal(method(), analysis(job))
-    assert method.__doc__ == analysis.source.__doc__
+    assert method.__doc__.startswith(inspect.getdoc(analysis.source))
+    for column in analysis.columns:
+        assert f"    {column.name} ({column.unit.name.lower()}): {column.meaning}." in method.__doc__.splitlines()
     assert tuple(inspect.signature(method).parameters.values()) == analysis.parameters
 
 

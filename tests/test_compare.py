@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 import holotrace
+import xplane_files
+from drawing import draw
 from holotrace.cli import main
 from holotrace.compare import COLUMNS
 from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, STEPS
@@ -182,3 +184,30 @@ class TestCommand:
         done = CliRunner().invoke(main, ["compare", str(folder / "before"), str(folder / "after"), *options])
         assert done.exit_code == 0, done.output
         return done.stdout
+
+
+def test_programs_of_xla_are_compared_by_what_stays_the_same_between_compilations() -> None:
+    before = draw("tpu |AABBBC|\nA = dot.1 @ jit(f)/attention/dot\nB = fusion.7 @ jit(f)/mlp/mul\nC = add in jit_g(2)")
+    after = draw("tpu |ABBBBC|\nA = dot.4 @ jit(f)/attention/dot\nB = fusion.9 @ jit(f)/mlp/mul\nC = add in jit_g(9)")
+    times = ("before_total_ns", "after_total_ns", "change")
+    assert rows(holotrace.compare(before, after, by="program"), *times) == {
+        "jit_f": (5 * US, 5 * US, "same"),
+        "jit_g": (US, US, "same"),
+    }
+    assert rows(holotrace.compare(before, after, by="operation"), *times) == {
+        "jit_f/fusion": (3 * US, 4 * US, "same"),
+        "jit_f/dot": (2 * US, US, "same"),
+        "jit_g/add": (US, US, "same"),
+    }
+    assert rows(holotrace.compare(before, after, by="scope"), *times)["f/mlp"] == (3 * US, 4 * US, "same")
+    with pytest.raises(holotrace.UsageError, match="what devices did"):
+        holotrace.compare(before, after, by="scope", device=False)
+
+
+def test_two_runs_of_a_capture_differ_by_the_recompilation(tmp_path: Path) -> None:
+    job = holotrace.open(xplane_files.capture("jax_cpu_gaps", tmp_path))
+    table = holotrace.compare(job, job, steps=4, after_steps=5, by="program")
+    assert table.select("name", "change").rows() == [("jit_train_step", "same")]
+    assert table["difference_ns"].item() > 0
+    whole = holotrace.compare(job, job, by="operation")
+    assert whole["before_total_ns"].sum() == pytest.approx(job.hlo_ops()["self_ns"].sum(), rel=1e-6)

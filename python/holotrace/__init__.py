@@ -32,10 +32,12 @@ from holotrace.export.rewrite import Edit, rewrite
 from holotrace.export.timeline import JobTimeline
 from holotrace.formats.torch.execution_trace import execution_trace
 from holotrace.formats.torch.memory_timeline import memory_timeline
+from holotrace.graph.vocabulary import Within
 from holotrace.job import Job
-from holotrace.job_what_if import job_what_if
 from holotrace.open import open
 from holotrace.query import query
+from holotrace.runs import runs
+from holotrace.serve.view import View
 from holotrace.what_if import what_if
 
 __all__ = [
@@ -61,17 +63,19 @@ __all__ = [
     "TraceFormatError",
     "UnknownWork",
     "UsageError",
+    "View",
+    "Within",
     "arrows",
     "compare",
     "convert",
     "execution_nodes",
     "execution_trace",
-    "job_what_if",
     "memory_timeline",
     "open",
     "operator_work",
     "query",
     "rewrite",
+    "runs",
     "step_graph",
     "what_if",
 ]

@@ -11,6 +11,7 @@ __all__ = [
     "Space",
     "StepGraph",
     "Trace",
+    "bins",
     "call_tree",
     "checksum",
     "covered_before",
@@ -167,6 +168,13 @@ def levels(changes: ArrowStream, levels: Sequence[str]) -> ArrowTable:
 
     ``changes``: time_ns, group, and by how much each of ``levels`` changes then; Int64.
     A row per change: row (of it), start_ns, end_ns (when the next of its group comes), lasted_ns, and the levels.
+    """
+
+def bins(spans: ArrowStream, origin_ns: int, width_ns: int, count: int) -> ArrowTable:
+    """What goes on in each of ``count`` stretches of ``width_ns``, the first of which begins at ``origin_ns``.
+
+    ``spans``: start_ns, end_ns, key (UInt32). A row per stretch, in order: busy_ns (at least one span is active), key
+    (the one that is active longest, the lower of equals; 0 where none is), count (of spans that begin in it).
     """
 
 def gaps(spans: ArrowStream, pause_ns: int) -> ArrowTable:

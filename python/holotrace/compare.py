@@ -14,10 +14,11 @@ from holotrace.core.problems import CUT
 from holotrace.core.schema import Column, Table, Unit, conform
 from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, PROBLEMS, STEPS
 from holotrace.core.trace import RankTrace
+from holotrace.derive import hlo_totals
 from holotrace.derive.steps import launched_in
 from holotrace.discovery import Paths, spelled
 from holotrace.engine.comparable import as_problems
-from holotrace.errors import InputError
+from holotrace.errors import InputError, UsageError
 from holotrace.job import Job
 from holotrace.open import open as open_job
 
@@ -38,7 +39,8 @@ _RECORDING = "Trace"
 _KEY = ("name", "category")
 
 One = int | Iterable[int] | None
-By = Literal["name", "module"]
+By = Literal["name", "module", "program", "operation", "scope"]
+_OF_XLA = (hlo_totals.PROGRAM, hlo_totals.OPERATION, hlo_totals.SCOPE)
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class _Choice:
     def reads(self) -> tuple[Table, ...]:
         if self.by == "module":
             return (*modules.reads, STEPS.only("step", "start_ns", "end_ns"))
+        if self.by in _OF_XLA:
+            return (hlo_totals.OPS, STEPS.only("step", "start_ns", "end_ns"))
         reads: tuple[Table, ...] = (EVENTS.only("event_id", "name", "category", "start_ns", "end_ns"),)
         if self.steps is not None:
             reads += (STEPS.only("step", "start_ns", "end_ns"),)
@@ -89,7 +93,8 @@ def compare(
         device: True for what ran on a device only, False for what the host did only.
         by: ``"module"`` for a row per module of the model, numbered within the one around it: how often it was called,
             and the device time of all that it launched, forward and backward; with ``device=False`` its time on the
-            host.
+            host. Of profiles of XLA ``"program"``, ``"operation"`` or ``"scope"``: time of devices in operations, whose
+            numbers do not count, since they change with every compilation; these times add up.
 
     Returns:
         A row per name and category: counts and times (ns) before and after, their differences, and whether it was
@@ -97,7 +102,10 @@ def compare(
 
     Raises:
         InputError: a job cannot be read, or a rank or step that was asked for is not there.
+        UsageError: the host's part of programs was asked for.
     """
+    if by in _OF_XLA and device is False:
+        raise UsageError(f"by {by} compares what devices did; leave out device=False, or compare by name")
     first = _parts(before, ranks, _Choice(_numbers(steps), device, by))
     second = _parts(
         after,
@@ -174,6 +182,8 @@ def _parts(traces: Job | Paths, ranks: One, choice: _Choice) -> list[_Part]:
 def _part(trace: RankTrace, choice: _Choice) -> _Part:
     if choice.by == "module":
         return _modules(trace, choice)
+    if choice.by in _OF_XLA:
+        return _programs(trace, choice)
     table = trace[EVENTS]
     events, steps = table.lazy(), frozenset[int]()
     if choice.steps is not None or choice.device is not None:
@@ -207,6 +217,15 @@ def _modules(trace: RankTrace, choice: _Choice) -> _Part:
         count=pl.coalesce("call_count", "event_count").sum(), total_ns=pl.col(time).sum()
     )
     return _Part(trace.rank, steps, found, _is_cut(trace))
+
+
+def _programs(trace: RankTrace, choice: _Choice) -> _Part:
+    """The same of programs of XLA, their operations or their scopes."""
+    ops = trace[hlo_totals.OPS]
+    steps = frozenset(trace[STEPS]["step"]) if choice.steps is not None else frozenset[int]()
+    if choice.steps is not None:
+        ops = ops.filter(pl.col("step").is_in(sorted(choice.steps)))
+    return _Part(trace.rank, steps, hlo_totals.totals(ops, choice.by), _is_cut(trace))
 
 
 def _is_cut(trace: RankTrace) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from holotrace.analyses import ALL, Analyses
+from holotrace.analyses import ALL, Analyses, named
+from holotrace.analyses.lanes.timeline import timeline
 from holotrace.core.analysis import Analysis, Finding
 from holotrace.core.schema import Table
 from holotrace.core.trace import JobTrace, Question, RankTrace, T
@@ -23,6 +24,12 @@ from holotrace.engine.sql import answer
 from holotrace.export import copies
 from holotrace.export.merge import Detail
 from holotrace.export.timeline import JobTimeline, Wanted
+from holotrace.present import notebook, report
+from holotrace.present.figures import figure
+from holotrace.present.notebook import Answer
+from holotrace.serve.view import IDLE_S, View
+from holotrace.stores import place
+from holotrace.what_if import what_if
 
 
 class Job(Analyses, JobTrace):
@@ -43,6 +50,10 @@ class Job(Analyses, JobTrace):
 
     def __repr__(self) -> str:
         return f"Job({self.found.title!r}, ranks {spelled(self.ranks) or 'none'})"
+
+    def _repr_html_(self) -> str:
+        is_whole = not self.found.problems
+        return notebook.job_html(self.found.title, self.found.origin, spelled(self.ranks), is_whole)
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -89,7 +100,8 @@ class Job(Analyses, JobTrace):
         Raises:
             InputError: no rank can be read.
         """
-        return self._session.ask(question, options)
+        answer = self._session.ask(question, options)
+        return Answer.of(question, answer) if isinstance(question, Analysis) else answer
 
     def run(
         self,
@@ -102,7 +114,7 @@ class Job(Analyses, JobTrace):
         Args:
             analyses: Which ones; all by default.
             options: Options of an analysis, by its name.
-            progress: Called with the number of ranks done and of all.
+            progress: Called with the number of ranks done and of all; a notebook shows a bar by itself.
 
         Returns:
             The table of each analysis, and what is known of the ranks, their problems and findings.
@@ -110,7 +122,7 @@ class Job(Analyses, JobTrace):
         Raises:
             InputError: no rank can be read.
         """
-        return self._session.run(analyses, options, progress)
+        return self._session.run(analyses, options, progress or notebook.progress("Reading"))
 
     def table(
         self, table: str | Table, *, rank: int | Iterable[int] | None = None, columns: Sequence[str] | None = None
@@ -244,3 +256,51 @@ class Job(Analyses, JobTrace):
         return copies.write_timeline(
             self._session, Path(path), Wanted(detail, start_ns, end_ns, of_step, critical_path), progress
         )
+
+    what_if = what_if
+
+    # Any: only present/ knows of Plotly.
+    def figure(self, analysis: str | Analysis[Any], **options: Any) -> Any:
+        """The chart of an analysis, a Plotly figure for a notebook: ``job.figure("overlap")``.
+
+        Args:
+            analysis: Its name, or itself.
+            options: Options of the analysis.
+
+        Returns:
+            A ``plotly.graph_objects.Figure``.
+
+        Raises:
+            UsageError: there is no such analysis.
+            InputError: no rank can be read.
+        """
+        found = named(analysis) if isinstance(analysis, str) else analysis
+        return figure(found, self.ask(found, options))
+
+    def report(self, path: str | os.PathLike[str], *, progress: Progress | None = None) -> None:
+        """Write the report as one HTML page that works offline, as the command ``holotrace report`` does.
+
+        Args:
+            path: Where; replaced if it is there.
+            progress: Called with the number of ranks done and of all; a notebook shows a bar by itself.
+
+        Raises:
+            InputError: no rank can be read, or the file cannot be written.
+        """
+        report.write(self.run((*ALL, timeline), progress=progress), place(os.fspath(path)))
+
+    def view(self, *, idle_s: float = IDLE_S, progress: Progress | None = None) -> View:
+        """The report with every event, from a server that only this machine can reach; needs the extra ``view``.
+
+        Args:
+            idle_s: It stops when no page was open for so long.
+            progress: Called with the number of ranks done and of all.
+
+        Returns:
+            Its address, ``url``, and the way to ``close`` it.
+
+        Raises:
+            MissingExtraError: the extra is not installed.
+            InputError: no rank can be read.
+        """
+        return View(self._session, idle_s=idle_s, progress=progress or notebook.progress("Reading"))

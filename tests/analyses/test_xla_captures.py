@@ -44,7 +44,8 @@ def ms(ns: int) -> float:
 def test_the_recompilation_of_the_jax_program_is_found_with_its_new_shape(capture: Captures) -> None:
     found = findings(capture(JAX))["recompilation"]
     assert sentence(found) == (
-        "jit_train_step was compiled again in step 5, which took 1.06 s, because s32[4,64] became s32[4,96]"
+        "jit_train_step was compiled again in step 5, which took 1.06 s, called in train_step_dispatch, "
+        "because s32[4,64] became s32[4,96]"
     )
     assert ms(found.cost_ns or 0) == 1057.682
 
@@ -61,6 +62,23 @@ def test_the_recompilation_at_the_new_sequence_length_is_found(capture: Captures
         "SyncTensorsGraph.1603 was compiled again in step 9, which took 3.36 s, because s64[16,32] became s64[16,48]"
     )
     assert ms(found.cost_ns or 0) == 3364.166
+
+
+def test_the_graph_that_item_cut_off_is_a_forced_execution(capture: Captures) -> None:
+    found = findings(capture(TORCH))["forced-execution"]
+    assert sentence(found) == (
+        "SyncTensorsGraph.458 ran 3 times in the middle of a step for 8.24 ms since a result was read in log_loss"
+    )
+    table = capture(TORCH).program_launches()
+    modules = capture(TORCH).table("modules")
+    taken = modules.select((pl.col("end_ns") - pl.col("start_ns")).sum()).item()
+    assert (table["run_count"].sum(), table["device_ns"].sum()) == (15, taken)
+    assert table["tracing_ns"].null_count() == 0
+
+
+def test_small_programs_of_eager_jax_are_a_finding(capture: Captures) -> None:
+    found = findings(capture(GPU))["small-programs"]
+    assert sentence(found).startswith("devices wait 26.7 ms for the launch of jit_matmul, jit_multiply, jit_add and 9")
 
 
 def test_the_graph_that_item_cut_off_is_found_to_be_compiled(capture: Captures) -> None:

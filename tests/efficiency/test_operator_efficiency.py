@@ -168,3 +168,39 @@ def test_category_of_a_kernel(category: str, kernel: str) -> None:
 
 def test_is_an_analysis_like_the_others() -> None:
     assert Analyses.operator_efficiency.chart is not None
+
+
+def test_all_ranks_together_are_one_row_with_their_spread_and_the_slowest() -> None:
+    ops = {"M": matrix_product(1024)}
+    ranks = [
+        shaped("op |MMM.MMM|\nhost |K...L..|\ncompute |" + "K" * long + "L" * long + "|", ops, rank=rank)
+        for rank, long in enumerate((4, 4, 7))
+    ]
+    (row,) = job(*ranks).operator_efficiency(over_ranks=True).rows(named=True)
+    assert (row["rank"], row["rank_count"], row["worst_rank"], row["call_count"]) == (None, 3, 2, 6)
+    assert (row["work_ns"], row["mean_ns"], row["min_ns"], row["max_ns"]) == (30_000, 5_000, 4_000, 7_000)
+    assert (row["std_ns"], row["p50_ns"], row["rank_std_ns"]) == (1_549, None, 1_732)
+    assert row["flops"] == 2 * 1024**3
+    assert row["tflops"] == pytest.approx(2 * 1024**3 / 5_000 / 1_000)
+    assert row["roofline_ratio"] == pytest.approx(2 * 1024**3 / 989_400 / 5_000)
+    of_ranks = job(*ranks).operator_efficiency()
+    assert of_ranks["above_roofline_ns"].sum() == row["above_roofline_ns"]
+    assert of_ranks["worst_rank"].to_list() == [None] * 3
+    assert not Analyses.operator_efficiency.findings(job(*ranks).operator_efficiency(over_ranks=True))
+
+
+def test_all_ranks_together_may_be_looked_at_by_step_and_by_operator() -> None:
+    text = "step |111111222222|\n" + ONE
+    ranks = [shaped(text, {"M": matrix_product(64), "A": addition(9)}, rank=rank) for rank in range(2)]
+    found = job(*ranks).operator_efficiency(over_ranks=True, by_step=True, by_operator=True)
+    assert found.select("step", "name", "rank_count").rows() == [(1, "aten::mm", 2), (2, "aten::add", 2)]
+
+
+def test_info_says_what_the_device_could_do() -> None:
+    known = job(shaped(ONE, {})).info().row(0, named=True)
+    assert (known["peak_type"], known["peak_tflops"], known["peak_gbps"]) == ("bf16", 989.4, 3350)
+    assert known["peak_from"] == "H100 SXM5"
+    unknown = job(shaped(ONE, {}, device={"name": "something"})).info().row(0, named=True)
+    assert (unknown["peak_type"], unknown["peak_tflops"], unknown["peak_gbps"], unknown["peak_from"]) == (None,) * 4
+    guessed = job(shaped(ONE, {}, device={"name": "new", "numSms": 10, "computeMajor": 9, "computeMinor": 0}))
+    assert guessed.info()["peak_from"].item() == "10 multiprocessors of capability 9.0 at 1.83 GHz"

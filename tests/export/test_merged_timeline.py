@@ -15,7 +15,6 @@ import pytest
 import holotrace
 from holotrace import sample
 from trace_files import EVENTS, REAL_TRACES, needs_real_traces, write_trace
-from xplane_files import capture
 
 NANOGPT = "modded-nanogpt/records/track_1_short/2025-12-11_NorMuonOptimsAndFixes/profiler-example-traces"
 # What Kineto says of a process and its threads, in two ranks of different hosts with equal pids.
@@ -272,12 +271,10 @@ def test_a_rank_that_cannot_be_read_is_left_out_and_told(job: holotrace.Job, tmp
     assert done.problems.select("rank", "problem").rows() == [(1, "file not read")]
 
 
-def test_only_trace_event_files_are_written(job: holotrace.Job, tmp_path: Path) -> None:
+def test_only_files_with_all_events_are_written(job: holotrace.Job, tmp_path: Path) -> None:
     holotrace.convert(job, tmp_path / "dataset")
     with pytest.raises(holotrace.MissingDataError, match="give the traces"):
         holotrace.open(tmp_path / "dataset").write_timeline(tmp_path / "all.json")
-    with pytest.raises(holotrace.MissingDataError, match="with XProf"):
-        holotrace.open(capture("jax_cpu_gaps", tmp_path / "xla")).write_timeline(tmp_path / "all.json")
     with pytest.raises(holotrace.MissingDataError, match="in files"):
         holotrace.Job.from_ranks({}).write_timeline(tmp_path / "all.json")
     assert not (tmp_path / "all.json").exists()

@@ -14,6 +14,7 @@ from test_job_graph import recordings
 import holotrace
 import holotrace.analyses
 from drawing import described, draw, trace
+from holotrace import Within
 from holotrace.cli import main
 from holotrace.graph import JobGraph, packed
 from holotrace.graph.waits import causes
@@ -82,19 +83,20 @@ def test_factors_are_closed() -> None:
 
 
 def test_job_gains_when_its_late_rank_is_like_the_other() -> None:
-    table = holotrace.job_what_if(job(), {"compute": 0.5}, ranks=[1])
+    table = holotrace.what_if(job(), {"compute": 0.5}, within=Within(ranks=(1,)))
     assert table["rank"].to_list() == [None, 0, 1]
     assert table["saved_ns"].to_list() == [16 * US] * 3
-    assert holotrace.job_what_if(job(), {"compute": 0.5}, ranks=[0])["saved_ns"].to_list() == [0] * 3
+    other = holotrace.what_if(job(), {"compute": 0.5}, within=Within(ranks=(0,)))
+    assert other["saved_ns"].to_list() == [0] * 3
 
 
 def test_faster_links_shorten_the_transfer_only() -> None:
-    assert holotrace.job_what_if(job(), bandwidth=2)["saved_ns"].to_list() == [1 * US] * 3
+    assert holotrace.what_if(job(), bandwidth=2)["saved_ns"].to_list() == [1 * US] * 3
 
 
 def test_ranks_like_the_median_are_alike() -> None:
     three = {rank: described(trace(text, rank), sequence=1) for rank, text in enumerate((EARLY, LATE, EARLY))}
-    table = holotrace.job_what_if(Job.from_ranks(three), like="median")
+    table = holotrace.what_if(Job.from_ranks(three), like="median")
     assert table["saved_ns"][0] == 30 * US
 
 
@@ -103,20 +105,20 @@ def test_ranks_like_the_median_are_alike() -> None:
 )
 def test_what_cannot_be_changed_is_said(options: dict[str, object]) -> None:
     with pytest.raises(holotrace.UsageError, match="it can be"):
-        holotrace.job_what_if(job(), **options)  # type: ignore[arg-type]  # wrong on purpose
+        holotrace.what_if(job(), **options)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_step_or_name_that_is_not_there_is_said() -> None:
     with pytest.raises(holotrace.MissingDataError, match="no rank has step 9"):
-        holotrace.job_what_if(job(), step=9)
+        holotrace.what_if(job(), step=9)
     with pytest.raises(holotrace.MissingDataError, match="has a name with 'nowhere'"):
-        holotrace.job_what_if(job(), {"nowhere": 0})
+        holotrace.what_if(job(), {"nowhere": 0})
 
 
 def test_nothing_is_claimed_of_a_rank_whose_replay_is_far_off() -> None:
     # B starts long after all that is known of it: something else held it up.
     far = draw(f"step |11{'.' * 60}|\nhost |AB{'.' * 60}|\ncompute |..AA{'.' * 50}BBBB....|")
-    table = holotrace.job_what_if(far, {"compute": 0.5})
+    table = holotrace.what_if(far, {"compute": 0.5})
     assert table["error_ratio"][0] < -0.05
     assert table["saved_ns"].to_list() == [None, None]
 
@@ -149,5 +151,5 @@ def test_planted_fault_is_what_others_wait_for(name: str, rank: int, kind: str) 
     most = with_fault.waits().sort("excess_ns", descending=True).head(1)
     assert most.select("rank", "kind").rows() == [(rank, kind)]
     truth = json.loads((folder / "truth.json").read_text())[name]
-    gain = holotrace.job_what_if(with_fault, ranks=[rank], like="median")["saved_ns"][0]
+    gain = holotrace.what_if(with_fault, like="median", within=Within(ranks=(rank,)))["saved_ns"][0]
     assert gain == pytest.approx(truth["cost_ns"], rel=0.05)

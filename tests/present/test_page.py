@@ -127,8 +127,17 @@ def test_the_page_of_a_thousand_ranks_stays_small_and_says_what_it_leaves_out() 
     page = html.page(made_up.make(1024, kernel_count=50), made_up.ANALYSES)
     assert time.monotonic() - started < 20
     assert "a row per name, means of 1,024 ranks; a row opens to its ranks, those with the most of it" in page
-    assert "holotrace show kernels traces/job8 --by-rank" in page
+    assert "holotrace show kernels JOB --by-rank" in page
     assert len(page) < 2_000_000
+
+
+def test_long_texts_of_many_rows_lose_their_middle_and_those_of_few_do_not() -> None:
+    name = "void f<" + "x" * 3_000 + ">"
+    assert f'"{name}"'.replace("<", "\\u003c").replace(">", "\\u003e") in html.page(
+        made_up.make(1, names=[name], kernel_count=12), made_up.ANALYSES
+    )
+    many = html.page(made_up.make(1, names=[f"{i}{name}" for i in range(1_500)]), made_up.ANALYSES)
+    assert len(many) < 1_000_000
 
 
 def test_a_column_without_any_value_is_not_shown_but_explained() -> None:

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, Float64Array, UInt8Array, UInt32Array};
+use holotrace_core::algorithms::bins::{Grid, bins as filled};
 use holotrace_core::algorithms::groups::{self, Gaps};
 use holotrace_core::columns::batch;
 use pyo3::prelude::*;
@@ -59,6 +60,29 @@ pub fn gaps(py: Python<'_>, spans: &Bound<'_, PyAny>, pause_ns: i64) -> PyResult
             .map(|(name, values)| (name.to_string(), values))
             .into(),
         )
+    });
+    table.map(ArrowTable)
+}
+
+#[pyfunction]
+pub fn bins(
+    py: Python<'_>,
+    spans: &Bound<'_, PyAny>,
+    origin_ns: i64,
+    width_ns: i64,
+    count: usize,
+) -> PyResult<ArrowTable> {
+    let spans = Batches::of(spans)?;
+    let (start, end) = (spans.values::<Int64Type>("start_ns")?, spans.values::<Int64Type>("end_ns")?);
+    let key = spans.values::<UInt32Type>("key")?;
+    let grid = Grid { origin: origin_ns, width: width_ns, count };
+    let table = detached(py, || {
+        let found = filled(&start, &end, &key, grid);
+        batch(vec![
+            ("busy_ns".to_string(), column(found.busy)),
+            ("key".to_string(), Arc::new(UInt32Array::from(found.key)) as ArrayRef),
+            ("count".to_string(), Arc::new(UInt32Array::from(found.begun)) as ArrayRef),
+        ])
     });
     table.map(ArrowTable)
 }

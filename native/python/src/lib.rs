@@ -29,6 +29,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(critical_path::step_graph, module)?)?;
     module.add_function(wrap_pyfunction!(groups::levels, module)?)?;
     module.add_function(wrap_pyfunction!(groups::gaps, module)?)?;
+    module.add_function(wrap_pyfunction!(groups::bins, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::covered_before, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::union, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::unions, module)?)?;

@@ -32,6 +32,7 @@ from holotrace.analyses.operators import operators
 from holotrace.analyses.overlap import overlap
 from holotrace.analyses.peak_buffers import peak_buffers
 from holotrace.analyses.phases import phases
+from holotrace.analyses.program_launches import program_launches
 from holotrace.analyses.program_memory import program_memory
 from holotrace.analyses.programs import programs
 from holotrace.analyses.queue_length import queue_length
@@ -39,13 +40,15 @@ from holotrace.analyses.replay import replay
 from holotrace.analyses.scopes import scopes
 from holotrace.analyses.skew import skew
 from holotrace.analyses.slowdown import slowdown
+from holotrace.analyses.step_times import step_times
 from holotrace.analyses.stragglers import stragglers
 from holotrace.analyses.time_breakdown import time_breakdown
 from holotrace.analyses.waits import waits
 from holotrace.analyses.work_categories import work_categories
 from holotrace.core.analysis import Analysis
+from holotrace.errors import UsageError
 
-__all__ = ["ALL", "Analyses"]
+__all__ = ["ALL", "Analyses", "named"]
 
 
 class Analyses:
@@ -53,6 +56,7 @@ class Analyses:
 
     causes = causes
     time_breakdown = time_breakdown
+    step_times = step_times
     idle_causes = idle_causes
     critical_path = critical_path
     job_path = job_path
@@ -82,6 +86,7 @@ class Analyses:
     gaps = gaps
     host_steps = host_steps
     compilations = compilations
+    program_launches = program_launches
     phases = phases
     scopes = scopes
     programs = programs
@@ -93,3 +98,11 @@ class Analyses:
 
 
 ALL: tuple[Analysis[Any], ...] = tuple(value for value in vars(Analyses).values() if isinstance(value, Analysis))
+
+
+def named(name: str) -> Analysis[Any]:
+    """The analysis of that name, as written here or in kebab case."""
+    known = {analysis.name: analysis for analysis in ALL}
+    if (found := known.get(name.replace("-", "_"))) is None:
+        raise UsageError(f"there is no analysis {name!r}; there are {', '.join(known)}")
+    return found

@@ -11,14 +11,16 @@ from holotrace.core.charts import Ranking
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import HLO, HOST_CALLS, MODULES, STEPS
 from holotrace.core.trace import RankTrace
+from holotrace.derive import callers, host_time, programs
 from holotrace.derive import compilations as found
-from holotrace.derive import programs
 from holotrace.derive.steps import launched_in
 
 NEW_SHAPES, NEW_PROGRAM, FIRST_USE = "new_shapes", "new_program", "first_use"
 # Two shapes may be the last batch of an epoch; three are a habit.
 SHAPES = 3
 
+# What a finding says of the program that was compiled.
+_TOLD = ("change", "caller")
 _IN_STEPS = " in {steps:numbered step}"
 
 
@@ -29,15 +31,15 @@ _IN_STEPS = " in {steps:numbered step}"
         Column("program", Unit.UNSIGNED, "Id of the compiled program; null if it did not run"),
         Column("cause", Unit.TEXT, "new_shapes, new_program or first_use; null if the program is unknown"),
         Column("change", Unit.TEXT, "Inputs whose type or shape differs from the program of that name before it"),
+        Column("caller", Unit.TEXT, "Range, and line, of the program that called for it; null if unknown"),
         Column("after_ns", Unit.NS, "When it began, after the first step or program; null without, negative before"),
         Column("compile_ns", Unit.NS, "Time the host traced, lowered or compiled it, on any thread"),
         Column("start_ns", Unit.NS, "When the host began to trace or lower it, on the clock of the file"),
     ),
     reads=(
-        HOST_CALLS.only("name", "tid", "start_ns", "end_ns", "arguments"),
         MODULES.only("module", "program", "start_ns"),
-        HLO.only("module", "program", "name", "opcode", "computation", "shape"),
-        STEPS.only("step", "start_ns", "end_ns"),
+        HLO.only("module", "program", "name", "opcode", "computation", "shape", "source"),
+        *host_time.READS,
     ),
     chart=Ranking(x="module", y=("compile_ns",), title="Compile time by program"),
     needs=(HOST_CALLS,),
@@ -69,6 +71,8 @@ def compilations(rank: RankTrace) -> pl.DataFrame:
         .with_columns(step=launched_in(compiled["start_ns"], rank[STEPS]))
     )
     inputs = programs.inputs(rank[HLO])
+    stepping = host_time.stepping_threads(rank).sort().head(1)
+    places = pairs.select(at_ns="start_ns", tid=pl.lit(stepping.item() if stepping.len() else None, pl.String))
     return pairs.with_columns(change=programs.differences(pairs, inputs)).select(
         "step",
         "module",
@@ -76,6 +80,7 @@ def compilations(rank: RankTrace) -> pl.DataFrame:
         "change",
         "start_ns",
         "compile_ns",
+        callers.around(rank, places),
         after_ns=pl.col("start_ns") - pl.concat([rank[STEPS]["start_ns"], rank[MODULES]["start_ns"]]).min(),
         cause=pl.when(pl.col("change").is_not_null())
         .then(pl.lit(NEW_SHAPES))
@@ -100,21 +105,22 @@ def recompilation(table: pl.DataFrame) -> Iterator[Finding]:
     again = (
         table.filter(pl.col("cause").is_in([NEW_SHAPES, NEW_PROGRAM]))
         .group_by("module", "rank")
-        .agg(pl.col("compile_ns").sum(), pl.col("step"), pl.col("change").sort().first())
+        .agg(pl.col("compile_ns").sum(), pl.col("step"), *(pl.col(name).sort().first() for name in _TOLD))
         .group_by("module")
         .agg(
             pl.col("rank").sort(),
             pl.col("compile_ns").mean().cast(pl.Int64()),
             pl.col("step").explode(),
-            pl.col("change").sort().first(),
+            *(pl.col(name).sort().first() for name in _TOLD),
         )
         .sort("compile_ns", "module", descending=[True, False])
     )
-    for module, ranks, compile_ns, steps, change in again.iter_rows():
+    for module, ranks, compile_ns, steps, change, caller in again.iter_rows():
         known = _known(pl.Series(steps))
         message = f"{{module:name}} was compiled again{_IN_STEPS if known else ''}, which took {{took:duration}}"
+        message += ", called in {caller:name}" if caller else ""
         message += ", because {change:text}" if change else ""
-        values = {"module": module, "steps": known, "took": compile_ns, "change": change}
+        values = {"module": module, "steps": known, "took": compile_ns, "change": change, "caller": caller}
         yield Finding("warning", message, tuple(ranks), compile_ns, values=values)
 
 

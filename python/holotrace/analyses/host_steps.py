@@ -11,7 +11,7 @@ from holotrace.core.charts import Stacked
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import HOST_CALLS, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import host_time
+from holotrace.derive import callers, host_time
 from holotrace.derive.host_activities import INPUT, INPUT_RANGES, PRIORITY, READ_BACK
 from holotrace.derive.steps import launched_in
 
@@ -42,9 +42,13 @@ INPUT_RATIO = 0.1
         *(Column(f"{activity}_ns", Unit.NS, f"Time the host {MEANINGS[activity]}") for activity in PRIORITY),
         Column("unattributed_ns", Unit.NS, "Time that no span of the host explains"),
         Column("input_name", Unit.TEXT, "Range or call in which most input was prepared; null without any"),
-        Column("read_back_name", Unit.TEXT, "Range in which a result was read back, else the call; null without any"),
+        Column(
+            "read_back_name",
+            Unit.TEXT,
+            "Range, and line, in which a result was read back, else the call; null without any",
+        ),
     ),
-    reads=host_time.READS,
+    reads=callers.READS,
     chart=Stacked(x="step", y=PARTS, title="What the host did in each step"),
     needs=(HOST_CALLS,),
 )
@@ -74,30 +78,21 @@ def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataF
         *PARTS,
         step_ns=pl.col("end_ns") - pl.col("start_ns"),
         input_name=names[INPUT],
-        read_back_name=pl.coalesce(_around(steps, stepping, host_time.ranges(rank)), names[READ_BACK]),
+        read_back_name=pl.coalesce(_readers(steps, stepping, rank), names[READ_BACK]),
     )
 
 
-def _around(steps: pl.DataFrame, activities: pl.DataFrame, ranges: pl.DataFrame) -> pl.Series:
-    """The innermost named range around the longest reading of a result in each step."""
+def _readers(steps: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.Series:
+    """The innermost named range, and line, around the longest reading of a result in each step."""
     reads = host_time.outermost(activities.filter(activity=READ_BACK)).select(
-        "tid", from_ns="start_ns", until_ns="end_ns"
+        "tid", at_ns="start_ns", took_ns=pl.col("end_ns") - pl.col("start_ns")
     )
-    around = (
-        reads.with_columns(step=launched_in(reads["from_ns"], steps))
-        .join_where(
-            ranges.select(pl.col("name").cast(pl.String()), "start_ns", "end_ns", range_tid="tid"),
-            pl.col("start_ns") <= pl.col("from_ns"),
-            pl.col("end_ns") >= pl.col("until_ns"),
-        )
-        .filter(pl.col("tid") == pl.col("range_tid"))
-        .with_columns(took_ns=pl.col("until_ns") - pl.col("from_ns"), length_ns=pl.col("end_ns") - pl.col("start_ns"))
-        .sort("took_ns", "length_ns", "name", descending=[True, False, False])
-        .unique("step", keep="first", maintain_order=True)
+    known = reads.with_columns(step=launched_in(reads["at_ns"], steps), name=callers.around(rank, reads)).drop_nulls(
+        ["step", "name"]
     )
-    return steps.select("step").join(around.select("step", "name"), on="step", how="left", maintain_order="left")[
-        "name"
-    ]
+    longest = known.sort("took_ns", "name", descending=[True, False]).unique("step", keep="first", maintain_order=True)
+    found = steps.select("step").join(longest.select("step", "name"), on="step", how="left", maintain_order="left")
+    return found["name"]
 
 
 @host_steps.rule

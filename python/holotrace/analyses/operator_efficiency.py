@@ -12,7 +12,7 @@ from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Roofline
 from holotrace.core.schema import Column, Unit, empty
 from holotrace.core.trace import RankTrace
-from holotrace.derive import modelled_work
+from holotrace.derive import modelled_work, pooled
 from holotrace.derive.modelled_work import OUTSIDE
 
 # Operations per nanosecond are thousandths of TFLOP/s; bytes per nanosecond are GB/s.
@@ -62,15 +62,25 @@ _GIVEN = ("input_dims", "input_types", "input_strides", "scalars")
         Column("bound_by", Unit.TEXT, "Which of both limits its speed: compute or memory"),
         Column("roofline_ratio", Unit.RATIO, "Time that the limit allows, by the mean time; 1 if faster than it"),
         Column("above_roofline_ns", Unit.NS, "Time of all calls beyond what the limit allows"),
+        Column("rank_count", Unit.COUNT, "Ranks whose calls the row counts"),
+        Column("rank_std_ns", Unit.NS, "Standard deviation of their mean_ns; null for a single rank"),
+        Column("worst_rank", Unit.RANK, "Rank whose mean_ns is the longest; null for a single rank"),
     ),
     reads=modelled_work.READS,
+    pooled=pooled.operators,
     chart=Roofline(
         x="intensity", y=("tflops",), size="work_ns", by="category", peak="peak_tflops", bandwidth="peak_gbps",
         title="Work per byte and speed by shape, below what the device could do",
     ),
     named_by=("name", "category", "input_dims", "input_types", "input_strides"),
 )  # fmt: skip
-def operator_efficiency(rank: RankTrace, *, by_operator: bool = False, by_step: bool = False) -> pl.DataFrame:
+def operator_efficiency(
+    rank: RankTrace,
+    *,
+    by_operator: bool = False,
+    by_step: bool = False,
+    over_ranks: bool = False,  # rows of ranks are put together once all are there
+) -> pl.DataFrame:
     """How much work operators did for each shape, how fast, and how close that is to the device's limits.
 
     Work is what the operator's definition asks for: an addition and a multiplication are two operations; each distinct
@@ -80,6 +90,7 @@ def operator_efficiency(rank: RankTrace, *, by_operator: bool = False, by_step: 
     Args:
         by_operator: One row per operator, not one per shape: with rates of all its calls, and no work of a single one.
         by_step: One row for each step too.
+        over_ranks: One row for all ranks together, with how much they differ and which is the slowest.
     """
     calls = rank.cached(modelled_work.modelled).rename({"concrete_inputs": "scalars"}).with_columns(_limits())
     step = pl.col("step") if by_step else pl.lit(None, pl.Int64()).alias("step")
@@ -94,9 +105,8 @@ def operator_efficiency(rank: RankTrace, *, by_operator: bool = False, by_step: 
     rows = pl.concat([_rated(of_calls), of_others.with_columns(_as_text("name"))], how="diagonal_relaxed")
     nothing = empty(operator_efficiency.columns[1:])
     known = [name for name in nothing.columns if name in rows.columns]
-    return pl.concat([nothing, rows.select(known)], how="diagonal_relaxed").sort(
-        "step", "work_ns", "name", *_GIVEN, descending=[False, True, *[False] * 5]
-    )
+    found = pl.concat([nothing, rows.select(known)], how="diagonal_relaxed").with_columns(rank_count=pl.lit(1))
+    return found.sort("step", "work_ns", "name", *_GIVEN, descending=[False, True, *[False] * 5])
 
 
 def _as_text(name: str) -> pl.Expr:

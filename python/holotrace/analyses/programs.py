@@ -13,12 +13,16 @@ from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import MODULES, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import device_time
+from holotrace.derive.names import NUMBERED
 
 # From the outside in; with all of them a row is what the compiler knows to be the same operation.
 LEVELS = ("program", "category", "name", "operation")
 DEPTH = 3
 _KEYS = (("module", "program"), ("category",), ("name",), ("operation",))
-_NUMBERED = r"(\.(clone|remat\d*|cloned|\d+))+$"
+# Collectives that are no start nor end of one which goes on beside other work.
+_ALONE = r"^(all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute)( fusion)?$"
+# Less than that is hardly worth a flag.
+ALONE_RATIO = 0.05
 # What only puts data in another order or place, as XLA's categories and opcodes say.
 FORMATTING = ("data formatting", "copy", "transpose", "reshape", "copy fusion", "transpose fusion", "bitcast-convert")
 # Some layouts have to change somewhere; a tenth of the time is worth a look.
@@ -42,6 +46,7 @@ FORMATTING_RATIO = 0.1
             "leaf_ns", Unit.NS, "self_ns of rows without rows below them, which sum up to the whole; null of others"
         ),
         Column("wait_ns", Unit.NS, "Part of self_ns in operations that only wait for something under way"),
+        Column("alone_comm_ns", Unit.NS, "Part of self_ns in collectives that run while the device does nothing else"),
         Column("share_ratio", Unit.RATIO, "self_ns / that of all operations; null if that is 0"),
         Column("of_parent_ratio", Unit.RATIO, "self_ns / that of the level above; null if that is 0"),
     ),
@@ -76,7 +81,10 @@ def programs(rank: RankTrace, *, depth: int = DEPTH) -> pl.DataFrame:
         instruction=text["name"],
         operation=text.select(pl.coalesce("same_as", "name")).to_series(),
     )
-    known = known.with_columns(name=pl.col("operation").str.replace(_NUMBERED, ""))
+    is_alone = known["category"].str.contains(_ALONE) & ~ops["plane"].cast(pl.String).str.starts_with("/host")
+    known = known.with_columns(
+        name=pl.col("operation").str.replace(NUMBERED, ""), is_alone=is_alone.fill_null(value=False)
+    )
     levels = [_level(known, number) for number in range(min(depth, len(LEVELS)))]
     table = pl.concat(levels, how="diagonal") if levels else known
     runs = rank[MODULES].group_by(pl.col("module").cast(pl.String), "program").agg(run_count=pl.len())
@@ -87,6 +95,7 @@ def programs(rank: RankTrace, *, depth: int = DEPTH) -> pl.DataFrame:
         self_ns=_rounded("own_ps"),
         leaf_ns=pl.when(pl.col("depth") == len(levels) - 1).then(_rounded("own_ps")),
         wait_ns=_rounded("wait_ps"),
+        alone_comm_ns=_rounded("alone_ps"),
     )
     return _as_tree(table, len(levels))
 
@@ -100,6 +109,7 @@ def _level(known: pl.DataFrame, number: int) -> pl.DataFrame:
         op_count=pl.len(),
         device_count=pl.col("place").n_unique(),
         wait_ps=pl.col("own_ps").filter(device_time.IS_WAIT).sum(),
+        alone_ps=pl.col("own_ps").filter("is_alone").sum(),
     )
 
 
@@ -130,7 +140,7 @@ def _as_tree(table: pl.DataFrame, levels: int) -> pl.DataFrame:
     return (
         table.with_columns(of_parent_ratio=pl.when(above > 0).then(pl.col("own_ps") / above))
         .sort(order, descending=[name.startswith("time_") for name in order], nulls_last=True)
-        .drop("own_ps", "wait_ps", *(name for name in order if name.startswith(("time_", "is_"))))
+        .drop("own_ps", "wait_ps", "alone_ps", *(name for name in order if name.startswith(("time_", "is_"))))
     )
 
 
@@ -160,3 +170,35 @@ def costly_formatting(table: pl.DataFrame) -> Iterator[Finding]:
     message = "copies and changes of layout take {ratio:percent} of the device time, most of it in {module:name}"
     cost_ns = int(costly.select(pl.col("cost_ns").mean()).item())
     yield Finding("info", message, tuple(costly["rank"]), cost_ns, values=values)
+
+
+@programs.rule
+def synchronous_collectives(table: pl.DataFrame) -> Iterator[Finding]:
+    """Collectives take more than a twentieth of the device time, and the device does nothing else meanwhile.
+
+    XLA can split a collective into a start and an end, and compute between them what does not need its result. These
+    were not split. The cost is their time on an average device, as far as it is no longer than that of all else, which
+    could hide it.
+
+    Let XLA do it: on a TPU `--xla_tpu_enable_latency_hiding_scheduler=true` and
+    `--xla_tpu_enable_async_collective_fusion=true` (in `LIBTPU_INIT_ARGS`), on a GPU
+    `--xla_gpu_enable_latency_hiding_scheduler=true` (in `XLA_FLAGS`). What needs the result at once cannot be hidden:
+    reduce gradients layer by layer while the backward pass goes on, and gather weights a layer ahead.
+    """
+    whole = table.filter(pl.col("depth") == 0).with_columns(other_ns=pl.col("self_ns") - pl.col("alone_comm_ns"))
+    hideable = pl.min_horizontal("alone_comm_ns", "other_ns") / pl.col("device_count")
+    ranks = whole.group_by("rank").agg(pl.col("alone_comm_ns", "self_ns").sum(), cost_ns=hideable.sum()).sort("rank")
+    costly = ranks.filter(pl.col("alone_comm_ns") > ALONE_RATIO * pl.col("self_ns"))
+    if costly.is_empty():
+        return
+    most = whole.group_by("module").agg(pl.col("alone_comm_ns").sum())
+    values = {
+        "ratio": costly.select(pl.col("alone_comm_ns").sum() / pl.col("self_ns").sum()).item(),
+        "module": most.sort("alone_comm_ns", "module", descending=[True, False])["module"][0] or "a program",
+    }
+    message = (
+        "devices do nothing else during collectives for {ratio:percent} of their time, most of it in {module:name}"
+    )
+    yield Finding(
+        "info", message, tuple(costly["rank"]), int(costly.select(pl.col("cost_ns").mean()).item()), values=values
+    )

@@ -13,19 +13,16 @@ from holotrace.core.schema import Column, Unit
 from holotrace.graph import job
 from holotrace.graph import rank as of_rank
 from holotrace.graph.engine import Changes
-from holotrace.graph.job import STEP, TRUSTED_RATIO, JobGraph
+from holotrace.graph.job import TRUSTED_RATIO, JobGraph
+from holotrace.graph.vocabulary import SAME, numbered
 
 # So many of the ranks are the worst, after "Understanding Stragglers in Large Model Training" (OSDI 2025).
 WORST_RATIO = 0.03
 # From here on the paper calls a job slowed down by stragglers; a rank makes it so with half of that.
 SLOW_RATIO, HALF = 1.1, 0.5
 
-
 # So many ranks are replayed one by one, in so many replays at once.
 _MOST_RANKS, _AT_ONCE = 32, 8
-
-# What is the same on all ranks and in all steps, the n-th with the n-th.
-_OF, _SAME = ("rank", "step"), ["is_device", "kind", "name"]
 
 
 @per_job(
@@ -88,18 +85,11 @@ def slowdown(graph: JobGraph) -> pl.DataFrame:
 def _ideal(graph: JobGraph) -> pl.DataFrame:
     """What each activity takes and would ideally take: activity, rank, kind, own_ns, ideal_ns."""
     own = pl.col("own_ns")
-    work = graph.activities.filter(pl.col("kind") != STEP, pl.col("step").is_not_null()).sort("start_ns", "activity")
-    # One number is grouped faster than three columns.
-    same = work.select(_SAME).unique().with_row_index("same")
-    numbered = (
-        work.select("activity", "rank", "step", "own_ns", *_SAME)
-        .join(same, on=_SAME, nulls_equal=True, maintain_order="left")
-        .select("activity", "rank", "kind", "own_ns", "same", number=pl.col("same").cum_count().over(*_OF, "same"))
-    )
-    usual = numbered.group_by("same", "number").agg(
+    work = numbered(graph).filter(pl.col("step").is_not_null())
+    usual = work.group_by(SAME).agg(
         ideal_ns=pl.when(pl.col("kind").first() == "compute").then(own.mean()).otherwise(own.median())
     )
-    return numbered.join(usual, on=["same", "number"], maintain_order="left").select(
+    return work.join(usual, on=SAME, nulls_equal=True, maintain_order="left").select(
         "activity", "rank", "kind", "own_ns", pl.col("ideal_ns").round().cast(pl.Int64)
     )
 

@@ -12,9 +12,11 @@ from holotrace.cli.info import info
 from holotrace.cli.overlay import overlay
 from holotrace.cli.query import query
 from holotrace.cli.report import report
+from holotrace.cli.runs import runs
 from holotrace.cli.sample import sample
 from holotrace.cli.show import show
 from holotrace.cli.timeline import timeline
+from holotrace.cli.view import view
 from holotrace.cli.what_if import what_if
 
 __all__ = ["main"]
@@ -36,5 +38,5 @@ def main(debug: bool) -> None:
     """
 
 
-for command in (info, show, query, compare, report, what_if, timeline, overlay, convert, sample):
+for command in (info, runs, show, query, compare, report, view, what_if, timeline, overlay, convert, sample):
     main.add_command(command)

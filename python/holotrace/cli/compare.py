@@ -41,7 +41,7 @@ from holotrace.stores import Place
     type=click.Choice(get_args(By)),
     default="name",
     show_default=True,
-    help="What is told apart: names of operations, or modules of the model.",
+    help="What is told apart: names of operations, modules of the model; programs, operations or scopes of XLA.",
 )
 @output_options
 def compare(
@@ -63,7 +63,8 @@ def compare(
     """How often each operation and kernel ran in the jobs BEFORE and AFTER, for how long, and the differences.
 
     Name and category identify an operation; the largest difference in time comes first. Times of operations that
-    contain each other are not to be added up. By module, they are device times of all that a module launched.
+    contain each other are not to be added up. By module, they are device times of all that a module launched; by
+    program, operation or scope those of XLA's operations, which add up. Runs of one log directory are LOGDIR/RUN.
     """
     from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
 

@@ -6,6 +6,8 @@ from typing import get_args
 
 import click
 
+from holotrace.analyses import ALL
+from holotrace.analyses.lanes.timeline import timeline
 from holotrace.cli.console import console, progress_bar
 from holotrace.cli.errors import FOUND
 from holotrace.cli.job_command import job_command
@@ -46,7 +48,9 @@ def report(context: click.Context, *, job: Job, form: str | None, output: Place 
     if output is None and writer is writers.HTML:
         output = place("report.html")
     with progress_bar("Reading") as progress:
-        result = job.run(progress=progress)
+        # Only pages draw the timeline.
+        analyses = (*ALL, timeline) if writer is writers.HTML else ALL
+        result = job.run(analyses, progress=progress)
     if writer.write_report is not None:
         put(writer.write_report(writers.ShownReport(result)), writer, output)
     if output is not None:

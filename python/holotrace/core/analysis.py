@@ -131,6 +131,12 @@ class Analysis(ABC, Generic[P]):
         return (self.chart.x, *((self.chart.color,) if self.chart.color else ()))
 
     @property
+    def documentation(self) -> str:
+        """The docstring, and what each column of the answer is: what ``help`` shows of the method."""
+        columns = (f"    {column.name} ({column.unit.name.lower()}): {column.meaning}." for column in self.columns)
+        return "\n".join([inspect.getdoc(self.source) or "", "", "Returns:", *columns])
+
+    @property
     def parameters(self) -> tuple[inspect.Parameter, ...]:
         """Keyword options, in order."""
         return tuple(inspect.signature(self.source, eval_str=True).parameters.values())[1:]
@@ -181,7 +187,7 @@ class Analysis(ABC, Generic[P]):
             return self(job, *args, **kwargs)
 
         bound.__name__ = self.name
-        bound.__doc__ = self.source.__doc__
+        bound.__doc__ = self.documentation
         bound.__signature__ = inspect.Signature(list(self.parameters))  # type: ignore[attr-defined]
         return bound
 
@@ -205,8 +211,12 @@ class Analysis(ABC, Generic[P]):
         ]
 
 
+@dataclass(frozen=True, kw_only=True)
 class PerRank(Analysis[P]):
     """Looks at one rank at a time: a function from its tables to rows, which are stacked."""
+
+    pooled: Callable[[pl.DataFrame], pl.DataFrame] | None = None
+    """What makes one row of those of all ranks, where the option ``over_ranks`` asks for it."""
 
     @property
     def part_columns(self) -> tuple[Column, ...]:
@@ -223,7 +233,13 @@ class PerRank(Analysis[P]):
 
     def answer(self, gathered: Any, options: Mapping[str, Any]) -> pl.DataFrame:
         rows: pl.DataFrame = gathered
-        return rows
+        if self.pooled is None or not options.get("over_ranks"):
+            return rows
+        return conform(self.pooled(rows), self.columns, self.name)
+
+    def findings(self, table: pl.DataFrame) -> list[Finding]:
+        # Rules compare ranks, and rows of all ranks together have none.
+        return [] if self.pooled and table["rank"].null_count() else super().findings(table)
 
 
 def _as_they_are(rows: pl.DataFrame) -> pl.DataFrame:
@@ -301,6 +317,7 @@ def per_rank(
     chart: Chart | None = None,
     needs: tuple[Table, ...] = (),
     named_by: tuple[str, ...] = (),
+    pooled: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
 ) -> Callable[[Callable[Concatenate[RankTrace, P], pl.DataFrame]], Analysis[P]]:
     """Declare an analysis that looks at one rank at a time; rows of all ranks are stacked.
 
@@ -310,10 +327,11 @@ def per_rank(
         chart: What to draw of the answer.
         needs: Tables it is about; it is not asked about a rank in which all of them are empty.
         named_by: Columns that tell what a row is of, where the chart's names do not.
+        pooled: Makes one row of those of all ranks; the function then has the option ``over_ranks``.
     """
 
     def declare(source: Callable[Concatenate[RankTrace, P], pl.DataFrame]) -> Analysis[P]:
-        return PerRank(source, (RANK, *columns), reads, chart, needs, named_by)
+        return PerRank(source, (RANK, *columns), reads, chart, needs, named_by, pooled=pooled)
 
     return declare
 

@@ -453,6 +453,12 @@ RANK_INFO = Table(
         Column("world_count", Unit.COUNT, "Ranks of the whole job, as the trace says; null if it does not"),
         Column("device", Unit.TEXT, "Accelerator's name"),
         Column("device_count", Unit.COUNT, "Accelerators the process saw"),
+        Column("peak_type", Unit.TEXT, "Type of which peak_tflops is: bf16, else fp16 or fp32"),
+        Column(
+            "peak_tflops", Unit.FLOAT, "Operations per second that the device could do at most, dense; null if unknown"
+        ),
+        Column("peak_gbps", Unit.FLOAT, "What its memory could move at most, in GB/s of 10^9 bytes; null if unknown"),
+        Column("peak_from", Unit.TEXT, "The device whose peaks these are, or what they rest on"),
         Column("software", Unit.TEXT, "Versions the trace names"),
         Column("backend", Unit.TEXT, "Communication library"),
         Column("step_count", Unit.COUNT, "Steps recorded"),

@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import polars as pl
 
+# What XLA adds to the name of an operation to tell it from others of that name: "fusion.3.remat2".
+NUMBERED = r"(\.(clone|remat\d*|cloned|\d+))+$"
+
 
 def decided(names: pl.Series, decide: Callable[[str], str | None]) -> pl.Series:
     """What ``decide`` says of each name, null where that is nothing; a trace has few names and millions of events."""

@@ -21,7 +21,7 @@ _OWN = (
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
     Column("start_ns", Unit.NS, "When it began; of several the longest"),
-    Column("time_ns", Unit.NS, "How long it took; the sum of several"),
+    Column("time_ns", Unit.NS, "How long it took; the sum of several; of a meeting how long it held the rank up"),
     Column("count", Unit.COUNT, "How many there were"),
     Column("cause", Unit.TEXT, "Of a gap: what kept the device waiting"),
     Column("name", Unit.TEXT, "What is responsible, or the kernel's name, or the call's"),
@@ -38,6 +38,7 @@ _KERNELS = DEVICE_EVENTS.only(
 _OPERATORS = CPU_OPS.only("name", "external", "input_dims")
 _XLA = XLA_OPS.only("event_id")
 READS = (_XLA, pairs.KNOWN, *rounds.READS, *host.READS, *collectives.READS, _KERNELS, _OPERATORS, busy.EVENTS)
+_WITHIN = r"(?i)DtoD|Device -> Device|memset"
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
 
@@ -48,7 +49,8 @@ def account(rank: RankTrace) -> pl.DataFrame:
         # What the host of XLA does has names and analyses of its own.
         return _typed(pl.DataFrame(schema={"row": pl.String}))
     base = base_ns(rank.metadata)
-    meetings = pairs.paired(collectives.calls(rank), rank).with_columns(row=pl.lit(MEETING), at_ns="end_ns")
+    meetings = pairs.paired(rank.cached(collectives.calls), rank).with_columns(row=pl.lit(MEETING), at_ns="end_ns")
+    meetings = meetings.with_columns(time_ns=_held_ns(meetings, rank, base))
     edges = _edges(meetings, base)
     parts = [
         _windows(rank),
@@ -70,12 +72,31 @@ def _typed(part: pl.DataFrame) -> pl.DataFrame:
 
 def _edges(meetings: pl.DataFrame, base: int) -> pl.Series:
     """The times at which the rank came to others or went on, on the clock of the file; in between is one segment."""
-    blocked = pl.col("end_ns") - pl.col("exposed_ns")
+    blocked = pl.col("end_ns") - pl.col("time_ns")
     times: pl.Series = (
         pl.concat([meetings["start_ns"], meetings.select(blocked).to_series(), meetings["end_ns"]]) - base
     )
     edges: pl.Series = times.unique().sort()
     return edges
+
+
+def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
+    """How long each collective held the rank up: until it ended nothing was computed for so long."""
+    spans = rank.cached(busy.of).computing
+    if spans.is_empty() or meetings.is_empty():
+        return meetings["exposed_ns"]
+    ends = meetings["end_ns"] - base
+    before = pl.Series(spans["start_ns"].search_sorted(ends)).cast(pl.Int64) - 1
+    computed = spans["end_ns"].gather(before.clip(lower_bound=0))
+    began = meetings["start_ns"] - base
+    alone = pl.DataFrame(
+        {"end_ns": ends, "exposed_ns": meetings["exposed_ns"], "since_ns": computed, "began_ns": began}
+    )
+    since = pl.max_horizontal("since_ns", "began_ns")
+    held = alone.select(pl.min_horizontal("exposed_ns", pl.col("end_ns") - since)).to_series()
+    held = held.zip_with(before >= 0, meetings["exposed_ns"])
+    lasting: pl.Series = held * (held > host.MIN_GAP_NS).cast(pl.Int64)
+    return lasting
 
 
 def _segment(times: pl.Series, edges: pl.Series) -> pl.Series:
@@ -99,7 +120,7 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
 
 def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Gaps by cause and what is responsible, summed between meetings."""
-    gaps = host.gaps(rank)
+    gaps = rank.cached(host.gaps)
     return (
         gaps.with_columns(
             segment=_segment(gaps["end_ns"], edges),
@@ -122,7 +143,9 @@ def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Copies beside which nothing was computed or communicated: the device could have worked instead."""
-    copies = rank.cached(_kernels).filter(pl.col("kind") == MEMORY)
+    # What a device copies within itself is work.
+    is_within = pl.col("name").cast(pl.String).str.contains(_WITHIN)
+    copies = rank.cached(_kernels).filter(pl.col("kind") == MEMORY, ~is_within)
     alone = intervals.uncovered_ns(copies, rank.cached(busy.of).computing_or_communicating)
     copies = copies.with_columns(alone_ns=alone, segment=_segment(copies["end_ns"], edges)).filter(
         pl.col("alone_ns") > host.MIN_GAP_NS

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 INPUT, COMPILATION, CHECKPOINT, EVALUATION = "input", "compilation", "checkpoint", "evaluation"
 ALLOCATOR, COLLECTION, COPY, SYNCHRONIZATION = "allocator", "garbage-collection", "copy", "synchronization"
@@ -31,7 +32,18 @@ class Around:
 # Names that say what goes on below them, whatever else does. Tried from the outside in, in this order.
 _NAMED = (
     (PROFILER, r"(?i)torch/profiler/|profiler\.py\(\d+\): (step|stop|start|_transit)"),
-    (COMPILATION, r"dynamo_timed|(?i:torch[/_]dynamo|_inductor|triton.{0,20}compil|compile_fx|async_compile|nvrtc)"),
+    (
+        COMPILATION,
+        r"dynamo_timed|(?i:compile_fx|compile_inner|async_compile|convert_frame|symbolic_convert|output_graph)",
+    ),
+    (
+        COMPILATION,
+        r"(?i:_compile\.py|call_user_compiler|graph_lowering|nvrtc|triton.{0,40}compil|torch_?compile|recompil)",
+    ),
+    (
+        COMPILATION,
+        r"(?i)^(compile|compiling|compilation)\b|_inductor/(codegen|graph|scheduler|lowering|autotune|codecache)",
+    ),
     (COMPILATION, r"^cu(da)?(Module|Library)LoadData|^cuLink|^hipModuleLoad"),
     (INPUT, r"(?i)dataloader|data_?loader|next_?batch|get_?batch|load_?batch|fetch_?(data|batch)|data_iter|prefetcher"),
     (
@@ -65,6 +77,7 @@ _OF_LIBRARIES = re.compile(
 _CONTAINERS = re.compile(r"^ProfilerStep|^iteration|^step\b|^PyTorch Profiler|<module>|^train_step")
 
 
+@lru_cache(maxsize=20_000)
 def named(name: str) -> str | None:
     """The class that a name of an annotation, function or operator tells by itself; null if it tells none."""
     if _RECOMPUTED.search(name):

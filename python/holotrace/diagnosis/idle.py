@@ -25,6 +25,7 @@ from holotrace.diagnosis.candidates import (
 from holotrace.diagnosis.classes import (
     COPY,
     FUNCTION,
+    INPUT,
     LAUNCH,
     PAUSE,
     SLOW_HOST,
@@ -42,6 +43,8 @@ _SLOW_HOST_RATIO = 1.3
 _SLOW_TOO = (LAUNCH, SYNCHRONIZATION, PAUSE, UNRECORDED)
 # ... and all have some of it, which differs from rank to rank by chance: twice as much is more.
 _TWICE_RATIO = 1.0
+# So long any data loader takes to hand a batch over that is ready.
+_SHORT_NS = 200_000
 # Other things that take so much longer than the calls do are held up by something else.
 _MUCH_LONGER = 2.5
 
@@ -65,7 +68,7 @@ class _Idle:
 def causes(job: Job) -> Iterator[Candidate]:
     """Idle time by what the host did meanwhile."""
     slow = {rank: ratio for rank in job.ranks if (ratio := _host_ratio(job, rank)) > _SLOW_HOST_RATIO}
-    slow = slow if len(slow) < len(job.ranks) / 2 else {}
+    slow = slow if len(slow) <= len(job.ranks) / 2 else {}
     of_slow: list[pl.DataFrame] = []
     for idle in _things(job):
         excess = idle.table
@@ -100,8 +103,9 @@ def _things(job: Job) -> Iterator[_Idle]:
     gaps = job.of(account.GAP).with_columns(pl.col("name").fill_null("").str.replace_all(_NUMBERED, ""))
     by_cause = dict(gaps.group_by("cause").agg(pl.col("time_ns").sum()).iter_rows())
     if by_cause.get(LAUNCH, 0) > by_cause.get(SYNCHRONIZATION, 0) > 0:
-        # A host that cannot keep up with its device loses nothing by waiting for it.
-        is_waiting = pl.col("cause") == SYNCHRONIZATION
+        # A host that cannot keep up with its device loses nothing by waiting for it, and spends as much on each call.
+        is_short = (pl.col("cause") == INPUT) & (pl.col("time_ns") < _SHORT_NS)
+        is_waiting = (pl.col("cause") == SYNCHRONIZATION) | is_short
         gaps = gaps.with_columns(
             cause=pl.when(is_waiting).then(pl.lit(LAUNCH)).otherwise("cause"),
             name=pl.when(is_waiting).then(pl.lit("")).otherwise("name"),

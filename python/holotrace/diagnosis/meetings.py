@@ -36,7 +36,8 @@ class _Visit:
     rank: int
     arrival_ns: int
     left_ns: int
-    exposed_ns: int
+    # How long it stood still until it left.
+    held_ns: int
     # Those of one group stand in one queue of the rank's.
     group: str
 
@@ -50,7 +51,7 @@ class Meetings:
         self._ends = {rank: end - offsets.get(rank, 0) for rank, end in ends.items()}
         self._meetings: dict[int, list[_Visit]] = {}
         for row in visits.select(
-            *("match", "rank", "arrival_ns", "left_ns", "exposed_ns"),
+            *("match", "rank", "arrival_ns", "left_ns", "time_ns"),
             pl.concat_str("group", "group_ranks", ignore_nulls=True),
         ).iter_rows():
             self._meetings.setdefault(row[0], []).append(_Visit(*row[1:]))
@@ -89,10 +90,10 @@ class Meetings:
                 transfer = visit.left_ns - come
                 ended = came + transfer * factor
                 before[visit.rank, visit.group] = visit.left_ns, ended
-                if visit.exposed_ns <= 0:
+                if visit.held_ns <= 0:
                     continue
                 gone = removals.get(visit.rank, nothing)
-                blocked = visit.left_ns - visit.exposed_ns
+                blocked = visit.left_ns - visit.held_ns
                 own = blocked + base.get(visit.rank, 0.0) - gone.before(blocked)
                 # A transfer of its own that was recorded as hidden in part stays so.
                 resumed = max(own, ended)

@@ -71,7 +71,7 @@ def _among(job: Job) -> Iterator[Candidate]:
     those = who(beyond, "beyond_ns")
     if len(those) > len(job.ranks) / 2:
         return
-    # A slow device is slow all over.
+    # A slow device, or stage, is slow all over.
     ratio = pl.col("beyond_ns") / pl.col("time_ns")
     evenly = of_share(segments, beyond.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=ratio))
     by_class: dict[str, list[int]] = {}
@@ -85,10 +85,11 @@ def _among(job: Job) -> Iterator[Candidate]:
         yield candidate(
             cause,
             None if cause == SLOW_DEVICE else name,
-            (evenly if cause == SLOW_DEVICE else parts).filter(pl.col("rank").is_in(ranks)),
+            (evenly if cause in (SLOW_DEVICE, PIPELINE) else parts).filter(pl.col("rank").is_in(ranks)),
             Where(tuple(ranks), when(mine, "beyond_ns")),
             kernel=kernel,
             time_ratio=round(time_ratio, 4),
+            **({"is_equal": True} if cause == MORE_WORK and _is_equal(kinds, tuple(ranks)) else {}),
         )
 
 
@@ -105,8 +106,16 @@ def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> st
 
 
 def _met(segments: pl.DataFrame, job: Job) -> pl.DataFrame:
-    """The segments with the meeting that the rank left next, ``match``; those of one meeting can be compared."""
-    left = job.visits.select("rank", "match", end_ns=pl.col("left_ns") + pl.col("clock_offset_ns")).sort("end_ns")
+    """The segments with the meeting that the rank left next, ``match``; those of one meeting can be compared.
+
+    Only meetings that held most of their ranks up count: what is computed beside one may be done before or after it.
+    """
+    holds = (pl.col("time_ns") > 0).mean().over("match") > 0.5
+    left = (
+        job.visits.filter(holds)
+        .select("rank", "match", end_ns=pl.col("left_ns") + pl.col("clock_offset_ns"))
+        .sort("end_ns")
+    )
     order = segments.drop("match", "end_ns", strict=False).with_row_index("place").sort("at_ns")
     met = order.join_asof(
         left, left_on="at_ns", right_on="end_ns", by="rank", strategy="forward", check_sortedness=False
@@ -204,6 +213,14 @@ def _is_slow(kinds: pl.DataFrame, ratio: float) -> bool:
     longer = equal.filter(pl.col("time_ns") / pl.col("usual_ns") > 1 + 0.5 * longer_ratio)
     families = total(longer["usual_ns"]) / usual
     return longer_ratio > _SLOW_RATIO - 1 and longer_ratio > _MOSTLY_RATIO * ratio and families > _FAMILIES_RATIO
+
+
+def _is_equal(kinds: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
+    """Whether ranks take longer for as many calls of as large kernels as the others make."""
+    mine = kinds.filter(pl.col("rank").is_in(ranks))
+    excess = (pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)).clip(lower_bound=0)
+    equal = mine.filter(pl.col("count") == pl.col("usual_count")).select(excess.sum()).item()
+    return float(equal) > _MOSTLY_RATIO * float(mine.select(excess.sum()).item())
 
 
 def _largest(kinds: pl.DataFrame, ranks: tuple[int, ...]) -> tuple[str | None, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +20,12 @@ class Class:
     to_know_more: str = ""
 
 
+# Which kinds of more work are known.
+MORE = "{has} more work than the others (other shapes or more calls)"
+LONGER = (
+    "{computes} longer than the others in calls of equal shapes (of other data, or on a device that is slow at these)"
+)
+_LONG_NAME = 80  # characters
 _STACKS = "Record with with_stack=True, so that the trace names the Python functions of the host."
 _SHAPES = "Record with record_shapes=True, so that the trace tells how much work each operator had."
 CLASSES: Mapping[str, Class] = {
@@ -55,7 +62,7 @@ CLASSES: Mapping[str, Class] = {
         "Record with profile_memory=True, so that the trace tells how much memory was asked for.",
     ),
     classes.COPY: Class(
-        "{who} copies data with nothing to do beside it ({what})",
+        "{who} {copies} data with nothing to do beside it ({what})",
         "Copy from pinned memory (pin_memory=True) with non_blocking=True on a stream of its own, before it is needed.",
         _STACKS,
     ),
@@ -71,13 +78,13 @@ CLASSES: Mapping[str, Class] = {
         "Move this work out of the step: to another thread or process, or to every n-th step.",
     ),
     classes.PAUSE: Class(
-        "the host of {who} pauses in {what} without calling anything (garbage collection, another process), and its "
+        "the host of {who} pauses{in_what} without calling anything (garbage collection, another process), and its "
         "device has nothing to do",
         "Look for garbage collection (gc.disable(), gc.freeze()), other processes on the same cores, and swapping.",
         _STACKS,
     ),
     classes.LAUNCH: Class(
-        "{who} is launch-bound: the host launches kernels slower than the device runs them",
+        "{who} {is_} launch-bound: the host launches kernels slower than the device runs them",
         "Make kernels fewer and longer: torch.compile(mode='reduce-overhead') or CUDA graphs, larger batches, fused "
         "optimizers (fused=True).",
     ),
@@ -96,13 +103,12 @@ CLASSES: Mapping[str, Class] = {
         "Record with enable_cuda_sync_events=True, so that the trace tells what waited for what.",
     ),
     classes.SLOW_DEVICE: Class(
-        "{who} has a slow device: the same kernels take {time_ratio:.2f} times as long as on the others",
+        "{who} {has} a slow device: the same kernels take {time_ratio:.2f} times as long as on the others",
         "Compare clocks, temperature, power limit and ECC errors with those of the others (nvidia-smi -q, rocm-smi), "
         "and take the device out of the job if they differ.",
     ),
     classes.MORE_WORK: Class(
-        "{who} has more work than the others (other shapes or more calls), most of it in {what}: it computes "
-        "{time_ratio:.2f} times as long",
+        "{who} {how}, most of it in {what}: computing takes {time_ratio:.2f} times as long",
         "Give every rank as much work: balance the lengths of sequences, batches or shards over ranks.",
         _SHAPES,
     ),
@@ -113,24 +119,24 @@ CLASSES: Mapping[str, Class] = {
         _SHAPES,
     ),
     classes.EXPERTS: Class(
-        "{who} has more tokens for its experts than the others, most of the work in {what}: experts are imbalanced, "
+        "{who} {has} more tokens for its experts than the others, most of the work in {what}: experts are imbalanced, "
         "and the others wait in the all-to-all",
         "Balance the experts: an auxiliary or bias-based balancing loss, a capacity factor, or more than one copy of "
         "experts that many tokens go to.",
         _SHAPES,
     ),
     classes.PIPELINE: Class(
-        "{who} is a slow stage of the pipeline: it computes {time_ratio:.2f} times as long as the other stages, most "
-        "of it in {what}, and they wait for it (pipeline bubble)",
+        "{who} {is_} a slow stage of the pipeline: computing takes {time_ratio:.2f} times as long as in the other "
+        "stages, most of it in {what}, and they wait for it (pipeline bubble)",
         "Move layers from this stage to others; embedding, last layer and loss weigh too.",
         _SHAPES,
     ),
     classes.SLOW_HOST: Class(
-        "{who} has a slow host: its calls take {host_ratio:.2f} times as long as those of the others",
+        "{who} {has} a slow host: calls take {host_ratio:.2f} times as long as on the others",
         "Look for other processes on its cores, the binding to a NUMA node (numactl), and power saving.",
     ),
     classes.SLOW_LINK: Class(
-        "{who} has a slow link: {what} takes {time_ratio:.2f} times as long as with equal size in other groups",
+        "{who} {has} a slow link: {what} takes {time_ratio:.2f} times as long as with equal size in other groups",
         "Compare link widths and error counters of these nodes (nvidia-smi nvlink, ibstat), and see the transport that "
         "they use with NCCL_DEBUG=INFO.",
     ),
@@ -149,6 +155,23 @@ def whose(ranks: tuple[int, ...], count: int) -> str:
     if count > 1 and len(ranks) == count:
         return "every rank"
     return f"rank{'s' if len(ranks) > 1 else ''} {spelled(ranks)}"
+
+
+def short(name: str) -> str:
+    """A name without addresses, and if it is long without the types that C++ puts into it."""
+    name = re.sub(r" at 0x[0-9a-fA-F]+", "", name)
+    if len(name) <= _LONG_NAME or "::" not in name:
+        return name
+    plain = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    return re.split(r"[<(]", plain, maxsplit=1)[0].strip()[:_LONG_NAME] or name[:_LONG_NAME]
+
+
+def verbs(ranks: tuple[int, ...], count: int) -> dict[str, str]:
+    """The verbs after ``whose``, of one or of several."""
+    are_several = len(ranks) > 1 and not (count > 1 and len(ranks) == count)
+    if are_several:
+        return {"is_": "are", "has": "have", "copies": "copy", "computes": "compute"}
+    return {"is_": "is", "has": "has", "copies": "copies", "computes": "computes"}
 
 
 def when(steps: tuple[int, ...], known: tuple[int, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from holotrace.core.problems import problem
@@ -92,7 +93,7 @@ def _surveyed(paths: Paths, recursive: bool, on_duplicate: OnDuplicate) -> Surve
         return _survey_of(_ranked(looked), on_duplicate, *called(paths))
     if isinstance(paths, Mapping):
         return _survey_of(_given(paths), on_duplicate, *called(paths))
-    named = [place(path) for path in several(paths)]
+    named = [_resolved(place(path)) for path in several(paths)]
     if not named:
         raise InputError("no path was given; give a trace file, a folder of them or a pattern")
     if len(named) == 1 and may_be_folder(named[0]):
@@ -103,6 +104,14 @@ def _surveyed(paths: Paths, recursive: bool, on_duplicate: OnDuplicate) -> Surve
     survey = _survey_of(_ranked(_look(seen.candidates)), on_duplicate, *called(paths))
     left_out = (*survey.left_out, *sorted(seen.left_out, key=lambda one: natural(one.path)))
     return replace(survey, problems=(*seen.problems, *survey.problems), left_out=left_out)
+
+
+def _resolved(path: Place) -> Place:
+    """The folder that a format's short name stands for, where nothing is at the path itself."""
+    if not isinstance(path, Path) or path.exists():
+        return path
+    found = (declared.resolve(path) for declared in FORMATS.values() if declared.resolve)
+    return next((folder for folder in found if folder), path)
 
 
 def _survey_of_folder(root: Place, opened: OpenedFolder) -> Survey:

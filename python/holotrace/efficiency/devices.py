@@ -122,16 +122,33 @@ def device(
 
     Args:
         name: Its name, e.g. ``NVIDIA H100 80GB HBM3``.
-        properties: ``numSms``, ``computeMajor``, ``computeMinor``, ``totalGlobalMem``, ``warpSize``.
+        properties: ``numSms``, ``computeMajor``, ``computeMinor``, ``totalGlobalMem``, ``warpSize``; and what a
+            profile declares, ``peakFlops`` and ``peakBandwidth``, per second.
         table: Devices that are known; by default those of holotrace.
     """
     rows = _ours() if table is None else table
     about = properties or {}
+    if declared := _declared(name, rows, about):
+        return declared
     if match := _MIG.fullmatch(name):
         whole = _by_name(match["name"], rows, {})
         return None if whole is None else _slice(whole, match, name, about)
     found = _by_name(name, rows, about)
     return found if found is not None else _by_make(name, about)
+
+
+def _declared(name: str, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> Device | None:
+    """What a profile says of its device itself, unless the user says something else."""
+    flops, memory = (_positive(about.get(key)) for key in ("peakFlops", "peakBandwidth"))
+    own = [row for row in rows if row not in _ours()]
+    if (flops is None and memory is None) or (own and _by_name(name, own, about)):
+        return None
+    operations = {} if flops is None else {"bf16": flops}
+    return Device(name, operations, memory, source="the profile", assumed="peaks as the profile declares them")
+
+
+def _positive(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and value > 0 else None
 
 
 def _by_name(name: str, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> Device | None:

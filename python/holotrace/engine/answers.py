@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from holotrace.analyses import ALL
+from holotrace.analyses.lanes.timeline import timeline
 from holotrace.core.source import RankSource
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.engine.map_ranks import Load, RankTask, Source, Unread
@@ -15,10 +16,11 @@ from holotrace.formats.declaration import AnswerStore, Program
 from holotrace.loading.rank import load
 
 # What is asked again and again: every analysis, with the options it has by itself.
-EVERYTHING = Questions(tuple((analysis, {}) for analysis in ALL))
-_ANALYSES = {analysis.name: analysis for analysis in ALL}
+_KEPT = (*ALL, timeline)
+EVERYTHING = Questions(tuple((analysis, {}) for analysis in _KEPT))
+_ANALYSES = {analysis.name: analysis for analysis in _KEPT}
 _COLUMNS = {
-    **{analysis.part_name: analysis.part_columns for analysis in ALL},
+    **{analysis.part_name: analysis.part_columns for analysis in _KEPT},
     RANK_INFO.name: RANK_INFO.columns,
     PROBLEMS.name: PROBLEMS.columns,
 }

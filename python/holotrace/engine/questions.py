@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from holotrace.analyses import named
 from holotrace.analyses.causes import causes
 from holotrace.analyses.duty_cycle import duty_cycle
 from holotrace.core.analysis import Analysis, Finding, PerJob
@@ -21,6 +22,7 @@ from holotrace.diagnosis.symptoms import folded
 from holotrace.discovery import Survey
 from holotrace.engine.comparable import Recorded, as_problems, left_out, of_ranks, ranks_left_out
 from holotrace.present.figures import figure
+from holotrace.present.notebook import Findings, result_html
 from holotrace.present.wording import worded
 
 
@@ -75,7 +77,7 @@ class Questions:
         return {**tables, PROBLEMS.name: pl.concat(problems)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class JobResult:
     """Everything a report shows, from one reading of each rank."""
 
@@ -109,11 +111,18 @@ class JobResult:
         # Of profiles of XLA the analyses of their own tell why devices stand still.
         if causes.name in own and (duty_cycle.name not in own or own[duty_cycle.name].is_empty()):
             settled = folded(settled, max(info["span_ns"].drop_nulls().to_list(), default=0))
-        return cls(found.title, found.origin, own, info, problems, tuple(worded(finding) for finding in settled))
+        return cls(found.title, found.origin, own, info, problems, Findings(worded(finding) for finding in settled))
+
+    def __repr__(self) -> str:
+        asked = ", ".join(self.tables) if len(self.tables) < 4 else f"{len(self.tables)} tables"
+        return f"JobResult({self.title!r}, {self.info.height} ranks, {asked}, {len(self.findings)} findings)"
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
 
     # Any: only present/ knows of Plotly.
-    def figure(self, analysis: Analysis[Any]) -> Any:
-        """The chart of one of its analyses, a Plotly figure for a notebook: ``result.figure(Job.overlap)``.
+    def figure(self, analysis: str | Analysis[Any]) -> Any:
+        """The chart of one of its analyses, a Plotly figure for a notebook: ``result.figure("overlap")``.
 
         Returns:
             A ``plotly.graph_objects.Figure``.
@@ -121,7 +130,8 @@ class JobResult:
         Raises:
             KeyError: the analysis was not run.
         """
-        return figure(analysis, self.tables[analysis.name])
+        found = named(analysis) if isinstance(analysis, str) else analysis
+        return figure(found, self.tables[found.name])
 
 
 def rows(rank: RankTrace, table: Table) -> pl.DataFrame:

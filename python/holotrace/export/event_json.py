@@ -42,9 +42,9 @@ def _end(phase: str, side: str, name: str, args: pl.Expr) -> pl.Expr:
         pl.lit(f'{{"ph":"{phase}",{binding}"cat":{quoted},"name":{quoted},"id":'),
         pl.col("_arrow"),
         pl.lit(',"pid":'),
-        _as_written(f"{side}_pid"),
+        as_written(f"{side}_pid"),
         pl.lit(',"tid":'),
-        _as_written(f"{side}_tid"),
+        as_written(f"{side}_tid"),
         pl.lit(',"ts":'),
         microseconds(pl.col(f"{side}_ns")),
         pl.lit(',"args":'),
@@ -53,8 +53,8 @@ def _end(phase: str, side: str, name: str, args: pl.Expr) -> pl.Expr:
     )
 
 
-def _as_written(column: str) -> pl.Expr:
-    """A process or thread as JSON: a number where it is one."""
+def as_written(column: str, *, always_text: bool = False) -> pl.Expr:
+    """A text as JSON; a process or thread is a number where it is written as one."""
     text = pl.col(column).cast(pl.String).fill_null("")
     quoted = pl.struct(text.alias("x")).struct.json_encode().str.strip_prefix('{"x":').str.strip_suffix("}")
-    return pl.when(text.str.contains(r"^-?(0|[1-9]\d{0,17})$")).then(text).otherwise(quoted)
+    return quoted if always_text else pl.when(text.str.contains(r"^-?(0|[1-9]\d{0,17})$")).then(text).otherwise(quoted)

@@ -19,7 +19,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import clocks
 from holotrace.derive.epoch import base_ns
 from holotrace.errors import MissingDataError, UsageError
-from holotrace.export import path_trace
+from holotrace.export import path_trace, profile_trace
 from holotrace.export.merge import Detail, Part, Written, write
 from holotrace.formats import FORMATS, heads, recognized
 from holotrace.formats.kineto.ends import TIMELINE
@@ -127,7 +127,7 @@ def _span(rows: pl.DataFrame) -> tuple[int, int] | None:
 def files(sources: Iterable[RankSource | RankTrace], target: Path) -> list[RankSource]:
     """The ranks' files, where all of them can be in a timeline that is written to ``target``."""
     found = [source for source in sources if isinstance(source, RankSource)]
-    other = next((source for source in found if not FORMATS[source.format].can_be_copied), None)
+    other = next((source for source in found if not _can_be_shown(source)), None)
     if other:
         raise MissingDataError(f"{other.path} {FORMATS[other.format].why_not_copied}")
     if not found:
@@ -139,6 +139,10 @@ def files(sources: Iterable[RankSource | RankTrace], target: Path) -> list[RankS
         # Before every rank is read for nothing.
         raise UsageError(f"{target} cannot be written: there is no folder {target.parent}; name a place that can")
     return found
+
+
+def _can_be_shown(source: RankSource) -> bool:
+    return FORMATS[source.format].can_be_copied or FORMATS[source.format].has_lines
 
 
 def _is_trace(path: Path) -> bool:
@@ -163,7 +167,8 @@ def write_ranks(
     """Write the ranks that were ``seen``, one after the other, and the critical ``path`` of the job as ``graph.path``
     has it; ``sources`` has the file of each.
     """
-    paths = {source.rank: source.path for source in sources}
+    by_rank = {source.rank: source for source in sources}
+    paths = {rank: source.path for rank, source in by_rank.items()}
     known = clocks.of_ranks([rank.rank for rank in seen], [rank.calls for rank in seen])
     moved = dict(known.select("rank", _moved_ns()).iter_rows())
     # What makes the times of each file those of one clock, since 1970 where files say so.
@@ -172,18 +177,19 @@ def write_ranks(
     zero_ns = max(first // _SECOND_NS - 1, 0) * _SECOND_NS
     window = _window(seen, shifts, wanted)
     head = _head(zero_ns, {rank: (paths[rank].name, moved_ns) for rank, moved_ns in moved.items()})
-    parts = [
+    # Of a profile a trace is made, when it is its turn.
+    parts = (
         Part(
-            paths[rank],
+            profile_trace.held(by_rank[rank], wanted.detail) if _is_profile(by_rank[rank]) else paths[rank],
             f"rank {rank}",
             _in_64_bits(shift - zero_ns),
             window and (_in_64_bits(window[0] - shift), _in_64_bits(window[1] - shift)),
-            wanted.detail,
+            "python" if _is_profile(by_rank[rank]) else wanted.detail,
         )
         for rank, shift in shifts.items()
-    ]
+    )
     more = [] if path is None or path.is_empty() else [_path(path, known, zero_ns, window)]
-    written = write(chain(_told(parts, tell), more), target, head=head)[: len(parts)]
+    written = write(chain(_told(parts, len(shifts), tell), more), target, head=head)[: len(shifts)]
     counts = pl.DataFrame(
         [(rank.rank, done.event_count, done.left_out_count) for rank, done in zip(seen, written, strict=True)],
         schema={column.name: column.unit.dtype for column in RANKS[:3]},
@@ -204,12 +210,16 @@ def _path(path: pl.DataFrame, known: pl.DataFrame, zero_ns: int, window: tuple[i
     return Part(held, path_trace.NAME, _in_64_bits(-zero_ns), since_zero, "python")
 
 
-def _told(parts: Sequence[Part], tell: Tell | None) -> Iterator[Part]:
+def _told(parts: Iterable[Part], count: int, tell: Tell | None) -> Iterator[Part]:
     """The parts, which are taken when those before are done."""
     for done, part in enumerate(parts):
         if tell:
-            tell(done, len(parts))
+            tell(done, count)
         yield part
+
+
+def _is_profile(source: RankSource) -> bool:
+    return not FORMATS[source.format].can_be_copied
 
 
 def _moved_ns() -> pl.Expr:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import polars as pl
@@ -107,10 +108,14 @@ class Format:
     """Whether its tables hold what is otherwise made of them: kinds, rank_info, whose problems they are."""
     can_be_copied: bool = False
     """Whether a file is trace-event JSON, which overlays and timelines copy."""
+    has_lines: bool = False
+    """Whether its table of events has all that was recorded, so that a timeline can be made of it."""
     why_not_copied: str = "has no trace events to copy; give traces as PyTorch's profiler exports them, in JSON"
     """Said of the file where copies are asked for: why there is none, and the way out."""
     expand: Callable[[Origin, bool], Expansion | None] | None = None
     """What a folder (with its subfolders, or without) stands for; None where its layout is not this format's."""
+    resolve: Callable[[Path], Path | None] | None = None
+    """The folder that a path stands for at which nothing is; None where it is no short name of this format's."""
     marker: str = ""
     """Name of the file that makes a folder a whole job of this format."""
     open_folder: Callable[[Place], OpenedFolder] | None = None

@@ -209,9 +209,13 @@ def call_waits(calls: pl.DataFrame, work: pl.DataFrame, recorded: pl.DataFrame) 
             last.select(*columns, is_inferred=pl.lit(True)),
         ]
     ).filter(pl.col("after_ns") <= pl.col("end_ns"))
-    least = calls.group_by("name").agg(least_ns=(pl.col("end_ns") - pl.col("start_ns")).min())
     waited = pl.col("after_ns") > pl.col("start_ns")
     took = pl.col("end_ns") - pl.col("after_ns")
+    # What a call takes that need not wait, also where all calls of its name did: at most what is left of it then.
+    lasted = pl.col("end_ns") - pl.col("start_ns")
+    left = found.select("name", left_ns=pl.min_horizontal(took, lasted))
+    ever = pl.concat([calls.select("name", left_ns=lasted), left])
+    least = ever.group_by("name").agg(least_ns=pl.col("left_ns").min())
     return (
         found.join(least, on="name")
         .with_columns(

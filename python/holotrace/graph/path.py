@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from holotrace.derive.kernel_kinds import COMMUNICATION
+from holotrace.graph.engine import UNCHANGED, Changes
 from holotrace.graph.job import JobGraph
 
 # Time on the path that is no activity's own: until work starts after its launch or after other work, until a call
@@ -19,8 +20,12 @@ _EDGE = 1
 _PLACE = ("rank", "is_device", "device", "stream", "lane", "name", "event_id")
 
 
-def of(graph: JobGraph) -> pl.DataFrame:
+def of(graph: JobGraph, changes: Changes | None = None) -> pl.DataFrame:
     """The parts of the paths through all steps, each in order of time; those of a step sum to it.
+
+    Args:
+        graph: Of the job.
+        changes: As the job would be when it is replayed with them; as it was recorded by default.
 
     The path of a step goes back from the last moment of the rank that was done last, from each point to what it waited
     for last, until the step before was over. At a collective it goes on at the rank that came last, so that waiting is
@@ -30,9 +35,19 @@ def of(graph: JobGraph) -> pl.DataFrame:
     own), step, step_ns (how long the step took for all of these ranks), rank, is_device, device, stream, lane, name,
     event_id (of what the time is), kind (what its time is bound by), start_ns, end_ns; nothing takes no time.
     """
-    steps = _steps(graph)
+    return back_from(graph, _steps(graph, times_of(graph, changes)), changes)
+
+
+def times_of(graph: JobGraph, changes: Changes | None) -> pl.DataFrame:
+    """When each activity was, or would be with changes: activity, start_ns, end_ns."""
+    at = graph.activities.select("activity", "start_ns", "end_ns")
+    return at if changes is None else at.select("activity").hstack(graph.replay(changes))
+
+
+def back_from(graph: JobGraph, steps: pl.DataFrame, changes: Changes | None) -> pl.DataFrame:
+    """The same for other ends of paths: first_rank, step, over (a point), over_ns, since_ns."""
     ends = steps.select(point="over", since_ns="since_ns")
-    links = graph.replayer.paths_to(ends, has_delays=True)
+    links = graph.replayer.paths_to(ends, changes or UNCHANGED, has_delays=changes is None)
     at = steps.with_row_index("path").select("path", "first_rank", "step", "since_ns", "over_ns")
     earliest = pl.col("start_ns").cum_min(reverse=True).over("path")
     later = earliest.shift(-1).over("path")
@@ -53,18 +68,11 @@ def of(graph: JobGraph) -> pl.DataFrame:
     return _named(taken, graph).sort("first_rank", "start_ns", maintain_order=True)
 
 
-def _steps(graph: JobGraph) -> pl.DataFrame:
+def _steps(graph: JobGraph, at: pl.DataFrame) -> pl.DataFrame:
     """Each step of ranks that meet: first_rank, step, over (the last point), over_ns, since_ns (when it began)."""
-    met = _sets(graph)
-    at = graph.activities.select("activity", "start_ns", "end_ns")
-    begins = at.select(begin=pl.col("activity") * 2, begin_ns="start_ns")
-    ends = at.select(over=pl.col("activity") * 2 + 1, over_ns="end_ns")
-    # A step may begin where an activity ends.
-    begins = pl.concat([begins, ends.select(begin="over", begin_ns="over_ns")])
     steps = (
-        graph.steps.join(met, on="rank")
-        .join(begins, on="begin")
-        .join(ends, on="over")
+        timed_steps(graph, at)
+        .join(_sets(graph), on="rank")
         .sort("first_rank", "over_ns", "rank")
         .group_by("first_rank", "step", maintain_order=True)
         .agg(pl.col("over", "over_ns").last(), pl.col("begin_ns").min())
@@ -74,6 +82,15 @@ def _steps(graph: JobGraph) -> pl.DataFrame:
     before = pl.col("over_ns").shift(1).over("first_rank", pl.col("step").is_null())
     since = pl.coalesce(before, "begin_ns").clip(upper_bound=pl.col("over_ns"))
     return steps.with_columns(since_ns=since).select("first_rank", "step", "over", "over_ns", "since_ns")
+
+
+def timed_steps(graph: JobGraph, at: pl.DataFrame) -> pl.DataFrame:
+    """The steps of the graph with begin_ns and over_ns, from the times of activities."""
+    begins = at.select(begin=pl.col("activity") * 2, begin_ns="start_ns")
+    ends = at.select(over=pl.col("activity") * 2 + 1, over_ns="end_ns")
+    # A step may begin where an activity ends.
+    begins = pl.concat([begins, ends.select(begin="over", begin_ns="over_ns")])
+    return graph.steps.join(begins, on="begin", maintain_order="left").join(ends, on="over", maintain_order="left")
 
 
 def _sets(graph: JobGraph) -> pl.DataFrame:

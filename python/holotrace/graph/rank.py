@@ -154,5 +154,5 @@ def _recorded(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _collectives(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:
-    calls = collectives.calls(rank)
+    calls = rank.cached(collectives.calls)
     return calls.drop("step").join(work.select("event_id", "activity"), on="event_id")

@@ -1,40 +1,84 @@
-"""Changes of a job in its own words: what is scaled, made like the other ranks, or hidden."""
+"""Changes of a job in its own words: what is scaled, made like the other ranks, hidden, or free."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 
 import polars as pl
 
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY
+from holotrace.efficiency.categories import of_kernel
 from holotrace.graph.engine import Changes
 from holotrace.graph.job import STEP, JobGraph
 
-# What activities can be bound by.
+# What activities can be bound by, and edges: until work starts after its launch, and after the work before it.
 HOST, LOADING = "host", "data_loading"
+LAUNCH, DELAY = "launch", "kernel_delay"
 KINDS = (HOST, LOADING, COMPUTE, COMMUNICATION, MEMORY)
+BOUNDS = (*KINDS, LAUNCH, DELAY)
 # An own time of more than this, in ns, is no time: the sum of a graph's stays within 64 bits.
 _MOST_NS = 2.0**53
 
 
-def scaled(graph: JobGraph, factors: Mapping[str, float], ranks: tuple[int, ...] = ()) -> Changes:
-    """Own times multiplied by factors.
+@dataclass(frozen=True)
+class Within:
+    """Which work changes: what is of all that are given; without any, all of it."""
+
+    ranks: tuple[int, ...] = ()
+    """Of these ranks; those of a node, say."""
+    groups: tuple[str, ...] = ()
+    """Collectives of process groups with these names."""
+    collectives: tuple[str, ...] = ()
+    """Collectives with these operations, as all_reduce."""
+    categories: tuple[str, ...] = ()
+    """Kernels of these categories of work, as gemm or attention."""
+    modules: tuple[str, ...] = ()
+    """Kernels and copies launched in modules whose path one of these regular expressions matches."""
+
+    def __str__(self) -> str:
+        given = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return " and ".join(f"of {name} {', '.join(map(str, values))}" for name, values in given if values) or "there"
+
+
+def chosen(graph: JobGraph, within: Within, modules: pl.DataFrame | None = None) -> pl.Series:
+    """Whether each activity changes.
 
     Args:
         graph: Of the job.
-        factors: By kind (``KINDS``) or by a regular expression that names match; all that fit count.
-        ranks: Only those of these; of all by default.
+        within: What it is of.
+        modules: rank, event_id and path of kernels, where modules are asked for.
     """
-    time = pl.col("own_ns").cast(pl.Float64)
-    for of, factor in factors.items():
-        time = pl.when(fits(of)).then(time * factor).otherwise(time)
-    new = time.clip(upper_bound=_MOST_NS).round().cast(pl.Int64)
-    rows = graph.activities.filter(_of(ranks), pl.col("kind") != STEP)
-    return Changes(
-        own=rows.select("activity", new_ns=new, old_ns="own_ns")
-        .filter(pl.col("new_ns") != pl.col("old_ns"))
-        .select("activity", own_ns="new_ns")
-    )
+    rows = graph.activities
+    tests = [pl.col("kind") != STEP]
+    if within.ranks:
+        tests.append(pl.col("rank").is_in(within.ranks))
+    if within.groups:
+        tests.append(pl.col("group").cast(pl.String).is_in(within.groups))
+    if within.collectives:
+        tests.append(_plain(pl.col("operation")).is_in([_spelled(name) for name in within.collectives]))
+    if within.categories:
+        names = rows.filter("is_device")["name"].unique().drop_nulls()
+        fitting = [name for name in names if of_kernel(name) in within.categories]
+        tests.append(pl.col("is_device") & pl.col("name").is_in(fitting))
+    if within.modules and modules is not None:
+        inside = modules.filter(pl.any_horizontal(pl.col("path").str.contains(one) for one in within.modules))
+        rows = rows.join(
+            inside.select("rank", "event_id", is_inside=pl.lit(True)).unique(["rank", "event_id"]),
+            on=["rank", "event_id"],
+            how="left",
+            maintain_order="left",
+        )
+        tests.append(pl.col("is_device") & pl.col("is_inside").fill_null(value=False))
+    return rows.select(fits=pl.all_horizontal(test.fill_null(value=False) for test in tests))["fits"]
+
+
+def _plain(name: pl.Expr) -> pl.Expr:
+    return name.cast(pl.String).str.to_lowercase().str.replace_all("[^a-z0-9]", "")
+
+
+def _spelled(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 def fits(of: str) -> pl.Expr:
@@ -44,32 +88,152 @@ def fits(of: str) -> pl.Expr:
     )
 
 
-def like_median(graph: JobGraph, ranks: tuple[int, ...] = ()) -> Changes:
-    """Every activity takes as long as the same one of the median rank.
+@dataclass(frozen=True)
+class Draft:
+    """Own times of all activities and lags of all edges, as they become change by change."""
 
-    The same are those with one kind, name and number among these in the step, on hosts and on devices. What less than
-    half of the ranks have stays as it is.
+    graph: JobGraph
+    within: pl.Series
+    own: pl.Series
+    lag: pl.Series
 
-    Args:
-        graph: Of the job.
-        ranks: Whose activities; of all by default.
+    @classmethod
+    def of(cls, graph: JobGraph, within: pl.Series) -> Draft:
+        """All as it is; only what is ``within`` changes."""
+        return cls(graph, within, graph.activities["own_ns"].cast(pl.Float64), graph.edges["lag_ns"])
+
+    def scaled(self, factors: Mapping[str, float]) -> Draft:
+        """Times multiplied by factors: by what they are bound by (``BOUNDS``), or by names; all that fit count."""
+        draft = self
+        for of, factor in factors.items():
+            draft = draft.scaled_lags(of, factor) if of in {LAUNCH, DELAY} else draft.scaled_own(fits(of), factor)
+        return draft
+
+    def scaled_own(self, which: pl.Expr, factor: float | pl.Expr) -> Draft:
+        rows = self.graph.activities.with_columns(self.own.alias("_own"), self.within.alias("_within"))
+        time = pl.col("_own") * factor
+        return self._with(rows.select(own=pl.when(which & pl.col("_within")).then(time).otherwise("_own"))["own"])
+
+    def scaled_lags(self, of: str, factor: float) -> Draft:
+        """Time until work starts: after its launch, or after the work before it."""
+        activities, edges = self.graph.activities, self.graph.edges
+        starts, ends = edges["from_point"] // 2, edges["to_point"] // 2
+        is_device = activities["is_device"]
+        after = is_device.gather(starts) if of == DELAY else ~is_device.gather(starts)
+        which = after & is_device.gather(ends) & self.within.gather(ends) & (self.lag > 0)
+        lag = pl.select(pl.when(which).then(self.lag * factor).otherwise(self.lag).round().cast(pl.Int64))
+        return replace(self, lag=lag.to_series())
+
+    def like_median(self) -> Draft:
+        """Every activity takes as long as the same one of the median rank.
+
+        The same are those with one kind, name and number among these in the step, on devices and on threads that do
+        the same. What half of the ranks have at most stays as it is.
+        """
+        usual = usual_own(self.graph)
+        rows = self.graph.activities.select("activity", own=self.own, within=self.within)
+        rows = rows.join(usual, on="activity", how="left", maintain_order="left")
+        usually = pl.when("within").then(pl.coalesce("usual_ns", "own")).otherwise("own")
+        return self._with(rows.select(own=usually)["own"])
+
+    def balanced(self) -> Draft:
+        """Every rank computes for as long as the mean rank does, step by step."""
+        is_compute = pl.col("kind") == COMPUTE
+        own = pl.col("_own").filter(is_compute).sum()
+        mean = own.over("step") / pl.col("rank").filter(is_compute).n_unique().over("step")
+        return self.scaled_own(is_compute, (mean / own.over("rank", "step")).fill_nan(1.0))
+
+    def launches_free(self) -> Draft:
+        """Calls that launch work take no time, and work starts at once."""
+        edges = self.graph.edges
+        is_device = self.graph.activities["is_device"]
+        launch = ~is_device.gather(edges["from_point"] // 2) & is_device.gather(edges["to_point"] // 2)
+        calls = (edges.filter(launch)["from_point"] // 2).unique()
+        return self.scaled_own(pl.col("activity").is_in(calls.implode()), 0).scaled_lags(LAUNCH, 0)
+
+    def _with(self, own: pl.Series) -> Draft:
+        return replace(self, own=own.clip(upper_bound=_MOST_NS))
+
+    def changes(self) -> Changes:
+        """What is other than in the graph."""
+        own = self.own.round().cast(pl.Int64)
+        activities, edges = self.graph.activities, self.graph.edges.with_row_index("edge")
+        changed, moved = own != activities["own_ns"], self.lag != edges["lag_ns"]
+        return Changes(
+            own=activities.select("activity", own_ns=own).filter(changed),
+            lags=edges.select("edge", lag_ns=self.lag).filter(moved),
+        )
+
+
+# What activities of several ranks or steps have in common that are the same.
+SAME = ("is_device", "thread", "kind", "name", "number")
+
+
+def numbered(graph: JobGraph) -> pl.DataFrame:
+    """The activities but for moments, with SAME: thread is what a thread does most, null on devices; number counts
+    those with all else in common in a rank's step.
+
+    Threads have other numbers on other ranks; a watchdog that sleeps is not to be taken for a thread that computes.
     """
-    key = ["step", "is_device", "kind", "name", "number"]
-    numbered = (
-        graph.activities.filter(pl.col("kind") != STEP)
-        .sort("start_ns", "activity")
-        .with_columns(number=pl.int_range(pl.len(), dtype=pl.UInt32).over("rank", *key[:-1]))
+    rows = graph.activities.filter(pl.col("kind") != STEP).sort("start_ns", "activity")
+    of_host = rows.filter(~pl.col("is_device"), pl.col("name").is_not_null())
+    threads = (
+        of_host.group_by("rank", "lane", "name")
+        .agg(count=pl.len().cast(pl.Int64))
+        .sort("rank", "lane", -pl.col("count"), "name")
+        .group_by("rank", "lane", maintain_order=True)
+        .agg(thread=pl.col("name").first())
     )
+    return rows.join(threads, on=["rank", "lane"], how="left", maintain_order="left").with_columns(
+        number=pl.int_range(pl.len(), dtype=pl.UInt32).over("rank", "step", *SAME[:-1])
+    )
+
+
+def usual_own(graph: JobGraph) -> pl.DataFrame:
+    """What each activity takes on the median rank, where more than half of the ranks have it: activity, usual_ns."""
+    key, rows = ["step", *SAME], numbered(graph)
     world = graph.activities["rank"].n_unique()
     usual = (
-        numbered.group_by(key)
-        .agg(usual_ns=pl.col("own_ns").median().round().cast(pl.Int64), member_count=pl.col("rank").n_unique())
+        rows.group_by(key)
+        .agg(usual_ns=pl.col("own_ns").median(), member_count=pl.col("rank").n_unique())
         .filter(2 * pl.col("member_count") > world)
     )
-    changed = numbered.filter(_of(ranks)).join(usual, on=key, nulls_equal=True)
+    return rows.join(usual, on=key, nulls_equal=True).select("activity", "usual_ns")
+
+
+def alone(graph: JobGraph) -> Changes:
+    """Kernels that ran while their rank communicated take as long as the same ones that did not.
+
+    What runs beside communication shares the device with it; without that it takes the median time of kernels with the
+    same name on the rank that ran alone, if that is less.
+    """
+    place = ["rank", "device"]
+    work = graph.activities.filter(pl.col("is_device")).select(
+        "activity", "own_ns", "start_ns", "end_ns", "name", "kind", *place
+    )
+    moving = (
+        work.filter(pl.col("kind") == COMMUNICATION)
+        .sort("start_ns")
+        .select(*place, from_ns="start_ns", until_ns=pl.col("end_ns").cum_max().over(place))
+    )
+    computing = (
+        work.filter(pl.col("kind") == COMPUTE)
+        .sort("end_ns")
+        .join_asof(
+            moving,
+            left_on="end_ns",
+            right_on="from_ns",
+            by=place,
+            allow_exact_matches=False,
+            check_sortedness=False,
+        )
+        .with_columns(is_shared=(pl.col("until_ns") > pl.col("start_ns")).fill_null(value=False))
+    )
+    usual = pl.col("own_ns").filter(~pl.col("is_shared")).median().over("rank", "name")
     return Changes(
-        own=changed.filter(pl.col("own_ns") != pl.col("usual_ns"))
-        .select("activity", own_ns="usual_ns")
+        own=computing.with_columns(usual_ns=usual)
+        .filter(pl.col("is_shared"), pl.col("usual_ns") < pl.col("own_ns"))
+        .select("activity", own_ns=pl.col("usual_ns").round().cast(pl.Int64))
         .sort("activity")
     )
 
@@ -77,7 +241,3 @@ def like_median(graph: JobGraph, ranks: tuple[int, ...] = ()) -> Changes:
 def together(*changes: Changes) -> Changes:
     """All of several changes; of those of one activity or edge the last counts."""
     return Changes(own=pl.concat([one.own for one in changes]), lags=pl.concat([one.lags for one in changes]))
-
-
-def _of(ranks: tuple[int, ...]) -> pl.Expr:
-    return pl.col("rank").is_in(list(ranks)) if ranks else pl.lit(True)

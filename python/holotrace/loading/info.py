@@ -10,9 +10,14 @@ import polars as pl
 from holotrace.core.schema import legible
 from holotrace.core.source import RankSource, believable
 from holotrace.core.tables import DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive.modelled_work import device_of
 from holotrace.derive.vendors import NVIDIA, VENDORS
+from holotrace.efficiency.devices import Device
 from holotrace.formats.parsed import Columns, Parsed
 
+# The types that most models compute in come first.
+_TYPES = ("bf16", "fp16", "fp32")
 # What describing a rank needs to read.
 READS = (DEVICE_EVENTS.only("start_ns", "end_ns"), STEPS.only("start_ns", "end_ns"), PROBLEMS.only("count"))
 
@@ -24,6 +29,7 @@ def describe(
     *,
     source: RankSource | None = None,
     parsed: Parsed[Columns] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> pl.DataFrame:
     """One row of the rank_info table; a rank that was never in a file has neither ``source`` nor ``parsed``."""
     counts = parsed.counts if parsed else {}
@@ -38,6 +44,7 @@ def describe(
         "world_count": _whole(job.get("world_size")),
         "device": ", ".join(names) or None,
         "device_count": len(devices) or None,
+        **_peaks(device_of(RankTrace(rank, {}, metadata, settings=settings or {}))),
         "software": _software(metadata, job),
         "backend": str(job["backend"]) if job.get("backend") else None,
         "step_count": steps.height,
@@ -52,6 +59,19 @@ def describe(
     # Names of files and devices may hold what no column does.
     texts = {key: legible(value) for key, value in row.items() if isinstance(value, str)}
     return pl.DataFrame([row | texts], schema=RANK_INFO.empty().schema)
+
+
+def _peaks(device: Device | None) -> dict[str, str | float | None]:
+    """What the device could do at most, in the first of the types that it has a peak for."""
+    if device is None:
+        return {}
+    kind = next((one for one in _TYPES if one in device.operations), None)
+    return {
+        "peak_type": kind,
+        "peak_tflops": None if kind is None else device.operations[kind] / 1e12,
+        "peak_gbps": None if device.memory is None else device.memory / 1e9,
+        "peak_from": device.assumed or device.name,
+    }
 
 
 def _span(*tables: pl.DataFrame) -> dict[str, int | None]:

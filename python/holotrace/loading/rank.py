@@ -94,7 +94,9 @@ def _made(
         made[PROBLEMS.name] = _place(source, frame(PROBLEMS.only("count")).height)
     if RANK_INFO.name in wanted:
         tables = {table.name: frame(table) for table in info.READS}
-        made[RANK_INFO.name] = info.describe(source.rank, tables, parsed.metadata, source=source, parsed=parsed)
+        made[RANK_INFO.name] = info.describe(
+            source.rank, tables, parsed.metadata, source=source, parsed=parsed, settings=source.settings
+        )
     for name in _OF_A_KIND:
         if name in parsed.tables and _has_kind(needed.get(name)):
             named = frame(_DECLARED[name].only(*_MAKE_KIND))
@@ -108,7 +110,7 @@ def narrowed(trace: RankTrace, reads: Sequence[Table]) -> RankTrace:
     tables = {name: _filled(trace.tables.get(name), table) for name, table in wanted.items()}
     if RANK_INFO.name in wanted and RANK_INFO.name not in trace.tables:
         seen = {table.name: _filled(trace.tables.get(table.name), table) for table in info.READS}
-        tables[RANK_INFO.name] = info.describe(trace.rank, seen, trace.metadata)
+        tables[RANK_INFO.name] = info.describe(trace.rank, seen, trace.metadata, settings=trace.settings)
     if CALLS.name in wanted and CALLS.name not in trace.tables:
         tables[CALLS.name] = _calls(trace.tables, wanted[CALLS.name])
     return replace(trace, tables=tables)

@@ -19,6 +19,8 @@ from holotrace.present import over_ranks
 EMBEDDED_ROWS = 2_000  # rows of a table a browser sorts at once without a pause, and a page carries by mail
 SHOWN_ROWS = 15  # rows that are there before anybody asks for more
 LONG_TEXT = 24  # characters
+_MOST_TEXT = 400_000  # characters that a column takes in the page
+_SHORTEST_TEXT = 120
 _EXACT = 2**53  # whole numbers up to this are floats without loss
 
 
@@ -148,10 +150,16 @@ def _texts(values: pl.Series, column: Column, by: fmt.Scale) -> list[str]:
     return [fmt.cell(value, column, by) for value in values.to_list()]
 
 
+def _short_texts(values: pl.Series, column: Column, by: fmt.Scale) -> list[str]:
+    """Texts that lose their middle where there are so many long ones that the page would grow with them."""
+    most = max(_SHORTEST_TEXT, _MOST_TEXT // max(len(values), 1))
+    return [fmt.middle(text, most) for text in _texts(values, column, by)]
+
+
 def _embedded(values: pl.Series, column: Column, by: fmt.Scale) -> Sequence[float | str | None]:
     """A column for the script: texts, and numbers as they are, to be sorted by; it writes them with the same scale."""
     if not fmt.is_number(column):
-        return _texts(values, column, by)
+        return _short_texts(values, column, by)
     numbers: list[float | None] = values.to_list()
     if values.dtype.is_float():
         return [None if value is None or not math.isfinite(value) else value for value in numbers]

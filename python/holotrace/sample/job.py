@@ -154,6 +154,30 @@ def write(
     return truth
 
 
+def simulated_ns(
+    changes: Sequence[Fault] = (),
+    *,
+    ranks: int = 8,
+    steps: int = 5,
+    seed: int = 1,
+    faults: Sequence[str] = (),
+    without_faults: bool = False,
+) -> int:
+    """How long the sample job with these faults takes when it is simulated with further changes, in ns.
+
+    Beside the kinds that faults have, changes may be ``network``, ``loader`` and ``fast-host``: factors for all
+    transfers, for loading data, and for all that the host does.
+
+    Args:
+        changes: Factors may be below 1.
+        ranks: As for ``write``.
+        without_faults: Simulate the job as it would be without its faults.
+    """
+    plan = _with_faults(_plan(ranks, steps, seed=seed, events=None, stacks=False, missing=()), faults)
+    plan = _without(plan, ()) if without_faults else plan
+    return _course(replace(plan, faults=(*plan.faults, *changes))).job_ns
+
+
 def _write_rank(
     plan: _Plan,
     meetings: Mapping[int, list[int]],

@@ -163,7 +163,7 @@ class Process:
             yield from self._optimize(step)
             self._leave(frame)
             self._do(READ_LOSS)
-            self._now += _MARGIN_NS
+            self._spend(_MARGIN_NS)
             self._python("python-function", "train.py(71): log_metrics")
             self._python("checkpoint", "train.py(76): save_checkpoint", "torch/serialization.py(943): save")
         self._measure(step)
@@ -171,10 +171,11 @@ class Process:
     def _load(self, step: int) -> None:
         with self._range("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"):
             stalls = step == self.shape.stall_step
-            self._now += self.shape.stall_ns - 2 * _RANGE_NS if stalls else 60_000 + int(self._random() * 15_000)
+            loading = self.shape.stall_ns - 2 * _RANGE_NS if stalls else 60_000 + int(self._random() * 15_000)
             late = self._delay_ns("input") + self._delay_ns("input-of-all")
             # Loaders of several ranks are never late by the same time.
-            self._now += int(late * (0.97 + 0.06 * self._aside())) if late else 0
+            loading += int(late * (0.97 + 0.06 * self._aside())) if late else 0
+            self._now += int(loading * self._factor("loader"))
         copying = self._delay_ns("copy")
         self._do(pageable_upload(copying) if copying else UPLOAD)
 
@@ -235,7 +236,7 @@ class Process:
         """What the autograd thread does while the main thread waits for it."""
         bucket = collective("reduce_scatter", LAYERS_PER_BUCKET * _LAYER_PARAMETERS, 1_080_000)
         frame = self._enter("torch/_tensor.py(577): backward", "<built-in method run_backward>")
-        self._now += 22_000
+        self._spend(22_000)
         self._switch_thread(autograd=True)
         ops = self._layers()
         self._do(ops.loss_backward)
@@ -246,7 +247,7 @@ class Process:
                 yield from self._communicate(step, bucket, wait=False)
         self._remember(-_ACTIVATION_BYTES)
         self._switch_thread(autograd=False)
-        self._now += 14_000
+        self._spend(14_000)
         self._leave(frame)
 
     def _optimize(self, step: int) -> Run:
@@ -270,7 +271,7 @@ class Process:
         # Its input is what the compute stream has been asked for so far.
         ready = max(begin + launched.end_ns + _LATENCY_NS, self._free[COMMUNICATION] + _SWITCH_NS, self._free[COMPUTE])
         everybody_ns = yield Arrival(step, ready, group)
-        end = everybody_ns + what.transfer_ns + int(self._random() * 600)
+        end = everybody_ns + int(what.transfer_ns * self._factor("network")) + int(self._random() * 600)
         count = self._counts[group] = self._counts.get(group, 0) + 1
         self._collectives.append((ready, end))
         note = what.describe(group, self.place.rank, count, of_all=group == self.place.world) if self._recorder else ""
@@ -282,27 +283,27 @@ class Process:
 
     def _enter(self, *names: str) -> int:
         """Go into Python functions; returns how many, for ``_leave``."""
-        self._now += _MARGIN_NS
+        self._spend(_MARGIN_NS)
         if self._recorder and self._recorder.stack:
             self._recorder.stack.enter(names, self._now)
-        self._now += FRAME_NS * len(names)
+        self._spend(FRAME_NS * len(names))
         return len(names)
 
     def _leave(self, count: int) -> None:
-        self._now += _MARGIN_NS
+        self._spend(_MARGIN_NS)
         if self._recorder and self._recorder.stack:
             self._recorder.stack.leave(count, self._now)
-        self._now += FRAME_NS * count
+        self._spend(FRAME_NS * count)
 
     @contextmanager
     def _range(self, name: str) -> Iterator[None]:
         """A named range of the host."""
-        self._now += _MARGIN_NS
+        self._spend(_MARGIN_NS)
         opened = self._recorder.open(name, self._now) if self._recorder else None
         kernel_count = len(self._kernels)
-        self._now += _RANGE_NS
+        self._spend(_RANGE_NS)
         yield
-        self._now += _RANGE_NS
+        self._spend(_RANGE_NS)
         if self._recorder and opened:
             self._recorder.close(opened, self._now, self._kernels[kernel_count:])
 
@@ -328,6 +329,10 @@ class Process:
                 beside += 1
         self.exposed_ns[step] = exposed
         self._kernels, self._collectives = [], []
+
+    def _spend(self, ns: int) -> None:
+        """The host is busy for so long, if it is as fast as usual."""
+        self._now += int(ns * self._stretch)
 
     def _pause(self) -> int:
         return int((3_000 + int(self._random() * 4_000)) * self._stretch)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import holotrace
+from holotrace.cli import main
 from holotrace.discovery import survey
 from s3 import Store
 from xplane_files import Plane, space, started_at
@@ -48,6 +50,30 @@ def test_of_several_runs_the_newest_is_read_and_the_others_are_named(tmp_path: P
     (row,) = survey(tmp_path).problems
     assert (row["problem"], row["count"], row["example"]) == ("several runs", 1, "2026_01_01_00_00_00")
     assert row["action"] == "the newest was read: 2026_01_02_00_00_00"
+
+
+def test_a_run_is_read_by_its_name_below_the_log_directory(tmp_path: Path) -> None:
+    run(tmp_path, "first", "a")
+    run(tmp_path, "second", "a", from_s=86_400)
+    assert files(tmp_path / "first") == ["first/a.xplane.pb"]
+    with pytest.raises(holotrace.InputError, match="third does not exist"):
+        holotrace.open(tmp_path / "third")
+
+
+def test_runs_are_listed_with_what_they_hold(tmp_path: Path) -> None:
+    run(tmp_path, "1", "a")
+    run(tmp_path, "2", "a", "b", from_s=86_400)
+    table = holotrace.runs(tmp_path)
+    assert table.select("run", "host_count", "begun", "recorded_ns", "is_read").rows() == [
+        ("1", 1, "2023-11-14 22:13:20", SECOND_NS, False),
+        ("2", 2, "2023-11-15 22:13:20", SECOND_NS, True),
+    ]
+    assert (table["file_bytes"] > 0).all()
+    shown = CliRunner().invoke(main, ["runs", str(tmp_path)])
+    assert shown.exit_code == 0
+    assert "2023-11-15" in shown.output
+    with pytest.raises(holotrace.InputError, match="holds no run"):
+        holotrace.runs(tmp_path / "plugins" / "nothing")
 
 
 def test_hosts_of_one_capture_are_one_job_though_their_runs_have_two_names(tmp_path: Path) -> None:

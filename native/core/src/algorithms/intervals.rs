@@ -101,7 +101,7 @@ pub(crate) fn in_order(times: &[i64]) -> Vec<u32> {
 }
 
 /// Visit what spans, in order of their starts, cover as a whole.
-fn merged(spans: impl Iterator<Item = (i64, i64)>, mut visit: impl FnMut(i64, i64)) {
+pub(crate) fn merged(spans: impl Iterator<Item = (i64, i64)>, mut visit: impl FnMut(i64, i64)) {
     let mut open: Option<(i64, i64)> = None;
     for (start, end) in spans.filter(|(start, end)| start < end) {
         match &mut open {

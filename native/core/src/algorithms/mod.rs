@@ -1,5 +1,6 @@
 //! What is computed of columns, whichever format they came from.
 
+pub mod bins;
 pub mod call_tree;
 pub mod critical_path;
 pub mod groups;

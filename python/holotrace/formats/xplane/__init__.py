@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holotrace.formats.declaration import Format
 from holotrace.formats.xplane import read
-from holotrace.formats.xplane.runs import NAME, PROFILE, expanded, is_profile, refusal
+from holotrace.formats.xplane.runs import NAME, PROFILE, expanded, is_profile, named_run, refusal
 
 XPLANE = Format(
     name=NAME,
@@ -14,7 +14,8 @@ XPLANE = Format(
     refuse=refusal,
     read=lambda source, tables: read.read(source.path, tables),
     tables=read.TABLES,
-    why_not_copied="is a profile of XLA, which has no trace events to copy; look at it with XProf, "
-    "or at the .trace.json.gz beside it in Perfetto",
+    has_lines=True,
+    why_not_copied="is a profile of XLA, which has no trace events to copy; holotrace timeline makes a trace of it",
     expand=expanded,
+    resolve=named_run,
 )

@@ -101,8 +101,14 @@ class Content:
         devices = self._devices() if has_devices else work.devices(self.profile, None)
         return {
             "deviceProperties": [
-                {"name": model or " ".join(filter(None, (vendor, kind, "device")))}
-                for model, vendor, kind in devices.select("model", "vendor", "device_kind").rows()
+                {
+                    "name": model or " ".join(filter(None, (vendor, kind, "device"))),
+                    "peakFlops": flops,
+                    "peakBandwidth": bandwidth,
+                }
+                for model, vendor, kind, flops, bandwidth in devices.select(
+                    "model", "vendor", "device_kind", "peak_flops", "peak_bandwidth"
+                ).rows()
             ],
             **dict(versions.select("key", pl.coalesce("text", pl.col("whole").cast(pl.String))).rows()),
             "hostnames": self.profile.space.hostnames,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ _UNREADABLE = (
 )
 # Only in the metadata of an exported trace.
 _EXPORT_SIGN = b'"highres-ticks"'
+# Where a log directory has its runs.
+_RUNS = ("plugins", "profile")
 # Listing waits for disks and stores far more than it computes.
 _READERS = 8
 
@@ -65,6 +68,43 @@ def expanded(folder: Origin, recursive: bool) -> Expansion | None:
     return Expansion(tuple(file for run in chosen for file in run.files), tuple(_said(chosen, others)))
 
 
+def named_run(path: Path) -> Path | None:
+    """The folder of a run that is named right below its log directory: LOGDIR/RUN."""
+    folder = path.parent.joinpath(*_RUNS, path.name)
+    return folder if folder.is_dir() else None
+
+
+def listed(folder: Origin) -> list[dict[str, Any]]:
+    """The runs of a log directory, oldest first: name, hosts, when begun and for how long, size, whether it is read."""
+    runs = _runs(folder)
+    chosen = {str(run.folder) for run in _newest(runs)[0]} if runs else set[str]()
+    return [_row(run, is_read=str(run.folder) in chosen) for run in runs]
+
+
+def _row(run: _Run, *, is_read: bool) -> dict[str, Any]:
+    times = _times(run)
+    begun, ended = (
+        min((begun for _, begun, _ in times), default=None),
+        max((ended for *_, ended in times), default=None),
+    )
+    sizes = [path.stat().st_size for path in run.files if isinstance(path, Path)]
+    return {
+        "run": run.folder.name,
+        "host_count": len(run.files),
+        "begun": None
+        if begun is None
+        else f"{datetime.fromtimestamp(begun // 10**9, tz=timezone.utc):%Y-%m-%d %H:%M:%S}",
+        "recorded_ns": ended - begun if begun is not None and ended is not None else None,
+        "file_bytes": sum(sizes) if len(sizes) == len(run.files) else None,
+        "is_read": is_read,
+        "path": str(run.folder),
+    }
+
+
+def _clock(time_ns: int) -> str:
+    return f"{datetime.fromtimestamp(time_ns // 10**9, tz=timezone.utc):%Y-%m-%d %H:%M:%S}"
+
+
 @dataclass(frozen=True)
 class _Run:
     """One capture's folder."""
@@ -95,7 +135,7 @@ def _runs(folder: Origin) -> list[_Run]:
 def _captured(folder: Origin) -> list[Origin]:
     """The folders of a log directory's runs; none where it is no log directory."""
     try:
-        return inside(folder / "plugins" / "profile")[0]
+        return inside(folder / _RUNS[0] / _RUNS[1])[0]
     except PermissionError:
         # Of a folder beside the traces, which nobody asked for.
         return []

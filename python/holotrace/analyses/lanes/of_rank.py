@@ -1,0 +1,79 @@
+"""What a rank was doing, lane by lane: phases of the host, work of each kind, and why its devices stood still."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.analyses.gaps import gaps as gaps_of_xla
+from holotrace.core.tables import DEVICE_EVENTS, STEPS, XLA_OPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import host_time
+from holotrace.derive.host_activities import INPUT_RANGES
+from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY
+from holotrace.diagnosis import host
+
+STEP, HOST, IDLE, COPY = "step", "host", "idle", "copy"
+LANES = (STEP, HOST, COMPUTE, COMMUNICATION, COPY, IDLE)
+KINDS = {COMPUTE: COMPUTE, COMMUNICATION: COMMUNICATION, MEMORY: COPY}
+WORK = DEVICE_EVENTS.only("event_id", "name", "kind", "stream", "start_ns", "end_ns")
+READS = (WORK, *host.READS, *gaps_of_xla.reads)
+# What the engine of autograd calls has the name of an operator; that it is the backward pass says more.
+_BACKWARD = r"^autograd::engine::.*"
+_PHASES = ("user_annotation", "cpu_op")
+_SPAN = ("start_ns", "end_ns", "name")
+# A range that is longer than the longest step by as much holds the whole program, and tells nothing of it.
+_WHOLE_RATIO = 1.5
+
+
+def is_xla(rank: RankTrace) -> bool:
+    """Whether the rank's trace is a profile of XLA, whose hosts have names of their own."""
+    return not rank[XLA_OPS.only("event_id")].is_empty()
+
+
+def lanes(rank: RankTrace) -> dict[str, pl.DataFrame]:
+    """The spans of each lane but the steps: ``start_ns``, ``end_ns``, ``name`` (a Categorical)."""
+    work = rank[WORK]
+    of_kinds = {lane: work.filter(pl.col("kind") == kind).select(_SPAN) for kind, lane in KINDS.items()}
+    return {HOST: phases(rank), **of_kinds, IDLE: idle(rank).select(_SPAN)}
+
+
+def phases(rank: RankTrace) -> pl.DataFrame:
+    """What the host was at: the outermost of its ranges and operators on each thread."""
+    if is_xla(rank):
+        spans = host_time.activities(rank, INPUT_RANGES).select("tid", "start_ns", "end_ns", name="activity")
+    else:
+        calls = rank[host.HOST_CALLS]
+        marked = rank[STEPS].select("event_id", "start_ns")
+        spans = (
+            calls.filter(~pl.col("on_device"), pl.col("category").is_in(_PHASES))
+            .join(marked, on=["event_id", "start_ns"], how="anti")
+            .select("tid", "start_ns", "end_ns", "name")
+        )
+    steps = rank[STEPS].select((pl.col("end_ns") - pl.col("start_ns")).max()).item()
+    if steps is not None:
+        spans = spans.filter(pl.col("end_ns") - pl.col("start_ns") <= _WHOLE_RATIO * steps)
+    reached = pl.col("end_ns").cum_max().shift(1).over("tid")
+    outermost = spans.sort("start_ns", "end_ns", descending=[False, True]).filter(
+        reached.is_null() | (pl.col("start_ns") >= reached)
+    )
+    named = pl.col("name").cast(pl.String).str.replace(_BACKWARD, "backward")
+    return outermost.select("start_ns", "end_ns", named.cast(pl.Categorical))
+
+
+def idle(rank: RankTrace) -> pl.DataFrame:
+    """Times in which the devices had nothing to do, each with its largest cause, ``cause``, and that's ``share_ns``."""
+    if is_xla(rank):
+        found = gaps_of_xla.source(rank).select(
+            "start_ns",
+            "cause",
+            end_ns=pl.col("start_ns") + pl.col("idle_ns"),
+            responsible="detail",
+            share_ns="idle_ns",
+        )
+    else:
+        found = rank.cached(host.gaps)
+    of_each = found.sort("share_ns", "start_ns", descending=[True, False]).unique("start_ns", keep="first")
+    said = pl.concat_str("cause", pl.coalesce(pl.lit(": ") + pl.col("responsible"), pl.lit("")))
+    return of_each.select("start_ns", "end_ns", "cause", "share_ns", name=said.cast(pl.Categorical)).sort(
+        "start_ns", "end_ns"
+    )

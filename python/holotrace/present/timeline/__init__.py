@@ -1,0 +1,1 @@
+"""The timeline of a page: its data, its text and its script."""
