@@ -228,20 +228,12 @@ def test_damaged_arguments_give_a_reason_and_no_figure(broken: tuple[Any, ...]) 
 ODD = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 2**70), st.text(max_size=5), st.lists(st.integers(-2, 9), max_size=5)
 )
-NAMES = st.sampled_from(
-    [one.pattern.split("|")[0].replace("(", "").replace(")", "").replace("_?", "") for one in families.ALL]
-    + [
-        f"aten::{name}"
-        for name in ("mm", "add", "add_", "sum", "max", "cat", "where", "convolution", "_softmax", "index")
-    ]
-    + [
-        "aten::_scaled_mm",
-        "aten::_grouped_mm",
-        "aten::convolution_backward",
-        "aten::pad",
-        "aten::arange",
-        "triton_poi_0",
-    ]
+ASCII = st.characters(min_codepoint=32, max_codepoint=126)
+NAMES = st.one_of(
+    st.sampled_from([one.pattern for one in families.ALL]).flatmap(
+        lambda pattern: st.from_regex(pattern, fullmatch=True, alphabet=ASCII)
+    ),
+    st.sampled_from([f"aten::{name}" for name in ("mm", "add_", "sum", "max", "cat", "where", "_softmax", "index")]),
 )
 TYPES = st.sampled_from(
     [FLOAT, BF16, "bool", LONG, "Scalar", "ScalarList", "TensorList", "", "nonsense", "c10::Float8_e4m3fn"]
@@ -266,6 +258,71 @@ def test_never_raises_and_never_gives_a_negative_figure(data: st.DataObject) -> 
         assert figure is None or 0 <= figure <= MOST
     assert (found.confidence is None) == (figures(found) == (None, None)) == (found.reason is not None)
     assert (found.confidence == "estimate") == (found.assumed is not None)
+
+
+WHOLE: dict[str, tuple[Any, ...]] = {
+    "aten::mm": (([64, 32], BF16), ([32, 16], BF16)),
+    "aten::addmm": (([16], BF16), ([64, 32], BF16), ([32, 16], BF16), "1", "1"),
+    "aten::add": (([64, 32], BF16), ([64, 32], BF16), "1"),
+    "aten::_softmax": (([64, 32], HALF), "-1", "False"),
+    "aten::copy_": (([64, 32], HALF), ([64, 32], FLOAT), "False"),
+    "aten::native_layer_norm": (([64, 32], HALF), "[32]", ([32], HALF), ([32], HALF), "1e-5"),
+    "aten::_scaled_dot_product_flash_attention": (*[([2, 4, 8, 16], BF16)] * 3, "0.", "True", "False", ""),
+    "aten::convolution": (
+        ([2, 3, 9, 9], HALF), ([6, 3, 3, 3], HALF), ([6], HALF), "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1",
+    ),
+}  # fmt: skip
+
+
+@given(st.sampled_from(sorted(WHOLE)), st.data())
+def test_damage_of_one_argument_takes_the_figures_or_nothing_but_never_changes_them(
+    name: str, data: st.DataObject
+) -> None:
+    given_ = WHOLE[name]
+    dims = [argument[0] if isinstance(argument, tuple) else [] for argument in given_]
+    types = [argument[1] if isinstance(argument, tuple) else "Scalar" for argument in given_]
+    scalars: list[Any] = ["" if isinstance(argument, tuple) else argument for argument in given_]
+    strides = [_dense(shape) for shape in dims]
+    whole = holotrace.operator_work(name, dims, types, strides, scalars)
+    assert whole.confidence == "exact"
+    lists: dict[str, list[Any]] = {"dims": dims, "types": types, "strides": strides, "scalars": scalars}
+    which = data.draw(st.sampled_from(sorted(lists)))
+    place = data.draw(st.integers(0, len(dims) - 1))
+    nonsense: st.SearchStrategy[Any] = st.sampled_from(
+        ["nonsense", "[1", None, {"a": 1}, -7, [-1, 4], ["x"], [[[]]], [2**70], "9" * 30]
+    )
+    lists[which][place] = data.draw(nonsense)
+    found = holotrace.operator_work(name, dims, types, strides, scalars)
+    assert figures(found) in ((None, None), figures(whole))
+
+
+def test_recurrent_layers_multiply_each_weight_in_each_step() -> None:
+    weights = [[400, 64], [400, 100], [400], [400]]
+    lists = ([10, 8, 64], FLOAT), (weights, "TensorList"), "4", ([1], FLOAT), ([1, 8, 100], FLOAT), ([1, 8, 100], FLOAT)
+    rest = ("2", "100", "0", "1", "False", "0.", "True", "False", "[]", "")
+    found = work("aten::_cudnn_rnn", *lists, *rest)
+    assert found.flops == 2 * 80 * 400 * 164
+    back = work("aten::_cudnn_rnn_backward", *lists, *rest)
+    assert back.flops == 2 * 2 * 80 * 400 * 164
+    assert (found.confidence, back.confidence) == ("estimate", "estimate")
+
+
+def test_packed_weights_are_as_large_as_they_are_packed() -> None:
+    packed = work("bitsandbytes::quantize_4bit", ([64, 128], HALF), "64", "nf4", "0")
+    assert packed.moved_bytes == 64 * 128 * 2 + 64 * 64 + 4 * 128
+    shape = ("64", "nf4", "[64, 128]", "5")
+    back = work("bitsandbytes::dequantize_4bit", ([64 * 64, 1], "unsigned char"), ([128], FLOAT), *shape)
+    assert back.moved_bytes == packed.moved_bytes
+    wrong = work("bitsandbytes::dequantize_4bit", ([64, 1], "unsigned char"), ([128], FLOAT), *shape)
+    assert figures(wrong) == (None, None)
+
+
+def test_rows_of_four_bits_count_both_elements_of_a_byte() -> None:
+    rows_, weight = ([64, 128], "unsigned char"), ([32, 128], "unsigned char")
+    scales = ([64, 16], "unsigned char"), ([32, 16], "unsigned char"), ([1], FLOAT)
+    assert work("trtllm::nvfp4_gemm", rows_, weight, *scales).flops == 2 * 64 * 32 * 256
+    fp8 = ([64, 128], "c10::Float8_e4m3fn"), ([32, 128], "c10::Float8_e4m3fn"), ([64], FLOAT), ([32], FLOAT)
+    assert work("fbgemm::f8f8bf16_rowwise", *fp8, ([], ""), "True").flops == 2 * 64 * 32 * 128
 
 
 def test_every_model_says_what_it_counts() -> None:

@@ -133,14 +133,24 @@ def make(rank_count: int, *, names: Sequence[str] = (), kernel_count: int = 40, 
         for position, (name, kind) in enumerate(called):
             count, mean = chance.randrange(1, 3000), chance.randrange(2_000, 900_000) // (position + 1)
             runs.append((rank, name, kind, count, count * mean, mean, mean // 2, mean * 3, mean / 4))
-    info = [
-        (
-            *(rank, f"traces/job8/rank{rank}.json.gz", "trace", rank_count, "NVIDIA H100 80GB HBM3", 8),
-            *("PyTorch 2.9, CUDA 13.0", "nccl", 5, 171_234, 20_345, 0),
-            *(743_000_000, 6_322_354_293_170_044, 2_514_000, 33_500_000, 48_000_000),
-        )
-        for rank in ranks
-    ]
+    told = {
+        "rank_from": "trace",
+        "world_count": rank_count,
+        "device": "NVIDIA H100 80GB HBM3",
+        "device_count": 8,
+        "software": "PyTorch 2.9, CUDA 13.0",
+        "backend": "nccl",
+        "step_count": 5,
+        "event_count": 171_234,
+        "device_event_count": 20_345,
+        "problem_count": 0,
+        "span_ns": 743_000_000,
+        "first_ns": 6_322_354_293_170_044,
+        "file_bytes": 2_514_000,
+        "text_bytes": 33_500_000,
+        "load_ns": 48_000_000,
+    }
+    info = [{"rank": rank, "file": f"traces/job8/rank{rank}.json.gz", **told} for rank in ranks]
     findings = [
         Finding("info", "2 ranks have no copies at all", (1, 2), None, "no-copies", "kernels"),
         Finding(
@@ -166,7 +176,8 @@ def make(rank_count: int, *, names: Sequence[str] = (), kernel_count: int = 40, 
             "overlap": _frame(hidden, overlap.columns),
             "kernels": _frame(runs, kernels.columns),
         },
-        info=_frame(info, RANK_INFO.columns),
+        # What is not told of a rank is unknown.
+        info=pl.DataFrame(info, schema=RANK_INFO.empty().schema),
         findings=tuple(findings),
     )
 

@@ -1,8 +1,11 @@
 """What the page draws of a chart without any library."""
 
+import base64
 import itertools
 import math
 import re
+import struct
+import zlib
 from typing import Any
 
 import made_up
@@ -10,6 +13,7 @@ import polars as pl
 import pytest
 
 from holotrace.analyses import ALL
+from holotrace.analyses.step_times import step_times
 from holotrace.core.analysis import Analysis, per_rank
 from holotrace.core.charts import Line
 from holotrace.core.schema import Column, Unit
@@ -18,6 +22,7 @@ from holotrace.present import figures
 from holotrace.present.charts import picture
 from holotrace.present.charts.axes import Axis
 from holotrace.present.charts.boxes import Boxes
+from holotrace.present.charts.cells import Cells
 from holotrace.present.charts.plane import Plane
 from holotrace.present.charts.rows import Rows
 
@@ -157,3 +162,60 @@ def _values(column: Column) -> list[Any]:
     if column.unit in (Unit.RANKS, Unit.STEPS):
         return [[0], [1]]
     return [False, True] if column.unit is Unit.BOOL else [1, 2]
+
+
+STEPS = pl.DataFrame(
+    {
+        "rank": [0, 0, 1, 1, 2, 2],
+        "step": [1, 2] * 3,
+        "total_ns": [100, 200, 110, 200, 100, 300],
+        "compute_ns": [90, 100, 90, 100, 90, 100],
+        "exposed_comm_ns": [0] * 6,
+        "exposed_memory_ns": [0] * 6,
+        "idle_ns": [10, 100, 20, 100, 10, 200],
+    },
+    schema=step_times.nothing.schema,
+)
+
+
+def test_steps_show_the_mean_rank_and_how_far_ranks_are_apart() -> None:
+    drawn = plane(figures.drawing(step_times, STEPS))
+    assert [mark.kind for mark in drawn.marks] == ["bar"] * 4 + ["line"] * 2
+    told = {one["name"]: one["values"] for one in drawn.told["series"]}
+    assert told["Compute"] == [90, 100]
+    assert told["Total, most of any rank"] == [110, 300]
+    assert told["Total, least of any rank"] == [100, 200]
+
+
+def test_a_step_with_a_cause_is_flagged_where_it_stands() -> None:
+    drawn = plane(figures.drawing(step_times, STEPS)).flagged({2: "the host waits for input", 99: "not drawn"})
+    (flag,) = drawn.flags
+    assert flag.text == "the host waits for input" and flag.at == pytest.approx(drawn.x.percent(2), abs=0.01)
+
+
+def test_a_map_tells_how_far_each_rank_is_off_the_median_in_each_step() -> None:
+    _, *maps = figures.drawings(step_times, STEPS)
+    (drawn,) = map(picture, maps)
+    assert isinstance(drawn, Cells)
+    assert drawn.told["permille"] == [[0, 0], [100, 0], [0, 500]]
+    assert [tick.text for tick in drawn.x] == ["1", "2"] and [tick.text for tick in drawn.y] == ["0", "1", "2"]
+    assert drawn.scale == ("\u221250%", "+50%")
+
+
+def test_a_map_is_an_image_of_a_pixel_per_cell() -> None:
+    _, *maps = figures.drawings(step_times, STEPS)
+    drawn = picture(maps[0])
+    assert isinstance(drawn, Cells)
+    image = base64.b64decode(drawn.image.removeprefix("data:image/png;base64,"))
+    assert image[:8] == b"\x89PNG\r\n\x1a\n"
+    assert struct.unpack(">II", image[16:24]) == (2, 3)
+    start = image.index(b"IDAT")
+    (length,) = struct.unpack(">I", image[start - 4 : start])
+    pixels = zlib.decompress(image[start + 4 : start + 4 + length])
+    assert pixels == bytes([0, 120, 120, 0, 144, 120, 0, 120, 240])
+
+
+def test_ranks_that_are_alike_have_no_map() -> None:
+    alike = STEPS.with_columns(total_ns=pl.lit(100, pl.Int64()))
+    assert len(figures.drawings(step_times, alike)) == 1
+    assert len(figures.drawings(step_times, STEPS.filter(pl.col("rank") == 0))) == 1

@@ -63,7 +63,9 @@ def test_a_name_is_one_row_with_mean_spread_and_the_worst_rank() -> None:
         1 copy 2 1
         2 copy 2 1
     """)
-    shown = found.table.select("name", "sum_ns", "least_sum_ns", "most_sum_ns", "worst_rank", "rank_count", "min_ns")
+    shown = found.table.select(
+        "name", "sum_ns", "least_sum_ns", "most_sum_ns", "worst_rank", "seen_rank_count", "min_ns"
+    )
     assert shown.rows() == [("gemm", 20, 10, 30, 2, 3, 2), ("copy", 2, 2, 2, 0, 3, 1)]
     assert found.table["spread_ratio"].to_list() == [1.0, 0.0]
 
@@ -74,7 +76,7 @@ def test_a_rank_without_a_name_has_none_of_it() -> None:
         1 copy 30 2
         0 copy 30 2
     """)
-    gemm = found.table.filter(pl.col("name") == "gemm").select("sum_ns", "least_sum_ns", "rank_count")
+    gemm = found.table.filter(pl.col("name") == "gemm").select("sum_ns", "least_sum_ns", "seen_rank_count")
     assert gemm.rows() == [(5, 0, 1)]
 
 
@@ -139,6 +141,21 @@ def test_few_ranks_stay_in_their_order() -> None:
     breakdown = made_up.make(8).tables["time_breakdown"]
     ordered, said = outliers_first(made_up.time_breakdown, breakdown)
     assert ordered.equals(breakdown) and not said
+
+
+@pytest.mark.parametrize("analysis", [a for a in ALL if a.names], ids=lambda analysis: analysis.name)
+def test_every_analysis_with_names_has_a_row_per_name(analysis: Analysis[Any]) -> None:
+    found = per_name(analysis, two_ranks(analysis))
+    assert found is not None and found.table.height == 1
+    assert len({column.name for column in found.columns}) == len(found.columns) == found.table.width
+
+
+def two_ranks(analysis: Analysis[Any]) -> pl.DataFrame:
+    """The same row on two ranks."""
+    texts = {Unit.TEXT: "a", Unit.LABEL: "a", Unit.RANKS: [0], Unit.STEPS: [0]}
+    row = {column.name: [texts.get(column.unit, 1)] * 2 for column in analysis.columns}
+    frame = pl.DataFrame(row, strict=False).with_columns(pl.Series("rank", [0, 1]))
+    return frame.select(pl.col(name).cast(dtype) for name, dtype in analysis.nothing.schema.items())
 
 
 @pytest.mark.parametrize("analysis", ALL, ids=lambda analysis: analysis.name)

@@ -40,6 +40,7 @@ from holotrace.analyses.replay import replay
 from holotrace.analyses.scopes import scopes
 from holotrace.analyses.skew import skew
 from holotrace.analyses.slowdown import slowdown
+from holotrace.analyses.step_times import step_times
 from holotrace.analyses.stragglers import stragglers
 from holotrace.analyses.time_breakdown import time_breakdown
 from holotrace.analyses.waits import waits
@@ -55,6 +56,7 @@ class Analyses:
 
     causes = causes
     time_breakdown = time_breakdown
+    step_times = step_times
     idle_causes = idle_causes
     critical_path = critical_path
     job_path = job_path

@@ -26,6 +26,9 @@ COLUMNS = (
     Column("cost_per_step_ns", Unit.NS, "The same per step; the whole where no steps were recorded"),
     Column("low_ns", Unit.NS, "The least it is worth: alone, or after all other causes are gone"),
     Column("high_ns", Unit.NS, "The most it is worth: alone, or after all other causes are gone"),
+    Column(
+        "joint_ns", Unit.NS, "How much earlier the job would end without all causes together; the same in every row"
+    ),
     Column("share_ratio", Unit.RATIO, "cost_ns / time of the whole job"),
     Column("confidence", Unit.TEXT, "measured, or inferred where the trace does not name it"),
     Column("evidence", Unit.TEXT, "Values that the sentence rests on, JSON"),

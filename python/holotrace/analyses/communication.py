@@ -55,7 +55,12 @@ _WORDS = {
         Column("element_type", Unit.TEXT, "Type of an element; null if unknown"),
     ),
     reads=collectives.READS,
-    chart=Ranking(x="collective", y=("moving_ns", "waited_ns"), title="Time of communication: moving data and waiting"),
+    chart=Ranking(
+        x="collective",
+        y=("moving_ns", "waited_ns"),
+        title="Time of communication: moving data and waiting",
+        compares_ranks=True,
+    ),
     named_by=("collective", "element_type"),
 )
 def communication(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:

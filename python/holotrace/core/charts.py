@@ -44,10 +44,25 @@ class Ranking(Chart):
     color: str | None = None
     """Column that bars are coloured by."""
 
+    compares_ranks: bool = False
+    """Whether a map of ranks and names is drawn beside it, where there are several ranks."""
+
     @property
     def columns(self) -> frozenset[str]:
         """Columns of the table that it needs."""
         return super().columns | ({self.color} if self.color else frozenset())
+
+
+@dataclass(frozen=True)
+class OverSteps(Chart):
+    """One bar per ``x``, a step, of its ``y`` parts on the mean rank, and how far ranks differ in the ``whole``."""
+
+    whole: str = ""
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Columns of the table that it needs."""
+        return super().columns | {self.whole}
 
 
 @dataclass(frozen=True)

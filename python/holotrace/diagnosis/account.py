@@ -49,7 +49,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         # What the host of XLA does has names and analyses of its own.
         return _typed(pl.DataFrame(schema={"row": pl.String}))
     base = base_ns(rank.metadata)
-    meetings = pairs.paired(collectives.calls(rank), rank).with_columns(row=pl.lit(MEETING), at_ns="end_ns")
+    meetings = pairs.paired(rank.cached(collectives.calls), rank).with_columns(row=pl.lit(MEETING), at_ns="end_ns")
     meetings = meetings.with_columns(time_ns=_held_ns(meetings, rank, base))
     edges = _edges(meetings, base)
     parts = [
@@ -120,7 +120,7 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
 
 def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Gaps by cause and what is responsible, summed between meetings."""
-    gaps = host.gaps(rank)
+    gaps = rank.cached(host.gaps)
     return (
         gaps.with_columns(
             segment=_segment(gaps["end_ns"], edges),

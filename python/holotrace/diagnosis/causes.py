@@ -71,7 +71,7 @@ def of_rows(rows: pl.DataFrame) -> tuple[list[Found], int]:
     job = Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns))
     every = (*idle.causes(job), *uneven.causes(job), *transfers.causes(job))
     costs = [(candidate, meetings.saved_ns(candidate.change)) for candidate in every]
-    kept = [(candidate, cost) for candidate, cost in costs if cost > _least_ratio(candidate) * job_ns]
+    kept = [(candidate, cost) for candidate, cost in costs if cost > _least_ratio(candidate, len(ranks)) * job_ns]
     joint = meetings.saved_ns(_together([candidate.change for candidate, _ in kept]))
     found = []
     for candidate, cost in kept:
@@ -81,12 +81,16 @@ def of_rows(rows: pl.DataFrame) -> tuple[list[Found], int]:
     return sorted(found, key=lambda cause: -cause.cost_ns), joint
 
 
-def _least_ratio(candidate: Candidate) -> float:
+def _least_ratio(candidate: Candidate, rank_count: int) -> float:
     if candidate.cause == EXPOSED:
         # Of several gathers in a step all but the first could be on their way while something else is computed.
         ahead = "gather" in (candidate.responsible or "") and candidate.evidence["per_step_count"] >= _SEVERAL
         ahead = ahead and candidate.evidence["exposed_ratio"] >= _MOSTLY_RATIO
         return _GATHER_RATIO if ahead else _USUAL[EXPOSED]
+    often = candidate.evidence.get("count", 0) >= _SEVERAL * rank_count * max(1, len(candidate.steps))
+    if candidate.cause == SYNCHRONIZATION and often:
+        # More often than the loss is read.
+        return FLOOR_RATIO
     return (
         FLOOR_RATIO
         if candidate.ranks and candidate.cause != QUEUED
@@ -112,10 +116,12 @@ def _together(changes: list[Change]) -> Change:
 
 def table(rows: pl.DataFrame) -> pl.DataFrame:
     """The causes as a table, dearest first: see the columns of the analysis."""
-    found, _ = of_rows(rows)
+    found, joint_ns = of_rows(rows)
     steps = tuple(rows.filter(pl.col("row") == account.STEP)["step"].unique().sort())
     count = rows["rank"].n_unique()
-    return pl.DataFrame([_row(cause, steps, count) for cause in found], infer_schema_length=None)
+    return pl.DataFrame(
+        [_row(cause, steps, count) | {"joint_ns": joint_ns} for cause in found], infer_schema_length=None
+    )
 
 
 def _row(found: Found, known_steps: tuple[int, ...], rank_count: int) -> dict[str, object]:

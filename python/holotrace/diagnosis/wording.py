@@ -158,8 +158,9 @@ def whose(ranks: tuple[int, ...], count: int) -> str:
 
 
 def short(name: str) -> str:
-    """A name without the types that C++ puts into it, if it is long."""
-    if len(name) <= _LONG_NAME:
+    """A name without addresses, and if it is long without the types that C++ puts into it."""
+    name = re.sub(r" at 0x[0-9a-fA-F]+", "", name)
+    if len(name) <= _LONG_NAME or "::" not in name:
         return name
     plain = name.removeprefix("void ").replace("(anonymous namespace)::", "")
     return re.split(r"[<(]", plain, maxsplit=1)[0].strip()[:_LONG_NAME] or name[:_LONG_NAME]

@@ -35,7 +35,7 @@ class Tensor:
         """Elements that there are: those of a dim with stride 0 are one, and windows may overlap."""
         if self.strides is None or not self.count:
             return self.count
-        pairs = [(size, abs(stride)) for size, stride in zip(self.dims, self.strides, strict=True)]
+        pairs = list(zip(self.dims, self.strides, strict=True))
         seen = prod(size for size, stride in pairs if stride)
         return min(seen, 1 + sum((size - 1) * stride for size, stride in pairs))
 
@@ -145,12 +145,15 @@ class Arguments:
     def integer(self, place: int, default: int | None = None) -> int:
         """The whole number at that ``place``; ``default`` where nothing was given."""
         text = self.text(place)
-        try:
-            return int(text)
-        except ValueError:
-            if default is None or text not in ("", "None"):
-                raise Unknown(f"argument {place} is not recorded as a whole number") from None
+        if text in ("", "None") and default is not None:
             return default
+        try:
+            value = int(text)
+        except ValueError:
+            raise Unknown(f"argument {place} is not recorded as a whole number") from None
+        if abs(value) > MOST:
+            raise Unknown(f"argument {place} is beyond what a whole number may be")
+        return value
 
     def size(self, place: int) -> int:
         """A whole number above zero."""
@@ -189,7 +192,7 @@ class Arguments:
     def integers(self, place: int, default: Sequence[int] | None = None) -> list[int]:
         """The list of whole numbers at that ``place``; ``default`` where nothing was given."""
         values = self.listed(place, default)
-        if not all(isinstance(value, int) for value in values):
+        if not all(isinstance(value, int) and abs(value) <= MOST for value in values):
             raise Unknown(f"argument {place} cannot be read as whole numbers")
         return values
 
@@ -206,7 +209,8 @@ def _tensor(dims: Any, kind: str, strides: Any, place: int) -> Tensor:
         raise Unknown(f"argument {place} has a negative size")
     if prod(dims) > MOST:
         raise Unknown(f"argument {place} has too many elements")
-    if strides is not None and (not _are_whole(strides) or len(strides) != len(dims)):
+    # Those of torch are never negative.
+    if strides is not None and (not _are_whole(strides) or len(strides) != len(dims) or min(strides, default=0) < 0):
         raise Unknown(f"the strides of argument {place} do not fit its dims")
     return Tensor(tuple(dims), kind, None if strides is None else tuple(strides))
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from holotrace.core.analysis import Analysis
-from holotrace.core.charts import Bar, Chart, Line, Ranking, Roofline, Stacked, Tree
+from holotrace.core.charts import Bar, Chart, Line, OverSteps, Ranking, Roofline, Stacked, Tree
 from holotrace.core.schema import Column, Unit
 from holotrace.errors import UsageError
 from holotrace.present import format as fmt
-from holotrace.present import rooflines, trees
+from holotrace.present import heat, rooflines, trees
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -63,6 +63,7 @@ _CONCEPTS = (
 Drawing = dict[str, Any]
 
 _QUANTITIES = {Unit.NS: "Time", Unit.BYTES: "Size", Unit.COUNT: "Count", Unit.RATIO: "Share"}
+_SPREAD = {"most": "#c4314b", "least": "#5b6676"}
 _GRID = "rgba(128, 136, 148, 0.25)"
 _NAME_WIDTH = 52  # characters of a kernel's name that fit beside its bar
 _LABELLED = 33  # bars that each carry their label; beyond it Plotly picks round ones
@@ -96,18 +97,25 @@ def drawing(analysis: Analysis[Any], table: pl.DataFrame) -> Drawing:
     if table.is_empty():
         return _nothing()
     chart = analysis.chart
-    if isinstance(chart, Ranking):
-        return _ranking(chart, table, columns)
-    if isinstance(chart, Line):
-        return _lines(chart, table, columns)
-    if isinstance(chart, Roofline):
-        return _roofline(chart, table)
-    if isinstance(chart, Tree):
-        return _tree(chart, table, columns)
-    if isinstance(chart, (Bar, Stacked)):
-        many = isinstance(chart, Bar) and table.height * len(chart.y) > _BARS_BESIDE_EACH_OTHER
-        return (_points if many else _bars)(chart, table, columns)
+    for kind, draw in _DRAWN:
+        if isinstance(chart, kind):
+            return draw(chart, table, columns)
     raise UsageError(f"{analysis.name} declares a {type(chart).__name__}, which present.figures cannot draw yet")
+
+
+def drawings(analysis: Analysis[Any], table: pl.DataFrame) -> tuple[Drawing, ...]:
+    """The chart, and where ranks are compared step by step or name by name a map of them."""
+    chart = analysis.chart
+    if chart is None:
+        return ()
+    maps = []
+    columns = {column.name: column for column in analysis.columns}
+    if isinstance(chart, OverSteps):
+        maps = [heat.trace(table, columns[chart.x], columns[name]) for name in (chart.whole, chart.y[0])]
+    elif isinstance(chart, Ranking) and chart.compares_ranks:
+        maps = [heat.trace(table, columns[chart.x], columns[name], most=chart.top) for name in chart.y]
+    layouts = {"template": "none", "height": 340, "yaxis": {"title": {"text": "Rank"}}}
+    return (drawing(analysis, table), *({"data": [one], "layout": dict(layouts)} for one in maps if one))
 
 
 def untitled(layout: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,6 +165,38 @@ def _bars(chart: Chart, table: pl.DataFrame, columns: dict[str, Column]) -> Draw
         "yaxis": _axis_style() | unit_layout,
     }
     return {"data": traces, "layout": layout}
+
+
+def _bars_or_points(chart: Bar, table: pl.DataFrame, columns: dict[str, Column]) -> Drawing:
+    many = table.height * len(chart.y) > _BARS_BESIDE_EACH_OTHER
+    return (_points if many else _bars)(chart, table, columns)
+
+
+def _over_steps(chart: OverSteps, table: pl.DataFrame, columns: dict[str, Column]) -> Drawing:
+    """The mean rank's parts as bars, and the least and the most of any rank as lines."""
+    means = table.group_by(chart.x).agg(pl.col(chart.y).mean()).sort(chart.x)
+    ends = table.group_by(chart.x).agg(least=pl.col(chart.whole).min(), most=pl.col(chart.whole).max()).sort(chart.x)
+    drawn = _bars(Stacked(chart.x, chart.y, chart.title), means, columns)
+    by, unit_layout = _values((chart.whole,), table, columns)
+    if table["rank"].n_unique() > 1:
+        for name in ("most", "least"):
+            drawn["data"].append(
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "name": f"{fmt.label(columns[chart.whole])}, {name} of any rank",
+                    "x": drawn["data"][0]["x"],
+                    "y": _scaled(ends[name], by),
+                    "line": {"width": 1.5, "color": _SPREAD[name]},
+                    "hovertemplate": f"%{{y:,.{by.decimals}f}} {by.unit}<extra>{name}</extra>",
+                    "meta": _written(by),
+                }
+            )
+    for trace, name in zip(drawn["data"], chart.y, strict=False):
+        # All in the unit of the whole, so that lines stand where bars end.
+        trace |= {"y": _scaled(means[name], by), "meta": _written(by)}
+    drawn["layout"]["yaxis"] = _axis_style() | unit_layout | {"title": {"text": f"Time [{by.unit}]"}}
+    return drawn
 
 
 def _points(chart: Chart, table: pl.DataFrame, columns: dict[str, Column]) -> Drawing:
@@ -445,7 +485,7 @@ def _note(text: str) -> dict[str, Any]:
     return {"text": text, "showarrow": False, "font": {"size": 12}, **place}
 
 
-def _roofline(chart: Roofline, table: pl.DataFrame) -> Drawing:
+def _roofline(chart: Roofline, table: pl.DataFrame, columns: dict[str, Column]) -> Drawing:
     parts = table[chart.by].drop_nulls().unique().sort().to_list()
     traces = rooflines.traces(chart, table, {part: color(part, position) for position, part in enumerate(parts)})
     if not traces:
@@ -468,3 +508,15 @@ def _nothing(text: str = "Nothing to draw: the table is empty.") -> Drawing:
     note |= {"xref": "paper", "yref": "paper"}
     layout = {"template": "none", "height": 160, "xaxis": hidden, "yaxis": hidden, "annotations": [note]}
     return {"data": [], "layout": layout}
+
+
+# What draws each kind of chart.
+_DRAWN: tuple[tuple[type[Chart], Callable[[Any, pl.DataFrame, dict[str, Column]], Drawing]], ...] = (
+    (Ranking, _ranking),
+    (Line, _lines),
+    (Roofline, _roofline),
+    (Tree, _tree),
+    (OverSteps, _over_steps),
+    (Bar, _bars_or_points),
+    (Stacked, _bars),
+)

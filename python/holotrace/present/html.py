@@ -18,11 +18,12 @@ from markupsafe import Markup
 
 from holotrace.analyses import ALL
 from holotrace.core.analysis import Analysis, Finding, by_cost
-from holotrace.core.charts import Ranking
+from holotrace.core.charts import OverSteps, Ranking
 from holotrace.core.schema import Column
 from holotrace.core.tables import PROBLEMS
 from holotrace.present import charts, figures, opening, report
 from holotrace.present import format as fmt
+from holotrace.present.charts.cells import Cells
 from holotrace.present.charts.plane import Plane
 from holotrace.present.page_tables import TableView, embedded_json, of_analysis, of_table
 from holotrace.present.timeline import section as timeline
@@ -41,9 +42,8 @@ class _Section:
     command: str
     summary: str
     columns: tuple[tuple[str, Column], ...]
-    chart: charts.Picture | None
-    # What the page tells of the chart where one points at it.
-    told: Markup | None
+    # Each with what the page tells of it where one points at it.
+    charts: tuple[tuple[charts.Picture, Markup | None], ...]
     table: TableView
 
 
@@ -83,7 +83,7 @@ def page(result: report.Report, analyses: report.Analyses = ALL, *, live: bool =
         status={name: _worst(result.findings, name) for name in result.tables},
         findings=[_finding(finding, told) for finding in findings[:SHOWN_FINDINGS]],
         finding_count=len(findings),
-        sections=[_section(analysis, result.tables[analysis.name], _first_ns(result.info)) for analysis in answered],
+        sections=[_section(analysis, result) for analysis in answered],
         silent=[analysis.name.replace("_", " ") for analysis in told if analysis not in answered],
         problems=of_table("problems", PROBLEMS.columns, result.problems),
         source=shlex.quote(fmt.printable(result.source)),
@@ -104,9 +104,12 @@ def _first_ns(info: pl.DataFrame) -> int | None:
     return first if isinstance(first, int) else None
 
 
-def _section(analysis: Analysis[Any], table: pl.DataFrame, first_ns: int | None) -> _Section:
-    chart = None if analysis.chart is None else charts.picture(figures.drawing(analysis, table))
-    told = chart.told if isinstance(chart, Plane) else {}
+def _section(analysis: Analysis[Any], result: report.Report) -> _Section:
+    table, first_ns = result.tables[analysis.name], _first_ns(result.info)
+    drawn = [picture for one in figures.drawings(analysis, table) if (picture := charts.picture(one))]
+    if isinstance(analysis.chart, OverSteps):
+        steps = opening.steps_of_causes(result)
+        drawn = [picture.flagged(steps) if isinstance(picture, Plane) else picture for picture in drawn]
     order = analysis.chart.y[0] if isinstance(analysis.chart, Ranking) else ""
     together = analysis.chart.y if analysis.chart else ()
     view = of_analysis(analysis, table, first_ns, order, together)
@@ -115,10 +118,13 @@ def _section(analysis: Analysis[Any], table: pl.DataFrame, first_ns: int | None)
         command=analysis.name.replace("_", "-"),
         summary=analysis.summary,
         columns=tuple((fmt.label(column), column) for column in analysis.columns),
-        chart=chart,
-        told=embedded_json(told) if told else None,
+        charts=tuple((picture, _told(picture)) for picture in drawn),
         table=view,
     )
+
+
+def _told(picture: charts.Picture) -> Markup | None:
+    return embedded_json(picture.told) if isinstance(picture, (Plane, Cells)) and picture.told else None
 
 
 def _finding(finding: Any, analyses: report.Analyses) -> _FindingView:

@@ -69,15 +69,21 @@ def opening(result: report.Report, analyses: report.Analyses) -> Opening:
     )
 
 
-def _steps(result: report.Report) -> int:
-    """How many steps every rank recorded; 1 where they differ or there are none, so that a worth is of the whole."""
-    counts = result.info["step_count"].drop_nulls().unique().to_list()
-    return int(counts[0]) if len(counts) == 1 and counts[0] else 1
+def steps_of_causes(result: report.Report) -> dict[float, str]:
+    """What was wrong in which step, of causes that not every step has."""
+    table = result.tables.get(CAUSES)
+    if table is None or table.is_empty() or "steps" not in table.columns:
+        return {}
+    said = (
+        table.filter(pl.col("steps").list.len() < report.step_count(result)).select("message", "steps").explode("steps")
+    )
+    told = said.drop_nulls("steps").group_by("steps", maintain_order=True).agg("message")
+    return {step: fmt.printable("; ".join(messages)) for step, messages in told.iter_rows()}
 
 
 def _cause(finding: Finding, result: report.Report, analyses: report.Analyses) -> Cause:
     row = _row_of(finding, result)
-    steps = _steps(result)
+    steps = report.step_count(result)
     per_step = row.get("cost_per_step_ns") or (finding.cost_ns / steps if finding.cost_ns else None)
     each = " a step" if steps > 1 else ""
     return Cause(
@@ -115,7 +121,7 @@ def _waterfall(result: report.Report, analyses: report.Analyses, causes: Sequenc
     parts, steps = _factors(result), _replayed_steps(result)
     if not parts:
         parts = [(part.label, part.ns, figures.color(part.name)) for part in report.parts(result, analyses)]
-        steps = _steps(result)
+        steps = report.step_count(result)
     whole = sum(ns for _, ns, _ in parts)
     if whole <= 0:
         return None

@@ -21,7 +21,7 @@ _SUMMED = (Unit.NS, Unit.BYTES, Unit.COUNT)
 _POINTS = ("start_ns", "end_ns", "time_ns")
 _SPREAD = Column("spread_ratio", Unit.RATIO, "(Most - least) / mean of ranks; a rank without the name has none of it")
 _WORST = Column("worst_rank", Unit.RANK, "The rank with the most")
-_RANKS = Column("rank_count", Unit.COUNT, "How many ranks have it")
+_RANKS = Column("seen_rank_count", Unit.COUNT, "How many ranks have it")
 # Fewer rows than these a reader overlooks; they stay in the order of their ranks.
 FEW_ROWS = 15
 _FEWEST = 4  # rows that each name opens to, however many names there are
@@ -49,8 +49,8 @@ def per_name(analysis: Analysis[Any], table: pl.DataFrame) -> Names | None:
     ranks = table["rank"].n_unique() if "rank" in table.columns else 1
     if not names or not by or ranks < 2 or table.select(names).n_unique() == table.height:
         return None
-    left_out = (by, *_POINTS, *(column.name for column in (_SPREAD, _WORST, _RANKS)))
-    others = tuple(c for c in analysis.columns if c.name not in left_out and fmt.is_measure(c))
+    told = (by, f"least_{by}", f"most_{by}", _SPREAD.name, _WORST.name, _RANKS.name, *_POINTS)
+    others = tuple(c for c in analysis.columns if c.name not in told and fmt.is_measure(c))
     of_rank = table.group_by("rank", *names).agg(pl.col(by).sum(), *(_within(column) for column in others))
     kept = [name for name in names if name != "rank"]
     # A rank without a name has none of it.
@@ -87,7 +87,9 @@ def outliers_first(analysis: Analysis[Any], table: pl.DataFrame) -> tuple[pl.Dat
     of_ranks = "rank" in table.columns and table["rank"].n_unique() > 1
     if analysis.names or not by or not of_ranks or table.height <= FEW_ROWS:
         return table, ""
-    apart = pl.max_horizontal((pl.col(name) - pl.col(name).median()).abs().fill_nan(None) for name in by)
+    # Steps differ more than ranks do, so each rank is compared with the others in the same step.
+    like = ["step"] if "step" in table.columns else [pl.lit(0)]
+    apart = pl.max_horizontal((pl.col(name) - pl.col(name).median().over(like)).abs().fill_nan(None) for name in by)
     ordered = table.with_columns(_apart=apart).sort("_apart", descending=True, nulls_last=True, maintain_order=True)
     said = " or ".join(fmt.label(columns[name]).lower() for name in by[:3])
     return ordered.drop("_apart"), f"furthest from the median first ({said}{' …' if len(by) > 3 else ''})"

@@ -11,12 +11,13 @@ from typing import Any, Protocol
 import polars as pl
 
 from holotrace.analyses import ALL
-from holotrace.core.analysis import CAUSES, Analysis, Finding, by_cost
+from holotrace.core.analysis import Analysis, Finding, by_cost
 from holotrace.core.charts import Stacked
 from holotrace.core.problems import LEFT_OUT
 from holotrace.core.schema import Unit
 from holotrace.present import files
 from holotrace.present import format as fmt
+from holotrace.present import verdict as causes_verdict
 from holotrace.present.wording import sentence
 from holotrace.stores import Place
 
@@ -89,24 +90,38 @@ class Verdict:
 
     where_time_goes: str
     biggest: tuple[str, ...]
-    further: str
+    """Of a job whose causes are not known: the biggest finding, and what to do."""
+    causes: causes_verdict.Verdict
     missing: str
 
 
 def verdict_parts(report: Report, analyses: Analyses = ALL) -> Verdict:
-    """Where the time goes, the biggest finding with its worth and what to do, further causes, what is missing."""
+    """Where the time goes, what could be saved and why it is lost, what is missing."""
+    known = causes_verdict.of(report.tables, report.findings, step_count(report))
+    # What is wrong without a cause is told too.
+    wrong = [finding for finding in report.findings if finding.severity != "info"]
     return Verdict(
         _where_time_goes(report, analyses),
-        _biggest_finding(report, analyses),
-        _further_causes(report),
+        () if known.reasons or (known.saving and not wrong) else _biggest_finding(report, analyses),
+        known,
         _what_is_missing(report),
     )
 
 
 def verdict(report: Report, analyses: Analyses = ALL) -> tuple[str, ...]:
-    """The same in two to five sentences."""
+    """The same in some sentences, in their order."""
     said = verdict_parts(report, analyses)
-    return tuple(sentence for sentence in (said.where_time_goes, *said.biggest, said.further, said.missing) if sentence)
+    why = (f"Why, {number}: {line}" for number, line in enumerate(said.causes.why, 1))
+    more = (f"And {fmt.plural(said.causes.more, 'more cause')}.",) if said.causes.more else ()
+    to_do = (f"Next, {number}: {line}" for number, line in enumerate(said.causes.next, 1))
+    known = (said.causes.saving, said.causes.limits, *why, *more, *to_do)
+    return tuple(text for text in (said.where_time_goes, *known, *said.biggest, said.missing) if text)
+
+
+def step_count(report: Report) -> int:
+    """How many steps every rank recorded; 1 where they differ or there are none, so that a worth is of the whole."""
+    counts = report.info["step_count"].drop_nulls().unique().to_list()
+    return int(counts[0]) if len(counts) == 1 and counts[0] else 1
 
 
 def parts(report: Report, analyses: Analyses = ALL) -> tuple[Part, ...]:
@@ -259,14 +274,6 @@ def _biggest_finding(report: Report, analyses: Analyses) -> tuple[str, ...]:
     message = fmt.printable(sentence(first)).rstrip(".")
     to_do = advice(first, analyses).what_to_do
     return (f"The biggest finding{where}: {message}{worth}.", f"What to do: {to_do}" if to_do else "")
-
-
-def _further_causes(report: Report) -> str:
-    """The next causes after the biggest, with their worth."""
-    causes = [finding for finding in by_cost(report.findings) if finding.analysis == CAUSES]
-    said = [f"{fmt.printable(sentence(cause)).rstrip('.')} ({fmt.duration(cause.cost_ns)})" for cause in causes[1:4]]
-    more = f"; and {fmt.plural(len(causes) - 4, 'more cause')}" if len(causes) > 4 else ""
-    return f"Then: {'; '.join(said)}{more}." if said else ""
 
 
 def _what_is_missing(report: Report) -> str:

@@ -35,8 +35,16 @@ def as_text(renderable: RenderableType, width: int = TEXT_WIDTH) -> str:
 
 
 def verdict(result: report.Report, analyses: report.Analyses = ALL) -> RenderableType:
-    """The verdict in a box, as the page says it."""
-    sentences = [Text(fmt.printable(sentence)) for sentence in report.verdict(result, analyses)]
+    """The verdict in a box: where time goes and what could be saved, why it is lost, what to do next."""
+    said = report.verdict_parts(result, analyses)
+    lines = [said.where_time_goes, said.causes.saving, said.causes.limits, *said.biggest]
+    sentences = [Text(fmt.printable(line)) for line in lines if line]
+    for title, reasons in (("Why", said.causes.why), ("Next", said.causes.next)):
+        if reasons:
+            sentences.append(Text(title, style="bold"))
+            sentences += [Text(f"{number}. {fmt.printable(line)}") for number, line in enumerate(reasons, 1)]
+    if said.missing:
+        sentences.append(Text(fmt.printable(said.missing), style="dim"))
     return Panel(Group(*sentences), title=Text(fmt.printable(result.title)), title_align="left")
 
 

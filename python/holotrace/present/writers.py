@@ -151,6 +151,7 @@ def json_text(shown: Shown) -> str:
 def json_report(shown: ShownReport) -> str:
     """All answers in an envelope: the verdict, findings, problems, ranks, and the table of each analysis."""
     report = shown.report
+    said = reports.verdict_parts(report, shown.analyses)
     told = {analysis.name: analysis for analysis in shown.analyses if analysis.name in report.tables}
     return _dumped(
         {
@@ -159,6 +160,8 @@ def json_report(shown: ShownReport) -> str:
             "source": report.source,
             "holotrace": _version(),
             "verdict": list(reports.verdict(report, shown.analyses)),
+            "why": list(said.causes.why),
+            "next": list(said.causes.next),
             "findings": _rows(findings_table(by_cost(report.findings))),
             "problems": _rows(report.problems),
             "ranks": _rows(report.info),
@@ -206,8 +209,14 @@ def markdown_text(shown: Shown) -> str:
 def markdown_report(shown: ShownReport) -> str:
     """The verdict, the findings and the problems as Markdown."""
     report = shown.report
-    verdict = [_escaped(sentence) for sentence in reports.verdict(report, shown.analyses)]
-    parts = [f"# {_escaped(report.title)}", *verdict, "## Findings"]
+    said = reports.verdict_parts(report, shown.analyses)
+    spent = (said.where_time_goes, said.causes.saving, said.causes.limits, *said.biggest, said.missing)
+    parts = [f"# {_escaped(report.title)}", *(_escaped(line) for line in spent if line)]
+    for title, lines in (("Why", said.causes.why), ("Next", said.causes.next)):
+        if lines:
+            listed = "\n".join(f"{number}. {_escaped(line)}" for number, line in enumerate(lines, 1))
+            parts += [f"## {title}", listed]
+    parts.append("## Findings")
     if report.findings:
         columns = tuple(c for c in FINDINGS.columns if c.name in ("severity", "message", "ranks", "cost_ns", "rule"))
         found = findings_table(by_cost(report.findings)).select(c.name for c in columns)

@@ -45,7 +45,7 @@ def phases(rank: RankTrace) -> pl.DataFrame:
         calls = rank[host.HOST_CALLS]
         marked = rank[STEPS].select("event_id", "start_ns")
         spans = (
-            calls.filter(~pl.col("on_device"), pl.col("category").cast(pl.String).is_in(_PHASES))
+            calls.filter(~pl.col("on_device"), pl.col("category").is_in(_PHASES))
             .join(marked, on=["event_id", "start_ns"], how="anti")
             .select("tid", "start_ns", "end_ns", "name")
         )

@@ -24,7 +24,7 @@ _TIMES = ("start_ns", "end_ns")
 
 def pieces(rank: RankTrace) -> pl.DataFrame:
     """The lanes of one rank on its own clock, in pieces, with its collectives and what is worth seeing exactly."""
-    calls = collectives.calls(rank).with_columns(row=pl.lit(MEETING))
+    calls = rank.cached(collectives.calls).with_columns(row=pl.lit(MEETING))
     base = base_ns(rank.metadata)
     time = recorded(rank)
     if time is None:

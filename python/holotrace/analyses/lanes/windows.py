@@ -73,7 +73,7 @@ class Events:
     @classmethod
     def of(cls, rank: RankTrace) -> Events:
         """The work on devices, by its stream, and the calls of the host, by how deep they are."""
-        work = rank[WORK].filter(pl.col("kind").cast(pl.String).is_in(list(KINDS)))
+        work = rank[WORK].filter(pl.col("kind").is_in(list(KINDS)))
         lane = pl.col("kind").cast(pl.String).replace_strict(KINDS, return_dtype=pl.String)
         on_device = work.select(*_SPAN, lane=lane, track=pl.col("stream").cast(pl.Int64))
         calls = rank[host.HOST_CALLS].filter(~pl.col("on_device"))

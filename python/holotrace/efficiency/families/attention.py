@@ -192,7 +192,7 @@ def efficient_backward(a: Arguments) -> Figures:
 @model(
     "cuDNN attention of torch, backward",
     "attention",
-    _SDPA + r"cudnn_attention_backward",
+    _SDPA + r"cudnn_attention_backward|aten::_cudnn_attention_backward",
     flops=BACKWARD_FLOPS,
     moved=BACKWARD_MOVED,
     is_matrix=True,

@@ -27,7 +27,7 @@ def _window(a: Arguments, causal: int, left: int) -> Mask:
 @model(
     "flash-attn",
     "attention",
-    r"flash_attn::_flash_attn_forward|FlashAttnFunc|aiter::(_flash_attn_forward|mha_fwd|fmha_v3_fwd)"
+    r"flash_attn::_flash_attn_forward|FlashAttnFunc|aiter::(_flash_attn_forward|mha_fwd|(wrapper_)?fmha_v3_fwd)"
     r"|primus_turbo::attention_aiter_csrc_forward_impl",
     flops=FLOPS,
     moved=MOVED,
@@ -66,7 +66,7 @@ def dense_backward(a: Arguments) -> Figures:
 @model(
     "AITER's attention, backward",
     "attention",
-    r"aiter::(mha_bwd|fmha_v3_bwd)|primus_turbo::attention_aiter_csrc_backward_impl",
+    r"aiter::(mha_bwd|(wrapper_)?fmha_v3_bwd)|primus_turbo::attention_aiter_csrc_backward_impl",
     flops=BACKWARD_FLOPS,
     moved=BACKWARD_MOVED,
     is_matrix=True,

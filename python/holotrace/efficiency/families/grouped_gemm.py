@@ -56,7 +56,7 @@ def _filled(groups: Tensor | None) -> str | None:
 @model(
     "grouped product of a library",
     "gemm",
-    r"(primus_turbo|torchao|grouped_gemm|gg|megablocks|nv_grouped_gemm)::\w*(grouped_gemm|gmm)(?!_variable_k)\w*"
+    r"(primus_turbo(_cpp_extension)?|torchao|grouped_gemm|gg|megablocks|nv_grouped_gemm)::\w*(grouped_gemm|gmm)(?!_variable_k)\w*"
     r"|GroupedGemm\w*|GroupedGEMM\w*|_GroupedLinear",
     flops=_FLOPS,
     moved=_MOVED,
@@ -70,7 +70,7 @@ def library(a: Arguments) -> Figures:
     if len(rows.dims) == 3 and len(weights.dims) == 2:
         rows, weights = weights, rows
     turned = None
-    if a.name.startswith("primus_turbo::") and a.text(5) in ("True", "False"):
+    if a.name.startswith("primus_turbo") and a.text(5) in ("True", "False"):
         turned = a.flag(5)
     flops, dims = _grouped(rows, weights, turned=turned)
     others = [tensor for _, tensor in found[2:] if len(tensor.dims) == 1]
@@ -81,7 +81,7 @@ def library(a: Arguments) -> Figures:
 @model(
     "grouped product along the depth",
     "gemm",
-    r"primus_turbo::grouped_gemm_variable_k\w*",
+    r"primus_turbo(_cpp_extension)?::\w*grouped_gemm_variable_k\w*",
     flops="2·(depth of all groups)·M·N",
     moved=_MOVED,
     is_matrix=True,

@@ -12,7 +12,7 @@ _SAID = "how many keys are in use is not recorded: the bytes are those of the ne
 @model(
     "paged attention",
     "attention",
-    r"vllm::unified_(mla_)?attention(_with_output)?",
+    r"(vllm|sglang)::unified_(mla_)?attention(_with_output)?",
     flops="from the sums of annotations (see below), else unknown",
     moved="new tokens and result only, without annotations",
     is_matrix=True,
@@ -28,7 +28,8 @@ def unified(a: Arguments) -> Figures:
     "paged attention of a library",
     "attention",
     r"(_C|vllm|sgl_kernel|sglang|sglang_profiler|aiter|trtllm|flashinfer|_vllm_fa[23]_C|vllm_flash_attn)::"
-    r"\w*(paged_attention|attention_paged|mla_decode|flash_mla|batch_prefill|batch_decode|varlen_fwd|fwd_kvcache|pa_fwd)\w*",
+    r"\w*(paged_attention|attention_paged|mla_decode|flash_mla|batch_prefill|batch_decode|varlen_fwd|fwd_kvcache|pa_fwd|attention_inplace)\w*"
+    r"|(_vllm_fa3_C|sgl_kernel)::fwd|_flashmla_C::\w+",
     flops="from the sums of annotations (see below), else unknown",
     moved="queries and result only, without annotations",
     is_matrix=True,

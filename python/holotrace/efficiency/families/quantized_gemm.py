@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
 
 from holotrace.efficiency.arguments import Arguments, Tensor
@@ -34,6 +35,10 @@ def scaled(a: Arguments) -> Figures:
     if left.type in _PACKED:
         flops *= 2
     older = a.types[2] != "float" and len(a) > 4 and a.types[4] == "float"
+    if a.name.endswith("_v2"):
+        # Scales are lists, and other arguments follow them.
+        said = "scales are not counted"
+        return Figures(flops, total_bytes(left, right, left.like(dims, a.type_at(9, left.type))), said)
     kind = a.type_at(3 if older else 6, left.type)
     given = next((place for place in range(7, len(a)) if a.is_tensor(place)), -1)
     moved = _scales(a, 0, 1, given) + total_bytes(left, right, a.out(given) or left.like(dims, kind))
@@ -111,8 +116,8 @@ def into_given(a: Arguments) -> Figures:
 @model(
     "product of rows, with scales",
     "gemm",
-    r"(sgl_kernel|sglang|vllm|aiter|deep_gemm|_C|trtllm|bitsandbytes)::\w*"
-    r"(scaled_mm|a8w8|a4w4|w8a8|fp8_gemm|gemm_fp8|int8_scaled|fp8_linear|int8_mixed_scaled_mm|blockscale|bmm_fp8)\w*",
+    r"(sgl_kernel|sglang|vllm|aiter|deep_gemm|_C|trtllm|bitsandbytes|fbgemm|flashinfer)::(?!\w*group)\w*"
+    r"(f8f8bf16|i8i8bf16|nvfp4_gemm|fp4_gemm|scaled_fp4_mm|mm_fp4|fp8_block_scaling_gemm|scaled_mm|a8w8|a4w4|w8a8|fp8_gemm|gemm_fp8|int8_scaled|fp8_linear|int8_mixed_scaled_mm|blockscale|bmm_fp8)\w*",
     flops=_FLOPS,
     moved=_MOVED,
     is_matrix=True,
@@ -127,7 +132,7 @@ def scaled_rows(a: Arguments) -> Figures:
         raise Unknown("the matrices are not recorded")
     (at, left), (beside, right) = found[0], found[1]
     rows, weight = _unpacked(left), _unpacked(right)
-    double = 2 if "a4w4" in a.name and left.type not in _PACKED else 1
+    double = 2 if re.search("a4w4|fp4", a.name) and left.type not in _PACKED else 1
     batch = rows[0] if len(rows) == len(weight) == 3 and rows[0] == weight[0] else 1
     if len(weight) > 3 or (len(weight) == 3 and batch == 1 and weight[0] != 1) or rows[-1] not in weight[-2:]:
         raise Unknown("the dims are not those of rows and a weight")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from holotrace.present.charts.boxes import Boxes
+from holotrace.present.charts.cells import Cells
 from holotrace.present.charts.plane import Plane
 from holotrace.present.charts.rows import Rows
 
 __all__ = ["Picture", "picture"]
 
-Picture = Plane | Rows | Boxes
+Picture = Plane | Rows | Boxes | Cells
 
 
 def picture(drawing: dict[str, Any]) -> Picture | None:
@@ -23,6 +24,8 @@ def picture(drawing: dict[str, Any]) -> Picture | None:
     first = drawing["data"][0]
     if first["type"] == "icicle":
         return Boxes.of(drawing)
+    if first["type"] == "heatmap":
+        return Cells.of(drawing)
     if first.get("orientation") == "h":
         return Rows.of(drawing)
     return Plane.of(drawing)

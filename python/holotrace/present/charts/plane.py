@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from holotrace.present.charts.axes import Axis
+from holotrace.present.charts.axes import Axis, Tick
 from holotrace.present.charts.texts import plain
 
 _SIDE = 1000  # units of the drawing across and down; it is stretched to the place it gets
@@ -45,12 +45,22 @@ class Plane:
     # What is told where one points: of each series its name, colour, unit, decimals, places and values.
     told: dict[str, Any]
     note: str = ""
+    # Places that are marked above the shapes, with what is told of each.
+    flags: tuple[Tick, ...] = ()
     form: str = "plane"
 
     @property
     def names_width(self) -> int:
         """Characters of the longest text beside the vertical axis."""
         return max((len(tick.text) for tick in self.y.ticks), default=1)
+
+    def flagged(self, told: Mapping[float, str]) -> Plane:
+        """The same with marks above these places of the horizontal axis."""
+        at = {place: self.x.percent(place) for place in told}
+        flags = (
+            Tick(round(left, 2), told[place]) for place, left in at.items() if left is not None and 0 <= left <= 100
+        )
+        return replace(self, flags=tuple(flags))
 
     @classmethod
     def of(cls, drawing: dict[str, Any]) -> Plane:
@@ -61,7 +71,9 @@ class Plane:
         tops = [b + v for t, base in zip(traces, bases, strict=True) for b, v in zip(base, t["y"], strict=True) if v]
         x = Axis.of(layout["xaxis"], (v for t in traces for v in t["x"]), beyond=False)
         y = Axis.of(layout["yaxis"], [*tops, *(v for t in traces for v in t["y"])])
-        frame = _Frame(x, y, 1 if is_stacked else len(traces), 1 - float(layout.get("bargap", 0)))
+        frame = _Frame(
+            x, y, 1 if is_stacked else sum(t["type"] == "bar" for t in traces), 1 - float(layout.get("bargap", 0))
+        )
         marks = [
             mark
             for position, (trace, base) in enumerate(zip(traces, bases, strict=True))
@@ -101,7 +113,7 @@ def _bases(traces: Sequence[dict[str, Any]], is_stacked: bool) -> list[list[floa
     """What each bar stands on."""
     found, reached = [], dict[Any, float]()
     for trace in traces:
-        if not is_stacked:
+        if not is_stacked or trace["type"] != "bar":
             found.append([0.0] * len(trace["y"]))
             continue
         found.append([reached.get(place, 0.0) for place in trace["x"]])

@@ -64,6 +64,14 @@
       const box = area.getBoundingClientRect();
       const x = (100 * (event.clientX - box.left)) / box.width;
       const y = (100 * (box.bottom - event.clientY)) / box.height;
+      if (told.permille) {
+        const clip = (share, count) => Math.min(count - 1, Math.max(0, Math.floor((share / 100) * count)));
+        const row = clip(100 - y, told.y.length);
+        const column = clip(x, told.x.length);
+        const value = told.permille[row][column];
+        const said = value === null ? "nothing" : (value > 0 ? "+" : "") + (value / 10).toFixed(1) + "% off the median";
+        return show([line("Rank " + told.y[row] + ", " + told.of.toLowerCase() + " " + told.x[column]), line(said)], event.clientX, event.clientY);
+      }
       if (told.at) return atPlace(nearest(told.at, x), event.clientY);
       if (told.dots) {
         const far = (dot) => Math.hypot(((dot[0] - x) * box.width) / 100, ((dot[1] - y) * box.height) / 100);

@@ -1,0 +1,113 @@
+"""The verdict on a job in a few lines: how much could be saved, why it is lost, and what to do next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from holotrace.core.analysis import CAUSES, Finding, by_cost
+from holotrace.present import format as fmt
+from holotrace.present.wording import sentence
+
+_MOST = 3  # causes that are told; all of them stand among the findings
+_FLOOR_RATIO = 0.01  # what the analysis says nothing below
+_FACTORS = {"host_ratio": "host", "balance_ratio": "balance", "communication_ratio": "communication"}
+# The end of a sentence, but not the point in a name.
+_ENDS = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why time is lost: one cause."""
+
+    message: str
+    cost_ns: int
+    per_step_ns: float
+    share_ratio: float
+    ranks: tuple[int, ...]
+    advice: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What there is to say of a job's lost time; without an answer of the analysis of causes everything is empty."""
+
+    saving: str = ""
+    """How much could be saved in all, or that nothing is worth more than what is said of."""
+    reasons: tuple[Reason, ...] = ()
+    more: int = 0
+    """Causes beyond the reasons that are told."""
+    each: str = ""
+    """What worths are of: of the whole where empty."""
+    limits: str = ""
+    """Of a job that loses nothing: what its time is limited by."""
+
+    @property
+    def why(self) -> tuple[str, ...]:
+        """A line for each reason."""
+        worth = (f"{fmt.duration(r.per_step_ns)}{self.each} ({fmt.percent(r.share_ratio)})" for r in self.reasons)
+        return tuple(f"{of}: {r.message.rstrip('.')}." for of, r in zip(worth, self.reasons, strict=True))
+
+    @property
+    def next(self) -> tuple[str, ...]:
+        """What to do, a line for each reason: all that is known for the first, one sentence for the others."""
+        advice = [reason.advice for reason in self.reasons]
+        told = [text if not place else _ENDS.split(text)[0] for place, text in enumerate(advice) if text]
+        return tuple(dict.fromkeys(told))
+
+
+def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: int) -> Verdict:
+    """The verdict from the table of causes and the findings that name them.
+
+    Args:
+        steps: how many every rank recorded; 1 where there are none.
+    """
+    table = tables.get(CAUSES)
+    if table is None or "joint_ns" not in table.columns:
+        return Verdict()
+    if table.is_empty():
+        nothing = f"No cause is known that is worth more than {fmt.percent(_FLOOR_RATIO)} of the time."
+        return Verdict(nothing, limits=_limits(tables))
+    causes = [finding for finding in by_cost(findings) if finding.analysis == CAUSES]
+    rows = {(row["cause"], row["message"]): row for row in table.iter_rows(named=True)}
+    reasons = [_reason(finding, rows, steps) for finding in causes[:_MOST]]
+    first = table.row(0, named=True)
+    joint_ns = int(first["joint_ns"] or first["cost_ns"])
+    job_ns = first["cost_ns"] / first["share_ratio"] if first["share_ratio"] else 0.0
+    each = " a step" if steps > 1 else ""
+    return Verdict(_saving(joint_ns, job_ns, steps), tuple(reasons), max(0, len(causes) - _MOST), each)
+
+
+def _reason(finding: Finding, rows: Mapping[tuple[str, str], Mapping[str, Any]], steps: int) -> Reason:
+    row = rows.get((finding.rule, finding.template or finding.message), {})
+    cost_ns = finding.cost_ns or 0
+    return Reason(
+        fmt.printable(sentence(finding)),
+        cost_ns,
+        cost_ns / steps,
+        float(row.get("share_ratio") or 0.0),
+        finding.ranks,
+        finding.what_to_do,
+    )
+
+
+def _saving(joint_ns: int, job_ns: float, steps: int) -> str:
+    share = f" ({fmt.percent(joint_ns / job_ns)})" if job_ns else ""
+    of_what = "each step" if steps > 1 else "the job"
+    return f"{fmt.duration(joint_ns / steps)} of {of_what}{share} could be saved."
+
+
+def _limits(tables: Mapping[str, pl.DataFrame]) -> str:
+    """The smallest of the factors that keep devices from computing."""
+    table = tables.get("factors")
+    known = None if table is None else table.drop_nulls("efficiency_ratio")
+    if known is None or known.is_empty():
+        return ""
+    values = {name: float(known[name][0]) for name in _FACTORS if name in known.columns}
+    said = ", ".join(f"{_FACTORS[name]} {fmt.percent(value)}" for name, value in values.items())
+    whole = fmt.percent(float(known["efficiency_ratio"][0]))
+    return f"Devices compute {whole} of the time; the factors are: {said}."

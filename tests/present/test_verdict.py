@@ -1,0 +1,58 @@
+"""The verdict: what could be saved, why it is lost, and what to do next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import other_jobs
+import polars as pl
+
+import holotrace
+from holotrace import sample
+from holotrace.core.analysis import CAUSES, Finding
+from holotrace.present import terminal, verdict
+
+
+def causes(*rows: tuple[str, str, int, float], joint_ns: int) -> pl.DataFrame:
+    names = ("cause", "message", "cost_ns", "share_ratio")
+    return pl.DataFrame(rows, schema=names, orient="row").with_columns(joint_ns=pl.lit(joint_ns))
+
+
+def test_it_says_what_could_be_saved_why_and_what_to_do() -> None:
+    table = causes(("input", "Rank 1 waits.", 40_000_000, 0.2), joint_ns=50_000_000)
+    advice = "Use more workers. They load ahead."
+    found = [
+        Finding("critical", "Rank 1 waits.", (1,), 40_000_000, rule="input", analysis=CAUSES, what_to_do=advice),
+        Finding("info", "something else", (), 90_000_000, rule="other", analysis="kernels"),
+    ]
+    said = verdict.of({CAUSES: table}, found, 4)
+    assert said.saving == "12.5 ms of each step (25%) could be saved."
+    assert said.why == ("10.0 ms a step (20%): Rank 1 waits.",)
+    assert said.next == (advice,)
+
+
+def test_of_further_causes_the_first_sentence_is_what_to_do() -> None:
+    table = causes(("a", "First.", 9, 0.9), ("b", "Second.", 1, 0.1), joint_ns=10)
+    found = [
+        Finding("warning", "First.", (), 9, rule="a", analysis=CAUSES, what_to_do="Do this. Then that."),
+        Finding("warning", "Second.", (), 1, rule="b", analysis=CAUSES, what_to_do="Set num_workers. It helps."),
+    ]
+    assert verdict.of({CAUSES: table}, found, 1).next == ("Do this. Then that.", "Set num_workers.")
+
+
+def test_a_clean_job_is_told_what_limits_it(tmp_path: Path) -> None:
+    other_jobs.write(tmp_path, other_jobs.Other("tensor"))
+    text = terminal.as_text(terminal.verdict(holotrace.open(tmp_path).run()))
+    assert "No cause is known that is worth more than 1.0% of the time." in text
+    assert "the factors are: host" in text
+
+
+def test_it_fits_on_a_screen_and_names_the_cause_once(tmp_path: Path) -> None:
+    sample.write(tmp_path, ranks=4, steps=6, seed=2, faults=["checkpoint", "slow-device"], stacks=True)
+    text = terminal.as_text(terminal.verdict(holotrace.open(tmp_path).run()), 110)
+    assert len(text.splitlines()) <= 20
+    assert text.count("saves a checkpoint in") == 1
+
+
+def test_where_causes_were_not_asked_for_it_says_nothing_of_them() -> None:
+    assert verdict.of({}, [], 1) == verdict.Verdict()
