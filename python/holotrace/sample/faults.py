@@ -53,8 +53,12 @@ KINDS: Mapping[str, Kind] = {
     "checkpoint": Kind("a checkpoint is saved", (25 * _MS, 90 * _MS), ("save_checkpoint",), periods=(3,)),
     "host-pause": Kind("the host pauses without a word in the trace", (8 * _MS, 20 * _MS), ()),
     "slow-device": Kind("all kernels take longer", (1.06, 1.25), ()),
-    "more-work": Kind("the rank has longer sequences", (1.12, 1.4), ("aten::mm", "aten::linear", "MmBackward0")),
-    "uneven-work": Kind("the turn of longer sequences goes around", (1.2, 1.5), ("aten::mm",), of_one=False),
+    "more-work": Kind(
+        "the rank has longer sequences", (1.12, 1.4), ("aten::mm", "aten::linear", "MmBackward0", "flash_attn")
+    ),
+    "uneven-work": Kind(
+        "the turn of longer sequences goes around", (1.2, 1.5), ("aten::mm", "flash_attn"), of_one=False
+    ),
     "synchronization": Kind("a value is read back in every layer", (1, 1), ("aten::item",), of_one=False),
     "allocator": Kind(
         "device memory is allocated and freed in steps", (0.9 * _MS, 2 * _MS), ("cudaMalloc", "cudaFree")
