@@ -9,6 +9,7 @@ from typing import Literal
 
 import polars as pl
 
+from holotrace import step_changes
 from holotrace.analyses.modules import modules
 from holotrace.core.problems import CUT
 from holotrace.core.schema import Column, Table, Unit, conform
@@ -39,7 +40,7 @@ _RECORDING = "Trace"
 _KEY = ("name", "category")
 
 One = int | Iterable[int] | None
-By = Literal["name", "module", "program", "operation", "scope"]
+By = Literal["name", "module", "cause", "program", "operation", "scope"]
 _OF_XLA = (hlo_totals.PROGRAM, hlo_totals.OPERATION, hlo_totals.SCOPE)
 
 
@@ -93,7 +94,9 @@ def compare(
         device: True for what ran on a device only, False for what the host did only.
         by: ``"module"`` for a row per module of the model, numbered within the one around it: how often it was called,
             and the device time of all that it launched, forward and backward; with ``device=False`` its time on the
-            host. Of profiles of XLA ``"program"``, ``"operation"`` or ``"scope"``: time of devices in operations, whose
+            host. ``"cause"`` for a row per part of an average step, which add up to it, and per cause of lost time with
+            what it costs in each step, which may overlap: causes that came were added, those that grew are more. Of
+            profiles of XLA ``"program"``, ``"operation"`` or ``"scope"``: time of devices in operations, whose
             numbers do not count, since they change with every compilation; these times add up.
 
     Returns:
@@ -102,8 +105,10 @@ def compare(
 
     Raises:
         InputError: a job cannot be read, or a rank or step that was asked for is not there.
-        UsageError: the host's part of programs was asked for.
+        UsageError: the host's part of programs was asked for, or causes of some steps only.
     """
+    if by == "cause":
+        return _by_cause(before, after, (ranks, after_ranks), (steps, after_steps, device))
     if by in _OF_XLA and device is False:
         raise UsageError(f"by {by} compares what devices did; leave out device=False, or compare by name")
     first = _parts(before, ranks, _Choice(_numbers(steps), device, by))
@@ -119,6 +124,21 @@ def compare(
     else:
         totals = [_totals(parts, without) for parts in (first, second)]
     return conform(_differences(*totals), COLUMNS, "compare")
+
+
+def _by_cause(
+    before: Job | Paths, after: Job | Paths, ranks: tuple[One, One], others: Sequence[object]
+) -> pl.DataFrame:
+    """Parts of a step and causes, before and after; the change is that of their times."""
+    if any(option is not None for option in others):
+        raise UsageError("by cause compares whole steps of both jobs; leave out steps and device")
+    chosen = (ranks[0], ranks[0] if ranks[1] is None else ranks[1])
+    jobs = [_opened(job, of_job) for job, of_job in zip((before, after), chosen, strict=True)]
+    both = _differences(*(step_changes.of(job) for job in jobs))
+    was, became = pl.col("before_total_ns"), pl.col("after_total_ns")
+    grew = pl.when(became > was).then(pl.lit("more")).when(became < was).then(pl.lit("fewer")).otherwise(pl.lit("same"))
+    is_there = ~pl.col("change").is_in(["added", "removed"])
+    return conform(both.with_columns(change=pl.when(is_there).then(grew).otherwise("change")), COLUMNS, "compare")
 
 
 def _differences(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
@@ -170,13 +190,17 @@ def _totals(parts: Sequence[_Part], without: Collection[int]) -> pl.DataFrame:
 
 def _parts(traces: Job | Paths, ranks: One, choice: _Choice) -> list[_Part]:
     """What each rank of a job contributes."""
-    job = traces if isinstance(traces, Job) else open_job(traces, cache_bytes=0)
-    if (chosen := _numbers(ranks)) is not None:
-        job = job.only(*chosen)
+    job = _opened(traces, ranks)
     parts = job.map(partial(_part, choice=choice), choice.reads)
     _must_be_whole(parts, job, choice)
     job.notice(as_problems({part.rank: "its file is cut off" for part in parts if part.is_cut}))
     return parts
+
+
+def _opened(traces: Job | Paths, ranks: One) -> Job:
+    job = traces if isinstance(traces, Job) else open_job(traces, cache_bytes=0)
+    chosen = _numbers(ranks)
+    return job if chosen is None else job.only(*chosen)
 
 
 def _part(trace: RankTrace, choice: _Choice) -> _Part:

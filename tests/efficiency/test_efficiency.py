@@ -163,6 +163,49 @@ def test_rank_slower_at_equal_shapes_is_a_finding_with_its_cost() -> None:
     assert sentence(found) == "this rank takes 20% longer than the others for the same operators and shapes"
 
 
+def test_many_products_too_small_to_fill_the_device_are_a_finding() -> None:
+    text = "op |" + "MMM." * 500 + "|\nhost |" + "K..." * 500 + "|\ncompute |" + ".KKK" * 500 + "|"
+    small = rules_of(Analyses.operator_efficiency, shaped(text, {"M": matrix_product(64)}))
+    assert small["many-small-products"].cost_ns == pytest.approx(1_500_000, rel=0.02)
+    few = rules_of(Analyses.operator_efficiency, shaped(LONG, {"M": matrix_product(64), "N": matrix_product(64)}))
+    assert "many-small-products" not in few
+    unknown = rules_of(Analyses.operator_efficiency, shaped(text, {"M": matrix_product(64)}, device={"name": "new"}))
+    assert "many-small-products" not in unknown
+
+
+def test_elementwise_work_that_memory_limits_is_a_finding_with_the_bytes_it_moves() -> None:
+    ops = {"M": matrix_product(8192), "N": addition(1 << 29)}
+    found = rules_of(Analyses.operator_efficiency, shaped(LONG, ops))["chains-that-memory-limits"]
+    assert found.values["moved_bytes"] == 3 * 4 * 2.0**29
+    assert found.cost_ns is None
+    computing = {"M": matrix_product(8192), "N": matrix_product(8192)}
+    assert "chains-that-memory-limits" not in rules_of(Analyses.operator_efficiency, shaped(LONG, computing))
+    unknown = shaped(LONG, ops, device=None)
+    assert "chains-that-memory-limits" not in rules_of(Analyses.operator_efficiency, unknown)
+
+
+def test_optimizer_of_several_kernels_is_a_finding_and_a_fused_one_is_none() -> None:
+    lists = ([[[4096, 4096]]] * 3, ["TensorList"] * 3, [""] * 3)
+    slow = {"M": matrix_product(8192), "N": ("aten::_foreach_addcdiv_", *lists)}
+    fused = {"M": matrix_product(8192), "N": ("aten::_fused_adamw_", *lists)}
+    assert "optimizer-not-fused" in rules_of(Analyses.operator_efficiency, shaped(LONG, slow))
+    assert "optimizer-not-fused" not in rules_of(Analyses.operator_efficiency, shaped(LONG, fused))
+
+
+def test_much_recomputation_is_a_finding_with_its_share_and_time() -> None:
+    rank, step, flops = [0, 0], [None, 1], [3.0e12, 3.0e12]
+    table = pl.DataFrame({"rank": rank, "step": step, "step_ns": [8_000_000] * 2, "model_flops": flops}).with_columns(
+        pl.col("step").cast(pl.Int64),
+        recomputed_flops=pl.lit(1.0e12),
+        modelled_ratio=pl.lit(1.0),
+        mfu_ratio=pl.lit(0.5),
+    )
+    (found,) = Analyses.efficiency.findings(table)
+    assert (found.rule, found.cost_ns, found.values["share_ratio"]) == ("much-recomputation", 2_000_000, 0.25)
+    little = table.with_columns(recomputed_flops=pl.lit(0.5e12))
+    assert not Analyses.efficiency.findings(little)
+
+
 def test_copies_that_take_more_than_a_tenth_are_a_finding() -> None:
     copy = ("aten::copy_", [[4096, 4096], [4096, 4096], []], [BF16, FLOAT, "Scalar"], ["", "", "False"])
     found = rules_of(Analyses.work_categories, shaped(LONG, {"M": matrix_product(8192), "N": copy}))

@@ -41,7 +41,8 @@ from holotrace.stores import Place
     type=click.Choice(get_args(By)),
     default="name",
     show_default=True,
-    help="What is told apart: names of operations, modules of the model; programs, operations or scopes of XLA.",
+    help="What is told apart: names of operations, modules of the model, causes of lost time; programs, operations or "
+    "scopes of XLA.",
 )
 @output_options
 def compare(
@@ -64,6 +65,7 @@ def compare(
 
     Name and category identify an operation; the largest difference in time comes first. Times of operations that
     contain each other are not to be added up. By module, they are device times of all that a module launched; by
+    cause, the parts of an average step, which add up to it, and what each cause of lost time costs in a step; by
     program, operation or scope those of XLA's operations, which add up. Runs of one log directory are LOGDIR/RUN.
     """
     from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help

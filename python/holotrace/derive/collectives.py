@@ -17,7 +17,7 @@ from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 _EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "step")
 _KNOWN = COLLECTIVES.only(
     *("event_id", "collective", "sequence", "group", "group_description", "group_ranks", "group_size"),
-    *("in_elements", "out_elements", "element_type", "arrived_ns"),
+    *("in_elements", "out_elements", "element_type", "arrived_ns", "source_rank", "destination_rank"),
 )
 READS = (_EVENTS, _KNOWN)
 CALLS = (
@@ -36,11 +36,13 @@ CALLS = (
     Column("end_ns", Unit.NS, "End of its kernel, exclusive"),
     Column("exposed_ns", Unit.NS, "Part of the kernel's time during which the rank did not compute"),
     Column("event_id", Unit.EVENT, "Its kernel"),
+    Column("peer_rank", Unit.NUMBER, "Rank at the other end of a message; null for collectives, and if unknown"),
 )
 
 # Operations that a rank can leave before others have come to it, so that ends say nothing of clocks.
 _ONE_SIDED = r"^(send|recv|gather|scatter|_?(broadcast|reduce)(_oop)?)$|kernel_(broadcast|reduce)_|permute"
 _KEY = ("group", "group_ranks", "operation")
+SEND, RECEIVE = "send", "recv"
 # Calls without a number: windows start at most so many calls of one kernel apart (seen: 5), ...
 _MOST_SHIFT = 32
 # ... and so many calls at the start of a recording are enough to see by how many.
@@ -65,6 +67,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
             collective=pl.coalesce("collective", "name"),
             element_count=_element_count(),
         )
+        .with_columns(peer_rank=_peer(rank.rank))
         .with_columns(operation=pl.when(pl.col("sequence").is_null()).then("name").otherwise("collective"))
         .sort("start_ns", "end_ns", "event_id")
     )
@@ -93,7 +96,11 @@ def comparable(calls: pl.DataFrame) -> pl.DataFrame:
     """Those calls that all of a group's ranks must have come to before any can leave."""
     return calls.filter(
         (pl.col("group_size") > 1).fill_null(True),
-        ~pl.col("operation").cast(pl.String).str.to_lowercase().str.contains(_ONE_SIDED).fill_null(False),
+        # Without a number the operation is the kernel's name, which may be that of messages and collectives alike.
+        *(
+            ~pl.col(column).cast(pl.String).str.to_lowercase().str.contains(_ONE_SIDED).fill_null(False)
+            for column in ("operation", "collective")
+        ),
     )
 
 
@@ -149,6 +156,16 @@ def _element_count() -> pl.Expr:
     scattered = pl.col("collective").cast(pl.String).str.contains("scatter")
     whole = pl.when(scattered).then(pl.col("out_elements") * pl.col("group_size"))
     return pl.max_horizontal(pl.coalesce("in_elements", whole), "out_elements")
+
+
+def _peer(rank: int) -> pl.Expr:
+    """The other end of a message: as recorded, or the other one of a group of two."""
+    name = pl.col("collective").cast(pl.String)
+    known = pl.when(name == SEND).then("destination_rank").when(name == RECEIVE).then("source_rank")
+    pair = pl.col("group_ranks").cast(pl.String).str.extract_groups(r"^\[\s*(\d+),\s*(\d+)\s*\]$")
+    first, second = (pair.struct[number].cast(pl.Int64, strict=False) for number in (0, 1))
+    other = pl.when(first == rank).then(second).when(second == rank).then(first)
+    return pl.when(name.is_in((SEND, RECEIVE))).then(pl.coalesce(known, other))
 
 
 def _of_queue(column: str) -> pl.Expr:

@@ -9,7 +9,7 @@ import polars as pl
 
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import intervals, launched_by
+from holotrace.derive import intervals, launched_by, serving_steps
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY, WORK
 from holotrace.efficiency import categories, devices, element_types
 from holotrace.efficiency.devices import Device
@@ -20,7 +20,7 @@ from holotrace.efficiency.work import OperatorWork, operator_work
 SIGNATURE = ("input_dims", "input_types", "input_strides", "concrete_inputs")
 _OPS = CPU_OPS.only("event_id", *SIGNATURE)
 _EVENTS = DEVICE_EVENTS.only("event_id", "kind", "name", "start_ns", "end_ns", "step")
-READS = (*launched_by.READS, _OPS, _EVENTS)
+READS = (*launched_by.READS, *serving_steps.READS, _OPS, _EVENTS)
 # Names under which a rank holds what the user gave for this.
 MODELS, PEAKS = "models", "peaks"
 OUTSIDE = "launched outside of operators"
@@ -220,6 +220,7 @@ def modelled(rank: RankTrace) -> pl.DataFrame:
     rows = rank.cached(calls).join(
         rank.cached(signatures).drop("name", *SIGNATURE, "is_memory"), on="signature", maintain_order="left"
     )
+    rows = serving_steps.with_attention(rank, rows)
     doing = rows.filter("is_matrix", pl.col("flops").is_not_null() | pl.col("moved_bytes").is_not_null())
     if doing.is_empty():
         return rows

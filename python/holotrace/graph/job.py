@@ -13,6 +13,7 @@ from holotrace.core.tables import RANK
 from holotrace.core.trace import JobTrace, RankTrace
 from holotrace.derive import arrivals, collectives
 from holotrace.derive.kernel_kinds import COMMUNICATION
+from holotrace.graph import messages
 from holotrace.graph import rank as of_rank
 from holotrace.graph.engine import UNCHANGED, Changes, Replay
 
@@ -243,7 +244,9 @@ def _met(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     met = arrived.select("rank", "activity", "match", moved_ns=moved.clip(lower_bound=0))
     # Devices of one rank have the clock of their host.
     offsets = arrived.group_by("rank").agg(offset_ns=pl.col("clock_offset_ns").median().round().cast(pl.Int64))
-    return met.unique(["rank", "activity"]), offsets
+    sent = messages.paired(calls, offsets, after=met["match"].max())
+    met = pl.concat([met, sent.select(pl.col(name).cast(dtype) for name, dtype in met.schema.items())])
+    return met.unique(["rank", "activity"], keep="first", maintain_order=True), offsets
 
 
 def _activities(
