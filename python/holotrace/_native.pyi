@@ -235,9 +235,19 @@ class Replay:
     def times(self, own: ArrowStream, lags: ArrowStream, *, has_delays: bool) -> ArrowTable:
         """start_ns, end_ns of each activity in case 0; without changes and with delays as recorded."""
     def cases(
-        self, count: int, own: ArrowStream, lags: ArrowStream, wanted: ArrowStream, *, has_delays: bool
+        self,
+        count: int,
+        own: ArrowStream,
+        lags: ArrowStream,
+        wanted: ArrowStream,
+        own_of_all: ArrowStream | None = None,
+        *,
+        has_delays: bool,
     ) -> ArrowTable:
-        """time_ns of the points ``wanted`` (point) in each of ``count`` cases, those of a case together."""
+        """time_ns of the points ``wanted`` (point) in each of ``count`` cases, those of a case together.
+
+        ``own_of_all``: own_ns of each activity in all cases, but for what is other in one.
+        """
     def paths(self, ends: ArrowStream, own: ArrowStream, lags: ArrowStream, *, has_delays: bool) -> ArrowTable:
         """The chains of what came last before points, in case 0, one after the other.
 

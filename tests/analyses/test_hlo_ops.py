@@ -43,6 +43,15 @@ def test_rates_are_compared_with_the_peaks_that_the_profile_declares() -> None:
     assert row["caveat"] is None
 
 
+def test_the_limit_that_is_closer_bounds_an_operation() -> None:
+    computing = one(flops=500_000_000, accessed_bytes=250_000)
+    assert (computing["intensity"], computing["bound_by"], computing["roofline_ratio"]) == (2_000, "compute", 0.5)
+    moving = one(flops=100_000_000, accessed_bytes=250_000)
+    assert (moving["bound_by"], moving["roofline_ratio"]) == ("memory", 0.25)
+    for uncertain in (one(accessed_bytes=2_000_000), one("custom-call", flops=5), one()):
+        assert (uncertain["bound_by"], uncertain["roofline_ratio"]) == (None, None)
+
+
 def test_the_devices_own_clock_is_what_rates_are_by() -> None:
     assert one(flops=500_000_000, device_ps=2 * 10**9)["flops_ratio"] == 0.25
 

@@ -12,7 +12,7 @@ from shaped import BF16, FLOAT, addition, job, matrix_product, shaped
 import holotrace
 from holotrace.analyses import Analyses
 from holotrace.derive import busy, intervals
-from holotrace.efficiency.categories import of_kernel
+from holotrace.efficiency.categories import of_kernel, of_operator
 from holotrace.job import Job
 from trace_files import REAL_TRACES, needs_real_traces
 
@@ -204,3 +204,10 @@ def test_info_says_what_the_device_could_do() -> None:
     assert (unknown["peak_type"], unknown["peak_tflops"], unknown["peak_gbps"], unknown["peak_from"]) == (None,) * 4
     guessed = job(shaped(ONE, {}, device={"name": "new", "numSms": 10, "computeMajor": 9, "computeMinor": 0}))
     assert guessed.info()["peak_from"].item() == "10 multiprocessors of capability 9.0 at 1.83 GHz"
+
+
+def test_kernels_that_a_compiler_gave_no_name_are_told_by_their_operator() -> None:
+    assert of_operator("triton_red_fused_sum_1", None, "triton_") == "reduction"
+    assert of_operator("triton_poi_fused_add_cos_sin_0", "triton", "triton_") == "elementwise"
+    assert of_operator("Torch-Compiled Region", None, "triton_") == "elementwise"
+    assert of_operator("Torch-Compiled Region", None, "ampere_bf16_s16816gemm_bf16") == "gemm"

@@ -80,7 +80,8 @@ impl Replay {
         made.map(ArrowTable)
     }
 
-    #[pyo3(signature = (count, own, lags, wanted, *, has_delays))]
+    #[pyo3(signature = (count, own, lags, wanted, own_of_all=None, *, has_delays))]
+    #[allow(clippy::too_many_arguments)] // Python's names of them
     fn cases(
         &self,
         py: Python<'_>,
@@ -88,13 +89,16 @@ impl Replay {
         own: &Bound<'_, PyAny>,
         lags: &Bound<'_, PyAny>,
         wanted: &Bound<'_, PyAny>,
+        own_of_all: Option<&Bound<'_, PyAny>>,
         has_delays: bool,
     ) -> PyResult<ArrowTable> {
         let changed = Changed::of(self, own, lags)?;
+        let own_of_all = own_of_all.map(|own| self.own_of_all(own)).transpose()?;
         let wanted = Batches::of(wanted)?.values::<UInt32Type>("point")?;
         below("point", &wanted, 2 * self.crossing.len(), false)?;
         let made = detached(py, || {
-            let found = self.graph.cases(count, changed.changes(), &wanted, has_delays);
+            let changes = Changes { own_of_all: own_of_all.as_deref(), ..changed.changes() };
+            let found = self.graph.cases(count, changes, &wanted, has_delays);
             named([("time_ns", column(found))])
         });
         made.map(ArrowTable)
@@ -183,6 +187,14 @@ impl Replay {
         below("point", &point, 2 * self.crossing.len(), false)?;
         Ok(point.iter().zip(since.iter()).map(|(&point, &since)| End { point, since }).collect())
     }
+
+    fn own_of_all(&self, own: &Bound<'_, PyAny>) -> PyResult<ScalarBuffer<i64>> {
+        let own = Batches::of(own)?.values::<Int64Type>("own_ns")?;
+        if own.len() == self.crossing.len() {
+            return Ok(own);
+        }
+        Err(PyValueError::new_err(format!("{} own times for {} activities", own.len(), self.crossing.len())))
+    }
 }
 
 #[pyfunction]
@@ -241,6 +253,7 @@ impl Changed {
             lag_case: &self.lag.0,
             lag_edge: &self.lag.1,
             lag: &self.lag.2,
+            own_of_all: None,
         }
     }
 }

@@ -55,6 +55,9 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
             "Rate / the peak the profile declares; null where it declares none or the caveat says why",
         ),
         Column("bandwidth_ratio", Unit.RATIO, "Rate / the peak of main memory it declares; null like flops_ratio"),
+        Column("intensity", Unit.FLOAT, "Floating-point operations for each byte; null where either is not counted"),
+        Column("bound_by", Unit.TEXT, "Which of both limits its speed: compute or memory; null like roofline_ratio"),
+        Column("roofline_ratio", Unit.RATIO, "Time that the closer limit allows / self_ns; null if a caveat says why"),
         Column("caveat", Unit.TEXT, "Why the figures of the row are less reliable than they seem"),
         Column("below_peak_ns", Unit.NS, "self_ns x (1 - the larger of the two ratios); null without them"),
         Column("flops", Unit.FLOAT, "Floating-point operations of all runs, as the compiler counts them"),
@@ -128,7 +131,7 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
             bandwidth_ratio=_rate("accessed_bytes", "possible_bytes"),
         )
     )
-    best = pl.max_horizontal("flops_ratio", "bandwidth_ratio")
+    best, is_plain = pl.max_horizontal("flops_ratio", "bandwidth_ratio"), pl.col("caveat").is_null()
     return (
         table.with_columns(
             *(pl.lit(None).alias(name) for name in (*_OF_ONE, *_TOLD) if by_category),
@@ -149,7 +152,15 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
             pl.when(~pl.col("caveat").is_in((*_BESIDE, BEYOND_PEAK)).fill_null(False)).then(
                 pl.col("flops_ratio", "bandwidth_ratio")
             ),
-            below_peak_ns=pl.when(pl.col("caveat").is_null()).then((pl.col("self_ns") * (1 - best)).round()),
+            intensity=_rate("flops", "accessed_bytes"),
+            bound_by=pl.when(
+                is_plain & (pl.col("flops_ratio").fill_null(0.0) > pl.col("bandwidth_ratio").fill_null(0.0))
+            )
+            .then(pl.lit("compute"))
+            .when(is_plain & (best > 0))
+            .then(pl.lit("memory")),
+            roofline_ratio=pl.when(is_plain & (best > 0)).then(best),
+            below_peak_ns=pl.when(is_plain).then((pl.col("self_ns") * (1 - best)).round()),
         )
         .drop("own_ps", "seconds", "possible_flops", "possible_bytes", "is_wait", "is_collective")
         .sort("self_ns", *keys, descending=[True, *[False] * len(keys)], nulls_last=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import ceil
 
 import polars as pl
@@ -12,7 +12,7 @@ from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit
 from holotrace.graph import job
 from holotrace.graph import rank as of_rank
-from holotrace.graph.engine import UNCHANGED, Changes
+from holotrace.graph.engine import Changes
 from holotrace.graph.job import TRUSTED_RATIO, JobGraph
 from holotrace.graph.vocabulary import SAME, numbered
 
@@ -20,6 +20,9 @@ from holotrace.graph.vocabulary import SAME, numbered
 WORST_RATIO = 0.03
 # From here on the paper calls a job slowed down by stragglers; a rank makes it so with half of that.
 SLOW_RATIO, HALF = 1.1, 0.5
+
+# So many ranks are replayed one by one, in so many replays at once.
+_MOST_RANKS, _AT_ONCE = 32, 8
 
 
 @per_job(
@@ -46,27 +49,28 @@ def slowdown(graph: JobGraph) -> pl.DataFrame:
     kind, name and number in the step, over all ranks and steps. The row `job` is the time of the replayed job in
     proportion to that (S), rows `rank` are what it would be if only that rank kept its own times (S_w), rows `kind` if
     only these activities did (S_t). What goes if the worst 3% of ranks were ideal is `recovered_ratio` of the row `job`
-    (M_W). Where the replay is off by more than 5% of the recorded time there is no answer.
+    (M_W). Of jobs of more than 32 ranks, those whose times are furthest above the ideal have rows. Where the
+    replay is off by more than 5% of the recorded time there is no answer.
     """
-    ideal = _ideal(graph)
-    if ideal.is_empty() or graph.steps.is_empty():
+    work = _ideal(graph)
+    if work.is_empty() or graph.steps.is_empty():
         return pl.DataFrame(schema=slowdown.nothing.schema)
-    ranks = ideal["rank"].unique().sort().to_list()
-    kinds = ideal["kind"].unique().sort().to_list()
+    ideal = _own_of_all(graph, work)
+    ranks, kinds = _furthest(work), work["kind"].unique().cast(pl.String).sort().to_list()
     keeps = [*(pl.col("rank") == rank for rank in ranks), *(pl.col("kind") == kind for kind in kinds)]
-    cases = [UNCHANGED, _but(ideal, pl.lit(False)), *(_but(ideal, keep) for keep in keeps)]
-    cases += [_but(ideal, ~keep) for keep in keeps]
-    found, recorded = _job_times(graph, cases)
-    base, best = found[0], found[1]
-    alone, without = found[2 : 2 + len(keeps)], found[2 + len(keeps) :]
+    base, best = (_job_times(graph, work, [pl.lit(value=False)], "own_ns", own)[0] for own in (None, ideal))
+    alone = _job_times(graph, work, keeps, "own_ns", ideal)
+    without = _job_times(graph, work, keeps, "ideal_ns")
     by_rank = sorted(zip(alone[: len(ranks)], ranks, strict=True), key=lambda pair: (-pair[0], pair[1]))
-    worst = [rank for _, rank in by_rank[: ceil(WORST_RATIO * len(ranks))]]
-    (rest,), _ = _job_times(graph, [_but(ideal, ~pl.col("rank").is_in(worst))])
+    worst = [rank for _, rank in by_rank[: ceil(WORST_RATIO * work["rank"].n_unique())]]
+    (rest,) = _job_times(graph, work, [pl.col("rank").is_in(worst)], "ideal_ns")
+    recorded = max(graph.steps.group_by("rank").agg(pl.col("recorded_ns").sum())["recorded_ns"])
     lost = base - best
 
     def recovered(time: float) -> float | None:
         return (base - time) / lost if lost > 0 else None
 
+    table: list[tuple[int | None, str, str | None, float | None, float | None]]
     table = [(None, "job", None, base / best if best else None, recovered(rest))]
     names = [*((rank, "rank", None) for rank in ranks), *((None, "kind", kind) for kind in kinds)]
     table += [
@@ -79,34 +83,46 @@ def slowdown(graph: JobGraph) -> pl.DataFrame:
 
 
 def _ideal(graph: JobGraph) -> pl.DataFrame:
-    """What each activity would ideally take: activity, rank, kind, own_ns."""
+    """What each activity takes and would ideally take: activity, rank, kind, own_ns, ideal_ns."""
     own = pl.col("own_ns")
-    return (
-        numbered(graph)
-        .filter(pl.col("step").is_not_null())
-        .select(
-            "activity",
-            "rank",
-            "kind",
-            own_ns=pl.when(pl.col("kind") == "compute")
-            .then(own.mean().over(SAME))
-            .otherwise(own.median().over(SAME))
-            .round()
-            .cast(pl.Int64),
-        )
+    work = numbered(graph).filter(pl.col("step").is_not_null())
+    usual = work.group_by(SAME).agg(
+        ideal_ns=pl.when(pl.col("kind").first() == "compute").then(own.mean()).otherwise(own.median())
+    )
+    return work.join(usual, on=SAME, nulls_equal=True, maintain_order="left").select(
+        "activity", "rank", "kind", "own_ns", pl.col("ideal_ns").round().cast(pl.Int64)
     )
 
 
-def _but(ideal: pl.DataFrame, keep: pl.Expr) -> Changes:
-    """All ideal, but for what keeps its own times."""
-    return Changes(own=ideal.filter(~keep).select("activity", "own_ns"))
+def _furthest(work: pl.DataFrame) -> list[int]:
+    """The ranks whose times are furthest above the ideal, in order of their numbers."""
+    above = work.group_by("rank").agg(above=(pl.col("own_ns") - pl.col("ideal_ns")).sum())
+    return sorted(above.sort("above", "rank", descending=[True, False])["rank"].head(_MOST_RANKS))
 
 
-def _job_times(graph: JobGraph, cases: list[Changes]) -> tuple[list[float], float]:
-    """The time of all steps on the rank that takes longest, in each case and as recorded."""
-    times = graph.step_times(cases).group_by("case", "rank").agg(pl.col("replayed_ns", "recorded_ns").sum())
-    longest = times.group_by("case").agg(pl.col("replayed_ns", "recorded_ns").max()).sort("case")
-    return [float(time) for time in longest["replayed_ns"]], float(longest["recorded_ns"][0])
+def _own_of_all(graph: JobGraph, work: pl.DataFrame) -> pl.Series:
+    """What each activity of the graph takes where all of ``work`` is ideal."""
+    ideal = graph.activities.select("activity", "own_ns").join(
+        work.select("activity", "ideal_ns"), on="activity", how="left", maintain_order="left"
+    )
+    return ideal.select(pl.coalesce("ideal_ns", "own_ns")).to_series()
+
+
+def _job_times(
+    graph: JobGraph, work: pl.DataFrame, changed: Sequence[pl.Expr], takes: str, own_ns: pl.Series | None = None
+) -> list[float]:
+    """The time of all steps on the rank that takes longest, in each case with these activities taking ``takes``.
+
+    All others take ``own_ns``, or as long as recorded.
+    """
+    times: list[float] = []
+    # Changes of many cases at once would take more room than the graph.
+    for first in range(0, len(changed), _AT_ONCE):
+        some = (work.filter(which).select("activity", own_ns=takes) for which in changed[first : first + _AT_ONCE])
+        found = graph.step_times([Changes(own=own) for own in some], own_ns)
+        longest = found.group_by("case", "rank").agg(pl.col("replayed_ns").sum()).group_by("case")
+        times.extend(float(time) for time in longest.agg(pl.col("replayed_ns").max()).sort("case")["replayed_ns"])
+    return times
 
 
 @slowdown.rule

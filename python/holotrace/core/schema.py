@@ -30,6 +30,8 @@ class Unit(Enum):
     LABEL = "", pl.Categorical()
     # Plain text in small tables.
     TEXT = "", pl.String()
+    # What only its writer reads; in no table that users see.
+    BINARY = "", pl.Binary()
 
     def __init__(self, suffix: str, dtype: pl.DataType) -> None:
         self.suffix = suffix

@@ -36,7 +36,7 @@ _KERNELS = (
     (
         ATTENTION,
         r"flash_?(fwd|bwd|attn|attention|mla|decode|splitkv)|fmha|flash::|attention|attn|sdpa|mha_|pytorch_flash|"
-        r"fused_attention|paged_|merge_state|_mla_|flashinfer.*(prefill|decode)|sage_(fwd|bwd)|unified_attn",
+        r"fused_attention|paged_|^rpa-|merge_state|_mla_|flashinfer.*(prefill|decode)|sage_(fwd|bwd)|unified_attn",
     ),
     (
         CONVOLUTION,
@@ -72,7 +72,7 @@ _KERNELS = (
     (
         ELEMENTWISE,
         r"elementwise|triton_poi|pointwise|act_and_mul|activation|gelu|silu|relu|rotary|rope|quant|dropout|"
-        r"(?<![a-z])(add|mul|div|sub|exp|where|mask)(_|$)|tril|triu|arange|unrolled|triton__|rescale",
+        r"(?<![a-z])(add|mul|div|sub|exp|where|mask)(_|$)|^triton_$|tril|triu|arange|unrolled|triton__|rescale",
     ),
 )
 _OPERATORS = (
@@ -91,6 +91,7 @@ _OPERATORS = (
 )
 _COMPILED_KERNELS = tuple((category, re.compile(pattern)) for category, pattern in _KERNELS)
 _COMPILED_OPERATORS = tuple((category, re.compile(pattern)) for category, pattern in _OPERATORS)
+_UNNAMED = re.compile(r"triton_+")
 _ARGUMENTS = re.compile(r"\(.*$", re.DOTALL)
 
 
@@ -111,6 +112,10 @@ def of_operator(name: str, of_model: str | None, kernel: str | None) -> str:
         category = _first(_COMPILED_OPERATORS, name.lower())
     if category in (OTHER, "triton"):
         category = of_kernel(kernel or name)
+        # Kernels that a compiler makes may all have one name, and their operators one each.
+        if kernel is not None and _UNNAMED.fullmatch(kernel):
+            named = of_kernel(name)
+            category = category if named == OTHER else named
     return category
 
 

@@ -90,11 +90,21 @@ class Replay:
         own, lags = _columns([changes])
         return pl.DataFrame(self._native.times(own, lags, has_delays=has_delays))
 
-    def cases(self, cases: Sequence[Changes], points: pl.Series, *, has_delays: bool = False) -> pl.DataFrame:
-        """When each of some points comes in each counterfactual: case, point, time_ns; by case, then as given."""
+    def cases(
+        self, cases: Sequence[Changes], points: pl.Series, own_ns: pl.Series | None = None, *, has_delays: bool = False
+    ) -> pl.DataFrame:
+        """When each of some points comes in each counterfactual: case, point, time_ns; by case, then as given.
+
+        Args:
+            cases: What is other in each.
+            points: Points whose times are wanted.
+            own_ns: What each activity takes in all of them, but for what is other in it; as given to Replay by default.
+            has_delays: Whether what no edge explains is kept.
+        """
         own, lags = _columns(cases)
         wanted = points.cast(pl.UInt32).alias("point").to_frame()
-        times = pl.DataFrame(self._native.cases(len(cases), own, lags, wanted, has_delays=has_delays))
+        of_all = None if own_ns is None else own_ns.cast(pl.Int64).alias("own_ns").to_frame()
+        times = pl.DataFrame(self._native.cases(len(cases), own, lags, wanted, of_all, has_delays=has_delays))
         number = pl.int_range(times.height, dtype=pl.Int64, eager=True)
         every = max(len(points), 1)
         return times.select(

@@ -121,13 +121,20 @@ class JobGraph:
         """
         return self.replayer.times(changes, has_delays=has_delays)
 
-    def step_times(self, cases: Sequence[Changes] = (UNCHANGED,), *, has_delays: bool = False) -> pl.DataFrame:
+    def step_times(
+        self, cases: Sequence[Changes] = (UNCHANGED,), own_ns: pl.Series | None = None, *, has_delays: bool = False
+    ) -> pl.DataFrame:
         """How long each step takes on each rank in each case: case, rank, step, recorded_ns, replayed_ns.
 
         One pass serves eight cases. A step lasts from its begin to its end on the rank's host.
+
+        Args:
+            cases: What is other in each.
+            own_ns: What each activity takes in all of them, but for what is other in it; as recorded by default.
+            has_delays: Whether what no edge explains of when things happened is kept.
         """
         points = pl.concat([self.steps["begin"], self.steps["over"]])
-        times = self.replayer.cases(cases, points, has_delays=has_delays)
+        times = self.replayer.cases(cases, points, own_ns, has_delays=has_delays)
         count = self.steps.height
         placed = times.with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("case"))
         begun = placed.filter(pl.col("place") < count).rename({"time_ns": "begin_ns"})
@@ -205,7 +212,7 @@ def _with_steps(
         "rank",
         "step",
         activity="over",
-        kind=pl.lit(STEP),
+        kind=pl.lit(STEP, pl.Categorical),
         is_device=pl.lit(False),
         start_ns="over_ns",
         end_ns="over_ns",
@@ -254,8 +261,7 @@ def _activities(
 ) -> pl.DataFrame:
     group = calls.select("rank", "activity", "group", "group_ranks", "operation", "element_count")
     return (
-        found.drop("activity", "group", "group_ranks", "operation", "element_count")
-        .with_columns(activity=pl.int_range(pl.len(), dtype=pl.Int64).over("rank"))
+        found.with_columns(activity=pl.int_range(pl.len(), dtype=pl.Int64).over("rank"))
         .join(offsets, on="rank", how="left", maintain_order="left")
         .join(met, on=["rank", "activity"], how="left", maintain_order="left")
         .join(group, on=["rank", "activity"], how="left", maintain_order="left")
@@ -263,7 +269,7 @@ def _activities(
         .select(
             (pl.col("activity") + pl.col("first")).cast(_POINT),
             *("rank", "lane", "is_device", "device", "stream"),
-            pl.col("name", "kind").cast(pl.String),
+            pl.col("name", "kind"),
             pl.col("start_ns", "end_ns") - pl.col("offset_ns").fill_null(0),
             pl.coalesce("moved_ns", "own_ns").alias("own_ns"),
             "step",

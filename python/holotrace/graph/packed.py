@@ -1,10 +1,44 @@
-"""The rows of a rank's graph as they are kept and sent: differences to the row before, which take less room."""
+"""The graph of a rank as it is kept and sent: each kind of its rows in one compressed piece, which takes less room."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from io import BytesIO
+
 import polars as pl
 
+from holotrace.core.schema import Column, Unit
+
+PART = (
+    Column("row", Unit.TEXT, "What the rows are of: activity, edge, step or collective"),
+    Column("rows", Unit.BINARY, "The rows, as a compressed file of Arrow"),
+)
 _EVENTS = 2**32
+
+
+def packed(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """A row of PART for each of these frames."""
+    return pl.DataFrame(
+        {"row": list(frames), "rows": [_written(frame) for frame in frames.values()]},
+        schema={column.name: column.unit.dtype for column in PART},
+    )
+
+
+def unpacked(parts: pl.DataFrame, schemas: Mapping[str, pl.Schema]) -> dict[str, pl.DataFrame]:
+    """The frames of all ranks, those of each together and in front of them ``rank``; all have these schemas."""
+    found: dict[str, list[pl.DataFrame]] = {
+        row: [schema.to_frame().insert_column(0, pl.Series("rank", [], pl.Int32))] for row, schema in schemas.items()
+    }
+    for rank, row, rows in parts.select("rank", "row", "rows").iter_rows():
+        columns = (pl.col(name).cast(dtype) for name, dtype in schemas[row].items())
+        found[row].append(pl.read_ipc(BytesIO(rows)).select(pl.lit(rank, pl.Int32).alias("rank"), *columns))
+    return {row: pl.concat(frames) for row, frames in found.items()}
+
+
+def _written(frame: pl.DataFrame) -> bytes:
+    target = BytesIO()
+    frame.write_ipc(target, compression="zstd")
+    return target.getvalue()
 
 
 def activities(frame: pl.DataFrame) -> pl.DataFrame:
@@ -16,7 +50,7 @@ def activities(frame: pl.DataFrame) -> pl.DataFrame:
         start_ns=pl.col("start_ns") - ended,
         end_ns=lasted,
         own_ns=pl.when(pl.col("own_ns") != lasted).then("own_ns"),
-        event_id=(event - event.forward_fill().shift(1).fill_null(0)) % _EVENTS,
+        event_id=((event - event.forward_fill().shift(1).fill_null(0)) % _EVENTS).cast(pl.UInt32),
     )
 
 

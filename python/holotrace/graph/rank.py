@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-from holotrace.core.schema import Column, Unit
 from holotrace.core.trace import RankTrace
 from holotrace.derive import collectives, step_graph
 from holotrace.derive.epoch import base_ns
@@ -16,27 +15,31 @@ from holotrace.graph.engine import end_of
 READS = (*host.READS, *device.READS, *collectives.READS)
 # What a row of a part is.
 ACTIVITY, EDGE, STEP, COLLECTIVE = "activity", "edge", "step", "collective"
-_OF_ALL = (
-    Column("row", Unit.LABEL, "activity, edge, step or collective; each has columns of its own"),
-    Column("lane", Unit.NUMBER, "Thread of the host or queue of a device"),
-    Column("is_device", Unit.BOOL, "Whether the lane is a queue of a device"),
-    Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
-    Column("stream", Unit.NUMBER, "Queue on the device"),
-    Column("name", Unit.LABEL, "Call, innermost span around it, or kernel"),
-    Column("kind", Unit.LABEL, "What it is bound by: host, data_loading, sync, compute, communication or memory"),
-    Column("start_ns", Unit.NS, "Start, on the rank's own clock; of activities since the end of the row before"),
-    Column("end_ns", Unit.NS, "End, exclusive; of activities since their start"),
-    Column("own_ns", Unit.NS, "What it takes when all it waits for is over; null where that is its whole time"),
-    Column("step", Unit.STEP, "Training step that it began or was launched in; null outside of all steps"),
-    Column("activity", Unit.NUMBER, "Number of the collective's activity in its rank"),
-    Column("from_point", Unit.NUMBER, "Point the step begins at, or how far before to_point the edge leaves"),
-    Column("to_point", Unit.NUMBER, "Point the step ends at, or how far after that of the row before the edge reaches"),
-    Column("lag_ns", Unit.NS, "How long after the one point the other comes at the earliest"),
-    Column("is_inferred", Unit.BOOL, "Whether the edge is told by times or by the order of calls only"),
-)
-_KNOWN = {column.name for column in _OF_ALL}
-PART = (*_OF_ALL, *(column for column in collectives.CALLS if column.name not in _KNOWN))
-_DTYPES = {column.name: column.unit.dtype for column in PART}
+PART = packed.PART
+_I64, _POINT = pl.Int64(), pl.Int64()
+# Times of activities and ends of edges are packed; lanes are threads of the host or queues of a device.
+_SCHEMAS = {
+    ACTIVITY: pl.Schema(
+        {
+            "lane": pl.Int32(),
+            "is_device": pl.Boolean(),
+            "device": _I64,
+            "stream": _I64,
+            "name": pl.Categorical(),
+            "kind": pl.Categorical(),
+            "start_ns": _I64,
+            "end_ns": _I64,
+            "own_ns": _I64,
+            "step": _I64,
+            "event_id": pl.UInt32(),
+        }
+    ),
+    EDGE: pl.Schema({"from_point": _POINT, "to_point": _POINT, "lag_ns": _I64, "is_inferred": pl.Boolean()}),
+    STEP: pl.Schema({"step": _I64, "start_ns": _I64, "end_ns": _I64, "from_point": _POINT, "to_point": _POINT}),
+    COLLECTIVE: pl.Schema(
+        {"activity": _I64} | {column.name: column.unit.dtype for column in collectives.CALLS if column.name != "step"}
+    ),
+}
 
 
 def part(rank: RankTrace) -> pl.DataFrame:
@@ -44,25 +47,21 @@ def part(rank: RankTrace) -> pl.DataFrame:
     on_host, work = host.of(rank), device.works(rank)
     count = on_host.activities.height
     work = work.with_columns(pl.col("activity") + count)
-    base = base_ns(rank.metadata)
+    since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
     edges, waits = _edges(rank, on_host, work)
+    steps = on_host.steps.sort("start_ns", "step").rename({"begin": "from_point", "end": "to_point"})
     frames = {
-        ACTIVITY: _activities(rank, on_host, work, waits),
+        ACTIVITY: packed.activities(_activities(rank, on_host, work, waits).with_columns(since_1970)),
         EDGE: packed.edges(edges),
-        STEP: on_host.steps.sort("start_ns", "step").rename({"begin": "from_point", "end": "to_point"}),
+        STEP: steps.with_columns(since_1970),
         COLLECTIVE: _collectives(rank, work),
     }
-    since_1970 = [pl.col("start_ns", "end_ns") + base]
-    rows = [
-        frame.with_columns(*(since_1970 if row in {ACTIVITY, STEP} else ()), row=pl.lit(row))
-        for row, frame in frames.items()
-    ]
-    return pl.concat([_shaped(packed.activities(rows[0])), *(_shaped(frame) for frame in rows[1:])])
+    return packed.packed({row: _shaped(frame, _SCHEMAS[row]) for row, frame in frames.items()})
 
 
-def unpacked(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """The parts of all ranks, those of each together: activities, edges, steps and collectives."""
-    kinds = {key: rows.filter(pl.col("row") == key) for key in (ACTIVITY, EDGE, STEP, COLLECTIVE)}
+def unpacked(parts: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The graphs of all ranks, those of each together: activities, edges, steps and collectives."""
+    kinds = packed.unpacked(parts, _SCHEMAS)
     return {
         **kinds,
         ACTIVITY: packed.unpacked_activities(kinds[ACTIVITY]),
@@ -70,11 +69,8 @@ def unpacked(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
     }
 
 
-def _shaped(frame: pl.DataFrame) -> pl.DataFrame:
-    there = set(frame.columns)
-    return frame.select(
-        (pl.col(name) if name in there else pl.lit(None)).cast(dtype).alias(name) for name, dtype in _DTYPES.items()
-    )
+def _shaped(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
+    return frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
 
 
 def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:

@@ -83,7 +83,9 @@ def _spelled(name: str) -> str:
 
 def fits(of: str) -> pl.Expr:
     """Whether an activity is of the kind, or has a name that the regular expression matches."""
-    return pl.col("kind") == of if of in KINDS else pl.col("name").str.contains(of).fill_null(value=False)
+    return (
+        pl.col("kind") == of if of in KINDS else pl.col("name").cast(pl.String).str.contains(of).fill_null(value=False)
+    )
 
 
 @dataclass(frozen=True)

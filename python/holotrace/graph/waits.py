@@ -24,11 +24,13 @@ def causes(graph: JobGraph) -> pl.DataFrame:
     """
     activities = graph.activities
     ranks = activities["rank"].unique().sort()
-    known = activities.select("kind", "name").unique().sort("kind", "name", nulls_last=True).with_row_index("signature")
+    known = activities.select("kind", "name").unique()
+    texts = pl.col("kind", "name").cast(pl.String)
+    known = known.sort(texts, nulls_last=True).with_row_index("signature")
     count = known.height
     rest = pl.DataFrame(
         {"signature": range(count, count + 3), "kind": [LATENCY, UNEXPLAINED, BEGINNING], "name": [None] * 3},
-        schema=known.schema,
+        schema=known.select("signature", texts).schema,
     )
     of_activities = activities.join(known, on=["kind", "name"], nulls_equal=True, maintain_order="left").select(
         process=pl.col("rank").replace_strict(ranks, pl.Series(range(len(ranks))), return_dtype=pl.UInt32),
@@ -41,7 +43,7 @@ def causes(graph: JobGraph) -> pl.DataFrame:
     return (
         found.join(at, on="visit", maintain_order="left")
         .join(at.select(late="visit", late_activity="activity"), on="late", maintain_order="left")
-        .join(pl.concat([known, rest]), on="signature", maintain_order="left")
+        .join(pl.concat([known.select("signature", texts), rest]), on="signature", maintain_order="left")
         .select(
             "activity",
             late="late_activity",

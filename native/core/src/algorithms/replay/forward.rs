@@ -23,6 +23,8 @@ pub struct Changes<'a> {
     pub lag_edge: &'a [u32],
     /// `REMOVED` takes the edge away.
     pub lag: &'a [i64],
+    /// Own times of all activities that hold in every counterfactual, but for what is other in it.
+    pub own_of_all: Option<&'a [i64]>,
 }
 
 /// A value that is other in one lane, by where in the pass it is met.
@@ -48,7 +50,7 @@ impl Graph {
     pub(super) fn times_with(&self, changes: Changes, has_delays: bool) -> Vec<i64> {
         let (owns, lags) = (self.owns_of(changes, 0..1), self.lags_of(changes, 0..1));
         let mut times = vec![[0_i64]; self.steps.len()];
-        self.pass(&mut times, &owns, &lags, has_delays);
+        self.pass(&mut times, changes.own_of_all, (&owns, &lags), has_delays);
         times.into_iter().map(|[time]| time).collect()
     }
 
@@ -69,7 +71,7 @@ impl Graph {
                 let (number, chunk) = chunk;
                 let lanes = (number * LANES) as u32..((number + 1) * LANES) as u32;
                 let (owns, lags) = (self.owns_of(changes, lanes.clone()), self.lags_of(changes, lanes));
-                self.pass(&mut times, &owns, &lags, has_delays);
+                self.pass(&mut times, changes.own_of_all, (&owns, &lags), has_delays);
                 // Nobody else takes this chunk, so a poisoned lock holds nothing half done.
                 let mut chunk = chunk.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 for (lane, of_case) in chunk.chunks_mut(wanted.len()).enumerate() {
@@ -101,7 +103,13 @@ impl Graph {
         in_order(within.map(|((&case, &edge), &lag)| (place(edge), (case - lanes.start) as u8, lag)).collect())
     }
 
-    fn pass<const N: usize>(&self, times: &mut [[i64; N]], owns: &[Other], lags: &[Other], has_delays: bool) {
+    fn pass<const N: usize>(
+        &self,
+        times: &mut [[i64; N]],
+        own_of_all: Option<&[i64]>,
+        (owns, lags): (&[Other], &[Other]),
+        has_delays: bool,
+    ) {
         let (mut owns, mut lags) = (owns.iter().peekable(), lags.iter().peekable());
         for (at, step) in self.steps.iter().enumerate() {
             let mut reached = [step.release; N];
@@ -120,7 +128,7 @@ impl Graph {
                 }
             }
             if step.own_from != NONE {
-                let mut own = [step.own; N];
+                let mut own = [own_of_all.map_or(step.own, |own| own[step.point as usize / 2]); N];
                 while let Some(&(_, lane, other)) = owns.next_if(|(position, ..)| *position as usize == at) {
                     own[usize::from(lane)] = other;
                 }
