@@ -72,9 +72,9 @@ def resolved(
         wanted = args[0].replace("_", "-") if args else ""
         like = get_close_matches(wanted, group.list_commands(context), n=3, cutoff=0.5)
         # Newer versions of click know some themselves.
-        if like and not getattr(error, "possibilities", None):
-            error.message = f"{error.message.rstrip()} Did you mean {' or '.join(like)}?"
-        raise
+        if not like or getattr(error, "possibilities", None):
+            raise
+        raise click.UsageError(f"{error.message.rstrip()} Did you mean {' or '.join(like)}?", context) from error
 
 
 def _stop() -> NoReturn:

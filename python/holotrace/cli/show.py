@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -45,8 +46,8 @@ class _Topic:
     # A rank is compared with all others, so these are read as well.
     compares_ranks: bool = False
     every_analysis: bool = False
-    # What it is the answer of, if it is one.
-    analysis: Analysis[Any] | None = None
+    # The same as a reader wants it first, for answers of ranks.
+    for_people: Callable[[Shown], Shown] | None = None
 
 
 class _Topics(click.Group):
@@ -115,12 +116,12 @@ def _command(topic: _Topic) -> click.Command:
             shown = replace(shown, table=shown.table.filter(pl.col("rank").is_in(chosen.ranks)))
         if steps:
             shown = _of_steps(shown, steps)
-        if topic.analysis is not None and not by_rank:
-            shown = _for_people(topic.analysis, shown)
+        if topic.for_people is not None and not by_rank:
+            shown = topic.for_people(shown)
         write_shown(replace(shown, problems=job.noticed(), limit=limit), form, output)
 
     command = click.command(topic.name, help=f"{topic.summary}\n\n{topic.details}", short_help=topic.summary)(run)
-    own = () if topic.analysis is None else (_by_rank(),)
+    own = () if topic.for_people is None else (_by_rank(),)
     command.params = [click.Argument(["path"], nargs=-1, required=True), *command.params, *own, *topic.options]
     return command
 
@@ -163,7 +164,10 @@ def _analysis(analysis: Analysis[Any]) -> _Topic:
     by_step = "by_step" if any(parameter.name == "by_step" for parameter in analysis.parameters) else None
     details = text.partition("\n")[2].strip()
     compares = isinstance(analysis, PerJob)
-    return _Topic(*(name, "Analyses", analysis.summary, details, answer, options, by_step, compares), analysis=analysis)
+    return _Topic(
+        *(name, "Analyses", analysis.summary, details, answer, options, by_step, compares),
+        for_people=partial(_for_people, analysis),
+    )
 
 
 def option(parameter: inspect.Parameter, meaning: str) -> click.Option:
