@@ -15,4 +15,5 @@ def page(result: Report) -> str:
     for line in (f"<dt>Source</dt><dd>{source}</dd>", f"<code>holotrace show [a-z-]+ {source} --format json</code>"):
         assert re.search(line, text)
         text = re.sub(line, "", text)
-    return text
+    # Tables with a row per name say how to get one per rank.
+    return re.sub(rf" {source} --by-rank</code>", "</code>", text)

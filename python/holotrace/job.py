@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from holotrace.analyses import ALL, Analyses, named
-from holotrace.analyses.lanes.timeline import timeline
+from holotrace.analyses.lanes import DRAWN
 from holotrace.core.analysis import Analysis, Finding
 from holotrace.core.schema import Table
 from holotrace.core.trace import JobTrace, Question, RankTrace, T
@@ -287,7 +287,7 @@ class Job(Analyses, JobTrace):
         Raises:
             InputError: no rank can be read, or the file cannot be written.
         """
-        report.write(self.run((*ALL, timeline), progress=progress), place(os.fspath(path)))
+        report.write(self.run((*ALL, *DRAWN), progress=progress), place(os.fspath(path)))
 
     def view(self, *, idle_s: float = IDLE_S, progress: Progress | None = None) -> View:
         """The report with every event, from a server that only this machine can reach; needs the extra ``view``.

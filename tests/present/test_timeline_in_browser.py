@@ -119,7 +119,7 @@ def test_the_wheel_scrolls_the_page_until_one_is_at_work(page: "Page") -> None:
 
 
 def test_a_click_on_a_cause_goes_there(page: "Page") -> None:
-    page.locator(".tl-causes button").first.click()
+    page.locator(".tl-causes a").first.click()
     at = page.evaluate("document.querySelector('.timeline').timeline.model.marks[0].at")
     shown = view(page)
     assert shown["from"] < at < shown["to"]

@@ -10,6 +10,7 @@ import pytest
 
 from drawing import described, draw, trace
 from holotrace.analyses import ALL
+from holotrace.analyses.lanes import DRAWN
 from holotrace.analyses.lanes.timeline import timeline
 from holotrace.job import Job
 from holotrace.present import html
@@ -90,6 +91,18 @@ def test_the_section_says_in_words_what_is_drawn() -> None:
     assert shown is not None
     assert "compute 33%, communication 17%" in shown.words[0]
     assert "pieces of" in shown.words[1]
+
+
+def test_the_critical_path_is_on_the_clock_of_the_timeline() -> None:
+    result = draw("step |11....|\nhost |A.....|\ncompute |.AAAA.|").run(DRAWN)
+    data = unpacked((section.view(result.tables) or pytest.fail("no timeline")).data)
+    rank, bound, name, start, length = data["path"]["parts"]
+    told = {
+        data["names"][n]: (s, d, data["path"]["kinds"][b])
+        for n, s, d, b in zip(name, start, length, bound, strict=True)
+    }
+    assert told["A"] == (1_000, 4_000, "compute")
+    assert set(rank) == {0}
 
 
 def test_a_result_without_a_timeline_has_no_section() -> None:

@@ -7,7 +7,7 @@ from typing import get_args
 import click
 
 from holotrace.analyses import ALL
-from holotrace.analyses.lanes.timeline import timeline
+from holotrace.analyses.lanes import DRAWN
 from holotrace.cli.console import console, progress_bar
 from holotrace.cli.errors import FOUND
 from holotrace.cli.job_command import job_command
@@ -49,7 +49,7 @@ def report(context: click.Context, *, job: Job, form: str | None, output: Place 
         output = place("report.html")
     with progress_bar("Reading") as progress:
         # Only pages draw the timeline.
-        analyses = (*ALL, timeline) if writer is writers.HTML else ALL
+        analyses = (*ALL, *DRAWN) if writer is writers.HTML else ALL
         result = job.run(analyses, progress=progress)
     if writer.write_report is not None:
         put(writer.write_report(writers.ShownReport(result)), writer, output)

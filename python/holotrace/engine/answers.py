@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from holotrace.analyses import ALL
-from holotrace.analyses.lanes.timeline import timeline
+from holotrace.analyses.lanes import DRAWN
 from holotrace.core.source import RankSource
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.engine.map_ranks import Load, RankTask, Source, Unread
@@ -16,7 +16,7 @@ from holotrace.formats.declaration import AnswerStore, Program
 from holotrace.loading.rank import load
 
 # What is asked again and again: every analysis, with the options it has by itself.
-_KEPT = (*ALL, timeline)
+_KEPT = (*ALL, *DRAWN)
 EVERYTHING = Questions(tuple((analysis, {}) for analysis in _KEPT))
 _ANALYSES = {analysis.name: analysis for analysis in _KEPT}
 _COLUMNS = {

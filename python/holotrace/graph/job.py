@@ -69,6 +69,8 @@ class JobGraph:
         self.edges = edges
         self.steps = steps
         self._unclocked = unclocked
+        # What path.of found; several ask for it.
+        self.recorded_path: pl.DataFrame | None = None
 
     @classmethod
     def of(cls, job: JobTrace, step: int | None = None) -> JobGraph:

@@ -35,7 +35,11 @@ def of(graph: JobGraph, changes: Changes | None = None) -> pl.DataFrame:
     own), step, step_ns (how long the step took for all of these ranks), rank, is_device, device, stream, lane, name,
     event_id (of what the time is), kind (what its time is bound by), start_ns, end_ns; nothing takes no time.
     """
-    return back_from(graph, _steps(graph, times_of(graph, changes)), changes)
+    if changes is not None:
+        return back_from(graph, _steps(graph, times_of(graph, changes)), changes)
+    if graph.recorded_path is None:
+        graph.recorded_path = back_from(graph, _steps(graph, times_of(graph, None)), None)
+    return graph.recorded_path
 
 
 def times_of(graph: JobGraph, changes: Changes | None) -> pl.DataFrame:

@@ -25,9 +25,9 @@ _STYLE = """<style>
 .holotrace .quiet, .holotrace caption { opacity: .7; text-align: left; caption-side: bottom; }
 .holotrace table { border-collapse: collapse; margin: .4rem 0; }
 .holotrace th, .holotrace td { padding: .2rem .6rem; border-bottom: 1px solid rgba(128, 128, 128, .3);
-  text-align: left; vertical-align: top; }
+  text-align: left !important; vertical-align: top; }
 .holotrace th { font-weight: 600; white-space: nowrap; }
-.holotrace .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.holotrace .number { text-align: right !important; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .holotrace .unit { opacity: .6; font-weight: 400; }
 .holotrace .severity { padding: 0 .5em; border-radius: 1em; font-size: .85em; background: rgba(31, 111, 184, .18); }
 .holotrace .critical { background: rgba(200, 40, 30, .22); }

@@ -13,6 +13,7 @@ from threading import Lock, Thread
 from types import TracebackType
 
 from holotrace.analyses import ALL
+from holotrace.analyses.lanes import DRAWN
 from holotrace.analyses.lanes.timeline import timeline
 from holotrace.engine.map_ranks import Progress
 from holotrace.engine.session import Session
@@ -38,7 +39,7 @@ class View:
         from holotrace.present import html as pages  # noqa: PLC0415  # templates, needed by no other method of a job
 
         uvicorn = require("uvicorn", extra="view")
-        result = session.run((*ALL, timeline), progress=progress)
+        result = session.run((*ALL, *DRAWN), progress=progress)
         self._session, self._idle_s, self._lock = session, idle_s, Lock()
         self._folder = Path(tempfile.mkdtemp(prefix="holotrace-view-"))
         self._socket = socket.create_server((_HOST, 0))

@@ -23,6 +23,7 @@ def on_one_clock(rows: pl.DataFrame) -> pl.DataFrame:
     own = shown.with_columns(
         pl.col(_TIMES) - pl.col("clock_offset_ns") - begun_ns,
         clock_offset_ns=pl.when(is_rank).then("clock_offset_ns"),
+        begun_ns=pl.when(is_rank).then(pl.lit(begun_ns, pl.Int64)),
         uncertain_ns=pl.when(is_rank).then("uncertain"),
     )
     both = pl.concat([own, _meetings(visits, of_ranks, begun_ns)], how="diagonal")

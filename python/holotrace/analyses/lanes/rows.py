@@ -21,9 +21,12 @@ COLUMNS = (
     Column("track", Unit.NUMBER, "Of an event: its stream, or how deep it is on the stack; of a window its number"),
     Column("match", Unit.NUMBER, "Of a meeting: the same on all its ranks"),
     Column("clock_offset_ns", Unit.NS, "Of a rank: how far its clock is ahead; 0 where nothing tells"),
+    Column("begun_ns", Unit.NS, "Of a rank: when the job began, since 1970 if files say so, by the median clock"),
     Column("uncertain_ns", Unit.NS, "How far times of the rank may be off against others; null where nothing tells"),
 )
 # Of a rank, on its own clock, with all its collectives in place of those that are shown.
-_OWN = tuple(column for column in COLUMNS if column.name not in ("match", "clock_offset_ns", "uncertain_ns"))
+_OWN = tuple(
+    column for column in COLUMNS if column.name not in ("match", "clock_offset_ns", "begun_ns", "uncertain_ns")
+)
 _NAMED = {column.name for column in _OWN}
 OF_RANK = (*_OWN, *(column for column in collectives.CALLS if column.name not in _NAMED))

@@ -20,17 +20,25 @@ LEVELS = 1000
 _LONG_NAME = 160
 _OTHERS = "(other names)"
 Payload = dict[str, Any]
+_PART = {"rank": pl.Int32(), "name": pl.String(), "bound_by": pl.String(), "start_ns": pl.Int64(), "end_ns": pl.Int64()}
 
 
-def payload(table: pl.DataFrame, causes: pl.DataFrame | None = None) -> Payload:
-    """The timeline as the script reads it; ``causes``, the analysis' table, tells which events matter most."""
+def payload(table: pl.DataFrame, causes: pl.DataFrame | None = None, path: pl.DataFrame | None = None) -> Payload:
+    """The timeline as the script reads it.
+
+    Args:
+        table: Of the analysis.
+        causes: Of the analysis of causes, which tell what events matter most.
+        path: The parts of the critical path of the job.
+    """
     rows = {str(kind): rows for (kind,), rows in table.partition_by("row", as_dict=True).items()}
     nothing = table.clear()
     ranks = rows.get("rank", nothing).sort("rank")
     marks = _marks(causes, ranks)
     windows, events = _worth_most(rows.get("window", nothing), rows.get("event", nothing), marks)
     pieces, shown = _bounded(rows.get("bin", nothing), ranks)
-    names = _Names(pieces, events)
+    on_path = _on_path(path, shown)
+    names = _Names(pieces, events, on_path)
     last_ns = ranks["end_ns"].max()
     return {
         "end": last_ns if isinstance(last_ns, int) else 0,
@@ -42,6 +50,7 @@ def payload(table: pl.DataFrame, causes: pl.DataFrame | None = None) -> Payload:
         "windows": list(_windows(windows, events, names)),
         "meetings": list(_meetings(rows.get("meeting", nothing), shown)),
         "marks": marks,
+        "path": _path(on_path, names),
     }
 
 
@@ -209,6 +218,30 @@ def _windows(windows: pl.DataFrame, events: pl.DataFrame, names: _Names) -> Iter
         found = of_window.get((row["window"],), numbered.clear())
         times = {"rank": row["rank"], "start": row["start_ns"], "end": row["end_ns"]}
         yield {**times, "events": _columns(found, row["start_ns"])}
+
+
+def _on_path(path: pl.DataFrame | None, ranks: pl.DataFrame) -> pl.DataFrame:
+    """The parts of the critical path on these ranks, by the clock of the timeline."""
+    begun = ranks["begun_ns"].first()
+    if path is None or not isinstance(begun, int):
+        return pl.DataFrame(schema=_PART)
+    start = pl.col("start_ns") - begun
+    return path.join(ranks, on="rank", how="semi", maintain_order="left").select(
+        "rank",
+        pl.coalesce("name", "bound_by"),
+        "bound_by",
+        start_ns=start,
+        end_ns=start + pl.col("duration_ns"),
+    )
+
+
+def _path(parts: pl.DataFrame, names: _Names) -> Payload:
+    """Rank, name, start and length of each part, and what it is bound by, by number."""
+    kinds = parts["bound_by"].unique().sort().to_list()
+    kind = pl.col("bound_by").replace_strict(kinds, range(len(kinds)), return_dtype=pl.Int64) if kinds else "bound_by"
+    columns = parts.select("rank", kind, start="start_ns", length=pl.col("end_ns") - pl.col("start_ns"))
+    rank, bound, start, length = (column.to_list() for column in columns)
+    return {"kinds": kinds, "parts": [rank, bound, names.numbers(parts), start, length]}
 
 
 def _meetings(meetings: pl.DataFrame, ranks: pl.DataFrame) -> Iterator[Payload]:

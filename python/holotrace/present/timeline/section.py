@@ -12,7 +12,7 @@ from holotrace.core.analysis import CAUSES
 from holotrace.present import format as fmt
 from holotrace.present.timeline.payload import LANES, Payload, packed, payload
 
-TIMELINE = "timeline"
+TIMELINE, PATH = "timeline", "path_parts"
 # Only of a page that a server gave.
 LIVE = "live.js"
 SCRIPTS = ("words.js", "layout.js", "model.js", "draw.js", "timeline.js")
@@ -50,6 +50,7 @@ class TimelineView:
     places: Mapping[str, int]
     # Whether a server has every event.
     is_live: bool = False
+    has_path: bool = False
 
 
 def view(tables: Mapping[str, pl.DataFrame], *, live: bool = False) -> TimelineView | None:
@@ -57,11 +58,14 @@ def view(tables: Mapping[str, pl.DataFrame], *, live: bool = False) -> TimelineV
     table = tables.get(TIMELINE)
     if table is None or table.is_empty():
         return None
-    data = payload(table, tables.get(CAUSES))
+    data = payload(table, tables.get(CAUSES), tables.get(PATH))
     lanes = tuple(Lane(name, _WORDS.get(name, _IDLE)) for name in LANES)
     places = {mark["text"]: number for number, mark in enumerate(data["marks"]) if mark["at"] is not None}
+    has_path = bool(data["path"]["parts"][0])
     causes = tuple(_cause(mark) for mark in data["marks"])
-    return TimelineView(len(data["ranks"]), lanes, causes, _words(table, data, live), packed(data), places, live)
+    return TimelineView(
+        len(data["ranks"]), lanes, causes, _words(table, data, live), packed(data), places, live, has_path
+    )
 
 
 def style() -> str:
@@ -102,6 +106,8 @@ def _words(table: pl.DataFrame, data: Payload, live: bool) -> tuple[str, ...]:
             f"Dashed frames hold {fmt.plural(exact, 'event')} one by one, the longest of each: where causes, long "
             "collectives and heavy kernels are."
         )
+    if data["path"]["parts"][0]:
+        sentences.append("The line below a rank's lanes is the critical path of the job, where it is on that rank.")
     sentences.append(_of_clocks(ranks))
     if data["leftOut"]:
         sentences.append(

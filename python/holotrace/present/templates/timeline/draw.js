@@ -21,6 +21,7 @@ class Painter {
     const of = (name) => style.getPropertyValue(name).trim();
     this.colors = { text: of("--text"), quiet: of("--quiet"), line: of("--line"), card: of("--card"), mark: of("--critical") };
     this.colors.accent = of("--accent");
+    this.colors.path = of("--tl-path");
     this.colors.lanes = {};
     for (const lane of this.model.lanes) this.colors.lanes[lane] = of(`--tl-${lane}`);
     this.back = this.#channels(this.colors.card);
@@ -145,11 +146,12 @@ class Painter {
     const { context } = this;
     const steps = row.lanes.find(({ lane }) => lane === "step");
     if (steps) this.#steps(view, rank, steps, x);
+    this.#path(view, rank, row, x);
     for (const window of rank.windows) {
       const [left, right] = [x(window.from), x(window.to)];
       if (right < view.gutter || left > this.width || right - left < EXACT_PIXELS) continue;
       for (const { lane, y, height } of row.lanes) {
-        if (lane === "idle" || lane === "step" || lane === "host") continue;
+        if (["idle", "step", "host", "path"].includes(lane)) continue;
         context.fillStyle = this.colors.card;
         context.fillRect(left, AXIS + y - view.top, right - left, height);
       }
@@ -159,6 +161,22 @@ class Painter {
       context.setLineDash([3, 3]);
       context.strokeRect(left + 0.5, AXIS + row.top - view.top - 1.5, right - left, row.bottom - row.top - 2);
       context.setLineDash([]);
+    }
+  }
+
+  /** Where the critical path of the job is on this rank; parts closer than a pixel are one. */
+  #path(view, rank, row, x) {
+    const place = row.lanes.find(({ lane }) => lane === "path");
+    if (!place) return;
+    this.context.fillStyle = this.colors.path;
+    let reached = -1;
+    for (const { from, to } of rank.path) {
+      if (to < view.from || from > view.to) continue;
+      const left = Math.max(view.gutter, reached, x(from));
+      const right = Math.min(this.width, Math.max(x(to), x(from) + 0.7));
+      if (right <= left) continue;
+      this.context.fillRect(left, AXIS + place.y - view.top, right - left, place.height);
+      reached = right;
     }
   }
 

@@ -34,6 +34,11 @@ function laidOut(model, opened, calls) {
         y += height + 1;
       }
     }
+    if (rank.path.length) {
+      const height = opened.has(place) ? 7 : 3;
+      lanes.push({ lane: "path", y, height });
+      y += height + 1;
+    }
     y += opened.has(place) ? GAP.open : GAP.closed;
     rows.push({ place, top, bottom: y, lanes, isOpen: opened.has(place) });
   });

@@ -58,6 +58,7 @@ class Model {
     this.ranks = data.ranks.map((rank) => this.#rank(rank));
     this.place = new Map(this.ranks.map((rank, i) => [rank.rank, i]));
     data.windows.forEach((window) => this.#add(window));
+    this.#addPath(data.path);
     const starts = this.ranks.map((rank) => rank.start);
     this.begin = Math.min(0, ...starts);
     this.piece = Math.max(1, ...this.ranks.map((rank) => rank.piece));
@@ -74,6 +75,15 @@ class Model {
     const place = this.place.get(window.rank);
     if (place === undefined) return;
     this.ranks[place].windows.push(decodedWindow(window));
+  }
+
+  /** The parts of the critical path that each rank has, in order of time. */
+  #addPath({ kinds, parts: [rank, bound, name, start, length] }) {
+    for (const known of this.ranks) known.path = [];
+    start.forEach((from, i) => {
+      const known = this.ranks[this.place.get(rank[i])];
+      known?.path.push({ from, to: from + length[i], name: name[i], bound: kinds[bound[i]] });
+    });
   }
 
   /** Take what a server knows of a rank between two times in place of the page's own. */
@@ -134,6 +144,10 @@ class Model {
 
   /** What is in a lane at a time: an exact event, the deepest that is there, or a run of pieces; else nothing. */
   at(rank, lane, time, track) {
+    if (lane === "path") {
+      const part = rank.path.find((known) => known.from <= time && time < known.to);
+      return part ? { ...part, name: `${this.names[part.name]} (bound by ${part.bound})`, exact: true } : null;
+    }
     const window = rank.windows.find((known) => known.from <= time && time < known.to);
     const number = this.lanes.indexOf(lane);
     if (window) {

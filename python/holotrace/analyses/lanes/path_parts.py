@@ -1,0 +1,36 @@
+"""The parts of the job's critical path, one by one, for the timeline."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.analysis import per_job
+from holotrace.core.charts import Ranking
+from holotrace.core.schema import Column, Unit
+from holotrace.graph import job, path
+from holotrace.graph import rank as of_rank
+from holotrace.graph.job import JobGraph
+
+# A page has room for no more: the longest.
+MOST_PARTS = 12_000
+
+
+# With what job_path declares of its parts, it shares them and the graph that is made of them.
+@per_job(
+    part=of_rank.part,
+    part_columns=of_rank.PART,
+    joined=JobGraph.from_parts,
+    columns=(
+        Column("bound_by", Unit.TEXT, "What the time is bound by, as in job_path"),
+        Column("name", Unit.TEXT, "Call, span, or work of a device that took the time or began after it"),
+        Column("start_ns", Unit.NS, "Start, since 1970 if the files say so, on the clock of the median rank"),
+        Column("duration_ns", Unit.NS, "Time of the step that is this part's"),
+    ),
+    reads=job.READS,
+    chart=Ranking(x="name", y=("duration_ns",), title="Time of the critical path by name"),
+)
+def path_parts(graph: JobGraph) -> pl.DataFrame:
+    """Where the critical path of the job is at each time: the longest of its parts, in order of time."""
+    parts = path.of(graph).with_columns(bound_by="kind", duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+    longest = parts.sort("duration_ns", "start_ns", "rank", descending=[True, False, False]).head(MOST_PARTS)
+    return longest.sort("start_ns", "rank").select("rank", "bound_by", "name", "start_ns", "duration_ns")
