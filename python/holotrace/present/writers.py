@@ -129,7 +129,7 @@ def text(shown: Shown, width: int) -> RenderableType:
     if shown.people is None:
         return terminal.table(shown.table, shown.columns, limit=rows, width=width, first_ns=shown.first_ns)
     table, columns, note = shown.people
-    rows = TERMINAL_ROWS if shown.limit is None else shown.limit
+    rows = min(TERMINAL_ROWS if shown.limit is None else shown.limit, table.height)
     drawn = terminal.table(table, columns, limit=rows, width=width, first_ns=shown.first_ns)
     return terminal.with_note(drawn, note)
 
