@@ -53,6 +53,7 @@ generate: .venv/.dev  ## write the generated pages of docs/ again
 
 bench: .venv/.dev  ## measure, and compare with others
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/causes_found.py --page docs/concepts/causes-found.md
 
 docs: .venv/.docs  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build

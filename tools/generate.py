@@ -21,6 +21,7 @@ from holotrace.core.schema import Column, Table
 from holotrace.core.tables import ALL as TABLES
 from holotrace.core.tables import MADE
 from holotrace.derive.vendors import VENDORS, Vendor
+from holotrace.diagnosis.wording import CLASSES, Class
 from holotrace.efficiency.devices import TYPES, known
 from holotrace.efficiency.families import ALL as MODELS
 from holotrace.efficiency.model import OperatorModel
@@ -36,6 +37,7 @@ def pages() -> dict[str, str]:
         "docs/concepts/kinds.md": kinds_page(VENDORS),
         "docs/concepts/operator-models.md": models_page(MODELS),
         "docs/concepts/device-peaks.md": peaks_page(known()),
+        "docs/concepts/cause-classes.md": causes_page(CLASSES),
         "docs/tables.md": tables_page((*TABLES, *MADE)),
         "docs/cli.md": cli_page(),
         "docs/problems.md": problems_page(ROOT / "native/core/src/problems.rs"),
@@ -81,6 +83,31 @@ def peaks_page(devices: Sequence[Mapping[str, Any]]) -> str:
         "Dense operations per second, in TFLOP/s (TOP/s for int8), and bandwidth of the memory in GB/s, as vendors "
         "state them. A device that is not here is told by its multiprocessors and capability, and tables say so.",
         grid(("device", *columns, "source", "note"), rows),
+    )
+
+
+def causes_page(classes: Mapping[str, Class]) -> str:
+    """Every class of causes: how it is told, what looks like it, what to do."""
+    sections = [
+        "\n\n".join(
+            text
+            for text in (
+                f"## {name}",
+                f"**What decides.** {told.seen}",
+                f"**What looks like it.** {told.confused}",
+                f"**What to do.** {told.advice}",
+                f"**To know more.** {told.to_know_more}" if told.to_know_more else "",
+            )
+            if text
+        )
+        for name, told in sorted(classes.items())
+    ]
+    return page(
+        source_of("holotrace.diagnosis.wording"),
+        "# Classes of causes",
+        "What [causes](causes.md) can say, class by class. A class is named with ranks and a responsible function or "
+        "call where the trace tells them; without, the sentence says that the trace does not.",
+        *sections,
     )
 
 

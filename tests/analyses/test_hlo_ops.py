@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drawing import draw
 from holotrace.analyses.hlo_ops import BEYOND_PEAK, COLLECTIVE, STARTING, UNCOUNTED, WAITING
-from holotrace.core.tables import DEVICES, XLA_OPS
+from holotrace.core.tables import DEVICES, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.job import Job
 from holotrace.present.wording import sentence
@@ -41,6 +41,26 @@ def test_rates_are_compared_with_the_peaks_that_the_profile_declares() -> None:
     assert (row["bandwidth_gbps"], row["bandwidth_ratio"]) == (0.25, 0.25)
     assert row["below_peak_ns"] == 500_000
     assert row["caveat"] is None
+
+
+def test_programs_get_of_the_device_what_the_compiler_counts() -> None:
+    place = {"device": 0, "plane": "/device:TPU:0", "line": "XLA Ops", "category": "fusion", "kind": "compute"}
+    ops = [
+        {"name": "fusion.1", "start_ns": 0, "flops": 300_000_000, "step": 1},
+        {"name": "fusion.1.remat", "start_ns": 1_000_000, "flops": 100_000_000, "step": 1},
+        {"name": "while.2", "start_ns": 0, "flops": 900_000_000, "step": 1, "is_container": True},
+        {"name": "all-reduce.3", "start_ns": 0, "flops": 7, "step": 1, "kind": "communication"},
+    ]
+    rows = [place | {"end_ns": op["start_ns"] + 1_000_000, "self_ns": 1_000_000} | op for op in ops]  # type: ignore[operator]  # a start is a number
+    steps: list[dict[str, object]] = [{"step": 1, "event_id": 0, "start_ns": 0, "end_ns": 2_000_000}]
+    tables = {"xla_ops": frame(XLA_OPS, rows), "devices": frame(DEVICES, PEAKS), "steps": frame(STEPS, steps)}
+    whole, step = Job.from_ranks({0: RankTrace(0, tables)}).efficiency().rows(named=True)
+    assert whole | {"step": 1} == step
+    assert (step["model_flops"], step["recomputed_flops"], step["peak_tflops"]) == (3e8, 1e8, 1)
+    assert (step["mfu_ratio"], step["hfu_ratio"], step["modelled_ratio"]) == (0.15, 0.2, 1)
+    assert step["reason"] == "operations as the compiler counts them"
+    alone = Job.from_ranks({0: RankTrace(0, tables | {"devices": DEVICES.empty()})}).efficiency().row(0, named=True)
+    assert (alone["mfu_ratio"], alone["reason"]) == (None, "the profile declares no peak")
 
 
 def test_the_limit_that_is_closer_bounds_an_operation() -> None:

@@ -17,7 +17,7 @@ HLO = pl.DataFrame(
     ],
     schema=["module", "program", "name", "opcode", "computation", "shape"],
     orient="row",
-)
+).with_columns(is_entry=pl.lit(None, pl.Boolean))
 
 
 def test_inputs_are_the_parameters_of_the_entry() -> None:
@@ -28,6 +28,13 @@ def test_inputs_are_the_parameters_of_the_entry() -> None:
         (2, "x", "f32[6]"),
         (2, "y", "f32[8]"),
     ]
+
+
+def test_a_loop_with_more_parameters_is_not_the_entry() -> None:
+    body = HLO.filter(name="x", program=1).with_columns(computation=pl.lit("body"))
+    more = [body.with_columns(name=pl.lit(f"carried{at}"), is_entry=pl.lit(value=False)) for at in range(9)]
+    known = pl.concat([HLO.with_columns(is_entry=pl.col("computation") == "main"), *more])
+    assert programs.inputs(known).sort("program", "name")["name"].to_list() == ["x", "y", "x", "y"]
 
 
 def test_a_difference_names_the_shapes_that_changed() -> None:

@@ -170,6 +170,25 @@ def test_model_error_of_real_jobs_is_within_what_is_claimed() -> None:
     assert quantiles(errors, n=10)[-1] <= 0.05
 
 
+@needs_real_traces
+@pytest.mark.slow
+def test_model_error_of_single_ranks_is_within_what_is_claimed() -> None:
+    found = (path for path in REAL_TRACES.rglob("*") if path.name.endswith((".json", ".json.gz")) and path.is_file())
+    means = []
+    for path in sorted(path for path in found if path.stat().st_size < 6_000_000):
+        if any(folder in path.parents for folder in recordings()):
+            continue
+        try:
+            graph = JobGraph.of(holotrace.open(path))
+        except holotrace.HolotraceError:
+            continue
+        times = graph.step_times().filter(pl.col("recorded_ns") > 0, pl.col("step").is_not_null())
+        off = times.select((pl.col("replayed_ns") / pl.col("recorded_ns") - 1).abs().mean()).item()
+        means += [] if off is None else [off]
+    assert len(means) > 10
+    assert mean(means) <= 0.033
+
+
 # Faults whose cost is time of the host or of kernels on one rank: what to make like the other ranks.
 _PLANTED = {"d2_loader": ("data_loading", 1), "d3_slow_gpu": ("compute", 3)}
 

@@ -38,7 +38,7 @@ _IN_STEPS = " in {steps:numbered step}"
     ),
     reads=(
         MODULES.only("module", "program", "start_ns"),
-        HLO.only("module", "program", "name", "opcode", "computation", "shape", "source"),
+        HLO.only("module", "program", "name", "opcode", "computation", "is_entry", "shape", "source"),
         *host_time.READS,
     ),
     chart=Ranking(x="module", y=("compile_ns",), title="Compile time by program"),

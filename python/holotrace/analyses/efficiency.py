@@ -6,18 +6,20 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from holotrace.analyses.hlo_ops import BEYOND_PEAK
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit
-from holotrace.core.tables import STEPS
+from holotrace.core.tables import STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import modelled_work, recomputation
+from holotrace.derive import counted_work, modelled_work, recomputation
 from holotrace.efficiency.categories import COMMUNICATION
 
 _TERA = 1000  # operations per nanosecond are thousandths of TFLOP/s
 _REASONS = 3
 LOW, KNOWN = 0.3, 0.9
 MUCH_AGAIN = 0.2
+_NOT_COUNTED, _NO_PEAK = "the profile counts no operations", "the profile declares no peak"
 _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the device is not known", "nothing ran"
 
 
@@ -38,7 +40,7 @@ _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the devic
             "reason", Unit.TEXT, "Why figures are null, or which work is not known most of all, and of how many calls"
         ),
     ),
-    reads=(*modelled_work.READS, *recomputation.READS, STEPS.only("step", "start_ns", "end_ns")),
+    reads=(*modelled_work.READS, *recomputation.READS, *counted_work.READS, STEPS.only("step", "start_ns", "end_ns")),
     chart=Bar(x="rank", y=("mfu_ratio", "hfu_ratio"), title="Share of the device's peak that the model got"),
 )
 def efficiency(rank: RankTrace) -> pl.DataFrame:
@@ -47,12 +49,15 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
     The model's operations are those of products, convolutions and attention, forward and backward, as they launched
     work in the step. Each is held against the dense peak of its own type. What activation checkpoints computed again
     counts in HFU and not in MFU; it is told by torch's frames, so stacks must be recorded. Where not all work is known,
-    ratios are less than the truth: see modelled_ratio.
+    ratios are less than the truth: see modelled_ratio. Of programs of XLA the operations are those that the compiler
+    counts, on all devices of a rank, held against the peaks that the profile declares.
     """
     steps = rank[STEPS].select("step", step_ns=pl.col("end_ns") - pl.col("start_ns"))
     whole = pl.DataFrame(
         {"step": [None], "step_ns": [_span_ns(rank)]}, schema={"step": pl.Int64(), "step_ns": pl.Int64()}
     )
+    if rank[XLA_OPS].height:
+        return _of_xla(rank, steps)
     again = rank.cached(recomputation.operators)
     calls = rank.cached(modelled_work.modelled).with_columns(is_again=pl.col("op_id").is_in(again.implode()))
     alone = rank.cached(modelled_work.outside).with_columns(pl.col("category").cast(pl.String))
@@ -62,6 +67,34 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
         [whole.join(of_all, on="step", how="left", nulls_equal=True), steps.join(of_steps, on="step", how="left")]
     )
     return _ratios(found, has_device=modelled_work.device_of(rank) is not None).sort("step")
+
+
+def _of_xla(rank: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:
+    """The same where the compiler counts: all devices of the rank together, held against the peaks they declare."""
+    spans = rank[STEPS] if steps.height else counted_work.executed(rank)
+    whole_ns = spans.select(step_ns=pl.col("end_ns").max() - pl.col("start_ns").min()).with_columns(
+        step=pl.lit(None, pl.Int64())
+    )
+    times = pl.concat([whole_ns.select("step", "step_ns"), steps])
+    work = pl.concat([counted_work.sums(rank, by_step=by_step) for by_step in (False, True)])
+    found = times.join(work, on="step", how="left", nulls_equal=True)
+    peak = pl.lit(counted_work.peak_flops(rank), pl.Float64())
+    is_counted = pl.col("is_counted").fill_null(value=False)
+    reason = pl.when(~is_counted).then(pl.lit(_NOT_COUNTED)).when(peak.is_null()).then(pl.lit(_NO_PEAK))
+    rate = pl.col("model_flops") / pl.col("step_ns")
+    again = (pl.col("model_flops") + pl.col("recomputed_flops")) / pl.col("step_ns")
+    is_held = is_counted & (again <= peak).fill_null(value=False)
+    return found.select(
+        "step",
+        "step_ns",
+        *(pl.when(is_counted).then(name).alias(name) for name in ("model_flops", "recomputed_flops")),
+        achieved_tflops=_finite(pl.when(is_counted).then(rate / _TERA)),
+        peak_tflops=peak / _TERA,
+        mfu_ratio=_finite(pl.when(is_held).then(rate / peak)),
+        hfu_ratio=_finite(pl.when(is_held).then(again / peak)),
+        modelled_ratio=_finite(pl.col("known_ps") / pl.col("total_ps")),
+        reason=reason.when(~is_held).then(pl.lit(BEYOND_PEAK)).otherwise(pl.lit(counted_work.SAID)),
+    ).sort("step")
 
 
 def _span_ns(rank: RankTrace) -> int | None:

@@ -346,6 +346,7 @@ HLO = Table(
         Column("name", Unit.LABEL, "Name of the instruction"),
         Column("opcode", Unit.LABEL, "What it does, e.g. dot, fusion, all-reduce"),
         Column("computation", Unit.LABEL, "Computation it belongs to"),
+        Column("is_entry", Unit.BOOL, "Whether that is the program's own, from which others are called"),
         Column("is_fused", Unit.BOOL, "Whether it is inside a fusion, and so never a device event itself"),
         Column("scope", Unit.LABEL, "Name scopes and operator it was made from (op_name)"),
         Column("source", Unit.LABEL, "file:line it was made from"),

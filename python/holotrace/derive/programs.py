@@ -21,15 +21,15 @@ def first_runs(modules: pl.DataFrame) -> pl.DataFrame:
 def inputs(hlo: pl.DataFrame) -> pl.DataFrame:
     """Inputs of each program: ``module``, ``program``, ``name``, ``shape``.
 
-    They are the parameters of its entry computation, the one with most of them: any other takes some of what it has.
+    They are the parameters of its entry computation. Where nothing says which that is, it is the one with most of them.
     """
     parameters = hlo.select(
-        pl.col("module", "name", "opcode", "computation", "shape").cast(pl.String()), "program"
+        pl.col("module", "name", "opcode", "computation", "shape").cast(pl.String()), "program", "is_entry"
     ).filter(opcode="parameter")
     entry = (
         parameters.group_by(*KEY, "computation")
-        .agg(count=pl.len())
-        .sort("count", "computation", descending=[True, False])
+        .agg(count=pl.len(), is_entry=pl.col("is_entry").fill_null(value=False).any())
+        .sort("is_entry", "count", "computation", descending=[True, True, False])
         .group_by(KEY, maintain_order=True)
         .agg(pl.col("computation").first())
     )

@@ -18,6 +18,10 @@ class Class:
     sentence: str
     advice: str
     to_know_more: str = ""
+    seen: str = ""
+    """What in the trace decides for it."""
+    confused: str = ""
+    """What else looks like it, and what tells them apart."""
 
 
 # Which kinds of more work are known.
@@ -33,38 +37,65 @@ CLASSES: Mapping[str, Class] = {
         "the device of {who} has nothing to do while the host waits for input in {what}",
         "Give the data loader more workers (num_workers), let it prefetch (prefetch_factor, persistent_workers=True), "
         "and move decoding and tokenising out of the training process.",
+        seen="The host is in something whose name says data loader or next batch while the device has nothing to do.",
+        confused=(
+            "A host pause, where nothing names the loader; a slow host, where all calls of the rank take longer."
+        ),
     ),
     classes.COMPILATION: Class(
         "the device of {who} has nothing to do while the host compiles in {what}",
         "Keep shapes from changing (pad to a few sizes, mark_dynamic), compile before the measured steps, and keep the "
         "caches of the compiler between runs (TORCHINDUCTOR_FX_GRAPH_CACHE=1). TORCH_LOGS=recompiles names why.",
+        seen="Ranges or functions of Dynamo, Inductor or Triton that compile, or the driver loading modules.",
+        confused="Running compiled code: its wrappers are not counted.",
     ),
     classes.CHECKPOINT: Class(
         "the device of {who} has nothing to do while the host saves a checkpoint in {what}",
         "Save asynchronously (torch.distributed.checkpoint.async_save), less often, or sharded over all ranks.",
+        seen=(
+            "A function or range whose name says checkpoint, state dict or serialization; copies that it starts "
+            "are its own."
+        ),
+        confused="Activation checkpointing, which computes again and is not counted.",
     ),
     classes.EVALUATION: Class(
         "the device of {who} has nothing to do while the host evaluates in {what}",
         "Evaluate less often, or on other devices.",
+        seen="A function or range whose name says that the model is evaluated or validated.",
+        confused="A Python function, where the name does not tell.",
     ),
     classes.LOGGING: Class(
         "the device of {who} has nothing to do while the host logs in {what}",
         "Log every n-th step, from another thread, and on values that were copied to the host asynchronously.",
+        seen=(
+            "A function or range whose name says that metrics are logged, printed or written, or one of a known "
+            "library."
+        ),
+        confused=(
+            "A Python function, where the name does not tell; a synchronization, where the value that is logged "
+            "is what takes long."
+        ),
     ),
     classes.COLLECTION: Class(
         "the device of {who} has nothing to do while Python collects garbage",
         "Call gc.disable() after warming up and gc.collect() at the same step on every rank, or gc.freeze().",
+        seen="A function or range whose name says garbage collection.",
+        confused="A host pause: without such a name nothing tells that it was the collector.",
     ),
     classes.ALLOCATOR: Class(
         "the device of {who} has nothing to do while the allocator gets and frees device memory in {what}",
         "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, keep sizes the same in every step, leave more memory "
         "free, and call torch.cuda.empty_cache() nowhere in the steps.",
         "Record with profile_memory=True, so that the trace tells how much memory was asked for.",
+        seen="Calls that allocate or free device memory, such as cudaMalloc and cudaFree, within a step.",
+        confused="A synchronization: freeing waits for the device, and is told by its call.",
     ),
     classes.COPY: Class(
         "{who} {copies} data with nothing to do beside it ({what})",
         "Copy from pinned memory (pin_memory=True) with non_blocking=True on a stream of its own, before it is needed.",
         _STACKS,
+        seen="A copy between host and device beside which nothing runs.",
+        confused="A checkpoint or input: copies within those are theirs. Copies within a device are work.",
     ),
     classes.SYNCHRONIZATION: Class(
         "the host of {who} synchronizes with the device in {what}, so that it cannot launch ahead and the device waits",
@@ -72,51 +103,77 @@ CLASSES: Mapping[str, Class] = {
         ".item(), .nonzero(), .cpu() and boolean masks by operations of fixed shape. "
         "torch.cuda.set_sync_debug_mode('warn') names the lines.",
         _STACKS,
+        seen="The host waits for the device, then launches while the device stands still.",
+        confused="Launch-bound: a host that cannot keep up with its device loses nothing by waiting for it.",
     ),
     classes.FUNCTION: Class(
         "the device of {who} has nothing to do while the host is in {what}",
         "Move this work out of the step: to another thread or process, or to every n-th step.",
+        seen="A Python function or range that launches nothing holds the host for more than 1 ms.",
+        confused="A host pause, where the function was not recorded.",
     ),
     classes.PAUSE: Class(
         "the host of {who} pauses{in_what} without calling anything (garbage collection, another process), and its "
         "device has nothing to do",
         "Look for garbage collection (gc.disable(), gc.freeze()), other processes on the same cores, and swapping.",
         _STACKS,
+        seen="The host is between two calls for more than 1 ms, within something that launches work elsewhere.",
+        confused="A function that was not recorded: record stacks.",
     ),
     classes.LAUNCH: Class(
         "{who} {is_} launch-bound: the host launches kernels slower than the device runs them",
         "Make kernels fewer and longer: torch.compile(mode='reduce-overhead') or CUDA graphs, larger batches, fused "
         "optimizers (fused=True).",
+        seen="The host is busy launching, and the device waits for it, with no long call in between.",
+        confused="A slow host, if it is one rank whose calls all take longer.",
     ),
     classes.PROFILER: Class(
         "the device of {who} has nothing to do while the profiler works ({what})",
         "Leave warm-up steps before the recorded ones (torch.profiler.schedule(warmup=2)), and record without stacks.",
+        seen="The profiler itself works: its start, stop and step.",
+        confused="A host pause, where its functions were not recorded.",
     ),
     classes.UNRECORDED: Class(
         "the device of {who} has nothing to do, and the trace does not tell what the host did meanwhile",
         "Look at what the training loop does between steps.",
         _STACKS,
+        seen="The trace has no call of the host at that time.",
+        confused="Anything that a host can do.",
     ),
     classes.QUEUED: Class(
         "work of {who} was launched in time and waited for other work on the device",
         "Remove events and streams that make kernels wait for what they do not need.",
         "Record with enable_cuda_sync_events=True, so that the trace tells what waited for what.",
+        seen="The work was launched in time and waited for other work on the device.",
+        confused="Communication with ranks that were not recorded.",
     ),
     classes.SLOW_DEVICE: Class(
         "{who} {has} a slow device: the same kernels take {time_ratio:.2f} times as long as on the others",
         "Compare clocks, temperature, power limit and ECC errors with those of the others (nvidia-smi -q, rocm-smi), "
         "and take the device out of the job if they differ.",
+        seen=(
+            "Calls of equal name, grid, block and shapes take longer on a rank, in most kinds of kernels alike "
+            "and by as much as the whole excess."
+        ),
+        confused="More work, where shapes were not recorded.",
     ),
     classes.MORE_WORK: Class(
         "{who} {how}, most of it in {what}: computing takes {time_ratio:.2f} times as long",
         "Give every rank as much work: balance the lengths of sequences, batches or shards over ranks.",
         _SHAPES,
+        seen=(
+            "A rank computes longer than those that run the same kernels: other shapes or more calls, always "
+            "the same rank."
+        ),
+        confused="A slow device, whose equal kernels take longer.",
     ),
     classes.UNEVEN_WORK: Class(
         "ranks have uneven work, most of it in {what}: the imbalance goes around, and the others wait for the rank "
         "that has the most",
         "Balance each step: pack sequences to equal numbers of tokens, and balance experts or shards.",
         _SHAPES,
+        seen="Ranks take turns at computing longest.",
+        confused="More work, where it is mostly the same rank.",
     ),
     classes.EXPERTS: Class(
         "{who} {has} more tokens for its experts than the others, most of the work in {what}: experts are imbalanced, "
@@ -124,26 +181,39 @@ CLASSES: Mapping[str, Class] = {
         "Balance the experts: an auxiliary or bias-based balancing loss, a capacity factor, or more than one copy of "
         "experts that many tokens go to.",
         _SHAPES,
+        seen="A rank computes longer, and an all-to-all brings it more elements than others.",
+        confused="More work, without an all-to-all.",
     ),
     classes.PIPELINE: Class(
         "{who} {is_} a slow stage of the pipeline: computing takes {time_ratio:.2f} times as long as in the other "
         "stages, most of it in {what}, and they wait for it (pipeline bubble)",
         "Move layers from this stage to others; embedding, last layer and loss weigh too.",
         _SHAPES,
+        seen="A rank that sends to others and receives from them computes longer than the other stages.",
+        confused="A slow device, where equal kernels take longer.",
     ),
     classes.SLOW_HOST: Class(
         "{who} {has} a slow host: calls take {host_ratio:.2f} times as long as on the others",
         "Look for other processes on its cores, the binding to a NUMA node (numactl), and power saving.",
+        seen="The calls of a host take longer than those of others, the usual ones alike, and its device waits.",
+        confused="Launch-bound, where all hosts are alike.",
     ),
     classes.SLOW_LINK: Class(
         "{who} {has} a slow link: {what} takes {time_ratio:.2f} times as long as with equal size in other groups",
         "Compare link widths and error counters of these nodes (nvidia-smi nvlink, ibstat), and see the transport that "
         "they use with NCCL_DEBUG=INFO.",
+        seen="Transfers of a group take longer than those of equal size in other groups.",
+        confused="A late rank: time before the last rank has come is no transfer. Needs several groups.",
     ),
     classes.EXPOSED: Class(
         "communication in {what} is exposed: no rank has anything to compute meanwhile",
         "Ask for it earlier: prefetch the parameters of the next layer (FSDP forward_prefetch, backward_prefetch), "
         "reduce gradients in smaller buckets, or overlap it with another micro-batch.",
+        seen=(
+            "No rank computes during a transfer. Of parameters that are gathered several times a step, most are "
+            "exposed."
+        ),
+        confused="A late rank: waiting for it is its own cause, and no transfer.",
     ),
 }
 

@@ -167,16 +167,17 @@ def _named(activities: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
     place = ["thread", "start_ns", "end_ns"]
     both = pl.concat([named.select(place), activities.select(place)]).with_row_index("event_id")
     tree = call_tree.nested(
-        both.with_columns(
-            pid=pl.col("thread").cast(pl.String).cast(pl.Categorical), tid=pl.lit("").cast(pl.Categorical)
-        ),
+        both.with_columns(pid="thread", tid=pl.lit(0, pl.UInt32)),
         pl.DataFrame(schema={"launch_id": pl.UInt32(), "start_ns": pl.Int64(), "end_ns": pl.Int64()}),
     )
-    around = named["name"].cast(pl.String).gather(tree["parent_id"].tail(activities.height))
-    name = activities["call"].cast(pl.String)
-    loading = around.str.contains(LOADING, literal=True).fill_null(False)
-    kinds = pl.select(pl.when(loading).then(pl.lit(LOADING_DATA)).otherwise(pl.lit(HOST)))["literal"]
-    return activities.drop("call").with_columns(name.zip_with(name.is_not_null(), around).alias("name"), kind=kinds)
+    around = named["name"].gather(tree["parent_id"].tail(activities.height))
+    loaders = [name for name in named["name"].unique().cast(pl.String) if name and LOADING in name]
+    loading = around.is_in(pl.Series(loaders, dtype=around.dtype).implode()).fill_null(False)
+    return activities.with_columns(around=around, loading=loading).select(
+        pl.exclude("call", "around", "loading"),
+        name=pl.coalesce("call", "around"),
+        kind=pl.when("loading").then(pl.lit(LOADING_DATA)).otherwise(pl.lit(HOST)).cast(pl.Categorical),
+    )
 
 
 def _waiting_for_threads(activities: pl.DataFrame, handed: pl.DataFrame, main: int) -> pl.DataFrame:

@@ -110,6 +110,7 @@ pub mod heap_event {
 }
 
 pub mod hlo_module {
+    pub const ENTRY_COMPUTATION_NAME: u32 = 2;
     pub const COMPUTATIONS: u32 = 3;
     pub const STACK_FRAME_INDEX: u32 = 17;
 }

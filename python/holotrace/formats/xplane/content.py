@@ -248,8 +248,8 @@ class Content:
         return pl.concat([processes, threads])
 
     def _hlo(self) -> pl.DataFrame:
-        columns = ("module", "program", "name", "opcode", "computation", "is_fused", "scope", "source", "shape")
-        more = ("layout", "target", "result_bytes", "element_count", "channel", "groups")
+        columns = ("module", "program", "name", "opcode", "computation", "is_entry", "is_fused", "scope", "source")
+        more = ("shape", "layout", "target", "result_bytes", "element_count", "channel", "groups")
         return pl.DataFrame(self.profile.space.hlo([*columns, *more]))
 
     def _devices(self) -> pl.DataFrame:

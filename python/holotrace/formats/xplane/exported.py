@@ -180,7 +180,7 @@ class ExportedSpace:
 
     def hlo(self, columns: Sequence[str]) -> pl.DataFrame:
         numbers = dict.fromkeys(("program", "result_bytes", "element_count", "channel"), pl.Int64)
-        types = {**numbers, "is_fused": pl.Boolean}
+        types = {**numbers, "is_entry": pl.Boolean, "is_fused": pl.Boolean}
         return pl.DataFrame(schema={column: types.get(column, pl.Categorical) for column in columns})
 
     def buffers(self, columns: Sequence[str]) -> pl.DataFrame:

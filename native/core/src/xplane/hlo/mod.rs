@@ -27,6 +27,7 @@ pub struct Instructions {
     texts: [Vec<u32>; TEXTS.len()],
     program: Vec<i64>,
     is_fused: Vec<bool>,
+    is_entry: Vec<bool>,
     result_bytes: Vec<Option<i64>>,
     element_count: Vec<Option<i64>>,
     channel: Vec<Option<i64>>,
@@ -37,6 +38,9 @@ pub struct Instructions {
 const TEXTS: [&str; 10] =
     ["module", "name", "opcode", "computation", "scope", "source", "shape", "layout", "target", "groups"];
 
+/// Where among them the name of the computation is.
+const COMPUTATION: usize = 3;
+
 impl Instructions {
     /// Add all instructions of an `HloProto` that begins at `origin` in the file.
     pub fn add(&mut self, proto: &[u8], origin: u64, module: &[u8], program: i64) -> Result<(), Malformed> {
@@ -45,12 +49,19 @@ impl Instructions {
             Some((index, origin)) => Frames::read(index, origin)?,
             None => Frames::default(),
         };
+        let entry = match member(module_bytes, origin, hlo_module::ENTRY_COMPUTATION_NAME)? {
+            Some((name, _)) => name,
+            None => b"",
+        };
+        let begun = self.program.len();
         let mut known = Definitions::default();
         for (number, value, origin) in messages(module_bytes, origin)? {
             if number == hlo_module::COMPUTATIONS {
                 self.computation(value, origin, module, program, &frames, &mut known)?;
             }
         }
+        let entry = self.strings.code(entry);
+        self.is_entry.extend(self.texts[COMPUTATION][begun..].iter().map(|&name| name == entry));
         if let Some((assignment, origin)) = member(proto, origin, hlo_proto::BUFFER_ASSIGNMENT)? {
             let module = self.strings.code(module);
             let found = buffers(assignment, origin, &mut known)?;
@@ -117,6 +128,7 @@ impl Instructions {
             }
             Some(match name {
                 "program" => Arc::new(Int64Array::from(self.program.clone())),
+                "is_entry" => Arc::new(BooleanArray::from(self.is_entry.clone())),
                 "is_fused" => Arc::new(BooleanArray::from(self.is_fused.clone())),
                 "result_bytes" => Arc::new(Int64Array::from(self.result_bytes.clone())),
                 "element_count" => Arc::new(Int64Array::from(self.element_count.clone())),
