@@ -48,6 +48,24 @@ def calls(path: str) -> dict[str, float]:
     return {"seconds": time.perf_counter() - started, "rows": found.height}
 
 
+def graph(path: str) -> dict[str, float]:
+    """The graph of a job with its replay, and 100 counterfactuals, from frames."""
+    import polars as pl
+
+    from holotrace.graph import Changes, JobGraph
+    from holotrace.graph.job import READS, numbered_part
+
+    trace = _load(path, list(READS))
+    started = time.perf_counter()
+    found = JobGraph.from_parts(numbered_part(trace))
+    found.step_times()
+    built = time.perf_counter()
+    work = found.activities.filter(pl.col("is_device")).select("activity", own_ns=pl.col("own_ns") // 2)
+    found.step_times([Changes(own=work.gather_every(100, number)) for number in range(100)])
+    asked = time.perf_counter()
+    return {"seconds": built - started, "hundred_s": asked - built, "rows": found.activities.height}
+
+
 def profile(path: str) -> dict[str, float]:
     """From a profile of XLA to columns of all its events."""
     import polars as pl
@@ -168,6 +186,7 @@ _PARTS: dict[str, Callable[..., dict[str, float]]] = {
     "load": load,
     "analyses": analyses,
     "calls": calls,
+    "graph": graph,
     "profile": profile,
     "ranks": ranks,
     "dask": dask,

@@ -11,7 +11,7 @@ from holotrace.core.analysis import Analysis, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.schema import Column, Unit
 from holotrace.core.trace import RankTrace
-from holotrace.present.over_ranks import Names, outliers_first, per_name, rows_of
+from holotrace.present.over_ranks import Names, for_people, outliers_first, per_name, rows_of
 
 
 @per_rank(
@@ -162,3 +162,9 @@ def two_ranks(analysis: Analysis[Any]) -> pl.DataFrame:
 def test_every_analysis_without_rows_has_no_names(analysis: Analysis[Any]) -> None:
     assert per_name(analysis, analysis.nothing) is None
     assert outliers_first(analysis, analysis.nothing)[0].is_empty()
+
+
+def test_a_terminal_shows_a_row_per_name_and_says_how_to_see_every_rank() -> None:
+    shown, columns, note = for_people(made_up.kernels, made_up.make(8).tables["kernels"])
+    assert shown.height == 40 and shown.columns == [column.name for column in columns]
+    assert note == "A row per name, means of 8 ranks; --by-rank shows the rows of each rank"

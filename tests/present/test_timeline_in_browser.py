@@ -182,6 +182,11 @@ def test_two_fingers_zoom_and_one_moves(page: "Page") -> None:
     assert view(page)["from"] > before["from"]
 
 
+def test_a_long_name_among_the_causes_does_not_widen_a_telephones_page(page: "Page") -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    eventually(page, "document.documentElement.scrollWidth <= 390")
+
+
 def test_ten_thousand_rectangles_are_drawn_in_less_than_a_sixtieth_of_a_second(page: "Page") -> None:
     """What the script does for a frame; the best of 30, as the others have the machine's other work in them."""
     ms = page.evaluate(

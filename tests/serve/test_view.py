@@ -195,3 +195,30 @@ def test_zooming_in_brings_events_from_the_server(view: View) -> None:
         assert page.evaluate("document.querySelector('.timeline').timeline.painter.events") > 20
         assert complaints == []
         chromium.close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; apt-get install chromium")
+def test_perfetto_is_handed_the_merged_trace_from_window_to_window(view: View) -> None:
+    """A page in the place of Perfetto's answers as that does."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
+    stand_in = """<title>waits</title><script>addEventListener("message", (event) => {
+        if (event.data === "PING") event.source.postMessage("PONG", event.origin);
+        else document.title = "got " + event.data.perfetto.buffer.byteLength; });</script>"""
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = chromium.new_context()
+        context.route(
+            "https://ui.perfetto.dev/**", lambda route: route.fulfill(body=stand_in, content_type="text/html")
+        )
+        page = context.new_page()
+        page.goto(view.url)
+        page.locator(".tl-box[data-ready]").wait_for()
+        with context.expect_page() as opened:
+            page.locator(".tl-perfetto").click()
+        for _ in range(400):
+            if opened.value.title().startswith("got"):
+                break
+            page.wait_for_timeout(50)
+        assert opened.value.title() == f"got {len(got(f'{view.url}trace')[1])}"
+        assert page.locator(".tl-said").inner_text() == "Perfetto has the merged trace."
+        chromium.close()

@@ -7,6 +7,8 @@ import io
 import multiprocessing
 import os
 import sys
+from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,6 +23,11 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 
 class Commands(click.Group):
     """Commands whose errors end in one line on stderr."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return resolved(self, ctx, args, super().resolve_command)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         _prepare_stdout()
@@ -49,6 +56,25 @@ class Commands(click.Group):
             if ctx.params.get("debug") or (isinstance(error, OSError) and error.filename is None):
                 raise
             raise failure(error) from error
+
+
+Resolve = Callable[[click.Context, list[str]], tuple[str | None, click.Command | None, list[str]]]
+
+
+def resolved(
+    group: click.Group, context: click.Context, args: list[str], resolve: Resolve
+) -> tuple[str | None, click.Command | None, list[str]]:
+    """The command that ``args`` begin with; where there is none, an error that names those like it."""
+    try:
+        return resolve(context, args)
+    except click.UsageError as error:
+        # A name of an analysis in Python has underscores.
+        wanted = args[0].replace("_", "-") if args else ""
+        like = get_close_matches(wanted, group.list_commands(context), n=3, cutoff=0.5)
+        # Newer versions of click know some themselves.
+        if not like or getattr(error, "possibilities", None):
+            raise
+        raise click.UsageError(f"{error.message.rstrip()} Did you mean {' or '.join(like)}?", context) from error
 
 
 def _stop() -> NoReturn:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args
 import click
 
 from holotrace.cli.executors import chosen_executor, worker_options
-from holotrace.cli.output import TABLE_FORMS, TERMINAL_ROWS
+from holotrace.cli.output import TABLE_FORMS, TERMINAL_ROWS, WIDE
 from holotrace.discovery import OnDuplicate, survey
 from holotrace.engine.session import Session
 from holotrace.job import Job
@@ -42,6 +42,10 @@ def _remember_kinds(context: click.Context, _: click.Parameter, file: Path | Non
 def _remember_peaks(context: click.Context, _: click.Parameter, file: Path | None) -> None:
     if file is not None:
         context.meta[_PEAKS] = file
+
+
+def _remember_wide(context: click.Context, _: click.Parameter, is_wide: bool) -> None:
+    context.meta[WIDE] = is_wide
 
 
 def search_options(function: F) -> F:
@@ -79,6 +83,13 @@ def output_options(function: F) -> F:
     """How much of a table to show, how and where."""
     for decorate in (
         click.option("-o", "--output", type=Output(), help="Write to this file."),
+        click.option(
+            "--wide",
+            is_flag=True,
+            expose_value=False,
+            callback=_remember_wide,
+            help="On a terminal show all columns and whole names, however wide.",
+        ),
         click.option(
             "--format",
             "form",

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 TABLE_FORMS = ("table", "json", "csv", "parquet", "markdown")
 REPORT_FORMS = ("json", "markdown", "html")
 TERMINAL_ROWS = 20
+# Where the option --wide is remembered.
+WIDE = f"{__name__}.wide"
+_WIDEST = 20_000  # characters; a longer line loses names' middles
 
 
 def write_shown(shown: Shown, form: str | None, output: Place | None) -> None:
@@ -27,11 +30,22 @@ def write_shown(shown: Shown, form: str | None, output: Place | None) -> None:
 
     writer = writers.form_of(form, None if output is None else output.name, writers.OF_TABLES, writers.TABLE)
     if output is None and writer is writers.TABLE:
-        screen = console()
-        screen.print(writers.text(shown, screen.width))
+        if click.get_current_context().meta.get(WIDE):
+            click.echo(_wide(shown))
+        else:
+            screen = console()
+            screen.print(writers.text(shown, screen.width))
     elif writer.write is not None:
         put(writer.write(shown), writer, output)
     tell_partial(shown.problems)
+
+
+def _wide(shown: Shown) -> str:
+    """The table in as many characters as it needs."""
+    from holotrace.present import terminal, writers  # noqa: PLC0415  # not needed for --help
+
+    lines = terminal.as_text(writers.text(shown, _WIDEST), _WIDEST).splitlines()
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def put(content: str | bytes, writer: Writer, output: Place | None) -> None:

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -14,6 +15,7 @@ import polars as pl
 
 from holotrace.analyses import ALL
 from holotrace.cli.console import progress_bar
+from holotrace.cli.errors import resolved
 from holotrace.cli.options import job_at, output_options, rank_option, search_options
 from holotrace.cli.output import write_shown
 from holotrace.core import tables
@@ -44,6 +46,8 @@ class _Topic:
     # A rank is compared with all others, so these are read as well.
     compares_ranks: bool = False
     every_analysis: bool = False
+    # The same as a reader wants it first, for answers of ranks.
+    for_people: Callable[[Shown], Shown] | None = None
 
 
 class _Topics(click.Group):
@@ -51,6 +55,11 @@ class _Topics(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_TOPICS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return resolved(self, ctx, args, super().resolve_command)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         topic = _TOPICS.get(cmd_name.replace("_", "-"))
@@ -92,6 +101,7 @@ def _command(topic: _Topic) -> click.Command:
         limit: int | None,
         form: str | None,
         output: Place | None,
+        by_rank: bool = False,
         **options: Any,  # each as its own type says
     ) -> None:
         if steps and topic.step_option:
@@ -106,11 +116,25 @@ def _command(topic: _Topic) -> click.Command:
             shown = replace(shown, table=shown.table.filter(pl.col("rank").is_in(chosen.ranks)))
         if steps:
             shown = _of_steps(shown, steps)
+        if topic.for_people is not None and not by_rank:
+            shown = topic.for_people(shown)
         write_shown(replace(shown, problems=job.noticed(), limit=limit), form, output)
 
     command = click.command(topic.name, help=f"{topic.summary}\n\n{topic.details}", short_help=topic.summary)(run)
-    command.params = [click.Argument(["path"], nargs=-1, required=True), *command.params, *topic.options]
+    own = () if topic.for_people is None else (_by_rank(),)
+    command.params = [click.Argument(["path"], nargs=-1, required=True), *command.params, *own, *topic.options]
     return command
+
+
+def _by_rank() -> click.Option:
+    told = "On a terminal show the rows of every rank, where one row per name or the outliers first are the default."
+    return click.Option(["--by-rank"], is_flag=True, help=told)
+
+
+def _for_people(analysis: Analysis[Any], shown: Shown) -> Shown:
+    from holotrace.present import over_ranks  # noqa: PLC0415  # not needed for --help
+
+    return replace(shown, people=over_ranks.for_people(analysis, shown.table))
 
 
 def _of_steps(shown: Shown, steps: tuple[int, ...]) -> Shown:
@@ -140,7 +164,10 @@ def _analysis(analysis: Analysis[Any]) -> _Topic:
     by_step = "by_step" if any(parameter.name == "by_step" for parameter in analysis.parameters) else None
     details = text.partition("\n")[2].strip()
     compares = isinstance(analysis, PerJob)
-    return _Topic(name, "Analyses", analysis.summary, details, answer, options, by_step, compares)
+    return _Topic(
+        *(name, "Analyses", analysis.summary, details, answer, options, by_step, compares),
+        for_people=partial(_for_people, analysis),
+    )
 
 
 def option(parameter: inspect.Parameter, meaning: str) -> click.Option:

@@ -95,6 +95,15 @@ def outliers_first(analysis: Analysis[Any], table: pl.DataFrame) -> tuple[pl.Dat
     return ordered.drop("_apart"), f"furthest from the median first ({said}{' …' if len(by) > 3 else ''})"
 
 
+def for_people(analysis: Analysis[Any], table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Column, ...], str]:
+    """The rows and columns that a reader wants first, and a word on them."""
+    if found := per_name(analysis, table):
+        ranks = fmt.plural(found.ranks, "rank")
+        return found.table, found.columns, f"A row per name, means of {ranks}; --by-rank shows the rows of each rank"
+    ordered, said = outliers_first(analysis, table)
+    return ordered, analysis.columns, f"{said[:1].upper()}{said[1:]}; --by-rank shows ranks in order" if said else ""
+
+
 def whole_steps(table: pl.DataFrame) -> pl.DataFrame:
     """Rows of all steps together, where a table has them beside rows of each step."""
     if "step" not in table.columns or not 0 < table["step"].null_count() < table.height:

@@ -24,7 +24,9 @@ from holotrace.present.wording import sentence
 _STYLES = {"critical": "bold red", "warning": "yellow", "info": "blue"}
 # Wide enough for the tables, where no terminal says how wide it is.
 TEXT_WIDTH = 160
-_SHORTEST_TEXT = 16  # characters a name keeps, however many columns stand beside it
+# Characters of a line that a name keeps, however many columns stand beside it, and how many lines it may take.
+_SHORTEST_TEXT, _LINES = 32, 2
+_WIDEST = 20_000  # characters of a line
 
 
 def as_text(renderable: RenderableType, width: int = TEXT_WIDTH) -> str:
@@ -80,7 +82,7 @@ def table(
     together: Collection[str] = (),
     first_ns: int | None = None,
 ) -> RenderableType:
-    """A result table for a terminal ``width`` characters wide; long names lose their middle, the last columns go.
+    """A result table for a terminal ``width`` characters wide; long names wrap, the last columns go.
 
     Args:
         limit: Rows to show; all if None.
@@ -100,31 +102,36 @@ def table(
         for column, by in zip(columns, scales, strict=True)
     ]
     heads = [(fmt.label(column), by.unit) for column, by in zip(columns, scales, strict=True)]
-    kept = _fitting(columns, heads, texts, width)
+    needs = _needs(columns, heads, texts)
+    kept = max(1, sum(end <= width for end in accumulate(need + 3 for need in needs)))
     left_out = [head for head, _ in heads[kept:]]
     columns, heads, texts = columns[:kept], heads[:kept], texts[:kept]
-    widths = [max(len(head), len(unit), *map(len, cells)) for (head, unit), cells in zip(heads, texts, strict=True)]
-    longest = _text_width(columns, widths, width)
+    widths = _widths(
+        columns, needs[:kept], [_whole(head, cells) for head, cells in zip(heads, texts, strict=True)], width
+    )
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column, (head, unit) in zip(columns, heads, strict=True):
+    for column, (head, unit), wide in zip(columns, heads, widths, strict=True):
         title = Text(head)
         if unit:
             title.append(f"\n{unit}", style="dim")
-        grid.add_column(
-            title, justify="right" if fmt.is_measure(column) else "left", no_wrap=not fmt.is_measure(column)
-        )
+        grid.add_column(title, justify="right" if fmt.is_measure(column) else "left", overflow="fold", width=wide)
     for row in zip(*texts, strict=True):
         grid.add_row(
             *(
-                Text(cell if fmt.is_number(column) else fmt.middle(cell, longest))
-                for cell, column in zip(row, columns, strict=True)
+                Text(cell if fmt.is_number(column) else fmt.middle(cell, _LINES * wide))
+                for cell, column, wide in zip(row, columns, widths, strict=True)
             )
         )
     rest = _with_rest(grid, frame.height - shown.height, "row")
     if not left_out:
         return rest
-    more = f"{fmt.plural(len(left_out), 'more column')}; show them with --format csv: {', '.join(left_out)}"
+    more = f"{fmt.plural(len(left_out), 'more column')}; show them with --wide: {', '.join(left_out)}"
     return Group(rest, Text(more, style="dim"))
+
+
+def with_note(drawn: RenderableType, note: str) -> RenderableType:
+    """What is drawn with a line below it."""
+    return Group(drawn, Text(note, style="dim")) if note else drawn
 
 
 _MOST_LEFT_OUT = 20  # files that are named
@@ -154,34 +161,36 @@ def info(rank_info: pl.DataFrame, problems: pl.DataFrame, source: str, left_out:
     return grid
 
 
-def _fitting(
-    columns: Sequence[Column], heads: Sequence[tuple[str, str]], texts: Sequence[Sequence[str]], width: int
-) -> int:
-    """How many columns fit beside each other: numbers whole, texts as short as they may be, heads on several lines."""
-    needs = [
+def _needs(columns: Sequence[Column], heads: Sequence[tuple[str, str]], texts: Sequence[Sequence[str]]) -> list[int]:
+    """The least characters of each column: numbers whole, texts on several lines, heads a word to a line."""
+    return [
         max(
             *map(len, head.split()),
             len(unit),
-            max(map(len, cells), default=0) if fmt.is_number(column) else _SHORTEST_TEXT,
+            min(max(map(len, cells), default=0), _WIDEST if fmt.is_number(column) else _SHORTEST_TEXT),
         )
         for column, (head, unit), cells in zip(columns, heads, texts, strict=True)
     ]
-    ends = accumulate(need + 3 for need in needs)
-    return max(1, sum(end <= width for end in ends))
 
 
-def _text_width(columns: Sequence[Column], widths: Sequence[int], width: int) -> int:
-    """How long a text may be, so that all columns fit beside each other."""
-    texts = [w for column, w in zip(columns, widths, strict=True) if not fmt.is_number(column)]
-    numbers = sum(widths) - sum(texts)
-    left = width - numbers - 3 * len(columns)
+def _whole(head: tuple[str, str], cells: Sequence[str]) -> int:
+    """Characters of a column in which nothing is wrapped."""
+    return max(map(len, (*head, *cells)))
+
+
+def _widths(columns: Sequence[Column], needs: Sequence[int], whole: Sequence[int], width: int) -> list[int]:
+    """Characters of each column: heads in one line if there is room, and texts get what is left."""
+    is_text = [not fmt.is_number(column) for column in columns]
+    with_heads = [need if text else full for need, full, text in zip(needs, whole, is_text, strict=True)]
+    widths = with_heads if sum(with_heads) + 3 * len(columns) <= width else list(needs)
+    left = width - 3 * len(columns) - sum(widths)
     # Short texts take what they need, and the long ones share the rest.
-    for position, need in enumerate(sorted(texts)):
-        share = left // (len(texts) - position)
-        if need > share:
-            return max(share, _SHORTEST_TEXT)
-        left -= need
-    return max(texts, default=width)
+    texts = sorted((i for i, text in enumerate(is_text) if text), key=lambda i: whole[i] - widths[i])
+    for position, i in enumerate(texts):
+        more = min(whole[i] - widths[i], max(left, 0) // (len(texts) - position))
+        widths[i] += more
+        left -= more
+    return widths
 
 
 def _with_rest(grid: Table, left: int, noun: str) -> RenderableType:

@@ -49,6 +49,8 @@ class Shown:
     limit: int | None = None
     # How a terminal shows it, where that is not as a plain table: from its limit.
     render: Callable[[int], RenderableType] | None = None
+    # What a terminal shows in place of the table: rows and their columns, and a word on them.
+    people: tuple[pl.DataFrame, tuple[Column, ...], str] | None = None
     # When the first event of the job was, from which a terminal counts points in time.
     first_ns: int | None = None
 
@@ -124,7 +126,12 @@ def text(shown: Shown, width: int) -> RenderableType:
     rows = shown.most(TERMINAL_ROWS)
     if shown.render is not None:
         return shown.render(rows)
-    return terminal.table(shown.table, shown.columns, limit=rows, width=width, first_ns=shown.first_ns)
+    if shown.people is None:
+        return terminal.table(shown.table, shown.columns, limit=rows, width=width, first_ns=shown.first_ns)
+    table, columns, note = shown.people
+    rows = min(TERMINAL_ROWS if shown.limit is None else shown.limit, table.height)
+    drawn = terminal.table(table, columns, limit=rows, width=width, first_ns=shown.first_ns)
+    return terminal.with_note(drawn, note)
 
 
 def _plain_text(shown: Shown) -> str:

@@ -14,7 +14,7 @@ from holotrace.present import format as fmt
 
 LANES = ("step", "host", "compute", "communication", "copy", "idle")
 # What a browser holds and draws without a pause, and a page carries by mail.
-MOST_PIECES, MOST_EVENTS, MOST_MEETING_ROWS, MOST_NAMES = 600_000, 24_000, 8_000, 2_000
+MOST_PIECES, MOST_EVENTS, MOST_MEETING_ROWS, MOST_NAMES = 1_200_000, 24_000, 8_000, 2_000
 # How busy a piece is, is told in so many parts: sums of many pieces are right to a thousandth.
 LEVELS = 1000
 _LONG_NAME = 160
@@ -58,13 +58,13 @@ def refined(pieces: pl.DataFrame, events: pl.DataFrame | None, start_ns: int, en
     """A part of a rank's timeline, finer: its lanes in pieces, and all its ``events``, if they can be shown."""
     names = _Names(pieces, *([] if events is None else [events]))
     numbered = pieces.with_columns(number=pl.Series(names.numbers(pieces), dtype=pl.Int64))
-    lanes = {str(lane): rows for (lane,), rows in numbered.partition_by("lane", as_dict=True).items()}
+    timed = numbered.with_columns(origin_ns=pl.lit(start_ns), piece_ns=pl.lit(piece_ns))
     return {
         "start": start_ns,
         "end": end_ns,
         "piece": piece_ns,
         "names": names.listed,
-        "pieces": {lane: _runs(lanes[lane], start_ns, piece_ns) for lane in LANES if lane in lanes},
+        "pieces": {lane: columns for lane, *columns in _runs(timed, "lane").iter_rows()},
         "events": None if events is None else _columns(_numbered(events, names), start_ns),
     }
 
@@ -72,7 +72,7 @@ def refined(pieces: pl.DataFrame, events: pl.DataFrame | None, start_ns: int, en
 def packed(data: Payload) -> str:
     """The data deflated, as text of 64 characters that need no escape."""
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+    return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
 
 
 class _Names:
@@ -107,9 +107,11 @@ def _bounded(pieces: pl.DataFrame, ranks: pl.DataFrame) -> tuple[pl.DataFrame, p
 
 
 def _ranks(ranks: pl.DataFrame, pieces: pl.DataFrame, steps: pl.DataFrame, names: _Names) -> Iterator[Payload]:
-    of_rank = pieces.with_columns(number=pl.Series(names.numbers(pieces), dtype=pl.Int64)).partition_by(
-        "rank", "lane", as_dict=True, maintain_order=True
-    )
+    times = ranks.select("rank", origin_ns="start_ns", piece_ns="busy_ns")
+    numbered = pieces.with_columns(number=pl.Series(names.numbers(pieces), dtype=pl.Int64))
+    of_rank: dict[int, dict[str, list[list[int]]]] = {}
+    for rank, lane, *columns in _runs(numbered.join(times, on="rank"), "rank", "lane").iter_rows():
+        of_rank.setdefault(rank, {})[lane] = columns
     steps_of = steps.partition_by("rank", as_dict=True, maintain_order=True)
     for row in ranks.iter_rows(named=True):
         own_steps = steps_of.get((row["rank"],), steps.clear())
@@ -124,22 +126,30 @@ def _ranks(ranks: pl.DataFrame, pieces: pl.DataFrame, steps: pl.DataFrame, names
                 [fmt.printable(name), start, end - start]
                 for name, start, end in own_steps.select("name", "start_ns", "end_ns").iter_rows()
             ],
-            "pieces": {
-                lane: _runs(of_rank[row["rank"], lane], row["start_ns"], row["busy_ns"])
-                for lane in LANES
-                if (row["rank"], lane) in of_rank
-            },
+            "pieces": of_rank.get(row["rank"], {}),
         }
 
 
-def _runs(pieces: pl.DataFrame, start_ns: int, piece_ns: int) -> list[list[int]]:
-    """Runs of pieces: how many are left out before each, how many it is, how busy it is, and its name's number."""
-    first = (pl.col("start_ns") - start_ns) // piece_ns
-    count = (pl.col("end_ns") - pl.col("start_ns")) // piece_ns
-    level = (pl.col("busy_ns") * LEVELS / (pl.col("end_ns") - pl.col("start_ns"))).round().clip(1, LEVELS)
-    table = pieces.select(first=first, count=count, level=level.cast(pl.Int64), number="number").sort("first")
-    before = table["first"] - (table["first"] + table["count"]).shift(1, fill_value=0)
-    return [before.to_list(), *(table[name].to_list() for name in ("count", "level", "number"))]
+def _runs(pieces: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Runs of pieces: how many are left out before each, how many it is, how busy it is, and its name's number.
+
+    ``pieces`` of each group have ``origin_ns``, when the first piece begins, and ``piece_ns``, how long one is.
+    """
+    length = pl.col("end_ns") - pl.col("start_ns")
+    before = pl.col("first") - (pl.col("first") + pl.col("count")).shift(1, fill_value=0).over(by)
+    return (
+        pieces.select(
+            *by,
+            "number",
+            first=(pl.col("start_ns") - pl.col("origin_ns")) // pl.col("piece_ns"),
+            count=length // pl.col("piece_ns"),
+            level=(pl.col("busy_ns") * LEVELS / length).round().clip(1, LEVELS).cast(pl.Int64),
+        )
+        .sort(*by, "first")
+        .with_columns(before=before)
+        .group_by(by, maintain_order=True)
+        .agg("before", "count", "level", "number")
+    )
 
 
 def _marks(causes: pl.DataFrame | None, ranks: pl.DataFrame) -> list[Payload]:
