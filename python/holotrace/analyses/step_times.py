@@ -55,7 +55,7 @@ def long_step(table: pl.DataFrame) -> Iterator[Finding]:
     most = float(long["total_ns"].max() or 0)  # type: ignore[arg-type]
     yield Finding(
         "info",
-        "{steps:numbered step} took up to {ratio:times} times as long as the median step",
+        "{steps:numbered step} took up to {times:times} times as long as the median step",
         cost_ns=int((long["total_ns"] - usual).sum()),
-        values={"steps": long["step"].to_list(), "ratio": most / usual},
+        values={"steps": long["step"].to_list(), "times": most / usual},
     )

@@ -64,9 +64,10 @@ def ranks_left_out(problems: pl.DataFrame) -> frozenset[int]:
 
 
 def of_ranks(table: pl.DataFrame, without: Iterable[int]) -> pl.DataFrame:
-    """The rows of other ranks than these."""
+    """The rows of other ranks than these; rows of no rank are of the whole job."""
     left = list(without)
-    return table.filter(~pl.col("rank").is_in(left)) if left and "rank" in table.columns else table
+    is_left = pl.col("rank").is_in(left).fill_null(value=False)
+    return table.filter(~is_left) if left and "rank" in table.columns else table
 
 
 def _of_a_cut(rank: Recorded, median: tuple[int, int] | None) -> str:
