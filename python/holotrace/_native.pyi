@@ -14,6 +14,7 @@ __all__ = [
     "bins",
     "call_tree",
     "checksum",
+    "covered_at",
     "covered_before",
     "gaps",
     "levels",

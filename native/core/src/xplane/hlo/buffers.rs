@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::xplane::hlo::heap::{Heap, heaps};
-use crate::xplane::hlo::messages;
+use crate::xplane::hlo::messages::messages;
 use crate::xplane::hlo::shape::Shape;
 use crate::xplane::protobuf::{Fields, Malformed, Value, packed};
 use crate::xplane::schema::{

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::xplane::hlo::messages;
+use crate::xplane::hlo::messages::messages;
 use crate::xplane::protobuf::{Fields, Malformed, Value};
 use crate::xplane::schema::{heap_event, heap_simulator_trace};
 

@@ -4,6 +4,7 @@ mod buffers;
 mod frames;
 mod groups;
 mod heap;
+mod messages;
 mod shape;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::error::{Error, Result as CoreResult};
 use crate::xplane::hlo::buffers::{Buffer, Definitions, buffers};
 use crate::xplane::hlo::frames::Frames;
 use crate::xplane::hlo::groups::{device_list, members};
+use crate::xplane::hlo::messages::messages;
 use crate::xplane::hlo::shape::Shape;
 use crate::xplane::protobuf::{Fields, Malformed, Value};
 use crate::xplane::schema::{hlo_computation, hlo_instruction, hlo_module, hlo_proto, op_metadata};
@@ -201,21 +203,6 @@ impl Instructions {
 fn member(bytes: &[u8], origin: u64, wanted: u32) -> Result<Option<(&[u8], u64)>, Malformed> {
     let found = messages(bytes, origin)?.into_iter().rev().find(|(number, ..)| *number == wanted);
     Ok(found.map(|(_, bytes, origin)| (bytes, origin)))
-}
-
-/// A field's number, bytes, and where these begin in the file.
-type Message<'a> = (u32, &'a [u8], u64);
-
-/// The fields of a message that are messages or text themselves.
-fn messages(bytes: &[u8], origin: u64) -> Result<Vec<Message<'_>>, Malformed> {
-    let mut fields = Fields::new(bytes, origin);
-    let mut found = Vec::new();
-    while let Some(field) = fields.next() {
-        if let (number, Value::Bytes(value)) = field? {
-            found.push((number, value, fields.offset() - value.len() as u64));
-        }
-    }
-    Ok(found)
 }
 
 /// What is kept of an instruction.
