@@ -12,8 +12,7 @@ def page(result: Report) -> str:
     """All of the page but where the job came from, and how fast."""
     text = re.sub(r"; [\d.,]+ \w+ of text at [^<]+", "", html.page(result))
     source = re.escape(result.source)
-    for line in (f"<dt>Source</dt><dd>{source}</dd>", f"<code>holotrace show [a-z-]+ {source} --format json</code>"):
-        assert re.search(line, text)
-        text = re.sub(line, "", text)
-    # Tables with a row per name say how to get one per rank.
-    return re.sub(rf" {source} --by-rank</code>", "</code>", text)
+    assert re.search(f"<dt>Source</dt><dd>{source}</dd>", text)
+    text = re.sub(f"<dt>Source</dt><dd>{source}</dd>", "", text)
+    # Commands that show more name where the job is.
+    return re.sub(f"(<code>holotrace show [a-z-]+) {source}", r"\1", text)

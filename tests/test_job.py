@@ -57,13 +57,15 @@ def test_opening_reads_no_trace_and_a_report_reads_each_once(folder: Path, reads
 def test_results_with_default_options_are_kept(folder: Path, reads: Reads) -> None:
     job = reads.open(folder)
     result = job.run()
-    assert job.kernels() is result.tables["kernels"]
+    assert_frame_equal(job.kernels(), result.tables["kernels"])
     assert job.findings() == result.findings
     assert job.problems() is result.problems
     assert job.info() is result.info
     assert sorted(reads) == [0, 1, 2]
     assert job.kernels(top=1).height == 3
-    assert job.kernels() is result.tables["kernels"]
+    assert sorted(reads) == [0, 0, 1, 1, 2, 2]
+    assert_frame_equal(job.kernels(), result.tables["kernels"])
+    assert sorted(reads) == [0, 0, 1, 1, 2, 2]
 
 
 def test_options_reach_the_analysis_they_are_for(folder: Path) -> None:

@@ -167,6 +167,7 @@ def test_the_page_of_a_thousand_ranks_is_small_and_painted_within_a_second(brows
     for _ in range(3):
         page.goto(out.as_uri())
         page.locator("#kernels .open").first.wait_for()
+        page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length > 0")
         paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
     page.close()
     assert min(paints) <= 1_000
