@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import holotrace
@@ -103,3 +104,10 @@ def test_faults_of_another_simulation_are_found(name: str) -> None:
     if also := truth.get("also"):
         assert (found[1]["cause"], found[1]["ranks"]) == (CAUSES[also["cause"]], also["ranks"])
     assert len(found) == 1 + ("also" in truth)
+
+
+def test_of_many_ranks_only_the_straggler_is_named_though_each_differs_a_little(tmp_path: Path) -> None:
+    truth = sample.write(tmp_path / "job", ranks=48, steps=2, events=3_000)
+    table = holotrace.open(tmp_path / "job").causes()
+    named = table.filter(pl.col("ranks").list.len() > 0)["ranks"].to_list()
+    assert named == [[truth.straggler_rank]]

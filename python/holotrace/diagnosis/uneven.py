@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -22,6 +22,8 @@ _COMMON_RATIO = 0.7
 _SLOW_RATIO = 1.02
 # So much of what a rank computes has to be comparable to tell a slow device from more work.
 _COMPARABLE_RATIO = 0.25
+# A rank that is named has so much of what the worst has.
+_OF_MOST_RATIO = 0.1
 # Tokens that a rank of experts gets beyond the others' show in its all-to-all by at least this.
 _MORE_TOKENS_RATIO = 1.1
 
@@ -68,8 +70,8 @@ def _among(job: Job) -> Iterator[Candidate]:
         name, kernel = _largest(kinds, turns)
         yield candidate(cause, name, parts, Where((), when(beyond, "beyond_ns")), kernel=kernel)
         return
-    those = who(beyond, "beyond_ns")
-    if len(those) > len(job.ranks) / 2:
+    those = _above_noise(who(beyond, "beyond_ns"), beyond, job.floor_ns)
+    if not those or len(those) > len(job.ranks) / 2:
         return
     # A slow device, or stage, is slow all over.
     ratio = pl.col("beyond_ns") / pl.col("time_ns")
@@ -91,6 +93,13 @@ def _among(job: Job) -> Iterator[Candidate]:
             time_ratio=round(time_ratio, 4),
             **({"is_equal": True} if cause == MORE_WORK and _is_equal(kinds, tuple(ranks)) else {}),
         )
+
+
+def _above_noise(ranks: Sequence[int], beyond: pl.DataFrame, floor_ns: float) -> tuple[int, ...]:
+    """Those of the ranks that are themselves beyond others: of many ranks each has a little, which adds up."""
+    own = {rank: total(beyond.filter(pl.col("rank") == rank)["beyond_ns"]) for rank in ranks}
+    most = max(own.values(), default=0.0)
+    return tuple(rank for rank in ranks if own[rank] > floor_ns and own[rank] >= _OF_MOST_RATIO * most)
 
 
 def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> str:
