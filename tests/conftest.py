@@ -10,12 +10,21 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
+    from playwright.sync_api import Browser
 
     from s3 import Store
 
 # A machine that others use too may take any time for an example; slowness is what benchmarks are for.
 settings.register_profile("holotrace", deadline=None)
 settings.load_profile("holotrace")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from browsers import chromium
+
+    with chromium() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,20 @@ US = 1_000
 _KINDS = {"comm": "communication", "copy": "memory"}
 _CATEGORIES = {"memory": "gpu_memcpy", "sync": "cuda_sync"}
 
+# Two ranks of a job: one computes for long, and the other waits for it in a collective.
+EARLY = """
+    step    |111.......................................|
+    host    |AC........................................|
+    compute |..AA......................................|
+    comm    |....CCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCC......|
+"""
+LATE = """
+    step    |111.......................................|
+    host    |AC........................................|
+    compute |..AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA........|
+    comm    |..................................CC......|
+"""
+
 
 def draw(*ranks: str) -> Job:
     """A job of one drawing per rank, from rank 0."""

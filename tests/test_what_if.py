@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
 import holotrace
-from drawing import described, draw, trace
+from drawing import EARLY, LATE, described, draw, trace
 from holotrace import Within, sample
 from holotrace.cli import main
 from holotrace.job import Job
@@ -168,19 +168,7 @@ def test_asking_changes_nothing() -> None:
 
 
 def test_parts_of_the_new_path_are_the_new_step() -> None:
-    early = """
-        step    |111.......................................|
-        host    |AC........................................|
-        compute |..AA......................................|
-        comm    |....CCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCC......|
-    """
-    late = """
-        step    |111.......................................|
-        host    |AC........................................|
-        compute |..AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA........|
-        comm    |..................................CC......|
-    """
-    job = job_of(early, late)
+    job = job_of(EARLY, LATE)
     parts = holotrace.what_if(job, {"compute": 0.5}, by_segment=True)
     assert parts["duration_ns"].sum() == holotrace.what_if(job, {"compute": 0.5})["new_ns"][0]
     assert parts.filter(pl.col("bound_by") == "compute")["rank"].to_list() == [1]

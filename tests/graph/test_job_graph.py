@@ -11,9 +11,11 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import holotrace
-from drawing import described, draw, moved, trace
+from drawing import EARLY, LATE, described, draw, moved, trace
 from holotrace import sample
+from holotrace.errors import InputError
 from holotrace.graph import Changes, JobGraph
+from holotrace.graph import rank as of_rank
 from holotrace.job import Job
 from trace_files import REAL_TRACES, needs_real_traces
 
@@ -62,20 +64,8 @@ def test_work_never_begins_before_its_launch() -> None:
 
 
 def test_a_collective_begins_on_all_ranks_when_the_late_rank_is_faster() -> None:
-    early = """
-        step    |111.......................................|
-        host    |AC........................................|
-        compute |..AA......................................|
-        comm    |....CCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCC......|
-    """
-    late = """
-        step    |111.......................................|
-        host    |AC........................................|
-        compute |..AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA........|
-        comm    |..................................CC......|
-    """
     graph = JobGraph.of(
-        Job.from_ranks({rank: described(trace(text, rank), sequence=1) for rank, text in enumerate((early, late))})
+        Job.from_ranks({rank: described(trace(text, rank), sequence=1) for rank, text in enumerate((EARLY, LATE))})
     )
     kept(graph)
     assert graph.counts.met_count == 2
@@ -215,3 +205,16 @@ def _job_ns(graph: JobGraph, changes: Changes) -> int:
     """All steps of the rank that takes longest."""
     of_ranks = graph.step_times([changes]).group_by("rank").agg(pl.col("replayed_ns").sum())
     return int(max(of_ranks["replayed_ns"].to_list()))
+
+
+def test_what_was_kept_of_a_graph_and_is_damaged_is_said_so() -> None:
+    graph = of_rank.part(described(trace(EARLY, 4), sequence=1)).with_columns(rank=pl.lit(4, pl.Int32))
+    damaged = graph.with_columns(rows=pl.col("rows").bin.slice(0, 40))
+    with pytest.raises(InputError, match="graph of rank 4 is damaged; convert its trace again"):
+        JobGraph.from_parts(damaged)
+    assert JobGraph.from_parts(graph).activities.height > 0
+    other = graph.with_columns(row=pl.lit("edge"))
+    with pytest.raises(InputError, match="graph of rank 4 is damaged"):
+        JobGraph.from_parts(other)
+    with pytest.raises(InputError, match="graph of rank 4 is damaged"):
+        JobGraph.from_parts(graph.with_columns(row=pl.lit("nothing")))

@@ -1,15 +1,20 @@
 """What the first screen of the report says."""
 
 import dataclasses
+from pathlib import Path
 
 import made_up
 import polars as pl
 import pytest
 
+import holotrace
+from holotrace import sample
+from holotrace.analyses import ALL
 from holotrace.analyses.causes import causes
 from holotrace.analyses.factors import factors
 from holotrace.analyses.replay import replay
 from holotrace.core.analysis import Finding
+from holotrace.present import html
 from holotrace.present.opening import Opening, opening
 
 ANALYSES = (*made_up.ANALYSES, causes, factors, replay)
@@ -109,3 +114,13 @@ def test_causes_beyond_the_first_screen_are_counted() -> None:
 
 def test_a_job_without_any_time_has_no_waterfall() -> None:
     assert opening(made_up.empty(), made_up.ANALYSES).waterfall is None
+
+
+def test_a_job_that_loses_nothing_says_so_and_what_limits_it(tmp_path: Path) -> None:
+    sample.write(tmp_path, ranks=2, steps=4, faults=[])
+    result = holotrace.open(tmp_path).run()
+    shown = opening(result, ALL)
+    assert shown.saving == "No cause is known that is worth more than 1.0% of the time."
+    assert shown.limits.startswith("Devices compute ")
+    page = html.page(result)
+    assert shown.saving in page and shown.limits in page and "No rule found" not in page.partition('id="findings"')[0]

@@ -1,6 +1,5 @@
 """The timeline in a real browser: it draws, zooms, finds, sums, goes to causes, and is quick."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import holotrace
+from browsers import needs_browser
 from holotrace import sample
 from holotrace.analyses import ALL
 from holotrace.analyses.lanes.timeline import timeline
@@ -16,20 +16,10 @@ from holotrace.present import report
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser; pip install playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; apt-get install chromium"),
+    needs_browser,
     pytest.mark.filterwarnings("ignore::holotrace.PartialDataWarning"),
 ]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")

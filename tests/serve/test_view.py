@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +18,7 @@ import polars as pl
 import pytest
 
 import holotrace
+from browsers import chromium, needs_browser
 from holotrace import sample
 from holotrace.analyses.lanes.timeline import timeline
 from holotrace.serve import tiles
@@ -27,7 +27,6 @@ from holotrace.serve.view import View
 pytest.importorskip("starlette", reason="the extra view is not installed")
 pytest.importorskip("uvicorn", reason="the extra view is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::holotrace.PartialDataWarning")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -174,12 +173,10 @@ def test_the_command_says_the_address_and_stops_with_ctrl_c(folder: Path) -> Non
     assert "stopped" in said and "Traceback" not in said
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; apt-get install chromium")
+@needs_browser
 def test_zooming_in_brings_events_from_the_server(view: View) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = chromium.new_page(viewport={"width": 1280, "height": 900})
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
         complaints: list[str] = []
         page.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
         page.on("pageerror", lambda e: complaints.append(str(e)))
@@ -194,19 +191,16 @@ def test_zooming_in_brings_events_from_the_server(view: View) -> None:
         page.wait_for_timeout(200)
         assert page.evaluate("document.querySelector('.timeline').timeline.painter.events") > 20
         assert complaints == []
-        chromium.close()
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; apt-get install chromium")
+@needs_browser
 def test_perfetto_is_handed_the_merged_trace_from_window_to_window(view: View) -> None:
     """A page in the place of Perfetto's answers as that does."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
     stand_in = """<title>waits</title><script>addEventListener("message", (event) => {
         if (event.data === "PING") event.source.postMessage("PONG", event.origin);
         else document.title = "got " + event.data.perfetto.buffer.byteLength; });</script>"""
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        context = chromium.new_context()
+    with chromium() as browser:
+        context = browser.new_context()
         context.route(
             "https://ui.perfetto.dev/**", lambda route: route.fulfill(body=stand_in, content_type="text/html")
         )
@@ -221,4 +215,3 @@ def test_perfetto_is_handed_the_merged_trace_from_window_to_window(view: View) -
             page.wait_for_timeout(50)
         assert opened.value.title() == f"got {len(got(f'{view.url}trace')[1])}"
         assert page.locator(".tl-said").inner_text() == "Perfetto has the merged trace."
-        chromium.close()

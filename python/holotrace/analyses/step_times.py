@@ -48,11 +48,11 @@ def long_step(table: pl.DataFrame) -> Iterator[Finding]:
     means = table.group_by("step").agg(pl.col("total_ns").mean()).sort("step")
     if means.height < _FEWEST:
         return
-    usual = float(means["total_ns"].median() or 0)  # type: ignore[arg-type]  # of integers
+    usual = float(means["total_ns"].median() or 0)  # type: ignore[arg-type]  # of means
     long = means.filter(pl.col("total_ns") > _LONG * usual)
     if long.is_empty() or not usual:
         return
-    most = float(long["total_ns"].max() or 0)  # type: ignore[arg-type]
+    most = float(long["total_ns"].max() or 0)  # type: ignore[arg-type]  # of means
     yield Finding(
         "info",
         "{steps:numbered step} took up to {times:times} times as long as the median step",

@@ -8,6 +8,7 @@ from io import BytesIO
 import polars as pl
 
 from holotrace.core.schema import Column, Unit
+from holotrace.errors import InputError
 
 PART = (
     Column("row", Unit.TEXT, "What the rows are of: activity, edge, step or collective"),
@@ -30,8 +31,14 @@ def unpacked(parts: pl.DataFrame, schemas: Mapping[str, pl.Schema]) -> dict[str,
         row: [schema.to_frame().insert_column(0, pl.Series("rank", [], pl.Int32))] for row, schema in schemas.items()
     }
     for rank, row, rows in parts.select("rank", "row", "rows").iter_rows():
-        columns = (pl.col(name).cast(dtype) for name, dtype in schemas[row].items())
-        found[row].append(pl.read_ipc(BytesIO(rows)).select(pl.lit(rank, pl.Int32).alias("rank"), *columns))
+        try:
+            columns = (pl.col(name).cast(dtype) for name, dtype in schemas[row].items())
+            frame = pl.read_ipc(BytesIO(rows)).select(pl.lit(rank, pl.Int32).alias("rank"), *columns)
+        except (pl.exceptions.PolarsError, OSError, KeyError) as error:
+            raise InputError(
+                f"what was kept of the graph of rank {rank} is damaged; convert its trace again"
+            ) from error
+        found[row].append(frame)
     return {row: pl.concat(frames) for row, frames in found.items()}
 
 

@@ -13,9 +13,9 @@ from holotrace.core.schema import Column
 from holotrace.present import figures, report
 from holotrace.present import format as fmt
 from holotrace.present.charts.rows import Piece, Row, Rows
+from holotrace.present.verdict import MOST, row_of
 from holotrace.present.wording import sentence
 
-_MOST_CAUSES = 3  # on the first screen; all of them stand among the findings
 _NAME = 32  # characters of what is responsible
 _TOLD = 12  # names of sections in a sentence
 # What a row of the table of causes tells besides its sentence, in this order.
@@ -40,6 +40,9 @@ class Opening:
     """The first screen."""
 
     headline: str
+    # What could be saved in all, or that no cause is known; and what limits a job that loses nothing.
+    saving: str
+    limits: str
     causes: tuple[Cause, ...]
     more: int
     # What the causes are: causes, or findings of the rules.
@@ -59,8 +62,10 @@ def opening(result: report.Report, analyses: report.Analyses) -> Opening:
     said = report.verdict_parts(result, analyses)
     return Opening(
         headline=fmt.printable(said.where_time_goes),
-        causes=tuple(_cause(finding, result, analyses) for finding in told[:_MOST_CAUSES]),
-        more=max(0, len(told) - _MOST_CAUSES),
+        saving=said.causes.saving,
+        limits=said.causes.limits,
+        causes=tuple(_cause(finding, result, analyses) for finding in told[:MOST]),
+        more=max(0, len(told) - MOST),
         noun="cause" if causes else "finding",
         waterfall=_waterfall(result, analyses, causes),
         status=_status(result, analyses),
@@ -82,7 +87,7 @@ def steps_of_causes(result: report.Report) -> dict[float, str]:
 
 
 def _cause(finding: Finding, result: report.Report, analyses: report.Analyses) -> Cause:
-    row = _row_of(finding, result)
+    row = row_of(finding, result.tables.get(CAUSES))
     steps = report.step_count(result)
     per_step = row.get("cost_per_step_ns") or (finding.cost_ns / steps if finding.cost_ns else None)
     each = " a step" if steps > 1 else ""
@@ -94,15 +99,6 @@ def _cause(finding: Finding, result: report.Report, analyses: report.Analyses) -
         details=(("Ranks", fmt.ranks(finding.ranks) if finding.ranks else "all"), *_details(row, analyses)),
         advice=report.advice(finding, analyses),
     )
-
-
-def _row_of(finding: Finding, result: report.Report) -> Mapping[str, Any]:
-    """The row of the table of causes that a finding is of; nothing for findings of other rules."""
-    table = result.tables.get(CAUSES)
-    if finding.analysis != CAUSES or table is None or "message" not in table.columns:
-        return {}
-    rows = table.filter(pl.col("message") == (finding.template or finding.message), pl.col("cause") == finding.rule)
-    return rows.row(0, named=True) if rows.height else {}
 
 
 def _details(row: Mapping[str, Any], analyses: report.Analyses) -> Iterable[tuple[str, str]]:
@@ -131,7 +127,7 @@ def _waterfall(result: report.Report, analyses: report.Analyses, causes: Sequenc
             rows.append(_bar(label, (reached, reached + ns), whole, steps, color))
         reached += ns
     rows.append(_bar("Measured step" if steps > 1 else "Measured time", (0.0, whole), whole, steps, "var(--quiet)"))
-    for cause in causes[:_MOST_CAUSES]:
+    for cause in causes[:MOST]:
         gain = min(float(cause.cost_ns or 0), whole)
         if gain:
             rows.append(_bar(f"Without {_called(cause, result)}", (whole, whole - gain), whole, steps, _GAIN))
@@ -144,7 +140,7 @@ def _factors(result: report.Report) -> list[tuple[str, float, str]]:
     known = None if table is None else table.drop_nulls("efficiency_ratio")
     if known is None or known.is_empty():
         return []
-    mean, most = float(known["compute_ns"].mean()), float(known["compute_ns"].max())  # type: ignore[arg-type]
+    mean, most = float(known["compute_ns"].mean()), float(known["compute_ns"].max())  # type: ignore[arg-type]  # columns of times
     replayed, communication = float(known["job_ns"][0]), float(known["communication_ratio"][0])
     alone = replayed * communication
     found = [
@@ -162,7 +158,7 @@ def _recorded(result: report.Report) -> float:
     table = result.tables.get("replay")
     if table is None or table.is_empty():
         return 0.0
-    return float(table.group_by("rank").agg(pl.col("recorded_ns").sum())["recorded_ns"].max() or 0)  # type: ignore[arg-type]
+    return float(table.group_by("rank").agg(pl.col("recorded_ns").sum())["recorded_ns"].max() or 0)  # type: ignore[arg-type]  # of times
 
 
 def _replayed_steps(result: report.Report) -> int:
@@ -177,7 +173,7 @@ def _replayed_steps(result: report.Report) -> int:
 def _called(cause: Finding, result: report.Report) -> str:
     """A cause in few words: its class, what is responsible, and the ranks unless it is all of them."""
     what = cause.rule.replace("-", " ")
-    responsible = _row_of(cause, result).get("responsible")
+    responsible = row_of(cause, result.tables.get(CAUSES)).get("responsible")
     if responsible:
         what += f" ({fmt.middle(fmt.printable(responsible), _NAME)})"
     if not cause.ranks or len(cause.ranks) == result.info.height:
@@ -200,11 +196,12 @@ def _status(result: report.Report, analyses: report.Analyses) -> str:
     answered = [a.name for a in analyses if not result.tables[a.name].is_empty()]
     loud = [name for name in answered if name in found]
     silent = [a.name for a in analyses if a.name not in answered]
-    said = [
-        f"{fmt.plural(len(answered), 'section')} below: {_named(loud)} {'has' if len(loud) == 1 else 'have'} findings"
-    ]
-    if len(answered) > len(loud):
-        said.append(f"{fmt.number(len(answered) - len(loud))} without")
+    sections = fmt.plural(len(answered), "section")
+    if loud:
+        said = [f"{sections} below: {_named(loud)} {'has' if len(loud) == 1 else 'have'} findings"]
+        said += [f"{fmt.number(len(answered) - len(loud))} without"] if len(answered) > len(loud) else []
+    else:
+        said = [f"{sections} below, none with findings"]
     if silent:
         said.append(f"{fmt.number(len(silent))} left out, for the traces lack their data")
     return "; ".join(said) + "."
@@ -212,4 +209,4 @@ def _status(result: report.Report, analyses: report.Analyses) -> str:
 
 def _named(names: Sequence[str]) -> str:
     words = [name.replace("_", " ") for name in names[:_TOLD]]
-    return ", ".join(words) if words else "none"
+    return ", ".join(words)

@@ -13,7 +13,7 @@ from holotrace.core.analysis import CAUSES, Finding, by_cost
 from holotrace.present import format as fmt
 from holotrace.present.wording import sentence
 
-_MOST = 3  # causes that are told; all of them stand among the findings
+MOST = 3  # causes that are told; all of them stand among the findings
 _FLOOR_RATIO = 0.01  # what the analysis says nothing below
 _FACTORS = {"host_ratio": "host", "balance_ratio": "balance", "communication_ratio": "communication"}
 # The end of a sentence, but not the point in a name.
@@ -73,17 +73,23 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
         nothing = f"No cause is known that is worth more than {fmt.percent(_FLOOR_RATIO)} of the time."
         return Verdict(nothing, limits=_limits(tables))
     causes = [finding for finding in by_cost(findings) if finding.analysis == CAUSES]
-    rows = {(row["cause"], row["message"]): row for row in table.iter_rows(named=True)}
-    reasons = [_reason(finding, rows, steps) for finding in causes[:_MOST]]
+    reasons = [_reason(finding, row_of(finding, table), steps) for finding in causes[:MOST]]
     first = table.row(0, named=True)
     joint_ns = int(first["joint_ns"] or first["cost_ns"])
     job_ns = first["cost_ns"] / first["share_ratio"] if first["share_ratio"] else 0.0
     each = " a step" if steps > 1 else ""
-    return Verdict(_saving(joint_ns, job_ns, steps), tuple(reasons), max(0, len(causes) - _MOST), each)
+    return Verdict(_saving(joint_ns, job_ns, steps), tuple(reasons), max(0, len(causes) - MOST), each)
 
 
-def _reason(finding: Finding, rows: Mapping[tuple[str, str], Mapping[str, Any]], steps: int) -> Reason:
-    row = rows.get((finding.rule, finding.template or finding.message), {})
+def row_of(finding: Finding, table: pl.DataFrame | None) -> Mapping[str, Any]:
+    """The row of the table of causes that a finding is of; nothing for findings of other rules."""
+    if finding.analysis != CAUSES or table is None or "message" not in table.columns:
+        return {}
+    rows = table.filter(pl.col("message") == (finding.template or finding.message), pl.col("cause") == finding.rule)
+    return rows.row(0, named=True) if rows.height else {}
+
+
+def _reason(finding: Finding, row: Mapping[str, Any], steps: int) -> Reason:
     cost_ns = finding.cost_ns or 0
     return Reason(
         fmt.printable(sentence(finding)),
