@@ -12,8 +12,10 @@ from test_job_graph import recordings
 import holotrace
 from drawing import described, draw, trace
 from holotrace import sample
+from holotrace.analyses.job_path import job_path
 from holotrace.graph import JobGraph, path
 from holotrace.job import Job
+from holotrace.present.format import since_first_event
 from trace_files import needs_real_traces
 
 US = 1_000
@@ -102,7 +104,7 @@ def test_options_of_the_path() -> None:
     assert job.job_path(of_step=7).is_empty()
     parts = job.job_path(by_segment=True)
     assert parts["duration_ns"].sum() == job.job_path()["duration_ns"].sum()
-    assert parts["start_ns"].is_sorted()
+    assert parts["from_ns"].is_sorted()
 
 
 def test_steps_of_a_made_up_job_are_whole(tmp_path: Path) -> None:
@@ -116,3 +118,13 @@ def test_steps_of_a_made_up_job_are_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize("folder", recordings(), ids=lambda folder: folder.name)
 def test_steps_of_real_jobs_are_whole(folder: Path) -> None:
     closed(path.of(JobGraph.of(holotrace.open(folder))))
+
+
+def test_times_of_the_path_are_those_of_the_recording(tmp_path: Path) -> None:
+    sample.write(tmp_path, ranks=2, steps=2)
+    table = holotrace.open(tmp_path).job_path()
+    span_ns = holotrace.open(tmp_path).info()["span_ns"].max()
+    assert table["from_ns"].min() >= 0 and table["to_ns"].max() <= span_ns + 2_000_000  # type: ignore[operator]  # times
+    # They are counted from the job's beginning, so a reader is shown them as they are.
+    _, columns = since_first_event(table, job_path.columns, 10**15)
+    assert [column.name for column in columns] == [column.name for column in job_path.columns]

@@ -168,3 +168,12 @@ def test_a_terminal_shows_a_row_per_name_and_says_how_to_see_every_rank() -> Non
     shown, columns, note = for_people(made_up.kernels, made_up.make(8).tables["kernels"])
     assert shown.height == 40 and shown.columns == [column.name for column in columns]
     assert note == "A row per name, means of 8 ranks; --by-rank shows the rows of each rank"
+
+
+def test_rows_of_pairs_of_ranks_keep_their_order() -> None:
+    pairs = [(rank, 100 * rank + other, other) for rank in range(8) for other in range(4)]
+    waits = pl.DataFrame(pairs, schema={"rank": pl.Int32, "compute_ns": pl.Int64, "other": pl.Int64}, orient="row")
+    breakdown = made_up.make(8).tables["time_breakdown"]
+    others = [pl.col(name).first() for name in breakdown.columns if name not in waits.columns]
+    several = waits.hstack(breakdown.select(others).select(pl.all().repeat_by(waits.height).explode()))
+    assert outliers_first(made_up.time_breakdown, several)[1] == ""

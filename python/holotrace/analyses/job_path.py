@@ -37,8 +37,8 @@ _BY = ["first_rank", "step", "rank", "lane", "bound_by", "name"]
         Column("duration_ns", Unit.NS, "Time of the step that this rank and name own; all of a step sum to step_ns"),
         Column("step_ns", Unit.NS, "From when the step before was over on all ranks that meet to when this one was"),
         Column("step_ratio", Unit.RATIO, "duration_ns / step_ns"),
-        Column("start_ns", Unit.NS, "Start of the first of these parts, since the job's first activity"),
-        Column("end_ns", Unit.NS, "End of the last of these parts, counted in the same way"),
+        Column("from_ns", Unit.NS, "Start of the first of these parts, since the job's first activity"),
+        Column("to_ns", Unit.NS, "End of the last of these parts, counted in the same way"),
         Column("first_rank", Unit.NUMBER, "Lowest of the ranks that wait for each other; each such set has its path"),
         Column("event_id", Unit.EVENT, "With by_segment the event whose time it is; else null"),
     ),
@@ -73,7 +73,9 @@ def job_path(graph: JobGraph, *, of_step: int | None = None, by_segment: bool = 
     rows = parts if by_segment else _by_name(parts)
     began_ns = graph.activities["start_ns"].min()
     return rows.with_columns(
-        pl.col("start_ns", "end_ns") - pl.lit(began_ns, pl.Int64), step_ratio=pl.col("duration_ns") / pl.col("step_ns")
+        from_ns=pl.col("start_ns") - pl.lit(began_ns, pl.Int64),
+        to_ns=pl.col("end_ns") - pl.lit(began_ns, pl.Int64),
+        step_ratio=pl.col("duration_ns") / pl.col("step_ns"),
     ).select(*(column.name for column in job_path.columns))
 
 

@@ -84,7 +84,9 @@ def outliers_first(analysis: Analysis[Any], table: pl.DataFrame) -> tuple[pl.Dat
     drawn = () if analysis.chart is None else analysis.chart.y
     columns = {column.name: column for column in analysis.columns}
     by = [name for name in drawn if fmt.is_measure(columns[name])]
-    of_ranks = "rank" in table.columns and table["rank"].n_unique() > 1
+    # Rows of pairs of ranks, or of parts of a rank, have an order of their own.
+    key = [name for name in ("rank", "step") if name in table.columns]
+    of_ranks = "rank" in key and table["rank"].n_unique() > 1 and table.select(key).n_unique() == table.height
     if analysis.names or not by or not of_ranks or table.height <= FEW_ROWS:
         return table, ""
     # Steps differ more than ranks do, so each rank is compared with the others in the same step.
