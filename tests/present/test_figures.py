@@ -9,6 +9,9 @@ import pytest
 
 from drawing import draw
 from holotrace.analyses import ALL
+from holotrace.analyses.causes import causes
+from holotrace.analyses.job_path import job_path
+from holotrace.analyses.slowdown import slowdown
 from holotrace.core.analysis import Analysis, per_rank
 from holotrace.core.charts import Bar, Line, Ranking, Tree
 from holotrace.core.schema import Column, Unit
@@ -198,3 +201,36 @@ def test_boxes_of_a_tree_are_inside_those_around_them_as_text() -> None:
         [6_000, 4_000],
     )
     assert boxes["customdata"] == [["50%"], ["\u2013"]]
+
+
+def rows_of(analysis: Analysis[Any], **columns: Any) -> pl.DataFrame:
+    """Rows of an analysis' table, null where nothing is said."""
+    given, nothing = pl.DataFrame(columns), analysis.nothing
+    return given.select(
+        (pl.col(name) if name in columns else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in nothing.schema.items()
+    )
+
+
+def test_what_a_cause_costs_the_job_is_not_the_mean_of_ranks() -> None:
+    table = rows_of(causes, rank=[0, 2], cause=["input", "slow-device"], cost_ns=[18_000_000, 9_500_000])
+    (bars,) = figures.drawing(causes, table)["data"]
+    assert bars["y"] == [18.0, 9.5]
+
+
+def test_each_rank_has_one_bar_of_what_it_owns_of_the_path() -> None:
+    table = rows_of(
+        job_path, rank=[2, 2, 0, 2], step=[1, 1, 1, 2], name=["a", "b", "a", "a"], duration_ns=[5000, 3000, 1000, 2000]
+    )
+    drawing = figures.drawing(job_path, table)
+    (bars,) = drawing["data"]
+    assert (drawing["layout"]["xaxis"]["ticktext"], bars["y"]) == (["0 · 1", "2 · 1", "2 · 2"], [1.0, 8.0, 2.0])
+    assert drawing["layout"]["yaxis"]["title"]["text"] == "Duration [µs], in sum"
+
+
+def test_rows_of_no_rank_have_no_bar_among_ranks_and_more_than_the_whole_is_seen() -> None:
+    table = rows_of(slowdown, rank=[None, 0, 1], of=["job", "rank", "rank"], slowdown_ratio=[1.3, 1.0, 1.25])
+    drawing = figures.drawing(slowdown, table)
+    (bars,) = drawing["data"]
+    assert (bars["x"], bars["y"]) == ([0, 1], [100.0, 125.0])
+    assert "range" not in drawing["layout"]["yaxis"]

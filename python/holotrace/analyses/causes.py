@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from holotrace.core.analysis import Finding, per_job
-from holotrace.core.charts import Ranking
+from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit, empty
 from holotrace.core.tables import RANK
 from holotrace.diagnosis import account
@@ -42,7 +42,7 @@ COLUMNS = (
     part_columns=account.COLUMNS,
     columns=COLUMNS,
     reads=account.READS,
-    chart=Ranking(x="cause", y=("cost_ns",), title="What the job would gain without each cause"),
+    chart=Bar(x="cause", y=("cost_ns",), title="What the job would gain without each cause"),
     named_by=("message",),
 )
 def causes(rows: pl.DataFrame) -> pl.DataFrame:

@@ -43,7 +43,7 @@ _BY = ["first_rank", "step", "rank", "lane", "bound_by", "name"]
         Column("event_id", Unit.EVENT, "With by_segment the event whose time it is; else null"),
     ),
     reads=job.READS,
-    chart=Bar(x="rank", y=("duration_ns",), title="Time of the critical path that each rank owns"),
+    chart=Bar(x="rank", y=("duration_ns",), is_summed=True, title="Time of the critical path that each rank owns"),
 )
 def job_path(graph: JobGraph, *, of_step: int | None = None, by_segment: bool = False) -> pl.DataFrame:
     """What limits the length of a job's steps: the longest path of waiting through all of its ranks.

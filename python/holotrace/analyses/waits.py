@@ -41,7 +41,7 @@ _WAIT = ["waiting_rank", "group"]
         Column("explained_ratio", Unit.RATIO, "Part of waited_ns that is not unexplained; null where it did not wait"),
     ),
     reads=job.READS,
-    chart=Bar(x="rank", y=("excess_ns",), title="What ranks did while others waited for them"),
+    chart=Bar(x="rank", y=("excess_ns",), is_summed=True, title="What ranks did while others waited for them"),
 )
 def waits(graph: JobGraph) -> pl.DataFrame:
     """Why ranks wait for each other at collectives.

@@ -26,7 +26,10 @@ class Chart:
 
 @dataclass(frozen=True)
 class Bar(Chart):
-    """One bar per row and ``y`` column, side by side."""
+    """One bar per row and ``y`` column, side by side; rows of no rank have no place among ranks."""
+
+    is_summed: bool = False
+    """Whether rows of one rank, and step, are one bar: their sum."""
 
 
 @dataclass(frozen=True)

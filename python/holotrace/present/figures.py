@@ -93,10 +93,12 @@ def drawing(analysis: Analysis[Any], table: pl.DataFrame) -> Drawing:
     """The same chart as plain data, as a page embeds it."""
     if analysis.chart is None:
         raise UsageError(f"{analysis.name} declares no chart; look at its table instead")
-    columns = {column.name: column for column in analysis.columns}
+    chart, columns = analysis.chart, {column.name: column for column in analysis.columns}
+    if isinstance(chart, Bar):
+        table = _placed(chart, table, columns)
+        columns = {name: column for name, column in columns.items() if name in table.columns}
     if table.is_empty():
         return _nothing()
-    chart = analysis.chart
     for kind, draw in _DRAWN:
         if isinstance(chart, kind):
             return draw(chart, table, columns)
@@ -134,10 +136,21 @@ def color(name: str, position: int = 0) -> str:
     return _MORE_COLORS[position % len(_MORE_COLORS)]
 
 
+def _placed(chart: Bar, table: pl.DataFrame, columns: dict[str, Column]) -> pl.DataFrame:
+    """The rows that have a bar."""
+    of_ranks = table.drop_nulls(chart.x) if columns[chart.x].unit is Unit.RANK else table
+    if not chart.is_summed:
+        return of_ranks
+    place = [name for name in (chart.x, "step") if name in table.columns]
+    return of_ranks.group_by(place).agg(pl.col(chart.y).sum()).sort(place)
+
+
 def _bars(chart: Chart, table: pl.DataFrame, columns: dict[str, Column]) -> Drawing:
     stacked = isinstance(chart, Stacked)
     axis = _axis(columns[chart.x], table, columns)
     by, unit_layout = _values(chart.y, table, columns)
+    if isinstance(chart, Bar) and chart.is_summed:
+        unit_layout["title"]["text"] += ", in sum"
     whole = table.select(pl.sum_horizontal(chart.y)).to_series() if stacked else None
     traces = []
     for position, name in enumerate(chart.y):
@@ -409,7 +422,10 @@ def _values(names: Sequence[str], table: pl.DataFrame, columns: dict[str, Column
     layout: dict[str, Any] = {"title": {"text": _axis_title(column, by, alone=len(names) == 1)}}
     layout |= {"rangemode": "tozero", "separatethousands": True}
     if column.unit is Unit.RATIO:
-        layout |= {"range": [0, 100], "ticksuffix": "%", "title": {"text": fmt.label(column)}}
+        layout |= {"ticksuffix": "%", "title": {"text": fmt.label(column)}}
+        # A share is shown of its whole; other ratios may be more.
+        if not any((most := table[name].max()) is not None and most > 1 for name in names):  # type: ignore[operator]  # of floats
+            layout |= {"range": [0, 100]}
     return by, layout
 
 
