@@ -28,6 +28,14 @@ def test_union_covers_the_same_with_disjoint_sorted_spans(frame: pl.DataFrame) -
 
 
 @given(some_spans, some_spans)
+def test_unions_of_groups_are_those_of_each_group_alone(a: pl.DataFrame, b: pl.DataFrame) -> None:
+    grouped = pl.concat([a.with_columns(of=pl.lit("a")), b.with_columns(of=pl.lit(None, pl.String))])
+    found = intervals.unions_by(grouped, ["of"])
+    assert found.filter(of="a").drop("of").equals(intervals.union(a))
+    assert found.filter(pl.col("of").is_null()).drop("of").equals(intervals.union(b))
+
+
+@given(some_spans, some_spans)
 def test_intersection_is_what_both_cover(a: pl.DataFrame, b: pl.DataFrame) -> None:
     both = intervals.intersect(a, b)
     assert covered(both) == covered(a) & covered(b)

@@ -89,6 +89,17 @@ def gaps(
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.
     """
     check_whole(1, min_gap_ns=min_gap_ns)
+    if (min_gap_ns, by_stream, input_ranges) == (MIN_GAP_NS, False, INPUT_RANGES):
+        return rank.cached(by_default)
+    return _gaps(rank, min_gap_ns=min_gap_ns, by_stream=by_stream, input_ranges=input_ranges)
+
+
+def by_default(rank: RankTrace) -> pl.DataFrame:
+    """The gaps with default options; several analyses ask, so by ``rank.cached(by_default)``."""
+    return _gaps(rank, min_gap_ns=MIN_GAP_NS, by_stream=False, input_ranges=INPUT_RANGES)
+
+
+def _gaps(rank: RankTrace, *, min_gap_ns: int, by_stream: bool, input_ranges: str) -> pl.DataFrame:
     modules, clocks = rank[_RUNS], [rank[table] for table in skew.READS]
     noted = skew.shifted(device_time.with_programs(rank[XLA_OPS], modules), *clocks)
     ops = device_time.executions(noted)

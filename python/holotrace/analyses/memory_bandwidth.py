@@ -88,17 +88,17 @@ def _held(rank: RankTrace, copies: pl.DataFrame, hiding: pl.DataFrame) -> pl.Dat
     """For each kind of copy the time in which a host call made one, or one ran that no other work hid."""
     calls = copies.join(rank[CALLS], left_on="event_id", right_on="device_event_id")
     made = calls.select(*KIND, start_ns="launch_start_ns", end_ns="launch_end_ns")
-    rows = [
-        kind.select(KIND).head(1).with_columns(held_ns=_held_ns(kind, made, hiding))
-        for kind in copies.partition_by(KIND, maintain_order=True)
-    ]
-    return pl.concat([copies.select(KIND).clear().with_columns(held_ns=pl.lit(None, pl.Int64())), *rows])
-
-
-def _held_ns(kind: pl.DataFrame, made: pl.DataFrame, hiding: pl.DataFrame) -> pl.Series:
-    calls = made.join(kind.select(KIND).head(1), on=KIND, how="semi", nulls_equal=True).select("start_ns", "end_ns")
-    exposed = intervals.subtract(kind, hiding)
-    return pl.Series([intervals.total_ns(pl.concat([calls, exposed]))], dtype=pl.Int64())
+    calling = intervals.unions_by(made, KIND)
+    either = intervals.unions_by(pl.concat([made, copies.select(made.columns)]), KIND)
+    # What is hidden of a copy counts where a call made it meanwhile.
+    called_ns = calling["end_ns"] - calling["start_ns"] - intervals.uncovered_ns(calling, hiding)
+    held = pl.concat(
+        [
+            either.select(*KIND, held_ns=intervals.uncovered_ns(either, hiding)),
+            calling.select(*KIND, held_ns=called_ns),
+        ]
+    )
+    return held.group_by(KIND).agg(pl.col("held_ns").sum())
 
 
 def _rate() -> pl.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +37,7 @@ class RankTrace:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What else the user gave for questions about it, by name: models of operators, peaks of devices."""
 
-    _cached: dict[Callable[[RankTrace], Any], Any] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _cached: _Made = field(init=False, repr=False, compare=False, default_factory=lambda: _Made())
 
     def __getitem__(self, table: Table) -> pl.DataFrame:
         """The columns of ``table``, as far as they were asked for; an analysis gets what its ``reads`` declares."""
@@ -46,10 +47,25 @@ class RankTrace:
 
     def cached(self, make: Callable[[RankTrace], T]) -> T:
         """The result of ``make``, computed once for all analyses that ask for it."""
-        if make not in self._cached:
-            self._cached[make] = make(self)
-        made: T = self._cached[make]
-        return made
+        return self._cached.of(self, make)
+
+
+class _Made:
+    """What was computed for a rank: each once, however many threads ask; another process computes it anew."""
+
+    def __init__(self) -> None:
+        self._values: dict[Callable[[RankTrace], Any], Any] = {}
+        self._locks: dict[Callable[[RankTrace], Any], threading.RLock] = {}
+
+    def __reduce__(self) -> tuple[type[_Made], tuple[()]]:
+        return _Made, ()
+
+    def of(self, rank: RankTrace, make: Callable[[RankTrace], T]) -> T:
+        with self._locks.setdefault(make, threading.RLock()):
+            if make not in self._values:
+                self._values[make] = make(rank)
+            made: T = self._values[make]
+            return made
 
 
 class Question(Protocol):

@@ -20,6 +20,19 @@ def union(spans: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(native.union(spans[_SPAN]))
 
 
+def unions_by(spans: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """The union of the spans of each group that ``by`` names."""
+    reached = pl.col("end_ns").cum_max().shift(1).over(by)
+    lasting = spans.filter(pl.col("end_ns") > pl.col("start_ns")).sort(*by, "start_ns")
+    apart = (reached.is_null() | (pl.col("start_ns") > reached)).cum_sum()
+    return (
+        lasting.with_columns(piece=apart)
+        .group_by(*by, "piece", maintain_order=True)
+        .agg(pl.col("start_ns").first(), pl.col("end_ns").max())
+        .drop("piece")
+    )
+
+
 def unions(spans: pl.DataFrame, kinds: Sequence[Sequence[str]]) -> list[pl.DataFrame]:
     """For each set of ``kinds`` the union of the spans whose ``kind``, which is never null, is one of them."""
     named = sorted({name for names in kinds for name in names})

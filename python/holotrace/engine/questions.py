@@ -21,6 +21,7 @@ from holotrace.derive import worth
 from holotrace.diagnosis.symptoms import folded
 from holotrace.discovery import Survey
 from holotrace.engine.comparable import Recorded, as_problems, left_out, of_ranks, ranks_left_out
+from holotrace.engine.spread import spread
 from holotrace.present.figures import figure
 from holotrace.present.notebook import Findings, result_html
 from holotrace.present.wording import worded
@@ -48,14 +49,17 @@ class Questions:
     asked: tuple[tuple[Analysis[Any], Mapping[str, Any]], ...]
     # Whether all problems of a file are wanted, also those of what no analysis reads.
     every_problem: bool = False
+    # So many threads answer them on one rank.
+    workers: int = 1
 
     @property
     def reads(self) -> tuple[Table, ...]:
         return (*(table for analysis, _ in self.asked for table in analysis.reads), RANK_INFO, PROBLEMS)
 
     def __call__(self, rank: RankTrace) -> Answers:
-        parts = {analysis.part_name: analysis.part(rank, options) for analysis, options in self.asked}
-        return Answers(parts, rank[RANK_INFO], rank[PROBLEMS])
+        asked = {analysis.part_name: (analysis, options) for analysis, options in self.asked}
+        made = spread(lambda each: each[0].part(rank, each[1]), asked.values(), self.workers)
+        return Answers(dict(zip(asked, made, strict=True)), rank[RANK_INFO], rank[PROBLEMS])
 
     def combined(self, answers: Sequence[Answers], doubts: Sequence[Mapping[str, Any]]) -> dict[str, pl.DataFrame]:
         """Each table of all ranks, by its name; ``doubts`` are problems known from elsewhere."""

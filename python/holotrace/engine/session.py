@@ -21,6 +21,7 @@ from holotrace.engine.answers import QuestionTask
 from holotrace.engine.comparable import Recorded, as_problems, left_out
 from holotrace.engine.map_ranks import Load, Progress, RankTask, read_ranks
 from holotrace.engine.noticed import Noticed
+from holotrace.engine.processes import cpu_count
 from holotrace.engine.program import running_program
 from holotrace.engine.questions import JobResult, Questions
 from holotrace.engine.table_cache import CachedRankTask, TableCache
@@ -128,7 +129,9 @@ class Session:
         return self._noticed(*read_ranks(cached or of_rank, self.found.sources, executor=self.executor))
 
     def _answered(self, questions: Questions, progress: Progress | None) -> dict[str, pl.DataFrame]:
-        task = QuestionTask(questions, load=self.load, program=self.program)
+        # Where there are fewer ranks than CPUs, each rank gets several.
+        workers = 1 if self.executor else max(1, cpu_count() // max(1, len(self.found.sources)))
+        task = QuestionTask(replace(questions, workers=workers), load=self.load, program=self.program)
         answers, unread = read_ranks(task, self.found.sources, executor=self.executor, progress=progress)
         tables = questions.combined(answers, [*self.found.problems, *unread])
         # What was asked with options is another answer, and what is told of a part of the file is not all.

@@ -49,10 +49,10 @@ impl Ancestry {
     }
 }
 
-/// How the host's events hang together.
-struct Ancestries<'a> {
-    space: &'a Space,
-    marks: Set,
+/// How the events of a profile's host hang together; made once for all that ask.
+pub struct Web {
+    /// The lines of the host.
+    lines: Vec<u32>,
     roots: Set,
     /// The innermost span around each event on its own line.
     parents: Vec<u32>,
@@ -63,6 +63,13 @@ struct Ancestries<'a> {
     regions: Vec<Vec<u32>>,
     /// The name of the begins.
     begin: Option<u32>,
+}
+
+/// Where events go back to.
+struct Ancestries<'a> {
+    space: &'a Space,
+    web: &'a Web,
+    marks: Set,
     known: HashMap<u32, Ancestry>,
 }
 
@@ -168,7 +175,20 @@ impl Space {
     /// host, `marks` spans to look out for.
     pub fn ancestries(&self, rows: &[u32], lines: &[u32], marks: &[u32], columns: &[String]) -> Result<RecordBatch> {
         let fields = columns.iter().map(|name| Ancestry::field(name)).collect::<Result<Vec<_>>>()?;
-        let mut ancestries = Ancestries::new(self, lines, marks)?;
+        let made;
+        let web = match self.web.get() {
+            Some(web) if web.lines == lines => web,
+            Some(_) => {
+                made = Web::of(self, lines)?;
+                &made
+            }
+            None => {
+                let web = Web::of(self, lines)?;
+                self.web.get_or_init(|| web)
+            }
+        };
+        let marks = Set::of(marks.iter().copied(), self.len());
+        let mut ancestries = Ancestries { space: self, web, marks, known: HashMap::new() };
         let mut found = vec![Vec::with_capacity(rows.len()); fields.len()];
         for &row in rows {
             let ancestry = ancestries.of(row);
@@ -225,36 +245,36 @@ fn nest(space: &Space, rows: &[u32], mut found: impl FnMut(usize, usize)) {
     }
 }
 
-impl<'a> Ancestries<'a> {
-    fn new(space: &'a Space, lines: &[u32], marks: &[u32]) -> Result<Self> {
+impl Web {
+    fn of(space: &Space, lines: &[u32]) -> Result<Self> {
         let count = space.len();
         let name = |wanted: &[u8]| space.names.iter().position(|known| known == wanted).map(|code| code as u32);
         let (begin, end) = (name(REGION_BEGIN), name(REGION_END));
         let (sources, destinations) = (FlowEnds::of(space, PRODUCER)?, FlowEnds::of(space, CONSUMER)?);
-        let mut ancestries = Ancestries {
-            space,
-            marks: Set::of(marks.iter().copied(), count),
+        let mut web = Web {
+            lines: lines.to_vec(),
             roots: Set::of(space.stat(ROOT)?.rows.iter().copied(), count),
             parents: vec![NONE; count],
             reached: Set::of(destinations.rows.iter().copied(), count),
             origins: destinations.origins(space, &sources),
             regions: vec![Vec::new(); space.lines.len()],
             begin,
-            known: HashMap::new(),
         };
         for &line in lines {
             let Some(range) = space.lines.get(line as usize).map(|line| line.first..line.end) else { continue };
             let rows: Vec<u32> = range.collect();
-            nest(space, &rows, |child, parent| ancestries.parents[rows[child] as usize] = rows[parent]);
+            nest(space, &rows, |child, parent| web.parents[rows[child] as usize] = rows[parent]);
             let is_region = |&row: &u32| space.name(row).is_some_and(|name| [begin, end].contains(&Some(name)));
             let regions = rows.into_iter().filter(is_region);
             let mut regions: Vec<u32> = regions.collect();
             regions.sort_by_key(|&row| space.times_ps(row).0);
-            ancestries.regions[line as usize] = regions;
+            web.regions[line as usize] = regions;
         }
-        Ok(ancestries)
+        Ok(web)
     }
+}
 
+impl Ancestries<'_> {
     fn of(&mut self, row: u32) -> Ancestry {
         let mut ancestry = Ancestry::UNKNOWN;
         let (flow, is_step) = self.climb(row, &mut ancestry);
@@ -287,8 +307,8 @@ impl<'a> Ancestries<'a> {
         }
         // An instant says when; the span around it is the call.
         if ancestry.launch != NONE && self.space.span_ps(ancestry.launch) == 0 {
-            let around = self.parents[ancestry.launch as usize];
-            if around != NONE && !self.roots.has(around) {
+            let around = self.web.parents[ancestry.launch as usize];
+            if around != NONE && !self.web.roots.has(around) {
                 ancestry.launch = around;
             }
         }
@@ -304,30 +324,30 @@ impl<'a> Ancestries<'a> {
             if self.marks.has(at) {
                 ancestry.mark = at;
             }
-            if self.roots.has(at) {
+            if self.web.roots.has(at) {
                 ancestry.step = at;
                 return (flow, true);
             }
-            if flow.is_none() && self.reached.has(at) {
+            if flow.is_none() && self.web.reached.has(at) {
                 flow = Some(at);
             }
-            at = self.parents[at as usize];
+            at = self.web.parents[at as usize];
         }
         (flow.or_else(|| self.region(row)), false)
     }
 
     /// The begin of the task that `row` is part of.
     fn region(&self, row: u32) -> Option<u32> {
-        let regions = &self.regions[self.space.line_of(row) as usize];
+        let regions = &self.web.regions[self.space.line_of(row) as usize];
         let start = self.space.times_ps(row).0;
         let begun = regions.partition_point(|&region| self.space.times_ps(region).0 <= start);
         let region = *regions.get(begun.checked_sub(1)?)?;
-        (self.space.name(region) == self.begin && region != row).then_some(region)
+        (self.space.name(region) == self.web.begin && region != row).then_some(region)
     }
 
     /// Where the flow that ends in `row` comes from.
     fn source(&self, row: u32) -> Option<u32> {
-        let origin = self.origins[self.reached.position(row)?];
+        let origin = self.web.origins[self.web.reached.position(row)?];
         (origin != NONE).then_some(origin)
     }
 }

@@ -118,6 +118,8 @@ pub mod hlo_module {
 pub mod hlo_computation {
     pub const NAME: u32 = 1;
     pub const INSTRUCTIONS: u32 = 2;
+    pub const ID: u32 = 5;
+    pub const ROOT_ID: u32 = 6;
     pub const IS_FUSION_COMPUTATION: u32 = 7;
 }
 
@@ -126,11 +128,46 @@ pub mod hlo_instruction {
     pub const OPCODE: u32 = 2;
     pub const SHAPE: u32 = 3;
     pub const METADATA: u32 = 7;
+    pub const PARAMETER_NUMBER: u32 = 9;
+    pub const WINDOW: u32 = 15;
+    pub const CONVOLUTION_DIMENSION_NUMBERS: u32 = 16;
     pub const CHANNEL_ID: u32 = 26;
+    pub const DOT_DIMENSION_NUMBERS: u32 = 30;
     pub const ID: u32 = 35;
+    pub const OPERAND_IDS: u32 = 36;
+    pub const CALLED_COMPUTATION_IDS: u32 = 38;
+    pub const BACKEND_CONFIG: u32 = 43;
+    pub const PRECISION_CONFIG: u32 = 51;
     pub const REPLICA_GROUPS: u32 = 49;
     pub const COLLECTIVE_DEVICE_LIST: u32 = 87;
     pub const CUSTOM_CALL_TARGET: u32 = 28;
+}
+
+pub mod dot_dimension_numbers {
+    pub const LHS_CONTRACTING_DIMENSIONS: u32 = 1;
+}
+
+pub mod precision_config {
+    pub const OPERAND_PRECISION: u32 = 1;
+}
+
+pub mod window {
+    pub const DIMENSIONS: u32 = 1;
+}
+
+pub mod window_dimension {
+    pub const SIZE: u32 = 1;
+    pub const STRIDE: u32 = 2;
+    pub const PADDING_LOW: u32 = 3;
+    pub const WINDOW_DILATION: u32 = 5;
+    pub const BASE_DILATION: u32 = 6;
+}
+
+pub mod convolution_dimension_numbers {
+    pub const KERNEL_INPUT_FEATURE_DIMENSION: u32 = 3;
+    pub const KERNEL_SPATIAL_DIMENSIONS: u32 = 6;
+    pub const INPUT_SPATIAL_DIMENSIONS: u32 = 11;
+    pub const OUTPUT_SPATIAL_DIMENSIONS: u32 = 12;
 }
 
 pub mod op_metadata {

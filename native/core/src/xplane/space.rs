@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use crate::columns::arg_column::{ArgColumn, ArgType};
 use crate::columns::interner::Interner;
 use crate::error::{Error, Result};
 use crate::problems::{Problem, Problems};
+use crate::xplane::ancestry::Web;
 use crate::xplane::hlo::Instructions;
 use crate::xplane::model::{Columns, MAX_NS, Options, Part};
 
@@ -62,6 +64,8 @@ pub struct Space {
     /// Stats of events by row, and behind them those of metadata.
     pub(super) stats: Vec<ArgColumn>,
     pub(super) arguments: ArgColumn,
+    /// Where events go back to.
+    pub(super) web: OnceLock<Web>,
 }
 
 /// Taking in what is read.
@@ -89,6 +93,7 @@ impl Space {
             duration_ps: Vec::new(),
             stats: options.stats.iter().map(column).collect(),
             arguments: ArgColumn::new("arguments".into(), ArgType::Text),
+            web: OnceLock::new(),
         }
     }
 

@@ -1,11 +1,14 @@
 //! The compiled programs a profile holds: instructions with their opcodes, scopes, sources and shapes.
 
 mod buffers;
+mod config;
 mod frames;
 mod groups;
 mod heap;
 mod messages;
+mod products;
 mod shape;
+mod work;
 
 use std::sync::Arc;
 
@@ -18,9 +21,11 @@ use crate::xplane::hlo::buffers::{Buffer, Definitions, buffers};
 use crate::xplane::hlo::frames::Frames;
 use crate::xplane::hlo::groups::{device_list, members};
 use crate::xplane::hlo::messages::messages;
+use crate::xplane::hlo::products::Product;
 use crate::xplane::hlo::shape::Shape;
-use crate::xplane::protobuf::{Fields, Malformed, Value};
-use crate::xplane::schema::{hlo_computation, hlo_instruction, hlo_module, hlo_proto, op_metadata};
+use crate::xplane::hlo::work::{Node, Program};
+use crate::xplane::protobuf::{Fields, Malformed, Value, packed};
+use crate::xplane::schema::{hlo_computation, hlo_instruction, hlo_module, hlo_proto, op_metadata, precision_config};
 
 /// Rows of the hlo table.
 #[derive(Default)]
@@ -33,6 +38,10 @@ pub struct Instructions {
     result_bytes: Vec<Option<i64>>,
     element_count: Vec<Option<i64>>,
     channel: Vec<Option<i64>>,
+    flops: Vec<Option<i64>>,
+    moved_bytes: Vec<Option<i64>>,
+    /// What the largest product inside each instruction is computed in.
+    product_type: Vec<u32>,
     buffers: Vec<Buffer>,
 }
 
@@ -42,6 +51,15 @@ const TEXTS: [&str; 10] =
 
 /// Where among them the name of the computation is.
 const COMPUTATION: usize = 3;
+
+/// A program that is being read.
+struct Module<'a> {
+    name: &'a [u8],
+    program: i64,
+    frames: Frames,
+    known: Definitions<'a>,
+    whole: Program<'a>,
+}
 
 impl Instructions {
     /// Add all instructions of an `HloProto` that begins at `origin` in the file.
@@ -56,48 +74,61 @@ impl Instructions {
             None => b"",
         };
         let begun = self.program.len();
-        let mut known = Definitions::default();
+        let mut read =
+            Module { name: module, program, frames, known: Definitions::default(), whole: Program::default() };
         for (number, value, origin) in messages(module_bytes, origin)? {
             if number == hlo_module::COMPUTATIONS {
-                self.computation(value, origin, module, program, &frames, &mut known)?;
+                self.computation(value, origin, &mut read)?;
             }
         }
+        self.rate(&read.whole);
         let entry = self.strings.code(entry);
         self.is_entry.extend(self.texts[COMPUTATION][begun..].iter().map(|&name| name == entry));
         if let Some((assignment, origin)) = member(proto, origin, hlo_proto::BUFFER_ASSIGNMENT)? {
             let module = self.strings.code(module);
-            let found = buffers(assignment, origin, &mut known)?;
+            let found = buffers(assignment, origin, &mut read.known)?;
             self.buffers.extend(found.into_iter().map(|buffer| Buffer { module, program, ..buffer }));
         }
         Ok(())
     }
 
-    fn computation<'a>(
-        &mut self,
-        bytes: &'a [u8],
-        origin: u64,
-        module: &[u8],
-        program: i64,
-        frames: &Frames,
-        known: &mut Definitions<'a>,
-    ) -> Result<(), Malformed> {
+    fn computation<'a>(&mut self, bytes: &'a [u8], origin: u64, module: &mut Module<'a>) -> Result<(), Malformed> {
         let mut name: &[u8] = b"";
         let mut is_fused = false;
+        let (mut id, mut root, first) = (None, 0, module.whole.len());
         for field in Fields::new(bytes, origin) {
             match field? {
                 (hlo_computation::NAME, Value::Bytes(text)) => name = text,
                 (hlo_computation::IS_FUSION_COMPUTATION, Value::Varint(flag)) => is_fused = flag != 0,
+                (hlo_computation::ID, Value::Varint(number)) => id = Some(number as i64),
+                (hlo_computation::ROOT_ID, Value::Varint(number)) => root = number as i64,
                 _ => {}
             }
         }
         for (number, value, origin) in messages(bytes, origin)? {
             if number == hlo_computation::INSTRUCTIONS {
-                let row = Instruction::read(value, origin, frames)?;
-                known.add(row.id, row.name, row.shape_bytes, self.program.len() as u32);
-                self.push(module, program, name, is_fused, &row);
+                let row = Instruction::read(value, origin, &module.frames)?;
+                module.known.add(row.id, row.name, row.shape_bytes, self.program.len() as u32);
+                self.push(module.name, module.program, name, is_fused, &row);
+                module.whole.add(row.into_node());
             }
         }
+        if let Some(id) = id {
+            module.whole.close(id, first, root);
+        }
         Ok(())
+    }
+
+    /// Say of the instructions that were added last, which are those of a program, what they compute and move.
+    fn rate(&mut self, program: &Program<'_>) {
+        for work in program.work() {
+            self.flops.push(work.flops);
+            self.moved_bytes.push(work.bytes);
+            self.product_type.push(match work.product_type.as_str() {
+                "" => NONE,
+                name => self.strings.code(name.as_bytes()),
+            });
+        }
     }
 
     fn push(&mut self, module: &[u8], program: i64, computation: &[u8], is_fused: bool, row: &Instruction<'_>) {
@@ -135,6 +166,9 @@ impl Instructions {
                 "result_bytes" => Arc::new(Int64Array::from(self.result_bytes.clone())),
                 "element_count" => Arc::new(Int64Array::from(self.element_count.clone())),
                 "channel" => Arc::new(Int64Array::from(self.channel.clone())),
+                "flops" => Arc::new(Int64Array::from(self.flops.clone())),
+                "moved_bytes" => Arc::new(Int64Array::from(self.moved_bytes.clone())),
+                "product_type" => self.strings.dictionary(self.product_type.iter().copied()),
                 _ => return None,
             })
         };
@@ -205,6 +239,9 @@ fn member(bytes: &[u8], origin: u64, wanted: u32) -> Result<Option<(&[u8], u64)>
     Ok(found.map(|(_, bytes, origin)| (bytes, origin)))
 }
 
+/// The precision of an operand that is to be multiplied as it is.
+const HIGHEST: i64 = 2;
+
 /// What is kept of an instruction.
 #[derive(Default)]
 struct Instruction<'a> {
@@ -219,6 +256,12 @@ struct Instruction<'a> {
     target: &'a [u8],
     groups: String,
     channel: Option<i64>,
+    operands: Vec<i64>,
+    called: Vec<i64>,
+    config: &'a [u8],
+    parameter: i64,
+    is_exact: bool,
+    product: Product,
 }
 
 impl<'a> Instruction<'a> {
@@ -238,6 +281,11 @@ impl<'a> Instruction<'a> {
                 (hlo_instruction::CHANNEL_ID, Value::Varint(channel)) => row.channel = Some(channel as i64),
                 (hlo_instruction::REPLICA_GROUPS, Value::Bytes(group)) => groups.push(members(group, origin)?),
                 (hlo_instruction::COLLECTIVE_DEVICE_LIST, Value::Bytes(list)) => groups = device_list(list, origin)?,
+                (hlo_instruction::OPERAND_IDS, value) => packed(value, &mut row.operands),
+                (hlo_instruction::CALLED_COMPUTATION_IDS, value) => packed(value, &mut row.called),
+                (hlo_instruction::BACKEND_CONFIG, Value::Bytes(config)) => row.config = config,
+                (hlo_instruction::PARAMETER_NUMBER, Value::Varint(number)) => row.parameter = number as i64,
+                (number, Value::Bytes(bytes)) => row.product(number, bytes, origin)?,
                 _ => {}
             }
         }
@@ -245,6 +293,45 @@ impl<'a> Instruction<'a> {
             row.groups = format!("{groups:?}");
         }
         Ok(row)
+    }
+
+    /// Read a field that says what is multiplied.
+    fn product(&mut self, number: u32, bytes: &[u8], origin: u64) -> Result<(), Malformed> {
+        match number {
+            hlo_instruction::DOT_DIMENSION_NUMBERS => self.product.read_dot(bytes, origin),
+            hlo_instruction::WINDOW => self.product.read_window(bytes, origin),
+            hlo_instruction::CONVOLUTION_DIMENSION_NUMBERS => self.product.read_convolution(bytes, origin),
+            hlo_instruction::PRECISION_CONFIG => {
+                let mut precisions = Vec::new();
+                for field in Fields::new(bytes, origin) {
+                    if let (precision_config::OPERAND_PRECISION, value) = field? {
+                        packed(value, &mut precisions);
+                    }
+                }
+                self.is_exact = precisions.contains(&HIGHEST);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What its work depends on.
+    fn into_node(self) -> Node<'a> {
+        Node {
+            id: self.id.unwrap_or_default(),
+            opcode: self.opcode,
+            target: self.target,
+            config: self.config,
+            bytes: self.shape.bytes.unwrap_or_default(),
+            first_bytes: self.shape.first_bytes.unwrap_or_default(),
+            element_type: self.shape.element_type,
+            dimensions: self.shape.dimensions,
+            operands: self.operands,
+            called: self.called,
+            parameter: self.parameter,
+            is_exact: self.is_exact,
+            product: self.product,
+        }
     }
 
     fn metadata(&mut self, bytes: &'a [u8], origin: u64, frames: &Frames) -> Result<(), Malformed> {

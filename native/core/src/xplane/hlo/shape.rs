@@ -51,6 +51,11 @@ pub struct Shape {
     pub layout: String,
     pub bytes: Option<i64>,
     pub elements: Option<i64>,
+    /// Dimensions and bytes of an array, of a tuple those of its first part.
+    pub dimensions: Vec<i64>,
+    pub first_bytes: Option<i64>,
+    /// Type of its elements, as the text has it.
+    pub element_type: &'static str,
 }
 
 impl Shape {
@@ -81,11 +86,15 @@ impl Shape {
             let _ = write!(text, "{}{dim}", if at == 0 { "" } else { "," });
         }
         text.push(']');
+        let bytes = bytes.map(|bits| bits / 8 + i64::from(bits % 8 != 0));
         Ok(Self {
             text,
             layout: if dims.is_empty() { String::new() } else { layout },
-            bytes: bytes.map(|bits| bits / 8 + i64::from(bits % 8 != 0)),
+            bytes,
             elements: elements.filter(|_| bits > 0),
+            dimensions: dims,
+            first_bytes: bytes,
+            element_type: name,
         })
     }
 
@@ -99,7 +108,17 @@ impl Shape {
         let is_known = depth == 0 && parts.iter().any(|part| !part.layout.is_empty());
         let layouts: Vec<&str> = parts.iter().map(|part| part.layout.as_str()).collect();
         let layout = if is_known { format!("({})", layouts.join(", ")) } else { String::new() };
-        Self { text, layout, bytes: sum(|part| part.bytes), elements: sum(|part| part.elements) }
+        let (bytes, elements) = (sum(|part| part.bytes), sum(|part| part.elements));
+        let first = parts.first();
+        Self {
+            text,
+            layout,
+            bytes,
+            elements,
+            dimensions: first.map(|part| part.dimensions.clone()).unwrap_or_default(),
+            first_bytes: first.and_then(|part| part.first_bytes),
+            element_type: first.map_or("", |part| part.element_type),
+        }
     }
 }
 
