@@ -113,7 +113,7 @@ def test_a_drawn_job_is_asked_too() -> None:
     [
         ("SELECT foo FROM steps", r'unable to find column "foo"; steps has the columns rank, step, event_id'),
         ("SELECT * FROM nothing", "relation 'nothing' was not found; there are the tables events, device_events"),
-        ("SELECT * FROM kernals", r"relation 'kernals' was not found; did you mean kernels\?$"),
+        ("SELECT * FROM kernel", r"relation 'kernel' was not found; did you mean kernels\?$"),
         ('SELECT * FROM "Operator-Kernels"', r"did you mean operator_kernels"),
         (
             "SELECT stop_ns FROM steps",
