@@ -17,7 +17,8 @@ from holotrace.core.charts import Bar, Line, Ranking, Tree
 from holotrace.core.schema import Column, Unit
 from holotrace.core.trace import RankTrace
 from holotrace.errors import UsageError
-from holotrace.present import figures, trees
+from holotrace.present import figures
+from holotrace.present.figures import trees
 from holotrace.present import format as fmt
 
 
