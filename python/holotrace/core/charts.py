@@ -1,4 +1,4 @@
-"""What to draw, as data: a chart names columns of its analysis' table, present/figures.py draws it."""
+"""What to draw, as data: a chart names columns of its analysis' table, present/figures/ draws it."""
 
 from __future__ import annotations
 
