@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from holotrace.core.analysis import Analysis
-from holotrace.core.charts import Bar, Chart, Line, OverSteps, Ranking, Roofline, Stacked, Tree
+from holotrace.core.charts import Bar, Chart, Line, Links, OverSteps, Ranking, Roofline, Stacked, Tree
 from holotrace.errors import UsageError
 from holotrace.present import format as fmt
 from holotrace.present.figures import heat, rooflines, trees
 from holotrace.present.figures.bars import bars, bars_or_points, over_steps, placed
 from holotrace.present.figures.colors import COLORS, color
 from holotrace.present.figures.lines import lines
+from holotrace.present.figures.links import links
 from holotrace.present.figures.ranking import ranking
 from holotrace.present.figures.style import Columns, Drawing, axis_style, layout_of, nothing
 
@@ -83,6 +84,7 @@ def _tree(chart: Tree, table: pl.DataFrame, columns: Columns) -> Drawing:
 _DRAWN: tuple[tuple[type[Chart], Callable[[Any, pl.DataFrame, Columns], Drawing]], ...] = (
     (Ranking, ranking),
     (Line, lines),
+    (Links, links),
     (Roofline, _roofline),
     (Tree, _tree),
     (OverSteps, over_steps),
