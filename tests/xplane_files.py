@@ -64,7 +64,9 @@ class Plane:
 
 def space(*planes: Plane, hosts: Sequence[str] = ("host",)) -> bytes:
     """An XSpace of these planes, as a profiler would write it."""
-    return b"".join(_bytes(1, _plane(plane)) for plane in planes) + b"".join(_bytes(4, host.encode()) for host in hosts)
+    return b"".join(bytes_field(1, _plane(plane)) for plane in planes) + b"".join(
+        bytes_field(4, host.encode()) for host in hosts
+    )
 
 
 def started_at(start_ns: int, stop_ns: int) -> Plane:
@@ -81,39 +83,45 @@ def _plane(plane: Plane) -> bytes:
         if isinstance(value, float):
             written = bytes([2 << 3 | 1]) + struct.pack("<d", value)
         elif isinstance(value, int):
-            written = _varint_field(4, value)
+            written = varint_field(4, value)
         else:
-            written = _bytes(5 if isinstance(value, str) else 6, value.encode() if isinstance(value, str) else value)
-        return _varint_field(1, number) + written
+            written = bytes_field(
+                5 if isinstance(value, str) else 6, value.encode() if isinstance(value, str) else value
+            )
+        return varint_field(1, number) + written
 
     def event(it: Event) -> bytes:
         number = names.setdefault((it.name, it.display), len(names) + 1)
-        head = _varint_field(1, number) + _varint_field(2, it.start_ps) + _varint_field(3, it.duration_ps)
-        return head + b"".join(_bytes(4, stat(key, value)) for key, value in it.stats.items())
+        head = varint_field(1, number) + varint_field(2, it.start_ps) + varint_field(3, it.duration_ps)
+        return head + b"".join(bytes_field(4, stat(key, value)) for key, value in it.stats.items())
 
     def line(it: Line) -> bytes:
-        head = _varint_field(1, it.id) + _bytes(2, it.name.encode()) + _varint_field(3, it.timestamp_ns)
-        return head + b"".join(_bytes(4, event(one)) for one in it.events)
+        head = varint_field(1, it.id) + bytes_field(2, it.name.encode()) + varint_field(3, it.timestamp_ns)
+        return head + b"".join(bytes_field(4, event(one)) for one in it.events)
 
-    lines = b"".join(_bytes(3, line(one)) for one in plane.lines)
-    stats = b"".join(_bytes(6, stat(key, value)) for key, value in plane.stats.items())
+    lines = b"".join(bytes_field(3, line(one)) for one in plane.lines)
+    stats = b"".join(bytes_field(6, stat(key, value)) for key, value in plane.stats.items())
     events = b"".join(
-        _bytes(4, _varint_field(1, number) + _bytes(2, _bytes(2, name.encode()) + _bytes(4, display.encode())))
+        bytes_field(
+            4,
+            varint_field(1, number) + bytes_field(2, bytes_field(2, name.encode()) + bytes_field(4, display.encode())),
+        )
         for (name, display), number in names.items()
     )
     first = len(names) + 1
     events += b"".join(
-        _bytes(
+        bytes_field(
             4,
-            _varint_field(1, number) + _bytes(2, _bytes(2, name.encode()) + _bytes(5, stat("Hlo Proto", program))),
+            varint_field(1, number)
+            + bytes_field(2, bytes_field(2, name.encode()) + bytes_field(5, stat("Hlo Proto", program))),
         )
         for number, (name, program) in enumerate(plane.programs.items(), first)
     )
     known = b"".join(
-        _bytes(5, _varint_field(1, number) + _bytes(2, _varint_field(1, number) + _bytes(2, key.encode())))
+        bytes_field(5, varint_field(1, number) + bytes_field(2, varint_field(1, number) + bytes_field(2, key.encode())))
         for key, number in keys.items()
     )
-    return _bytes(2, plane.name.encode()) + lines + events + known + stats
+    return bytes_field(2, plane.name.encode()) + lines + events + known + stats
 
 
 def _varint(number: int) -> bytes:
@@ -126,9 +134,9 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-def _varint_field(field_number: int, number: int) -> bytes:
+def varint_field(field_number: int, number: int) -> bytes:
     return _varint(field_number << 3) + _varint(number)
 
 
-def _bytes(field_number: int, content: bytes) -> bytes:
+def bytes_field(field_number: int, content: bytes) -> bytes:
     return _varint(field_number << 3 | 2) + _varint(len(content)) + content

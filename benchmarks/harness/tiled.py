@@ -60,9 +60,7 @@ def _template(capture: bytes) -> _Template:
     return template
 
 
-def _put(
-    template: _Template, content: bytes, times: list[tuple[int, int]], counts: list[tuple[int, int]]
-) -> None:
+def _put(template: _Template, content: bytes, times: list[tuple[int, int]], counts: list[tuple[int, int]]) -> None:
     first = len(template.content)
     template.content += content
     template.times += [(first + at, number) for at, number in times]

@@ -60,7 +60,7 @@ def test_programs_get_of_the_device_what_the_compiler_counts() -> None:
     assert (step["mfu_ratio"], step["hfu_ratio"], step["modelled_ratio"]) == (0.15, 0.2, 1)
     assert step["reason"] == "operations as the compiler counts them"
     alone = Job.from_ranks({0: RankTrace(0, tables | {"devices": DEVICES.empty()})}).efficiency().row(0, named=True)
-    assert (alone["mfu_ratio"], alone["reason"]) == (None, "the profile declares no peak")
+    assert (alone["mfu_ratio"], alone["reason"]) == (None, "the peak of the device is not known")
 
 
 def test_the_limit_that_is_closer_bounds_an_operation() -> None:

@@ -34,6 +34,23 @@ def test_kernels_of_different_times_are_no_collective() -> None:
     assert arrived["waited_ns"].to_list() == [0] * 6
 
 
+def of_devices(*spans: tuple[int, int]) -> pl.DataFrame:
+    """One collective of one rank with several devices, each with its start and end in us."""
+    drawn = calls("comm |C|").head(1)
+    start, end = (pl.Series(name, [span[at] * US for span in spans]) for at, name in enumerate(("start_ns", "end_ns")))
+    return pl.concat([drawn] * len(spans)).with_columns(start, end, device=pl.int_range(len(spans), dtype=pl.Int64))
+
+
+def test_a_thread_of_a_cpu_device_that_leaves_late_is_compared_by_the_clock_of_its_rank() -> None:
+    # The last came after 500 us; then threads left one after the other, as they got a processor.
+    arrived = arrivals.of_ranks(of_devices((0, 600), (500, 4_000), (200, 9_000))).sort("device")
+    assert arrived["waited_ns"].to_list() == [500 * US, 0, 300 * US]
+
+
+def test_what_one_device_left_before_another_came_is_no_collective() -> None:
+    assert arrivals.of_ranks(of_devices((0, 600), (900, 4_000))).is_empty()
+
+
 def test_spans_that_overlap_count_once_for_each_group() -> None:
     rows = pl.DataFrame({"by": [0, 0, 0, 1], "come_ns": [10, 12, 30, 12], "ns": [10, 10, 5, 10]})
     assert arrivals.once(rows, "ns", by=["by"]).to_list() == [10, 2, 5, 10]

@@ -19,7 +19,7 @@ _TERA = 1000  # operations per nanosecond are thousandths of TFLOP/s
 _REASONS = 3
 LOW, KNOWN = 0.3, 0.9
 MUCH_AGAIN = 0.2
-_NOT_COUNTED, _NO_PEAK = "the profile counts no operations", "the profile declares no peak"
+_NOT_COUNTED, _NO_PEAK = "no operations are counted", "the peak of the device is not known"
 _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the device is not known", "nothing ran"
 
 
@@ -50,7 +50,8 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
     work in the step. Each is held against the dense peak of its own type. What activation checkpoints computed again
     counts in HFU and not in MFU; it is told by torch's frames, so stacks must be recorded. Where not all work is known,
     ratios are less than the truth: see modelled_ratio. Of programs of XLA the operations are those that the compiler
-    counts, on all devices of a rank, held against the peaks that the profile declares.
+    counts (TPU), else those of products by the shapes in the program (GPU, CPU), on all devices of a rank, held against
+    the peaks that the profile declares, else those of the table of devices.
     """
     steps = rank[STEPS].select("step", step_ns=pl.col("end_ns") - pl.col("start_ns"))
     whole = pl.DataFrame(
@@ -93,7 +94,7 @@ def _of_xla(rank: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:
         mfu_ratio=_finite(pl.when(is_held).then(rate / peak)),
         hfu_ratio=_finite(pl.when(is_held).then(again / peak)),
         modelled_ratio=_finite(pl.col("known_ps") / pl.col("total_ps")),
-        reason=reason.when(~is_held).then(pl.lit(BEYOND_PEAK)).otherwise(pl.lit(counted_work.SAID)),
+        reason=reason.when(~is_held).then(pl.lit(BEYOND_PEAK)).otherwise(pl.lit(counted_work.said(rank))),
     ).sort("step")
 
 

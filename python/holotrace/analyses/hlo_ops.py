@@ -9,9 +9,9 @@ import polars as pl
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.schema import Column, Unit
-from holotrace.core.tables import DEVICES, XLA_OPS
+from holotrace.core.tables import XLA_OPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import device_time
+from holotrace.derive import device_time, xla_peaks
 from holotrace.derive.device_time import DEVICE
 
 WAITING = "waits for something under way; its bytes were moved meanwhile"
@@ -19,6 +19,8 @@ STARTING = "starts something that goes on beside it; its bytes are moved meanwhi
 COLLECTIVE = "moves data between devices; its bytes are what it reads and writes, not what a link carries"
 UNCOUNTED = "the compiler cannot count what is inside; numbers are its author's, if any"
 BEYOND_PEAK = "beyond the peak, so the count or the time is wrong"
+# Calls whose operations their shapes tell; those of others are what an author declared.
+_LIBRARY = r"^__(cublas|cudnn|onednn)"
 # What moves beside an operation has another time than the operation.
 _BESIDE = (WAITING, STARTING)
 # What names one operation, besides its category.
@@ -52,21 +54,29 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
         Column(
             "flops_ratio",
             Unit.RATIO,
-            "Rate / the peak the profile declares; null where it declares none or the caveat says why",
+            "Rate / the peak that the profile or the table of devices has; null without, or if the caveat says why",
         ),
-        Column("bandwidth_ratio", Unit.RATIO, "Rate / the peak of main memory it declares; null like flops_ratio"),
+        Column("bandwidth_ratio", Unit.RATIO, "Rate / the peak of main memory; null like flops_ratio"),
         Column("intensity", Unit.FLOAT, "Floating-point operations for each byte; null where either is not counted"),
         Column("bound_by", Unit.TEXT, "Which of both limits its speed: compute or memory; null like roofline_ratio"),
         Column("roofline_ratio", Unit.RATIO, "Time that the closer limit allows / self_ns; null if a caveat says why"),
         Column("caveat", Unit.TEXT, "Why the figures of the row are less reliable than they seem"),
         Column("below_peak_ns", Unit.NS, "self_ns x (1 - the larger of the two ratios); null without them"),
-        Column("flops", Unit.FLOAT, "Floating-point operations of all runs, as the compiler counts them"),
+        Column(
+            "flops",
+            Unit.FLOAT,
+            "Floating-point operations of all runs; where the profile counts none, those of products by their shapes",
+        ),
         Column(
             "tflops",
             Unit.FLOAT,
             "10^12 floating-point operations per second of device time; null where bytes move beside it",
         ),
-        Column("accessed_bytes", Unit.BYTES, "Bytes all runs read and wrote, as the compiler counts them"),
+        Column(
+            "accessed_bytes",
+            Unit.BYTES,
+            "Bytes all runs read and wrote, as the profile counts them, else by the shapes of the program",
+        ),
         Column("bandwidth_gbps", Unit.FLOAT, "10^9 bytes per second of device time; null like tflops"),
         Column("kind", Unit.TEXT, "compute, communication, memory, sync or other"),
         *(Column(name, Unit.TEXT, meaning) for name, meaning in _TOLD.items()),
@@ -76,8 +86,9 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
             *("name", "category", "module", "program", "kind", "device", "plane", "line", "self_ns"),
             *_TOLD,
             *("device_ps", "flops", "accessed_bytes", "is_wait", "is_collective", "is_async", "is_container"),
+            "product_type",
         ),
-        DEVICES.only("device", "plane", "peak_flops", "peak_bandwidth"),
+        xla_peaks.KNOWN,
     ),
     chart=Ranking(x="name", y=("self_ns",), title="Operations by device time", color="kind"),
     named_by=("name", "category", "kind"),
@@ -86,17 +97,19 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
 def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     """Which operations of compiled programs take the device time, and how close they come to what the device could do.
 
-    Only time is measured. Operations and bytes are what the compiler estimated: bytes are those an operation reads and
-    writes, of which caches hold some, so they are no traffic of the main memory; a kernel written by hand (custom-call:
-    Pallas, Mosaic, a library) has what its author declared, or nothing; what a collective reads and writes is not what
-    links carry; padding counts as work. Times are those of the device's own clock, where the profile has it. An
+    Only time is measured. Operations and bytes are what the compiler estimated (TPU), else (GPU, CPU) what shapes in
+    the program tell: operations of products, convolutions, and calls of cuBLAS, hipBLASLt and cuDNN. Bytes are those an
+    operation reads and writes, of which caches hold some, so they are no traffic of the main memory; any other kernel
+    written by hand (custom-call: Pallas, Mosaic) has what its author declared, or nothing; what a collective reads and
+    writes is not what links carry; padding of shapes counts as work. Where an instruction is several kernels, what it
+    computes and moves is told of the longest. Times are those of the device's own clock, where the profile has it. An
     operation that only starts or awaits what goes on beside it has no rate, and a rate beyond the peak has no ratio.
     Programs of one name, e.g. from before and after a recompilation, have rows of their own.
 
     Args:
         by_category: One row per category instead of one per operation.
     """
-    ops = device_time.executions(rank[XLA_OPS]).join(rank[DEVICES], on=list(DEVICE), how="left")
+    ops = xla_peaks.of(rank, device_time.executions(rank[XLA_OPS]))
     keys = ["category"] if by_category else ["category", *_OF_ONE]
     rated = ops.with_columns(
         pl.col("category", "name", "module", "kind").cast(pl.String()), own_ps=device_time.own_ps()
@@ -131,6 +144,7 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
             bandwidth_ratio=_rate("accessed_bytes", "possible_bytes"),
         )
     )
+    is_of_library = pl.col("target").str.contains(_LIBRARY).fill_null(value=False) & pl.col("flops").is_not_null()
     best, is_plain = pl.max_horizontal("flops_ratio", "bandwidth_ratio"), pl.col("caveat").is_null()
     return (
         table.with_columns(
@@ -142,7 +156,7 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
             .then(pl.lit(STARTING))
             .when("is_collective")
             .then(pl.lit(COLLECTIVE))
-            .when(pl.col("category").str.contains("custom-call").fill_null(False))
+            .when(pl.col("category").str.contains("custom-call").fill_null(False) & ~is_of_library)
             .then(pl.lit(UNCOUNTED))
             .when(best > 1)
             .then(pl.lit(BEYOND_PEAK)),

@@ -18,6 +18,24 @@ T = TypeVar("T")
 J = TypeVar("J", bound="JobTrace")
 
 
+class _Made:
+    """What was computed for a rank: each once, however many threads ask; another process computes it anew."""
+
+    def __init__(self) -> None:
+        self._values: dict[Callable[[RankTrace], Any], Any] = {}
+        self._locks: dict[Callable[[RankTrace], Any], threading.RLock] = {}
+
+    def __reduce__(self) -> tuple[type[_Made], tuple[()]]:
+        return _Made, ()
+
+    def of(self, rank: RankTrace, make: Callable[[RankTrace], T]) -> T:
+        with self._locks.setdefault(make, threading.RLock()):
+            if make not in self._values:
+                self._values[make] = make(rank)
+            made: T = self._values[make]
+            return made
+
+
 @dataclass(frozen=True)
 class RankTrace:
     """One rank's tables, as far as they were asked for, and the metadata of its file."""
@@ -37,7 +55,7 @@ class RankTrace:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What else the user gave for questions about it, by name: models of operators, peaks of devices."""
 
-    _cached: _Made = field(init=False, repr=False, compare=False, default_factory=lambda: _Made())
+    _cached: _Made = field(init=False, repr=False, compare=False, default_factory=_Made)
 
     def __getitem__(self, table: Table) -> pl.DataFrame:
         """The columns of ``table``, as far as they were asked for; an analysis gets what its ``reads`` declares."""
@@ -48,24 +66,6 @@ class RankTrace:
     def cached(self, make: Callable[[RankTrace], T]) -> T:
         """The result of ``make``, computed once for all analyses that ask for it."""
         return self._cached.of(self, make)
-
-
-class _Made:
-    """What was computed for a rank: each once, however many threads ask; another process computes it anew."""
-
-    def __init__(self) -> None:
-        self._values: dict[Callable[[RankTrace], Any], Any] = {}
-        self._locks: dict[Callable[[RankTrace], Any], threading.RLock] = {}
-
-    def __reduce__(self) -> tuple[type[_Made], tuple[()]]:
-        return _Made, ()
-
-    def of(self, rank: RankTrace, make: Callable[[RankTrace], T]) -> T:
-        with self._locks.setdefault(make, threading.RLock()):
-            if make not in self._values:
-                self._values[make] = make(rank)
-            made: T = self._values[make]
-            return made
 
 
 class Question(Protocol):

@@ -8,8 +8,8 @@ import polars as pl
 
 from holotrace.derive import clocks, collectives
 
-# Kernels of one collective run at the same time and end within some ten microseconds, long ones within a part of their
-# length; what does not was matched in error, or its ranks can leave before the last has come.
+# Kernels of one collective run at the same time and end on all ranks within some ten microseconds, long ones within a
+# part of their length; what does not was matched in error, or its ranks can leave before the last has come.
 _TOLERANCE_NS, _TOLERANCE_RATIO = 100_000, 0.5
 
 
@@ -17,20 +17,23 @@ def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
     """When each rank came to each collective, on one clock, how long it then waited and how much of that it idled.
 
     ``calls`` are those of all ranks; those that cannot be compared are left out. Of a rank with several devices each
-    comes by itself. ``come_ns`` is when the last one came.
+    comes by itself, by the clock that they share. ``come_ns`` is when the last one came.
     """
     found = collectives.matched(collectives.by_member(collectives.comparable(calls)))
-    offsets = clocks.offsets(found).select("rank", clock_offset_ns="offset_ns")
-    arrival, left = pl.col("arrival_ns"), pl.col("left_ns")
+    # Threads of CPU devices may stand still for long before they leave: the first of a rank tells that all had come.
+    ends = found.group_by("match", rank="of_rank").agg(pl.col("end_ns").min())
+    offsets = clocks.offsets(ends).select(of_rank="rank", clock_offset_ns="offset_ns")
+    arrival, left, freed = pl.col("arrival_ns"), pl.col("left_ns"), pl.col("freed_ns")
     come, first_left = arrival.max().over("match"), left.min().over("match")
     tolerance = pl.max_horizontal(_TOLERANCE_NS, _TOLERANCE_RATIO * (left - arrival).min().over("match"))
     return (
-        found.join(offsets, on="rank")
+        found.join(offsets, on="of_rank")
         .with_columns(
             arrival_ns=pl.col("start_ns") - pl.col("clock_offset_ns"),
             left_ns=pl.col("end_ns") - pl.col("clock_offset_ns"),
         )
-        .filter(come - first_left <= _TOLERANCE_NS, left.max().over("match") - first_left <= tolerance)
+        .with_columns(freed_ns=left.min().over("match", "of_rank"))
+        .filter(come - first_left <= _TOLERANCE_NS, freed.max().over("match") - first_left <= tolerance)
         .sort("left_ns", "arrival_ns", "match")
         .with_columns(
             come_ns=come,
@@ -39,7 +42,7 @@ def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
             lost_ns=(pl.col("exposed_ns") - (left - come).clip(lower_bound=0)).clip(lower_bound=0),
             rank="of_rank",
         )
-        .drop("of_rank")
+        .drop("of_rank", "freed_ns")
     )
 
 

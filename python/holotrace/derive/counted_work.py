@@ -1,21 +1,21 @@
-"""Floating-point operations of XLA's programs by step, as the compiler counts them, and what the devices could do."""
+"""Floating-point operations of XLA's programs by step, and what the devices could do."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from holotrace.core.tables import DEVICES, XLA_OPS
+from holotrace.core.tables import XLA_OPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import device_time
+from holotrace.derive import device_time, xla_peaks
 from holotrace.derive.device_time import DEVICE, IS_WAIT
 
 _OPS = XLA_OPS.only(
     *("name", "kind", "device", "plane", "line", "self_ns", "device_ps", "flops", "accessed_bytes"),
-    *("is_wait", "is_async", "is_container", "start_ns", "end_ns", "step"),
+    *("is_wait", "is_async", "is_container", "start_ns", "end_ns", "step", "product_type"),
 )
-_DEVICES = DEVICES.only("device", "plane", "peak_flops")
-READS = (_OPS, _DEVICES)
+READS = (_OPS, xla_peaks.KNOWN)
 SAID = "operations as the compiler counts them"
+SAID_OF_SHAPES = "operations of products, by the shapes in the programs"
 # The compiler names so what it computes a second time instead of keeping it.
 _AGAIN = r"\.remat\d*(\.|$)"
 
@@ -28,10 +28,29 @@ def executed(rank: RankTrace) -> pl.DataFrame:
 
 
 def peak_flops(rank: RankTrace) -> float | None:
-    """Operations per nanosecond of all devices that computed; None where one of them declares none."""
-    used = executed(rank).select(DEVICE).unique()
-    peaks = used.join(rank[_DEVICES].unique(DEVICE), on=DEVICE, how="left", nulls_equal=True)["peak_flops"]
-    return None if peaks.is_empty() or peaks.null_count() else float(peaks.sum()) / 1e9
+    """Operations per nanosecond of all devices that computed; None where one of them is not known.
+
+    Of GPUs it is that of the types they multiply in, each as much as it counts.
+    """
+    ops = xla_peaks.of(rank, executed(rank))
+    devices = ops.group_by(DEVICE).agg(
+        declared=pl.col("peak_flops").filter(pl.col("product_type").is_null()).first(), flops=pl.col("flops").sum()
+    )
+    if devices.is_empty():
+        return None
+    if not devices["declared"].null_count():
+        return float(devices["declared"].sum()) / 1e9
+    products = ops.filter(pl.col("product_type").is_not_null() & pl.col("flops").is_not_null())
+    if products.is_empty() or products["peak_flops"].null_count():
+        return None
+    flops = pl.col("flops").cast(pl.Float64)
+    of_one = products.select(flops.sum() / (flops / pl.col("peak_flops")).sum()).item()
+    return None if of_one is None else float(of_one) * devices.height / 1e9
+
+
+def said(rank: RankTrace) -> str:
+    """How the operations were counted."""
+    return SAID_OF_SHAPES if rank[_OPS]["product_type"].is_not_null().any() else SAID
 
 
 def sums(rank: RankTrace, *, by_step: bool) -> pl.DataFrame:

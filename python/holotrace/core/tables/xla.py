@@ -34,6 +34,7 @@ DEVICES = Table(
         Column("memory_bytes", Unit.BYTES, "Size of its main memory"),
         Column("core_count", Unit.COUNT, "Cores or multiprocessors"),
         Column("clock_hz", Unit.FLOAT, "Cycles per second"),
+        Column("capability", Unit.TEXT, "Generation of a GPU as its maker numbers it, e.g. 9.0; null for others"),
     ),
 )
 
@@ -88,8 +89,17 @@ XLA_OPS = Table(
         Column(
             "self_ns", Unit.NS, "Duration by the device's own clock, where it has one, without operations inside it"
         ),
-        Column("flops", Unit.NUMBER, "Floating-point operations, as the compiler counts them"),
-        Column("accessed_bytes", Unit.BYTES, "Bytes read and written, as the compiler counts them"),
+        Column(
+            "flops",
+            Unit.NUMBER,
+            "Floating-point operations as the profile counts them (TPU), else of products by the program's shapes",
+        ),
+        Column(
+            "accessed_bytes", Unit.BYTES, "Bytes read and written as the profile counts them, else by the same shapes"
+        ),
+        Column(
+            "product_type", Unit.LABEL, "What products are of, e.g. bf16, where flops are told by shapes; else null"
+        ),
         Column(
             "is_wait", Unit.BOOL, "Waits for something under way: copy-done, all-gather-done, barrier-cores, infeed"
         ),
@@ -124,6 +134,9 @@ HLO = Table(
         Column("element_count", Unit.COUNT, "Elements of its result"),
         Column("channel", Unit.NUMBER, "Channel of a collective"),
         Column("groups", Unit.LABEL, "Replica groups of a collective, JSON"),
+        Column("flops", Unit.NUMBER, "Floating-point operations of its products, by shapes; null without any"),
+        Column("product_type", Unit.LABEL, "What the largest product is of, e.g. bf16; f32 highest keeps all bits"),
+        Column("accessed_bytes", Unit.BYTES, "Bytes it reads and writes, by shapes; null of what moves nothing"),
     ),
 )
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from holotrace.core.tables import BUFFERS
 from holotrace.formats.xplane import host, notes, work
+from holotrace.formats.xplane.counted import counted
 from holotrace.formats.xplane.executions import Executed, executed
 from holotrace.formats.xplane.operations import Operations, operations
 from holotrace.formats.xplane.profile import SERIES, Profile
@@ -76,7 +77,7 @@ class Content:
 
     @cached_property
     def _executed(self) -> Executed:
-        return executed(self.profile, operations(self.profile, self._wanted))
+        return executed(self.profile, counted(operations(self.profile, self._wanted), self._wanted))
 
     @cached_property
     def _spans(self) -> pl.DataFrame:
@@ -250,7 +251,8 @@ class Content:
     def _hlo(self) -> pl.DataFrame:
         columns = ("module", "program", "name", "opcode", "computation", "is_entry", "is_fused", "scope", "source")
         more = ("shape", "layout", "target", "result_bytes", "element_count", "channel", "groups")
-        return pl.DataFrame(self.profile.space.hlo([*columns, *more]))
+        counts = {"flops": "flops", "product_type": "product_type", "moved_bytes": "accessed_bytes"}
+        return pl.DataFrame(self.profile.space.hlo([*columns, *more, *counts])).rename(counts)
 
     def _devices(self) -> pl.DataFrame:
         # CPU devices are known by what they did.

@@ -179,7 +179,9 @@ class ExportedSpace:
         return pl.DataFrame(schema=dict.fromkeys(columns, pl.UInt32)).clear(events.height)
 
     def hlo(self, columns: Sequence[str]) -> pl.DataFrame:
-        numbers = dict.fromkeys(("program", "result_bytes", "element_count", "channel"), pl.Int64)
+        numbers = dict.fromkeys(
+            ("program", "result_bytes", "element_count", "channel", "flops", "moved_bytes"), pl.Int64
+        )
         types = {**numbers, "is_entry": pl.Boolean, "is_fused": pl.Boolean}
         return pl.DataFrame(schema={column: types.get(column, pl.Categorical) for column in columns})
 

@@ -28,6 +28,15 @@ _OF_PROGRAM = ("scope", "source", "shape", "layout", "target", "groups", "elemen
 # What the tables call them.
 _CALLED = {"group_ranks": "groups", "group_size": "groups", "element_type": "shape", "out_elements": "element_count"}
 
+# What the program tells of work by its shapes, by the column that is wanted: its columns, and what kinds have them as.
+SHAPED = {
+    "flops": {"flops": "shape_flops", "product_type": "product_type"},
+    "product_type": {"product_type": "product_type"},
+    "accessed_bytes": {"moved_bytes": "shape_bytes"},
+}
+# Profiles of these count for themselves.
+_COUNTING = ("TPU", "SparseCore")
+
 # Collectives by opcode, or by the category or name that begins with one.
 COLLECTIVE = (
     r"(^|[^a-z])(all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute|collective-broadcast|"
@@ -105,9 +114,6 @@ def operations(profile: Profile, wanted: Collection[str]) -> Operations:
     of_line = lines.select("line", "device_kind")
     kinds = _described(example.join(of_line, on="line", how="left", maintain_order="left"), profile, wanted)
     found = _contained(Operations(own, {"kind": kinds, "line": lines}), profile, roles, wanted)
-    if "flops" in wanted:
-        own = found.own.with_columns(flops=pl.coalesce("model_flops", "flops")).drop("model_flops")
-        found = replace(found, own=own)
     return found if found.own["event_id"].is_sorted() else replace(found, own=found.own.sort("event_id"))
 
 
@@ -160,10 +166,11 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
     written = pl.DataFrame(profile.space.events(described, rows=examples.select("event_id")))
     names = examples.join(written, on="event_id", how="left", maintain_order="left")
     shown = [column for column in _OF_PROGRAM if column in wanted]
-    hlo = pl.DataFrame(profile.space.hlo(["program", "name", "opcode", *shown])).unique(
+    counts = {column: name for each in wanted for column, name in SHAPED.get(each, {}).items()}
+    hlo = pl.DataFrame(profile.space.hlo(["program", "name", "opcode", *shown, *counts])).unique(
         ["program", "name"], keep="first"
     )
-    hlo = hlo.rename({"source": "program_source"}, strict=False)
+    hlo = hlo.rename({"source": "program_source", **counts}, strict=False)
     names = names.with_columns(instruction=_instruction().cast(pl.Categorical())).join(
         hlo, left_on=["program_id", "instruction"], right_on=["program", "name"], how="left", maintain_order="left"
     )
@@ -198,10 +205,15 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
     shared = ("scope", "source_line", "shape", "layout", "target", "groups", "element_count")
     extra = [column for column in shared if column in names.columns]
     extra = [column for column in extra if column != "scope" or "scope" in wanted]
+    counts_itself = pl.col("device_kind").cast(pl.String).is_in(_COUNTING).fill_null(value=False)
+    by_shapes = [
+        pl.when(~counts_itself & ~pl.col("is_span")).then(name).alias(name) for name in dict.fromkeys(counts.values())
+    ]
     name = pl.coalesce("instruction", "display")
     return names.select(
         *("program_id", "hlo_module", "instruction", "opcode", "op_category", "category"),
         *("is_wait", "is_collective", "may_contain", "is_span", "awaited", *extra),
+        *by_shapes,
         name=name,
         same_as="deduplicated_name",
         work_name=pl.when(is_kernel).then("display").otherwise(name),

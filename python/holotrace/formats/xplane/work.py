@@ -159,6 +159,10 @@ def _arrived(work: Operations) -> pl.DataFrame:
     return met.filter(is_met).select("event_id", "arrived_ns")
 
 
+# Generations of AMD whose memory, HBM3, moves twice as much as XLA declares: it counts two transfers a clock, not four.
+_OF_HBM3 = ("9.4", "9.5")
+
+
 def devices(profile: Profile, on_host: pl.DataFrame | None) -> pl.DataFrame:
     """Accelerators with what their planes declare, and the CPU devices that operations ``on_host`` ran on."""
     planes = profile.planes.filter(pl.col("device_kind").is_not_null()).sort("device", "name")
@@ -168,6 +172,10 @@ def devices(profile: Profile, on_host: pl.DataFrame | None) -> pl.DataFrame:
         found = profile.stats.filter(pl.col("key") == key).unique("plane", keep="first")
         return pl.col("number").replace_strict(found["plane"], found[value], default=None)
 
+    capability = pl.concat_str(
+        stat("compute_cap_major", "whole"), stat("compute_cap_minor", "whole"), separator=".", ignore_nulls=False
+    )
+    moves_more = (stat("device_vendor", "text") == "AMD") & capability.is_in(_OF_HBM3)
     found = planes.rename({"plane": "number"}).select(
         "device",
         "device_kind",
@@ -176,11 +184,13 @@ def devices(profile: Profile, on_host: pl.DataFrame | None) -> pl.DataFrame:
         model=pl.coalesce(stat("device_type_string", "text"), stat("gpu_device_name", "text")),
         peak_flops=stat("peak_teraflops_per_second", "number") * 1e12,
         peak_bandwidth=pl.coalesce(
-            stat("peak_hbm_bw_gigabytes_per_second", "number") * 1e9, stat("memory_bandwidth", "number")
+            stat("peak_hbm_bw_gigabytes_per_second", "number") * 1e9,
+            stat("memory_bandwidth", "number") * pl.when(moves_more).then(2).otherwise(1),
         ),
         memory_bytes=stat("memory_size", "whole"),
         core_count=stat("core_count", "whole"),
         clock_hz=stat("clock_rate", "number") * 1e3,
+        capability=capability,
     )
     if on_host is None:
         return found
