@@ -5,5 +5,6 @@ pub mod call_tree;
 pub mod critical_path;
 pub mod groups;
 pub mod intervals;
+pub mod open_calls;
 pub mod replay;
 pub mod waits;
