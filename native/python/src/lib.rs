@@ -5,6 +5,7 @@ mod call_tree;
 mod critical_path;
 mod error;
 mod groups;
+mod host_graph;
 mod interrupt;
 mod intervals;
 mod parquet;
@@ -30,6 +31,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(groups::levels, module)?)?;
     module.add_function(wrap_pyfunction!(groups::gaps, module)?)?;
     module.add_function(wrap_pyfunction!(groups::bins, module)?)?;
+    module.add_function(wrap_pyfunction!(host_graph::host_graph, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::covered_before, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::union, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::unions, module)?)?;
@@ -42,6 +44,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_event::read_ends, module)?)?;
     module.add_class::<replay::Replay>()?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(replay::same_activities, module)?)?;
     module.add_function(wrap_pyfunction!(replay::wait_causes, module)?)?;
     module.add_class::<xplane::Space>()?;
     module.add_function(wrap_pyfunction!(xplane::read_xplane, module)?)?;

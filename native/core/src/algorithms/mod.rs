@@ -4,6 +4,8 @@ pub mod bins;
 pub mod call_tree;
 pub mod critical_path;
 pub mod groups;
+pub mod host_graph;
 pub mod intervals;
 pub mod replay;
+pub mod same;
 pub mod waits;
