@@ -1,5 +1,6 @@
 //! The core for Python: GIL released while it works, Arrow out by PyCapsule.
 
+mod abort;
 mod arrow;
 mod call_tree;
 mod critical_path;
@@ -21,6 +22,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow::ArrowTable>()?;
+    module.add_function(wrap_pyfunction!(abort::say_on_abort, module)?)?;
     module.add_class::<trace_event::Trace>()?;
     module.add_function(wrap_pyfunction!(call_tree::call_tree, module)?)?;
     module.add_function(wrap_pyfunction!(call_tree::outermost_calls, module)?)?;
