@@ -107,18 +107,9 @@ impl Replay {
         cases: Vec<Vec<u32>>,
         wanted: &Bound<'_, PyAny>,
     ) -> PyResult<ArrowTable> {
-        let (activities, wanted) = (Batches::of(activities)?, self.wanted(wanted)?);
-        let (usual, other) = (activities.values::<Int64Type>("usual_ns")?, activities.values::<Int64Type>("other_ns")?);
-        let (one, two) = (activities.values::<UInt32Type>("label")?, activities.values::<UInt32Type>("second_label")?);
-        if usual.len() != self.crossing.len() {
-            let message = format!("{} own times for {} activities", usual.len(), self.crossing.len());
-            return Err(PyValueError::new_err(message));
-        }
-        let limit = self.crossing.len();
-        below("label", &one, limit, true)?;
-        below("label", &two, limit, true)?;
+        let (mixed, wanted) = (Mixed::of(self, activities)?, self.wanted(wanted)?);
         let made = detached(py, || {
-            let mix = Mix { usual: &usual, other: &other, labels: [&one, &two], cases: &cases };
+            let mix = Mix { usual: &mixed.usual, other: &mixed.other, labels: [&mixed.one, &mixed.two], cases: &cases };
             named([("time_ns", column(self.graph.mixed(mix, &wanted)))])
         });
         made.map(ArrowTable)
@@ -251,6 +242,29 @@ fn of_causes(causes: &[Cause]) -> Result<RecordBatch> {
         ("signature", all_ids(causes.iter().map(|cause| cause.term.signature))),
         ("ns", times(causes.iter().map(|cause| cause.term.ns))),
     ])
+}
+
+/// Columns of the two times of activities and what these are of.
+struct Mixed {
+    usual: ScalarBuffer<i64>,
+    other: ScalarBuffer<i64>,
+    one: ScalarBuffer<u32>,
+    two: ScalarBuffer<u32>,
+}
+
+impl Mixed {
+    fn of(replay: &Replay, activities: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let activities = Batches::of(activities)?;
+        let (one, two) = (activities.values::<UInt32Type>("label")?, activities.values::<UInt32Type>("second_label")?);
+        let (usual, other) = (activities.values::<Int64Type>("usual_ns")?, activities.values::<Int64Type>("other_ns")?);
+        let count = replay.crossing.len();
+        if usual.len() != count {
+            return Err(PyValueError::new_err(format!("{} own times for {count} activities", usual.len())));
+        }
+        below("label", &one, count, true)?;
+        below("label", &two, count, true)?;
+        Ok(Self { usual, other, one, two })
+    }
 }
 
 /// Columns of what is other in counterfactuals.
