@@ -132,6 +132,7 @@ def analysis_page(analysis: Analysis[Any]) -> str:
         details,
         f"```console\n$ holotrace show {kebab(analysis.name)} PATH\n```",
         f"```python\nholotrace.open(PATH).{analysis.name}()\n```",
+        f'```console\n$ holotrace query "SELECT * FROM {analysis.name}" PATH\n```',
         "## Options" if arguments else "",
         grid(
             ("option", "type", "default", "meaning"),
@@ -164,7 +165,8 @@ def tables_page(tables: Iterable[Table]) -> str:
         source_of("holotrace.core.tables"),
         "# Tables",
         "Times are integer nanoseconds, spans half-open: `start_ns` belongs to a span, `end_ns` does not. "
-        "What a trace does not say is null.",
+        "What a trace does not say is null. All are read by `Job.table`, `holotrace show` and "
+        "[SQL](guides/query-with-sql.md).",
         *sections,
     )
 

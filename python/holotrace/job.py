@@ -21,6 +21,7 @@ from holotrace.engine.map_ranks import Progress
 from holotrace.engine.questions import JobResult
 from holotrace.engine.session import Session
 from holotrace.engine.sql import answer
+from holotrace.engine.sql_tables import told_of
 from holotrace.export import copies
 from holotrace.export.merge import Detail
 from holotrace.export.timeline import JobTimeline, Wanted
@@ -143,8 +144,12 @@ class Job(Analyses, JobTrace):
         """
         return job_tables.job_table(self, table, rank, columns)
 
-    def query(self, sql: str) -> pl.DataFrame:
-        """The answer to one SELECT over the tables, each with its ``rank``; see ``holotrace.query``.
+    def query(self, sql: str, *, progress: Progress | None = None) -> pl.DataFrame:
+        """The answer to one SELECT over tables and analyses, each with its ``rank``; see ``holotrace.query``.
+
+        Args:
+            sql: One SELECT. An analysis is computed where it is named, with its default options.
+            progress: Called with the number of ranks done and of all.
 
         Returns:
             The rows that the SELECT asks for.
@@ -152,7 +157,7 @@ class Job(Analyses, JobTrace):
         Raises:
             UsageError: the query cannot be run; the message lists what there is.
         """
-        return answer(sql, self, job_tables.tables_of_job(self))
+        return answer(sql, self, told_of(self, sql, progress))
 
     def info(self) -> pl.DataFrame:
         """What is there, a row per rank: device, software, steps, events, how fast it was read.

@@ -1,4 +1,4 @@
-"""SQL over the tables of a job."""
+"""SQL over the tables of a job and the answers to its analyses."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from holotrace.open import open as open_job
 def query(sql: str, job: Job | Paths) -> pl.DataFrame:
     """The answer to an SQL query over a job, e.g. ``SELECT kind, count(*) FROM device_events GROUP BY kind``.
 
-    Tables and columns are those that docs/tables.md lists, each with its ``rank``; Polars runs the query.
-
-    Raises UsageError, with the tables or columns that there are, for a query that cannot be run.
+    Tables are those of docs/tables.md, each with its ``rank``, and the analyses of docs/analyses, e.g. ``causes`` and
+    ``operators``, with their default options. An analysis is computed only where the query names it. A table that is
+    called like an analysis has a name that ends in ``_table``: ``modules`` is the analysis, ``modules_table`` the
+    table. Polars runs the query.
 
     Args:
         sql: One SELECT.

@@ -85,7 +85,9 @@ def test_a_dataset_keeps_ids_of_programs(tmp_path: Path) -> None:
     dataset = holotrace.convert(found(f"found/{TPU}"), tmp_path / "dataset").path
     operations = holotrace.open(dataset).hlo_ops()
     assert operations.equals(opened(TPU).hlo_ops())
-    asked = holotrace.open(dataset).query("SELECT DISTINCT program FROM modules WHERE module = 'jit_broadcast_in_dim'")
+    asked = holotrace.open(dataset).query(
+        "SELECT DISTINCT program FROM modules_table WHERE module = 'jit_broadcast_in_dim'"
+    )
     assert asked["program"].to_list() == [11287434908481120160]
 
 

@@ -14,10 +14,13 @@ from polars.testing import assert_frame_equal
 import holotrace
 from drawing import draw
 from holotrace import InputError, UsageError
+from holotrace.analyses import ALL
+from holotrace.analyses.modules import modules
 from holotrace.cli import main
 from holotrace.core import tables
 from holotrace.discovery import survey
 from holotrace.engine.session import Session
+from holotrace.engine.sql_tables import name_of
 from holotrace.job import Job
 from holotrace.loading.rank import load
 from trace_files import write_trace
@@ -62,8 +65,8 @@ def test_rows_are_counted_without_a_column(job: Path) -> None:
 
 def test_every_table_is_there_with_its_rank(job: Path) -> None:
     opened = holotrace.open(job)
-    for table in (*tables.ALL, tables.RANK_INFO):
-        found = opened.query(f"SELECT * FROM {table.name}")
+    for table in (*tables.ALL, *tables.MADE):
+        found = opened.query(f"SELECT * FROM {name_of(table)}")
         assert_frame_equal(found, opened.table(table).cast({pl.Categorical: pl.String}))
 
 
@@ -109,7 +112,17 @@ def test_a_drawn_job_is_asked_too() -> None:
     ("sql", "said"),
     [
         ("SELECT foo FROM steps", r'unable to find column "foo"; steps has the columns rank, step, event_id'),
-        ("SELECT * FROM kernels", "relation 'kernels' was not found; there are the tables events, device_events"),
+        ("SELECT * FROM nothing", "relation 'nothing' was not found; there are the tables events, device_events"),
+        ("SELECT * FROM kernel", r"relation 'kernel' was not found; did you mean kernels\?$"),
+        ('SELECT * FROM "Operator-Kernels"', r"did you mean operator_kernels"),
+        (
+            "SELECT stop_ns FROM steps",
+            r'unable to find column "stop_ns"; did you mean start_ns\? steps has the columns',
+        ),
+        (
+            "SELECT s.begin_ns FROM steps s JOIN causes c ON s.rank = c.rank",
+            "no column named 'begin_ns'.*causes has the",
+        ),
         ("SELECT FROM WHERE", "the query cannot be run: "),
         ("SELECT name + 1 FROM device_events", "device_events has the columns rank, event_id"),
         ("SELECT * FROM steps WHERE start_ns = 'a'", "steps has the columns"),
@@ -156,6 +169,68 @@ def test_the_command_writes_every_format(job: Path, tmp_path: Path) -> None:
 def test_a_query_that_polars_would_not_survive_is_refused(job: Path, sql: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         holotrace.query(sql, job)
+
+
+def test_every_analysis_is_a_table_with_its_declared_columns(job: Path) -> None:
+    opened = holotrace.open(job)
+    for analysis in ALL:
+        found = opened.query(f"SELECT * FROM {analysis.name}")
+        assert_frame_equal(found, opened.run((analysis,)).tables[analysis.name].cast({pl.Categorical: pl.String}))
+
+
+def test_an_answer_is_filtered_ordered_and_joined_to_a_table(job: Path) -> None:
+    sql = """
+        SELECT k.rank, k.name, count(*) AS events, max(k.sum_ns) AS sum_ns FROM kernels k
+        JOIN device_events d ON k.rank = d.rank AND k.name = d.name
+        WHERE k.rank = 1 GROUP BY k.rank, k.name ORDER BY k.name
+    """
+    opened = holotrace.open(job)
+    mine = opened.kernels().filter(pl.col("rank") == 1).sort("name")
+    assert opened.query(sql).rows() == mine.select("rank", "name", pl.col("count"), "sum_ns").rows()
+
+
+def test_findings_are_a_table(job: Path) -> None:
+    opened = holotrace.open(job)
+    assert opened.query("SELECT rule FROM findings")["rule"].to_list() == [found.rule for found in opened.findings()]
+
+
+def test_an_analysis_has_the_name_that_a_table_has_too(job: Path) -> None:
+    opened = holotrace.open(job)
+    assert opened.query("SELECT * FROM modules").columns == [column.name for column in modules.columns]
+    assert opened.query("SELECT * FROM modules_table").columns == ["rank", *tables.MODULES.column_names]
+
+
+def test_only_analyses_that_are_named_are_computed_and_from_one_reading(traces: Path) -> None:
+    read: list[int] = []
+
+    def noted(source: Any, reads: Any, **_: Any) -> Any:
+        read.append(source.rank)
+        return load(source, reads)
+
+    session = Session(survey(traces), load=noted)
+    assert (
+        Job(session)
+        .query("SELECT o.rank FROM overlap o, kernels k WHERE o.rank = k.rank AND 'causes' = 'causes'")
+        .height
+    )
+    assert sorted(read) == [0, 1]
+    assert set(session.known) == {"overlap", "kernels"}
+
+
+def test_damage_behind_an_answer_is_told(tmp_path: Path) -> None:
+    write_trace(tmp_path / "rank0.json.gz", rank=0, world=2)
+    (tmp_path / "rank1.json").write_text('{"distributedInfo": {"rank": 1}, "traceEvents": [{"ph": "X", "ts": }')
+    shown = CliRunner().invoke(main, ["query", "SELECT count(*) AS rows FROM overlap", str(tmp_path)])
+    assert shown.exit_code == 0
+    assert "not everything could be read as it was recorded" in shown.stderr
+
+
+def test_the_path_may_come_first(job: Path) -> None:
+    first, last = (
+        CliRunner().invoke(main, ["query", *words, "--format", "csv"]).stdout
+        for words in ((str(job), BUSY), (BUSY, str(job)))
+    )
+    assert first == last != ""
 
 
 def test_a_query_may_name_as_many_values_as_it_likes(job: Path) -> None:

@@ -23,6 +23,7 @@ from holotrace.present.charts import picture
 from holotrace.present.charts.axes import Axis
 from holotrace.present.charts.boxes import Boxes
 from holotrace.present.charts.cells import Cells
+from holotrace.present.charts.links import Bands
 from holotrace.present.charts.plane import Plane
 from holotrace.present.charts.rows import Rows
 
@@ -137,6 +138,40 @@ def test_a_box_lies_within_the_box_that_it_is_in_the_widest_first() -> None:
     assert drawn.depth == 3
     told = {box.name: box.told for box in drawn.boxes}
     assert told["b"] == "m/b: 60.0 ms, 60.0%; 100% of the peak"
+
+
+SANKEY = {
+    "type": "sankey",
+    "node": {"label": ["Rank &lt;0&gt;", "Rank 1", "Rank 2"], "color": ["#888888", "#888888", "#ff0000"]},
+    "link": {"source": [0, 1], "target": [2, 2], "value": [3.0, 1.0], "color": ["red", "red"]},
+    "meta": {"unit": "ms", "decimals": 1, "from": "waited", "to": "for"},
+}
+
+
+def test_bands_are_as_wide_at_both_ends_and_fill_their_names() -> None:
+    drawn = picture({"data": [SANKEY], "layout": {}})
+    assert isinstance(drawn, Bands)
+    assert [(node.name, node.value, node.share) for node in drawn.left] == [
+        ("Rank <0>", "3.0 ms", "75.0%"),
+        ("Rank 1", "1.0 ms", "25.0%"),
+    ]
+    (late,) = drawn.right
+    assert late.height == pytest.approx(sum(node.height for node in drawn.left), abs=0.2)
+    for band, node in zip(drawn.bands, drawn.left, strict=True):
+        numbers = [float(number) for number in re.findall(r"[\d.]+", band.path)]
+        assert numbers[1] == pytest.approx(node.top, abs=0.1)
+        assert numbers[-1] - numbers[1] == pytest.approx(node.height, abs=0.2)
+    assert all(node.top >= 0 and node.top + node.height <= drawn.height for node in (*drawn.left, *drawn.right))
+    assert drawn.bands[0].told == "Rank <0> \u2192 Rank 2: 3.0 ms"
+
+
+def test_names_of_narrow_bands_do_not_run_into_each_other() -> None:
+    links = {"source": list(range(20)), "target": [20] * 20, "value": [1000.0, *[0.1] * 19], "color": ["red"] * 20}
+    nodes = {"label": [f"Rank {i}" for i in range(21)], "color": ["#888888"] * 21}
+    drawn = picture({"data": [SANKEY | {"node": nodes, "link": links}], "layout": {}})
+    assert isinstance(drawn, Bands)
+    middles = [node.top + node.height / 2 for node in drawn.left]
+    assert all(b - a >= 20 for a, b in itertools.pairwise(middles))
 
 
 def test_boxes_that_nobody_sees_are_counted_and_not_drawn() -> None:

@@ -12,13 +12,15 @@ from holotrace.analyses import ALL
 from holotrace.analyses.causes import causes
 from holotrace.analyses.job_path import job_path
 from holotrace.analyses.slowdown import slowdown
+from holotrace.analyses.waits import waits
 from holotrace.core.analysis import Analysis, per_rank
 from holotrace.core.charts import Bar, Line, Ranking, Tree
 from holotrace.core.schema import Column, Unit
 from holotrace.core.trace import RankTrace
 from holotrace.errors import UsageError
-from holotrace.present import figures, trees
+from holotrace.present import figures
 from holotrace.present import format as fmt
+from holotrace.present.figures import trees
 
 
 @per_rank(
@@ -234,3 +236,49 @@ def test_rows_of_no_rank_have_no_bar_among_ranks_and_more_than_the_whole_is_seen
     (bars,) = drawing["data"]
     assert (bars["x"], bars["y"]) == ([0, 1], [100.0, 125.0])
     assert "range" not in drawing["layout"]["yaxis"]
+
+
+def waited(*pairs: tuple[int, int | None, int]) -> pl.DataFrame:
+    return rows_of(
+        waits,
+        waiting_rank=[pair[0] for pair in pairs],
+        rank=[pair[1] for pair in pairs],
+        excess_ns=[pair[2] for pair in pairs],
+    )
+
+
+def ends(drawing: figures.Drawing) -> list[tuple[str, str, float]]:
+    """Where each band begins, where it ends, and how wide it is."""
+    (trace,) = drawing["data"]
+    names, link = trace["node"]["label"], trace["link"]
+    rows = zip(link["source"], link["target"], link["value"], strict=True)
+    return [(names[source], names[target], value) for source, target, value in rows]
+
+
+def test_rows_of_two_ranks_are_one_band() -> None:
+    table = waited((0, 2, 3_000_000), (0, 2, 2_000_000), (1, 2, 4_000_000), (1, None, 1_000_000))
+    assert ends(figures.drawing(waits, table)) == [
+        ("Rank 0", "Rank 2", 5.0),
+        ("Rank 1", "Rank 2", 4.0),
+        ("Rank 1", "Small differences", 1.0),
+    ]
+    assert "annotations" not in figures.drawing(waits, table)["layout"]
+
+
+def test_what_no_band_can_be_drawn_for_is_told() -> None:
+    drawing = figures.drawing(waits, waited((0, 2, 5_000_000), (1, 0, -2_000_000)))
+    assert ends(drawing) == [("Rank 0", "Rank 2", 5.0)]
+    assert drawing["layout"]["annotations"][0]["text"] == "Left out: 2.00 ms of pairs whose sum is below zero"
+
+
+def test_bands_of_a_thousand_ranks_are_few_and_add_up() -> None:
+    pairs = [(rank, late, 1_000_000 + rank * late) for rank in range(1024) for late in (3, 500, 700)]
+    bands = ends(figures.drawing(waits, waited(*pairs)))
+    assert len(bands) < 100
+    assert sum(value for *_, value in bands) == pytest.approx(sum(ns for *_, ns in pairs) / 1e6)
+    assert {begins for begins, *_ in bands} >= {"1,008 other ranks"}
+
+
+def test_where_nobody_waited_a_sentence_says_it() -> None:
+    drawing = figures.drawing(waits, waited((0, None, 0), (1, None, 0)))
+    assert drawing["data"] == [] and "no rank waited" in drawing["layout"]["annotations"][0]["text"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from holotrace.core.analysis import Finding, per_job
-from holotrace.core.charts import Bar
+from holotrace.core.charts import Links
 from holotrace.core.schema import Column, Unit
 from holotrace.graph import job
 from holotrace.graph import rank as of_rank
@@ -41,7 +41,15 @@ _WAIT = ["waiting_rank", "group"]
         Column("explained_ratio", Unit.RATIO, "Part of waited_ns that is not unexplained; null where it did not wait"),
     ),
     reads=job.READS,
-    chart=Bar(x="rank", y=("excess_ns",), is_summed=True, title="What ranks did while others waited for them"),
+    chart=Links(
+        x="waiting_rank",
+        y=("excess_ns",),
+        to="rank",
+        title="Who waited for whom",
+        leaves="These ranks waited",
+        reaches="for what these did longer",
+        nobody="Small differences",
+    ),
 )
 def waits(graph: JobGraph) -> pl.DataFrame:
     """Why ranks wait for each other at collectives.

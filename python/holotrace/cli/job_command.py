@@ -23,6 +23,7 @@ def job_command(
     every_analysis: bool = False,
     shows_problems: bool = False,
     path_first: bool = True,
+    cls: type[click.Command] = click.Command,
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a command of a function that gets ``job``, the job at PATH, and the options that it declares itself.
 
@@ -32,6 +33,7 @@ def job_command(
         every_analysis: Whether all analyses run, so that many ranks are worth processes.
         shows_problems: Whether it says itself which problems there are.
         path_first: Whether PATH comes before its own arguments.
+        cls: What the command is.
     """
 
     def decorate(function: Callable[..., Any]) -> click.Command:
@@ -43,13 +45,13 @@ def job_command(
             if not shows_problems:
                 tell_partial(job.noticed())
 
-        return _command(function, run, name, short_help, path_first)
+        return _command(function, run, name, short_help, path_first=path_first, cls=cls)
 
     return decorate
 
 
 def table_command(
-    short_help: str, *, name: str | None = None, path_first: bool = True
+    short_help: str, *, name: str | None = None, path_first: bool = True, cls: type[click.Command] = click.Command
 ) -> Callable[[Callable[..., Shown]], click.Command]:
     """The same for a function that returns a table to show: in the form, to the place and as far as is asked for."""
 
@@ -61,21 +63,26 @@ def table_command(
 
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         run.__click_params__ += getattr(function, "__click_params__", [])  # type: ignore[attr-defined]  # click put it there
-        return job_command(short_help, name=name, shows_problems=True, path_first=path_first)(run)
+        return job_command(short_help, name=name, shows_problems=True, path_first=path_first, cls=cls)(run)
 
     return decorate
 
 
 def _command(
-    function: Callable[..., Any], run: Callable[..., None], name: str | None, short_help: str, path_first: bool
+    function: Callable[..., Any],
+    run: Callable[..., None],
+    name: str | None,
+    short_help: str,
+    *,
+    path_first: bool,
+    cls: type[click.Command],
 ) -> click.Command:
     own = list(reversed(getattr(function, "__click_params__", [])))
     arguments = [parameter for parameter in own if isinstance(parameter, click.Argument)]
     path = click.Argument(["path"], nargs=-1, required=True)
     shared = click.command()(search_options(rank_option(lambda: None))).params
-    command = click.command(name or function.__name__.replace("_", "-"), short_help=short_help, help=function.__doc__)(
-        run
-    )
+    called = name or function.__name__.replace("_", "-")
+    command = click.command(called, cls=cls, short_help=short_help, help=function.__doc__)(run)
     options = [parameter for parameter in own if parameter not in arguments]
     command.params = [*([path, *arguments] if path_first else [*arguments, path]), *shared, *options]
     return command

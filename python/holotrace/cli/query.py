@@ -1,4 +1,4 @@
-"""holotrace query: SQL over a job's tables."""
+"""holotrace query: SQL over a job's tables and answers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import click
 import polars as pl
 
+from holotrace.cli.console import progress_bar
 from holotrace.cli.job_command import table_command
 from holotrace.core.schema import Column, Unit
+from holotrace.engine.sql import QUESTION
 from holotrace.job import Job
 
 if TYPE_CHECKING:
@@ -18,16 +20,29 @@ if TYPE_CHECKING:
 _TOLD = (Unit.NS, Unit.BYTES, Unit.RATIO)
 
 
-@table_command("What SQL answers, over the tables.", path_first=False)
+class _SqlFirst(click.Command):
+    """Takes SQL and PATH in either order."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        sql = next((place for place, word in enumerate(args) if QUESTION.match(word)), 0)
+        return super().parse_args(ctx, [*args[sql : sql + 1], *args[:sql], *args[sql + 1 :]])
+
+
+@table_command("What SQL answers, over tables and analyses.", path_first=False, cls=_SqlFirst)
 @click.argument("sql")
 def query(job: Job, sql: str) -> Shown:
-    """The answer to one SELECT over the tables of the job at PATH, traces or dataset; each has a column rank.
+    """The answer to one SELECT over the job at PATH, traces or dataset: its tables and its analyses.
+
+    Analyses have underscores in their names (operator_kernels) and are computed where SQL names them; findings is the
+    table of all findings. A table that is called like an analysis has a name that ends in _table. Each has a column
+    rank, but for findings. With --rank, analyses compare these ranks alone.
 
     Columns whose names end in _ns, bytes or _ratio are shown in these units.
     """
     from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
 
-    found = _plain(job.query(sql))
+    with progress_bar("Reading") as progress:
+        found = _plain(job.query(sql, progress=progress))
     columns = tuple(_column(name, dtype) for name, dtype in found.schema.items())
     return Shown("query", found, columns, job.found.origin)
 

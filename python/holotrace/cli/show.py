@@ -22,6 +22,7 @@ from holotrace.core import tables
 from holotrace.core.analysis import Analysis, PerJob
 from holotrace.core.schema import Table
 from holotrace.discovery import spelled
+from holotrace.engine.sql_tables import name_of
 from holotrace.errors import MissingDataError, UsageError
 from holotrace.job import Job
 from holotrace.stores import Place
@@ -193,9 +194,7 @@ def _table(table: Table) -> _Topic:
         columns = table.columns if "rank" in table.column_names else (tables.RANK, *table.columns)
         return Shown(name, rows, columns, job.found.origin)
 
-    # An analysis of the same name has it for itself.
-    suffix = "_table" if any(analysis.name == table.name for analysis in ALL) else ""
-    name = (table.name + suffix).replace("_", "-")
+    name = name_of(table).replace("_", "-")
     return _Topic(name, "Tables", f"{table.meaning}.", "", answer)
 
 

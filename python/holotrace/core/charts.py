@@ -1,4 +1,4 @@
-"""What to draw, as data: a chart names columns of its analysis' table, present/figures.py draws it."""
+"""What to draw, as data: a chart names columns of its analysis' table, present/figures/ draws it."""
 
 from __future__ import annotations
 
@@ -111,3 +111,25 @@ class Tree(Chart):
     @property
     def columns(self) -> frozenset[str]:
         return super().columns | {self.total, self.rate}
+
+
+@dataclass(frozen=True)
+class Links(Chart):
+    """Bands from each value of ``x``, a rank, to those of ``to``, as wide as the sum of their rows' one ``y``."""
+
+    to: str = ""
+    """Column of the ranks that bands reach."""
+
+    leaves: str = ""
+    """What is said above the ranks that bands leave."""
+
+    reaches: str = ""
+    """What is said above those that they reach."""
+
+    nobody: str = "no rank"
+    """What rows without a rank are called."""
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Columns of the table that it needs."""
+        return super().columns | {self.to}

@@ -6,12 +6,13 @@ from typing import Any
 
 from holotrace.present.charts.boxes import Boxes
 from holotrace.present.charts.cells import Cells
+from holotrace.present.charts.links import Bands
 from holotrace.present.charts.plane import Plane
 from holotrace.present.charts.rows import Rows
 
 __all__ = ["Picture", "picture"]
 
-Picture = Plane | Rows | Boxes | Cells
+Picture = Plane | Rows | Boxes | Cells | Bands
 
 
 def picture(drawing: dict[str, Any]) -> Picture | None:
@@ -24,6 +25,8 @@ def picture(drawing: dict[str, Any]) -> Picture | None:
     first = drawing["data"][0]
     if first["type"] == "icicle":
         return Boxes.of(drawing)
+    if first["type"] == "sankey":
+        return Bands.of(drawing)
     if first["type"] == "heatmap":
         return Cells.of(drawing)
     if first.get("orientation") == "h":

@@ -1,0 +1,82 @@
+"""What is known of the job: ranks, clocks, problems, findings."""
+
+from __future__ import annotations
+
+from holotrace.core.schema import Column, Table, Unit
+from holotrace.core.tables.columns import RANK
+
+PROBLEMS = Table(
+    "problems",
+    "What could not be read as it was written, and what was done about it",
+    (
+        Column("rank", Unit.RANK, "Rank the row belongs to; null where it concerns the whole job"),
+        Column("problem", Unit.TEXT, "Kind of damage"),
+        Column("count", Unit.COUNT, "How often"),
+        Column("first_offset", Unit.NUMBER, "Byte of the (inflated) file where it was seen first"),
+        Column("example", Unit.TEXT, "What was found there"),
+        Column("action", Unit.TEXT, "What was done"),
+        Column("file", Unit.TEXT, "File it was found in"),
+    ),
+)
+
+RANK_INFO = Table(
+    "rank_info",
+    "What is there: one row per rank",
+    (
+        RANK,
+        Column("file", Unit.TEXT, "Where it was read from"),
+        Column("rank_from", Unit.TEXT, "How the rank was found: trace, file name, number, only file, caller"),
+        Column("world_count", Unit.COUNT, "Ranks of the whole job, as the trace says; null if it does not"),
+        Column("device", Unit.TEXT, "Accelerator's name"),
+        Column("device_count", Unit.COUNT, "Accelerators the process saw"),
+        Column("peak_type", Unit.TEXT, "Type of which peak_tflops is: bf16, else fp16 or fp32"),
+        Column(
+            "peak_tflops", Unit.FLOAT, "Operations per second that the device could do at most, dense; null if unknown"
+        ),
+        Column("peak_gbps", Unit.FLOAT, "What its memory could move at most, in GB/s of 10^9 bytes; null if unknown"),
+        Column("peak_from", Unit.TEXT, "The device whose peaks these are, or what they rest on"),
+        Column("software", Unit.TEXT, "Versions the trace names"),
+        Column("backend", Unit.TEXT, "Communication library"),
+        Column("step_count", Unit.COUNT, "Steps recorded"),
+        Column("event_count", Unit.COUNT, "Entries in the file, of every kind"),
+        Column("device_event_count", Unit.COUNT, "Events on an accelerator"),
+        Column("problem_count", Unit.COUNT, "Entries that could not be read as written"),
+        Column("span_ns", Unit.NS, "From the first start to the last end of device events and steps; null without"),
+        Column("first_ns", Unit.NS, "Start of the first of these, on the clock of the file; null without"),
+        Column("file_bytes", Unit.BYTES, "Size of the file"),
+        Column("text_bytes", Unit.BYTES, "Size of the JSON text"),
+        Column("load_ns", Unit.NS, "Wall time it took to read"),
+    ),
+)
+
+CLOCKS = Table(
+    "clocks",
+    "How far the clocks of ranks are apart, told by collectives, which end on all of their ranks at once",
+    (
+        RANK,
+        Column("collective_count", Unit.COUNT, "Collectives of several ranks that tell it"),
+        Column(
+            "offset_ns", Unit.NS, "How far the rank's clock is ahead of the median rank's; null if they do not tell"
+        ),
+        Column("residual_ns", Unit.NS, "How far ends are from the median rank's when that is taken off: the median"),
+        Column("most_residual_ns", Unit.NS, "How far they are at most"),
+        Column("first_rank", Unit.RANK, "First of the ranks whose clocks were compared, also through others between"),
+    ),
+)
+
+FINDINGS = Table(
+    "findings",
+    "What the rules of all analyses found",
+    (
+        Column("severity", Unit.TEXT, "info, warning or critical"),
+        Column("rule", Unit.TEXT, "The rule that found it"),
+        Column("analysis", Unit.TEXT, "The analysis whose table it read"),
+        Column("message", Unit.TEXT, "What is wrong, in a sentence"),
+        Column("ranks", Unit.RANKS, "Ranks it was seen on; empty where it concerns all"),
+        Column("cost_ns", Unit.NS, "Wall time of the job that fixing it would save at most; null where unknown"),
+        Column("step_cost_ns", Unit.NS, "The same for one training step; null without steps"),
+        Column("values", Unit.TEXT, "Figures and names in the message, as a JSON object"),
+        Column("explains", Unit.TEXT, "Rules whose findings are how this one looks, and are left out; null for none"),
+        Column("what_to_do", Unit.TEXT, "What to change; empty where the documentation of the rule says it"),
+    ),
+)
