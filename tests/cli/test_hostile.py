@@ -113,3 +113,51 @@ def test_without_memory_there_is_one_sentence(whole: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
     assert "there is not enough memory" in done.stderr
+
+
+def test_a_process_that_a_library_aborts_says_one_sentence() -> None:
+    code = "import os; from holotrace.cli.errors import prepare_for_abort; prepare_for_abort(); os.abort()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert done.stderr.startswith("Error: there is not enough memory; choose ranks")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of the address space")
+@pytest.mark.parametrize("megabytes", [500, 600, 700, 800, 1000])
+def test_little_memory_ends_in_a_sentence_at_any_place(whole: Path, tmp_path: Path, megabytes: int) -> None:
+    """Also where a library aborts the process; what Python and the libraries take themselves is there."""
+    limit = megabytes << 20
+    done = subprocess.run(
+        [sys.executable, "-m", "holotrace.cli", "report", str(whole), "--output", str(tmp_path / "page.html")],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),  # no threads yet
+    )
+    if done.returncode == 0:
+        assert (tmp_path / "page.html").is_file()
+    else:
+        assert done.returncode == 3, done.stderr[-500:]
+        assert "Traceback" not in done.stderr
+        assert done.stderr.strip().splitlines()[-1].startswith("Error: ")
+
+
+@pytest.mark.parametrize(
+    ("panic", "said", "code"),
+    [
+        ('Err value: Os { code: 11, message: "Resource temporarily unavailable" }', "there is not enough memory", 3),
+        ("index out of bounds", "unexpected PanicException: index out of bounds", 1),
+    ],
+)
+def test_a_panic_of_a_library_ends_in_one_sentence(whole: Path, panic: str, said: str, code: int) -> None:
+    script = (
+        "import holotrace.job as jobs, holotrace.cli as cli\n"
+        "from polars.exceptions import PanicException\n"
+        f"def panic(*_, **__): raise PanicException({panic!r})\n"
+        "jobs.Job.run = panic\n"
+        f"cli.main(['info', {str(whole)!r}])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (code, 1)
+    assert done.stderr.startswith(f"Error: {said}")

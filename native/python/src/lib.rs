@@ -1,12 +1,15 @@
 //! The core for Python: GIL released while it works, Arrow out by PyCapsule.
 
+mod abort;
 mod arrow;
 mod call_tree;
 mod critical_path;
 mod error;
 mod groups;
+mod host_graph;
 mod interrupt;
 mod intervals;
+mod open_calls;
 mod parquet;
 mod replay;
 mod rewrite;
@@ -20,6 +23,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow::ArrowTable>()?;
+    module.add_function(wrap_pyfunction!(abort::say_on_abort, module)?)?;
     module.add_class::<trace_event::Trace>()?;
     module.add_function(wrap_pyfunction!(call_tree::call_tree, module)?)?;
     module.add_function(wrap_pyfunction!(call_tree::outermost_calls, module)?)?;
@@ -30,10 +34,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(groups::levels, module)?)?;
     module.add_function(wrap_pyfunction!(groups::gaps, module)?)?;
     module.add_function(wrap_pyfunction!(groups::bins, module)?)?;
+    module.add_function(wrap_pyfunction!(host_graph::host_graph, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::covered_before, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::union, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::unions, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::subtract, module)?)?;
+    module.add_function(wrap_pyfunction!(open_calls::open_calls, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(parquet::write_parquet, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite::rewrite_trace_event, module)?)?;
@@ -42,6 +48,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_event::read_ends, module)?)?;
     module.add_class::<replay::Replay>()?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(replay::same_activities, module)?)?;
     module.add_function(wrap_pyfunction!(replay::wait_causes, module)?)?;
     module.add_class::<xplane::Space>()?;
     module.add_function(wrap_pyfunction!(xplane::read_xplane, module)?)?;

@@ -7,7 +7,7 @@ import click
 from holotrace import __getattr__ as attribute
 from holotrace.cli.compare import compare
 from holotrace.cli.convert import convert
-from holotrace.cli.errors import Commands
+from holotrace.cli.errors import Commands, prepare_for_abort
 from holotrace.cli.info import info
 from holotrace.cli.overlay import overlay
 from holotrace.cli.query import query
@@ -19,7 +19,7 @@ from holotrace.cli.timeline import timeline
 from holotrace.cli.view import view
 from holotrace.cli.what_if import what_if
 
-__all__ = ["main"]
+__all__ = ["main", "start"]
 
 
 def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -40,3 +40,9 @@ def main(debug: bool) -> None:
 
 for command in (info, runs, show, query, compare, report, view, what_if, timeline, overlay, convert, sample):
     main.add_command(command)
+
+
+def start() -> None:
+    """Run the command as a process of its own."""
+    prepare_for_abort()
+    main(prog_name="holotrace")

@@ -1,5 +1,5 @@
 """``python -m holotrace.cli``: the command where no script is installed."""
 
-from holotrace.cli import main
+from holotrace.cli import start
 
-main(prog_name="holotrace")
+start()

@@ -13,12 +13,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from polars.exceptions import PanicException
 
+from holotrace.core.native import native
 from holotrace.errors import HolotraceError, UsageError
 
 USAGE, INPUT, DEFECT = 2, 3, 1
 FOUND = 4  # report --fail-on found what it was to find
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
+
+# What the system says where a thread cannot be started, which takes memory too.
+_NO_THREAD = "Resource temporarily unavailable"
+_LESS_MEMORY = "choose ranks with --rank, use fewer workers, convert the job to a dataset, or ask for fewer steps"
 
 
 class Commands(click.Group):
@@ -51,7 +57,7 @@ class Commands(click.Group):
             _stop()
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
-        except Exception as error:
+        except (Exception, PanicException) as error:
             # Without a name it is stdout that failed; main() knows what to do.
             if ctx.params.get("debug") or (isinstance(error, OSError) and error.filename is None):
                 raise
@@ -92,14 +98,20 @@ def _stop() -> NoReturn:
     os._exit(INTERRUPTED)
 
 
-def failure(error: Exception) -> click.ClickException:
+def prepare_for_abort() -> None:
+    """Let the process end with a sentence where a library aborts it, as Polars does where memory is missing."""
+    # What a library prints before it gives up would hide the sentence.
+    os.environ["RUST_BACKTRACE"] = "0"
+    native.say_on_abort(f"Error: there is not enough memory; {_LESS_MEMORY}\n", INPUT)
+
+
+def failure(error: BaseException) -> click.ClickException:
     """``error`` as click reports it."""
     if isinstance(error, HolotraceError):
         return _failure(str(error), USAGE if isinstance(error, UsageError) else INPUT)
     if _is_for_memory(error):
         what = str(error) if isinstance(error, MemoryError) and str(error) else "there is not enough memory"
-        way_out = "choose ranks with --rank, use fewer workers, convert the job to a dataset, or ask for fewer steps"
-        return _failure(f"{what}; {way_out}", INPUT)
+        return _failure(f"{what}; {_LESS_MEMORY}", INPUT)
     if isinstance(error, OSError):
         # A full disk, a place that may not be touched.
         where = "the output" if error.filename is None else error.filename
@@ -115,6 +127,8 @@ def _is_for_memory(error: BaseException | None) -> bool:
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
             return True
         if isinstance(error, RuntimeError) and ("can't start new thread" in said or "memory" in said):
+            return True
+        if _NO_THREAD in said:
             return True
         error = error.__cause__
     return False

@@ -228,5 +228,7 @@ def _outcome(future: Future[T | Unread], source: Source) -> T | Unread:
     if not isinstance(error, Exception):
         raise error
     what = f"{type(error).__name__}: {error}".rstrip(": ").partition("\n")[0]
-    said = f"rank {source.rank} was lost with the worker that read it ({what}); give workers more memory, or use fewer"
+    is_starved = isinstance(error, MemoryError)
+    how = "needs more memory than there is" if is_starved else "was lost with the worker that read it"
+    said = f"rank {source.rank} {how} ({what}); give workers more memory, or use fewer"
     return Unread(source, InputError(said), lost=error)
