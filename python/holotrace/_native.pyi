@@ -17,7 +17,9 @@ __all__ = [
     "covered_at",
     "covered_before",
     "gaps",
+    "host_graph",
     "levels",
+    "open_calls",
     "outermost_calls",
     "profile_times",
     "read_ends",
@@ -26,6 +28,7 @@ __all__ = [
     "read_xplane_bytes",
     "replay",
     "rewrite_trace_event",
+    "same_activities",
     "say_on_abort",
     "step_graph",
     "subtract",
@@ -190,6 +193,21 @@ def gaps(spans: ArrowStream, pause_ns: int) -> ArrowTable:
     p25_ns, p50_ns, p75_ns (between two of them interpolated), max_ns.
     """
 
+def open_calls(
+    calls: ArrowStream, windows: ArrowStream, main: int, *, pause_ns: int, launch_ns: int
+) -> tuple[ArrowTable, ArrowTable]:
+    """What went on in each window on its thread, by the innermost calls, and what was innermost for most of it.
+
+    ``calls``: event_id, thread, name (UInt32), start_ns, end_ns, traits (UInt16, bits), told (UInt8, the kind that the
+    name tells of all below it; 0 for none), launches (UInt8). ``windows``, in order and apart: start_ns, end_ns,
+    thread. Where nothing is open on a window's thread, ``main`` tells. From ``pause_ns`` on a call without others
+    below it is long, from ``launch_ns`` on a launch.
+    First a row per window, kind and name: window, kind (UInt8), call_id (who is responsible), inner_id (what was
+    innermost), share_ns (they add up to the window), when_ns (when it went on last); longest first. Then a row per
+    window: operator_id, module_id, function_id, annotation_id, call_id, and what another thread did longest, other_id,
+    for other_ns.
+    """
+
 @final
 class StepGraph:
     """Starts and ends of events (nodes) and which of them came after which (edges)."""
@@ -242,13 +260,14 @@ class Replay:
         own: ArrowStream,
         lags: ArrowStream,
         wanted: ArrowStream,
-        own_of_all: ArrowStream | None = None,
         *,
         has_delays: bool,
     ) -> ArrowTable:
-        """time_ns of the points ``wanted`` (point) in each of ``count`` cases, those of a case together.
+        """time_ns of the points ``wanted`` (point) in each of ``count`` cases, those of a case together."""
+    def mixed(self, activities: ArrowStream, cases: Sequence[Sequence[int]], wanted: ArrowStream) -> ArrowTable:
+        """The same where activities that have one of a case's labels take their other time.
 
-        ``own_of_all``: own_ns of each activity in all cases, but for what is other in one.
+        ``activities``: usual_ns, other_ns, label, second_label (below their count, or 2^32 - 1 for none).
         """
     def paths(self, ends: ArrowStream, own: ArrowStream, lags: ArrowStream, *, has_delays: bool) -> ArrowTable:
         """The chains of what came last before points, in case 0, one after the other.
@@ -266,11 +285,29 @@ class Replay:
         where ways part. The other table is as of ``wait_causes``.
         """
 
+def host_graph(
+    spans: ArrowStream, steps: ArrowStream, threads: int, main: int
+) -> tuple[ArrowTable, ArrowTable, ArrowTable, ArrowTable]:
+    """What the threads of a host did, cut where something else may depend on it.
+
+    ``spans``: thread (below ``threads``), start_ns, end_ns, role (UInt8; 0: operator, 1: range, 2: call of the
+    runtime), of equal ones the outer first. ``steps``: thread, start_ns, end_ns. ``main``: the thread that hands over
+    to others. Returns activities by thread and time (thread, start_ns, end_ns, own_ns, the rows ``around`` and ``call``
+    of spans; null for none), edges (from_point, to_point, is_inferred), for each span the activity in which it began
+    (null but for calls), and the points begin and end of each step.
+    """
+
 def replay(activities: ArrowStream, edges: ArrowStream) -> Replay:
     """A graph to replay.
 
     ``activities``: own_ns, start_ns, end_ns, crossing (below their count, or 2^32 - 1). ``edges``: from_point,
     to_point, lag_ns.
+    """
+
+def same_activities(activities: ArrowStream) -> ArrowTable:
+    """same: a number for each that those of several places share that do the same for the n-th time.
+
+    ``activities``: place, what (UInt64, tells what is done), start_ns.
     """
 
 def wait_causes(visits: ArrowStream, terms: ArrowStream) -> ArrowTable:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from holotrace.graph.engine import REMOVED, Changes, Replay, end_of, start_of
+from holotrace.graph.engine import OWN, REMOVED, Changes, Replay, end_of, start_of
 
 Row = tuple[int, int, int, int | None]
 
@@ -68,6 +68,21 @@ def test_cases_side_by_side_are_as_one_by_one() -> None:
     together = replay.cases(cases, points)
     assert together["time_ns"].to_list() == [time for case in cases for time in ends(replay, case)]
     assert together["case"].to_list() == [case for case in range(21) for _ in range(3)]
+
+
+def test_cases_of_one_of_two_times_are_as_their_changes() -> None:
+    replay = Replay(activities(*((10, 10 * at, 10 * at + 10, None) for at in range(4))), edges((0, 1, 0), (2, 3, 0)))
+    other, label, second = [1, 2, 3, 4], [0, 0, 1, None], [2, 3, 2, None]
+    mixed = pl.DataFrame({"usual_ns": [10] * 4, "other_ns": other, "label": label, "second_label": second})
+    cases = [[], [0], [1], [2], [3], [0, 1], [2, 3], [1, 3], [0, 1, 2, 3]]
+    points = pl.Series([2 * at + 1 for at in range(4)])
+    for some in (cases, cases[:1], cases[1:3], cases[3:7]):
+        taken = [[at for at in range(4) if {label[at], second[at]} & set(labels)] for labels in some]
+        changes = [
+            Changes(own=pl.DataFrame({"activity": rows, "own_ns": [other[at] for at in rows]}, schema=OWN))
+            for rows in taken
+        ]
+        assert_frame_equal(replay.mixed(mixed, some, points), replay.cases(changes, points))
 
 
 def test_circle_is_cut_where_it_was_recorded_first_and_counted() -> None:

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::{Int64Type, UInt32Type};
+use arrow_array::types::{Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{ArrayRef, RecordBatch, UInt8Array};
 use arrow_buffer::ScalarBuffer;
 use holotrace_core::Result;
-use holotrace_core::algorithms::replay::{Activities, Changes, Edges, End, Graph};
+use holotrace_core::algorithms::replay::{Activities, Changes, Edges, End, Graph, Mix};
+use holotrace_core::algorithms::same;
 use holotrace_core::algorithms::waits::{self, Cause, Signatures, Term, Visits};
 use holotrace_core::columns::{NONE, all_ids, batch, ids, times};
 use pyo3::exceptions::PyValueError;
@@ -80,8 +81,7 @@ impl Replay {
         made.map(ArrowTable)
     }
 
-    #[pyo3(signature = (count, own, lags, wanted, own_of_all=None, *, has_delays))]
-    #[allow(clippy::too_many_arguments)] // Python's names of them
+    #[pyo3(signature = (count, own, lags, wanted, *, has_delays))]
     fn cases(
         &self,
         py: Python<'_>,
@@ -89,17 +89,28 @@ impl Replay {
         own: &Bound<'_, PyAny>,
         lags: &Bound<'_, PyAny>,
         wanted: &Bound<'_, PyAny>,
-        own_of_all: Option<&Bound<'_, PyAny>>,
         has_delays: bool,
     ) -> PyResult<ArrowTable> {
         let changed = Changed::of(self, own, lags)?;
-        let own_of_all = own_of_all.map(|own| self.own_of_all(own)).transpose()?;
-        let wanted = Batches::of(wanted)?.values::<UInt32Type>("point")?;
-        below("point", &wanted, 2 * self.crossing.len(), false)?;
+        let wanted = self.wanted(wanted)?;
         let made = detached(py, || {
-            let changes = Changes { own_of_all: own_of_all.as_deref(), ..changed.changes() };
-            let found = self.graph.cases(count, changes, &wanted, has_delays);
+            let found = self.graph.cases(count, changed.changes(), &wanted, has_delays);
             named([("time_ns", column(found))])
+        });
+        made.map(ArrowTable)
+    }
+
+    fn mixed(
+        &self,
+        py: Python<'_>,
+        activities: &Bound<'_, PyAny>,
+        cases: Vec<Vec<u32>>,
+        wanted: &Bound<'_, PyAny>,
+    ) -> PyResult<ArrowTable> {
+        let (mixed, wanted) = (Mixed::of(self, activities)?, self.wanted(wanted)?);
+        let made = detached(py, || {
+            let mix = Mix { usual: &mixed.usual, other: &mixed.other, labels: [&mixed.one, &mixed.two], cases: &cases };
+            named([("time_ns", column(self.graph.mixed(mix, &wanted)))])
         });
         made.map(ArrowTable)
     }
@@ -188,12 +199,10 @@ impl Replay {
         Ok(point.iter().zip(since.iter()).map(|(&point, &since)| End { point, since }).collect())
     }
 
-    fn own_of_all(&self, own: &Bound<'_, PyAny>) -> PyResult<ScalarBuffer<i64>> {
-        let own = Batches::of(own)?.values::<Int64Type>("own_ns")?;
-        if own.len() == self.crossing.len() {
-            return Ok(own);
-        }
-        Err(PyValueError::new_err(format!("{} own times for {} activities", own.len(), self.crossing.len())))
+    fn wanted(&self, wanted: &Bound<'_, PyAny>) -> PyResult<ScalarBuffer<u32>> {
+        let wanted = Batches::of(wanted)?.values::<UInt32Type>("point")?;
+        below("point", &wanted, 2 * self.crossing.len(), false)?;
+        Ok(wanted)
     }
 }
 
@@ -217,6 +226,14 @@ pub fn wait_causes(py: Python<'_>, visits: &Bound<'_, PyAny>, terms: &Bound<'_, 
     detached(py, || of_causes(&waits::causes(&visits))).map(ArrowTable)
 }
 
+#[pyfunction]
+pub fn same_activities(py: Python<'_>, activities: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+    let activities = Batches::of(activities)?;
+    let (place, what) = (activities.values::<UInt32Type>("place")?, activities.values::<UInt64Type>("what")?);
+    let start = activities.values::<Int64Type>("start_ns")?;
+    detached(py, || named([("same", all_ids(same::numbered(&place, &what, &start).into_iter()))])).map(ArrowTable)
+}
+
 fn of_causes(causes: &[Cause]) -> Result<RecordBatch> {
     named([
         ("visit", all_ids(causes.iter().map(|cause| cause.visit))),
@@ -225,6 +242,29 @@ fn of_causes(causes: &[Cause]) -> Result<RecordBatch> {
         ("signature", all_ids(causes.iter().map(|cause| cause.term.signature))),
         ("ns", times(causes.iter().map(|cause| cause.term.ns))),
     ])
+}
+
+/// Columns of the two times of activities and what these are of.
+struct Mixed {
+    usual: ScalarBuffer<i64>,
+    other: ScalarBuffer<i64>,
+    one: ScalarBuffer<u32>,
+    two: ScalarBuffer<u32>,
+}
+
+impl Mixed {
+    fn of(replay: &Replay, activities: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let activities = Batches::of(activities)?;
+        let (one, two) = (activities.values::<UInt32Type>("label")?, activities.values::<UInt32Type>("second_label")?);
+        let (usual, other) = (activities.values::<Int64Type>("usual_ns")?, activities.values::<Int64Type>("other_ns")?);
+        let count = replay.crossing.len();
+        if usual.len() != count {
+            return Err(PyValueError::new_err(format!("{} own times for {count} activities", usual.len())));
+        }
+        below("label", &one, count, true)?;
+        below("label", &two, count, true)?;
+        Ok(Self { usual, other, one, two })
+    }
 }
 
 /// Columns of what is other in counterfactuals.
@@ -253,7 +293,6 @@ impl Changed {
             lag_case: &self.lag.0,
             lag_edge: &self.lag.1,
             lag: &self.lag.2,
-            own_of_all: None,
         }
     }
 }

@@ -12,9 +12,8 @@ from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit
 from holotrace.graph import job
 from holotrace.graph import rank as of_rank
-from holotrace.graph.engine import Changes
 from holotrace.graph.job import TRUSTED_RATIO, JobGraph
-from holotrace.graph.vocabulary import SAME, numbered
+from holotrace.graph.vocabulary import numbered
 
 # So many of the ranks are the worst, after "Understanding Stragglers in Large Model Training" (OSDI 2025).
 WORST_RATIO = 0.03
@@ -23,8 +22,8 @@ SLOW_RATIO, HALF = 1.1, 0.5
 # A slowdown below this share of the ideal time is noise, whose parts say nothing.
 LEAST_RATIO = 0.01
 
-# So many ranks are replayed one by one, in so many replays at once.
-_MOST_RANKS, _AT_ONCE = 32, 8
+# So many ranks are replayed one by one.
+_MOST_RANKS = 32
 
 
 @per_job(
@@ -58,15 +57,17 @@ def slowdown(graph: JobGraph) -> pl.DataFrame:
     work = _ideal(graph)
     if work.is_empty() or graph.steps.is_empty():
         return pl.DataFrame(schema=slowdown.nothing.schema)
-    ideal = _own_of_all(graph, work)
     ranks, kinds = _furthest(work), work["kind"].unique().cast(pl.String).sort().to_list()
-    keeps = [*(pl.col("rank") == rank for rank in ranks), *(pl.col("kind") == kind for kind in kinds)]
-    base, best = (_job_times(graph, work, [pl.lit(value=False)], "own_ns", own)[0] for own in (None, ideal))
-    alone = _job_times(graph, work, keeps, "own_ns", ideal)
-    without = _job_times(graph, work, keeps, "ideal_ns")
+    all_ranks, all_kinds, mixed = _labelled(graph, work)
+    labels = [*(all_ranks[rank] for rank in ranks), *(all_kinds[kind] for kind in kinds)]
+    of_each = [*([*all_ranks.values()] for _ in ranks), *([*all_kinds.values()] for _ in kinds)]
+    others = [[other for other in all_labels if other != one] for all_labels, one in zip(of_each, labels, strict=True)]
+    cases = [[], [*all_kinds.values()], *others, *([label] for label in labels)]
+    base, best, *times = _job_times(graph, mixed, cases)
+    alone, without = times[: len(labels)], times[len(labels) :]
     by_rank = sorted(zip(alone[: len(ranks)], ranks, strict=True), key=lambda pair: (-pair[0], pair[1]))
-    worst = [rank for _, rank in by_rank[: ceil(WORST_RATIO * work["rank"].n_unique())]]
-    (rest,) = _job_times(graph, work, [pl.col("rank").is_in(worst)], "ideal_ns")
+    worst = [rank for _, rank in by_rank[: ceil(WORST_RATIO * len(all_ranks))]]
+    (rest,) = _job_times(graph, mixed, [[all_ranks[rank] for rank in worst]])
     recorded = max(graph.steps.group_by("rank").agg(pl.col("recorded_ns").sum())["recorded_ns"])
     lost = base - best
 
@@ -90,10 +91,10 @@ def _ideal(graph: JobGraph) -> pl.DataFrame:
     """What each activity takes and would ideally take: activity, rank, kind, own_ns, ideal_ns."""
     own = pl.col("own_ns")
     work = numbered(graph).filter(pl.col("step").is_not_null())
-    usual = work.group_by(SAME).agg(
+    usual = work.group_by("same").agg(
         ideal_ns=pl.when(pl.col("kind").first() == "compute").then(own.mean()).otherwise(own.median())
     )
-    return work.join(usual, on=SAME, nulls_equal=True, maintain_order="left").select(
+    return work.join(usual, on="same", maintain_order="left").select(
         "activity", "rank", "kind", "own_ns", pl.col("ideal_ns").round().cast(pl.Int64)
     )
 
@@ -104,29 +105,30 @@ def _furthest(work: pl.DataFrame) -> list[int]:
     return sorted(above.sort("above", "rank", descending=[True, False])["rank"].head(_MOST_RANKS))
 
 
-def _own_of_all(graph: JobGraph, work: pl.DataFrame) -> pl.Series:
-    """What each activity of the graph takes where all of ``work`` is ideal."""
-    ideal = graph.activities.select("activity", "own_ns").join(
-        work.select("activity", "ideal_ns"), on="activity", how="left", maintain_order="left"
+def _labelled(graph: JobGraph, work: pl.DataFrame) -> tuple[dict[int, int], dict[str, int], pl.DataFrame]:
+    """The label of each rank and of each kind of ``work``, and all activities with theirs, as for ``Replay.mixed``."""
+    ranks = work["rank"].unique().sort().to_list()
+    kinds = work["kind"].unique().cast(pl.String).sort().to_list()
+    of_ranks = dict(zip(ranks, range(len(ranks)), strict=True))
+    of_kinds = dict(zip(kinds, range(len(ranks), len(ranks) + len(kinds)), strict=True))
+    own = graph.activities["own_ns"]
+    is_work = pl.Series([False]).new_from_index(0, len(own)).scatter(work["activity"], True)
+    mixed = graph.activities.select(
+        usual_ns="own_ns",
+        other_ns=own.clone().scatter(work["activity"], work["ideal_ns"]),
+        label=pl.when(is_work).then(pl.col("rank").replace_strict(of_ranks, default=None, return_dtype=pl.UInt32)),
+        second_label=pl.when(is_work).then(
+            pl.col("kind").cast(pl.String).replace_strict(of_kinds, default=None, return_dtype=pl.UInt32)
+        ),
     )
-    return ideal.select(pl.coalesce("ideal_ns", "own_ns")).to_series()
+    return of_ranks, of_kinds, mixed
 
 
-def _job_times(
-    graph: JobGraph, work: pl.DataFrame, changed: Sequence[pl.Expr], takes: str, own_ns: pl.Series | None = None
-) -> list[float]:
-    """The time of all steps on the rank that takes longest, in each case with these activities taking ``takes``.
-
-    All others take ``own_ns``, or as long as recorded.
-    """
-    times: list[float] = []
-    # Changes of many cases at once would take more room than the graph.
-    for first in range(0, len(changed), _AT_ONCE):
-        some = (work.filter(which).select("activity", own_ns=takes) for which in changed[first : first + _AT_ONCE])
-        found = graph.step_times([Changes(own=own) for own in some], own_ns)
-        longest = found.group_by("case", "rank").agg(pl.col("replayed_ns").sum()).group_by("case")
-        times.extend(float(time) for time in longest.agg(pl.col("replayed_ns").max()).sort("case")["replayed_ns"])
-    return times
+def _job_times(graph: JobGraph, mixed: pl.DataFrame, cases: Sequence[Sequence[int]]) -> list[float]:
+    """The time of all steps on the rank that takes longest, in each case of ``Replay.mixed``."""
+    longest = graph.mixed_step_times(mixed, cases).group_by("case", "rank").agg(pl.col("replayed_ns").sum())
+    times = longest.group_by("case").agg(pl.col("replayed_ns").max()).sort("case")["replayed_ns"]
+    return [float(time) for time in times]
 
 
 @slowdown.rule

@@ -243,11 +243,11 @@ def full_queue(work: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
             ).rename({"activity": "call", "name": "call_name"}),
             on="launch_id",
         )
-        .sort("queue", "call_ns")
+        .sort("queue", "call_ns", "activity")
         .with_columns(number=pl.int_range(pl.len(), dtype=pl.Int64).over("queue"))
     )
     started = launched.select("queue", "start_ns", begun="number").sort("start_ns")
-    under_way = launched.sort("call_ns").join_asof(
+    under_way = launched.sort("call_ns", maintain_order=True).join_asof(
         started, left_on="call_ns", right_on="start_ns", by="queue", check_sortedness=False, suffix="_before"
     )
     depth = pl.col("number") - pl.col("begun").fill_null(-1)

@@ -16,6 +16,7 @@ REMOVED = -(2**63)
 
 ACTIVITIES = pl.Schema({"own_ns": pl.Int64(), "start_ns": pl.Int64(), "end_ns": pl.Int64(), "crossing": pl.UInt32()})
 EDGES = pl.Schema({"from_point": pl.UInt32(), "to_point": pl.UInt32(), "lag_ns": pl.Int64()})
+MIXED = pl.Schema({"usual_ns": pl.Int64(), "other_ns": pl.Int64(), "label": pl.UInt32(), "second_label": pl.UInt32()})
 OWN = pl.Schema({"activity": pl.UInt32(), "own_ns": pl.Int64()})
 ENDS = pl.Schema({"point": pl.UInt32(), "since_ns": pl.Int64()})
 LAGS = pl.Schema({"edge": pl.UInt32(), "lag_ns": pl.Int64()})
@@ -90,28 +91,30 @@ class Replay:
         own, lags = _columns([changes])
         return pl.DataFrame(self._native.times(own, lags, has_delays=has_delays))
 
-    def cases(
-        self, cases: Sequence[Changes], points: pl.Series, own_ns: pl.Series | None = None, *, has_delays: bool = False
-    ) -> pl.DataFrame:
+    def cases(self, cases: Sequence[Changes], points: pl.Series, *, has_delays: bool = False) -> pl.DataFrame:
         """When each of some points comes in each counterfactual: case, point, time_ns; by case, then as given.
 
         Args:
             cases: What is other in each.
             points: Points whose times are wanted.
-            own_ns: What each activity takes in all of them, but for what is other in it; as given to Replay by default.
             has_delays: Whether what no edge explains is kept.
         """
         own, lags = _columns(cases)
-        wanted = points.cast(pl.UInt32).alias("point").to_frame()
-        of_all = None if own_ns is None else own_ns.cast(pl.Int64).alias("own_ns").to_frame()
-        times = pl.DataFrame(self._native.cases(len(cases), own, lags, wanted, of_all, has_delays=has_delays))
-        number = pl.int_range(times.height, dtype=pl.Int64, eager=True)
-        every = max(len(points), 1)
-        return times.select(
-            case=(number // every).cast(pl.UInt32),
-            point=points.cast(pl.UInt32).gather(number % every),
-            time_ns="time_ns",
-        )
+        times = self._native.cases(len(cases), own, lags, _wanted(points), has_delays=has_delays)
+        return _of_cases(pl.DataFrame(times), points)
+
+    def mixed(self, activities: pl.DataFrame, cases: Sequence[Sequence[int]], points: pl.Series) -> pl.DataFrame:
+        """The same for counterfactuals in which each activity takes one of two times; as of ``cases``.
+
+        Args:
+            activities: MIXED, a row per activity: usual_ns and other_ns; label and second_label: numbers of what it is
+                of, below the count of activities; null for none.
+            cases: The labels of what takes other_ns, of each.
+            points: Points whose times are wanted.
+        """
+        shaped = activities.select(pl.col(name).cast(dtype).fill_null(NONE) for name, dtype in MIXED.items())
+        times = self._native.mixed(shaped, [list(labels) for labels in cases], _wanted(points))
+        return _of_cases(pl.DataFrame(times), points)
 
     def paths_to(self, ends: pl.DataFrame, changes: Changes = UNCHANGED, *, has_delays: bool = False) -> pl.DataFrame:
         """The chains of what came last before points, one after the other, each in order of time.
@@ -152,6 +155,17 @@ class Replay:
             beginning,
         )
         return pl.DataFrame(visits), pl.DataFrame(causes)
+
+
+def _wanted(points: pl.Series) -> pl.DataFrame:
+    return pl.DataFrame({"point": points.cast(pl.UInt32)})
+
+
+def _of_cases(times: pl.DataFrame, points: pl.Series) -> pl.DataFrame:
+    number = pl.int_range(times.height, dtype=pl.Int64, eager=True)
+    every = max(len(points), 1)
+    of_each: pl.Series = points.cast(pl.UInt32).gather(number % every)
+    return times.select(case=(number // every).cast(pl.UInt32), point=of_each, time_ns="time_ns")
 
 
 def _ends(ends: pl.DataFrame) -> pl.DataFrame:

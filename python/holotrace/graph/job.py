@@ -123,20 +123,27 @@ class JobGraph:
         """
         return self.replayer.times(changes, has_delays=has_delays)
 
-    def step_times(
-        self, cases: Sequence[Changes] = (UNCHANGED,), own_ns: pl.Series | None = None, *, has_delays: bool = False
-    ) -> pl.DataFrame:
+    def step_times(self, cases: Sequence[Changes] = (UNCHANGED,), *, has_delays: bool = False) -> pl.DataFrame:
         """How long each step takes on each rank in each case: case, rank, step, recorded_ns, replayed_ns.
 
         One pass serves eight cases. A step lasts from its begin to its end on the rank's host.
 
         Args:
             cases: What is other in each.
-            own_ns: What each activity takes in all of them, but for what is other in it; as recorded by default.
             has_delays: Whether what no edge explains of when things happened is kept.
         """
-        points = pl.concat([self.steps["begin"], self.steps["over"]])
-        times = self.replayer.cases(cases, points, own_ns, has_delays=has_delays)
+        return self._steps_of(self.replayer.cases(cases, self._ends_of_steps, has_delays=has_delays))
+
+    def mixed_step_times(self, activities: pl.DataFrame, cases: Sequence[Sequence[int]]) -> pl.DataFrame:
+        """The same for cases in which each activity takes one of two times; see ``Replay.mixed``."""
+        return self._steps_of(self.replayer.mixed(activities, cases, self._ends_of_steps))
+
+    @property
+    def _ends_of_steps(self) -> pl.Series:
+        return pl.concat([self.steps["begin"], self.steps["over"]])
+
+    def _steps_of(self, times: pl.DataFrame) -> pl.DataFrame:
+        """How long steps take, from the times of their ends in each case."""
         count = self.steps.height
         placed = times.with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("case"))
         begun = placed.filter(pl.col("place") < count).rename({"time_ns": "begin_ns"})

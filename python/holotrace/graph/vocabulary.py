@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields, replace
 
 import polars as pl
 
+from holotrace.core.native import native
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY
 from holotrace.efficiency.categories import of_kernel
-from holotrace.graph.engine import Changes
+from holotrace.graph.engine import NONE, Changes
 from holotrace.graph.job import STEP, JobGraph
 
 # What activities can be bound by, and edges: until work starts after its launch, and after the work before it.
@@ -165,33 +166,40 @@ class Draft:
         )
 
 
-# What activities of several ranks or steps have in common that are the same.
-SAME = ("is_device", "thread", "kind", "name", "number")
-
-
 def numbered(graph: JobGraph) -> pl.DataFrame:
-    """The activities but for moments, with SAME: thread is what a thread does most, null on devices; number counts
-    those with all else in common in a rank's step.
+    """The activities but for moments, with ``same``: a number that those have in common that are the same.
 
-    Threads have other numbers on other ranks; a watchdog that sleeps is not to be taken for a thread that computes.
+    The same are those with one kind, name and number among these in a rank's step, on devices and on threads that do
+    the same. Threads have other numbers on other ranks, and a watchdog that sleeps is not to be taken for a thread that
+    computes: a thread is told by what it does most.
     """
-    rows = graph.activities.filter(pl.col("kind") != STEP).sort("start_ns", "activity")
-    of_host = rows.filter(~pl.col("is_device"), pl.col("name").is_not_null())
+    rows = graph.activities.filter(pl.col("kind") != STEP)
+    codes = pl.col("name").to_physical().cast(pl.UInt64).fill_null(NONE)
     threads = (
-        of_host.group_by("rank", "lane", "name")
+        rows.filter(~pl.col("is_device"), pl.col("name").is_not_null())
+        .group_by("rank", "lane", "name")
         .agg(count=pl.len().cast(pl.Int64))
         .sort("rank", "lane", -pl.col("count"), "name")
         .group_by("rank", "lane", maintain_order=True)
         .agg(thread=pl.col("name").first())
+        .with_columns(thread=pl.col("thread").rank("dense").cast(pl.UInt64))
     )
-    return rows.join(threads, on=["rank", "lane"], how="left", maintain_order="left").with_columns(
-        number=pl.int_range(pl.len(), dtype=pl.UInt32).over("rank", "step", *SAME[:-1])
+    kinds = rows.select("kind").unique().with_row_index("of_kind").cast({"of_kind": pl.UInt64})
+    places = rows.select("rank", "step").unique().with_row_index("place")
+    thread = pl.when("is_device").then(0).otherwise(pl.col("thread").fill_null(threads.height + 1))
+    what = (thread * kinds.height + pl.col("of_kind")) * 2 + pl.col("is_device")
+    told = (
+        rows.join(threads, on=["rank", "lane"], how="left", maintain_order="left")
+        .join(places, on=["rank", "step"], nulls_equal=True, maintain_order="left")
+        .join(kinds, on="kind", maintain_order="left")
+        .select("place", "start_ns", what=what * (NONE + 1) + codes)
     )
+    return rows.hstack(pl.DataFrame(native.same_activities(told)))
 
 
 def usual_own(graph: JobGraph) -> pl.DataFrame:
     """What each activity takes on the median rank, where more than half of the ranks have it: activity, usual_ns."""
-    key, rows = ["step", *SAME], numbered(graph)
+    key, rows = ["step", "same"], numbered(graph)
     world = graph.activities["rank"].n_unique()
     usual = (
         rows.group_by(key)

@@ -1,16 +1,15 @@
 //! Passes over a graph: one, or many with changes side by side.
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{available_parallelism, scope};
 
-use super::Graph;
+use super::{Graph, Step};
 use crate::columns::arrow::NONE;
 
-/// So many counterfactuals share a pass: their times of one point fill a line of the cache.
+/// At most so many counterfactuals share a pass: their times of one point fill a line of the cache.
 const LANES: usize = 8;
-
-type Times = [i64; LANES];
 
 /// What is different in each counterfactual; columns of equal length, three for own times and three for lags.
 #[derive(Clone, Copy, Default)]
@@ -23,8 +22,52 @@ pub struct Changes<'a> {
     pub lag_edge: &'a [u32],
     /// `REMOVED` takes the edge away.
     pub lag: &'a [i64],
-    /// Own times of all activities that hold in every counterfactual, but for what is other in it.
-    pub own_of_all: Option<&'a [i64]>,
+}
+
+/// Counterfactuals in which activities take one of two times; columns of equal length.
+#[derive(Clone, Copy)]
+pub struct Mix<'a> {
+    pub usual: &'a [i64],
+    pub other: &'a [i64],
+    /// What an activity is of, in numbers; `NONE` is nothing.
+    pub labels: [&'a [u32]; 2],
+    /// Of each counterfactual, what takes the other time.
+    pub cases: &'a [Vec<u32>],
+}
+
+/// Times by position in as many lanes as are needed: few counterfactuals take less room.
+enum Times {
+    One(Vec<[i64; 1]>),
+    Two(Vec<[i64; 2]>),
+    Four(Vec<[i64; 4]>),
+    All(Vec<[i64; LANES]>),
+}
+
+/// Do something with times of any width.
+macro_rules! each_width {
+    ($of:expr, |$times:ident| $do:expr) => {
+        match $of {
+            Times::One($times) => $do,
+            Times::Two($times) => $do,
+            Times::Four($times) => $do,
+            Times::All($times) => $do,
+        }
+    };
+}
+
+impl Times {
+    fn new(cases: usize, positions: usize) -> Self {
+        match cases {
+            0 | 1 => Self::One(vec![[0]; positions]),
+            2 => Self::Two(vec![[0; 2]; positions]),
+            3 | 4 => Self::Four(vec![[0; 4]; positions]),
+            _ => Self::All(vec![[0; LANES]; positions]),
+        }
+    }
+
+    fn at(&self, position: usize, lane: usize) -> i64 {
+        each_width!(self, |times| times[position][lane])
+    }
 }
 
 /// A value that is other in one lane, by where in the pass it is met.
@@ -48,14 +91,42 @@ impl Graph {
 
     /// Time of each position since the base, in the counterfactual 0.
     pub(super) fn times_with(&self, changes: Changes, has_delays: bool) -> Vec<i64> {
-        let (owns, lags) = (self.owns_of(changes, 0..1), self.lags_of(changes, 0..1));
+        let lags = self.lags_of(changes, 0..1);
         let mut times = vec![[0_i64]; self.steps.len()];
-        self.pass(&mut times, changes.own_of_all, (&owns, &lags), has_delays);
+        self.pass(&mut times, changed(&self.owns_of(changes, 0..1)), &lags, has_delays);
         times.into_iter().map(|[time]| time).collect()
     }
 
     /// When each of the points `wanted` comes in each of `cases` counterfactuals; those of a counterfactual together.
     pub fn cases(&self, cases: usize, changes: Changes, wanted: &[u32], has_delays: bool) -> Vec<i64> {
+        self.side_by_side(cases, wanted, &|lanes, times| {
+            let (owns, lags) = (self.owns_of(changes, lanes.clone()), self.lags_of(changes, lanes));
+            each_width!(times, |times| self.pass(times, changed(&owns), &lags, has_delays));
+        })
+    }
+
+    /// The same where activities take one of two times.
+    pub fn mixed(&self, mix: Mix, wanted: &[u32]) -> Vec<i64> {
+        let count = mix.labels.iter().flat_map(|labels| labels.iter()).filter(|label| **label != NONE).max();
+        let count = count.map_or(0, |&most| most as usize + 1);
+        self.side_by_side(mix.cases.len(), wanted, &|lanes, times| {
+            // A bit for each lane in which what is of a label takes the other time; the last is of nothing.
+            let mut taking = vec![0_u8; count + 1];
+            let cases = &mix.cases[lanes.start as usize..lanes.end as usize];
+            for (lane, labels) in cases.iter().enumerate() {
+                let known = labels.iter().filter(|label| (**label as usize) < count);
+                known.for_each(|&label| taking[label as usize] |= 1 << lane);
+            }
+            let bits = |activity: usize| {
+                let of = |labels: &[u32]| taking[(labels[activity] as usize).min(count)];
+                of(mix.labels[0]) | of(mix.labels[1])
+            };
+            each_width!(times, |times| self.pass(times, mixed(mix, bits), &[], false));
+        })
+    }
+
+    /// What passes over some counterfactuals find of the points `wanted`; those of a counterfactual together.
+    fn side_by_side(&self, cases: usize, wanted: &[u32], pass: &(dyn Fn(Range<u32>, &mut Times) + Sync)) -> Vec<i64> {
         let mut found = vec![0_i64; cases * wanted.len()];
         if found.is_empty() {
             return found;
@@ -63,20 +134,18 @@ impl Graph {
         let chunks: Vec<Mutex<&mut [i64]>> = found.chunks_mut(LANES * wanted.len()).map(Mutex::new).collect();
         let next = AtomicUsize::new(0);
         let work = || {
-            let mut times: Vec<Times> = vec![[0; LANES]; self.steps.len()];
+            let mut times = Times::new(cases, self.steps.len());
             while let Some(chunk) = {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 chunks.get(number).map(|chunk| (number, chunk))
             } {
                 let (number, chunk) = chunk;
-                let lanes = (number * LANES) as u32..((number + 1) * LANES) as u32;
-                let (owns, lags) = (self.owns_of(changes, lanes.clone()), self.lags_of(changes, lanes));
-                self.pass(&mut times, changes.own_of_all, (&owns, &lags), has_delays);
+                pass((number * LANES) as u32..((number + 1) * LANES).min(cases) as u32, &mut times);
                 // Nobody else takes this chunk, so a poisoned lock holds nothing half done.
                 let mut chunk = chunk.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 for (lane, of_case) in chunk.chunks_mut(wanted.len()).enumerate() {
                     for (found, &point) in of_case.iter_mut().zip(wanted) {
-                        *found = times[self.position[point as usize] as usize][lane].saturating_add(self.base);
+                        *found = times.at(self.position[point as usize] as usize, lane).saturating_add(self.base);
                     }
                 }
             }
@@ -89,14 +158,14 @@ impl Graph {
         found
     }
 
-    pub(super) fn owns_of(&self, changes: Changes, lanes: std::ops::Range<u32>) -> Vec<Other> {
+    pub(super) fn owns_of(&self, changes: Changes, lanes: Range<u32>) -> Vec<Other> {
         let all = changes.own_case.iter().zip(changes.own_activity).zip(changes.own);
         let within = all.filter(|((case, _), _)| lanes.contains(case));
         let end = |activity: u32| self.position[2 * activity as usize + 1];
         in_order(within.map(|((&case, &activity), &own)| (end(activity), (case - lanes.start) as u8, own)).collect())
     }
 
-    pub(super) fn lags_of(&self, changes: Changes, lanes: std::ops::Range<u32>) -> Vec<Other> {
+    pub(super) fn lags_of(&self, changes: Changes, lanes: Range<u32>) -> Vec<Other> {
         let all = changes.lag_case.iter().zip(changes.lag_edge).zip(changes.lag);
         let within = all.filter(|((case, edge), _)| lanes.contains(case) && self.place[**edge as usize] != NONE);
         let place = |edge: u32| self.place[edge as usize];
@@ -106,11 +175,11 @@ impl Graph {
     fn pass<const N: usize>(
         &self,
         times: &mut [[i64; N]],
-        own_of_all: Option<&[i64]>,
-        (owns, lags): (&[Other], &[Other]),
+        mut own_at: impl FnMut(usize, &Step) -> [i64; N],
+        lags: &[Other],
         has_delays: bool,
     ) {
-        let (mut owns, mut lags) = (owns.iter().peekable(), lags.iter().peekable());
+        let mut lags = lags.iter().peekable();
         for (at, step) in self.steps.iter().enumerate() {
             let mut reached = [step.release; N];
             let end = self.steps.get(at + 1).map_or(self.sources.len(), |next| next.first as usize);
@@ -128,10 +197,7 @@ impl Graph {
                 }
             }
             if step.own_from != NONE {
-                let mut own = [own_of_all.map_or(step.own, |own| own[step.point as usize / 2]); N];
-                while let Some(&(_, lane, other)) = owns.next_if(|(position, ..)| *position as usize == at) {
-                    own[usize::from(lane)] = other;
-                }
+                let own = own_at(at, step);
                 let from = &times[step.own_from as usize];
                 (0..N).for_each(|n| reached[n] = reached[n].max(from[n].saturating_add(own[n])));
             }
@@ -141,6 +207,30 @@ impl Graph {
             // What no longer waits for anything comes at the very beginning.
             times[at] = reached.map(|time| time.max(0));
         }
+    }
+}
+
+/// Own times as they are in the graph, but for some, in order of positions.
+fn changed<const N: usize>(others: &[Other]) -> impl FnMut(usize, &Step) -> [i64; N] + '_ {
+    let mut others = others.iter().peekable();
+    move |at, step| {
+        let mut own = [step.own; N];
+        while let Some(&(_, lane, other)) = others.next_if(|(position, ..)| *position as usize == at) {
+            own[usize::from(lane)] = other;
+        }
+        own
+    }
+}
+
+/// Own times of which the bits of an activity say which of two it is in each lane.
+fn mixed<'a, const N: usize>(
+    mix: Mix<'a>,
+    bits: impl Fn(usize) -> u8 + 'a,
+) -> impl FnMut(usize, &Step) -> [i64; N] + 'a {
+    move |_, step| {
+        let activity = step.point as usize / 2;
+        let (bits, usual, other) = (bits(activity), mix.usual[activity], mix.other[activity]);
+        std::array::from_fn(|lane| if bits >> lane & 1 == 1 { other } else { usual })
     }
 }
 

@@ -10,7 +10,7 @@ mod path;
 
 use crate::columns::arrow::NONE;
 
-pub use forward::Changes;
+pub use forward::{Changes, Mix};
 pub use path::{End, Segment, Share, Via};
 
 /// The lag of an edge that is taken away.

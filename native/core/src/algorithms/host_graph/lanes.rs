@@ -1,0 +1,80 @@
+//! The spans of each thread, in order of time.
+
+use std::cmp::Reverse;
+
+use super::{CALL, RANGE, Spans};
+
+/// All threads, numbered from 0.
+pub struct Lanes<'a> {
+    spans: Spans<'a>,
+    /// Rows by thread, start and end, of equal ones the first given first.
+    order: Vec<u32>,
+    firsts: Vec<usize>,
+}
+
+/// One thread.
+#[derive(Clone, Copy)]
+pub struct Lane<'a> {
+    pub thread: u32,
+    pub spans: Spans<'a>,
+    /// Outer spans before inner ones.
+    pub rows: &'a [u32],
+}
+
+impl<'a> Lanes<'a> {
+    pub fn new(spans: Spans<'a>, least: u32) -> Self {
+        let count = spans.thread.iter().copied().max().unwrap_or(0).max(least) as usize + 1;
+        let mut firsts = vec![0_usize; count + 1];
+        spans.thread.iter().for_each(|&thread| firsts[thread as usize + 1] += 1);
+        (0..count).for_each(|thread| firsts[thread + 1] += firsts[thread]);
+        let mut next = firsts.clone();
+        let mut placed = vec![(0_i64, Reverse(0_i64), 0_u32); spans.thread.len()];
+        for (row, &thread) in spans.thread.iter().enumerate() {
+            placed[next[thread as usize]] = (spans.start[row], Reverse(spans.end[row]), row as u32);
+            next[thread as usize] += 1;
+        }
+        // Stable, because it makes use of the runs that are in order already, of which a trace is made.
+        firsts.windows(2).for_each(|ends| placed[ends[0]..ends[1]].sort());
+        Self { spans, order: placed.into_iter().map(|(.., row)| row).collect(), firsts }
+    }
+
+    pub fn count(&self) -> u32 {
+        self.firsts.len() as u32 - 1
+    }
+
+    pub fn of(&self, thread: u32) -> Lane<'_> {
+        let rows = &self.order[self.firsts[thread as usize]..self.firsts[thread as usize + 1]];
+        Lane { thread, spans: self.spans, rows }
+    }
+}
+
+impl Lane<'_> {
+    pub fn is_call(&self, row: u32) -> bool {
+        self.spans.role[row as usize] == CALL
+    }
+
+    pub fn is_busy(&self, row: u32) -> bool {
+        self.spans.role[row as usize] != RANGE
+    }
+
+    pub fn start(&self, row: u32) -> i64 {
+        self.spans.start[row as usize]
+    }
+
+    pub fn end(&self, row: u32) -> i64 {
+        self.spans.end[row as usize]
+    }
+
+    /// Rows of some spans that no earlier one of them reaches into, by time.
+    pub fn outermost(&self, counts: impl Fn(u32) -> bool) -> Vec<u32> {
+        let mut reached = i64::MIN;
+        let mut found = Vec::new();
+        for &row in self.rows.iter().filter(|row| counts(**row)) {
+            if self.start(row) >= reached {
+                found.push(row);
+            }
+            reached = reached.max(self.end(row));
+        }
+        found
+    }
+}
