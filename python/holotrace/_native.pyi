@@ -19,6 +19,7 @@ __all__ = [
     "gaps",
     "host_graph",
     "levels",
+    "open_calls",
     "outermost_calls",
     "profile_times",
     "read_ends",
@@ -190,6 +191,21 @@ def gaps(spans: ArrowStream, pause_ns: int) -> ArrowTable:
     those before had ended, 1: the gap is shorter than ``pause_ns``, 2: else), whole_ns (from the group's first start to
     its latest end), and of these gaps count, idle_ns (their sum), mean_ns, std_ns (n - 1; null for one gap), min_ns,
     p25_ns, p50_ns, p75_ns (between two of them interpolated), max_ns.
+    """
+
+def open_calls(
+    calls: ArrowStream, windows: ArrowStream, main: int, *, pause_ns: int, launch_ns: int
+) -> tuple[ArrowTable, ArrowTable]:
+    """What went on in each window on its thread, by the innermost calls, and what was innermost for most of it.
+
+    ``calls``: event_id, thread, name (UInt32), start_ns, end_ns, traits (UInt16, bits), told (UInt8, the kind that the
+    name tells of all below it; 0 for none), launches (UInt8). ``windows``, in order and apart: start_ns, end_ns,
+    thread. Where nothing is open on a window's thread, ``main`` tells. From ``pause_ns`` on a call without others
+    below it is long, from ``launch_ns`` on a launch.
+    First a row per window, kind and name: window, kind (UInt8), call_id (who is responsible), inner_id (what was
+    innermost), share_ns (they add up to the window), when_ns (when it went on last); longest first. Then a row per
+    window: operator_id, module_id, function_id, annotation_id, call_id, and what another thread did longest, other_id,
+    for other_ns.
     """
 
 @final

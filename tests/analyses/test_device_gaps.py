@@ -7,7 +7,7 @@ import pytest
 
 from drawing import draw
 from holotrace import UsageError
-from holotrace.analyses.gaps import CAUSES
+from holotrace.diagnosis.host_parts import PARTS
 from holotrace.job import Job
 from holotrace.present.wording import sentence
 
@@ -149,7 +149,7 @@ def test_the_parts_of_a_gap_sum_to_it_and_gaps_to_the_idle_time() -> None:
         U = TransferToDevice
     """)
     table = job.gaps(min_gap_ns=1)
-    assert (table["idle_ns"] == table.select(pl.sum_horizontal(f"{c}_ns" for c in CAUSES)).to_series()).all()
+    assert (table["idle_ns"] == table.select(pl.sum_horizontal(f"{c}_ns" for c in PARTS)).to_series()).all()
     assert table["idle_ns"].sum() == job.duty_cycle()["idle_ns"].sum()
 
 

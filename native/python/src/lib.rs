@@ -9,6 +9,7 @@ mod groups;
 mod host_graph;
 mod interrupt;
 mod intervals;
+mod open_calls;
 mod parquet;
 mod replay;
 mod rewrite;
@@ -38,6 +39,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(intervals::union, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::unions, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::subtract, module)?)?;
+    module.add_function(wrap_pyfunction!(open_calls::open_calls, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(parquet::write_parquet, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite::rewrite_trace_event, module)?)?;

@@ -15,24 +15,31 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import device_time, host_time, skew
 from holotrace.derive.compilations import compilations
 from holotrace.derive.device_time import DEVICE
-from holotrace.derive.host_activities import COMPILATION, DISPATCH, INPUT_RANGES, PRIORITY, PROGRAM, TRACING, UPLOAD
+from holotrace.derive.host_activities import COMPILATION, DISPATCH, INPUT_RANGES, PROGRAM, TRACING, UPLOAD
+from holotrace.derive.kernel_kinds import WORK
 from holotrace.derive.steps import launched_in
+from holotrace.diagnosis import host_parts, open_calls
+from holotrace.diagnosis.host_parts import ACTIVITIES, ALLOCATION, PARTS, QUEUED, UNATTRIBUTED
 
 # Shorter ones lie between the operations of a program, where no host could help.
 MIN_GAP_NS = 100_000
 # A tenth of the idle time is more than starting programs costs where they are long enough.
 SHARE_RATIO = 0.1
 _RUNS = MODULES.only("device", "plane", "start_ns", "end_ns", "launch_id", "launch_ns", "step")
-QUEUED, UNATTRIBUTED = "queued", "unattributed"
-CAUSES = (*PRIORITY, QUEUED, UNATTRIBUTED)
+_OPS = XLA_OPS.only(
+    *("event_id", "device", "plane", "stream", "line", "start_ns", "end_ns"),
+    *("is_wait", "is_async", "step", "launch_id", "launch_ns"),
+)
+_OF_XLA = tuple(part for part in PARTS if part != ALLOCATION)
 MEANINGS = {
     "compilation": "the host traced, lowered or compiled a program",
     "read_back": "the host read results from a device, or ran what they depend on",
     "upload": "the host sent data to a device",
     "input": "the host read or prepared input",
+    "allocation": "the host allocated or freed memory of a device",
     "tracing": "PyTorch/XLA collected a graph to run",
     "back_pressure": "the host waited to start a program until a device had finished one",
-    "dispatch": "the host started programs",
+    "dispatch": "the host started programs or kernels",
     "wait": "threads of the host waited, and did nothing of the above",
     "program": "the host ran code of the program, which in PyTorch/XLA builds the graph",
     "unattributed": "no span of the host explains it",
@@ -49,39 +56,51 @@ MEANINGS = {
         Column("idle_ns", Unit.NS, "How long it was; the sum of the parts"),
         Column("cause", Unit.TEXT, "The largest of the parts: what the host did for most of it, or queued"),
         Column("detail", Unit.TEXT, "Range, call or program the host spent most of that on; null where nothing tells"),
-        *(Column(f"{cause}_ns", Unit.NS, f"Part of it in which {MEANINGS[cause]}") for cause in PRIORITY),
+        *(Column(f"{cause}_ns", Unit.NS, f"Part of it in which {MEANINGS[cause]}") for cause in ACTIVITIES),
         Column("queued_ns", Unit.NS, "All of it, where what ended it had been launched before it began; else 0"),
         Column("unattributed_ns", Unit.NS, f"Part of it in which {MEANINGS[UNATTRIBUTED]}"),
+        Column(
+            "operator", Unit.TEXT, "Operator that was innermost for most of it on the launching thread; null if none"
+        ),
+        Column("module", Unit.TEXT, "The same of modules, where stacks were recorded"),
+        Column("function", Unit.TEXT, "The same of Python functions, where stacks were recorded"),
+        Column("annotation", Unit.TEXT, "The same of ranges that the program or a library named"),
+        Column("call", Unit.TEXT, "The same of calls into the runtime of the device"),
+        Column("other", Unit.TEXT, "What another thread did longest in it, but waiting; null if nothing"),
+        Column("other_tid", Unit.TEXT, "That thread"),
+        Column("other_ns", Unit.NS, "For how long it did"),
         Column("start_ns", Unit.NS, "When it began, on the clock of the host"),
     ),
     reads=(
-        XLA_OPS.only(
-            *("event_id", "device", "plane", "stream", "line", "start_ns", "end_ns"),
-            *("is_wait", "is_async", "step", "launch_id", "launch_ns"),
-        ),
+        _OPS,
         *host_time.READS,
         *skew.READS,
         _RUNS,
+        *host_parts.READS,
     ),
     chart=Ranking(x="cause", y=("idle_ns",), title="Idle time of devices by what the host did"),
-    needs=(XLA_OPS, MODULES),
 )
 def gaps(
     rank: RankTrace, *, min_gap_ns: int = MIN_GAP_NS, by_stream: bool = False, input_ranges: str = INPUT_RANGES
 ) -> pl.DataFrame:
     """When devices had nothing to do, and what the host did meanwhile.
 
-    Of each rank the longest gap comes first. A gap is time of the window in which no operation ran on a device, or no
-    program where operations were not recorded. The window goes from the first step, program or operation of the rank to
-    the last end of one, so that gaps also begin and end it.
+    Of each rank the longest gap comes first. A gap is time in which nothing ran on a device, from the first step or
+    work of the rank to the last. Its parts add up to it. Where the work that ends a gap had been launched before the
+    gap began, it was queued: the device waited for other devices, for data, or for a thread to run on, and no faster
+    host would have helped.
 
-    Where the work that ends a gap had been launched before the gap began, it was queued: the device waited for other
-    devices, for data, or for a thread to run on, and no faster host would have helped. Else the names of the host's
-    spans tell what kept it. An instant belongs to the first in this order that goes on: compilation; read_back,
-    upload, input and tracing on the threads that hold the steps or launch the work that ends the gap; the same on
-    other threads; back_pressure, waiting for a device that has been given all it takes; dispatch, but for waiting
-    inside it. Only where nothing of that goes on anywhere the host waited, or ran the program's own code, or did what
-    nothing tells. Times of devices are corrected by the `shift_ns` of the analysis of skew.
+    **PyTorch.** A gap belongs to the calls that were open on the thread that launched the work that ends it: the
+    outermost whose name tells what goes on (a data loader, a compiler), else the innermost. Launching after a wait for
+    the device is reading back. As long as that thread has nothing open, the thread that holds the steps tells.
+    Without stacks only operators, ranges and calls of the runtime are known, and the rest is unattributed.
+
+    **XLA.** Gaps are times in which no operation ran, or no program where operations were not recorded. The names of
+    the host's spans tell what kept it. An instant belongs to the first in this order that goes on: compilation;
+    read_back, upload, input and tracing on the threads that hold the steps or launch the work that ends the gap; the
+    same on other threads; back_pressure, waiting for a device that has been given all it takes; dispatch, but for
+    waiting inside it. Only where nothing of that goes on anywhere the host waited, or ran the program's own code, or
+    did what nothing tells. Times of devices are corrected by the `shift_ns` of the analysis of skew.
 
     Args:
         min_gap_ns: Only gaps of this length and longer.
@@ -89,8 +108,28 @@ def gaps(
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.
     """
     check_whole(1, min_gap_ns=min_gap_ns)
+    if rank[_OPS].is_empty() and rank[_RUNS].is_empty():
+        return _of_calls(rank, min_gap_ns=min_gap_ns, by_stream=by_stream)
+    return _of_programs(rank, min_gap_ns, by_stream, input_ranges)
+
+
+def _of_calls(rank: RankTrace, *, min_gap_ns: int, by_stream: bool) -> pl.DataFrame:
+    """The gaps of a rank whose calls on the host were recorded one by one."""
+    found = host_parts.of_gaps(rank, min_gap_ns=min_gap_ns, by_stream=by_stream)
+    work = rank[host_parts.WORK_EVENTS].filter(pl.col("kind").is_in(WORK))
+    begin = pl.concat([work["start_ns"], rank[STEPS]["start_ns"]]).min()
+    idle = pl.col("end_ns") - pl.col("start_ns")
+    return (
+        found.with_columns(plane=pl.lit(None, pl.String), idle_ns=idle, after_ns=pl.col("start_ns") - begin)
+        .sort("idle_ns", "device", "stream", "start_ns", descending=[True, False, False, False])
+        .drop("end_ns")
+    )
+
+
+def _of_programs(rank: RankTrace, min_gap_ns: int, by_stream: bool, input_ranges: str) -> pl.DataFrame:
+    """The gaps of a rank of XLA."""
     modules, clocks = rank[_RUNS], [rank[table] for table in skew.READS]
-    noted = skew.shifted(device_time.with_programs(rank[XLA_OPS], modules), *clocks)
+    noted = skew.shifted(device_time.with_programs(rank[_OPS], modules), *clocks)
     ops = device_time.executions(noted)
     if not by_stream:
         ops = ops.with_columns(stream=pl.lit(None, pl.Int64()))
@@ -112,12 +151,13 @@ def gaps(
         "stream",
         "start_ns",
         "cause",
-        *(f"{cause}_ns" for cause in CAUSES),
+        *(f"{cause}_ns" for cause in _OF_XLA),
         step=pl.coalesce("step", launched_in(explained["end_ns"] - 1, rank[STEPS])),
         after_ns=pl.col("start_ns") - during["start_ns"].first(),
         idle_ns=pl.col("end_ns") - pl.col("start_ns"),
         detail=host_time.details(explained, named),
-    )
+        allocation_ns=pl.lit(0, pl.Int64),
+    ).hstack(open_calls.nothing(explained))
 
 
 def _with_parts(found: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
@@ -131,16 +171,16 @@ def _with_parts(found: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) 
         for group in [launched.clear(), *launched.partition_by("tid", maintain_order=True)]
     ]
     in_time = (pl.col("launch_ns") <= pl.col("start_ns")).fill_null(False)
-    host = [f"{cause}_ns" for cause in CAUSES if cause != QUEUED]
+    host = [f"{cause}_ns" for cause in _OF_XLA if cause != QUEUED]
     return (
         pl.concat(shared)
         .sort(*DEVICE, "stream", "start_ns")
         .with_columns(pl.when(in_time).then(0).otherwise(pl.col(part)).alias(part) for part in host)
         .with_columns(queued_ns=pl.col("end_ns") - pl.col("start_ns") - pl.sum_horizontal(host))
         .with_columns(
-            cause=pl.concat_list(f"{cause}_ns" for cause in CAUSES)
+            cause=pl.concat_list(f"{cause}_ns" for cause in _OF_XLA)
             .list.arg_max()
-            .replace_strict(range(len(CAUSES)), CAUSES, return_dtype=pl.String())
+            .replace_strict(range(len(_OF_XLA)), _OF_XLA, return_dtype=pl.String())
         )
     )
 
@@ -174,9 +214,9 @@ def slow_upload(table: pl.DataFrame) -> Iterator[Finding]:
 
 def _standing(table: pl.DataFrame, causes: tuple[str, ...], what: str) -> Iterator[Finding]:
     """A finding if devices stand still for ``causes`` for more than a tenth of the time in which nothing compiles."""
-    whole = table.filter(pl.col("stream").is_null()).with_columns(
-        part_ns=pl.sum_horizontal(f"{cause}_ns" for cause in causes)
-    )
+    # Of what PyTorch launches call by call the analysis of causes tells.
+    of_xla = table.filter(pl.col("stream").is_null(), pl.col("plane").is_not_null())
+    whole = of_xla.with_columns(part_ns=pl.sum_horizontal(f"{cause}_ns" for cause in causes))
     ranks = (
         whole.group_by("rank", *DEVICE)
         # Compiling happens once, and may take longer than a short recording.

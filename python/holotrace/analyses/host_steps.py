@@ -12,18 +12,21 @@ from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import HOST_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import callers, host_time
-from holotrace.derive.host_activities import INPUT, INPUT_RANGES, PRIORITY, READ_BACK
+from holotrace.derive.host_activities import INPUT, INPUT_RANGES, READ_BACK
 from holotrace.derive.steps import launched_in
+from holotrace.diagnosis import host_parts
+from holotrace.diagnosis.host_parts import ACTIVITIES
 
-PARTS = (*(f"{activity}_ns" for activity in PRIORITY), "unattributed_ns")
+PARTS = (*(f"{activity}_ns" for activity in ACTIVITIES), "unattributed_ns")
 MEANINGS = {
     "compilation": "traced, lowered or compiled a program",
     "read_back": "read results from a device, or ran what they depend on",
     "upload": "sent data to a device",
     "input": "read or prepared input",
-    "tracing": "collected a graph to run (PyTorch/XLA)",
+    "allocation": "allocated or freed memory of a device",
+    "tracing": "collected a graph to run (PyTorch/XLA); null where operators run one by one",
     "back_pressure": "waited to start a program until a device had finished one",
-    "dispatch": "started programs",
+    "dispatch": "started programs or kernels",
     "wait": "waited, and did nothing of the above",
     "program": "ran code of the program that it named, which in PyTorch/XLA builds the graph",
 }
@@ -39,7 +42,7 @@ INPUT_RATIO = 0.1
     columns=(
         Column("step", Unit.STEP, "Training step"),
         Column("step_ns", Unit.NS, "How long it took on the host; the sum of the parts"),
-        *(Column(f"{activity}_ns", Unit.NS, f"Time the host {MEANINGS[activity]}") for activity in PRIORITY),
+        *(Column(f"{activity}_ns", Unit.NS, f"Time the host {MEANINGS[activity]}") for activity in ACTIVITIES),
         Column("unattributed_ns", Unit.NS, "Time that no span of the host explains"),
         Column("input_name", Unit.TEXT, "Range or call in which most input was prepared; null without any"),
         Column(
@@ -48,23 +51,30 @@ INPUT_RATIO = 0.1
             "Range, and line, in which a result was read back, else the call; null without any",
         ),
     ),
-    reads=callers.READS,
+    reads=(*callers.READS, *host_parts.READS),
     chart=Stacked(x="step", y=PARTS, title="What the host did in each step"),
-    needs=(HOST_CALLS,),
 )
 def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataFrame:
     """What the host did in each step.
 
-    Marked steps are as long as the host took for them; devices run behind it. Where none was marked, they are as long
-    as the first device took. What the host did is inferred from the names of spans. An instant belongs to the first in
-    this order that goes on: compilation; read_back, upload, input and tracing on the thread that holds the steps; the
-    same on other threads; back_pressure, waiting for a device that has been given all it takes; dispatch, but for
-    waiting inside it. Only where nothing of that goes on anywhere the host waited, or ran the program's own code, or
-    did what no span explains.
+    Marked steps are as long as the host took for them; devices run behind it. The parts of a step add up to it.
+
+    **PyTorch.** A part belongs to the calls that were open on the thread that holds the steps: the outermost whose name
+    tells what goes on (a data loader, a compiler), else the innermost. Waiting for a device is wait, whatever asked for
+    it; read_back_name is what did. Launches of more than 0.1 ms wait for a place in the queue: back_pressure.
+    Where that thread has nothing open, the one that makes the most calls tells, as autograd's in the backward pass.
+
+    **XLA.** Where no step was marked, they are as long as the first device took. What the host did is inferred from the
+    names of spans. An instant belongs to the first in this order that goes on: compilation; read_back, upload, input
+    and tracing on the thread that holds the steps; the same on other threads; back_pressure, waiting for a device that
+    has been given all it takes; dispatch, but for waiting inside it. Only where nothing of that goes on anywhere the
+    host waited, or ran the program's own code, or did what no span explains.
 
     Args:
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.
     """
+    if rank[HOST_CALLS].is_empty():
+        return host_parts.of_steps(rank).drop("queued_ns")
     activities = host_time.activities(rank, input_ranges)
     steps = rank[STEPS].sort("start_ns", "step")
     stepping = activities.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()))
@@ -75,7 +85,8 @@ def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataF
     anywhere = host_time.everywhere(activities)
     return host_time.shares(steps, activities, anywhere, host_time.stepping_threads(rank)).select(
         "step",
-        *PARTS,
+        *(part for part in PARTS if part != "allocation_ns"),
+        allocation_ns=pl.lit(0, pl.Int64),
         step_ns=pl.col("end_ns") - pl.col("start_ns"),
         input_name=names[INPUT],
         read_back_name=pl.coalesce(_readers(steps, stepping, rank), names[READ_BACK]),
@@ -105,6 +116,7 @@ def slow_input(table: pl.DataFrame) -> Iterator[Finding]:
     Load and transform data in other processes (`num_workers`, grain, tf.data) and keep several batches ready; the step
     should only take one that is there.
     """
+    table = _of_xla(table)
     usual = table.join(_stalls(table), on=["rank", "step"], how="anti")
     ranks = usual.group_by("rank").agg(pl.col("step_ns", "input_ns", "compilation_ns").sum()).sort("rank")
     # Compiling happens once, and may take longer than a short recording.
@@ -128,7 +140,7 @@ def input_stall(table: pl.DataFrame) -> Iterator[Finding]:
     the loader does in the steps named.
     """
     yield from _in_steps(
-        _stalls(table),
+        _stalls(_of_xla(table)),
         "input_name",
         "beyond_ns",
         "input takes {took:duration} longer than usual in {steps:numbered step}",
@@ -144,7 +156,7 @@ def host_ahead_of_devices(table: pl.DataFrame) -> Iterator[Finding]:
 
     Look at what devices do in a step (duty_cycle, hlo_ops), not at the host.
     """
-    ranks = table.group_by("rank").agg(pl.col("back_pressure_ns", "step_ns").sum()).sort("rank")
+    ranks = _of_xla(table).group_by("rank").agg(pl.col("back_pressure_ns", "step_ns").sum()).sort("rank")
     full = ranks.filter(pl.col("back_pressure_ns") > AHEAD_RATIO * pl.col("step_ns"))
     if not full.is_empty():
         ratio = full.select(pl.col("back_pressure_ns").sum() / pl.col("step_ns").sum()).item()
@@ -164,10 +176,15 @@ def early_read(table: pl.DataFrame) -> Iterator[Finding]:
     (`xm.add_step_closure`, `jax.debug.callback`).
     """
     # What other threads read back is no reading of a result.
-    reads = table.filter(pl.col("read_back_ns") > 0).drop_nulls("read_back_name")
+    reads = _of_xla(table).filter(pl.col("read_back_ns") > 0).drop_nulls("read_back_name")
     yield from _in_steps(
         reads, "read_back_name", "read_back_ns", "reading results takes {took:duration} in {steps:numbered step}"
     )
+
+
+def _of_xla(table: pl.DataFrame) -> pl.DataFrame:
+    """The steps of XLA; of others the analysis of causes tells what the host's time costs."""
+    return table.filter(pl.col("tracing_ns").is_not_null())
 
 
 def _stalls(table: pl.DataFrame) -> pl.DataFrame:

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 INPUT, COMPILATION, CHECKPOINT, EVALUATION = "input", "compilation", "checkpoint", "evaluation"
 ALLOCATOR, COLLECTION, COPY, SYNCHRONIZATION = "allocator", "garbage-collection", "copy", "synchronization"
 FUNCTION, PAUSE, LAUNCH, COLLECTIVE = "python-function", "host-pause", "launch-bound", "collective-call"
 PROFILER, UNRECORDED, LOGGING = "profiler", "unrecorded-host", "logging"
+FULL_QUEUE = "full-queue"  # a launch that waits until the device has done others
+PYTHON = "python"  # interpreting between calls, part of what launching costs
 QUEUED = "queued"  # the work had been launched, and waited for other work
 SLOW_DEVICE, MORE_WORK, UNEVEN_WORK = "slow-device", "more-work", "uneven-work"
 EXPERTS, PIPELINE = "expert-imbalance", "pipeline-bubble"
 SLOW_HOST, SLOW_LINK, EXPOSED = "slow-host", "slow-link", "exposed-transfer"
-
-
-@dataclass(frozen=True)
-class Around:
-    """One event around an instant of the host: its name and its category, as the profiler wrote them."""
-
-    name: str
-    category: str
-    event_id: int
-    # Whether it, or a call below it, put work on a device.
-    launches: bool = False
 
 
 # Names that say what goes on below them, whatever else does. Tried from the outside in, in this order.
@@ -74,6 +63,7 @@ RUNTIME = ("cuda_runtime", "cuda_driver", "hip_runtime", "runtime", "privateuse1
 _OF_LIBRARIES = re.compile(
     r"^<|^(torch|numpy|pandas|transformers|accelerate|lightning)/|/python\d|site-packages|dist-packages"
 )
+STEP_RANGE = re.compile(r"^ProfilerStep#")
 _CONTAINERS = re.compile(r"^ProfilerStep|^iteration|^step\b|^PyTorch Profiler|<module>|^train_step")
 
 
@@ -86,47 +76,51 @@ def named(name: str) -> str | None:
     return next((cause for cause, pattern in _COMPILED if pattern.search(name)), None)
 
 
-def is_runtime(category: str) -> bool:
-    return category in RUNTIME
+# What a call is by its name and category, as bits; native code knows them by these numbers.
+_OPERATOR, _RUNTIME, _ALLOCATES, _COPIES, _WAITS, _OWN, _CONTAINER, _MODULE, _FUNCTION, _RANGE, _IDLE = (
+    1 << bit for bit in range(11)
+)
+# What went on, in the order in which native code numbers it: first what follows from what is innermost, then names.
+KINDS = (
+    *(UNRECORDED, LAUNCH, FULL_QUEUE, PYTHON, SYNCHRONIZATION, ALLOCATOR, COPY, PAUSE, FUNCTION),
+    *dict.fromkeys(cause for cause, _ in _NAMED),
+)
+_IDLING = re.compile(
+    r"(?i)^(<built-in method (acquire|poll|select|wait|recv)|(threading|queue|selectors|socket|connection)\.py"
+    r"|multiprocessing/(connection|queues)\.py)"
+)
 
 
-def decide(around: Sequence[Around], *, longest_ns: int, long_ns: int) -> tuple[str, Around | None]:
-    """The class of what the host does, and the event that is responsible for it.
-
-    Args:
-        around: What is open at that time, from the innermost event out; empty if nothing is.
-        longest_ns: How long that went on without any other call.
-        long_ns: From how long on Python between two calls is more than the usual interpreting.
-    """
-    if not around:
-        return UNRECORDED, None
-    for event in reversed(around):
-        if cause := named(event.name):
-            return cause, event
-    inner = around[0]
-    operator = next((event for event in around if event.category == "cpu_op"), None)
-    if is_runtime(inner.category):
-        responsible = inner if _ALLOCATING.search(inner.name) else operator or inner
-        return _of_runtime(inner.name, longest_ns >= long_ns), responsible
-    if longest_ns < long_ns:
-        return LAUNCH, operator or inner
-    # What puts work on the device elsewhere, and stands still here, was stopped from without.
-    if inner.launches or _CONTAINERS.search(inner.name):
-        return PAUSE, inner
-    return FUNCTION, next((event for event in around if _is_of_program(event)), inner)
+@lru_cache(maxsize=20_000)
+def told(name: str) -> int:
+    """The place in ``KINDS`` of what a name tells by itself; 0 if it tells nothing."""
+    cause = named(name)
+    return KINDS.index(cause) if cause else 0
 
 
-def _of_runtime(call: str, is_long: bool) -> str:
-    if _ALLOCATING.search(call):
-        return ALLOCATOR
-    if _COPYING.search(call) and is_long:
-        return COPY
-    return SYNCHRONIZATION if WAITING.search(call) else LAUNCH
+@lru_cache(maxsize=20_000)
+def traits(name: str, category: str) -> int:
+    """What a call of that name and category is, as bits that native code reads."""
+    found = _RANGE if category == "user_annotation" else 0
+    if category == "cpu_op":
+        found |= _OPERATOR
+    if category in RUNTIME:
+        found |= _RUNTIME
+        found |= _ALLOCATES if _ALLOCATING.search(name) else 0
+        found |= _COPIES if _COPYING.search(name) else 0
+        found |= _WAITS if WAITING.search(name) else 0
+    if category == "python_function":
+        found |= _MODULE if name.startswith("nn.Module: ") else _FUNCTION
+    if _is_of_program(name, category):
+        found |= _OWN
+    if _CONTAINERS.search(name):
+        found |= _CONTAINER
+    return found | (_IDLE if _IDLING.search(name) else 0)
 
 
-def _is_of_program(event: Around) -> bool:
+def _is_of_program(name: str, category: str) -> bool:
     """Whether it is a function of the program's own, or a range that it named."""
-    if event.category != "python_function":
-        return event.category == "user_annotation" and not event.launches
-    first = event.name.partition("/")[0].partition(".py(")[0]
-    return not event.launches and first not in sys.stdlib_module_names and not _OF_LIBRARIES.search(event.name)
+    if category != "python_function":
+        return category == "user_annotation"
+    first = name.partition("/")[0].partition(".py(")[0]
+    return first not in sys.stdlib_module_names and not _OF_LIBRARIES.search(name)

@@ -6,6 +6,7 @@ pub mod critical_path;
 pub mod groups;
 pub mod host_graph;
 pub mod intervals;
+pub mod open_calls;
 pub mod replay;
 pub mod same;
 pub mod waits;

@@ -1,0 +1,160 @@
+"""What threads of a rank did in windows of time, told by the calls that were open on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from holotrace.core.native import native
+from holotrace.diagnosis.classes import KINDS, told, traits
+
+# Longer than this no interpreter works between two calls that it makes.
+LONG_NS = 1_000_000
+# Launching takes 2-20 µs; what takes so much longer waits for a place in the queue.
+LONG_LAUNCH_NS = 100_000
+# What is said of where something went on: so many names, innermost first.
+_LEVELS = 4
+_KINDS = pl.Series("cause", KINDS)
+# What tells of each window what most of it went by.
+NAMES = ("operator", "module", "function", "annotation", "call")
+
+
+NO_SHARES = pl.DataFrame(
+    schema={
+        "window": pl.UInt32(),
+        "cause": pl.String(),
+        "responsible": pl.String(),
+        "where": pl.String(),
+        "event_id": pl.UInt32(),
+        "share_ns": pl.Int64(),
+        "when_ns": pl.Int64(),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What went on in windows."""
+
+    shares: pl.DataFrame
+    """``window``, ``cause`` (of ``classes``), ``responsible``, ``where`` (names around it, innermost first),
+    ``event_id`` (of what is responsible), ``share_ns`` (those of a window add up to its length), ``when_ns`` (when it
+    went on last)."""
+    names: pl.DataFrame
+    """A row per window: NAMES, each of what was innermost for most of it, ``other`` and ``other_tid`` (what another
+    thread did longest) and ``other_ns``; null where there was none."""
+
+
+def of(calls: pl.DataFrame, windows: pl.DataFrame, fallback: int | None = None) -> Found:
+    """What threads did in windows.
+
+    Args:
+        calls: Rows of the table of calls that are on the host, in order of ``event_id``.
+        windows: ``start_ns``, ``end_ns`` and ``tid``, the thread that matters in each; null for the main one. They are
+            in order and do not overlap.
+        fallback: The number of the thread that tells where nothing is open on that one; the main one by default.
+    """
+    main = main_thread(calls) if fallback is None else fallback
+    placed = windows.select(
+        "start_ns", "end_ns", thread=pl.col("tid").to_physical().cast(pl.UInt32).fill_null(main)
+    ).rechunk()
+    shares, names = native.open_calls(
+        _described(_beside(calls, windows)), placed, main, pause_ns=LONG_NS, launch_ns=LONG_LAUNCH_NS
+    )
+    return Found(_shares(pl.DataFrame(shares), calls), _names(pl.DataFrame(names), calls))
+
+
+def nothing(windows: pl.DataFrame) -> pl.DataFrame:
+    """The names of windows of which nothing is known."""
+    text = {name: pl.lit(None, pl.String) for name in (*NAMES, "other", "other_tid")}
+    return windows.with_columns(**text, other_ns=pl.lit(None, pl.Int64)).select(*text, "other_ns")
+
+
+def main_thread(calls: pl.DataFrame) -> int:
+    """The number of the thread that holds the steps, else of the one that made the most calls."""
+    names = calls["name"].unique()
+    steps = names.filter(names.cast(pl.String).str.starts_with("ProfilerStep").fill_null(value=False))
+    marked = calls.filter(pl.col("name").is_in(steps.implode())) if len(steps) else calls.clear()
+    chosen = marked if not marked.is_empty() else calls
+    counts = chosen.group_by(pl.col("tid").to_physical()).len().drop_nulls()
+    return int(counts.sort("len", "tid", descending=[True, False])["tid"][0]) if counts.height else 0
+
+
+def busiest_thread(calls: pl.DataFrame, but: int) -> int:
+    """The number of the thread that made the most calls, other than one."""
+    counts = calls.group_by(pl.col("tid").to_physical()).len().drop_nulls().filter(pl.col("tid") != but)
+    return int(counts.sort("len", "tid", descending=[True, False])["tid"][0]) if counts.height else but
+
+
+def looked_up(calls: pl.DataFrame, ids: pl.Series, *columns: str) -> pl.DataFrame:
+    """These columns of the calls of these ``event_id``s, in their order; null where there is no such call."""
+    if calls.is_empty():
+        return calls.select(columns).clear().select(pl.all().extend_constant(None, len(ids)))
+    place = calls["event_id"].search_sorted(ids.fill_null(0)).clip(upper_bound=calls.height - 1)
+    is_there = (calls["event_id"].gather(place) == ids).fill_null(value=False)
+    return calls.select(columns)[place].select(pl.when(is_there).then(pl.all()))
+
+
+def _beside(calls: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
+    """The calls that were open in one of these windows, of whatever thread: only they are the innermost there."""
+    # Windows do not overlap: the first that ends behind a call's start is the one to look at.
+    following = windows["end_ns"].search_sorted(calls["start_ns"], side="right")
+    begins = pl.concat([windows["start_ns"], pl.Series([2**63 - 1], dtype=pl.Int64)]).gather(following)
+    return calls.filter(begins < calls["end_ns"])
+
+
+def _described(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls as native code takes them; what follows from names is decided once for each."""
+    names = calls.select("name", "category").unique()
+    texts = [(name or "", category or "") for name, category in names.cast(pl.String).iter_rows()]
+    decided = names.with_columns(
+        traits=pl.Series([traits(*text) for text in texts], dtype=pl.UInt16),
+        told=pl.Series([told(name) for name, _ in texts], dtype=pl.UInt8),
+    )
+    return (
+        calls.join(decided, on=["name", "category"], how="left", nulls_equal=True, maintain_order="left")
+        .select(
+            "event_id",
+            "start_ns",
+            "end_ns",
+            pl.col("name").to_physical().cast(pl.UInt32).fill_null(2**32 - 1),
+            "traits",
+            "told",
+            thread=pl.col("tid").to_physical().cast(pl.UInt32).fill_null(2**32 - 1),
+            launches=(pl.col("work_count") > 0).fill_null(value=False).cast(pl.UInt8),
+        )
+        .rechunk()
+    )
+
+
+def _shares(shares: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    around, ids = [], shares["inner_id"]
+    for _ in range(_LEVELS):
+        level = looked_up(calls, ids, "name", "parent_id")
+        around.append(level["name"].cast(pl.String))
+        ids = level["parent_id"]
+    where = pl.DataFrame({str(level): names for level, names in enumerate(around)}).select(
+        pl.concat_str(pl.all(), separator=" < ", ignore_nulls=True)
+    )
+    return shares.select(
+        "window",
+        cause=_KINDS.gather(shares["kind"]),
+        responsible=looked_up(calls, shares["call_id"], "name")["name"].cast(pl.String),
+        where=where.to_series().replace("", None),
+        event_id="call_id",
+        share_ns="share_ns",
+        when_ns="when_ns",
+    )
+
+
+def _names(names: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    def named(kind: str) -> pl.Series:
+        found: pl.Series = looked_up(calls, names[f"{kind}_id"], "name")["name"].cast(pl.String).alias(kind)
+        return found
+
+    other = looked_up(calls, names["other_id"], "name", "tid").select(
+        other=pl.col("name").cast(pl.String), other_tid=pl.col("tid").cast(pl.String)
+    )
+    took = names.select(other_ns=pl.when(pl.col("other_ns") > 0).then("other_ns"))
+    return pl.DataFrame([named(kind) for kind in NAMES]).hstack(other).hstack(took)

@@ -1,0 +1,81 @@
+"""What the host of a PyTorch job did in gaps of its device and in steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import holotrace
+from drawing import draw
+from holotrace import sample
+from holotrace.diagnosis.host_parts import PARTS
+from holotrace.job import Job
+from trace_files import REAL_TRACES
+
+_NS = [f"{part}_ns" for part in PARTS]
+
+
+def gap(job: Job) -> dict[str, object]:
+    (row,) = job.gaps(min_gap_ns=1_000).to_dicts()
+    return {name: value for name, value in row.items() if value not in (0, None) and name not in ("rank", "after_ns")}
+
+
+def test_a_gap_belongs_to_the_operator_that_was_innermost_before_the_next_launch() -> None:
+    job = draw("""
+        compute |AA......BB|
+        host    |A......B..|
+        op      |..MMMMMM..|
+    """)
+    assert gap(job) == {
+        "start_ns": 2_000,
+        "idle_ns": 6_000,
+        "cause": "dispatch",
+        "detail": "M",
+        "operator": "M",
+        "dispatch_ns": 6_000,
+        "call": "cudaLaunchKernel",
+    }
+
+
+def test_a_gap_before_work_that_was_launched_in_time_was_queued() -> None:
+    found = gap(draw("compute |AA..BB|\nhost    |AB....|"))
+    assert (found["cause"], found["queued_ns"], found["idle_ns"]) == ("queued", 2_000, 2_000)
+
+
+def test_what_nothing_was_open_in_is_unattributed() -> None:
+    found = gap(draw("compute |AA....BB|\nhost    |A....B..|\nop      |..MM....|"))
+    assert (found["dispatch_ns"], found["unattributed_ns"], found["idle_ns"]) == (3_000, 1_000, 4_000)
+
+
+def test_every_queue_has_gaps_of_its_own() -> None:
+    job = draw("compute |AA..BB..|\ncompute |..CC..DD|\nhost |ACBD....|")
+    assert job.gaps(min_gap_ns=1_000).is_empty()
+    assert job.gaps(min_gap_ns=1_000, by_stream=True).select("stream", "idle_ns").sort("stream").rows() == [
+        (0, 2_000),
+        (1, 2_000),
+    ]
+
+
+@pytest.mark.parametrize("fault", ["input", "allocator", "synchronization", "compilation"])
+def test_parts_of_gaps_and_of_steps_add_up_and_name_the_fault(tmp_path: Path, fault: str) -> None:
+    truth = sample.write(tmp_path, ranks=4, steps=4, seed=2, faults=[fault], stacks=True, compress=False)
+    (planted,) = truth.costs_ns
+    job = holotrace.open(tmp_path)
+    gaps, steps = job.gaps(), job.host_steps()
+    assert gaps.select(pl.sum_horizontal(_NS)).to_series().to_list() == gaps["idle_ns"].to_list()
+    parts = [name for name in _NS if name in steps.columns]
+    assert steps.select(pl.sum_horizontal(parts)).to_series().to_list() == steps["step_ns"].to_list()
+    worst = gaps.filter(pl.col("rank").is_in(planted.ranks or [0])).row(0, named=True)
+    part = {"allocator": "allocation", "synchronization": "read_back"}.get(fault, fault)
+    assert worst[f"{part}_ns"] > 0
+
+
+def test_an_allocation_that_holds_a_real_device_up_is_named_with_who_asked_for_it() -> None:
+    path = REAL_TRACES / "torchrec/examples/golden_training/trace/sst_sleep_pl_dense_after_backward_2"
+    if not path.is_dir():
+        pytest.skip(f"{path} is not there")
+    worst = holotrace.open(path).only(0).gaps().row(0, named=True)
+    assert (worst["cause"], worst["detail"], worst["operator"]) == ("allocation", "cudaFree", "aten::cat")
+    assert worst["allocation_ns"] > 90_000_000
