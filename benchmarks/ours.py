@@ -117,6 +117,29 @@ def run(path: str) -> dict[str, float]:
     return {"seconds": time.perf_counter() - started}
 
 
+def report(path: str) -> dict[str, float]:
+    """From a path to the page with everything."""
+    import holotrace
+    from holotrace.analyses import ALL
+    from holotrace.analyses.lanes import DRAWN
+    from holotrace.present import writers
+
+    started = time.perf_counter()
+    result = holotrace.open(path).run((*ALL, *DRAWN))
+    written = writers.HTML.write_report
+    page = written(writers.ShownReport(result)) if written else b""
+    return {"seconds": time.perf_counter() - started, "page_bytes": len(page)}
+
+
+def ask(path: str, analysis: str) -> dict[str, float]:
+    """From a path to the answer of one analysis."""
+    import holotrace
+
+    started = time.perf_counter()
+    rows = getattr(holotrace.open(path), analysis)().height
+    return {"seconds": time.perf_counter() - started, "rows": rows}
+
+
 def run_first(path: str) -> dict[str, float]:
     """The same of a dataset, as if nobody had asked it before."""
     import shutil
@@ -192,6 +215,8 @@ _PARTS: dict[str, Callable[..., dict[str, float]]] = {
     "dask": dask,
     "run": run,
     "run_first": run_first,
+    "report": report,
+    "ask": ask,
     "convert": convert,
     "opening": opening,
     "import": importing,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import re
 import shlex
 import subprocess
@@ -57,10 +58,20 @@ def missing(shown: list[str], printed: str) -> list[str]:
     return [line for line in shown if line.split() not in left]
 
 
+def _unpack_run(logs: Path, name: str) -> None:
+    """A run of examples/train_with_jax.py, as it was recorded."""
+    folder = logs / "plugins" / "profile" / name
+    folder.mkdir(parents=True)
+    packed = ROOT / "tests" / "data" / "docs" / f"{name}.xplane.pb.xz"
+    (folder / "host.xplane.pb").write_bytes(lzma.decompress(packed.read_bytes()))
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda p: str(p.relative_to(ROOT)))
 def test_examples_of_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run(["holotrace", "sample", "job", "--ranks", "4", "--steps", "3"], tmp_path)
+    for name in ("before", "after"):
+        _unpack_run(tmp_path / "logs", name)
     names: dict[str, Any] = {}
     for language, text in blocks(page):
         if language == "python":

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from harness import tiled
 from harness.measure import BENCHMARKS
 from harness.peers import WORK
 
@@ -38,6 +39,7 @@ class Size:
     most_ranks: int
     profile_bytes: int
     long_profile_bytes: int
+    xla_job_bytes: int
 
 
 FULL = Size(
@@ -47,6 +49,7 @@ FULL = Size(
     most_ranks=1024,
     profile_bytes=94_500_000,
     long_profile_bytes=1_000_000_000,
+    xla_job_bytes=393_000_000,
 )
 QUICK = Size(
     one_rank=140_000,
@@ -55,6 +58,7 @@ QUICK = Size(
     most_ranks=128,
     profile_bytes=9_450_000,
     long_profile_bytes=100_000_000,
+    xla_job_bytes=39_300_000,
 )
 
 
@@ -87,6 +91,8 @@ class Inputs:
     # Of XLA: one capture many times, which is a profile too.
     profile: Path
     long_profile: Path
+    # The same capture again and again, each time later: a recording of many steps.
+    xla_job: Path
 
 
 def prepare(size: Size, tell: Callable[[str], None]) -> Inputs:
@@ -114,6 +120,7 @@ def prepare(size: Size, tell: Callable[[str], None]) -> Inputs:
         _sample(thousand, tell, events=_EACH_OF_THOUSAND, steps=2, ranks=size.most_ranks, compress=True),
         profile,
         long_profile,
+        _xla_job(WORK / "inputs" / f"xla-job-{size.xla_job_bytes}.xplane.pb", size.xla_job_bytes, tell),
     )
 
 
@@ -146,15 +153,28 @@ def _profile(path: Path, size: int, tell: Callable[[str], None]) -> Path:
     """A capture of PyTorch/XLA, as often as it takes to be of that size; one with little but events, if it is there."""
     if not path.exists():
         tell(f"making {path.name}")
-        captures = sorted((_REAL / "xla").glob("ours/torch_xla_cpu_spmd4/**/*.xplane.pb"))
-        packed = _ROOT / "tests/data/xplane/torch_xla_cpu_gaps.xplane.pb.xz"
-        capture = captures[0].read_bytes() if captures else lzma.decompress(packed.read_bytes())
+        capture = _capture()
         unfinished = path.with_name(path.name + ".unfinished")
         with unfinished.open("wb") as file:
             for _ in range(-(-size // len(capture))):
                 file.write(capture)
         unfinished.rename(path)
     return path
+
+
+def _xla_job(path: Path, size: int, tell: Callable[[str], None]) -> Path:
+    if not path.exists():
+        tell(f"making {path.name}")
+        unfinished = path.with_name(path.name + ".unfinished")
+        tiled.write(_capture(), unfinished, size)
+        unfinished.rename(path)
+    return path
+
+
+def _capture() -> bytes:
+    captures = sorted((_REAL / "xla").glob("ours/torch_xla_cpu_spmd4/**/*.xplane.pb"))
+    packed = _ROOT / "tests/data/xplane/torch_xla_cpu_gaps.xplane.pb.xz"
+    return captures[0].read_bytes() if captures else lzma.decompress(packed.read_bytes())
 
 
 def _real(folder: Path, tell: Callable[[str], None]) -> TraceFile | None:

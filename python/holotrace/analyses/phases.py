@@ -26,7 +26,7 @@ UPDATE_RATIO = 0.2
         Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
         Column("plane", Unit.TEXT, "Plane of the profile it is in"),
         Column("step", Unit.STEP, "Step that launched the work; null for the rank as a whole"),
-        Column("phase", Unit.TEXT, "forward, backward, update or other"),
+        Column("phase", Unit.TEXT, "forward, backward, accumulation (of gradients), update or other"),
         Column("op_count", Unit.COUNT, "Operations of the phase that the device executed"),
         Column("work_ns", Unit.NS, "Time of those that are no waiting, without that of operations inside them"),
         Column("wait_ns", Unit.NS, "Time of those that only wait for something under way"),
@@ -47,9 +47,9 @@ def phases(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     """How much device and host time forward, backward and update take.
 
     The phase of an operation is told by the scopes it was written in. In JAX what was transposed is backward, and what
-    was only differentiated is forward. Else the innermost scope called forward, backward, or after an update or
-    optimizer decides. PyTorch/XLA gives the operations of autograd no scope, so in its graphs those that have a name
-    and no scope are backward, if others have one. What is left is other.
+    was only differentiated is forward. Else the innermost scope called forward, backward, or after accumulating, an
+    update or an optimizer decides. PyTorch/XLA gives the operations of autograd no scope, so in its graphs those that
+    have a name and no scope are backward, if others have one. What is left is other.
 
     Times are those of the device's own clock, where the profile has it; operations that overlap add up. Waiting
     (copy-done, all-gather-done) is nobody's work and counts by itself, as in the analysis of scopes.

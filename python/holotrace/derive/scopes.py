@@ -14,8 +14,8 @@ import polars as pl
 
 from holotrace.derive.names import decided
 
-FORWARD, BACKWARD, UPDATE, OTHER = "forward", "backward", "update", "other"
-PHASES = (FORWARD, BACKWARD, UPDATE, OTHER)
+FORWARD, BACKWARD, ACCUMULATION, UPDATE, OTHER = "forward", "backward", "accumulation", "update", "other"
+PHASES = (FORWARD, BACKWARD, ACCUMULATION, UPDATE, OTHER)
 
 _NUMBERED = re.compile(r"\.\d+$")
 _AROUND = re.compile(r"^[A-Za-z_]+\((.*)\)$")
@@ -27,6 +27,7 @@ _ENTRY = "jit(main)"
 _LAZY = "SyncTensorsGraph"
 _WORDS = {
     BACKWARD: re.compile(r"(^|_)(backward|bwd)(_|$)"),
+    ACCUMULATION: re.compile(r"(^|_)(accumulate|accumulation|accum)(_|$)"),
     UPDATE: re.compile(r"(^|_)(update|updates|optimizer|optim|apply_gradients|adam|adamw|sgd)(_|$)"),
     FORWARD: re.compile(r"(^|_)(forward|fwd)(_|$)"),
 }
