@@ -35,12 +35,14 @@ from holotrace.formats.torch.memory_timeline import memory_timeline
 from holotrace.graph.vocabulary import Within
 from holotrace.job import Job
 from holotrace.open import open
+from holotrace.present.notebook import Answer
 from holotrace.query import query
 from holotrace.runs import runs
 from holotrace.serve.view import View
 from holotrace.what_if import what_if
 
 __all__ = [
+    "Answer",
     "Conversion",
     "Edit",
     "Finding",

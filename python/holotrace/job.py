@@ -101,7 +101,7 @@ class Job(Analyses, JobTrace):
         Raises:
             InputError: no rank can be read.
         """
-        answer = self._session.ask(question, options)
+        answer = self._session.ask(question, options, notebook.progress("Reading"))
         return Answer.of(question, answer) if isinstance(question, Analysis) else answer
 
     def run(

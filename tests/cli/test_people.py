@@ -51,3 +51,44 @@ def test_a_mistyped_name_is_told_with_the_one_that_was_meant(typed: tuple[str, .
 
 def test_a_name_like_no_other_is_only_refused() -> None:
     assert "Did you mean" not in run("show", "zzzzzz", "nowhere").output
+
+
+def test_a_chart_is_drawn_in_place_of_the_table(job: Path) -> None:
+    drawn = run("show", "time-breakdown", job, "--chart")
+    assert drawn.exit_code == 0
+    assert drawn.stdout.startswith("Time [ms] by rank") and "Rank 1 █" in drawn.stdout
+    one = run("show", "time-breakdown", job, "--chart", "--rank", 1).stdout
+    assert "Rank 1 █" in one and "Rank 0" not in one
+
+
+def test_a_chart_is_written_to_a_text_file_and_to_no_other(job: Path, tmp_path: Path) -> None:
+    assert run("show", "kernels", job, "--chart", "-o", tmp_path / "chart.txt").exit_code == 0
+    assert "█" in (tmp_path / "chart.txt").read_text(encoding="utf-8")
+    for refused in (("--format", "json"), ("-o", tmp_path / "chart.csv")):
+        failed = run("show", "kernels", job, "--chart", *refused)
+        assert failed.exit_code == 2 and "holds no chart; leave out --chart" in failed.stderr
+    assert not (tmp_path / "chart.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("holotrace sh", "show"),
+        ("holotrace show kernel-s", "kernel-sequences"),
+        ("holotrace show overlap job --ch", "--chart"),
+        ("holotrace query --for", "--format"),
+    ],
+)
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_names_and_options(shell: str, words: str, expected: str) -> None:
+    *before, last = words.split()
+    asked = {"COMP_WORDS": words, "COMP_CWORD": last if shell == "fish" else str(len(before))}
+    completed = CliRunner().invoke(
+        main, [], env={"_HOLOTRACE_COMPLETE": f"{shell}_complete", **asked}, prog_name="holotrace"
+    )
+    assert expected in completed.output
+
+
+def test_a_shell_completes_paths_of_a_job() -> None:
+    asked = {"_HOLOTRACE_COMPLETE": "bash_complete", "COMP_WORDS": "holotrace show overlap jo", "COMP_CWORD": "3"}
+    assert CliRunner().invoke(main, [], env=asked, prog_name="holotrace").output.startswith("file,")

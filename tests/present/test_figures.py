@@ -10,7 +10,9 @@ import pytest
 from drawing import draw
 from holotrace.analyses import ALL
 from holotrace.analyses.causes import causes
+from holotrace.analyses.efficiency import efficiency
 from holotrace.analyses.job_path import job_path
+from holotrace.analyses.kernels import kernels
 from holotrace.analyses.slowdown import slowdown
 from holotrace.analyses.waits import waits
 from holotrace.core.analysis import Analysis, per_rank
@@ -282,3 +284,17 @@ def test_bands_of_a_thousand_ranks_are_few_and_add_up() -> None:
 def test_where_nobody_waited_a_sentence_says_it() -> None:
     drawing = figures.drawing(waits, waited((0, None, 0), (1, None, 0)))
     assert drawing["data"] == [] and "no rank waited" in drawing["layout"]["annotations"][0]["text"]
+
+
+def test_bars_that_would_be_written_as_nothing_are_left_out() -> None:
+    # Of twenty operators the last six had 0.00 ms and 0.0%.
+    sums = {"large": 166_850_000, "middle": 4_960_000, "small": 10_000, "tiny": 400, "none": 0}
+    table = rows_of(kernels, rank=[0] * 5, name=list(sums), kind=["compute"] * 5, sum_ns=list(sums.values()))
+    drawing = figures.drawing(kernels, table)
+    assert [told[0] for trace in drawing["data"] for told in trace["customdata"]] == ["large", "middle", "small"]
+    assert "the largest 3 of 5, 100% of the sum" in drawing["layout"]["annotations"][0]["text"]
+
+
+def test_an_axis_of_two_shares_is_called_after_neither() -> None:
+    table = rows_of(efficiency, rank=[0], mfu_ratio=[0.38], hfu_ratio=[0.4])
+    assert figures.drawing(efficiency, table)["layout"]["yaxis"]["title"]["text"] == "Share"

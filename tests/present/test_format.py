@@ -101,3 +101,15 @@ def test_points_in_time_are_counted_from_the_first_event_of_the_job() -> None:
     assert [fmt.label(column) for column in named] == ["Start since first event", "Took"]
     assert shown.rows() == [(0, 5), (2_000_000, 7)]
     assert fmt.since_first_event(table, columns, None) == (table, columns)
+
+
+def test_large_plain_numbers_are_written_with_a_power_of_ten() -> None:
+    flops = Column("model_flops", Unit.FLOAT, "Operations")
+    by = fmt.scale(flops, pl.Series([19_791_209_299_968.0]))
+    assert (by.text(19_791_209_299_968.0), by.unit) == ("19.8", "10¹²")
+    assert fmt.scale(flops, pl.Series([12.5])).unit == ""
+
+
+def test_names_that_are_abbreviations_keep_their_form() -> None:
+    columns = ("mfu_ratio", Unit.RATIO), ("achieved_tflops", Unit.FLOAT), ("event_id", Unit.EVENT)
+    assert [fmt.label(Column(*column, "")) for column in columns] == ["MFU", "Achieved TFLOP/s", "Event ID"]

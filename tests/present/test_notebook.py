@@ -1,5 +1,6 @@
 """What notebooks show."""
 
+import inspect
 import pickle
 from pathlib import Path
 
@@ -58,6 +59,16 @@ def test_a_table_has_the_units_of_the_report_and_stays_a_frame() -> None:
     assert_frame_equal(pickle.loads(pickle.dumps(table)), table)
 
 
+def test_an_answer_is_typed_and_draws_its_chart() -> None:
+    job = draw(DRAWING)
+    table: Answer = job.overlap()
+    assert table.declared == holotrace.Job.overlap.columns
+    assert table.figure() == job.figure("overlap")
+    copied = pickle.loads(pickle.dumps(table))
+    with pytest.raises(holotrace.UsageError, match="does not say which analysis it answers"):
+        copied.figure()
+
+
 def test_names_in_tables_stay_text() -> None:
     columns = holotrace.Job.kernels.columns
     table = draw(DRAWING).kernels().with_columns(name=pl.lit(HOSTILE))
@@ -68,6 +79,7 @@ def test_names_in_tables_stay_text() -> None:
 def test_help_of_a_method_tells_columns_and_units() -> None:
     said = draw(DRAWING).overlap.__doc__ or ""
     assert "    comm_ns (ns): Time in which at least one communication kernel ran." in said
+    assert inspect.signature(draw(DRAWING).overlap).return_annotation is pl.DataFrame
     assert "    hidden_ratio (ratio): hidden_ns / comm_ns; null without communication." in said
 
 
@@ -92,6 +104,13 @@ def test_what_if_is_a_method_too() -> None:
 
 def test_outside_of_notebooks_there_is_no_bar() -> None:
     assert notebook.progress("Reading") is None
+
+
+def test_a_notebook_shows_a_bar_while_ranks_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[int, int]] = []
+    monkeypatch.setattr(notebook, "progress", lambda _: lambda done, total: told.append((done, total)))
+    draw(DRAWING, DRAWING).overlap()
+    assert told[-1] == (2, 2)
 
 
 @pytest.mark.slow

@@ -166,3 +166,18 @@ def test_the_page_of_a_thousand_ranks_is_small_and_painted_within_a_second(brows
         paints.append(page.evaluate(FIRST_PAINT_MS))
     page.close()
     assert min(paints) <= 1_000
+
+
+def test_a_long_name_is_cut_to_its_first_lines_until_it_is_clicked(browser: "Browser", tmp_path: Path) -> None:
+    # A kernel's template made a row of fourteen lines.
+    name = "void cutlass::device_kernel<" + "flash::CollectiveMainloopBwdSm90<2, " * 12 + ">(Params)"
+    report.write(made_up.make(1, names=[name]), tmp_path / "report.html", made_up.ANALYSES)
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto((tmp_path / "report.html").as_uri())
+    cell = page.locator('[data-table="kernels"] .clip').first
+    assert cell.inner_text() == name
+    before = cell.bounding_box()
+    cell.click()
+    after = cell.bounding_box()
+    assert before is not None and after is not None and before["height"] < 80 < after["height"]
+    page.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holotrace.cli.options import job_at, output_options, rank_option, search_options
+from holotrace.cli.options import job_at, output_options, path_argument, rank_option, search_options
 from holotrace.cli.output import tell_partial, write_shown
 from holotrace.job import Job
 
@@ -79,7 +79,7 @@ def _command(
 ) -> click.Command:
     own = list(reversed(getattr(function, "__click_params__", [])))
     arguments = [parameter for parameter in own if isinstance(parameter, click.Argument)]
-    path = click.Argument(["path"], nargs=-1, required=True)
+    path = path_argument()
     shared = click.command()(search_options(rank_option(lambda: None))).params
     called = name or function.__name__.replace("_", "-")
     command = click.command(called, cls=cls, short_help=short_help, help=function.__doc__)(run)

@@ -48,6 +48,11 @@ def _remember_wide(context: click.Context, _: click.Parameter, is_wide: bool) ->
     context.meta[WIDE] = is_wide
 
 
+def path_argument() -> click.Argument:
+    """Where a job is; shells complete names of files."""
+    return click.Argument(["path"], nargs=-1, required=True, type=click.Path())
+
+
 def search_options(function: F) -> F:
     """How to look for traces in a place, and who reads them."""
     for decorate in (

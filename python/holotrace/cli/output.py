@@ -29,6 +29,8 @@ def write_shown(shown: Shown, form: str | None, output: Place | None) -> None:
     from holotrace.present import writers  # noqa: PLC0415  # not needed for --help
 
     writer = writers.form_of(form, None if output is None else output.name, writers.OF_TABLES, writers.TABLE)
+    if shown.is_chart and writer is not writers.TABLE:
+        raise UsageError(f"{writer.name} holds no chart; leave out --chart, or name a file that ends in .txt")
     if output is None and writer is writers.TABLE:
         if click.get_current_context().meta.get(WIDE):
             click.echo(_wide(shown))

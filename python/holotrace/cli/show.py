@@ -16,7 +16,7 @@ import polars as pl
 from holotrace.analyses import ALL
 from holotrace.cli.console import progress_bar
 from holotrace.cli.errors import resolved
-from holotrace.cli.options import job_at, output_options, rank_option, search_options
+from holotrace.cli.options import job_at, output_options, path_argument, rank_option, search_options
 from holotrace.cli.output import write_shown
 from holotrace.core import tables
 from holotrace.core.analysis import Analysis, PerJob
@@ -49,6 +49,8 @@ class _Topic:
     every_analysis: bool = False
     # The same as a reader wants it first, for answers of ranks.
     for_people: Callable[[Shown], Shown] | None = None
+    # Its chart in place of its table.
+    drawn: Callable[[Shown], Shown] | None = None
 
 
 class _Topics(click.Group):
@@ -103,6 +105,7 @@ def _command(topic: _Topic) -> click.Command:
         form: str | None,
         output: Place | None,
         by_rank: bool = False,
+        chart: bool = False,
         **options: Any,  # each as its own type says
     ) -> None:
         if steps and topic.step_option:
@@ -114,17 +117,25 @@ def _command(topic: _Topic) -> click.Command:
         chosen = job.only(*ranks) if ranks else job
         shown = topic.answer(job, **options)
         if topic.compares_ranks:
-            shown = replace(shown, table=shown.table.filter(pl.col("rank").is_in(chosen.ranks)))
+            # Rows without a rank are of the whole job.
+            is_asked = pl.col("rank").is_in(chosen.ranks) | pl.col("rank").is_null()
+            shown = replace(shown, table=shown.table.filter(is_asked))
         if steps:
             shown = _of_steps(shown, steps)
-        if topic.for_people is not None and not by_rank:
+        if topic.drawn is not None and chart:
+            shown = topic.drawn(shown)
+        elif topic.for_people is not None and not by_rank:
             shown = topic.for_people(shown)
         write_shown(replace(shown, problems=job.noticed(), limit=limit), form, output)
 
     command = click.command(topic.name, help=f"{topic.summary}\n\n{topic.details}", short_help=topic.summary)(run)
-    own = () if topic.for_people is None else (_by_rank(),)
-    command.params = [click.Argument(["path"], nargs=-1, required=True), *command.params, *own, *topic.options]
+    own = [*([_by_rank()] if topic.for_people else []), *([_chart()] if topic.drawn else [])]
+    command.params = [path_argument(), *command.params, *own, *topic.options]
     return command
+
+
+def _chart() -> click.Option:
+    return click.Option(["--chart"], is_flag=True, help="Draw the chart, where the table is the default.")
 
 
 def _by_rank() -> click.Option:
@@ -136,6 +147,13 @@ def _for_people(analysis: Analysis[Any], shown: Shown) -> Shown:
     from holotrace.present import over_ranks  # noqa: PLC0415  # not needed for --help
 
     return replace(shown, people=over_ranks.for_people(analysis, shown.table))
+
+
+def _drawn(analysis: Analysis[Any], shown: Shown) -> Shown:
+    from holotrace.present import figures, terminal_charts  # noqa: PLC0415  # not needed for --help
+
+    drawing = figures.drawing(analysis, shown.table)
+    return replace(shown, render=lambda limit: terminal_charts.chart(drawing, limit), is_chart=True)
 
 
 def _of_steps(shown: Shown, steps: tuple[int, ...]) -> Shown:
@@ -168,6 +186,7 @@ def _analysis(analysis: Analysis[Any]) -> _Topic:
     return _Topic(
         *(name, "Analyses", analysis.summary, details, answer, options, by_step, compares),
         for_people=partial(_for_people, analysis),
+        drawn=partial(_drawn, analysis) if analysis.chart else None,
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from io import BytesIO
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 import polars as pl
 
@@ -17,6 +17,10 @@ from holotrace.core.charts import Chart, Ranking, Tree
 from holotrace.core.schema import Column, Table, conform, empty
 from holotrace.core.tables import RANK
 from holotrace.core.trace import JobTrace, RankTrace
+
+if TYPE_CHECKING:
+    # What a job's methods return; a type only, as analyses know nothing of how they are shown.
+    from holotrace.present.notebook import Answer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -178,7 +182,7 @@ class Analysis(ABC, Generic[P]):
     @overload
     def __get__(self, job: None, owner: type) -> Analysis[P]: ...
     @overload
-    def __get__(self, job: JobTrace, owner: type) -> Callable[P, pl.DataFrame]: ...
+    def __get__(self, job: JobTrace, owner: type) -> Callable[P, Answer]: ...
     def __get__(self, job: JobTrace | None, owner: type) -> Any:
         if job is None:
             return self
@@ -188,7 +192,8 @@ class Analysis(ABC, Generic[P]):
 
         bound.__name__ = self.name
         bound.__doc__ = self.documentation
-        bound.__signature__ = inspect.Signature(list(self.parameters))  # type: ignore[attr-defined]
+        signature = inspect.Signature(list(self.parameters), return_annotation=pl.DataFrame)
+        bound.__signature__ = signature  # type: ignore[attr-defined]
         return bound
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str]]:

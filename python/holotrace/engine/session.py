@@ -89,13 +89,13 @@ class Session:
         of_rank = RankTask(_Noticing(task), (*reads, PROBLEMS), self.load)
         return [each.result for each in self._noticed(*read_ranks(of_rank, sources, executor=self.executor))]
 
-    def ask(self, question: Question, options: Mapping[str, Any]) -> pl.DataFrame:
+    def ask(self, question: Question, options: Mapping[str, Any], progress: Progress | None = None) -> pl.DataFrame:
         """The answer of all ranks to ``question``; that to default options is kept."""
         if not options and question.name in self.known:
             return self.known[question.name]
         compares = isinstance(question, PerJob)
         reads = (*question.reads, _STEPS) if compares else question.reads
-        seen = self._seen(partial(question.part, options=options), reads)
+        seen = self._seen(partial(question.part, options=options), reads, progress)
         reasons = left_out([each.recorded for each in seen]) if compares else {}
         self._notice(as_problems(reasons))
         found = question.combine((each.result for each in seen if each.recorded.rank not in reasons), options)
@@ -121,11 +121,14 @@ class Session:
         self._notice(tables[PROBLEMS.name].iter_rows(named=True), is_told=not asked)
         return JobResult.of(self.found, [analysis for analysis, _ in asked], tables)
 
-    def _seen(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> list[_Seen[T]]:
+    def _seen(
+        self, task: Callable[[RankTrace], T], reads: Sequence[Table], progress: Progress | None = None
+    ) -> list[_Seen[T]]:
         of_rank = RankTask(_Noticing(task), (*reads, PROBLEMS), self.load)
         shares_memory = self.executor is None or isinstance(self.executor, ThreadPoolExecutor)
         cached = CachedRankTask(self.cache, of_rank) if self.cache is not None and shares_memory else None
-        return self._noticed(*read_ranks(cached or of_rank, self.found.sources, executor=self.executor))
+        found = read_ranks(cached or of_rank, self.found.sources, executor=self.executor, progress=progress)
+        return self._noticed(*found)
 
     def _answered(self, questions: Questions, progress: Progress | None) -> dict[str, pl.DataFrame]:
         task = QuestionTask(questions, load=self.load, program=self.program)

@@ -29,7 +29,20 @@ LISTS = frozenset({Unit.RANKS, Unit.STEPS})
 _NAMES = frozenset({Unit.RANK, Unit.STEP, Unit.EVENT, Unit.NUMBER, Unit.UNSIGNED})
 # Columns that say when something was, on the clock of a file.
 _POINTS = frozenset({"start_ns", "end_ns", "time_ns"})
-_WORDS = {"comm": "communication", "std": "std. dev.", "cpu": "CPU", "gbps": "GB/s"}
+_WORDS = {
+    "comm": "communication",
+    "std": "std. dev.",
+    "cpu": "CPU",
+    "gbps": "GB/s",
+    "flops": "FLOPs",
+    "tflops": "TFLOP/s",
+    "mfu": "MFU",
+    "hfu": "HFU",
+    "hlo": "HLO",
+    "id": "ID",
+}
+# Plain numbers of operations reach 10^15, and nobody reads fifteen digits.
+_POWERS = ((1e15, "10¹⁵"), (1e12, "10¹²"), (1e9, "10⁹"), (1e6, "10⁶"))
 # Control characters could drive a terminal, and marks of writing direction could make a name read as another.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -80,7 +93,7 @@ def scale(column: Column, values: pl.Series, beside: float = 0.0) -> Scale:
     elif column.unit is Unit.BYTES:
         step, unit = next(((s, u) for s, u in _SIZES if largest >= s), (1.0, "B"))
     else:
-        step, unit = 1.0, ""
+        step, unit = next(((s, u) for s, u in _POWERS if largest >= s), (1.0, ""))
     whole = step == 1.0 and column.unit is not Unit.FLOAT
     return Scale(1.0 / step, 0 if whole else _decimals(typical / step), unit)
 

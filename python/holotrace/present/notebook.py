@@ -5,15 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from holotrace.core.analysis import Analysis, Finding, by_cost
 from holotrace.core.schema import Column
+from holotrace.errors import UsageError
+from holotrace.present import figures, report
 from holotrace.present import format as fmt
-from holotrace.present import report
 from holotrace.present.wording import sentence
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 MOST_ROWS = 15
 _MOST_FINDINGS = 12
@@ -48,23 +52,48 @@ class Findings(tuple[Finding, ...]):
 
 
 class Answer(pl.DataFrame):
-    """A table of an analysis: a Polars frame that a notebook shows with units, as the report does."""
+    """The answer to an analysis: a Polars frame that knows its columns, shows them with units, and draws its chart.
 
-    declared: tuple[Column, ...] = ()
-    summary: str = ""
+    What Polars makes of it, e.g. by ``filter``, is an ordinary frame.
+    """
+
+    # The analysis; in a tuple, since one that is an attribute would be a method. A copy in another process has none.
+    _asked: tuple[Analysis[Any], ...] = ()
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """Its columns with their units and meanings, in order; none of a copy that came from another process."""
+        return self._asked[0].columns if self._asked else ()
 
     @classmethod
     def of(cls, analysis: Analysis[Any], table: pl.DataFrame) -> Answer:
-        """The ``table`` that answers an ``analysis``."""
+        """The ``table`` that answers an ``analysis``.
+
+        Returns:
+            The same rows.
+        """
         answer = cls(table)
-        answer.declared, answer.summary = analysis.columns, analysis.summary
+        answer._asked = (analysis,)
         return answer
+
+    def figure(self) -> Figure:
+        """Its chart, a Plotly figure for a notebook: ``job.overlap().figure()``.
+
+        Returns:
+            A ``plotly.graph_objects.Figure``.
+
+        Raises:
+            UsageError: the analysis declares no chart, or it is not known which one was asked.
+        """
+        if not self._asked:
+            raise UsageError("this table does not say which analysis it answers; ask job.figure(NAME)")
+        return figures.figure(self._asked[0], self)
 
     def _repr_html_(self, **options: Any) -> str:
         # What was made of it has columns of its own.
-        if not self.declared or self.columns != [column.name for column in self.declared]:
+        if not self._asked or self.columns != [column.name for column in self.declared]:
             return super()._repr_html_(**options)
-        return _page(table_html(self, self.declared, self.summary))
+        return _page(table_html(self, self.declared, self._asked[0].summary))
 
 
 def table_html(table: pl.DataFrame, columns: Sequence[Column], caption: str = "") -> str:

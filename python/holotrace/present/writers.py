@@ -49,6 +49,8 @@ class Shown:
     limit: int | None = None
     # How a terminal shows it, where that is not as a plain table: from its limit.
     render: Callable[[int], RenderableType] | None = None
+    # Whether that is a chart, which no other form holds.
+    is_chart: bool = False
     # What a terminal shows in place of the table: rows and their columns, and a word on them.
     people: tuple[pl.DataFrame, tuple[Column, ...], str] | None = None
     # When the first event of the job was, from which a terminal counts points in time.

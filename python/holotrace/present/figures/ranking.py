@@ -22,6 +22,7 @@ from holotrace.present.figures.style import (
     written,
 )
 
+_FEW = 3  # bars that are drawn also where they are nothing
 _NAME_WIDTH = 52  # characters of a kernel's name that fit beside its bar
 
 
@@ -34,6 +35,8 @@ def ranking(chart: Ranking, table: pl.DataFrame, columns: Columns) -> Drawing:
     bar = pl.sum_horizontal(chart.y)
     top = sums.sort(bar, "_name", descending=[True, False]).head(chart.top)
     by, unit_layout = values_axis(chart.y, top, columns)
+    # What would be written as nothing is none of the largest.
+    top = top.filter(bar * by.factor >= 0.5 / 10**by.decimals) if top["_name"].len() > _FEW else top
     total = float(sums.select(bar.sum()).item()) or 1.0
     names = [fmt.printable(name) for name in top["_name"]]
     # Names may be equal once they are cut, so a bar's place is its position and the name only its tick.

@@ -27,7 +27,7 @@ def values_axis(names: Sequence[str], table: pl.DataFrame, columns: Columns) -> 
     layout: dict[str, Any] = {"title": {"text": axis_title(column, by, alone=len(names) == 1)}}
     layout |= {"rangemode": "tozero", "separatethousands": True}
     if column.unit is Unit.RATIO:
-        layout |= {"ticksuffix": "%", "title": {"text": fmt.label(column)}}
+        layout |= {"ticksuffix": "%", "title": {"text": axis_title(column, fmt.Scale(), alone=len(names) == 1)}}
         # A share is shown of its whole; other ratios may be more.
         if not any((most := table[name].max()) is not None and most > 1 for name in names):  # type: ignore[operator]  # of floats
             layout |= {"range": [0, 100]}

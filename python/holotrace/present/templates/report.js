@@ -6,6 +6,17 @@
     document.querySelectorAll(".findings details").forEach((finding) => (finding.open = true));
   });
 
+  // Characters from which on a text is cut to its first lines until one clicks at it; report.html.j2 has the same.
+  const CLIPPED = 110;
+  const fill = (cell, text) => {
+    if (text.length <= CLIPPED) return cell.append(text);
+    const clip = document.createElement("div");
+    clip.className = "clip";
+    clip.tabIndex = 0;
+    clip.textContent = text;
+    return cell.append(clip);
+  };
+
   function enhance(box) {
     const data = content("data-" + box.dataset.table);
     const body = box.querySelector("tbody");
@@ -57,7 +68,7 @@
         writeInner.forEach((text, c) => {
           const cell = each.insertCell();
           cell.className = data.inner.columns[c].kind;
-          cell.textContent = text(row[c + 1]);
+          fill(cell, text(row[c + 1]));
         });
       }
       place.append(table);
@@ -91,7 +102,7 @@
         data.rows[i].forEach((value, c) => {
           const cell = document.createElement("td");
           cell.className = data.columns[c].kind;
-          cell.textContent = write[c](value);
+          fill(cell, write[c](value));
           if (!c && inner.has(i)) cell.prepend(opener(i));
           line.append(cell);
         });
