@@ -153,7 +153,7 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
         "share_ratio": share,
         "confidence": "inferred" if c.cause in _INFERRED else "measured",
         "evidence": json.dumps(dict(c.evidence) | ({"around": c.detail} if c.detail else {}), ensure_ascii=False),
-        "advice": words.advice,
+        "advice": wording.advice(words, c.responsible),
         "to_know_more": words.to_know_more or None,
     }
 

@@ -224,6 +224,33 @@ CLASSES: Mapping[str, Class] = {
     ),
 }
 
+# What to do against an exposed transfer, by what the collective or kernel is called; the first that fits.
+_OVERLAPPING = (
+    (
+        r"(?i)all_?to_?all|dispatch|combine|deep_?ep",
+        "Overlap the exchange of one micro-batch with the computing of another (two-batch overlap), send fewer bytes "
+        "(fp8 tokens), and keep experts that are used together on one node.",
+    ),
+    (
+        r"(?i)gather",
+        "Ask for it earlier: prefetch the parameters of the next layer (FSDP forward_prefetch, backward_prefetch); in "
+        "tensor parallelism overlap it with the product that it is for (async tensor parallelism).",
+    ),
+    (
+        r"(?i)reduce",
+        "Reduce gradients in smaller buckets while the rest is computed (DDP bucket_cap_mb, FSDP backward_prefetch), "
+        "in fewer bytes, or less often (no_sync while accumulating).",
+    ),
+)
+
+
+def advice(told: Class, responsible: str | None) -> str:
+    """What to change, for what is responsible."""
+    if told is not CLASSES[classes.EXPOSED] or not responsible:
+        return told.advice
+    return next((text for pattern, text in _OVERLAPPING if re.search(pattern, responsible)), told.advice)
+
+
 # What is said otherwise of programs compiled by XLA.
 OF_XLA: Mapping[str, Class] = {
     **CLASSES,
