@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-from holotrace.analyses.gaps import by_default
 from holotrace.analyses.gaps import gaps as gaps_of_xla
 from holotrace.core.tables import DEVICE_EVENTS, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
@@ -64,7 +63,7 @@ def phases(rank: RankTrace) -> pl.DataFrame:
 def idle(rank: RankTrace) -> pl.DataFrame:
     """Times in which the devices had nothing to do, each with its largest cause, ``cause``, and that's ``share_ns``."""
     if is_xla(rank):
-        found = rank.cached(by_default).select(
+        found = gaps_of_xla.source(rank).select(
             "start_ns",
             "cause",
             end_ns=pl.col("start_ns") + pl.col("idle_ns"),
