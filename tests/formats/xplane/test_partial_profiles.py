@@ -107,5 +107,5 @@ def test_without_programs_operations_have_what_their_events_say(tmp_path: Path) 
     row = job.hlo_ops().row(0, named=True)
     assert (row["name"], row["category"], row["flops"], row["source"]) == ("fusion.1", "loop fusion", 7, "a.py:3")
     assert (row["shape"], row["layout"], row["target"]) == (None, None, None)
-    assert job.scopes()["scope"].to_list() == ["forward"]
+    assert job.scopes()["scope"].to_list() == ["f", "f/forward"]
     assert job.peak_buffers().is_empty()
