@@ -72,7 +72,7 @@ def answers(job: Path) -> dict[str, pl.DataFrame]:
     """All tables of a job, its findings as one of them."""
     try:
         result = holotrace.open(job).run()
-    except Exception as error:  # of a version that fails, the others' answers are wanted as well
+    except Exception as error:  # noqa: BLE001  # of a version that fails, the other answers are wanted as well
         return {FAILED: pl.DataFrame({"error": [f"{type(error).__name__}: {error}"]})}
     rows = [(found.severity, found.message, str(found.ranks), found.cost_ns) for found in result.findings]
     names = {"severity": pl.String, "message": pl.String, "ranks": pl.String, "cost_ns": pl.Int64}
