@@ -73,6 +73,15 @@ def test_slow_rank_is_the_one_that_makes_the_job_slow() -> None:
     assert table.filter(pl.col("of") == "job")["slowdown_ratio"].item() == of_rank[1]["slowdown_ratio"]
 
 
+def test_what_goes_of_a_slowdown_is_a_share_of_it_and_of_none_is_unknown() -> None:
+    """A rank that is faster than the mean of all made a job slower by three times what the job had lost."""
+    shares = job().slowdown()["recovered_ratio"]
+    assert shares.null_count() == 0
+    assert shares.is_between(0, 1).all()
+    even = Job.from_ranks({rank: described(trace(EARLY, rank), sequence=1) for rank in range(2)})
+    assert even.slowdown()["recovered_ratio"].null_count() == even.slowdown().height > 0
+
+
 def test_factors_are_closed() -> None:
     table = job().factors()
     product = table.select(pl.col("host_ratio") * pl.col("balance_ratio") * pl.col("communication_ratio")).to_series()
