@@ -19,6 +19,7 @@ from questions import (
     profiles,
     ranks,
     typed_decode,
+    whole_report,
     workers,
 )
 
@@ -37,6 +38,7 @@ ALL: tuple[ModuleType, ...] = (
     import_time,
     ranks,
     many_ranks,
+    whole_report,
     workers,
     profiles,
     dataset,
