@@ -19,6 +19,7 @@ from questions import (
     profiles,
     ranks,
     typed_decode,
+    whole_report,
     workers,
     xla_report,
 )
@@ -38,6 +39,7 @@ ALL: tuple[ModuleType, ...] = (
     import_time,
     ranks,
     many_ranks,
+    whole_report,
     workers,
     profiles,
     xla_report,
