@@ -10,7 +10,7 @@ import pytest
 import holotrace
 from hlo_files import Computation, Instruction, Program, Shape, Window
 from holotrace import Job
-from xplane_files import Event, Line, Plane, capture, found, space
+from xplane_files import Event, Line, Plane, Stat, capture, found, space
 
 MS = 10**9  # in ps
 PROGRAM = 7
@@ -177,7 +177,7 @@ def gpu_job(folder: Path, kernels: list[Event], vendor: str = "Nvidia", capabili
     shape = bf16(1024, 1024)
     product = Instruction("dot.1", "dot", shape, ("a", "b"), contracted=(1,))
     program = Program((entry(parameter("a", shape), parameter("b", shape, 1), product),)).written()
-    about = {"device_vendor": vendor, "core_count": 132, "memory_bandwidth": 3_352_000_000_000}
+    about: dict[str, Stat] = {"device_vendor": vendor, "core_count": 132, "memory_bandwidth": 3_352_000_000_000}
     about |= {"compute_cap_major": capability[0], "compute_cap_minor": capability[1]}
     path = folder / "host.xplane.pb"
     path.write_bytes(
@@ -190,7 +190,7 @@ def gpu_job(folder: Path, kernels: list[Event], vendor: str = "Nvidia", capabili
 
 
 def kernel(name: str, start_ps: int, length_ps: int) -> Event:
-    stats = {"hlo_op": "dot.1", "hlo_module": "jit_f", "program_id": PROGRAM}
+    stats: dict[str, Stat] = {"hlo_op": "dot.1", "hlo_module": "jit_f", "program_id": PROGRAM}
     return Event(name, start_ps, length_ps, stats, name)
 
 

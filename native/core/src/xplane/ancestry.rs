@@ -9,6 +9,7 @@ use crate::columns::arg_column::{ArgColumn, ArgValues};
 use crate::columns::arrow::{NONE, batch, ids};
 use crate::error::{Error, Result};
 use crate::xplane::space::Space;
+use crate::xplane::web::{Set, Web};
 
 /// Threads an event's ancestry is followed through; a task that starts tasks of its own goes a few.
 const MAX_HOPS: usize = 64;
@@ -49,59 +50,12 @@ impl Ancestry {
     }
 }
 
-/// How the events of a profile's host hang together; made once for all that ask.
-pub struct Web {
-    /// The lines of the host.
-    lines: Vec<u32>,
-    roots: Set,
-    /// The innermost span around each event on its own line.
-    parents: Vec<u32>,
-    /// Events that flows arrive at, and for each where its flow comes from.
-    reached: Set,
-    origins: Vec<u32>,
-    /// Begins and ends of tasks on each line, by time.
-    regions: Vec<Vec<u32>>,
-    /// The name of the begins.
-    begin: Option<u32>,
-}
-
 /// Where events go back to.
 struct Ancestries<'a> {
     space: &'a Space,
     web: &'a Web,
     marks: Set,
     known: HashMap<u32, Ancestry>,
-}
-
-/// Some of the events.
-struct Set {
-    words: Vec<u64>,
-    /// How many are in the words before each.
-    before: Vec<u32>,
-}
-
-impl Set {
-    fn of(rows: impl Iterator<Item = u32>, count: usize) -> Self {
-        let mut words: Vec<u64> = vec![0; count.div_ceil(64)];
-        rows.filter(|&row| (row as usize) < count).for_each(|row| words[row as usize / 64] |= 1 << (row % 64));
-        let mut sum = 0;
-        let before = words.iter().map(|word| {
-            sum += word.count_ones();
-            sum - word.count_ones()
-        });
-        Self { before: before.collect(), words }
-    }
-
-    fn has(&self, row: u32) -> bool {
-        self.words[row as usize / 64] >> (row % 64) & 1 == 1
-    }
-
-    /// How many come before one of these.
-    fn position(&self, row: u32) -> Option<usize> {
-        let word = row as usize / 64;
-        let lower = self.words[word] & ((1 << (row % 64)) - 1);
-        self.has(row).then(|| (self.before[word] + lower.count_ones()) as usize)
-    }
 }
 
 /// The sources of flow events, or their destinations.

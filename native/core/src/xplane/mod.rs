@@ -15,6 +15,7 @@ mod signatures;
 mod space;
 mod stats;
 mod tables;
+mod web;
 mod workers;
 
 use crate::error::{Error, Result};

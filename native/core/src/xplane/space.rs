@@ -8,9 +8,9 @@ use crate::columns::arg_column::{ArgColumn, ArgType};
 use crate::columns::interner::Interner;
 use crate::error::{Error, Result};
 use crate::problems::{Problem, Problems};
-use crate::xplane::ancestry::Web;
 use crate::xplane::hlo::Instructions;
 use crate::xplane::model::{Columns, MAX_NS, Options, Part};
+use crate::xplane::web::Web;
 
 pub struct Plane {
     pub id: i64,

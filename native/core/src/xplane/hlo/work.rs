@@ -180,7 +180,10 @@ impl<'a> Program<'a> {
         self.known.borrow_mut().insert(id, (sum, largest.1));
         (sum, largest.1)
     }
+}
 
+/// What is moved.
+impl<'a> Program<'a> {
     fn bytes(&self, at: u32) -> Option<i64> {
         let node = &self.nodes[at as usize];
         if FREE.contains(&node.opcode) || CONTAINERS.contains(&node.opcode) {
