@@ -131,7 +131,7 @@ def test_cores_of_one_host_are_compared_by_when_they_came_to_their_barrier() -> 
     assert starts == [340.973, 314.325, 0.0, 329.199]
     # Its cores were at barrier-cores for 0.003, 26.651, 340.978 and 11.777 ms.
     waited = [ns / 1e6 for ns in first["waited_ns"]]
-    assert waited == pytest.approx([0.003, 26.651, 340.978, 11.777], abs=0.005)
+    assert waited == pytest.approx([0.003, 26.651, 340.978, 11.777], abs=0.01)
     # TPU:0 came last, 341 ms after TPU:2.
     assert first.sort("waited_ns")["device"].to_list() == [0, 3, 1, 2]
 
