@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+import symptoms
 from drawing import draw
 from holotrace.analyses.host_steps import PARTS
 from holotrace.job import Job
@@ -67,7 +68,7 @@ def test_a_step_whose_input_takes_much_longer_is_a_stall() -> None:
     steps = "".join(str(step) * 2_000 for step in range(1, 6))
     lengths = [100, 100, 100, 1_500, 100]
     input_calls = "".join("I" * length + "." * (2_000 - length) for length in lengths)
-    found = {finding.rule: finding for finding in draw(STALLS.format(steps, input_calls)).findings()}
+    found = symptoms.of(draw(STALLS.format(steps, input_calls)))
     assert sentence(found["input-stall"]) == "input takes 1.40 ms longer than usual in step 4 (Iterator::Next)"
     assert found["input-stall"].cost_ns == 1_400_000
     assert "slow-input" not in found

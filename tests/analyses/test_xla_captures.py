@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 import holotrace
+import symptoms
 import xplane_files
-from holotrace import Finding, Job
+from holotrace import Job
 from holotrace.derive import intervals
 from holotrace.present.wording import sentence
 
@@ -32,17 +33,13 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Captures:
     return opened
 
 
-def findings(job: Job) -> dict[str, Finding]:
-    return {finding.rule: finding for finding in job.findings()}
-
-
 def ms(ns: int) -> float:
     """As milliseconds, to the microsecond."""
     return round(ns / 1e6, 3)
 
 
 def test_the_recompilation_of_the_jax_program_is_found_with_its_new_shape(capture: Captures) -> None:
-    found = findings(capture(JAX))["recompilation"]
+    found = symptoms.of(capture(JAX))["recompilation"]
     assert sentence(found) == (
         "jit_train_step was compiled again in step 5, which took 1.06 s, called in train_step_dispatch, "
         "because s32[4,64] became s32[4,96]"
@@ -51,13 +48,13 @@ def test_the_recompilation_of_the_jax_program_is_found_with_its_new_shape(captur
 
 
 def test_the_stalls_and_early_reads_of_the_jax_program_are_found(capture: Captures) -> None:
-    found = findings(capture(JAX))
+    found = symptoms.of(capture(JAX))
     assert sentence(found["input-stall"]) == "input takes 63.2 ms longer than usual in steps 3 and 7 (data_load)"
     assert sentence(found["early-read"]) == "reading results takes 30.2 ms in steps 3 and 7 (log_loss)"
 
 
 def test_the_recompilation_at_the_new_sequence_length_is_found(capture: Captures) -> None:
-    found = findings(capture(TORCH))["recompilation"]
+    found = symptoms.of(capture(TORCH))["recompilation"]
     assert sentence(found) == (
         "SyncTensorsGraph.1603 was compiled again in step 9, which took 3.36 s, because s64[16,32] became s64[16,48]"
     )
@@ -65,7 +62,7 @@ def test_the_recompilation_at_the_new_sequence_length_is_found(capture: Captures
 
 
 def test_the_graph_that_item_cut_off_is_a_forced_execution(capture: Captures) -> None:
-    found = findings(capture(TORCH))["forced-execution"]
+    found = symptoms.of(capture(TORCH))["forced-execution"]
     assert sentence(found) == (
         "SyncTensorsGraph.458 ran 3 times in the middle of a step for 8.24 ms since a result was read in log_loss"
     )
@@ -77,7 +74,7 @@ def test_the_graph_that_item_cut_off_is_a_forced_execution(capture: Captures) ->
 
 
 def test_small_programs_of_eager_jax_are_a_finding(capture: Captures) -> None:
-    found = findings(capture(GPU))["small-programs"]
+    found = symptoms.of(capture(GPU))["small-programs"]
     assert sentence(found).startswith("devices wait 26.7 ms for the launch of jit_matmul, jit_multiply, jit_add and 9")
 
 
@@ -88,7 +85,7 @@ def test_the_graph_that_item_cut_off_is_found_to_be_compiled(capture: Captures) 
 
 
 def test_the_stalls_and_items_of_the_torch_xla_program_are_found(capture: Captures) -> None:
-    found = findings(capture(TORCH))
+    found = symptoms.of(capture(TORCH))
     assert sentence(found["input-stall"]) == "input takes 101 ms longer than usual in steps 6 and 11 (data_loading)"
     assert sentence(found["early-read"]) == "reading results takes 8.21 ms in steps 3, 7 and 11 (log_loss)"
     assert "FINISH_UPDATE" in sentence(found["host-bound-device"])
@@ -193,7 +190,7 @@ def test_a_tpu_that_waits_for_its_host_is_busy_but_does_not_work(capture: Captur
     assert [ms(ns) for ns in table["busy_ns"]] == [78784.928, 78789.509, 78781.987, 78766.282]
     assert [ms(ns) for ns in table["hull_ns"]] == [92562.843, 90456.241, 90763.124, 90418.148]
     assert round(100 * table.select(pl.col("busy_ns").sum() / pl.col("hull_ns").sum()).item(), 2) == 86.52
-    assert sentence(findings(capture(TPU))["waiting-device"]) == "devices wait for 97% of the time they are busy"
+    assert sentence(symptoms.of(capture(TPU))["waiting-device"]) == "devices wait for 97% of the time they are busy"
 
 
 def test_operations_of_the_tpu_by_category(capture: Captures) -> None:
@@ -213,7 +210,7 @@ def test_the_time_in_collectives_of_each_device(capture: Captures, name: str, mi
     devices = ops.partition_by("rank", "device", maintain_order=True)
     assert [round(intervals.total_ns(device) / 1e6, 1) for device in devices] == milliseconds
     if name == JAX:
-        told = sentence(findings(capture(JAX))["costly-collective"])
+        told = sentence(symptoms.of(capture(JAX))["costly-collective"])
         assert told == "collectives take 30% of the device time, all-reduce.9 most of all"
 
 
@@ -232,7 +229,7 @@ def test_operations_of_an_exported_tpu_trace_by_category(capture: Captures) -> N
 def test_runs_of_the_exported_trace_begin_before_their_launch_and_are_put_right(capture: Captures) -> None:
     table = capture(EXPORTED).skew()
     assert (table["shift_ns"] > 500_000).all()
-    assert sentence(findings(capture(EXPORTED))["shifted-clock"]) == (
+    assert sentence(symptoms.of(capture(EXPORTED))["shifted-clock"]) == (
         "device clocks are off by 681 µs or more against their host"
     )
 
@@ -242,7 +239,7 @@ def test_the_clock_of_the_tpu_drifts_and_is_said_to(capture: Captures) -> None:
     assert (table["most_shift_ns"] < -196_000_000).all()
     assert table["shift_ns"].null_count() == 4
     assert (table["least_stretch_ratio"] < 0.95).all() and (table["most_stretch_ratio"] > 1.05).all()
-    assert "contradict each other by 198" in sentence(findings(capture(TPU))["drifting-clock"])
+    assert "contradict each other by 198" in sentence(symptoms.of(capture(TPU))["drifting-clock"])
 
 
 def test_programs_of_the_tpu_that_were_compiled_are_named_after_their_functions(capture: Captures) -> None:
@@ -259,4 +256,4 @@ def test_a_gpu_that_is_idle_for_its_first_launch(capture: Captures) -> None:
     assert (row["op_count"], ms(row["busy_ns"]), ms(row["window_ns"])) == (105, 3.846, 32.563)
     longest = capture(GPU).gaps().sort("idle_ns").row(-1, named=True)
     assert (ms(longest["idle_ns"]), longest["cause"]) == (20.693, "dispatch")
-    assert sentence(findings(capture(GPU))["silent-device"]) == "7 of 8 devices recorded no operation"
+    assert sentence(symptoms.of(capture(GPU))["silent-device"]) == "7 of 8 devices recorded no operation"

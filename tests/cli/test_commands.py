@@ -9,17 +9,21 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
+import holotrace
 from holotrace import __version__
 from holotrace.analyses import ALL
 from holotrace.cli import main
 from holotrace.core import tables
+from holotrace.core.analysis import Analysis
 from holotrace.job import Job
+from holotrace.sample import write
 from trace_files import EVENTS, write_trace
 
 TOPICS = [
@@ -33,6 +37,12 @@ def folder(tmp_path: Path) -> Path:
     for rank in (0, 1):
         write_trace(tmp_path / "job" / f"rank{rank}.json.gz", rank=rank, world=3)
     return tmp_path / "job"
+
+
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    write(folder := tmp_path_factory.mktemp("sample"), ranks=2, steps=2)
+    return folder
 
 
 def run(*args: object) -> Result:
@@ -66,6 +76,16 @@ def test_everything_is_shown_in_every_format(folder: Path, tmp_path: Path, name:
     assert run("show", name, folder, "-o", tmp_path / "x.parquet").exit_code == 0
     saved = pl.read_parquet(tmp_path / "x.parquet")
     assert (saved.columns, saved.height) == (columns, envelope["data"]["count"])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::holotrace.PartialDataWarning")  # of the three ranks, two are written
+@pytest.mark.parametrize("analysis", ALL, ids=lambda analysis: analysis.name)
+def test_a_command_shows_as_many_rows_as_its_method_has(sampled: Path, analysis: Analysis[Any]) -> None:
+    """Rows without a rank, which are of the whole job, were left out."""
+    table = getattr(holotrace.open(sampled), analysis.name)()
+    shown = json.loads(run("show", analysis.name.replace("_", "-"), sampled, "--format", "json").stdout)
+    assert shown["data"]["total"] == table.height
 
 
 def test_json_is_one_envelope_with_rows_as_objects(folder: Path) -> None:

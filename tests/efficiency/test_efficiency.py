@@ -206,6 +206,13 @@ def test_much_recomputation_is_a_finding_with_its_share_and_time() -> None:
     assert not Analyses.efficiency.findings(little)
 
 
+def test_where_nothing_is_computed_nothing_is_computed_again() -> None:
+    """A share of nothing is no number, which Polars holds to be larger than all."""
+    nothing = {"model_flops": [0.0], "recomputed_flops": [0.0], "modelled_ratio": [1.0], "mfu_ratio": [0.0]}
+    table = pl.DataFrame({"rank": [0], "step": [1], "step_ns": [8_000_000], **nothing})
+    assert not Analyses.efficiency.findings(table)
+
+
 def test_copies_that_take_more_than_a_tenth_are_a_finding() -> None:
     copy = ("aten::copy_", [[4096, 4096], [4096, 4096], []], [BF16, FLOAT, "Scalar"], ["", "", "False"])
     found = rules_of(Analyses.work_categories, shaped(LONG, {"M": matrix_product(8192), "N": copy}))

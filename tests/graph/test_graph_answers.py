@@ -51,8 +51,8 @@ def test_packed_rows_of_a_graph_are_what_they_were() -> None:
         {"rank": [0, 0, 0], "start_ns": [10, 14, 5], "end_ns": [14, 20, 30], "own_ns": [4, 2, 25]}
     ).with_columns(event_id=pl.Series([7, None, 3], dtype=pl.UInt32))
     edges = pl.DataFrame({"rank": [0, 0, 0], "from_point": [9, 1, 2], "to_point": [2, 4, 4]})
-    assert_frame_equal(packed.unpacked_activities(packed.activities(activities)), activities)
-    assert_frame_equal(packed.unpacked_edges(packed.edges(edges)), edges)
+    assert_frame_equal(packed.activities(activities).with_columns(packed.unpacked_activities()), activities)
+    assert_frame_equal(packed.edges(edges).with_columns(packed.unpacked_edges()), edges)
 
 
 def job() -> Job:
@@ -71,6 +71,15 @@ def test_slow_rank_is_the_one_that_makes_the_job_slow() -> None:
     of_rank = {row["rank"]: row for row in table.filter(pl.col("of") == "rank").to_dicts()}
     assert of_rank[1]["slowdown_ratio"] > of_rank[0]["slowdown_ratio"]
     assert table.filter(pl.col("of") == "job")["slowdown_ratio"].item() == of_rank[1]["slowdown_ratio"]
+
+
+def test_what_goes_of_a_slowdown_is_a_share_of_it_and_of_none_is_unknown() -> None:
+    """A rank that is faster than the mean of all made a job slower by three times what the job had lost."""
+    shares = job().slowdown()["recovered_ratio"]
+    assert shares.null_count() == 0
+    assert shares.is_between(0, 1).all()
+    even = Job.from_ranks({rank: described(trace(EARLY, rank), sequence=1) for rank in range(2)})
+    assert even.slowdown()["recovered_ratio"].null_count() == even.slowdown().height > 0
 
 
 def test_factors_are_closed() -> None:

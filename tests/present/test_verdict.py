@@ -47,6 +47,18 @@ def test_a_clean_job_is_told_what_limits_it(tmp_path: Path) -> None:
     assert "the factors are: host" in text
 
 
+def test_a_clean_job_is_told_its_mfu_where_nearly_all_work_is_known() -> None:
+    of_causes = causes(joint_ns=0)
+    known = pl.DataFrame(
+        {"step": [None, 1, None], "modelled_ratio": [0.95, 0.95, 0.97], "mfu_ratio": [0.41, 0.9, 0.43]}
+    )
+    assert verdict.of({CAUSES: of_causes, "efficiency": known}, [], 1).limits == (
+        "The model gets 41% to 43% of what the devices could compute (MFU)."
+    )
+    unknown = known.with_columns(modelled_ratio=0.5)
+    assert verdict.of({CAUSES: of_causes, "efficiency": unknown}, [], 1).limits == ""
+
+
 def test_it_fits_on_a_screen_and_names_the_cause_once(tmp_path: Path) -> None:
     sample.write(tmp_path, ranks=4, steps=6, seed=2, faults=["checkpoint", "slow-device"], stacks=True)
     text = terminal.as_text(terminal.verdict(holotrace.open(tmp_path).run()), 110)

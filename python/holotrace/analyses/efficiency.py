@@ -203,7 +203,9 @@ def much_recomputation(table: pl.DataFrame) -> Iterator[Finding]:
     If memory is left, checkpoint fewer layers, or only what is cheap to compute: selective checkpoints.
     """
     again = pl.col("recomputed_flops") / (pl.col("model_flops") + pl.col("recomputed_flops"))
-    ranks = _whole_with_steps(table).with_columns(again=again).filter(pl.col("again") >= MUCH_AGAIN).sort("rank")
+    # Where nothing is known to be computed it is no number, which is above every number.
+    ranks = _whole_with_steps(table).with_columns(again=again)
+    ranks = ranks.filter(pl.col("again").is_between(MUCH_AGAIN, 1)).sort("rank")
     if ranks.height:
         share = float(ranks["again"].max() or 0)  # type: ignore[arg-type]  # a column of floats
         cost = ranks.select((pl.col("again") * pl.col("step_ns")).max()).item()

@@ -10,27 +10,16 @@ from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.options import check_whole
 from holotrace.core.schema import Column, Unit
-from holotrace.core.tables import HOST_CALLS, MODULES, STEPS, XLA_OPS
+from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import device_time, host_time, skew
-from holotrace.derive.compilations import compilations
 from holotrace.derive.device_time import DEVICE
-from holotrace.derive.host_activities import COMPILATION, DISPATCH, INPUT_RANGES, PROGRAM, TRACING, UPLOAD
+from holotrace.derive.host_activities import DISPATCH, INPUT_RANGES, PROGRAM, TRACING, UPLOAD
 from holotrace.derive.kernel_kinds import WORK
-from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import host_parts, open_calls
-from holotrace.diagnosis.host_parts import ACTIVITIES, ALLOCATION, PARTS, QUEUED, UNATTRIBUTED
+from holotrace.diagnosis import host_parts, xla_gaps
+from holotrace.diagnosis.host_parts import ACTIVITIES, UNATTRIBUTED
 
-# Shorter ones lie between the operations of a program, where no host could help.
-MIN_GAP_NS = 100_000
 # A tenth of the idle time is more than starting programs costs where they are long enough.
 SHARE_RATIO = 0.1
-_RUNS = MODULES.only("device", "plane", "start_ns", "end_ns", "launch_id", "launch_ns", "step")
-_OPS = XLA_OPS.only(
-    *("event_id", "device", "plane", "stream", "line", "start_ns", "end_ns"),
-    *("is_wait", "is_async", "step", "launch_id", "launch_ns"),
-)
-_OF_XLA = tuple(part for part in PARTS if part != ALLOCATION)
 MEANINGS = {
     "compilation": "the host traced, lowered or compiled a program",
     "read_back": "the host read results from a device, or ran what they depend on",
@@ -71,17 +60,11 @@ MEANINGS = {
         Column("other_ns", Unit.NS, "For how long it did"),
         Column("start_ns", Unit.NS, "When it began, on the clock of the host"),
     ),
-    reads=(
-        _OPS,
-        *host_time.READS,
-        *skew.READS,
-        _RUNS,
-        *host_parts.READS,
-    ),
+    reads=(*xla_gaps.READS, *host_parts.READS),
     chart=Ranking(x="cause", y=("idle_ns",), title="Idle time of devices by what the host did"),
 )
 def gaps(
-    rank: RankTrace, *, min_gap_ns: int = MIN_GAP_NS, by_stream: bool = False, input_ranges: str = INPUT_RANGES
+    rank: RankTrace, *, min_gap_ns: int = xla_gaps.MIN_GAP_NS, by_stream: bool = False, input_ranges: str = INPUT_RANGES
 ) -> pl.DataFrame:
     """When devices had nothing to do, and what the host did meanwhile.
 
@@ -108,9 +91,9 @@ def gaps(
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.
     """
     check_whole(1, min_gap_ns=min_gap_ns)
-    if rank[_OPS].is_empty() and rank[_RUNS].is_empty():
+    if not xla_gaps.is_xla(rank):
         return _of_calls(rank, min_gap_ns=min_gap_ns, by_stream=by_stream)
-    return _of_programs(rank, min_gap_ns, by_stream, input_ranges)
+    return xla_gaps.of_programs(rank, min_gap_ns=min_gap_ns, by_stream=by_stream, input_ranges=input_ranges)
 
 
 def _of_calls(rank: RankTrace, *, min_gap_ns: int, by_stream: bool) -> pl.DataFrame:
@@ -123,65 +106,6 @@ def _of_calls(rank: RankTrace, *, min_gap_ns: int, by_stream: bool) -> pl.DataFr
         found.with_columns(plane=pl.lit(None, pl.String), idle_ns=idle, after_ns=pl.col("start_ns") - begin)
         .sort("idle_ns", "device", "stream", "start_ns", descending=[True, False, False, False])
         .drop("end_ns")
-    )
-
-
-def _of_programs(rank: RankTrace, min_gap_ns: int, by_stream: bool, input_ranges: str) -> pl.DataFrame:
-    """The gaps of a rank of XLA."""
-    modules, clocks = rank[_RUNS], [rank[table] for table in skew.READS]
-    noted = skew.shifted(device_time.with_programs(rank[_OPS], modules), *clocks)
-    ops = device_time.executions(noted)
-    if not by_stream:
-        ops = ops.with_columns(stream=pl.lit(None, pl.Int64()))
-    during = device_time.window(noted, skew.shifted(modules, *clocks), rank[STEPS])
-    found = device_time.gaps(ops, during, by=[*DEVICE, "stream"], min_gap_ns=min_gap_ns)
-    activities = host_time.activities(rank, input_ranges)
-    # The longest are what one looks for.
-    explained = _with_parts(found, activities, rank).sort(
-        pl.col("end_ns") - pl.col("start_ns"), *DEVICE, "stream", "start_ns", descending=[True, *[False] * 4]
-    )
-    # A program says more than the call that compiled it.
-    programs = compilations(host_time.calls(rank)).select(
-        "start_ns", "end_ns", name="module", activity=pl.lit(COMPILATION), tid=pl.lit("")
-    )
-    named = pl.concat([programs, activities.filter(pl.col("activity") != COMPILATION)], how="diagonal")
-    return explained.select(
-        "device",
-        pl.col("plane").cast(pl.String()),
-        "stream",
-        "start_ns",
-        "cause",
-        *(f"{cause}_ns" for cause in _OF_XLA),
-        step=pl.coalesce("step", launched_in(explained["end_ns"] - 1, rank[STEPS])),
-        after_ns=pl.col("start_ns") - during["start_ns"].first(),
-        idle_ns=pl.col("end_ns") - pl.col("start_ns"),
-        detail=host_time.details(explained, named),
-        allocation_ns=pl.lit(0, pl.Int64),
-    ).hstack(open_calls.nothing(explained))
-
-
-def _with_parts(found: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
-    """The gaps with their parts, seen from the threads that hold the steps or launch what ends each, and the cause."""
-    threads = rank[HOST_CALLS].select(launch_id="event_id", tid=pl.col("tid").cast(pl.String()))
-    stepping = host_time.stepping_threads(rank)
-    launched = found.join(threads, on="launch_id", how="left").sort(*DEVICE, "stream", "start_ns")
-    anywhere = host_time.everywhere(activities)
-    shared = [
-        host_time.shares(group, activities, anywhere, pl.concat([stepping, group["tid"].head(1)]))
-        for group in [launched.clear(), *launched.partition_by("tid", maintain_order=True)]
-    ]
-    in_time = (pl.col("launch_ns") <= pl.col("start_ns")).fill_null(False)
-    host = [f"{cause}_ns" for cause in _OF_XLA if cause != QUEUED]
-    return (
-        pl.concat(shared)
-        .sort(*DEVICE, "stream", "start_ns")
-        .with_columns(pl.when(in_time).then(0).otherwise(pl.col(part)).alias(part) for part in host)
-        .with_columns(queued_ns=pl.col("end_ns") - pl.col("start_ns") - pl.sum_horizontal(host))
-        .with_columns(
-            cause=pl.concat_list(f"{cause}_ns" for cause in _OF_XLA)
-            .list.arg_max()
-            .replace_strict(range(len(_OF_XLA)), _OF_XLA, return_dtype=pl.String())
-        )
     )
 
 

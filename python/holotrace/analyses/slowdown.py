@@ -19,6 +19,8 @@ from holotrace.graph.vocabulary import numbered
 WORST_RATIO = 0.03
 # From here on the paper calls a job slowed down by stragglers; a rank makes it so with half of that.
 SLOW_RATIO, HALF = 1.1, 0.5
+# A slowdown below this share of the ideal time is noise, whose parts say nothing.
+LEAST_RATIO = 0.01
 
 # So many ranks are replayed one by one.
 _MOST_RANKS = 32
@@ -48,8 +50,9 @@ def slowdown(graph: JobGraph) -> pl.DataFrame:
     kind, name and number in the step, over all ranks and steps. The row `job` is the time of the replayed job in
     proportion to that (S), rows `rank` are what it would be if only that rank kept its own times (S_w), rows `kind` if
     only these activities did (S_t). What goes if the worst 3% of ranks were ideal is `recovered_ratio` of the row `job`
-    (M_W). Of jobs of more than 32 ranks, those whose times are furthest above the ideal have rows. Where the
-    replay is off by more than 5% of the recorded time there is no answer.
+    (M_W), from 0 to 1; where the slowdown is below 1%, it is nobody's and null. Of jobs of more than 32 ranks, those
+    whose times are furthest above the ideal have rows. Where the replay is off by more than 5% of the recorded time
+    there is no answer.
     """
     work = _ideal(graph)
     if work.is_empty() or graph.steps.is_empty():
@@ -69,7 +72,8 @@ def slowdown(graph: JobGraph) -> pl.DataFrame:
     lost = base - best
 
     def recovered(time: float) -> float | None:
-        return (base - time) / lost if lost > 0 else None
+        # Ideal is a mean, so where one is faster than that, the ideal time is the longer one.
+        return min(max((base - time) / lost, 0.0), 1.0) if lost > LEAST_RATIO * best else None
 
     table: list[tuple[int | None, str, str | None, float | None, float | None]]
     table = [(None, "job", None, base / best if best else None, recovered(rest))]

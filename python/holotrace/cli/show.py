@@ -117,7 +117,9 @@ def _command(topic: _Topic) -> click.Command:
         chosen = job.only(*ranks) if ranks else job
         shown = topic.answer(job, **options)
         if topic.compares_ranks:
-            shown = replace(shown, table=shown.table.filter(pl.col("rank").is_in(chosen.ranks)))
+            # Rows without a rank are of the whole job.
+            is_asked = pl.col("rank").is_in(chosen.ranks) | pl.col("rank").is_null()
+            shown = replace(shown, table=shown.table.filter(is_asked))
         if steps:
             shown = _of_steps(shown, steps)
         if topic.drawn is not None and chart:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.core.schema import Column, Unit
-from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS, XLA_OPS
+from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
 from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import host, pairs, rounds
+from holotrace.diagnosis import host, pairs, rounds, xla_gaps
 from holotrace.diagnosis.classes import COPY, LAUNCH, RUNTIME, WAITING
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
+# What a window is of where the profile is one of XLA.
+XLA = "xla"
 _OWN = (
     Column("row", Unit.TEXT, "What the row is about: window, step, gap, work, segment, meeting, call"),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
@@ -36,8 +38,16 @@ _KERNELS = DEVICE_EVENTS.only(
     *("external", "grid", "block"),
 )
 _OPERATORS = CPU_OPS.only("name", "external", "input_dims")
-_XLA = XLA_OPS.only("event_id")
-READS = (_XLA, pairs.KNOWN, *rounds.READS, *host.READS, *collectives.READS, _KERNELS, _OPERATORS, busy.EVENTS)
+READS = (
+    *xla_gaps.READS,
+    pairs.KNOWN,
+    *rounds.READS,
+    *host.READS,
+    *collectives.READS,
+    _KERNELS,
+    _OPERATORS,
+    busy.EVENTS,
+)
 _WITHIN = r"(?i)DtoD|Device -> Device|memset"
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
@@ -45,9 +55,6 @@ _MOST_CALLS = 24
 
 def account(rank: RankTrace) -> pl.DataFrame:
     """Where the time of one rank's device went, as rows of several kinds; see ``COLUMNS``."""
-    if not rank[_XLA].is_empty() and rank[_OPERATORS].is_empty():
-        # What the host of XLA does has names and analyses of its own.
-        return _typed(pl.DataFrame(schema={"row": pl.String}))
     base = base_ns(rank.metadata)
     meetings = pairs.paired(rank.cached(collectives.calls), rank).with_columns(row=pl.lit(MEETING), at_ns="end_ns")
     meetings = meetings.with_columns(time_ns=_held_ns(meetings, rank, base))
@@ -113,14 +120,15 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
     events = rank.cached(_kernels)
     both = pl.concat([events.select("start_ns", "end_ns"), rank[STEPS].select("start_ns", "end_ns")])
     whole = both.select(row=pl.lit(WINDOW), start_ns=pl.col("start_ns").min(), at_ns=pl.col("end_ns").max())
+    kind = pl.lit(XLA if xla_gaps.is_xla(rank) else None, pl.String)
     return pl.concat([whole.drop_nulls(), steps], how="diagonal").with_columns(
-        time_ns=pl.col("at_ns") - pl.col("start_ns"), count=1
+        time_ns=pl.col("at_ns") - pl.col("start_ns"), count=1, detail=kind
     )
 
 
 def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Gaps by cause and what is responsible, summed between meetings."""
-    gaps = rank.cached(host.gaps)
+    gaps = rank.cached(xla_gaps.by_class if xla_gaps.is_xla(rank) else host.gaps)
     return (
         gaps.with_columns(
             segment=_segment(gaps["end_ns"], edges),
@@ -145,7 +153,9 @@ def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Copies beside which nothing was computed or communicated: the device could have worked instead."""
     # What a device copies within itself is work.
     is_within = pl.col("name").cast(pl.String).str.contains(_WITHIN)
-    copies = rank.cached(_kernels).filter(pl.col("kind") == MEMORY, ~is_within)
+    every = rank.cached(_kernels).filter(pl.col("kind") == MEMORY, ~is_within).sort("start_ns", "end_ns", "event_id")
+    # Of copies that run at once the first has the time that they share.
+    copies = every.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1)))
     alone = intervals.uncovered_ns(copies, rank.cached(busy.of).computing_or_communicating)
     copies = copies.with_columns(alone_ns=alone, segment=_segment(copies["end_ns"], edges)).filter(
         pl.col("alone_ns") > host.MIN_GAP_NS

@@ -119,13 +119,16 @@ def table(rows: pl.DataFrame) -> pl.DataFrame:
     found, joint_ns = of_rows(rows)
     steps = tuple(rows.filter(pl.col("row") == account.STEP)["step"].unique().sort())
     count = rows["rank"].n_unique()
+    is_xla = not rows.filter(pl.col("row") == account.WINDOW, pl.col("detail") == account.XLA).is_empty()
+    classes = wording.OF_XLA if is_xla else wording.CLASSES
     return pl.DataFrame(
-        [_row(cause, steps, count) | {"joint_ns": joint_ns} for cause in found], infer_schema_length=None
+        [_row(cause, classes[cause.candidate.cause], steps, count) | {"joint_ns": joint_ns} for cause in found],
+        infer_schema_length=None,
     )
 
 
-def _row(found: Found, known_steps: tuple[int, ...], rank_count: int) -> dict[str, object]:
-    c, words = found.candidate, wording.CLASSES[found.candidate.cause]
+def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_count: int) -> dict[str, object]:
+    c = found.candidate
     share = found.cost_ns / found.job_ns if found.job_ns else 0.0
     filled = {"who": wording.whose(c.ranks, rank_count), "what": _what(c), **wording.verbs(c.ranks, rank_count)}
     more = wording.LONGER if c.evidence.get("is_equal") else wording.MORE
@@ -150,7 +153,7 @@ def _row(found: Found, known_steps: tuple[int, ...], rank_count: int) -> dict[st
         "share_ratio": share,
         "confidence": "inferred" if c.cause in _INFERRED else "measured",
         "evidence": json.dumps(dict(c.evidence) | ({"around": c.detail} if c.detail else {}), ensure_ascii=False),
-        "advice": words.advice,
+        "advice": wording.advice(words, c.responsible),
         "to_know_more": words.to_know_more or None,
     }
 

@@ -36,7 +36,7 @@ from holotrace.diagnosis.classes import (
 # Of these each name is a cause of its own.
 _BY_NAME = (FUNCTION, COPY, SYNCHRONIZATION)
 # Numbers of steps and addresses of objects make no other thing of a name.
-_NUMBERED = r"#\d+$| at 0x[0-9a-fA-F]+"
+_NUMBERED = r"#\d+$|^(copy-\w+)\.\d+$| at 0x[0-9a-fA-F]+"
 # Host calls of a slow host take so much longer than those of others.
 _SLOW_HOST_RATIO = 1.3
 # Of a slow host this is slow, however little of it others have: they launch ahead of their devices.
@@ -100,7 +100,7 @@ def _is_apart(cause: str, excess: pl.DataFrame, usual_ns: float, job: Job) -> bo
 
 
 def _things(job: Job) -> Iterator[_Idle]:
-    gaps = job.of(account.GAP).with_columns(pl.col("name").fill_null("").str.replace_all(_NUMBERED, ""))
+    gaps = job.of(account.GAP).with_columns(pl.col("name").fill_null("").str.replace_all(_NUMBERED, "$1"))
     by_cause = dict(gaps.group_by("cause").agg(pl.col("time_ns").sum()).iter_rows())
     if by_cause.get(LAUNCH, 0) > by_cause.get(SYNCHRONIZATION, 0) > 0:
         # A host that cannot keep up with its device loses nothing by waiting for it, and spends as much on each call.

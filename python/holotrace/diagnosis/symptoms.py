@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from holotrace.core.analysis import CAUSES, Finding, by_cost
+from holotrace.diagnosis import classes
 
 # Symptoms that cost less of the job's time need no cause.
 LEFT_RATIO = 0.15
@@ -21,30 +22,53 @@ SYMPTOMS = frozenset(
     }
 )
 
+# Rules about profiles of XLA, with the class of the cause that they show.
+OF_CLASS = {
+    **dict.fromkeys(("recompilation", "compilation-while-training"), classes.COMPILATION),
+    **dict.fromkeys(("slow-input", "input-stall"), classes.INPUT),
+    **dict.fromkeys(("early-read", "forced-execution"), classes.SYNCHRONIZATION),
+    **dict.fromkeys(("host-bound-device", "small-programs", "slow-tracing"), classes.LAUNCH),
+    **dict.fromkeys(("costly-collective", "synchronous-collectives"), classes.EXPOSED),
+    "slow-upload": classes.UPLOAD,
+    "waiting-device": classes.COPY,
+}
+# Of these the search for causes accounts for every nanosecond.
+_WAITS = ("communication-on-critical-path", "exposed-communication")
 
-def folded(findings: Sequence[Finding], job_ns: int) -> tuple[Finding, ...]:
+
+def folded(findings: Sequence[Finding], job_ns: int, *, is_xla: bool = False) -> tuple[Finding, ...]:
     """Causes first, then what they do not explain; each cause with the rules whose findings it explains.
 
     A symptom without a cause is left out where it costs little of the ``job_ns``: healthy jobs launch, wait and
-    communicate too.
+    communicate too. Of XLA it stays, as its rules have thresholds of their own.
     """
     causes = [finding for finding in findings if finding.analysis == CAUSES]
-    others = [finding for finding in findings if finding.analysis != CAUSES and finding.rule not in SYMPTOMS]
+    rest = [finding for finding in findings if finding.analysis != CAUSES]
+    others = [finding for finding in rest if finding.rule not in SYMPTOMS and finding.rule not in OF_CLASS]
     explained: dict[int, list[str]] = {place: [] for place in range(len(causes))}
-    for symptom in findings:
-        if symptom.analysis == CAUSES or symptom.rule not in SYMPTOMS:
+    for symptom in rest:
+        if symptom.rule not in SYMPTOMS and symptom.rule not in OF_CLASS:
             continue
         of_it = (place for place, cause in enumerate(causes) if _concerns(cause, symptom))
         place = next(of_it, None)
         if place is None:
-            others += [symptom] if (symptom.cost_ns or 0) > LEFT_RATIO * job_ns else []
+            costs_much = (symptom.cost_ns or 0) > LEFT_RATIO * job_ns and symptom.rule not in _WAITS
+            others += [symptom] if is_xla or costs_much else []
         elif symptom.rule not in explained[place]:
             explained[place].append(symptom.rule)
+            causes[place] = _with_change(causes[place], symptom)
     said = (replace(cause, explains=tuple(explained[place])) for place, cause in enumerate(causes))
     return by_cost([*said, *others])
 
 
 def _concerns(cause: Finding, symptom: Finding) -> bool:
     """Whether a symptom may be how the cause looks: on its ranks, or on others that wait for them."""
-    waits = symptom.rule in ("communication-on-critical-path", "exposed-communication")
-    return waits or not cause.ranks or not symptom.ranks or bool(set(cause.ranks) & set(symptom.ranks))
+    if OF_CLASS.get(symptom.rule, cause.rule) != cause.rule:
+        return False
+    return symptom.rule in _WAITS or not cause.ranks or not symptom.ranks or bool(set(cause.ranks) & set(symptom.ranks))
+
+
+def _with_change(cause: Finding, symptom: Finding) -> Finding:
+    """The cause with what the symptom knows of why a program was compiled again."""
+    change = symptom.values.get("change") if symptom.rule == "recompilation" else None
+    return replace(cause, what_to_do=f"Inputs changed: {change}. {cause.what_to_do}") if change else cause

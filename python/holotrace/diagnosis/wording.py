@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from holotrace.core.problems import spelled
@@ -105,6 +105,13 @@ CLASSES: Mapping[str, Class] = {
         _STACKS,
         seen="The host waits for the device, then launches while the device stands still.",
         confused="Launch-bound: a host that cannot keep up with its device loses nothing by waiting for it.",
+    ),
+    classes.UPLOAD: Class(
+        "the device of {who} has nothing to do while the host sends data to it in {what}",
+        "Send batches ahead of their use (pl.MpDeviceLoader with device_prefetch_size, jax.device_put of the next one "
+        "while the step runs), fewer and larger ones, and keep on the device what is needed again.",
+        seen="XLA: the host sends data to a device that has nothing else to do.",
+        confused="Input, where the batch was not there yet; a copy that the device itself runs.",
     ),
     classes.FUNCTION: Class(
         "the device of {who} has nothing to do while the host is in {what}",
@@ -214,6 +221,82 @@ CLASSES: Mapping[str, Class] = {
             "exposed."
         ),
         confused="A late rank: waiting for it is its own cause, and no transfer.",
+    ),
+}
+
+# What to do against an exposed transfer, by what the collective or kernel is called; the first that fits.
+_OVERLAPPING = (
+    (
+        r"(?i)all_?to_?all|dispatch|combine|deep_?ep",
+        "Overlap the exchange of one micro-batch with the computing of another (two-batch overlap), send fewer bytes "
+        "(fp8 tokens), and keep experts that are used together on one node.",
+    ),
+    (
+        r"(?i)gather",
+        "Ask for it earlier: prefetch the parameters of the next layer (FSDP forward_prefetch, backward_prefetch); in "
+        "tensor parallelism overlap it with the product that it is for (async tensor parallelism).",
+    ),
+    (
+        r"(?i)reduce",
+        "Reduce gradients in smaller buckets while the rest is computed (DDP bucket_cap_mb, FSDP backward_prefetch), "
+        "in fewer bytes, or less often (no_sync while accumulating).",
+    ),
+)
+
+
+def advice(told: Class, responsible: str | None) -> str:
+    """What to change, for what is responsible."""
+    if told is not CLASSES[classes.EXPOSED] or not responsible:
+        return told.advice
+    return next((text for pattern, text in _OVERLAPPING if re.search(pattern, responsible)), told.advice)
+
+
+# What is said otherwise of programs compiled by XLA.
+OF_XLA: Mapping[str, Class] = {
+    **CLASSES,
+    classes.INPUT: replace(
+        CLASSES[classes.INPUT],
+        advice="Load and transform data in other processes (num_workers, grain, tf.data) and keep several batches "
+        "ready; the step should only take one that is there.",
+    ),
+    classes.COMPILATION: replace(
+        CLASSES[classes.COMPILATION],
+        advice="Keep shapes from changing (pad to a few sizes), compile before the measured steps, and keep programs "
+        "between runs (jax_compilation_cache_dir; torch_xla.runtime.initialize_cache).",
+    ),
+    classes.SYNCHRONIZATION: replace(
+        CLASSES[classes.SYNCHRONIZATION],
+        sentence="the host of {who} reads results back in {what}, so that it prepares nothing and the device waits",
+        advice="Read results one step later or every hundredth step, keep running sums on the device, and log from a "
+        "callback (xm.add_step_closure, jax.debug.callback).",
+        to_know_more="",
+    ),
+    classes.LAUNCH: replace(
+        CLASSES[classes.LAUNCH],
+        sentence="{who} {is_} launch-bound: its devices have nothing to do while the host prepares and starts programs",
+        advice="Give the device more to do at once: larger batches, several steps in one program (lax.scan, "
+        "torch_xla.compile), and no Python work between steps.",
+    ),
+    classes.COPY: replace(
+        CLASSES[classes.COPY],
+        advice="Keep on the device what is needed again, offload less, and start copies early enough that computing "
+        "hides them.",
+        to_know_more="",
+    ),
+    classes.UNRECORDED: replace(
+        CLASSES[classes.UNRECORDED],
+        to_know_more="Record with host_tracer_level=3 and python_tracer_level=1, so that the trace tells what the host "
+        "did.",
+    ),
+    classes.QUEUED: replace(CLASSES[classes.QUEUED], to_know_more=""),
+    classes.SLOW_DEVICE: replace(
+        CLASSES[classes.SLOW_DEVICE],
+        advice="Run the job without this device, or on another host, and see whether that is as slow.",
+    ),
+    classes.EXPOSED: replace(
+        CLASSES[classes.EXPOSED],
+        advice="Let the compiler overlap it (xla_gpu_enable_latency_hiding_scheduler, "
+        "xla_tpu_enable_async_collective_fusion), and shard so that less has to be moved.",
     ),
 }
 

@@ -108,9 +108,9 @@ class JobResult:
         compared = {name: of_ranks(table, without) for name, table in tables.items()}
         findings = [finding for analysis in asked for finding in analysis.findings(compared[analysis.name])]
         settled = worth.settled(findings, compared, of_ranks(info, without))
-        # Of profiles of XLA the analyses of their own tell why devices stand still.
-        if causes.name in own and (duty_cycle.name not in own or own[duty_cycle.name].is_empty()):
-            settled = folded(settled, max(info["span_ns"].drop_nulls().to_list(), default=0))
+        if causes.name in own:
+            is_xla = duty_cycle.name in own and not own[duty_cycle.name].is_empty()
+            settled = folded(settled, max(info["span_ns"].drop_nulls().to_list(), default=0), is_xla=is_xla)
         return cls(found.title, found.origin, own, info, problems, Findings(worded(finding) for finding in settled))
 
     def __repr__(self) -> str:

@@ -28,7 +28,16 @@ _HANDED_NS, _RETURN_NS = 10_000, 100_000
 _WAITED_NS = 20_000
 # So many works under way are a full queue, if launches wait for room so often.
 _FULL, _FULL_TIMES = 256, 3
-_EDGE = ("from_point", "to_point", "lag_ns", "is_inferred")
+_NO_WAITS = pl.Schema(
+    {
+        "after": pl.UInt32(),
+        "lag_ns": pl.Int64(),
+        "activity": pl.UInt32(),
+        "own_ns": pl.Int64(),
+        "is_inferred": pl.Boolean(),
+    }
+)
+_NO_PAIRS = pl.Schema({"after_id": pl.UInt32(), "holds_id": pl.UInt32()})
 
 
 def works(rank: RankTrace) -> pl.DataFrame:
@@ -130,11 +139,13 @@ def called_waits(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     A call that makes a queue wait for an event holds up what its thread launches next; the event is the one that was
     recorded last behind work of another queue.
     """
+    name = pl.col("name").cast(pl.String)
+    waits = calls.filter(name.str.contains("StreamWaitEvent", literal=True)).sort("start_ns")
+    if waits.is_empty():
+        return _NO_PAIRS.to_frame()
     launched = work.join(calls.select("thread", launch_id="event_id", call_ns="start_ns"), on="launch_id").sort(
         "call_ns", "event_id"
     )
-    name = pl.col("name").cast(pl.String)
-    waits = calls.filter(name.str.contains("StreamWaitEvent", literal=True)).sort("start_ns")
     records = calls.filter(name.is_in(list(RULES.recording))).sort("start_ns")
     recorded = records.join_asof(
         launched.select("thread", "call_ns", "queue", after_id="event_id"),
@@ -167,10 +178,7 @@ def called_waits(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
         for queue in held["queue"].unique().sort()
         if len(queues)
     ]
-    schema = {"after_id": pl.UInt32(), "holds_id": pl.UInt32()}
-    return pl.concat(
-        [pl.DataFrame(schema=schema), *(pair.select("after_id", "holds_id").drop_nulls() for pair in pairs)]
-    )
+    return pl.concat([_NO_PAIRS.to_frame(), *(pair.select("after_id", "holds_id").drop_nulls() for pair in pairs)])
 
 
 def call_waits(calls: pl.DataFrame, work: pl.DataFrame, recorded: pl.DataFrame) -> pl.DataFrame:
@@ -236,6 +244,11 @@ def full_queue(work: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     How much a queue holds is the most that was ever under way in it, if launches often waited when so much was.
     """
     took = pl.col("call_end") - pl.col("call_ns")
+    lasted = pl.col("end_ns") - pl.col("start_ns")
+    waiting = calls.filter(lasted > _WAITED_NS)["event_id"]
+    slow_count = work["launch_id"].is_in(waiting.implode()).sum() if work.height > _FULL else 0
+    if slow_count < _FULL_TIMES:
+        return _NO_WAITS.to_frame()
     launched = (
         work.join(
             calls.select(

@@ -268,12 +268,12 @@ def _met(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 def _activities(
     found: pl.DataFrame, calls: pl.DataFrame, met: pl.DataFrame, offsets: pl.DataFrame, first: pl.DataFrame
 ) -> pl.DataFrame:
-    group = calls.select("rank", "activity", "group", "group_ranks", "operation", "element_count")
+    told = calls.select("rank", "activity", "group", "group_ranks", "operation", "element_count")
+    told = told.join(met, on=["rank", "activity"], how="full", coalesce=True)
     return (
         found.with_columns(activity=pl.int_range(pl.len(), dtype=pl.Int64).over("rank"))
         .join(offsets, on="rank", how="left", maintain_order="left")
-        .join(met, on=["rank", "activity"], how="left", maintain_order="left")
-        .join(group, on=["rank", "activity"], how="left", maintain_order="left")
+        .join(told, on=["rank", "activity"], how="left", maintain_order="left")
         .join(first, on="rank", maintain_order="left")
         .select(
             (pl.col("activity") + pl.col("first")).cast(_POINT),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 
 import polars as pl
@@ -25,15 +25,24 @@ def packed(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     )
 
 
-def unpacked(parts: pl.DataFrame, schemas: Mapping[str, pl.Schema]) -> dict[str, pl.DataFrame]:
-    """The frames of all ranks, those of each together and in front of them ``rank``; all have these schemas."""
+def unpacked(
+    parts: pl.DataFrame, schemas: Mapping[str, pl.Schema], made: Mapping[str, Sequence[pl.Expr]]
+) -> dict[str, pl.DataFrame]:
+    """The frames of all ranks, those of each together and in front of them ``rank``; all have these schemas.
+
+    Args:
+        parts: rank, row, rows.
+        schemas: Of each kind of rows.
+        made: Columns that are made of those that were packed.
+    """
     found: dict[str, list[pl.DataFrame]] = {
         row: [schema.to_frame().insert_column(0, pl.Series("rank", [], pl.Int32))] for row, schema in schemas.items()
     }
     for rank, row, rows in parts.select("rank", "row", "rows").iter_rows():
         try:
             columns = (pl.col(name).cast(dtype) for name, dtype in schemas[row].items())
-            frame = pl.read_ipc(BytesIO(rows)).select(pl.lit(rank, pl.Int32).alias("rank"), *columns)
+            read = pl.read_ipc(BytesIO(rows)).with_columns(made.get(row, ()))
+            frame = read.select(pl.lit(rank, pl.Int32).alias("rank"), *columns)
         except (pl.exceptions.PolarsError, OSError, KeyError) as error:
             raise InputError(
                 f"what was kept of the graph of rank {rank} is damaged; convert its trace again"
@@ -69,18 +78,18 @@ def edges(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def unpacked_activities(rows: pl.DataFrame) -> pl.DataFrame:
-    """The activities of all ranks, those of each together, as they were."""
-    ended = (pl.col("start_ns") + pl.col("end_ns")).cum_sum().over("rank")
-    return rows.with_columns(
-        start_ns=ended - pl.col("end_ns"),
-        end_ns=ended,
-        own_ns=pl.coalesce("own_ns", "end_ns"),
-        event_id=(pl.col("event_id").cast(pl.Int64).cum_sum().over("rank") % _EVENTS).cast(pl.UInt32),
+def unpacked_activities() -> tuple[pl.Expr, ...]:
+    """The columns of activities as they were, of those that were packed."""
+    ended = (pl.col("start_ns") + pl.col("end_ns")).cum_sum()
+    return (
+        ended.alias("end_ns"),
+        (ended - pl.col("end_ns")).alias("start_ns"),
+        pl.coalesce("own_ns", "end_ns").alias("own_ns"),
+        (pl.col("event_id").cast(pl.Int64).cum_sum() % _EVENTS).cast(pl.UInt32).alias("event_id"),
     )
 
 
-def unpacked_edges(rows: pl.DataFrame) -> pl.DataFrame:
-    """The edges of all ranks, those of each together, as they were."""
-    to = pl.col("to_point").cum_sum().over("rank")
-    return rows.with_columns(from_point=to - pl.col("from_point"), to_point=to)
+def unpacked_edges() -> tuple[pl.Expr, ...]:
+    """The columns of edges as they were, of those that were packed."""
+    to = pl.col("to_point").cum_sum()
+    return ((to - pl.col("from_point")).alias("from_point"), to.alias("to_point"))

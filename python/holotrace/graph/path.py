@@ -90,11 +90,12 @@ def _steps(graph: JobGraph, at: pl.DataFrame) -> pl.DataFrame:
 
 def timed_steps(graph: JobGraph, at: pl.DataFrame) -> pl.DataFrame:
     """The steps of the graph with begin_ns and over_ns, from the times of activities."""
-    begins = at.select(begin=pl.col("activity") * 2, begin_ns="start_ns")
-    ends = at.select(over=pl.col("activity") * 2 + 1, over_ns="end_ns")
+    begin, over = graph.steps["begin"], graph.steps["over"]
+    starts, ends = at["start_ns"].gather(begin // 2), at["end_ns"].gather(begin // 2)
     # A step may begin where an activity ends.
-    begins = pl.concat([begins, ends.select(begin="over", begin_ns="over_ns")])
-    return graph.steps.join(begins, on="begin", maintain_order="left").join(ends, on="over", maintain_order="left")
+    return graph.steps.with_columns(
+        begin_ns=starts.zip_with(begin % 2 == 0, ends), over_ns=at["end_ns"].gather(over // 2)
+    )
 
 
 def _sets(graph: JobGraph) -> pl.DataFrame:
@@ -126,14 +127,15 @@ def _named(taken: pl.DataFrame, graph: JobGraph) -> pl.DataFrame:
     count = graph.activities.height
     # A link to a crossing takes no time but what no edge explains, which is the one's that came last.
     point = pl.when(pl.col("to_point") < 2 * count).then("to_point").otherwise("from_point")
-    places = graph.activities.select(
-        pl.col("activity").cast(pl.UInt32),
-        *(name for name in _PLACE if name in graph.activities.columns),
+    rows = taken.select(at=point // 2, of=pl.col("from_point") // 2)
+    places = graph.activities.select(*_PLACE, "kind", "crossing")[rows["at"]].select(
+        *_PLACE,
         of_kind=pl.when((pl.col("kind") == COMMUNICATION) & pl.col("crossing").is_null())
         .then(pl.lit(MAYBE_WAITING))
         .otherwise("kind"),
+        # The place of a crossing is beyond those of activities.
+        from_device=graph.activities["is_device"].gather(rows["of"].set(rows["of"] >= count, None)),
     )
-    left = graph.activities.select(from_activity=pl.col("activity").cast(pl.UInt32), from_device="is_device")
     of_edge = (
         pl.when(~pl.col("is_device"))
         .then(pl.when("from_device").then(pl.lit(SYNC)).otherwise("of_kind"))
@@ -150,10 +152,7 @@ def _named(taken: pl.DataFrame, graph: JobGraph) -> pl.DataFrame:
         .otherwise(pl.lit(UNEXPLAINED))
     )
     return (
-        taken.with_columns(activity=(point // 2).cast(pl.UInt32), from_activity=(pl.col("from_point") // 2))
-        .cast({"from_activity": pl.UInt32})
-        .join(places, on="activity", maintain_order="left")
-        .join(left, on="from_activity", how="left", maintain_order="left")
+        taken.hstack(places)
         .with_columns(kind=kind)
         .select(
             *("first_rank", "step", *_PLACE, "kind"),

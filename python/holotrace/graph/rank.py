@@ -61,12 +61,8 @@ def part(rank: RankTrace) -> pl.DataFrame:
 
 def unpacked(parts: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """The graphs of all ranks, those of each together: activities, edges, steps and collectives."""
-    kinds = packed.unpacked(parts, _SCHEMAS)
-    return {
-        **kinds,
-        ACTIVITY: packed.unpacked_activities(kinds[ACTIVITY]),
-        EDGE: packed.unpacked_edges(kinds[EDGE]),
-    }
+    made = {ACTIVITY: packed.unpacked_activities(), EDGE: packed.unpacked_edges()}
+    return packed.unpacked(parts, _SCHEMAS, made)
 
 
 def _shaped(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
@@ -98,11 +94,12 @@ def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, waits: 
         "stream",
         lane=pl.col("queue") + (0 if lanes is None else int(str(lanes)) + 1),
         is_device=pl.lit(True),
-        kind=pl.col("kind").cast(pl.String),
+        kind=pl.col("kind").cast(pl.String).cast(pl.Categorical),
         own_ns=pl.col("end_ns") - pl.col("start_ns"),
         step=launched_in(work["launch_ns"], steps),
     )
-    return pl.concat([of_host, of_device], how="diagonal_relaxed")
+    # Names of the host stay numbers, where texts would take as long as all else.
+    return pl.concat([of_host, of_device.cast({"name": pl.Categorical})], how="diagonal_relaxed")
 
 
 def _edges(rank: RankTrace, on_host: host.Host, work: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -123,18 +120,21 @@ def _edges(rank: RankTrace, on_host: host.Host, work: pl.DataFrame) -> tuple[pl.
         lag_ns="lag_ns",
         is_inferred="is_inferred",
     )
-    parts = [
-        on_host.edges,
+    others = [
         device.queue_edges(work),
         device.launch_edges(work, on_host.calls),
         device.event_edges(work, held, device.called_waits(on_host.calls, work)),
         of_waits,
         of_room,
     ]
-    edges = pl.concat([part.select(columns).cast({"lag_ns": pl.Int64}) for part in parts])
-    return edges.sort("to_point", "from_point", "lag_ns", "is_inferred"), pl.concat(
-        [waits.select("activity", "own_ns"), full.select("activity", "own_ns")]
+    # Most edges are of threads, and in order already.
+    order = pl.col("to_point").cast(pl.Int64) * 2**32 + pl.col("from_point")
+    of_host, of_device = (
+        pl.concat([part.select(columns).cast({"lag_ns": pl.Int64}) for part in parts]).with_columns(order=order)
+        for parts in ([on_host.edges], others)
     )
+    edges = of_host.merge_sorted(of_device.sort("order", "lag_ns", "is_inferred"), key="order").drop("order")
+    return edges, pl.concat([waits.select("activity", "own_ns"), full.select("activity", "own_ns")])
 
 
 def _recorded(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -9,6 +9,17 @@ from holotrace.graph.job import JobGraph
 # What no signature of an activity says: time until work starts or a call returns, what no edge explains, and when
 # something began that waited for nothing.
 LATENCY, UNEXPLAINED, BEGINNING = "latency", "unexplained", "beginning"
+_NONE = pl.Schema(
+    {
+        "activity": pl.UInt32(),
+        "late": pl.UInt32(),
+        "rank": pl.Int32(),
+        "signature": pl.String(),
+        "kind": pl.String(),
+        "ns": pl.Int64(),
+        "waited_ns": pl.Int64(),
+    }
+)
 
 
 def causes(graph: JobGraph) -> pl.DataFrame:
@@ -23,6 +34,8 @@ def causes(graph: JobGraph) -> pl.DataFrame:
     communication, memory, latency, unexplained or beginning), ns (signed), waited_ns.
     """
     activities = graph.activities
+    if activities["crossing"].null_count() == activities.height:
+        return _NONE.to_frame()
     ranks = activities["rank"].unique().sort()
     known = activities.select("kind", "name").unique()
     texts = pl.col("kind", "name").cast(pl.String)

@@ -15,6 +15,8 @@ from holotrace.present.wording import sentence
 
 MOST = 3  # causes that are told; all of them stand among the findings
 _FLOOR_RATIO = 0.01  # what the analysis says nothing below
+# Where less of the kernels' time has known work, the model gets more than can be said.
+_KNOWN_RATIO = 0.9
 _FACTORS = {"host_ratio": "host", "balance_ratio": "balance", "communication_ratio": "communication"}
 # The end of a sentence, but not the point in a name.
 _ENDS = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
@@ -108,8 +110,23 @@ def _saving(joint_ns: int, job_ns: float, steps: int) -> str:
 
 
 def _limits(tables: Mapping[str, pl.DataFrame]) -> str:
-    """The smallest of the factors that keep devices from computing."""
-    table = tables.get("factors")
+    """The factors that keep devices from computing, and how much of what these can do the model gets."""
+    return " ".join(said for said in (_factors(tables.get("factors")), _utilization(tables.get("efficiency"))) if said)
+
+
+def _utilization(table: pl.DataFrame | None) -> str:
+    """The share of the devices' peak that the model gets; empty where too little of the work is known."""
+    if table is None or "mfu_ratio" not in table.columns:
+        return ""
+    whole = table.filter(pl.col("step").is_null(), pl.col("modelled_ratio") >= _KNOWN_RATIO)["mfu_ratio"].drop_nulls()
+    if whole.is_empty():
+        return ""
+    ratios = sorted(whole.to_list())
+    said = dict.fromkeys(fmt.percent(ratio) for ratio in (ratios[0], ratios[-1]))
+    return f"The model gets {' to '.join(said)} of what the devices could compute (MFU)."
+
+
+def _factors(table: pl.DataFrame | None) -> str:
     known = None if table is None else table.drop_nulls("efficiency_ratio")
     if known is None or known.is_empty():
         return ""

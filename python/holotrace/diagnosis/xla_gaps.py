@@ -1,0 +1,164 @@
+"""When devices of XLA had nothing to do, and what the host did meanwhile, by the names of its spans."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.tables import HOST_CALLS, MODULES, STEPS, XLA_OPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import callers, device_time, host_time, skew
+from holotrace.derive.compilations import compilations
+from holotrace.derive.device_time import DEVICE
+from holotrace.derive.host_activities import (
+    BACK_PRESSURE,
+    COMPILATION,
+    DISPATCH,
+    INPUT,
+    INPUT_RANGES,
+    PROGRAM,
+    READ_BACK,
+    TRACING,
+    UPLOAD,
+    WAIT,
+)
+from holotrace.derive.steps import launched_in
+from holotrace.diagnosis import classes, open_calls
+from holotrace.diagnosis.host_parts import ALLOCATION, PARTS, QUEUED, UNATTRIBUTED
+
+RUNS = MODULES.only("device", "plane", "start_ns", "end_ns", "launch_id", "launch_ns", "step")
+OPS = XLA_OPS.only(
+    *("event_id", "device", "plane", "stream", "line", "start_ns", "end_ns"),
+    *("is_wait", "is_async", "step", "launch_id", "launch_ns"),
+)
+READS = (OPS, RUNS, *callers.READS, *skew.READS)
+# Shorter gaps lie between the operations of a program, where no host could help.
+MIN_GAP_NS = 100_000
+_PARTS = tuple(part for part in PARTS if part != ALLOCATION)
+# The class of the diagnosis that each part of a gap belongs to.
+_CLASSES = {
+    COMPILATION: classes.COMPILATION,
+    READ_BACK: classes.SYNCHRONIZATION,
+    UPLOAD: classes.UPLOAD,
+    INPUT: classes.INPUT,
+    TRACING: classes.LAUNCH,
+    DISPATCH: classes.LAUNCH,
+    PROGRAM: classes.LAUNCH,
+    BACK_PRESSURE: classes.QUEUED,
+    QUEUED: classes.QUEUED,
+    WAIT: classes.UNRECORDED,
+    UNATTRIBUTED: classes.UNRECORDED,
+}
+
+
+def is_xla(rank: RankTrace) -> bool:
+    """Whether the rank's trace is a profile of XLA, whose hosts have names of their own."""
+    return not (rank[OPS].is_empty() and rank[RUNS].is_empty())
+
+
+def of_programs(rank: RankTrace, *, min_gap_ns: int, by_stream: bool, input_ranges: str) -> pl.DataFrame:
+    """The gaps of each device, or of each of its queues, the longest first; as ``host_parts.of_gaps`` returns them.
+
+    Besides there are ``plane``, ``idle_ns`` and ``after_ns``, since the rank's window began.
+    """
+    ops, during = _executions(rank)
+    if not by_stream:
+        ops = ops.with_columns(stream=pl.lit(None, pl.Int64()))
+    found = device_time.gaps(ops, during, by=[*DEVICE, "stream"], min_gap_ns=min_gap_ns)
+    activities = host_time.activities(rank, input_ranges)
+    # The longest are what one looks for.
+    explained = _with_parts(found, activities, rank).sort(
+        pl.col("end_ns") - pl.col("start_ns"), *DEVICE, "stream", "start_ns", descending=[True, *[False] * 4]
+    )
+    return explained.select(
+        "device",
+        pl.col("plane").cast(pl.String()),
+        "stream",
+        "start_ns",
+        "cause",
+        *(f"{part}_ns" for part in _PARTS),
+        step=pl.coalesce("step", launched_in(explained["end_ns"] - 1, rank[STEPS])),
+        after_ns=pl.col("start_ns") - during["start_ns"].first(),
+        idle_ns=pl.col("end_ns") - pl.col("start_ns"),
+        detail=host_time.details(explained, _named(rank, activities)),
+        allocation_ns=pl.lit(0, pl.Int64),
+    ).hstack(open_calls.nothing(explained))
+
+
+def by_class(rank: RankTrace) -> pl.DataFrame:
+    """Times in which none of the rank's devices worked, by what kept them; as ``host.gaps`` returns them."""
+    ops, during = _executions(rank)
+    # The rank stands still where all of its devices do: one that waits for another is busy in a collective.
+    as_one = ops.with_columns(
+        device=pl.lit(0, pl.Int64), plane=pl.lit(None, pl.Categorical), stream=pl.lit(0, pl.Int64)
+    )
+    found = device_time.gaps(as_one, during, by=[*DEVICE, "stream"], min_gap_ns=MIN_GAP_NS)
+    activities = host_time.activities(rank, INPUT_RANGES)
+    gaps = _with_parts(found, activities, rank)
+    parts = (
+        gaps.drop("cause")
+        .unpivot([f"{part}_ns" for part in _PARTS], index=["start_ns", "end_ns"], value_name="share_ns")
+        .filter(pl.col("share_ns") > 0)
+        .with_columns(cause=pl.col("variable").str.strip_suffix("_ns"))
+    )
+    names = host_time.details(parts, _with_callers(rank, _named(rank, activities)))
+    # Starting programs is one cause, whatever is started.
+    known = parts.with_columns(responsible=names, cause=pl.col("cause").replace_strict(_CLASSES)).select(
+        "start_ns",
+        "end_ns",
+        "cause",
+        "responsible",
+        "share_ns",
+        where=pl.lit(None, pl.String),
+        event_id=pl.lit(None, pl.UInt32),
+        when_ns=pl.col("end_ns") - 1,
+    )
+    return known.sort("start_ns", "share_ns", "cause", descending=[False, True, False])
+
+
+def _executions(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What ran on devices, and the window of the rank, on the clock of the host."""
+    modules, clocks = rank[RUNS], [rank[table] for table in skew.READS]
+    noted = skew.shifted(device_time.with_programs(rank[OPS], modules), *clocks)
+    during = device_time.window(noted, skew.shifted(modules, *clocks), rank[STEPS])
+    return device_time.executions(noted), during
+
+
+def _named(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:
+    """The activities, compilations by their programs: those say more than the call that compiled them."""
+    programs = compilations(host_time.calls(rank)).select(
+        "start_ns", "end_ns", name="module", activity=pl.lit(COMPILATION), tid=pl.lit("")
+    )
+    return pl.concat([programs, activities.filter(pl.col("activity") != COMPILATION)], how="diagonal")
+
+
+def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:
+    """The activities, reading back by the range and line that asked for it."""
+    reads = activities.filter(activity=READ_BACK)
+    who = callers.around(rank, reads.select("tid", at_ns="start_ns"))
+    named = reads.with_columns(name=pl.coalesce(who, "name"))
+    return pl.concat([activities.filter(pl.col("activity") != READ_BACK), named])
+
+
+def _with_parts(found: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The gaps with their parts, seen from the threads that hold the steps or launch what ends each, and the cause."""
+    threads = rank[HOST_CALLS].select(launch_id="event_id", tid=pl.col("tid").cast(pl.String()))
+    stepping = host_time.stepping_threads(rank)
+    launched = found.join(threads, on="launch_id", how="left").sort(*DEVICE, "stream", "start_ns")
+    anywhere = host_time.everywhere(activities)
+    shared = [
+        host_time.shares(group, activities, anywhere, pl.concat([stepping, group["tid"].head(1)]))
+        for group in [launched.clear(), *launched.partition_by("tid", maintain_order=True)]
+    ]
+    in_time = (pl.col("launch_ns") <= pl.col("start_ns")).fill_null(False)
+    host = [f"{cause}_ns" for cause in _PARTS if cause != QUEUED]
+    return (
+        pl.concat(shared)
+        .sort(*DEVICE, "stream", "start_ns")
+        .with_columns(pl.when(in_time).then(0).otherwise(pl.col(part)).alias(part) for part in host)
+        .with_columns(queued_ns=pl.col("end_ns") - pl.col("start_ns") - pl.sum_horizontal(host))
+        .with_columns(
+            cause=pl.concat_list(f"{cause}_ns" for cause in _PARTS)
+            .list.arg_max()
+            .replace_strict(range(len(_PARTS)), _PARTS, return_dtype=pl.String())
+        )
+    )
