@@ -20,6 +20,7 @@ from questions import (
     profiles,
     ranks,
     typed_decode,
+    whole_report,
     workers,
 )
 
@@ -39,6 +40,7 @@ ALL: tuple[ModuleType, ...] = (
     ranks,
     many_ranks,
     pages,
+    whole_report,
     workers,
     profiles,
     dataset,

@@ -32,7 +32,14 @@ def rows(bench: Bench) -> Iterator[Row | Skipped]:
 
 def report_of(job: Path, *options: str, most_rounds: int = 1) -> Measurement:
     """The command line's report as it is by default, or with options."""
+    return command_of("report", job, *options, output=("--output", WORK / f"{job.name}.html"), most_rounds=most_rounds)
+
+
+def command_of(
+    words: str, job: Path, *options: str, output: tuple[str | Path, ...] = (), most_rounds: int = 1
+) -> Measurement:
+    """A command about a job, with options."""
     holotrace = Path(sys.executable).with_name("holotrace")
-    command = (holotrace, "report", job, *options, "--output", WORK / f"{job.name}.html")
-    name = " ".join(("holotrace report,", job.name, *options))
-    return Measurement(name, command, most_rounds, report=lambda output: {})
+    name = " ".join((f"holotrace {words},", job.name, *options))
+    command = (holotrace, *words.split(), job, *options, *output)
+    return Measurement(name, command, most_rounds, report=lambda printed: {})

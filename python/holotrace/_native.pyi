@@ -290,11 +290,11 @@ def host_graph(
 ) -> tuple[ArrowTable, ArrowTable, ArrowTable, ArrowTable]:
     """What the threads of a host did, cut where something else may depend on it.
 
-    ``spans``: thread (below ``threads``), start_ns, end_ns, role (UInt8; 0: operator, 1: range, 2: call of the
-    runtime), of equal ones the outer first. ``steps``: thread, start_ns, end_ns. ``main``: the thread that hands over
-    to others. Returns activities by thread and time (thread, start_ns, end_ns, own_ns, the rows ``around`` and ``call``
-    of spans; null for none), edges (from_point, to_point, is_inferred), for each span the activity in which it began
-    (null but for calls), and the points begin and end of each step.
+    ``spans``: thread (below ``threads``), start_ns, end_ns, role (UInt8; 0: operator, 1: range, 2: call of the runtime,
+    3: call that only asks), of equal ones the outer first. ``steps``: thread, start_ns, end_ns. ``main``: the thread
+    that hands over to others. Returns activities by thread and time (thread, start_ns, end_ns, own_ns, the rows
+    ``around`` and ``call`` of spans; null for none), edges (from_point, to_point, is_inferred), for each span the
+    activity in which it began (null but for calls), and the points begin and end of each step.
     """
 
 def replay(activities: ArrowStream, edges: ArrowStream) -> Replay:

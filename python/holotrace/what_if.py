@@ -13,7 +13,7 @@ from holotrace.derive import module_work
 from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.errors import MissingDataError, UsageError
 from holotrace.graph import TRUSTED_RATIO, UNCHANGED, Changes, JobGraph, path
-from holotrace.graph.job import PART, READS, STEP, numbered_part
+from holotrace.graph.job import PART, READS, STEP, whole_numbered_part
 from holotrace.graph.vocabulary import BOUNDS, HOST, Draft, Within, alone, chosen, fits, together
 
 # Changes of a job that have a name of their own.
@@ -108,7 +108,7 @@ def what_if(
 
 def _graph(job: JobTrace, step: int | None, within: Within) -> tuple[JobGraph, pl.DataFrame | None]:
     if not within.modules:
-        return JobGraph.of(job, step), None
+        return JobGraph.of(job, step, has_queries=True), None
     parts = job.map(_with_modules, (*READS, *module_work.READS))
     rows = pl.concat([empty(PART), *(part for part, _ in parts)])
     return JobGraph.from_parts(rows, step), pl.concat([modules for _, modules in parts])
@@ -118,7 +118,7 @@ def _with_modules(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
     paths = module_work.events(rank).select(
         pl.lit(rank.rank, pl.Int32).alias("rank"), pl.col("event_id").cast(pl.UInt32), pl.col("path").cast(pl.String)
     )
-    return numbered_part(rank), paths
+    return whole_numbered_part(rank), paths
 
 
 def _drafted(

@@ -218,3 +218,14 @@ def test_what_was_kept_of_a_graph_and_is_damaged_is_said_so() -> None:
         JobGraph.from_parts(other)
     with pytest.raises(InputError, match="graph of rank 4 is damaged"):
         JobGraph.from_parts(graph.with_columns(row=pl.lit("nothing")))
+
+
+def test_calls_that_only_ask_are_time_of_what_is_around_them_but_for_who_asks_about_them(tmp_path: Path) -> None:
+    sample.write(tmp_path, ranks=1, events=4_000, steps=2)
+    job = holotrace.open(tmp_path)
+    without, whole = (JobGraph.of(job, has_queries=has).activities for has in (False, True))
+    asks, lasted = pl.col("name") == "cudaStreamIsCapturing", pl.col("end_ns") - pl.col("start_ns")
+    assert (without.filter(asks).height, whole.filter(asks).is_empty()) == (0, False)
+    of_lanes = [rows.group_by("lane").agg(lasted.sum()).sort("lane") for rows in (without, whole)]
+    assert_frame_equal(*of_lanes)
+    assert holotrace.what_if(job, {"^cudaStreamIsCapturing$": 0}).height == 2

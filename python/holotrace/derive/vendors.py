@@ -44,6 +44,8 @@ class Vendor:
     """Host calls that wait for a device, so that their own time is none of the host's."""
     locking: Calls = NONE
     """Host calls that hold the runtime's lock, which one thread has at a time."""
+    asking: Calls = NONE
+    """Host calls that only ask for something the runtime knows, and return at once."""
     recording: Calls = NONE
     """Host calls that record an event others can wait for."""
     version: Version | None = None
@@ -122,6 +124,10 @@ NVIDIA = Vendor(
     waiting=frozenset({"cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaEventQuery"})
     | {"cudaMemcpy", "cudaMemcpyAsync"},
     locking=frozenset({"cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync"}),
+    asking=frozenset({"cudaStreamIsCapturing", "cudaStreamGetCaptureInfo_v2", "cudaStreamGetCaptureInfo"})
+    | {"cudaGetLastError", "cudaPeekAtLastError", "cudaGetDevice", "cudaGetDeviceCount", "cudaDeviceGetAttribute"}
+    | {"cudaOccupancyMaxActiveBlocksPerMultiprocessor", "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"}
+    | {"cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"},
     recording=frozenset({"cudaEventRecord", "cudaEventRecordWithFlags"}),
     version=Version("cuda_runtime_version", "CUDA", 1000, 10),
     collectives="NCCL",
@@ -156,6 +162,8 @@ AMD = Vendor(
     graph_launching=frozenset({"hipGraphLaunch"}),
     waiting=frozenset({"hipDeviceSynchronize", "hipStreamSynchronize", "hipEventSynchronize", "hipEventQuery"})
     | {"hipMemcpy", "hipMemcpyAsync", "hipMemcpyWithStream"},
+    asking=frozenset({"hipStreamIsCapturing", "hipGetLastError", "hipPeekAtLastError"})
+    | {"hipGetDevice", "hipGetDeviceCount", "hipDeviceGetAttribute"},
     recording=frozenset({"hipEventRecord"}),
     version=Version("hip_runtime_version", "ROCm", 10_000_000, 100_000),
     collectives="RCCL",
@@ -318,4 +326,5 @@ LAUNCHING = NONE.union(*(vendor.launching for vendor in VENDORS))
 GRAPH_LAUNCHING = NONE.union(*(vendor.graph_launching for vendor in VENDORS))
 WAITING = NONE.union(*(vendor.waiting for vendor in VENDORS))
 LOCKING = NONE.union(*(vendor.locking for vendor in VENDORS))
+ASKING = NONE.union(*(vendor.asking for vendor in VENDORS))
 RECORDING = NONE.union(*(vendor.recording for vendor in VENDORS))

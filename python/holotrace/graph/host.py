@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import polars as pl
@@ -10,6 +11,7 @@ from holotrace.core.native import native
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, RUNTIME_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.critical_steps import HOST, LOADING, LOADING_DATA
+from holotrace.derive.vendors import ASKING
 
 _SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
 STEPS_READ = STEPS.only("step", "event_id", "start_ns", "end_ns")
@@ -18,8 +20,9 @@ CALLS_READ = RUNTIME_CALLS.only(*_SPAN, "correlation")
 _RANGES = ANNOTATIONS.only(*_SPAN, "on_device")
 READS = (STEPS_READ, _OPS, CALLS_READ, _RANGES)
 _PLACE = ["pid", "tid"]
-# What spans are to the core, which cuts threads by them: work, ranges that only have names, and calls of the runtime.
-_OPERATOR, _RANGE, _CALL = 0, 1, 2
+# What spans are to the core, which cuts threads by them: work, ranges that only have names, calls of the runtime, and
+# those that only ask, which are a third of all and cut nothing.
+_OPERATOR, _RANGE, _CALL, _QUERY = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,11 @@ class Host:
     steps: pl.DataFrame
 
 
-def of(rank: RankTrace) -> Host:
-    """The host's part of a rank's graph."""
+def of(rank: RankTrace, *, has_queries: bool) -> Host:
+    """The host's part of a rank's graph, in which calls that only ask are activities or time of what is around them."""
     steps = rank[STEPS_READ]
-    spans = _placed(rank, steps)
-    is_step = pl.col("event_id").is_in(steps["event_id"].implode()) & (pl.col("role") != _CALL)
+    spans = _placed(rank, ASKING if not has_queries else frozenset())
+    is_step = pl.col("event_id").is_in(steps["event_id"].implode()) & (pl.col("role") < _CALL)
     marked, spans = spans.filter(is_step), spans.filter(~is_step)
     main = _main_thread(marked, spans)
     steps = steps.join(marked.select("event_id", "thread").unique("event_id"), on="event_id", how="left")
@@ -67,21 +70,24 @@ def of(rank: RankTrace) -> Host:
     )
 
 
-def _placed(rank: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:
+def _placed(rank: RankTrace, asking: Collection[str]) -> pl.DataFrame:
     """The spans of all threads, with what each is and the number of its thread, which counts from 0."""
     ops, ranges = rank[_OPS], rank[_RANGES].filter(~pl.col("on_device")).drop("on_device")
     both = ops.filter(pl.col("event_id").is_in(ranges["event_id"].implode()))["event_id"]
     ranges = ranges.filter(~pl.col("event_id").is_in(both.implode()))
     calls = rank[CALLS_READ].select(_SPAN)
-    roles = ((ops, _OPERATOR), (ranges, _RANGE), (calls, _CALL))
-    spans = pl.concat([frame.with_columns(role=pl.lit(role, pl.UInt8)) for frame, role in roles])
+    names = [name for name in calls["name"].unique().cast(pl.String) if name in asking]
+    asks = pl.col("name").is_in(pl.Series(names, dtype=calls.schema["name"]).implode())
+    of_calls = pl.when(asks.fill_null(False)).then(_QUERY).otherwise(_CALL)
+    roles = ((ops, pl.lit(_OPERATOR)), (ranges, pl.lit(_RANGE)), (calls, of_calls))
+    spans = pl.concat([frame.with_columns(role=role.cast(pl.UInt8)) for frame, role in roles])
     threads = spans.select(_PLACE).unique().sort(_PLACE).with_row_index("thread")
     return spans.join(threads, on=_PLACE, nulls_equal=True, how="left", maintain_order="left")
 
 
 def _main_thread(marked: pl.DataFrame, spans: pl.DataFrame) -> int:
     """The thread of most steps, else of most calls or operators."""
-    of_calls, of_ops = spans.filter(pl.col("role") == _CALL), spans.filter(pl.col("role") == _OPERATOR)
+    of_calls, of_ops = spans.filter(pl.col("role") >= _CALL), spans.filter(pl.col("role") == _OPERATOR)
     for frame in (marked, of_calls, of_ops):
         if not frame.is_empty():
             return int(frame["thread"].value_counts(sort=True)["thread"][0])

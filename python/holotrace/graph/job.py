@@ -73,9 +73,14 @@ class JobGraph:
         self.recorded_path: pl.DataFrame | None = None
 
     @classmethod
-    def of(cls, job: JobTrace, step: int | None = None) -> JobGraph:
-        """The graph of all that was recorded of a job, or of what its hosts did and launched in one step."""
-        return cls.from_parts(pl.concat([empty(PART), *job.map(numbered_part, READS)]), step)
+    def of(cls, job: JobTrace, step: int | None = None, *, has_queries: bool = False) -> JobGraph:
+        """The graph of all that was recorded of a job, or of what its hosts did and launched in one step.
+
+        Calls that only ask the runtime for something it knows are time of the span around them, unless it
+        ``has_queries``.
+        """
+        made = whole_numbered_part if has_queries else numbered_part
+        return cls.from_parts(pl.concat([empty(PART), *job.map(made, READS)]), step)
 
     @classmethod
     def from_parts(cls, rows: pl.DataFrame, step: int | None = None) -> JobGraph:
@@ -159,7 +164,15 @@ class JobGraph:
 
 def numbered_part(rank: RankTrace) -> pl.DataFrame:
     """The graph of one rank as rows of ``PART``."""
-    rows = of_rank.part(rank)
+    return _numbered(of_rank.part(rank), rank)
+
+
+def whole_numbered_part(rank: RankTrace) -> pl.DataFrame:
+    """The same with an activity for each call that only asks."""
+    return _numbered(of_rank.whole_part(rank), rank)
+
+
+def _numbered(rows: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     return rows.select(pl.lit(rank.rank, pl.Int32).alias("rank"), *rows.columns)
 
 

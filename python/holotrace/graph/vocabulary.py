@@ -173,7 +173,8 @@ def numbered(graph: JobGraph) -> pl.DataFrame:
     the same. Threads have other numbers on other ranks, and a watchdog that sleeps is not to be taken for a thread that
     computes: a thread is told by what it does most.
     """
-    rows = graph.activities.filter(pl.col("kind") != STEP)
+    columns = ("activity", "rank", "lane", "is_device", "step", "name", "kind", "start_ns", "own_ns")
+    rows = graph.activities.select(columns).filter(pl.col("kind") != STEP)
     codes = pl.col("name").to_physical().cast(pl.UInt64).fill_null(NONE)
     threads = (
         rows.filter(~pl.col("is_device"), pl.col("name").is_not_null())

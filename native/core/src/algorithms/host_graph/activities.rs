@@ -7,7 +7,7 @@ use crate::columns::arrow::NONE;
 /// The times at which a thread is cut, in order; none is within a call.
 pub fn cuts(lane: &Lane, steps: Steps, runs: &[Run], main: u32) -> Cuts {
     let calls = lane.outermost(|row| lane.is_call(row));
-    let named = lane.outermost(|row| !lane.is_call(row));
+    let named = lane.outermost(|row| lane.is_named(row));
     let of_named = named.iter().flat_map(|&row| [lane.start(row), lane.end(row)]);
     let here = (0..steps.thread.len()).filter(|&step| steps.thread[step] == lane.thread);
     let of_steps = here.flat_map(|step| [steps.start[step], steps.end[step]]);
@@ -84,7 +84,7 @@ impl Around<'_> {
                 break;
             }
             self.next += 1;
-            if !self.lane.is_call(row) {
+            if self.lane.is_named(row) {
                 self.leave(ends);
                 self.open.push(row);
             }

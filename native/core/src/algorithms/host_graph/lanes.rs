@@ -2,11 +2,13 @@
 
 use std::cmp::Reverse;
 
-use super::{CALL, RANGE, Spans};
+use super::{CALL, QUERY, RANGE, Spans};
 
 /// All threads, numbered from 0.
 pub struct Lanes<'a> {
     spans: Spans<'a>,
+    /// Of each span, where queries that are in no other span are calls.
+    role: Vec<u8>,
     /// Rows by thread, start and end, of equal ones the first given first.
     order: Vec<u32>,
     firsts: Vec<usize>,
@@ -16,7 +18,8 @@ pub struct Lanes<'a> {
 #[derive(Clone, Copy)]
 pub struct Lane<'a> {
     pub thread: u32,
-    pub spans: Spans<'a>,
+    spans: Spans<'a>,
+    role: &'a [u8],
     /// Outer spans before inner ones.
     pub rows: &'a [u32],
 }
@@ -35,7 +38,10 @@ impl<'a> Lanes<'a> {
         }
         // Stable, because it makes use of the runs that are in order already, of which a trace is made.
         firsts.windows(2).for_each(|ends| placed[ends[0]..ends[1]].sort());
-        Self { spans, order: placed.into_iter().map(|(.., row)| row).collect(), firsts }
+        let order: Vec<u32> = placed.into_iter().map(|(.., row)| row).collect();
+        let mut role = spans.role.to_vec();
+        firsts.windows(2).for_each(|ends| count_lone_queries(spans, &order[ends[0]..ends[1]], &mut role));
+        Self { spans, role, order, firsts }
     }
 
     pub fn count(&self) -> u32 {
@@ -44,17 +50,34 @@ impl<'a> Lanes<'a> {
 
     pub fn of(&self, thread: u32) -> Lane<'_> {
         let rows = &self.order[self.firsts[thread as usize]..self.firsts[thread as usize + 1]];
-        Lane { thread, spans: self.spans, rows }
+        Lane { thread, spans: self.spans, role: &self.role, rows }
+    }
+}
+
+/// Make calls of queries that no operator or range spans: nothing else names their time.
+fn count_lone_queries(spans: Spans, rows: &[u32], role: &mut [u8]) {
+    let mut reached = i64::MIN;
+    for &row in rows {
+        let at = row as usize;
+        match role[at] {
+            QUERY if spans.end[at] > reached => role[at] = CALL,
+            QUERY | CALL => {}
+            _ => reached = reached.max(spans.end[at]),
+        }
     }
 }
 
 impl Lane<'_> {
     pub fn is_call(&self, row: u32) -> bool {
-        self.spans.role[row as usize] == CALL
+        self.role[row as usize] == CALL
+    }
+
+    pub fn is_named(&self, row: u32) -> bool {
+        self.role[row as usize] <= RANGE
     }
 
     pub fn is_busy(&self, row: u32) -> bool {
-        self.spans.role[row as usize] != RANGE
+        self.role[row as usize] != RANGE
     }
 
     pub fn start(&self, row: u32) -> i64 {

@@ -16,6 +16,8 @@ pub const OPERATOR: u8 = 0;
 pub const RANGE: u8 = 1;
 /// A call of the device's runtime.
 pub const CALL: u8 = 2;
+/// A call that only asks and returns at once: its time is that of the span around it.
+pub const QUERY: u8 = 3;
 
 /// Spans of threads as columns of equal length, of equal ones the outer first.
 #[derive(Clone, Copy)]
@@ -163,6 +165,14 @@ mod tests {
         assert_eq!(found.begun_in, [NONE, NONE, 1, 1]);
         let follows = |to, from| Edge { to, from, is_inferred: false };
         assert_eq!(found.edges, [follows(2, 1), follows(4, 3)]);
+    }
+
+    #[test]
+    fn a_query_is_time_of_the_span_around_it_and_a_call_where_there_is_none() {
+        let found = graph(&[(0, OPERATOR, 0, 100), (0, QUERY, 20, 30), (0, CALL, 40, 50), (0, QUERY, 110, 120)], &[]);
+        let expected =
+            [(0, 40, 0, NONE), (40, 50, 0, 2), (50, 100, 0, NONE), (100, 110, NONE, NONE), (110, 120, NONE, 3)];
+        assert_eq!(activities(&found), expected);
     }
 
     #[test]

@@ -10,6 +10,8 @@ use crate::columns::arrow::NONE;
 
 /// At most so many counterfactuals share a pass: their times of one point fill a line of the cache.
 const LANES: usize = 8;
+/// Of more positions half as many share one, since each thread holds the times of all.
+const MANY: usize = 1_000_000;
 
 /// What is different in each counterfactual; columns of equal length, three for own times and three for lags.
 #[derive(Clone, Copy, Default)]
@@ -61,6 +63,7 @@ impl Times {
             0 | 1 => Self::One(vec![[0]; positions]),
             2 => Self::Two(vec![[0; 2]; positions]),
             3 | 4 => Self::Four(vec![[0; 4]; positions]),
+            _ if positions > MANY => Self::Four(vec![[0; 4]; positions]),
             _ => Self::All(vec![[0; LANES]; positions]),
         }
     }
@@ -131,7 +134,8 @@ impl Graph {
         if found.is_empty() {
             return found;
         }
-        let chunks: Vec<Mutex<&mut [i64]>> = found.chunks_mut(LANES * wanted.len()).map(Mutex::new).collect();
+        let lanes = if self.steps.len() > MANY { LANES / 2 } else { LANES };
+        let chunks: Vec<Mutex<&mut [i64]>> = found.chunks_mut(lanes * wanted.len()).map(Mutex::new).collect();
         let next = AtomicUsize::new(0);
         let work = || {
             let mut times = Times::new(cases, self.steps.len());
@@ -140,7 +144,7 @@ impl Graph {
                 chunks.get(number).map(|chunk| (number, chunk))
             } {
                 let (number, chunk) = chunk;
-                pass((number * LANES) as u32..((number + 1) * LANES).min(cases) as u32, &mut times);
+                pass((number * lanes) as u32..((number + 1) * lanes).min(cases) as u32, &mut times);
                 // Nobody else takes this chunk, so a poisoned lock holds nothing half done.
                 let mut chunk = chunk.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 for (lane, of_case) in chunk.chunks_mut(wanted.len()).enumerate() {
