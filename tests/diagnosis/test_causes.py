@@ -61,6 +61,11 @@ def test_two_faults_are_two_causes_in_their_order(tmp_path: Path) -> None:
     assert [tuple(cause["ranks"]) for cause in found] == [fault.ranks for fault in truth.costs_ns]
 
 
+def test_transfers_that_late_launches_expose_are_no_cause_beside_them(tmp_path: Path) -> None:
+    sample.write(tmp_path, ranks=2, steps=6, seed=103, faults=["launch-bound"], compress=False)
+    assert [cause["cause"] for cause in causes_of(tmp_path)] == ["launch-bound"]
+
+
 def test_without_stacks_a_pause_of_the_host_says_what_to_record(tmp_path: Path) -> None:
     sample.write(tmp_path, ranks=4, steps=4, seed=1, faults=["python-function"], compress=False)
     first = causes_of(tmp_path)[0]
@@ -78,8 +83,9 @@ def test_what_is_worth_least_and_most_encloses_the_cost(tmp_path: Path) -> None:
 
 def test_symptoms_are_folded_under_the_cause_that_explains_them(tmp_path: Path) -> None:
     sample.write(tmp_path, ranks=4, steps=4, seed=1, faults=["input"], compress=False)
-    found = holotrace.open(tmp_path).findings()
-    (cause,) = (finding for finding in found if finding.severity != "info")
+    result = holotrace.open(tmp_path).run()
+    (cause,) = (finding for finding in result.findings if finding.severity != "info")
+    assert result.tables["causes"]["explains"].to_list() == [", ".join(cause.explains)]
     assert cause.rule == "input"
     assert {"idle-device", "straggling-rank"} <= set(cause.explains)
     assert "num_workers" in cause.what_to_do

@@ -14,7 +14,7 @@ from holotrace.analyses.causes import causes
 from holotrace.analyses.factors import factors
 from holotrace.analyses.replay import replay
 from holotrace.core.analysis import Finding
-from holotrace.present import html
+from holotrace.present import html, report
 from holotrace.present.opening import Opening, opening
 
 ANALYSES = (*made_up.ANALYSES, causes, factors, replay)
@@ -124,3 +124,23 @@ def test_a_job_that_loses_nothing_says_so_and_what_limits_it(tmp_path: Path) -> 
     assert shown.limits.startswith("Devices compute ")
     page = html.page(result)
     assert shown.saving in page and shown.limits in page and "No rule found" not in page.partition('id="findings"')[0]
+
+
+def test_a_step_is_told_only_where_the_replay_says_the_same() -> None:
+    # The headline said 332 ms a step, and the picture beside it 426.
+    result = made_up.make(4)
+    assert " a step: " in opening(result, made_up.ANALYSES).headline
+    whole = sum(part.ns for part in report.parts(result, made_up.ANALYSES))
+    for factor, is_told in ((1.0, True), (1.3, False)):
+        recorded = pl.DataFrame({"rank": [0], "step": [1], "recorded_ns": [int(factor * whole)]})
+        told = dataclasses.replace(result, tables={**result.tables, "replay": recorded})
+        assert (" a step: " in report.verdict(told, made_up.ANALYSES)[0]) is is_told
+
+
+def test_a_job_without_steps_has_no_ideal_step() -> None:
+    result = made_up.make(2)
+    without = dataclasses.replace(result, info=result.info.with_columns(step_count=pl.lit(0, pl.Int64)))
+    first = opening(without, made_up.ANALYSES)
+    assert first.waterfall_title == "What the measured time is made of"
+    assert "step" not in first.facts
+    assert opening(result, made_up.ANALYSES).waterfall_title == "From an ideal step to the measured one"

@@ -57,7 +57,7 @@ def test_a_limit_has_no_zeros_behind_its_point() -> None:
 def test_braces_of_names_are_left_alone() -> None:
     name = "lambda {a:percent}"
     assert (
-        sentence(Finding("info", "a run of {name:name} was long", values={"name": name})) == f"a run of {name} was long"
+        sentence(Finding("info", "a run of {name:name} was long", values={"name": name})) == f"A run of {name} was long"
     )
     assert sentence(Finding("info", name)) == name
 
@@ -81,3 +81,15 @@ def test_percent_milliseconds_and_plurals_exist_in_present_only(module: Path) ->
                 assert "values" in values, f"line {node.lineno} has a template without values"
             if isinstance(message, ast.Constant):
                 assert not re.search(r"\d ?(%|ms|µs|GB)", str(message.value)), f"line {node.lineno} holds a figure"
+
+
+def test_a_finding_begins_as_a_sentence_does_and_a_name_keeps_its_form() -> None:
+    said = {
+        "exposed communication takes {ratio:percent}": "Exposed communication takes 15%",
+        "{name:name} was compiled again": "aten::mm was compiled again",
+        "aten::mm takes long": "aten::mm takes long",
+        "loader(x) takes long": "loader(x) takes long",
+    }
+    values = {"ratio": 0.15, "name": "aten::mm"}
+    found = [Finding("info", template, values=values if "{" in template else {}) for template in said]
+    assert [sentence(finding) for finding in found] == list(said.values())

@@ -33,6 +33,11 @@ COLUMNS = (
     Column("confidence", Unit.TEXT, "measured, or inferred where the trace does not name it"),
     Column("evidence", Unit.TEXT, "Values that the sentence rests on, JSON"),
     Column("advice", Unit.TEXT, "What to change"),
+    Column(
+        "explains",
+        Unit.TEXT,
+        "Rules whose findings are how it looks, and are left out; null for none, or if their analyses were not asked",
+    ),
     Column("to_know_more", Unit.TEXT, "What to record to know more; null if nothing"),
 )
 

@@ -72,6 +72,7 @@ def of_rows(rows: pl.DataFrame) -> tuple[list[Found], int]:
     every = (*idle.causes(job), *uneven.causes(job), *transfers.causes(job))
     costs = [(candidate, meetings.saved_ns(candidate.change)) for candidate in every]
     kept = [(candidate, cost) for candidate, cost in costs if cost > _least_ratio(candidate, len(ranks)) * job_ns]
+    kept = _without_followers(kept)
     joint = meetings.saved_ns(_together([candidate.change for candidate, _ in kept]))
     found = []
     for candidate, cost in kept:
@@ -79,6 +80,12 @@ def of_rows(rows: pl.DataFrame) -> tuple[list[Found], int]:
         last = joint - meetings.saved_ns(others) if len(kept) > 1 else cost
         found.append(Found(candidate, cost, min(cost, last), max(cost, last), job_ns, begun_ns, max(1, steps)))
     return sorted(found, key=lambda cause: -cause.cost_ns), joint
+
+
+def _without_followers(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
+    """The causes but for transfers that are exposed since hosts launch too late what could hide them."""
+    late_ns = max((cost for candidate, cost in kept if candidate.cause == LAUNCH and not candidate.ranks), default=0)
+    return [(candidate, cost) for candidate, cost in kept if candidate.cause != EXPOSED or cost >= late_ns]
 
 
 def _least_ratio(candidate: Candidate, rank_count: int) -> float:
@@ -154,6 +161,8 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
         "confidence": "inferred" if c.cause in _INFERRED else "measured",
         "evidence": json.dumps(dict(c.evidence) | ({"around": c.detail} if c.detail else {}), ensure_ascii=False),
         "advice": wording.advice(words, c.responsible),
+        # Known when the findings of other analyses are: see ``symptoms.explained``.
+        "explains": None,
         "to_know_more": words.to_know_more or None,
     }
 

@@ -45,9 +45,19 @@ class Gaps:
 
     found: pl.DataFrame
     """A row per gap, by time: ``window`` (its number), ``start_ns``, ``end_ns``, ``launch_id`` and ``launch_ns`` of the
-    work that ends it, and of that's thread what ``open_calls.Found.names`` has; null where the work was queued."""
+    work that ends it."""
     shares: pl.DataFrame
     """Parts of gaps by what went on, as in ``open_calls.Found.shares``, or queued; those of a gap add up to it."""
+    waiting: pl.DataFrame
+    """The gaps before work that was launched too late."""
+    told: open_calls.Found | None
+    """What threads did in these; null where no call of the host was recorded."""
+
+    def named(self) -> pl.DataFrame:
+        """The gaps with what ``open_calls.Found.names`` has; null where the work was queued."""
+        names = self.told.names() if self.told else open_calls.nothing(self.waiting)
+        explained = self.waiting.select("window").hstack(names)
+        return self.found.join(explained, on="window", how="left", maintain_order="left")
 
 
 def gaps(rank: RankTrace) -> pl.DataFrame:
@@ -60,7 +70,8 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     every = rank.cached(of_all_devices)
     spans = every.found.select("window", "start_ns", "end_ns")
     # In a gap no queue is full, and interpreting is part of launching.
-    told = every.shares.with_columns(pl.col("cause").replace(dict.fromkeys(_LAUNCHING, LAUNCH)))
+    where = open_calls.around(rank.cached(host_calls), every.shares["inner_id"])
+    told = every.shares.with_columns(pl.col("cause").replace(dict.fromkeys(_LAUNCHING, LAUNCH)), where)
     return told.join(spans, on="window").sort(
         "start_ns", "share_ns", "cause", "responsible", descending=[False, True, False, False]
     )
@@ -77,16 +88,13 @@ def explained(rank: RankTrace, events: pl.DataFrame, min_gap_ns: int) -> Gaps:
     found = _timed(_idle(events, rank[STEPS], min_gap_ns), calls, rank)
     is_queued = (pl.col("launched_ns") <= pl.col("start_ns")).fill_null(value=False)
     waiting = found.filter(~is_queued)
-    names, shares = open_calls.nothing(waiting), _all_of(found.filter(is_queued), QUEUED)
-    if calls.is_empty():
-        shares = pl.concat([shares, _all_of(waiting, UNRECORDED)])
-    elif not waiting.is_empty():
-        told = open_calls.of(calls, waiting)
-        numbered = told.shares.with_columns(window=waiting["window"].gather(told.shares["window"]))
-        names = told.names
-        shares = pl.concat([shares, _after_waiting(numbered, waiting, calls).select(shares.columns)])
-    explained = waiting.select("window").hstack(names)
-    return Gaps(found.join(explained, on="window", how="left", maintain_order="left"), shares)
+    shares = _all_of(found.filter(is_queued), QUEUED)
+    if calls.is_empty() or waiting.is_empty():
+        return Gaps(found, pl.concat([shares, _all_of(waiting, UNRECORDED)]), waiting, None)
+    told = open_calls.of(calls, waiting)
+    numbered = told.shares.with_columns(window=waiting["window"].gather(told.shares["window"]))
+    by_host = _after_waiting(numbered, waiting, calls).select(shares.columns)
+    return Gaps(found, pl.concat([shares, by_host]), waiting, told)
 
 
 def host_calls(rank: RankTrace) -> pl.DataFrame:
@@ -135,7 +143,7 @@ def _all_of(found: pl.DataFrame, cause: str) -> pl.DataFrame:
         "window",
         cause=pl.lit(cause),
         responsible=pl.lit(None, pl.String),
-        where=pl.lit(None, pl.String),
+        inner_id=pl.lit(None, pl.UInt32),
         event_id=pl.lit(None, pl.UInt32),
         share_ns=pl.col("end_ns") - pl.col("start_ns"),
         when_ns="start_ns",

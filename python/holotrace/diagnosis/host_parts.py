@@ -12,7 +12,6 @@ from holotrace.derive import host_activities as xla
 from holotrace.derive.kernel_kinds import WORK
 from holotrace.derive.steps import launched_in
 from holotrace.diagnosis import classes, host, open_calls
-from holotrace.diagnosis.host import Gaps
 
 READS = host.READS
 WORK_EVENTS = host.WORK_EVENTS
@@ -51,18 +50,22 @@ def of_gaps(rank: RankTrace, *, min_gap_ns: int, by_stream: bool) -> pl.DataFram
     return pl.concat(found) if found else _rows(_gaps(rank, work, 0, min_gap_ns), work, rank, by_stream)
 
 
-def _gaps(rank: RankTrace, events: pl.DataFrame, lane_count: int, min_gap_ns: int) -> Gaps:
+def _gaps(rank: RankTrace, events: pl.DataFrame, lane_count: int, min_gap_ns: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The gaps with their names, and their shares."""
     if lane_count > 1 or min_gap_ns <= host.MIN_GAP_NS:
-        return host.explained(rank, events, min_gap_ns - 1)
-    # What the search for causes asks too.
-    every = rank.cached(host.of_all_devices)
-    found = every.found.filter(pl.col("end_ns") - pl.col("start_ns") >= min_gap_ns)
-    return Gaps(found, every.shares.join(found, on="window", how="semi"))
+        gaps = host.explained(rank, events, min_gap_ns - 1)
+    else:
+        # What the search for causes asks too.
+        gaps = rank.cached(host.of_all_devices)
+    found = gaps.named().filter(pl.col("end_ns") - pl.col("start_ns") >= min_gap_ns)
+    return found, gaps.shares.join(found, on="window", how="semi")
 
 
-def _rows(gaps: Gaps, events: pl.DataFrame, rank: RankTrace, by_stream: bool) -> pl.DataFrame:
-    found = gaps.found
-    parts = _wide(gaps.shares, found["window"], _IN_GAPS)
+def _rows(
+    gaps: tuple[pl.DataFrame, pl.DataFrame], events: pl.DataFrame, rank: RankTrace, by_stream: bool
+) -> pl.DataFrame:
+    found, shares = gaps
+    parts = _wide(shares, found["window"], _IN_GAPS)
     step = launched_in(found["launch_ns"], rank[STEPS])
     last = launched_in(found["end_ns"] - 1, rank[STEPS])
     return found.select(

@@ -25,7 +25,7 @@ NO_SHARES = pl.DataFrame(
         "window": pl.UInt32(),
         "cause": pl.String(),
         "responsible": pl.String(),
-        "where": pl.String(),
+        "inner_id": pl.UInt32(),
         "event_id": pl.UInt32(),
         "share_ns": pl.Int64(),
         "when_ns": pl.Int64(),
@@ -38,12 +38,24 @@ class Found:
     """What went on in windows."""
 
     shares: pl.DataFrame
-    """``window``, ``cause`` (of ``classes``), ``responsible``, ``where`` (names around it, innermost first),
+    """``window``, ``cause`` (of ``classes``), ``responsible``, ``inner_id`` (the innermost call, for most of it),
     ``event_id`` (of what is responsible), ``share_ns`` (those of a window add up to its length), ``when_ns`` (when it
     went on last)."""
-    names: pl.DataFrame
-    """A row per window: NAMES, each of what was innermost for most of it, ``other`` and ``other_tid`` (what another
-    thread did longest) and ``other_ns``; null where there was none."""
+    _calls: pl.DataFrame
+    _names: pl.DataFrame
+
+    def names(self) -> pl.DataFrame:
+        """A row per window: NAMES, each of what was innermost for most of it, ``other`` and ``other_tid`` (what another
+        thread did longest) and ``other_ns``; null where there was none.
+        """
+        kinds = (*NAMES, "other")
+        ids = pl.concat([self._names[f"{kind}_id"].alias("id") for kind in kinds])
+        known = looked_up(self._calls, ids, "name", "tid").cast(pl.String)
+        count = self._names.height
+        named = [known["name"].slice(place * count, count).alias(kind) for place, kind in enumerate(kinds)]
+        tid = known["tid"].slice(count * len(NAMES), count).alias("other_tid")
+        took = self._names.select(other_ns=pl.when(pl.col("other_ns") > 0).then("other_ns"))
+        return pl.DataFrame([*named, tid, took["other_ns"]])
 
 
 def of(calls: pl.DataFrame, windows: pl.DataFrame, fallback: int | None = None) -> Found:
@@ -62,7 +74,7 @@ def of(calls: pl.DataFrame, windows: pl.DataFrame, fallback: int | None = None) 
     shares, names = native.open_calls(
         _described(_beside(calls, windows)), placed, main, pause_ns=LONG_NS, launch_ns=LONG_LAUNCH_NS
     )
-    return Found(_shares(pl.DataFrame(shares), calls), _names(pl.DataFrame(names), calls))
+    return Found(_shares(pl.DataFrame(shares), calls), calls, pl.DataFrame(names))
 
 
 def nothing(windows: pl.DataFrame) -> pl.DataFrame:
@@ -128,33 +140,26 @@ def _described(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _shares(shares: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    around, ids = [], shares["inner_id"]
+def around(calls: pl.DataFrame, ids: pl.Series) -> pl.Series:
+    """What was open around each of these calls, innermost first, as text; null where there is no such call."""
+    names = []
     for _ in range(_LEVELS):
         level = looked_up(calls, ids, "name", "parent_id")
-        around.append(level["name"].cast(pl.String))
+        names.append(level["name"].cast(pl.String))
         ids = level["parent_id"]
-    where = pl.DataFrame({str(level): names for level, names in enumerate(around)}).select(
-        pl.concat_str(pl.all(), separator=" < ", ignore_nulls=True)
-    )
+    levels = pl.DataFrame({str(level): name for level, name in enumerate(names)})
+    said = levels.select(where=pl.concat_str(pl.all(), separator=" < ", ignore_nulls=True).replace("", None))
+    return said["where"]
+
+
+def _shares(shares: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    responsible = looked_up(calls, shares["call_id"], "name")["name"].cast(pl.String)
     return shares.select(
         "window",
+        "inner_id",
+        "share_ns",
+        "when_ns",
         cause=_KINDS.gather(shares["kind"]),
-        responsible=looked_up(calls, shares["call_id"], "name")["name"].cast(pl.String),
-        where=where.to_series().replace("", None),
+        responsible=responsible,
         event_id="call_id",
-        share_ns="share_ns",
-        when_ns="when_ns",
-    )
-
-
-def _names(names: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    def named(kind: str) -> pl.Series:
-        found: pl.Series = looked_up(calls, names[f"{kind}_id"], "name")["name"].cast(pl.String).alias(kind)
-        return found
-
-    other = looked_up(calls, names["other_id"], "name", "tid").select(
-        other=pl.col("name").cast(pl.String), other_tid=pl.col("tid").cast(pl.String)
-    )
-    took = names.select(other_ns=pl.when(pl.col("other_ns") > 0).then("other_ns"))
-    return pl.DataFrame([named(kind) for kind in NAMES]).hstack(other).hstack(took)
+    ).select(NO_SHARES.columns)

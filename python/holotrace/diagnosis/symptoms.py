@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import polars as pl
+
 from holotrace.core.analysis import CAUSES, Finding, by_cost
 from holotrace.diagnosis import classes
 
@@ -59,6 +61,13 @@ def folded(findings: Sequence[Finding], job_ns: int, *, is_xla: bool = False) ->
             causes[place] = _with_change(causes[place], symptom)
     said = (replace(cause, explains=tuple(explained[place])) for place, cause in enumerate(causes))
     return by_cost([*said, *others])
+
+
+def explained(table: pl.DataFrame, findings: Sequence[Finding]) -> pl.DataFrame:
+    """The table of causes with the rules that ``folded`` left out under each: ``explains``."""
+    said = {finding.message: ", ".join(finding.explains) for finding in findings if finding.analysis == CAUSES}
+    named = [said.get(message) or None for message in table["message"]]
+    return table.with_columns(explains=pl.Series(named, dtype=pl.String))
 
 
 def _concerns(cause: Finding, symptom: Finding) -> bool:

@@ -18,7 +18,7 @@ from holotrace.core.schema import Table
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import RankTrace
 from holotrace.derive import worth
-from holotrace.diagnosis.symptoms import folded
+from holotrace.diagnosis.symptoms import explained, folded
 from holotrace.discovery import Survey
 from holotrace.engine.comparable import Recorded, as_problems, left_out, of_ranks, ranks_left_out
 from holotrace.present.figures import figure
@@ -111,6 +111,7 @@ class JobResult:
         if causes.name in own:
             is_xla = duty_cycle.name in own and not own[duty_cycle.name].is_empty()
             settled = folded(settled, max(info["span_ns"].drop_nulls().to_list(), default=0), is_xla=is_xla)
+            own[causes.name] = explained(own[causes.name], settled)
         return cls(found.title, found.origin, own, info, problems, Findings(worded(finding) for finding in settled))
 
     def __repr__(self) -> str:

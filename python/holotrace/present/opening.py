@@ -21,6 +21,8 @@ _TOLD = 12  # names of sections in a sentence
 # What a row of the table of causes tells besides its sentence, in this order.
 _DETAILS = ("steps", "responsible", "where_ns", "event_id", "low_ns", "high_ns", "confidence", "to_know_more")
 _GAIN = "#c4314b"
+_STEP = "Measured step"
+_IDEAL_STEP, _WHOLE_TIME = "From an ideal step to the measured one", "What the measured time is made of"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Opening:
     # What the causes are: causes, or findings of the rules.
     noun: str
     waterfall: Rows | None
+    waterfall_title: str
     status: str
     missing: str
     facts: str
@@ -67,7 +70,8 @@ def opening(result: report.Report, analyses: report.Analyses) -> Opening:
         causes=tuple(_cause(finding, result, analyses) for finding in told[:MOST]),
         more=max(0, len(told) - MOST),
         noun="cause" if causes else "finding",
-        waterfall=_waterfall(result, analyses, causes),
+        waterfall=(drawn := _waterfall(result, analyses, causes)),
+        waterfall_title=_IDEAL_STEP if drawn and any(row.name == _STEP for row in drawn.rows) else _WHOLE_TIME,
         status=_status(result, analyses),
         missing=fmt.printable(said.missing),
         facts=" · ".join(report.facts_in_a_line(result.info)),
@@ -126,7 +130,7 @@ def _waterfall(result: report.Report, analyses: report.Analyses, causes: Sequenc
         if abs(ns) / whole >= report.WORTH_SAYING:
             rows.append(_bar(label, (reached, reached + ns), whole, steps, color))
         reached += ns
-    rows.append(_bar("Measured step" if steps > 1 else "Measured time", (0.0, whole), whole, steps, "var(--quiet)"))
+    rows.append(_bar(_STEP if steps > 1 else "Measured time", (0.0, whole), whole, steps, "var(--quiet)"))
     for cause in causes[:MOST]:
         gain = min(float(cause.cost_ns or 0), whole)
         if gain:
@@ -186,7 +190,7 @@ def _bar(name: str, span: tuple[float, float], whole: float, steps: int, color: 
     left, width = 100 * min(start, end) / whole, 100 * abs(end - start) / whole
     size = fmt.duration(abs(end - start) / steps)
     value = f"\u2212{size}" if end < start else f"+{size}" if start else size
-    share = fmt.percent((end - start) / whole)
+    share = fmt.percent((end - start) / whole).replace("-", "\u2212")
     return Row(name, value, share, (Piece(round(left, 2), round(width, 2), color, f"{name}: {value}, {share}"),))
 
 

@@ -24,6 +24,7 @@ from holotrace.stores import Place
 _MOST_PEAKS = 3  # kinds of devices that are told
 # Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
+_SAME_TIME = 0.05  # of two times of a step; more apart, a reader would ask which one is right
 WORTH_SAYING = 0.005  # share of the time below which a part is left out of the verdict
 
 
@@ -194,10 +195,10 @@ def facts_in_a_line(info: pl.DataFrame) -> tuple[str, ...]:
     ranks = known["Ranks"].replace(";", ",")
     steps = known.get("Steps")
     said = (
-        f"{ranks} rank" if ranks == "1" else f"{ranks} ranks" if ranks.isdigit() else f"ranks {ranks}",
+        f"{ranks} rank" if ranks == "1" else f"{ranks} ranks" if ranks.replace(",", "").isdigit() else f"ranks {ranks}",
         known.get("Devices", ""),
         known.get("Communication", ""),
-        f"{steps} step{'' if steps == '1' else 's'}" if steps else "",
+        f"{steps} step{'' if steps == '1' else 's'}" if steps and steps != "0" else "",
         f"{known['Recorded time']} recorded" if "Recorded time" in known else "",
     )
     return tuple(text for text in said if text)
@@ -255,10 +256,21 @@ def _where_time_goes(report: Report, analyses: Analyses) -> str:
     ]
     count = compared.height
     steps = compared["step_count"].drop_nulls().unique().to_list()
-    each = f", {fmt.duration(whole / steps[0])} a step" if len(steps) == 1 and steps[0] else ""
+    each = f", {fmt.duration(whole / steps[0])} a step" if _are_steps(report, steps, whole) else ""
     kind = "whole ranks" if left_out else "ranks"
     who = f"Each of the {fmt.number(count)} {kind} ran {fmt.duration(whole)} on average" if count > 1 else ""
     return f"{who or f'The rank ran {fmt.duration(whole)}'}{each}: {_listed(said)}."
+
+
+def _are_steps(report: Report, steps: Sequence[int], whole: float) -> bool:
+    """Whether that time is the time of so many steps, and not of what devices did in a part of them."""
+    if len(steps) != 1 or not steps[0]:
+        return False
+    replay = report.tables.get("replay")
+    if replay is None or replay.is_empty():
+        return True
+    recorded = replay.group_by("rank").agg(pl.col("recorded_ns").sum())["recorded_ns"].max()
+    return not isinstance(recorded, int) or abs(recorded - whole) <= _SAME_TIME * whole
 
 
 def _biggest_finding(report: Report, analyses: Analyses) -> tuple[str, ...]:

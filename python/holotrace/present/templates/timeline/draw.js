@@ -5,7 +5,8 @@ const EXACT_PIXELS = 24;
 const LABEL_PIXELS = 34;
 
 /** One of five tones for a name, so that neighbours can be told apart. */
-const toneOf = (name) => (Math.imul(name, 0x9e3779b1) >>> 28) % 5;
+const TONES = 5;
+const toneOf = (name) => (Math.imul(name, 0x9e3779b1) >>> 28) % TONES;
 
 class Painter {
   constructor(canvas, model) {
@@ -36,21 +37,22 @@ class Painter {
     return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
   }
 
-  /** 64 strengths of a lane's colour, each name a little lighter or darker, as pixels of an image. */
-  #shades(lane, name) {
-    const tone = toneOf(name);
-    const key = `${lane}${tone}`;
-    let shades = this.palette.get(key);
-    if (!shades) {
-      const [r, g, b] = this.#toned(lane, tone);
-      shades = Uint32Array.from({ length: 65 }, (_, i) => {
-        const part = i === 0 ? 0 : 0.2 + (0.8 * i) / 64;
-        const mixed = [r, g, b].map((value, c) => Math.round(this.back[c] + (value - this.back[c]) * part));
-        return (255 << 24) | (mixed[2] << 16) | (mixed[1] << 8) | mixed[0];
-      });
-      this.palette.set(key, shades);
+  /** 64 strengths of a lane's colour in each of its tones, as pixels of an image. */
+  #shades(lane) {
+    let tones = this.palette.get(lane);
+    if (!tones) {
+      tones = Array.from({ length: TONES }, (_, tone) => this.#strengths(this.#toned(lane, tone)));
+      this.palette.set(lane, tones);
     }
-    return shades;
+    return tones;
+  }
+
+  #strengths(color) {
+    return Uint32Array.from({ length: 65 }, (_, i) => {
+      const part = i === 0 ? 0 : 0.2 + (0.8 * i) / 64;
+      const mixed = color.map((value, c) => Math.round(this.back[c] + (value - this.back[c]) * part));
+      return (255 << 24) | (mixed[2] << 16) | (mixed[1] << 8) | mixed[0];
+    });
   }
 
   #toned(lane, tone) {
@@ -78,7 +80,8 @@ class Painter {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.font = `11px ${this.fontFamily}`;
     context.textBaseline = "middle";
-    const x = (time) => view.gutter + ((time - view.from) / (view.to - view.from)) * (this.width - view.gutter);
+    const scale = (this.width - view.gutter) / (view.to - view.from);
+    const x = (time) => view.gutter + (time - view.from) * scale;
     this.events = 0;
     this.boxes = new Map();
     this.written = [];
@@ -126,7 +129,9 @@ class Painter {
     if (!runs) return;
     const { busy, name } = this.room;
     this.model.columns(runs, view.from, (view.to - view.from) / width, width, this.room);
-    const empty = this.#shades(lane, 0)[0];
+    // Looked up once for each lane: once for each pixel took longer than all else of a frame.
+    const tones = this.#shades(lane);
+    const empty = tones[0][0];
     for (let x = 0; x < width; x++) {
       if (busy[x] <= 0) {
         this.line[x] = empty;
@@ -134,7 +139,7 @@ class Painter {
       }
       const strength = Math.max(1, Math.min(64, Math.round(busy[x] * 64)));
       const dim = view.wanted && !view.wanted[name[x]];
-      this.line[x] = this.#shades(lane, name[x])[dim ? Math.ceil(strength / 10) : strength];
+      this.line[x] = tones[toneOf(name[x])][dim ? Math.ceil(strength / 10) : strength];
     }
     const first = Math.max(0, Math.round((AXIS + y - view.top) * this.ratio));
     const last = Math.min(this.image.height, Math.round((AXIS + y + high - view.top) * this.ratio));
@@ -194,14 +199,15 @@ class Painter {
   }
 
   #window(view, row, { events }, x) {
-    const places = new Map(row.lanes.map((known) => [known.lane, known]));
+    const known = new Map(row.lanes.map((each) => [each.lane, each]));
+    const places = this.model.lanes.map((lane) => known.get(lane === "host" ? "calls" : lane));
     for (let i = 0; i < events.from.length; i++) {
       const left = Math.max(view.gutter, x(events.from[i]));
       const right = Math.min(this.width, x(events.to[i]));
       if (right < view.gutter || left > this.width) continue;
-      const lane = this.model.lanes[events.lane[i]];
-      const isCall = lane === "host";
-      const place = places.get(isCall ? "calls" : lane);
+      const lane = events.lane[i];
+      const isCall = this.model.lanes[lane] === "host";
+      const place = places[lane];
       if (!place) continue;
       const y = AXIS + place.y - view.top + (isCall ? events.track[i] * CALL_HEIGHT : 0);
       const height = isCall ? CALL_HEIGHT - 1 : place.height;
@@ -214,10 +220,11 @@ class Painter {
     this.events++;
     const dim = Boolean(view.wanted && !view.wanted[name]);
     const tone = toneOf(name);
-    const key = `${lane}${tone}${dim}`;
+    const key = 2 * (TONES * lane + tone) + (dim ? 1 : 0);
     let group = this.boxes.get(key);
     if (!group) {
-      group = { color: `rgb(${this.#toned(lane, tone).join(" ")})`, alpha: dim ? 0.15 : 1, places: [] };
+      const [r, g, b] = this.#toned(this.model.lanes[lane], tone);
+      group = { color: `rgb(${r} ${g} ${b})`, alpha: dim ? 0.15 : 1, places: [] };
       this.boxes.set(key, group);
     }
     group.places.push(left, y, width, height);
