@@ -8,6 +8,7 @@ import pytest
 import holotrace
 import xplane_files
 from holotrace import Finding, Job
+from holotrace.analyses.compilations import compilations
 from holotrace.present.wording import sentence
 
 STALLED, LONG, READ = 3, 5, 6
@@ -45,8 +46,11 @@ def test_the_other_process_waits_for_it_in_the_collective(job: Job) -> None:
     assert by_rank[1] < 0.1 * STALL_NS
 
 
-def test_the_recompilation_names_the_shape_that_changed_and_the_range(found: list[Finding]) -> None:
-    told = [sentence(one) for one in found if one.rule == "recompilation"]
+def test_the_recompilation_names_the_shape_that_changed_and_the_range(job: Job, found: list[Finding]) -> None:
+    """The job is told of it once, as a cause."""
+    (cause,) = [sentence(one) for one in found if one.rule in {"compilation", "recompilation"}]
+    assert cause.endswith("while the host compiles in jit_train_step, in step 5")
+    told = [sentence(one) for one in compilations.findings(job.compilations())]
     assert any(
         text.startswith("jit_train_step was compiled again in step 5")
         and text.endswith("called in dispatch, because f32[8,64] became f32[12,64]")
