@@ -93,7 +93,7 @@ def test_numbers_that_say_less_than_they_seem_to_come_with_the_reason() -> None:
 def test_collectives_that_take_the_time_are_a_finding_that_names_the_largest() -> None:
     job = draw("tpu |AABBBC|\ntpu |AABBBC|\nA = dot\nB = all-reduce.1\nC = all-gather.2")
     found = next(finding for finding in job.findings() if finding.rule == "costly-collective")
-    assert sentence(found) == "collectives take 67% of the device time, all-reduce.1 most of all"
+    assert sentence(found) == "Collectives take 67% of the device time, all-reduce.1 most of all"
     assert found.cost_ns == 4_000
 
 

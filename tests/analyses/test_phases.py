@@ -69,11 +69,11 @@ def test_shares_of_a_device_sum_to_one() -> None:
 def test_a_backward_pass_that_takes_too_long_is_a_finding() -> None:
     slow = TRAINING.replace("BBBB", "BBBBBBBB", 1)
     found = {finding.rule: finding for finding in draw(slow).findings()}
-    assert sentence(found["heavy-backward"]) == "the backward pass takes 3.5 times as long as the forward pass"
+    assert sentence(found["heavy-backward"]) == "The backward pass takes 3.5 times as long as the forward pass"
     assert "heavy-backward" not in {finding.rule for finding in draw(TRAINING).findings()}
 
 
 def test_an_update_that_takes_a_fifth_is_a_finding() -> None:
     heavy = draw("tpu |FFUUU|\nF = dot @ forward/dot\nU = add @ update/add")
     found = next(finding for finding in heavy.findings() if finding.rule == "heavy-update")
-    assert (sentence(found), found.cost_ns) == ("the update takes 60% of the device time", 3_000)
+    assert (sentence(found), found.cost_ns) == ("The update takes 60% of the device time", 3_000)

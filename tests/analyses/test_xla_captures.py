@@ -49,8 +49,8 @@ def test_the_recompilation_of_the_jax_program_is_found_with_its_new_shape(captur
 
 def test_the_stalls_and_early_reads_of_the_jax_program_are_found(capture: Captures) -> None:
     found = symptoms.of(capture(JAX))
-    assert sentence(found["input-stall"]) == "input takes 63.2 ms longer than usual in steps 3 and 7 (data_load)"
-    assert sentence(found["early-read"]) == "reading results takes 30.2 ms in steps 3 and 7 (log_loss)"
+    assert sentence(found["input-stall"]) == "Input takes 63.2 ms longer than usual in steps 3 and 7 (data_load)"
+    assert sentence(found["early-read"]) == "Reading results takes 30.2 ms in steps 3 and 7 (log_loss)"
 
 
 def test_the_recompilation_at_the_new_sequence_length_is_found(capture: Captures) -> None:
@@ -75,7 +75,7 @@ def test_the_graph_that_item_cut_off_is_a_forced_execution(capture: Captures) ->
 
 def test_small_programs_of_eager_jax_are_a_finding(capture: Captures) -> None:
     found = symptoms.of(capture(GPU))["small-programs"]
-    assert sentence(found).startswith("devices wait 26.7 ms for the launch of jit_matmul, jit_multiply, jit_add and 9")
+    assert sentence(found).startswith("Devices wait 26.7 ms for the launch of jit_matmul, jit_multiply, jit_add and 9")
 
 
 def test_the_graph_that_item_cut_off_is_found_to_be_compiled(capture: Captures) -> None:
@@ -86,8 +86,8 @@ def test_the_graph_that_item_cut_off_is_found_to_be_compiled(capture: Captures) 
 
 def test_the_stalls_and_items_of_the_torch_xla_program_are_found(capture: Captures) -> None:
     found = symptoms.of(capture(TORCH))
-    assert sentence(found["input-stall"]) == "input takes 101 ms longer than usual in steps 6 and 11 (data_loading)"
-    assert sentence(found["early-read"]) == "reading results takes 8.21 ms in steps 3, 7 and 11 (log_loss)"
+    assert sentence(found["input-stall"]) == "Input takes 101 ms longer than usual in steps 6 and 11 (data_loading)"
+    assert sentence(found["early-read"]) == "Reading results takes 8.21 ms in steps 3, 7 and 11 (log_loss)"
     assert "FINISH_UPDATE" in sentence(found["host-bound-device"])
 
 
@@ -190,7 +190,7 @@ def test_a_tpu_that_waits_for_its_host_is_busy_but_does_not_work(capture: Captur
     assert [ms(ns) for ns in table["busy_ns"]] == [78784.928, 78789.509, 78781.987, 78766.282]
     assert [ms(ns) for ns in table["hull_ns"]] == [92562.843, 90456.241, 90763.124, 90418.148]
     assert round(100 * table.select(pl.col("busy_ns").sum() / pl.col("hull_ns").sum()).item(), 2) == 86.52
-    assert sentence(symptoms.of(capture(TPU))["waiting-device"]) == "devices wait for 97% of the time they are busy"
+    assert sentence(symptoms.of(capture(TPU))["waiting-device"]) == "Devices wait for 97% of the time they are busy"
 
 
 def test_operations_of_the_tpu_by_category(capture: Captures) -> None:
@@ -211,7 +211,7 @@ def test_the_time_in_collectives_of_each_device(capture: Captures, name: str, mi
     assert [round(intervals.total_ns(device) / 1e6, 1) for device in devices] == milliseconds
     if name == JAX:
         told = sentence(symptoms.of(capture(JAX))["costly-collective"])
-        assert told == "collectives take 30% of the device time, all-reduce.9 most of all"
+        assert told == "Collectives take 30% of the device time, all-reduce.9 most of all"
 
 
 def test_operations_of_an_exported_tpu_trace_by_category(capture: Captures) -> None:
@@ -230,7 +230,7 @@ def test_runs_of_the_exported_trace_begin_before_their_launch_and_are_put_right(
     table = capture(EXPORTED).skew()
     assert (table["shift_ns"] > 500_000).all()
     assert sentence(symptoms.of(capture(EXPORTED))["shifted-clock"]) == (
-        "device clocks are off by 681 µs or more against their host"
+        "Device clocks are off by 681 µs or more against their host"
     )
 
 
