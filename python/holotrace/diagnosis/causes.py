@@ -107,7 +107,8 @@ def _least_ratio(candidate: Candidate, rank_count: int) -> float:
 
 def _visits(rows: pl.DataFrame) -> pl.DataFrame:
     calls = rows.filter(pl.col("row") == account.MEETING).drop("row")
-    return arrivals.of_ranks(calls)
+    # A rank comes with the last of its devices; what they wait for each other is its own affair.
+    return arrivals.of_ranks(calls).sort("arrival_ns").unique(["match", "rank"], keep="last", maintain_order=True)
 
 
 def _together(changes: list[Change]) -> Change:
