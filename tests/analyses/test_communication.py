@@ -120,7 +120,7 @@ def sizes(*elements: int, of: str = "comm |AAAA.BBBB|") -> Job:
 def test_small_messages_cost_what_large_ones_would_not() -> None:
     (found,) = findings(sizes(100, 1_000_000), "small-messages")
     assert found.ranks == (0, 1)
-    assert sentence(found) == "small messages (1 of less than 1 MiB on a rank) take longer than their bytes need"
+    assert sentence(found) == "Small messages (1 of less than 1 MiB on a rank) take longer than their bytes need"
     assert found.cost_ns == 4 * US - 1
     assert findings(sizes(1_000_000, 1_000_000), "small-messages") == []
 
@@ -152,7 +152,7 @@ def grouped(*drawings: str, name: str = "") -> Job:
 def test_a_group_on_a_slow_link_is_named() -> None:
     (found,) = findings(grouped("comm |CC...|", "comm |CC...|", "comm |CCCC.|"), "slow-group")
     assert found.ranks == (4, 5)
-    assert sentence(found) == "process groups of these ranks reach 50% of the bus bandwidth of comparable groups"
+    assert sentence(found) == "Process groups of these ranks reach 50% of the bus bandwidth of comparable groups"
     assert found.cost_ns == 2 * US
 
 

@@ -131,7 +131,7 @@ def test_a_range_of_a_data_loader_is_waiting_for_data() -> None:
     job = Job.from_ranks({0: replace(drawn, tables={**drawn.tables, ANNOTATIONS.name: ranges})})
     assert parts(job) == {"data_loading": 8, "host": 2}
     (finding,) = (found for found in critical_path.findings(critical_path(job)) if "loading" in found.rule)
-    assert sentence(finding) == "waiting for the next batch takes 80% of the critical path of a step"
+    assert sentence(finding) == "Waiting for the next batch takes 80% of the critical path of a step"
     assert (finding.cost_ns, finding.step_cost_ns, finding.within) == (8000, None, ("idle_ns",))
 
 

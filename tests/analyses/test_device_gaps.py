@@ -158,7 +158,7 @@ def test_a_host_that_keeps_devices_waiting_is_a_finding() -> None:
     job = draw(f"tpu |A{dots}B|\ncall |.{'L' * 199}.b|\nL = PjitFunction(step)")
     finding = next(f for f in job.findings() if f.rule == "host-bound-device")
     assert sentence(finding) == (
-        "devices stand still for 199 µs while the host prepares and starts programs, mostly in PjitFunction(step)"
+        "Devices stand still for 199 µs while the host prepares and starts programs, mostly in PjitFunction(step)"
     )
     assert finding.cost_ns == 199_000
 

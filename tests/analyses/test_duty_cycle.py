@@ -75,7 +75,7 @@ def test_a_device_without_operations_is_listed_and_said() -> None:
 def test_a_device_that_mostly_waits_is_a_finding_with_its_cost() -> None:
     job = draw("tpu |ABBBB|\nA = fusion\nB = copy-done")
     found = next(f for f in job.findings() if f.rule == "waiting-device")
-    assert sentence(found) == "devices wait for 80% of the time they are busy"
+    assert sentence(found) == "Devices wait for 80% of the time they are busy"
     assert found.cost_ns == 4_000
 
 

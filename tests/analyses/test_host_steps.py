@@ -69,7 +69,7 @@ def test_a_step_whose_input_takes_much_longer_is_a_stall() -> None:
     lengths = [100, 100, 100, 1_500, 100]
     input_calls = "".join("I" * length + "." * (2_000 - length) for length in lengths)
     found = symptoms.of(draw(STALLS.format(steps, input_calls)))
-    assert sentence(found["input-stall"]) == "input takes 1.40 ms longer than usual in step 4 (Iterator::Next)"
+    assert sentence(found["input-stall"]) == "Input takes 1.40 ms longer than usual in step 4 (Iterator::Next)"
     assert found["input-stall"].cost_ns == 1_400_000
     assert "slow-input" not in found
 
@@ -77,7 +77,7 @@ def test_a_step_whose_input_takes_much_longer_is_a_stall() -> None:
 def test_input_that_is_slow_in_every_step_is_no_stall_but_slow() -> None:
     steps = "".join(str(step) * 100 for step in range(1, 6))
     found = {finding.rule: finding for finding in draw(STALLS.format(steps, ("I" * 30 + "." * 70) * 5)).findings()}
-    assert sentence(found["slow-input"]) == "the host spends 30% of its time on input"
+    assert sentence(found["slow-input"]) == "The host spends 30% of its time on input"
     assert found["slow-input"].cost_ns == 150_000
     assert "input-stall" not in found
 
@@ -92,7 +92,7 @@ def test_a_result_that_is_read_back_is_said_with_the_range_it_is_read_in() -> No
     """)
     assert job.host_steps()["read_back_name"].to_list() == ["log_loss", None, "log_loss"]
     found = next(finding for finding in job.findings() if finding.rule == "early-read")
-    assert sentence(found) == "reading results takes 4.00 µs in steps 1 and 3 (log_loss)"
+    assert sentence(found) == "Reading results takes 4.00 µs in steps 1 and 3 (log_loss)"
     assert found.cost_ns == 4_000
 
 

@@ -132,7 +132,7 @@ def test_operators_that_the_runtime_holds_up_are_found() -> None:
     item, mm = (10, 0, 40 * ms), (1000, 90 * ms, 9 * ms)
     table = pl.concat([waiting(0, item=item, mm=mm), waiting(2, item=item, mm=mm), waiting(3, mm=mm)])
     (finding,) = Analyses.operators.findings(table)
-    assert sentence(finding) == "calls of the runtime hold up the host in item for 40.0 ms"
+    assert sentence(finding) == "Calls of the runtime hold up the host in item for 40.0 ms"
     assert finding.ranks == (0, 2)
     assert finding.rule == "waiting-operators"
 

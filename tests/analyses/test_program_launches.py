@@ -63,7 +63,7 @@ def test_a_graph_that_runs_before_the_end_of_the_step_was_forced() -> None:
 def test_small_programs_that_devices_wait_for_are_a_finding() -> None:
     many = draw(f"tpu  |{'.A..' * 12}|\ncall |{'a...' * 12}|\nA = add.1")
     found = next(finding for finding in many.findings() if finding.rule == "small-programs")
-    assert sentence(found) == "devices wait 33.0 µs for the launch of jit_f, which takes less than 0.1 ms a run"
+    assert sentence(found) == "Devices wait 33.0 µs for the launch of jit_f, which takes less than 0.1 ms a run"
     assert found.cost_ns == 11 * 3_000
     few = draw(f"tpu  |{'.A..' * 3}|\ncall |{'a...' * 3}|\nA = add.1")
     assert "small-programs" not in {finding.rule for finding in few.findings()}

@@ -125,7 +125,7 @@ def test_outputs_beside_inputs_like_them_are_a_donation_missed() -> None:
         80 * MIB,
     )
     assert said(job)["donation-missed"] == (
-        "outputs have memory of their own beside 80.0 MiB of inputs like them (47%) in jit_step"
+        "Outputs have memory of their own beside 80.0 MiB of inputs like them (47%) in jit_step"
     )
 
 
@@ -141,7 +141,7 @@ def test_what_layouts_add_is_padding() -> None:
     padded = buffer("transpose.1", 128, data_bytes=1 * MIB)
     job = job_of(padded, buffer("fusion.1", 72))
     assert job.program_memory()["padding_bytes"].item() == 127 * MIB
-    assert said(job)["padded-layouts"] == "padding takes 127 MiB of memory (64%) in jit_step"
+    assert said(job)["padded-layouts"] == "Padding takes 127 MiB of memory (64%) in jit_step"
 
 
 def test_memory_that_no_temporary_result_uses_at_the_peak_is_fragmented() -> None:
@@ -149,7 +149,7 @@ def test_memory_that_no_temporary_result_uses_at_the_peak_is_fragmented() -> Non
     job = job_of(buffer("fusion.1", 60, **part), buffer("param.0", 50, is_parameter=True))
     row = job.program_memory().row(0, named=True)
     assert (row["peak_bytes"], row["fragmented_bytes"], row["peak_at"]) == (110 * MIB, 40 * MIB, "fusion.1")
-    assert said(job)["fragmented-program"] == "fragmentation takes 40.0 MiB of memory (27%) in jit_step"
+    assert said(job)["fragmented-program"] == "Fragmentation takes 40.0 MiB of memory (27%) in jit_step"
 
 
 def test_what_would_have_to_go_to_halve_memory_is_named() -> None:
@@ -181,7 +181,7 @@ def test_no_peak_is_lost_where_many_changes_become_few_rows() -> None:
 
 def test_memory_that_is_nearly_full_or_in_pieces_is_a_finding() -> None:
     assert said(memory((0, 10, 0, 90), (1, 40, 55, 5)))["nearly-full-memory"] == (
-        "memory of device 0 is 95% full at its peak (95 B)"
+        "Memory of device 0 is 95% full at its peak (95 B)"
     )
     assert said(memory((0, 60, 0, 40)))["fragmented-memory"] == (
         "50% of the free memory of device 0 (40 B) is in small pieces at its peak"

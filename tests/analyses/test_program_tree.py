@@ -85,14 +85,14 @@ def test_thousands_of_operations_of_a_model_have_a_few_dozen_names() -> None:
 def test_changes_of_layout_that_take_the_time_are_a_finding() -> None:
     job = draw("tpu |AAABC|\nA = dot.1\nB = copy.2\nC = transpose.3")
     found = next(finding for finding in job.findings() if finding.rule == "costly-formatting")
-    assert sentence(found) == "copies and changes of layout take 40% of the device time, most of it in jit_f"
+    assert sentence(found) == "Copies and changes of layout take 40% of the device time, most of it in jit_f"
     assert found.cost_ns == 2_000
 
 
 def test_collectives_that_were_not_split_are_a_finding_as_far_as_other_work_could_hide_them() -> None:
     job = draw("tpu |AAABB|\nA = all-reduce.1\nB = dot.2")
     found = next(finding for finding in job.findings() if finding.rule == "synchronous-collectives")
-    assert sentence(found) == "devices do nothing else during collectives for 60% of their time, most of it in jit_f"
+    assert sentence(found) == "Devices do nothing else during collectives for 60% of their time, most of it in jit_f"
     assert found.cost_ns == 2_000
     split = draw("tpu |ABBBC|\nA = all-reduce-start.1\nB = dot.2\nC = all-reduce-done.1")
     assert "synchronous-collectives" not in {finding.rule for finding in split.findings()}

@@ -72,14 +72,14 @@ def test_gaps_are_put_where_the_corrected_clock_has_them() -> None:
 
 def test_a_clock_that_is_off_is_said_and_by_how_much() -> None:
     messages = {f.rule: sentence(f) for f in job((100, 200, 490_100, 700_000)).findings()}
-    assert messages["shifted-clock"] == "device clocks are off by 490 µs or more against their host"
+    assert messages["shifted-clock"] == "Device clocks are off by 490 µs or more against their host"
     assert "shifted-clock" not in {f.rule for f in job((100, 200, 90, 210)).findings()}
 
 
 def test_a_clock_that_contradicts_itself_drifts() -> None:
     messages = {f.rule: sentence(f) for f in job((0, 9_000_000, 1_000_000, 8_000_000)).findings()}
     assert messages["drifting-clock"] == (
-        "the clock of a device drifts: launches and completions contradict each other by 2.00 ms"
+        "The clock of a device drifts: launches and completions contradict each other by 2.00 ms"
     )
 
 

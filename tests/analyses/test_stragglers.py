@@ -66,7 +66,7 @@ def test_clocks_that_are_apart_are_said() -> None:
     rank = trace("comm |.AA.BBB.CC.|")
     far = findings(Job.from_ranks({0: rank, 1: rank, 7: moved(rank, 1_700_000)}), "clocks-apart")
     assert [(finding.ranks, sentence(finding)) for finding in far] == [
-        ((7,), "clocks of these ranks differ from that of the median rank by up to 1.70 ms")
+        ((7,), "Clocks of these ranks differ from that of the median rank by up to 1.70 ms")
     ]
     assert findings(Job.from_ranks({0: rank, 1: moved(rank, 9_000)}), "clocks-apart") == []
 

@@ -147,9 +147,9 @@ def test_several_files_are_one_job(folder: Path) -> None:
 
 def test_findings_have_ranks_and_costs(folder: Path) -> None:
     found = {row["rule"]: row for row in rows("findings", folder)}
-    assert found["exposed-transfer"]["cost_ns"] == 10_000
-    assert found["exposed-transfer"]["ranks"] == []
-    assert "exposed" in run("show", "findings", folder).stdout
+    assert found["launch-bound"]["cost_ns"] == 20_000
+    assert found["launch-bound"]["ranks"] == []
+    assert "launch-bound" in run("show", "findings", folder).stdout
 
 
 def test_info_says_ranks_and_what_is_missing(folder: Path) -> None:

@@ -119,7 +119,7 @@ def test_low_mfu_is_a_finding_of_jobs_with_steps_whose_work_is_known() -> None:
     ops = {"M": matrix_product(1024), "N": matrix_product(512)}
     stepped = "step |" + "1" * 9990 + "2222222222|\n" + LONG
     assert sentence(rules_of(Analyses.efficiency, shaped(stepped, ops))["low-mfu"]) == (
-        "the model gets <0.1% to <0.1% of what the devices could compute (MFU)"
+        "The model gets <0.1% to <0.1% of what the devices could compute (MFU)"
     )
     assert not rules_of(Analyses.efficiency, shaped(LONG, ops))
     unknown = {**ops, "N": ("mine::op", [[4]], [FLOAT], [""])}
@@ -160,7 +160,7 @@ def test_rank_slower_at_equal_shapes_is_a_finding_with_its_cost() -> None:
     ranks = [shaped(slow if rank == 2 else quick, {"M": matrix_product(64)}, rank=rank) for rank in range(4)]
     found = rules_of(Analyses.operator_efficiency, *ranks)["ranks-slower-at-equal-shapes"]
     assert (found.ranks, found.cost_ns) == ((2,), 2_000)
-    assert sentence(found) == "this rank takes 20% longer than the others for the same operators and shapes"
+    assert sentence(found) == "This rank takes 20% longer than the others for the same operators and shapes"
 
 
 def test_many_products_too_small_to_fill_the_device_are_a_finding() -> None:
@@ -216,5 +216,5 @@ def test_where_nothing_is_computed_nothing_is_computed_again() -> None:
 def test_copies_that_take_more_than_a_tenth_are_a_finding() -> None:
     copy = ("aten::copy_", [[4096, 4096], [4096, 4096], []], [BF16, FLOAT, "Scalar"], ["", "", "False"])
     found = rules_of(Analyses.work_categories, shaped(LONG, {"M": matrix_product(8192), "N": copy}))
-    assert sentence(found["much-copying"]) == "copies, casts and fills take up to 60% of the busy time"
+    assert sentence(found["much-copying"]) == "Copies, casts and fills take up to 60% of the busy time"
     assert found["much-copying"].cost_ns == 6_000_000

@@ -259,7 +259,7 @@ def test_layer_slower_than_its_like_is_a_finding_with_what_it_costs() -> None:
     traced = within(shaped(text, same), "|NNNNNNNN|\n|AABBCCDD|", layers)
     (found,) = Analyses.modules.findings(job(traced).modules())
     assert (found.rule, found.cost_ns) == ("modules-slower-than-their-like", 2_000_000)
-    assert sentence(found) == "most modules of the class Layer take less time for the same work than Net_0/Layer_2"
+    assert sentence(found) == "Most modules of the class Layer take less time for the same work than Net_0/Layer_2"
     other = shaped(text, same | {"C": matrix_product(2048)})
     assert not Analyses.modules.findings(job(within(other, "|NNNNNNNN|\n|AABBCCDD|", layers)).modules())
 
