@@ -11,19 +11,31 @@ import nbclient
 import nbformat
 import pytest
 
+import holotrace
+
 _FOLDER = Path(__file__).parent.parent / "examples"
-EXAMPLES = sorted(_FOLDER.glob("*.py"))
+# It records a job, and reads none.
+RECORDS = _FOLDER / "train_with_jax.py"
+EXAMPLES = sorted(path for path in _FOLDER.glob("*.py") if path != RECORDS)
 NOTEBOOKS = sorted(_FOLDER.glob("*.ipynb"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs_on_a_sample_job(example: Path, tmp_path: Path) -> None:
-    holotrace = Path(sys.executable).with_name("holotrace")
-    subprocess.run([holotrace, "sample", "job", "--ranks", "2", "--steps", "2"], cwd=tmp_path, check=True)
+    command = Path(sys.executable).with_name("holotrace")
+    subprocess.run([command, "sample", "job", "--ranks", "2", "--steps", "2"], cwd=tmp_path, check=True)
     output = subprocess.run(
         [sys.executable, example, "job"], cwd=tmp_path, check=True, stdout=subprocess.PIPE, text=True
     ).stdout
     assert output.strip()
+
+
+@pytest.mark.parametrize(("run", "is_slow"), [("before", True), ("after", False)])
+def test_what_the_example_records_has_the_flaw_that_its_guide_finds(tmp_path: Path, run: str, is_slow: bool) -> None:
+    pytest.importorskip("jax")
+    subprocess.run([sys.executable, RECORDS, "logs", run], cwd=tmp_path, check=True)
+    found = holotrace.open(tmp_path / "logs" / run)
+    assert bool(found.compilations().filter(cause="new_shapes").height) == is_slow
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
