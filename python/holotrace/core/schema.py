@@ -7,6 +7,9 @@ from enum import Enum
 
 import polars as pl
 
+# Columns by which files are in order, as a rule.
+_IN_ORDER = ("event_id", "device_event_id")
+
 
 class Unit(Enum):
     """What a column counts: (suffix its name must end in, Polars type)."""
@@ -118,6 +121,12 @@ def typed(frame: pl.DataFrame, column: Column) -> pl.Expr:
     if wanted == pl.UInt64 and found == pl.Int64:
         return pl.col(column.name).reinterpret(signed=False)
     return pl.col(column.name).cast(wanted)
+
+
+def in_order(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same frame, which now knows that its events are in order, if they are: joins by them take a tenth of the time."""
+    found = [name for name in _IN_ORDER if name in frame.columns and not frame[name].null_count()]
+    return frame.with_columns(pl.col(name).set_sorted() for name in found if frame[name].is_sorted())
 
 
 def legible(text: object) -> str:
