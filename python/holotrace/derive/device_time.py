@@ -86,12 +86,9 @@ def gaps(ops: pl.DataFrame, during: pl.DataFrame, *, by: Sequence[str], min_gap_
     found = pl.concat([ops.select("start_ns", "end_ns", *by).clear(), *idle])
     ending = ops.filter(pl.col("start_ns").is_in(found["end_ns"].implode()))
     ended = ending.sort("event_id").unique([*by, "start_ns"], keep="first", maintain_order=True)
-    return (
-        found.join(
-            ended.select(*by, "step", "launch_id", "launch_ns", end_ns="start_ns"),
-            on=[*by, "end_ns"],
-            how="left",
-            nulls_equal=True,
-        )
-        .sort(*by, "start_ns")
-    )
+    return found.join(
+        ended.select(*by, "step", "launch_id", "launch_ns", end_ns="start_ns"),
+        on=[*by, "end_ns"],
+        how="left",
+        nulls_equal=True,
+    ).sort(*by, "start_ns")
