@@ -135,6 +135,10 @@ class JobTrace(ABC):
     def map(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> list[T]:
         """Run ``task`` on every rank with the tables in ``reads``; results in rank order."""
 
+    def compared(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> list[T]:
+        """The same on ranks that can be compared, each in the steps that all of them have; by default all is."""
+        return self.map(task, reads)
+
     def ask(self, question: Question, options: Mapping[str, Any]) -> pl.DataFrame:
         """The answer of all ranks to ``question``, as one table."""
         return question.combine(self.map(partial(question.part, options=options), question.reads), options)

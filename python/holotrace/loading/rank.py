@@ -33,7 +33,7 @@ def load(source: RankSource, reads: Sequence[Table], *, every_problem: bool = Fa
         every_problem: Look also into what ``reads`` does not ask for, so that no problem of the file stays unseen.
     """
     wanted = merged(reads)
-    needed = _needed(wanted)
+    needed = in_files(wanted)
     read = _from_file(source, wanted, needed, every_problem)
     tables = dict(read.tables)
     if CALLS.name in wanted:
@@ -133,7 +133,7 @@ def merged(reads: Iterable[Table]) -> dict[str, Table]:
     return wanted
 
 
-def _needed(wanted: dict[str, Table]) -> dict[str, Table]:
+def in_files(wanted: dict[str, Table]) -> dict[str, Table]:
     """``wanted``, with what calls are made of in their place."""
     if CALLS.name not in wanted:
         return wanted
