@@ -149,7 +149,7 @@ def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Copies beside which nothing was computed or communicated: the device could have worked instead."""
     # What a device copies within itself is work.
     is_within = pl.col("name").cast(pl.String).str.contains(_WITHIN)
-    every = rank.cached(_kernels).filter(pl.col("kind") == MEMORY, ~is_within).sort("start_ns", "end_ns", "event_id")
+    every = rank.cached(_kernels).filter(kind=MEMORY).filter(~is_within).sort("start_ns", "end_ns", "event_id")
     # Of copies that run at once the first has the time that they share.
     copies = every.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1)))
     alone = intervals.uncovered_ns(copies, rank.cached(busy.of).computing_or_communicating)

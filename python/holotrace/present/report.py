@@ -13,7 +13,7 @@ import polars as pl
 from holotrace.analyses import ALL
 from holotrace.core.analysis import Analysis, Finding, by_cost
 from holotrace.core.charts import Stacked
-from holotrace.core.problems import LEFT_OUT
+from holotrace.core.problems import DIFFERENT_STEPS, LEFT_OUT
 from holotrace.core.schema import Unit
 from holotrace.present import files
 from holotrace.present import format as fmt
@@ -234,7 +234,7 @@ def _advice(docstring: str) -> Advice:
 
 
 def _left_out(report: Report) -> list[int]:
-    """Ranks that recorded less than the others."""
+    """Ranks that are compared with no other."""
     return report.problems.filter(pl.col("problem") == LEFT_OUT)["rank"].to_list()
 
 
@@ -293,7 +293,8 @@ def _what_is_missing(report: Report) -> str:
     # What concerns no single rank, as a rank that is missing, is said above or by the problem itself.
     of_ranks = report.problems.filter(pl.col("rank").is_not_null(), pl.col("problem") != LEFT_OUT)
     count = int(of_ranks["count"].sum() or 0)
-    said = []
+    different = report.problems.filter(problem=DIFFERENT_STEPS)["example"]
+    said = [f"ranks recorded different steps, and are {example}" for example in different]
     if left_out := _left_out(report):
         noun = "rank is" if len(left_out) == 1 else "ranks are"
         said.append(f"{fmt.number(len(left_out))} {noun} not compared with the others ({fmt.ranks(left_out)})")
