@@ -131,8 +131,9 @@ def _typed(found: pl.Series, wanted: pl.DataType) -> pl.Series:
     if found.dtype == wanted:
         return found
     if wanted == pl.UInt64 and found.dtype == pl.Int64:
-        return found.reinterpret(signed=False)
-    return found.cast(wanted)
+        found = found.reinterpret(signed=False)
+    typed: pl.Series = found.cast(wanted)
+    return typed
 
 
 def in_order(frame: pl.DataFrame) -> pl.DataFrame:
