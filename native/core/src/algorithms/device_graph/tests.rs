@@ -14,21 +14,26 @@ const USUAL: Usual = Usual {
 };
 const NOTHING: Recorded = Recorded { after: &[], waits: &[] };
 
-/// Works (id, queue, start, end, call, when that began) and calls (id, name, start, end, traits) of one thread.
+/// Id, queue, start, end, call and when that began.
+type Work = (u32, u32, i64, i64, u32, i64);
+/// Id, name, start, end and traits.
+type Call = (u32, u32, i64, i64, u8);
+
+/// Works, and calls of one thread.
 #[derive(Default)]
 struct Made {
-    works: Vec<(u32, u32, i64, i64, u32, i64)>,
-    calls: Vec<(u32, u32, i64, i64, u8)>,
+    works: Vec<Work>,
+    calls: Vec<Call>,
 }
 
 impl Made {
     fn graph(&self, held: Recorded, returned: Recorded) -> DeviceGraph {
-        let works = |of: fn(&(u32, u32, i64, i64, u32, i64)) -> i64| self.works.iter().map(of).collect::<Vec<_>>();
+        let works = |of: fn(&Work) -> i64| self.works.iter().map(of).collect::<Vec<_>>();
         let (start, end, launch) = (works(|work| work.2), works(|work| work.3), works(|work| work.5));
         let id: Vec<u32> = self.works.iter().map(|work| work.0).collect();
         let queue: Vec<u32> = self.works.iter().map(|work| work.1).collect();
         let launch_id: Vec<u32> = self.works.iter().map(|work| work.4).collect();
-        let calls = |of: fn(&(u32, u32, i64, i64, u8)) -> u32| self.calls.iter().map(of).collect::<Vec<_>>();
+        let calls = |of: fn(&Call) -> u32| self.calls.iter().map(of).collect::<Vec<_>>();
         let began: Vec<i64> = self.calls.iter().map(|call| call.2).collect();
         let ended: Vec<i64> = self.calls.iter().map(|call| call.3).collect();
         let traits: Vec<u8> = self.calls.iter().map(|call| call.4).collect();
@@ -100,7 +105,7 @@ fn a_call_that_waits_takes_what_it_takes_without_waiting() {
         calls: vec![(1, 7, 0, 900, 0), (2, 8, 1_000, 53_000, traits::WAITS), (3, 8, 60_000, 61_000, traits::WAITS)],
     };
     let graph = made.graph(NOTHING, NOTHING);
-    let returns = edge(made.work(0) + 1, 2 * 1 + 1, 3_000, true);
+    let returns = edge(made.work(0) + 1, 3, 3_000, true);
     assert!(graph.edges.contains(&returns), "{:?}", graph.edges);
     // The other call of the name found nothing to wait for.
     assert_eq!(graph.own, [(1, 1_000)]);
