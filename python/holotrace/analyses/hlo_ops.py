@@ -111,9 +111,7 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     """
     ops = xla_peaks.of(rank, device_time.executions(rank[XLA_OPS]))
     keys = ["category"] if by_category else ["category", *_OF_ONE]
-    rated = ops.with_columns(
-        pl.col("category", "name", "module", "kind").cast(pl.String()), own_ps=device_time.own_ps()
-    ).with_columns(
+    rated = ops.with_columns(own_ps=device_time.own_ps()).with_columns(
         pl.col("flops", "accessed_bytes").cast(pl.Float64),
         # What the device could have done meanwhile.
         possible_flops=pl.col("peak_flops") * pl.col("own_ps") / 1e12,
@@ -121,18 +119,20 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     )
     summed = ("flops", "accessed_bytes", "possible_flops", "possible_bytes")
     total_ps = int(rated["own_ps"].sum())
+    places = ops.select(*keys, *DEVICE).unique()
     table = (
         rated.group_by(keys)
         .agg(
-            pl.col("kind").sort().first(),
+            pl.col("kind").unique().cast(pl.String).min(),
             pl.col("own_ps").sum(),
             pl.col("is_wait", "is_collective").fill_null(False).all(),
             *(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in summed),
             *(pl.col(name).first().cast(pl.String()) for name in _TOLD),
             op_count=pl.len(),
-            device_count=pl.struct(DEVICE).n_unique(),
         )
+        .join(places.group_by(keys).agg(device_count=pl.len()), on=keys, nulls_equal=True)
         .with_columns(
+            pl.col(key for key in keys if key != "program").cast(pl.String),
             self_ns=(pl.col("own_ps") + 500) // 1000,
             seconds=pl.col("own_ps") / 1e12,
             share_ratio=pl.when(pl.lit(total_ps) > 0).then(pl.col("own_ps") / total_ps),

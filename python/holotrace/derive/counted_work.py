@@ -24,7 +24,7 @@ def executed(rank: RankTrace) -> pl.DataFrame:
     """What devices computed: operations without those that contain others, wait or communicate."""
     ops = device_time.executions(rank[_OPS])
     inner = ~pl.col("is_container").fill_null(value=False)
-    return ops.filter(inner, ~IS_WAIT, pl.col("kind").cast(pl.String()).ne_missing("communication"))
+    return ops.filter(inner, ~IS_WAIT, pl.col("kind").ne_missing("communication"))
 
 
 def peak_flops(rank: RankTrace) -> float | None:

@@ -22,15 +22,10 @@ def union(spans: pl.DataFrame) -> pl.DataFrame:
 
 def unions_by(spans: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """The union of the spans of each group that ``by`` names."""
-    reached = pl.col("end_ns").cum_max().shift(1).over(by)
-    lasting = spans.filter(pl.col("end_ns") > pl.col("start_ns")).sort(*by, "start_ns")
-    apart = (reached.is_null() | (pl.col("start_ns") > reached)).cum_sum()
-    return (
-        lasting.with_columns(piece=apart)
-        .group_by(*by, "piece", maintain_order=True)
-        .agg(pl.col("start_ns").first(), pl.col("end_ns").max())
-        .drop("piece")
-    )
+    columns = [*by, *_SPAN]
+    groups = spans.select(columns).partition_by(by, maintain_order=True)
+    unions = (group.select(by).head(1).join(union(group), how="cross") for group in groups)
+    return pl.concat([spans.select(columns).clear(), *unions])
 
 
 def unions(spans: pl.DataFrame, kinds: Sequence[Sequence[str]]) -> list[pl.DataFrame]:

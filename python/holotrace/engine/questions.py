@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import polars as pl
@@ -64,8 +65,20 @@ class Questions:
 
     def __call__(self, rank: RankTrace) -> Answers:
         asked = {analysis.part_name: (analysis, options) for analysis, options in self.asked}
-        made = spread(lambda each: each[0].part(rank, each[1]), asked.values(), self.workers)
-        return Answers(dict(zip(asked, made, strict=True)), rank[RANK_INFO], rank[PROBLEMS])
+        left, lock = dict(asked), Lock()
+
+        def answered(name: str) -> pl.DataFrame:
+            analysis, options = asked[name]
+            part = analysis.part(rank, options)
+            with lock:
+                del left[name]
+                # Nobody will ask for the rest again, which may be most of the memory.
+                rank.keep([RANK_INFO, PROBLEMS, *(table for analysis, _ in left.values() for table in analysis.reads)])
+            return part
+
+        order = _in_turn({name: analysis.reads for name, (analysis, _) in asked.items()}, rank)
+        parts = dict(zip(order, spread(answered, order, self.workers), strict=True))
+        return Answers({name: parts[name] for name in asked}, rank[RANK_INFO], rank[PROBLEMS])
 
     def combined(
         self,
@@ -99,6 +112,19 @@ class Questions:
         tables[RANK_INFO.name] = _info(answers)
         tables[COMPARED_INFO] = _info(of_steps) if of_steps else tables[RANK_INFO.name]
         return {**tables, PROBLEMS.name: pl.concat(problems)}
+
+
+def _in_turn(reads: Mapping[str, Sequence[Table]], rank: RankTrace) -> list[str]:
+    """The names in an order in which large tables that few ask for can go early."""
+    left = {name: {table.name for table in tables} for name, tables in reads.items()}
+    bytes_of = {name: frame.estimated_size() for name, frame in rank.tables.items()}
+    order: list[str] = []
+    while readers := Counter(table for tables in left.values() for table in tables):
+        next_gone = max(readers, key=lambda table: bytes_of.get(table, 0) / readers[table])
+        chosen = [name for name, tables in left.items() if next_gone in tables]
+        order += chosen
+        left = {name: tables for name, tables in left.items() if name not in chosen}
+    return [*order, *left]
 
 
 @dataclass(frozen=True, repr=False)
