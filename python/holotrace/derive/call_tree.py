@@ -54,7 +54,8 @@ def calls(tables: Mapping[str, pl.DataFrame], columns: Collection[str] = CALLS.c
         )
     )
     made = {"event_id", *columns}
-    merged = _typed(nested_host, made).merge_sorted(_typed(launched, made), key="event_id")
+    both = pl.concat([_typed(nested_host, made), _typed(launched, made)], rechunk=True)
+    merged = both[both["event_id"].arg_sort()]
     return merged.select(name for name in CALLS.column_names if name in columns)
 
 
@@ -114,9 +115,7 @@ def continued(ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _typed(rows: pl.DataFrame, columns: Collection[str]) -> pl.DataFrame:
-    """The rows as the table of calls, in order of their events."""
-    # Files are in order, and to sort takes longer than to look.
-    rows = rows if rows["event_id"].is_sorted() else rows.sort("event_id")
+    """The rows as the table of calls."""
     return rows.select(
         pl.col(column.name).cast(column.unit.dtype) for column in CALLS.columns if column.name in columns
     )
