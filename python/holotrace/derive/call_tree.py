@@ -25,6 +25,13 @@ _RECORDING = "Trace"
 
 def calls(tables: Mapping[str, pl.DataFrame], columns: Collection[str] = CALLS.column_names) -> pl.DataFrame:
     """Those columns of the table of calls: events on the host, and the device events that they launched."""
+    both = _unordered(tables, {"event_id", *columns})
+    merged = both[both["event_id"].arg_sort()]
+    return merged.select(name for name in CALLS.column_names if name in columns)
+
+
+def _unordered(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> pl.DataFrame:
+    """The calls, and behind them what they launched."""
     device, annotations = tables[DEVICE_EVENTS.name], tables[ANNOTATIONS.name]
     launches = tables[LAUNCHES.name].unique("device_event_id")
     not_host = pl.concat([device["event_id"], annotations.filter("on_device")["event_id"]])
@@ -53,10 +60,7 @@ def calls(tables: Mapping[str, pl.DataFrame], columns: Collection[str] = CALLS.c
             last_work_ns=pl.when(is_work).then("end_ns"),
         )
     )
-    made = {"event_id", *columns}
-    both = pl.concat([_typed(nested_host, made), _typed(launched, made)], rechunk=True)
-    merged = both[both["event_id"].arg_sort()]
-    return merged.select(name for name in CALLS.column_names if name in columns)
+    return pl.concat([_typed(nested_host, columns), _typed(launched, columns)], rechunk=True)
 
 
 def nested(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
