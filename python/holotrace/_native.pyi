@@ -320,8 +320,8 @@ def wait_causes(visits: ArrowStream, terms: ArrowStream) -> ArrowTable:
 def checksum(path: str) -> int:
     """CRC-32 of a whole file. Raises OSError."""
 
-def say_on_abort(sentence: str, code: int) -> None:
-    """From now on a process that a library aborts writes this to stderr and ends with this code; Unix only."""
+def say_on_abort(sentence: str, code: int, to: int) -> None:
+    """From now on a process that a library aborts writes this to a descriptor and ends with this code; Unix only."""
 
 def read_ends(source: str | Stream, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
     """First and last bytes of the inflated file; ``tail_bytes=0`` reads no further than the head."""
