@@ -7,10 +7,10 @@ import multiprocessing
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from errno import EACCES, ENOSPC
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pandas as pd
@@ -23,7 +23,7 @@ import holotrace
 from drawing import draw
 from holotrace import InputError, UsageError, stores
 from holotrace.cli import main
-from holotrace.core import tables
+from holotrace.core import schema, tables
 from holotrace.core.native import native
 from holotrace.core.schema import Column, Table, Unit
 from holotrace.core.tables import DEVICE_EVENTS, RANK_INFO
@@ -317,13 +317,12 @@ def test_what_only_the_traces_have_is_asked_of_them(traces: Path, out: Path) -> 
 def test_columns_that_are_not_asked_for_are_not_read(traces: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     holotrace.convert(traces, out)
     seen: list[list[str]] = []
-    column = dataset_read._column
 
-    def noted(frame: pl.DataFrame, *rest: Any) -> pl.Expr:
+    def noted(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
         seen.append(frame.columns)
-        return column(frame, *rest)
+        return schema.filled(frame, columns)
 
-    monkeypatch.setattr(dataset_read, "_column", noted)
+    monkeypatch.setattr(dataset_read, "filled", noted)
     holotrace.open(out, cache_bytes=0).table("device_events", columns=["name"], rank=0)
     assert {names for names in map(tuple, seen) if "problem" not in names} == {("event_id", "name")}
 

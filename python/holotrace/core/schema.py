@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -98,7 +99,7 @@ class Table:
 
 def empty(columns: tuple[Column, ...]) -> pl.DataFrame:
     """A frame without rows that has exactly ``columns``."""
-    return pl.DataFrame(schema={column.name: column.unit.dtype for column in columns})
+    return pl.DataFrame([pl.Series(column.name, [], column.unit.dtype) for column in columns])
 
 
 def conform(frame: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.DataFrame:
@@ -108,19 +109,31 @@ def conform(frame: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.
     extra = sorted(set(frame.columns) - declared)
     if missing or extra:
         raise TypeError(f"{owner} broke its schema: missing {missing}, undeclared {extra}")
+    return filled(frame, columns)
+
+
+def filled(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+    """Exactly ``columns``, in order and with their types; null where ``frame`` lacks one."""
     # Column by column: an expression for each would take longer than all else that is done to a small table.
-    return pl.DataFrame([frame[column.name].cast(column.unit.dtype) for column in columns])
+    there = dict(zip(frame.columns, frame.get_columns(), strict=True))
+    return pl.DataFrame(
+        [
+            _typed(there[column.name], column.unit.dtype)
+            if column.name in there
+            else pl.Series(column.name, [None], column.unit.dtype).new_from_index(0, frame.height)
+            for column in columns
+        ]
+    )
 
 
-def typed(frame: pl.DataFrame, column: Column) -> pl.Expr:
-    """The column of ``frame`` in its declared type."""
-    found, wanted = frame.schema[column.name], column.unit.dtype
+def _typed(found: pl.Series, wanted: pl.DataType) -> pl.Series:
     # Casting to the type a column has already would copy it.
-    if found == wanted:
-        return pl.col(column.name)
-    if wanted == pl.UInt64 and found == pl.Int64:
-        return pl.col(column.name).reinterpret(signed=False)
-    return pl.col(column.name).cast(wanted)
+    if found.dtype == wanted:
+        return found
+    if wanted == pl.UInt64 and found.dtype == pl.Int64:
+        found = found.reinterpret(signed=False)
+    typed: pl.Series = found.cast(wanted)
+    return typed
 
 
 def in_order(frame: pl.DataFrame) -> pl.DataFrame:
