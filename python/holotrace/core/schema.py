@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property, lru_cache
 
 import polars as pl
 
@@ -76,7 +77,7 @@ class Table:
     columns: tuple[Column, ...]
     """In order."""
 
-    @property
+    @cached_property
     def column_names(self) -> tuple[str, ...]:
         """In order."""
         return tuple(column.name for column in self.columns)
@@ -99,7 +100,12 @@ class Table:
 
 def empty(columns: tuple[Column, ...]) -> pl.DataFrame:
     """A frame without rows that has exactly ``columns``."""
-    return pl.DataFrame([pl.Series(column.name, [], column.unit.dtype) for column in columns])
+    return _empty(columns).clear()
+
+
+@lru_cache
+def _empty(columns: tuple[Column, ...]) -> pl.DataFrame:
+    return pl.DataFrame(schema={column.name: column.unit.dtype for column in columns})
 
 
 def conform(frame: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.DataFrame:
@@ -116,14 +122,15 @@ def filled(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """Exactly ``columns``, in order and with their types; null where ``frame`` lacks one."""
     # Column by column: an expression for each would take longer than all else that is done to a small table.
     there = dict(zip(frame.columns, frame.get_columns(), strict=True))
-    return pl.DataFrame(
-        [
-            _typed(there[column.name], column.unit.dtype)
-            if column.name in there
-            else pl.Series(column.name, [None], column.unit.dtype).new_from_index(0, frame.height)
-            for column in columns
-        ]
+    if not columns:
+        return frame.select()
+    first, *rest = (
+        _typed(there[column.name], column.unit.dtype)
+        if column.name in there
+        else pl.Series(column.name, [None], column.unit.dtype).new_from_index(0, frame.height)
+        for column in columns
     )
+    return first.to_frame().hstack(rest)
 
 
 def _typed(found: pl.Series, wanted: pl.DataType) -> pl.Series:
