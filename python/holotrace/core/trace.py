@@ -93,7 +93,9 @@ class RankTrace:
         for table in reads:
             columns.setdefault(table.name, set()).update(table.column_names)
         kept = {
-            name: frame.select(column for column in frame.columns if column in columns[name])
+            name: frame
+            if columns[name].issuperset(frame.columns)
+            else frame[[c for c in frame.columns if c in columns[name]]]
             for name, frame in self.tables.items()
             if name in columns
         }

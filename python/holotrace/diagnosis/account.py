@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from holotrace.core.schema import Column, Unit
+from holotrace.core.schema import Column, Unit, filled
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
@@ -67,13 +67,9 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _work(rank),
         _calls(rank),
     ]
-    own = pl.concat([_typed(part) for part in parts]).with_columns(pl.col("at_ns", "start_ns") + base)
-    return pl.concat([own, _typed(meetings)]).sort("row", "step", "at_ns", "start_ns", "name", "detail", "operator")
-
-
-def _typed(part: pl.DataFrame) -> pl.DataFrame:
-    return part.select(
-        (pl.col(c.name) if c.name in part.columns else pl.lit(None)).cast(c.unit.dtype).alias(c.name) for c in COLUMNS
+    own = pl.concat([filled(part, COLUMNS) for part in parts]).with_columns(pl.col("at_ns", "start_ns") + base)
+    return pl.concat([own, filled(meetings, COLUMNS)]).sort(
+        "row", "step", "at_ns", "start_ns", "name", "detail", "operator"
     )
 
 

@@ -66,14 +66,22 @@ class Questions:
     def __call__(self, rank: RankTrace) -> Answers:
         asked = {analysis.part_name: (analysis, options) for analysis, options in self.asked}
         left, lock = dict(asked), Lock()
+        read = {
+            name: {(t.name, column) for t in analysis.reads for column in t.column_names}
+            for name, (analysis, _) in asked.items()
+        }
+        readers = Counter(column for columns in read.values() for column in columns)
 
         def answered(name: str) -> pl.DataFrame:
             analysis, options = asked[name]
             part = analysis.part(rank, options)
             with lock:
                 del left[name]
-                # Nobody will ask for the rest again, which may be most of the memory.
-                rank.keep([RANK_INFO, PROBLEMS, *(table for analysis, _ in left.values() for table in analysis.reads)])
+                readers.subtract(read[name])
+                if not all(readers[column] for column in read[name]):
+                    # Nobody will ask for the rest again, which may be most of the memory.
+                    tables = (table for analysis, _ in left.values() for table in analysis.reads)
+                    rank.keep([RANK_INFO, PROBLEMS, *tables])
             return part
 
         order = _in_turn({name: analysis.reads for name, (analysis, _) in asked.items()}, rank)

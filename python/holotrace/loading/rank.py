@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from holotrace.core.schema import Column, Table, in_order, legible, typed
+from holotrace.core.schema import Table, filled, in_order, legible
 from holotrace.core.source import RankSource
 from holotrace.core.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, XLA_OPS
 from holotrace.core.trace import RankTrace
@@ -169,12 +169,4 @@ def _place(source: RankSource, count: int) -> pl.DataFrame:
 
 
 def _filled(frame: pl.DataFrame | None, table: Table) -> pl.DataFrame:
-    if frame is None:
-        return table.empty()
-    return in_order(frame.select(_column(frame, column) for column in table.columns))
-
-
-def _column(frame: pl.DataFrame, column: Column) -> pl.Expr:
-    if column.name not in frame.columns:
-        return pl.lit(None, column.unit.dtype).alias(column.name)
-    return typed(frame, column)
+    return table.empty() if frame is None else in_order(filled(frame, table.columns))
