@@ -49,6 +49,7 @@ def places(text: bytes) -> list[int]:
     return [0, 1, 40, begin + 3, begin + 14, begin + 17, kernel + 3, kernel + 30, *anywhere, len(text) - 20]
 
 
+@pytest.mark.slow
 def test_a_file_cut_off_anywhere_is_told_or_refused_by_every_command(whole: Path, tmp_path: Path) -> None:
     first, second, *_ = sorted(whole.glob("rank-*"))
     text = second.read_bytes()

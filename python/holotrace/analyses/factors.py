@@ -1,4 +1,4 @@
-"""What part of a job's time its devices compute, as a product of what keeps them from it."""
+"""What part of a job's time its devices compute, as the product of one factor per reason why they do not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SAID = {
     chart=Bar(x="rank", y=("compute_ns",), title="Time a device of each rank computed"),
 )
 def factors(graph: JobGraph) -> pl.DataFrame:
-    """What part of a job's time its devices compute, as a product of what keeps them from it.
+    """What part of a job's time its devices compute, as the product of one factor per reason why they do not.
 
     The factors are those of POP's multiplicative model: how far hosts keep devices fed, how even work is among ranks,
     and how far communication is hidden. Their product is the mean time of computing in proportion to the time of the

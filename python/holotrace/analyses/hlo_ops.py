@@ -98,13 +98,16 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     """Which operations of compiled programs take the device time, and how close they come to what the device could do.
 
     Only time is measured. Operations and bytes are what the compiler estimated (TPU), else (GPU, CPU) what shapes in
-    the program tell: operations of products, convolutions, and calls of cuBLAS, hipBLASLt and cuDNN. Bytes are those an
-    operation reads and writes, of which caches hold some, so they are no traffic of the main memory; any other kernel
-    written by hand (custom-call: Pallas, Mosaic) has what its author declared, or nothing; what a collective reads and
-    writes is not what links carry; padding of shapes counts as work. Where an instruction is several kernels, what it
-    computes and moves is told of the longest. Times are those of the device's own clock, where the profile has it. An
-    operation that only starts or awaits what goes on beside it has no rate, and a rate beyond the peak has no ratio.
-    Programs of one name, e.g. from before and after a recompilation, have rows of their own.
+    the program tell: operations of products, convolutions, and calls of cuBLAS, hipBLASLt and cuDNN.
+
+    Bytes are those that an operation reads and writes. Caches serve some of them, so main memory moves fewer; and the
+    links carry other amounts than a collective reads and writes. Padding of shapes counts as work. A kernel written by
+    hand (custom-call: Pallas, Mosaic) has the figures that its author declared, or none. Where an instruction runs as
+    several kernels, the longest has the figures of all.
+
+    Times are those of the device's own clock, where the profile has it. An operation that only starts, or waits for,
+    work that runs beside it has no rate, and a rate beyond the peak has no ratio. Programs of one name, e.g. from
+    before and after a recompilation, have rows of their own.
 
     Args:
         by_category: One row per category instead of one per operation.

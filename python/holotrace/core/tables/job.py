@@ -53,7 +53,7 @@ RANK_INFO = Table(
 
 CLOCKS = Table(
     "clocks",
-    "How far the clocks of ranks are apart, told by collectives, which end on all of their ranks at once",
+    "How far the clocks of ranks are apart, measured at collectives, which end on all of their ranks at once",
     (
         RANK,
         Column("collective_count", Unit.COUNT, "Collectives of several ranks that tell it"),
