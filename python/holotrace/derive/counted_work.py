@@ -58,7 +58,9 @@ def sums(rank: RankTrace, *, by_step: bool) -> pl.DataFrame:
     ops = executed(rank)
     step = pl.col("step") if by_step else pl.lit(None, pl.Int64()).alias("step")
     own = device_time.own_ps()
-    again = pl.col("name").cast(pl.String()).str.contains(_AGAIN).fill_null(value=False)
+    names = ops["name"].drop_nulls().unique()
+    repeated = names.filter(names.cast(pl.String()).str.contains(_AGAIN))
+    again = pl.col("name").is_in(repeated.implode()).fill_null(value=False)
     flops = pl.col("flops").cast(pl.Float64())
     return (
         ops.with_columns(step, own_ps=own)

@@ -22,10 +22,10 @@ def union(spans: pl.DataFrame) -> pl.DataFrame:
 
 def unions_by(spans: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """The union of the spans of each group that ``by`` names."""
-    columns = [*by, *_SPAN]
-    groups = spans.select(columns).partition_by(by, maintain_order=True)
-    unions = (group.select(by).head(1).join(union(group), how="cross") for group in groups)
-    return pl.concat([spans.select(columns).clear(), *unions])
+    unions = [union(group) for group in spans.partition_by(by, maintain_order=True)]
+    pieces = pl.Series([found.height for found in unions], dtype=pl.UInt32)
+    keys = spans.select(by).unique(maintain_order=True).select(pl.all().repeat_by(pieces).explode(empty_as_null=False))
+    return keys.hstack(pl.concat([spans.select(_SPAN).clear(), *unions]))
 
 
 def unions(spans: pl.DataFrame, kinds: Sequence[Sequence[str]]) -> list[pl.DataFrame]:

@@ -258,8 +258,14 @@ def _where_time_goes(report: Report, analyses: Analyses) -> str:
     steps = compared["step_count"].drop_nulls().unique().to_list()
     each = f", {fmt.duration(whole / steps[0])} a step" if _are_steps(report, steps, whole) else ""
     kind = "whole ranks" if left_out else "ranks"
-    who = f"Each of the {fmt.number(count)} {kind} ran {fmt.duration(whole)} on average" if count > 1 else ""
-    return f"{who or f'The rank ran {fmt.duration(whole)}'}{each}: {_listed(said)}."
+    who = f"each of the {fmt.number(count)} {kind} ran {fmt.duration(whole)} on average" if count > 1 else ""
+    who = who or f"the rank ran {fmt.duration(whole)}"
+    # Causes are looked for in all that was recorded: also before the first work, and after the last.
+    spans = compared["span_ns"].drop_nulls().to_list()
+    recorded = sum(spans) / max(1, len(spans))
+    if recorded > (1 + _SAME_TIME) * whole:
+        who = f"from the first work on its device to the last, {who}, of {fmt.duration(recorded)} recorded"
+    return f"{who[0].upper()}{who[1:]}{each}: {_listed(said)}."
 
 
 def _are_steps(report: Report, steps: Sequence[int], whole: float) -> bool:

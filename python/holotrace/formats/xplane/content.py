@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from holotrace.core.tables import BUFFERS
+from holotrace.core.tables import ANNOTATIONS, BUFFERS, CPU_OPS, EVENTS, INSTANTS, PYTHON_CALLS
 from holotrace.formats.xplane import host, notes, work
 from holotrace.formats.xplane.counted import counted
 from holotrace.formats.xplane.executions import Executed, executed
@@ -38,6 +38,10 @@ _STATES = (
     "fragmentation",
     "allocator_name",
 )
+
+
+# Tables of what the threads of the host did, or of all events.
+OF_SPANS = frozenset((EVENTS.name, CPU_OPS.name, PYTHON_CALLS.name, ANNOTATIONS.name, INSTANTS.name))
 
 
 class Content:
@@ -84,6 +88,10 @@ class Content:
         """All events of host threads but operations, with category, pid and tid."""
         return self._placed(host.spans(self.profile))
 
+    def forget_spans(self) -> None:
+        """Let go of what only the tables ``OF_SPANS`` are made of."""
+        self.__dict__.pop("_spans", None)
+
     @cached_property
     def _tracks(self) -> pl.DataFrame:
         """role, pid and tid of each line, by its number."""
@@ -122,6 +130,8 @@ class Content:
         columns = ("event_id", "line", "name", "display", "start_ns", "end_ns")
         lines = self.profile.lines.filter(~pl.col("role").is_in(_NOT_SHOWN))["line"].to_list()
         found = self.profile.of_lines(columns, lines)
+        is_of_host = self._tracks["role"][found["line"]] == "host"
+        found = found.filter(~is_of_host | (pl.col("end_ns") > pl.col("start_ns")))
         # A join of all columns would copy what is most of a profile.
         of_spans, of_work = (
             found.select("event_id").join(
@@ -132,7 +142,7 @@ class Content:
         category = of_spans.zip_with(of_spans.is_not_null(), of_work)
         found = found.hstack([category, *self._placed(found.select("line")).drop("line")])
         on_device = pl.col("role") != "host"
-        return found.filter(on_device | (pl.col("end_ns") > pl.col("start_ns"))).with_columns(
+        return found.with_columns(
             name=pl.when(on_device).then("display").otherwise("name"), category=pl.coalesce("category", "role")
         )
 
