@@ -273,6 +273,7 @@ def test_a_copy_of_a_dataset_keeps_its_answers(traces: Path, out: Path, tmp_path
     assert sorted(reads) == [0, 1]
 
 
+@pytest.mark.slow
 def test_several_may_ask_at_once(traces: Path, out: Path, reads: Reads) -> None:
     expected = reads.open(traces).run()
     with ThreadPoolExecutor(8) as askers:

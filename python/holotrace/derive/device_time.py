@@ -23,7 +23,9 @@ WORK_AND_WAIT = {
 
 def executions(ops: pl.DataFrame) -> pl.DataFrame:
     """The operations that a device executed, without what only spans or accompanies them."""
-    return ops.filter(~pl.col("is_async").fill_null(False) & ~_is_note())
+    is_executed = ops.select(~pl.col("is_async").fill_null(False) & ~_is_note()).to_series()
+    # To filter copies, and most devices have nothing else.
+    return ops if is_executed.all() else ops.filter(is_executed)
 
 
 def on_device(ops: pl.DataFrame) -> pl.DataFrame:

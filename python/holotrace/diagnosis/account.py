@@ -234,7 +234,7 @@ def _work(rank: RankTrace) -> pl.DataFrame:
 
 def _calls(rank: RankTrace) -> pl.DataFrame:
     """How long the host takes for the calls it makes most often, without those below them; the median."""
-    calls = rank[host.HOST_CALLS].filter(~pl.col("on_device"))
+    calls = rank.cached(host.host_calls)
     calls = calls.filter(host.among(calls["category"], [*RUNTIME, "cpu_op"]))
     return (
         calls.filter(~host.matching(calls["name"], WAITING))

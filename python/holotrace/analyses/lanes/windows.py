@@ -76,7 +76,7 @@ class Events:
         work = rank[WORK].filter(pl.col("kind").is_in(list(KINDS)))
         lane = pl.col("kind").cast(pl.String).replace_strict(KINDS, return_dtype=pl.String)
         on_device = work.select(*_SPAN, lane=lane, track=pl.col("stream").cast(pl.Int64))
-        calls = rank[host.HOST_CALLS].filter(~pl.col("on_device"))
+        calls = rank.cached(host.host_calls)
         on_host = calls.select(*_SPAN, lane=pl.lit(HOST), track=pl.col("depth").cast(pl.Int64), tid="tid")
         marked = rank[STEPS].select("event_id")
         stepping = calls.join(marked, on="event_id", how="semi")["tid"].cast(pl.String).unique()
