@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -66,10 +67,17 @@ def _unpack_run(logs: Path, name: str) -> None:
     (folder / "host.xplane.pb").write_bytes(lzma.decompress(packed.read_bytes()))
 
 
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("docs")
+    run(["holotrace", "sample", "job", "--ranks", "4", "--steps", "3"], folder)
+    return folder / "job"
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda p: str(p.relative_to(ROOT)))
-def test_examples_of_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_of_page_run(page: Path, sampled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run(["holotrace", "sample", "job", "--ranks", "4", "--steps", "3"], tmp_path)
+    shutil.copytree(sampled, tmp_path / "job")
     for name in ("before", "after"):
         _unpack_run(tmp_path / "logs", name)
     names: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """The Rust core, as ``holotrace.core.native`` hands it to the layers that read files and compute on columns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, final, type_check_only
 
 from holotrace.stores import Stream
@@ -16,6 +16,7 @@ __all__ = [
     "checksum",
     "covered_at",
     "covered_before",
+    "device_graph",
     "gaps",
     "host_graph",
     "levels",
@@ -297,6 +298,28 @@ def host_graph(
     activity in which it began (null but for calls), and the points begin and end of each step.
     """
 
+def device_graph(
+    works: ArrowStream,
+    calls: ArrowStream,
+    held: ArrowStream,
+    returned: ArrowStream,
+    edges: ArrowStream,
+    *,
+    first: int,
+    usual: Mapping[str, int],
+) -> tuple[ArrowTable, ArrowTable]:
+    """What the works of devices and the calls of a host waited for, joined to the host's own part of a graph.
+
+    ``works`` by queue, start and id: event_id, device, queue, start_ns, end_ns, launch_id (2^32 - 1: none), launch_ns
+    (-2^63: unknown); their activities count from ``first``. ``calls``: event_id, name (a code, 2^32 - 1: none), thread,
+    start_ns, end_ns, activity, traits (UInt8; 1: returns when work is over, 2: marks how far a queue is, 4: makes one
+    wait for a mark). ``held`` and ``returned``: after_id and waits_id, works and calls that waited for works as the
+    profiler recorded. ``edges``: those of the host in order: from_point, to_point, is_inferred. ``usual``: turn_ns,
+    launch_ns, handed_ns, returned_ns, waited_ns, just_ended_ns, full_count, full_times. Returns all edges by to_point
+    and from_point (from_point, to_point, lag_ns, is_inferred), and what activities of calls take that waited for a
+    device, had they not (activity, own_ns).
+    """
+
 def replay(activities: ArrowStream, edges: ArrowStream) -> Replay:
     """A graph to replay.
 
@@ -320,8 +343,8 @@ def wait_causes(visits: ArrowStream, terms: ArrowStream) -> ArrowTable:
 def checksum(path: str) -> int:
     """CRC-32 of a whole file. Raises OSError."""
 
-def say_on_abort(sentence: str, code: int) -> None:
-    """From now on a process that a library aborts writes this to stderr and ends with this code; Unix only."""
+def say_on_abort(sentence: str, code: int, to: int) -> None:
+    """From now on a process that a library aborts writes this to a descriptor and ends with this code; Unix only."""
 
 def read_ends(source: str | Stream, *, head_bytes: int, tail_bytes: int) -> tuple[bytes, bytes]:
     """First and last bytes of the inflated file; ``tail_bytes=0`` reads no further than the head."""

@@ -92,6 +92,17 @@ class Job(Analyses, JobTrace):
         """
         return self._session.map(task, reads)
 
+    def compared(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> list[T]:
+        """What ``map`` of ``task`` and ``reads`` returns for ranks that can be compared, in the steps that all have.
+
+        Returns:
+            Results in the order of ranks.
+
+        Raises:
+            InputError: no rank can be read.
+        """
+        return self._session.compared(task, reads)
+
     def ask(self, question: Question, options: Mapping[str, Any]) -> pl.DataFrame:
         """The answer of all ranks to a ``question`` with these ``options``; what every analysis' method calls.
 

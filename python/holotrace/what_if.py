@@ -109,7 +109,7 @@ def what_if(
 def _graph(job: JobTrace, step: int | None, within: Within) -> tuple[JobGraph, pl.DataFrame | None]:
     if not within.modules:
         return JobGraph.of(job, step, has_queries=True), None
-    parts = job.map(_with_modules, (*READS, *module_work.READS))
+    parts = job.compared(_with_modules, (*READS, *module_work.READS))
     rows = pl.concat([empty(PART), *(part for part, _ in parts)])
     return JobGraph.from_parts(rows, step), pl.concat([modules for _, modules in parts])
 

@@ -342,7 +342,7 @@ ASKED = (
 
 @pytest.mark.parametrize("command", ASKED)
 def test_no_command_answers_from_a_file_cut_off_without_a_word(tmp_path: Path, command: str) -> None:
-    run("sample", tmp_path / "job", "--ranks", "3", "--steps", "3")
+    run("sample", tmp_path / "job", "--ranks", "2", "--steps", "1")
     cut(next((tmp_path / "job").glob("rank-1*")), 0.6)
     places = {"JOB": str(tmp_path / "job"), "OUT": str(tmp_path / "out"), "SQL": "SELECT count(*) AS n FROM steps"}
     done = run(*(places.get(word) or word.replace("OUT", str(tmp_path)) for word in command.split()))

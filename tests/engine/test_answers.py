@@ -32,6 +32,7 @@ from holotrace.engine.session import Session
 from holotrace.formats.dataset import answers as stored
 from noted import Reads
 from pages import page
+from quick import every
 from s3 import BUCKET, Store
 from trace_files import EVENTS, write_trace
 
@@ -231,7 +232,7 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+@pytest.mark.parametrize("damage", every(4, DAMAGED.values()), ids=DAMAGED)
 def test_what_is_damaged_or_not_ours_is_asked_again(out: Path, reads: Reads, damage: Callable[[Path], object]) -> None:
     expected = reads.open(out).run()
     damage(out / "answers/rank=0.zip")
@@ -272,6 +273,7 @@ def test_a_copy_of_a_dataset_keeps_its_answers(traces: Path, out: Path, tmp_path
     assert sorted(reads) == [0, 1]
 
 
+@pytest.mark.slow
 def test_several_may_ask_at_once(traces: Path, out: Path, reads: Reads) -> None:
     expected = reads.open(traces).run()
     with ThreadPoolExecutor(8) as askers:

@@ -1,11 +1,15 @@
-"""Ranks that recorded less than the others are compared with none, make no findings, and are named."""
+"""Ranks are compared over the steps that all have; those that were cut off or share none are named and left out."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
@@ -13,11 +17,12 @@ import holotrace
 from holotrace import InputError, JobResult
 from holotrace.analyses import ALL
 from holotrace.core.analysis import PerJob
-from holotrace.core.problems import LEFT_OUT
-from holotrace.engine.comparable import Recorded, left_out
+from holotrace.core.problems import DIFFERENT_STEPS, LEFT_OUT
+from holotrace.engine.comparable import Recorded, comparison
 from holotrace.present import report
 from holotrace.sample import write
 
+ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "gpu_user_annotation")
 pytestmark = pytest.mark.filterwarnings("ignore::holotrace.PartialDataWarning")
 
 
@@ -54,7 +59,9 @@ def assert_judged_alike(found: JobResult, expected: JobResult, rank: int) -> Non
             assert_frame_equal(table.filter(table["rank"] != rank), expected.tables[analysis.name])
 
 
-@pytest.mark.parametrize("at", [0.02, 0.3, 0.6, 0.9, 0.97, 0.999])
+@pytest.mark.parametrize(
+    "at", [0.97, *(pytest.param(at, marks=pytest.mark.slow) for at in (0.02, 0.3, 0.6, 0.9, 0.999))]
+)
 def test_a_rank_that_was_cut_off_is_not_averaged_and_makes_no_finding(tmp_path: Path, at: float) -> None:
     folder = sampled(tmp_path / "job")
     expected = holotrace.open(without(folder, 1, tmp_path / "others")).run()
@@ -67,17 +74,98 @@ def test_a_rank_that_was_cut_off_is_not_averaged_and_makes_no_finding(tmp_path: 
     assert "not compared with the others (1)" in report.verdict(found)[-1]
 
 
-def test_a_rank_that_recorded_fewer_steps_is_compared_with_none(tmp_path: Path) -> None:
-    folder = sampled(tmp_path / "job")
+def record(folder: Path, rank: int, first: int, last: int) -> None:
+    """Leave in a rank's file what its profiler had recorded of the steps from ``first`` to ``last`` only."""
+    (path,) = folder.glob(f"rank-{rank}_*")
+    text = json.loads(gzip.decompress(path.read_bytes()))
+    events = text["traceEvents"]
+    steps = {event["name"]: event for event in events if event.get("cat") == "user_annotation"}
+    of_first, of_last = steps[f"ProfilerStep#{first}"], steps[f"ProfilerStep#{last}"]
+    begin, end = of_first["ts"], of_last["ts"] + of_last["dur"]
+    on_host = [e for e in events if e["ph"] in "Xis" and e.get("cat") not in ON_DEVICE and begin <= e["ts"] < end]
+    launches = {e["args"].get("correlation") for e in on_host if e["ph"] == "X"}
+    ranges = {e["args"]["External id"] for e in on_host if e.get("cat") == "user_annotation"}
+    arrows = {(e["cat"], e["id"]) for e in on_host if e["ph"] == "s"}
+    kept = {id(event) for event in on_host}
+
+    def is_kept(event: dict[str, Any]) -> bool:
+        if event["ph"] == "f":
+            return (event["cat"], event["id"]) in arrows
+        if event.get("cat") == "gpu_user_annotation":
+            return event["args"]["External id"] in ranges
+        if event.get("cat") in ON_DEVICE:
+            return event["args"]["correlation"] in launches
+        return event["ph"] == "M" or id(event) in kept
+
+    text["traceEvents"] = [event for event in events if is_kept(event)]
+    path.write_bytes(gzip.compress(json.dumps(text).encode()))
+
+
+def recorded(folder: Path, *of_ranks: tuple[int, int], faults: Sequence[str] = ()) -> Path:
+    """A job of which rank 0, 1, … recorded these steps, from the first to the last."""
+    write(folder, ranks=len(of_ranks), steps=4, missing_ranks=(), faults=faults)
+    for rank, steps in enumerate(of_ranks):
+        if steps != (10, 13):
+            record(folder, rank, *steps)
+    return folder
+
+
+# What is wrong with the job, and which steps its ranks recorded: some began later, ended earlier, or both.
+WHOLE = (10, 13)
+DIFFERENT: dict[str, tuple[list[str], tuple[tuple[int, int], ...]]] = {
+    "healthy": ([], (WHOLE, WHOLE, WHOLE, (11, 12))),
+    "ends earlier": (["slow-device"], (WHOLE, WHOLE, (10, 12), WHOLE)),
+    "begins later": (["slow-link"], (WHOLE, (11, 13), WHOLE, WHOLE)),
+    "two ranks": (["input"], ((11, 13), WHOLE, (10, 12), WHOLE)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("faults", "of_ranks"), DIFFERENT.values(), ids=DIFFERENT)
+def test_ranks_that_recorded_different_steps_are_compared_over_those_that_all_have(
+    tmp_path: Path, faults: list[str], of_ranks: tuple[tuple[int, int], ...]
+) -> None:
+    same = max(first for first, _ in of_ranks), min(last for _, last in of_ranks)
+    found = holotrace.open(recorded(tmp_path / "different", *of_ranks, faults=faults)).run()
+    expected = holotrace.open(recorded(tmp_path / "same", *[same] * 4, faults=faults)).run()
+    assert found.findings == expected.findings
+    assert any(finding.severity != "info" for finding in found.findings) == bool(faults)
+    assert report.parts(found) == report.parts(expected)
+    assert report.verdict(found)[:-1] == report.verdict(expected)
+    # Numbers of events are those of other files.
+    but_ids = pl.exclude("^.*_id$")
+    for analysis in ALL:
+        table, of_same = found.tables[analysis.name], expected.tables[analysis.name]
+        assert_frame_equal(table.select(but_ids), of_same.select(but_ids))
+
+
+def test_which_ranks_recorded_which_steps_is_said(tmp_path: Path) -> None:
+    job = holotrace.open(recorded(tmp_path / "job", WHOLE, (11, 13), WHOLE))
+    result = job.run()
+    said = "compared over steps 11-13; rank 1 recorded 11-13, the others 10-13"
+    assert result.problems.select("problem", "example").rows() == [(DIFFERENT_STEPS, said)]
+    assert report.verdict(result)[-1] == f"Keep in mind: ranks recorded different steps, and are {said}."
+    assert result.info["step_count"].to_list() == [3, 3, 3]
+    assert job.info()["step_count"].to_list() == [4, 3, 4]
+
+
+def test_every_question_is_of_the_same_steps_and_one_rank_is_shown_in_full(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "job", WHOLE, (11, 13))
+    job, result = holotrace.open(folder), holotrace.open(folder).run()
+    assert_frame_equal(job.overlap(), result.tables["overlap"])
+    assert_frame_equal(job.stragglers(), result.tables["stragglers"])
+    assert job.time_breakdown(by_step=True)["step"].unique().to_list() == [11, 12, 13]
+    assert 10 in job.only(0).time_breakdown(by_step=True)["step"]
+    assert job.what_if({"host": 1.0}).filter(rank=0)["recorded_ns"][0] < job.only(0).what_if()["recorded_ns"][0]
+
+
+def test_a_rank_that_shares_no_step_with_others_is_compared_with_none(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "job", (10, 12), (10, 12), (13, 13))
     expected = holotrace.open(without(folder, 2, tmp_path / "others")).run()
-    write(tmp_path / "short", ranks=4, steps=2)
-    for path in (*folder.glob("rank-2_*"), *(tmp_path / "short").glob("rank-2_*")):
-        path.replace(folder / path.name)
-    job = holotrace.open(folder)
-    found = job.run()
+    found = holotrace.open(folder).run()
     assert_judged_alike(found, expected, 2)
     (row,) = found.problems.filter(problem=LEFT_OUT).rows(named=True)
-    assert (row["rank"], row["example"]) == (2, "2 steps recorded, where most ranks have 3")
+    assert (row["rank"], row["example"]) == (2, "step 13 recorded, none of steps 10-12, which are compared")
 
 
 def test_one_question_leaves_it_out_as_a_report_does(tmp_path: Path) -> None:
@@ -126,10 +214,37 @@ def test_python_warns_once_of_what_is_missing(tmp_path: Path) -> None:
     assert warning.filename == __file__
 
 
-def test_most_ranks_say_how_many_steps_are_usual() -> None:
-    steps = {0: 5, 1: 5, 2: 4, 3: 6, 4: None}
-    ranks = [Recorded(rank, False, count) for rank, count in steps.items()]
-    assert list(left_out(ranks)) == [2, 3]
+def of_steps(*steps: tuple[int, int] | None) -> list[Recorded]:
+    """Ranks 0, 1, … that recorded these steps."""
+    return [Recorded(rank, False, has[1] - has[0] + 1 if has else 0, has) for rank, has in enumerate(steps)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "compared_over", "left_out"),
+    [
+        ([(1, 5), (1, 5)], None, []),
+        ([(1, 5), (2, 5), (1, 4)], (2, 4), []),
+        ([(1, 5), (6, 9)], None, [1]),
+        ([(1, 3), (3, 5), (5, 7), (5, 7)], (5, 5), [0]),
+        ([(1, 5), (1, 5), (7, 9), (2, 5)], (2, 5), [2]),
+        ([(1, 5), None], None, []),
+        ([(1, 5), (2, 5), None], (2, 5), [2]),
+    ],
+)
+def test_most_ranks_say_which_steps_are_compared(
+    steps: list[tuple[int, int] | None], compared_over: tuple[int, int] | None, left_out: list[int]
+) -> None:
+    found = comparison(of_steps(*steps))
+    assert (found.steps, list(found.left_out)) == (compared_over, left_out)
+
+
+def test_where_steps_have_no_numbers_most_ranks_say_how_many_are_usual() -> None:
+    ranks = [Recorded(rank, False, count) for rank, count in enumerate([5, 5, 4, 6, None])]
+    assert list(comparison(ranks).left_out) == [2, 3]
     # Of as many ranks with each number the longer recording counts.
-    assert list(left_out(ranks[1:3])) == [2]
-    assert left_out([Recorded(0, True, 5), Recorded(1, False, 5)]) == {0: "its file is cut off"}
+    assert list(comparison(ranks[1:3]).left_out) == [2]
+
+
+def test_many_different_recordings_are_told_in_few_words() -> None:
+    (row,) = comparison(of_steps(*((first, 20) for first in range(8)))).problems
+    assert row["example"] == "compared over steps 7-20; some ranks have more of steps 0-20"

@@ -29,6 +29,7 @@ from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.engine.map_ranks import RankTask, read_ranks
 from holotrace.engine.processes import Processes
+from quick import every
 from trace_files import write_trace
 
 
@@ -64,13 +65,13 @@ def pool(workers: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
 
 
-@pytest.mark.parametrize("start", [pool, Processes], ids=["pool", "own"])
+@pytest.mark.parametrize("start", every(2, [Processes, pool]), ids=["own", "pool"])
 def test_a_rank_whose_worker_was_killed_is_read_again(folder: Path, tmp_path: Path, start: Any) -> None:
     with start(2) as executor:
         assert visited(partial(die, at=1, until=tmp_path / "died"), folder, executor) == ([0, 1, 2, 3], [])
 
 
-@pytest.mark.parametrize("start", [pool, Processes], ids=["pool", "own"])
+@pytest.mark.parametrize("start", every(2, [Processes, pool]), ids=["own", "pool"])
 def test_a_rank_that_kills_each_worker_is_a_problem_and_the_others_are_read(folder: Path, start: Any) -> None:
     with start(2) as executor:
         ranks, (problem,) = visited(partial(die, at=1), folder, executor)
@@ -80,6 +81,7 @@ def test_a_rank_that_kills_each_worker_is_a_problem_and_the_others_are_read(fold
     assert problem["file"].endswith("rank1.json.gz")
 
 
+@pytest.mark.slow
 def test_a_rank_that_killed_a_pool_is_not_tried_here(folder: Path) -> None:
     with pool(1) as executor:
         ranks, (problem,) = visited(partial(die, at=0), folder, executor)
@@ -222,7 +224,7 @@ def opened_by_a_reader(fifo: str) -> int:
 
 @pytest.mark.parametrize(
     ("ranks", "options", "begun"),
-    [(4, [], 1), (4, ["--workers", "2"], 2), (9, [], 1)],
+    [(4, [], 1), (4, ["--workers", "2"], 2), pytest.param(9, [], 1, marks=pytest.mark.slow)],
     ids=["threads", "processes", "many"],
 )
 def test_an_interrupt_ends_it_at_once_and_leaves_nothing(

@@ -91,6 +91,12 @@ def test_factors_are_closed() -> None:
     assert table["efficiency_ratio"].to_list() == pytest.approx(product.to_list())
 
 
+def test_ranks_that_never_meet_have_no_factors_of_a_job() -> None:
+    alone = {rank: trace(text.partition("    comm ")[0], rank) for rank, text in enumerate((EARLY, LATE))}
+    assert Job.from_ranks(alone).factors()["balance_ratio"].to_list() == [None, None]
+    assert Job.from_ranks({0: alone[0]}).factors()["balance_ratio"].to_list() == [1.0]
+
+
 def test_job_gains_when_its_late_rank_is_like_the_other() -> None:
     table = holotrace.what_if(job(), {"compute": 0.5}, within=Within(ranks=(1,)))
     assert table["rank"].to_list() == [None, 0, 1]

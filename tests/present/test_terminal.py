@@ -93,7 +93,9 @@ def test_info_says_what_is_there_and_what_could_not_be_read() -> None:
 
 def test_a_problem_of_the_whole_job_names_no_rank() -> None:
     problems = made_up.problem("ranks missing").with_columns(rank=pl.lit(None, pl.Int32))
-    assert "ranks missing; kept what came before it" in printed(terminal.info(made_up.make(1).info, problems, "x"))
+    assert f"ranks missing ({problems['example'][0]}); kept what came before it" in printed(
+        terminal.info(made_up.make(1).info, problems, "x")
+    )
 
 
 def test_info_of_nothing_is_no_error() -> None:

@@ -8,6 +8,7 @@ import other_jobs
 import polars as pl
 
 import holotrace
+from drawing import draw
 from holotrace import sample
 from holotrace.core.analysis import CAUSES, Finding
 from holotrace.present import terminal, verdict
@@ -57,6 +58,16 @@ def test_a_clean_job_is_told_its_mfu_where_nearly_all_work_is_known() -> None:
     )
     unknown = known.with_columns(modelled_ratio=0.5)
     assert verdict.of({CAUSES: of_causes, "efficiency": unknown}, [], 1).limits == ""
+
+
+def test_time_before_the_first_work_is_said_where_causes_are_looked_for_in_it() -> None:
+    """Without it a cause may be worth more than the time that the rank is said to have run."""
+    late = "step    |1111111111|\ncompute |......AAAA|"
+    said = terminal.as_text(terminal.verdict(draw(late).run()))
+    assert (
+        "From the first work on its device to the last, the rank ran 4.00 µs, of 10.0 µs recorded: 100% compute" in said
+    )
+    assert "The rank ran 10.0 µs" in terminal.as_text(terminal.verdict(draw(late.replace(".", "A")).run()))
 
 
 def test_it_fits_on_a_screen_and_names_the_cause_once(tmp_path: Path) -> None:

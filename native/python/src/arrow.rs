@@ -86,4 +86,18 @@ impl Batches {
             }
         }
     }
+
+    /// The values of a column of truths, which has no nulls.
+    pub fn flags(&self, name: &str) -> PyResult<Vec<bool>> {
+        let mut flags = Vec::with_capacity(self.0.iter().map(RecordBatch::num_rows).sum());
+        for batch in &self.0 {
+            let column = batch.column_by_name(name).and_then(|column| column.as_boolean_opt());
+            let Some(column) = column.filter(|column| column.null_count() == 0) else {
+                let message = format!("column {name:?} must be there, be Boolean and have no nulls");
+                return Err(PyValueError::new_err(message));
+            };
+            flags.extend(column.values().iter());
+        }
+        Ok(flags)
+    }
 }

@@ -4,6 +4,7 @@ mod abort;
 mod arrow;
 mod call_tree;
 mod critical_path;
+mod device_graph;
 mod error;
 mod groups;
 mod host_graph;
@@ -34,6 +35,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(groups::levels, module)?)?;
     module.add_function(wrap_pyfunction!(groups::gaps, module)?)?;
     module.add_function(wrap_pyfunction!(groups::bins, module)?)?;
+    module.add_function(wrap_pyfunction!(device_graph::device_graph, module)?)?;
     module.add_function(wrap_pyfunction!(host_graph::host_graph, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::covered_before, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::union, module)?)?;

@@ -179,8 +179,9 @@ def loading_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
 def communication_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
     """Communication is more than a tenth of the critical path of a step on every rank.
 
-    It is what the step waits for, however much of it is hidden elsewhere. A rank that waits for a late one also does so
-    in communication, but the late one does not: so what counts is the rank with the least of it, and that is the cost.
+    The step waits for this communication, even if most of the other communication is hidden. A rank that waits for a
+    late one spends that time in communication too, but the late one does not. So the rank with the least communication
+    on its path decides, and tells the cost.
 
     Start collectives earlier or in smaller buckets, overlap them with computing, send less (gradient accumulation,
     lower precision), and look for stragglers.

@@ -1,4 +1,4 @@
-"""What each device did in each step, and what kept it."""
+"""What each device did in each step, and what kept it from working."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ CORE_WAIT_RATIO = 0.1
     needs=(XLA_OPS, MODULES),
 )
 def device_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataFrame:
-    """What each device did in each step, and what kept it.
+    """What each device did in each step, and what kept it from working.
 
     A step of a device goes from the first program that was launched for it to the first one for the next step, on the
     device itself: the host may be far ahead. A moment in which several things go on counts for the first of them in the

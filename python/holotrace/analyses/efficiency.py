@@ -47,11 +47,13 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
     """How much of what the device could compute the model got: MFU and HFU by step, and of how much the work is known.
 
     The model's operations are those of products, convolutions and attention, forward and backward, as they launched
-    work in the step. Each is held against the dense peak of its own type. What activation checkpoints computed again
-    counts in HFU and not in MFU; it is told by torch's frames, so stacks must be recorded. Where not all work is known,
-    ratios are less than the truth: see modelled_ratio. Of programs of XLA the operations are those that the compiler
-    counts (TPU), else those of products by the shapes in the program (GPU, CPU), on all devices of a rank, held against
-    the peaks that the profile declares, else those of the table of devices.
+    work in the step. Each is held against the dense peak of its own type. What activation checkpointing computes a
+    second time counts in HFU and not in MFU. It is recognised by PyTorch's own Python frames, so stacks must be
+    recorded. Where not all work is known, ratios are less than the truth: see modelled_ratio.
+
+    Of programs of XLA the operations are those that the compiler counts (TPU), else those of products by the shapes in
+    the program (GPU, CPU), on all devices of a rank. They are held against the peaks that the profile declares, else
+    those of the table of devices.
     """
     steps = rank[STEPS].select("step", step_ns=pl.col("end_ns") - pl.col("start_ns"))
     whole = pl.DataFrame(

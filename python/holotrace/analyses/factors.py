@@ -1,4 +1,4 @@
-"""What part of a job's time its devices compute, as a product of what keeps them from it."""
+"""What part of a job's time its devices compute, as the product of one factor per reason why they do not."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ _SAID = {
     chart=Bar(x="rank", y=("compute_ns",), title="Time a device of each rank computed"),
 )
 def factors(graph: JobGraph) -> pl.DataFrame:
-    """What part of a job's time its devices compute, as a product of what keeps them from it.
+    """What part of a job's time its devices compute, as the product of one factor per reason why they do not.
 
     The factors are those of POP's multiplicative model: how far hosts keep devices fed, how even work is among ranks,
     and how far communication is hidden. Their product is the mean time of computing in proportion to the time of the
     job. They are of the replayed job; where the replay is off by more than 5%, or a factor would be more than 1, there
-    is no answer.
+    is no answer. Nor is there one where no two ranks are known to have met: their times are of several recordings, not
+    of one job.
     """
     if graph.steps.is_empty():
         return pl.DataFrame(schema=factors.nothing.schema)
@@ -59,6 +60,7 @@ def factors(graph: JobGraph) -> pl.DataFrame:
     most, mean = computed.select(most=pl.col("compute_ns").max(), mean=pl.col("compute_ns").mean()).row(0)
     is_known = recorded_ns > 0 and abs(job_ns / recorded_ns - 1) <= TRUSTED_RATIO
     is_known = is_known and bool(most) and most <= free_ns <= job_ns
+    is_known = is_known and (computed.height == 1 or not moved.is_empty())
     values = (most / free_ns, mean / most, free_ns / job_ns, mean / job_ns) if is_known else (None,) * 4
     names = ("host_ratio", "balance_ratio", "communication_ratio", "efficiency_ratio")
     return computed.with_columns(

@@ -83,7 +83,7 @@ def gaps(
     read_back, upload, input and tracing on the threads that hold the steps or launch the work that ends the gap; the
     same on other threads; back_pressure, waiting for a device that has been given all it takes; dispatch, but for
     waiting inside it. Only where nothing of that goes on anywhere the host waited, or ran the program's own code, or
-    did what nothing tells. Times of devices are corrected by the `shift_ns` of the analysis of skew.
+    did something that no event names. Times of devices are corrected by `shift_ns` of the analysis skew.
 
     Args:
         min_gap_ns: Only gaps of this length and longer.

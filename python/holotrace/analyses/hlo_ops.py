@@ -98,22 +98,23 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     """Which operations of compiled programs take the device time, and how close they come to what the device could do.
 
     Only time is measured. Operations and bytes are what the compiler estimated (TPU), else (GPU, CPU) what shapes in
-    the program tell: operations of products, convolutions, and calls of cuBLAS, hipBLASLt and cuDNN. Bytes are those an
-    operation reads and writes, of which caches hold some, so they are no traffic of the main memory; any other kernel
-    written by hand (custom-call: Pallas, Mosaic) has what its author declared, or nothing; what a collective reads and
-    writes is not what links carry; padding of shapes counts as work. Where an instruction is several kernels, what it
-    computes and moves is told of the longest. Times are those of the device's own clock, where the profile has it. An
-    operation that only starts or awaits what goes on beside it has no rate, and a rate beyond the peak has no ratio.
-    Programs of one name, e.g. from before and after a recompilation, have rows of their own.
+    the program tell: operations of products, convolutions, and calls of cuBLAS, hipBLASLt and cuDNN.
+
+    Bytes are those that an operation reads and writes. Caches serve some of them, so main memory moves fewer; and the
+    links carry other amounts than a collective reads and writes. Padding of shapes counts as work. A kernel written by
+    hand (custom-call: Pallas, Mosaic) has the figures that its author declared, or none. Where an instruction runs as
+    several kernels, the longest has the figures of all.
+
+    Times are those of the device's own clock, where the profile has it. An operation that only starts, or waits for,
+    work that runs beside it has no rate, and a rate beyond the peak has no ratio. Programs of one name, e.g. from
+    before and after a recompilation, have rows of their own.
 
     Args:
         by_category: One row per category instead of one per operation.
     """
     ops = xla_peaks.of(rank, device_time.executions(rank[XLA_OPS]))
     keys = ["category"] if by_category else ["category", *_OF_ONE]
-    rated = ops.with_columns(
-        pl.col("category", "name", "module", "kind").cast(pl.String()), own_ps=device_time.own_ps()
-    ).with_columns(
+    rated = ops.with_columns(own_ps=device_time.own_ps()).with_columns(
         pl.col("flops", "accessed_bytes").cast(pl.Float64),
         # What the device could have done meanwhile.
         possible_flops=pl.col("peak_flops") * pl.col("own_ps") / 1e12,
@@ -121,18 +122,20 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     )
     summed = ("flops", "accessed_bytes", "possible_flops", "possible_bytes")
     total_ps = int(rated["own_ps"].sum())
+    places = ops.select(*keys, *DEVICE).unique()
     table = (
         rated.group_by(keys)
         .agg(
-            pl.col("kind").sort().first(),
+            pl.col("kind").unique().cast(pl.String).min(),
             pl.col("own_ps").sum(),
             pl.col("is_wait", "is_collective").fill_null(False).all(),
             *(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in summed),
             *(pl.col(name).first().cast(pl.String()) for name in _TOLD),
             op_count=pl.len(),
-            device_count=pl.struct(DEVICE).n_unique(),
         )
+        .join(places.group_by(keys).agg(device_count=pl.len()), on=keys, nulls_equal=True)
         .with_columns(
+            pl.col(key for key in keys if key != "program").cast(pl.String),
             self_ns=(pl.col("own_ps") + 500) // 1000,
             seconds=pl.col("own_ps") / 1e12,
             share_ratio=pl.when(pl.lit(total_ps) > 0).then(pl.col("own_ps") / total_ps),

@@ -102,8 +102,8 @@ def chains_of_short_kernels(table: pl.DataFrame) -> Iterator[Finding]:
     """More than a quarter of all kernels come from operators that launch chains of short ones.
 
     A chain has at least four kernels that on average run for less than 10 µs, which is what a launch takes the host.
-    Such an operator keeps no device busy, however fast its kernels are: one kernel for the whole chain would cost one
-    launch, and read and write its data once.
+    Such an operator cannot keep a device busy, however fast its kernels are. A single kernel for the whole chain would
+    need one launch, and would read and write its data once.
 
     Let `torch.compile` fuse the operators named, or use a fused implementation (attention, norms, optimizers).
     """

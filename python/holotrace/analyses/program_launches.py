@@ -59,8 +59,8 @@ def program_launches(rank: RankTrace) -> pl.DataFrame:
 
     A device waits for a program's launch from the end of what it ran before until the program starts, if the host
     launched it only after that end; what was launched earlier was queued, and waits for nothing of the host. Times of
-    devices are corrected by the `shift_ns` of the analysis of skew. With PyTorch/XLA a program is a graph: what was
-    collected since the last one until a result is needed, at the end of a step or where one is read before.
+    devices are corrected by `shift_ns` of the analysis skew. With PyTorch/XLA a program is a graph: all operations
+    since the last graph, run when a result is needed, at the end of a step or where a value is read before.
     """
     runs = skew.shifted(rank[_RUNS], *(rank[table] for table in skew.READS)).with_columns(
         pl.col("module").cast(pl.String)

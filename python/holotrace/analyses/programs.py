@@ -19,6 +19,8 @@ from holotrace.derive.names import NUMBERED
 LEVELS = ("program", "category", "name", "operation")
 DEPTH = 3
 _KEYS = (("module", "program"), ("category",), ("name",), ("operation",))
+# What tells operations apart, besides their program and device.
+_LABELS = ("module", "category", "name", "same_as", "plane")
 # Collectives that are no start nor end of one which goes on beside other work.
 _ALONE = r"^(all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute)( fusion)?$"
 # Less than that is hardly worth a flag.
@@ -71,17 +73,15 @@ def programs(rank: RankTrace, *, depth: int = DEPTH) -> pl.DataFrame:
         depth: How many levels: 1 programs, 2 with categories, 3 with names, 4 with operations.
     """
     check_whole(1, depth=depth)
-    ops = device_time.executions(rank[XLA_OPS])
-    text = ops.select(pl.col("module", "category", "name", "same_as").cast(pl.String))
-    known = ops.select(
-        "program", "is_wait", own_ps=device_time.own_ps(), place=pl.struct("device", "plane")
-    ).with_columns(
-        text["module"],
-        text["category"],
-        instruction=text["name"],
-        operation=text.select(pl.coalesce("same_as", "name")).to_series(),
+    # There are millions of runs, of some hundred operations.
+    known = (
+        device_time.executions(rank[XLA_OPS])
+        .group_by(*_LABELS, "program", "device", "is_wait")
+        .agg(own_ps=device_time.own_ps().sum(), op_count=pl.len())
+        .with_columns(pl.col(_LABELS).cast(pl.String))
+        .with_columns(place=pl.struct("device", "plane"), operation=pl.coalesce("same_as", "name"), instruction="name")
     )
-    is_alone = known["category"].str.contains(_ALONE) & ~ops["plane"].cast(pl.String).str.starts_with("/host")
+    is_alone = pl.col("category").str.contains(_ALONE) & ~pl.col("plane").str.starts_with("/host")
     known = known.with_columns(
         name=pl.col("operation").str.replace(NUMBERED, ""), is_alone=is_alone.fill_null(value=False)
     )
@@ -106,7 +106,7 @@ def _level(known: pl.DataFrame, number: int) -> pl.DataFrame:
         pl.col("own_ps").sum(),
         depth=pl.lit(number, pl.Int64),
         operation_count=pl.col("instruction").n_unique(),
-        op_count=pl.len(),
+        op_count=pl.col("op_count").sum(),
         device_count=pl.col("place").n_unique(),
         wait_ps=pl.col("own_ps").filter(device_time.IS_WAIT).sum(),
         alone_ps=pl.col("own_ps").filter("is_alone").sum(),

@@ -61,7 +61,7 @@ def waits(graph: JobGraph) -> pl.DataFrame:
     a rank that never waited has one of zeros.
     """
     at = graph.activities.select("activity", "step", "group", waiting_rank="rank")
-    terms = causes(graph).join(at, on="activity", maintain_order="left").with_columns(pl.col("group").cast(pl.String))
+    terms = causes(graph).join(at, on="activity", maintain_order="left")
     # What both did for as long cancels, wherever it was done.
     net = (
         terms.sort(-pl.col("ns"), "rank")
@@ -69,7 +69,8 @@ def waits(graph: JobGraph) -> pl.DataFrame:
         .agg(pl.col("ns").sum(), pl.col("rank").first())
         .filter(pl.col("ns") != 0)
     )
-    waited = terms.unique("activity").group_by(_WAIT).agg(pl.col("waited_ns").sum()).sort(*_WAIT, nulls_last=True)
+    waited = terms.unique("activity").group_by(_WAIT).agg(pl.col("waited_ns").sum())
+    waited = waited.with_columns(pl.col("group").cast(pl.String)).sort(*_WAIT, nulls_last=True)
     found = (
         net.group_by("rank", *_WAIT, "signature", "kind")
         .agg(
@@ -77,6 +78,7 @@ def waits(graph: JobGraph) -> pl.DataFrame:
             wait_count=pl.col("activity").n_unique(),
             step_count=pl.col("step").drop_nulls().n_unique(),
         )
+        .with_columns(pl.col("group", "signature", "kind").cast(pl.String))
         .sort(*_WAIT, -pl.col("excess_ns").abs(), "rank", "kind", "signature", nulls_last=True)
     )
     unexplained = (

@@ -41,8 +41,8 @@ from holotrace.stores import Place
     type=click.Choice(get_args(By)),
     default="name",
     show_default=True,
-    help="What is told apart: names of operations, modules of the model, causes of lost time; programs, operations or "
-    "scopes of XLA.",
+    help="What a row is: a name of an operation, a module of the model, a cause of lost time, or of XLA a program, an "
+    "operation or a scope.",
 )
 @output_options
 def compare(

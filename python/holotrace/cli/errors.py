@@ -100,9 +100,19 @@ def _stop() -> NoReturn:
 
 def prepare_for_abort() -> None:
     """Let the process end with a sentence where a library aborts it, as Polars does where memory is missing."""
-    # What a library prints before it gives up would hide the sentence.
     os.environ["RUST_BACKTRACE"] = "0"
-    native.say_on_abort(f"Error: there is not enough memory; {_LESS_MEMORY}\n", INPUT)
+    told = sys.platform != "win32" and sys.stderr is not None and "--debug" not in sys.argv
+    native.say_on_abort(f"Error: there is not enough memory; {_LESS_MEMORY}\n", INPUT, _only_ours() if told else 2)
+
+
+def _only_ours() -> int:
+    """Where stderr goes, which only Python writes to from now on: what libraries say themselves before they give up
+    would hide the sentence."""
+    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    sys.stderr = os.fdopen(stderr, "w", buffering=1, encoding=sys.stderr.encoding, errors=sys.stderr.errors)
+    return stderr
 
 
 def failure(error: BaseException) -> click.ClickException:

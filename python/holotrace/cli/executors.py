@@ -52,8 +52,8 @@ def worker_options(function: F) -> F:
             type=click.IntRange(min=0),
             expose_value=False,
             callback=_use_processes,
-            help="Read ranks in so many other processes, with 0 in a thread per CPU; by default in threads, or in a "
-            f"process per CPU where all analyses run on more than {_FEW} ranks.",
+            help="Number of processes that read ranks; 0 for threads of this process, one per CPU. By default threads, "
+            f"or a process per CPU where all analyses run on more than {_FEW} ranks.",
         ),
     ):
         function = decorate(function)

@@ -62,7 +62,7 @@ def search_options(function: F) -> F:
             type=click.Choice(get_args(OnDuplicate)),
             default="error",
             show_default=True,
-            help="Where two files claim one rank: fail, or take the first or last by name.",
+            help="What to do where two files have the same rank: fail, or take the first or the last by name.",
         ),
         click.option(
             "--kinds",
@@ -99,12 +99,12 @@ def output_options(function: F) -> F:
             "--format",
             "form",
             type=click.Choice(TABLE_FORMS),
-            help="How; by default as the output file's name says, or a table.",
+            help="Format of the answer; by default the one that the output file's name ends in, or a table.",
         ),
         click.option(
             "--limit",
             type=click.IntRange(min=0),
-            help=f"Only so many rows; {TERMINAL_ROWS} on a terminal and all elsewhere by default.",
+            help=f"Show at most so many rows; by default {TERMINAL_ROWS} on a terminal and all elsewhere.",
         ),
     ):
         function = decorate(function)

@@ -23,7 +23,7 @@ from holotrace.stores import Place, place
     "--format",
     "form",
     type=click.Choice(REPORT_FORMS),
-    help="How; by default as the output file's name says, or html.",
+    help="Format of the report; by default the one that the output file's name ends in, or html.",
 )
 @click.option(
     "-o",

@@ -84,7 +84,8 @@ class _Topics(click.Group):
 )
 @click.pass_context
 def show(context: click.Context) -> None:
-    """One answer or table: on the terminal, or as json, csv or parquet. Without a NAME: what there is."""
+    """One answer or table: on the terminal, or as json, csv or parquet. Without a NAME it lists
+    all that can be shown."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 

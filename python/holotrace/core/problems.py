@@ -14,8 +14,10 @@ from holotrace.core.tables import PROBLEMS
 UNREAD = "file not read"
 # Kinds that say that events at the end of a file are missing, whichever these are.
 CUT = ("file cut off", "compressed stream damaged")
-# A rank that recorded less than the others, so that comparing it would tell of that only.
+# A rank that was cut off, or recorded none of the others' steps: comparing it would tell of that only.
 LEFT_OUT = "rank left out of comparisons"
+# Ranks that are compared over the steps that all of them have.
+DIFFERENT_STEPS = "ranks recorded different steps"
 # Ranks of the job that are in none of its files.
 MISSING = "ranks missing"
 # A rank that is left out, as the worker that read it is gone.

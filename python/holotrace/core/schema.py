@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property, lru_cache
 
 import polars as pl
+
+# Columns by which files are in order, as a rule.
+_IN_ORDER = ("event_id", "device_event_id")
 
 
 class Unit(Enum):
@@ -72,7 +77,7 @@ class Table:
     columns: tuple[Column, ...]
     """In order."""
 
-    @property
+    @cached_property
     def column_names(self) -> tuple[str, ...]:
         """In order."""
         return tuple(column.name for column in self.columns)
@@ -95,6 +100,11 @@ class Table:
 
 def empty(columns: tuple[Column, ...]) -> pl.DataFrame:
     """A frame without rows that has exactly ``columns``."""
+    return _empty(columns).clear()
+
+
+@lru_cache
+def _empty(columns: tuple[Column, ...]) -> pl.DataFrame:
     return pl.DataFrame(schema={column.name: column.unit.dtype for column in columns})
 
 
@@ -105,19 +115,38 @@ def conform(frame: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.
     extra = sorted(set(frame.columns) - declared)
     if missing or extra:
         raise TypeError(f"{owner} broke its schema: missing {missing}, undeclared {extra}")
+    return filled(frame, columns)
+
+
+def filled(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+    """Exactly ``columns``, in order and with their types; null where ``frame`` lacks one."""
     # Column by column: an expression for each would take longer than all else that is done to a small table.
-    return pl.DataFrame([frame[column.name].cast(column.unit.dtype) for column in columns])
+    there = dict(zip(frame.columns, frame.get_columns(), strict=True))
+    if not columns:
+        return frame.select()
+    first, *rest = (
+        _typed(there[column.name], column.unit.dtype)
+        if column.name in there
+        else pl.Series(column.name, [None], column.unit.dtype).new_from_index(0, frame.height)
+        for column in columns
+    )
+    return first.to_frame().hstack(rest)
 
 
-def typed(frame: pl.DataFrame, column: Column) -> pl.Expr:
-    """The column of ``frame`` in its declared type."""
-    found, wanted = frame.schema[column.name], column.unit.dtype
+def _typed(found: pl.Series, wanted: pl.DataType) -> pl.Series:
     # Casting to the type a column has already would copy it.
-    if found == wanted:
-        return pl.col(column.name)
-    if wanted == pl.UInt64 and found == pl.Int64:
-        return pl.col(column.name).reinterpret(signed=False)
-    return pl.col(column.name).cast(wanted)
+    if found.dtype == wanted:
+        return found
+    if wanted == pl.UInt64 and found.dtype == pl.Int64:
+        found = found.reinterpret(signed=False)
+    typed: pl.Series = found.cast(wanted)
+    return typed
+
+
+def in_order(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same frame, which knows that its events are in order where they are: to join by them then takes little."""
+    found = [name for name in _IN_ORDER if name in frame.columns and not frame[name].null_count()]
+    return frame.with_columns(pl.col(name).set_sorted() for name in found if frame[name].is_sorted())
 
 
 def legible(text: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -24,6 +24,9 @@ class _Made:
     def __init__(self) -> None:
         self._values: dict[Callable[[RankTrace], Any], Any] = {}
         self._locks: dict[Callable[[RankTrace], Any], threading.RLock] = {}
+        # The tables that each was made of, and in each thread those that what is being made has read.
+        self._made_of: dict[Callable[[RankTrace], Any], set[str]] = {}
+        self._reading = threading.local()
 
     def __reduce__(self) -> tuple[type[_Made], tuple[()]]:
         return _Made, ()
@@ -31,9 +34,25 @@ class _Made:
     def of(self, rank: RankTrace, make: Callable[[RankTrace], T]) -> T:
         with self._locks.setdefault(make, threading.RLock()):
             if make not in self._values:
-                self._values[make] = make(rank)
+                outer, self._reading.tables = getattr(self._reading, "tables", None), set[str]()
+                try:
+                    self._values[make] = make(rank)
+                finally:
+                    self._made_of[make], self._reading.tables = self._reading.tables, outer
+            self.note(self._made_of[make])
             made: T = self._values[make]
             return made
+
+    def note(self, tables: Iterable[str]) -> None:
+        """What this thread is making is made of these."""
+        if (reading := getattr(self._reading, "tables", None)) is not None:
+            reading.update(tables)
+
+    def keep(self, tables: Container[str]) -> None:
+        """Let go of what was made of other tables."""
+        for make, made_of in list(self._made_of.items()):
+            if not all(table in tables for table in made_of):
+                self._values.pop(make, None)
 
 
 @dataclass(frozen=True)
@@ -60,12 +79,29 @@ class RankTrace:
     def __getitem__(self, table: Table) -> pl.DataFrame:
         """The columns of ``table``, as far as they were asked for; an analysis gets what its ``reads`` declares."""
         frame = self.tables[table.name]
+        self._cached.note((table.name,))
         there = frame.columns
         return frame[[name for name in table.column_names if name in there]]
 
     def cached(self, make: Callable[[RankTrace], T]) -> T:
         """The result of ``make``, computed once for all analyses that ask for it."""
         return self._cached.of(self, make)
+
+    def keep(self, reads: Iterable[Table]) -> None:
+        """Let go of all but these tables and columns, and of what was made of tables that are gone."""
+        columns: dict[str, set[str]] = {}
+        for table in reads:
+            columns.setdefault(table.name, set()).update(table.column_names)
+        kept = {
+            name: frame
+            if columns[name].issuperset(frame.columns)
+            else frame[[c for c in frame.columns if c in columns[name]]]
+            for name, frame in self.tables.items()
+            if name in columns
+        }
+        # Whoever holds the rank holds no more than this, however many they are.
+        object.__setattr__(self, "tables", kept)
+        self._cached.keep(columns)
 
 
 class Question(Protocol):
@@ -100,6 +136,10 @@ class JobTrace(ABC):
     @abstractmethod
     def map(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> list[T]:
         """Run ``task`` on every rank with the tables in ``reads``; results in rank order."""
+
+    def compared(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> list[T]:
+        """The same on ranks that can be compared, each in the steps that all of them have; by default all is."""
+        return self.map(task, reads)
 
     def ask(self, question: Question, options: Mapping[str, Any]) -> pl.DataFrame:
         """The answer of all ranks to ``question``, as one table."""

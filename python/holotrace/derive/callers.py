@@ -19,11 +19,14 @@ def _code(rank: RankTrace) -> pl.DataFrame:
     ranges = host_time.ranges(rank).select("tid", "start_ns", "end_ns", called=pl.col("name").cast(pl.String))
     sources = rank[HLO]["source"].drop_nulls().cast(pl.String).unique()
     own = sources.filter(~sources.str.contains(_OF_LIBRARIES)).str.extract(r"([^/]+\.py):\d+$").drop_nulls().unique()
-    names = rank[HOST_CALLS]["name"].unique().drop_nulls().cast(pl.String)
-    shown = names.filter(names.str.extract(_FUNCTION).is_in(own.implode()).fill_null(value=False))
-    calls = rank[HOST_CALLS].select(pl.col("name", "tid").cast(pl.String), "start_ns", "end_ns")
-    functions = calls.filter(pl.col("name").is_in(shown.implode())).select(
-        "tid", "start_ns", "end_ns", line=pl.col("name").str.strip_prefix("$")
+    names = rank[HOST_CALLS]["name"].unique().drop_nulls()
+    files = names.cast(pl.String).str.extract(_FUNCTION)
+    shown = names.filter(files.is_in(own.implode()).fill_null(value=False))
+    functions = (
+        rank[HOST_CALLS]
+        .filter(pl.col("name").is_in(shown.implode()))
+        .select(pl.col("tid").cast(pl.String), "start_ns", "end_ns", line=pl.col("name").cast(pl.String))
+        .with_columns(pl.col("line").str.strip_prefix("$"))
     )
     return pl.concat([ranges, functions], how="diagonal").with_columns(
         pl.col("line").cast(pl.String) if functions.height else pl.lit(None, pl.String).alias("line")

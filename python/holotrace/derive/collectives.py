@@ -214,8 +214,10 @@ def _shifts(ordered: pl.DataFrame) -> pl.DataFrame:
     reference = ordered.join(most, on=["rank", *_KEY], how="semi", nulls_equal=True).select(
         *_KEY, position="ordinal", reference_ns="end_ns"
     )
+    # Of the rank that recorded most, each call is itself.
+    others = ordered.join(most, on=["rank", *_KEY], how="anti", nulls_equal=True)
     pairs = (
-        ordered.filter(pl.col("ordinal") < _COMPARED)
+        others.filter(pl.col("ordinal") < _COMPARED)
         .select("rank", *_KEY, "ordinal", "end_ns")
         .join(pl.DataFrame({"shift": range(-_MOST_SHIFT, _MOST_SHIFT + 1)}), how="cross")
         .with_columns(position=pl.col("ordinal") + pl.col("shift"))

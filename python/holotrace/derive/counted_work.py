@@ -24,7 +24,7 @@ def executed(rank: RankTrace) -> pl.DataFrame:
     """What devices computed: operations without those that contain others, wait or communicate."""
     ops = device_time.executions(rank[_OPS])
     inner = ~pl.col("is_container").fill_null(value=False)
-    return ops.filter(inner, ~IS_WAIT, pl.col("kind").cast(pl.String()).ne_missing("communication"))
+    return ops.filter(inner, ~IS_WAIT, pl.col("kind").ne_missing("communication"))
 
 
 def peak_flops(rank: RankTrace) -> float | None:
@@ -58,7 +58,9 @@ def sums(rank: RankTrace, *, by_step: bool) -> pl.DataFrame:
     ops = executed(rank)
     step = pl.col("step") if by_step else pl.lit(None, pl.Int64()).alias("step")
     own = device_time.own_ps()
-    again = pl.col("name").cast(pl.String()).str.contains(_AGAIN).fill_null(value=False)
+    names = ops["name"].drop_nulls().unique()
+    repeated = names.filter(names.cast(pl.String()).str.contains(_AGAIN))
+    again = pl.col("name").is_in(repeated.implode()).fill_null(value=False)
     flops = pl.col("flops").cast(pl.Float64())
     return (
         ops.with_columns(step, own_ps=own)

@@ -41,7 +41,7 @@ def layers(ops: pl.DataFrame, modules: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """
     ran = device_time.executions(ops)
     is_leaf = ~pl.col("is_container").fill_null(value=False)
-    is_kind = {kind: is_leaf & (pl.col("kind").cast(pl.String) == kind) for kind in (COMPUTE, COMMUNICATION, MEMORY)}
+    is_kind = {kind: is_leaf & (pl.col("kind") == kind) for kind in (COMPUTE, COMMUNICATION, MEMORY)}
     return {
         COMPUTING: ran.filter((is_kind[COMPUTE] & ~IS_WAIT) | pl.col("is_program")),
         EXPOSED_COMM: ran.filter(is_kind[COMMUNICATION]),
@@ -75,7 +75,7 @@ def covered_ns(steps: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
 
 def hidden_ns(steps: pl.DataFrame, ops: pl.DataFrame, computing: pl.DataFrame, kind: str) -> pl.Series:
     """How long, in each step, something of that kind was under way while the device computed."""
-    under_way = ops.filter(pl.col("kind").cast(pl.String) == kind, ~pl.col("is_container").fill_null(value=False))
+    under_way = ops.filter(pl.col("kind") == kind, ~pl.col("is_container").fill_null(value=False))
     return covered_ns(steps, intervals.intersect(intervals.union(under_way), intervals.union(computing)))
 
 

@@ -23,7 +23,9 @@ WORK_AND_WAIT = {
 
 def executions(ops: pl.DataFrame) -> pl.DataFrame:
     """The operations that a device executed, without what only spans or accompanies them."""
-    return ops.filter(~pl.col("is_async").fill_null(False) & ~_is_note())
+    is_executed = ops.select(~pl.col("is_async").fill_null(False) & ~_is_note()).to_series()
+    # To filter copies, and most devices have nothing else.
+    return ops if is_executed.all() else ops.filter(is_executed)
 
 
 def on_device(ops: pl.DataFrame) -> pl.DataFrame:
@@ -38,7 +40,7 @@ def own_ps() -> pl.Expr:
 
 
 def _is_note() -> pl.Expr:
-    return (pl.col("line").cast(pl.String()) == _NOTES).fill_null(False)
+    return (pl.col("line") == _NOTES).fill_null(False)
 
 
 def with_programs(ops: pl.DataFrame, modules: pl.DataFrame) -> pl.DataFrame:
@@ -83,14 +85,12 @@ def gaps(ops: pl.DataFrame, during: pl.DataFrame, *, by: Sequence[str], min_gap_
         .join(group.select(by).head(1), how="cross")
         for group in ops.partition_by(by, maintain_order=True)
     ]
-    ended = ops.sort("event_id").unique([*by, "start_ns"], keep="first", maintain_order=True)
-    return (
-        pl.concat([ops.select("start_ns", "end_ns", *by).clear(), *idle])
-        .join(
-            ended.select(*by, "step", "launch_id", "launch_ns", end_ns="start_ns"),
-            on=[*by, "end_ns"],
-            how="left",
-            nulls_equal=True,
-        )
-        .sort(*by, "start_ns")
-    )
+    found = pl.concat([ops.select("start_ns", "end_ns", *by).clear(), *idle])
+    ending = ops.filter(pl.col("start_ns").is_in(found["end_ns"].implode()))
+    ended = ending.sort("event_id").unique([*by, "start_ns"], keep="first", maintain_order=True)
+    return found.join(
+        ended.select(*by, "step", "launch_id", "launch_ns", end_ns="start_ns"),
+        on=[*by, "end_ns"],
+        how="left",
+        nulls_equal=True,
+    ).sort(*by, "start_ns")

@@ -22,15 +22,10 @@ def union(spans: pl.DataFrame) -> pl.DataFrame:
 
 def unions_by(spans: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """The union of the spans of each group that ``by`` names."""
-    reached = pl.col("end_ns").cum_max().shift(1).over(by)
-    lasting = spans.filter(pl.col("end_ns") > pl.col("start_ns")).sort(*by, "start_ns")
-    apart = (reached.is_null() | (pl.col("start_ns") > reached)).cum_sum()
-    return (
-        lasting.with_columns(piece=apart)
-        .group_by(*by, "piece", maintain_order=True)
-        .agg(pl.col("start_ns").first(), pl.col("end_ns").max())
-        .drop("piece")
-    )
+    unions = [union(group) for group in spans.partition_by(by, maintain_order=True)]
+    pieces = pl.Series([found.height for found in unions], dtype=pl.UInt32)
+    keys = spans.select(by).unique(maintain_order=True).select(pl.all().repeat_by(pieces).explode(empty_as_null=False))
+    return keys.hstack(pl.concat([spans.select(_SPAN).clear(), *unions]))
 
 
 def unions(spans: pl.DataFrame, kinds: Sequence[Sequence[str]]) -> list[pl.DataFrame]:

@@ -159,7 +159,7 @@ def _told(work: OperatorWork, name: str, kernel: str | None) -> tuple[object, ..
 
 
 def _longest_kernel(work: pl.DataFrame, of_calls: pl.DataFrame) -> pl.DataFrame:
-    """The kernel that takes most of the time of each signature."""
+    """The kernel that takes most of the time of each signature, of those that take as long the first by name."""
     lasts = pl.col("end_ns") - pl.col("start_ns")
     return (
         work.drop_nulls("op_id")
@@ -167,8 +167,8 @@ def _longest_kernel(work: pl.DataFrame, of_calls: pl.DataFrame) -> pl.DataFrame:
         .join(of_calls.select("op_id", "signature"), on="op_id")
         .group_by("signature", "kernel")
         .agg(pl.col("lasts_ns").sum())
-        .sort("lasts_ns", descending=True)
-        .unique("signature", keep="first")
+        .sort("lasts_ns", pl.col("kernel").cast(pl.String), descending=[True, False])
+        .unique("signature", keep="first", maintain_order=True)
         .select("signature", "kernel")
     )
 

@@ -24,6 +24,9 @@ def bounds(modules: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """
     # A device that is made of threads of the host has the host's clock.
     own = modules.filter(pl.col("plane").cast(pl.String()).str.starts_with("/device:"))
+    if own.is_empty():
+        # Calls of the host are many.
+        calls = calls.clear()
     runs = own.sort("start_ns").with_columns(key=pl.col("run") & _RUN_BITS)
     # An id may come again once all its values have been used.
     runs = runs.with_columns(number=pl.int_range(pl.len()).over(*DEVICE, "key"))
@@ -52,7 +55,7 @@ def bounds(modules: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
 def _numbered(calls: pl.DataFrame, name: str, column: str) -> pl.DataFrame:
     """When calls of that name began, by device, the lower bits of their run, and how often these came before."""
-    named = calls.filter(pl.col("name").cast(pl.String()) == name, pl.col("run").is_not_null())
+    named = calls.filter(pl.col("name") == name, pl.col("run").is_not_null())
     return (
         named.sort("start_ns")
         .select("device", key=pl.col("run") & _RUN_BITS, start=pl.col("start_ns"))

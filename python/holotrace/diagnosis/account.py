@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from holotrace.core.schema import Column, Unit
+from holotrace.core.schema import Column, Unit, filled
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
@@ -74,13 +74,9 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _slow_work(rank, edges),
         _calls(rank),
     ]
-    own = pl.concat([_typed(part) for part in parts]).with_columns(pl.col("at_ns", "start_ns") + base)
-    return pl.concat([own, _typed(meetings)]).sort("row", "step", "at_ns", "start_ns", "name", "detail", "operator")
-
-
-def _typed(part: pl.DataFrame) -> pl.DataFrame:
-    return part.select(
-        (pl.col(c.name) if c.name in part.columns else pl.lit(None)).cast(c.unit.dtype).alias(c.name) for c in COLUMNS
+    own = pl.concat([filled(part, COLUMNS) for part in parts]).with_columns(pl.col("at_ns", "start_ns") + base)
+    return pl.concat([own, filled(meetings, COLUMNS)]).sort(
+        "row", "step", "at_ns", "start_ns", "name", "detail", "operator"
     )
 
 
@@ -180,7 +176,7 @@ def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Copies beside which nothing was computed or communicated: the device could have worked instead."""
     # What a device copies within itself is work.
     is_within = pl.col("name").cast(pl.String).str.contains(_WITHIN)
-    every = rank.cached(_kernels).filter(pl.col("kind") == MEMORY, ~is_within).sort("start_ns", "end_ns", "event_id")
+    every = rank.cached(_kernels).filter(kind=MEMORY).filter(~is_within).sort("start_ns", "end_ns", "event_id")
     # Of copies that run at once the first has the time that they share.
     copies = every.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1)))
     alone = intervals.uncovered_ns(copies, rank.cached(busy.of).computing_or_communicating)
@@ -270,7 +266,7 @@ def _work(rank: RankTrace) -> pl.DataFrame:
 def _slow_work(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Time that operators compute longer than they need to, summed between meetings."""
     if xla_gaps.is_xla(rank):
-        return pl.DataFrame()
+        return pl.DataFrame(schema={"row": pl.String()})
     calls = rank.cached(inefficient.calls)
     return (
         calls.with_columns(segment=_segment(calls["end_ns"], edges))
@@ -288,7 +284,7 @@ def _slow_work(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 def _calls(rank: RankTrace) -> pl.DataFrame:
     """How long the host takes for the calls it makes most often, without those below them; the median."""
-    calls = rank[host.HOST_CALLS].filter(~pl.col("on_device"))
+    calls = rank.cached(host.host_calls)
     calls = calls.filter(host.among(calls["category"], [*RUNTIME, "cpu_op"]))
     return (
         calls.filter(~host.matching(calls["name"], WAITING))

@@ -55,7 +55,9 @@ class Meetings:
             pl.concat_str("group", "group_ranks", ignore_nulls=True),
         ).iter_rows():
             self._meetings.setdefault(row[0], []).append(_Visit(*row[1:]))
-        self._order = sorted(self._meetings, key=lambda match: max(v.arrival_ns for v in self._meetings[match]))
+        # When the last one came to each.
+        self._come = {match: max(visit.arrival_ns for visit in visits) for match, visits in self._meetings.items()}
+        self._order = sorted(self._meetings, key=lambda match: self._come[match])
         self.end_ns = max(self._ends.values(), default=0)
 
     def saved_ns(self, change: Change) -> int:
@@ -74,7 +76,7 @@ class Meetings:
         before: dict[tuple[int, str], tuple[int, float]] = {}
         for match in self._order:
             visits = self._meetings[match]
-            come = max(visit.arrival_ns for visit in visits)
+            come = self._come[match]
             shifted = {}
             for visit in visits:
                 left, leaves = before.get((visit.rank, visit.group), (visit.arrival_ns - _QUEUED_NS, 0.0))

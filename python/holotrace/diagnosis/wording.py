@@ -159,8 +159,8 @@ CLASSES: Mapping[str, Class] = {
         "Compare clocks, temperature, power limit and ECC errors with those of the others (nvidia-smi -q, rocm-smi), "
         "and take the device out of the job if they differ.",
         seen=(
-            "Calls of equal name, grid, block and shapes take longer on a rank, in most kinds of kernels alike "
-            "and by as much as the whole excess."
+            "Kernels with the same name, grid, block and input shapes take longer on this rank than on the others. "
+            "Most kinds of kernels do, by about the same factor, and that explains all of the rank's extra time."
         ),
         confused="More work, where shapes were not recorded.",
     ),

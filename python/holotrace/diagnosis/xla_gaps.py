@@ -71,7 +71,7 @@ def _by_default(rank: RankTrace) -> pl.DataFrame:
 
 
 def _of_programs(rank: RankTrace, min_gap_ns: int, *, by_stream: bool, input_ranges: str) -> pl.DataFrame:
-    ops, during = _executions(rank)
+    ops, during = rank.cached(_executions)
     if not by_stream:
         ops = ops.with_columns(stream=pl.lit(None, pl.Int64()))
     found = device_time.gaps(ops, during, by=[*DEVICE, "stream"], min_gap_ns=min_gap_ns)
@@ -97,7 +97,7 @@ def _of_programs(rank: RankTrace, min_gap_ns: int, *, by_stream: bool, input_ran
 
 def by_class(rank: RankTrace) -> pl.DataFrame:
     """Times in which none of the rank's devices worked, by what kept them; as ``host.gaps`` returns them."""
-    ops, during = _executions(rank)
+    ops, during = rank.cached(_executions)
     # The rank stands still where all of its devices do: one that waits for another is busy in a collective.
     as_one = ops.with_columns(
         device=pl.lit(0, pl.Int64), plane=pl.lit(None, pl.Categorical), stream=pl.lit(0, pl.Int64)
@@ -152,7 +152,8 @@ def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:
 
 def _with_parts(found: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The gaps with their parts, seen from the threads that hold the steps or launch what ends each, and the cause."""
-    threads = rank[HOST_CALLS].select(launch_id="event_id", tid=pl.col("tid").cast(pl.String()))
+    calls = rank[HOST_CALLS].filter(pl.col("event_id").is_in(found["launch_id"].unique().implode()))
+    threads = calls.select(launch_id="event_id", tid=pl.col("tid").cast(pl.String()))
     stepping = host_time.stepping_threads(rank)
     launched = found.join(threads, on="launch_id", how="left").sort(*DEVICE, "stream", "start_ns")
     anywhere = host_time.everywhere(activities)

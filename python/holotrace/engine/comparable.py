@@ -1,16 +1,20 @@
-"""Which ranks can be compared with the others: those that recorded as much."""
+"""Which ranks are compared with each other, and over which steps: those that all of them recorded."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from holotrace.core.problems import CUT, LEFT_OUT, problem
+from holotrace.core.problems import CUT, DIFFERENT_STEPS, LEFT_OUT, problem, spelled
 from holotrace.present import format as fmt
+
+_MOST_NAMED = 3  # runs of steps that are told with their ranks
+# The first and the last.
+Steps = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -20,34 +24,65 @@ class Recorded:
     rank: int
     is_cut: bool
     step_count: int | None
-    # Entries of its file, and those of them that ran on a device, where that was asked for.
-    events: tuple[int, int] | None = None
+    # Null where there are none, or their numbers say nothing of other ranks.
+    steps: Steps | None = None
+    # Entries of its file, and those of them that ran on a device.
+    events: tuple[int, int] = (0, 0)
 
     @classmethod
-    def of(
-        cls, rank: int, problems: pl.DataFrame, step_count: int | None, events: tuple[int, int] | None = None
-    ) -> Recorded:
-        """The same from the rank's rows of the problems table."""
-        return cls(rank, bool(problems["problem"].is_in(CUT).any()), step_count, events)
+    def of(cls, info: pl.DataFrame, problems: pl.DataFrame) -> Recorded:
+        """The same from the rank's rows of rank_info and of the problems table."""
+        (row,) = info.iter_rows(named=True)
+        first, last, count = row["first_step"], row["last_step"], row["step_count"]
+        # With a gap between them they are no run of steps that others could be looked at in.
+        steps = (first, last) if count and first is not None and last - first + 1 == count else None
+        events = (row["event_count"] or 0, row["device_event_count"] or 0)
+        return cls(row["rank"], bool(problems["problem"].is_in(CUT).any()), count, steps, events)
 
 
-def left_out(ranks: Sequence[Recorded]) -> dict[int, str]:
-    """Ranks that are compared with no other and make no findings, each with the reason.
+@dataclass(frozen=True)
+class Comparison:
+    """Which ranks are compared, and over which steps."""
 
-    Of a file that was cut off nobody knows which events are missing: a profiler writes what ran on devices last. A rank
-    with fewer or more steps than most spent its time on other work. A rank without steps is taken as it is.
+    left_out: Mapping[int, str] = field(default_factory=dict)
+    """Ranks that are compared with no other and make no findings, each with the reason."""
+    steps: Steps | None = None
+    """All ranks are looked at in these steps only; null where they recorded the same ones."""
+    of_steps: Sequence[Mapping[str, Any]] = ()
+    """Rows of the problems table on these steps."""
+
+    @property
+    def problems(self) -> list[Mapping[str, Any]]:
+        """The same, and on the ranks that are left out."""
+        return [*self.of_steps, *as_problems(self.left_out)]
+
+
+def comparison(ranks: Sequence[Recorded]) -> Comparison:
+    """How ``ranks`` are compared.
+
+    Of a file that was cut off nobody knows which events are missing: a profiler writes what ran on devices last. Ranks
+    that recorded different steps are compared over those that all have; one that shares none with most is left out.
     """
     whole = [rank for rank in ranks if not rank.is_cut]
-    sizes = sorted(rank.events for rank in whole if rank.events)
-    median = sizes[len(sizes) // 2] if sizes else None
-    counts = Counter(rank.step_count for rank in whole if rank.step_count)
-    usual = max(counts, key=lambda steps: (counts[steps], steps), default=None)
-    other = {
-        rank.rank: f"{fmt.plural(rank.step_count, 'step')} recorded, where most ranks have {usual}"
-        for rank in whole
-        if rank.step_count and rank.step_count != usual
+    sizes = sorted(rank.events for rank in whole)
+    left = {rank.rank: _of_a_cut(rank, sizes) for rank in ranks if rank.is_cut}
+    stepped = [rank for rank in whole if rank.step_count]
+    own = {rank.rank: rank.steps for rank in stepped if rank.steps}
+    if len(own) < len(stepped):
+        left |= _of_another_count(stepped)
+        return Comparison(left)
+    if len(set(own.values())) < 2:
+        return Comparison(left)
+    first, last = steps = _shared(list(own.values()))
+    apart = {rank: has for rank, has in own.items() if not has[0] <= first <= last <= has[1]}
+    left |= {
+        rank: f"{_spelled(has)} recorded, none of {_spelled(steps)}, which are compared" for rank, has in apart.items()
     }
-    return {rank.rank: _of_a_cut(rank, median) for rank in ranks if rank.is_cut} | other
+    sharing = {rank: has for rank, has in own.items() if rank not in apart}
+    if set(sharing.values()) == {steps}:
+        return Comparison(left)
+    left |= {rank.rank: "no steps recorded, where others have" for rank in whole if rank not in stepped}
+    return Comparison(left, steps, [_of_different_steps(sharing, steps)])
 
 
 def as_problems(reasons: Mapping[int, str]) -> list[dict[str, Any]]:
@@ -70,13 +105,60 @@ def of_ranks(table: pl.DataFrame, without: Iterable[int]) -> pl.DataFrame:
     return table.filter(~is_left) if left and "rank" in table.columns else table
 
 
-def _of_a_cut(rank: Recorded, median: tuple[int, int] | None) -> str:
-    if rank.events is None:
-        return "its file is cut off"
+def _of_a_cut(rank: Recorded, sizes: Sequence[tuple[int, int]]) -> str:
     read = f"its file is cut off: {_said(rank.events)} were read"
-    return f"{read}, where the median rank has {_said(median)}" if median else read
+    return f"{read}, where the median rank has {_said(sizes[len(sizes) // 2])}" if sizes else read
 
 
 def _said(events: tuple[int, int]) -> str:
     entries, on_devices = events
     return f"{fmt.plural(entries, 'event')} ({fmt.number(on_devices)} on devices)"
+
+
+def _of_another_count(ranks: Sequence[Recorded]) -> dict[int, str]:
+    """Ranks with fewer or more steps than most, where numbers of steps do not tell which of them are the same."""
+    counts = Counter(rank.step_count for rank in ranks)
+    usual = max(counts, key=lambda steps: (counts[steps], steps or 0))
+    return {
+        rank.rank: f"{fmt.plural(rank.step_count or 0, 'step')} recorded, where most ranks have {usual}"
+        for rank in ranks
+        if rank.step_count != usual
+    }
+
+
+def _shared(of_ranks: Sequence[Steps]) -> Steps:
+    """The steps that most ranks have in common; of as many ranks the longer run of steps."""
+
+    def around(step: int) -> tuple[int, int, int]:
+        there = [(first, last) for first, last in of_ranks if first <= step <= last]
+        begin, end = max(first for first, _ in there), min(last for _, last in there)
+        return len(there), end - begin, begin
+
+    _, more, begin = max(around(first) for first, _ in of_ranks)
+    return begin, begin + more
+
+
+def _of_different_steps(of_ranks: Mapping[int, Steps], shared: Steps) -> dict[str, Any]:
+    """The row of the problems table that says which ranks recorded which steps."""
+    usual = Counter(of_ranks.values()).most_common(1)[0][0]
+    others = sorted({steps for steps in of_ranks.values() if steps != usual})
+    if len(others) > _MOST_NAMED:
+        firsts, lasts = zip(*of_ranks.values(), strict=True)
+        said = f"some ranks have more of {_spelled((min(firsts), max(lasts)))}"
+    else:
+        named = [([rank for rank, has in of_ranks.items() if has == steps], _numbers(steps)) for steps in others]
+        said = ", ".join(f"rank{'s' * (len(ranks) > 1)} {fmt.ranks(ranks)} recorded {steps}" for ranks, steps in named)
+        said += f", the others {_numbers(usual)}"
+    return problem(
+        DIFFERENT_STEPS,
+        example=f"compared over {_spelled(shared)}; {said}",
+        action="everything but the tables of events is of these steps; --rank N shows one rank in full",
+    )
+
+
+def _spelled(steps: Steps) -> str:
+    return f"step{'s' if steps[0] < steps[1] else ''} {_numbers(steps)}"
+
+
+def _numbers(steps: Steps) -> str:
+    return spelled(range(steps[0], steps[1] + 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import polars as pl
@@ -20,11 +21,14 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import worth
 from holotrace.diagnosis.symptoms import explained, folded
 from holotrace.discovery import Survey
-from holotrace.engine.comparable import Recorded, as_problems, left_out, of_ranks, ranks_left_out
+from holotrace.engine.comparable import Comparison, Recorded, of_ranks, ranks_left_out
 from holotrace.engine.spread import spread
 from holotrace.present.figures import figure
 from holotrace.present.notebook import Findings, result_html
 from holotrace.present.wording import worded
+
+# rank_info of the steps that are compared.
+COMPARED_INFO = "compared_info"
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,11 @@ class Answers:
     @property
     def recorded(self) -> Recorded:
         """How much of the rank there is."""
-        rank, steps, *events = self.info.select("rank", "step_count", "event_count", "device_event_count").row(0)
-        return Recorded.of(rank, self.problems, steps, (events[0] or 0, events[1] or 0))
+        return Recorded.of(self.info, self.problems)
+
+
+def _info(answers: Sequence[Answers]) -> pl.DataFrame:
+    return pl.concat([RANK_INFO.empty(), *(answer.info for answer in answers)])
 
 
 @dataclass(frozen=True)
@@ -58,17 +65,50 @@ class Questions:
 
     def __call__(self, rank: RankTrace) -> Answers:
         asked = {analysis.part_name: (analysis, options) for analysis, options in self.asked}
-        made = spread(lambda each: each[0].part(rank, each[1]), asked.values(), self.workers)
-        return Answers(dict(zip(asked, made, strict=True)), rank[RANK_INFO], rank[PROBLEMS])
+        left, lock = dict(asked), Lock()
+        read = {
+            name: {(t.name, column) for t in analysis.reads for column in t.column_names}
+            for name, (analysis, _) in asked.items()
+        }
+        readers = Counter(column for columns in read.values() for column in columns)
 
-    def combined(self, answers: Sequence[Answers], doubts: Sequence[Mapping[str, Any]]) -> dict[str, pl.DataFrame]:
-        """Each table of all ranks, by its name; ``doubts`` are problems known from elsewhere."""
-        reasons = left_out([answer.recorded for answer in answers])
-        compared = [answer for answer in answers if answer.recorded.rank not in reasons]
+        def answered(name: str) -> pl.DataFrame:
+            analysis, options = asked[name]
+            part = analysis.part(rank, options)
+            with lock:
+                del left[name]
+                readers.subtract(read[name])
+                if not all(readers[column] for column in read[name]):
+                    # Nobody will ask for the rest again, which may be most of the memory.
+                    tables = (table for analysis, _ in left.values() for table in analysis.reads)
+                    rank.keep([RANK_INFO, PROBLEMS, *tables])
+            return part
+
+        order = _in_turn({name: analysis.reads for name, (analysis, _) in asked.items()}, rank)
+        parts = dict(zip(order, spread(answered, order, self.workers), strict=True))
+        return Answers({name: parts[name] for name in asked}, rank[RANK_INFO], rank[PROBLEMS])
+
+    def combined(
+        self,
+        answers: Sequence[Answers],
+        doubts: Sequence[Mapping[str, Any]],
+        found: Comparison,
+        of_steps: Sequence[Answers] = (),
+    ) -> dict[str, pl.DataFrame]:
+        """Each table of all ranks, by its name.
+
+        Args:
+            answers: What the ranks answered.
+            doubts: Problems known from elsewhere.
+            found: How ranks are compared.
+            of_steps: What they answered on the steps that are compared, where these are not all.
+        """
+        seen = of_steps or answers
+        compared = [answer for answer in seen if answer.recorded.rank not in found.left_out]
         tables, left = {}, Counter(analysis.shares for analysis, _ in self.asked)
         gathered: dict[Hashable, Any] = {}
         for analysis, chosen in self.asked:
-            of, shared = compared if isinstance(analysis, PerJob) else answers, analysis.shares
+            of, shared = compared if isinstance(analysis, PerJob) else seen, analysis.shares
             if shared not in gathered:
                 gathered[shared] = analysis.gathered(answer.parts[analysis.part_name] for answer in of)
             tables[analysis.name] = analysis.answer(gathered[shared], chosen)
@@ -76,9 +116,23 @@ class Questions:
             if not left[shared]:
                 # A graph of a whole job is large.
                 del gathered[shared]
-        problems = [frame(doubts), *(answer.problems for answer in answers), frame(as_problems(reasons))]
-        tables[RANK_INFO.name] = pl.concat([RANK_INFO.empty(), *(answer.info for answer in answers)])
+        problems = [frame(doubts), *(answer.problems for answer in answers), frame(found.problems)]
+        tables[RANK_INFO.name] = _info(answers)
+        tables[COMPARED_INFO] = _info(of_steps) if of_steps else tables[RANK_INFO.name]
         return {**tables, PROBLEMS.name: pl.concat(problems)}
+
+
+def _in_turn(reads: Mapping[str, Sequence[Table]], rank: RankTrace) -> list[str]:
+    """The names in an order in which large tables that few ask for can go early."""
+    left = {name: {table.name for table in tables} for name, tables in reads.items()}
+    bytes_of = {name: frame.estimated_size() for name, frame in rank.tables.items()}
+    order: list[str] = []
+    while readers := Counter(table for tables in left.values() for table in tables):
+        next_gone = max(readers, key=lambda table: bytes_of.get(table, 0) / readers[table])
+        chosen = [name for name, tables in left.items() if next_gone in tables]
+        order += chosen
+        left = {name: tables for name, tables in left.items() if name not in chosen}
+    return [*order, *left]
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,7 +149,7 @@ class JobResult:
     """Table of each analysis, by its name."""
 
     info: pl.DataFrame
-    """What is known of each rank: device, software, steps, events."""
+    """What is known of each rank: device, software, and how much was compared, where ranks recorded different steps."""
 
     problems: pl.DataFrame
     """What could not be read as it was written."""
@@ -107,7 +161,8 @@ class JobResult:
     def of(cls, found: Survey, asked: Sequence[Analysis[Any]], tables: Mapping[str, pl.DataFrame]) -> JobResult:
         """The result of the job that was ``found``, from all its ``tables``, for the analyses that were ``asked``."""
         own = {analysis.name: tables[analysis.name] for analysis in asked}
-        info, problems = tables[RANK_INFO.name], tables[PROBLEMS.name]
+        # Who asks nothing wants to know what there is.
+        info, problems = tables[COMPARED_INFO if own else RANK_INFO.name], tables[PROBLEMS.name]
         without = ranks_left_out(problems)
         compared = {name: of_ranks(table, without) for name, table in tables.items()}
         findings = [finding for analysis in asked for finding in analysis.findings(compared[analysis.name])]

@@ -14,23 +14,24 @@ from holotrace.analyses import ALL
 from holotrace.core.analysis import Analysis, PerJob
 from holotrace.core.problems import MISSING, spelled
 from holotrace.core.schema import Table
-from holotrace.core.tables import PROBLEMS, RANK_INFO, STEPS
+from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import Question, RankTrace, T
 from holotrace.discovery import RankSource, Survey
 from holotrace.engine.answers import QuestionTask
-from holotrace.engine.comparable import Recorded, as_problems, left_out
+from holotrace.engine.comparable import Comparison, Recorded, comparison
 from holotrace.engine.map_ranks import Load, Progress, RankTask, read_ranks
 from holotrace.engine.noticed import Noticed
 from holotrace.engine.processes import cpu_count
 from holotrace.engine.program import running_program
-from holotrace.engine.questions import JobResult, Questions
+from holotrace.engine.questions import COMPARED_INFO, Answers, JobResult, Questions
 from holotrace.engine.table_cache import CachedRankTask, TableCache
 from holotrace.errors import InputError
 from holotrace.formats.declaration import Program
+from holotrace.loading.of_steps import OfSteps
 from holotrace.loading.rank import load
 
-# As much of them as says how many there are.
-_STEPS = STEPS.only("step")
+# What is told of a job besides the answers of analyses.
+_ABOUT = {RANK_INFO.name, COMPARED_INFO, PROBLEMS.name}
 
 
 @dataclass(frozen=True)
@@ -90,16 +91,22 @@ class Session:
         of_rank = RankTask(_Noticing(task), (*reads, PROBLEMS), self.load)
         return [each.result for each in self._noticed(*read_ranks(of_rank, sources, executor=self.executor))]
 
+    def compared(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> list[T]:
+        """The same for ranks that can be compared, each looked at in the steps that all of them have."""
+        results, ranks = self._compared(task, reads)
+        self._notice(ranks.problems)
+        return [result for rank, result in results.items() if rank not in ranks.left_out]
+
     def ask(self, question: Question, options: Mapping[str, Any], progress: Progress | None = None) -> pl.DataFrame:
         """The answer of all ranks to ``question``; that to default options is kept."""
         if not options and question.name in self.known:
             return self.known[question.name]
+        task = partial(question.part, options=options)
+        parts, ranks = self._compared(task, question.reads, progress)
         compares = isinstance(question, PerJob)
-        reads = (*question.reads, _STEPS) if compares else question.reads
-        seen = self._seen(partial(question.part, options=options), reads, progress)
-        reasons = left_out([each.recorded for each in seen]) if compares else {}
-        self._notice(as_problems(reasons))
-        found = question.combine((each.result for each in seen if each.recorded.rank not in reasons), options)
+        self._notice(ranks.problems if compares else ranks.of_steps)
+        of = (part for rank, part in parts.items() if rank not in ranks.left_out or not compares)
+        found = question.combine(of, options)
         if not options:
             self.known[question.name] = found
         return found
@@ -116,11 +123,22 @@ class Session:
         # Who asks for everything, or only for what is there, is told all problems.
         every = not missing or {analysis.name for analysis in ALL} <= {analysis.name for analysis, _ in asked}
         tables: Mapping[str, pl.DataFrame] = self.known
-        if missing or RANK_INFO.name not in tables:
-            complete = {name: self.known[name] for name in (RANK_INFO.name, PROBLEMS.name) if name in self.known}
+        if missing or not tables.keys() >= _ABOUT:
+            complete = {name: self.known[name] for name in _ABOUT if name in self.known}
             tables = {**tables, **self._answered(Questions(missing, every), progress), **complete}
         self._notice(tables[PROBLEMS.name].iter_rows(named=True), is_told=not asked)
         return JobResult.of(self.found, [analysis for analysis, _ in asked], tables)
+
+    def _compared(
+        self, task: Callable[[RankTrace], T], reads: Sequence[Table], progress: Progress | None = None
+    ) -> tuple[dict[int, T], Comparison]:
+        """What ``task`` returns for each rank in the steps that are compared, and how they are."""
+        seen = self._seen(_Measured(task), (*reads, RANK_INFO), progress)
+        found = comparison([each.result[0] for each in seen])
+        if found.steps is None:
+            return {each.rank: each.result[1] for each in seen}, found
+        of_steps = OfSteps(task, reads, *found.steps, frozenset(found.left_out))
+        return {each.rank: each.result for each in self._seen(of_steps, of_steps.reads)}, found
 
     def _seen(
         self, task: Callable[[RankTrace], T], reads: Sequence[Table], progress: Progress | None = None
@@ -136,13 +154,21 @@ class Session:
         workers = 1 if self.executor else max(1, cpu_count() // max(1, len(self.found.sources)))
         task = QuestionTask(replace(questions, workers=workers), load=self.load, program=self.program)
         answers, unread = read_ranks(task, self.found.sources, executor=self.executor, progress=progress)
-        tables = questions.combined(answers, [*self.found.problems, *unread])
+        found = comparison([answer.recorded for answer in answers])
+        tables = questions.combined(answers, [*self.found.problems, *unread], found, self._of_steps(questions, found))
         # What was asked with options is another answer, and what is told of a part of the file is not all.
         passing = {analysis.name for analysis, options in questions.asked if options}
         if not questions.every_problem:
-            passing |= {RANK_INFO.name, PROBLEMS.name}
+            passing |= _ABOUT
         self.known.update({name: table for name, table in tables.items() if name not in passing})
         return tables
+
+    def _of_steps(self, questions: Questions, found: Comparison) -> list[Answers]:
+        """Answers on the steps that are compared; empty where they are all that was recorded."""
+        if found.steps is None:
+            return []
+        task = OfSteps(questions, questions.reads, *found.steps, frozenset(found.left_out))
+        return read_ranks(RankTask(task, task.reads, self.load), self.found.sources, executor=self.executor)[0]
 
     def _noticed(self, seen: list[_Seen[T]], unread: list[dict[str, Any]]) -> list[_Seen[T]]:
         rows = (row for each in seen for row in each.problems.iter_rows(named=True))
@@ -159,18 +185,26 @@ class Session:
 class _Seen(Generic[T]):
     """What a task returned for a rank, and what was noticed in reading for it."""
 
+    rank: int
     result: T
     problems: pl.DataFrame
-    recorded: Recorded
 
 
 @dataclass(frozen=True)
 class _Noticing(Generic[T]):
-    """Runs a task on a rank, and says what was noticed; its steps are counted where they were read."""
+    """Runs a task on a rank, and says what was noticed."""
 
     task: Callable[[RankTrace], T]
 
     def __call__(self, rank: RankTrace) -> _Seen[T]:
-        steps = rank.tables.get(STEPS.name)
-        recorded = Recorded.of(rank.rank, rank[PROBLEMS], None if steps is None else steps.height)
-        return _Seen(self.task(rank), rank[PROBLEMS], recorded)
+        return _Seen(rank.rank, self.task(rank), rank[PROBLEMS])
+
+
+@dataclass(frozen=True)
+class _Measured(Generic[T]):
+    """Runs a task on a rank, and says how much of the rank there is."""
+
+    task: Callable[[RankTrace], T]
+
+    def __call__(self, rank: RankTrace) -> tuple[Recorded, T]:
+        return Recorded.of(rank[RANK_INFO], rank[PROBLEMS]), self.task(rank)

@@ -9,7 +9,9 @@ from pathlib import Path
 import polars as pl
 
 from holotrace.core.schema import empty
+from holotrace.engine.comparable import Comparison
 from holotrace.engine.map_ranks import Progress
+from holotrace.engine.questions import Questions
 from holotrace.engine.session import Session
 from holotrace.errors import UsageError
 from holotrace.export import counters as counter_series
@@ -25,7 +27,10 @@ def write_overlay(
     """Write copies of the traces with counters or the critical path in them; returns the copies."""
     wanted = []
     if counters:
-        tables = session.run(counter_series.ANALYSES, counter_series.OPTIONS).tables
+        asked = Questions(
+            tuple((analysis, counter_series.OPTIONS[analysis.name]) for analysis in counter_series.ANALYSES)
+        )
+        tables = asked.combined(session.map(asked, asked.reads), (), Comparison())
         wanted.append(counter_series.counters(tables, session.ranks))
     if critical_path:
         found = session.map(partial(critical_arrows.of_rank, of_step=of_step), critical_arrows.READS)
@@ -47,5 +52,5 @@ def write_timeline(session: Session, path: Path, wanted: Wanted, progress: Progr
 
 
 def _path(session: Session) -> pl.DataFrame:
-    parts = session.map(job_graph.numbered_part, job_graph.READS)
+    parts = session.compared(job_graph.numbered_part, job_graph.READS)
     return job_path.of(job_graph.JobGraph.from_parts(pl.concat([empty(job_graph.PART), *parts])))

@@ -80,7 +80,7 @@ class JobGraph:
         ``has_queries``.
         """
         made = whole_numbered_part if has_queries else numbered_part
-        return cls.from_parts(pl.concat([empty(PART), *job.map(made, READS)]), step)
+        return cls.from_parts(pl.concat([empty(PART), *job.compared(made, READS)]), step)
 
     @classmethod
     def from_parts(cls, rows: pl.DataFrame, step: int | None = None) -> JobGraph:

@@ -10,7 +10,6 @@ from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import WORK
 from holotrace.derive.steps import launched_in
 from holotrace.graph import device, host, packed
-from holotrace.graph.engine import end_of
 
 READS = (*host.READS, *device.READS, *collectives.READS)
 # What a row of a part is.
@@ -60,10 +59,10 @@ def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
     count = on_host.activities.height
     work = work.with_columns(pl.col("activity") + count)
     since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
-    edges, waits = _edges(rank, on_host, work)
+    edges, own = device.joined(work, on_host, *_recorded(rank))
     steps = on_host.steps.sort("start_ns", "step").rename({"begin": "from_point", "end": "to_point"})
     frames = {
-        ACTIVITY: packed.activities(_activities(rank, on_host, work, waits).with_columns(since_1970)),
+        ACTIVITY: packed.activities(_activities(rank, on_host, work, own).with_columns(since_1970)),
         EDGE: packed.edges(edges),
         STEP: steps.with_columns(since_1970),
         COLLECTIVE: _collectives(rank, work),
@@ -81,10 +80,9 @@ def _shaped(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
 
 
-def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
     steps = rank[host.STEPS_READ]
-    own = waits.drop_nulls("own_ns").group_by("activity").agg(waits_ns=pl.col("own_ns").min())
-    of_host = on_host.activities.with_row_index("activity").join(own, on="activity", how="left", maintain_order="left")
+    of_host = on_host.activities
     of_host = of_host.select(
         "name",
         "start_ns",
@@ -93,7 +91,7 @@ def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, waits: 
         lane="thread",
         is_device=pl.lit(False),
         kind="kind",
-        own_ns=pl.coalesce("waits_ns", "own_ns"),
+        own_ns=of_host["own_ns"].scatter(own["activity"], own["own_ns"]),
         step=launched_in(of_host["start_ns"], steps),
     )
     lanes = on_host.activities["thread"].max()
@@ -114,47 +112,12 @@ def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, waits: 
     return pl.concat([of_host, of_device.cast({"name": pl.Categorical})], how="diagonal_relaxed")
 
 
-def _edges(rank: RankTrace, on_host: host.Host, work: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """All edges, and what calls waited for."""
-    held, returned = _recorded(rank)
-    waits = device.call_waits(on_host.calls, work, returned)
-    full = device.full_queue(work, on_host.calls)
-    columns = ["from_point", "to_point", "lag_ns", "is_inferred"]
-    of_waits = waits.select(
-        from_point=end_of(pl.col("after")),
-        to_point=end_of(pl.col("activity")),
-        lag_ns="lag_ns",
-        is_inferred="is_inferred",
-    )
-    of_room = full.select(
-        from_point=(pl.col("after") * 2).cast(pl.UInt32),
-        to_point=end_of(pl.col("activity")),
-        lag_ns="lag_ns",
-        is_inferred="is_inferred",
-    )
-    others = [
-        device.queue_edges(work),
-        device.launch_edges(work, on_host.calls),
-        device.event_edges(work, held, device.called_waits(on_host.calls, work)),
-        of_waits,
-        of_room,
-    ]
-    # Most edges are of threads, and in order already.
-    order = pl.col("to_point").cast(pl.Int64) * 2**32 + pl.col("from_point")
-    of_host, of_device = (
-        pl.concat([part.select(columns).cast({"lag_ns": pl.Int64}) for part in parts]).with_columns(order=order)
-        for parts in ([on_host.edges], others)
-    )
-    edges = of_host.merge_sorted(of_device.sort("order", "lag_ns", "is_inferred"), key="order").drop("order")
-    return edges, pl.concat([waits.select("activity", "own_ns"), full.select("activity", "own_ns")])
-
-
 def _recorded(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What waited for events as the profiler recorded it: work (after_id, holds_id), and calls (call_id, after_id)."""
+    """What waited for events as the profiler recorded it: works, and calls (after_id, waits_id)."""
     asked = device.syncs(rank).with_columns(call_id="launch_id", sync="name")
-    none = pl.DataFrame(schema={"after_id": pl.UInt32(), "holds_id": pl.UInt32(), "call_id": pl.UInt32()})
+    none = pl.DataFrame(schema={"after_id": pl.UInt32(), "waits_id": pl.UInt32()})
     if asked.is_empty():
-        return none.select("after_id", "holds_id"), none.select("call_id", "after_id")
+        return none, none
     work = rank[device.EVENTS_READ].filter(pl.col("kind").is_in(WORK))
     both = pl.concat(
         [work.with_columns(call_id="launch_id", sync=pl.lit(None, pl.String)), asked], how="diagonal_relaxed"
@@ -162,7 +125,12 @@ def _recorded(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
     found = step_graph.recorded_waits(rank[host.CALLS_READ], both, asked, device.RULES)
     waits = asked.select("event_id", "call_id", "sync").join(found, on="event_id")
     is_held = pl.col("sync") == step_graph.HOLDS
-    return waits.filter(is_held).select("after_id", "holds_id"), waits.filter(~is_held).select("call_id", "after_id")
+    pairs = waits.with_columns(waits_id=pl.when(is_held).then("holds_id").otherwise("call_id"))
+    held, returned = (
+        pairs.filter(which).select(pl.col("after_id", "waits_id").cast(pl.UInt32)).drop_nulls()
+        for which in (is_held, ~is_held)
+    )
+    return held, returned
 
 
 def _collectives(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:

@@ -14,8 +14,8 @@ _NONE = pl.Schema(
         "activity": pl.UInt32(),
         "late": pl.UInt32(),
         "rank": pl.Int32(),
-        "signature": pl.String(),
-        "kind": pl.String(),
+        "signature": pl.Categorical(),
+        "kind": pl.Categorical(),
         "ns": pl.Int64(),
         "waited_ns": pl.Int64(),
     }
@@ -45,6 +45,7 @@ def causes(graph: JobGraph) -> pl.DataFrame:
         {"signature": range(count, count + 3), "kind": [LATENCY, UNEXPLAINED, BEGINNING], "name": [None] * 3},
         schema=known.select("signature", texts).schema,
     )
+    labels = pl.col("kind", "name").cast(pl.Categorical)
     of_activities = activities.join(known, on=["kind", "name"], nulls_equal=True, maintain_order="left").select(
         process=pl.col("rank").replace_strict(ranks, pl.Series(range(len(ranks))), return_dtype=pl.UInt32),
         signature="signature",
@@ -56,7 +57,11 @@ def causes(graph: JobGraph) -> pl.DataFrame:
     return (
         found.join(at, on="visit", maintain_order="left")
         .join(at.select(late="visit", late_activity="activity"), on="late", maintain_order="left")
-        .join(pl.concat([known.select("signature", texts), rest]), on="signature", maintain_order="left")
+        .join(
+            pl.concat([known.select("signature", texts), rest]).with_columns(labels),
+            on="signature",
+            maintain_order="left",
+        )
         .select(
             "activity",
             late="late_activity",

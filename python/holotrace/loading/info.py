@@ -9,7 +9,7 @@ import polars as pl
 
 from holotrace.core.schema import legible
 from holotrace.core.source import RankSource, believable
-from holotrace.core.tables import DEVICE_EVENTS, PROBLEMS, RANK_INFO, STEPS
+from holotrace.core.tables import DEVICE_EVENTS, MODULES, PROBLEMS, RANK_INFO, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.modelled_work import device_of
 from holotrace.derive.vendors import NVIDIA, VENDORS
@@ -19,7 +19,12 @@ from holotrace.formats.parsed import Columns, Parsed
 # The types that most models compute in come first.
 _TYPES = ("bf16", "fp16", "fp32")
 # What describing a rank needs to read.
-READS = (DEVICE_EVENTS.only("start_ns", "end_ns"), STEPS.only("start_ns", "end_ns"), PROBLEMS.only("count"))
+READS = (
+    DEVICE_EVENTS.only("start_ns", "end_ns"),
+    STEPS.only("step", "start_ns", "end_ns"),
+    MODULES.only("module_id"),
+    PROBLEMS.only("count"),
+)
 
 
 def describe(
@@ -48,6 +53,7 @@ def describe(
         "software": _software(metadata, job),
         "backend": str(job["backend"]) if job.get("backend") else None,
         "step_count": steps.height,
+        **_numbers(steps, tables[MODULES.name]),
         "event_count": counts.get("entries"),
         "device_event_count": events.height,
         "problem_count": int(tables[PROBLEMS.name]["count"].sum()),
@@ -78,6 +84,12 @@ def _span(*tables: pl.DataFrame) -> dict[str, int | None]:
     spans = pl.concat([table.select("start_ns", "end_ns") for table in tables])
     first, last = spans.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     return {"span_ns": None if first is None else int(last - first), "first_ns": first}
+
+
+def _numbers(steps: pl.DataFrame, modules: pl.DataFrame) -> dict[str, int | None]:
+    # Steps of XLA may be counted from the begin of the recording, and run on devices at times of their own.
+    first, last = steps.select(first=pl.col("step").min(), last=pl.col("step").max()).row(0)
+    return {"first_step": first, "last_step": last} if modules.is_empty() else {}
 
 
 def _software(metadata: Mapping[str, Any], job: Mapping[str, Any]) -> str | None:

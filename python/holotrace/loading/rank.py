@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from holotrace.core.schema import Column, Table, legible, typed
+from holotrace.core.schema import Table, filled, in_order, legible
 from holotrace.core.source import RankSource
 from holotrace.core.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, XLA_OPS
 from holotrace.core.trace import RankTrace
@@ -33,7 +33,7 @@ def load(source: RankSource, reads: Sequence[Table], *, every_problem: bool = Fa
         every_problem: Look also into what ``reads`` does not ask for, so that no problem of the file stays unseen.
     """
     wanted = merged(reads)
-    needed = _needed(wanted)
+    needed = in_files(wanted)
     read = _from_file(source, wanted, needed, every_problem)
     tables = dict(read.tables)
     if CALLS.name in wanted:
@@ -76,7 +76,9 @@ def _from_file(
     reader = declared.read_closely if every_problem and declared.read_closely else declared.read
     parsed = reader(source, _to_parse(needed, declared))
     made = _made(source, wanted, needed, parsed)
-    read = {name: frame.hstack(made[name]) if name in made else frame for name, frame in parsed.tables.items()}
+    read = {
+        name: in_order(frame.hstack(made[name]) if name in made else frame) for name, frame in parsed.tables.items()
+    }
     return RankTrace(source.rank, {**made, **read}, parsed.metadata)
 
 
@@ -131,7 +133,7 @@ def merged(reads: Iterable[Table]) -> dict[str, Table]:
     return wanted
 
 
-def _needed(wanted: dict[str, Table]) -> dict[str, Table]:
+def in_files(wanted: dict[str, Table]) -> dict[str, Table]:
     """``wanted``, with what calls are made of in their place."""
     if CALLS.name not in wanted:
         return wanted
@@ -167,12 +169,4 @@ def _place(source: RankSource, count: int) -> pl.DataFrame:
 
 
 def _filled(frame: pl.DataFrame | None, table: Table) -> pl.DataFrame:
-    if frame is None:
-        return table.empty()
-    return frame.select(_column(frame, column) for column in table.columns)
-
-
-def _column(frame: pl.DataFrame, column: Column) -> pl.Expr:
-    if column.name not in frame.columns:
-        return pl.lit(None, column.unit.dtype).alias(column.name)
-    return typed(frame, column)
+    return table.empty() if frame is None else in_order(filled(frame, table.columns))

@@ -13,7 +13,7 @@ import polars as pl
 from holotrace.analyses import ALL
 from holotrace.core.analysis import Analysis, Finding, by_cost
 from holotrace.core.charts import Stacked
-from holotrace.core.problems import LEFT_OUT
+from holotrace.core.problems import DIFFERENT_STEPS, LEFT_OUT
 from holotrace.core.schema import Unit
 from holotrace.present import files
 from holotrace.present import format as fmt
@@ -234,7 +234,7 @@ def _advice(docstring: str) -> Advice:
 
 
 def _left_out(report: Report) -> list[int]:
-    """Ranks that recorded less than the others."""
+    """Ranks that are compared with no other."""
     return report.problems.filter(pl.col("problem") == LEFT_OUT)["rank"].to_list()
 
 
@@ -258,8 +258,14 @@ def _where_time_goes(report: Report, analyses: Analyses) -> str:
     steps = compared["step_count"].drop_nulls().unique().to_list()
     each = f", {fmt.duration(whole / steps[0])} a step" if _are_steps(report, steps, whole) else ""
     kind = "whole ranks" if left_out else "ranks"
-    who = f"Each of the {fmt.number(count)} {kind} ran {fmt.duration(whole)} on average" if count > 1 else ""
-    return f"{who or f'The rank ran {fmt.duration(whole)}'}{each}: {_listed(said)}."
+    who = f"each of the {fmt.number(count)} {kind} ran {fmt.duration(whole)} on average" if count > 1 else ""
+    who = who or f"the rank ran {fmt.duration(whole)}"
+    # Causes are looked for in all that was recorded: also before the first work, and after the last.
+    spans = compared["span_ns"].drop_nulls().to_list()
+    recorded = sum(spans) / max(1, len(spans))
+    if recorded > (1 + _SAME_TIME) * whole:
+        who = f"from the first work on its device to the last, {who}, of {fmt.duration(recorded)} recorded"
+    return f"{who[0].upper()}{who[1:]}{each}: {_listed(said)}."
 
 
 def _are_steps(report: Report, steps: Sequence[int], whole: float) -> bool:
@@ -293,7 +299,8 @@ def _what_is_missing(report: Report) -> str:
     # What concerns no single rank, as a rank that is missing, is said above or by the problem itself.
     of_ranks = report.problems.filter(pl.col("rank").is_not_null(), pl.col("problem") != LEFT_OUT)
     count = int(of_ranks["count"].sum() or 0)
-    said = []
+    different = report.problems.filter(problem=DIFFERENT_STEPS)["example"]
+    said = [f"ranks recorded different steps, and are {example}" for example in different]
     if left_out := _left_out(report):
         noun = "rank is" if len(left_out) == 1 else "ranks are"
         said.append(f"{fmt.number(len(left_out))} {noun} not compared with the others ({fmt.ranks(left_out)})")

@@ -153,9 +153,13 @@ def info(rank_info: pl.DataFrame, problems: pl.DataFrame, source: str, left_out:
     if problems.is_empty():
         grid.add_row(Text("Problems"), Text("none"))
         return grid
-    kinds = problems.group_by("problem", "action").agg(pl.col("count").sum(), pl.col("rank").drop_nulls().unique())
-    for problem, action, count, ranks in kinds.sort("count", "problem", descending=[True, False]).iter_rows():
-        times = f" ({fmt.number(count)} times)" if count > 1 else ""
+    kinds = problems.group_by("problem", "action").agg(
+        pl.col("count").sum(),
+        pl.col("rank").drop_nulls().unique(),
+        pl.col("example").filter(pl.col("rank").is_null()).first(),
+    )
+    for problem, action, count, ranks, of_job in kinds.sort("count", "problem", descending=[True, False]).iter_rows():
+        times = f" ({fmt.number(count)} times)" if count > 1 else f" ({fmt.middle(of_job, 120)})" if of_job else ""
         where = f" on rank{'s' if len(ranks) > 1 else ''} {fmt.ranks(ranks)}" if ranks else ""
         grid.add_row(Text("Problem"), Text(fmt.printable(f"{problem}{where}{times}; {action}"), style="yellow"))
     return grid

@@ -71,7 +71,8 @@ class Tiles:
         parts = [
             runs(_within(spans, grid), grid).with_columns(lane=pl.lit(lane)) for lane, spans in known.lanes.items()
         ]
-        found = known.events.between(start_ns - shift_ns, end_ns - shift_ns, MOST_EVENTS + 1)
+        time = pl.DataFrame({"start_ns": [start_ns - shift_ns], "end_ns": [end_ns - shift_ns]})
+        found = known.events.during(time, MOST_EVENTS + 1).drop("window")
         is_whole = found.filter(pl.len().over(pl.col("lane") == of_rank.HOST) > MOST_EVENTS).is_empty()
         moved = pl.col("start_ns", "end_ns") + shift_ns
         exact = found.with_columns(moved) if is_whole else None

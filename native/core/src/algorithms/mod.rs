@@ -3,6 +3,7 @@
 pub mod bins;
 pub mod call_tree;
 pub mod critical_path;
+pub mod device_graph;
 pub mod groups;
 pub mod host_graph;
 pub mod intervals;

@@ -1,9 +1,10 @@
 //! Which host call an event goes back to: up through the spans around it and along the flows between threads.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::thread;
 
 use arrow_array::RecordBatch;
+use hashbrown::HashMap;
 
 use crate::columns::arg_column::{ArgColumn, ArgValues};
 use crate::columns::arrow::{NONE, batch, ids};
@@ -55,7 +56,7 @@ struct Ancestries<'a> {
     space: &'a Space,
     web: &'a Web,
     marks: Set,
-    known: HashMap<u32, Ancestry>,
+    known: HashMap<u32, Ancestry, foldhash::fast::RandomState>,
 }
 
 /// The sources of flow events, or their destinations.
@@ -142,7 +143,7 @@ impl Space {
             }
         };
         let marks = Set::of(marks.iter().copied(), self.len());
-        let mut ancestries = Ancestries { space: self, web, marks, known: HashMap::new() };
+        let mut ancestries = Ancestries { space: self, web, marks, known: HashMap::default() };
         let mut found = vec![Vec::with_capacity(rows.len()); fields.len()];
         for &row in rows {
             let ancestry = ancestries.of(row);
@@ -210,21 +211,30 @@ impl Web {
             roots: Set::of(space.stat(ROOT)?.rows.iter().copied(), count),
             parents: vec![NONE; count],
             reached: Set::of(destinations.rows.iter().copied(), count),
-            origins: destinations.origins(space, &sources),
+            origins: Vec::new(),
             regions: vec![Vec::new(); space.lines.len()],
             begin,
         };
-        for &line in lines {
-            let Some(range) = space.lines.get(line as usize).map(|line| line.first..line.end) else { continue };
-            let rows: Vec<u32> = range.collect();
-            nest(space, &rows, |child, parent| web.parents[rows[child] as usize] = rows[parent]);
-            let is_region = |&row: &u32| space.name(row).is_some_and(|name| [begin, end].contains(&Some(name)));
-            let regions = rows.into_iter().filter(is_region);
-            let mut regions: Vec<u32> = regions.collect();
-            regions.sort_by_key(|&row| space.times_ps(row).0);
-            web.regions[line as usize] = regions;
-        }
-        Ok(web)
+        thread::scope(|scope| {
+            // To order the flows takes as long as to nest the spans.
+            let origins = scope.spawn(|| destinations.origins(space, &sources));
+            for &line in lines {
+                web.nest(space, line, [begin, end]);
+            }
+            web.origins = origins.join().map_err(|_| Error::Defect("flows could not be ordered".into()))?;
+            Ok(web)
+        })
+    }
+
+    /// Take in the spans of a line, and where its tasks begin and end.
+    fn nest(&mut self, space: &Space, line: u32, marks: [Option<u32>; 2]) {
+        let Some(range) = space.lines.get(line as usize).map(|line| line.first..line.end) else { return };
+        let rows: Vec<u32> = range.collect();
+        nest(space, &rows, |child, parent| self.parents[rows[child] as usize] = rows[parent]);
+        let is_region = |&row: &u32| space.name(row).is_some_and(|name| marks.contains(&Some(name)));
+        let mut regions: Vec<u32> = rows.into_iter().filter(is_region).collect();
+        regions.sort_by_key(|&row| space.times_ps(row).0);
+        self.regions[line as usize] = regions;
     }
 }
 

@@ -9,7 +9,7 @@ from holotrace.analyses.lanes.one_clock import on_one_clock
 from holotrace.analyses.lanes.rows import BIN, COLUMNS, EVENT, MEETING, OF_RANK, RANK, STEP, WINDOW
 from holotrace.core.analysis import per_job
 from holotrace.core.charts import Ranking
-from holotrace.core.schema import Column
+from holotrace.core.schema import empty, filled
 from holotrace.core.tables import DEVICE_EVENTS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import collectives
@@ -28,7 +28,7 @@ def pieces(rank: RankTrace) -> pl.DataFrame:
     base = base_ns(rank.metadata)
     time = recorded(rank)
     if time is None:
-        return _typed(calls)
+        return filled(calls, OF_RANK)
     on_file = calls.with_columns(pl.col(_TIMES) - base)
     times = windows.windows(rank, on_file)
     shown = windows.events(rank, times)
@@ -44,8 +44,8 @@ def pieces(rank: RankTrace) -> pl.DataFrame:
         numbered.join(counts, on="track", how="left").with_columns(row=pl.lit(WINDOW)),
         shown.drop("window").with_columns(row=pl.lit(EVENT)),
     ]
-    own = pl.concat([_typed(part) for part in parts]).with_columns(pl.col(_TIMES) + base)
-    return pl.concat([own, _typed(calls)])
+    own = pl.concat([filled(part, OF_RANK) for part in parts]).with_columns(pl.col(_TIMES) + base)
+    return pl.concat([own, filled(calls, OF_RANK)])
 
 
 def _bins(rank: RankTrace, grid: Grid) -> list[pl.DataFrame]:
@@ -69,13 +69,6 @@ def _bin_count(rank: RankTrace) -> int:
     return max(_LEAST_BINS, min(_MOST_BINS, _ALL_BINS // world))
 
 
-def _typed(part: pl.DataFrame) -> pl.DataFrame:
-    def of(column: Column) -> pl.Expr:
-        return pl.col(column.name) if column.name in part.columns else pl.lit(None)
-
-    return part.select(of(column).cast(column.unit.dtype).alias(column.name) for column in OF_RANK)
-
-
 @per_job(
     part=pieces,
     part_columns=OF_RANK,
@@ -96,8 +89,4 @@ def timeline(rows: pl.DataFrame) -> pl.DataFrame:
     as they are.
     """
     known = rows.filter(pl.col("row") == RANK)
-    return on_one_clock(rows) if not known.is_empty() else _nothing()
-
-
-def _nothing() -> pl.DataFrame:
-    return pl.DataFrame(schema={"rank": pl.Int32, **{column.name: column.unit.dtype for column in COLUMNS}})
+    return on_one_clock(rows) if not known.is_empty() else empty(timeline.columns)

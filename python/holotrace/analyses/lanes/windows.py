@@ -76,17 +76,17 @@ class Events:
         work = rank[WORK].filter(pl.col("kind").is_in(list(KINDS)))
         lane = pl.col("kind").cast(pl.String).replace_strict(KINDS, return_dtype=pl.String)
         on_device = work.select(*_SPAN, lane=lane, track=pl.col("stream").cast(pl.Int64))
-        calls = rank[host.HOST_CALLS].filter(~pl.col("on_device"))
+        calls = rank.cached(host.host_calls)
         on_host = calls.select(*_SPAN, lane=pl.lit(HOST), track=pl.col("depth").cast(pl.Int64), tid="tid")
         marked = rank[STEPS].select("event_id")
         stepping = calls.join(marked, on="event_id", how="semi")["tid"].cast(pl.String).unique()
         return cls(on_device, on_host, stepping)
 
-    def between(self, start_ns: int, end_ns: int, most: int) -> pl.DataFrame:
-        """What ran between two times on devices, and what the host called: the ``most`` longest of each."""
-        of_host = _of_one_thread(_within(self.on_host, start_ns, end_ns), start_ns, self.stepping)
-        both = (_within(self.on_device, start_ns, end_ns), of_host)
-        return pl.concat([_longest(spans, most) for spans in both]).with_columns(pl.col("name").cast(pl.String))
+    def during(self, times: pl.DataFrame, most: int) -> pl.DataFrame:
+        """What ran in each of ``times`` on devices, and what the host called: the ``most`` longest of each."""
+        of_host = _of_one_thread(_within(self.on_host, times), self.stepping)
+        both = pl.concat([_longest(spans, most) for spans in (_within(self.on_device, times), of_host)])
+        return both.drop("since_ns").with_columns(pl.col("name").cast(pl.String))
 
 
 def events(rank: RankTrace, times: pl.DataFrame) -> pl.DataFrame:
@@ -95,36 +95,41 @@ def events(rank: RankTrace, times: pl.DataFrame) -> pl.DataFrame:
     Returns ``lane``, ``name``, ``start_ns``, ``end_ns``, ``track`` (the stream, or how deep a call of the host is) and
     ``window``, the number of the time.
     """
-    known = Events.of(rank)
-    shown = [
-        known.between(start_ns, end_ns, MOST_EVENTS).with_columns(window=pl.lit(number, pl.Int64))
-        for number, (start_ns, end_ns) in enumerate(times.iter_rows())
+    return Events.of(rank).during(times, MOST_EVENTS).sort("window", maintain_order=True)
+
+
+def _within(spans: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
+    """The spans that reach into each of ``times``, with its number, ``window``, and its begin, ``since_ns``."""
+
+    reach = [
+        spans.filter(pl.col("start_ns") < end_ns, pl.col("end_ns") > start_ns).with_columns(
+            window=pl.lit(window, pl.Int64), since_ns=pl.lit(start_ns, pl.Int64)
+        )
+        for window, (start_ns, end_ns) in enumerate(times.iter_rows())
     ]
-    return pl.concat(shown) if shown else known.between(0, 0, 0).with_columns(window=pl.lit(0, pl.Int64))
-
-
-def _within(spans: pl.DataFrame, start_ns: int, end_ns: int) -> pl.DataFrame:
-    return spans.filter(pl.col("start_ns") < end_ns, pl.col("end_ns") > start_ns)
+    none = spans.clear().with_columns(window=pl.lit(0, pl.Int64), since_ns=pl.lit(0, pl.Int64))
+    return pl.concat([none, *reach])
 
 
 def _longest(spans: pl.DataFrame, most: int) -> pl.DataFrame:
     length = pl.col("end_ns") - pl.col("start_ns")
-    return spans.sort(length, "start_ns", "track", "name", descending=[True, False, False, False]).head(most)
+    ordered = spans.sort("window", length, "start_ns", "track", "name", descending=[False, True, False, False, False])
+    return ordered.filter(pl.int_range(pl.len()).over("window") < most)
 
 
-def _of_one_thread(calls: pl.DataFrame, start_ns: int, stepping: pl.Series) -> pl.DataFrame:
-    """The calls of the thread that holds the steps, else of the one that calls most.
+def _of_one_thread(calls: pl.DataFrame, stepping: pl.Series) -> pl.DataFrame:
+    """The calls of the thread that holds the steps, else of the one that calls most, in each of ``times``.
 
     ``track`` counts from the last few calls that were open all the time.
     """
-    holds = pl.col("tid").cast(pl.String).is_in(stepping.implode())
+    tid = pl.col("tid").cast(pl.String)
     threads = (
-        calls.group_by("tid")
+        calls.group_by("window", "tid")
         .agg(count=pl.len())
-        .sort(holds, "count", pl.col("tid").cast(pl.String), descending=[True, True, False])
+        .sort("window", tid.is_in(stepping.implode()), "count", tid, descending=[False, True, True, False])
+        .unique("window", keep="first", maintain_order=True)
     )
-    of_one = calls.filter(pl.col("tid").eq_missing(threads["tid"].first())) if calls.height else calls
-    begun = of_one.filter(pl.col("start_ns") >= start_ns)["track"].min()
-    outer = max(0, int(begun) - _ENCLOSING) if isinstance(begun, int) else 0
-    track = pl.col("track") - outer
-    return of_one.drop("tid").with_columns(track).filter(track >= 0, track < _LEVELS)
+    of_one = calls.join(threads, on=["window", "tid"], how="semi", nulls_equal=True)
+    begun = pl.when(pl.col("start_ns") >= pl.col("since_ns")).then("track").min().over("window")
+    track = pl.col("track") - (begun - _ENCLOSING).clip(lower_bound=0).fill_null(0)
+    return of_one.drop("tid").with_columns(track).filter(pl.col("track").is_between(0, _LEVELS - 1))

@@ -38,6 +38,8 @@ RANK_INFO = Table(
         Column("software", Unit.TEXT, "Versions the trace names"),
         Column("backend", Unit.TEXT, "Communication library"),
         Column("step_count", Unit.COUNT, "Steps recorded"),
+        Column("first_step", Unit.STEP, "Number of the first of them; null in profiles of XLA"),
+        Column("last_step", Unit.STEP, "Number of the last of them; null in profiles of XLA"),
         Column("event_count", Unit.COUNT, "Entries in the file, of every kind"),
         Column("device_event_count", Unit.COUNT, "Events on an accelerator"),
         Column("problem_count", Unit.COUNT, "Entries that could not be read as written"),
@@ -51,7 +53,7 @@ RANK_INFO = Table(
 
 CLOCKS = Table(
     "clocks",
-    "How far the clocks of ranks are apart, told by collectives, which end on all of their ranks at once",
+    "How far the clocks of ranks are apart, measured at collectives, which end on all of their ranks at once",
     (
         RANK,
         Column("collective_count", Unit.COUNT, "Collectives of several ranks that tell it"),

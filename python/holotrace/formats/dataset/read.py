@@ -10,7 +10,7 @@ import polars as pl
 
 from holotrace import stores
 from holotrace.core.native import native
-from holotrace.core.schema import Column, Table, Unit, typed
+from holotrace.core.schema import Table, Unit, filled
 from holotrace.core.source import RankSource
 from holotrace.core.tables import ALL, RANK_INFO, STEPS
 from holotrace.errors import InputError
@@ -93,13 +93,7 @@ def _columns(path: Place, table: Table, rank: int) -> pl.DataFrame:
     frame = stored.select(needed or there[:1]).collect()
     if order and not frame[order[0]].is_sorted():
         frame = frame.sort(order, maintain_order=True)
-    return frame.select(_column(frame, column, rank) for column in table.columns)
-
-
-def _column(frame: pl.DataFrame, column: Column, rank: int) -> pl.Expr:
-    if column.unit is Unit.RANK:
-        return pl.lit(rank, column.unit.dtype).alias(column.name)
     # How long a trace took to read says nothing of its dataset.
-    if column.name not in frame.columns or column.name == "load_ns":
-        return pl.lit(None, column.unit.dtype).alias(column.name)
-    return typed(frame, column)
+    told = frame.drop("load_ns", strict=False)
+    ranks = [pl.lit(rank, c.unit.dtype).alias(c.name) for c in table.columns if c.unit is Unit.RANK]
+    return filled(told.with_columns(ranks) if ranks else told, table.columns)

@@ -13,7 +13,7 @@ import polars as pl
 
 from holotrace import stores
 from holotrace.core.native import native
-from holotrace.core.schema import Column, Table, Unit
+from holotrace.core.schema import Column, Table, Unit, filled
 from holotrace.core.tables import (
     ANNOTATIONS,
     COLLECTIVES,
@@ -89,10 +89,7 @@ class Unmade:
         return Unmade(self._trace, self._table.only(*columns))
 
     def frame(self) -> pl.DataFrame:
-        frame = pl.DataFrame(self)
-        # Casting to the type a column has already would copy it.
-        other = [column for column in self._table.columns if frame.schema[column.name] != column.unit.dtype]
-        return frame.with_columns(pl.col(column.name).cast(column.unit.dtype) for column in other)
+        return filled(pl.DataFrame(self), self._table.columns)
 
 
 def read(path: Origin, tables: Sequence[Table], beside: Sequence[Table] = ()) -> Parsed[pl.DataFrame]:

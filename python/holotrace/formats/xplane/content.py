@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from holotrace.core.tables import BUFFERS
+from holotrace.core.tables import ANNOTATIONS, BUFFERS, CPU_OPS, EVENTS, INSTANTS, PYTHON_CALLS
 from holotrace.formats.xplane import host, notes, work
 from holotrace.formats.xplane.counted import counted
 from holotrace.formats.xplane.executions import Executed, executed
@@ -38,6 +38,10 @@ _STATES = (
     "fragmentation",
     "allocator_name",
 )
+
+
+# Tables of what the threads of the host did, or of all events.
+OF_SPANS = frozenset((EVENTS.name, CPU_OPS.name, PYTHON_CALLS.name, ANNOTATIONS.name, INSTANTS.name))
 
 
 class Content:
@@ -84,13 +88,19 @@ class Content:
         """All events of host threads but operations, with category, pid and tid."""
         return self._placed(host.spans(self.profile))
 
+    def forget_spans(self) -> None:
+        """Let go of what only the tables ``OF_SPANS`` are made of."""
+        self.__dict__.pop("_spans", None)
+
     @cached_property
     def _tracks(self) -> pl.DataFrame:
-        label = pl.col("label").cast(pl.Categorical())
-        return self.profile.lines.select("line", "role", pid="process", tid=label)
+        """role, pid and tid of each line, by its number."""
+        return self.profile.lines.select(pl.col("role", "label").cast(pl.Categorical()), pid="process").rename(
+            {"label": "tid"}
+        )
 
     def _placed(self, events: pl.DataFrame) -> pl.DataFrame:
-        return events.join(self._tracks, on="line", how="left", maintain_order="left")
+        return events.hstack(self._tracks[events["line"]])
 
     def metadata(self, *, has_devices: bool) -> dict[str, Any]:
         """What the profile says of itself, under the names that PyTorch's traces have for it.
@@ -120,16 +130,20 @@ class Content:
         columns = ("event_id", "line", "name", "display", "start_ns", "end_ns")
         lines = self.profile.lines.filter(~pl.col("role").is_in(_NOT_SHOWN))["line"].to_list()
         found = self.profile.of_lines(columns, lines)
-        known = pl.concat(
-            [self._spans.select("event_id", "category"), self._executed.operations.select("event_id", "category")]
-        )
-        category = found.select("event_id").join(known, on="event_id", how="left", maintain_order="left")["category"]
+        is_of_host = self._tracks["role"][found["line"]] == "host"
+        found = found.filter(~is_of_host | (pl.col("end_ns") > pl.col("start_ns")))
         # A join of all columns would copy what is most of a profile.
+        of_spans, of_work = (
+            found.select("event_id").join(
+                known.select("event_id", "category"), on="event_id", how="left", maintain_order="left"
+            )["category"]
+            for known in (self._spans, self._executed.operations)
+        )
+        category = of_spans.zip_with(of_spans.is_not_null(), of_work)
         found = found.hstack([category, *self._placed(found.select("line")).drop("line")])
         on_device = pl.col("role") != "host"
-        return found.filter(on_device | (pl.col("end_ns") > pl.col("start_ns"))).with_columns(
-            name=pl.when(on_device).then("display").otherwise("name"),
-            category=pl.coalesce("category", pl.col("role").cast(pl.Categorical())),
+        return found.with_columns(
+            name=pl.when(on_device).then("display").otherwise("name"), category=pl.coalesce("category", "role")
         )
 
     def _host_spans(self, category: str) -> pl.DataFrame:
@@ -148,7 +162,7 @@ class Content:
         )
 
     def _arguments(self, rows: pl.Series) -> pl.DataFrame:
-        return pl.DataFrame(self.profile.space.events(["event_id", "arguments"], rows=rows.to_frame("event_id")))
+        return self.profile.of_rows(["event_id", "arguments"], rows.to_frame("event_id"))
 
     def _host_calls(self) -> pl.DataFrame:
         columns = ("event_id", "line", "name", "start_ns", "end_ns", "run_id", "device_ordinal", "arguments")
@@ -174,11 +188,8 @@ class Content:
         pairs = pl.concat([pairs, runs.select("launch_id", device_event_id="event_id")], how="diagonal")
         pairs = pairs.drop_nulls("launch_id")
         calls = self._placed(
-            pl.DataFrame(
-                self.profile.space.events(
-                    ["event_id", "line", "name", "start_ns", "end_ns"],
-                    rows=pairs.select(event_id="launch_id").unique(),
-                )
+            self.profile.of_rows(
+                ["event_id", "line", "name", "start_ns", "end_ns"], pairs.select(event_id="launch_id").unique()
             )
         )
         calls = calls.select(

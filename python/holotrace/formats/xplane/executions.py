@@ -89,9 +89,8 @@ def _launched(profile: Profile, modules: pl.DataFrame, through: str) -> pl.DataF
         pl.col("event_id").alias(through), launch_id=pl.coalesce("launch", "event_id"), root="root"
     )
     found = modules.join(causes, on=through, how="left", maintain_order="left")
-    times = pl.DataFrame(
-        profile.space.events(["event_id", "start_ns"], rows=found.select(event_id="launch_id").drop_nulls().unique())
-    ).rename({"event_id": "launch_id", "start_ns": "launch_ns"})
+    launches = profile.of_rows(["event_id", "start_ns"], found.select(event_id="launch_id").drop_nulls().unique())
+    times = launches.rename({"event_id": "launch_id", "start_ns": "launch_ns"})
     return found.join(times, on="launch_id", how="left", maintain_order="left")
 
 

@@ -30,10 +30,11 @@ def spans(profile: Profile) -> pl.DataFrame:
     found = (
         profile.events(_SPAN, "host") if profile.has_accelerators else profile.events(_SPAN, "host", lacking="hlo_op")
     )
-    return found.join(_categories(profile, found), on="event_id", how="left", maintain_order="left")
+    return found.with_columns(_categories(profile, found))
 
 
-def _categories(profile: Profile, found: pl.DataFrame) -> pl.DataFrame:
+def _categories(profile: Profile, found: pl.DataFrame) -> pl.Series:
+    """category of each event."""
     # A profile has some hundred names and some million events: decide each name once.
     names = found.select("name").unique()
     text = pl.col("name").cast(pl.String)
@@ -52,17 +53,12 @@ def _categories(profile: Profile, found: pl.DataFrame) -> pl.DataFrame:
     )
     own = on_thread.filter(~pl.col("is_python"), pl.col("is_own"))
     annotations = named.filter(~_inside(named, own))["event_id"]
-    category = (
-        pl.when(pl.col("event_id").is_in(annotations.implode()))
-        .then(pl.lit(ANNOTATION))
-        .when(pl.col("is_python"))
-        .then(pl.lit(PYTHON))
-        .otherwise(pl.lit(HOST))
-    )
-    joined = found.select("event_id", "name").join(
-        names, on="name", how="left", maintain_order="left", nulls_equal=True
-    )
-    return joined.select("event_id", category=category.cast(pl.Categorical()))
+    category = pl.when("is_python").then(pl.lit(PYTHON)).otherwise(pl.lit(HOST)).cast(pl.Categorical())
+    of_names = names.select("name", category=category)
+    shared = found.select("name").join(of_names, on="name", how="left", maintain_order="left", nulls_equal=True)
+    is_annotation = found["event_id"].is_in(annotations.implode())
+    annotation = pl.lit(ANNOTATION, pl.Categorical())
+    return shared.select(category=pl.when(is_annotation).then(annotation).otherwise("category")).to_series()
 
 
 def _inside(named: pl.DataFrame, own: pl.DataFrame) -> pl.Series:

@@ -163,7 +163,7 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
     """What the compiled program, or the event itself, says of each kind; one operation of it is enough."""
     described = ["event_id", "name", "display", "hlo_op", "program_id", "hlo_category", "hlo_module", "tf_op"]
     described += ["stat:name", "source", "deduplicated_name", *_COPIES]
-    written = pl.DataFrame(profile.space.events(described, rows=examples.select("event_id")))
+    written = profile.of_rows(described, examples.select("event_id"))
     names = examples.join(written, on="event_id", how="left", maintain_order="left")
     shown = [column for column in _OF_PROGRAM if column in wanted]
     counts = {column: name for each in wanted for column, name in SHAPED.get(each, {}).items()}

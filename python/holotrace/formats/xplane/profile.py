@@ -8,6 +8,7 @@ from functools import cached_property
 import polars as pl
 
 from holotrace.core.native import native
+from holotrace.core.schema import in_order
 from holotrace.formats.xplane.exported import ExportedSpace
 
 SERIES = ("% util", "fills", "spills")
@@ -115,10 +116,14 @@ class Profile:
         found = self.space.events(
             list(columns), lines=self.numbers(*roles), having=having, lacking=lacking, names=names
         )
-        return pl.DataFrame(found)
+        return in_order(pl.DataFrame(found))
 
     def of_lines(self, columns: Sequence[str], lines: Sequence[int]) -> pl.DataFrame:
-        return pl.DataFrame(self.space.events(list(columns), lines=lines))
+        return in_order(pl.DataFrame(self.space.events(list(columns), lines=lines)))
+
+    def of_rows(self, columns: Sequence[str], rows: pl.DataFrame) -> pl.DataFrame:
+        """The events whose event_id is in ``rows``, in file order."""
+        return in_order(pl.DataFrame(self.space.events(list(columns), rows=rows)))
 
     def named(self, pattern: str) -> pl.DataFrame:
         """event_id of the host's events whose name has a match of ``pattern``."""

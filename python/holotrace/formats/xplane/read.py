@@ -38,7 +38,7 @@ from holotrace.errors import InputError, TraceFormatError
 from holotrace.formats import heads
 from holotrace.formats.inflate import inflated
 from holotrace.formats.parsed import Parsed
-from holotrace.formats.xplane.content import Content
+from holotrace.formats.xplane.content import OF_SPANS, Content
 from holotrace.formats.xplane.exported import ExportedSpace
 from holotrace.formats.xplane.operations import wanted_of
 from holotrace.formats.xplane.profile import Profile
@@ -84,7 +84,13 @@ def read(path: Origin, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
     space = _space(path, names)
     columns = wanted_of(name for table in tables if table.name in _OF_WORK for name in table.column_names)
     tabled = Content(Profile(space), columns)
-    frames = {table.name: _frame(tabled, table) for table in tables}
+    # What is large while it is made comes before there is much else.
+    of_spans = sorted(
+        (table for table in tables if table.name in OF_SPANS), key=lambda table: table.name != EVENTS.name
+    )
+    frames = {table.name: _frame(tabled, table) for table in of_spans}
+    tabled.forget_spans()
+    frames |= {table.name: _frame(tabled, table) for table in tables if table.name not in OF_SPANS}
     return Parsed(
         frames,
         tabled.metadata(has_devices=not _OF_WORK.isdisjoint(names)),

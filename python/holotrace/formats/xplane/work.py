@@ -145,6 +145,8 @@ def collectives(work: Operations) -> pl.DataFrame:
 
 def _arrived(work: Operations) -> pl.DataFrame:
     """When cores came to the barrier that they leave for a collective: ``event_id`` of that, ``arrived_ns``."""
+    if "waits" not in work.shared["line"]["role"]:
+        return pl.DataFrame(schema={"event_id": pl.UInt32, "arrived_ns": pl.Int64})
     found = work.select("event_id", "plane", "role", "name", "is_collective", "start_ns", "end_ns").sort("start_ns")
     found = found.with_columns(pl.col("role", "name").cast(pl.String))
     barriers = found.filter(role="waits", name="barrier-cores").select(

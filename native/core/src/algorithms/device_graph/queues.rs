@@ -1,0 +1,60 @@
+//! Work waits for its turn in its queue, and for its launch.
+
+use super::{Edge, Map, Parts, UNKNOWN, grouped, median};
+
+/// What takes at most so many times as long as usual is the queue's own.
+const USUAL: f64 = 2.0;
+/// The share of launches that are the quickest.
+const QUICKEST: f64 = 0.1;
+
+impl Parts<'_> {
+    /// Work waits for the work before it in its queue.
+    pub(super) fn turns(&self) -> Vec<Edge> {
+        let (works, usual) = (self.works, self.usual);
+        let mut edges = Vec::with_capacity(3 * works.start.len());
+        for queue in self.queues() {
+            let after = || queue.clone().skip(1);
+            let gap = |at: usize| works.start[at].saturating_sub(works.end[at - 1]);
+            let is_turn = |at: &usize| {
+                let launch = works.launch[*at];
+                let has_waited = launch != UNKNOWN && launch.saturating_add(usual.launch) < works.end[at - 1];
+                has_waited && (0..=usual.waited).contains(&gap(*at))
+            };
+            let mut turns: Vec<i64> = after().filter(is_turn).map(gap).collect();
+            turns.sort_unstable();
+            let of_queue = median(&turns).unwrap_or(usual.turn as f64);
+            edges.extend(after().map(|at| {
+                let lag = if gap(at) as f64 <= USUAL * of_queue { gap(at) } else { of_queue as i64 };
+                Edge { to: self.start_of(at), from: self.end_of(at - 1), lag, is_inferred: false }
+            }));
+        }
+        edges
+    }
+
+    /// Work waits for its launch, at least for as long as that takes at its quickest.
+    pub(super) fn launches(&self, edges: &mut Vec<Edge>) {
+        let (works, calls, usual) = (self.works, self.calls, self.usual);
+        let mut launched = Vec::with_capacity(works.start.len());
+        for queue in self.queues() {
+            let first = queue.start;
+            launched.extend(queue.filter_map(|at| self.launch_of(at).map(|call| (at, call))).map(|(at, call)| {
+                let took = works.start[at].saturating_sub(calls.start[call]);
+                let is_free = at == first || works.end[at - 1] <= calls.start[call];
+                (at, call, took, is_free && (0..=usual.waited).contains(&took))
+            }));
+        }
+        let prompt = launched.iter().filter(|launch| launch.3).map(|&(_, call, took, _)| (calls.name[call], took));
+        let of_names: Map<(f64, f64)> = grouped(prompt.collect())
+            .filter_map(|(name, took)| {
+                let quickest = ((took.len() - 1) as f64 * QUICKEST).round() as usize;
+                median(&took).map(|median| (name, (median, took[quickest] as f64)))
+            })
+            .collect();
+        edges.extend(launched.into_iter().map(|(at, call, took, is_prompt)| {
+            let all = usual.launch as f64;
+            let (of_name, least) = of_names.get(&calls.name[call]).copied().unwrap_or((all, all));
+            let lag = if is_prompt && took as f64 <= USUAL * of_name { took } else { least.min(took as f64) as i64 };
+            Edge { to: self.start_of(at), from: 2 * calls.activity[call], lag, is_inferred: false }
+        }));
+    }
+}

@@ -1,0 +1,129 @@
+"""The part of a rank that belongs to some of its steps: what its host did in them, and the work launched in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic
+
+import polars as pl
+
+from holotrace.core.schema import Table
+from holotrace.core.tables import ALL, ANNOTATIONS, DEVICE_EVENTS, FLOWS, LAUNCHES, RANK_INFO, STEPS
+from holotrace.core.trace import RankTrace, T
+from holotrace.loading import info
+from holotrace.loading.rank import in_files, merged, narrowed
+
+# Times and events that tell to which steps a row belongs.
+_PLACED_BY = ("event_id", "device_event_id", "start_ns", "end_ns", "time_ns", "from_ns")
+_READS = (
+    DEVICE_EVENTS.only("event_id", "launch_ns", "start_ns", "end_ns"),
+    ANNOTATIONS.only("event_id", "on_device", "start_ns"),
+    STEPS.only("step", "start_ns", "end_ns"),
+)
+_DECLARED = {table.name: table for table in ALL}
+# Columns of RANK_INFO that say how much there is.
+_HOW_MUCH = ("step_count", "first_step", "last_step", "device_event_count", "span_ns", "first_ns")
+
+
+@dataclass(frozen=True)
+class OfSteps(Generic[T]):
+    """A task on the part of a rank that belongs to the steps from ``first`` to ``last``.
+
+    Args:
+        task: Gets a rank that looks as if only these steps had been recorded.
+        wanted: What it reads.
+        first: First of the steps.
+        last: Last of them.
+        whole: Ranks that are looked at as they are.
+    """
+
+    task: Callable[[RankTrace], T]
+    wanted: Sequence[Table]
+    first: int
+    last: int
+    whole: frozenset[int] = frozenset()
+
+    @property
+    def reads(self) -> tuple[Table, ...]:
+        """What has to be read for it."""
+        asked = in_files(merged(self.wanted))
+        placed = (_DECLARED[name] for name in asked if name in _DECLARED)
+        placing = (table.only(*{*_PLACED_BY} & {*table.column_names}) for table in placed)
+        return (*asked.values(), *placing, *_READS, *(info.READS if RANK_INFO.name in asked else ()))
+
+    def __call__(self, rank: RankTrace) -> T:
+        seen = rank if rank.rank in self.whole else of_steps(rank, self.first, self.last)
+        return self.task(narrowed(seen, self.wanted))
+
+
+def of_steps(rank: RankTrace, first: int, last: int) -> RankTrace:
+    """The rank as if only the steps from ``first`` to ``last`` had been recorded.
+
+    Host events that reach beyond these steps end where the steps do. Work on devices is whole, if it was launched then;
+    work without a launch counts by its start.
+    """
+    steps = rank[STEPS].filter(pl.col("step").is_between(first, last))
+    begin, end = steps.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    if begin is None:
+        return rank
+    work = rank[DEVICE_EVENTS].filter(_begins(pl.coalesce("launch_ns", "start_ns"), begin, end))
+    # Ranges on a device have no launch.
+    ranges = rank[ANNOTATIONS].filter("on_device")
+    began, over = work.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    seen = ranges.filter(_begins(pl.col("start_ns"), began, over))
+    window = _Window(
+        begin,
+        end,
+        on_device=pl.concat([rank[DEVICE_EVENTS]["event_id"], ranges["event_id"]]).implode(),
+        kept=pl.concat([work["event_id"], seen["event_id"]]).implode(),
+    )
+    tables = {name: window.of(name, frame) for name, frame in rank.tables.items()} | {
+        STEPS.name: rank.tables[STEPS.name].filter(pl.col("step").is_between(first, last))
+    }
+    return replace(rank, tables=_described(rank, tables))
+
+
+@dataclass(frozen=True)
+class _Window:
+    """From when to when hosts are looked at, and which events on devices belong to that."""
+
+    begin: int
+    end: int
+    on_device: pl.Series
+    kept: pl.Series
+
+    def of(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows of a table that belong to it."""
+        columns = set(frame.columns)
+        if name == LAUNCHES.name:
+            return frame.filter(pl.col("device_event_id").is_in(self.kept))
+        if name == FLOWS.name:
+            return frame.filter(_begins(pl.col("from_ns"), self.begin, self.end))
+        if "time_ns" in columns:
+            return frame.filter(_begins(pl.col("time_ns"), self.begin, self.end))
+        if not {"event_id", "start_ns", "end_ns"} <= columns:
+            return frame
+        on_device = pl.col("event_id").is_in(self.on_device)
+        is_reached = (pl.col("start_ns") < self.end) & (
+            (pl.col("end_ns") > self.begin) | (pl.col("start_ns") >= self.begin)
+        )
+        ends = (pl.when(on_device).then(time).otherwise(pl.col(time).clip(self.begin, self.end)) for time in _ENDS)
+        return frame.filter(
+            pl.when(on_device).then(pl.col("event_id").is_in(self.kept)).otherwise(is_reached)
+        ).with_columns(ends)
+
+
+_ENDS = ("start_ns", "end_ns")
+
+
+def _begins(time: pl.Expr, begin: int | None, end: int | None) -> pl.Expr:
+    return (time >= begin) & (time < end)
+
+
+def _described(rank: RankTrace, tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables, with how much there is of the rank in them."""
+    if RANK_INFO.name not in tables:
+        return dict(tables)
+    seen = info.describe(rank.rank, tables, rank.metadata, settings=rank.settings)
+    return {**tables, RANK_INFO.name: tables[RANK_INFO.name].with_columns(seen.select(_HOW_MUCH))}
