@@ -54,6 +54,17 @@ def named(rows: str) -> Names:
     return found
 
 
+def test_names_with_as_much_stay_in_the_order_of_their_analysis() -> None:
+    found = named("""
+        0 relu 0 9
+        0 gemm 0 3
+        0 copy 4 1
+        1 gemm 0 9
+        1 relu 0 3
+    """)
+    assert found.table["name"].to_list() == ["copy", "relu", "gemm"]
+
+
 def test_a_name_is_one_row_with_mean_spread_and_the_worst_rank() -> None:
     found = named("""
         0 gemm 10 3

@@ -60,6 +60,12 @@ def test_a_clean_job_is_told_its_mfu_where_nearly_all_work_is_known() -> None:
     assert verdict.of({CAUSES: of_causes, "efficiency": unknown}, [], 1).limits == ""
 
 
+def test_without_devices_it_says_what_to_record() -> None:
+    said = terminal.as_text(terminal.verdict(draw("host |AABB|").run()))
+    assert "Causes are told by what devices wait for, so record these too (activities=" in said
+    assert "No cause is known" not in said
+
+
 def test_time_before_the_first_work_is_said_where_causes_are_looked_for_in_it() -> None:
     """Without it a cause may be worth more than the time that the rank is said to have run."""
     late = "step    |1111111111|\ncompute |......AAAA|"

@@ -24,6 +24,7 @@ _WORST = Column("worst_rank", Unit.RANK, "The rank with the most")
 _RANKS = Column("seen_rank_count", Unit.COUNT, "How many ranks have it")
 # Fewer rows than these a reader overlooks; they stay in the order of their ranks.
 FEW_ROWS = 15
+_PLACE = "_place"  # of a row in its table
 _FEWEST = 4  # rows that each name opens to, however many names there are
 
 
@@ -51,7 +52,11 @@ def per_name(analysis: Analysis[Any], table: pl.DataFrame) -> Names | None:
         return None
     told = (by, f"least_{by}", f"most_{by}", _SPREAD.name, _WORST.name, _RANKS.name, *_POINTS)
     others = tuple(c for c in analysis.columns if c.name not in told and fmt.is_measure(c))
-    of_rank = table.group_by("rank", *names).agg(pl.col(by).sum(), *(_within(column) for column in others))
+    of_rank = (
+        table.with_row_index(_PLACE)
+        .group_by("rank", *names)
+        .agg(pl.col(by).sum(), *(_within(column) for column in others), pl.col(_PLACE).min())
+    )
     kept = [name for name in names if name != "rank"]
     # A rank without a name has none of it.
     mean = pl.col(by).sum() / ranks
@@ -69,12 +74,14 @@ def per_name(analysis: Analysis[Any], table: pl.DataFrame) -> Names | None:
             least.alias(f"least_{by}"),
             pl.col(by).max().alias(f"most_{by}"),
             *(_across(column) for column in others),
+            pl.col(_PLACE).min(),
         )
     )
     spread = (pl.col(f"most_{by}") - pl.col(f"least_{by}")) / pl.col(by)
     found = found.with_columns(pl.when(pl.col(by) > 0).then(spread).alias(_SPREAD.name))
     columns = _columns(analysis, names, by, others)
-    ordered = found.sort(by, *kept, descending=[True, *(False for _ in kept)], nulls_last=True)
+    # What is as large is in the analysis' own order: that of operators by their own time where none launched work.
+    ordered = found.sort(by, _PLACE, descending=[True, False], nulls_last=True)
     typed = ordered.select(pl.col(c.name).cast(c.unit.dtype, strict=False) for c in columns)
     return Names(typed, columns, tuple(kept), by, ranks)
 

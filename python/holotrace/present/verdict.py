@@ -15,6 +15,10 @@ from holotrace.present.wording import sentence
 
 MOST = 3  # causes that are told; all of them stand among the findings
 _FLOOR_RATIO = 0.01  # what the analysis says nothing below
+_HOSTS_ONLY = (
+    "Causes are told by what devices wait for, so record these too (activities=[ProfilerActivity.CPU, "
+    "ProfilerActivity.CUDA]); what took most of the hosts' time is in `operators` and `host_steps`."
+)
 # Where less of the kernels' time has known work, the model gets more than can be said.
 _KNOWN_RATIO = 0.9
 _FACTORS = {"host_ratio": "host", "balance_ratio": "balance", "communication_ratio": "communication"}
@@ -71,6 +75,8 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
     table = tables.get(CAUSES)
     if table is None or "joint_ns" not in table.columns:
         return Verdict()
+    if table.is_empty() and _is_of_hosts(tables):
+        return Verdict(_HOSTS_ONLY)
     if table.is_empty():
         nothing = f"No cause is known that is worth more than {fmt.percent(_FLOOR_RATIO)} of the time."
         return Verdict(nothing, limits=_limits(tables))
@@ -81,6 +87,11 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
     job_ns = first["cost_ns"] / first["share_ratio"] if first["share_ratio"] else 0.0
     each = " a step" if steps > 1 else ""
     return Verdict(_saving(joint_ns, job_ns, steps), tuple(reasons), max(0, len(causes) - MOST), each)
+
+
+def _is_of_hosts(tables: Mapping[str, pl.DataFrame]) -> bool:
+    devices = tables.get("time_breakdown")
+    return devices is not None and devices.is_empty()
 
 
 def row_of(finding: Finding, table: pl.DataFrame | None) -> Mapping[str, Any]:
