@@ -108,7 +108,8 @@ def _other(loop: str, fault: str | None, seed: int, random: Random) -> other_job
         is_amd=random.random() < 0.3,
         stacks=random.random() < 0.5,
         marks=random.random() < 0.8,
-        shapes=random.random() < 0.8,
+        # Types stand beside shapes.
+        shapes=random.random() < 0.8 or fault == "wide",
         missing=ranks - 1 if ranks >= 8 and random.random() < 0.3 else None,
     )
 

@@ -92,7 +92,9 @@ def operator_efficiency(
         by_step: One row for each step too.
         over_ranks: One row for all ranks together, with how much they differ and which is the slowest.
     """
-    calls = rank.cached(modelled_work.modelled).rename({"concrete_inputs": "scalars"}).with_columns(_limits())
+    calls = (
+        rank.cached(modelled_work.modelled).rename({"concrete_inputs": "scalars"}).with_columns(modelled_work.limits())
+    )
     step = pl.col("step") if by_step else pl.lit(None, pl.Int64()).alias("step")
     keys = ["step", "name"] if by_operator else ["step", "signature", "assumed"]
     of_calls = calls.with_columns(step).group_by(keys).agg(
@@ -111,21 +113,6 @@ def operator_efficiency(
 
 def _as_text(name: str) -> pl.Expr:
     return pl.col(name).cast(pl.String)
-
-
-def _limits() -> list[pl.Expr]:
-    """Of each call the time that the device's limits allow, and its work as far as rates follow from it."""
-    is_known = ~pl.col("is_partial") & pl.col("confidence").is_not_null()
-    computing, moving = pl.col("flops") / pl.col("peak_flops"), pl.col("moved_bytes") / pl.col("peak_bytes")
-    # What runs on matrix units is not held against the memory alone.
-    is_told = is_known & moving.is_not_null() & (computing.is_not_null() | ~pl.col("is_matrix"))
-    by = pl.when(computing.fill_null(0) > moving).then(pl.lit("compute")).otherwise(pl.lit("memory"))
-    return [
-        pl.when(is_told).then(pl.max_horizontal(computing, moving)).alias("roof_ns"),
-        pl.when(is_told).then(by).alias("bound_by"),
-        pl.when(is_known).then(pl.col("flops").cast(pl.Float64)).alias("counted_flops"),
-        pl.when(is_known).then(pl.col("moved_bytes").cast(pl.Float64)).alias("counted_bytes"),
-    ]
 
 
 def _texts(*, by_operator: bool) -> list[pl.Expr]:

@@ -232,6 +232,21 @@ def modelled(rank: RankTrace) -> pl.DataFrame:
     )
 
 
+def limits() -> list[pl.Expr]:
+    """Of each call the time that the device's limits allow, and its work as far as rates follow from it."""
+    is_known = ~pl.col("is_partial") & pl.col("confidence").is_not_null()
+    computing, moving = pl.col("flops") / pl.col("peak_flops"), pl.col("moved_bytes") / pl.col("peak_bytes")
+    # What runs on matrix units is not held against the memory alone.
+    is_told = is_known & moving.is_not_null() & (computing.is_not_null() | ~pl.col("is_matrix"))
+    by = pl.when(computing.fill_null(0) > moving).then(pl.lit("compute")).otherwise(pl.lit("memory"))
+    return [
+        pl.when(is_told).then(pl.max_horizontal(computing, moving)).alias("roof_ns"),
+        pl.when(is_told).then(by).alias("bound_by"),
+        pl.when(is_known).then(pl.col("flops").cast(pl.Float64)).alias("counted_flops"),
+        pl.when(is_known).then(pl.col("moved_bytes").cast(pl.Float64)).alias("counted_bytes"),
+    ]
+
+
 def outside(rank: RankTrace) -> pl.DataFrame:
     """Kernels and copies that no operator launched: ``step``, ``name``, ``category``, times as of calls."""
     alone = rank.cached(events).filter(pl.col("op_id").is_null())

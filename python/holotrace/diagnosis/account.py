@@ -11,24 +11,28 @@ from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
 from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import host, pairs, rounds, xla_gaps
-from holotrace.diagnosis.classes import COPY, LAUNCH, RUNTIME, WAITING
+from holotrace.diagnosis import host, inefficient, pairs, rounds, xla_gaps
+from holotrace.diagnosis.classes import COPY, EVALUATION, RUNTIME, WAITING
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
 # What a window is of where the profile is one of XLA.
 XLA = "xla"
 _OWN = (
-    Column("row", Unit.TEXT, "What the row is about: window, step, gap, work, segment, meeting, call"),
+    Column("row", Unit.TEXT, "What the row is about: window, step, gap, work, slow-work, segment, meeting, call"),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
     Column("start_ns", Unit.NS, "When it began; of several the longest"),
     Column("time_ns", Unit.NS, "How long it took; the sum of several; of a meeting how long it held the rank up"),
     Column("count", Unit.COUNT, "How many there were"),
-    Column("cause", Unit.TEXT, "Of a gap: what kept the device waiting"),
+    Column(
+        "cause",
+        Unit.TEXT,
+        "Of a gap: what kept the device waiting; of work: what it was for, where a name around it tells",
+    ),
     Column("name", Unit.TEXT, "What is responsible, or the kernel's name, or the call's"),
     Column("detail", Unit.TEXT, "What was open around it, innermost first, or the kernel's grid, block and shapes"),
-    Column("operator", Unit.TEXT, "Of work: the operator that asked for it"),
+    Column("operator", Unit.TEXT, "Of work: the operator that asked for it, or what it was for"),
     Column("event_id", Unit.EVENT, "An event of the file to look at"),
     Column("end_ns", Unit.NS, "Of a meeting: when its kernel ended"),
 )
@@ -44,6 +48,7 @@ READS = (
     *rounds.READS,
     *host.READS,
     *collectives.READS,
+    *inefficient.READS,
     _KERNELS,
     _OPERATORS,
     busy.EVENTS,
@@ -57,6 +62,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
     """Where the time of one rank's device went, as rows of several kinds; see ``COLUMNS``."""
     base = base_ns(rank.metadata)
     meetings = pairs.paired(rank.cached(collectives.calls), rank).with_columns(row=pl.lit(MEETING), at_ns="end_ns")
+    meetings = _without_late(meetings, rank, base)
     meetings = meetings.with_columns(time_ns=_held_ns(meetings, rank, base))
     edges = _edges(meetings, base)
     parts = [
@@ -65,6 +71,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _copies(rank, edges),
         _segments(rank, edges),
         _work(rank),
+        _slow_work(rank, edges),
         _calls(rank),
     ]
     own = pl.concat([filled(part, COLUMNS) for part in parts]).with_columns(pl.col("at_ns", "start_ns") + base)
@@ -83,6 +90,28 @@ def _edges(meetings: pl.DataFrame, base: int) -> pl.Series:
     return edges
 
 
+def _without_late(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFrame:
+    """The meetings without the time in which their rank waited for its host, which hid none of it."""
+    if xla_gaps.is_xla(rank) or meetings.is_empty():
+        return meetings.with_columns(is_late=pl.lit(value=False))
+    gaps = rank.cached(host.late).sort("start_ns")
+    spans = meetings.select(pl.col("start_ns", "end_ns") - base)
+    late_ns = spans["end_ns"] - spans["start_ns"] - intervals.uncovered_ns(spans, gaps)
+    last = spans.select("end_ns").with_row_index("place").sort("end_ns")
+    ended = last.join_asof(
+        gaps.select("start_ns", until_ns="end_ns"),
+        left_on="end_ns",
+        right_on="start_ns",
+        strategy="backward",
+        allow_exact_matches=False,
+        check_sortedness=False,
+    ).sort("place")
+    return meetings.with_columns(
+        exposed_ns=(pl.col("exposed_ns") - late_ns).clip(lower_bound=0),
+        is_late=(ended["end_ns"] < ended["until_ns"]).fill_null(value=False),
+    )
+
+
 def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     """How long each collective held the rank up: until it ended nothing was computed for so long."""
     spans = rank.cached(busy.of).computing
@@ -98,7 +127,7 @@ def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     since = pl.max_horizontal("since_ns", "began_ns")
     held = alone.select(pl.min_horizontal("exposed_ns", pl.col("end_ns") - since)).to_series()
     held = held.zip_with(before >= 0, meetings["exposed_ns"])
-    lasting: pl.Series = held * (held > host.MIN_GAP_NS).cast(pl.Int64)
+    lasting: pl.Series = held * ((held > host.MIN_GAP_NS) & ~meetings["is_late"]).cast(pl.Int64)
     return lasting
 
 
@@ -129,8 +158,6 @@ def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
         gaps.with_columns(
             segment=_segment(gaps["end_ns"], edges),
             step=launched_in(gaps["when_ns"], rank.cached(rounds.steps)),
-            # Launching is one cause, whatever is launched.
-            responsible=pl.when(pl.col("cause") != LAUNCH).then("responsible"),
         )
         .sort("share_ns", "start_ns", "responsible", descending=[True, False, False])
         .group_by("segment", "step", "cause", "responsible", maintain_order=True)
@@ -207,11 +234,13 @@ def _work(rank: RankTrace) -> pl.DataFrame:
         .select("external", operator="name", dims="input_dims")
     )
     text = [pl.col(name).cast(pl.String).fill_null("") for name in ("grid", "block", "dims")]
+    kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE)
+    within = host.evaluating(rank, kernels["launch_id"])
     return (
-        rank.cached(_kernels)
-        .filter(pl.col("kind") == COMPUTE)
-        .join(operators, on="external", how="left")
-        .group_by("step", "name", "grid", "block", "operator", "dims")
+        kernels.join(operators, on="external", how="left", maintain_order="left")
+        .with_columns(within, pl.col("operator").cast(pl.String))
+        .with_columns(operator=pl.coalesce("within", "operator"))
+        .group_by("step", "name", "grid", "block", "operator", "dims", "within")
         .agg(
             time_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
             count=pl.len(),
@@ -225,10 +254,31 @@ def _work(rank: RankTrace) -> pl.DataFrame:
             "count",
             "start_ns",
             "event_id",
-            pl.col("name", "operator").cast(pl.String),
+            "operator",
+            pl.col("name").cast(pl.String),
+            cause=pl.when(pl.col("within").is_not_null()).then(pl.lit(EVALUATION)),
             detail=pl.concat_str(text, separator="|"),
             row=pl.lit(WORK),
         )
+    )
+
+
+def _slow_work(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
+    """Time that operators compute longer than they need to, summed between meetings."""
+    if xla_gaps.is_xla(rank):
+        return pl.DataFrame(schema={"row": pl.String()})
+    calls = rank.cached(inefficient.calls)
+    return (
+        calls.with_columns(segment=_segment(calls["end_ns"], edges))
+        .sort("time_ns", "start_ns", descending=[True, False])
+        .group_by("segment", "step", "cause", "name", maintain_order=True)
+        .agg(
+            pl.col("start_ns", "detail", "event_id").first(),
+            at_ns=pl.col("end_ns").max(),
+            time_ns=pl.col("time_ns").sum(),
+            count=pl.len(),
+        )
+        .with_columns(row=pl.lit(inefficient.SLOW_WORK))
     )
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from holotrace.derive import arrivals
-from holotrace.diagnosis import account, idle, transfers, uneven, wording
+from holotrace.diagnosis import account, idle, inefficient, transfers, uneven, wording
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import (
     COPY,
     EXPERTS,
     EXPOSED,
+    INEFFICIENT,
     INPUT,
     LAUNCH,
     MORE_WORK,
@@ -22,20 +23,29 @@ from holotrace.diagnosis.classes import (
     SYNCHRONIZATION,
     UNEVEN_WORK,
     UNRECORDED,
+    WRONG_TYPE,
 )
 from holotrace.diagnosis.meetings import Change, Meetings
 
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
 FLOOR_RATIO = 0.01
 # Parts of every healthy step: launching, reading the loss, sending gradients. Only more than this of it is a cause.
-_USUAL = {QUEUED: 0.05, LAUNCH: 0.05, SYNCHRONIZATION: 0.015, INPUT: 0.01, EXPOSED: 0.1}
+_USUAL = {
+    QUEUED: 0.05,
+    LAUNCH: 0.05,
+    UNRECORDED: 0.05,
+    SYNCHRONIZATION: 0.015,
+    INPUT: 0.01,
+    EXPOSED: 0.1,
+    INEFFICIENT: 0.05,
+}
 # Parameters that are gathered could have been on their way earlier; gradients not.
 _GATHER_RATIO, _SEVERAL, _MOSTLY_RATIO = 0.03, 4, 0.5
 _CRITICAL_RATIO = 0.2
 # What the trace does not say in so many words.
 _INFERRED = (QUEUED, PAUSE, UNRECORDED)
 # Of these the responsible name says it all.
-_WHOLE = (COPY, SYNCHRONIZATION, MORE_WORK, UNEVEN_WORK, EXPERTS, INPUT)
+_WHOLE = (COPY, SYNCHRONIZATION, MORE_WORK, UNEVEN_WORK, EXPERTS, INPUT, WRONG_TYPE, LAUNCH)
 
 
 @dataclass(frozen=True)
@@ -69,10 +79,10 @@ def of_rows(rows: pl.DataFrame) -> tuple[list[Found], int]:
     job_ns = meetings.end_ns - begun_ns
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
     job = Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns))
-    every = (*idle.causes(job), *uneven.causes(job), *transfers.causes(job))
+    every = (*idle.causes(job), *uneven.causes(job), *transfers.causes(job), *inefficient.causes(job))
     costs = [(candidate, meetings.saved_ns(candidate.change)) for candidate in every]
     kept = [(candidate, cost) for candidate, cost in costs if cost > _least_ratio(candidate, len(ranks)) * job_ns]
-    kept = _without_followers(kept)
+    kept = _once(_without_followers(kept), meetings)
     joint = meetings.saved_ns(_together([candidate.change for candidate, _ in kept]))
     found = []
     for candidate, cost in kept:
@@ -80,6 +90,22 @@ def of_rows(rows: pl.DataFrame) -> tuple[list[Found], int]:
         last = joint - meetings.saved_ns(others) if len(kept) > 1 else cost
         found.append(Found(candidate, cost, min(cost, last), max(cost, last), job_ns, begun_ns, max(1, steps)))
     return sorted(found, key=lambda cause: -cause.cost_ns), joint
+
+
+def _once(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
+    """What the same thing costs in several ways is one cause: an evaluation keeps both host and device busy."""
+    alike: dict[tuple[object, ...], list[tuple[Candidate, int]]] = {}
+    for candidate, cost in kept:
+        alike.setdefault((candidate.cause, candidate.ranks, candidate.responsible), []).append((candidate, cost))
+    told = []
+    for same in alike.values():
+        dearest, cost = max(same, key=lambda pair: pair[1])
+        if len(same) > 1:
+            steps = sorted({step for candidate, _ in same for step in candidate.steps})
+            change = _together([candidate.change for candidate, _ in same])
+            dearest, cost = replace(dearest, change=change, steps=tuple(steps)), meetings.saved_ns(change)
+        told.append((dearest, cost))
+    return told
 
 
 def _without_followers(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
@@ -98,11 +124,8 @@ def _least_ratio(candidate: Candidate, rank_count: int) -> float:
     if candidate.cause == SYNCHRONIZATION and often:
         # More often than the loss is read.
         return FLOOR_RATIO
-    return (
-        FLOOR_RATIO
-        if candidate.ranks and candidate.cause != QUEUED
-        else max(FLOOR_RATIO, _USUAL.get(candidate.cause, 0.0))
-    )
+    is_of_some = 0 < len(candidate.ranks) < rank_count and candidate.cause != QUEUED
+    return FLOOR_RATIO if is_of_some else max(FLOOR_RATIO, _USUAL.get(candidate.cause, 0.0))
 
 
 def _visits(rows: pl.DataFrame) -> pl.DataFrame:

@@ -14,6 +14,7 @@ FULL_QUEUE = "full-queue"  # a launch that waits until the device has done other
 PYTHON = "python"  # interpreting between calls, part of what launching costs
 QUEUED = "queued"  # the work had been launched, and waited for other work
 SLOW_DEVICE, MORE_WORK, UNEVEN_WORK = "slow-device", "more-work", "uneven-work"
+WRONG_TYPE, INEFFICIENT = "wrong-type", "inefficient-kernels"
 EXPERTS, PIPELINE = "expert-imbalance", "pipeline-bubble"
 UPLOAD = "upload"  # XLA: the host sends data that is needed now
 SLOW_HOST, SLOW_LINK, EXPOSED = "slow-host", "slow-link", "exposed-transfer"

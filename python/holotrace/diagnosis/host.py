@@ -10,9 +10,11 @@ import polars as pl
 
 from holotrace.core.tables import CALLS, DEVICE_EVENTS, LAUNCHES, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive import intervals
+from holotrace.derive.kernel_kinds import COMMUNICATION, WORK
 from holotrace.diagnosis import open_calls
 from holotrace.diagnosis.classes import (
+    EVALUATION,
     FULL_QUEUE,
     LAUNCH,
     PYTHON,
@@ -36,6 +38,8 @@ READS = (WORK_EVENTS, HOST_CALLS, LAUNCHES.only("launch_id", "device_event_id", 
 MIN_GAP_NS = 4_000
 # A synchronisation returns so soon after the device has nothing to do any more.
 _RETURN_NS = 60_000
+# A device begins so soon with what is launched while it has nothing else to do.
+_PROMPT_NS = 10_000
 _LAUNCHING = (LAUNCH, FULL_QUEUE, PYTHON)
 
 
@@ -72,20 +76,71 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     # In a gap no queue is full, and interpreting is part of launching.
     where = open_calls.around(rank.cached(host_calls), every.shares["inner_id"])
     told = every.shares.with_columns(pl.col("cause").replace(dict.fromkeys(_LAUNCHING, LAUNCH)), where)
-    return told.join(spans, on="window").sort(
-        "start_ns", "share_ns", "cause", "responsible", descending=[False, True, False, False]
+    # Launching is told by the range that it is for: whatever is launched, it is one thing.
+    ranges = every.named().select("window", "annotation")
+    told = told.join(ranges, on="window", how="left", maintain_order="left").with_columns(
+        responsible=pl.when(pl.col("cause") == LAUNCH).then("annotation").otherwise("responsible")
+    )
+    return (
+        told.drop("annotation")
+        .join(spans, on="window")
+        .sort("start_ns", "share_ns", "cause", "responsible", descending=[False, True, False, False])
     )
 
 
 def of_all_devices(rank: RankTrace) -> Gaps:
-    """The gaps in which none of the rank's devices worked."""
-    return explained(rank, rank[WORK_EVENTS], MIN_GAP_NS)
+    """The gaps in which none of the rank's devices worked, or none computed since the host launched too late."""
+    return _told(_with_late(rank, _idle(rank[WORK_EVENTS], rank[STEPS], MIN_GAP_NS)), rank)
 
 
 def explained(rank: RankTrace, events: pl.DataFrame, min_gap_ns: int) -> Gaps:
     """The gaps between the work among ``events`` that are longer than ``min_gap_ns``."""
+    return _told(_idle(events, rank[STEPS], min_gap_ns), rank)
+
+
+def late(rank: RankTrace) -> pl.DataFrame:
+    """The gaps between computing and copying in which the host launched too late, whatever was communicated meanwhile.
+
+    What starts as soon as it is launched has not waited for the collective beside it: that would have been hidden.
+    """
+    events = rank[WORK_EVENTS]
+    communicated = events.filter(pl.col("kind") == COMMUNICATION)
+    others = _idle(events.filter(pl.col("kind") != COMMUNICATION), rank[STEPS], MIN_GAP_NS)
+    if communicated.is_empty():
+        return others.clear()
     calls = rank.cached(host_calls)
-    found = _timed(_idle(events, rank[STEPS], min_gap_ns), calls, rank)
+    timed = _timed(others, calls, rank)
+    is_late = (pl.col("launched_ns") > pl.col("start_ns")) & (pl.col("end_ns") - pl.col("launched_ns") <= _PROMPT_NS)
+    found = timed.filter(is_late, ~timed["window"].is_in(_waited_for(timed, communicated, calls).implode()))
+    is_beside = intervals.uncovered_ns(found, communicated) < found["end_ns"] - found["start_ns"]
+    return found.filter(is_beside).select(others.columns)
+
+
+def _with_late(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
+    """The gaps between all work, and the parts of ``late`` ones in which a device only communicated."""
+    windows = rank.cached(late).sort("start_ns")
+    if windows.is_empty():
+        return gaps
+    beside = intervals.subtract(windows.select("start_ns", "end_ns"), gaps.select("start_ns", "end_ns"))
+    known = beside.join_asof(windows.drop("end_ns"), on="start_ns", check_sortedness=False)
+    return pl.concat([gaps, known.select(gaps.columns)]).sort("start_ns", "end_ns")
+
+
+def _waited_for(gaps: pl.DataFrame, communicated: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
+    """The gaps in which the host waited until a collective ended: a call that waits returned then."""
+    ends = communicated.select(at_ns="end_ns").sort("at_ns")
+    within = ends.join_asof(gaps, left_on="at_ns", right_on="start_ns", strategy="backward", check_sortedness=False)
+    returned = within.join_asof(
+        _waits(calls), left_on="at_ns", right_on="returned_ns", strategy="forward", check_sortedness=False
+    )
+    is_awaited = (pl.col("began_ns") < pl.col("at_ns")) & (pl.col("returned_ns") <= pl.col("at_ns") + _RETURN_NS)
+    return returned.filter(pl.col("at_ns") < pl.col("end_ns"), is_awaited)["window"]
+
+
+def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
+    """Gaps with what the host did in them."""
+    calls = rank.cached(host_calls)
+    found = _timed(idle, calls, rank)
     is_queued = (pl.col("launched_ns") <= pl.col("start_ns")).fill_null(value=False)
     waiting = found.filter(~is_queued)
     shares = _all_of(found.filter(is_queued), QUEUED)
@@ -162,6 +217,16 @@ def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str
     return {launch: (told[name], name) for launch, name in within.iter_rows()}
 
 
+def evaluating(rank: RankTrace, launch_ids: pl.Series) -> pl.Series:
+    """Of launches within something that evaluates the model its name, as ``within``; null for all others."""
+    names = rank.cached(host_calls)["name"].unique().cast(pl.String)
+    if not any(named(name) == EVALUATION for name in names if name):
+        return pl.Series("within", [None] * len(launch_ids), dtype=pl.String)
+    found = contexts(rank, launch_ids)
+    told = (found.get(launch, (None, None)) for launch in launch_ids)
+    return pl.Series("within", [name if cause == EVALUATION else None for cause, name in told], dtype=pl.String)
+
+
 def _outermost(calls: pl.DataFrame) -> pl.DataFrame:
     """Those of these calls that are within no other of them."""
     before = pl.col("end_ns").cum_max().shift(1).over("pid", "tid")
@@ -181,11 +246,7 @@ def matching(labels: pl.Series, pattern: re.Pattern[str]) -> pl.Series:
 
 def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Launching after a wait for the device is what the wait costs: the host could not run ahead of the device."""
-    waits = (
-        calls.filter(among(calls["category"], RUNTIME) & matching(calls["name"], WAITING))
-        .select(wait_id="event_id", wait_parent="parent_id", began_ns="start_ns", returned_ns="end_ns")
-        .sort("returned_ns")
-    )
+    waits = _waits(calls)
     if waits.is_empty() or told.is_empty():
         return told
     before = (
@@ -209,6 +270,15 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame)
             event_id=pl.when(is_launching).then("wait_id").otherwise("event_id"),
         )
         .select(told.columns)
+    )
+
+
+def _waits(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls that wait for a device, in order of their return."""
+    return (
+        calls.filter(among(calls["category"], RUNTIME) & matching(calls["name"], WAITING))
+        .select(wait_id="event_id", wait_parent="parent_id", began_ns="start_ns", returned_ns="end_ns")
+        .sort("returned_ns")
     )
 
 

@@ -118,8 +118,8 @@ def _things(job: Job) -> Iterator[_Idle]:
         rows = by_key[cause, key]
         names = rows.group_by("name").agg(pl.col("time_ns").sum()).sort("time_ns", "name", descending=[True, False])
         is_most = float(names["time_ns"][0]) >= NAMED_RATIO * total(names["time_ns"])
-        # A host pauses anywhere.
-        name = str(names["name"][0]) if is_most or cause != PAUSE else ""
+        # A host pauses and launches anywhere.
+        name = str(names["name"][0]) if is_most or cause not in (PAUSE, LAUNCH) else ""
         yield _Idle(str(cause), name or None, rows, table)
 
 

@@ -20,11 +20,19 @@ SYMPTOMS = frozenset(
         *("host-on-critical-path", "loading-on-critical-path", "communication-on-critical-path"),
         *("launches-on-critical-path", "launch-bound-sequences", "chains-of-short-kernels", "tiny-kernels"),
         *("ranks-slower-at-equal-shapes", "more-work", "uneven-work", "smallest-factor"),
-        *("exposed-communication", "exposed-copies", "pageable-copies", "host-bound-operators", "waiting-operators"),
+        *(
+            "exposed-communication",
+            "exposed-copies",
+            "pageable-copies",
+            "much-copying",
+            "long-step",
+            "host-bound-operators",
+            "waiting-operators",
+        ),
     }
 )
 
-# Rules about profiles of XLA, with the class of the cause that they show.
+# Rules that show one class of causes, most about profiles of XLA.
 OF_CLASS = {
     **dict.fromkeys(("recompilation", "compilation-while-training"), classes.COMPILATION),
     **dict.fromkeys(("slow-input", "input-stall"), classes.INPUT),
@@ -32,6 +40,10 @@ OF_CLASS = {
     **dict.fromkeys(("host-bound-device", "small-programs", "slow-tracing"), classes.LAUNCH),
     **dict.fromkeys(("costly-collective", "synchronous-collectives"), classes.EXPOSED),
     "slow-upload": classes.UPLOAD,
+    "products-in-fp32": classes.WRONG_TYPE,
+    "time-above-the-limits": classes.INEFFICIENT,
+    # Kernels for each parameter are many launches; one for each operation on all of them costs little.
+    "optimizer-not-fused": classes.LAUNCH,
     "waiting-device": classes.COPY,
 }
 # Of these the search for causes accounts for every nanosecond.

@@ -64,15 +64,20 @@ def _links(meetings: pl.DataFrame) -> Iterator[Candidate]:
     slow = groups.with_columns(usual_ns=usual, others=pl.len().over(alike)).filter(
         pl.col("others") > 1, pl.col("typical_ns") > _SLOW_LINK_RATIO * pl.col("usual_ns")
     )
-    for row in slow.sort("typical_ns", descending=True).iter_rows(named=True):
-        ratio = row["typical_ns"] / max(1.0, row["usual_ns"])
+    # A link is slow for transfers of all sizes and kinds.
+    links = slow.sort("typical_ns", "collective", descending=[True, False]).partition_by(
+        "member_ranks", maintain_order=True
+    )
+    for link in links:
+        ratios = link["typical_ns"] / link["usual_ns"].clip(lower_bound=1)
+        factors = {match: 1 / r for matches, r in zip(link["matches"], ratios, strict=True) for match in matches}
         yield Candidate(
             SLOW_LINK,
-            Change(transfer=dict.fromkeys(row["matches"], 1 / ratio)),
-            tuple(row["member_ranks"]),
-            tuple(sorted(row["step"])),
-            row["collective"],
-            evidence={"time_ratio": round(ratio, 3), "count": len(row["matches"])},
+            Change(transfer=factors),
+            tuple(link["member_ranks"][0]),
+            tuple(sorted(link["step"].explode().drop_nulls().unique())),
+            link["collective"][0],
+            evidence={"time_ratio": round(ratios[0], 3), "count": len(factors)},
         )
 
 

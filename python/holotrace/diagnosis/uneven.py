@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
 
 from holotrace.diagnosis import account
-from holotrace.diagnosis.candidates import Candidate, Job, Where, beyond_others, candidate, of_share, total, when, who
+from holotrace.diagnosis.candidates import (
+    APART_RATIO,
+    NAMED_RATIO,
+    Candidate,
+    Job,
+    Where,
+    beyond_others,
+    candidate,
+    of_share,
+    total,
+    when,
+    who,
+)
 from holotrace.diagnosis.classes import EXPERTS, MORE_WORK, PIPELINE, SLOW_DEVICE, UNEVEN_WORK
 from holotrace.diagnosis.pairs import PAIR
 
@@ -22,6 +35,10 @@ _COMMON_RATIO = 0.7
 _SLOW_RATIO = 1.02
 # So much of what a rank computes has to be comparable to tell a slow device from more work.
 _COMPARABLE_RATIO = 0.25
+_LOOKUP = "(?i)embedding"
+# Work of so many operators that is slow alike tells of the device.
+_FEWEST_FAMILIES = 2
+_DIRECTION = r"_?(?i:forward|backward)\d*$"
 # A rank that is named has so much of what the worst has.
 _OF_MOST_RATIO = 0.1
 # Tokens that a rank of experts gets beyond the others' show in its all-to-all by at least this.
@@ -64,15 +81,18 @@ def _among(job: Job) -> Iterator[Candidate]:
     beyond = beyond_others(segments, job, ())
     if total(beyond["beyond_ns"]) <= job.floor_ns:
         return
-    parts, kinds = _placed(segments, beyond), _kinds(job)
-    if turns := _turns(beyond):
+    kinds = _kinds(job)
+    those = _above_noise(who(beyond, "beyond_ns"), beyond, job.floor_ns)
+    turns = _turns(beyond) or (those if len(those) > len(job.ranks) / 2 else ())
+    if turns:
         cause = EXPERTS if _has_more_tokens(job, turns, in_turns=True) else UNEVEN_WORK
         name, kernel = _largest(kinds, turns)
-        yield candidate(cause, name, parts, Where((), when(beyond, "beyond_ns")), kernel=kernel)
+        even = _balanced(beyond)
+        yield candidate(cause, name, _placed(segments, even), Where((), when(even, "beyond_ns")), kernel=kernel)
         return
-    those = _above_noise(who(beyond, "beyond_ns"), beyond, job.floor_ns)
-    if not those or len(those) > len(job.ranks) / 2:
+    if not those:
         return
+    parts = _placed(segments, beyond)
     # A slow device, or stage, is slow all over.
     ratio = pl.col("beyond_ns") / pl.col("time_ns")
     evenly = of_share(segments, beyond.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=ratio))
@@ -95,6 +115,20 @@ def _among(job: Job) -> Iterator[Candidate]:
         )
 
 
+def _balanced(beyond: pl.DataFrame) -> pl.DataFrame:
+    """What each rank has beyond an even share of the step's work.
+
+    Where most have equally much and some more, the share is what most have. Where ranks have less than that too, what
+    some have too much is what others lack: the share is the mean.
+    """
+    usual = pl.col("time_ns").quantile(0.5, "lower").over("step")
+    missing = beyond.select((usual - pl.col("time_ns")).clip(lower_bound=0).sum()).item()
+    if missing < APART_RATIO * total(beyond["beyond_ns"]):
+        return beyond
+    mean = pl.col("time_ns").mean().over("step")
+    return beyond.with_columns(beyond_ns=(pl.col("time_ns") - mean).clip(lower_bound=0))
+
+
 def _above_noise(ranks: Sequence[int], beyond: pl.DataFrame, floor_ns: float) -> tuple[int, ...]:
     """Those of the ranks that are themselves beyond others: of many ranks each has a little, which adds up."""
     own = {rank: total(beyond.filter(pl.col("rank") == rank)["beyond_ns"]) for rank in ranks}
@@ -106,9 +140,14 @@ def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> st
     """Why a rank computes longer."""
     mine = beyond.filter(pl.col("rank") == rank)
     ratio = total(mine["beyond_ns"]) / max(1.0, total(mine["time_ns"]) - total(mine["beyond_ns"]))
-    if _is_slow(kinds.filter(pl.col("rank") == rank), ratio):
+    own = kinds.filter(pl.col("rank") == rank)
+    if told := _told(own):
+        return told
+    if _is_slow(own, ratio) or _is_slow_at_some(own):
         return SLOW_DEVICE
-    if _has_more_tokens(job, (rank,), in_turns=False):
+    # Tables that are spread over ranks are no experts, and a lookup is no product.
+    is_lookup = re.search(_LOOKUP, _largest(kinds, (rank,))[0] or "")
+    if not is_lookup and _has_more_tokens(job, (rank,), in_turns=False):
         return EXPERTS
     pairs = job.visits.filter(pl.col("rank") == rank, pl.col("collective").cast(pl.String) == PAIR)
     return MORE_WORK if pairs.is_empty() else PIPELINE
@@ -196,7 +235,7 @@ def lower(values: pl.Series) -> float:
 def _kinds(job: Job) -> pl.DataFrame:
     """Work of each rank by kernel, grid, block and shapes, beside that of the median rank."""
     work = job.of(account.WORK)
-    key = ["name", "detail", "operator"]
+    key = ["name", "detail", "operator", "cause"]
     by_rank = work.group_by("rank", *key).agg(pl.col("time_ns", "count").sum())
     keys = by_rank.select(key).unique()
     every = keys.join(pl.DataFrame({"rank": job.ranks}, schema={"rank": by_rank.schema["rank"]}), how="cross")
@@ -222,6 +261,37 @@ def _is_slow(kinds: pl.DataFrame, ratio: float) -> bool:
     longer = equal.filter(pl.col("time_ns") / pl.col("usual_ns") > 1 + 0.5 * longer_ratio)
     families = total(longer["usual_ns"]) / usual
     return longer_ratio > _SLOW_RATIO - 1 and longer_ratio > _MOSTLY_RATIO * ratio and families > _FAMILIES_RATIO
+
+
+def _is_slow_at_some(kinds: pl.DataFrame) -> bool:
+    """Whether nothing but equal work takes longer, much of it by about the same factor: clocks, or memory, are slow.
+
+    Kernels that either clocks or memory limit are then slow, and the others not. Work that depends on the data,
+    such as attention within documents, is of one operator, forward and backward.
+    """
+    excess = pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
+    more = kinds.with_columns(excess_ns=excess).filter(pl.col("excess_ns") > 0)
+    longer = more.filter(pl.col("count") == pl.col("usual_count"), pl.col("time_ns") > _SLOW_RATIO * pl.col("usual_ns"))
+    if total(longer["excess_ns"]) < _FAMILIES_RATIO * total(more["excess_ns"]):
+        return False
+    ratio = total(longer["excess_ns"]) / total(longer["usual_ns"])
+    own = (pl.col("excess_ns") / pl.col("usual_ns")).is_between(0.5 * ratio, 1.5 * ratio)
+    alike = longer.filter(own)
+    families = alike["operator"].fill_null("").str.replace(_DIRECTION, "").unique()
+    most = max(alike.group_by("operator").agg(pl.col("excess_ns").sum())["excess_ns"].to_list(), default=0)
+    return (
+        total(alike["excess_ns"]) > _FAMILIES_RATIO * total(longer["excess_ns"])
+        and len(families) >= _FEWEST_FAMILIES
+        and most < NAMED_RATIO * total(alike["excess_ns"])
+    )
+
+
+def _told(kinds: pl.DataFrame) -> str | None:
+    """The class of most of the work that others do not have, where names around it tell one."""
+    excess = (pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)).clip(lower_bound=0)
+    by_cause = kinds.group_by("cause").agg(excess_ns=excess.sum())
+    most = by_cause.drop_nulls("cause").filter(pl.col("excess_ns") > _MOSTLY_RATIO * total(by_cause["excess_ns"]))
+    return None if most.is_empty() else str(most["cause"][0])
 
 
 def _is_equal(kinds: pl.DataFrame, ranks: tuple[int, ...]) -> bool:

@@ -59,7 +59,7 @@ CLASSES: Mapping[str, Class] = {
         confused="Activation checkpointing, which computes again and is not counted.",
     ),
     classes.EVALUATION: Class(
-        "the device of {who} has nothing to do while the host evaluates in {what}",
+        "training stands still while {who} {evaluates} in {what}",
         "Evaluate less often, or on other devices.",
         seen="A function or range whose name says that the model is evaluated or validated.",
         confused="A Python function, where the name does not tell.",
@@ -128,7 +128,7 @@ CLASSES: Mapping[str, Class] = {
         confused="A function that was not recorded: record stacks.",
     ),
     classes.LAUNCH: Class(
-        "{who} {is_} launch-bound: the host launches kernels slower than the device runs them",
+        "{who} {is_} launch-bound{in_what}: the host launches kernels slower than the device runs them",
         "Make kernels fewer and longer: torch.compile(mode='reduce-overhead') or CUDA graphs, larger batches, fused "
         "optimizers (fused=True).",
         seen="The host is busy launching, and the device waits for it, with no long call in between.",
@@ -198,6 +198,24 @@ CLASSES: Mapping[str, Class] = {
         _SHAPES,
         seen="A rank that sends to others and receives from them computes longer than the other stages.",
         confused="A slow device, where equal kernels take longer.",
+    ),
+    classes.WRONG_TYPE: Class(
+        "{who} {computes} products in fp32 without TF32, most of it in {what}, among others in 16 bits, which take "
+        "less time",
+        "Put the layer under autocast, cast its weights and inputs, or allow TF32: "
+        'torch.set_float32_matmul_precision("high").',
+        seen="Products whose inputs are fp32, on units that do a fifth or less of what those for 16 bits do.",
+        confused="Inefficient kernels, whose type is the one of the others.",
+    ),
+    classes.INEFFICIENT: Class(
+        "{who} {computes} at less than a fifth of what the device allows for the shapes, most of it in {what}, while "
+        "others of the kind come near it",
+        "Pad or batch these shapes, change their layout, or let the compiler choose the kernel "
+        "(torch.compile(mode='max-autotune'), TunableOp on AMD); operator-efficiency lists them.",
+        _SHAPES,
+        seen="Kernels of 20 µs and more that are far from the limits that their shapes and the device set, while "
+        "others of their kind are not.",
+        confused="A slow device, where others compute the same faster.",
     ),
     classes.SLOW_HOST: Class(
         "{who} {has} a slow host: calls take {host_ratio:.2f} times as long as on the others",
@@ -323,8 +341,8 @@ def verbs(ranks: tuple[int, ...], count: int) -> dict[str, str]:
     """The verbs after ``whose``, of one or of several."""
     are_several = len(ranks) > 1 and not (count > 1 and len(ranks) == count)
     if are_several:
-        return {"is_": "are", "has": "have", "copies": "copy", "computes": "compute"}
-    return {"is_": "is", "has": "has", "copies": "copies", "computes": "computes"}
+        return {"is_": "are", "has": "have", "copies": "copy", "computes": "compute", "evaluates": "evaluate"}
+    return {"is_": "is", "has": "has", "copies": "copies", "computes": "computes", "evaluates": "evaluates"}
 
 
 def when(steps: tuple[int, ...], known: tuple[int, ...]) -> str:
