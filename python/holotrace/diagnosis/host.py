@@ -17,6 +17,7 @@ from holotrace.diagnosis.classes import (
     EVALUATION,
     FULL_QUEUE,
     LAUNCH,
+    PAUSE,
     PYTHON,
     QUEUED,
     RUNTIME,
@@ -73,9 +74,11 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     """
     every = rank.cached(of_all_devices)
     spans = every.found.select("window", "start_ns", "end_ns")
-    # In a gap no queue is full, and interpreting is part of launching.
     where = open_calls.around(rank.cached(host_calls), every.shares["inner_id"])
-    told = every.shares.with_columns(pl.col("cause").replace(dict.fromkeys(_LAUNCHING, LAUNCH)), where)
+    # In a gap no queue is full, so a launch that lasts stands still; interpreting is part of launching.
+    is_stopped = (pl.col("cause") == FULL_QUEUE) & (pl.col("share_ns") >= open_calls.LONG_NS)
+    launching = pl.col("cause").replace(dict.fromkeys(_LAUNCHING, LAUNCH))
+    told = every.shares.with_columns(pl.when(is_stopped).then(pl.lit(PAUSE)).otherwise(launching).alias("cause"), where)
     # Launching is told by the range that it is for: whatever is launched, it is one thing.
     ranges = every.named().select("window", "annotation")
     told = told.join(ranges, on="window", how="left", maintain_order="left").with_columns(

@@ -122,9 +122,12 @@ CLASSES: Mapping[str, Class] = {
     classes.PAUSE: Class(
         "the host of {who} pauses{in_what} without calling anything (garbage collection, another process), and its "
         "device has nothing to do",
-        "Look for garbage collection (gc.disable(), gc.freeze()), other processes on the same cores, and swapping.",
+        "Look for garbage collection (gc.disable(), gc.freeze()), other processes on the same cores, and swapping. A "
+        "launch stands still where its kernel is used for the first time: warm up before the recorded steps, or set "
+        "CUDA_MODULE_LOADING=EAGER.",
         _STACKS,
-        seen="The host is between two calls for more than 1 ms, within something that launches work elsewhere.",
+        seen="The host is between two calls for more than 1 ms, within something that launches work elsewhere, or a "
+        "launch lasts so long while the device has nothing to do.",
         confused="A function that was not recorded: record stacks.",
     ),
     classes.LAUNCH: Class(
