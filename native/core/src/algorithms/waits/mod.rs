@@ -2,8 +2,11 @@
 //!
 //! After Carnival's waiting-time analysis (Meira, LeBlanc and Poulos, 1996). What a wait consists of sums to it exactly.
 
+mod ways;
+
 use hashbrown::HashMap;
 
+use self::ways::Ways;
 use crate::algorithms::replay::{Graph, Via};
 use crate::columns::arrow::NONE;
 
@@ -42,32 +45,33 @@ pub struct Cause {
 
 type Map = HashMap<u32, u32, foldhash::fast::RandomState>;
 type Sums = HashMap<u64, i64, foldhash::fast::RandomState>;
+/// Times by process and signature.
+type Terms = Vec<(u64, i64)>;
 
 /// What each wait consists of, by visit, in the order of processes and signatures.
 pub fn causes(visits: &Visits) -> Vec<Cause> {
     let mut order: Vec<u32> = (0..visits.meeting.len() as u32).collect();
     order.sort_by_key(|&visit| visits.meeting[visit as usize]);
     let late = latest(visits);
-    // What visits consist of whose meetings are earlier.
-    let mut known: Vec<Vec<(u64, i64)>> = vec![Vec::new(); visits.meeting.len()];
+    let mut ways = Ways::new(visits);
     let mut found = Vec::new();
     for &visit in &order {
         let at = visit as usize;
         let late = late[&visits.meeting[at]];
-        if late == visit || visits.left[at] == visits.arrived[at] {
-            continue;
+        let mut terms = Terms::new();
+        if late != visit && visits.left[at] != visits.arrived[at] {
+            let common = ways.last_common(late, visit);
+            let mut sums = Sums::default();
+            ways.add_path(late, common, 1, &mut sums);
+            ways.add_path(visit, common, -1, &mut sums);
+            terms = sums.into_iter().filter(|&(_, ns)| ns != 0).collect();
+            terms.sort_unstable();
+            found.extend(terms.iter().map(|&(key, ns)| {
+                let term = Term { process: (key >> 32) as u32, signature: key as u32, ns };
+                Cause { visit, late, term }
+            }));
         }
-        let common = last_common(visits, late, visit);
-        let mut sums = Sums::default();
-        add_path(visits, late, common, 1, &known, &mut sums);
-        add_path(visits, visit, common, -1, &known, &mut sums);
-        let mut terms: Vec<(u64, i64)> = sums.into_iter().filter(|&(_, ns)| ns != 0).collect();
-        terms.sort_unstable();
-        found.extend(terms.iter().map(|&(key, ns)| {
-            let term = Term { process: (key >> 32) as u32, signature: key as u32, ns };
-            Cause { visit, late, term }
-        }));
-        known[at] = terms;
+        ways.pass(visit, terms);
     }
     found.sort_by_key(|cause| cause.visit);
     found
@@ -84,39 +88,6 @@ fn latest(visits: &Visits) -> Map {
         }
     }
     late
-}
-
-/// The meeting at which both ways back come together, if they do before their beginnings.
-fn last_common(visits: &Visits, one: u32, other: u32) -> Option<u32> {
-    let before = |visit: u32| visits.before[visit as usize];
-    let meeting = |visit: u32| visits.meeting[visit as usize];
-    let (mut one, mut other) = (before(one), before(other));
-    while one != NONE && other != NONE {
-        match meeting(one).cmp(&meeting(other)) {
-            std::cmp::Ordering::Equal => return Some(meeting(one)),
-            std::cmp::Ordering::Greater => one = before(one),
-            std::cmp::Ordering::Less => other = before(other),
-        }
-    }
-    None
-}
-
-/// Add what a process did before a visit since a meeting, and what its waits in between consist of.
-fn add_path(visits: &Visits, until: u32, since: Option<u32>, sign: i64, known: &[Vec<(u64, i64)>], sums: &mut Sums) {
-    let mut add = |key: u64, ns: i64| *sums.entry(key).or_default() += sign * ns;
-    let mut at = until as usize;
-    loop {
-        let end = visits.first.get(at + 1).map_or(visits.terms.len(), |&end| end as usize);
-        for term in &visits.terms[visits.first[at] as usize..end] {
-            add(u64::from(term.process) << 32 | u64::from(term.signature), term.ns);
-        }
-        let before = visits.before[at];
-        if before == NONE || Some(visits.meeting[before as usize]) == since {
-            return;
-        }
-        at = before as usize;
-        known[at].iter().for_each(|&(key, ns)| add(key, ns));
-    }
 }
 
 /// What each activity's time, each edge's lag and each activity's delay is counted as.
@@ -301,4 +272,92 @@ enum End {
     /// The activity comes from its crossing.
     Crossing(u32),
     Beginning,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Visits whose ways back come together or do not, on chance.
+    fn drawn(mut seed: u64, count: u32) -> Visits {
+        let mut below = |most: u32| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as u32 % most
+        };
+        let mut visits = Visits::default();
+        for at in 0..count {
+            let (arrived, waited) = (below(1_000), below(3));
+            visits.process.push(below(4));
+            visits.meeting.push(at / 2);
+            visits.arrived.push(i64::from(arrived));
+            visits.left.push(i64::from(arrived + waited));
+            // Most come from just before: long ways back.
+            let before = (at / 2 * 2).checked_sub(1 + below(3));
+            visits.before.push(before.filter(|_| below(40) > 0).unwrap_or(NONE));
+            visits.first.push(visits.terms.len() as u32);
+            for _ in 0..below(3) {
+                visits.terms.push(Term { process: below(4), signature: below(9), ns: i64::from(below(50)) });
+            }
+        }
+        visits
+    }
+
+    /// What a wait consists of by its definition: the difference of both ways, step by step.
+    fn defined(
+        visits: &Visits,
+        known: &HashMap<u32, Terms, foldhash::fast::RandomState>,
+        until: u32,
+        since: Option<u32>,
+    ) -> Sums {
+        let (mut at, mut sums) = (until as usize, Sums::default());
+        loop {
+            let end = visits.first.get(at + 1).map_or(visits.terms.len(), |&end| end as usize);
+            for term in &visits.terms[visits.first[at] as usize..end] {
+                *sums.entry(u64::from(term.process) << 32 | u64::from(term.signature)).or_default() += term.ns;
+            }
+            let before = visits.before[at];
+            if before == NONE || Some(visits.meeting[before as usize]) == since {
+                return sums;
+            }
+            at = before as usize;
+            for &(key, ns) in known.get(&before).map_or(&[][..], Vec::as_slice) {
+                *sums.entry(key).or_default() += ns;
+            }
+        }
+    }
+
+    #[test]
+    fn long_ways_back_are_told_as_their_definition_tells_them() {
+        for seed in 0..60 {
+            let visits = drawn(seed, 300);
+            let (late, mut known) = (latest(&visits), HashMap::<u32, Terms, foldhash::fast::RandomState>::default());
+            for cause in causes(&visits) {
+                let key = u64::from(cause.term.process) << 32 | u64::from(cause.term.signature);
+                known.entry(cause.visit).or_default().push((key, cause.term.ns));
+            }
+            for visit in 0..300_u32 {
+                let (at, last) = (visit as usize, late[&visits.meeting[visit as usize]]);
+                if last == visit || visits.left[at] == visits.arrived[at] {
+                    continue;
+                }
+                let meetings = |from: u32| {
+                    std::iter::successors(Some(visits.before[from as usize]), |&visit| {
+                        visits.before.get(visit as usize).copied()
+                    })
+                    .take_while(|&visit| visit != NONE)
+                    .map(|visit| visits.meeting[visit as usize])
+                    .collect::<Vec<_>>()
+                };
+                let others = meetings(visit);
+                let common = meetings(last).into_iter().find(|meeting| others.contains(meeting));
+                let mut sums = defined(&visits, &known, last, common);
+                for (key, ns) in defined(&visits, &known, visit, common) {
+                    *sums.entry(key).or_default() -= ns;
+                }
+                let mut expected: Terms = sums.into_iter().filter(|&(_, ns)| ns != 0).collect();
+                expected.sort_unstable();
+                assert_eq!(known.get(&visit).cloned().unwrap_or_default(), expected, "visit {visit} of seed {seed}");
+            }
+        }
+    }
 }
