@@ -32,7 +32,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     """
     every = rank.cached(modelled_work.modelled).with_columns(modelled_work.limits())
     known = every.filter(pl.col("roof_ns") > 0, pl.col("span_ns") >= _LONG_NS)
-    known = known.with_columns(_told(known))
+    known = known.with_columns(excess())
     chosen = known.filter(pl.col("time_ns") > 0)
     work = rank.cached(modelled_work.events).join(chosen.select("op_id"), on="op_id", how="semi")
     spans = (
@@ -51,8 +51,8 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     )
 
 
-def _told(known: pl.DataFrame) -> list[pl.Expr]:
-    """Of each call how much longer it takes than it would at the rate of others, and why."""
+def excess() -> list[pl.Expr]:
+    """Of each call how much longer it takes than it would at the rate of others, ``time_ns``, and why, ``cause``."""
     is_product = pl.col("category") == _PRODUCT
     is_narrow = pl.col("input_types").cast(pl.String).str.contains(_NARROW)
     most = pl.col("peak_flops").filter(is_product & is_narrow).max()

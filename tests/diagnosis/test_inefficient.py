@@ -1,0 +1,38 @@
+"""Operators that take longer than they need to, held against others of their kind."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.diagnosis import inefficient
+from holotrace.diagnosis.classes import INEFFICIENT, WRONG_TYPE
+
+US = 1_000
+
+
+def call(roof_us: int, took_us: int, types: str = "BFloat16", peak: float = 300.0) -> dict[str, object]:
+    """A product of matrices whose work the device could do in a time, and what it took."""
+    given = {"category": "gemm", "bound_by": "compute", "confidence": "exact", "input_types": types}
+    times = {"roof_ns": float(roof_us * US), "span_ns": took_us * US}
+    return {**given, **times, "peak_flops": peak, "flops": int(roof_us * US * peak)}
+
+
+def told(*calls: dict[str, object]) -> list[tuple[int | None, str]]:
+    rows = pl.DataFrame(list(calls)).select(inefficient.excess())
+    return [(None if saved is None else saved // US, cause) for saved, cause in rows.select("time_ns", "cause").rows()]
+
+
+def test_a_product_far_from_the_limit_is_held_against_those_that_come_near_it() -> None:
+    near, far = call(50, 100), call(50, 500)
+    assert told(near, far) == [(None, INEFFICIENT), (400, INEFFICIENT)]
+
+
+def test_where_all_are_as_far_from_the_limit_none_is_told() -> None:
+    assert [saved for saved, _ in told(call(50, 500), call(40, 400))] == [None, None]
+
+
+def test_a_product_in_fp32_is_held_against_the_rate_of_those_in_16_bits() -> None:
+    narrow = call(50, 100)
+    # As much work as the other, on units that do a sixteenth.
+    wide = {**call(800, 1_000, "float", 300 / 16), "flops": narrow["flops"]}
+    assert told(narrow, wide)[1] == (900, WRONG_TYPE)
