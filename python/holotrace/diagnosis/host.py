@@ -75,8 +75,11 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     every = rank.cached(of_all_devices)
     spans = every.found.select("window", "start_ns", "end_ns")
     where = open_calls.around(rank.cached(host_calls), every.shares["inner_id"])
-    # In a gap no queue is full, so a launch that lasts stands still; interpreting is part of launching.
+    # In a gap no queue is full, so a launch that lasts stands still, but for one of a graph of many kernels;
+    # interpreting is part of launching.
+    launched = open_calls.looked_up(rank.cached(host_calls), every.shares["inner_id"], "work_count")["work_count"]
     is_stopped = (pl.col("cause") == FULL_QUEUE) & (pl.col("share_ns") >= open_calls.LONG_NS)
+    is_stopped &= launched.fill_null(0) <= 1
     launching = pl.col("cause").replace(dict.fromkeys(_LAUNCHING, LAUNCH))
     told = every.shares.with_columns(pl.when(is_stopped).then(pl.lit(PAUSE)).otherwise(launching).alias("cause"), where)
     # Launching is told by the range that it is for: whatever is launched, it is one thing.
