@@ -91,6 +91,10 @@ def what_if(
     scale, where = dict(scale or {}), within or Within()
     _check(scale, like, bandwidth, assume)
     graph, modules = _graph(job, step, where)
+    if graph.steps.is_empty() and job.ranks and step is None:
+        raise MissingDataError(
+            "there is nothing to replay: every file is cut off or has no time; holotrace show problems tells more"
+        )
     if graph.steps.is_empty() and job.ranks:
         raise MissingDataError(f"no rank has step {step}; holotrace show steps says which there are")
     for of in scale if job.ranks else ():

@@ -351,7 +351,8 @@ def test_no_command_answers_from_a_file_cut_off_without_a_word(tmp_path: Path, c
 
 
 def test_the_envelope_holds_what_may_be_missing(tmp_path: Path) -> None:
-    cut(write_trace(tmp_path / "rank0.json.gz", rank=0, world=1), 0.7)
+    cut(write_trace(tmp_path / "rank0.json.gz", rank=0, world=2), 0.7)
+    write_trace(tmp_path / "rank1.json.gz", rank=1, world=2)
     for asked in (
         ("show", "kernels"),
         ("query", "SELECT name FROM cpu_ops"),
@@ -360,6 +361,13 @@ def test_the_envelope_holds_what_may_be_missing(tmp_path: Path) -> None:
     ):
         envelope = json.loads(run(*asked, tmp_path, "--format", "json").stdout)
         assert (0, "file cut off") in [(row["rank"], row["problem"]) for row in envelope["problems"]]
+
+
+def test_what_if_of_files_that_are_all_cut_off_says_so(tmp_path: Path) -> None:
+    cut(write_trace(tmp_path / "rank0.json.gz", rank=0, world=1), 0.7)
+    asked = run("what-if", "--scale", "host=0", tmp_path)
+    assert (asked.exit_code, asked.stdout) == (3, "")
+    assert "every file is cut off" in asked.stderr
 
 
 def test_a_file_that_is_whole_needs_no_word(tmp_path: Path) -> None:

@@ -49,6 +49,16 @@ def test_launching_is_told_by_the_range_that_it_is_for() -> None:
     assert launching(job) == [(8, "R")]
 
 
+def test_where_nothing_follows_a_collective_nothing_was_launched_too_late() -> None:
+    job = draw("""
+        step    |11111111111111111111|
+        host    |AC..................|
+        compute |..AAA...............|
+        comm    |....CCCCCCCCCCCCC...|
+    """)
+    assert sum(cost for cost, _ in launching(job)) <= 5
+
+
 @pytest.mark.parametrize(("launch_us", "cause"), [(5_000, "host-pause"), (900, "launch-bound")])
 def test_a_launch_that_lasts_while_the_device_has_nothing_to_do_stands_still(
     tmp_path: Path, launch_us: int, cause: str

@@ -32,7 +32,7 @@ def test_a_result_shows_its_verdict_and_has_a_short_repr() -> None:
     result = draw(DRAWING).run()
     assert len(repr(result)) < 100 and "drawn" in repr(result)
     shown = result._repr_html_()
-    assert "The rank ran" in shown and "<h4>drawn</h4>" in shown
+    assert "the rank ran" in shown and "<h4>drawn</h4>" in shown
 
 
 def test_findings_are_a_tuple_that_is_shown_as_a_list() -> None:

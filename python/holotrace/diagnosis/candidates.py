@@ -79,7 +79,7 @@ def of_share(rows: pl.DataFrame, share: pl.DataFrame) -> pl.DataFrame:
 
 def candidate(cause: str, name: str | None, parts: pl.DataFrame, where: Where, **evidence: Any) -> Candidate:
     """Takes ``part_ns`` of each row away."""
-    worst = parts.sort("part_ns", descending=True).row(0, named=True)
+    worst = parts.sort("part_ns", "rank", "start_ns", descending=[True, False, False]).row(0, named=True)
     return Candidate(
         cause,
         Change(removed=_removed(parts)),

@@ -112,6 +112,8 @@ def late(rank: RankTrace) -> pl.DataFrame:
     events = rank[WORK_EVENTS]
     communicated = events.filter(pl.col("kind") == COMMUNICATION)
     others = _idle(events.filter(pl.col("kind") != COMMUNICATION), rank[STEPS], MIN_GAP_NS)
+    # Where nothing comes after it, nothing was launched too late.
+    others = others.filter(pl.col("next_id").is_not_null())
     if communicated.is_empty():
         return others.clear()
     calls = rank.cached(host_calls)
