@@ -34,7 +34,7 @@ _USUAL = {
     QUEUED: 0.05,
     LAUNCH: 0.05,
     UNRECORDED: 0.05,
-    SYNCHRONIZATION: 0.015,
+    SYNCHRONIZATION: 0.05,
     INPUT: 0.01,
     EXPOSED: 0.1,
     INEFFICIENT: 0.05,
@@ -45,7 +45,7 @@ _CRITICAL_RATIO = 0.2
 # What the trace does not say in so many words.
 _INFERRED = (QUEUED, PAUSE, UNRECORDED)
 # Of these the responsible name says it all.
-_WHOLE = (COPY, SYNCHRONIZATION, MORE_WORK, UNEVEN_WORK, EXPERTS, INPUT, WRONG_TYPE, LAUNCH)
+_WHOLE = (COPY, MORE_WORK, UNEVEN_WORK, EXPERTS, INPUT, WRONG_TYPE, LAUNCH)
 
 
 @dataclass(frozen=True)
