@@ -29,7 +29,7 @@ def test_example_runs_on_a_sample_job(example: Path, tmp_path: Path) -> None:
     assert output.strip()
 
 
-@pytest.mark.parametrize(("run", "is_slow"), every(2, [("before", True), ("after", False)]))
+@pytest.mark.parametrize(("run", "is_slow"), [("before", True), pytest.param("after", False, marks=pytest.mark.slow)])
 def test_what_the_example_records_has_the_flaw_that_its_guide_finds(tmp_path: Path, run: str, is_slow: bool) -> None:
     pytest.importorskip("jax")
     subprocess.run([sys.executable, RECORDS, "logs", run], cwd=tmp_path, check=True)
