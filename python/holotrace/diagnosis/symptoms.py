@@ -42,8 +42,7 @@ OF_CLASS = {
     "slow-upload": classes.UPLOAD,
     "products-in-fp32": classes.WRONG_TYPE,
     "time-above-the-limits": classes.INEFFICIENT,
-    # Kernels for each parameter are many launches; one for each operation on all of them costs little.
-    "optimizer-not-fused": classes.LAUNCH,
+    "optimizer-not-fused": classes.UNFUSED_OPTIMIZER,
     "waiting-device": classes.COPY,
 }
 # Of these the search for causes accounts for every nanosecond.
