@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import polars as pl
 import pytest
 
+from holotrace.core.tables import CPU_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.diagnosis import inefficient
 from holotrace.diagnosis.classes import CHANNELS_FIRST, SLICE_GRADIENTS
@@ -81,6 +85,16 @@ def test_turning_layouts_costs_the_kernels_that_do_it_and_batch_norms_that_are_s
     assert [time for *_, time in found] == pytest.approx([60_000, 1e6 - 1e3 * least_us / 0.35], rel=1e-3)
     near = told(convolution(300, TURNING))
     assert [time for *_, time in near] == [60_000]
+
+
+def test_batch_norms_with_channels_last_are_not_slow_for_their_layout() -> None:
+    drawn = convolution(1_000, TURNING)
+    strides = "[[1048576, 1, 8192, 64], [1], [1], [1], [1], [], [], []]"
+    is_norm = pl.col("name").cast(pl.String) == "aten::native_batch_norm"
+    column = pl.when(is_norm).then(pl.lit(strides)).otherwise(pl.col("input_strides").cast(pl.String))
+    ops = drawn.tables[CPU_OPS.name].with_columns(input_strides=column.cast(pl.Categorical()))
+    found = told(replace(drawn, tables={**drawn.tables, CPU_OPS.name: ops}))
+    assert [time for *_, time in found] == [60_000]
 
 
 def test_where_no_layout_is_turned_batch_norms_are_not_held_against_another() -> None:

@@ -11,6 +11,7 @@ from holotrace.core.tables import ANNOTATIONS
 from holotrace.core.trace import RankTrace
 from holotrace.diagnosis import inefficient
 from holotrace.diagnosis.classes import UNFUSED_ATTENTION, UNFUSED_OPTIMIZER
+from holotrace.diagnosis.wording import CLASSES, advice
 from shaped import BF16, FLOAT, Given, shaped
 
 # Scores of 16 heads and 1024 tokens are 34 MB in 16 bits, which the memory of an H100 moves in 10 us.
@@ -73,6 +74,20 @@ def test_attention_with_times_that_no_device_has_is_not_judged() -> None:
     # Faster than the memory, and twenty times slower than it.
     assert told(after_another(ATTENTION, dict.fromkeys("ABCD", 5))) == []
     assert told(after_another(ATTENTION, dict.fromkeys("ABCD", 400))) == []
+
+
+def test_attention_that_torch_computes_with_operators_is_named_after_what_does_so() -> None:
+    text = f"""
+        op      |ZZZZZZZZZZZZ|
+        op      |AAABBBCCCDDD|
+        host    |.A..B..C..D.|
+        compute |....{"A" * 25}{"B" * 30}{"C" * 30}{"D" * 25}|
+    """
+    own: Given = ("aten::_scaled_dot_product_attention_math", None, None, None)
+    found = told(shaped(text, {**ATTENTION, "Z": own}))
+    assert {(cause, name) for cause, name, _ in found} == {(UNFUSED_ATTENTION, own[0])}
+    assert "sdpa_kernel" in advice(CLASSES[UNFUSED_ATTENTION], own[0])
+    assert "sdpa_kernel" not in advice(CLASSES[UNFUSED_ATTENTION], "aten::_softmax")
 
 
 # A parameter of 16 million floats: each pass over it takes 20 us.

@@ -25,8 +25,8 @@ def slice_gradients(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     if nodes.is_empty():
         return nothing(calls)
     name = pl.col("name").cast(pl.String)
-    first = pl.col("input_dims").cast(pl.String).str.extract(r"^\[(\[[\d, ]+\])").alias("whole")
-    inside = calls.join(nodes, on="op_id").filter(name.is_in([*_FILLS, *_ADDS])).with_columns(first, name)
+    inside = calls.join(nodes, on="op_id").filter(name.is_in([*_FILLS, *_ADDS]))
+    inside = inside.with_columns(_first_shape().alias("whole"), name)
     filled = inside.filter(pl.col("name").is_in(_FILLS)).select("around_id", "whole").unique()
     counted = inside.join(filled, on=["around_id", "whole"]).filter(is_plausible(), pl.col("span_ns") >= LONG_NS)
     found = []
@@ -59,7 +59,8 @@ def channels_first(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     convolutions = calls.join(turns, on="op_id", maintain_order="left").filter(pl.col("span_ns") >= LONG_NS)
     is_norm = pl.col("name").cast(pl.String).is_in(_NORMS) & (pl.col("confidence") == "exact")
     needed_ns = pl.col("roof_ns") / NORM_RATIO
-    is_first = ~pl.col("kernel").cast(pl.String).str.contains("channels_last")
+    # With channels last the last stride is the number of channels.
+    is_first = pl.col("input_strides").cast(pl.String).str.contains(r"^\[\[(\d+, ?)+1\]")
     norms = calls.filter(is_norm, is_first, needed_ns >= LONG_NS, pl.col("roof_ns") < _FAR_RATIO * pl.col("span_ns"))
     norms = norms.with_columns(time_ns=(pl.col("span_ns") - needed_ns).round().cast(pl.Int64))
     return pl.concat([convolutions, norms], how="diagonal_relaxed").select(
@@ -67,5 +68,9 @@ def channels_first(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
         "time_ns",
         cause=pl.lit(CHANNELS_FIRST),
         name=pl.col("name").cast(pl.String),
-        detail=pl.col("input_dims").cast(pl.String),
+        detail=_first_shape(),
     )
+
+
+def _first_shape() -> pl.Expr:
+    return pl.col("input_dims").cast(pl.String).str.extract(r"^\[(\[[\d, ]+\])")

@@ -214,8 +214,8 @@ CLASSES: Mapping[str, Class] = {
         confused="Inefficient kernels, whose type is the one of the others.",
     ),
     classes.INEFFICIENT: Class(
-        "kernels of {who} reach less than a fifth of what the device allows for their shapes (most of that time in "
-        "{what}), while others of their kind come near it",
+        "kernels of {who} reach less than a fifth of what the device allows for their shapes while others of their "
+        "kind come near it, most of that time in {what}",
         "Pad or batch these shapes, change their layout, or let the compiler choose the kernel "
         "(torch.compile(mode='max-autotune'), TunableOp on AMD); operator-efficiency lists them.",
         _SHAPES,
@@ -224,41 +224,37 @@ CLASSES: Mapping[str, Class] = {
         confused="A slow device, where others compute the same faster.",
     ),
     classes.UNFUSED_ATTENTION: Class(
-        "attention of {who} is computed by one operator after another, each of which reads or writes the scores of "
-        "all pairs of tokens ({what})",
+        "attention of {who} is computed by one operator after another around {what}, each of which reads or writes "
+        "the scores of all pairs of tokens",
         "Call torch.nn.functional.scaled_dot_product_attention (nn.MultiheadAttention with need_weights=False), with "
         "is_causal=True in place of a mask, or flex_attention for other masks and biases.",
-        _SHAPES,
         seen="A softmax of what one batched product makes and another takes, forward and backward. It costs the time "
         "of all operators on tensors of that shape beyond that of a fused kernel at 0.4 of the peak.",
         confused="Inefficient kernels, where a fused one is far from the limits.",
     ),
     classes.UNFUSED_OPTIMIZER: Class(
-        "the optimizer of {who} runs one operator after another over parameters and moments ({what}), where a fused "
+        "the optimizer of {who} runs one operator after another over parameters and moments in {what}, where a fused "
         "one reads and writes each of them once",
         "Pass fused=True to the optimizer, or foreach=True where there is no fused one.",
-        _SHAPES,
         seen="Operators in the range of an optimizer's step (Adam, AdamW, NAdam, SGD), none of them fused. It costs "
         "their time beyond what the bytes of parameters, gradients and moments take at 0.78 of the memory's speed; on "
         "lists of tensors, the share of their reads and writes that a fused one does without.",
         confused="Launch-bound: its many launches cost time of the host too.",
     ),
     classes.SLICE_GRADIENTS: Class(
-        "the backward pass of {who} writes and adds up a gradient of the whole tensor for each of its slices (most of "
-        "that time in {what})",
+        "the backward pass of {who} writes and adds up a gradient of the whole tensor for each of its slices, most of "
+        "that time in {what}",
         "Split the tensor once (torch.unbind, torch.split), so that the slices have one gradient, or compute on all of "
         "it at once (torch.bmm, torch.vmap, torch._grouped_mm).",
-        _SHAPES,
         seen="Nodes of the backward pass that fill a tensor as large as what was sliced, and additions of such "
         "tensors. It costs their time beyond writing each gradient once.",
         confused="Inefficient kernels: these run as fast as the memory allows.",
     ),
     classes.CHANNELS_FIRST: Class(
-        "convolutions of {who} turn tensors of channels first into channels last and back, or wait for batch norms "
-        "that are slow in that layout (most of that time in {what})",
+        "convolutions of {who} have channels first, so that layouts are turned or batch norms are slow, most of that "
+        "time in {what}",
         "Store model and inputs with channels last: .to(memory_format=torch.channels_last), with "
         "torch.backends.cudnn.benchmark = True where shapes stay the same.",
-        _SHAPES,
         seen="Kernels that turn layouts within convolutions. It costs their time, and that of batch norms beside them "
         "that are below a fifth of the memory's limit, beyond 0.35 of that limit.",
         confused="Inefficient kernels, whose layout needs no turning.",
