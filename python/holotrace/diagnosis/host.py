@@ -21,6 +21,7 @@ from holotrace.diagnosis.classes import (
     PYTHON,
     QUEUED,
     RUNTIME,
+    STEP_RANGE,
     SYNCHRONIZATION,
     UNRECORDED,
     WAITING,
@@ -41,6 +42,11 @@ MIN_GAP_NS = 4_000
 _RETURN_NS = 60_000
 # A device begins so soon with what is launched while it has nothing else to do.
 _PROMPT_NS = 10_000
+# Calls that wait for a device return sooner than this where it has nothing to do.
+_LEAD_NS = 20_000
+_SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
+# Operators of others that never are called but by these.
+_READ_BY = {"aten::_local_scalar_dense": "aten::item"}
 _LAUNCHING = (LAUNCH, FULL_QUEUE, PYTHON)
 
 
@@ -82,15 +88,76 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     is_stopped &= launched.fill_null(0) <= 1
     launching = pl.col("cause").replace(dict.fromkeys(_LAUNCHING, LAUNCH))
     told = every.shares.with_columns(pl.when(is_stopped).then(pl.lit(PAUSE)).otherwise(launching).alias("cause"), where)
-    # Launching is told by the range that it is for: whatever is launched, it is one thing.
-    ranges = every.named().select("window", "annotation")
+    # Launching is told by the range that it is for, which a step is not: whatever is launched, it is one thing.
+    annotation = pl.col("annotation")
+    is_step = annotation.str.contains(STEP_RANGE.pattern)
+    ranges = every.named().select("window", pl.when(~is_step).then(annotation))
     told = told.join(ranges, on="window", how="left", maintain_order="left").with_columns(
-        responsible=pl.when(pl.col("cause") == LAUNCH).then("annotation").otherwise("responsible")
+        responsible=pl.when(pl.col("cause") == LAUNCH)
+        .then("annotation")
+        .otherwise(pl.col("responsible").replace(_READ_BY))
     )
+    told = _of_lost_lead(told.drop("annotation"), every, rank)
+    is_wait = pl.col("cause") == SYNCHRONIZATION
+    waits = told.select(pl.when(is_wait).then("event_id")).to_series()
+    asked_by = open_calls.asked_by(rank.cached(host_calls), waits)
     return (
-        told.drop("annotation")
+        told.with_columns(where=pl.when(is_wait).then(asked_by).otherwise("where"))
         .join(spans, on="window")
         .sort("start_ns", "share_ns", "cause", "responsible", descending=[False, True, False, False])
+    )
+
+
+def _of_lost_lead(told: pl.DataFrame, gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
+    """Lays launching too late to the waits before it, as far as the host would have been ahead without these.
+
+    A host that waits for its device loses the time by which it ran ahead: for as long as it waited, all that it
+    launches too late afterwards would have been in time. What is left is a host that launches too slowly.
+    """
+    calls = rank.cached(host_calls)
+    waits = _long_waits(calls, gaps.found["tid"], rank)
+    is_lost = pl.col("cause").is_in([LAUNCH, SYNCHRONIZATION])
+    lost = told.filter(is_lost).group_by("window").agg(lost_ns=pl.col("share_ns").sum())
+    if waits.is_empty() or lost.is_empty():
+        return told
+    lost = lost.join(gaps.found.select("window", at_ns="end_ns"), on="window")
+    won = waits.select(at_ns="returned_ns", won_ns=pl.col("returned_ns") - pl.col("began_ns"))
+    # The lead never falls below nothing: what is beyond it was late anyway.
+    lead = (pl.col("won_ns").fill_null(0) - pl.col("lost_ns").fill_null(0)).cum_sum()
+    beyond = (-lead).cum_max().clip(lower_bound=0)
+    ratios = (
+        pl.concat([won, lost], how="diagonal")
+        .sort("at_ns", "window", nulls_last=False)
+        .with_columns(late_ns=beyond - beyond.shift(1).fill_null(0))
+        .drop_nulls("window")
+        .join_asof(waits, left_on="at_ns", right_on="returned_ns", strategy="backward", check_sortedness=False)
+        .join(_parents_of(waits, calls), on="wait_parent", how="left", maintain_order="left")
+        .select(
+            *("window", "wait_id"),
+            waits_in=pl.coalesce("around_name", "wait_name", pl.col("call").cast(pl.String)),
+            ratio=1 - pl.col("late_ns") / pl.col("lost_ns"),
+        )
+    )
+    split = told.join(ratios, on="window", how="left", maintain_order="left").with_columns(
+        part_ns=pl.when(pl.col("cause") == LAUNCH)
+        .then((pl.col("share_ns") * pl.col("ratio")).round().cast(pl.Int64))
+        .fill_null(0)
+    )
+    waiting = split.filter(pl.col("part_ns") > 0).with_columns(
+        share_ns="part_ns",
+        cause=pl.lit(SYNCHRONIZATION),
+        responsible="waits_in",
+        event_id="wait_id",
+    )
+    left = split.with_columns(share_ns=pl.col("share_ns") - pl.col("part_ns")).filter(pl.col("share_ns") > 0)
+    return pl.concat([left, waiting]).select(told.columns)
+
+
+def _long_waits(calls: pl.DataFrame, threads: pl.Series, rank: RankTrace) -> pl.DataFrame:
+    """Waits for a device, on threads that launch, that cost the host some of its lead; not copies to the device."""
+    sent = rank[WORK_EVENTS].filter(matching(rank[WORK_EVENTS]["name"], _SENDING))["launch_id"].drop_nulls()
+    return _waits(calls.filter(pl.col("tid").is_in(threads.drop_nulls().unique().implode()))).filter(
+        pl.col("returned_ns") - pl.col("began_ns") > _LEAD_NS, ~pl.col("wait_id").is_in(sent.unique().implode())
     )
 
 
@@ -273,7 +340,7 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame)
         .with_columns(
             cause=pl.when(is_launching).then(pl.lit(SYNCHRONIZATION)).otherwise("cause"),
             responsible=pl.when(is_launching)
-            .then(pl.coalesce("around_name", "wait_name", "responsible"))
+            .then(pl.coalesce("around_name", "wait_name", pl.col("call").cast(pl.String)))
             .otherwise("responsible"),
             event_id=pl.when(is_launching).then("wait_id").otherwise("event_id"),
         )
@@ -285,17 +352,19 @@ def _waits(calls: pl.DataFrame) -> pl.DataFrame:
     """The calls that wait for a device, in order of their return."""
     return (
         calls.filter(among(calls["category"], RUNTIME) & matching(calls["name"], WAITING))
-        .select(wait_id="event_id", wait_parent="parent_id", began_ns="start_ns", returned_ns="end_ns")
+        .select(wait_id="event_id", wait_parent="parent_id", call="name", began_ns="start_ns", returned_ns="end_ns")
         .sort("returned_ns")
     )
 
 
 def _parents_of(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Of what made these waits, ``wait_parent``: its name, and the name of what made that."""
+    """Of what made these waits, ``wait_parent``: its name, and the name of what made that; null of a step."""
 
     def those(ids: pl.Series, **columns: str) -> pl.DataFrame:
         rows = calls.filter(pl.col("event_id").is_in(ids.drop_nulls().unique().implode()))
-        return rows.with_columns(pl.col("name").cast(pl.String)).select(**columns)
+        text = pl.col("name").cast(pl.String)
+        is_step = text.str.contains(STEP_RANGE.pattern)
+        return rows.with_columns(pl.when(~is_step).then(text).alias("name")).select(**columns)
 
     parents = those(waits["wait_parent"], wait_parent="event_id", wait_name="name", around_id="parent_id")
     around = those(parents["around_id"], around_id="event_id", around_name="name")
