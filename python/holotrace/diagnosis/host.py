@@ -12,7 +12,7 @@ from holotrace.core.tables import CALLS, DEVICE_EVENTS, LAUNCHES, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
 from holotrace.derive.kernel_kinds import COMMUNICATION, WORK
-from holotrace.diagnosis import open_calls
+from holotrace.diagnosis import lead, open_calls
 from holotrace.diagnosis.classes import (
     EVALUATION,
     FULL_QUEUE,
@@ -42,8 +42,6 @@ MIN_GAP_NS = 4_000
 _RETURN_NS = 60_000
 # A device begins so soon with what is launched while it has nothing else to do.
 _PROMPT_NS = 10_000
-# Calls that wait for a device return sooner than this where it has nothing to do.
-_LEAD_NS = 20_000
 _SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
 # Operators of others that never are called but by these.
 _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
@@ -109,55 +107,30 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
 
 
 def _of_lost_lead(told: pl.DataFrame, gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
-    """Lays launching too late to the waits before it, as far as the host would have been ahead without these.
-
-    A host that waits for its device loses the time by which it ran ahead: for as long as it waited, all that it
-    launches too late afterwards would have been in time. What is left is a host that launches too slowly.
-    """
+    """Lays launching too late to the waits before it, as far as the host would have been ahead without these."""
     calls = rank.cached(host_calls)
     waits = _long_waits(calls, gaps.found["tid"], rank)
-    is_lost = pl.col("cause").is_in([LAUNCH, SYNCHRONIZATION])
-    lost = told.filter(is_lost).group_by("window").agg(lost_ns=pl.col("share_ns").sum())
-    if waits.is_empty() or lost.is_empty():
+    is_late = pl.col("cause").is_in([LAUNCH, SYNCHRONIZATION])
+    late = told.filter(is_late).group_by("window").agg(late_ns=pl.col("share_ns").sum())
+    if waits.is_empty() or late.is_empty():
         return told
-    lost = lost.join(gaps.found.select("window", at_ns="end_ns"), on="window")
-    won = waits.select(at_ns="returned_ns", won_ns=pl.col("returned_ns") - pl.col("began_ns"))
-    # The lead never falls below nothing: what is beyond it was late anyway.
-    lead = (pl.col("won_ns").fill_null(0) - pl.col("lost_ns").fill_null(0)).cum_sum()
-    beyond = (-lead).cum_max().clip(lower_bound=0)
-    ratios = (
-        pl.concat([won, lost], how="diagonal")
-        .sort("at_ns", "window", nulls_last=False)
-        .with_columns(late_ns=beyond - beyond.shift(1).fill_null(0))
-        .drop_nulls("window")
-        .join_asof(waits, left_on="at_ns", right_on="returned_ns", strategy="backward", check_sortedness=False)
-        .join(_parents_of(waits, calls), on="wait_parent", how="left", maintain_order="left")
-        .select(
-            *("window", "wait_id"),
-            waits_in=pl.coalesce("around_name", "wait_name", pl.col("call").cast(pl.String)),
-            ratio=1 - pl.col("late_ns") / pl.col("lost_ns"),
-        )
-    )
-    split = told.join(ratios, on="window", how="left", maintain_order="left").with_columns(
-        part_ns=pl.when(pl.col("cause") == LAUNCH)
-        .then((pl.col("share_ns") * pl.col("ratio")).round().cast(pl.Int64))
-        .fill_null(0)
-    )
-    waiting = split.filter(pl.col("part_ns") > 0).with_columns(
-        share_ns="part_ns",
+    late = late.join(gaps.found.select("window", at_ns="end_ns"), on="window")
+    left, waiting = lead.split(told, lead.lost_by_waiting(late, waits, gaps.found), LAUNCH)
+    named = waiting.join(
+        waits.join(_parents_of(waits, calls), on="wait_parent", how="left"), on="wait_id", how="left"
+    ).with_columns(
         cause=pl.lit(SYNCHRONIZATION),
-        responsible="waits_in",
+        responsible=pl.coalesce("around_name", "wait_name", pl.col("call").cast(pl.String)),
         event_id="wait_id",
     )
-    left = split.with_columns(share_ns=pl.col("share_ns") - pl.col("part_ns")).filter(pl.col("share_ns") > 0)
-    return pl.concat([left, waiting]).select(told.columns)
+    return pl.concat([left, named.select(told.columns)])
 
 
 def _long_waits(calls: pl.DataFrame, threads: pl.Series, rank: RankTrace) -> pl.DataFrame:
     """Waits for a device, on threads that launch, that cost the host some of its lead; not copies to the device."""
     sent = rank[WORK_EVENTS].filter(matching(rank[WORK_EVENTS]["name"], _SENDING))["launch_id"].drop_nulls()
     return _waits(calls.filter(pl.col("tid").is_in(threads.drop_nulls().unique().implode()))).filter(
-        pl.col("returned_ns") - pl.col("began_ns") > _LEAD_NS, ~pl.col("wait_id").is_in(sent.unique().implode())
+        pl.col("returned_ns") - pl.col("began_ns") > lead.SHORT_NS, ~pl.col("wait_id").is_in(sent.unique().implode())
     )
 
 
