@@ -287,7 +287,7 @@ def _activities(
     # Rows are by rank, and the numbers of each go on from those of the one before.
     return (
         found.join(offsets, on="rank", how="left", maintain_order="left")
-        .with_row_index("activity")
+        .with_columns(activity=pl.int_range(pl.len(), dtype=_POINT))
         .join(told, on="activity", how="left", maintain_order="left")
         .select(
             "activity",
