@@ -8,6 +8,7 @@ import polars as pl
 
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, LAUNCHES
 from holotrace.core.trace import RankTrace
@@ -52,8 +53,9 @@ def annotated_work(rank: RankTrace, *, on_device: bool = False) -> pl.DataFrame:
     begun = _on_queues(work) if on_device else _launched(work, rank[STARTS])
     ranges = rank[RANGES].filter(pl.col("on_device") == on_device)
     duration = pl.col("duration_ns")
-    return (
+    return done(
         _with_work(ranges, begun)
+        .lazy()
         .select("name", "work_count", "work_ns", duration_ns=pl.col("end_ns") - pl.col("start_ns"))
         .group_by("name")
         .agg(
@@ -72,9 +74,9 @@ def annotated_work(rank: RankTrace, *, on_device: bool = False) -> pl.DataFrame:
 
 def _launched(work: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
     """When the host began to launch each piece of work, and where."""
-    return work.join(launches, left_on="event_id", right_on="device_event_id").select(
-        *TRACK, time_ns="launch_start_ns", took_ns=pl.col("end_ns") - pl.col("start_ns")
-    )
+    launched = work.lazy().join(launches.lazy(), left_on="event_id", right_on="device_event_id")
+    took_ns = pl.col("end_ns") - pl.col("start_ns")
+    return done(launched.select(*TRACK, time_ns="launch_start_ns", took_ns=took_ns))
 
 
 def _on_queues(work: pl.DataFrame) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from holotrace.core.native import native
+from holotrace.core.plans import done
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, LAUNCHES, RUNTIME_CALLS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
@@ -44,19 +45,23 @@ def operators(rank: RankTrace) -> pl.DataFrame:
 def work(rank: RankTrace) -> pl.DataFrame:
     """Every kernel and copy that an operator launched: its launch, and the operator's ``op_id`` and start."""
     nested = rank.cached(_nested)
-    ops = nested.filter("is_op").select(op="number", op_id="event_id", operator="name", op_start_ns="start_ns")
-    calls = nested.select("is_op", launch_id="event_id", op=_operator(nested)).filter(~pl.col("is_op"))
-    return rank.cached(_launched).join(calls.drop("is_op"), on="launch_id").join(ops, on="op").drop("op")
+    rows = nested.lazy()
+    ops = rows.filter("is_op").select(op="number", op_id="event_id", operator="name", op_start_ns="start_ns")
+    calls = rows.select("is_op", launch_id="event_id", op=_operator(nested)).filter(~pl.col("is_op"))
+    launched = rank.cached(_launched).lazy().join(calls.drop("is_op"), on="launch_id")
+    return done(launched.join(ops, on="op").drop("op"))
 
 
 def outside(rank: RankTrace) -> pl.DataFrame:
     """Every kernel and copy that no operator launched: its launch, as far as it is known, and ``source``."""
     inside = rank.cached(work).select("event_id")
-    left = rank[_EVENTS].filter(pl.col("kind").is_in(WORK)).join(inside, on="event_id", how="anti")
-    starts = rank[_STARTS].unique("device_event_id", keep="first", maintain_order=True)
+    left = rank[_EVENTS].lazy().filter(pl.col("kind").is_in(WORK)).join(inside.lazy(), on="event_id", how="anti")
+    starts = rank[_STARTS].lazy().unique("device_event_id", keep="first", maintain_order=True)
     known = pl.col("launch_id").is_not_null()
-    return left.join(starts, left_on="event_id", right_on="device_event_id", how="left").with_columns(
-        source=pl.when(known).then(pl.lit(LAUNCH)).otherwise(pl.lit(UNKNOWN))
+    return done(
+        left.join(starts, left_on="event_id", right_on="device_event_id", how="left").with_columns(
+            source=pl.when(known).then(pl.lit(LAUNCH)).otherwise(pl.lit(UNKNOWN))
+        )
     )
 
 
@@ -90,16 +95,17 @@ def _operator(nested: pl.DataFrame) -> pl.Series:
     """The number of the innermost operator around each row, or of itself; null where there is none."""
     # A call of the runtime may be made by another: each round goes up twice as far as the one before.
     reached = nested.select(at=pl.when("is_op").then("number").otherwise("parent_id"))["at"]
-    while not (further := reached.gather(reached)).equals(reached, null_equal=True):
+    while not (further := reached[reached]).equals(reached, null_equal=True):
         reached = further
     return reached
 
 
 def _launched(rank: RankTrace) -> pl.DataFrame:
-    return (
+    return done(
         rank[_EVENTS]
+        .lazy()
         .filter(pl.col("kind").is_in(WORK))
-        .join(rank[_STARTS], left_on="event_id", right_on="device_event_id")
+        .join(rank[_STARTS].lazy(), left_on="event_id", right_on="device_event_id")
     )
 
 

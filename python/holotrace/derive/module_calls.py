@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, PYTHON_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
@@ -170,14 +171,14 @@ def _with_paths(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     placed = [pl.DataFrame(schema={"number": number, "path": number})]
     level = calls.filter(pl.col("parent_id").is_null()).with_columns(around=pl.lit(None, number))
     while not level.is_empty() and len(placed) <= MOST_AROUND:
-        outer = level.filter(~pl.col("is_wrapped"))
+        outer, keys = level.lazy().filter(~pl.col("is_wrapped")), ["around", "label"]
         # What a wrapper runs is a level below it, and has the same around it as what else the wrapper calls.
-        new = outer.join(known, on=["around", "label"], how="anti", nulls_equal=True, maintain_order="left")
-        first = new.unique(["around", "label"], keep="first", maintain_order=True).select("around", "label", "class")
-        known = pl.concat([known, first.with_row_index("path", offset=known.height)])
-        named = outer.join(known.drop("class"), on=["around", "label"], how="left", nulls_equal=True)
-        wrapped = level.filter("is_wrapped").select("number", path="around")
-        placed.append(pl.concat([named.select("number", "path"), wrapped]))
-        below = placed[-1].select(parent_id="number", around="path")
-        level = calls.join(below, on="parent_id", maintain_order="left")
+        new = outer.join(known.lazy(), on=keys, how="anti", nulls_equal=True, maintain_order="left")
+        first = new.unique(keys, keep="first", maintain_order=True).with_row_index("path", offset=known.height)
+        known = pl.concat([known, done(first.select("path", *keys, "class"))])
+        named = outer.join(known.lazy().drop("class"), on=keys, how="left", nulls_equal=True).select("number", "path")
+        wrapped = level.lazy().filter("is_wrapped").select("number", path="around")
+        placed.append(done(pl.concat([named, wrapped])))
+        below = placed[-1].lazy().select(parent_id="number", around="path")
+        level = done(calls.lazy().join(below, on="parent_id", maintain_order="left"))
     return calls.join(pl.concat(placed), on="number", how="left", maintain_order="left"), known

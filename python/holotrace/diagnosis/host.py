@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.tables import CALLS, DEVICE_EVENTS, LAUNCHES, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
@@ -73,7 +74,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     ``share_ns``: a gap that several things fill has a row for each, and their shares add up to its length.
     """
     every = rank.cached(of_all_devices)
-    spans = every.found.select("window", "start_ns", "end_ns")
+    spans = every.found.lazy().select("window", "start_ns", "end_ns")
     where = open_calls.around(rank.cached(host_calls), every.shares["inner_id"])
     # In a gap no queue is full, so a launch that lasts stands still, but for one of a graph of many kernels;
     # interpreting is part of launching.
@@ -81,13 +82,15 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     is_stopped = (pl.col("cause") == FULL_QUEUE) & (pl.col("share_ns") >= open_calls.LONG_NS)
     is_stopped &= launched.fill_null(0) <= 1
     launching = pl.col("cause").replace(dict.fromkeys(_LAUNCHING, LAUNCH))
-    told = every.shares.with_columns(pl.when(is_stopped).then(pl.lit(PAUSE)).otherwise(launching).alias("cause"), where)
+    told = every.shares.lazy().with_columns(
+        pl.when(is_stopped).then(pl.lit(PAUSE)).otherwise(launching).alias("cause"), where
+    )
     # Launching is told by the range that it is for: whatever is launched, it is one thing.
-    ranges = every.named().select("window", "annotation")
+    ranges = every.named().lazy().select("window", "annotation")
     told = told.join(ranges, on="window", how="left", maintain_order="left").with_columns(
         responsible=pl.when(pl.col("cause") == LAUNCH).then("annotation").otherwise("responsible")
     )
-    return (
+    return done(
         told.drop("annotation")
         .join(spans, on="window")
         .sort("start_ns", "share_ns", "cause", "responsible", descending=[False, True, False, False])
@@ -136,13 +139,15 @@ def _with_late(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
 
 def _waited_for(gaps: pl.DataFrame, communicated: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
     """The gaps in which the host waited until a collective ended: a call that waits returned then."""
-    ends = communicated.select(at_ns="end_ns").sort("at_ns")
-    within = ends.join_asof(gaps, left_on="at_ns", right_on="start_ns", strategy="backward", check_sortedness=False)
+    ends = communicated.lazy().select(at_ns="end_ns").sort("at_ns")
+    within = ends.join_asof(
+        gaps.lazy(), left_on="at_ns", right_on="start_ns", strategy="backward", check_sortedness=False
+    )
     returned = within.join_asof(
-        _waits(calls), left_on="at_ns", right_on="returned_ns", strategy="forward", check_sortedness=False
+        _waits(calls).lazy(), left_on="at_ns", right_on="returned_ns", strategy="forward", check_sortedness=False
     )
     is_awaited = (pl.col("began_ns") < pl.col("at_ns")) & (pl.col("returned_ns") <= pl.col("at_ns") + _RETURN_NS)
-    return returned.filter(pl.col("at_ns") < pl.col("end_ns"), is_awaited)["window"]
+    return done(returned.filter(pl.col("at_ns") < pl.col("end_ns"), is_awaited))["window"]
 
 
 def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
@@ -155,7 +160,7 @@ def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
     if calls.is_empty() or waiting.is_empty():
         return Gaps(found, pl.concat([shares, _all_of(waiting, UNRECORDED)]), waiting, None)
     told = open_calls.of(calls, waiting)
-    numbered = told.shares.with_columns(window=waiting["window"].gather(told.shares["window"]))
+    numbered = told.shares.with_columns(window=waiting["window"][told.shares["window"]])
     by_host = _after_waiting(numbered, waiting, calls).select(shares.columns)
     return Gaps(found, pl.concat([shares, by_host]), waiting, told)
 
@@ -190,11 +195,12 @@ def _idle(events: pl.DataFrame, steps: pl.DataFrame, min_gap_ns: int) -> pl.Data
 
 def _timed(found: pl.DataFrame, calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The gaps with the thread that launched what ends each, and when it had."""
-    threads = rank[LAUNCHES].select(next_id="device_event_id", tid="tid").unique("next_id")
+    threads = rank[LAUNCHES].lazy().select(next_id="device_event_id", tid="tid").unique("next_id")
     launch = open_calls.looked_up(calls, found["launch_id"], "end_ns")
     # Work that is being launched when the device runs dry comes too late too.
-    return (
-        found.join(threads, on="next_id", how="left", maintain_order="left")
+    return done(
+        found.lazy()
+        .join(threads, on="next_id", how="left", maintain_order="left")
         .with_row_index("window")
         .with_columns(launched_ns=pl.min_horizontal(pl.coalesce(launch["end_ns"], "launch_ns"), "end_ns"))
     )
@@ -217,11 +223,14 @@ def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str
     """Of launches within something whose name tells what goes on (see ``classes.named``): that, and the name."""
     calls = rank.cached(host_calls)
     told = {name: cause for name in calls["name"].unique().cast(pl.String) if name and (cause := named(name))}
+    if not told:
+        return {}
     outer = _outermost(calls.filter(among(calls["name"], told)))
     launches = calls.filter(pl.col("event_id").is_in(launch_ids.drop_nulls().unique().implode()))
     # Wherever a thread is within one, the last that began is the one, as none is within another.
-    found = launches.sort("start_ns").join_asof(outer, on="start_ns", by=["pid", "tid"], check_sortedness=False)
-    within = found.filter(pl.col("end_ns") <= pl.col("outer_end_ns")).select("event_id", "outer_name")
+    found = launches.lazy().sort("start_ns")
+    found = found.join_asof(outer.lazy(), on="start_ns", by=["pid", "tid"], check_sortedness=False)
+    within = done(found.filter(pl.col("end_ns") <= pl.col("outer_end_ns")).select("event_id", "outer_name"))
     return {launch: (told[name], name) for launch, name in within.iter_rows()}
 
 
@@ -238,8 +247,9 @@ def evaluating(rank: RankTrace, launch_ids: pl.Series) -> pl.Series:
 def _outermost(calls: pl.DataFrame) -> pl.DataFrame:
     """Those of these calls that are within no other of them."""
     before = pl.col("end_ns").cum_max().shift(1).over("pid", "tid")
-    outer = calls.sort("start_ns", "depth").filter((pl.col("end_ns") > before).fill_null(True))
-    return outer.select("pid", "tid", "start_ns", outer_end_ns="end_ns", outer_name=pl.col("name").cast(pl.String))
+    outer = calls.lazy().sort("start_ns", "depth").filter((pl.col("end_ns") > before).fill_null(True))
+    names = pl.col("name").cast(pl.String)
+    return done(outer.select("pid", "tid", "start_ns", outer_end_ns="end_ns", outer_name=names))
 
 
 def among(labels: pl.Series, chosen: Iterable[str]) -> pl.Series:
@@ -258,9 +268,10 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame)
     if waits.is_empty() or told.is_empty():
         return told
     before = (
-        told.join(found.select("window", "start_ns", "end_ns"), on="window")
+        told.lazy()
+        .join(found.lazy().select("window", "start_ns", "end_ns"), on="window")
         .sort("start_ns")
-        .join_asof(waits, left_on="start_ns", right_on="returned_ns", strategy="forward", check_sortedness=False)
+        .join_asof(waits.lazy(), left_on="start_ns", right_on="returned_ns", strategy="forward", check_sortedness=False)
         .with_columns(
             is_after=(pl.col("began_ns") < pl.col("start_ns"))
             & (pl.col("returned_ns") <= pl.min_horizontal("end_ns", pl.col("start_ns") + _RETURN_NS))
@@ -268,8 +279,8 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame)
     )
     who = _parents_of(waits, calls)
     is_launching = pl.col("is_after").fill_null(False) & pl.col("cause").is_in([*_LAUNCHING, SYNCHRONIZATION])
-    return (
-        before.join(who, on="wait_parent", how="left", maintain_order="left")
+    return done(
+        before.join(who.lazy(), on="wait_parent", how="left", maintain_order="left")
         .with_columns(
             cause=pl.when(is_launching).then(pl.lit(SYNCHRONIZATION)).otherwise("cause"),
             responsible=pl.when(is_launching)
@@ -283,8 +294,9 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame)
 
 def _waits(calls: pl.DataFrame) -> pl.DataFrame:
     """The calls that wait for a device, in order of their return."""
-    return (
-        calls.filter(among(calls["category"], RUNTIME) & matching(calls["name"], WAITING))
+    return done(
+        calls.lazy()
+        .filter(among(calls["category"], RUNTIME) & matching(calls["name"], WAITING))
         .select(wait_id="event_id", wait_parent="parent_id", began_ns="start_ns", returned_ns="end_ns")
         .sort("returned_ns")
     )
@@ -294,8 +306,8 @@ def _parents_of(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Of what made these waits, ``wait_parent``: its name, and the name of what made that."""
 
     def those(ids: pl.Series, **columns: str) -> pl.DataFrame:
-        rows = calls.filter(pl.col("event_id").is_in(ids.drop_nulls().unique().implode()))
-        return rows.with_columns(pl.col("name").cast(pl.String)).select(**columns)
+        rows = calls.lazy().filter(pl.col("event_id").is_in(ids.drop_nulls().unique().implode()))
+        return done(rows.with_columns(pl.col("name").cast(pl.String)).select(**columns))
 
     parents = those(waits["wait_parent"], wait_parent="event_id", wait_name="name", around_id="parent_id")
     around = those(parents["around_id"], around_id="event_id", around_name="name")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
 from holotrace.derive import modelled_work
 from holotrace.diagnosis.candidates import Candidate, Job, Where, candidate, when
@@ -30,11 +31,10 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     Returns ``step``, ``start_ns``, ``end_ns``, ``time_ns`` (what is too much), ``cause``, ``name`` (the operator),
     ``detail`` (its shapes) and ``event_id`` (its longest kernel).
     """
-    every = rank.cached(modelled_work.modelled).with_columns(modelled_work.limits())
-    known = every.filter(pl.col("roof_ns") > 0, pl.col("span_ns") >= _LONG_NS)
-    known = known.with_columns(excess())
-    chosen = known.filter(pl.col("time_ns") > 0)
-    work = rank.cached(modelled_work.events).join(chosen.select("op_id"), on="op_id", how="semi")
+    every = rank.cached(modelled_work.modelled).lazy().with_columns(modelled_work.limits())
+    known = done(every.filter(pl.col("roof_ns") > 0, pl.col("span_ns") >= _LONG_NS)).lazy()
+    chosen = done(known.with_columns(excess()).filter(pl.col("time_ns") > 0)).lazy()
+    work = rank.cached(modelled_work.events).lazy().join(chosen.select("op_id"), on="op_id", how="semi")
     spans = (
         work.sort("start_ns", "event_id")
         .group_by("op_id", maintain_order=True)
@@ -44,11 +44,12 @@ def calls(rank: RankTrace) -> pl.DataFrame:
             pl.col("event_id").sort_by(pl.col("end_ns") - pl.col("start_ns"), descending=True).first(),
         )
     )
-    return chosen.join(spans, on="op_id", maintain_order="left").select(
+    rows = chosen.join(spans, on="op_id", maintain_order="left").select(
         *("step", "start_ns", "end_ns", "time_ns", "cause", "event_id"),
         name=pl.col("name").cast(pl.String),
         detail=pl.col("input_dims").cast(pl.String),
     )
+    return done(rows)
 
 
 def excess() -> list[pl.Expr]:
