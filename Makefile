@@ -8,6 +8,9 @@ NATIVE := pyproject.toml Cargo.toml $(wildcard Cargo.lock) $(shell find native -
 PARALLEL := --numprocesses=logical --dist=worksteal
 COVERAGE := --cov=holotrace --cov=hta --cov-report=term:skip-covered
 
+# Without it every process of a test compiles all sources, which takes it longer than its work.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Clippy and cargo test look at PyO3's interpreter too; it must not be another one than maturin's.
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
@@ -25,7 +28,7 @@ demo: .venv/.package  ## build, write a sample job into demo/ and report on it
 
 test: .venv/.dev  ## run the tests, but for those that are marked slow
 	cargo test --locked --package holotrace-core
-	$(BIN)/pytest $(PARALLEL) -m "not slow"
+	POLARS_MAX_THREADS=1 $(BIN)/pytest $(PARALLEL) -m "not slow" --hypothesis-profile=quick
 
 check: .venv/.dev  ## everything that must hold before a commit, all tests included
 	$(BIN)/ruff format --check

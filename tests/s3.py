@@ -11,9 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import boto3
-from moto.server import ThreadedMotoServer
-
 from holotrace.stores import login, object_store
 
 BUCKET = "traces"
@@ -69,6 +66,9 @@ def forgotten() -> Iterator[None]:
 @contextmanager
 def serving() -> Iterator[Store]:
     """A server with an empty bucket."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server.start()

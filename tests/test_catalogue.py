@@ -6,6 +6,7 @@ import inspect
 import pickle
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import polars as pl
@@ -13,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
+import drawing
 import xla_drawing
-from drawing import draw, trace
 from holotrace.analyses import ALL
 from holotrace.cli import main
 from holotrace.cli.show import option
@@ -23,6 +24,9 @@ from holotrace.core.schema import Unit
 from holotrace.formats.kineto import KINETO
 from holotrace.job import Job
 from holotrace.loading.rank import narrowed
+
+# Each is asked by all analyses, and none changes it.
+draw, trace = cache(drawing.draw), cache(drawing.trace)
 
 # The device of the XLA profile is idle for long enough to be asked why.
 DRAWING = f"""
@@ -73,7 +77,7 @@ def test_says_nothing_of_a_rank_without_what_it_is_about(analysis: Analysis[Any]
 
 
 def test_leaves_its_input_alone(analysis: Analysis[Any]) -> None:
-    rank = narrowed(trace(DRAWING), analysis.reads)
+    rank = narrowed(drawing.trace(DRAWING), analysis.reads)
     before = {name: frame.clone() for name, frame in rank.tables.items()}
     for options in options_of(analysis):
         analysis.part(rank, options)

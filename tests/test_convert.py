@@ -93,6 +93,7 @@ def test_problems_are_those_of_reading_everything(tmp_path: Path, out: Path) -> 
         assert holotrace.open(path).problems()["problem"].to_list() == ["argument is no number"]
 
 
+@pytest.mark.slow
 def test_a_sample_with_every_kind_of_event_stays_as_it_is(tmp_path: Path, out: Path) -> None:
     write_sample(tmp_path / "sample", ranks=2, steps=3)
     holotrace.convert(tmp_path / "sample", out)
@@ -389,6 +390,7 @@ def test_a_dataset_in_a_store_is_what_it_is_here(traces: Path, store: Store) -> 
     assert {**before, "holotrace.dataset": ""} == {**after, "holotrace.dataset": ""}
 
 
+@pytest.mark.slow
 def test_a_conversion_into_a_store_that_was_interrupted_goes_on(
     traces: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from concurrent.futures import Executor, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from distributed import Client, LocalCluster
 from polars.testing import assert_frame_equal
 
 import holotrace
@@ -16,6 +16,9 @@ from holotrace.discovery import Paths
 from holotrace.present.report import Report
 from pages import page
 from s3 import Store
+
+if TYPE_CHECKING:
+    from distributed import LocalCluster
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +36,8 @@ def report(paths: Paths, executor: Executor | None = None) -> Report:
 def test_the_page_is_the_same_but_for_where_it_came_from(
     folder: Path, store: Store, tmp_path: Path, cluster: LocalCluster
 ) -> None:
+    from distributed import Client
+
     url = store.put(folder, "everywhere/job")
     holotrace.convert(folder, tmp_path / "dataset")
     holotrace.convert(url, "s3://traces/everywhere/dataset")

@@ -7,11 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbclient
-import nbformat
 import pytest
 
 import holotrace
+from quick import every
 
 _FOLDER = Path(__file__).parent.parent / "examples"
 # It records a job, and reads none.
@@ -30,7 +29,7 @@ def test_example_runs_on_a_sample_job(example: Path, tmp_path: Path) -> None:
     assert output.strip()
 
 
-@pytest.mark.parametrize(("run", "is_slow"), [("before", True), ("after", False)])
+@pytest.mark.parametrize(("run", "is_slow"), [("before", True), pytest.param("after", False, marks=pytest.mark.slow)])
 def test_what_the_example_records_has_the_flaw_that_its_guide_finds(tmp_path: Path, run: str, is_slow: bool) -> None:
     pytest.importorskip("jax")
     subprocess.run([sys.executable, RECORDS, "logs", run], cwd=tmp_path, check=True)
@@ -38,8 +37,11 @@ def test_what_the_example_records_has_the_flaw_that_its_guide_finds(tmp_path: Pa
     assert bool(found.compilations().filter(cause="new_shapes").height) == is_slow
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("notebook", every(2, NOTEBOOKS[::-1]), ids=lambda path: path.stem)
 def test_notebook_runs_from_top_to_bottom(notebook: Path, tmp_path: Path) -> None:
+    import nbclient
+    import nbformat
+
     book = nbformat.reads(notebook.read_text(encoding="utf-8"), as_version=4)  # type: ignore[no-untyped-call]
     nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     counts = [cell.execution_count for cell in book.cells if cell.cell_type == "code"]

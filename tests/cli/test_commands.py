@@ -24,6 +24,7 @@ from holotrace.core import tables
 from holotrace.core.analysis import Analysis
 from holotrace.job import Job
 from holotrace.sample import write
+from quick import every
 from trace_files import EVENTS, write_trace
 
 TOPICS = [
@@ -67,7 +68,7 @@ def test_show_without_a_name_lists_all_there_is() -> None:
         assert analysis.summary in " ".join(listed.stdout.split())
 
 
-@pytest.mark.parametrize("name", TOPICS)
+@pytest.mark.parametrize("name", every(4, TOPICS))
 def test_everything_is_shown_in_every_format(folder: Path, tmp_path: Path, name: str) -> None:
     envelope = json.loads(run("show", name, folder, "--format", "json").stdout)
     columns = [column["name"] for column in envelope["columns"]]
@@ -340,11 +341,16 @@ ASKED = (
 )
 
 
-@pytest.mark.parametrize("command", ASKED)
-def test_no_command_answers_from_a_file_cut_off_without_a_word(tmp_path: Path, command: str) -> None:
-    run("sample", tmp_path / "job", "--ranks", "2", "--steps", "1")
-    cut(next((tmp_path / "job").glob("rank-1*")), 0.6)
-    places = {"JOB": str(tmp_path / "job"), "OUT": str(tmp_path / "out"), "SQL": "SELECT count(*) AS n FROM steps"}
+@pytest.fixture(scope="module")
+def cut_off(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    write(folder := tmp_path_factory.mktemp("cut-off"), ranks=2, steps=1)
+    cut(next(folder.glob("rank-1*")), 0.6)
+    return folder
+
+
+@pytest.mark.parametrize("command", every(2, ASKED))
+def test_no_command_answers_from_a_file_cut_off_without_a_word(cut_off: Path, tmp_path: Path, command: str) -> None:
+    places = {"JOB": str(cut_off), "OUT": str(tmp_path / "out"), "SQL": "SELECT count(*) AS n FROM steps"}
     done = run(*(places.get(word) or word.replace("OUT", str(tmp_path)) for word in command.split()))
     assert done.exit_code == 0, done.output
     assert "file cut off" in (done.stdout if command.startswith("info") else done.stderr)
@@ -414,7 +420,7 @@ def test_a_cell_of_csv_is_no_formula_and_drives_no_terminal(tmp_path: Path) -> N
     assert [row["name"] for row in rows] == safe
 
 
-@pytest.mark.parametrize("severity", ["info", "warning", "critical"])
+@pytest.mark.parametrize("severity", every(3, ["warning", "info", "critical"]))
 def test_a_report_gates_on_how_severe_its_findings_are(tmp_path: Path, severity: str) -> None:
     order = ["info", "warning", "critical"]
     for name, events in (("exposed", EVENTS), ("calm", EVENTS[:1])):

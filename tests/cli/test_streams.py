@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from quick import every
 from trace_files import EVENTS, write_trace
 
 SHOWN = ("show kernels JOB", "show kernels JOB --format csv", "report JOB -o JOB/x.html", "--help", "show")
@@ -28,7 +29,7 @@ def run(command: str, folder: Path, **environment: str) -> subprocess.CompletedP
 
 
 @needs_full
-@pytest.mark.parametrize("command", SHOWN)
+@pytest.mark.parametrize("command", every(3, SHOWN))
 def test_a_full_disk_is_one_sentence(folder: Path, command: str) -> None:
     done = run(f"{command} > /dev/full", folder)
     *wrote, error = done.stderr.decode().splitlines()
@@ -37,14 +38,14 @@ def test_a_full_disk_is_one_sentence(folder: Path, command: str) -> None:
     assert done.returncode == 2
 
 
-@pytest.mark.parametrize("command", SHOWN)
+@pytest.mark.parametrize("command", every(3, SHOWN))
 def test_a_closed_output_takes_nothing_and_is_no_error(folder: Path, command: str) -> None:
     done = run(f"{command} >&-", folder)
     assert done.returncode == 0
     assert b"Error" not in done.stderr
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+@pytest.mark.parametrize("encoding", every(2, ["ascii", "cp1252"]))
 def test_a_terminal_shows_what_it_can_and_data_is_whole(folder: Path, encoding: str) -> None:
     shown = run("show kernels JOB", folder, PYTHONIOENCODING=encoding)
     assert (shown.returncode, b"-ampere_gemm" in shown.stdout) == (0, True)

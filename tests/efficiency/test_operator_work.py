@@ -244,7 +244,7 @@ SCALARS = st.sampled_from(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=6 * settings().max_examples)
 @given(st.data())
 def test_never_raises_and_never_gives_a_negative_figure(data: st.DataObject) -> None:
     name = data.draw(NAMES)

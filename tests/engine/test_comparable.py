@@ -149,6 +149,7 @@ def test_which_ranks_recorded_which_steps_is_said(tmp_path: Path) -> None:
     assert job.info()["step_count"].to_list() == [4, 3, 4]
 
 
+@pytest.mark.slow
 def test_every_question_is_of_the_same_steps_and_one_rank_is_shown_in_full(tmp_path: Path) -> None:
     folder = recorded(tmp_path / "job", WHOLE, (11, 13))
     job, result = holotrace.open(folder), holotrace.open(folder).run()
@@ -159,6 +160,7 @@ def test_every_question_is_of_the_same_steps_and_one_rank_is_shown_in_full(tmp_p
     assert job.what_if({"host": 1.0}).filter(rank=0)["recorded_ns"][0] < job.only(0).what_if()["recorded_ns"][0]
 
 
+@pytest.mark.slow
 def test_a_rank_that_shares_no_step_with_others_is_compared_with_none(tmp_path: Path) -> None:
     folder = recorded(tmp_path / "job", (10, 12), (10, 12), (13, 13))
     expected = holotrace.open(without(folder, 2, tmp_path / "others")).run()
@@ -168,6 +170,7 @@ def test_a_rank_that_shares_no_step_with_others_is_compared_with_none(tmp_path: 
     assert (row["rank"], row["example"]) == (2, "step 13 recorded, none of steps 10-12, which are compared")
 
 
+@pytest.mark.slow
 def test_one_question_leaves_it_out_as_a_report_does(tmp_path: Path) -> None:
     folder = sampled(tmp_path / "job")
     cut(folder, 1, 0.6)

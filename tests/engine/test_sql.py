@@ -23,6 +23,7 @@ from holotrace.engine.session import Session
 from holotrace.engine.sql_tables import name_of
 from holotrace.job import Job
 from holotrace.loading.rank import load
+from quick import every
 from trace_files import write_trace
 
 BUSY = "SELECT rank, kind, sum(end_ns - start_ns) AS busy_ns FROM device_events GROUP BY rank, kind ORDER BY rank, kind"
@@ -171,6 +172,7 @@ def test_a_query_that_polars_would_not_survive_is_refused(job: Path, sql: str, s
         holotrace.query(sql, job)
 
 
+@pytest.mark.parametrize("job", every(2, ["traces", "dataset"]), indirect=True)
 def test_every_analysis_is_a_table_with_its_declared_columns(job: Path) -> None:
     opened = holotrace.open(job)
     for analysis in ALL:

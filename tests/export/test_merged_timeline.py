@@ -321,6 +321,7 @@ def test_the_planted_clock_of_the_sample_is_found(tmp_path: Path) -> None:
 
 
 @needs_real_traces
+@pytest.mark.slow
 def test_real_ranks_keep_all_their_events(tmp_path: Path) -> None:
     job = holotrace.open(REAL_TRACES / NANOGPT)
     done = job.only(0, 1).write_timeline(tmp_path / "out.json.gz")

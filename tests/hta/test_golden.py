@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from hta.trace_analysis import TraceAnalysis
+from quick import every
 from trace_files import REAL_TRACES
 
 GOLDEN = REAL_TRACES.parent.parent / "golden"
@@ -103,7 +104,7 @@ def cases() -> dict[str, tuple[Path, list[str]]]:
     return found
 
 
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", every(6, cases()))
 def test_figures_are_htas_but_for_its_named_bugs(case: str, tmp_path: Path) -> None:
     golden_file, files = cases()[case]
     golden = json.loads(golden_file.read_text())

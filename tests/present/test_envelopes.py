@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from jsonschema import Draft202012Validator
 
 from holotrace.cli import main
 from trace_files import write_trace
@@ -18,21 +17,22 @@ FROZEN = Path(__file__).parents[1] / "data" / "envelope"
 COMMANDS = {"table": ("show", "overlap"), "report": ("report",)}
 
 
-@pytest.fixture
-def written(tmp_path: Path) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the commands write now of a job of which one file is cut off."""
+    folder = tmp_path_factory.mktemp("written")
     for rank in (0, 1):
-        write_trace(tmp_path / f"rank{rank}.json", rank=rank, world=3)
-    path = tmp_path / "rank1.json"
+        write_trace(folder / f"rank{rank}.json", rank=rank, world=3)
+    path = folder / "rank1.json"
     path.write_text(path.read_text()[:-40])
-    runs = {
-        name: CliRunner().invoke(main, [*args, str(tmp_path), "--format", "json"]) for name, args in COMMANDS.items()
-    }
+    runs = {name: CliRunner().invoke(main, [*args, str(folder), "--format", "json"]) for name, args in COMMANDS.items()}
     return {name: json.loads(run.stdout) for name, run in runs.items()}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_is_written_is_what_the_schema_says(written: dict[str, Any], name: str) -> None:
+    from jsonschema import Draft202012Validator  # takes seconds
+
     schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
     Draft202012Validator.check_schema(schema)
     Draft202012Validator(schema).validate(written[name])

@@ -8,10 +8,10 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import nbformat
 import pytest
 
 from browsers import needs_browser
@@ -20,8 +20,11 @@ from holotrace import sample
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = [needs_browser, pytest.mark.slow]
-pytest.importorskip("jupyterlab", reason="a live JupyterLab; pip install --group dev")
+pytestmark = [
+    needs_browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("jupyterlab") is None, reason="a live JupyterLab; pip install --group dev"),
+]
 
 CELLS = (
     "import holotrace\njob = holotrace.open('job')\njob",
@@ -35,6 +38,8 @@ CELLS = (
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[str]:
     """The address of a server over a folder with a job and a notebook."""
+    import nbformat
+
     sample.write(tmp_path / "job", ranks=2, steps=2, seed=1, missing_ranks=())
     cells = [nbformat.v4.new_code_cell(cell) for cell in CELLS]  # type: ignore[no-untyped-call]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}

@@ -4,8 +4,6 @@ import inspect
 import pickle
 from pathlib import Path
 
-import nbclient
-import nbformat
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -115,6 +113,9 @@ def test_a_notebook_shows_a_bar_while_ranks_are_read(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 def test_a_live_kernel_shows_all_of_it(tmp_path: Path) -> None:
+    import nbclient
+    import nbformat
+
     sample.write(tmp_path / "job", ranks=3, steps=2, seed=1, missing_ranks=())
     cells = [
         "import holotrace\njob = holotrace.open('job')\njob",

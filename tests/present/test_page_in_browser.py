@@ -11,6 +11,7 @@ import pytest
 
 from browsers import needs_browser
 from holotrace.present import report
+from quick import every
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -42,7 +43,7 @@ def report_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.fixture(params=["light", "dark"])
+@pytest.fixture(params=every(2, ["light", "dark"]))
 def visit(request: pytest.FixtureRequest, browser: "Browser", report_file: Path) -> Iterator[Visit]:
     context = browser.new_context(color_scheme=request.param, viewport={"width": 1280, "height": 900})
     seen = Visit(context.new_page())
@@ -153,6 +154,7 @@ def test_a_narrow_window_does_not_scroll_sideways(visit: Visit) -> None:
     visit.page.wait_for_function("document.documentElement.scrollWidth <= 390")
 
 
+@pytest.mark.slow
 def test_the_page_of_a_thousand_ranks_is_small_and_painted_within_a_second(browser: "Browser", tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     report.write(made_up.make(1024, kernel_count=60), out, made_up.ANALYSES)

@@ -77,6 +77,7 @@ def test_it_is_drawn(page: "Page") -> None:
     assert painted(page) > 10
 
 
+@pytest.mark.slow
 def test_keys_zoom_and_move(page: "Page") -> None:
     box, whole = page.locator(".tl-scroll"), length(page)
     box.press("w")
@@ -94,6 +95,7 @@ def test_keys_zoom_and_move(page: "Page") -> None:
     assert length(page) == whole
 
 
+@pytest.mark.slow
 def test_the_wheel_scrolls_the_page_until_one_is_at_work(page: "Page") -> None:
     box = page.locator(".tl-canvas")
     box.scroll_into_view_if_needed()
@@ -118,6 +120,7 @@ def test_a_click_on_a_cause_goes_there(page: "Page") -> None:
     eventually(page, "document.querySelector('.timeline').timeline.painter.events > 20")
 
 
+@pytest.mark.slow
 def test_a_name_is_found(page: "Page") -> None:
     search = page.locator(".tl-search")
     search.fill("dataloader")
@@ -143,6 +146,7 @@ def test_a_selection_is_summed_and_parts_are_no_longer_than_it(page: "Page") -> 
     assert page.locator(".tl-sums li").count() == 0
 
 
+@pytest.mark.slow
 def test_what_is_under_the_mouse_is_told_as_text(page: "Page") -> None:
     page.evaluate("document.querySelector('.timeline').timeline.model.names.fill('<b>bold</b>')")
     page.locator(".tl-canvas").hover(position={"x": 300, "y": 40})
@@ -151,6 +155,7 @@ def test_what_is_under_the_mouse_is_told_as_text(page: "Page") -> None:
     assert "<b>bold</b>" in tip.inner_text() and tip.locator("b").count() == 0
 
 
+@pytest.mark.slow
 def test_it_follows_the_theme(page: "Page") -> None:
     dark = "document.querySelector('.timeline').timeline.painter.colors.card"
     light = page.evaluate(dark)
@@ -158,6 +163,7 @@ def test_it_follows_the_theme(page: "Page") -> None:
     eventually(page, f"{dark} !== '{light}'")
 
 
+@pytest.mark.slow
 def test_two_fingers_zoom_and_one_moves(page: "Page") -> None:
     fingers = """([moves]) => { const c = document.querySelector(".tl-canvas"), b = c.getBoundingClientRect();
         c.setPointerCapture = () => {};
@@ -172,11 +178,13 @@ def test_two_fingers_zoom_and_one_moves(page: "Page") -> None:
     assert view(page)["from"] > before["from"]
 
 
+@pytest.mark.slow
 def test_a_long_name_among_the_causes_does_not_widen_a_telephones_page(page: "Page") -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     eventually(page, "document.documentElement.scrollWidth <= 390")
 
 
+@pytest.mark.slow
 def test_ten_thousand_rectangles_are_drawn_in_less_than_a_sixtieth_of_a_second(page: "Page") -> None:
     """What the script does for a frame; the best of 30, as the others have the machine's other work in them."""
     ms = page.evaluate(

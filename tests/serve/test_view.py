@@ -194,6 +194,7 @@ def test_zooming_in_brings_events_from_the_server(view: View) -> None:
 
 
 @needs_browser
+@pytest.mark.slow
 def test_perfetto_is_handed_the_merged_trace_from_window_to_window(view: View) -> None:
     """A page in the place of Perfetto's answers as that does."""
     stand_in = """<title>waits</title><script>addEventListener("message", (event) => {

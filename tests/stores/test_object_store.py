@@ -81,6 +81,7 @@ def test_patterns_and_subfolders(url: str, store: Store, folder: Path) -> None:
         holotrace.open("s3://traces/runs/*/none*.json")
 
 
+@pytest.mark.slow
 def test_a_report_goes_from_a_store_to_a_store(url: str, store: Store) -> None:
     done = run("report", url, "-o", f"s3://{BUCKET}/out/report.html")
     assert done.exit_code == 0, done.output

@@ -8,12 +8,13 @@ import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
 import polars as pl
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from holotrace.analyses import ALL
@@ -62,21 +63,13 @@ class _FindingView:
 
 def page(result: report.Report, analyses: report.Analyses = ALL, *, live: bool = False) -> str:
     """The whole page as text; a ``live`` one asks the server that it came from for more."""
-    environment = Environment(
-        loader=PackageLoader("holotrace.present", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["coded"] = _coded
     scripts = [*(_script(_asset(name)) for name in SCRIPTS), _script(timeline.script(live=live))]
     drawn = timeline.view(result.tables, live=live)
     told = [a for a in analyses if a.name in result.tables]
     # Formats differ in what they record, so some questions have no answer in a job and would only fill the page.
     answered = [analysis for analysis in told if not result.tables[analysis.name].is_empty()]
     findings = by_cost(result.findings)
-    return environment.get_template("report.html.j2").render(
+    return _template().render(
         title=fmt.printable(result.title),
         facts=report.facts(result.info, result.source),
         opening=opening.opening(result, told),
@@ -96,6 +89,19 @@ def page(result: report.Report, analyses: report.Analyses = ALL, *, live: bool =
         # Only these scripts may run, so that even a name that broke out of its text could do nothing.
         script_hashes=Markup(" ".join(map(_hash, scripts))),  # base64
     )
+
+
+@cache  # notebooks, servers and tests write many pages
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("holotrace.present", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["coded"] = _coded
+    return environment.get_template("report.html.j2")
 
 
 def _first_ns(info: pl.DataFrame) -> int | None:
