@@ -93,12 +93,12 @@ def _with_work(ranges: pl.DataFrame, begun: pl.DataFrame) -> pl.DataFrame:
     """The ranges, with the count and time of the work that began within each on its track."""
     if begun.is_empty():
         return ranges.with_columns(work_count=pl.lit(0, pl.Int64()), work_ns=pl.lit(0, pl.Int64()))
-    before = begun.sort("time_ns").select(
-        *TRACK, "time_ns", count=pl.int_range(1, pl.len() + 1).over(TRACK), ns=pl.col("took_ns").cum_sum().over(TRACK)
-    )
+    count, ns = pl.int_range(1, pl.len() + 1).over(TRACK), pl.col("took_ns").cum_sum().over(TRACK)
+    before = done(begun.lazy().sort("time_ns").select(*TRACK, "time_ns", count=count, ns=ns)).lazy()
+    counted = ranges.lazy()
     for edge in ("start", "end"):
-        ranges = (
-            ranges.sort(f"{edge}_ns")
+        counted = (
+            counted.sort(f"{edge}_ns")
             .join_asof(
                 before,
                 left_on=f"{edge}_ns",
@@ -110,10 +110,11 @@ def _with_work(ranges: pl.DataFrame, begun: pl.DataFrame) -> pl.DataFrame:
             .drop("time_ns")
             .rename({"count": f"count_at_{edge}", "ns": f"ns_at_{edge}"})
         )
-    return ranges.with_columns(
+    found = counted.with_columns(
         work_count=pl.col("count_at_end").fill_null(0) - pl.col("count_at_start").fill_null(0),
         work_ns=pl.col("ns_at_end").fill_null(0) - pl.col("ns_at_start").fill_null(0),
     )
+    return done(found)
 
 
 @annotated_work.rule

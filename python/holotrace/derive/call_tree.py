@@ -88,7 +88,9 @@ def nested(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     placed = calls.select(
         "event_id", "start_ns", "end_ns", pl.col("pid", "tid").to_physical().cast(pl.UInt32).fill_null(_NONE), *cut
     )
-    launched = work.select("launch_id", "start_ns", "end_ns").drop_nulls("launch_id")
+    launched = work[["launch_id", "start_ns", "end_ns"]]
+    if launched["launch_id"].null_count():
+        launched = launched.drop_nulls("launch_id")
     return calls.with_columns(pl.DataFrame(native.call_tree(placed, launched)))
 
 

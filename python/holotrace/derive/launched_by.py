@@ -30,16 +30,18 @@ def operators(rank: RankTrace) -> pl.DataFrame:
     calls, as far as it made them itself; ``self_work_count`` and ``self_work_ns`` are of what they launched.
     """
     nested = rank.cached(_nested)
-    made = nested.filter(~pl.col("is_op")).drop_nulls("parent_id")
-    own = made.select(
-        place="parent_id",
-        runtime_ns=pl.col("end_ns") - pl.col("start_ns"),
-        self_work_count=pl.col("work_count").cast(pl.Int64),
-        self_work_ns="work_ns",
+    made = nested.lazy().filter(~pl.col("is_op")).drop_nulls("parent_id")
+    own = done(
+        made.select(
+            place="parent_id",
+            runtime_ns=pl.col("end_ns") - pl.col("start_ns"),
+            self_work_count=pl.col("work_count").cast(pl.Int64),
+            self_work_ns="work_ns",
+        )
     )
     # An operator's number is its row.
-    calls = nested.hstack(pl.DataFrame(native.sums_at(own, _OWN, nested.height)))
-    return calls.filter("is_op").with_columns(pl.col("work_count").cast(pl.Int64))
+    calls = nested.hstack(pl.DataFrame(native.sums_at(own, _OWN, nested.height))).lazy()
+    return done(calls.filter("is_op").with_columns(pl.col("work_count").cast(pl.Int64)))
 
 
 def work(rank: RankTrace) -> pl.DataFrame:
@@ -71,9 +73,9 @@ def covered_ns(work: pl.DataFrame, by: str) -> pl.DataFrame:
     # Numbers of events are places; what has none comes last.
     largest: Any = groups.max()
     last = 0 if largest is None else int(largest) + 1
-    spans = work.select("start_ns", "end_ns", place=pl.col(by).fill_null(last)).sort("start_ns")
+    spans = done(work.lazy().select("start_ns", "end_ns", place=pl.col(by).fill_null(last)).sort("start_ns"))
     covered = pl.DataFrame(native.covered_at(spans, last + 1)).to_series()
-    return pl.DataFrame({by: groups, "covered_ns": covered.gather(groups.fill_null(last))})
+    return pl.DataFrame({by: groups, "covered_ns": covered[groups.fill_null(last)]})
 
 
 def _nested(rank: RankTrace) -> pl.DataFrame:
@@ -82,11 +84,12 @@ def _nested(rank: RankTrace) -> pl.DataFrame:
     ops = rank[_OPS].select("name", *place, is_op=True)
     calls = rank[_CALLS].select(pl.lit(None, ops.schema["name"]).alias("name"), *place, is_op=False)
     # An operator may take no longer than the call that it makes, but no call makes an operator: so number anew.
-    both = pl.concat([ops.sort("event_id"), calls.sort("event_id")]).with_row_index("number")
+    rows = pl.concat([ops.lazy().sort("event_id"), calls.lazy().sort("event_id")]).with_row_index("number")
     # The profiler writes the end of a launch up to some ten microseconds after that of its operator.
-    both = both.with_columns(is_cut=~pl.col("is_op"))
-    numbers = both.filter(~pl.col("is_op")).select(launch_id="event_id", launch="number")
-    work = rank.cached(_launched).join(numbers, on="launch_id").select("start_ns", "end_ns", launch_id="launch")
+    both = done(rows.with_columns(is_cut=~pl.col("is_op")))
+    numbers = both.lazy().filter(~pl.col("is_op")).select(launch_id="event_id", launch="number")
+    launched = rank.cached(_launched).lazy().join(numbers, on="launch_id")
+    work = done(launched.select("start_ns", "end_ns", launch_id="launch"))
     tree = call_tree.nested(both.with_columns(event_id="number"), work)
     return tree.with_columns(both["event_id"])
 

@@ -63,21 +63,24 @@ def places(rank: RankTrace) -> pl.DataFrame:
     number = pl.col("label").str.extract(r"_(\d+)$").cast(pl.Int64(), strict=False)
     sibling = number.rank("ordinal").over("around", "class") - 1
     of_class = pl.when(pl.col("class").is_null()).then("label").otherwise(pl.format("{}_{}", "class", sibling))
-    left = paths(rank).with_columns(shown=of_class)
-    level = left.filter(pl.col("around").is_null()).with_columns(
-        module="label", place="shown", depth=pl.lit(0, pl.Int64()), above=pl.concat_list("path")
+    left = paths(rank).with_columns(shown=of_class).lazy()
+    level = done(
+        left.filter(pl.col("around").is_null()).with_columns(
+            module="label", place="shown", depth=pl.lit(0, pl.Int64()), above=pl.concat_list("path")
+        )
     )
     levels = [level]
     while not level.is_empty():
-        outer = level.select("module", "place", "depth", "above", around="path")
-        level = left.join(outer, on="around", maintain_order="left").with_columns(
+        outer = level.lazy().select("module", "place", "depth", "above", around="path")
+        inner = left.join(outer, on="around", maintain_order="left").with_columns(
             module=pl.format("{}/{}", "module", "label"),
             place=pl.format("{}/{}", "place", "shown"),
             depth=pl.col("depth") + 1,
             above=pl.concat_list("above", "path"),
         )
+        level = done(inner)
         levels.append(level)
-    return pl.concat(levels).sort("above").with_row_index("order").drop("around", "shown")
+    return done(pl.concat(levels).lazy().sort("above").with_row_index("order").drop("around", "shown"))
 
 
 def _placed(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -94,7 +97,7 @@ def _placed(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def _renamed(rows: pl.DataFrame, decide: Callable[[str], str | None]) -> pl.DataFrame:
     """Those that have a name by ``decide``, with it."""
-    return rows.select(_SPAN).with_columns(decided(rows["name"], decide)).drop_nulls("name")
+    return done(rows[list(_SPAN)].lazy().with_columns(decided(rows["name"], decide)).drop_nulls("name"))
 
 
 def _module(name: str) -> str | None:
@@ -112,7 +115,8 @@ def _compiled(name: str) -> str | None:
 def _nested(rows: pl.DataFrame) -> pl.DataFrame:
     """The calls, numbered in order of their start, with ``parent_id``, the number of the call around each."""
     # Of those that span the same time the first is around the others.
-    numbered = rows.sort("start_ns", -pl.col("end_ns"), "event_id").drop("event_id").with_row_index("event_id")
+    ordered = rows.lazy().sort("start_ns", -pl.col("end_ns"), "event_id")
+    numbered = done(ordered.drop("event_id").with_row_index("event_id"))
     nested = call_tree.nested(numbered, _NO_WORK)
     too_deep = pl.col("depth") >= MOST_AROUND
     if nested.select(too_deep.any()).item():

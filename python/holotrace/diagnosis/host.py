@@ -159,7 +159,7 @@ def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
     shares = _all_of(found.filter(is_queued), QUEUED)
     if calls.is_empty() or waiting.is_empty():
         return Gaps(found, pl.concat([shares, _all_of(waiting, UNRECORDED)]), waiting, None)
-    told = open_calls.of(calls, waiting)
+    told = open_calls.of(calls, waiting, fallback=rank.cached(main_thread))
     numbered = told.shares.with_columns(window=waiting["window"][told.shares["window"]])
     by_host = _after_waiting(numbered, waiting, calls).select(shares.columns)
     return Gaps(found, pl.concat([shares, by_host]), waiting, told)
@@ -170,27 +170,33 @@ def host_calls(rank: RankTrace) -> pl.DataFrame:
     return rank[HOST_CALLS].filter(~pl.col("on_device"))
 
 
+def main_thread(rank: RankTrace) -> int:
+    """The number of the thread that holds the steps, else of the one that made the most calls."""
+    return open_calls.main_thread(rank.cached(host_calls))
+
+
 def _idle(events: pl.DataFrame, steps: pl.DataFrame, min_gap_ns: int) -> pl.DataFrame:
     """The gaps between work of any kind, each with the work that ends it and when that was launched.
 
     The first begins with the first step, and the last ends with the last.
     """
-    work = events.filter(pl.col("kind").is_in(WORK)).sort("start_ns", "end_ns", "event_id")
+    work = done(events.lazy().filter(pl.col("kind").is_in(WORK)).sort("start_ns", "end_ns", "event_id"))
     if work.is_empty():
         return work.select(
             start_ns="start_ns", end_ns="end_ns", next_id="event_id", launch_ns="launch_ns", launch_id="launch_id"
         )
     begin, end = steps["start_ns"].min(), steps["end_ns"].max()
     last = work["end_ns"].max()
-    between = work.select(
+    between = work.lazy().select(
         start_ns=pl.col("end_ns").cum_max().shift(1).fill_null(pl.lit(begin, pl.Int64)),
         end_ns="start_ns",
         next_id="event_id",
         launch_ns="launch_ns",
         launch_id="launch_id",
     )
-    after = pl.DataFrame({"start_ns": [last], "end_ns": [end]}, schema={"start_ns": pl.Int64, "end_ns": pl.Int64})
-    return pl.concat([between, after], how="diagonal").filter(pl.col("end_ns") - pl.col("start_ns") > min_gap_ns)
+    after = pl.LazyFrame({"start_ns": [last], "end_ns": [end]}, schema={"start_ns": pl.Int64, "end_ns": pl.Int64})
+    both = pl.concat([between, after], how="diagonal")
+    return done(both.filter(pl.col("end_ns") - pl.col("start_ns") > min_gap_ns))
 
 
 def _timed(found: pl.DataFrame, calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
@@ -254,7 +260,11 @@ def _outermost(calls: pl.DataFrame) -> pl.DataFrame:
 
 def among(labels: pl.Series, chosen: Iterable[str]) -> pl.Series:
     """Which labels are among those that were chosen; compared as numbers, since there are many."""
-    return labels.is_in(pl.Series(list(chosen), dtype=labels.dtype).implode())
+    names = list(chosen)
+    if not names:
+        nothing: pl.Series = pl.Series(labels.name, [False]).new_from_index(0, len(labels))
+        return nothing
+    return labels.is_in(pl.Series(names, dtype=labels.dtype).implode())
 
 
 def matching(labels: pl.Series, pattern: re.Pattern[str]) -> pl.Series:

@@ -95,7 +95,7 @@ def of_steps(rank: RankTrace) -> pl.DataFrame:
         step_ns=pl.col("end_ns") - pl.col("start_ns"),
     ).with_row_index("window")
     every = rank.cached(host.host_calls)
-    main = open_calls.main_thread(every)
+    main = rank.cached(host.main_thread)
     # The range of a step tells nothing of it.
     calls = every.filter(~host.matching(every["name"], classes.STEP_RANGE))
     # The backward pass runs on a thread of its own, while the one that holds the steps waits for it.

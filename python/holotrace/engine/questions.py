@@ -29,6 +29,8 @@ from holotrace.present.wording import worded
 
 # rank_info of the steps that are compared.
 COMPARED_INFO = "compared_info"
+# To let go of the tables of a smaller rank one by one would take longer than it is worth.
+_LARGE_BYTES = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Questions:
             for name, (analysis, _) in asked.items()
         }
         readers = Counter(column for columns in read.values() for column in columns)
+        is_large = sum(frame.estimated_size() for frame in rank.tables.values()) > _LARGE_BYTES
 
         def answered(name: str) -> pl.DataFrame:
             analysis, options = asked[name]
@@ -78,7 +81,7 @@ class Questions:
             with lock:
                 del left[name]
                 readers.subtract(read[name])
-                if not all(readers[column] for column in read[name]):
+                if is_large and not all(readers[column] for column in read[name]):
                     # Nobody will ask for the rest again, which may be most of the memory.
                     tables = (table for analysis, _ in left.values() for table in analysis.reads)
                     rank.keep([RANK_INFO, PROBLEMS, *tables])
