@@ -17,8 +17,8 @@ def call(roof_us: int, took_us: int, types: str = "BFloat16", peak: float = 300.
     return {**given, **times, "peak_flops": peak, "flops": int(roof_us * US * peak)}
 
 
-def told(*calls: dict[str, object]) -> list[tuple[int | None, str]]:
-    rows = pl.DataFrame(list(calls)).select(inefficient.excess())
+def told(*calls: dict[str, object], tf32: float | None = None) -> list[tuple[int | None, str]]:
+    rows = pl.DataFrame(list(calls)).select(inefficient.excess(tf32))
     return [(None if saved is None else saved // US, cause) for saved, cause in rows.select("time_ns", "cause").rows()]
 
 
@@ -36,3 +36,24 @@ def test_a_product_in_fp32_is_held_against_the_rate_of_those_in_16_bits() -> Non
     # As much work as the other, on units that do a sixteenth.
     wide = {**call(800, 1_000, "float", 300 / 16), "flops": narrow["flops"]}
     assert told(narrow, wide)[1] == (900, WRONG_TYPE)
+
+
+def in_fp32(took_us: int, kernel: str = "cutlass_80_simt_sgemm_128x256_8x4_nt_align1") -> dict[str, object]:
+    """A product that takes 75 us at the peak for fp32, 10 at that for TF32."""
+    given = {"kernel": kernel, "moved_bytes": 1, "peak_bytes": 1.0}
+    return {**call(75, took_us, "float", 67.0), **given}
+
+
+def test_where_all_products_are_in_fp32_they_are_held_against_what_tf32_would_take() -> None:
+    # At 0.6 of the peak 10 us take 17.
+    assert told(in_fp32(100), tf32=75 * 67.0 / 10) == [(83, WRONG_TYPE)]
+
+
+def test_products_in_fp32_that_its_units_do_not_limit_or_that_have_no_other_are_not_told() -> None:
+    tf32 = 75 * 67.0 / 10
+    of_tensor_cores = in_fp32(100, "cutlass_80_tensorop_s1688gemm_128x256_16x3_nt_align4")
+    slow, faster_than_the_units = in_fp32(300), in_fp32(60)
+    for product in (of_tensor_cores, slow, faster_than_the_units):
+        assert told(product, tf32=tf32) == [(None, INEFFICIENT)]
+    # A device whose units for TF32 are none, or hardly faster.
+    assert told(in_fp32(100)) == told(in_fp32(100), tf32=2 * 67.0) == [(None, INEFFICIENT)]

@@ -7,7 +7,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from shaped import BF16, FLOAT, addition, job, matrix_product, shaped
 
 from holotrace.analyses import Analyses
 from holotrace.core.analysis import Finding
@@ -15,6 +14,7 @@ from holotrace.core.tables import PYTHON_CALLS
 from holotrace.core.trace import RankTrace
 from holotrace.efficiency.categories import CATEGORIES
 from holotrace.present.wording import sentence
+from shaped import BF16, FLOAT, addition, job, matrix_product, shaped
 
 STEP = """
     step    |11111111..|
@@ -70,6 +70,32 @@ def test_what_a_checkpoint_computes_again_is_in_hfu_only() -> None:
     found = job(replace(traced, tables={**traced.tables, PYTHON_CALLS.name: calls})).efficiency().row(0, named=True)
     assert (found["model_flops"], found["recomputed_flops"]) == (FLOPS, FLOPS)
     assert found["hfu_ratio"] == pytest.approx(2 * found["mfu_ratio"])
+
+
+def test_without_stacks_forward_operators_within_a_node_of_the_backward_pass_are_computed_again() -> None:
+    text = """
+        op      |MMMM.BBBBBBBB.|
+        op      |.....NNNN.OO..|
+        host    |.K....L...P...|
+        compute |..KKKK.LL..PP.|
+    """
+    node = ("autograd::engine::evaluate_function: AddmmBackward0", None, None, None)
+    traced = shaped(text, {"M": matrix_product(1024), "N": matrix_product(1024), "O": matrix_product(512), "B": node})
+    name = pl.col("input_dims").cast(pl.String)
+
+    def numbered(*forward: str) -> RankTrace:
+        dims = [f"[[{size}, {size}], [{size}, {size}]]" for size in forward]
+        ops = traced.tables["cpu_ops"].with_columns(
+            sequence=pl.when(name.is_in(dims)).then(5), forward_thread=pl.when(name.is_in(dims)).then(0)
+        )
+        return replace(traced, tables={**traced.tables, "cpu_ops": ops})
+
+    found = job(numbered("1024")).efficiency().row(0, named=True)
+    assert (found["model_flops"], found["recomputed_flops"]) == (FLOPS + FLOPS / 8, FLOPS)
+    assert found["recomputed_ns"] == 2_000
+    # With gradients of gradients all operators of the node are numbered.
+    found = job(numbered("1024", "512")).efficiency().row(0, named=True)
+    assert (found["recomputed_flops"], found["recomputed_ns"]) == (0, 0)
 
 
 def test_without_shapes_nothing_is_said_but_why() -> None:
@@ -197,18 +223,25 @@ def test_much_recomputation_is_a_finding_with_its_share_and_time() -> None:
     table = pl.DataFrame({"rank": rank, "step": step, "step_ns": [8_000_000] * 2, "model_flops": flops}).with_columns(
         pl.col("step").cast(pl.Int64),
         recomputed_flops=pl.lit(1.0e12),
+        recomputed_ns=pl.lit(1_500_000),
         modelled_ratio=pl.lit(1.0),
         mfu_ratio=pl.lit(0.5),
     )
     (found,) = Analyses.efficiency.findings(table)
-    assert (found.rule, found.cost_ns, found.values["share_ratio"]) == ("much-recomputation", 2_000_000, 0.25)
-    little = table.with_columns(recomputed_flops=pl.lit(0.5e12))
+    assert (found.rule, found.cost_ns, found.values["share_ratio"]) == ("much-recomputation", 1_500_000, 0.25)
+    little = table.with_columns(recomputed_ns=pl.lit(300_000))
     assert not Analyses.efficiency.findings(little)
 
 
 def test_where_nothing_is_computed_nothing_is_computed_again() -> None:
     """A share of nothing is no number, which Polars holds to be larger than all."""
-    nothing = {"model_flops": [0.0], "recomputed_flops": [0.0], "modelled_ratio": [1.0], "mfu_ratio": [0.0]}
+    nothing = {
+        "model_flops": [0.0],
+        "recomputed_flops": [0.0],
+        "recomputed_ns": [0],
+        "modelled_ratio": [1.0],
+        "mfu_ratio": [0.0],
+    }
     table = pl.DataFrame({"rank": [0], "step": [1], "step_ns": [8_000_000], **nothing})
     assert not Analyses.efficiency.findings(table)
 

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shaped import Given, addition, job, matrix_product, shaped
 
 import holotrace
 from drawing import US
@@ -17,6 +16,7 @@ from holotrace.analyses import Analyses
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, PYTHON_CALLS
 from holotrace.core.trace import RankTrace
 from holotrace.present.wording import sentence
+from shaped import Given, addition, job, matrix_product, shaped
 from trace_files import REAL_TRACES, needs_real_traces
 
 NAMES = {"N": "Net_0", "B": "Block_0", "C": "Block_1", "L": "Linear_0", "D": "DistributedDataParallel_0"}

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from shaped import BF16, FLOAT, addition, job, matrix_product, shaped
 
 import holotrace
 from holotrace.analyses import Analyses
 from holotrace.derive import busy, intervals
 from holotrace.efficiency.categories import of_kernel, of_operator
 from holotrace.job import Job
+from shaped import BF16, FLOAT, addition, job, matrix_product, shaped
 from trace_files import REAL_TRACES, needs_real_traces
 
 ONE = """

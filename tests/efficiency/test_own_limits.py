@@ -7,10 +7,10 @@ import pickle
 from pathlib import Path
 
 from click.testing import CliRunner
-from shaped import H100
 
 import holotrace
 from holotrace.cli import main
+from shaped import H100
 
 ARGS = {"Input Dims": [[8, 8]], "Input type": ["float"], "Input Strides": [[8, 1]], "Concrete Inputs": [""]}
 EVENTS = [

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from shaped import BF16, Given, job, shaped
 
 from holotrace.core.tables import ANNOTATIONS
 from holotrace.core.trace import RankTrace
+from shaped import BF16, Given, job, shaped
 
 STEPS = """
     range   |RRRRRSSSSS.....|

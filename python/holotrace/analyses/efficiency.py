@@ -19,7 +19,7 @@ from holotrace.efficiency.categories import COMMUNICATION
 _TERA = 1000  # operations per nanosecond are thousandths of TFLOP/s
 _REASONS = 3
 LOW, KNOWN = 0.3, 0.9
-MUCH_AGAIN = 0.2
+MUCH_AGAIN = 0.05
 _NOT_COUNTED, _NO_PEAK = "no operations are counted", "the peak of the device is not known"
 _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the device is not known", "nothing ran"
 
@@ -30,6 +30,7 @@ _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the devic
         Column("step_ns", Unit.NS, "How long it took; without steps from the first work to the end of the last"),
         Column("model_flops", Unit.FLOAT, "Operations in products, convolutions and attention, each computed once"),
         Column("recomputed_flops", Unit.FLOAT, "Operations that computed activations again, beyond these"),
+        Column("recomputed_ns", Unit.NS, "The device's busy time for operators that computed activations again"),
         Column("achieved_tflops", Unit.FLOAT, "model_flops by step_ns, in TFLOP/s"),
         Column("peak_tflops", Unit.FLOAT, "What the device could do at most in the types that were computed in, dense"),
         Column("mfu_ratio", Unit.RATIO, "achieved_tflops by peak_tflops: how much of the device the model got"),
@@ -49,8 +50,8 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
 
     The model's operations are those of products, convolutions and attention, forward and backward, as they launched
     work in the step. Each is held against the dense peak of its own type. What activation checkpointing computes a
-    second time counts in HFU and not in MFU. It is recognised by PyTorch's own Python frames, so stacks must be
-    recorded. Where not all work is known, ratios are less than the truth: see modelled_ratio.
+    second time counts in HFU and not in MFU. It is recognised by operators of a forward pass within the backward
+    pass. Where not all work is known, ratios are less than the truth: see modelled_ratio.
 
     Of programs of XLA the operations are those that the compiler counts (TPU), else those of products by the shapes in
     the program (GPU, CPU), on all devices of a rank. They are held against the peaks that the profile declares, else
@@ -95,6 +96,7 @@ def _of_xla(rank: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:
         "step",
         "step_ns",
         *(pl.when(is_counted).then(name).alias(name) for name in ("model_flops", "recomputed_flops")),
+        recomputed_ns=pl.lit(None, pl.Int64()),
         achieved_tflops=_finite(pl.when(is_counted).then(rate / _TERA)),
         peak_tflops=peak / _TERA,
         mfu_ratio=_finite(pl.when(is_held).then(rate / peak)),
@@ -120,6 +122,7 @@ def _sums(calls: pl.LazyFrame, alone: pl.LazyFrame) -> pl.LazyFrame:
     sums = calls.group_by("step").agg(
         flops.filter(counts & ~pl.col("is_again")).sum().alias("model_flops"),
         flops.filter(counts & pl.col("is_again")).sum().alias("recomputed_flops"),
+        pl.col("share_ns").filter("is_again").sum().alias("recomputed_ns"),
         (flops / pl.col("peak_flops")).filter(counts).sum().alias("at_peak_ns"),
         flops.filter(counts & pl.col("peak_flops").is_not_null()).sum().alias("held_flops"),
         pl.col("work_ns").filter(computing & known & ~pl.col("is_partial")).sum().alias("known_ns"),
@@ -163,6 +166,7 @@ def _ratios(found: pl.LazyFrame, *, has_device: bool) -> pl.LazyFrame:
         "step_ns",
         model_flops=pl.when(has_shapes).then("model_flops"),
         recomputed_flops=pl.when(has_shapes).then("recomputed_flops"),
+        recomputed_ns="recomputed_ns",
         achieved_tflops=pl.when(can).then(pl.col("model_flops") / pl.col("step_ns") / _TERA),
         peak_tflops=_finite(peak / _TERA),
         mfu_ratio=_finite(pl.when(can).then(pl.col("model_flops") / pl.col("step_ns") / peak)),
@@ -201,23 +205,31 @@ def low_mfu(table: pl.DataFrame) -> Iterator[Finding]:
 
 @efficiency.rule
 def much_recomputation(table: pl.DataFrame) -> Iterator[Finding]:
-    """A fifth of the operations and more compute activations again.
+    """A twentieth of the time and more goes to computing activations again.
 
     Activation checkpoints trade memory for time: what they drop is computed once more in the backward pass. All of a
-    forward pass again is a quarter of all operations. The cost is the time of these operations if they run as fast as
-    all others of the step do.
+    forward pass again is a quarter of all operations. The cost is the time of the operators that run again; of XLA,
+    whose operators are not told apart, that of these operations if they run as fast as all others of the step do.
 
     If memory is left, checkpoint fewer layers, or only what is cheap to compute: selective checkpoints.
     """
     again = pl.col("recomputed_flops") / (pl.col("model_flops") + pl.col("recomputed_flops"))
+    cost = pl.coalesce(pl.col("recomputed_ns").cast(pl.Float64), again * pl.col("step_ns"))
     # Where nothing is known to be computed it is no number, which is above every number.
-    ranks = _whole_with_steps(table).with_columns(again=again)
-    ranks = ranks.filter(pl.col("again").is_between(MUCH_AGAIN, 1)).sort("rank")
+    ranks = _whole_with_steps(table).with_columns(again=again, cost=cost)
+    ranks = ranks.filter(pl.col("again").is_between(0, 1), pl.col("cost") >= MUCH_AGAIN * pl.col("step_ns")).sort(
+        "rank"
+    )
     if ranks.height:
         share = float(ranks["again"].max() or 0)  # type: ignore[arg-type]  # a column of floats
-        cost = ranks.select((pl.col("again") * pl.col("step_ns")).max()).item()
         message = "{share_ratio:percent} of the operations compute activations again"
-        yield Finding("info", message, tuple(ranks["rank"]), int(cost), values={"share_ratio": share})
+        yield Finding(
+            "info",
+            message,
+            tuple(ranks["rank"]),
+            int(ranks.select(pl.col("cost").max()).item()),
+            values={"share_ratio": share},
+        )
 
 
 def _whole_with_steps(table: pl.DataFrame) -> pl.DataFrame:

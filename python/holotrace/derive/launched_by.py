@@ -122,3 +122,25 @@ def around(rank: RankTrace, ops: pl.Series) -> pl.Series:
         above = above.filter(~above.is_in(found.implode()))
         found = pl.concat([found, above])
     return nested["event_id"].gather(found)
+
+
+def outermost(rank: RankTrace, chosen: pl.Series) -> pl.DataFrame:
+    """Every operator that is one of these, given by ``event_id``, or within one.
+
+    Returns ``op_id`` and of the outermost ``around_id`` and its name, ``around``.
+    """
+    nested = rank.cached(_nested)
+    is_chosen = nested["event_id"].is_in(chosen.implode()) & nested["is_op"]
+    found = call_tree.outermost(nested.select("parent_id", event_id="number"), is_chosen)
+    named = nested.select(around="number", around_id="event_id", around_name="name")
+    return (
+        nested.select("is_op", op_id="event_id", around=found)
+        .filter("is_op", pl.col("around").is_not_null())
+        .join(named, on="around")
+        .select("op_id", "around_id", around=pl.col("around_name").cast(pl.String))
+    )
+
+
+def named(rank: RankTrace, pattern: str) -> pl.Series:
+    """The ``event_id`` of every operator of such a name."""
+    return rank[_OPS].filter(pl.col("name").cast(pl.String).str.contains(pattern).fill_null(value=False))["event_id"]

@@ -6,11 +6,12 @@ import polars as pl
 
 from holotrace.core.tables import CPU_OPS, PYTHON_CALLS
 from holotrace.core.trace import RankTrace
+from holotrace.derive import launched_by
 
 _PLACE = ("pid", "tid", "start_ns", "end_ns")
 _PYTHON = PYTHON_CALLS.only("name", *_PLACE)
-_OPS = CPU_OPS.only("event_id", "name", *_PLACE)
-READS = (_PYTHON, _OPS)
+_OPS = CPU_OPS.only("event_id", "name", "sequence", "forward_thread", *_PLACE)
+READS = (_PYTHON, _OPS, *launched_by.READS)
 # The frames in which torch runs a forward pass again, and the operator of those that run their backward pass inside.
 _FRAMES = r"torch/utils/checkpoint\.py\(\d+\): (unpack_hook|recompute_fn|backward)$"
 _OPERATOR = "CheckpointFunctionBackward"
@@ -19,6 +20,12 @@ _BACKWARD = "autograd::engine::evaluate_function"
 
 def operators(rank: RankTrace) -> pl.Series:
     """The ``event_id`` of every operator that began while a checkpoint was computed again."""
+    both: pl.Series = pl.concat([_by_names(rank), _by_numbers(rank)]).unique().sort()
+    return both
+
+
+def _by_names(rank: RankTrace) -> pl.Series:
+    """Those within frames of Python, or an operator, that compute a checkpoint again."""
     ops = rank[_OPS]
     text = pl.col("name").cast(pl.String)
     frames = rank[_PYTHON].filter(text.str.contains(_FRAMES).fill_null(value=False)).select(_PLACE)
@@ -31,6 +38,26 @@ def operators(rank: RankTrace) -> pl.Series:
     within = pl.col("start_ns") < pl.col("again_end_ns")
     back = (pl.col("start_ns") < pl.col("back_end_ns")) & (pl.col("back_start_ns") > pl.col("again_start_ns"))
     return nested.filter(within & ~back.fill_null(value=False))["event_id"]
+
+
+def _by_numbers(rank: RankTrace) -> pl.Series:
+    """Those of a forward pass, which autograd numbers, within a node of the backward pass.
+
+    Where gradients of gradients are asked for, autograd numbers all operators of a node: then nothing is known.
+    """
+    ops = rank[_OPS]
+    of_node = (pl.col("forward_thread").fill_null(0) > 0) | pl.col("name").cast(pl.String).str.starts_with(_BACKWARD)
+    nodes = ops.filter(pl.col("name").cast(pl.String).str.starts_with(_BACKWARD))["event_id"]
+    is_numbered = pl.col("sequence").fill_null(-1) >= 0
+    if nodes.is_empty() or ops.filter(is_numbered).is_empty():
+        return ops["event_id"].clear()
+    inside = launched_by.outermost(rank, nodes)
+    forward = ops.filter(is_numbered, ~of_node).join(inside, left_on="event_id", right_on="op_id", how="semi")
+    again = inside.join(launched_by.outermost(rank, forward["event_id"]), on="op_id", how="semi")
+    own = ops.filter(~of_node).join(inside, left_on="event_id", right_on="op_id")
+    own = own.join(again, left_on="event_id", right_on="op_id", how="anti")
+    found: pl.Series = again.join(own, on="around_id", how="semi")["op_id"]
+    return found
 
 
 def _latest(ops: pl.DataFrame, spans: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -20,8 +20,10 @@ from holotrace.diagnosis.classes import (
     MORE_WORK,
     PAUSE,
     QUEUED,
+    SLICE_GRADIENTS,
     SYNCHRONIZATION,
     UNEVEN_WORK,
+    UNFUSED_OPTIMIZER,
     UNRECORDED,
     WRONG_TYPE,
 )
@@ -38,6 +40,7 @@ _USUAL = {
     INPUT: 0.01,
     EXPOSED: 0.1,
     INEFFICIENT: 0.05,
+    SLICE_GRADIENTS: 0.05,
 }
 # Parameters that are gathered could have been on their way earlier; gradients not.
 _GATHER_RATIO, _SEVERAL, _MOSTLY_RATIO = 0.03, 4, 0.5
@@ -45,7 +48,7 @@ _CRITICAL_RATIO = 0.2
 # What the trace does not say in so many words.
 _INFERRED = (QUEUED, PAUSE, UNRECORDED)
 # Of these the responsible name says it all.
-_WHOLE = (COPY, SYNCHRONIZATION, MORE_WORK, UNEVEN_WORK, EXPERTS, INPUT, WRONG_TYPE, LAUNCH)
+_WHOLE = (COPY, SYNCHRONIZATION, MORE_WORK, UNEVEN_WORK, EXPERTS, INPUT, WRONG_TYPE, LAUNCH, UNFUSED_OPTIMIZER)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Computing that takes longer than it needs to: products in a wide type, and kernels far from the limits."""
+"""Computing that takes longer than it needs to: in a wide type, by kernels far from the limits, or more than needed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
 from holotrace.derive import modelled_work
+from holotrace.diagnosis import needless, unfused
 from holotrace.diagnosis.candidates import Candidate, Job, Where, candidate, when
 from holotrace.diagnosis.classes import INEFFICIENT, WRONG_TYPE
 
-READS = modelled_work.READS
-# Calls shorter than these are mostly start and end of a kernel.
-_LONG_NS = 20_000
+READS = unfused.READS
 # Units for fp32 do so many times less than those for narrow types, where these are used at all.
 _FP32_TIMES = 5
 _NARROW = "BFloat16|Half|Float8|char"
+# Kernels that compute on the units for fp32, and what products reach of their limits: in fp32 0.72 to 0.80 on an H100,
+# and with TF32 instead of it 0.61.
+_FP32_KERNELS = r"(?i)simt|sgemm|ffma"
+_LIMITED_RATIO, _MOST_RATIO, TF32_RATIO = 0.4, 1.05, 0.6
 # Healthy kernels reach most of what the device's limits allow for their shapes; one that is far from it a fifth.
 _FAR_RATIO, _USUAL_RATIO = 0.2, 0.4
 _PRODUCT = "gemm"
@@ -31,9 +34,22 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     Returns ``step``, ``start_ns``, ``end_ns``, ``time_ns`` (what is too much), ``cause``, ``name`` (the operator),
     ``detail`` (its shapes) and ``event_id`` (its longest kernel).
     """
-    every = rank.cached(modelled_work.modelled).lazy().with_columns(modelled_work.limits())
-    known = done(every.filter(pl.col("roof_ns") > 0, pl.col("span_ns") >= _LONG_NS)).lazy()
-    chosen = done(known.with_columns(excess()).filter(pl.col("time_ns") > 0)).lazy()
+    every = rank.cached(modelled_work.modelled).with_columns(modelled_work.limits())
+    device = modelled_work.device_of(rank)
+    tf32 = None if device is None else device.peak("tf32", is_matrix=True)
+    long = every.lazy().filter(pl.col("roof_ns") > 0, pl.col("span_ns") >= unfused.LONG_NS)
+    slow = long.with_columns(excess(None if tf32 is None else tf32 / 1e9)).select(
+        "op_id",
+        "time_ns",
+        "cause",
+        name=pl.col("name").cast(pl.String),
+        detail=pl.col("input_dims").cast(pl.String),
+    )
+    ways = (unfused.attention, unfused.optimizer, needless.slice_gradients, needless.channels_first)
+    # What a call is too long for has one cause: what lets it go away before what makes it faster.
+    told = pl.concat([*(way(rank, every) for way in ways), done(slow)]).lazy().filter(pl.col("time_ns") > 0)
+    first, step_of = told.unique("op_id", keep="first", maintain_order=True), every.lazy().select("op_id", "step")
+    chosen = done(first.join(step_of, on="op_id", maintain_order="left")).lazy()
     work = rank.cached(modelled_work.events).lazy().join(chosen.select("op_id"), on="op_id", how="semi")
     spans = (
         work.sort("start_ns", "event_id")
@@ -44,38 +60,54 @@ def calls(rank: RankTrace) -> pl.DataFrame:
             pl.col("event_id").sort_by(pl.col("end_ns") - pl.col("start_ns"), descending=True).first(),
         )
     )
-    rows = chosen.join(spans, on="op_id", maintain_order="left").select(
-        *("step", "start_ns", "end_ns", "time_ns", "cause", "event_id"),
-        name=pl.col("name").cast(pl.String),
-        detail=pl.col("input_dims").cast(pl.String),
-    )
-    return done(rows)
+    found = chosen.join(spans, on="op_id", maintain_order="left")
+    return done(found.select("step", "start_ns", "end_ns", "time_ns", "cause", "event_id", "name", "detail"))
 
 
-def excess() -> list[pl.Expr]:
-    """Of each call how much longer it takes than it would at the rate of others, ``time_ns``, and why, ``cause``."""
+def excess(tf32: float | None = None) -> list[pl.Expr]:
+    """Of each call how much longer it takes than it would at the rate of others, ``time_ns``, and why, ``cause``.
+
+    Where no product is in a narrow type, those in fp32 are held against the device's peak for ``tf32``, per nanosecond.
+    """
     is_product = pl.col("category") == _PRODUCT
     is_narrow = pl.col("input_types").cast(pl.String).str.contains(_NARROW)
     most = pl.col("peak_flops").filter(is_product & is_narrow).max()
     is_wide = is_product & ~is_narrow & (pl.col("peak_flops") * _FP32_TIMES <= most)
     narrow = is_product & is_narrow & (pl.col("peak_flops") == most)
     rate = pl.col("flops").filter(narrow).sum() / pl.col("span_ns").filter(narrow).sum()
+    is_exact = pl.col("confidence") == "exact"
+    in_tf32 = _in_tf32(tf32, is_product & ~is_narrow.any() & is_exact)
     # How near to their limits the others of its kind come.
     kind = ["category", "bound_by"]
-    is_exact = pl.col("confidence") == "exact"
     is_far = is_exact & (pl.col("roof_ns") < _FAR_RATIO * pl.col("span_ns")) & ~is_wide.fill_null(value=False)
     usual = pl.col("roof_ns").filter(~is_far).sum().over(kind) / pl.col("span_ns").filter(~is_far).sum().over(kind)
     is_far &= usual > _USUAL_RATIO
     saved = (
         pl.when(is_wide)
         .then(pl.col("span_ns") - pl.col("flops") / rate)
+        .when(in_tf32.is_not_null())
+        .then(pl.col("span_ns") - in_tf32)
         .when(is_far)
         .then(pl.col("span_ns") - pl.col("roof_ns") / usual)
     )
     return [
         saved.fill_nan(None).round().cast(pl.Int64).alias("time_ns"),
-        pl.when(is_wide).then(pl.lit(WRONG_TYPE)).otherwise(pl.lit(INEFFICIENT)).alias("cause"),
+        pl.when(is_wide | in_tf32.is_not_null()).then(pl.lit(WRONG_TYPE)).otherwise(pl.lit(INEFFICIENT)).alias("cause"),
     ]
+
+
+def _in_tf32(peak: float | None, is_asked: pl.Expr) -> pl.Expr:
+    """How long products would take with TF32, of those that the units for fp32 limit; null for all others."""
+    if peak is None:
+        return pl.lit(None, pl.Float64())
+    of_peak = pl.col("flops") / pl.col("span_ns") / pl.col("peak_flops")
+    is_limited = (
+        pl.col("kernel").cast(pl.String).str.contains(_FP32_KERNELS)
+        & of_peak.is_between(_LIMITED_RATIO, _MOST_RATIO)
+        & (pl.col("peak_flops") * _FP32_TIMES <= peak)
+    )
+    least = pl.max_horizontal(pl.col("flops") / peak, pl.col("moved_bytes") / pl.col("peak_bytes"))
+    return pl.when(is_asked & is_limited).then(least / TF32_RATIO)
 
 
 def causes(job: Job) -> Iterator[Candidate]:

@@ -32,19 +32,19 @@ SYMPTOMS = frozenset(
     }
 )
 
-# Rules that show one class of causes, most about profiles of XLA.
+# Rules that show certain classes of causes, most about profiles of XLA.
 OF_CLASS = {
-    **dict.fromkeys(("recompilation", "compilation-while-training"), classes.COMPILATION),
-    **dict.fromkeys(("slow-input", "input-stall"), classes.INPUT),
-    **dict.fromkeys(("early-read", "forced-execution"), classes.SYNCHRONIZATION),
-    **dict.fromkeys(("host-bound-device", "small-programs", "slow-tracing"), classes.LAUNCH),
-    **dict.fromkeys(("costly-collective", "synchronous-collectives"), classes.EXPOSED),
-    "slow-upload": classes.UPLOAD,
-    "products-in-fp32": classes.WRONG_TYPE,
-    "time-above-the-limits": classes.INEFFICIENT,
-    # Kernels for each parameter are many launches; one for each operation on all of them costs little.
-    "optimizer-not-fused": classes.LAUNCH,
-    "waiting-device": classes.COPY,
+    **dict.fromkeys(("recompilation", "compilation-while-training"), (classes.COMPILATION,)),
+    **dict.fromkeys(("slow-input", "input-stall"), (classes.INPUT,)),
+    **dict.fromkeys(("early-read", "forced-execution"), (classes.SYNCHRONIZATION,)),
+    **dict.fromkeys(("host-bound-device", "small-programs", "slow-tracing"), (classes.LAUNCH,)),
+    **dict.fromkeys(("costly-collective", "synchronous-collectives"), (classes.EXPOSED,)),
+    "slow-upload": (classes.UPLOAD,),
+    "products-in-fp32": (classes.WRONG_TYPE,),
+    "time-above-the-limits": (classes.INEFFICIENT, classes.CHANNELS_FIRST),
+    # Kernels for each parameter are many launches too.
+    "optimizer-not-fused": (classes.UNFUSED_OPTIMIZER, classes.LAUNCH),
+    "waiting-device": (classes.COPY,),
 }
 # Of these the search for causes accounts for every nanosecond.
 _WAITS = ("communication-on-critical-path", "exposed-communication")
@@ -84,7 +84,7 @@ def explained(table: pl.DataFrame, findings: Sequence[Finding]) -> pl.DataFrame:
 
 def _concerns(cause: Finding, symptom: Finding) -> bool:
     """Whether a symptom may be how the cause looks: on its ranks, or on others that wait for them."""
-    if OF_CLASS.get(symptom.rule, cause.rule) != cause.rule:
+    if cause.rule not in OF_CLASS.get(symptom.rule, (cause.rule,)):
         return False
     return symptom.rule in _WAITS or not cause.ranks or not symptom.ranks or bool(set(cause.ranks) & set(symptom.ranks))
 

@@ -203,22 +203,61 @@ CLASSES: Mapping[str, Class] = {
         confused="A slow device, where equal kernels take longer.",
     ),
     classes.WRONG_TYPE: Class(
-        "{who} {computes} products in fp32 without TF32, most of it in {what}, among others in 16 bits, which take "
-        "less time",
-        "Put the layer under autocast, cast its weights and inputs, or allow TF32: "
+        "{who} {computes} matrix products in fp32 without TF32 (most of that time in {what}), while the device has "
+        "units for narrower types that are many times faster",
+        "If the accuracy allows, put the layer under autocast, cast its weights and inputs, or allow TF32: "
         'torch.set_float32_matmul_precision("high").',
-        seen="Products whose inputs are fp32, on units that do a fifth or less of what those for 16 bits do.",
+        seen="Products whose inputs are fp32, on units that do a fifth or less of what those for 16 bits or TF32 do. "
+        "Beside products in 16 bits they are held against the rate of these. Alone they are told where the names of "
+        "their kernels and their speed show that the units for fp32 limit them, and held against 0.6 of the peak for "
+        "TF32.",
         confused="Inefficient kernels, whose type is the one of the others.",
     ),
     classes.INEFFICIENT: Class(
-        "{who} {computes} at less than a fifth of what the device allows for the shapes, most of it in {what}, while "
-        "others of the kind come near it",
+        "kernels of {who} reach less than a fifth of what the device allows for their shapes while others of their "
+        "kind come near it, most of that time in {what}",
         "Pad or batch these shapes, change their layout, or let the compiler choose the kernel "
         "(torch.compile(mode='max-autotune'), TunableOp on AMD); operator-efficiency lists them.",
         _SHAPES,
         seen="Kernels of 20 µs and more that are far from the limits that their shapes and the device set, while "
         "others of their kind are not.",
         confused="A slow device, where others compute the same faster.",
+    ),
+    classes.UNFUSED_ATTENTION: Class(
+        "attention of {who} is computed by one operator after another around {what}, each of which reads or writes "
+        "the scores of all pairs of tokens",
+        "Call torch.nn.functional.scaled_dot_product_attention (nn.MultiheadAttention with need_weights=False), with "
+        "is_causal=True in place of a mask, or flex_attention for other masks and biases.",
+        seen="A softmax of what one batched product makes and another takes, forward and backward. It costs the time "
+        "of all operators on tensors of that shape beyond that of a fused kernel at 0.4 of the peak.",
+        confused="Inefficient kernels, where a fused one is far from the limits.",
+    ),
+    classes.UNFUSED_OPTIMIZER: Class(
+        "the optimizer of {who} runs one operator after another over parameters and moments in {what}, where a fused "
+        "one reads and writes each of them once",
+        "Pass fused=True to the optimizer, or foreach=True where there is no fused one.",
+        seen="Operators in the range of an optimizer's step (Adam, AdamW, NAdam, SGD), none of them fused. It costs "
+        "their time beyond what the bytes of parameters, gradients and moments take at 0.78 of the memory's speed; on "
+        "lists of tensors, the share of their reads and writes that a fused one does without.",
+        confused="Launch-bound: its many launches cost time of the host too.",
+    ),
+    classes.SLICE_GRADIENTS: Class(
+        "the backward pass of {who} writes and adds up a gradient of the whole tensor for each of its slices, most of "
+        "that time in {what}",
+        "Split the tensor once (torch.unbind, torch.split), so that the slices have one gradient, or compute on all of "
+        "it at once (torch.bmm, torch.vmap, torch._grouped_mm).",
+        seen="Nodes of the backward pass that fill a tensor as large as what was sliced, and additions of such "
+        "tensors. It costs their time beyond writing each gradient once.",
+        confused="Inefficient kernels: these run as fast as the memory allows.",
+    ),
+    classes.CHANNELS_FIRST: Class(
+        "convolutions of {who} have channels first, so that layouts are turned or batch norms are slow, most of that "
+        "time in {what}",
+        "Store model and inputs with channels last: .to(memory_format=torch.channels_last), with "
+        "torch.backends.cudnn.benchmark = True where shapes stay the same.",
+        seen="Kernels that turn layouts within convolutions. It costs their time, and that of batch norms beside them "
+        "that are below a fifth of the memory's limit, beyond 0.35 of that limit.",
+        confused="Inefficient kernels, whose layout needs no turning.",
     ),
     classes.SLOW_HOST: Class(
         "{who} {has} a slow host: calls take {host_ratio:.2f} times as long as on the others",
@@ -265,8 +304,18 @@ _OVERLAPPING = (
 )
 
 
+# What to do where PyTorch's own attention computes it so.
+_FALLING_BACK = (
+    "Find out why no fused backend takes it: torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, "
+    "SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION]) around the call warns of types, masks, shapes and "
+    "strides that they do not know."
+)
+
+
 def advice(told: Class, responsible: str | None) -> str:
     """What to change, for what is responsible."""
+    if told is CLASSES[classes.UNFUSED_ATTENTION] and "attention_math" in (responsible or ""):
+        return _FALLING_BACK
     if told is not CLASSES[classes.EXPOSED] or not responsible:
         return told.advice
     return next((text for pattern, text in _OVERLAPPING if re.search(pattern, responsible)), told.advice)

@@ -15,7 +15,8 @@ from holotrace.job import Job
 
 H100 = {"name": "NVIDIA H100 80GB HBM3", "numSms": 132, "computeMajor": 9, "computeMinor": 0, "warpSize": 32}
 BF16, FLOAT = "c10::BFloat16", "float"
-Given = tuple[str, list[Any], list[str], list[str]]
+# An operator, and what it was given: shapes, types and scalars; None where they were not recorded.
+Given = tuple[str, Any, Any, Any]
 
 
 def matrix_product(size: int, kind: str = BF16) -> Given:

@@ -1,0 +1,230 @@
+"""Attention and optimizers computed by an operator for each of their steps, where one kernel would do them all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from math import prod
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from holotrace.core.tables import ANNOTATIONS, CPU_OPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import launched_by, modelled_work
+from holotrace.diagnosis import host
+from holotrace.diagnosis.candidates import total
+from holotrace.diagnosis.classes import UNFUSED_ATTENTION, UNFUSED_OPTIMIZER
+from holotrace.efficiency import arguments
+from holotrace.efficiency.unknown import Unknown
+
+_PLACE = ("pid", "tid", "start_ns", "end_ns")
+_OPS = CPU_OPS.only("event_id", *_PLACE)
+_RANGES = ANNOTATIONS.only("name", "on_device", *_PLACE)
+READS = (*modelled_work.READS, _OPS, _RANGES)
+# What fused kernels reach of the device's limits: attention of all pairs of tokens, forward and backward, 0.49 of the
+# peak on an H100, and AdamW 0.78 of the memory's speed. Less is assumed of attention, since sizes differ.
+ATTENTION_RATIO, OPTIMIZER_RATIO = 0.4, 0.78
+# The backward pass of attention has five products where the forward pass has two.
+_BACKWARD_TIMES = 2.5
+# Shorter calls are mostly start and end of a kernel.
+LONG_NS = 20_000
+# Smaller scores fill few tiles of a kernel.
+_LEAST_TOKENS = _LEAST_WIDTH = 64
+# Work that is further from the limits, or beyond them, was not measured on such a device.
+_PLAUSIBLE = (0.2, 1.1)
+_OWN_MATH = "_scaled_dot_product_attention_math"
+_RANGE = r"^Optimizer\.step#(?:\w+\.)*?(?<kind>Adam|AdamW|NAdam|SGD)\.step$"
+_LISTS = "aten::_foreach_"
+# How often a fused optimizer reads or writes each element: Adam parameter and two moments both, and the gradient once;
+# SGD with momentum has one moment.
+_PASSES = {"aten::addcdiv_": 7, "aten::mul_": 5, "aten::add_": 3}
+_GIVEN = ("name", "input_dims", "input_types")
+_RESULT = ("op_id", "time_ns", "cause", "name", "detail")
+
+
+class Scores(NamedTuple):
+    """The products of all queries with all keys: of so many heads and sequences."""
+
+    heads: int
+    queries: int
+    keys: int
+
+    def fits(self, shape: list[int]) -> bool:
+        pair = shape[-2:]
+        return prod(shape) == prod(self) and pair in ([self.queries, self.keys], [self.keys, self.queries])
+
+
+def attention(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
+    """Calls that read or write the scores of an attention, with what they take beyond a fused kernel, ``time_ns``.
+
+    They are recognised by shapes: a softmax of what one batched product gives and another takes.
+    """
+    given = calls.unique("signature", keep="first", maintain_order=True).select(
+        "signature", pl.col("name", "input_dims").cast(pl.String), "is_matrix", "peak_flops"
+    )
+    rows = [(*row, _shapes(dims)) for *row, dims in given.select(pl.exclude("input_dims"), "input_dims").iter_rows()]
+    found = [_of_scores(calls, rows, scores, dims) for scores, dims in _softmaxes(rows).items()]
+    told = pl.concat([nothing(calls), *found]).unique("op_id", keep="first", maintain_order=True)
+    own = launched_by.outermost(rank, launched_by.named(rank, _OWN_MATH)) if told.height else None
+    if own is None or own.is_empty():
+        return told
+    math = own.select("op_id", pl.col("around").alias("math"))
+    return told.join(math, on="op_id", how="left").select(
+        *_RESULT[:3], pl.coalesce("math", "name").alias("name"), "detail"
+    )
+
+
+Row = tuple[Any, ...]
+
+
+def _softmaxes(rows: list[Row]) -> dict[Scores, tuple[int, ...]]:
+    """Scores that a softmax is taken of, and the shape that it has there."""
+    shapes = [shapes[0] for _, name, *_, shapes in rows if _is_softmax(name) and shapes and len(shapes[0]) > 2]
+    return {Scores(prod(shape[:-2]), *shape[-2:]): tuple(shape) for shape in shapes if min(shape[-2:]) >= _LEAST_TOKENS}
+
+
+def _is_softmax(name: str) -> bool:
+    return "softmax" in name and "log_softmax" not in name
+
+
+def _of_scores(calls: pl.DataFrame, rows: list[Row], scores: Scores, dims: tuple[int, ...]) -> pl.DataFrame:
+    """The calls on scores of one shape."""
+    heads, queries, keys = scores
+    pairs = [
+        (signature, peak, shapes[-2], shapes[-1])
+        for signature, _, is_matrix, peak, shapes in rows
+        if is_matrix and peak and len(shapes) > 1 and len(shapes[-2]) == len(shapes[-1]) == 3
+    ]
+    makes = {one: a[2] for one, _, a, b in pairs if (a[0], a[1], b[2]) == scores}
+    takes = {one: b[2] for one, _, a, b in pairs if tuple(a) == scores}
+    widths = {*makes.values(), *takes.values()}
+    # Where a head is as wide as there are tokens, shapes do not tell scores from what they are made of.
+    if not makes or not takes or widths & {queries, keys}:
+        return nothing(calls)
+    on_scores = {signature for signature, *_, shapes in rows if any(map(scores.fits, shapes))} | {*makes}
+    on = calls.filter(pl.col("signature").is_in(on_scores))
+    counted = on.filter(is_plausible(), pl.col("span_ns") >= LONG_NS)
+    softmaxes = {
+        signature: name for signature, name, *_, shapes in rows if _is_softmax(name) and shapes[:1] == [[*dims]]
+    }
+    times = sum(
+        on.filter(signature=signature).height * (_BACKWARD_TIMES if "backward" in name else 1)
+        for signature, name in softmaxes.items()
+    )
+    # Narrower heads take as long: exponentials limit them.
+    width = sum(max(_LEAST_WIDTH, *found.values()) for found in (makes, takes))
+    flops = 2 * heads * queries * keys * width * times
+    peak = max(peak for one, peak, *_ in pairs if one in makes or one in takes)
+    return beyond(counted, flops / (ATTENTION_RATIO * peak)).select(
+        "op_id",
+        "time_ns",
+        cause=pl.lit(UNFUSED_ATTENTION),
+        name=pl.lit(next(iter(sorted(softmaxes.values(), key=len)))),
+        detail=pl.lit(json.dumps(dims)),
+    )
+
+
+def is_plausible() -> pl.Expr:
+    """Calls whose work is known, and done in a time that a device may take for it."""
+    least, most = _PLAUSIBLE
+    ratio = pl.col("roof_ns") / pl.col("span_ns")
+    return (pl.col("confidence") == "exact") & ratio.is_between(least, most)
+
+
+def beyond(calls: pl.DataFrame, needed_ns: float) -> pl.DataFrame:
+    """The calls with the part of each that is more than all of them need together, ``time_ns``."""
+    took = total(calls["span_ns"])
+    part = max(0.0, 1 - needed_ns / took) if took else 0.0
+    return calls.with_columns(time_ns=(pl.col("span_ns") * part).round().cast(pl.Int64)).filter(pl.col("time_ns") > 0)
+
+
+def nothing(calls: pl.DataFrame) -> pl.DataFrame:
+    text = pl.lit("")
+    return calls.clear().select("op_id", time_ns="span_ns", cause=text, name=text, detail=text)
+
+
+def _shapes(dims: str | None) -> list[list[int]]:
+    try:
+        given = json.loads(dims) if dims else []
+    except ValueError:
+        return []
+    return [one for one in given if isinstance(one, list) and one and all(isinstance(size, int) for size in one)]
+
+
+def optimizer(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
+    """Calls of an optimizer that is not fused, with what they take beyond a fused one, ``time_ns``."""
+    ranges = rank[_RANGES].filter(~pl.col("on_device")).select(pl.col("name").cast(pl.String).alias("range"), *_PLACE)
+    ranges = ranges.with_columns(kind=pl.col("range").str.extract(_RANGE)).drop_nulls("kind").sort("start_ns")
+    if ranges.is_empty():
+        return nothing(calls)
+    places = rank[_OPS].select("pid", "tid", "start_ns", op_id="event_id")
+    inside = (
+        _with_pauses(rank, calls)
+        .join(places, on="op_id")
+        .sort("start_ns")
+        .join_asof(ranges.rename({"end_ns": "until_ns"}), on="start_ns", by=["pid", "tid"], check_sortedness=False)
+        .filter(pl.col("start_ns") < pl.col("until_ns"))
+        .with_columns(pl.col("name", "input_dims", "input_types").cast(pl.String))
+    )
+    found = [
+        beyond(one, needed).select(
+            "op_id", "time_ns", cause=pl.lit(UNFUSED_OPTIMIZER), name=pl.lit(str(name)), detail=pl.lit(None, pl.String)
+        )
+        for (name,), ops in inside.group_by("range", maintain_order=True)
+        if not ops["name"].str.contains("_fused_").any()
+        for one, needed in _of_optimizer(ops, is_adam=ops["kind"][0] != "SGD")
+    ]
+    return pl.concat([nothing(calls), *found])
+
+
+def _with_pauses(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls, lasting from the end of the work before them where the device only went from that to theirs."""
+    events = rank.cached(modelled_work.events).sort("start_ns", "end_ns", "event_id")
+    pause = pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1)
+    pauses = events.select("op_id", pause_ns=pause).filter(pl.col("pause_ns").is_between(1, host.MIN_GAP_NS))
+    longer = pauses.drop_nulls("op_id").group_by("op_id").agg(pl.col("pause_ns").sum())
+    return calls.join(longer, on="op_id", how="left", maintain_order="left").with_columns(
+        pl.col("span_ns") + pl.col("pause_ns").fill_null(0)
+    )
+
+
+def _of_optimizer(ops: pl.DataFrame, *, is_adam: bool) -> Iterator[tuple[pl.DataFrame, float]]:
+    """Operators of an optimizer's steps, on single tensors and on lists, each with the time that a fused one needs."""
+    of_lists = pl.col("name").str.starts_with(_LISTS)
+    single, lists = ops.filter(~of_lists), ops.filter(of_lists)
+    least, most = (ratio * total(single["span_ns"]) for ratio in _PLAUSIBLE)
+    if 0 < least <= total(single["roof_ns"].drop_nulls()) <= most:
+        update = _update(single["name"], is_adam=is_adam)
+        moved = sum(_fused_bytes(*given) for given in single.filter(name=update).select(_GIVEN).iter_rows())
+        if moved:
+            peak: Any = single["peak_bytes"].max()
+            yield single, moved / (OPTIMIZER_RATIO * peak)
+    # Lists are recorded without their sizes: how often each operator reads or writes one. The second factor of an
+    # addcmul_ is the first.
+    is_square = pl.col("name").str.contains("addcmul").cast(pl.Int64)
+    passes = lists.select((pl.col("input_types").str.count_matches("TensorList") + 1 - is_square).sum()).item()
+    plain = lists["name"].str.replace(_LISTS, "aten::", literal=True)
+    update = _update(plain, is_adam=is_adam)
+    if update is not None:
+        updates = lists.filter(plain == update).height
+        yield lists, total(lists["span_ns"]) * _PASSES[update] * updates / passes
+
+
+def _update(names: pl.Series, *, is_adam: bool) -> str | None:
+    """The operator that an optimizer without a fused kernel calls once for each parameter, or for each list of them."""
+    known = ("aten::addcdiv_",) if is_adam else ("aten::mul_", "aten::add_")
+    return next((name for name in known if name in names), None)
+
+
+def _fused_bytes(name: str, dims: str, types: str) -> int:
+    """Bytes that a fused optimizer moves for a parameter, by what the operator above is given for it."""
+    try:
+        given = arguments.read(name, dims, types)
+        first = given.tensor(0)
+        if name != "aten::addcdiv_":
+            return _PASSES[name] * first.bytes
+        # The gradient has the type of the parameter, and each moment its own.
+        return 3 * first.bytes + 2 * given.tensor(1).bytes + 2 * given.tensor(2).bytes
+    except Unknown:
+        return 0
