@@ -100,7 +100,8 @@ def test_a_sample_with_every_kind_of_event_stays_as_it_is(tmp_path: Path, out: P
     assert_alike(tmp_path / "sample", out)
 
 
-@pytest.mark.parametrize("name", ["jax_cpu_gaps", pytest.param("torch_xla_cpu_gaps", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["jax_cpu_gaps", "torch_xla_cpu_gaps"])
+@pytest.mark.slow
 def test_a_profile_of_xla_stays_as_it_is(tmp_path: Path, out: Path, name: str) -> None:
     profile = capture(name, tmp_path)
     holotrace.convert(profile, out)
@@ -151,8 +152,8 @@ def test_another_file_for_a_rank_is_refused_until_overwritten(traces: Path, out:
     assert_same_tables(traces, out)
 
 
-# Before the first file of a rank, in the middle, and before the last.
-_FEW = (0, len(TABLES) // 2, len(TABLES) - 1)
+# In the middle of the files of a rank.
+_FEW = (len(TABLES) // 2,)
 
 
 @pytest.mark.parametrize(
@@ -376,6 +377,7 @@ def test_the_command_says_what_it_did(traces: Path, out: Path) -> None:
     assert "convert rank 0 again with overwrite=True (--overwrite)" in said.stderr
 
 
+@pytest.mark.slow
 def test_a_dataset_in_a_store_is_what_it_is_here(traces: Path, store: Store) -> None:
     url = f"s3://{BUCKET}/sets/a%20one"
     done = holotrace.convert(traces, url)
@@ -432,6 +434,7 @@ def test_a_remote_folder_that_is_no_dataset_is_not_written_to(traces: Path, stor
         holotrace.open([url, f"s3://{BUCKET}/sets/told"])
 
 
+@pytest.mark.slow
 def test_a_table_that_is_gone_from_a_store_is_one_sentence(traces: Path, store: Store) -> None:
     url = f"s3://{BUCKET}/sets/gone"
     holotrace.convert(traces, url)

@@ -7,10 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import plotly.graph_objects as go
+import plotly.io as pio
 import pytest
 
 import holotrace
-from quick import every
 
 _FOLDER = Path(__file__).parent.parent / "examples"
 # It records a job, and reads none.
@@ -29,7 +30,8 @@ def test_example_runs_on_a_sample_job(example: Path, tmp_path: Path) -> None:
     assert output.strip()
 
 
-@pytest.mark.parametrize(("run", "is_slow"), [("before", True), pytest.param("after", False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("run", "is_slow"), [("before", True), ("after", False)])
+@pytest.mark.slow
 def test_what_the_example_records_has_the_flaw_that_its_guide_finds(tmp_path: Path, run: str, is_slow: bool) -> None:
     pytest.importorskip("jax")
     subprocess.run([sys.executable, RECORDS, "logs", run], cwd=tmp_path, check=True)
@@ -37,7 +39,8 @@ def test_what_the_example_records_has_the_flaw_that_its_guide_finds(tmp_path: Pa
     assert bool(found.compilations().filter(cause="new_shapes").height) == is_slow
 
 
-@pytest.mark.parametrize("notebook", every(2, NOTEBOOKS[::-1]), ids=lambda path: path.stem)
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.slow
 def test_notebook_runs_from_top_to_bottom(notebook: Path, tmp_path: Path) -> None:
     import nbclient
     import nbformat
@@ -46,6 +49,17 @@ def test_notebook_runs_from_top_to_bottom(notebook: Path, tmp_path: Path) -> Non
     nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     counts = [cell.execution_count for cell in book.cells if cell.cell_type == "code"]
     assert counts == list(range(1, len(counts) + 1))
+
+
+def test_cells_of_a_notebook_run_without_a_kernel_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pio.renderers, "default", pio.renderers.default)  # the notebook sets it
+    monkeypatch.setattr(go.Figure, "show", lambda self, **options: None)
+    cells = json.loads((_FOLDER / "trace_diff.ipynb").read_text(encoding="utf-8"))["cells"]
+    names: dict[str, object] = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert "largest" in names
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)

@@ -120,7 +120,9 @@ def test_damage_and_missing_ranks_are_problems(tmp_path: Path) -> None:
     "start",
     [
         lambda: ThreadPoolExecutor(2),
-        lambda: ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")),
+        pytest.param(
+            lambda: ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")), marks=pytest.mark.slow
+        ),
     ],
     ids=["threads", "processes"],
 )
@@ -210,6 +212,7 @@ def test_the_rank_that_slept_is_named_as_the_one_others_wait_for() -> None:
 
 
 @needs_real_traces
+@pytest.mark.slow
 def test_every_real_trace_is_read_or_refused_in_one_sentence() -> None:
     refused = []
     for path in sorted(REAL_TRACES.rglob("*")):

@@ -346,6 +346,7 @@ def test_an_impossible_job_is_a_usage_error(tmp_path: Path, arguments: dict[str,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_several_processes_write_the_same_bytes(tmp_path: Path) -> None:
     here = sample.write(tmp_path / "here", ranks=3, steps=2, events=2_000)
     with Processes(2) as executor:

@@ -68,7 +68,7 @@ def test_show_without_a_name_lists_all_there_is() -> None:
         assert analysis.summary in " ".join(listed.stdout.split())
 
 
-@pytest.mark.parametrize("name", every(4, TOPICS))
+@pytest.mark.parametrize("name", every(8, TOPICS))
 def test_everything_is_shown_in_every_format(folder: Path, tmp_path: Path, name: str) -> None:
     envelope = json.loads(run("show", name, folder, "--format", "json").stdout)
     columns = [column["name"] for column in envelope["columns"]]

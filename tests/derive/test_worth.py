@@ -132,6 +132,6 @@ JOBS = [
 
 
 @needs_real_traces
-@pytest.mark.parametrize("path", every(4, JOBS), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", every(8, JOBS), ids=lambda path: path.name)
 def test_no_finding_of_a_real_job_is_worth_more_than_there_is(path: Path) -> None:
     check(holotrace.open(path).run())

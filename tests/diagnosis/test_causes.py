@@ -33,7 +33,7 @@ def causes_of(path: Path) -> list[dict[str, Any]]:
     return holotrace.open(path).causes().to_dicts()
 
 
-@pytest.mark.parametrize("name", every(4, sorted(sample.KINDS)))
+@pytest.mark.parametrize("name", every(8, sorted(sample.KINDS)))
 def test_the_first_cause_is_the_fault_that_was_planted(tmp_path: Path, name: str) -> None:
     truth = sample.write(tmp_path, ranks=4, steps=4, seed=3, faults=[name], stacks=True, compress=False)
     ((fault, cost_ns),) = truth.costs_ns.items()

@@ -289,6 +289,7 @@ def test_several_may_ask_at_once(traces: Path, out: Path, reads: Reads) -> None:
     assert reads == []
 
 
+@pytest.mark.slow
 def test_workers_of_other_processes_keep_them_too(traces: Path, out: Path, reads: Reads) -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
         reads.open(out, executor=executor).run(FEW)

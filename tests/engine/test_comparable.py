@@ -181,6 +181,7 @@ def test_one_question_leaves_it_out_as_a_report_does(tmp_path: Path) -> None:
     assert job.overlap()["rank"].to_list() == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_job_of_files_cut_off_is_not_judged(tmp_path: Path) -> None:
     folder = sampled(tmp_path / "job")
     for rank in range(4):

@@ -98,6 +98,7 @@ def test_processes_share_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "POLARS_MAX_THREADS" not in os.environ
 
 
+@pytest.mark.slow
 def test_where_every_worker_dies_that_is_the_error(folder: Path) -> None:
     with pool(1) as executor, pytest.raises(InputError, match="give workers more memory, or use fewer"):
         visited(partial(die, at=1), folder / "rank1.json.gz", executor)
@@ -172,6 +173,7 @@ def test_processes_are_started_where_all_analyses_run_on_many_ranks(ranks: int, 
     assert (executor is not None) == bool(started)
 
 
+@pytest.mark.slow
 def test_workers_and_a_cluster_are_one_too_many(folder: Path, cluster: LocalCluster) -> None:
     done = CliRunner().invoke(main, ["info", str(folder), "--workers", "2", "--dask", cluster.scheduler_address])
     assert done.exit_code == 2
@@ -230,7 +232,7 @@ def opened_by_a_reader(fifo: str) -> int:
 
 @pytest.mark.parametrize(
     ("ranks", "options", "begun"),
-    [(4, [], 1), (4, ["--workers", "2"], 2), pytest.param(9, [], 1, marks=pytest.mark.slow)],
+    [(4, [], 1), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((4, ["--workers", "2"], 2), (9, [], 1)))],
     ids=["threads", "processes", "many"],
 )
 def test_an_interrupt_ends_it_at_once_and_leaves_nothing(

@@ -71,7 +71,7 @@ def methods(a: TraceAnalysis, folder: Path) -> Iterator[tuple[str, Callable[[], 
 RECORDINGS = recordings()
 
 
-@pytest.mark.parametrize("source", every(12, RECORDINGS))
+@pytest.mark.parametrize("source", every(24, RECORDINGS))
 def test_no_method_raises_on_a_recorded_trace(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(go.Figure, "show", lambda self, **options: None)
     for path in RECORDINGS[source]:

@@ -92,6 +92,7 @@ def test_a_table_sorts_by_value_with_mouse_and_keyboard(visit: Visit) -> None:
     assert cells.all_inner_texts() == down[::-1]
 
 
+@pytest.mark.slow
 def test_a_table_writes_the_same_text_before_and_after_it_is_sorted(visit: Visit) -> None:
     rows = visit.page.locator('[data-table="overlap"] tbody tr')
     before = rows.all_inner_texts()
@@ -141,6 +142,7 @@ def test_the_first_screen_shows_causes_their_worth_and_the_way_to_the_measured_s
         assert box is not None and box["y"] + box["height"] <= height, place
 
 
+@pytest.mark.slow
 def test_the_menu_is_one_line_that_a_finger_can_hit_and_says_where_the_reader_is(visit: Visit) -> None:
     visit.page.set_viewport_size({"width": 390, "height": 844})
     heights = visit.page.locator("nav a").evaluate_all("all => all.map(a => a.getBoundingClientRect())")
@@ -149,6 +151,7 @@ def test_the_menu_is_one_line_that_a_finger_can_hit_and_says_where_the_reader_is
     visit.page.locator('nav a[href="#kernels"][aria-current]').wait_for()
 
 
+@pytest.mark.slow
 def test_a_narrow_window_does_not_scroll_sideways(visit: Visit) -> None:
     visit.page.set_viewport_size({"width": 390, "height": 800})
     visit.page.wait_for_function("document.documentElement.scrollWidth <= 390")
@@ -170,6 +173,7 @@ def test_the_page_of_a_thousand_ranks_is_small_and_painted_within_a_second(brows
     assert min(paints) <= 1_000
 
 
+@pytest.mark.slow
 def test_a_long_name_is_cut_to_its_first_lines_until_it_is_clicked(browser: "Browser", tmp_path: Path) -> None:
     # A kernel's template made a row of fourteen lines.
     name = "void cutlass::device_kernel<" + "flash::CollectiveMainloopBwdSm90<2, " * 12 + ">(Params)"
