@@ -132,9 +132,10 @@ def outermost(rank: RankTrace, chosen: pl.Series) -> pl.DataFrame:
     nested = rank.cached(_nested)
     is_chosen = nested["event_id"].is_in(chosen.implode()) & nested["is_op"]
     found = call_tree.outermost(nested.select("parent_id", event_id="number"), is_chosen)
-    named = nested.select(around="number", around_id="event_id", around_name="name")
-    return (
-        nested.select("is_op", op_id="event_id", around=found)
+    rows = nested.lazy()
+    named = rows.select(around="number", around_id="event_id", around_name="name")
+    return done(
+        rows.select("is_op", op_id="event_id", around=found)
         .filter("is_op", pl.col("around").is_not_null())
         .join(named, on="around")
         .select("op_id", "around_id", around=pl.col("around_name").cast(pl.String))
@@ -143,4 +144,7 @@ def outermost(rank: RankTrace, chosen: pl.Series) -> pl.DataFrame:
 
 def named(rank: RankTrace, pattern: str) -> pl.Series:
     """The ``event_id`` of every operator of such a name."""
-    return rank[_OPS].filter(pl.col("name").cast(pl.String).str.contains(pattern).fill_null(value=False))["event_id"]
+    ops = rank[_OPS]
+    names = ops["name"].unique()
+    chosen = names.filter(names.cast(pl.String).str.contains(pattern).fill_null(value=False))
+    return ops["event_id"].filter(ops["name"].is_in(chosen.implode())) if len(chosen) else ops["event_id"].clear()

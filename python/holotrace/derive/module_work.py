@@ -43,11 +43,11 @@ def _owners(rank: RankTrace, at: pl.DataFrame) -> pl.DataFrame:
     ops = rank[_OPS]
     continued = call_tree.continued(ops)
     backward = ops.join(continued, on="event_id")
-    forward = ops.join(continued.select(event_id="continues_id").unique(), on="event_id", how="semi")
-    begun = forward.with_columns(end_ns=pl.col("start_ns") + 1)
+    followed = continued.lazy().select(event_id="continues_id").unique()
+    begun = done(ops.lazy().join(followed, on="event_id", how="semi").with_columns(end_ns=pl.col("start_ns") + 1))
     # Of those that span the same time the first is around the others.
     parts = (modules, backward, begun, at)
-    nodes = pl.concat([part.select(_PLACE) for part in parts]).with_row_index("event_id")
+    nodes = pl.concat([part[list(_PLACE)] for part in parts]).with_row_index("event_id")
     first_back, first_forward = modules.height, modules.height + backward.height
     first_at = first_forward + begun.height
     numbers = pl.DataFrame({"continues_id": begun["event_id"]}).with_row_index("target", offset=first_forward)

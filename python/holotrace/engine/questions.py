@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from threading import Lock
 from typing import Any
 
@@ -33,6 +35,22 @@ COMPARED_INFO = "compared_info"
 _LARGE_BYTES = 1 << 23
 
 
+class _Packed(Mapping[str, pl.DataFrame]):
+    """Small frames that are compressed until somebody asks for them: as frames they take twenty times the memory."""
+
+    def __init__(self, frames: Mapping[str, pl.DataFrame]) -> None:
+        self._packed = {name: zlib.compress(frame.serialize(), 1) for name, frame in frames.items()}
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        return pl.DataFrame.deserialize(BytesIO(zlib.decompress(self._packed[name])))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+
 @dataclass(frozen=True)
 class Answers:
     """One rank's part of everything that was asked."""
@@ -40,6 +58,10 @@ class Answers:
     parts: Mapping[str, pl.DataFrame]
     info: pl.DataFrame
     problems: pl.DataFrame
+
+    def __reduce__(self) -> tuple[type[Answers], tuple[Mapping[str, pl.DataFrame], pl.DataFrame, pl.DataFrame]]:
+        # What comes from other processes is of many ranks, which all wait for the last.
+        return Answers, (_Packed(self.parts), self.info, self.problems)
 
     @property
     def recorded(self) -> Recorded:
