@@ -6,6 +6,7 @@ NATIVE := pyproject.toml Cargo.toml $(wildcard Cargo.lock) $(shell find native -
 
 # A worker per core; each takes tests in a row, so that it makes the fixtures of a module once.
 PARALLEL := --numprocesses=logical --dist=worksteal
+# Of the quick tests, which reach every module: to trace lines makes a test take half as long again.
 COVERAGE := --cov=holotrace --cov=hta --cov-report=term:skip-covered
 
 # Without it every process of a test compiles all sources, which takes it longer than its work.
@@ -44,7 +45,8 @@ check: .venv/.dev  ## everything that must hold before a commit, all tests inclu
 	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	cargo test --locked --package holotrace-core
-	$(BIN)/pytest $(PARALLEL) $(COVERAGE)
+	$(BIN)/pytest $(PARALLEL) $(COVERAGE) -m "not slow"
+	$(BIN)/pytest $(PARALLEL) -m slow
 
 format: .venv/.dev  ## put all sources into their one form
 	$(BIN)/ruff format

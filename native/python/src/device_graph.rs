@@ -27,7 +27,7 @@ pub struct Times {
 
 #[pyfunction]
 #[pyo3(signature = (works, calls, held, returned, edges, *, first, usual))]
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "Python's keywords")]
 pub fn device_graph(
     py: Python<'_>,
     works: &Bound<'_, PyAny>,

@@ -70,20 +70,32 @@ def factors(graph: JobGraph) -> pl.DataFrame:
 
 
 def _computed(graph: JobGraph) -> pl.DataFrame:
-    """The time in which each rank's devices computed, in its steps: rank, compute_ns."""
-    ranks = graph.steps.select(pl.col("rank").unique().sort())
-    whole = graph.steps.filter(pl.col("step").is_null())["rank"]
-    counts = pl.col("step").is_not_null() | pl.col("rank").is_in(whole.implode())
+    """The time in which each rank's devices computed from when its first step began to when its last was over.
+
+    What was launched before the first step counts as far as it runs in that time, as it does in the time of the steps.
+    Returns rank and compute_ns.
+    """
+    begins = graph.steps.select("rank", "recorded_ns", activity=pl.col("begin") // 2)
+    spans = (
+        begins.join(graph.activities.select("activity", "start_ns"), on="activity")
+        .group_by("rank")
+        .agg(begin_ns=pl.col("start_ns").min(), job_ns=pl.col("recorded_ns").sum())
+        .select("rank", "begin_ns", over_ns=pl.col("begin_ns") + pl.col("job_ns"))
+    )
     reached = pl.col("end_ns").cum_max().shift(1).over("rank", "device")
     covered = (
-        graph.activities.filter(pl.col("kind") == COMPUTE, counts)
+        graph.activities.filter(pl.col("kind") == COMPUTE)
+        .join(spans, on="rank")
         .sort("rank", "device", "start_ns")
-        .with_columns(since=pl.max_horizontal("start_ns", reached))
+        .with_columns(since=pl.max_horizontal("start_ns", reached, "begin_ns"))
         .group_by("rank")
-        .agg(compute_ns=(pl.col("end_ns") - pl.col("since")).clip(lower_bound=0).sum())
+        .agg(compute_ns=(pl.min_horizontal("end_ns", "over_ns") - pl.col("since")).clip(lower_bound=0).sum())
     )
-    return ranks.join(covered, on="rank", how="left", maintain_order="left").with_columns(
-        pl.col("compute_ns").fill_null(0)
+    return (
+        spans.select("rank")
+        .join(covered, on="rank", how="left")
+        .with_columns(pl.col("compute_ns").fill_null(0))
+        .sort("rank")
     )
 
 

@@ -34,6 +34,7 @@ _RULES = (
     (COMPILATION, r"[Cc]ompile(?!d)|Codegen|HLO passes|hlo passes|lower_sharding|trace_to_jaxpr"),
     (READ_BACK, r"TransferFrom|D2H|d2h|DtoH|np\.asarray|device_get|ToLiteral"),
     (UPLOAD, r"TransferTo|H2D|h2d|HtoD|BufferFromHost|device_put|DevicePut|Linearize|TransferShards|^shard_args"),
+    (INPUT, r"^\$\S+ (?i:next_?batch|get_?batch|load_?batch|fetch_?(data|batch)|data_iter|prefetch)"),
     (INPUT, r"^Iterator::|IteratorGetNext|(?i:dataloader)|_ipl_stage|\bgrain\b"),
     (TRACING, r"StepMarker|Sync(Live)?TensorsGraph|CollectSyncTensors|RunPostOrder|ExtractIR"),
     (DISPATCH, r"Execute|EnqueueProgram|PjitFunction|RunExecutable|Launch|^LoadProgram"),

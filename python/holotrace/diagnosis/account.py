@@ -13,7 +13,7 @@ from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
 from holotrace.derive.steps import launched_in
 from holotrace.diagnosis import host, inefficient, pairs, rounds, xla_gaps
-from holotrace.diagnosis.classes import COPY, EVALUATION, RUNTIME, WAITING
+from holotrace.diagnosis.classes import COPY, EVALUATION, RUNTIME, SYNCHRONIZATION, WAITING
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
@@ -55,6 +55,8 @@ READS = (
     busy.EVENTS,
 )
 _WITHIN = r"(?i)DtoD|Device -> Device|memset"
+# A wait costs the host its lead in many gaps, and is one; those that cost next to nothing are not counted.
+_WAITS = pl.col("event_id").filter(pl.col("share_ns") >= 0.1 * pl.col("share_ns").max()).n_unique()
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
 
@@ -169,7 +171,7 @@ def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
             pl.col("start_ns", "where", "event_id").first(),
             at_ns=pl.col("end_ns").max(),
             time_ns=pl.col("share_ns").sum(),
-            count=pl.len(),
+            count=pl.when(pl.col("cause").first() == SYNCHRONIZATION).then(_WAITS).otherwise(pl.len()),
         )
         .rename({"responsible": "name", "where": "detail"})
         .with_columns(row=pl.lit(GAP))

@@ -115,14 +115,14 @@ def traits(name: str, category: str) -> int:
         found |= _WAITS if WAITING.search(name) else 0
     if category == "python_function":
         found |= _MODULE if name.startswith("nn.Module: ") else _FUNCTION
-    if _is_of_program(name, category):
+    if is_of_program(name, category):
         found |= _OWN
     if _CONTAINERS.search(name):
         found |= _CONTAINER
     return found | (_IDLE if _IDLING.search(name) else 0)
 
 
-def _is_of_program(name: str, category: str) -> bool:
+def is_of_program(name: str, category: str) -> bool:
     """Whether it is a function of the program's own, or a range that it named."""
     if category != "python_function":
         return category == "user_annotation"

@@ -13,7 +13,7 @@ from holotrace.core.tables import CALLS, DEVICE_EVENTS, LAUNCHES, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
 from holotrace.derive.kernel_kinds import COMMUNICATION, WORK
-from holotrace.diagnosis import open_calls
+from holotrace.diagnosis import lead, open_calls
 from holotrace.diagnosis.classes import (
     EVALUATION,
     FULL_QUEUE,
@@ -22,6 +22,7 @@ from holotrace.diagnosis.classes import (
     PYTHON,
     QUEUED,
     RUNTIME,
+    STEP_RANGE,
     SYNCHRONIZATION,
     UNRECORDED,
     WAITING,
@@ -42,6 +43,9 @@ MIN_GAP_NS = 4_000
 _RETURN_NS = 60_000
 # A device begins so soon with what is launched while it has nothing else to do.
 _PROMPT_NS = 10_000
+_SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
+# Operators of others that never are called but by these.
+_READ_BY = {"aten::_local_scalar_dense": "aten::item"}
 _LAUNCHING = (LAUNCH, FULL_QUEUE, PYTHON)
 
 
@@ -82,18 +86,54 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     is_stopped = (pl.col("cause") == FULL_QUEUE) & (pl.col("share_ns") >= open_calls.LONG_NS)
     is_stopped &= launched.fill_null(0) <= 1
     launching = pl.col("cause").replace(dict.fromkeys(_LAUNCHING, LAUNCH))
-    told = every.shares.lazy().with_columns(
-        pl.when(is_stopped).then(pl.lit(PAUSE)).otherwise(launching).alias("cause"), where
+    cause = pl.when(is_stopped).then(pl.lit(PAUSE)).otherwise(launching).alias("cause")
+    shares = every.shares.lazy().with_columns(cause, where)
+    # Launching is told by the range that it is for, which a step is not: whatever is launched, it is one thing.
+    annotation = pl.col("annotation")
+    is_step = annotation.str.contains(STEP_RANGE.pattern)
+    ranges = every.named().lazy().select("window", pl.when(~is_step).then(annotation))
+    by_range = shares.join(ranges, on="window", how="left", maintain_order="left").with_columns(
+        responsible=pl.when(pl.col("cause") == LAUNCH)
+        .then("annotation")
+        .otherwise(pl.col("responsible").replace(_READ_BY))
     )
-    # Launching is told by the range that it is for: whatever is launched, it is one thing.
-    ranges = every.named().lazy().select("window", "annotation")
-    told = told.join(ranges, on="window", how="left", maintain_order="left").with_columns(
-        responsible=pl.when(pl.col("cause") == LAUNCH).then("annotation").otherwise("responsible")
-    )
+    told = _of_lost_lead(done(by_range.drop("annotation")), every, rank)
+    is_wait = pl.col("cause") == SYNCHRONIZATION
+    waits = told.select(pl.when(is_wait).then("event_id")).to_series()
+    asked_by = open_calls.asked_by(rank.cached(host_calls), waits)
     return done(
-        told.drop("annotation")
+        told.lazy()
+        .with_columns(where=pl.when(is_wait).then(asked_by).otherwise("where"))
         .join(spans, on="window")
         .sort("start_ns", "share_ns", "cause", "responsible", descending=[False, True, False, False])
+    )
+
+
+def _of_lost_lead(told: pl.DataFrame, gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
+    """Lays launching too late to the waits before it, as far as the host would have been ahead without these."""
+    calls = rank.cached(host_calls)
+    waits = _long_waits(calls, gaps.found["tid"], rank)
+    is_late = pl.col("cause").is_in([LAUNCH, SYNCHRONIZATION])
+    late = told.filter(is_late).group_by("window").agg(late_ns=pl.col("share_ns").sum())
+    if waits.is_empty() or late.is_empty():
+        return told
+    late = late.join(gaps.found.select("window", at_ns="end_ns"), on="window")
+    left, waiting = lead.split(told, lead.lost_by_waiting(late, waits, gaps.found), LAUNCH)
+    named = waiting.join(
+        waits.join(_parents_of(waits, calls), on="wait_parent", how="left"), on="wait_id", how="left"
+    ).with_columns(
+        cause=pl.lit(SYNCHRONIZATION),
+        responsible=pl.coalesce("around_name", "wait_name", pl.col("call").cast(pl.String)),
+        event_id="wait_id",
+    )
+    return pl.concat([left, named.select(told.columns)])
+
+
+def _long_waits(calls: pl.DataFrame, threads: pl.Series, rank: RankTrace) -> pl.DataFrame:
+    """Waits for a device, on threads that launch, that cost the host some of its lead; not copies to the device."""
+    sent = rank[WORK_EVENTS].filter(matching(rank[WORK_EVENTS]["name"], _SENDING))["launch_id"].drop_nulls()
+    return _waits(calls.filter(pl.col("tid").is_in(threads.drop_nulls().unique().implode()))).filter(
+        pl.col("returned_ns") - pl.col("began_ns") > lead.SHORT_NS, ~pl.col("wait_id").is_in(sent.unique().implode())
     )
 
 
@@ -294,7 +334,7 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame)
         .with_columns(
             cause=pl.when(is_launching).then(pl.lit(SYNCHRONIZATION)).otherwise("cause"),
             responsible=pl.when(is_launching)
-            .then(pl.coalesce("around_name", "wait_name", "responsible"))
+            .then(pl.coalesce("around_name", "wait_name", pl.col("call").cast(pl.String)))
             .otherwise("responsible"),
             event_id=pl.when(is_launching).then("wait_id").otherwise("event_id"),
         )
@@ -307,17 +347,19 @@ def _waits(calls: pl.DataFrame) -> pl.DataFrame:
     return done(
         calls.lazy()
         .filter(among(calls["category"], RUNTIME) & matching(calls["name"], WAITING))
-        .select(wait_id="event_id", wait_parent="parent_id", began_ns="start_ns", returned_ns="end_ns")
+        .select(wait_id="event_id", wait_parent="parent_id", call="name", began_ns="start_ns", returned_ns="end_ns")
         .sort("returned_ns")
     )
 
 
 def _parents_of(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Of what made these waits, ``wait_parent``: its name, and the name of what made that."""
+    """Of what made these waits, ``wait_parent``: its name, and the name of what made that; null of a step."""
 
     def those(ids: pl.Series, **columns: str) -> pl.DataFrame:
         rows = calls.lazy().filter(pl.col("event_id").is_in(ids.drop_nulls().unique().implode()))
-        return done(rows.with_columns(pl.col("name").cast(pl.String)).select(**columns))
+        text = pl.col("name").cast(pl.String)
+        is_step = text.str.contains(STEP_RANGE.pattern)
+        return done(rows.with_columns(pl.when(~is_step).then(text).alias("name")).select(**columns))
 
     parents = those(waits["wait_parent"], wait_parent="event_id", wait_name="name", around_id="parent_id")
     around = those(parents["around_id"], around_id="event_id", around_name="name")

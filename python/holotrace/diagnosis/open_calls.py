@@ -8,7 +8,7 @@ import polars as pl
 
 from holotrace.core.native import native
 from holotrace.core.plans import done
-from holotrace.diagnosis.classes import KINDS, told, traits
+from holotrace.diagnosis.classes import KINDS, STEP_RANGE, is_of_program, told, traits
 
 # Longer than this no interpreter works between two calls that it makes.
 LONG_NS = 1_000_000
@@ -16,6 +16,8 @@ LONG_NS = 1_000_000
 LONG_LAUNCH_NS = 100_000
 # What is said of where something went on: so many names, innermost first.
 _LEVELS = 4
+# From a call of the runtime up to the program's own code there are no more than so many.
+_MOST_LEVELS = 16
 _KINDS = pl.Series("cause", KINDS)
 # What tells of each window what most of it went by.
 NAMES = ("operator", "module", "function", "annotation", "call")
@@ -153,6 +155,23 @@ def around(calls: pl.DataFrame, ids: pl.Series) -> pl.Series:
     levels = pl.DataFrame({str(level): name for level, name in enumerate(names)})
     said = levels.select(where=pl.concat_str(pl.all(), separator=" < ", ignore_nulls=True).replace("", None))
     return said["where"]
+
+
+def asked_by(calls: pl.DataFrame, ids: pl.Series) -> pl.Series:
+    """The innermost function or range of the program's own around each of these calls; null where there is none."""
+    known = ids.drop_nulls().unique().sort()
+    asked = pl.DataFrame({"id": known, "at": known, "name": pl.Series([None] * len(known), dtype=pl.String)})
+    for _ in range(_MOST_LEVELS):
+        above = looked_up(calls, asked["at"], "name", "category", "parent_id").cast(
+            {"name": pl.String, "category": pl.String}
+        )
+        pairs = above.select("name", "category").unique().drop_nulls()
+        own = {(name, of) for name, of in pairs.iter_rows() if is_of_program(name, of) and not STEP_RANGE.search(name)}
+        is_own = pl.Series([pair in own for pair in above.select("name", "category").iter_rows()], dtype=pl.Boolean)
+        asked = asked.with_columns(name=pl.coalesce("name", pl.when(is_own).then(above["name"])), at=above["parent_id"])
+        if (asked["at"].is_null() | asked["name"].is_not_null()).all():
+            break
+    return ids.to_frame("id").join(asked, on="id", how="left", maintain_order="left")["name"]
 
 
 def _shares(shares: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:

@@ -35,7 +35,7 @@ _LEAST_TOKENS = _LEAST_WIDTH = 64
 # Work that is further from the limits, or beyond them, was not measured on such a device.
 _PLAUSIBLE = (0.2, 1.1)
 _OWN_MATH = "_scaled_dot_product_attention_math"
-_RANGE = r"^Optimizer\.step#(?:\w+\.)*?(?<kind>Adam|AdamW|NAdam|SGD)\.step$"
+_RANGE = r"^Optimizer\.step#(?:\w+\.)*?(?<kind>Adam|AdamW|SGD)\.step$"
 _LISTS = "aten::_foreach_"
 # How often a fused optimizer reads or writes each element: Adam parameter and two moments both, and the gradient once;
 # SGD with momentum has one moment.
@@ -80,8 +80,13 @@ Row = tuple[Any, ...]
 
 def _softmaxes(rows: list[Row]) -> dict[Scores, tuple[int, ...]]:
     """Scores that a softmax is taken of, and the shape that it has there."""
-    shapes = [shapes[0] for _, name, *_, shapes in rows if _is_softmax(name) and shapes and len(shapes[0]) > 2]
-    return {Scores(prod(shape[:-2]), *shape[-2:]): tuple(shape) for shape in shapes if min(shape[-2:]) >= _LEAST_TOKENS}
+    found = ((_of(shapes), shapes) for _, name, *_, shapes in rows if _is_softmax(name))
+    return {scores: tuple(shapes[0]) for scores, shapes in found if scores and min(scores[1:]) >= _LEAST_TOKENS}
+
+
+def _of(shapes: list[list[int]]) -> Scores | None:
+    """The scores that a softmax of such shapes is taken of."""
+    return Scores(prod(shapes[0][:-2]), *shapes[0][-2:]) if shapes and len(shapes[0]) > 2 else None
 
 
 def _is_softmax(name: str) -> bool:
@@ -105,9 +110,7 @@ def _of_scores(calls: pl.DataFrame, rows: list[Row], scores: Scores, dims: tuple
     on_scores = {signature for signature, *_, shapes in rows if any(map(scores.fits, shapes))} | {*makes}
     on = calls.filter(pl.col("signature").is_in(on_scores))
     counted = on.filter(is_plausible(), pl.col("span_ns") >= LONG_NS)
-    softmaxes = {
-        signature: name for signature, name, *_, shapes in rows if _is_softmax(name) and shapes[:1] == [[*dims]]
-    }
+    softmaxes = {signature: name for signature, name, *_, shapes in rows if _is_softmax(name) and _of(shapes) == scores}
     times = sum(
         on.filter(signature=signature).height * (_BACKWARD_TIMES if "backward" in name else 1)
         for signature, name in softmaxes.items()

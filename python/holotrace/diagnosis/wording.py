@@ -236,7 +236,7 @@ CLASSES: Mapping[str, Class] = {
         "the optimizer of {who} runs one operator after another over parameters and moments in {what}, where a fused "
         "one reads and writes each of them once",
         "Pass fused=True to the optimizer, or foreach=True where there is no fused one.",
-        seen="Operators in the range of an optimizer's step (Adam, AdamW, NAdam, SGD), none of them fused. It costs "
+        seen="Operators in the range of an optimizer's step (Adam, AdamW, SGD), none of them fused. It costs "
         "their time beyond what the bytes of parameters, gradients and moments take at 0.78 of the memory's speed; on "
         "lists of tensors, the share of their reads and writes that a fused one does without.",
         confused="Launch-bound: its many launches cost time of the host too.",

@@ -22,7 +22,7 @@ from holotrace.derive.host_activities import (
     WAIT,
 )
 from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import classes, open_calls
+from holotrace.diagnosis import classes, lead, open_calls
 from holotrace.diagnosis.host_parts import ALLOCATION, PARTS, QUEUED, UNATTRIBUTED
 
 RUNS = MODULES.only("device", "plane", "start_ns", "end_ns", "launch_id", "launch_ns", "step")
@@ -33,6 +33,8 @@ OPS = XLA_OPS.only(
 READS = (OPS, RUNS, *callers.READS, *skew.READS)
 # Shorter gaps lie between the operations of a program, where no host could help.
 MIN_GAP_NS = 100_000
+# How the profiler names a Python function.
+_FRAME = "$"
 _PARTS = tuple(part for part in PARTS if part != ALLOCATION)
 # The class of the diagnosis that each part of a gap belongs to.
 _CLASSES = {
@@ -107,23 +109,54 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
     gaps = _with_parts(found, activities, rank)
     parts = (
         gaps.drop("cause")
-        .unpivot([f"{part}_ns" for part in _PARTS], index=["start_ns", "end_ns"], value_name="share_ns")
+        .with_row_index("window")
+        .unpivot([f"{part}_ns" for part in _PARTS], index=["window", "start_ns", "end_ns"], value_name="share_ns")
         .filter(pl.col("share_ns") > 0)
         .with_columns(cause=pl.col("variable").str.strip_suffix("_ns"))
     )
     names = host_time.details(parts, _with_callers(rank, _named(rank, activities)))
+    # Where graphs are collected, running the program's own code is part of that.
+    collects = TRACING in activities["activity"]
+    is_function = (pl.col("cause") == PROGRAM) & pl.lit(not collects) & (pl.col("share_ns") >= open_calls.LONG_NS)
+    is_function &= pl.col("responsible").str.starts_with(_FRAME).fill_null(value=False)
     # Starting programs is one cause, whatever is started.
-    known = parts.with_columns(responsible=names, cause=pl.col("cause").replace_strict(_CLASSES)).select(
+    known = parts.with_columns(responsible=names).select(
+        "window",
         "start_ns",
         "end_ns",
-        "cause",
         "responsible",
         "share_ns",
+        cause=pl.when(is_function).then(pl.lit(classes.FUNCTION)).otherwise(pl.col("cause").replace_strict(_CLASSES)),
         where=pl.lit(None, pl.String),
         event_id=pl.lit(None, pl.UInt32),
         when_ns=pl.col("end_ns") - 1,
     )
-    return known.sort("start_ns", "share_ns", "cause", descending=[False, True, False])
+    told = _of_lost_lead(known, gaps, _with_callers(rank, activities), host_time.stepping_threads(rank))
+    return told.drop("window").sort("start_ns", "share_ns", "cause", descending=[False, True, False])
+
+
+def _of_lost_lead(told: pl.DataFrame, idle: pl.DataFrame, activities: pl.DataFrame, threads: pl.Series) -> pl.DataFrame:
+    """Lays starting programs too late to the reads before it, as far as the host would have been ahead without."""
+    reads = activities.filter(pl.col("tid").is_in(threads.implode()), activity=READ_BACK)
+    waits = (
+        host_time.outermost(reads)
+        .filter(pl.col("end_ns") - pl.col("start_ns") > lead.SHORT_NS)
+        .with_row_index("wait_id")
+        .select("wait_id", "name", began_ns="start_ns", returned_ns="end_ns")
+    )
+    is_late = pl.col("cause").is_in([classes.LAUNCH, classes.SYNCHRONIZATION])
+    late = (
+        told.filter(is_late)
+        .group_by("window")
+        .agg(pl.col("share_ns").sum().alias("late_ns"), at_ns=pl.col("end_ns").first())
+    )
+    if waits.is_empty() or late.is_empty():
+        return told
+    left, waiting = lead.split(told, lead.lost_by_waiting(late, waits, idle), classes.LAUNCH)
+    named = waiting.join(waits.select("wait_id", "name"), on="wait_id", how="left").with_columns(
+        cause=pl.lit(classes.SYNCHRONIZATION), responsible="name"
+    )
+    return pl.concat([left, named.select(told.columns)])
 
 
 def _executions(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:

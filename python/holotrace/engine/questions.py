@@ -149,7 +149,7 @@ class Questions:
 
 def _in_turn(reads: Mapping[str, Sequence[Table]], rank: RankTrace) -> list[str]:
     """The names in an order in which large tables that few ask for can go early."""
-    left = {name: {table.name for table in tables} for name, tables in reads.items()}
+    left = {name: dict.fromkeys(table.name for table in tables) for name, tables in reads.items()}
     bytes_of = {name: frame.estimated_size() for name, frame in rank.tables.items()}
     order: list[str] = []
     while readers := Counter(table for tables in left.values() for table in tables):

@@ -155,7 +155,9 @@ class Session:
         task = QuestionTask(replace(questions, workers=workers), load=self.load, program=self.program)
         answers, unread = read_ranks(task, self.found.sources, executor=self.executor, progress=progress)
         found = comparison([answer.recorded for answer in answers])
-        tables = questions.combined(answers, [*self.found.problems, *unread], found, self._of_steps(questions, found))
+        of_steps, unread_again = self._of_steps(questions, found)
+        doubts = [*self.found.problems, *unread, *unread_again]
+        tables = questions.combined(answers, doubts, found, of_steps)
         # What was asked with options is another answer, and what is told of a part of the file is not all.
         passing = {analysis.name for analysis, options in questions.asked if options}
         if not questions.every_problem:
@@ -163,12 +165,12 @@ class Session:
         self.known.update({name: table for name, table in tables.items() if name not in passing})
         return tables
 
-    def _of_steps(self, questions: Questions, found: Comparison) -> list[Answers]:
-        """Answers on the steps that are compared; empty where they are all that was recorded."""
+    def _of_steps(self, questions: Questions, found: Comparison) -> tuple[list[Answers], list[dict[str, Any]]]:
+        """Answers on the steps that are compared, and ranks lost meanwhile; none where they are all there are."""
         if found.steps is None:
-            return []
+            return [], []
         task = OfSteps(questions, questions.reads, *found.steps, frozenset(found.left_out))
-        return read_ranks(RankTask(task, task.reads, self.load), self.found.sources, executor=self.executor)[0]
+        return read_ranks(RankTask(task, task.reads, self.load), self.found.sources, executor=self.executor)
 
     def _noticed(self, seen: list[_Seen[T]], unread: list[dict[str, Any]]) -> list[_Seen[T]]:
         rows = (row for each in seen for row in each.problems.iter_rows(named=True))

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Protocol
 
 import polars as pl
@@ -238,9 +239,14 @@ def _left_out(report: Report) -> list[int]:
     return report.problems.filter(pl.col("problem") == LEFT_OUT)["rank"].to_list()
 
 
+def _compared(report: Report) -> pl.DataFrame:
+    """The rows of rank_info of the other ranks."""
+    return report.info.filter(~pl.col("rank").is_in(_left_out(report)))
+
+
 def _where_time_goes(report: Report, analyses: Analyses) -> str:
     left_out = _left_out(report)
-    compared = report.info.filter(~pl.col("rank").is_in(left_out))
+    compared = _compared(report)
     if left_out and compared.is_empty():
         return "Every file is cut off, so nothing is judged; the tables show what could be read."
     shares = sorted(parts(report, analyses), key=lambda part: -part.ns)
@@ -255,8 +261,8 @@ def _where_time_goes(report: Report, analyses: Analyses) -> str:
         if part.ratio >= WORTH_SAYING
     ]
     count = compared.height
-    steps = compared["step_count"].drop_nulls().unique().to_list()
-    each = f", {fmt.duration(whole / steps[0])} a step" if _are_steps(report, steps, whole) else ""
+    step_ns = _step_ns(report, whole)
+    each = f", {fmt.duration(step_ns)} a step" if step_ns else ""
     kind = "whole ranks" if left_out else "ranks"
     who = f"each of the {fmt.number(count)} {kind} ran {fmt.duration(whole)} on average" if count > 1 else ""
     who = who or f"the rank ran {fmt.duration(whole)}"
@@ -268,15 +274,28 @@ def _where_time_goes(report: Report, analyses: Analyses) -> str:
     return f"{who[0].upper()}{who[1:]}{each}: {_listed(said)}."
 
 
-def _are_steps(report: Report, steps: Sequence[int], whole: float) -> bool:
-    """Whether that time is the time of so many steps, and not of what devices did in a part of them."""
-    if len(steps) != 1 or not steps[0]:
-        return False
+def _step_ns(report: Report, whole: float) -> float | None:
+    """The mean time of a step on devices; null where the ranks' numbers of steps differ, or the replay says another.
+
+    The first work of a recording may have been launched before its first step: what ran is not the time of the steps.
+    """
+    compared = _compared(report)
+    counts = compared["step_count"].drop_nulls().unique().to_list()
+    if len(counts) != 1 or not counts[0]:
+        return None
+    mean = whole / int(counts[0])
+    steps = report.tables.get("step_times")
+    if steps is not None and not steps.is_empty():
+        times = steps.filter(pl.col("rank").is_in(compared["rank"].implode()))["total_ns"].to_list()
+        if len(times) != counts[0] * compared["rank"].n_unique():
+            # Of some steps nothing ran on a device.
+            return None
+        mean = fmean(times)
     replay = report.tables.get("replay")
     if replay is None or replay.is_empty():
-        return True
-    recorded = replay.group_by("rank").agg(pl.col("recorded_ns").sum())["recorded_ns"].max()
-    return not isinstance(recorded, int) or abs(recorded - whole) <= _SAME_TIME * whole
+        return mean
+    longest = max(replay.group_by("rank").agg(pl.col("recorded_ns").sum())["recorded_ns"])
+    return mean if abs(longest / counts[0] - mean) <= _SAME_TIME * mean else None
 
 
 def _biggest_finding(report: Report, analyses: Analyses) -> tuple[str, ...]:

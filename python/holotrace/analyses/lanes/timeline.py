@@ -9,7 +9,7 @@ from holotrace.analyses.lanes.one_clock import on_one_clock
 from holotrace.analyses.lanes.rows import BIN, COLUMNS, EVENT, MEETING, OF_RANK, RANK, STEP, WINDOW
 from holotrace.core.analysis import per_job
 from holotrace.core.charts import Ranking
-from holotrace.core.schema import empty, filled
+from holotrace.core.schema import filled
 from holotrace.core.tables import DEVICE_EVENTS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import collectives
@@ -89,4 +89,4 @@ def timeline(rows: pl.DataFrame) -> pl.DataFrame:
     as they are.
     """
     known = rows.filter(pl.col("row") == RANK)
-    return on_one_clock(rows) if not known.is_empty() else empty(timeline.columns)
+    return on_one_clock(rows) if not known.is_empty() else timeline.nothing
