@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import polars as pl
@@ -12,6 +13,7 @@ from holotrace.core.schema import Column, Unit, empty
 from holotrace.core.tables import RANK
 from holotrace.diagnosis import account
 from holotrace.diagnosis.causes import table as found
+from holotrace.errors import UsageError
 
 COLUMNS = (
     Column("cause", Unit.TEXT, "Class of the cause, e.g. input, slow-device, exposed-transfer"),
@@ -50,7 +52,7 @@ COLUMNS = (
     chart=Bar(x="cause", y=("cost_ns",), title="What the job would gain without each cause"),
     named_by=("message",),
 )
-def causes(rows: pl.DataFrame) -> pl.DataFrame:
+def causes(rows: pl.DataFrame, *, unprofiled_step_ms: float | None = None) -> pl.DataFrame:
     """Why the job takes as long as it does: causes of lost time, with what the job would gain without each.
 
     Every time in which a device had nothing to do is laid to what the host did meanwhile: the calls that were open on
@@ -64,8 +66,19 @@ def causes(rows: pl.DataFrame) -> pl.DataFrame:
 
     Below a hundredth of the job's time nothing is said, since equal ranks and steps differ by as much. Work that every
     healthy step has (launching, reading the loss, sending gradients) is only named above that: see the guide.
+
+    A profiler slows down hosts, so that causes which are theirs are worth less without it. How much less follows from
+    how long a step takes without the profiler, if you give that.
+
+    Args:
+        unprofiled_step_ms: How long a step takes without the profiler, in milliseconds.
+
+    Raises:
+        UsageError: it is no time, or no steps were recorded to compare it with.
     """
-    table = found(rows)
+    if unprofiled_step_ms is not None and not 0 < unprofiled_step_ms < math.inf:
+        raise UsageError(f"unprofiled_step_ms is {unprofiled_step_ms}; it is a time in milliseconds, e.g. 48.1")
+    table = found(rows, None if unprofiled_step_ms is None else round(unprofiled_step_ms * 1e6))
     return table if not table.is_empty() else empty((RANK, *COLUMNS))
 
 

@@ -13,7 +13,7 @@ from holotrace.cli.errors import FOUND
 from holotrace.cli.job_command import job_command
 from holotrace.cli.options import Output
 from holotrace.cli.output import REPORT_FORMS, put, tell_partial
-from holotrace.core.analysis import Severity
+from holotrace.core.analysis import CAUSES, Severity
 from holotrace.job import Job
 from holotrace.stores import Place, place
 
@@ -36,8 +36,22 @@ from holotrace.stores import Place, place
     type=click.Choice(tuple(reversed(get_args(Severity)))),
     help=f"End with exit code {FOUND} if a rule found something as severe as this, or more.",
 )
+@click.option(
+    "--unprofiled-step",
+    type=float,
+    metavar="MS",
+    help="How long a step takes without the profiler, which slows down hosts: causes are worth what they cost then.",
+)
 @click.pass_context
-def report(context: click.Context, *, job: Job, form: str | None, output: Place | None, fail_on: str | None) -> None:
+def report(
+    context: click.Context,
+    *,
+    job: Job,
+    form: str | None,
+    output: Place | None,
+    fail_on: str | None,
+    unprofiled_step: float | None,
+) -> None:
     """A verdict, charts, tables, findings and problems: one HTML page that works offline, or the same as JSON or
     Markdown.
     """
@@ -50,7 +64,8 @@ def report(context: click.Context, *, job: Job, form: str | None, output: Place 
     with progress_bar("Reading") as progress:
         # Only pages draw the timeline.
         analyses = (*ALL, *DRAWN) if writer is writers.HTML else ALL
-        result = job.run(analyses, progress=progress)
+        options = {} if unprofiled_step is None else {CAUSES: {"unprofiled_step_ms": unprofiled_step}}
+        result = job.run(analyses, options, progress=progress)
     if writer.write_report is not None:
         put(writer.write_report(writers.ShownReport(result)), writer, output)
     if output is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from holotrace.derive import arrivals
-from holotrace.diagnosis import account, idle, inefficient, transfers, uneven, wording
+from holotrace.diagnosis import account, idle, inefficient, profiled, transfers, uneven, wording
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import (
     COPY,
@@ -27,7 +27,7 @@ from holotrace.diagnosis.classes import (
     UNRECORDED,
     WRONG_TYPE,
 )
-from holotrace.diagnosis.meetings import Change, Meetings
+from holotrace.diagnosis.meetings import Meetings, together
 
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
 FLOOR_RATIO = 0.01
@@ -67,8 +67,13 @@ class Found:
     step_count: int
 
 
-def of_rows(rows: pl.DataFrame) -> tuple[list[Found], int]:
-    """The causes, dearest first, and what the job would gain without all of them together."""
+def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[Found], int]:
+    """The causes, dearest first, and what the job would gain without all of them together.
+
+    Args:
+        rows: What ``account`` returns of all ranks.
+        unprofiled_ns: How long a step takes without the profiler, which slows down hosts; null if that is not known.
+    """
     windows = rows.filter(pl.col("row") == account.WINDOW)
     if windows.is_empty():
         return [], 0
@@ -82,14 +87,19 @@ def of_rows(rows: pl.DataFrame) -> tuple[list[Found], int]:
     job_ns = meetings.end_ns - begun_ns
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
     job = Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns))
-    every = (*idle.causes(job), *uneven.causes(job), *transfers.causes(job), *inefficient.causes(job))
+    hosts = list(idle.causes(job))
+    if unprofiled_ns is not None and hosts:
+        profiler_ns = profiled.total_ns(rows, unprofiled_ns)
+        hosts = profiled.without(hosts, meetings, profiler_ns)
+        job_ns = max(1, job_ns - profiler_ns)
+    every = (*hosts, *uneven.causes(job), *transfers.causes(job), *inefficient.causes(job))
     costs = [(candidate, meetings.saved_ns(candidate.change)) for candidate in every]
     kept = [(candidate, cost) for candidate, cost in costs if cost > _least_ratio(candidate, len(ranks)) * job_ns]
     kept = _once(_without_followers(kept), meetings)
-    joint = meetings.saved_ns(_together([candidate.change for candidate, _ in kept]))
+    joint = meetings.saved_ns(together([candidate.change for candidate, _ in kept]))
     found = []
     for candidate, cost in kept:
-        others = _together([other.change for other, _ in kept if other is not candidate])
+        others = together([other.change for other, _ in kept if other is not candidate])
         last = joint - meetings.saved_ns(others) if len(kept) > 1 else cost
         found.append(Found(candidate, cost, min(cost, last), max(cost, last), job_ns, begun_ns, max(1, steps)))
     return sorted(found, key=lambda cause: -cause.cost_ns), joint
@@ -105,7 +115,7 @@ def _once(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[C
         dearest, cost = max(same, key=lambda pair: pair[1])
         if len(same) > 1:
             steps = sorted({step for candidate, _ in same for step in candidate.steps})
-            change = _together([candidate.change for candidate, _ in same])
+            change = together([candidate.change for candidate, _ in same])
             dearest, cost = replace(dearest, change=change, steps=tuple(steps)), meetings.saved_ns(change)
         told.append((dearest, cost))
     return told
@@ -137,20 +147,9 @@ def _visits(rows: pl.DataFrame) -> pl.DataFrame:
     return arrivals.of_ranks(calls).sort("arrival_ns").unique(["match", "rank"], keep="last", maintain_order=True)
 
 
-def _together(changes: list[Change]) -> Change:
-    removed: dict[int, list[tuple[int, float]]] = {}
-    transfer: dict[int, float] = {}
-    for change in changes:
-        for rank, parts in change.removed.items():
-            removed.setdefault(rank, []).extend(parts)
-        for match, factor in change.transfer.items():
-            transfer[match] = min(factor, transfer.get(match, 1.0))
-    return Change(removed, transfer)
-
-
-def table(rows: pl.DataFrame) -> pl.DataFrame:
-    """The causes as a table, dearest first: see the columns of the analysis."""
-    found, joint_ns = of_rows(rows)
+def table(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> pl.DataFrame:
+    """The causes as a table, dearest first: see the columns of the analysis; arguments as of ``of_rows``."""
+    found, joint_ns = of_rows(rows, unprofiled_ns)
     steps = tuple(rows.filter(pl.col("row") == account.STEP)["step"].unique().sort())
     count = rows["rank"].n_unique()
     is_xla = not rows.filter(pl.col("row") == account.WINDOW, pl.col("detail") == account.XLA).is_empty()

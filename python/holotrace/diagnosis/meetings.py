@@ -118,3 +118,15 @@ class _Removals:
 
     def before(self, time_ns: int) -> float:
         return self._sums[bisect_right(self._times, time_ns)]
+
+
+def together(changes: list[Change]) -> Change:
+    """All of these changes at once."""
+    removed: dict[int, list[tuple[int, float]]] = {}
+    transfer: dict[int, float] = {}
+    for change in changes:
+        for rank, parts in change.removed.items():
+            removed.setdefault(rank, []).extend(parts)
+        for match, factor in change.transfer.items():
+            transfer[match] = min(factor, transfer.get(match, 1.0))
+    return Change(removed, transfer)

@@ -1,0 +1,48 @@
+"""What the profiler itself takes of each step, and what causes are worth without that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+
+from holotrace.diagnosis import account
+from holotrace.diagnosis.candidates import Candidate
+from holotrace.diagnosis.classes import COPY, PROFILER, QUEUED
+from holotrace.diagnosis.meetings import Change, Meetings, together
+from holotrace.errors import UsageError
+
+# Not the host's time: devices copy, and wait for each other, as fast as without a profiler.
+_OF_DEVICES = (COPY, QUEUED, PROFILER)
+
+
+def total_ns(rows: pl.DataFrame, unprofiled_ns: int) -> int:
+    """How much longer the recorded steps of the median rank took than as many steps without the profiler.
+
+    Args:
+        rows: What ``account`` returns of all ranks.
+        unprofiled_ns: How long a step takes without the profiler.
+    """
+    steps = rows.filter(pl.col("row") == account.STEP).group_by("rank").agg(pl.col("time_ns").sum(), pl.len())
+    if steps.is_empty():
+        raise UsageError("the recording has no steps to compare with; call profiler.step() at the end of each")
+    beyond = sorted(took - count * unprofiled_ns for took, count in steps.select("time_ns", "len").iter_rows())
+    return max(0, int(beyond[len(beyond) // 2]))
+
+
+def without(candidates: list[Candidate], meetings: Meetings, profiler_ns: int) -> list[Candidate]:
+    """Causes of idle devices without the time that the profiler takes.
+
+    A profiler makes each call of a host longer, and devices take as long as without it. So what the steps took longer
+    is a part of the time for which devices waited for their hosts: that part of each cause is the profiler's.
+    """
+    of_hosts = [each for each in candidates if each.cause not in _OF_DEVICES]
+    lost_ns = meetings.saved_ns(together([each.change for each in of_hosts]))
+    ratio = max(0.0, 1 - profiler_ns / lost_ns) if lost_ns else 0.0
+    return [_scaled(each, ratio) if each.cause not in _OF_DEVICES else each for each in candidates]
+
+
+def _scaled(candidate: Candidate, ratio: float) -> Candidate:
+    removed = {rank: [(at, ns * ratio) for at, ns in parts] for rank, parts in candidate.change.removed.items()}
+    change = Change(removed, candidate.change.transfer)
+    return replace(candidate, change=change, evidence={**candidate.evidence, "unprofiled_ratio": round(ratio, 3)})
