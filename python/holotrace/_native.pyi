@@ -11,7 +11,6 @@ __all__ = [
     "Space",
     "StepGraph",
     "Trace",
-    "bins",
     "call_tree",
     "checksum",
     "covered_at",
@@ -29,8 +28,11 @@ __all__ = [
     "read_xplane_bytes",
     "replay",
     "rewrite_trace_event",
+    "rows_of",
+    "runs",
     "same_activities",
     "say_on_abort",
+    "spans_at",
     "step_graph",
     "subtract",
     "sums_at",
@@ -176,11 +178,32 @@ def levels(changes: ArrowStream, levels: Sequence[str]) -> ArrowTable:
     A row per change: row (of it), start_ns, end_ns (when the next of its group comes), lasted_ns, and the levels.
     """
 
-def bins(spans: ArrowStream, origin_ns: int, width_ns: int, count: int) -> ArrowTable:
-    """What goes on in each of ``count`` stretches of ``width_ns``, the first of which begins at ``origin_ns``.
+def rows_of(known: ArrowStream, wanted: ArrowStream) -> ArrowTable:
+    """The row of ``known`` in which each event_id of ``wanted`` is; null where there is none.
 
-    ``spans``: start_ns, end_ns, key (UInt32). A row per stretch, in order: busy_ns (at least one span is active), key
-    (the one that is active longest, the lower of equals; 0 where none is), count (of spans that begin in it).
+    Args:
+        known: event_id; UInt32, rising.
+        wanted: event_id; UInt32 or null.
+    """
+
+def runs(spans: ArrowStream, origin_ns: int, width_ns: int, count: int, levels: int) -> ArrowTable:
+    """What goes on in ``count`` stretches of ``width_ns``, the first of which begins at ``origin_ns``.
+
+    Args:
+        spans: start_ns, end_ns, key; Int64 but the key, which is UInt32 or null.
+        levels: Stretches that follow each other are one run where their key is the same, and so is this part of their
+            width that something is active.
+
+    A row per run: start_ns, end_ns, row (of a span of the key that is active longest), busy_ns (how long at least one
+    span is active), count (of spans that begin in it).
+    """
+
+def spans_at(spans: ArrowStream, times: ArrowStream) -> ArrowTable:
+    """The row of the span in which each time is: of those that began before it the last, if it lasts; else null.
+
+    Args:
+        spans: start_ns, end_ns; Int64.
+        times: time_ns; Int64 or null.
     """
 
 def gaps(spans: ArrowStream, pause_ns: int) -> ArrowTable:

@@ -87,6 +87,23 @@ impl Batches {
         }
     }
 
+    /// The values of a column of numbers, some of which may be null.
+    pub fn optional<T: ArrowPrimitiveType>(
+        &self,
+        name: &str,
+    ) -> PyResult<impl Iterator<Item = Option<T::Native>> + use<'_, T>> {
+        let column = |batch: &RecordBatch| {
+            let column = batch.column_by_name(name).and_then(|column| column.as_primitive_opt::<T>());
+            column
+                .cloned()
+                .ok_or_else(|| PyValueError::new_err(format!("column {name:?} must be there and be {}", T::DATA_TYPE)))
+        };
+        let columns = self.0.iter().map(column).collect::<PyResult<Vec<_>>>()?;
+        Ok(columns.into_iter().flat_map(|column: PrimitiveArray<T>| {
+            (0..column.len()).map(move |at| column.is_valid(at).then(|| column.value(at)))
+        }))
+    }
+
     /// The values of a column of truths, which has no nulls.
     pub fn flags(&self, name: &str) -> PyResult<Vec<bool>> {
         let mut flags = Vec::with_capacity(self.0.iter().map(RecordBatch::num_rows).sum());

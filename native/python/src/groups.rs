@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, Float64Array, UInt8Array, UInt32Array};
-use holotrace_core::algorithms::bins::{Grid, bins as filled};
+use holotrace_core::algorithms::bins::{self, Grid};
 use holotrace_core::algorithms::groups::{self, Gaps};
-use holotrace_core::columns::batch;
+use holotrace_core::algorithms::places;
+use holotrace_core::columns::{NONE, batch, ids};
 use pyo3::prelude::*;
 
 use crate::arrow::{ArrowTable, Batches};
@@ -65,24 +66,51 @@ pub fn gaps(py: Python<'_>, spans: &Bound<'_, PyAny>, pause_ns: i64) -> PyResult
 }
 
 #[pyfunction]
-pub fn bins(
+pub fn runs(
     py: Python<'_>,
     spans: &Bound<'_, PyAny>,
     origin_ns: i64,
     width_ns: i64,
     count: usize,
+    levels: i64,
 ) -> PyResult<ArrowTable> {
     let spans = Batches::of(spans)?;
     let (start, end) = (spans.values::<Int64Type>("start_ns")?, spans.values::<Int64Type>("end_ns")?);
-    let key = spans.values::<UInt32Type>("key")?;
+    let key: Vec<u32> = spans.optional::<UInt32Type>("key")?.map(|key| key.unwrap_or(NONE)).collect();
     let grid = Grid { origin: origin_ns, width: width_ns, count };
     let table = detached(py, || {
-        let found = filled(&start, &end, &key, grid);
+        let found = bins::runs(&start, &end, &key, grid, levels);
         batch(vec![
+            ("start_ns".to_string(), column(found.start)),
+            ("end_ns".to_string(), column(found.end)),
+            ("row".to_string(), Arc::new(UInt32Array::from(found.row)) as ArrayRef),
             ("busy_ns".to_string(), column(found.busy)),
-            ("key".to_string(), Arc::new(UInt32Array::from(found.key)) as ArrayRef),
-            ("count".to_string(), Arc::new(UInt32Array::from(found.begun)) as ArrayRef),
+            ("count".to_string(), column(found.begun)),
         ])
+    });
+    table.map(ArrowTable)
+}
+
+#[pyfunction]
+pub fn rows_of(py: Python<'_>, known: &Bound<'_, PyAny>, wanted: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+    let (known, wanted) = (Batches::of(known)?, Batches::of(wanted)?);
+    let known = known.values::<UInt32Type>("event_id")?;
+    let wanted: Vec<_> = wanted.optional::<UInt32Type>("event_id")?.collect();
+    let table = detached(py, || {
+        let found = places::rows_of(&known, wanted.into_iter().map(|id| id.unwrap_or(NONE)));
+        batch(vec![("row".to_string(), ids(found.into_iter()))])
+    });
+    table.map(ArrowTable)
+}
+
+#[pyfunction]
+pub fn spans_at(py: Python<'_>, spans: &Bound<'_, PyAny>, times: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+    let (spans, times) = (Batches::of(spans)?, Batches::of(times)?);
+    let (start, end) = (spans.values::<Int64Type>("start_ns")?, spans.values::<Int64Type>("end_ns")?);
+    let times: Vec<_> = times.optional::<Int64Type>("time_ns")?.collect();
+    let table = detached(py, || {
+        let found = places::spans_at(&start, &end, times.into_iter());
+        batch(vec![("row".to_string(), ids(found.into_iter()))])
     });
     table.map(ArrowTable)
 }

@@ -34,7 +34,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(critical_path::step_graph, module)?)?;
     module.add_function(wrap_pyfunction!(groups::levels, module)?)?;
     module.add_function(wrap_pyfunction!(groups::gaps, module)?)?;
-    module.add_function(wrap_pyfunction!(groups::bins, module)?)?;
+    module.add_function(wrap_pyfunction!(groups::runs, module)?)?;
+    module.add_function(wrap_pyfunction!(groups::rows_of, module)?)?;
+    module.add_function(wrap_pyfunction!(groups::spans_at, module)?)?;
     module.add_function(wrap_pyfunction!(device_graph::device_graph, module)?)?;
     module.add_function(wrap_pyfunction!(host_graph::host_graph, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::covered_before, module)?)?;

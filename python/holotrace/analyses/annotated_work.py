@@ -8,6 +8,7 @@ import polars as pl
 
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, LAUNCHES
 from holotrace.core.trace import RankTrace
@@ -52,8 +53,9 @@ def annotated_work(rank: RankTrace, *, on_device: bool = False) -> pl.DataFrame:
     begun = _on_queues(work) if on_device else _launched(work, rank[STARTS])
     ranges = rank[RANGES].filter(pl.col("on_device") == on_device)
     duration = pl.col("duration_ns")
-    return (
+    return done(
         _with_work(ranges, begun)
+        .lazy()
         .select("name", "work_count", "work_ns", duration_ns=pl.col("end_ns") - pl.col("start_ns"))
         .group_by("name")
         .agg(
@@ -72,9 +74,9 @@ def annotated_work(rank: RankTrace, *, on_device: bool = False) -> pl.DataFrame:
 
 def _launched(work: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
     """When the host began to launch each piece of work, and where."""
-    return work.join(launches, left_on="event_id", right_on="device_event_id").select(
-        *TRACK, time_ns="launch_start_ns", took_ns=pl.col("end_ns") - pl.col("start_ns")
-    )
+    launched = work.lazy().join(launches.lazy(), left_on="event_id", right_on="device_event_id")
+    took_ns = pl.col("end_ns") - pl.col("start_ns")
+    return done(launched.select(*TRACK, time_ns="launch_start_ns", took_ns=took_ns))
 
 
 def _on_queues(work: pl.DataFrame) -> pl.DataFrame:
@@ -91,12 +93,12 @@ def _with_work(ranges: pl.DataFrame, begun: pl.DataFrame) -> pl.DataFrame:
     """The ranges, with the count and time of the work that began within each on its track."""
     if begun.is_empty():
         return ranges.with_columns(work_count=pl.lit(0, pl.Int64()), work_ns=pl.lit(0, pl.Int64()))
-    before = begun.sort("time_ns").select(
-        *TRACK, "time_ns", count=pl.int_range(1, pl.len() + 1).over(TRACK), ns=pl.col("took_ns").cum_sum().over(TRACK)
-    )
+    count, ns = pl.int_range(1, pl.len() + 1).over(TRACK), pl.col("took_ns").cum_sum().over(TRACK)
+    before = done(begun.lazy().sort("time_ns").select(*TRACK, "time_ns", count=count, ns=ns)).lazy()
+    counted = ranges.lazy()
     for edge in ("start", "end"):
-        ranges = (
-            ranges.sort(f"{edge}_ns")
+        counted = (
+            counted.sort(f"{edge}_ns")
             .join_asof(
                 before,
                 left_on=f"{edge}_ns",
@@ -108,10 +110,11 @@ def _with_work(ranges: pl.DataFrame, begun: pl.DataFrame) -> pl.DataFrame:
             .drop("time_ns")
             .rename({"count": f"count_at_{edge}", "ns": f"ns_at_{edge}"})
         )
-    return ranges.with_columns(
+    found = counted.with_columns(
         work_count=pl.col("count_at_end").fill_null(0) - pl.col("count_at_start").fill_null(0),
         work_ns=pl.col("ns_at_end").fill_null(0) - pl.col("ns_at_start").fill_null(0),
     )
+    return done(found)
 
 
 @annotated_work.rule

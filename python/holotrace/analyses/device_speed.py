@@ -35,7 +35,8 @@ WORK = (
 
 def compute_work(rank: RankTrace) -> pl.DataFrame:
     """Compute kernels of one rank, those that are alike in all that says how much they have to do as one row."""
-    shapes = launched_by.work(rank).select("event_id", "op_id").join(rank[SHAPES], left_on="op_id", right_on="event_id")
+    launched = rank.cached(launched_by.work).select("event_id", "op_id")
+    shapes = launched.join(rank[SHAPES], left_on="op_id", right_on="event_id")
     return (
         rank[EVENTS]
         .filter(kind=COMPUTE)

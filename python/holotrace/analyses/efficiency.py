@@ -9,6 +9,7 @@ import polars as pl
 from holotrace.analyses.hlo_ops import BEYOND_PEAK
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Bar
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
@@ -57,20 +58,23 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
     those of the table of devices.
     """
     steps = rank[STEPS].select("step", step_ns=pl.col("end_ns") - pl.col("start_ns"))
-    whole = pl.DataFrame(
-        {"step": [None], "step_ns": [_span_ns(rank)]}, schema={"step": pl.Int64(), "step_ns": pl.Int64()}
-    )
     if rank[XLA_OPS].height:
         return _of_xla(rank, steps)
-    again = rank.cached(recomputation.operators)
-    calls = rank.cached(modelled_work.modelled).with_columns(is_again=pl.col("op_id").is_in(again.implode()))
-    alone = rank.cached(modelled_work.outside).with_columns(pl.col("category").cast(pl.String))
-    of_steps = _sums(calls.drop_nulls("step"), alone.drop_nulls("step"))
-    of_all = _sums(calls.with_columns(step=pl.lit(None, pl.Int64())), alone.with_columns(step=pl.lit(None, pl.Int64())))
-    found = pl.concat(
-        [whole.join(of_all, on="step", how="left", nulls_equal=True), steps.join(of_steps, on="step", how="left")]
+    whole = pl.LazyFrame(
+        {"step": [None], "step_ns": [_span_ns(rank)]}, schema={"step": pl.Int64(), "step_ns": pl.Int64()}
     )
-    return _ratios(found, has_device=modelled_work.device_of(rank) is not None).sort("step")
+    again, no_step = rank.cached(recomputation.operators), pl.lit(None, pl.Int64()).alias("step")
+    calls = rank.cached(modelled_work.modelled).lazy().with_columns(is_again=pl.col("op_id").is_in(again.implode()))
+    alone = rank.cached(modelled_work.outside).lazy().with_columns(pl.col("category").cast(pl.String))
+    of_steps = _sums(calls.drop_nulls("step"), alone.drop_nulls("step"))
+    of_all = _sums(calls.with_columns(no_step), alone.with_columns(no_step))
+    found = pl.concat(
+        [
+            whole.join(of_all, on="step", how="left", nulls_equal=True),
+            steps.lazy().join(of_steps, on="step", how="left"),
+        ]
+    )
+    return done(_ratios(found, has_device=modelled_work.device_of(rank) is not None).sort("step"))
 
 
 def _of_xla(rank: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:
@@ -109,7 +113,7 @@ def _span_ns(rank: RankTrace) -> int | None:
     return None if first is None else int(last - first)
 
 
-def _sums(calls: pl.DataFrame, alone: pl.DataFrame) -> pl.DataFrame:
+def _sums(calls: pl.LazyFrame, alone: pl.LazyFrame) -> pl.LazyFrame:
     """Work, the time it would take at the peak, and times of all kernels, by step."""
     counts = pl.col("is_matrix") & pl.col("flops").is_not_null()
     flops = pl.col("flops").cast(pl.Float64)
@@ -130,7 +134,7 @@ def _sums(calls: pl.DataFrame, alone: pl.DataFrame) -> pl.DataFrame:
     return both.join(_reasons(calls, alone), on="step", how="left", nulls_equal=True)
 
 
-def _reasons(calls: pl.DataFrame, alone: pl.DataFrame) -> pl.DataFrame:
+def _reasons(calls: pl.LazyFrame, alone: pl.LazyFrame) -> pl.LazyFrame:
     """Why work is not known, those that cost most time first, each with the number of its calls."""
     unknown = calls.filter(pl.col("flops").is_null() & pl.col("moved_bytes").is_null() | pl.col("is_partial"))
     parts = [
@@ -148,7 +152,7 @@ def _reasons(calls: pl.DataFrame, alone: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _ratios(found: pl.DataFrame, *, has_device: bool) -> pl.DataFrame:
+def _ratios(found: pl.LazyFrame, *, has_device: bool) -> pl.LazyFrame:
     all_flops = pl.col("model_flops") + pl.col("recomputed_flops")
     total_ns = pl.col("shaped_ns").fill_null(0) + pl.col("outside_ns").fill_null(0)
     has_shapes = pl.col("has_shapes").fill_null(value=False)

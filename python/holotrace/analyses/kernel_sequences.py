@@ -9,6 +9,7 @@ import polars as pl
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.options import check_whole
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import CALLS, CPU_OPS
 from holotrace.core.trace import RankTrace
@@ -59,31 +60,34 @@ def kernel_sequences(
     calls = rank[_CALLS]
     calls = calls.with_columns(top_id=call_tree.outermost(calls, _chosen(rank, operator)))
     tops = calls.filter(pl.col("event_id") == pl.col("top_id"), pl.col("work_count") >= min_kernels)
-    work = calls.filter("on_device", pl.col("work_count") > 0).join(tops, on="top_id", how="semi")
-    work = work.sort("start_ns", "event_id")
+    launched = calls.lazy().filter("on_device", pl.col("work_count") > 0)
+    work = done(launched.join(tops.lazy(), on="top_id", how="semi").sort("start_ns", "event_id"))
     # Numbers stand for names: some are thousands of characters long.
-    sequences = work.group_by("top_id").agg(numbers=pl.col("name").to_physical())
-    called = tops.select("name", "work_ns", top_id="event_id", call_ns=pl.col("end_ns") - pl.col("start_ns"))
-    called = called.join(sequences, on="top_id")
-    alike = called.group_by("name", "numbers").agg(
-        pl.col("work_ns", "call_ns").sum(), count=pl.len(), example_id=pl.col("top_id").min()
-    )
+    sequences = work.lazy().group_by("top_id").agg(numbers=pl.col("name").to_physical())
+    lasted = pl.col("end_ns") - pl.col("start_ns")
+    called = tops.lazy().select("name", "work_ns", top_id="event_id", call_ns=lasted).join(sequences, on="top_id")
+    alike = done(
+        called.group_by("name", "numbers").agg(
+            pl.col("work_ns", "call_ns").sum(), count=pl.len(), example_id=pl.col("top_id").min()
+        )
+    ).lazy()
     names = (
-        work.join(alike, left_on="top_id", right_on="example_id", how="semi", maintain_order="left")
+        work.lazy()
+        .join(alike, left_on="top_id", right_on="example_id", how="semi", maintain_order="left")
         .group_by("top_id")
         .agg(kernels=pl.col("name").cast(pl.String).fill_null("").str.join(SEPARATOR), kernel_count=pl.len())
     )
-    table = alike.join(names, left_on="example_id", right_on="top_id").with_columns(
-        operator=pl.col("name").cast(pl.String)
-    )
-    ordered = table.sort("work_ns", "count", *SEQUENCE, descending=[True, True, False, False]).with_row_index(
-        "sequence"
+    ordered = done(
+        alike.join(names, left_on="example_id", right_on="top_id")
+        .with_columns(operator=pl.col("name").cast(pl.String))
+        .sort("work_ns", "count", *SEQUENCE, descending=[True, True, False, False])
+        .with_row_index("sequence")
     )
     if not each:
         return ordered.drop("name", "numbers", "example_id").with_columns(event_id=None)
-    of_call = called.select("name", "numbers", "top_id").join(ordered, on=["name", "numbers"], nulls_equal=True)
-    events = calls.select("top_id", "event_id").join(of_call, on="top_id").sort("sequence", "top_id", "event_id")
-    return events.drop("top_id", "name", "numbers", "example_id")
+    of_call = called.select("name", "numbers", "top_id").join(ordered.lazy(), on=["name", "numbers"], nulls_equal=True)
+    events = calls.lazy().select("top_id", "event_id").join(of_call, on="top_id").sort("sequence", "top_id", "event_id")
+    return done(events.drop("top_id", "name", "numbers", "example_id"))
 
 
 def _chosen(rank: RankTrace, operator: str | None) -> pl.Series:

@@ -12,6 +12,7 @@ from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.kinds import KindRule
 from holotrace.core.options import check_whole
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
@@ -88,7 +89,8 @@ def _looks_like_communication(runs: pl.DataFrame, rules: tuple[KindRule, ...]) -
     """Which runs count as compute by default, but have few blocks and are not on the queue that computes most."""
     computing = runs.filter(kind=COMPUTE)
     lasted_ns = (pl.col("end_ns") - pl.col("start_ns")).sum()
-    queues = computing.group_by("device", "stream").agg(ns=lasted_ns).sort("ns", "stream", descending=[True, False])
+    queues = computing.lazy().group_by("device", "stream").agg(ns=lasted_ns)
+    queues = queues.sort("ns", "stream", descending=[True, False])
     main = queues.group_by("device", maintain_order=True).first().select("device", "stream", is_main=True)
     named = runs.select("category", "name", "kind", "grid").unique()
     few = [
@@ -102,10 +104,12 @@ def _looks_like_communication(runs: pl.DataFrame, rules: tuple[KindRule, ...]) -
     ]
     suspects = suspects.filter(pl.Series(by_default, dtype=pl.Boolean)).with_columns(looks=True)
     keys = ["category", "name", "kind", "grid"]
-    joined = runs.join(suspects, on=keys, how="left", nulls_equal=True, maintain_order="left").join(
-        main, on=["device", "stream"], how="left", nulls_equal=True, maintain_order="left"
+    joined = (
+        runs.lazy()
+        .join(suspects.lazy(), on=keys, how="left", nulls_equal=True, maintain_order="left")
+        .join(main, on=["device", "stream"], how="left", nulls_equal=True, maintain_order="left")
     )
-    return joined.select(pl.col("looks").fill_null(False) & ~pl.col("is_main").fill_null(False))["looks"]
+    return done(joined.select(pl.col("looks").fill_null(False) & ~pl.col("is_main").fill_null(False)))["looks"]
 
 
 @kernels.rule

@@ -9,6 +9,7 @@ import polars as pl
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.options import check_whole
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS, LAUNCHES
 from holotrace.core.trace import RankTrace
@@ -66,9 +67,10 @@ def launch_stats(
 
 def _pairs(rank: RankTrace, *, slow_call_ns: int, late_ns: int) -> pl.DataFrame:
     """Each piece of work and the call that launched it."""
-    work = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
-    pairs = (
+    work = rank[EVENTS].lazy().filter(pl.col("kind").is_in(WORK))
+    pairs = done(
         rank[CALLS]
+        .lazy()
         .join(work, left_on="device_event_id", right_on="event_id")
         .sort("launch_id", "start_ns", "device_event_id")
     )

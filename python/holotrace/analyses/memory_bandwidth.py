@@ -8,6 +8,7 @@ import polars as pl
 
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS, LAUNCHES
 from holotrace.core.trace import RankTrace
@@ -65,8 +66,9 @@ def memory_bandwidth(rank: RankTrace, *, over_time: bool = False) -> pl.DataFram
     """
     lasts = pl.col("end_ns") > pl.col("start_ns")
     named = pl.col("name").cast(pl.String()).alias("copy")
-    copies = (
+    copies = done(
         rank[EVENTS]
+        .lazy()
         .filter(lasts, kind=MEMORY)
         .select("event_id", "device", named, "start_ns", "end_ns", "bytes", rate=_rate())
     )
@@ -138,12 +140,15 @@ def _as_they_are(ran: pl.DataFrame) -> pl.DataFrame:
 
 def _per_kind(ran: pl.DataFrame, copies: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
     known = pl.col("bytes").is_not_null().any()
-    moved = copies.group_by(KIND).agg(count=pl.len(), moved_bytes=pl.when(known).then(pl.col("bytes").sum()))
-    times = ran.group_by(KIND).agg(
-        pl.col("start_ns").min(), pl.col("end_ns").max(), pl.col("busy_ns", "exposed_ns").sum(), event_id=None
+    moved = copies.lazy().group_by(KIND).agg(count=pl.len(), moved_bytes=pl.when(known).then(pl.col("bytes").sum()))
+    times = (
+        ran.lazy()
+        .group_by(KIND)
+        .agg(pl.col("start_ns").min(), pl.col("end_ns").max(), pl.col("busy_ns", "exposed_ns").sum(), event_id=None)
     )
     bandwidths = (
-        ran.filter(pl.col("count") > 0, pl.col("gbps").is_not_null())
+        ran.lazy()
+        .filter(pl.col("count") > 0, pl.col("gbps").is_not_null())
         .sort("gbps")
         .group_by(KIND)
         .agg(
@@ -154,8 +159,10 @@ def _per_kind(ran: pl.DataFrame, copies: pl.DataFrame, held: pl.DataFrame) -> pl
             max_gbps=pl.col("gbps").max(),
         )
     )
-    table = times.join(moved, on=KIND, how="left", nulls_equal=True).join(held, on=KIND, how="left", nulls_equal=True)
-    return table.join(bandwidths, on=KIND, how="left", nulls_equal=True).sort(KIND)
+    table = times
+    for more in (moved, held.lazy(), bandwidths):
+        table = table.join(more, on=KIND, how="left", nulls_equal=True)
+    return done(table.sort(KIND))
 
 
 @memory_bandwidth.rule

@@ -8,6 +8,7 @@ import polars as pl
 
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Tree
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import CPU_OPS, STEPS
 from holotrace.core.trace import RankTrace
@@ -81,21 +82,24 @@ def modules(rank: RankTrace, *, by_class: bool = False, by_step: bool = False) -
     if places.is_empty():
         return modules.nothing.drop("rank")
     whole = pl.lit(None, pl.Int64()).alias("step")
-    work = rank.cached(_on_device).with_columns(pl.col("step") if by_step else whole)
+    work = rank.cached(_on_device).lazy().with_columns(pl.col("step") if by_step else whole)
     calls = module_calls.calls(rank)
     step = launched_in(calls["start_ns"], rank[_STEPS]) if by_step else whole
     own = (
         work.group_by("step", "path")
         .agg(pl.col(_SUMS).sum())
-        .join(_on_host(calls.with_columns(step)), on=["step", "path"], how="full", coalesce=True, nulls_equal=True)
+        .join(
+            _on_host(calls.lazy().with_columns(step)), on=["step", "path"], how="full", coalesce=True, nulls_equal=True
+        )
     )
     busy = work.group_by("step").agg(busy_ns=pl.col("self_ns").sum())
-    rows = _rated(_summed(own, _groups(places, by_class=by_class)), modelled_work.device_of(rank) is not None)
-    shown = places.with_columns(module_class="class").rename({"path": "group"})
+    groups = _groups(places, by_class=by_class)
+    rows = _rated(_summed(done(own).lazy(), groups), modelled_work.device_of(rank) is not None)
+    shown = places.lazy().with_columns(module_class="class").rename({"path": "group"})
     if by_class:
         shown = shown.with_columns(module=pl.coalesce("class", "label"), place=None, depth=None)
     order = pl.col("total_ns") if by_class else pl.col("order")
-    return (
+    return done(
         rows.join(shown, on="group", how="left")
         .join(busy, on="step", how="left", nulls_equal=True)
         .with_columns(share_ratio=pl.when(pl.col("busy_ns") > 0).then(pl.col("total_ns") / pl.col("busy_ns")))
@@ -108,20 +112,24 @@ def _on_device(rank: RankTrace) -> pl.DataFrame:
     """Every kernel and copy with its module's ``path``, and with the figures of its operator, once for each call."""
     flops = pl.when("is_matrix").then(pl.col("flops").cast(pl.Float64))
     is_known = (pl.col("flops").is_not_null() | pl.col("moved_bytes").is_not_null()) & ~pl.col("is_partial")
-    of_calls = rank.cached(modelled_work.modelled).select(
-        "op_id",
-        is_known=is_known,
-        is_held=pl.col("category").cast(pl.String) != COMMUNICATION,
-        flops=flops,
-        held_flops=pl.when(pl.col("peak_flops").is_not_null()).then(flops),
-        at_peak_ns=flops / pl.col("peak_flops"),
-        shaped_count=pl.col("input_dims").is_not_null().cast(pl.Int64),
+    of_calls = (
+        rank.cached(modelled_work.modelled)
+        .lazy()
+        .select(
+            "op_id",
+            is_known=is_known,
+            is_held=pl.col("category").cast(pl.String) != COMMUNICATION,
+            flops=flops,
+            held_flops=pl.when(pl.col("peak_flops").is_not_null()).then(flops),
+            at_peak_ns=flops / pl.col("peak_flops"),
+            shaped_count=pl.col("input_dims").is_not_null().cast(pl.Int64),
+        )
     )
-    work = rank.cached(module_work.events).join(of_calls, on="op_id", how="left", maintain_order="left")
+    work = rank.cached(module_work.events).lazy().join(of_calls, on="op_id", how="left", maintain_order="left")
     is_first = pl.col("op_id").is_first_distinct()
     computes = (pl.col("kind") != COMMUNICATION) & pl.col("is_held").fill_null(value=True)
     share = pl.col("share_ns")
-    return work.select(
+    rows = work.select(
         "step",
         "path",
         event_count=pl.lit(1, pl.Int64()),
@@ -131,9 +139,10 @@ def _on_device(rank: RankTrace) -> pl.DataFrame:
         known_ns=pl.when(computes & pl.col("is_known")).then(share),
         **{name: pl.when(is_first).then(name) for name in ("flops", "held_flops", "at_peak_ns", "shaped_count")},
     )
+    return done(rows)
 
 
-def _on_host(calls: pl.DataFrame) -> pl.DataFrame:
+def _on_host(calls: pl.LazyFrame) -> pl.LazyFrame:
     """Calls and time of each path, a wrapper and what it runs as one."""
     is_outer = ~pl.col("is_inner")
     return calls.group_by("step", "path").agg(
@@ -143,14 +152,14 @@ def _on_host(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _groups(places: pl.DataFrame, *, by_class: bool) -> pl.DataFrame:
+def _groups(places: pl.DataFrame, *, by_class: bool) -> pl.LazyFrame:
     """For each path the groups that it is in, ``group``, each named by a path: its own and those of modules around it.
 
     ``is_own`` is true for its own group, ``is_outermost`` if no module around it is in that.
     """
     kind = pl.coalesce("class", "label") if by_class else pl.col("path")
-    homes = places.select("path", group=pl.col("path").min().over(kind))
-    above = places.select("path", "above").explode("above")
+    homes = places.lazy().select("path", group=pl.col("path").min().over(kind))
+    above = places.lazy().select("path", "above").explode("above")
     return (
         above.join(homes.rename({"path": "above"}), on="above")
         .join(homes.rename({"group": "home"}), on="path")
@@ -162,7 +171,7 @@ def _groups(places: pl.DataFrame, *, by_class: bool) -> pl.DataFrame:
     )
 
 
-def _summed(own: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+def _summed(own: pl.LazyFrame, groups: pl.LazyFrame) -> pl.LazyFrame:
     """Sums of each group, with what is inside of it; ``group`` is null for what is in none."""
     inside = own.join(groups, on="path")
     is_own = pl.col("is_own")
@@ -176,7 +185,7 @@ def _summed(own: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([of_groups, outside.drop("path")], how="diagonal")
 
 
-def _rated(rows: pl.DataFrame, has_device: bool) -> pl.DataFrame:
+def _rated(rows: pl.LazyFrame, has_device: bool) -> pl.LazyFrame:
     has_shapes = pl.col("shaped_count") > 0
     peak = pl.col("held_flops") / pl.col("at_peak_ns")
     rate = pl.col("flops") / pl.col("total_ns")

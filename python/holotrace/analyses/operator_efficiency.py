@@ -10,6 +10,7 @@ import polars as pl
 
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Roofline
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, empty
 from holotrace.core.trace import RankTrace
 from holotrace.derive import modelled_work, pooled
@@ -92,22 +93,22 @@ def operator_efficiency(
         by_step: One row for each step too.
         over_ranks: One row for all ranks together, with how much they differ and which is the slowest.
     """
-    calls = (
-        rank.cached(modelled_work.modelled).rename({"concrete_inputs": "scalars"}).with_columns(modelled_work.limits())
-    )
+    modelled = rank.cached(modelled_work.modelled).lazy()
+    calls = modelled.rename({"concrete_inputs": "scalars"}).with_columns(modelled_work.limits())
     step = pl.col("step") if by_step else pl.lit(None, pl.Int64()).alias("step")
     keys = ["step", "name"] if by_operator else ["step", "signature", "assumed"]
     of_calls = calls.with_columns(step).group_by(keys).agg(
         *_texts(by_operator=by_operator), *_figures(by_operator=by_operator), *_times(), *_sums()
     )  # fmt: skip
-    alone = rank.cached(modelled_work.outside).with_columns(step)
+    alone = rank.cached(modelled_work.outside).lazy().with_columns(step)
     of_others = (
         alone.group_by("step", "name").agg(pl.col("category").first(), *_times()).with_columns(assumed=pl.lit(OUTSIDE))
     )
-    rows = pl.concat([_rated(of_calls), of_others.with_columns(_as_text("name"))], how="diagonal_relaxed")
+    parts = [done(_rated(of_calls)), done(of_others.with_columns(_as_text("name")))]
+    rows = pl.concat(parts, how="diagonal_relaxed")
     nothing = empty(operator_efficiency.columns[1:])
     known = [name for name in nothing.columns if name in rows.columns]
-    found = pl.concat([nothing, rows.select(known)], how="diagonal_relaxed").with_columns(rank_count=pl.lit(1))
+    found = pl.concat([nothing, rows[known]], how="diagonal_relaxed").with_columns(rank_count=pl.lit(1))
     return found.sort("step", "work_ns", "name", *_GIVEN, descending=[False, True, *[False] * 5])
 
 
@@ -160,7 +161,7 @@ def _sums() -> list[pl.Expr]:
     ]
 
 
-def _rated(rows: pl.DataFrame) -> pl.DataFrame:
+def _rated(rows: pl.LazyFrame) -> pl.LazyFrame:
     return rows.with_columns(
         _as_text("name"),
         tflops=_finite(pl.col("counted_flops") / pl.col("counted_flops_in") / _TERA),

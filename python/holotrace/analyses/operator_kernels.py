@@ -8,6 +8,7 @@ import polars as pl
 
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.trace import RankTrace
 from holotrace.derive import launched_by
@@ -46,7 +47,7 @@ def operator_kernels(rank: RankTrace) -> pl.DataFrame:
     inputs: each sequence is a row. A long way to the first launch is the host's own work (checks, allocation, Python);
     a long way from there to the kernel is a full queue, or a device that was woken up.
     """
-    work = _launched(rank).sort("launch_start_ns", "launch_id", "start_ns", "event_id")
+    work = done(_launched(rank).sort("launch_start_ns", "launch_id", "start_ns", "event_id")).lazy()
     calls = (
         work.group_by("op_id", maintain_order=True)
         .agg(
@@ -59,12 +60,14 @@ def operator_kernels(rank: RankTrace) -> pl.DataFrame:
         )
         .with_columns(work_count=pl.col("sequence").list.len())
     )
-    alike = calls.group_by("operator", "source", "sequence").agg(
-        pl.col("launch_delay_ns", "work_delay_ns").mean().round().name.prefix("mean_"),
-        pl.col("work_count", "work_ns").sum(),
-        count=pl.len(),
-        op_id=pl.col("op_id").min(),
-    )
+    alike = done(
+        calls.group_by("operator", "source", "sequence").agg(
+            pl.col("launch_delay_ns", "work_delay_ns").mean().round().name.prefix("mean_"),
+            pl.col("work_count", "work_ns").sum(),
+            count=pl.len(),
+            op_id=pl.col("op_id").min(),
+        )
+    ).lazy()
     names = (
         work.join(alike, on="op_id", how="semi", maintain_order="left")
         .group_by("op_id")
@@ -76,21 +79,24 @@ def operator_kernels(rank: RankTrace) -> pl.DataFrame:
         )
         .drop("all_count")
     )
-    return (
+    return done(
         alike.join(names, on="op_id")
         .drop("op_id", "sequence")
         .sort("work_ns", "count", "operator", "source", "kernels", descending=[True, True, False, False, False])
     )
 
 
-def _launched(rank: RankTrace) -> pl.DataFrame:
+def _launched(rank: RankTrace) -> pl.LazyFrame:
     """Every kernel and copy with a known launch, and who made it."""
     columns = ("op_id", "operator", "source", "op_start_ns", "launch_id", "launch_start_ns", "event_id", "name")
-    inside = rank.cached(launched_by.work).with_columns(
-        pl.col("operator").cast(pl.String), source=pl.lit(launched_by.OPERATOR)
+    inside = (
+        rank.cached(launched_by.work)
+        .lazy()
+        .with_columns(pl.col("operator").cast(pl.String), source=pl.lit(launched_by.OPERATOR))
     )
     outside = (
-        launched_by.outside(rank)
+        rank.cached(launched_by.outside)
+        .lazy()
         .filter(source=launched_by.LAUNCH)
         .with_columns(operator=pl.col("launch_name").cast(pl.String), op_id="launch_id", op_start_ns="launch_start_ns")
     )

@@ -8,6 +8,7 @@ import polars as pl
 
 from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
@@ -69,8 +70,9 @@ def operators(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
         rows = rows.with_columns(step=steps.launched_in(rows["start_ns"], rank[STEPS])).drop_nulls("step")
     else:
         rows = rows.with_columns(step=pl.lit(None, pl.Int64()))
-    return (
-        rows.group_by("name", "source", "step")
+    return done(
+        rows.lazy()
+        .group_by("name", "source", "step")
         .agg(pl.col(*_SUMS).sum(), count=pl.when(pl.col("count").count() > 0).then(pl.col("count").sum()))
         .sort("step", "self_work_ns", "self_ns", "name", "source", descending=[False, True, True, False, False])
     )
@@ -79,8 +81,9 @@ def operators(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
 def _of_operators(rank: RankTrace) -> pl.DataFrame:
     """A row for each call of an operator."""
     covered = launched_by.covered_ns(rank.cached(launched_by.work), by="op_id")
-    calls = launched_by.operators(rank).join(covered, left_on="event_id", right_on="op_id", how="left")
-    return calls.select(
+    operators = launched_by.operators(rank).lazy()
+    calls = operators.join(covered.lazy(), left_on="event_id", right_on="op_id", how="left")
+    rows = calls.select(
         pl.col("name").cast(pl.String),
         "start_ns",
         pl.col("self_ns", "runtime_ns", "work_count", "work_ns", "self_work_count", "self_work_ns").cast(pl.Int64),
@@ -89,26 +92,32 @@ def _of_operators(rank: RankTrace) -> pl.DataFrame:
         total_ns=pl.col("end_ns") - pl.col("start_ns"),
         self_busy_ns=pl.col("covered_ns").fill_null(0),
     ).select(_ROW)
+    return done(rows)
 
 
 def _outside(rank: RankTrace) -> pl.DataFrame:
     """A row for each call that launched work outside of all operators, and one for all work without a known launch."""
-    work = launched_by.outside(rank)
-    call_ns = pl.col("launch_end_ns").first() - pl.col("launch_start_ns").first()
+    work = rank.cached(launched_by.outside)
+    call_ns = (pl.col("launch_end_ns") - pl.col("launch_start_ns")).fill_null(0)
     return (
-        work.group_by("launch_id", "source")
+        work.group_by("launch_id")
         .agg(
-            name=pl.col("launch_name").first().cast(pl.String),
-            start_ns=pl.col("launch_start_ns").first(),
-            count=pl.when(pl.col("launch_id").first().is_not_null()).then(pl.lit(1, pl.Int64())),
-            total_ns=call_ns.fill_null(0),
-            self_ns=pl.lit(0, pl.Int64()),
-            runtime_ns=call_ns.fill_null(0),
+            pl.col("source", "launch_name", "launch_start_ns", "launch_end_ns").first(),
             work_count=pl.len().cast(pl.Int64),
             work_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
         )
         .join(launched_by.covered_ns(work, by="launch_id"), on="launch_id", how="left", nulls_equal=True)
-        .with_columns(self_work_count="work_count", self_work_ns="work_ns", self_busy_ns=pl.col("covered_ns"))
+        .with_columns(
+            name=pl.col("launch_name").cast(pl.String),
+            start_ns="launch_start_ns",
+            count=pl.when(pl.col("launch_id").is_not_null()).then(pl.lit(1, pl.Int64())),
+            total_ns=call_ns,
+            self_ns=pl.lit(0, pl.Int64()),
+            runtime_ns=call_ns,
+            self_work_count="work_count",
+            self_work_ns="work_ns",
+            self_busy_ns=pl.col("covered_ns"),
+        )
         .select(_ROW)
     )
 

@@ -261,7 +261,7 @@ class Contribution:
     joined: Callable[[pl.DataFrame], Any] = _as_they_are
 
     def __call__(self, rank: RankTrace) -> pl.DataFrame:
-        return _rows_of(rank, self.make(rank), self.columns, self.make.__name__)
+        return _rows_of(rank, rank.cached(self.make), self.columns, self.make.__name__)
 
     @property
     def name(self) -> str | None:
@@ -300,7 +300,9 @@ class PerJob(Analysis[P]):
 
 
 def _rows_of(rank: RankTrace, rows: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.DataFrame:
-    return _apart(conform(rows.with_columns(rank=pl.lit(rank.rank)), columns, owner))
+    of_rank = pl.Series(RANK.name, [rank.rank], RANK.unit.dtype).new_from_index(0, rows.height)
+    others = rows.drop(RANK.name) if RANK.name in rows.columns else rows
+    return _apart(conform(others.hstack([of_rank]), columns, owner))
 
 
 def _apart(rows: pl.DataFrame) -> pl.DataFrame:

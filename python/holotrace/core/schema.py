@@ -145,8 +145,12 @@ def _typed(found: pl.Series, wanted: pl.DataType) -> pl.Series:
 
 def in_order(frame: pl.DataFrame) -> pl.DataFrame:
     """The same frame, which knows that its events are in order where they are: to join by them then takes little."""
-    found = [name for name in _IN_ORDER if name in frame.columns and not frame[name].null_count()]
-    return frame.with_columns(pl.col(name).set_sorted() for name in found if frame[name].is_sorted())
+    return pl.DataFrame([_sorted(column) for column in frame.get_columns()])
+
+
+def _sorted(column: pl.Series) -> pl.Series:
+    is_sorted = column.name in _IN_ORDER and not column.null_count() and column.is_sorted()
+    return column.set_sorted() if is_sorted else column
 
 
 def legible(text: object) -> str:

@@ -10,7 +10,6 @@ from holotrace.core.native import native
 
 # Stretches that follow each other and differ by less are drawn as one.
 LEVELS = 16
-_NAMELESS = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -35,26 +34,9 @@ def runs(spans: pl.DataFrame, grid: Grid) -> pl.DataFrame:
     ``count`` (of spans that begin). Stretches that follow each other, of equal name and about as busy, are one row;
     those in which nothing is active have none.
     """
-    key = spans["name"].to_physical().fill_null(_NAMELESS).alias("key")
-    filled = pl.DataFrame(
-        native.bins(spans[["start_ns", "end_ns"]].hstack([key]), grid.origin_ns, grid.width_ns, grid.count)
+    key = spans["name"].to_physical().alias("key")
+    found = pl.DataFrame(
+        native.runs(spans[["start_ns", "end_ns"]].hstack([key]), grid.origin_ns, grid.width_ns, grid.count, LEVELS)
     )
-    names = spans.select("name", key=key).unique("key")
-    level = (pl.col("busy_ns") * LEVELS // grid.width_ns).clip(upper_bound=LEVELS - 1)
-    return (
-        filled.with_row_index("bin")
-        .with_columns(pl.col("bin").cast(pl.Int64), pl.col("count").cast(pl.Int64))
-        .filter(pl.col("busy_ns") > 0)
-        # What follows without a hole has the same difference to its row.
-        .with_columns(run=pl.struct("key", level=level, hole=pl.col("bin") - pl.int_range(pl.len())).rle_id())
-        .group_by("run", maintain_order=True)
-        .agg(
-            pl.col("key").first(),
-            start_ns=grid.origin_ns + pl.col("bin").first() * grid.width_ns,
-            end_ns=grid.origin_ns + (pl.col("bin").last() + 1) * grid.width_ns,
-            busy_ns=pl.col("busy_ns").sum(),
-            count=pl.col("count").sum(),
-        )
-        .join(names, on="key", how="left", maintain_order="left")
-        .select("start_ns", "end_ns", pl.col("name").cast(pl.String), "busy_ns", "count")
-    )
+    name = spans["name"][found["row"]].cast(pl.String)
+    return pl.DataFrame([found["start_ns"], found["end_ns"], name, found["busy_ns"], found["count"]])

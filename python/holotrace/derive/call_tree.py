@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 import polars as pl
 
 from holotrace.core.native import native
+from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CALLS, CPU_OPS, DEVICE_EVENTS, EVENTS, LAUNCHES
 from holotrace.derive.kernel_kinds import WORK
 
@@ -37,16 +38,22 @@ def _unordered(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> 
     not_host = pl.concat([device["event_id"], annotations.filter("on_device")["event_id"]])
     events = tables[EVENTS.name]
     host = events.filter(~pl.col("event_id").is_in(not_host.implode()), pl.col("category").ne_missing(_RECORDING))
-    work = device.filter(pl.col("kind").is_in(WORK)).join(launches, left_on="event_id", right_on="device_event_id")
-    continues = host.select("event_id").join(
+    work = done(
+        device.lazy()
+        .filter(pl.col("kind").is_in(WORK))
+        .join(launches.lazy(), left_on="event_id", right_on="device_event_id")
+    )
+    continues = host[["event_id"]].join(
         continued(tables[CPU_OPS.name]), on="event_id", how="left", maintain_order="left"
     )
     nested_host = nested(host, work).with_columns(continues["continues_id"], on_device=pl.lit(False))
     lasts = pl.col("end_ns") - pl.col("start_ns")
     is_work = pl.col("event_id").is_in(work["event_id"].implode())
+    depths = nested_host.lazy().select("event_id", launch_depth="depth")
     launched = (
-        events.join(launches, left_on="event_id", right_on="device_event_id")
-        .join(nested_host.select("event_id", launch_depth="depth"), left_on="launch_id", right_on="event_id")
+        events.lazy()
+        .join(launches.lazy(), left_on="event_id", right_on="device_event_id")
+        .join(depths, left_on="launch_id", right_on="event_id")
         .with_columns(
             on_device=pl.lit(True),
             parent_id="launch_id",
@@ -60,7 +67,8 @@ def _unordered(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> 
             last_work_ns=pl.when(is_work).then("end_ns"),
         )
     )
-    return pl.concat([_typed(nested_host, columns), _typed(launched, columns)], rechunk=True)
+    both = [done(_typed(rows, columns)) for rows in (nested_host.lazy(), launched)]
+    return pl.concat(both, rechunk=True)
 
 
 def nested(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
@@ -80,7 +88,9 @@ def nested(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     placed = calls.select(
         "event_id", "start_ns", "end_ns", pl.col("pid", "tid").to_physical().cast(pl.UInt32).fill_null(_NONE), *cut
     )
-    launched = work.select("launch_id", "start_ns", "end_ns").drop_nulls("launch_id")
+    launched = work[["launch_id", "start_ns", "end_ns"]]
+    if launched["launch_id"].null_count():
+        launched = launched.drop_nulls("launch_id")
     return calls.with_columns(pl.DataFrame(native.call_tree(placed, launched)))
 
 
@@ -101,10 +111,10 @@ def continued(ops: pl.DataFrame) -> pl.DataFrame:
     Autograd numbers the operators of the forward pass. One that calls another passes its number on: the innermost
     counts. Numbers of several forward threads may be the same: then the last that began before counts.
     """
-    numbered = ops.drop_nulls("sequence").filter(pl.col("sequence") >= 0)
+    numbered = ops.lazy().drop_nulls("sequence").filter(pl.col("sequence") >= 0)
     is_backward = pl.col("forward_thread").fill_null(0) > 0
     forward = numbered.filter(~is_backward).select("sequence", "start_ns", "end_ns", continues_id="event_id")
-    return (
+    return done(
         numbered.filter(is_backward)
         .sort("start_ns", "event_id")
         .join_asof(
@@ -118,7 +128,7 @@ def continued(ops: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _typed(rows: pl.DataFrame, columns: Collection[str]) -> pl.DataFrame:
+def _typed(rows: pl.LazyFrame, columns: Collection[str]) -> pl.LazyFrame:
     """The rows as the table of calls."""
     return rows.select(
         pl.col(column.name).cast(column.unit.dtype) for column in CALLS.columns if column.name in columns

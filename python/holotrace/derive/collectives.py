@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
@@ -59,8 +60,9 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     """One rank's communication kernels with what is known of each."""
     found = (
         rank[_EVENTS]
+        .lazy()
         .filter(kind=COMMUNICATION)
-        .join(rank[_KNOWN].unique("event_id"), on="event_id", how="left")
+        .join(rank[_KNOWN].lazy().unique("event_id"), on="event_id", how="left")
         .with_columns(
             # A kernel that was launched before the recording has no args, but its queue serves one group.
             *(_of_queue(column) for column in ("group", "group_ranks", "group_description", "group_size")),
@@ -73,14 +75,15 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     )
     # Cores that leave a barrier for it have all come to that, whatever groups they reduce in.
     is_met = pl.col("arrived_ns").is_not_null()
-    found = found.with_columns(
-        start_ns=pl.coalesce("arrived_ns", "start_ns"), group_ranks=pl.when(~is_met).then("group_ranks")
+    met = done(
+        found.with_columns(
+            start_ns=pl.coalesce("arrived_ns", "start_ns"), group_ranks=pl.when(~is_met).then("group_ranks")
+        ).with_columns(device=pl.when(pl.col("device").n_unique() > 1).then("device"))
     )
-    found = found.with_columns(device=pl.when(found["device"].n_unique() > 1).then("device"))
-    found = pl.concat(_with_exposed(found, rank)).sort("start_ns", "end_ns", "event_id")
+    exposed = pl.concat(_with_exposed(met, rank)).sort("start_ns", "end_ns", "event_id")
     # Ranks of one job may count from different moments.
     since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
-    return found.with_columns(since_1970)[[column.name for column in CALLS]]
+    return exposed.with_columns(since_1970)[[column.name for column in CALLS]]
 
 
 def _with_exposed(calls: pl.DataFrame, rank: RankTrace) -> Iterator[pl.DataFrame]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, RUNTIME_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import host_activities, unrecorded_waits
@@ -123,8 +124,9 @@ def _host(rank: RankTrace) -> pl.DataFrame:
 
 def _device(rank: RankTrace) -> pl.DataFrame:
     is_sync = pl.col("kind") == SYNC
-    return (
+    return done(
         rank[_EVENTS]
+        .lazy()
         .filter(pl.col("kind").is_in((*WORK, SYNC)))
         .with_columns(
             call_id="launch_id",
@@ -143,8 +145,9 @@ def _unrecorded(host: pl.DataFrame, device: pl.DataFrame) -> pl.DataFrame:
     """
     work = device.filter(pl.col("sync").is_null())
     syncs = device.filter(pl.col("sync").is_not_null())
-    calls = host.filter(pl.col("kind") == CALL, pl.col("name").is_in(list(_RULES.waiting)))
-    of_calls = unrecorded_waits.of_calls(calls.join(syncs, left_on="event_id", right_on="call_id", how="anti"), work)
+    calls = host.lazy().filter(pl.col("kind") == CALL, pl.col("name").is_in(list(_RULES.waiting)))
+    untold = done(calls.join(syncs.lazy(), left_on="event_id", right_on="call_id", how="anti"))
+    of_calls = unrecorded_waits.of_calls(untold, work)
     if (syncs["sync"] == HOLDS).any():
         return of_calls
     return pl.concat([of_calls, unrecorded_waits.of_work(work)])

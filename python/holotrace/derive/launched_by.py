@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from holotrace.core.native import native
+from holotrace.core.plans import done
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, LAUNCHES, RUNTIME_CALLS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
@@ -29,34 +30,40 @@ def operators(rank: RankTrace) -> pl.DataFrame:
     calls, as far as it made them itself; ``self_work_count`` and ``self_work_ns`` are of what they launched.
     """
     nested = rank.cached(_nested)
-    made = nested.filter(~pl.col("is_op")).drop_nulls("parent_id")
-    own = made.select(
-        place="parent_id",
-        runtime_ns=pl.col("end_ns") - pl.col("start_ns"),
-        self_work_count=pl.col("work_count").cast(pl.Int64),
-        self_work_ns="work_ns",
+    made = nested.lazy().filter(~pl.col("is_op")).drop_nulls("parent_id")
+    own = done(
+        made.select(
+            place="parent_id",
+            runtime_ns=pl.col("end_ns") - pl.col("start_ns"),
+            self_work_count=pl.col("work_count").cast(pl.Int64),
+            self_work_ns="work_ns",
+        )
     )
     # An operator's number is its row.
-    calls = nested.hstack(pl.DataFrame(native.sums_at(own, _OWN, nested.height)))
-    return calls.filter("is_op").with_columns(pl.col("work_count").cast(pl.Int64))
+    calls = nested.hstack(pl.DataFrame(native.sums_at(own, _OWN, nested.height))).lazy()
+    return done(calls.filter("is_op").with_columns(pl.col("work_count").cast(pl.Int64)))
 
 
 def work(rank: RankTrace) -> pl.DataFrame:
     """Every kernel and copy that an operator launched: its launch, and the operator's ``op_id`` and start."""
     nested = rank.cached(_nested)
-    ops = nested.filter("is_op").select(op="number", op_id="event_id", operator="name", op_start_ns="start_ns")
-    calls = nested.select("is_op", launch_id="event_id", op=_operator(nested)).filter(~pl.col("is_op"))
-    return rank.cached(_launched).join(calls.drop("is_op"), on="launch_id").join(ops, on="op").drop("op")
+    rows = nested.lazy()
+    ops = rows.filter("is_op").select(op="number", op_id="event_id", operator="name", op_start_ns="start_ns")
+    calls = rows.select("is_op", launch_id="event_id", op=_operator(nested)).filter(~pl.col("is_op"))
+    launched = rank.cached(_launched).lazy().join(calls.drop("is_op"), on="launch_id")
+    return done(launched.join(ops, on="op").drop("op"))
 
 
 def outside(rank: RankTrace) -> pl.DataFrame:
     """Every kernel and copy that no operator launched: its launch, as far as it is known, and ``source``."""
     inside = rank.cached(work).select("event_id")
-    left = rank[_EVENTS].filter(pl.col("kind").is_in(WORK)).join(inside, on="event_id", how="anti")
-    starts = rank[_STARTS].unique("device_event_id", keep="first", maintain_order=True)
+    left = rank[_EVENTS].lazy().filter(pl.col("kind").is_in(WORK)).join(inside.lazy(), on="event_id", how="anti")
+    starts = rank[_STARTS].lazy().unique("device_event_id", keep="first", maintain_order=True)
     known = pl.col("launch_id").is_not_null()
-    return left.join(starts, left_on="event_id", right_on="device_event_id", how="left").with_columns(
-        source=pl.when(known).then(pl.lit(LAUNCH)).otherwise(pl.lit(UNKNOWN))
+    return done(
+        left.join(starts, left_on="event_id", right_on="device_event_id", how="left").with_columns(
+            source=pl.when(known).then(pl.lit(LAUNCH)).otherwise(pl.lit(UNKNOWN))
+        )
     )
 
 
@@ -66,9 +73,9 @@ def covered_ns(work: pl.DataFrame, by: str) -> pl.DataFrame:
     # Numbers of events are places; what has none comes last.
     largest: Any = groups.max()
     last = 0 if largest is None else int(largest) + 1
-    spans = work.select("start_ns", "end_ns", place=pl.col(by).fill_null(last)).sort("start_ns")
+    spans = done(work.lazy().select("start_ns", "end_ns", place=pl.col(by).fill_null(last)).sort("start_ns"))
     covered = pl.DataFrame(native.covered_at(spans, last + 1)).to_series()
-    return pl.DataFrame({by: groups, "covered_ns": covered.gather(groups.fill_null(last))})
+    return pl.DataFrame({by: groups, "covered_ns": covered[groups.fill_null(last)]})
 
 
 def _nested(rank: RankTrace) -> pl.DataFrame:
@@ -77,11 +84,12 @@ def _nested(rank: RankTrace) -> pl.DataFrame:
     ops = rank[_OPS].select("name", *place, is_op=True)
     calls = rank[_CALLS].select(pl.lit(None, ops.schema["name"]).alias("name"), *place, is_op=False)
     # An operator may take no longer than the call that it makes, but no call makes an operator: so number anew.
-    both = pl.concat([ops.sort("event_id"), calls.sort("event_id")]).with_row_index("number")
+    rows = pl.concat([ops.lazy().sort("event_id"), calls.lazy().sort("event_id")]).with_row_index("number")
     # The profiler writes the end of a launch up to some ten microseconds after that of its operator.
-    both = both.with_columns(is_cut=~pl.col("is_op"))
-    numbers = both.filter(~pl.col("is_op")).select(launch_id="event_id", launch="number")
-    work = rank.cached(_launched).join(numbers, on="launch_id").select("start_ns", "end_ns", launch_id="launch")
+    both = done(rows.with_columns(is_cut=~pl.col("is_op")))
+    numbers = both.lazy().filter(~pl.col("is_op")).select(launch_id="event_id", launch="number")
+    launched = rank.cached(_launched).lazy().join(numbers, on="launch_id")
+    work = done(launched.select("start_ns", "end_ns", launch_id="launch"))
     tree = call_tree.nested(both.with_columns(event_id="number"), work)
     return tree.with_columns(both["event_id"])
 
@@ -90,16 +98,17 @@ def _operator(nested: pl.DataFrame) -> pl.Series:
     """The number of the innermost operator around each row, or of itself; null where there is none."""
     # A call of the runtime may be made by another: each round goes up twice as far as the one before.
     reached = nested.select(at=pl.when("is_op").then("number").otherwise("parent_id"))["at"]
-    while not (further := reached.gather(reached)).equals(reached, null_equal=True):
+    while not (further := reached[reached]).equals(reached, null_equal=True):
         reached = further
     return reached
 
 
 def _launched(rank: RankTrace) -> pl.DataFrame:
-    return (
+    return done(
         rank[_EVENTS]
+        .lazy()
         .filter(pl.col("kind").is_in(WORK))
-        .join(rank[_STARTS], left_on="event_id", right_on="device_event_id")
+        .join(rank[_STARTS].lazy(), left_on="event_id", right_on="device_event_id")
     )
 
 
@@ -123,9 +132,10 @@ def outermost(rank: RankTrace, chosen: pl.Series) -> pl.DataFrame:
     nested = rank.cached(_nested)
     is_chosen = nested["event_id"].is_in(chosen.implode()) & nested["is_op"]
     found = call_tree.outermost(nested.select("parent_id", event_id="number"), is_chosen)
-    named = nested.select(around="number", around_id="event_id", around_name="name")
-    return (
-        nested.select("is_op", op_id="event_id", around=found)
+    rows = nested.lazy()
+    named = rows.select(around="number", around_id="event_id", around_name="name")
+    return done(
+        rows.select("is_op", op_id="event_id", around=found)
         .filter("is_op", pl.col("around").is_not_null())
         .join(named, on="around")
         .select("op_id", "around_id", around=pl.col("around_name").cast(pl.String))
@@ -134,4 +144,7 @@ def outermost(rank: RankTrace, chosen: pl.Series) -> pl.DataFrame:
 
 def named(rank: RankTrace, pattern: str) -> pl.Series:
     """The ``event_id`` of every operator of such a name."""
-    return rank[_OPS].filter(pl.col("name").cast(pl.String).str.contains(pattern).fill_null(value=False))["event_id"]
+    ops = rank[_OPS]
+    names = ops["name"].unique()
+    chosen = names.filter(names.cast(pl.String).str.contains(pattern).fill_null(value=False))
+    return ops["event_id"].filter(ops["name"].is_in(chosen.implode())) if len(chosen) else ops["event_id"].clear()

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals, launched_by, serving_steps
@@ -36,28 +37,33 @@ def events(rank: RankTrace) -> pl.DataFrame:
     computing before communication before copies, and of one kind to what began first.
     """
     work = rank[_EVENTS].filter(pl.col("kind").is_in(WORK))
-    launched = launched_by.work(rank).select("event_id", "op_id").unique("event_id", keep="first")
+    launched = rank.cached(launched_by.work).select("event_id", "op_id").unique("event_id", keep="first")
     return _shared(work).join(launched, on="event_id", how="left")
 
 
 def _shared(work: pl.DataFrame) -> pl.DataFrame:
     shared, above = [], work.select("start_ns", "end_ns").clear()
     for kind in _PRIORITY:
-        rows = work.filter(pl.col("kind") == kind).sort("start_ns", "end_ns", "event_id")
+        begun = pl.col("end_ns").cum_max().shift(1, fill_value=pl.col("start_ns").first())
+        rows = done(
+            work.lazy()
+            .filter(pl.col("kind") == kind)
+            .sort("start_ns", "end_ns", "event_id")
+            .with_columns(own_ns=pl.max_horizontal("start_ns", pl.min_horizontal(begun, "end_ns")))
+        )
         if rows.is_empty():
             continue
-        begun = pl.col("end_ns").cum_max().shift(1, fill_value=rows["start_ns"][0])
-        rows = rows.with_columns(own_ns=pl.max_horizontal("start_ns", pl.min_horizontal(begun, "end_ns")))
-        own = rows.select(start_ns="own_ns", end_ns="end_ns")
-        shared.append(rows.drop("own_ns").with_columns(share_ns=_free(own, above)))
-        above = pl.concat([above, rows.select("start_ns", "end_ns")])
+        own = pl.DataFrame([rows["own_ns"].alias("start_ns"), rows["end_ns"]])
+        shared.append(rows[work.columns].hstack([_free(own, above)]))
+        above = pl.concat([above, rows[["start_ns", "end_ns"]]])
     return pl.concat(shared) if shared else work.with_columns(share_ns=pl.lit(0, pl.Int64()))
 
 
 def _free(spans: pl.DataFrame, others: pl.DataFrame) -> pl.Series:
     """How long each span lasts outside of ``others``."""
     if others.is_empty():
-        return spans.select(share_ns=pl.col("end_ns") - pl.col("start_ns")).to_series()
+        lasted: pl.Series = (spans["end_ns"] - spans["start_ns"]).alias("share_ns")
+        return lasted
     free: pl.Series = intervals.uncovered_ns(spans, intervals.union(others)).alias("share_ns")
     return free
 
@@ -161,10 +167,11 @@ def _told(work: OperatorWork, name: str, kernel: str | None) -> tuple[object, ..
 def _longest_kernel(work: pl.DataFrame, of_calls: pl.DataFrame) -> pl.DataFrame:
     """The kernel that takes most of the time of each signature, of those that take as long the first by name."""
     lasts = pl.col("end_ns") - pl.col("start_ns")
-    return (
-        work.drop_nulls("op_id")
+    return done(
+        work.lazy()
+        .drop_nulls("op_id")
         .select("op_id", kernel="name", lasts_ns=lasts)
-        .join(of_calls.select("op_id", "signature"), on="op_id")
+        .join(of_calls.lazy().select("op_id", "signature"), on="op_id")
         .group_by("signature", "kernel")
         .agg(pl.col("lasts_ns").sum())
         .sort("lasts_ns", pl.col("kernel").cast(pl.String), descending=[True, False])
@@ -254,6 +261,8 @@ def outside(rank: RankTrace) -> pl.DataFrame:
     texts = names.cast(pl.String).to_list()
     by_name = pl.DataFrame({"name": names, "category": [categories.of_kernel(text or "") for text in texts]})
     lasts = pl.col("end_ns") - pl.col("start_ns")
-    return alone.join(by_name, on="name", how="left", nulls_equal=True).select(
-        "step", "name", "category", "share_ns", work_ns=lasts, span_ns=lasts
+    return done(
+        alone.lazy()
+        .join(by_name.lazy(), on="name", how="left", nulls_equal=True)
+        .select("step", "name", "category", "share_ns", work_ns=lasts, span_ns=lasts)
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, PYTHON_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
@@ -62,21 +63,24 @@ def places(rank: RankTrace) -> pl.DataFrame:
     number = pl.col("label").str.extract(r"_(\d+)$").cast(pl.Int64(), strict=False)
     sibling = number.rank("ordinal").over("around", "class") - 1
     of_class = pl.when(pl.col("class").is_null()).then("label").otherwise(pl.format("{}_{}", "class", sibling))
-    left = paths(rank).with_columns(shown=of_class)
-    level = left.filter(pl.col("around").is_null()).with_columns(
-        module="label", place="shown", depth=pl.lit(0, pl.Int64()), above=pl.concat_list("path")
+    left = paths(rank).with_columns(shown=of_class).lazy()
+    level = done(
+        left.filter(pl.col("around").is_null()).with_columns(
+            module="label", place="shown", depth=pl.lit(0, pl.Int64()), above=pl.concat_list("path")
+        )
     )
     levels = [level]
     while not level.is_empty():
-        outer = level.select("module", "place", "depth", "above", around="path")
-        level = left.join(outer, on="around", maintain_order="left").with_columns(
+        outer = level.lazy().select("module", "place", "depth", "above", around="path")
+        inner = left.join(outer, on="around", maintain_order="left").with_columns(
             module=pl.format("{}/{}", "module", "label"),
             place=pl.format("{}/{}", "place", "shown"),
             depth=pl.col("depth") + 1,
             above=pl.concat_list("above", "path"),
         )
+        level = done(inner)
         levels.append(level)
-    return pl.concat(levels).sort("above").with_row_index("order").drop("around", "shown")
+    return done(pl.concat(levels).lazy().sort("above").with_row_index("order").drop("around", "shown"))
 
 
 def _placed(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -93,7 +97,7 @@ def _placed(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def _renamed(rows: pl.DataFrame, decide: Callable[[str], str | None]) -> pl.DataFrame:
     """Those that have a name by ``decide``, with it."""
-    return rows.select(_SPAN).with_columns(decided(rows["name"], decide)).drop_nulls("name")
+    return done(rows[list(_SPAN)].lazy().with_columns(decided(rows["name"], decide)).drop_nulls("name"))
 
 
 def _module(name: str) -> str | None:
@@ -111,7 +115,8 @@ def _compiled(name: str) -> str | None:
 def _nested(rows: pl.DataFrame) -> pl.DataFrame:
     """The calls, numbered in order of their start, with ``parent_id``, the number of the call around each."""
     # Of those that span the same time the first is around the others.
-    numbered = rows.sort("start_ns", -pl.col("end_ns"), "event_id").drop("event_id").with_row_index("event_id")
+    ordered = rows.lazy().sort("start_ns", -pl.col("end_ns"), "event_id")
+    numbered = done(ordered.drop("event_id").with_row_index("event_id"))
     nested = call_tree.nested(numbered, _NO_WORK)
     too_deep = pl.col("depth") >= MOST_AROUND
     if nested.select(too_deep.any()).item():
@@ -170,14 +175,14 @@ def _with_paths(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     placed = [pl.DataFrame(schema={"number": number, "path": number})]
     level = calls.filter(pl.col("parent_id").is_null()).with_columns(around=pl.lit(None, number))
     while not level.is_empty() and len(placed) <= MOST_AROUND:
-        outer = level.filter(~pl.col("is_wrapped"))
+        outer, keys = level.lazy().filter(~pl.col("is_wrapped")), ["around", "label"]
         # What a wrapper runs is a level below it, and has the same around it as what else the wrapper calls.
-        new = outer.join(known, on=["around", "label"], how="anti", nulls_equal=True, maintain_order="left")
-        first = new.unique(["around", "label"], keep="first", maintain_order=True).select("around", "label", "class")
-        known = pl.concat([known, first.with_row_index("path", offset=known.height)])
-        named = outer.join(known.drop("class"), on=["around", "label"], how="left", nulls_equal=True)
-        wrapped = level.filter("is_wrapped").select("number", path="around")
-        placed.append(pl.concat([named.select("number", "path"), wrapped]))
-        below = placed[-1].select(parent_id="number", around="path")
-        level = calls.join(below, on="parent_id", maintain_order="left")
+        new = outer.join(known.lazy(), on=keys, how="anti", nulls_equal=True, maintain_order="left")
+        first = new.unique(keys, keep="first", maintain_order=True).with_row_index("path", offset=known.height)
+        known = pl.concat([known, done(first.select("path", *keys, "class"))])
+        named = outer.join(known.lazy().drop("class"), on=keys, how="left", nulls_equal=True).select("number", "path")
+        wrapped = level.lazy().filter("is_wrapped").select("number", path="around")
+        placed.append(done(pl.concat([named, wrapped])))
+        below = placed[-1].lazy().select(parent_id="number", around="path")
+        level = done(calls.lazy().join(below, on="parent_id", maintain_order="left"))
     return calls.join(pl.concat(placed), on="number", how="left", maintain_order="left"), known

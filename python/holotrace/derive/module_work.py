@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.tables import CPU_OPS, LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree, modelled_work, module_calls
@@ -22,13 +23,15 @@ def events(rank: RankTrace) -> pl.DataFrame:
     It belongs to the innermost module within which its launch began. What an operator of the backward pass launched
     belongs to the module that called the forward operator. The path is null outside of modules.
     """
-    starts = rank[_STARTS].unique("device_event_id", keep="first", maintain_order=True)
-    at = starts.unique("launch_id", keep="first", maintain_order=True)
-    at = at.select("launch_id", "pid", "tid", start_ns="launch_start_ns", end_ns=pl.col("launch_start_ns") + 1)
-    found = pl.DataFrame({"launch_id": at["launch_id"]}).hstack(_owners(rank, at))
+    starts = rank[_STARTS].lazy().unique("device_event_id", keep="first", maintain_order=True)
+    began = pl.col("launch_start_ns")
+    first = starts.unique("launch_id", keep="first", maintain_order=True)
+    at = done(first.select("launch_id", "pid", "tid", start_ns=began, end_ns=began + 1))
+    found = at[["launch_id"]].hstack(_owners(rank, at)).lazy()
     owned = starts.select("device_event_id", "launch_id").join(found, on="launch_id").drop("launch_id")
-    return (
+    return done(
         rank.cached(modelled_work.events)
+        .lazy()
         .join(owned, left_on="event_id", right_on="device_event_id", how="left")
         .with_columns(pl.col("is_backward").fill_null(value=False))
     )
@@ -40,11 +43,11 @@ def _owners(rank: RankTrace, at: pl.DataFrame) -> pl.DataFrame:
     ops = rank[_OPS]
     continued = call_tree.continued(ops)
     backward = ops.join(continued, on="event_id")
-    forward = ops.join(continued.select(event_id="continues_id").unique(), on="event_id", how="semi")
-    begun = forward.with_columns(end_ns=pl.col("start_ns") + 1)
+    followed = continued.lazy().select(event_id="continues_id").unique()
+    begun = done(ops.lazy().join(followed, on="event_id", how="semi").with_columns(end_ns=pl.col("start_ns") + 1))
     # Of those that span the same time the first is around the others.
     parts = (modules, backward, begun, at)
-    nodes = pl.concat([part.select(_PLACE) for part in parts]).with_row_index("event_id")
+    nodes = pl.concat([part[list(_PLACE)] for part in parts]).with_row_index("event_id")
     first_back, first_forward = modules.height, modules.height + backward.height
     first_at = first_forward + begun.height
     numbers = pl.DataFrame({"continues_id": begun["event_id"]}).with_row_index("target", offset=first_forward)
@@ -59,7 +62,7 @@ def _owners(rank: RankTrace, at: pl.DataFrame) -> pl.DataFrame:
     paths = modules["path"].extend_constant(None, nodes.height - modules.height)
     return pl.DataFrame(
         {
-            "path": paths.gather(owner.slice(first_at)),
+            "path": paths[owner.slice(first_at)],
             "is_backward": inside.slice(first_at).is_between(first_back, first_forward, closed="left"),
         }
     )
@@ -69,7 +72,7 @@ def _followed(step: pl.Series) -> pl.Series:
     """Where one comes to from each call, step by step, until there is no other step; null where that is nowhere."""
     reached = step
     for _ in range(_ROUNDS):
-        if (further := reached.gather(reached)).equals(reached, null_equal=True):
+        if (further := reached[reached]).equals(reached, null_equal=True):
             break
         reached = further
     return reached

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.core.native import native
+from holotrace.core.plans import done
 from holotrace.derive.vendors import LOCKING, RECORDING, WAITING
 
 # How the core numbers what device events are.
@@ -209,21 +210,24 @@ def recorded_waits(host: pl.DataFrame, device: pl.DataFrame, asked: pl.DataFrame
         return pl.DataFrame(schema={"event_id": pl.UInt32, "after_id": pl.UInt32, "holds_id": pl.UInt32})
     # Texts stay as they are: these are all events of the rank.
     event_id, start_ns = pl.col("event_id").cast(pl.UInt32), pl.col("start_ns").cast(pl.Int64)
-    caller = host.select("pid", "tid", call_id=event_id, call_ns=start_ns)
-    launched = (
-        device.filter(pl.col("sync").is_null())
+    caller = host.lazy().select("pid", "tid", call_id=event_id, call_ns=start_ns)
+    launched = done(
+        device.lazy()
+        .filter(pl.col("sync").is_null())
         .join(caller, on="call_id")
         .select("device", "stream", "pid", "tid", "call_ns", work_id="event_id")
         .sort("call_ns", "work_id")
-    )
+    ).lazy()
     records = (
-        host.filter(pl.col("name").is_in(list(rules.recording)))
+        host.lazy()
+        .filter(pl.col("name").is_in(list(rules.recording)))
         .sort("start_ns")
         .unique("correlation", keep="first", maintain_order=True)
         .select(wait_on_record=pl.col("correlation").cast(pl.Int64), recorded_ns=start_ns)
     )
     after = (
-        waiting.join(records, on="wait_on_record")
+        waiting.lazy()
+        .join(records, on="wait_on_record")
         .sort("recorded_ns")
         .join_asof(
             launched.select("device", "call_ns", "work_id", wait_on_stream="stream"),
@@ -237,7 +241,8 @@ def recorded_waits(host: pl.DataFrame, device: pl.DataFrame, asked: pl.DataFrame
         .select("event_id", after_id="work_id")
     )
     holds = (
-        waiting.filter(pl.col("sync") == HOLDS)
+        waiting.lazy()
+        .filter(pl.col("sync") == HOLDS)
         .join(caller, on="call_id")
         .sort("call_ns")
         .join_asof(
@@ -250,4 +255,4 @@ def recorded_waits(host: pl.DataFrame, device: pl.DataFrame, asked: pl.DataFrame
         )
         .select("event_id", holds_id="work_id")
     )
-    return after.join(holds, on="event_id", how="left")
+    return done(after.join(holds, on="event_id", how="left"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.core.plans import done
+
 # From a launch to its work pass some ten microseconds, and a few between works of a queue; what takes longer waited ...
 _WAITED_NS = 20_000
 # ... for what had just ended: it takes a few microseconds until another queue, or the host, knows.
@@ -22,12 +24,13 @@ def of_work(work: pl.DataFrame) -> pl.DataFrame:
     """
     queue_free = pl.col("end_ns").shift(1).cum_max().over("device", "stream")
     held = (
-        work.sort("start_ns", "event_id")
+        work.lazy()
+        .sort("start_ns", "event_id")
         .with_columns(pl.col("device").fill_null(0), free_ns=pl.max_horizontal("launch_ns", queue_free))
         .filter(pl.col("launch_ns").is_not_null(), pl.col("start_ns") - pl.col("free_ns") > _WAITED_NS)
         .select("device", held_id="event_id", held_ns="start_ns")
     )
-    return _after(held, work, by="device").with_columns(is_call=False).select(SCHEMA.names())
+    return done(_after(held, work, by="device").with_columns(is_call=False).select(SCHEMA.names()))
 
 
 def of_calls(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
@@ -40,17 +43,19 @@ def of_calls(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
         work: As for of_work.
     """
     held = (
-        calls.filter(pl.col("end_ns") - pl.col("start_ns") > _WAITED_NS)
+        calls.lazy()
+        .filter(pl.col("end_ns") - pl.col("start_ns") > _WAITED_NS)
         .select(held_id="event_id", held_ns="end_ns")
         .sort("held_ns")
     )
-    return _after(held, work).with_columns(is_call=True).select(SCHEMA.names())
+    return done(_after(held, work).with_columns(is_call=True).select(SCHEMA.names()))
 
 
-def _after(held: pl.DataFrame, work: pl.DataFrame, by: str | None = None) -> pl.DataFrame:
+def _after(held: pl.LazyFrame, work: pl.DataFrame, by: str | None = None) -> pl.LazyFrame:
     """The work that ended last before each was no longer ``held``, if it had just ended."""
     ended = (
-        work.filter(pl.col("end_ns") > pl.col("start_ns"))
+        work.lazy()
+        .filter(pl.col("end_ns") > pl.col("start_ns"))
         .sort("end_ns", "event_id")
         .select(pl.col("device").fill_null(0), ended_ns="end_ns", after_id="event_id")
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, filled
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS
 from holotrace.core.trace import RankTrace
@@ -99,15 +100,17 @@ def _without_late(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Data
     gaps = rank.cached(host.late).sort("start_ns")
     spans = meetings.select(pl.col("start_ns", "end_ns") - base)
     late_ns = spans["end_ns"] - spans["start_ns"] - intervals.uncovered_ns(spans, gaps)
-    last = spans.select("end_ns").with_row_index("place").sort("end_ns")
-    ended = last.join_asof(
-        gaps.select("start_ns", until_ns="end_ns"),
-        left_on="end_ns",
-        right_on="start_ns",
-        strategy="backward",
-        allow_exact_matches=False,
-        check_sortedness=False,
-    ).sort("place")
+    last = spans.lazy().select("end_ns").with_row_index("place").sort("end_ns")
+    ended = done(
+        last.join_asof(
+            gaps.lazy().select("start_ns", until_ns="end_ns"),
+            left_on="end_ns",
+            right_on="start_ns",
+            strategy="backward",
+            allow_exact_matches=False,
+            check_sortedness=False,
+        ).sort("place")
+    )
     return meetings.with_columns(
         exposed_ns=(pl.col("exposed_ns") - late_ns).clip(lower_bound=0),
         is_late=(ended["end_ns"] < ended["until_ns"]).fill_null(value=False),
@@ -156,8 +159,9 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
 def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Gaps by cause and what is responsible, summed between meetings."""
     gaps = rank.cached(xla_gaps.by_class if xla_gaps.is_xla(rank) else host.gaps)
-    return (
-        gaps.with_columns(
+    return done(
+        gaps.lazy()
+        .with_columns(
             segment=_segment(gaps["end_ns"], edges),
             step=launched_in(gaps["when_ns"], rank.cached(rounds.steps)),
         )
@@ -178,9 +182,10 @@ def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Copies beside which nothing was computed or communicated: the device could have worked instead."""
     # What a device copies within itself is work.
     is_within = pl.col("name").cast(pl.String).str.contains(_WITHIN)
-    every = rank.cached(_kernels).filter(kind=MEMORY).filter(~is_within).sort("start_ns", "end_ns", "event_id")
+    copied = rank.cached(_kernels).lazy().filter(kind=MEMORY).filter(~is_within)
+    every = copied.sort("start_ns", "end_ns", "event_id")
     # Of copies that run at once the first has the time that they share.
-    copies = every.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1)))
+    copies = done(every.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1))))
     alone = intervals.uncovered_ns(copies, rank.cached(busy.of).computing_or_communicating)
     copies = copies.with_columns(alone_ns=alone, segment=_segment(copies["end_ns"], edges)).filter(
         pl.col("alone_ns") > host.MIN_GAP_NS
@@ -189,8 +194,9 @@ def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     within = host.contexts(rank, copies["launch_id"])
     causes = [within.get(launch, (COPY, None)) for launch in copies["launch_id"]]
     told = pl.DataFrame(causes, schema={"cause": pl.String, "within": pl.String}, orient="row")
-    return (
+    return done(
         copies.hstack(told)
+        .lazy()
         .with_columns(name=pl.coalesce("within", pl.col("name").cast(pl.String)), detail=pl.col("name").cast(pl.String))
         .sort("alone_ns", "event_id", descending=[True, False])
         .group_by("segment", "step", "cause", "name", maintain_order=True)
@@ -231,6 +237,7 @@ def _work(rank: RankTrace) -> pl.DataFrame:
     """Kernels by what was launched how: those of equal name, grid, block and shapes do equal work."""
     operators = (
         rank[_OPERATORS]
+        .lazy()
         .drop_nulls("external")
         .unique("external")
         .select("external", operator="name", dims="input_dims")
@@ -238,8 +245,9 @@ def _work(rank: RankTrace) -> pl.DataFrame:
     text = [pl.col(name).cast(pl.String).fill_null("") for name in ("grid", "block", "dims")]
     kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE)
     within = host.evaluating(rank, kernels["launch_id"])
-    return (
-        kernels.join(operators, on="external", how="left", maintain_order="left")
+    return done(
+        kernels.lazy()
+        .join(operators, on="external", how="left", maintain_order="left")
         .with_columns(within, pl.col("operator").cast(pl.String))
         .with_columns(operator=pl.coalesce("within", "operator"))
         .group_by("step", "name", "grid", "block", "operator", "dims", "within")
@@ -270,8 +278,9 @@ def _slow_work(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     if xla_gaps.is_xla(rank):
         return pl.DataFrame(schema={"row": pl.String()})
     calls = rank.cached(inefficient.calls)
-    return (
-        calls.with_columns(segment=_segment(calls["end_ns"], edges))
+    return done(
+        calls.lazy()
+        .with_columns(segment=_segment(calls["end_ns"], edges))
         .sort("time_ns", "start_ns", descending=[True, False])
         .group_by("segment", "step", "cause", "name", maintain_order=True)
         .agg(
@@ -288,8 +297,9 @@ def _calls(rank: RankTrace) -> pl.DataFrame:
     """How long the host takes for the calls it makes most often, without those below them; the median."""
     calls = rank.cached(host.host_calls)
     calls = calls.filter(host.among(calls["category"], [*RUNTIME, "cpu_op"]))
-    return (
-        calls.filter(~host.matching(calls["name"], WAITING))
+    return done(
+        calls.lazy()
+        .filter(~host.matching(calls["name"], WAITING))
         .group_by("name")
         .agg(count=pl.len(), time_ns=(pl.col("end_ns") - pl.col("start_ns")).median().cast(pl.Int64))
         .with_columns(pl.col("name").cast(pl.String))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.tables import CALLS, DEVICE_EVENTS, LAUNCHES, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
@@ -77,7 +78,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     ``share_ns``: a gap that several things fill has a row for each, and their shares add up to its length.
     """
     every = rank.cached(of_all_devices)
-    spans = every.found.select("window", "start_ns", "end_ns")
+    spans = every.found.lazy().select("window", "start_ns", "end_ns")
     where = open_calls.around(rank.cached(host_calls), every.shares["inner_id"])
     # In a gap no queue is full, so a launch that lasts stands still, but for one of a graph of many kernels;
     # interpreting is part of launching.
@@ -85,22 +86,24 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     is_stopped = (pl.col("cause") == FULL_QUEUE) & (pl.col("share_ns") >= open_calls.LONG_NS)
     is_stopped &= launched.fill_null(0) <= 1
     launching = pl.col("cause").replace(dict.fromkeys(_LAUNCHING, LAUNCH))
-    told = every.shares.with_columns(pl.when(is_stopped).then(pl.lit(PAUSE)).otherwise(launching).alias("cause"), where)
+    cause = pl.when(is_stopped).then(pl.lit(PAUSE)).otherwise(launching).alias("cause")
+    shares = every.shares.lazy().with_columns(cause, where)
     # Launching is told by the range that it is for, which a step is not: whatever is launched, it is one thing.
     annotation = pl.col("annotation")
     is_step = annotation.str.contains(STEP_RANGE.pattern)
-    ranges = every.named().select("window", pl.when(~is_step).then(annotation))
-    told = told.join(ranges, on="window", how="left", maintain_order="left").with_columns(
+    ranges = every.named().lazy().select("window", pl.when(~is_step).then(annotation))
+    by_range = shares.join(ranges, on="window", how="left", maintain_order="left").with_columns(
         responsible=pl.when(pl.col("cause") == LAUNCH)
         .then("annotation")
         .otherwise(pl.col("responsible").replace(_READ_BY))
     )
-    told = _of_lost_lead(told.drop("annotation"), every, rank)
+    told = _of_lost_lead(done(by_range.drop("annotation")), every, rank)
     is_wait = pl.col("cause") == SYNCHRONIZATION
     waits = told.select(pl.when(is_wait).then("event_id")).to_series()
     asked_by = open_calls.asked_by(rank.cached(host_calls), waits)
-    return (
-        told.with_columns(where=pl.when(is_wait).then(asked_by).otherwise("where"))
+    return done(
+        told.lazy()
+        .with_columns(where=pl.when(is_wait).then(asked_by).otherwise("where"))
         .join(spans, on="window")
         .sort("start_ns", "share_ns", "cause", "responsible", descending=[False, True, False, False])
     )
@@ -176,13 +179,15 @@ def _with_late(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
 
 def _waited_for(gaps: pl.DataFrame, communicated: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
     """The gaps in which the host waited until a collective ended: a call that waits returned then."""
-    ends = communicated.select(at_ns="end_ns").sort("at_ns")
-    within = ends.join_asof(gaps, left_on="at_ns", right_on="start_ns", strategy="backward", check_sortedness=False)
+    ends = communicated.lazy().select(at_ns="end_ns").sort("at_ns")
+    within = ends.join_asof(
+        gaps.lazy(), left_on="at_ns", right_on="start_ns", strategy="backward", check_sortedness=False
+    )
     returned = within.join_asof(
-        _waits(calls), left_on="at_ns", right_on="returned_ns", strategy="forward", check_sortedness=False
+        _waits(calls).lazy(), left_on="at_ns", right_on="returned_ns", strategy="forward", check_sortedness=False
     )
     is_awaited = (pl.col("began_ns") < pl.col("at_ns")) & (pl.col("returned_ns") <= pl.col("at_ns") + _RETURN_NS)
-    return returned.filter(pl.col("at_ns") < pl.col("end_ns"), is_awaited)["window"]
+    return done(returned.filter(pl.col("at_ns") < pl.col("end_ns"), is_awaited))["window"]
 
 
 def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
@@ -194,8 +199,8 @@ def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
     shares = _all_of(found.filter(is_queued), QUEUED)
     if calls.is_empty() or waiting.is_empty():
         return Gaps(found, pl.concat([shares, _all_of(waiting, UNRECORDED)]), waiting, None)
-    told = open_calls.of(calls, waiting)
-    numbered = told.shares.with_columns(window=waiting["window"].gather(told.shares["window"]))
+    told = open_calls.of(calls, waiting, fallback=rank.cached(main_thread))
+    numbered = told.shares.with_columns(window=waiting["window"][told.shares["window"]])
     by_host = _after_waiting(numbered, waiting, calls).select(shares.columns)
     return Gaps(found, pl.concat([shares, by_host]), waiting, told)
 
@@ -205,36 +210,43 @@ def host_calls(rank: RankTrace) -> pl.DataFrame:
     return rank[HOST_CALLS].filter(~pl.col("on_device"))
 
 
+def main_thread(rank: RankTrace) -> int:
+    """The number of the thread that holds the steps, else of the one that made the most calls."""
+    return open_calls.main_thread(rank.cached(host_calls))
+
+
 def _idle(events: pl.DataFrame, steps: pl.DataFrame, min_gap_ns: int) -> pl.DataFrame:
     """The gaps between work of any kind, each with the work that ends it and when that was launched.
 
     The first begins with the first step, and the last ends with the last.
     """
-    work = events.filter(pl.col("kind").is_in(WORK)).sort("start_ns", "end_ns", "event_id")
+    work = done(events.lazy().filter(pl.col("kind").is_in(WORK)).sort("start_ns", "end_ns", "event_id"))
     if work.is_empty():
         return work.select(
             start_ns="start_ns", end_ns="end_ns", next_id="event_id", launch_ns="launch_ns", launch_id="launch_id"
         )
     begin, end = steps["start_ns"].min(), steps["end_ns"].max()
     last = work["end_ns"].max()
-    between = work.select(
+    between = work.lazy().select(
         start_ns=pl.col("end_ns").cum_max().shift(1).fill_null(pl.lit(begin, pl.Int64)),
         end_ns="start_ns",
         next_id="event_id",
         launch_ns="launch_ns",
         launch_id="launch_id",
     )
-    after = pl.DataFrame({"start_ns": [last], "end_ns": [end]}, schema={"start_ns": pl.Int64, "end_ns": pl.Int64})
-    return pl.concat([between, after], how="diagonal").filter(pl.col("end_ns") - pl.col("start_ns") > min_gap_ns)
+    after = pl.LazyFrame({"start_ns": [last], "end_ns": [end]}, schema={"start_ns": pl.Int64, "end_ns": pl.Int64})
+    both = pl.concat([between, after], how="diagonal")
+    return done(both.filter(pl.col("end_ns") - pl.col("start_ns") > min_gap_ns))
 
 
 def _timed(found: pl.DataFrame, calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The gaps with the thread that launched what ends each, and when it had."""
-    threads = rank[LAUNCHES].select(next_id="device_event_id", tid="tid").unique("next_id")
+    threads = rank[LAUNCHES].lazy().select(next_id="device_event_id", tid="tid").unique("next_id")
     launch = open_calls.looked_up(calls, found["launch_id"], "end_ns")
     # Work that is being launched when the device runs dry comes too late too.
-    return (
-        found.join(threads, on="next_id", how="left", maintain_order="left")
+    return done(
+        found.lazy()
+        .join(threads, on="next_id", how="left", maintain_order="left")
         .with_row_index("window")
         .with_columns(launched_ns=pl.min_horizontal(pl.coalesce(launch["end_ns"], "launch_ns"), "end_ns"))
     )
@@ -257,11 +269,14 @@ def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str
     """Of launches within something whose name tells what goes on (see ``classes.named``): that, and the name."""
     calls = rank.cached(host_calls)
     told = {name: cause for name in calls["name"].unique().cast(pl.String) if name and (cause := named(name))}
+    if not told:
+        return {}
     outer = _outermost(calls.filter(among(calls["name"], told)))
     launches = calls.filter(pl.col("event_id").is_in(launch_ids.drop_nulls().unique().implode()))
     # Wherever a thread is within one, the last that began is the one, as none is within another.
-    found = launches.sort("start_ns").join_asof(outer, on="start_ns", by=["pid", "tid"], check_sortedness=False)
-    within = found.filter(pl.col("end_ns") <= pl.col("outer_end_ns")).select("event_id", "outer_name")
+    found = launches.lazy().sort("start_ns")
+    found = found.join_asof(outer.lazy(), on="start_ns", by=["pid", "tid"], check_sortedness=False)
+    within = done(found.filter(pl.col("end_ns") <= pl.col("outer_end_ns")).select("event_id", "outer_name"))
     return {launch: (told[name], name) for launch, name in within.iter_rows()}
 
 
@@ -278,13 +293,18 @@ def evaluating(rank: RankTrace, launch_ids: pl.Series) -> pl.Series:
 def _outermost(calls: pl.DataFrame) -> pl.DataFrame:
     """Those of these calls that are within no other of them."""
     before = pl.col("end_ns").cum_max().shift(1).over("pid", "tid")
-    outer = calls.sort("start_ns", "depth").filter((pl.col("end_ns") > before).fill_null(True))
-    return outer.select("pid", "tid", "start_ns", outer_end_ns="end_ns", outer_name=pl.col("name").cast(pl.String))
+    outer = calls.lazy().sort("start_ns", "depth").filter((pl.col("end_ns") > before).fill_null(True))
+    names = pl.col("name").cast(pl.String)
+    return done(outer.select("pid", "tid", "start_ns", outer_end_ns="end_ns", outer_name=names))
 
 
 def among(labels: pl.Series, chosen: Iterable[str]) -> pl.Series:
     """Which labels are among those that were chosen; compared as numbers, since there are many."""
-    return labels.is_in(pl.Series(list(chosen), dtype=labels.dtype).implode())
+    names = list(chosen)
+    if not names:
+        nothing: pl.Series = pl.Series(labels.name, [False]).new_from_index(0, len(labels))
+        return nothing
+    return labels.is_in(pl.Series(names, dtype=labels.dtype).implode())
 
 
 def matching(labels: pl.Series, pattern: re.Pattern[str]) -> pl.Series:
@@ -298,9 +318,10 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame)
     if waits.is_empty() or told.is_empty():
         return told
     before = (
-        told.join(found.select("window", "start_ns", "end_ns"), on="window")
+        told.lazy()
+        .join(found.lazy().select("window", "start_ns", "end_ns"), on="window")
         .sort("start_ns")
-        .join_asof(waits, left_on="start_ns", right_on="returned_ns", strategy="forward", check_sortedness=False)
+        .join_asof(waits.lazy(), left_on="start_ns", right_on="returned_ns", strategy="forward", check_sortedness=False)
         .with_columns(
             is_after=(pl.col("began_ns") < pl.col("start_ns"))
             & (pl.col("returned_ns") <= pl.min_horizontal("end_ns", pl.col("start_ns") + _RETURN_NS))
@@ -308,8 +329,8 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame)
     )
     who = _parents_of(waits, calls)
     is_launching = pl.col("is_after").fill_null(False) & pl.col("cause").is_in([*_LAUNCHING, SYNCHRONIZATION])
-    return (
-        before.join(who, on="wait_parent", how="left", maintain_order="left")
+    return done(
+        before.join(who.lazy(), on="wait_parent", how="left", maintain_order="left")
         .with_columns(
             cause=pl.when(is_launching).then(pl.lit(SYNCHRONIZATION)).otherwise("cause"),
             responsible=pl.when(is_launching)
@@ -323,8 +344,9 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame)
 
 def _waits(calls: pl.DataFrame) -> pl.DataFrame:
     """The calls that wait for a device, in order of their return."""
-    return (
-        calls.filter(among(calls["category"], RUNTIME) & matching(calls["name"], WAITING))
+    return done(
+        calls.lazy()
+        .filter(among(calls["category"], RUNTIME) & matching(calls["name"], WAITING))
         .select(wait_id="event_id", wait_parent="parent_id", call="name", began_ns="start_ns", returned_ns="end_ns")
         .sort("returned_ns")
     )
@@ -334,10 +356,10 @@ def _parents_of(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Of what made these waits, ``wait_parent``: its name, and the name of what made that; null of a step."""
 
     def those(ids: pl.Series, **columns: str) -> pl.DataFrame:
-        rows = calls.filter(pl.col("event_id").is_in(ids.drop_nulls().unique().implode()))
+        rows = calls.lazy().filter(pl.col("event_id").is_in(ids.drop_nulls().unique().implode()))
         text = pl.col("name").cast(pl.String)
         is_step = text.str.contains(STEP_RANGE.pattern)
-        return rows.with_columns(pl.when(~is_step).then(text).alias("name")).select(**columns)
+        return done(rows.with_columns(pl.when(~is_step).then(text).alias("name")).select(**columns))
 
     parents = those(waits["wait_parent"], wait_parent="event_id", wait_name="name", around_id="parent_id")
     around = those(parents["around_id"], around_id="event_id", around_name="name")

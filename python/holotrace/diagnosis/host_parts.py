@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import host_activities as xla
@@ -94,7 +95,7 @@ def of_steps(rank: RankTrace) -> pl.DataFrame:
         step_ns=pl.col("end_ns") - pl.col("start_ns"),
     ).with_row_index("window")
     every = rank.cached(host.host_calls)
-    main = open_calls.main_thread(every)
+    main = rank.cached(host.main_thread)
     # The range of a step tells nothing of it.
     calls = every.filter(~host.matching(every["name"], classes.STEP_RANGE))
     # The backward pass runs on a thread of its own, while the one that holds the steps waits for it.
@@ -119,7 +120,7 @@ def of_steps(rank: RankTrace) -> pl.DataFrame:
 def _wide(shares: pl.DataFrame, windows: pl.Series, names: Mapping[str, str]) -> pl.DataFrame:
     """A row per window, in their order: its parts, the largest as ``cause``, and ``detail``, what most of that was."""
     part = pl.col("cause").replace_strict(names, default=xla.PROGRAM, return_dtype=pl.String)
-    told = shares.select("window", "responsible", "share_ns", part=part)
+    told = shares.lazy().select("window", "responsible", "share_ns", part=part)
     sums = told.group_by("window").agg(
         pl.col("share_ns").filter(pl.col("part") == each).sum().alias(f"{each}_ns") for each in PARTS
     )
@@ -133,8 +134,8 @@ def _wide(shares: pl.DataFrame, windows: pl.Series, names: Mapping[str, str]) ->
         .unique("window", keep="first", maintain_order=True)
         .select("window", "detail", cause="part")
     )
-    every = windows.alias("window").to_frame()
-    return (
+    every = windows.alias("window").to_frame().lazy()
+    return done(
         every.join(sums, on="window", how="left", maintain_order="left")
         .join(largest, on="window", how="left", maintain_order="left")
         .select(*(pl.col(f"{each}_ns").fill_null(0) for each in PARTS), "cause", "detail")
@@ -143,7 +144,7 @@ def _wide(shares: pl.DataFrame, windows: pl.Series, names: Mapping[str, str]) ->
 
 def _most(shares: pl.DataFrame, windows: pl.Series, cause: str) -> pl.Series:
     """What is responsible for most of the shares of one class, by window; null without any."""
-    ordered = shares.filter(pl.col("cause") == cause).sort("share_ns", "responsible", descending=[True, False])
+    ordered = shares.lazy().filter(pl.col("cause") == cause).sort("share_ns", "responsible", descending=[True, False])
     first = ordered.unique("window", keep="first").select("window", "responsible")
-    every = windows.alias("window").to_frame()
-    return every.join(first, on="window", how="left", maintain_order="left")["responsible"]
+    every = windows.alias("window").to_frame().lazy()
+    return done(every.join(first, on="window", how="left", maintain_order="left"))["responsible"]

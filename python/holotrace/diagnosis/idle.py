@@ -67,7 +67,7 @@ class _Idle:
 
 def causes(job: Job) -> Iterator[Candidate]:
     """Idle time by what the host did meanwhile."""
-    slow = {rank: ratio for rank in job.ranks if (ratio := _host_ratio(job, rank)) > _SLOW_HOST_RATIO}
+    slow = {rank: ratio for rank, ratio in _host_ratios(job).items() if ratio > _SLOW_HOST_RATIO}
     slow = slow if len(slow) <= len(job.ranks) / 2 else {}
     of_slow: list[pl.DataFrame] = []
     for idle in _things(job):
@@ -149,11 +149,19 @@ def _slow_hosts(of_slow: list[pl.DataFrame], slow: dict[int, float]) -> Iterator
     yield candidate(SLOW_HOST, None, mine, Where(ranks, when(mine, "part_ns")), host_ratio=ratio)
 
 
-def _host_ratio(job: Job, rank: int) -> float:
-    """How much longer the calls of a rank's host take than those of others; 1 where there are no others."""
-    calls = job.of(account.CALL)
-    mine = calls.filter(pl.col("rank") == rank).select("name", mine_ns="time_ns")
-    others = calls.filter(pl.col("rank") != rank).group_by("name").agg(others_ns=pl.col("time_ns").median())
-    both = mine.join(others, on="name").filter(pl.col("others_ns") > 0)
-    ratios = (both["mine_ns"] / both["others_ns"]).to_list()
-    return lower_median(pl.Series(ratios)) if ratios else 1.0
+def _host_ratios(job: Job) -> dict[int, float]:
+    """How much longer the calls of each rank's host take than those of others, where there are others."""
+    calls = job.of(account.CALL).select("rank", "name", "time_ns").drop_nulls().sort("name", "time_ns")
+    # Without its own the others of a call are one less, and those behind it one place further.
+    place, others = pl.int_range(pl.len()).over("name"), pl.len().over("name").cast(pl.Int64) - 1
+    placed = calls.with_columns(
+        begin=pl.int_range(pl.len()) - place, low=(others - 1) // 2, high=others // 2, place=place, others=others
+    ).filter(pl.col("others") > 0)
+    low, high = (
+        calls["time_ns"][placed.select(pl.col("begin") + pl.col(at) + (pl.col(at) >= pl.col("place"))).to_series()]
+        for at in ("low", "high")
+    )
+    of_others = ((low + high) / 2).alias("others_ns")
+    ratio = pl.col("time_ns") / pl.col("others_ns")
+    ratios = placed.hstack([of_others]).filter(pl.col("others_ns") > 0).group_by("rank").agg(ratio=ratio).sort("rank")
+    return {rank: lower_median(pl.Series(found)) for rank, found in ratios.iter_rows()}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
 from holotrace.derive import modelled_work
 from holotrace.diagnosis import needless, unfused
@@ -36,7 +37,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     every = rank.cached(modelled_work.modelled).with_columns(modelled_work.limits())
     device = modelled_work.device_of(rank)
     tf32 = None if device is None else device.peak("tf32", is_matrix=True)
-    long = every.filter(pl.col("roof_ns") > 0, pl.col("span_ns") >= unfused.LONG_NS)
+    long = every.lazy().filter(pl.col("roof_ns") > 0, pl.col("span_ns") >= unfused.LONG_NS)
     slow = long.with_columns(excess(None if tf32 is None else tf32 / 1e9)).select(
         "op_id",
         "time_ns",
@@ -46,11 +47,10 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     )
     ways = (unfused.attention, unfused.optimizer, needless.slice_gradients, needless.channels_first)
     # What a call is too long for has one cause: what lets it go away before what makes it faster.
-    told = pl.concat([*(way(rank, every) for way in ways), slow]).filter(pl.col("time_ns") > 0)
-    chosen = told.unique("op_id", keep="first", maintain_order=True).join(
-        every.select("op_id", "step"), on="op_id", maintain_order="left"
-    )
-    work = rank.cached(modelled_work.events).join(chosen.select("op_id"), on="op_id", how="semi")
+    told = pl.concat([*(way(rank, every) for way in ways), done(slow)]).lazy().filter(pl.col("time_ns") > 0)
+    first, step_of = told.unique("op_id", keep="first", maintain_order=True), every.lazy().select("op_id", "step")
+    chosen = done(first.join(step_of, on="op_id", maintain_order="left")).lazy()
+    work = rank.cached(modelled_work.events).lazy().join(chosen.select("op_id"), on="op_id", how="semi")
     spans = (
         work.sort("start_ns", "event_id")
         .group_by("op_id", maintain_order=True)
@@ -60,9 +60,8 @@ def calls(rank: RankTrace) -> pl.DataFrame:
             pl.col("event_id").sort_by(pl.col("end_ns") - pl.col("start_ns"), descending=True).first(),
         )
     )
-    return chosen.join(spans, on="op_id", maintain_order="left").select(
-        "step", "start_ns", "end_ns", "time_ns", "cause", "event_id", "name", "detail"
-    )
+    found = chosen.join(spans, on="op_id", maintain_order="left")
+    return done(found.select("step", "start_ns", "end_ns", "time_ns", "cause", "event_id", "name", "detail"))
 
 
 def excess(tf32: float | None = None) -> list[pl.Expr]:

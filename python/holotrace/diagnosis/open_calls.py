@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.core.native import native
+from holotrace.core.plans import done
 from holotrace.diagnosis.classes import KINDS, STEP_RANGE, is_of_program, told, traits
 
 # Longer than this no interpreter works between two calls that it makes.
@@ -88,33 +89,35 @@ def nothing(windows: pl.DataFrame) -> pl.DataFrame:
 def main_thread(calls: pl.DataFrame) -> int:
     """The number of the thread that holds the steps, else of the one that made the most calls."""
     names = calls["name"].unique()
-    steps = names.filter(names.cast(pl.String).str.starts_with("ProfilerStep").fill_null(value=False))
-    marked = calls.filter(pl.col("name").is_in(steps.implode())) if len(steps) else calls.clear()
-    chosen = marked if not marked.is_empty() else calls
-    counts = chosen.group_by(pl.col("tid").to_physical()).len().drop_nulls()
-    return int(counts.sort("len", "tid", descending=[True, False])["tid"][0]) if counts.height else 0
+    steps = [name for name in names.cast(pl.String) if name and name.startswith("ProfilerStep")]
+    marked = calls.filter(pl.col("name").is_in(pl.Series(steps, dtype=names.dtype).implode())) if steps else calls
+    return _busiest(marked["tid"], None) or 0
 
 
 def busiest_thread(calls: pl.DataFrame, but: int) -> int:
     """The number of the thread that made the most calls, other than one."""
-    counts = calls.group_by(pl.col("tid").to_physical()).len().drop_nulls().filter(pl.col("tid") != but)
-    return int(counts.sort("len", "tid", descending=[True, False])["tid"][0]) if counts.height else but
+    found = _busiest(calls["tid"], but)
+    return but if found is None else found
+
+
+def _busiest(threads: pl.Series, but: int | None) -> int | None:
+    """The number that is there most often, the lowest of equals; None where there is none but one."""
+    counts = threads.to_physical().alias("thread").value_counts().iter_rows()
+    known = [(-count, thread) for thread, count in counts if thread is not None and thread != but]
+    return min(known)[1] if known else None
 
 
 def looked_up(calls: pl.DataFrame, ids: pl.Series, *columns: str) -> pl.DataFrame:
     """These columns of the calls of these ``event_id``s, in their order; null where there is no such call."""
-    if calls.is_empty():
-        return calls.select(columns).clear().select(pl.all().extend_constant(None, len(ids)))
-    place = calls["event_id"].search_sorted(ids.fill_null(0)).clip(upper_bound=calls.height - 1)
-    is_there = (calls["event_id"].gather(place) == ids).fill_null(value=False)
-    return calls.select(columns)[place].select(pl.when(is_there).then(pl.all()))
+    found = native.rows_of(calls[["event_id"]], ids.to_frame("event_id"))
+    return calls[list(columns)][pl.DataFrame(found).to_series()]
 
 
 def _beside(calls: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
     """The calls that were open in one of these windows, of whatever thread: only they are the innermost there."""
     # Windows do not overlap: the first that ends behind a call's start is the one to look at.
     following = windows["end_ns"].search_sorted(calls["start_ns"], side="right")
-    begins = pl.concat([windows["start_ns"], pl.Series([2**63 - 1], dtype=pl.Int64)]).gather(following)
+    begins = pl.concat([windows["start_ns"], pl.Series([2**63 - 1], dtype=pl.Int64)])[following]
     return calls.filter(begins < calls["end_ns"])
 
 
@@ -126,8 +129,9 @@ def _described(calls: pl.DataFrame) -> pl.DataFrame:
         traits=pl.Series([traits(*text) for text in texts], dtype=pl.UInt16),
         told=pl.Series([told(name) for name, _ in texts], dtype=pl.UInt8),
     )
-    return (
-        calls.join(decided, on=["name", "category"], how="left", nulls_equal=True, maintain_order="left")
+    return done(
+        calls.lazy()
+        .join(decided.lazy(), on=["name", "category"], how="left", nulls_equal=True, maintain_order="left")
         .select(
             "event_id",
             "start_ns",
@@ -138,8 +142,7 @@ def _described(calls: pl.DataFrame) -> pl.DataFrame:
             thread=pl.col("tid").to_physical().cast(pl.UInt32).fill_null(2**32 - 1),
             launches=(pl.col("work_count") > 0).fill_null(value=False).cast(pl.UInt8),
         )
-        .rechunk()
-    )
+    ).rechunk()
 
 
 def around(calls: pl.DataFrame, ids: pl.Series) -> pl.Series:
@@ -178,7 +181,7 @@ def _shares(shares: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         "inner_id",
         "share_ns",
         "when_ns",
-        cause=_KINDS.gather(shares["kind"]),
+        cause=_KINDS[shares["kind"]],
         responsible=responsible,
         event_id="call_id",
     ).select(NO_SHARES.columns)

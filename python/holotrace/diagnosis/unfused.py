@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import launched_by, modelled_work
@@ -60,9 +61,8 @@ def attention(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
 
     They are recognised by shapes: a softmax of what one batched product gives and another takes.
     """
-    given = calls.unique("signature", keep="first", maintain_order=True).select(
-        "signature", pl.col("name", "input_dims").cast(pl.String), "is_matrix", "peak_flops"
-    )
+    once = calls.lazy().unique("signature", keep="first", maintain_order=True)
+    given = done(once.select("signature", pl.col("name", "input_dims").cast(pl.String), "is_matrix", "peak_flops"))
     rows = [(*row, _shapes(dims)) for *row, dims in given.select(pl.exclude("input_dims"), "input_dims").iter_rows()]
     found = [_of_scores(calls, rows, scores, dims) for scores, dims in _softmaxes(rows).items()]
     told = pl.concat([nothing(calls), *found]).unique("op_id", keep="first", maintain_order=True)
@@ -157,16 +157,19 @@ def _shapes(dims: str | None) -> list[list[int]]:
 
 def optimizer(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     """Calls of an optimizer that is not fused, with what they take beyond a fused one, ``time_ns``."""
-    ranges = rank[_RANGES].filter(~pl.col("on_device")).select(pl.col("name").cast(pl.String).alias("range"), *_PLACE)
-    ranges = ranges.with_columns(kind=pl.col("range").str.extract(_RANGE)).drop_nulls("kind").sort("start_ns")
+    every = rank[_RANGES].lazy().filter(~pl.col("on_device"))
+    every = every.select(pl.col("name").cast(pl.String).alias("range"), *_PLACE)
+    every = every.with_columns(kind=pl.col("range").str.extract(_RANGE)).drop_nulls("kind").sort("start_ns")
+    ranges = done(every)
     if ranges.is_empty():
         return nothing(calls)
-    places = rank[_OPS].select("pid", "tid", "start_ns", op_id="event_id")
-    inside = (
+    places = rank[_OPS].lazy().select("pid", "tid", "start_ns", op_id="event_id")
+    steps = ranges.lazy().rename({"end_ns": "until_ns"})
+    inside = done(
         _with_pauses(rank, calls)
         .join(places, on="op_id")
         .sort("start_ns")
-        .join_asof(ranges.rename({"end_ns": "until_ns"}), on="start_ns", by=["pid", "tid"], check_sortedness=False)
+        .join_asof(steps, on="start_ns", by=["pid", "tid"], check_sortedness=False)
         .filter(pl.col("start_ns") < pl.col("until_ns"))
         .with_columns(pl.col("name", "input_dims", "input_types").cast(pl.String))
     )
@@ -181,15 +184,14 @@ def optimizer(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([nothing(calls), *found])
 
 
-def _with_pauses(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
+def _with_pauses(rank: RankTrace, calls: pl.DataFrame) -> pl.LazyFrame:
     """The calls, lasting from the end of the work before them where the device only went from that to theirs."""
-    events = rank.cached(modelled_work.events).sort("start_ns", "end_ns", "event_id")
+    events = rank.cached(modelled_work.events).lazy().sort("start_ns", "end_ns", "event_id")
     pause = pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1)
     pauses = events.select("op_id", pause_ns=pause).filter(pl.col("pause_ns").is_between(1, host.MIN_GAP_NS))
     longer = pauses.drop_nulls("op_id").group_by("op_id").agg(pl.col("pause_ns").sum())
-    return calls.join(longer, on="op_id", how="left", maintain_order="left").with_columns(
-        pl.col("span_ns") + pl.col("pause_ns").fill_null(0)
-    )
+    rows = calls.lazy().join(longer, on="op_id", how="left", maintain_order="left")
+    return rows.with_columns(pl.col("span_ns") + pl.col("pause_ns").fill_null(0))
 
 
 def _of_optimizer(ops: pl.DataFrame, *, is_adam: bool) -> Iterator[tuple[pl.DataFrame, float]]:

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from multiprocessing import get_context, resource_tracker
 from typing import Any, TypeVar
 
+import polars as pl
+
 T = TypeVar("T")
 _POLARS_THREADS = "POLARS_MAX_THREADS"
 # Threads share the environment, which processes are started with.
@@ -51,7 +53,7 @@ class Processes(Executor):
         try:
             if process is None:
                 process = self._mine.process = self._started()
-            return process.submit(fn, *args, **kwargs).result()
+            return process.submit(_beside_polars, fn, args, kwargs).result()
         except BrokenExecutor:
             self._mine.process = None
             raise
@@ -66,6 +68,25 @@ class Processes(Executor):
             process.submit(int)
             self._all.append(process)
         return process
+
+
+def _beside_polars(fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+    """What a function returns that is called in a thread of Polars.
+
+    Any other thread hands each query to one of these and waits: of small ranks that is a fifth of the CPU time.
+    """
+    done: Future[T] = Future()
+
+    def called(nothing: pl.Series) -> pl.Series:
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except BaseException as error:  # noqa: BLE001  # as executors do
+            done.set_exception(error)
+        return nothing
+
+    # Of several expressions each is a task for these threads.
+    pl.select(pl.lit(0).map_batches(called, return_dtype=pl.Int32), pl.lit(1).alias("other"))
+    return done.result()
 
 
 @contextmanager

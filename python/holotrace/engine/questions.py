@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from threading import Lock
 from typing import Any
 
@@ -29,6 +31,24 @@ from holotrace.present.wording import worded
 
 # rank_info of the steps that are compared.
 COMPARED_INFO = "compared_info"
+# To let go of the tables of a smaller rank one by one would take longer than it is worth.
+_LARGE_BYTES = 1 << 23
+
+
+class _Packed(Mapping[str, pl.DataFrame]):
+    """Small frames that are compressed until somebody asks for them: as frames they take twenty times the memory."""
+
+    def __init__(self, frames: Mapping[str, pl.DataFrame]) -> None:
+        self._packed = {name: zlib.compress(frame.serialize(), 1) for name, frame in frames.items()}
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        return pl.DataFrame.deserialize(BytesIO(zlib.decompress(self._packed[name])))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
 
 
 @dataclass(frozen=True)
@@ -38,6 +58,10 @@ class Answers:
     parts: Mapping[str, pl.DataFrame]
     info: pl.DataFrame
     problems: pl.DataFrame
+
+    def __reduce__(self) -> tuple[type[Answers], tuple[Mapping[str, pl.DataFrame], pl.DataFrame, pl.DataFrame]]:
+        # What comes from other processes is of many ranks, which all wait for the last.
+        return Answers, (_Packed(self.parts), self.info, self.problems)
 
     @property
     def recorded(self) -> Recorded:
@@ -71,6 +95,7 @@ class Questions:
             for name, (analysis, _) in asked.items()
         }
         readers = Counter(column for columns in read.values() for column in columns)
+        is_large = sum(frame.estimated_size() for frame in rank.tables.values()) > _LARGE_BYTES
 
         def answered(name: str) -> pl.DataFrame:
             analysis, options = asked[name]
@@ -78,7 +103,7 @@ class Questions:
             with lock:
                 del left[name]
                 readers.subtract(read[name])
-                if not all(readers[column] for column in read[name]):
+                if is_large and not all(readers[column] for column in read[name]):
                     # Nobody will ask for the rest again, which may be most of the memory.
                     tables = (table for analysis, _ in left.values() for table in analysis.reads)
                     rank.keep([RANK_INFO, PROBLEMS, *tables])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.core.native import native
+from holotrace.core.plans import done
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import SYNC, WORK
@@ -36,9 +37,9 @@ _NOBODY, _UNKNOWN = 2**32 - 1, -(2**63)
 
 def works(rank: RankTrace) -> pl.DataFrame:
     """Kernels and copies in the order of their queues."""
-    found = rank[EVENTS_READ].filter(pl.col("kind").is_in(WORK)).with_columns(pl.col("device").fill_null(0))
+    found = rank[EVENTS_READ].lazy().filter(pl.col("kind").is_in(WORK)).with_columns(pl.col("device").fill_null(0))
     queue = pl.struct("device", "stream").rank("dense").cast(pl.UInt32)
-    return (
+    return done(
         found.with_columns(queue=queue, name=pl.col("name").cast(pl.String))
         .sort("queue", "start_ns", "event_id")
         .with_row_index("activity")

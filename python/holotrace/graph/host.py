@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.core.native import native
+from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, RUNTIME_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.critical_steps import HOST, LOADING, LOADING_DATA
+from holotrace.derive.names import pair
 from holotrace.derive.vendors import ASKING
 
 _SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
@@ -49,8 +51,9 @@ def of(rank: RankTrace, *, has_queries: bool) -> Host:
     is_step = pl.col("event_id").is_in(steps["event_id"].implode()) & (pl.col("role") < _CALL)
     marked, spans = spans.filter(is_step), spans.filter(~is_step)
     main = _main_thread(marked, spans)
-    steps = steps.join(marked.select("event_id", "thread").unique("event_id"), on="event_id", how="left")
-    steps = steps.with_columns(pl.col("thread").fill_null(main))
+    threads_of = marked.lazy().select("event_id", "thread").unique("event_id")
+    of_steps = steps.lazy().join(threads_of, on="event_id", how="left")
+    steps = done(of_steps.with_columns(pl.col("thread").fill_null(main)))
     threads = 1 + max(main, *(int(frame["thread"].max() or 0) for frame in (spans, steps)))  # type: ignore[arg-type]
     tables = native.host_graph(
         spans.select("thread", "start_ns", "end_ns", "role"),
@@ -81,8 +84,9 @@ def _placed(rank: RankTrace, asking: Collection[str]) -> pl.DataFrame:
     of_calls = pl.when(asks.fill_null(False)).then(_QUERY).otherwise(_CALL)
     roles = ((ops, pl.lit(_OPERATOR)), (ranges, pl.lit(_RANGE)), (calls, of_calls))
     spans = pl.concat([frame.with_columns(role=role.cast(pl.UInt8)) for frame, role in roles])
-    threads = spans.select(_PLACE).unique().sort(_PLACE).with_row_index("thread")
-    return spans.join(threads, on=_PLACE, nulls_equal=True, how="left", maintain_order="left")
+    numbered = spans.lazy().with_columns(place=pair(*_PLACE))
+    threads = numbered.unique("place").sort(_PLACE).with_row_index("thread").select("place", "thread")
+    return done(numbered.join(threads, on="place", how="left", maintain_order="left").drop("place"))
 
 
 def _main_thread(marked: pl.DataFrame, spans: pl.DataFrame) -> int:
@@ -97,13 +101,13 @@ def _main_thread(marked: pl.DataFrame, spans: pl.DataFrame) -> int:
 def _named(activities: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     """The activities with kind, name and event_id for the rows of spans that each is and is in."""
     names = spans["name"]
-    around = names.gather(activities["around"])
+    around, called = names[activities["around"]], activities["call"]
     loaders = [name for name in around.unique().cast(pl.String) if name and LOADING in name]
     loading = around.is_in(pl.Series(loaders, dtype=around.dtype).implode()).fill_null(False)
     kind = pl.when(loading).then(pl.lit(LOADING_DATA)).otherwise(pl.lit(HOST))
     return activities.select(
         *("thread", "start_ns", "end_ns", "own_ns"),
-        event_id=spans["event_id"].gather(activities["call"]),
-        name=pl.coalesce(names.gather(activities["call"]), around),
+        event_id=spans["event_id"][called],
+        name=pl.coalesce(names[called], around),
         kind=kind.cast(pl.Categorical),
     )

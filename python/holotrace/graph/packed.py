@@ -12,7 +12,7 @@ from holotrace.errors import InputError
 
 PART = (
     Column("row", Unit.TEXT, "What the rows are of: activity, edge, step or collective"),
-    Column("rows", Unit.BINARY, "The rows, as a compressed file of Arrow"),
+    Column("rows", Unit.BINARY, "The rows, as a compressed stream of Arrow"),
 )
 _EVENTS = 2**32
 
@@ -35,25 +35,31 @@ def unpacked(
         schemas: Of each kind of rows.
         made: Columns that are made of those that were packed.
     """
-    found: dict[str, list[pl.DataFrame]] = {
-        row: [schema.to_frame().insert_column(0, pl.Series("rank", [], pl.Int32))] for row, schema in schemas.items()
-    }
+    found: dict[str, list[pl.DataFrame]] = {row: [] for row in schemas}
     for rank, row, rows in parts.select("rank", "row", "rows").iter_rows():
         try:
-            columns = (pl.col(name).cast(dtype) for name, dtype in schemas[row].items())
-            read = pl.read_ipc(BytesIO(rows)).with_columns(made.get(row, ()))
-            frame = read.select(pl.lit(rank, pl.Int32).alias("rank"), *columns)
+            read = pl.read_ipc_stream(BytesIO(rows))[list(schemas[row])]
         except (pl.exceptions.PolarsError, OSError, KeyError) as error:
             raise InputError(
                 f"what was kept of the graph of rank {rank} is damaged; convert its trace again"
             ) from error
-        found[row].append(frame)
-    return {row: pl.concat(frames) for row, frames in found.items()}
+        of_rank = pl.Series("rank", [rank], pl.Int32()).new_from_index(0, read.height)
+        found[row].append(read.insert_column(0, of_rank))
+    return {row: _joined(frames, schemas[row], made.get(row, ())) for row, frames in found.items()}
+
+
+def _joined(frames: Sequence[pl.DataFrame], schema: pl.Schema, made: Sequence[pl.Expr]) -> pl.DataFrame:
+    """The rows of all ranks."""
+    if not frames:
+        return schema.to_frame().insert_column(0, pl.Series("rank", [], pl.Int32()))
+    columns = (pl.col(name).cast(dtype) for name, dtype in schema.items())
+    # Once for all ranks: of many small ones each expression would take longer than its rows.
+    return pl.concat(frames).with_columns(each.over("rank") for each in made).select("rank", *columns)
 
 
 def _written(frame: pl.DataFrame) -> bytes:
     target = BytesIO()
-    frame.write_ipc(target, compression="zstd")
+    frame.write_ipc_stream(target, compression="zstd")
     return target.getvalue()
 
 

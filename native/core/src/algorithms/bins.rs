@@ -12,19 +12,62 @@ pub struct Grid {
     pub count: usize,
 }
 
-/// For each bin: how long at least one span is active, the key that is active longest, and how many spans begin.
+/// For each bin: how long at least one span is active, a span of the key that is active longest, and how many begin.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Bins {
     pub busy: Vec<i64>,
-    pub key: Vec<u32>,
+    /// The same for all bins of one key.
+    pub row: Vec<u32>,
     pub begun: Vec<u32>,
 }
 
+/// Bins that follow each other without a hole, of one key and about as busy.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    pub start: Vec<i64>,
+    pub end: Vec<i64>,
+    /// A span of the key.
+    pub row: Vec<u32>,
+    pub busy: Vec<i64>,
+    pub begun: Vec<i64>,
+}
+
+/// What goes on in runs of bins; those that differ by less than one of so many `levels` are as busy.
+pub fn runs(start: &[i64], end: &[i64], key: &[u32], grid: Grid, levels: i64) -> Runs {
+    let found = bins(start, end, key, grid);
+    let width = grid.width.max(1);
+    let level = |busy: i64| (i128::from(busy) * i128::from(levels) / i128::from(width)).min(i128::from(levels - 1));
+    let mut runs = Runs::default();
+    let mut before = None;
+    for (bin, (&busy, (&row, &begun))) in found.busy.iter().zip(found.row.iter().zip(&found.begun)).enumerate() {
+        if busy <= 0 {
+            continue;
+        }
+        let until = edge(grid.origin, width, bin + 1);
+        match (before, runs.busy.last_mut(), runs.begun.last_mut(), runs.end.last_mut()) {
+            (Some(same), Some(sum), Some(count), Some(last)) if same == (bin, row, level(busy)) => {
+                *sum = sum.saturating_add(busy);
+                *count += i64::from(begun);
+                *last = until;
+            }
+            _ => {
+                runs.start.push(edge(grid.origin, width, bin));
+                runs.end.push(until);
+                runs.row.push(row);
+                runs.busy.push(busy);
+                runs.begun.push(i64::from(begun));
+            }
+        }
+        before = Some((bin + 1, row, level(busy)));
+    }
+    runs
+}
+
 /// What goes on in each bin of `grid`; of keys that are active equally long the lower one counts.
-pub fn bins(start: &[i64], end: &[i64], key: &[u32], grid: Grid) -> Bins {
+fn bins(start: &[i64], end: &[i64], key: &[u32], grid: Grid) -> Bins {
     let Grid { origin, width, count } = grid;
     let (width, last) = (width.max(1), last(grid));
-    let mut found = Bins { busy: vec![0; count], key: vec![0; count], begun: vec![0; count] };
+    let mut found = Bins { busy: vec![0; count], row: vec![0; count], begun: vec![0; count] };
     let mut order: Vec<usize> = (0..start.len()).filter(|&row| start[row] < last && end[row] > origin).collect();
     for &row in &order {
         if start[row] >= origin {
@@ -51,7 +94,7 @@ pub fn bins(start: &[i64], end: &[i64], key: &[u32], grid: Grid) -> Bins {
         for bin in touched.drain(..) {
             if of_key[bin] > longest[bin] {
                 longest[bin] = of_key[bin];
-                found.key[bin] = key[rows[0]];
+                found.row[bin] = u32::try_from(rows[0]).unwrap_or(u32::MAX);
             }
             of_key[bin] = 0;
         }
@@ -94,22 +137,35 @@ mod tests {
     #[test]
     fn a_span_over_an_edge_counts_in_both_bins_and_begins_in_one() {
         let found = bins(&[105], &[113], &[7], GRID);
-        assert_eq!(found, Bins { busy: vec![5, 3, 0], key: vec![7, 7, 0], begun: vec![1, 0, 0] });
+        assert_eq!(found, Bins { busy: vec![5, 3, 0], row: vec![0, 0, 0], begun: vec![1, 0, 0] });
     }
 
     #[test]
     fn spans_of_one_time_count_once_and_the_longest_key_names_the_bin() {
         let found = bins(&[100, 100, 106, 120], &[104, 104, 110, 130], &[1, 1, 2, 3], GRID);
         assert_eq!(found.busy, [8, 0, 10]);
-        assert_eq!(found.key, [1, 0, 3]);
+        assert_eq!(found.row, [0, 0, 3]);
         let found = bins(&[100, 103, 105], &[103, 105, 110], &[2, 1, 1], GRID);
-        assert_eq!(found.key[0], 1);
+        assert_eq!(found.row[0], 1);
+    }
+
+    #[test]
+    fn bins_without_a_hole_of_one_key_and_about_as_busy_are_one_run() {
+        let grid = Grid { origin: 0, width: 10, count: 8 };
+        // Two full bins of one key, one that is half as busy, one of another key, and after a hole the first again.
+        let found = runs(&[0, 5, 20, 30, 50], &[5, 20, 25, 40, 60], &[7, 7, 7, 3, 7], grid, 16);
+        assert_eq!(found.start, [0, 20, 30, 50]);
+        assert_eq!(found.end, [20, 30, 40, 60]);
+        assert_eq!(found.row, [0, 0, 3, 0]);
+        assert_eq!(found.busy, [20, 5, 10, 10]);
+        assert_eq!(found.begun, [2, 1, 1, 1]);
+        assert_eq!(runs(&[], &[], &[], grid, 16), Runs::default());
     }
 
     #[test]
     fn what_is_outside_counts_for_none() {
         let found = bins(&[0, 130, 50], &[100, 140, 200], &[1, 2, 3], GRID);
-        assert_eq!(found, Bins { busy: vec![10; 3], key: vec![3; 3], begun: vec![0; 3] });
+        assert_eq!(found, Bins { busy: vec![10; 3], row: vec![2; 3], begun: vec![0; 3] });
     }
 
     #[test]

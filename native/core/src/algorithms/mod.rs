@@ -8,6 +8,7 @@ pub mod groups;
 pub mod host_graph;
 pub mod intervals;
 pub mod open_calls;
+pub mod places;
 pub mod replay;
 pub mod same;
 pub mod waits;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.analyses.gaps import gaps as gaps_of_xla
+from holotrace.core.plans import done
 from holotrace.core.tables import DEVICE_EVENTS, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import host_time
@@ -34,7 +35,7 @@ def lanes(rank: RankTrace) -> dict[str, pl.DataFrame]:
     """The spans of each lane but the steps: ``start_ns``, ``end_ns``, ``name`` (a Categorical)."""
     work = rank[WORK]
     of_kinds = {lane: work.filter(pl.col("kind") == kind).select(_SPAN) for kind, lane in KINDS.items()}
-    return {HOST: phases(rank), **of_kinds, IDLE: idle(rank).select(_SPAN)}
+    return {HOST: phases(rank), **of_kinds, IDLE: rank.cached(idle).select(_SPAN)}
 
 
 def phases(rank: RankTrace) -> pl.DataFrame:
@@ -44,20 +45,20 @@ def phases(rank: RankTrace) -> pl.DataFrame:
     else:
         calls = rank[host.HOST_CALLS]
         marked = rank[STEPS].select("event_id", "start_ns")
-        spans = (
-            calls.filter(~pl.col("on_device"), pl.col("category").is_in(_PHASES))
-            .join(marked, on=["event_id", "start_ns"], how="anti")
+        spans = done(
+            calls.lazy()
+            .filter(~pl.col("on_device"), pl.col("category").is_in(_PHASES))
+            .join(marked.lazy(), on=["event_id", "start_ns"], how="anti")
             .select("tid", "start_ns", "end_ns", "name")
         )
     steps = rank[STEPS].select((pl.col("end_ns") - pl.col("start_ns")).max()).item()
     if steps is not None:
         spans = spans.filter(pl.col("end_ns") - pl.col("start_ns") <= _WHOLE_RATIO * steps)
     reached = pl.col("end_ns").cum_max().shift(1).over("tid")
-    outermost = spans.sort("start_ns", "end_ns", descending=[False, True]).filter(
-        reached.is_null() | (pl.col("start_ns") >= reached)
-    )
+    ordered = spans.lazy().sort("start_ns", "end_ns", descending=[False, True])
+    outermost = ordered.filter(reached.is_null() | (pl.col("start_ns") >= reached))
     named = pl.col("name").cast(pl.String).str.replace(_BACKWARD, "backward")
-    return outermost.select("start_ns", "end_ns", named.cast(pl.Categorical))
+    return done(outermost.select("start_ns", "end_ns", named.cast(pl.Categorical)))
 
 
 def idle(rank: RankTrace) -> pl.DataFrame:
@@ -72,8 +73,8 @@ def idle(rank: RankTrace) -> pl.DataFrame:
         )
     else:
         found = rank.cached(host.gaps)
-    of_each = found.sort("share_ns", "start_ns", descending=[True, False]).unique("start_ns", keep="first")
+    ordered = found.lazy().sort("share_ns", "start_ns", descending=[True, False])
+    of_each = ordered.unique("start_ns", keep="first")
     said = pl.concat_str("cause", pl.coalesce(pl.lit(": ") + pl.col("responsible"), pl.lit("")))
-    return of_each.select("start_ns", "end_ns", "cause", "share_ns", name=said.cast(pl.Categorical)).sort(
-        "start_ns", "end_ns"
-    )
+    name = said.cast(pl.Categorical)
+    return done(of_each.select("start_ns", "end_ns", "cause", "share_ns", name=name).sort("start_ns", "end_ns"))

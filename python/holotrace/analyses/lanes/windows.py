@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.analyses.lanes.of_rank import HOST, KINDS, WORK, idle
+from holotrace.core.plans import done
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import COMPUTE
@@ -28,15 +29,17 @@ _SPAN = ("start_ns", "end_ns", "name")
 def windows(rank: RankTrace, collectives: pl.DataFrame) -> pl.DataFrame:
     """Disjoint times, ``start_ns`` and ``end_ns``: around the longest gaps of each cause, kernels and collectives."""
     gaps = (
-        idle(rank)
+        rank.cached(idle)
+        .lazy()
         .sort("share_ns", "start_ns", descending=[True, False])
         .filter(pl.int_range(pl.len()).over("cause") < _OF_CAUSE)
         .head(MOST_WINDOWS - _OF_KERNELS - _OF_COLLECTIVES)
         .select("start_ns", "end_ns")
     )
-    exposed = collectives.sort("exposed_ns", "start_ns", descending=[True, False]).head(_OF_COLLECTIVES)
+    exposed = collectives.lazy().sort("exposed_ns", "start_ns", descending=[True, False]).head(_OF_COLLECTIVES)
     heaviest = (
         rank[WORK]
+        .lazy()
         .filter(pl.col("kind") == COMPUTE)
         .group_by("name")
         .agg(
@@ -53,7 +56,7 @@ def windows(rank: RankTrace, collectives: pl.DataFrame) -> pl.DataFrame:
         end_ns=pl.min_horizontal("end_ns", pl.col("start_ns") + _LONGEST_NS) + margin,
     ).sort("start_ns")
     apart = (pl.col("start_ns") > pl.col("end_ns").cum_max().shift(1)).fill_null(value=True).cum_sum()
-    return (
+    return done(
         wide.group_by(apart.alias("at"), maintain_order=True)
         .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
         .drop("at")
@@ -85,8 +88,8 @@ class Events:
     def during(self, times: pl.DataFrame, most: int) -> pl.DataFrame:
         """What ran in each of ``times`` on devices, and what the host called: the ``most`` longest of each."""
         of_host = _of_one_thread(_within(self.on_host, times), self.stepping)
-        both = pl.concat([_longest(spans, most) for spans in (_within(self.on_device, times), of_host)])
-        return both.drop("since_ns").with_columns(pl.col("name").cast(pl.String))
+        both = [done(_longest(spans.lazy(), most)) for spans in (_within(self.on_device, times), of_host)]
+        return pl.concat(both).drop("since_ns").with_columns(pl.col("name").cast(pl.String))
 
 
 def events(rank: RankTrace, times: pl.DataFrame) -> pl.DataFrame:
@@ -100,18 +103,18 @@ def events(rank: RankTrace, times: pl.DataFrame) -> pl.DataFrame:
 
 def _within(spans: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
     """The spans that reach into each of ``times``, with its number, ``window``, and its begin, ``since_ns``."""
-
+    every = spans.lazy()
     reach = [
-        spans.filter(pl.col("start_ns") < end_ns, pl.col("end_ns") > start_ns).with_columns(
+        every.filter(pl.col("start_ns") < end_ns, pl.col("end_ns") > start_ns).with_columns(
             window=pl.lit(window, pl.Int64), since_ns=pl.lit(start_ns, pl.Int64)
         )
         for window, (start_ns, end_ns) in enumerate(times.iter_rows())
     ]
-    none = spans.clear().with_columns(window=pl.lit(0, pl.Int64), since_ns=pl.lit(0, pl.Int64))
-    return pl.concat([none, *reach])
+    none = spans.clear().lazy().with_columns(window=pl.lit(0, pl.Int64), since_ns=pl.lit(0, pl.Int64))
+    return done(pl.concat([none, *reach]))
 
 
-def _longest(spans: pl.DataFrame, most: int) -> pl.DataFrame:
+def _longest(spans: pl.LazyFrame, most: int) -> pl.LazyFrame:
     length = pl.col("end_ns") - pl.col("start_ns")
     ordered = spans.sort("window", length, "start_ns", "track", "name", descending=[False, True, False, False, False])
     return ordered.filter(pl.int_range(pl.len()).over("window") < most)
@@ -124,12 +127,13 @@ def _of_one_thread(calls: pl.DataFrame, stepping: pl.Series) -> pl.DataFrame:
     """
     tid = pl.col("tid").cast(pl.String)
     threads = (
-        calls.group_by("window", "tid")
+        calls.lazy()
+        .group_by("window", "tid")
         .agg(count=pl.len())
         .sort("window", tid.is_in(stepping.implode()), "count", tid, descending=[False, True, True, False])
         .unique("window", keep="first", maintain_order=True)
     )
-    of_one = calls.join(threads, on=["window", "tid"], how="semi", nulls_equal=True)
+    of_one = calls.lazy().join(threads, on=["window", "tid"], how="semi", nulls_equal=True)
     begun = pl.when(pl.col("start_ns") >= pl.col("since_ns")).then("track").min().over("window")
     track = pl.col("track") - (begun - _ENCLOSING).clip(lower_bound=0).fill_null(0)
-    return of_one.drop("tid").with_columns(track).filter(pl.col("track").is_between(0, _LEVELS - 1))
+    return done(of_one.drop("tid").with_columns(track).filter(pl.col("track").is_between(0, _LEVELS - 1)))
