@@ -56,7 +56,7 @@ READS = (
 )
 _WITHIN = r"(?i)DtoD|Device -> Device|memset"
 # A wait costs the host its lead in many gaps, and is one; those that cost next to nothing are not counted.
-_WAITS = pl.col("event_id").filter(pl.col("share_ns") >= 0.1 * pl.col("share_ns").max()).n_unique()
+_WAITS = pl.col("event_id").filter(pl.col("time_ns") >= 0.1 * pl.col("time_ns").max()).n_unique()
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
 
@@ -136,10 +136,6 @@ def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     return lasting
 
 
-def _segment(times: pl.Series, edges: pl.Series) -> pl.Series:
-    return pl.Series("segment", edges.search_sorted(times, side="left"), dtype=pl.Int64)
-
-
 def _kernels(rank: RankTrace) -> pl.DataFrame:
     return rounds.of_kernels(rank[_KERNELS], rank)
 
@@ -159,22 +155,30 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
 def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Gaps by cause and what is responsible, summed between meetings."""
     gaps = rank.cached(xla_gaps.by_class if xla_gaps.is_xla(rank) else host.gaps)
+    named = gaps.lazy().rename({"share_ns": "time_ns", "responsible": "name", "where": "detail"})
+    return _summed(named.with_columns(step=launched_in(gaps["when_ns"], rank.cached(rounds.steps))), edges, GAP)
+
+
+def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
+    """Rows of one cause, name and step, summed between meetings, each with the start and the event of its longest.
+
+    Args:
+        parts: step, cause, name, detail, event_id, start_ns, end_ns, time_ns.
+        edges: When the rank came to others or went on.
+        row: What the rows are.
+    """
+    is_wait = pl.col("cause").first() == SYNCHRONIZATION
     return done(
-        gaps.lazy()
-        .with_columns(
-            segment=_segment(gaps["end_ns"], edges),
-            step=launched_in(gaps["when_ns"], rank.cached(rounds.steps)),
-        )
-        .sort("share_ns", "start_ns", "responsible", descending=[True, False, False])
-        .group_by("segment", "step", "cause", "responsible", maintain_order=True)
+        parts.with_columns(segment=pl.lit(edges).search_sorted("end_ns", side="left"))
+        .sort("time_ns", "start_ns", "name", "event_id", descending=[True, False, False, False])
+        .group_by("segment", "step", "cause", "name", maintain_order=True)
         .agg(
-            pl.col("start_ns", "where", "event_id").first(),
+            pl.col("start_ns", "detail", "event_id").first(),
             at_ns=pl.col("end_ns").max(),
-            time_ns=pl.col("share_ns").sum(),
-            count=pl.when(pl.col("cause").first() == SYNCHRONIZATION).then(_WAITS).otherwise(pl.len()),
+            count=pl.when(is_wait).then(_WAITS).otherwise(pl.len()),
+            time_ns=pl.col("time_ns").sum(),
         )
-        .rename({"responsible": "name", "where": "detail"})
-        .with_columns(row=pl.lit(GAP))
+        .with_columns(row=pl.lit(row))
     )
 
 
@@ -187,27 +191,14 @@ def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     # Of copies that run at once the first has the time that they share.
     copies = done(every.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1))))
     alone = intervals.uncovered_ns(copies, rank.cached(busy.of).computing_or_communicating)
-    copies = copies.with_columns(alone_ns=alone, segment=_segment(copies["end_ns"], edges)).filter(
-        pl.col("alone_ns") > host.MIN_GAP_NS
-    )
+    copies = copies.with_columns(time_ns=alone).filter(pl.col("time_ns") > host.MIN_GAP_NS)
     # What a checkpoint or an input pipeline copies is theirs.
     within = host.contexts(rank, copies["launch_id"])
     causes = [within.get(launch, (COPY, None)) for launch in copies["launch_id"]]
     told = pl.DataFrame(causes, schema={"cause": pl.String, "within": pl.String}, orient="row")
-    return done(
-        copies.hstack(told)
-        .lazy()
-        .with_columns(name=pl.coalesce("within", pl.col("name").cast(pl.String)), detail=pl.col("name").cast(pl.String))
-        .sort("alone_ns", "event_id", descending=[True, False])
-        .group_by("segment", "step", "cause", "name", maintain_order=True)
-        .agg(
-            pl.col("start_ns", "event_id", "detail").first(),
-            at_ns=pl.col("end_ns").max(),
-            time_ns=pl.col("alone_ns").sum(),
-            count=pl.len(),
-        )
-        .with_columns(row=pl.lit(GAP))
-    )
+    text = pl.col("name").cast(pl.String)
+    named = copies.hstack(told).lazy().with_columns(name=pl.coalesce("within", text), detail=text)
+    return _summed(named, edges, GAP)
 
 
 def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
@@ -277,20 +268,7 @@ def _slow_work(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Time that operators compute longer than they need to, summed between meetings."""
     if xla_gaps.is_xla(rank):
         return pl.DataFrame(schema={"row": pl.String()})
-    calls = rank.cached(inefficient.calls)
-    return done(
-        calls.lazy()
-        .with_columns(segment=_segment(calls["end_ns"], edges))
-        .sort("time_ns", "start_ns", descending=[True, False])
-        .group_by("segment", "step", "cause", "name", maintain_order=True)
-        .agg(
-            pl.col("start_ns", "detail", "event_id").first(),
-            at_ns=pl.col("end_ns").max(),
-            time_ns=pl.col("time_ns").sum(),
-            count=pl.len(),
-        )
-        .with_columns(row=pl.lit(inefficient.SLOW_WORK))
-    )
+    return _summed(rank.cached(inefficient.calls).lazy(), edges, inefficient.SLOW_WORK)
 
 
 def _calls(rank: RankTrace) -> pl.DataFrame:
