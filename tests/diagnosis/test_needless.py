@@ -99,3 +99,14 @@ def test_batch_norms_with_channels_last_are_not_slow_for_their_layout() -> None:
 
 def test_where_no_layout_is_turned_batch_norms_are_not_held_against_another() -> None:
     assert told(convolution(1_000, {"T": "sm90_xmma_fprop", "C": "sm90_xmma_fprop"})) == []
+
+
+def test_where_there_are_group_norms_channels_first_may_be_the_faster_layout() -> None:
+    """On an H100 convolutions with group norms took 7.4 ms with channels first, and 9.1 ms with channels last."""
+    text = """
+        op      |CCCCC.NNN.|
+        host    |.T.C...N..|
+        compute |......TCN.|
+    """.replace("TCN", "T" * 60 + "C" * 100 + "N" * 90)
+    group_norm: Given = ("aten::native_group_norm", *NORM[1:])
+    assert told(shaped(text, {"C": CONVOLUTION, "N": group_norm}, TURNING)) == []

@@ -33,6 +33,7 @@ _WORDS = {
 @per_job(
     part=collectives.calls,
     part_columns=collectives.CALLS,
+    joined=arrivals.Compared,
     columns=(
         Column("device", Unit.NUMBER, "Device of the rank; null where the rank communicates on one only"),
         Column("step", Unit.STEP, "Training step that launched them; null for all steps together"),
@@ -63,7 +64,7 @@ _WORDS = {
     ),
     named_by=("collective", "element_type"),
 )
-def communication(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
+def communication(compared: arrivals.Compared, *, by_step: bool = False) -> pl.DataFrame:
     """What each kind of communication costs: waiting for others or moving data, and at which bandwidth.
 
     The kernel of a collective starts when its own rank arrives, waits until the last rank of the group has arrived, and
@@ -80,8 +81,8 @@ def communication(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame
         by_step: One row per kind of collective and step, instead of one per kind.
     """
     keys = ["rank", "device", *(["step"] if by_step else []), *KIND]
-    calls = calls.with_row_index("call")
-    waits = arrivals.of_ranks(calls).select("call", "waited_ns", "lost_ns")
+    calls = compared.calls
+    waits = compared.arrived.select("call", "waited_ns", "lost_ns")
     duration = pl.col("end_ns") - pl.col("start_ns")
     waited = pl.col("waited_ns")
     table = (

@@ -98,21 +98,26 @@ def _of_operators(rank: RankTrace) -> pl.DataFrame:
 def _outside(rank: RankTrace) -> pl.DataFrame:
     """A row for each call that launched work outside of all operators, and one for all work without a known launch."""
     work = rank.cached(launched_by.outside)
-    call_ns = pl.col("launch_end_ns").first() - pl.col("launch_start_ns").first()
+    call_ns = (pl.col("launch_end_ns") - pl.col("launch_start_ns")).fill_null(0)
     return (
-        work.group_by("launch_id", "source")
+        work.group_by("launch_id")
         .agg(
-            name=pl.col("launch_name").first().cast(pl.String),
-            start_ns=pl.col("launch_start_ns").first(),
-            count=pl.when(pl.col("launch_id").first().is_not_null()).then(pl.lit(1, pl.Int64())),
-            total_ns=call_ns.fill_null(0),
-            self_ns=pl.lit(0, pl.Int64()),
-            runtime_ns=call_ns.fill_null(0),
+            pl.col("source", "launch_name", "launch_start_ns", "launch_end_ns").first(),
             work_count=pl.len().cast(pl.Int64),
             work_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
         )
         .join(launched_by.covered_ns(work, by="launch_id"), on="launch_id", how="left", nulls_equal=True)
-        .with_columns(self_work_count="work_count", self_work_ns="work_ns", self_busy_ns=pl.col("covered_ns"))
+        .with_columns(
+            name=pl.col("launch_name").cast(pl.String),
+            start_ns="launch_start_ns",
+            count=pl.when(pl.col("launch_id").is_not_null()).then(pl.lit(1, pl.Int64())),
+            total_ns=call_ns,
+            self_ns=pl.lit(0, pl.Int64()),
+            runtime_ns=call_ns,
+            self_work_count="work_count",
+            self_work_ns="work_ns",
+            self_busy_ns=pl.col("covered_ns"),
+        )
         .select(_ROW)
     )
 

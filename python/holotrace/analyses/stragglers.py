@@ -23,6 +23,7 @@ CLOCK_NS = 100_000
 @per_job(
     part=collectives.calls,
     part_columns=collectives.CALLS,
+    joined=arrivals.Compared,
     columns=(
         Column("device", Unit.NUMBER, "Device of the rank; null where the rank communicates on one only"),
         Column("step", Unit.STEP, "Training step; null for the rank as a whole"),
@@ -42,7 +43,7 @@ CLOCK_NS = 100_000
     reads=collectives.READS,
     chart=Bar(x="rank", y=("late_ns", "lost_ns"), title="Time others waited for each rank"),
 )
-def stragglers(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
+def stragglers(found: arrivals.Compared, *, by_step: bool = False) -> pl.DataFrame:
     """Which ranks the others wait for, and for how long.
 
     A collective begins when its last rank arrives: the kernel of each rank starts when the rank arrives, waits for the
@@ -61,8 +62,8 @@ def stragglers(calls: pl.DataFrame, *, by_step: bool = False) -> pl.DataFrame:
     """
     who = ["rank", "device"]
     keys = [*who, "step"] if by_step else who
-    calls = collectives.comparable(calls)
-    arrived = _counted_once(arrivals.of_ranks(calls))
+    calls = collectives.comparable(found.calls)
+    arrived = _counted_once(found.arrived)
     left, arrival = pl.col("left_ns"), pl.col("arrival_ns")
     arrived = arrived.with_columns(total_ns=left.diff().over(who).fill_null(left - arrival))
     compared = (

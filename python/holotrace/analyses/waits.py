@@ -9,6 +9,7 @@ import polars as pl
 from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Links
 from holotrace.core.schema import Column, Unit
+from holotrace.derive.names import pair
 from holotrace.graph import job
 from holotrace.graph import rank as of_rank
 from holotrace.graph.job import JobGraph
@@ -61,15 +62,18 @@ def waits(graph: JobGraph) -> pl.DataFrame:
     a rank that never waited has one of zeros.
     """
     at = graph.activities.select("activity", "step", "group", waiting_rank="rank")
-    terms = causes(graph).join(at, on="activity", maintain_order="left")
+    terms = causes(graph)
     # What both did for as long cancels, wherever it was done.
     net = (
-        terms.sort(-pl.col("ns"), "rank")
-        .group_by("activity", "signature", "kind", *_WAIT, "step", maintain_order=True)
-        .agg(pl.col("ns").sum(), pl.col("rank").first())
+        terms.select("activity", "signature", "kind", "rank", "ns")
+        .sort(-pl.col("ns"), "rank")
+        .group_by("activity", label=pair("signature", "kind"), maintain_order=True)
+        .agg(pl.col("ns").sum(), pl.col("signature", "kind", "rank").first())
         .filter(pl.col("ns") != 0)
+        .join(at, on="activity", maintain_order="left")
     )
-    waited = terms.unique("activity").group_by(_WAIT).agg(pl.col("waited_ns").sum())
+    waiting = terms.unique("activity").select("activity", "waited_ns").join(at, on="activity")
+    waited = waiting.group_by(_WAIT).agg(pl.col("waited_ns").sum())
     waited = waited.with_columns(pl.col("group").cast(pl.String)).sort(*_WAIT, nulls_last=True)
     found = (
         net.group_by("rank", *_WAIT, "signature", "kind")

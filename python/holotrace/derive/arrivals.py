@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import polars as pl
 
@@ -11,6 +12,18 @@ from holotrace.derive import clocks, collectives
 # Kernels of one collective run at the same time and end on all ranks within some ten microseconds, long ones within a
 # part of their length; what does not was matched in error, or its ranks can leave before the last has come.
 _TOLERANCE_NS, _TOLERANCE_RATIO = 100_000, 0.5
+
+
+class Compared:
+    """The calls of all ranks, with ``call``, their number, and when each rank came to those that can be compared."""
+
+    def __init__(self, calls: pl.DataFrame) -> None:
+        self.calls = calls.with_row_index("call")
+
+    @cached_property
+    def arrived(self) -> pl.DataFrame:
+        """As of ``of_ranks``; several analyses ask for it."""
+        return of_ranks(self.calls)
 
 
 def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:

@@ -91,7 +91,7 @@ def _activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
             named.select(*columns, activity=host_activities.of_ranges(named["name"], input_ranges)),
         ]
     ).drop_nulls("activity")
-    early = outermost(spans).filter(activity=TRACING, name=_SYNC).with_columns(activity=pl.lit(READ_BACK))
+    early = outermost(spans.filter(activity=TRACING)).filter(name=_SYNC).with_columns(activity=pl.lit(READ_BACK))
     return pl.concat([spans, early])
 
 
@@ -159,15 +159,16 @@ def details(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:
         activities: As from ``activities``, or any other spans with a ``name``, ``tid`` and an ``activity``.
     """
     numbered = spans.select("start_ns", "end_ns", "cause").with_row_index("span")
-    # Code of the program is told by its innermost spans, so that all are needed.
-    told = pl.concat([outermost(activities.filter(pl.col("activity") != PROGRAM)), activities.filter(activity=PROGRAM)])
+    told = activities.rename({"start_ns": "from_ns", "end_ns": "until_ns"}).clear()
+    met = [
+        numbered.clear().join(told, how="cross"),
+        *(
+            _met(own, activities.filter(activity=cause))
+            for (cause,), own in numbered.partition_by("cause", as_dict=True).items()
+        ),
+    ]
     beside = (
-        numbered.join_where(
-            told.rename({"start_ns": "from_ns", "end_ns": "until_ns"}),
-            pl.col("from_ns") < pl.col("end_ns"),
-            pl.col("until_ns") > pl.col("start_ns"),
-        )
-        .filter(pl.col("activity") == pl.col("cause"))
+        pl.concat(met)
         .with_columns(took_ns=pl.min_horizontal("until_ns", "end_ns") - pl.max_horizontal("from_ns", "start_ns"))
         .group_by("span", "name", "activity")
         .agg(pl.col("took_ns").sum(), length_ns=(pl.col("until_ns") - pl.col("from_ns")).max())
@@ -182,6 +183,18 @@ def details(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:
         .agg(pl.col("name").first())
     )
     return numbered.join(named, on="span", how="left", maintain_order="left")["name"]
+
+
+def _met(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
+    """Each of ``spans`` with each of the activities, of one kind, that go on in it."""
+    # Code of the program is told by its innermost spans, so that all are needed.
+    is_program = not activities.is_empty() and activities["activity"][0] == PROGRAM
+    told = activities if is_program else outermost(activities)
+    return spans.join_where(
+        told.rename({"start_ns": "from_ns", "end_ns": "until_ns"}),
+        pl.col("from_ns") < pl.col("end_ns"),
+        pl.col("until_ns") > pl.col("start_ns"),
+    )
 
 
 def outermost(activities: pl.DataFrame) -> pl.DataFrame:

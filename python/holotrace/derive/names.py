@@ -32,3 +32,12 @@ def decided(names: pl.Series, decide: Callable[[str], str | None]) -> pl.Series:
     ordered = pl.DataFrame({"event_id": [code for code, _ in of_codes]}, schema={"event_id": pl.UInt32()})
     rows = pl.DataFrame(native.rows_of(ordered, names.to_physical().to_frame("event_id"))).to_series()
     return pl.Series(names.name, [answer for _, answer in of_codes], pl.String())[rows]
+
+
+def pair(first: str, second: str) -> pl.Expr:
+    """One number for each pair of labels in two columns; null is a label.
+
+    Where a key has several columns Polars writes each row's key as bytes, which takes longer than the comparison.
+    """
+    low, high = (pl.col(name).to_physical().cast(pl.UInt64).fill_null(2**32 - 1) for name in (second, first))
+    return high * 2**32 + low

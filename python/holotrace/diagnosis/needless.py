@@ -14,6 +14,7 @@ _SLICES = r"^autograd::engine::evaluate_function: (Select|Slice|Index|IndexSelec
 _FILLS, _ADDS = ("aten::fill_", "aten::zero_"), ("aten::add_", "aten::add")
 _TURNS = r"(?i)nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw"
 _NORMS = ("aten::native_batch_norm", "aten::native_batch_norm_backward", "aten::cudnn_batch_norm")
+_GROUP_NORMS = ("aten::native_group_norm", "aten::group_norm")
 # A batch norm of channels first leaves most of the memory's speed unused where channels are few; norms over what lies
 # side by side reach 0.37 and more of it on an H100.
 _FAR_RATIO, NORM_RATIO = 0.2, 0.35
@@ -53,7 +54,8 @@ def channels_first(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     """Convolutions that turn layouts, with the time of that, and batch norms that are far slower for their layout."""
     events = rank.cached(modelled_work.events).drop_nulls("op_id")
     turning = events.filter(pl.col("name").cast(pl.String).str.contains(_TURNS))
-    if turning.is_empty():
+    # Group norms take longer with channels last, by more than turning layouts takes.
+    if turning.is_empty() or calls["name"].cast(pl.String).is_in(_GROUP_NORMS).any():
         return nothing(calls)
     turns = turning.group_by("op_id", maintain_order=True).agg(time_ns=pl.col("share_ns").sum())
     convolutions = calls.join(turns, on="op_id", maintain_order="left").filter(pl.col("span_ns") >= LONG_NS)

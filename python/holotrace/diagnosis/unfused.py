@@ -211,7 +211,7 @@ def _of_optimizer(ops: pl.DataFrame, *, is_adam: bool) -> Iterator[tuple[pl.Data
     passes = lists.select((pl.col("input_types").str.count_matches("TensorList") + 1 - is_square).sum()).item()
     plain = lists["name"].str.replace(_LISTS, "aten::", literal=True)
     update = _update(plain, is_adam=is_adam)
-    # Without their types nobody knows how often.
+    # Without types nobody knows how many lists there were.
     if update is not None and passes:
         updates = lists.filter(plain == update).height
         yield lists, total(lists["span_ns"]) * _PASSES[update] * updates / passes

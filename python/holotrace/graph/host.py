@@ -12,7 +12,7 @@ from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, RUNTIME_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.critical_steps import HOST, LOADING, LOADING_DATA
-from holotrace.derive.names import distinct
+from holotrace.derive.names import distinct, pair
 from holotrace.derive.vendors import ASKING
 
 _SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
@@ -84,8 +84,9 @@ def _placed(rank: RankTrace, asking: Collection[str]) -> pl.DataFrame:
     of_calls = pl.when(asks.fill_null(False)).then(_QUERY).otherwise(_CALL)
     roles = ((ops, pl.lit(_OPERATOR)), (ranges, pl.lit(_RANGE)), (calls, of_calls))
     spans = pl.concat([frame.with_columns(role=role.cast(pl.UInt8)) for frame, role in roles])
-    threads = spans.lazy().select(_PLACE).unique().sort(_PLACE).with_row_index("thread")
-    return done(spans.lazy().join(threads, on=_PLACE, nulls_equal=True, how="left", maintain_order="left"))
+    numbered = spans.lazy().with_columns(place=pair(*_PLACE))
+    threads = numbered.unique("place").sort(_PLACE).with_row_index("thread").select("place", "thread")
+    return done(numbered.join(threads, on="place", how="left", maintain_order="left").drop("place"))
 
 
 def _main_thread(marked: pl.DataFrame, spans: pl.DataFrame) -> int:

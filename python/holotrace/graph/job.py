@@ -282,14 +282,15 @@ def _activities(
     found: pl.DataFrame, calls: pl.DataFrame, met: pl.DataFrame, offsets: pl.DataFrame, first: pl.DataFrame
 ) -> pl.DataFrame:
     told = calls.select("rank", "activity", "group", "group_ranks", "operation", "element_count")
-    told = told.join(met, on=["rank", "activity"], how="full", coalesce=True)
+    told = told.join(met, on=["rank", "activity"], how="full", coalesce=True).join(first, on="rank")
+    told = told.with_columns((pl.col("activity") + pl.col("first")).cast(_POINT)).drop("rank", "first")
+    # Rows are by rank, and the numbers of each go on from those of the one before.
     return (
-        found.with_columns(activity=pl.int_range(pl.len(), dtype=pl.Int64).over("rank"))
-        .join(offsets, on="rank", how="left", maintain_order="left")
-        .join(told, on=["rank", "activity"], how="left", maintain_order="left")
-        .join(first, on="rank", maintain_order="left")
+        found.join(offsets, on="rank", how="left", maintain_order="left")
+        .with_columns(activity=pl.int_range(pl.len(), dtype=_POINT))
+        .join(told, on="activity", how="left", maintain_order="left")
         .select(
-            (pl.col("activity") + pl.col("first")).cast(_POINT),
+            "activity",
             *("rank", "lane", "is_device", "device", "stream"),
             pl.col("name", "kind"),
             pl.col("start_ns", "end_ns") - pl.col("offset_ns").fill_null(0),

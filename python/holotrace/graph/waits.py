@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.derive.names import pair
 from holotrace.graph.job import JobGraph
 
 # What no signature of an activity says: time until work starts or a call returns, what no edge explains, and when
@@ -37,7 +38,8 @@ def causes(graph: JobGraph) -> pl.DataFrame:
     if activities["crossing"].null_count() == activities.height:
         return _NONE.to_frame()
     ranks = activities["rank"].unique().sort()
-    known = activities.select("kind", "name").unique()
+    labels_of = activities.select("kind", "name", label=pair("kind", "name"))
+    known = labels_of.unique("label")
     texts = pl.col("kind", "name").cast(pl.String)
     known = known.sort(texts, nulls_last=True).with_row_index("signature")
     count = known.height
@@ -46,9 +48,10 @@ def causes(graph: JobGraph) -> pl.DataFrame:
         schema=known.select("signature", texts).schema,
     )
     labels = pl.col("kind", "name").cast(pl.Categorical)
-    of_activities = activities.join(known, on=["kind", "name"], nulls_equal=True, maintain_order="left").select(
+    numbered = labels_of.select("label").join(known.select("label", "signature"), on="label", maintain_order="left")
+    of_activities = activities.select(
+        numbered["signature"],
         process=pl.col("rank").replace_strict(ranks, pl.Series(range(len(ranks))), return_dtype=pl.UInt32),
-        signature="signature",
         delay_signature=pl.lit(count + 1, pl.UInt32),
     )
     of_edges = graph.edges.with_columns(signature=pl.lit(count, pl.UInt32))
