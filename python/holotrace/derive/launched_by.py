@@ -12,6 +12,7 @@ from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, LAUNCHES, RUNTIME_CALL
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
 from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.names import distinct
 
 _OPS = CPU_OPS.only("event_id", "name", "pid", "tid", "start_ns", "end_ns")
 _CALLS = RUNTIME_CALLS.only("event_id", "name", "pid", "tid", "start_ns", "end_ns")
@@ -69,7 +70,7 @@ def outside(rank: RankTrace) -> pl.DataFrame:
 
 def covered_ns(work: pl.DataFrame, by: str) -> pl.DataFrame:
     """For each value of ``by`` the time in which at least one kernel or copy of it ran, ``covered_ns``."""
-    groups = work[by].unique()
+    groups = distinct(work[by])
     # Numbers of events are places; what has none comes last.
     largest: Any = groups.max()
     last = 0 if largest is None else int(largest) + 1
@@ -145,6 +146,6 @@ def outermost(rank: RankTrace, chosen: pl.Series) -> pl.DataFrame:
 def named(rank: RankTrace, pattern: str) -> pl.Series:
     """The ``event_id`` of every operator of such a name."""
     ops = rank[_OPS]
-    names = ops["name"].unique()
+    names = distinct(ops["name"])
     chosen = names.filter(names.cast(pl.String).str.contains(pattern).fill_null(value=False))
     return ops["event_id"].filter(ops["name"].is_in(chosen.implode())) if len(chosen) else ops["event_id"].clear()

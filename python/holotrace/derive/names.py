@@ -6,19 +6,32 @@ from collections.abc import Callable
 
 import polars as pl
 
+from holotrace.core.native import native
+
 # What XLA adds to the name of an operation to tell it from others of that name: "fusion.3.remat2".
 NUMBERED = r"(\.(clone|remat\d*|cloned|\d+))+$"
 
 
+def distinct(values: pl.Series) -> pl.Series:
+    """Each value that is there, once, in any order."""
+    # Of few rows this takes a fifth of the time of unique(), and of many as long.
+    return values.alias("value").value_counts()["value"].alias(values.name)
+
+
 def decided(names: pl.Series, decide: Callable[[str], str | None]) -> pl.Series:
     """What ``decide`` says of each name, null where that is nothing; a trace has few names and millions of events."""
-    unique = names.drop_nulls().unique()
-    answers = [decide(text) for text in unique.cast(pl.String())]
+    known = [name for name in distinct(names) if name is not None]
+    answers = [decide(name) for name in known]
+    if not isinstance(names.dtype, pl.Categorical):
+        keys = pl.Series(known, dtype=names.dtype)
+        found: pl.Series = names.replace_strict(keys, pl.Series(answers, dtype=pl.String()), default=None)
+        return found.alias(names.name)
     # Labels are compared by their numbers: as text, those of millions of events would take much of the memory.
-    is_label = isinstance(names.dtype, pl.Categorical)
-    keys, known = (names.to_physical(), unique.to_physical()) if is_label else (names, unique)
-    found: pl.Series = keys.replace_strict(known, pl.Series(answers, dtype=pl.String()), default=None)
-    return found.alias(names.name)
+    codes = pl.Series(known, dtype=names.dtype).to_physical().to_list()
+    of_codes = sorted(zip(codes, answers, strict=True))
+    ordered = pl.DataFrame({"event_id": [code for code, _ in of_codes]}, schema={"event_id": pl.UInt32()})
+    rows = pl.DataFrame(native.rows_of(ordered, names.to_physical().to_frame("event_id"))).to_series()
+    return pl.Series(names.name, [answer for _, answer in of_codes], pl.String())[rows]
 
 
 def pair(first: str, second: str) -> pl.Expr:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.core.plans import done
 from holotrace.core.tables import CPU_OPS, PYTHON_CALLS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import launched_by
+from holotrace.derive.names import distinct
 
 _PLACE = ("pid", "tid", "start_ns", "end_ns")
 _PYTHON = PYTHON_CALLS.only("name", *_PLACE)
@@ -29,7 +31,7 @@ def _by_names(rank: RankTrace) -> pl.Series:
     ops = rank[_OPS]
     text = pl.col("name").cast(pl.String)
     frames = rank[_PYTHON].filter(text.str.contains(_FRAMES).fill_null(value=False)).select(_PLACE)
-    again = pl.concat([frames, ops.filter(text == _OPERATOR).select(_PLACE)])
+    again = pl.concat([frames, ops.filter(ops["name"] == _OPERATOR).select(_PLACE)])
     if again.is_empty():
         return ops["event_id"].clear()
     inside = _latest(ops, again, "again")
@@ -46,17 +48,22 @@ def _by_numbers(rank: RankTrace) -> pl.Series:
     Where gradients of gradients are asked for, autograd numbers all operators of a node: then nothing is known.
     """
     ops = rank[_OPS]
-    of_node = (pl.col("forward_thread").fill_null(0) > 0) | pl.col("name").cast(pl.String).str.starts_with(_BACKWARD)
-    nodes = ops.filter(pl.col("name").cast(pl.String).str.starts_with(_BACKWARD))["event_id"]
+    names = distinct(ops["name"])
+    backward = names.filter(names.cast(pl.String).str.starts_with(_BACKWARD))
+    is_node = ops["name"].is_in(backward.implode())
+    of_node = (pl.col("forward_thread").fill_null(0) > 0) | is_node
+    nodes = ops["event_id"].filter(is_node)
     is_numbered = pl.col("sequence").fill_null(-1) >= 0
     if nodes.is_empty() or ops.filter(is_numbered).is_empty():
         return ops["event_id"].clear()
     inside = launched_by.outermost(rank, nodes)
-    forward = ops.filter(is_numbered, ~of_node).join(inside, left_on="event_id", right_on="op_id", how="semi")
+    forward = done(
+        ops.lazy().filter(is_numbered, ~of_node).join(inside.lazy(), left_on="event_id", right_on="op_id", how="semi")
+    )
     again = inside.join(launched_by.outermost(rank, forward["event_id"]), on="op_id", how="semi")
-    own = ops.filter(~of_node).join(inside, left_on="event_id", right_on="op_id")
-    own = own.join(again, left_on="event_id", right_on="op_id", how="anti")
-    found: pl.Series = again.join(own, on="around_id", how="semi")["op_id"]
+    own = ops.lazy().filter(~of_node).join(inside.lazy(), left_on="event_id", right_on="op_id")
+    own = own.join(again.lazy(), left_on="event_id", right_on="op_id", how="anti")
+    found: pl.Series = done(again.lazy().join(own, on="around_id", how="semi"))["op_id"]
     return found
 
 

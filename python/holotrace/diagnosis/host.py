@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import polars as pl
 
@@ -13,6 +15,7 @@ from holotrace.core.tables import CALLS, DEVICE_EVENTS, LAUNCHES, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
 from holotrace.derive.kernel_kinds import COMMUNICATION, WORK
+from holotrace.derive.names import distinct
 from holotrace.diagnosis import lead, open_calls
 from holotrace.diagnosis.classes import (
     EVALUATION,
@@ -41,6 +44,8 @@ READS = (WORK_EVENTS, HOST_CALLS, LAUNCHES.only("launch_id", "device_event_id", 
 MIN_GAP_NS = 4_000
 # A synchronisation returns so soon after the device has nothing to do any more.
 _RETURN_NS = 60_000
+# To compare a label with so many names takes less than to look it up among them.
+_FEW_NAMES = 8
 # A device begins so soon with what is launched while it has nothing else to do.
 _PROMPT_NS = 10_000
 _SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
@@ -268,7 +273,7 @@ def _all_of(found: pl.DataFrame, cause: str) -> pl.DataFrame:
 def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str]]:
     """Of launches within something whose name tells what goes on (see ``classes.named``): that, and the name."""
     calls = rank.cached(host_calls)
-    told = {name: cause for name in calls["name"].unique().cast(pl.String) if name and (cause := named(name))}
+    told = {name: cause for name in distinct(calls["name"]) if name and (cause := named(name))}
     if not told:
         return {}
     outer = _outermost(calls.filter(among(calls["name"], told)))
@@ -282,7 +287,7 @@ def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str
 
 def evaluating(rank: RankTrace, launch_ids: pl.Series) -> pl.Series:
     """Of launches within something that evaluates the model its name, as ``within``; null for all others."""
-    names = rank.cached(host_calls)["name"].unique().cast(pl.String)
+    names = distinct(rank.cached(host_calls)["name"])
     if not any(named(name) == EVALUATION for name in names if name):
         return pl.Series("within", [None] * len(launch_ids), dtype=pl.String)
     found = contexts(rank, launch_ids)
@@ -304,12 +309,14 @@ def among(labels: pl.Series, chosen: Iterable[str]) -> pl.Series:
     if not names:
         nothing: pl.Series = pl.Series(labels.name, [False]).new_from_index(0, len(labels))
         return nothing
-    return labels.is_in(pl.Series(names, dtype=labels.dtype).implode())
+    if len(names) > _FEW_NAMES:
+        return labels.is_in(pl.Series(names, dtype=labels.dtype).implode())
+    return reduce(or_, (labels == name for name in names))
 
 
 def matching(labels: pl.Series, pattern: re.Pattern[str]) -> pl.Series:
     """Which labels a pattern is found in; each label is looked at once."""
-    return among(labels, [name for name in labels.unique().cast(pl.String) if name and pattern.search(name)])
+    return among(labels, [name for name in distinct(labels) if name and pattern.search(name)])
 
 
 def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
@@ -356,7 +363,8 @@ def _parents_of(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Of what made these waits, ``wait_parent``: its name, and the name of what made that; null of a step."""
 
     def those(ids: pl.Series, **columns: str) -> pl.DataFrame:
-        rows = calls.lazy().filter(pl.col("event_id").is_in(ids.drop_nulls().unique().implode()))
+        found = open_calls.looked_up(calls, distinct(ids), "event_id", "name", "parent_id")
+        rows = found.lazy().drop_nulls("event_id")
         text = pl.col("name").cast(pl.String)
         is_step = text.str.contains(STEP_RANGE.pattern)
         return done(rows.with_columns(pl.when(~is_step).then(text).alias("name")).select(**columns))

@@ -8,6 +8,7 @@ import polars as pl
 
 from holotrace.core.native import native
 from holotrace.core.plans import done
+from holotrace.derive.names import distinct
 from holotrace.diagnosis.classes import KINDS, STEP_RANGE, is_of_program, told, traits
 
 # Longer than this no interpreter works between two calls that it makes.
@@ -88,8 +89,8 @@ def nothing(windows: pl.DataFrame) -> pl.DataFrame:
 
 def main_thread(calls: pl.DataFrame) -> int:
     """The number of the thread that holds the steps, else of the one that made the most calls."""
-    names = calls["name"].unique()
-    steps = [name for name in names.cast(pl.String) if name and name.startswith("ProfilerStep")]
+    names = distinct(calls["name"])
+    steps = [name for name in names if name and name.startswith("ProfilerStep")]
     marked = calls.filter(pl.col("name").is_in(pl.Series(steps, dtype=names.dtype).implode())) if steps else calls
     return _busiest(marked["tid"], None) or 0
 
@@ -159,17 +160,22 @@ def around(calls: pl.DataFrame, ids: pl.Series) -> pl.Series:
 
 def asked_by(calls: pl.DataFrame, ids: pl.Series) -> pl.Series:
     """The innermost function or range of the program's own around each of these calls; null where there is none."""
-    known = ids.drop_nulls().unique().sort()
+    known = distinct(ids).drop_nulls()
+    if known.is_empty():
+        nothing: pl.Series = pl.Series("name", [None], pl.String).new_from_index(0, len(ids))
+        return nothing
     asked = pl.DataFrame({"id": known, "at": known, "name": pl.Series([None] * len(known), dtype=pl.String)})
     for _ in range(_MOST_LEVELS):
-        above = looked_up(calls, asked["at"], "name", "category", "parent_id").cast(
-            {"name": pl.String, "category": pl.String}
-        )
-        pairs = above.select("name", "category").unique().drop_nulls()
-        own = {(name, of) for name, of in pairs.iter_rows() if is_of_program(name, of) and not STEP_RANGE.search(name)}
-        is_own = pl.Series([pair in own for pair in above.select("name", "category").iter_rows()], dtype=pl.Boolean)
-        asked = asked.with_columns(name=pl.coalesce("name", pl.when(is_own).then(above["name"])), at=above["parent_id"])
-        if (asked["at"].is_null() | asked["name"].is_not_null()).all():
+        above = looked_up(calls, asked["at"], "name", "category", "parent_id")
+        pairs = [*zip(above["name"], above["category"], strict=True)]
+        own = {
+            (name, of)
+            for name, of in set(pairs)
+            if name is not None and of is not None and is_of_program(name, of) and not STEP_RANGE.search(name)
+        }
+        names = pl.Series([name if (name, of) in own else None for name, of in pairs], dtype=pl.String)
+        asked = asked.with_columns(name=pl.coalesce("name", names), at=above["parent_id"])
+        if asked.filter(pl.col("at").is_not_null(), pl.col("name").is_null()).is_empty():
             break
     return ids.to_frame("id").join(asked, on="id", how="left", maintain_order="left")["name"]
 

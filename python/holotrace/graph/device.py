@@ -9,6 +9,7 @@ from holotrace.core.plans import done
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import SYNC, WORK
+from holotrace.derive.names import distinct
 from holotrace.derive.step_graph import GraphRules
 from holotrace.graph.host import Host
 
@@ -83,8 +84,8 @@ def joined(
 
 
 def _traits(names: pl.Series) -> pl.Series:
-    known = names.unique().drop_nulls()
-    codes, traits = known.to_physical(), [_trait(name) for name in known.cast(pl.String)]
+    known = distinct(names).drop_nulls()
+    codes, traits = known.to_physical(), [_trait(name) for name in known]
     if not any(traits):
         return pl.repeat(0, len(names), dtype=pl.UInt8(), eager=True)
     found: pl.Series = names.to_physical().replace_strict(codes, traits, default=0, return_dtype=pl.UInt8())

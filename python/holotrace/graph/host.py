@@ -12,7 +12,7 @@ from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, RUNTIME_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.critical_steps import HOST, LOADING, LOADING_DATA
-from holotrace.derive.names import pair
+from holotrace.derive.names import distinct, pair
 from holotrace.derive.vendors import ASKING
 
 _SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
@@ -79,7 +79,7 @@ def _placed(rank: RankTrace, asking: Collection[str]) -> pl.DataFrame:
     both = ops.filter(pl.col("event_id").is_in(ranges["event_id"].implode()))["event_id"]
     ranges = ranges.filter(~pl.col("event_id").is_in(both.implode()))
     calls = rank[CALLS_READ].select(_SPAN)
-    names = [name for name in calls["name"].unique().cast(pl.String) if name in asking]
+    names = [name for name in distinct(calls["name"]) if name in asking]
     asks = pl.col("name").is_in(pl.Series(names, dtype=calls.schema["name"]).implode())
     of_calls = pl.when(asks.fill_null(False)).then(_QUERY).otherwise(_CALL)
     roles = ((ops, pl.lit(_OPERATOR)), (ranges, pl.lit(_RANGE)), (calls, of_calls))
@@ -102,9 +102,13 @@ def _named(activities: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     """The activities with kind, name and event_id for the rows of spans that each is and is in."""
     names = spans["name"]
     around, called = names[activities["around"]], activities["call"]
-    loaders = [name for name in around.unique().cast(pl.String) if name and LOADING in name]
-    loading = around.is_in(pl.Series(loaders, dtype=around.dtype).implode()).fill_null(False)
-    kind = pl.when(loading).then(pl.lit(LOADING_DATA)).otherwise(pl.lit(HOST))
+    loaders = [name for name in distinct(around) if name and LOADING in name]
+    loading = pl.Series(loaders, dtype=around.dtype).implode()
+    kind = (
+        pl.when(around.is_in(loading) if loaders else pl.lit(value=False))
+        .then(pl.lit(LOADING_DATA))
+        .otherwise(pl.lit(HOST))
+    )
     return activities.select(
         *("thread", "start_ns", "end_ns", "own_ns"),
         event_id=spans["event_id"][called],
