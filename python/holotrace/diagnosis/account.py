@@ -169,7 +169,7 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
     """
     is_wait = pl.col("cause").first() == SYNCHRONIZATION
     return done(
-        parts.with_columns(segment=pl.lit(edges).search_sorted("end_ns", side="left"))
+        parts.with_columns(segment=pl.lit(edges).search_sorted(pl.col("end_ns"), side="left"))
         .sort("time_ns", "start_ns", "name", "event_id", descending=[True, False, False, False])
         .group_by("segment", "step", "cause", "name", maintain_order=True)
         .agg(
