@@ -197,7 +197,9 @@ def test_ten_thousand_rectangles_are_drawn_in_less_than_a_sixtieth_of_a_second(p
         t.toggle(0); t.show(from, to);
         let least = Infinity;
         for (let i = 0; i < 300 && least >= 1000 / 60; i++) {
-            const begun = performance.now(); t.painter.draw(t.view); least = Math.min(least, performance.now() - begun); }
+            const begun = performance.now();
+            t.painter.draw(t.view);
+            least = Math.min(least, performance.now() - begun); }
         if (t.painter.events < count) throw new Error(`only ${t.painter.events}`);
         return least; }"""
     )
