@@ -82,6 +82,7 @@ def test_what_the_profiler_takes_of_a_step_is_not_the_fault_of_its_host(tmp_path
         (less,) = steps(tmp_path, FAST_HOST, reads=True, unprofiled_step_ms=(step_ns - faster_ns) / 1e6).to_dicts()
         assert found["cost_per_step_ns"] - less["cost_per_step_ns"] == pytest.approx(faster_ns, rel=0.02)
         assert less["share_ratio"] < found["share_ratio"]
+        assert (less["profiler_ns"], found["profiler_ns"]) == (4 * faster_ns, None)
     assert steps(tmp_path, FAST_HOST, reads=True, unprofiled_step_ms=(step_ns - 3 * 10**6) / 1e6).is_empty()
     # One that takes longer than the recorded ones takes nothing away.
     same = steps(tmp_path, FAST_HOST, reads=True, unprofiled_step_ms=2 * step_ns / 1e6)
@@ -104,6 +105,8 @@ def test_without_steps_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
 
 def test_the_verdict_of_a_report_knows_it_too(tmp_path: Path) -> None:
     steps(tmp_path, FAST_HOST, reads=True)
-    asked = ["report", str(tmp_path), "-o", str(tmp_path / "x.md"), "--unprofiled-step", "4.4"]
+    asked = ["report", str(tmp_path), "-o", str(tmp_path / "x.md"), "--unprofiled-step-ms", "4.4"]
     assert "No cause is known" in CliRunner().invoke(main, asked).output
     assert "No cause is known" not in CliRunner().invoke(main, asked[:4]).output
+    some = CliRunner().invoke(main, [*asked[:5], "6.5"]).output
+    assert "could be saved without the profiler, which took 496 µs of it" in " ".join(some.split())

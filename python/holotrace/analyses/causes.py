@@ -31,7 +31,12 @@ COLUMNS = (
     Column(
         "joint_ns", Unit.NS, "How much earlier the job would end without all causes together; the same in every row"
     ),
-    Column("share_ratio", Unit.RATIO, "cost_ns / time of the whole job"),
+    Column(
+        "profiler_ns",
+        Unit.NS,
+        "What the profiler took of the steps, which no cost has in it; null where it is not known",
+    ),
+    Column("share_ratio", Unit.RATIO, "cost_ns / time of the whole job, but for what the profiler is known to take"),
     Column("confidence", Unit.TEXT, "measured, or inferred where the trace does not name it"),
     Column("evidence", Unit.TEXT, "Values that the sentence rests on, JSON"),
     Column("advice", Unit.TEXT, "What to change"),

@@ -37,7 +37,7 @@ from holotrace.stores import Place, place
     help=f"End with exit code {FOUND} if a rule found something as severe as this, or more.",
 )
 @click.option(
-    "--unprofiled-step",
+    "--unprofiled-step-ms",
     type=float,
     metavar="MS",
     help="How long a step takes without the profiler, which slows down hosts: causes are worth what they cost then.",
@@ -50,7 +50,7 @@ def report(
     form: str | None,
     output: Place | None,
     fail_on: str | None,
-    unprofiled_step: float | None,
+    unprofiled_step_ms: float | None,
 ) -> None:
     """A verdict, charts, tables, findings and problems: one HTML page that works offline, or the same as JSON or
     Markdown.
@@ -64,7 +64,7 @@ def report(
     with progress_bar("Reading") as progress:
         # Only pages draw the timeline.
         analyses = (*ALL, *DRAWN) if writer is writers.HTML else ALL
-        options = {} if unprofiled_step is None else {CAUSES: {"unprofiled_step_ms": unprofiled_step}}
+        options = {} if unprofiled_step_ms is None else {CAUSES: {"unprofiled_step_ms": unprofiled_step_ms}}
         result = job.run(analyses, options, progress=progress)
     if writer.write_report is not None:
         put(writer.write_report(writers.ShownReport(result)), writer, output)

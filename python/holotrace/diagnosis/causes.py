@@ -62,6 +62,8 @@ class Found:
     low_ns: int
     high_ns: int
     job_ns: int
+    # What the profiler took, which none of these has in it; null if that is not known.
+    profiler_ns: int | None
     # When the job began, on its clock.
     begun_ns: int
     step_count: int
@@ -88,6 +90,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
     job = Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns))
     hosts = list(idle.causes(job))
+    profiler_ns = None
     if unprofiled_ns is not None and hosts:
         profiler_ns = profiled.total_ns(rows, unprofiled_ns)
         hosts = profiled.without(hosts, meetings, profiler_ns)
@@ -101,7 +104,9 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     for candidate, cost in kept:
         others = together([other.change for other, _ in kept if other is not candidate])
         last = joint - meetings.saved_ns(others) if len(kept) > 1 else cost
-        found.append(Found(candidate, cost, min(cost, last), max(cost, last), job_ns, begun_ns, max(1, steps)))
+        found.append(
+            Found(candidate, cost, min(cost, last), max(cost, last), job_ns, profiler_ns, begun_ns, max(1, steps))
+        )
     return sorted(found, key=lambda cause: -cause.cost_ns), joint
 
 
@@ -183,6 +188,7 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
         "cost_per_step_ns": found.cost_ns // found.step_count,
         "low_ns": found.low_ns,
         "high_ns": found.high_ns,
+        "profiler_ns": found.profiler_ns,
         "share_ratio": share,
         "confidence": "inferred" if c.cause in _INFERRED else "measured",
         "evidence": json.dumps(dict(c.evidence) | ({"around": c.detail} if c.detail else {}), ensure_ascii=False),

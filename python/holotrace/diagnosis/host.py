@@ -102,7 +102,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
         .then("annotation")
         .otherwise(pl.col("responsible").replace(_READ_BY))
     )
-    told = _of_lost_lead(done(by_range.drop("annotation")), every, rank)
+    told = lead.laid_to_waits(done(by_range.drop("annotation")), every.found, _of_launching_threads(every, rank))
     is_wait = pl.col("cause") == SYNCHRONIZATION
     waits = told.select(pl.when(is_wait).then("event_id")).to_series()
     asked_by = open_calls.asked_by(rank.cached(host_calls), waits)
@@ -114,32 +114,13 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     )
 
 
-def _of_lost_lead(told: pl.DataFrame, gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
-    """Lays launching too late to the waits before it, as far as the host would have been ahead without these."""
+def _of_launching_threads(gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
+    """Waits of threads that launch; not copies to the device."""
     calls = rank.cached(host_calls)
-    waits = _long_waits(calls, gaps.found["tid"], rank)
-    is_late = pl.col("cause").is_in([LAUNCH, SYNCHRONIZATION])
-    late = told.filter(is_late).group_by("window").agg(late_ns=pl.col("share_ns").sum())
-    if waits.is_empty() or late.is_empty():
-        return told
-    late = late.join(gaps.found.select("window", at_ns="end_ns"), on="window")
-    left, waiting = lead.split(told, lead.lost_by_waiting(late, waits, gaps.found), LAUNCH)
-    named = waiting.join(
-        waits.join(_parents_of(waits, calls), on="wait_parent", how="left"), on="wait_id", how="left"
-    ).with_columns(
-        cause=pl.lit(SYNCHRONIZATION),
-        responsible=pl.coalesce("around_name", "wait_name", pl.col("call").cast(pl.String)),
-        event_id="wait_id",
-    )
-    return pl.concat([left, named.select(told.columns)])
-
-
-def _long_waits(calls: pl.DataFrame, threads: pl.Series, rank: RankTrace) -> pl.DataFrame:
-    """Waits for a device, on threads that launch, that cost the host some of its lead; not copies to the device."""
-    sent = rank[WORK_EVENTS].filter(matching(rank[WORK_EVENTS]["name"], _SENDING))["launch_id"].drop_nulls()
-    return _waits(calls.filter(pl.col("tid").is_in(threads.drop_nulls().unique().implode()))).filter(
-        pl.col("returned_ns") - pl.col("began_ns") > lead.SHORT_NS, ~pl.col("wait_id").is_in(sent.unique().implode())
-    )
+    threads = gaps.found["tid"].drop_nulls().unique()
+    sent = rank[WORK_EVENTS].filter(matching(rank[WORK_EVENTS]["name"], _SENDING))["launch_id"].drop_nulls().unique()
+    launching = calls.filter(pl.col("tid").is_in(threads.implode()), ~pl.col("event_id").is_in(sent.implode()))
+    return _named_waits(_waits(launching), calls)
 
 
 def of_all_devices(rank: RankTrace) -> Gaps:
@@ -334,15 +315,13 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame)
             & (pl.col("returned_ns") <= pl.min_horizontal("end_ns", pl.col("start_ns") + _RETURN_NS))
         )
     )
-    who = _parents_of(waits, calls)
+    who = _named_waits(waits, calls).select(wait_id="event_id", waits_in="responsible")
     is_launching = pl.col("is_after").fill_null(False) & pl.col("cause").is_in([*_LAUNCHING, SYNCHRONIZATION])
     return done(
-        before.join(who.lazy(), on="wait_parent", how="left", maintain_order="left")
+        before.join(who.lazy(), on="wait_id", how="left", maintain_order="left")
         .with_columns(
             cause=pl.when(is_launching).then(pl.lit(SYNCHRONIZATION)).otherwise("cause"),
-            responsible=pl.when(is_launching)
-            .then(pl.coalesce("around_name", "wait_name", pl.col("call").cast(pl.String)))
-            .otherwise("responsible"),
+            responsible=pl.when(is_launching).then("waits_in").otherwise("responsible"),
             event_id=pl.when(is_launching).then("wait_id").otherwise("event_id"),
         )
         .select(told.columns)
@@ -359,8 +338,11 @@ def _waits(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _parents_of(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Of what made these waits, ``wait_parent``: its name, and the name of what made that; null of a step."""
+def _named_waits(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Waits by what made them, ``responsible``: the outer of the two calls around each that is no step, else its own.
+
+    Returns ``event_id``, ``responsible``, ``began_ns`` and ``returned_ns``, in their order.
+    """
 
     def those(ids: pl.Series, **columns: str) -> pl.DataFrame:
         found = open_calls.looked_up(calls, distinct(ids), "event_id", "name", "parent_id")
@@ -371,4 +353,14 @@ def _parents_of(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
     parents = those(waits["wait_parent"], wait_parent="event_id", wait_name="name", around_id="parent_id")
     around = those(parents["around_id"], around_id="event_id", around_name="name")
-    return parents.join(around, on="around_id", how="left")
+    return done(
+        waits.lazy()
+        .join(parents.lazy(), on="wait_parent", how="left", maintain_order="left")
+        .join(around.lazy(), on="around_id", how="left", maintain_order="left")
+        .select(
+            "began_ns",
+            "returned_ns",
+            event_id="wait_id",
+            responsible=pl.coalesce("around_name", "wait_name", pl.col("call").cast(pl.String)),
+        )
+    )

@@ -44,5 +44,4 @@ def without(candidates: list[Candidate], meetings: Meetings, profiler_ns: int) -
 
 def _scaled(candidate: Candidate, ratio: float) -> Candidate:
     removed = {rank: [(at, ns * ratio) for at, ns in parts] for rank, parts in candidate.change.removed.items()}
-    change = Change(removed, candidate.change.transfer)
-    return replace(candidate, change=change, evidence={**candidate.evidence, "unprofiled_ratio": round(ratio, 3)})
+    return replace(candidate, change=Change(removed, candidate.change.transfer))

@@ -134,7 +134,7 @@ CLASSES: Mapping[str, Class] = {
         "{who} {is_} launch-bound{in_what}: the host launches kernels slower than the device runs them",
         "Make kernels fewer and longer: torch.compile(mode='reduce-overhead') or CUDA graphs, larger batches, fused "
         "optimizers (fused=True). The profiler slows launching down too: measure a step without it, and give that as "
-        "--unprofiled-step.",
+        "--unprofiled-step-ms.",
         seen="The host is busy launching, and the device waits for it, with no long call in between.",
         confused="A slow host, if it is one rank whose calls all take longer.",
     ),

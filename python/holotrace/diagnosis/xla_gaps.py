@@ -106,15 +106,15 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
     )
     found = device_time.gaps(as_one, during, by=[*DEVICE, "stream"], min_gap_ns=MIN_GAP_NS)
     activities = host_time.activities(rank, INPUT_RANGES)
-    gaps = _with_parts(found, activities, rank)
+    gaps = _with_parts(found, activities, rank).with_row_index("window")
     parts = (
         gaps.drop("cause")
-        .with_row_index("window")
         .unpivot([f"{part}_ns" for part in _PARTS], index=["window", "start_ns", "end_ns"], value_name="share_ns")
         .filter(pl.col("share_ns") > 0)
         .with_columns(cause=pl.col("variable").str.strip_suffix("_ns"))
     )
-    names = host_time.details(parts, _with_callers(rank, _named(rank, activities)))
+    named = _with_callers(rank, _named(rank, activities))
+    names = host_time.details(parts, named)
     # Where graphs are collected, running the program's own code is part of that.
     collects = TRACING in activities["activity"]
     is_function = (pl.col("cause") == PROGRAM) & pl.lit(not collects) & (pl.col("share_ns") >= open_calls.LONG_NS)
@@ -131,32 +131,12 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
         event_id=pl.lit(None, pl.UInt32),
         when_ns=pl.col("end_ns") - 1,
     )
-    told = _of_lost_lead(known, gaps, _with_callers(rank, activities), host_time.stepping_threads(rank))
+    reads = named.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=READ_BACK)
+    waits = host_time.outermost(reads).select(
+        began_ns="start_ns", returned_ns="end_ns", responsible="name", event_id=pl.lit(None, pl.UInt32)
+    )
+    told = lead.laid_to_waits(known, gaps, waits)
     return told.drop("window").sort("start_ns", "share_ns", "cause", descending=[False, True, False])
-
-
-def _of_lost_lead(told: pl.DataFrame, idle: pl.DataFrame, activities: pl.DataFrame, threads: pl.Series) -> pl.DataFrame:
-    """Lays starting programs too late to the reads before it, as far as the host would have been ahead without."""
-    reads = activities.filter(pl.col("tid").is_in(threads.implode()), activity=READ_BACK)
-    waits = (
-        host_time.outermost(reads)
-        .filter(pl.col("end_ns") - pl.col("start_ns") > lead.SHORT_NS)
-        .with_row_index("wait_id")
-        .select("wait_id", "name", began_ns="start_ns", returned_ns="end_ns")
-    )
-    is_late = pl.col("cause").is_in([classes.LAUNCH, classes.SYNCHRONIZATION])
-    late = (
-        told.filter(is_late)
-        .group_by("window")
-        .agg(pl.col("share_ns").sum().alias("late_ns"), at_ns=pl.col("end_ns").first())
-    )
-    if waits.is_empty() or late.is_empty():
-        return told
-    left, waiting = lead.split(told, lead.lost_by_waiting(late, waits, idle), classes.LAUNCH)
-    named = waiting.join(waits.select("wait_id", "name"), on="wait_id", how="left").with_columns(
-        cause=pl.lit(classes.SYNCHRONIZATION), responsible="name"
-    )
-    return pl.concat([left, named.select(told.columns)])
 
 
 def _executions(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -45,7 +45,11 @@ def unpacked(
             ) from error
         of_rank = pl.Series("rank", [rank], pl.Int32()).new_from_index(0, read.height)
         found[row].append(read.insert_column(0, of_rank))
-    return {row: _joined(frames, schemas[row], made.get(row, ())) for row, frames in found.items()}
+    try:
+        return {row: _joined(frames, schemas[row], made.get(row, ())) for row, frames in found.items()}
+    except pl.exceptions.PolarsError as error:
+        # Of one rank the types are others than those of the rest.
+        raise InputError("what was kept of the graph of a rank is damaged; convert the job again") from error
 
 
 def _joined(frames: Sequence[pl.DataFrame], schema: pl.Schema, made: Sequence[pl.Expr]) -> pl.DataFrame:

@@ -86,7 +86,8 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
     joint_ns = int(first["joint_ns"] or first["cost_ns"])
     job_ns = first["cost_ns"] / first["share_ratio"] if first["share_ratio"] else 0.0
     each = " a step" if steps > 1 else ""
-    return Verdict(_saving(joint_ns, job_ns, steps), tuple(reasons), max(0, len(causes) - MOST), each)
+    saving = _saving(joint_ns, job_ns, first.get("profiler_ns"), steps)
+    return Verdict(saving, tuple(reasons), max(0, len(causes) - MOST), each)
 
 
 def _is_of_hosts(tables: Mapping[str, pl.DataFrame]) -> bool:
@@ -114,10 +115,11 @@ def _reason(finding: Finding, row: Mapping[str, Any], steps: int) -> Reason:
     )
 
 
-def _saving(joint_ns: int, job_ns: float, steps: int) -> str:
+def _saving(joint_ns: int, job_ns: float, profiler_ns: int | None, steps: int) -> str:
     share = f" ({fmt.percent(joint_ns / job_ns)})" if job_ns else ""
     of_what = "each step" if steps > 1 else "the job"
-    return f"{fmt.duration(joint_ns / steps)} of {of_what}{share} could be saved."
+    taken = f" without the profiler, which took {fmt.duration(profiler_ns / steps)} of it" if profiler_ns else ""
+    return f"{fmt.duration(joint_ns / steps)} of {of_what}{share} could be saved{taken}."
 
 
 def _limits(tables: Mapping[str, pl.DataFrame]) -> str:
