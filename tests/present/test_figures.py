@@ -13,8 +13,10 @@ from holotrace.analyses.causes import causes
 from holotrace.analyses.efficiency import efficiency
 from holotrace.analyses.job_path import job_path
 from holotrace.analyses.kernels import kernels
+from holotrace.analyses.replay import replay
 from holotrace.analyses.slowdown import slowdown
 from holotrace.analyses.waits import waits
+from holotrace.analyses.work_categories import work_categories
 from holotrace.core.analysis import Analysis, per_rank
 from holotrace.core.charts import Bar, Line, Ranking, Tree
 from holotrace.core.schema import Column, Unit
@@ -222,14 +224,36 @@ def test_what_a_cause_costs_the_job_is_not_the_mean_of_ranks() -> None:
     assert bars["y"] == [18.0, 9.5]
 
 
-def test_each_rank_has_one_bar_of_what_it_owns_of_the_path() -> None:
+def test_a_step_is_one_bar_of_what_its_critical_path_is_made_of() -> None:
     table = rows_of(
-        job_path, rank=[2, 2, 0, 2], step=[1, 1, 1, 2], name=["a", "b", "a", "a"], duration_ns=[5000, 3000, 1000, 2000]
+        job_path,
+        rank=[2, 2, 0, 2],
+        step=[1, 1, 1, 2],
+        bound_by=["host", "compute", "compute", "compute"],
+        duration_ns=[5000, 3000, 1000, 2000],
     )
     drawing = figures.drawing(job_path, table)
-    (bars,) = drawing["data"]
-    assert (drawing["layout"]["xaxis"]["ticktext"], bars["y"]) == (["0 · 1", "2 · 1", "2 · 2"], [1.0, 8.0, 2.0])
-    assert drawing["layout"]["yaxis"]["title"]["text"] == "Duration [µs], in sum"
+    assert [(bars["name"], bars["y"]) for bars in drawing["data"]] == [("Compute", [4.0, 2.0]), ("Host", [5.0, 0.0])]
+    assert (drawing["layout"]["barmode"], drawing["layout"]["xaxis"]["ticktext"]) == ("stack", ["1", "2"])
+
+
+def test_steps_of_several_ranks_are_drawn_as_their_mean() -> None:
+    table = rows_of(
+        replay, rank=[0, 1, 0], step=[1, 1, 2], recorded_ns=[4000, 6000, 7000], replayed_ns=[4000, 5000, 7000]
+    )
+    drawing = figures.drawing(replay, table)
+    assert [bars["y"] for bars in drawing["data"]] == [[5.0, 7.0], [4.5, 7.0]]
+
+
+def test_series_of_one_chart_have_different_colours() -> None:
+    assert work_categories.chart
+    names = work_categories.chart.y
+    assert len(set(figures.colors(names))) == len(names)
+
+
+def test_what_is_nowhere_is_no_part_of_a_bar() -> None:
+    table = rows_of(work_categories, rank=[0, 1], gemm_ns=[10, 20], norm_ns=[0, 0], copy_ns=[0, 1])
+    assert [bars["name"] for bars in figures.drawing(work_categories, table)["data"]] == ["Gemm", "Copy"]
 
 
 def test_rows_of_no_rank_have_no_bar_among_ranks_and_more_than_the_whole_is_seen() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from holotrace.core.analysis import Finding, per_job
-from holotrace.core.charts import Bar
+from holotrace.core.charts import Stacked
 from holotrace.core.schema import Column, Unit
 from holotrace.graph import job, path
 from holotrace.graph import rank as of_rank
@@ -43,7 +43,7 @@ _BY = ["first_rank", "step", "rank", "lane", "bound_by", "name"]
         Column("event_id", Unit.EVENT, "With by_segment the event whose time it is; else null"),
     ),
     reads=job.READS,
-    chart=Bar(x="rank", y=("duration_ns",), is_summed=True, title="Time of the critical path that each rank owns"),
+    chart=Stacked(x="step", y=("duration_ns",), by="bound_by", title="What the critical path of each step is made of"),
 )
 def job_path(graph: JobGraph, *, of_step: int | None = None, by_segment: bool = False) -> pl.DataFrame:
     """What limits the length of a job's steps: the longest path of waiting through all of its ranks.

@@ -34,7 +34,7 @@ from holotrace.graph.job import TRUSTED_RATIO, JobGraph
         ),
     ),
     reads=job.READS,
-    chart=Bar(x="rank", y=("recorded_ns", "replayed_ns"), title="Steps as recorded and as replayed"),
+    chart=Bar(x="step", y=("recorded_ns", "replayed_ns"), title="Steps as recorded and as replayed"),
 )
 def replay(graph: JobGraph) -> pl.DataFrame:
     """How well a model of what waits for what reproduces each step.

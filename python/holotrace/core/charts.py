@@ -26,15 +26,23 @@ class Chart:
 
 @dataclass(frozen=True)
 class Bar(Chart):
-    """One bar per row and ``y`` column, side by side; rows of no rank have no place among ranks."""
+    """One bar per row and ``y`` column, side by side; over steps, that of the mean of a step's rows.
 
-    is_summed: bool = False
-    """Whether rows of one rank, and step, are one bar: their sum."""
+    Rows of no rank have no place among ranks.
+    """
 
 
 @dataclass(frozen=True)
 class Stacked(Chart):
-    """One bar per row, made of its ``y`` columns; the parts sum to the whole."""
+    """One bar per row, made of its ``y`` columns; the parts sum to the whole; over steps, the mean of a step's rows."""
+
+    by: str | None = None
+    """Column whose values are the parts of a bar: the sums of the one ``y`` over rows with that value and ``x``."""
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Columns of the table that it needs."""
+        return super().columns | ({self.by} if self.by else frozenset())
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from holotrace.errors import UsageError
 from holotrace.present import format as fmt
 from holotrace.present.figures import heat, rooflines, trees
 from holotrace.present.figures.bars import bars, bars_or_points, over_steps, placed
-from holotrace.present.figures.colors import COLORS, color
+from holotrace.present.figures.colors import COLORS, color, colors
 from holotrace.present.figures.lines import lines
 from holotrace.present.figures.links import links
 from holotrace.present.figures.ranking import ranking
@@ -22,7 +22,7 @@ from holotrace.present.figures.style import Columns, Drawing, axis_style, layout
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["COLORS", "Drawing", "color", "drawing", "drawings", "figure"]
+__all__ = ["COLORS", "Drawing", "color", "colors", "drawing", "drawings", "figure"]
 
 
 def figure(analysis: Analysis[Any], table: pl.DataFrame) -> Figure:
@@ -37,9 +37,8 @@ def drawing(analysis: Analysis[Any], table: pl.DataFrame) -> Drawing:
     if analysis.chart is None:
         raise UsageError(f"{analysis.name} declares no chart; look at its table instead")
     chart, columns = analysis.chart, {column.name: column for column in analysis.columns}
-    if isinstance(chart, Bar):
-        table = placed(chart, table, columns)
-        columns = {name: column for name, column in columns.items() if name in table.columns}
+    if isinstance(chart, (Bar, Stacked)) and not table.is_empty():
+        chart, table, columns = placed(chart, table, columns)
     if table.is_empty():
         return nothing()
     for kind, draw in _DRAWN:
@@ -65,7 +64,7 @@ def drawings(analysis: Analysis[Any], table: pl.DataFrame) -> tuple[Drawing, ...
 
 def _roofline(chart: Roofline, table: pl.DataFrame, columns: Columns) -> Drawing:
     parts = table[chart.by].drop_nulls().unique().sort().to_list()
-    traces = rooflines.traces(chart, table, {part: color(part, position) for position, part in enumerate(parts)})
+    traces = rooflines.traces(chart, table, dict(zip(parts, colors(parts), strict=True)))
     if not traces:
         return nothing("Nothing to draw: of no row both speed and work per byte are known.")
     layout = layout_of(chart, height=460, legend=True)

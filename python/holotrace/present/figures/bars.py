@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -9,7 +10,7 @@ import polars as pl
 from holotrace.core.charts import Bar, Chart, OverSteps, Stacked
 from holotrace.core.schema import Unit
 from holotrace.present import format as fmt
-from holotrace.present.figures.colors import color
+from holotrace.present.figures.colors import colors
 from holotrace.present.figures.places import LABELLED, axis_of, labels_of, telling
 from holotrace.present.figures.style import (
     Columns,
@@ -26,31 +27,48 @@ _SPREAD = {"most": "#c4314b", "least": "#5b6676"}
 _BARS_BESIDE_EACH_OTHER = 500  # more would be narrower than two pixels, and hide each other
 
 
-def placed(chart: Bar, table: pl.DataFrame, columns: Columns) -> pl.DataFrame:
-    """The rows that have a bar."""
-    of_ranks = table.drop_nulls(chart.x) if columns[chart.x].unit is Unit.RANK else table
-    if not chart.is_summed:
-        return of_ranks
-    place = [name for name in (chart.x, "step") if name in table.columns]
-    return of_ranks.group_by(place).agg(pl.col(chart.y).sum()).sort(place)
+def placed(chart: Chart, table: pl.DataFrame, columns: Columns) -> tuple[Chart, pl.DataFrame, Columns]:
+    """A row for each bar, with the chart and the columns that they are of."""
+    if isinstance(chart, Stacked) and chart.by:
+        return _parts_by_value(chart, chart.by, table, columns)
+    if columns[chart.x].unit is Unit.RANK:
+        table = table.drop_nulls(chart.x)
+    elif columns[chart.x].unit is Unit.STEP and not table[chart.x].is_unique().all():
+        table = table.group_by(chart.x).agg(pl.col(chart.y).mean()).sort(chart.x)
+    return chart, table, {name: column for name, column in columns.items() if name in table.columns}
+
+
+def _parts_by_value(
+    chart: Stacked, by: str, table: pl.DataFrame, columns: Columns
+) -> tuple[Chart, pl.DataFrame, Columns]:
+    """One column for each value of the column ``by``, the largest first."""
+    (y,) = chart.y
+    unit = y.rpartition("_")[2]
+    table = table.with_columns(pl.col(by).cast(pl.String).fill_null(fmt.NOTHING))
+    sums = table.group_by(by).agg(pl.col(y).sum()).sort(y, descending=True)
+    names = {value: f"{value}_{unit}" for value in sums[by]}
+    parts = table.pivot(by, index=chart.x, values=y, aggregate_function="sum").sort(chart.x).fill_null(0).rename(names)
+    named = {name: replace(columns[y], name=name) for name in names.values()}
+    return Stacked(chart.x, tuple(named), chart.title), parts, {chart.x: columns[chart.x], **named}
 
 
 def bars(chart: Chart, table: pl.DataFrame, columns: Columns) -> Drawing:
     stacked = isinstance(chart, Stacked)
     axis = axis_of(columns[chart.x], table, columns)
     by, unit_layout = values_axis(chart.y, table, columns)
-    if isinstance(chart, Bar) and chart.is_summed:
-        unit_layout["title"]["text"] += ", in sum"
     whole = table.select(pl.sum_horizontal(chart.y)).to_series() if stacked else None
+    # What is nowhere is no part of any bar.
+    drawn = [name for name in chart.y if table[name].sum()] if stacked else []
+    drawn = drawn or list(chart.y)
     traces = []
-    for position, name in enumerate(chart.y):
+    for name, its_color in zip(drawn, colors(drawn), strict=True):
         shown = f"%{{y:,.{by.decimals}f}} {by.unit}"
         trace: dict[str, Any] = {
             "type": "bar",
             "name": fmt.label(columns[name]),
             "x": axis.positions,
             "y": scaled(table[name], by),
-            "marker": {"color": color(name, position), "line": {"width": 0}},
+            "marker": {"color": its_color, "line": {"width": 0}},
             "hovertemplate": f"{shown}<extra>{fmt.label(columns[name])}</extra>",
             "meta": written(by),
         }
@@ -95,9 +113,11 @@ def over_steps(chart: OverSteps, table: pl.DataFrame, columns: Columns) -> Drawi
                     "meta": written(by),
                 }
             )
-    for trace, name in zip(drawn["data"], chart.y, strict=False):
+    labels = {fmt.label(columns[name]): name for name in chart.y}
+    for trace in drawn["data"]:
         # All in the unit of the whole, so that lines stand where bars end.
-        trace |= {"y": scaled(means[name], by), "meta": written(by)}
+        if trace["type"] == "bar":
+            trace |= {"y": scaled(means[labels[trace["name"]]], by), "meta": written(by)}
     drawn["layout"]["yaxis"] = axis_style() | unit_layout | {"title": {"text": f"Time [{by.unit}]"}}
     return drawn
 
@@ -117,13 +137,13 @@ def points(chart: Chart, table: pl.DataFrame, columns: Columns) -> Drawing:
             "x": [place[value] for value in table[chart.x]],
             "y": scaled(table[name], by),
             "customdata": labels_of(telling(x, table, columns), table),
-            "marker": {"color": color(name, position), "size": 4, "opacity": 0.7},
+            "marker": {"color": its_color, "size": 4, "opacity": 0.7},
             "hovertemplate": (
                 f"%{{customdata}}<br>%{{y:,.{by.decimals}f}} {by.unit}<extra>{fmt.label(columns[name])}</extra>"
             ),
             "meta": written(by),
         }
-        for position, name in enumerate(chart.y)
+        for name, its_color in zip(chart.y, colors(chart.y), strict=True)
     ]
     layout = layout_of(chart, height=340, legend=len(traces) > 1)
     layout |= {"hovermode": "closest", "xaxis": axis_style() | axis.layout, "yaxis": axis_style() | unit_layout}

@@ -13,6 +13,8 @@ from holotrace.present import format as fmt
 from holotrace.present.figures.style import Columns, markup
 
 LABELLED = 33  # bars that each carry their label; beyond it Plotly picks round ones
+_LABELS_WIDTH = 130  # characters of all labels together that have room below an axis
+_LONGEST = 24  # characters of one of them
 
 
 @dataclass(frozen=True)
@@ -43,14 +45,16 @@ def axis_of(x: Column, table: pl.DataFrame, columns: Columns) -> Axis:
             return Axis(values.to_list(), layout, [f"{fmt.label(x)} {value}" for value in values])
     named = telling(x, table, columns)
     labels = labels_of(named, table)
-    every = max(1, -(-len(labels) // LABELLED))
+    # Labels stand beside each other.
+    longest = max(map(len, labels), default=0) + 2
+    every = max(1, -(-len(labels) // LABELLED), -(-len(labels) * min(longest, _LONGEST) // _LABELS_WIDTH))
     room = max(0.0, (8 - len(labels)) / 2)
     return Axis(
         list(range(len(labels))),
         {
             "title": {"text": " · ".join(fmt.label(c) for c in named)},
             "tickvals": list(range(0, len(labels), every)),
-            "ticktext": [fmt.middle(text, 24) for text in labels[::every]],
+            "ticktext": [fmt.middle(text, _LONGEST) for text in labels[::every]],
             "range": [-room - 0.6, len(labels) - 1 + room + 0.6],
         },
         labels,
