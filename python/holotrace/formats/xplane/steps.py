@@ -9,7 +9,8 @@ import polars as pl
 from holotrace.core.tables import STEPS
 from holotrace.formats.xplane.profile import Profile
 
-# A program is the step's own if it ran so often, and makes up so much of its device's work.
+# A program is the step's own if it ran so often, makes up so much of its device's work, and did so in so much of the
+# time.
 _LEAST_RUNS = 3
 _LEAST_SHARE = 0.5
 
@@ -84,11 +85,16 @@ def inferred(modules: pl.DataFrame) -> Steps:
 
     It lasts from the start of one execution to that of the next: the host may have launched all of them at once.
     """
-    first = modules.filter(pl.col("device") == pl.col("device").min(), pl.col("run").is_not_null())
-    work = first.group_by("module", "program").agg(runs=pl.len(), busy_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
-    main = work.filter(pl.col("runs") >= _LEAST_RUNS, pl.col("busy_ns") >= _LEAST_SHARE * pl.col("busy_ns").sum()).sort(
-        "busy_ns", descending=True
+    first = modules.filter(pl.col("device") == pl.col("device").min())
+    span_ns = pl.col("end_ns").max() - pl.col("start_ns").min()
+    work = first.group_by("module", "program").agg(
+        runs=pl.len(), busy_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(), span_ns=span_ns
     )
+    main = work.filter(
+        pl.col("runs") >= _LEAST_RUNS,
+        pl.col("busy_ns") >= _LEAST_SHARE * pl.col("busy_ns").sum(),
+        pl.col("span_ns") >= _LEAST_SHARE * first.select(span_ns).item(),
+    ).sort("busy_ns", descending=True)
     if main.is_empty():
         return Steps(STEPS.empty(), "none")
     of_all = modules.join(main.head(1), on=["module", "program"], how="semi", nulls_equal=True)
