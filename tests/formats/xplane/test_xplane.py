@@ -303,6 +303,9 @@ def test_a_module_is_launched_where_its_run_was_enqueued_and_in_that_step(tmp_pa
     assert modules["step"].to_list() == [7]
     assert text(job.table("launches"), "launch_name") == ["PjitFunction(f)"]
     assert job.table("xla_ops").select("module_id", "program", "step").row(0) == (0, 9, 7)
+    holotrace.convert(job, tmp_path / "dataset")
+    for known in (job, holotrace.open(tmp_path / "dataset")):
+        assert known.info().select("first_step", "last_step").row(0) == (7, 8)
 
 
 def test_steps_are_spans_with_a_number_whatever_their_name(tmp_path: Path) -> None:

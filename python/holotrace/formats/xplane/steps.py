@@ -27,6 +27,8 @@ class Steps:
     rule: str = ""
     # module_id and step of the executions that the steps were inferred from, on all devices.
     runs: pl.DataFrame | None = None
+    # Whether the program numbered them itself, so that a number is the same step in every profile of the job.
+    are_numbered: bool = False
 
     def at(self, time_ns: pl.Series) -> pl.Series:
         """The step in which each time lies; null outside of all."""
@@ -64,8 +66,10 @@ def marked(profile: Profile) -> Steps:
     """Steps that the host marked: spans that are a root and have a number, whatever their name."""
     columns = ("event_id", "start_ns", "end_ns", "_r", "step_num", "iter_num", "hlo_op")
     roots = profile.events(columns, "host", having="_r").filter(pl.col("_r") == 1).sort("start_ns")
-    number = pl.coalesce("step_num", "iter_num", pl.int_range(pl.len()))
-    return _steps(roots.with_columns(step=number), "host")
+    own = pl.coalesce("step_num", "iter_num")
+    are_numbered = bool(roots.height) and not roots.select(own.is_null().any()).item()
+    found = _steps(roots.with_columns(step=pl.coalesce(own, pl.int_range(pl.len()))), "host")
+    return replace(found, are_numbered=are_numbered)
 
 
 def of_device(profile: Profile) -> Steps:
