@@ -49,7 +49,8 @@ def job(folder: Path, *launches: tuple[str, ...]) -> Job:
 
 
 def names(job: Job) -> list[str]:
-    return job.table("xla_ops").sort("start_ns")["name"].cast(pl.String).to_list()
+    found: list[str] = job.table("xla_ops").sort("start_ns")["name"].cast(pl.String).to_list()
+    return found
 
 
 def test_kernels_of_a_command_buffer_are_the_instructions_in_the_order_of_the_program(tmp_path: Path) -> None:
