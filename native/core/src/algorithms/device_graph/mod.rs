@@ -127,6 +127,7 @@ impl DeviceGraph {
         let parts = Parts { works, calls, usual, first, launched_by, rows };
         let mut edges = parts.turns();
         parts.launches(&mut edges);
+        parts.begins(&mut edges);
         parts.handed_over(held, &mut edges);
         let mut own = Vec::new();
         parts.call_waits(returned, &by_id, &mut edges, &mut own);

@@ -71,6 +71,15 @@ fn edge(from: u32, to: u32, lag: i64, is_inferred: bool) -> Edge {
 }
 
 #[test]
+fn the_first_work_of_a_device_waits_for_what_the_recording_does_not_hold() {
+    // The launch returned at 5 us; the device was busy with something else until 900 us.
+    let works = vec![(0, 0, 900_000, 910_000, 0, 1_000), (1, 0, 990_000, 995_000, 1, 7_000)];
+    let made = Made { works, calls: vec![(0, 0, 1_000, 5_000, 0), (1, 0, 7_000, 9_000, 0)] };
+    let begins: Vec<_> = made.graph(NOTHING, NOTHING).edges.into_iter().filter(|edge| edge.lag > 100_000).collect();
+    assert_eq!(begins, [edge(1, made.work(0), 895_000, true)]);
+}
+
+#[test]
 fn work_waits_for_its_turn_as_long_as_turns_take() {
     // Launched long before, each takes its turn 2 us after the one before; the last was late for another reason.
     let works = [(0, 10_000), (12_000, 20_000), (22_000, 30_000), (50_000, 60_000)];
