@@ -167,6 +167,17 @@ def test_an_archive_that_is_cut_off_is_one_sentence_or_read_as_far_as_it_is_whol
     assert done.exception is None or isinstance(done.exception, SystemExit)
 
 
+@pytest.mark.parametrize("behind", [3, 6], ids=["length", "checksum"])
+def test_a_packed_archive_is_held_against_its_checksum_whichever_members_are_read(tmp_path: Path, behind: int) -> None:
+    """Of archives with a flipped bit some gave other figures without a word."""
+    archive = tarred(tmp_path / "a.tar.gz", TRACES)
+    content = bytearray(archive.read_bytes())
+    content[-behind] ^= 1
+    archive.write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.tar\.gz cannot be read: .*; unpack it with another program"):
+        holotrace.open(archive)
+
+
 def test_an_archive_in_an_archive_is_left_out_and_an_empty_one_is_an_error(tmp_path: Path) -> None:
     inner = zipped(tmp_path / "inner.zip", TRACES).read_bytes()
     job = holotrace.open(zipped(tmp_path / "outer.zip", TRACES | {"inner.zip": inner}))

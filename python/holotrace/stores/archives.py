@@ -110,10 +110,19 @@ def _names_of(archive: Path, _changed_ns: int, _bytes: int) -> tuple[str, ...]:
                     names += [entry.name] if entry.isreg() else []
                     if len(names) > _MOST_MEMBERS:
                         break
+                else:
+                    _check_end(opened_tar)
     if len(names) > _MOST_MEMBERS:
         raise InputError(f"{archive} has more than {_MOST_MEMBERS} members; unpack those that are traces")
     # Names in archives are data: those that would lead elsewhere if they were unpacked are read like all others.
     return tuple(dict.fromkeys("/".join(part for part in name.split("/") if part) for name in names))
+
+
+def _check_end(opened: tarfile.TarFile) -> None:
+    """Read what is behind the last member: gzip has its checksum at the end, where no member leads."""
+    behind: Any = opened.fileobj
+    while behind.read(PIECE_BYTES):
+        pass
 
 
 def stream(member: Member) -> Stream:
