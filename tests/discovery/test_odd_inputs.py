@@ -73,7 +73,14 @@ def test_an_archive_of_a_log_directory_of_xla_is_its_newest_run(tmp_path: Path) 
     assert [row["problem"] for row in job.found.problems] == ["several runs"]
 
 
-@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)])
+@pytest.mark.parametrize(
+    ("suffix", "pack"),
+    [
+        (".gz", gzip.compress),
+        pytest.param(".xz", lzma.compress, marks=pytest.mark.slow),
+        pytest.param(".bz2", bz2.compress, marks=pytest.mark.slow),
+    ],
+)
 def test_a_packed_file_of_either_format_is_read(tmp_path: Path, suffix: str, pack: Callable[[bytes], bytes]) -> None:
     text = json.dumps({"traceEvents": EVENTS}).encode()
     (tmp_path / "traces").mkdir()
@@ -215,7 +222,7 @@ def piped(command: str, content: bytes, folder: Path) -> subprocess.CompletedPro
 @pytest.mark.parametrize(
     "command",
     every(
-        2, ["HOLO info -", "HOLO info /dev/stdin", "HOLO info <(cat)", "HOLO show kernels -", "HOLO report - -o r.html"]
+        5, ["HOLO info -", "HOLO info /dev/stdin", "HOLO info <(cat)", "HOLO show kernels -", "HOLO report - -o r.html"]
     ),
 )
 def test_a_trace_is_read_from_a_pipe(tmp_path: Path, command: str) -> None:
@@ -228,7 +235,7 @@ def test_a_trace_is_read_from_a_pipe(tmp_path: Path, command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("yes | HOLO info -", b"stdin is no trace"),
+        pytest.param("yes | HOLO info -", b"stdin is no trace", marks=pytest.mark.slow),
         ("HOLO info /dev/zero", b"/dev/zero is a device, which is not read"),
         pytest.param("HOLO info - < /dev/null", b"stdin is empty", marks=pytest.mark.slow),
         pytest.param("HOLO info - <&-", b"stdin cannot be read", marks=pytest.mark.slow),
@@ -342,6 +349,7 @@ def test_thousands_of_files_beside_a_trace_are_counted_and_twenty_of_them_named(
     assert "2,980 other files" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_name_beyond_measure_is_cut_in_a_page_and_told_in_little_time(tmp_path: Path) -> None:
     events = [{**EVENTS[2], "name": "g" * 1_000_000}, *EVENTS]
     write_trace(tmp_path / "rank0.json", rank=0, events=events)
