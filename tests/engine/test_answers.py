@@ -308,7 +308,7 @@ def test_a_dataset_may_be_made_with_its_answers(traces: Path, tmp_path: Path, re
     assert (done.written, done.kept) == ((1,), (0,))
     assert files(out) == ["rank=0.zip", "rank=1.zip"]
     reads.clear()
-    found = reads.open(out).run(FEW)
+    found = reads.open(out, program=program.running_program).run(FEW)
     assert reads == []
     assert_alike(found, reads.open(traces).run(FEW))
 
@@ -331,7 +331,7 @@ def test_a_store_is_read_but_only_written_to_where_that_is_asked_for(traces: Pat
     assert not [name for name in store.changed("kept/dataset") if name.startswith("answers")]
     holotrace.convert(traces, url, answers=True)
     reads.clear()
-    assert_alike(reads.open(url).run(FEW), found)
+    assert_alike(reads.open(url, program=program.running_program).run(FEW), found)
     assert reads == []
     holotrace.convert(reads.open(traces).only(1), url, overwrite=True)
     assert [name for name in store.changed("kept/dataset") if name.startswith("answers")] == ["answers/rank=0.zip"]

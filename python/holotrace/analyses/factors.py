@@ -42,11 +42,11 @@ _SAID = {
 def factors(graph: JobGraph) -> pl.DataFrame:
     """What part of a job's time its devices compute, as the product of one factor per reason why they do not.
 
-    The factors are those of POP's multiplicative model: how far hosts keep devices fed, how even work is among ranks,
-    and how far communication is hidden. Their product is the mean time of computing in proportion to the time of the
-    job. They are of the replayed job; where the replay is off by more than 5%, or a factor would be more than 1, there
-    is no answer. Nor is there one where no two ranks are known to have met: their times are of several recordings, not
-    of one job.
+    The factors are those of POP's multiplicative model: how well hosts keep devices busy, how even the work of the
+    ranks is, and how much communication is hidden. Their product is the mean computing time divided by the time of the
+    job. They are computed from the replayed job. There is no answer if the replay differs by more than 5%, or if a
+    factor would be more than 1. There is no answer either if no two ranks are known to have met: then the ranks are
+    separate recordings, not one job.
     """
     if graph.steps.is_empty():
         return pl.DataFrame(schema=factors.nothing.schema)

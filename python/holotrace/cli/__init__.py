@@ -29,12 +29,13 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Say the version.")
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version.")
 @click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
 def main(debug: bool) -> None:
     """Where does the time of a training or serving job go, why, and what would fixing it save?
 
-    PATH is a trace file of PyTorch's profiler, a folder of them (one per rank), or a pattern.
+    PATH is a trace file, a folder of trace files (one per rank), a pattern, or a dataset. Traces come from the
+    profilers of PyTorch, JAX and PyTorch/XLA.
     """
 
 

@@ -15,7 +15,14 @@ from holotrace.job import Job
 
 
 @job_command("What is there: ranks, devices, steps, problems.", shows_problems=True)
-@click.option("--format", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="How.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("table", "json")),
+    default="table",
+    show_default=True,
+    help="Format of the answer.",
+)
 def info(job: Job, form: str) -> None:
     """What is in the traces: ranks, devices, software, steps, events, problems, and how fast they were read."""
     from holotrace.present import terminal, writers  # noqa: PLC0415  # rich is not needed for --help
