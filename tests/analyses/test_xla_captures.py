@@ -75,7 +75,7 @@ def test_the_graph_that_item_cut_off_is_a_forced_execution(capture: Captures) ->
 
 def test_small_programs_of_eager_jax_are_a_finding(capture: Captures) -> None:
     found = symptoms.of(capture(GPU))["small-programs"]
-    assert sentence(found).startswith("Devices wait 26.7 ms for the launch of jit_matmul, jit_multiply, jit_add and 9")
+    assert sentence(found).startswith("Devices wait 27.0 ms for the launch of jit_matmul, jit_multiply, jit_add and 9")
 
 
 def test_the_graph_that_item_cut_off_is_found_to_be_compiled(capture: Captures) -> None:

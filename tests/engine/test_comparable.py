@@ -6,6 +6,7 @@ import gzip
 import json
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import holotrace
-from holotrace import InputError, JobResult
+from drawing import trace
+from holotrace import InputError, Job, JobResult
 from holotrace.analyses import ALL
 from holotrace.core.analysis import PerJob
 from holotrace.core.problems import DIFFERENT_STEPS, LEFT_OUT
+from holotrace.core.source import STEPS_ARE_NUMBERED
 from holotrace.engine.comparable import Recorded, comparison
 from holotrace.present import report
 from holotrace.sample import write
@@ -217,6 +220,47 @@ def test_python_warns_once_of_what_is_missing(tmp_path: Path) -> None:
     assert issubclass(warning.category, holotrace.PartialDataWarning)
     assert "file cut off (rank 1)" in str(warning.message)
     assert warning.filename == __file__
+
+
+# What a host and its device recorded of a job of XLA.
+OF_STEPS_1_TO_3 = """
+    step  |111111222222333333|
+    call  |a.....a.....a.....|
+    tpu   |..AABB..AABB..AABB|
+    A = dot.1
+    B = all-reduce.1
+"""
+OF_STEPS_2_AND_3 = """
+    step  |......222222333333|
+    call  |......a.....a.....|
+    tpu   |........AABB..AABB|
+    A = dot.1
+    B = all-reduce.1
+"""
+
+
+def of_xla(*texts: str, are_numbered: bool = True) -> JobResult:
+    ranks = {
+        rank: replace(trace(text, rank), metadata={STEPS_ARE_NUMBERED: are_numbered}) for rank, text in enumerate(texts)
+    }
+    return Job.from_ranks(ranks, title="drawn").run()
+
+
+def test_ranks_of_xla_with_other_steps_are_compared_over_those_that_all_have() -> None:
+    found, expected = of_xla(OF_STEPS_1_TO_3, OF_STEPS_2_AND_3), of_xla(OF_STEPS_2_AND_3, OF_STEPS_2_AND_3)
+    said = "compared over steps 2-3; rank 1 recorded 2-3, the others 1-3"
+    assert found.problems.select("problem", "example").rows() == [(DIFFERENT_STEPS, said)]
+    assert found.findings == expected.findings
+    # How full a memory is depends on what came before.
+    for name in expected.tables.keys() - {"device_memory"}:
+        assert_frame_equal(found.tables[name], expected.tables[name])
+
+
+def test_steps_of_xla_that_are_counted_from_the_begin_of_a_recording_tell_only_how_many_there_are() -> None:
+    found = of_xla(OF_STEPS_1_TO_3, OF_STEPS_2_AND_3, are_numbered=False)
+    assert found.info["first_step"].to_list() == [None, None]
+    (row,) = found.problems.filter(problem=LEFT_OUT).rows(named=True)
+    assert (row["rank"], row["example"]) == (1, "2 steps recorded, where most ranks have 3")
 
 
 def of_steps(*steps: tuple[int, int] | None) -> list[Recorded]:

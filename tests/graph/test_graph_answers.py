@@ -20,6 +20,7 @@ from holotrace.graph import JobGraph, packed
 from holotrace.graph.waits import causes
 from holotrace.job import Job
 from trace_files import REAL_TRACES, needs_real_traces, write_trace
+from xplane_files import capture
 
 US = 1_000
 EARLY = """
@@ -181,3 +182,12 @@ def test_work_that_was_launched_before_the_first_step_counts_where_it_runs_in_it
     (found,) = job.factors().to_dicts()
     assert found["host_ratio"] == pytest.approx(1)
     assert found["compute_ns"] == found["job_ns"] == 25 * US
+
+
+def test_a_rank_of_four_devices_computes_for_no_longer_than_the_busiest_of_them(tmp_path: Path) -> None:
+    """All devices' time was one device's: a job at 18% of work was said to compute for 48% of the time."""
+    job = holotrace.open(capture("jax_cpu_gaps", tmp_path))
+    (found,) = job.factors().to_dicts()
+    assert found["compute_ns"] <= job.duty_cycle()["work_ns"].max()
+    assert found["efficiency_ratio"] == pytest.approx(found["compute_ns"] / found["job_ns"])
+    assert job.waits().filter(pl.col("excess_ns") != 0).is_empty()

@@ -130,6 +130,18 @@ def test_graph_of_one_step_holds_what_its_host_launched() -> None:
     assert graph.steps["step"].to_list() == [2]
 
 
+def test_a_step_whose_work_ends_before_that_of_the_step_before_it_takes_no_negative_time() -> None:
+    job = draw("""
+        step    |1111222233334444|
+        host    |AB..C...D...E...|
+        compute |.A...C...DD..E..|
+        copy    |.BBBBBBBBB......|
+    """)
+    replay = job.replay()
+    assert replay["recorded_ns"].to_list() == [10 * US, 0, 2 * US, 4 * US]
+    assert (replay["replayed_ns"] >= 0).all()
+
+
 def test_steps_of_a_sample_job_replay_as_they_were_recorded(tmp_path: Path) -> None:
     sample.write(tmp_path, ranks=3, steps=4, seed=5, missing_ranks=())
     graph = JobGraph.of(holotrace.open(tmp_path))

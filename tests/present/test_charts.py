@@ -254,3 +254,10 @@ def test_ranks_that_are_alike_have_no_map() -> None:
     alike = STEPS.with_columns(total_ns=pl.lit(100, pl.Int64()))
     assert len(figures.drawings(step_times, alike)) == 1
     assert len(figures.drawings(step_times, STEPS.filter(pl.col("rank") == 0))) == 1
+
+
+def test_bars_of_nothing_are_no_chart() -> None:
+    table = made_up.make(2).tables["time_breakdown"]
+    parts = pl.col(made_up.time_breakdown.chart.y) if made_up.time_breakdown.chart else pl.lit(0)
+    assert picture(figures.drawing(made_up.time_breakdown, table)) is not None
+    assert picture(figures.drawing(made_up.time_breakdown, table.with_columns(parts * 0))) is None

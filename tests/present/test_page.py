@@ -107,7 +107,7 @@ def test_nothing_on_the_page_is_loaded_from_elsewhere() -> None:
 def test_an_empty_job_gives_a_page_that_says_so() -> None:
     page = Elements(html.page(made_up.empty(), made_up.ANALYSES)).text
     assert "No rank recorded any time, so there is nothing to judge." in page
-    assert "Not shown, because the traces lack the data: time breakdown, overlap, kernels." in page
+    assert "Not shown, because the traces have nothing for them: time breakdown, overlap, kernels." in page
 
 
 def test_an_analysis_without_rows_is_left_out_but_named() -> None:
@@ -118,7 +118,7 @@ def test_an_analysis_without_rows_is_left_out_but_named() -> None:
         "time_breakdown",
         "kernels",
     ]
-    assert "Not shown, because the traces lack the data: overlap." in elements.text
+    assert "Not shown, because the traces have nothing for them: overlap." in elements.text
     assert "Left out" not in Elements(html.page(result, made_up.ANALYSES)).text
 
 
@@ -243,3 +243,15 @@ def test_an_older_report_survives_a_failure(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(UsageError, match="No space left"):
         report.write(made_up.make(2), out, made_up.ANALYSES)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.html", "older")]
+
+
+def test_a_job_that_does_not_communicate_has_no_section_about_it() -> None:
+    result = made_up.make(2)
+    zeros = result.tables["overlap"].with_columns(
+        pl.col("comm_ns", "hidden_ns", "exposed_ns") * 0, hidden_ratio=pl.lit(None, pl.Float64)
+    )
+    page = Elements(
+        html.page(dataclasses.replace(result, tables={**result.tables, "overlap": zeros}), made_up.ANALYSES)
+    )
+    assert "overlap" not in [a.get("id") for tag, a in page.tags if tag == "section"]
+    assert "nothing for them: overlap." in page.text

@@ -71,8 +71,10 @@ def device_speed(work: pl.DataFrame) -> pl.DataFrame:
     Runs of a kernel have the same work if name, launch grid, thread block and the input shapes of the launching
     operator are equal; shapes count only if they were recorded (`record_shapes=True`). Only such runs show how fast a
     device is; kernels without a recorded grid are left out. A rank with longer sequences or more tokens runs kernels
-    with other grids or inputs, so it has more work, not a slower device.
+    with other grids or inputs, so it has more work, not a slower device. One rank has no other to be compared with.
     """
+    if work["rank"].n_unique() == 1:
+        return device_speed.nothing
     ranks_alike = pl.col("rank").n_unique().over(ALIKE)
     mean_ns = pl.col("sum_ns") / pl.col("count")
     rows = work.with_columns(

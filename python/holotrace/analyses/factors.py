@@ -30,7 +30,7 @@ _SAID = {
     joined=JobGraph.from_parts,
     columns=(
         Column("job_ns", Unit.NS, "Time of the replayed job: all steps of the rank that takes longest"),
-        Column("compute_ns", Unit.NS, "Time a device of the rank computed"),
+        Column("compute_ns", Unit.NS, "Time a device of the rank computed, on average over its devices"),
         Column("host_ratio", Unit.RATIO, "Most compute_ns of any rank / time of the job if data were moved in no time"),
         Column("balance_ratio", Unit.RATIO, "Mean compute_ns of ranks / the most of any"),
         Column("communication_ratio", Unit.RATIO, "Time of the job if data were moved in no time / job_ns"),
@@ -70,7 +70,7 @@ def factors(graph: JobGraph) -> pl.DataFrame:
 
 
 def _computed(graph: JobGraph) -> pl.DataFrame:
-    """The time in which each rank's devices computed from when its first step began to when its last was over.
+    """The time in which a device of each rank computed, on average, from its first step's begin to its last one's end.
 
     What was launched before the first step counts as far as it runs in that time, as it does in the time of the steps.
     Returns rank and compute_ns.
@@ -88,13 +88,15 @@ def _computed(graph: JobGraph) -> pl.DataFrame:
         .join(spans, on="rank")
         .sort("rank", "device", "start_ns")
         .with_columns(since=pl.max_horizontal("start_ns", reached, "begin_ns"))
-        .group_by("rank")
+        .group_by("rank", "device")
         .agg(compute_ns=(pl.min_horizontal("end_ns", "over_ns") - pl.col("since")).clip(lower_bound=0).sum())
     )
+    devices = graph.activities.filter("is_device").group_by("rank").agg(device_count=pl.col("device").n_unique())
     return (
         spans.select("rank")
-        .join(covered, on="rank", how="left")
-        .with_columns(pl.col("compute_ns").fill_null(0))
+        .join(covered.group_by("rank").agg(pl.col("compute_ns").sum()), on="rank", how="left")
+        .join(devices, on="rank", how="left")
+        .select("rank", compute_ns=(pl.col("compute_ns") // pl.col("device_count")).fill_null(0))
         .sort("rank")
     )
 

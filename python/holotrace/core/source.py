@@ -15,6 +15,9 @@ from holotrace.stores import Origin, Remote, place
 # More than any job has; missing ranks are listed, so a number made up must not fill the memory.
 MAX_RANKS = 1 << 20
 
+# What a profile of XLA says of itself: whether a number is the same step in all profiles of the job.
+STEPS_ARE_NUMBERED = "steps_are_numbered"
+
 AnyPath = str | os.PathLike[str] | Remote
 # A file, folder or pattern, of this machine or by URL; several of them; or which file is which rank; ...
 InPlaces = AnyPath | Sequence[AnyPath] | Mapping[int, AnyPath]

@@ -79,7 +79,7 @@ class Session:
 
     def problems(self) -> pl.DataFrame:
         """What could not be read as it was written or is missing, as far as questions came upon it."""
-        ranks = set(self.ranks)
+        ranks = {*self.ranks, *(row["rank"] for row in self.found.problems)}
         return self.noticed.problems.filter(pl.col("rank").is_null() | pl.col("rank").is_in(ranks))
 
     def map(self, task: Callable[[RankTrace], T], reads: Sequence[Table]) -> list[T]:

@@ -154,11 +154,13 @@ class JobGraph:
         begun = placed.filter(pl.col("place") < count).rename({"time_ns": "begin_ns"})
         over = placed.filter(pl.col("place") >= count).select("case", pl.col("place") - count, over_ns="time_ns")
         steps = self.steps.select("rank", "step", "recorded_ns").with_row_index("place").cast({"place": pl.Int64})
-        since = pl.coalesce(pl.col("over_ns").shift(1).over("case", "rank", order_by="place"), "begin_ns")
+        last = pl.col("over_ns").cum_max()
+        over_ns, before = (of.over("case", "rank", order_by="place") for of in (last, last.shift(1)))
+        since = pl.coalesce(before, "begin_ns")
         return (
             begun.join(over, on=["case", "place"], maintain_order="left")
             .join(steps, on="place", maintain_order="left")
-            .select("case", "rank", "step", "recorded_ns", replayed_ns=pl.col("over_ns") - since)
+            .select("case", "rank", "step", "recorded_ns", replayed_ns=over_ns - since)
         )
 
 
@@ -229,7 +231,9 @@ def _with_steps(
     )
     over_ns = ends.group_by("over").agg(over_ns=pl.col("end_ns").max())
     begun = begun.join(over_ns, on="over", maintain_order="left")
-    since = pl.coalesce(pl.col("over_ns").shift(1).over("rank"), "begin_ns")
+    # What a step launched may run on when that of the next is done, whose step takes no time then.
+    over = pl.col("over_ns").cum_max().over("rank")
+    since = pl.coalesce(pl.col("over_ns").cum_max().shift(1).over("rank"), "begin_ns")
     moments = begun.select(
         "rank",
         "step",
@@ -243,9 +247,7 @@ def _with_steps(
     reached = ends.select(
         "rank", from_point="end", to_point=pl.col("over") * 2, lag_ns=pl.lit(0, pl.Int64), is_inferred=pl.lit(False)
     )
-    steps = begun.select(
-        "rank", "step", "begin", over=(pl.col("over") * 2 + 1).cast(_POINT), recorded_ns=pl.col("over_ns") - since
-    )
+    steps = begun.select("rank", "step", "begin", over=(pl.col("over") * 2 + 1).cast(_POINT), recorded_ns=over - since)
     return (
         pl.concat([activities, moments], how="diagonal"),
         pl.concat([edges, reached.select(pl.col(name).cast(dtype) for name, dtype in edges.schema.items())]),

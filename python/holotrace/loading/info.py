@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from holotrace.core.schema import legible
-from holotrace.core.source import RankSource, believable
+from holotrace.core.source import STEPS_ARE_NUMBERED, RankSource, believable
 from holotrace.core.tables import DEVICE_EVENTS, MODULES, PROBLEMS, RANK_INFO, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.modelled_work import device_of
@@ -53,7 +53,8 @@ def describe(
         "software": _software(metadata, job),
         "backend": str(job["backend"]) if job.get("backend") else None,
         "step_count": steps.height,
-        **_numbers(steps, tables[MODULES.name]),
+        # Steps of XLA that the program did not number are counted from the begin of each recording.
+        **(_numbers(steps) if tables[MODULES.name].is_empty() or metadata.get(STEPS_ARE_NUMBERED) else {}),
         "event_count": counts.get("entries"),
         "device_event_count": events.height,
         "problem_count": int(tables[PROBLEMS.name]["count"].sum()),
@@ -86,10 +87,9 @@ def _span(*tables: pl.DataFrame) -> dict[str, int | None]:
     return {"span_ns": None if first is None else int(last - first), "first_ns": first}
 
 
-def _numbers(steps: pl.DataFrame, modules: pl.DataFrame) -> dict[str, int | None]:
-    # Steps of XLA may be counted from the begin of the recording, and run on devices at times of their own.
+def _numbers(steps: pl.DataFrame) -> dict[str, int | None]:
     first, last = steps.select(first=pl.col("step").min(), last=pl.col("step").max()).row(0)
-    return {"first_step": first, "last_step": last} if modules.is_empty() else {}
+    return {"first_step": first, "last_step": last}
 
 
 def _software(metadata: Mapping[str, Any], job: Mapping[str, Any]) -> str | None:

@@ -9,15 +9,18 @@ from typing import Generic
 import polars as pl
 
 from holotrace.core.schema import Table
-from holotrace.core.tables import ALL, ANNOTATIONS, DEVICE_EVENTS, FLOWS, LAUNCHES, RANK_INFO, STEPS
+from holotrace.core.tables import ALL, ANNOTATIONS, DEVICE_EVENTS, FLOWS, LAUNCHES, MODULES, RANK_INFO, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace, T
 from holotrace.loading import info
 from holotrace.loading.rank import in_files, merged, narrowed
 
 # Times and events that tell to which steps a row belongs.
 _PLACED_BY = ("event_id", "device_event_id", "start_ns", "end_ns", "time_ns", "from_ns")
+# Tables that are of devices only, whose rows have a step of their own.
+_OF_DEVICES = (DEVICE_EVENTS.name, XLA_OPS.name, MODULES.name)
+_PLACED_BY_STEP = ("step", "launch_ns")
 _READS = (
-    DEVICE_EVENTS.only("event_id", "launch_ns", "start_ns", "end_ns"),
+    DEVICE_EVENTS.only("event_id", "step", "launch_ns", "start_ns", "end_ns"),
     ANNOTATIONS.only("event_id", "on_device", "start_ns"),
     STEPS.only("step", "start_ns", "end_ns"),
 )
@@ -47,10 +50,11 @@ class OfSteps(Generic[T]):
     @property
     def reads(self) -> tuple[Table, ...]:
         """What has to be read for it."""
-        asked = in_files(merged(self.wanted))
+        described = info.READS if RANK_INFO.name in merged(self.wanted) else ()
+        asked = in_files(merged([*self.wanted, *described]))
         placed = (_DECLARED[name] for name in asked if name in _DECLARED)
-        placing = (table.only(*{*_PLACED_BY} & {*table.column_names}) for table in placed)
-        return (*asked.values(), *placing, *_READS, *(info.READS if RANK_INFO.name in asked else ()))
+        placing = (table.only(*{*_placed_by(table.name)} & {*table.column_names}) for table in placed)
+        return (*asked.values(), *placing, *_READS)
 
     def __call__(self, rank: RankTrace) -> T:
         seen = rank if rank.rank in self.whole else of_steps(rank, self.first, self.last)
@@ -67,7 +71,10 @@ def of_steps(rank: RankTrace, first: int, last: int) -> RankTrace:
     begin, end = steps.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     if begin is None:
         return rank
-    work = rank[DEVICE_EVENTS].filter(_begins(pl.coalesce("launch_ns", "start_ns"), begin, end))
+    belongs = pl.coalesce(
+        pl.col("step").is_between(first, last), _begins(pl.coalesce("launch_ns", "start_ns"), begin, end)
+    )
+    work = rank[DEVICE_EVENTS].filter(belongs)
     # Ranges on a device have no launch.
     ranges = rank[ANNOTATIONS].filter("on_device")
     began, over = work.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
@@ -75,6 +82,7 @@ def of_steps(rank: RankTrace, first: int, last: int) -> RankTrace:
     window = _Window(
         begin,
         end,
+        belongs,
         on_device=pl.concat([rank[DEVICE_EVENTS]["event_id"], ranges["event_id"]]).implode(),
         kept=pl.concat([work["event_id"], seen["event_id"]]).implode(),
     )
@@ -90,12 +98,16 @@ class _Window:
 
     begin: int
     end: int
+    # Which rows of tables of devices do.
+    belongs: pl.Expr
     on_device: pl.Series
     kept: pl.Series
 
     def of(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table that belong to it."""
         columns = set(frame.columns)
+        if name in _OF_DEVICES:
+            return frame.filter(self.belongs)
         if name == LAUNCHES.name:
             return frame.filter(pl.col("device_event_id").is_in(self.kept))
         if name == FLOWS.name:
@@ -117,8 +129,13 @@ class _Window:
 _ENDS = ("start_ns", "end_ns")
 
 
+def _placed_by(table: str) -> tuple[str, ...]:
+    return (*_PLACED_BY, *(_PLACED_BY_STEP if table in _OF_DEVICES else ()))
+
+
 def _begins(time: pl.Expr, begin: int | None, end: int | None) -> pl.Expr:
-    return (time >= begin) & (time < end)
+    since, until = (pl.lit(at, pl.Int64()) for at in (begin, end))
+    return (time >= since) & (time < until)
 
 
 def _described(rank: RankTrace, tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

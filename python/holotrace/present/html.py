@@ -66,8 +66,7 @@ def page(result: report.Report, analyses: report.Analyses = ALL, *, live: bool =
     scripts = [*(_script(_asset(name)) for name in SCRIPTS), _script(timeline.script(live=live))]
     drawn = timeline.view(result.tables, live=live)
     told = [a for a in analyses if a.name in result.tables]
-    # Formats differ in what they record, so some questions have no answer in a job and would only fill the page.
-    answered = [analysis for analysis in told if not result.tables[analysis.name].is_empty()]
+    answered = [analysis for analysis in told if report.has_answer(analysis, result.tables[analysis.name])]
     findings = by_cost(result.findings)
     return _template().render(
         title=fmt.printable(result.title),

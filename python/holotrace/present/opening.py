@@ -197,7 +197,7 @@ def _bar(name: str, span: tuple[float, float], whole: float, steps: int, color: 
 def _status(result: report.Report, analyses: report.Analyses) -> str:
     """Which questions have findings, which have none, and which have no answer."""
     found = {finding.analysis for finding in result.findings if finding.severity != "info"}
-    answered = [a.name for a in analyses if not result.tables[a.name].is_empty()]
+    answered = [a.name for a in analyses if report.has_answer(a, result.tables[a.name])]
     loud = [name for name in answered if name in found]
     silent = [a.name for a in analyses if a.name not in answered]
     sections = fmt.plural(len(answered), "section")
@@ -207,7 +207,7 @@ def _status(result: report.Report, analyses: report.Analyses) -> str:
     else:
         said = [f"{sections} below, none with findings"]
     if silent:
-        said.append(f"{fmt.number(len(silent))} left out, for the traces lack their data")
+        said.append(f"{fmt.number(len(silent))} left out, for the traces have nothing for them")
     return "; ".join(said) + "."
 
 

@@ -25,6 +25,7 @@ from holotrace.stores import Place
 _MOST_PEAKS = 3  # kinds of devices that are told
 # Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
+_MEASURES = (Unit.NS, Unit.BYTES, Unit.RATIO, Unit.COUNT, Unit.FLOAT)
 _SAME_TIME = 0.05  # of two times of a step; more apart, a reader would ask which one is right
 WORTH_SAYING = 0.005  # share of the time below which a part is left out of the verdict
 
@@ -118,6 +119,13 @@ def verdict(report: Report, analyses: Analyses = ALL) -> tuple[str, ...]:
     to_do = (f"Next, {number}: {line}" for number, line in enumerate(said.causes.next, 1))
     known = (said.causes.saving, said.causes.limits, *why, *more, *to_do)
     return tuple(text for text in (said.where_time_goes, *known, *said.biggest, said.missing) if text)
+
+
+def has_answer(analysis: Analysis[Any], table: pl.DataFrame) -> bool:
+    """Whether a table is worth a section: formats differ in what they record, and not every job communicates."""
+    measures = [column.name for column in analysis.columns if column.unit in _MEASURES]
+    told = table.select(((pl.col(name) != 0).any()) for name in measures) if measures else table
+    return not table.is_empty() and (not measures or any(told.row(0)))
 
 
 def step_count(report: Report) -> int:

@@ -110,6 +110,8 @@ def test_a_rank_that_is_damaged_costs_no_other_and_is_written_again(out: Path, t
     (left_out,) = job.problems().rows(named=True)
     assert (left_out["rank"], left_out["problem"], left_out["action"]) == (1, "file not read", "rank left out")
     assert left_out["example"].endswith("is damaged; convert rank 1 again")
+    job.overlap()
+    assert left_out in job.noticed().to_dicts()
     assert holotrace.convert(tmp_path / "job", out).written == (1,)
     assert holotrace.open(out).problems().is_empty()
 

@@ -15,6 +15,7 @@ from xplane_files import Event, Line, Plane, Stat, capture, found, space, starte
 
 US = 1_000_000  # in ps
 START_NS = 1_700_000_000_000_000_000
+GPU_READ = Path(__file__).parents[2] / "data" / "jax_gpu" / "read.xplane.pb.gz"
 
 
 @pytest.fixture(scope="module")
@@ -302,6 +303,9 @@ def test_a_module_is_launched_where_its_run_was_enqueued_and_in_that_step(tmp_pa
     assert modules["step"].to_list() == [7]
     assert text(job.table("launches"), "launch_name") == ["PjitFunction(f)"]
     assert job.table("xla_ops").select("module_id", "program", "step").row(0) == (0, 9, 7)
+    holotrace.convert(job, tmp_path / "dataset")
+    for known in (job, holotrace.open(tmp_path / "dataset")):
+        assert known.info().select("first_step", "last_step").row(0) == (7, 8)
 
 
 def test_steps_are_spans_with_a_number_whatever_their_name(tmp_path: Path) -> None:
@@ -375,3 +379,31 @@ def test_a_published_file_that_a_text_tool_broke_is_named() -> None:
     broken = found("found/openxla_xprof/tpu_inference_2.CORRUPT_utf8_reencoded.xplane.pb")
     with pytest.raises(holotrace.TraceFormatError, match=r"at byte 0, .*passed through a text tool"):
         holotrace.open(broken).info()
+
+
+def test_runs_of_one_program_after_another_on_a_gpu_are_as_many_as_the_host_executed() -> None:
+    job = holotrace.open(GPU_READ)
+    modules = job.table("modules")
+    assert (modules.height, set(modules["op_count"]), modules["step"].to_list()) == (8, {163}, list(range(8)))
+    steps = job.step_times()
+    assert steps["compute_ns"].is_between(7_300_000, 7_400_000).all()
+    assert steps["total_ns"].sum() == job.time_breakdown()["total_ns"].sum()
+
+
+@pytest.mark.parametrize("launching", ["python", "HIP"])
+def test_a_gpu_program_that_runs_again_and_again_makes_steps(tmp_path: Path, launching: str) -> None:
+    """ROCm shows launches on threads of their own, CUPTI on that of the call."""
+    runs = range(3)
+    calls = [Event("jit_f:XLA GPU module", 100 * run * US, 50 * US) for run in runs]
+    at = [(100 * run + 10 * nth) * US for run in runs for nth in (1, 2)]
+    launches = [Event("launch", start, 5 * US, {"correlation_id": n}) for n, start in enumerate(at, 1)]
+    kernels = [
+        Event("mul", start + 6 * US, 4 * US, {"hlo_op": "mul.1", "program_id": 7, "correlation_id": n})
+        for n, start in enumerate(at, 1)
+    ]
+    threads = {"python": calls, "HIP": []}
+    threads[launching] = sorted([*threads[launching], *launches], key=lambda event: event.start_ps)
+    host = Plane("/host:CPU", [Line(name, events, n) for n, (name, events) in enumerate(threads.items(), 1)])
+    job = written(tmp_path, host, Plane("/device:GPU:0", [Line("Stream #7", kernels, 7)]))
+    assert job.table("modules")["op_count"].to_list() == [2, 2, 2]
+    assert job.table("steps")["step"].to_list() == [0, 1, 2]

@@ -38,8 +38,12 @@ RANK_INFO = Table(
         Column("software", Unit.TEXT, "Versions the trace names"),
         Column("backend", Unit.TEXT, "Communication library"),
         Column("step_count", Unit.COUNT, "Steps recorded"),
-        Column("first_step", Unit.STEP, "Number of the first of them; null in profiles of XLA"),
-        Column("last_step", Unit.STEP, "Number of the last of them; null in profiles of XLA"),
+        Column(
+            "first_step", Unit.STEP, "Number of the first of them; null in profiles of XLA without numbers of their own"
+        ),
+        Column(
+            "last_step", Unit.STEP, "Number of the last of them; null in profiles of XLA without numbers of their own"
+        ),
         Column("event_count", Unit.COUNT, "Entries in the file, of every kind"),
         Column("device_event_count", Unit.COUNT, "Events on an accelerator"),
         Column("problem_count", Unit.COUNT, "Entries that could not be read as written"),

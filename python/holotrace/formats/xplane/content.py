@@ -8,12 +8,14 @@ from typing import Any
 
 import polars as pl
 
+from holotrace.core.source import STEPS_ARE_NUMBERED
 from holotrace.core.tables import ANNOTATIONS, BUFFERS, CPU_OPS, EVENTS, INSTANTS, PYTHON_CALLS
 from holotrace.formats.xplane import host, notes, work
 from holotrace.formats.xplane.counted import counted
 from holotrace.formats.xplane.executions import Executed, executed
 from holotrace.formats.xplane.operations import Operations, operations
 from holotrace.formats.xplane.profile import SERIES, Profile
+from holotrace.formats.xplane.steps import marked
 
 # Kinds of arrows, by number.
 _CONTEXTS = dict(
@@ -124,6 +126,7 @@ class Content:
             **dict(versions.select("key", pl.coalesce("text", pl.col("whole").cast(pl.String))).rows()),
             "hostnames": self.profile.space.hostnames,
             "profile_start_ns": self.profile.space.origin_ns or None,
+            STEPS_ARE_NUMBERED: marked(self.profile).are_numbered,
         }
 
     def _events(self) -> pl.DataFrame:

@@ -12,6 +12,8 @@ from holotrace.formats.xplane.steps import Steps, inferred, marked, of_device
 
 # Host calls that execute a program on one CPU device.
 _EXECUTORS = r"(PjRtCpu|TfrtCpu)\w*::ExecuteHelper$|^\[\d+\] .*LoadedExecutable::Execute"
+# The host call in which all kernels of one execution of a program are launched on one GPU.
+_GPU_EXECUTIONS = r":XLA GPU module$"
 # The runtime keeps so many bits of a run's id in the events of the host.
 _RUN_BITS = (1 << 28) - 1
 _KEYS = ("run_id", "device", "mark", "program_id", "plane")
@@ -76,10 +78,11 @@ def _stretched(operations: Operations, kind: str) -> Operations:
     return Operations(own, {"stretch": stretches.drop("line", "of_line", "device_ordinal"), **operations.shared})
 
 
-def _causes(profile: Profile, rows: pl.Series, *columns: str) -> pl.DataFrame:
+def _causes(profile: Profile, rows: pl.Series, *columns: str, marks: pl.DataFrame | None = None) -> pl.DataFrame:
     """event_id, and where the events ``rows``, each once, go back to."""
     unique = rows.alias("event_id").drop_nulls().unique().sort().to_frame()
-    found = pl.DataFrame(profile.space.causes(columns, unique, profile.numbers("host"), unique.clear()))
+    looked_for = unique.clear() if marks is None else marks.select("event_id")
+    found = pl.DataFrame(profile.space.causes(columns, unique, profile.numbers("host"), looked_for))
     return pl.DataFrame([*unique, *found])
 
 
@@ -229,7 +232,7 @@ def _on_tpu(profile: Profile, operations: Operations) -> tuple[pl.DataFrame, Ope
 
 
 def _on_gpu(profile: Profile, operations: Operations, first: int) -> tuple[pl.DataFrame, Operations]:
-    """Programs of GPUs: kernels of one program after another; launches by correlation id."""
+    """Programs of GPUs: kernels that one call after another executes; launches by correlation id."""
     calls = profile.events(["event_id", "start_ns", "correlation_id"], "host", having="correlation_id")
     calls = calls.sort("start_ns").unique("correlation_id", keep="first", maintain_order=True)
     called = operations.select("correlation_id").join(
@@ -245,8 +248,9 @@ def _on_gpu(profile: Profile, operations: Operations, first: int) -> tuple[pl.Da
         *("launch_id", "launch_ns", "start_ns", "end_ns"),
     )
     order = ["device", "launch_ns", "start_ns", "event_id"]
-    kernels = kernels.sort(order, nulls_last=True).with_columns(
-        gpu_module=(pl.struct("device", "program_id").rle_id() + first).cast(pl.UInt32)
+    kernels = _executed_by(profile, kernels).sort(order, nulls_last=True)
+    kernels = kernels.with_columns(
+        gpu_module=(pl.struct("device", "program_id", "execution").rle_id() + first).cast(pl.UInt32)
     )
     modules = kernels.group_by(module_id="gpu_module", maintain_order=True).agg(
         pl.col("plane", "device", "program_id", "run_id", "launch_id", "launch_ns").first(),
@@ -260,6 +264,23 @@ def _on_gpu(profile: Profile, operations: Operations, first: int) -> tuple[pl.Da
     )
     operations = operations.with_own(found.select(module_id=pl.coalesce("module_id", "gpu_module")).to_series())
     return _as_modules(modules.with_columns(root=pl.lit(None, pl.UInt32))), operations
+
+
+def _executed_by(profile: Profile, kernels: pl.DataFrame) -> pl.DataFrame:
+    """With execution, the call that launched it and the others of one execution.
+
+    It is on the thread of the launch. ROCm shows launches on threads of their own: with one device it is the call of
+    that time.
+    """
+    calls = profile.of_rows(["event_id", "start_ns", "end_ns"], profile.named(_GPU_EXECUTIONS))
+    around = _causes(profile, kernels["launch_id"], "mark", marks=calls).rename({"event_id": "launch_id"})
+    kernels = kernels.join(around, on="launch_id", how="left").sort("launch_ns")
+    if kernels["device"].n_unique() != 1:
+        return kernels.rename({"mark": "execution"})
+    at_that_time = calls.sort("start_ns").rename({"event_id": "open", "start_ns": "begin_ns", "end_ns": "over_ns"})
+    is_open = pl.col("launch_ns") < pl.col("over_ns")
+    found = kernels.join_asof(at_that_time, left_on="launch_ns", right_on="begin_ns")
+    return found.with_columns(execution=pl.coalesce("mark", pl.when(is_open).then("open")))
 
 
 def _as_modules(modules: pl.DataFrame) -> pl.DataFrame:

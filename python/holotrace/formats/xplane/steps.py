@@ -9,7 +9,8 @@ import polars as pl
 from holotrace.core.tables import STEPS
 from holotrace.formats.xplane.profile import Profile
 
-# A program is the step's own if it ran so often, and makes up so much of its device's work.
+# A program is the step's own if it ran so often, makes up so much of its device's work, and did so in so much of the
+# time.
 _LEAST_RUNS = 3
 _LEAST_SHARE = 0.5
 
@@ -26,6 +27,8 @@ class Steps:
     rule: str = ""
     # module_id and step of the executions that the steps were inferred from, on all devices.
     runs: pl.DataFrame | None = None
+    # Whether the program numbered them itself, so that a number is the same step in every profile of the job.
+    are_numbered: bool = False
 
     def at(self, time_ns: pl.Series) -> pl.Series:
         """The step in which each time lies; null outside of all."""
@@ -63,8 +66,10 @@ def marked(profile: Profile) -> Steps:
     """Steps that the host marked: spans that are a root and have a number, whatever their name."""
     columns = ("event_id", "start_ns", "end_ns", "_r", "step_num", "iter_num", "hlo_op")
     roots = profile.events(columns, "host", having="_r").filter(pl.col("_r") == 1).sort("start_ns")
-    number = pl.coalesce("step_num", "iter_num", pl.int_range(pl.len()))
-    return _steps(roots.with_columns(step=number), "host")
+    own = pl.coalesce("step_num", "iter_num")
+    are_numbered = bool(roots.height) and not roots.select(own.is_null().any()).item()
+    found = _steps(roots.with_columns(step=pl.coalesce(own, pl.int_range(pl.len()))), "host")
+    return replace(found, are_numbered=are_numbered)
 
 
 def of_device(profile: Profile) -> Steps:
@@ -80,11 +85,16 @@ def inferred(modules: pl.DataFrame) -> Steps:
 
     It lasts from the start of one execution to that of the next: the host may have launched all of them at once.
     """
-    first = modules.filter(pl.col("device") == pl.col("device").min(), pl.col("run").is_not_null())
-    work = first.group_by("module", "program").agg(runs=pl.len(), busy_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
-    main = work.filter(pl.col("runs") >= _LEAST_RUNS, pl.col("busy_ns") >= _LEAST_SHARE * pl.col("busy_ns").sum()).sort(
-        "busy_ns", descending=True
+    first = modules.filter(pl.col("device") == pl.col("device").min())
+    span_ns = pl.col("end_ns").max() - pl.col("start_ns").min()
+    work = first.group_by("module", "program").agg(
+        runs=pl.len(), busy_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(), span_ns=span_ns
     )
+    main = work.filter(
+        pl.col("runs") >= _LEAST_RUNS,
+        pl.col("busy_ns") >= _LEAST_SHARE * pl.col("busy_ns").sum(),
+        pl.col("span_ns") >= _LEAST_SHARE * first.select(span_ns).item(),
+    ).sort("busy_ns", descending=True)
     if main.is_empty():
         return Steps(STEPS.empty(), "none")
     of_all = modules.join(main.head(1), on=["module", "program"], how="semi", nulls_equal=True)

@@ -29,6 +29,7 @@ def picture(drawing: dict[str, Any]) -> Picture | None:
         return Bands.of(drawing)
     if first["type"] == "heatmap":
         return Cells.of(drawing)
-    if first.get("orientation") == "h":
-        return Rows.of(drawing)
-    return Plane.of(drawing)
+    is_across = first.get("orientation") == "h"
+    if not any(value for trace in drawing["data"] for value in trace["x" if is_across else "y"]):
+        return None
+    return Rows.of(drawing) if is_across else Plane.of(drawing)
