@@ -43,7 +43,7 @@ CLASSES: Mapping[str, Class] = {
     classes.COMPILATION: Class(
         "the device of {who} has nothing to do while the host compiles in {what}",
         "Keep shapes from changing (pad to a few sizes, mark_dynamic), compile before the measured steps, and keep the "
-        "caches of the compiler between runs (TORCHINDUCTOR_FX_GRAPH_CACHE=1). TORCH_LOGS=recompiles shows the reasons.",
+        "caches of the compiler between runs (TORCHINDUCTOR_FX_GRAPH_CACHE=1). TORCH_LOGS=recompiles says why.",
         seen="Compiling ranges or functions of Dynamo, Inductor or Triton, or the driver loading modules.",
         confused="Running compiled code: the functions that wrap it are not counted.",
     ),
