@@ -24,6 +24,7 @@ import holotrace
 from holotrace import InputError
 from holotrace.cli import main
 from holotrace.discovery import survey
+from holotrace.stores import archives
 from quick import every
 from trace_files import EVENTS, write_trace
 from xplane_files import capture
@@ -147,7 +148,7 @@ def test_a_link_in_an_archive_is_not_followed(tmp_path: Path) -> None:
 def test_a_member_that_inflates_beyond_measure_is_refused_with_little_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holotrace.stores.archives._ANY_GROWTH_BYTES", 1 << 22)
+    monkeypatch.setattr(archives, "ANY_GROWTH_BYTES", 1 << 22)
     bomb = zipped(tmp_path / "bomb.zip", {"rank0.json": b'{"traceEvents": [' + b" " * (1 << 26)})
     with pytest.raises(InputError, match="inflates to more than 200 times its size"):
         holotrace.open(bomb).table("events")

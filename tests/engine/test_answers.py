@@ -232,7 +232,7 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
     ),
     "another name": lambda path: rewritten(path, lambda known: {**known, "../../overlap": known["overlap"]}),
     "packed": lambda path: rewritten(path, lambda known: known, compression=ZIP_DEFLATED),
-    "too large": lambda path: os.truncate(path, stored._MOST_BYTES + 1),
+    "too large": lambda path: os.truncate(path, stored.MOST_BYTES + 1),
 }
 
 
@@ -250,7 +250,7 @@ def test_what_is_damaged_or_not_ours_is_asked_again(out: Path, reads: Reads, dam
 
 
 def test_many_answers_are_notstored(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(stored, "MOST_BYTES", 1000)
     holotrace.open(out).run(FEW)
     assert not (out / "answers").exists()
 

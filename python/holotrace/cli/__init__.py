@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+
 import click
 
 from holotrace import __getattr__ as attribute
-from holotrace.cli.compare import compare
-from holotrace.cli.convert import convert
 from holotrace.cli.errors import Commands, prepare_for_abort
-from holotrace.cli.info import info
-from holotrace.cli.overlay import overlay
-from holotrace.cli.query import query
-from holotrace.cli.report import report
-from holotrace.cli.runs import runs
-from holotrace.cli.sample import sample
-from holotrace.cli.show import show
-from holotrace.cli.timeline import timeline
-from holotrace.cli.view import view
-from holotrace.cli.what_if import what_if
 
 __all__ = ["main", "start"]
 
@@ -39,7 +31,16 @@ def main(debug: bool) -> None:
     """
 
 
-for command in (info, runs, show, query, compare, report, view, what_if, timeline, overlay, convert, sample):
+def commands() -> Iterator[click.Command]:
+    """Of each file of this folder that has one, the command that is called like it."""
+    for found in pkgutil.iter_modules(__path__):
+        if not found.name.startswith("_"):
+            command = getattr(import_module(f"{__name__}.{found.name}"), found.name, None)
+            if isinstance(command, click.Command):
+                yield command
+
+
+for command in commands():
     main.add_command(command)
 
 

@@ -18,7 +18,7 @@ from holotrace.job import Job
 from holotrace.stores import Place
 
 
-@job_command("Traces as a dataset of Parquet files.", shows_problems=True)
+@job_command("Write traces as a dataset of Parquet files.", shows_problems=True)
 @click.argument("out", type=Output(folder=True))
 @click.option(
     "--overwrite", is_flag=True, help="Write ranks again that the dataset already holds, even from other files."

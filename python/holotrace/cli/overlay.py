@@ -11,7 +11,7 @@ from holotrace.errors import UsageError
 from holotrace.job import Job
 
 
-@job_command("Copies of the traces with more in them, to look at in Perfetto.")
+@job_command("Copy traces, with counters or the critical path added, for Perfetto.")
 @click.option("--counters", is_flag=True, help="Add the length of each queue and the bandwidth of copies over time.")
 @click.option("--critical-path", is_flag=True, help="Mark the critical path of a step: the longest path of waiting.")
 @click.option("--step", type=int, help="Step for the critical path; by default the last one that another step follows.")

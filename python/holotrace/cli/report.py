@@ -18,7 +18,7 @@ from holotrace.job import Job
 from holotrace.stores import Place, place
 
 
-@job_command("Everything in one page, or as JSON or Markdown.", every_analysis=True, shows_problems=True)
+@job_command("Write a report on everything: one page, or JSON or Markdown.", every_analysis=True, shows_problems=True)
 @click.option(
     "--format",
     "form",

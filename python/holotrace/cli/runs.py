@@ -11,7 +11,7 @@ from holotrace.runs import runs as listed
 from holotrace.stores import Place
 
 
-@click.command(short_help="Which runs a log directory of XLA profiles has.")
+@click.command(short_help="List the runs in a log directory of XLA profiles.")
 @click.argument("logdir")
 @output_options
 def runs(*, logdir: str, limit: int | None, form: str | None, output: Place | None) -> None:

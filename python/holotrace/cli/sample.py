@@ -10,7 +10,7 @@ import click
 FEW = 16  # ranks that are written here, one after another
 
 
-@click.command(short_help="A made-up job with known flaws, to try things on.")
+@click.command(short_help="Write a simulated job with known faults, to try things on.")
 @click.argument("out", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
     "--ranks", type=click.IntRange(min=1), default=8, show_default=True, help="Number of files to write, one per rank."

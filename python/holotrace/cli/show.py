@@ -79,7 +79,7 @@ class _Topics(click.Group):
 @click.group(
     cls=_Topics,
     invoke_without_command=True,
-    short_help="Any answer or table, in any format.",
+    short_help="Show any answer or table, in any format.",
     subcommand_metavar="NAME PATH",
 )
 @click.pass_context

@@ -15,7 +15,7 @@ from holotrace.job import Job
 _NS_PER_MS = 1_000_000
 
 
-@job_command("All ranks in one trace on one clock, to look at in Perfetto.", shows_problems=True)
+@job_command("Write all ranks into one trace on one clock, for Perfetto.", shows_problems=True)
 @click.option(
     "--step",
     type=int,

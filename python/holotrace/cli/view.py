@@ -14,7 +14,7 @@ from holotrace.job import Job
 _S_PER_MINUTE = 60
 
 
-@job_command("The page with every event, in a browser; needs the extra view.", every_analysis=True, shows_problems=True)
+@job_command("Open the report with every event in a browser (extra: view).", every_analysis=True, shows_problems=True)
 @click.option("--no-browser", is_flag=True, help="Print the address, but open no browser.")
 @click.option(
     "--idle",
