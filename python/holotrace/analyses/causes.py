@@ -77,8 +77,7 @@ def causes(rows: pl.DataFrame, *, unprofiled_step_ms: float | None = None) -> pl
     without the profiler, the costs are corrected for that.
 
     Args:
-        unprofiled_step_ms: How long a step takes without the profiler, in milliseconds; the cost of causes is corrected
-            for the profiler.
+        unprofiled_step_ms: How long a step takes without the profiler, in milliseconds.
 
     Raises:
         UsageError: it is no time, or no steps were recorded to compare it with.
