@@ -14,6 +14,7 @@ import xplane_files
 from drawing import draw
 from holotrace.cli import main
 from holotrace.compare import COLUMNS
+from holotrace.core.problems import OTHER_STEPS
 from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.job import Job
@@ -101,7 +102,9 @@ def test_one_name_in_two_categories_is_two_rows() -> None:
 def test_operations_without_a_name_are_compared_with_each_other() -> None:
     events = pl.DataFrame({"category": ["kernel"], "start_ns": [0], "end_ns": [5]})
     nameless = Job.from_ranks({0: RankTrace(0, {EVENTS.name: events})})
-    assert holotrace.compare(nameless, nameless).rows() == [(None, "kernel", 1, 1, 0, 5, 5, 0, "same")]
+    assert holotrace.compare(nameless, nameless).rows() == [
+        (None, "kernel", 1, 1, 0, 5, 5, 0, "same", None, None, None)
+    ]
 
 
 def test_the_profilers_own_bracket_is_no_operation() -> None:
@@ -119,6 +122,35 @@ def test_each_side_may_have_steps_and_ranks_of_its_own() -> None:
     table = holotrace.compare(steps, steps, ranks=[0, 1], steps=1, after_ranks=1, after_steps=2)
     assert rows(table, "before_count", "after_count", "before_total_ns", "after_total_ns") == {
         "add": (2, 1, 20 * US, 40 * US)
+    }
+
+
+# Steps of 10 µs, each with an A and a B.
+TWO_STEPS = draw("step |11111111112222222222|\nop |AA..B.....AA..B.....|")
+THREE_STEPS = draw("step |111111111122222222223333333333|\nop |AA..BB....AA..BB....AA..BB....|")
+
+
+def test_a_job_that_recorded_more_steps_is_compared_by_a_step() -> None:
+    """All that runs in every step was said to be "more"."""
+    table = holotrace.compare(TWO_STEPS, THREE_STEPS)
+    changed = ("before_count", "after_count", "change", "before_step_ns", "after_step_ns", "difference_step_ns")
+    assert rows(table, *changed) == {
+        "B": (2, 3, "same", US, 2 * US, US),
+        "A": (2, 3, "same", 2 * US, 2 * US, 0),
+    }
+    assert table["difference_ns"].to_list() == [4 * US, 2 * US]
+    assert holotrace.compare(TWO_STEPS, THREE_STEPS, steps=1)["difference_step_ns"].to_list() == [US, 0]
+
+
+def test_which_job_recorded_how_many_steps_is_said() -> None:
+    holotrace.compare(TWO_STEPS, THREE_STEPS)
+    assert THREE_STEPS.noticed().select("problem", "example").rows() == [(OTHER_STEPS, "2 before, 3 after")]
+
+
+def test_ranks_are_compared_by_a_step_of_one() -> None:
+    one, two = job(("cpu_op/add", 0, 10)), job(("cpu_op/add", 0, 10), ranks=2)
+    assert rows(holotrace.compare(one, two), "difference_count", "change", "difference_step_ns") == {
+        "add": (1, "same", 0)
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -11,7 +11,7 @@ import polars as pl
 
 from holotrace import step_changes
 from holotrace.analyses.modules import modules
-from holotrace.core.problems import CUT
+from holotrace.core.problems import CUT, OTHER_STEPS, problem
 from holotrace.core.schema import Column, Table, Unit, conform
 from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, PROBLEMS, STEPS
 from holotrace.core.trace import RankTrace
@@ -32,7 +32,10 @@ COLUMNS = (
     Column("before_total_ns", Unit.NS, "Time of all its runs before"),
     Column("after_total_ns", Unit.NS, "Time of all its runs after"),
     Column("difference_ns", Unit.NS, "after_total_ns - before_total_ns"),
-    Column("change", Unit.TEXT, "By how often it ran: added, removed, more, fewer or same"),
+    Column("change", Unit.TEXT, "By how often it ran in a step: added, removed, more, fewer or same"),
+    Column("before_step_ns", Unit.NS, "Time of its runs before in a step of a rank; null without steps"),
+    Column("after_step_ns", Unit.NS, "Time of its runs after in a step of a rank; null without steps"),
+    Column("difference_step_ns", Unit.NS, "after_step_ns - before_step_ns; null without steps in both jobs"),
 )
 
 # The profiler's own bracket around a recording.
@@ -54,13 +57,15 @@ class _Choice:
 
     @property
     def reads(self) -> tuple[Table, ...]:
+        return (*self._reads, STEPS.only("step", "start_ns", "end_ns"))
+
+    @property
+    def _reads(self) -> tuple[Table, ...]:
         if self.by == "module":
-            return (*modules.reads, STEPS.only("step", "start_ns", "end_ns"))
+            return modules.reads
         if self.by in _OF_XLA:
-            return (hlo_totals.OPS, STEPS.only("step", "start_ns", "end_ns"))
+            return (hlo_totals.OPS,)
         reads: tuple[Table, ...] = (EVENTS.only("event_id", "name", "category", "start_ns", "end_ns"),)
-        if self.steps is not None:
-            reads += (STEPS.only("step", "start_ns", "end_ns"),)
         if self.steps is not None or self.device is not None:
             device = ("event_id", "step") if self.steps is not None else ("event_id",)
             reads += (DEVICE_EVENTS.only(*device), ANNOTATIONS.only("event_id", "on_device"))
@@ -81,7 +86,8 @@ def compare(
     """How often each operation and kernel ran in two jobs, for how long, and the differences.
 
     One row per name and category, over all chosen ranks and steps; the largest difference in time first. Operations
-    contain each other, so times of rows are not to be added up.
+    contain each other, so times of rows are not to be added up. Jobs that recorded different numbers of steps, or
+    ranks, are compared by a step of a rank, which the order and ``change`` go by.
 
     Args:
         before: The job to compare with, or where its traces are.
@@ -100,8 +106,8 @@ def compare(
             numbers do not count, since they change with every compilation; these times add up.
 
     Returns:
-        A row per name and category: counts and times (ns) before and after, their differences, and whether it was
-        added, removed or runs more often.
+        A row per name and category: counts and times (ns) before and after, their differences, whether it was added,
+        removed or runs more often, and the times in a step of a rank.
 
     Raises:
         InputError: a job cannot be read, or a rank or step that was asked for is not there.
@@ -111,19 +117,26 @@ def compare(
         return _by_cause(before, after, (ranks, after_ranks), (steps, after_steps, device))
     if by in _OF_XLA and device is False:
         raise UsageError(f"by {by} compares what devices did; leave out device=False, or compare by name")
-    first = _parts(before, ranks, _Choice(_numbers(steps), device, by))
-    second = _parts(
-        after,
-        ranks if after_ranks is None else after_ranks,
-        _Choice(_numbers(steps if after_steps is None else after_steps), device, by),
-    )
+    jobs = _opened(before, ranks), _opened(after, ranks if after_ranks is None else after_ranks)
+    first = _parts(jobs[0], _Choice(_numbers(steps), device, by))
+    second = _parts(jobs[1], _Choice(_numbers(steps if after_steps is None else after_steps), device, by))
     without = {part.rank for parts in (first, second) for part in parts if part.is_cut}
     if {part.rank for part in first} != {part.rank for part in second}:
         # Ranks of different numbers are no pairs, so that each job is without its own.
-        totals = [_totals(parts, {part.rank for part in parts if part.is_cut}) for parts in (first, second)]
+        without_of = [{part.rank for part in parts if part.is_cut} for parts in (first, second)]
     else:
-        totals = [_totals(parts, without) for parts in (first, second)]
-    return conform(_differences(*totals), COLUMNS, "compare")
+        without_of = [without, without]
+    kept = [
+        [part for part in parts if part.rank not in left]
+        for parts, left in zip((first, second), without_of, strict=True)
+    ]
+    if steps is None and after_steps is None:
+        jobs[1].notice(_of_different_numbers(*kept))
+    before_parts, after_parts = kept
+    differences = _differences(
+        _totals(before_parts), _totals(after_parts), _step_count(before_parts), _step_count(after_parts)
+    )
+    return conform(differences, COLUMNS, "compare")
 
 
 def _by_cause(
@@ -134,14 +147,18 @@ def _by_cause(
         raise UsageError("by cause compares whole steps of both jobs; leave out steps and device")
     chosen = (ranks[0], ranks[0] if ranks[1] is None else ranks[1])
     jobs = [_opened(job, of_job) for job, of_job in zip((before, after), chosen, strict=True)]
-    both = _differences(*(step_changes.of(job) for job in jobs))
+    # Their times are those of one step as they are.
+    both = _differences(step_changes.of(jobs[0]), step_changes.of(jobs[1]), 1, 1)
     was, became = pl.col("before_total_ns"), pl.col("after_total_ns")
     grew = pl.when(became > was).then(pl.lit("more")).when(became < was).then(pl.lit("fewer")).otherwise(pl.lit("same"))
     is_there = ~pl.col("change").is_in(["added", "removed"])
     return conform(both.with_columns(change=pl.when(is_there).then(grew).otherwise("change")), COLUMNS, "compare")
 
 
-def _differences(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+def _differences(
+    first: pl.DataFrame, second: pl.DataFrame, first_steps: int | None, second_steps: int | None
+) -> pl.DataFrame:
+    """Both sides beside each other, each of so many steps of ranks."""
     both = first.rename({"count": "before_count", "total_ns": "before_total_ns"}).join(
         second.rename({"count": "after_count", "total_ns": "after_total_ns"}),
         on=_KEY,
@@ -150,6 +167,9 @@ def _differences(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
         nulls_equal=True,
     )
     was, became = pl.col("before_count"), pl.col("after_count")
+    # Without steps in both jobs, runs are what there is to compare.
+    weights = (first_steps, second_steps) if first_steps and second_steps else (1, 1)
+    difference = became * weights[0] - was * weights[1]
     return (
         both.with_columns(pl.exclude(_KEY).fill_null(0))
         .with_columns(
@@ -159,14 +179,26 @@ def _differences(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
             .then(pl.lit("added"))
             .when(became == 0)
             .then(pl.lit("removed"))
-            .when(became > was)
+            .when(difference > 0)
             .then(pl.lit("more"))
-            .when(became < was)
+            .when(difference < 0)
             .then(pl.lit("fewer"))
             .otherwise(pl.lit("same")),
+            before_step_ns=_in_a_step("before_total_ns", first_steps),
+            after_step_ns=_in_a_step("after_total_ns", second_steps),
         )
-        .sort(pl.col("difference_ns").abs(), *_KEY, descending=[True, False, False])
+        .with_columns(difference_step_ns=pl.col("after_step_ns") - pl.col("before_step_ns"))
+        .sort(
+            pl.col("difference_step_ns").abs(),
+            pl.col("difference_ns").abs(),
+            *_KEY,
+            descending=[True, True, False, False],
+        )
     )
+
+
+def _in_a_step(total: str, steps: int | None) -> pl.Expr:
+    return (pl.col(total) / steps).round().cast(pl.Int64) if steps else pl.lit(None, pl.Int64)
 
 
 @dataclass(frozen=True)
@@ -174,23 +206,44 @@ class _Part:
     """What one rank contributes."""
 
     rank: int
-    # Steps it has, if steps were asked for.
+    # Steps it has.
     steps: frozenset[int]
+    # How many of them count.
+    step_count: int
     rows: pl.DataFrame
     # Of a file that is cut off every missing event would look like a change.
     is_cut: bool
 
 
-def _totals(parts: Sequence[_Part], without: Collection[int]) -> pl.DataFrame:
+def _totals(parts: Sequence[_Part]) -> pl.DataFrame:
     """How often each name and category ran on ranks, and for how long."""
     schema = {"name": pl.String(), "category": pl.String(), "count": pl.Int64(), "total_ns": pl.Int64()}
-    rows = [part.rows.cast(schema) for part in parts if part.rank not in without]  # type: ignore[arg-type]  # names to types
+    rows = [part.rows.cast(schema) for part in parts]  # type: ignore[arg-type]  # names to types
     return pl.concat([pl.DataFrame(schema=schema), *rows]).group_by(_KEY).agg(pl.col("count", "total_ns").sum())
 
 
-def _parts(traces: Job | Paths, ranks: One, choice: _Choice) -> list[_Part]:
+def _step_count(parts: Sequence[_Part]) -> int | None:
+    """Steps of all ranks; none where a rank has none."""
+    counts = [part.step_count for part in parts]
+    return sum(counts) if counts and all(counts) else None
+
+
+def _of_different_numbers(first: Sequence[_Part], second: Sequence[_Part]) -> list[dict[str, object]]:
+    """A row of the problems table where one job recorded more steps than the other."""
+    before, after = ({part.step_count for part in parts} for parts in (first, second))
+    if before == after:
+        return []
+    return [
+        problem(
+            OTHER_STEPS,
+            example=f"{spelled(before)} before, {spelled(after)} after",
+            action="the order and change go by a step of a rank; --step and --after-step choose steps",
+        )
+    ]
+
+
+def _parts(job: Job, choice: _Choice) -> list[_Part]:
     """What each rank of a job contributes."""
-    job = _opened(traces, ranks)
     parts = job.map(partial(_part, choice=choice), choice.reads)
     _must_be_whole(parts, job, choice)
     job.notice(as_problems({part.rank: "its file is cut off" for part in parts if part.is_cut}))
@@ -204,16 +257,19 @@ def _opened(traces: Job | Paths, ranks: One) -> Job:
 
 
 def _part(trace: RankTrace, choice: _Choice) -> _Part:
-    if choice.by == "module":
-        return _modules(trace, choice)
-    if choice.by in _OF_XLA:
-        return _programs(trace, choice)
+    rows = _modules if choice.by == "module" else _programs if choice.by in _OF_XLA else _events
+    steps = frozenset(trace[STEPS]["step"])
+    is_cut = bool(trace[PROBLEMS]["problem"].is_in(CUT).any())
+    return _Part(trace.rank, steps, len(steps & choice.steps if choice.steps else steps), rows(trace, choice), is_cut)
+
+
+def _events(trace: RankTrace, choice: _Choice) -> pl.DataFrame:
+    """Name, category, count and time of what counts."""
     table = trace[EVENTS]
-    events, steps = table.lazy(), frozenset[int]()
+    events = table.lazy()
     if choice.steps is not None or choice.device is not None:
         on_device = pl.col("on_device").fill_null(False)
         if choice.steps is not None:
-            steps = frozenset(trace[STEPS]["step"])
             events = events.with_columns(began_in=launched_in(table["start_ns"], trace[STEPS]))
         events = events.join(_on_device(trace, choice).lazy(), on="event_id", how="left")
         if choice.steps is not None:
@@ -221,39 +277,32 @@ def _part(trace: RankTrace, choice: _Choice) -> _Part:
             events = events.filter(step.is_in(sorted(choice.steps)))
         if choice.device is not None:
             events = events.filter(on_device == choice.device)
-    rows = (
+    return (
         events.filter(pl.col("category").ne_missing(_RECORDING))
         .group_by(_KEY)
         .agg(count=pl.len(), total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
         .with_columns(pl.col(_KEY).cast(pl.String()))
+        .collect()
     )
-    return _Part(trace.rank, steps, rows.collect(), _is_cut(trace))
 
 
-def _modules(trace: RankTrace, choice: _Choice) -> _Part:
+def _modules(trace: RankTrace, choice: _Choice) -> pl.DataFrame:
     """The same of modules; what is in none is told without a name."""
     rows = modules.part(trace, {"by_step": choice.steps is not None})
-    steps = frozenset(trace[STEPS]["step"]) if choice.steps is not None else frozenset[int]()
     if choice.steps is not None:
         rows = rows.filter(pl.col("step").is_in(sorted(choice.steps)))
     time = "host_ns" if choice.device is False else "total_ns"
-    found = rows.group_by(name="place", category="module_class").agg(
+    return rows.group_by(name="place", category="module_class").agg(
         count=pl.coalesce("call_count", "event_count").sum(), total_ns=pl.col(time).sum()
     )
-    return _Part(trace.rank, steps, found, _is_cut(trace))
 
 
-def _programs(trace: RankTrace, choice: _Choice) -> _Part:
+def _programs(trace: RankTrace, choice: _Choice) -> pl.DataFrame:
     """The same of programs of XLA, their operations or their scopes."""
     ops = trace[hlo_totals.OPS]
-    steps = frozenset(trace[STEPS]["step"]) if choice.steps is not None else frozenset[int]()
     if choice.steps is not None:
         ops = ops.filter(pl.col("step").is_in(sorted(choice.steps)))
-    return _Part(trace.rank, steps, hlo_totals.totals(ops, choice.by), _is_cut(trace))
-
-
-def _is_cut(trace: RankTrace) -> bool:
-    return bool(trace[PROBLEMS]["problem"].is_in(CUT).any())
+    return hlo_totals.totals(ops, choice.by)
 
 
 def _on_device(trace: RankTrace, choice: _Choice) -> pl.DataFrame:

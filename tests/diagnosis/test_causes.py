@@ -12,6 +12,7 @@ import pytest
 
 import holotrace
 from holotrace import sample
+from holotrace.diagnosis import uneven, unfused
 from holotrace.diagnosis.classes import EXPOSED, SLOW_DEVICE
 from quick import every
 from trace_files import REAL_TRACES
@@ -108,6 +109,21 @@ def test_faults_of_another_simulation_are_found(name: str) -> None:
     if also := truth.get("also"):
         assert (found[1]["cause"], found[1]["ranks"]) == (CAUSES[also["cause"]], also["ranks"])
     assert len(found) == 1 + ("also" in truth)
+
+
+PIECES = {"operator": ["aten::mm", "aten::add"], "count": [1, 1], "usual_count": [1.0, 1.0]}
+
+
+@pytest.mark.parametrize("usual_ns", [[0.0, 0.0], [100.0, 0.0]])
+def test_work_that_takes_other_ranks_no_time_makes_no_device_slow(usual_ns: list[float]) -> None:
+    """A report on ranks whose work mostly had no duration ended in a division by zero."""
+    kinds = pl.DataFrame({**PIECES, "time_ns": [90, 5_000], "usual_ns": usual_ns})
+    assert not uneven._is_slow_at_some(kinds)
+
+
+@pytest.mark.parametrize("dims", [None, "", "[[8,8]", "1.5", '{"a": 1}', "[1, [], [2.5], null]", "[" * 100_000])
+def test_shapes_that_are_none_tell_nothing(dims: str | None) -> None:
+    assert unfused._shapes(dims) == []
 
 
 @pytest.mark.parametrize("ranks", every(2, [16, 48]))

@@ -126,6 +126,16 @@ def test_counters_and_a_critical_path_go_into_one_copy(tmp_path: Path) -> None:
     assert {event["ph"] for event in events} == {"X", "C", "s", "f"}
 
 
+@pytest.mark.filterwarnings("ignore::holotrace.PartialDataWarning")
+def test_a_rank_that_cannot_be_read_costs_no_other_its_path(tmp_path: Path) -> None:
+    write_trace(tmp_path / "rank0.json", rank=0, events=EVENTS)
+    gone = write_trace(tmp_path / "rank1.json", rank=1, events=EVENTS)
+    job = holotrace.open(tmp_path)
+    gone.unlink()
+    copies = job.write_overlay(tmp_path / "out", critical_path=True)
+    assert [copy.name for copy in copies] == ["rank-0-with-critical-path.json"]
+
+
 def test_the_step_can_be_chosen(tmp_path: Path) -> None:
     steps = [
         {**HOST, "cat": "user_annotation", "name": f"ProfilerStep#{n}", "ts": ts, "dur": 55}

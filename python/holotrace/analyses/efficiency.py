@@ -11,11 +11,12 @@ from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Bar
 from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
-from holotrace.core.tables import STEPS, XLA_OPS
+from holotrace.core.tables import MODULES, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import counted_work, modelled_work, recomputation
+from holotrace.derive import counted_work, device_steps, modelled_work, recomputation
 from holotrace.efficiency.categories import COMMUNICATION
 
+_RUNS = MODULES.only("device", "plane", "step", "start_ns", "end_ns")
 _TERA = 1000  # operations per nanosecond are thousandths of TFLOP/s
 _REASONS = 3
 LOW, KNOWN = 0.3, 0.9
@@ -27,7 +28,11 @@ _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the devic
 @per_rank(
     columns=(
         Column("step", Unit.STEP, "Training step; null for all of them together, or a recording without steps"),
-        Column("step_ns", Unit.NS, "How long it took; without steps from the first work to the end of the last"),
+        Column(
+            "step_ns",
+            Unit.NS,
+            "How long it took, on devices of XLA from its first program to that of the next; without steps, the whole",
+        ),
         Column("model_flops", Unit.FLOAT, "Operations in products, convolutions and attention, each computed once"),
         Column("recomputed_flops", Unit.FLOAT, "Operations that computed activations again, beyond these"),
         Column("recomputed_ns", Unit.NS, "The device's busy time for operators that computed activations again"),
@@ -42,7 +47,13 @@ _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the devic
             "reason", Unit.TEXT, "Why figures are null, or which work is not known most of all, and of how many calls"
         ),
     ),
-    reads=(*modelled_work.READS, *recomputation.READS, *counted_work.READS, STEPS.only("step", "start_ns", "end_ns")),
+    reads=(
+        *modelled_work.READS,
+        *recomputation.READS,
+        *counted_work.READS,
+        _RUNS,
+        STEPS.only("step", "start_ns", "end_ns"),
+    ),
     chart=Bar(x="rank", y=("mfu_ratio", "hfu_ratio"), title="Share of the device's peak that the model got"),
 )
 def efficiency(rank: RankTrace) -> pl.DataFrame:
@@ -79,11 +90,18 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
 
 def _of_xla(rank: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:
     """The same where the compiler counts: all devices of the rank together, held against the peaks they declare."""
-    spans = rank[STEPS] if steps.height else counted_work.executed(rank)
+    span = ("start_ns", "end_ns")
+    spans = pl.concat([rank[STEPS].select(span), counted_work.executed(rank).select(span)])
     whole_ns = spans.select(step_ns=pl.col("end_ns").max() - pl.col("start_ns").min()).with_columns(
         step=pl.lit(None, pl.Int64())
     )
-    times = pl.concat([whole_ns.select("step", "step_ns"), steps])
+    # The host may be done with a step before the devices begin it.
+    windows = device_steps.windows(rank[_RUNS]).with_columns(device_ns=pl.col("end_ns") - pl.col("start_ns"))
+    on_devices = windows.group_by("step").agg(pl.col("device_ns").mean().round().cast(pl.Int64))
+    steps = steps.join(on_devices, on="step", how="left", maintain_order="left")
+    times = pl.concat(
+        [whole_ns.select("step", "step_ns"), steps.select("step", step_ns=pl.coalesce("device_ns", "step_ns"))]
+    )
     work = pl.concat([counted_work.sums(rank, by_step=by_step) for by_step in (False, True)])
     found = times.join(work, on="step", how="left", nulls_equal=True)
     peak = pl.lit(counted_work.peak_flops(rank), pl.Float64())

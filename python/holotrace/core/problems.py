@@ -18,6 +18,8 @@ CUT = ("file cut off", "compressed stream damaged")
 LEFT_OUT = "rank left out of comparisons"
 # Ranks that are compared over the steps that all of them have.
 DIFFERENT_STEPS = "ranks recorded different steps"
+# Jobs that are compared by a step of a rank.
+OTHER_STEPS = "jobs recorded different numbers of steps"
 # Ranks of the job that are in none of its files.
 MISSING = "ranks missing"
 # A rank that is left out, as the worker that read it is gone.

@@ -14,6 +14,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
+from holotrace.efficiency.arguments import listed
 
 _EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "step")
 _KNOWN = COLLECTIVES.only(
@@ -131,7 +132,7 @@ def by_member(calls: pl.DataFrame) -> pl.DataFrame:
 
 def _group_of(groups: str, replica: int, member_count: int, member: int) -> str:
     """The one of several groups that a replica is in; where not all are known, one of its own."""
-    known: list[list[int]] = json.loads(groups)
+    known = [group for group in listed(groups) if isinstance(group, list)]
     own = next((group for group in known if replica in group), None)
     is_known = own is not None and sum(map(len, known)) == member_count
     return json.dumps(own) if is_known else f"{groups} of {member}"

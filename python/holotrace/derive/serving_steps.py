@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 
 import polars as pl
@@ -10,6 +9,7 @@ import polars as pl
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.efficiency import element_types
+from holotrace.efficiency.arguments import listed
 from holotrace.efficiency.unknown import Unknown
 
 _RANGES = ANNOTATIONS.only("name", "pid", "tid", "start_ns", "end_ns", "on_device")
@@ -95,7 +95,7 @@ def _heads(paged: pl.DataFrame) -> list[pl.Series]:
 def _heads_of(dims: str, types: str) -> tuple[int, ...] | None:
     """Heads of queries and keys, widths of keys and values, and bytes of their elements; None where not recorded."""
     try:
-        shapes, kinds = json.loads(dims), json.loads(types)
+        shapes, kinds = listed(dims), listed(types)
         (_, heads, width), (_, key_heads, key_width), (_, value_heads, value_width) = shapes[:3]
         sizes = element_types.size(kinds[0]), element_types.size(kinds[1])
     except (ValueError, TypeError, LookupError, Unknown):

@@ -271,8 +271,9 @@ def _is_slow_at_some(kinds: pl.DataFrame) -> bool:
     """
     excess = pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
     more = kinds.with_columns(excess_ns=excess).filter(pl.col("excess_ns") > 0)
-    longer = more.filter(pl.col("count") == pl.col("usual_count"), pl.col("time_ns") > _SLOW_RATIO * pl.col("usual_ns"))
-    if total(longer["excess_ns"]) < _FAMILIES_RATIO * total(more["excess_ns"]):
+    equal = more.filter(pl.col("count") == pl.col("usual_count"), pl.col("usual_ns") > 0)
+    longer = equal.filter(pl.col("time_ns") > _SLOW_RATIO * pl.col("usual_ns"))
+    if longer.is_empty() or total(longer["excess_ns"]) < _FAMILIES_RATIO * total(more["excess_ns"]):
         return False
     ratio = total(longer["excess_ns"]) / total(longer["usual_ns"])
     own = (pl.col("excess_ns") / pl.col("usual_ns")).is_between(0.5 * ratio, 1.5 * ratio)

@@ -148,11 +148,8 @@ def nothing(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _shapes(dims: str | None) -> list[list[int]]:
-    try:
-        given = json.loads(dims) if dims else []
-    except ValueError:
-        return []
-    return [one for one in given if isinstance(one, list) and one and all(isinstance(size, int) for size in one)]
+    lists = (one for one in arguments.listed(dims) if isinstance(one, list))
+    return [one for one in lists if one and all(isinstance(size, int) for size in one)]
 
 
 def optimizer(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:

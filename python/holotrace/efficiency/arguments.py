@@ -234,6 +234,14 @@ def read(name: str, dims: Any, types: Any, strides: Any = None, scalars: Any = N
     return Arguments(name, dims, types, strides, scalars or [])
 
 
+def listed(text: str | None) -> list[Any]:
+    """The list that a text holds as JSON; an empty one where it holds none."""
+    try:
+        return _list(text, "arguments") or []
+    except Unknown:
+        return []
+
+
 def _list(value: Any, what: str) -> list[Any] | None:
     if value is None or value == "":
         return None

@@ -34,7 +34,7 @@ def write_overlay(
         wanted.append(counter_series.counters(tables, session.ranks))
     if critical_path:
         found = session.map(partial(critical_arrows.of_rank, of_step=of_step), critical_arrows.READS)
-        wanted.append(critical_arrows.critical_path(session.ranks, found))
+        wanted.append(critical_arrows.critical_path(found))
     if not wanted:
         raise UsageError("nothing was asked for; say what to add: counters, critical_path")
     return overlay.write(wanted, session.sources, folder.expanduser())

@@ -19,17 +19,21 @@ READS = (*critical_steps.READS, EVENTS.only("event_id", "pid", "tid", "start_ns"
 MARK = {"critical": 1}
 
 
-def critical_path(ranks: Iterable[int], additions: Iterable[Addition]) -> Overlay:
-    """The critical paths of these ranks, from what ``of_rank`` found in each."""
+def critical_path(additions: Iterable[tuple[int, Addition]]) -> Overlay:
+    """The critical paths of ranks, from what ``of_rank`` found in each."""
     return Overlay(
         "critical-path",
-        dict(zip(ranks, additions, strict=True)),
+        dict(additions),
         missing="no rank has work in such a step; name one that was recorded, and record with ProfilerActivity.CPU",
     )
 
 
-def of_rank(rank: RankTrace, *, of_step: int | None) -> Addition:
-    """Marks and arrows of the path through a step; nothing where the rank has no such step, or no path in it."""
+def of_rank(rank: RankTrace, *, of_step: int | None) -> tuple[int, Addition]:
+    """The rank, with marks and arrows of the path through a step; none where it has no such step, or no path in it."""
+    return rank.rank, _of_path(rank, of_step)
+
+
+def _of_path(rank: RankTrace, of_step: int | None) -> Addition:
     found = critical_steps.of(rank, of_step)
     path = None if found is None else found.edges(found.graph.longest_path())
     if found is None or path is None or path.is_empty():

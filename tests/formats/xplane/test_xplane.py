@@ -8,7 +8,9 @@ import polars as pl
 import pytest
 
 import holotrace
+from holotrace.core.tables import MODULES
 from holotrace.derive import intervals
+from holotrace.formats.xplane.steps import inferred
 from holotrace.job import Job
 from trace_files import write_trace
 from xplane_files import Event, Line, Plane, Stat, capture, found, space, started_at
@@ -312,6 +314,10 @@ def test_steps_are_spans_with_a_number_whatever_their_name(tmp_path: Path) -> No
     events = [Event("epoch/φ", 0, US, {"_r": 1, "step_num": 41}), Event("train", 2 * US, US)]
     job = written(tmp_path, Plane("/host:CPU", [Line("python", events)]))
     assert job.table("steps")["step"].to_list() == [41]
+
+
+def test_a_profile_without_any_program_has_no_steps_of_its_own() -> None:
+    assert inferred(MODULES.empty()).kind == "none"
 
 
 def test_unix_times_in_old_profiles_are_kept(tmp_path: Path) -> None:

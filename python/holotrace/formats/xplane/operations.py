@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from holotrace.formats.xplane import command_buffers
 from holotrace.formats.xplane.profile import WAITS, Profile
 
 # Lines of devices that show operations.
@@ -111,6 +112,7 @@ def operations(profile: Profile, wanted: Collection[str]) -> Operations:
     del part, parts
     lines = _lines(profile)
     example = pl.concat(examples)
+    own, example = command_buffers.resolved(own, example, profile)
     of_line = lines.select("line", "device_kind")
     kinds = _described(example.join(of_line, on="line", how="left", maintain_order="left"), profile, wanted)
     found = _contained(Operations(own, {"kind": kinds, "line": lines}), profile, roles, wanted)
@@ -171,7 +173,8 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
         ["program", "name"], keep="first"
     )
     hlo = hlo.rename({"source": "program_source", **counts}, strict=False)
-    names = names.with_columns(instruction=_instruction().cast(pl.Categorical())).join(
+    instruction = pl.coalesce("instruction", _instruction()).cast(pl.Categorical())
+    names = names.with_columns(instruction=instruction).join(
         hlo, left_on=["program_id", "instruction"], right_on=["program", "name"], how="left", maintain_order="left"
     )
     base = pl.col("instruction").cast(pl.String).str.replace(_NUMBER, "")

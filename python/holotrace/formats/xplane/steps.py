@@ -93,7 +93,7 @@ def inferred(modules: pl.DataFrame) -> Steps:
     main = work.filter(
         pl.col("runs") >= _LEAST_RUNS,
         pl.col("busy_ns") >= _LEAST_SHARE * pl.col("busy_ns").sum(),
-        pl.col("span_ns") >= _LEAST_SHARE * first.select(span_ns).item(),
+        pl.col("span_ns") >= _LEAST_SHARE * (first.select(span_ns).item() or 0),
     ).sort("busy_ns", descending=True)
     if main.is_empty():
         return Steps(STEPS.empty(), "none")
