@@ -334,7 +334,7 @@ def device_graph(
 ) -> tuple[ArrowTable, ArrowTable]:
     """What the works of devices and the calls of a host waited for, joined to the host's own part of a graph.
 
-    ``works`` by queue, start and id: event_id, queue, start_ns, end_ns, launch_id (2^32 - 1: none), launch_ns
+    ``works`` by queue, start and id: event_id, device, queue, start_ns, end_ns, launch_id (2^32 - 1: none), launch_ns
     (-2^63: unknown); their activities count from ``first``. ``calls``: event_id, name (a code, 2^32 - 1: none),
     thread, start_ns, end_ns, activity, traits (UInt8; 1: returns when work is over, 2: marks how far a queue is, 4:
     makes one wait for a mark). ``held`` and ``returned``: after_id and waits_id, works and calls that waited for

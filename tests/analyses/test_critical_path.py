@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from drawing import US, draw, trace
+from drawing import EARLY, LATE, US, draw, trace
 from holotrace.analyses.critical_path import critical_path
 from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, RUNTIME_CALLS
 from holotrace.errors import UsageError
@@ -157,6 +157,11 @@ def test_communication_on_the_path_is_found() -> None:
     job = draw("op |O.........|\nhost |A.........|\ncomm |.AAAAAAAAA|")
     (finding,) = critical_path.findings(critical_path(job))
     assert (finding.rule, finding.ranks, finding.cost_ns) == ("communication-on-critical-path", (), 9000)
+
+
+def test_a_rank_that_waits_for_a_late_one_has_no_communication_on_its_path_to_be_warned_of() -> None:
+    found = critical_path.findings(draw(EARLY, LATE).critical_path())
+    assert "communication-on-critical-path" not in {finding.rule for finding in found}
 
 
 def test_slow_starts_of_kernels_are_found() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 import resource
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -71,6 +73,48 @@ def test_a_file_cut_off_anywhere_is_told_or_refused_by_every_command(whole: Path
             assert done.exit_code in (0, 2, 3), what
             assert "Traceback" not in done.output, what
             assert any(word in done.output for word in (WORDS if done.exit_code == 0 else ("Error: ",))), what
+
+
+ODD: tuple[Any, ...] = (
+    *(float("nan"), float("inf"), -1, 0, 0.1, -1e300, 1e300, 2**63, 2**64, 10**40),
+    *("12", "abc", "", None, True, [], {}, "[" * 5_000, "ProfilerStep#-1"),
+)
+FIELDS = ("ts", "dur", "ph", "pid", "tid", "name", "cat", "args")
+
+
+def with_odd_values(text: bytes, chance: random.Random) -> bytes:
+    """The trace with a value of its events, or of their arguments, replaced in one, some or all of them."""
+    trace = json.loads(text)
+    field, share = chance.choice(FIELDS), chance.choice((0.001, 0.1, 1))
+    for event in trace["traceEvents"]:
+        if chance.random() < share:
+            holder = event.get("args") if chance.random() < 0.5 else event
+            key = chance.choice(list(holder)) if holder and holder is not event else field
+            (holder or event)[key] = chance.choice(ODD)
+    return json.dumps(trace).encode()
+
+
+def no_number(constant: str) -> None:
+    raise AssertionError(f"{constant} in JSON")
+
+
+@pytest.mark.slow
+def test_events_with_odd_values_are_read_or_refused_by_every_command(whole: Path, tmp_path: Path) -> None:
+    first, second, *_ = sorted(whole.glob("rank-*"))
+    chance = random.Random(11)
+    for number in range(24):
+        job, out = tmp_path / f"job{number}", tmp_path / f"out{number}"
+        for folder in (job, out):
+            folder.mkdir()
+        shutil.copy(first, job)
+        (job / "rank1.json").write_bytes(with_odd_values(second.read_bytes(), chance))
+        for command in ("report JOB --format json", *chance.sample(COMMANDS, 2)):
+            said = {"JOB": str(job), "WHOLE": str(whole), "SQL": "SELECT cause, cost_ns FROM causes"}
+            words = [said.get(word) or word.replace("OUT", str(out)) for word in command.split()]
+            done = CliRunner().invoke(main, words)
+            assert done.exit_code in (0, 2, 3), f"{number} {command}: {done.output}"
+            if done.exit_code == 0 and "json" in words:
+                json.loads(done.stdout, parse_constant=no_number)
 
 
 OUTPUTS = (

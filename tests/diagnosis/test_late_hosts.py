@@ -81,3 +81,4 @@ def test_a_launch_that_lasts_while_the_device_has_nothing_to_do_stands_still(
     found = holotrace.open(tmp_path).causes().row(0, named=True)
     assert found["cause"] == cause
     assert (found["responsible"] or "").startswith("aten::cudnn_convolution") == (cause == "host-pause")
+    assert ("stands still in a launch, aten::cudnn_convolution" in found["message"]) == (cause == "host-pause")

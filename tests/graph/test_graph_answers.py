@@ -98,6 +98,17 @@ def test_ranks_that_never_meet_have_no_factors_of_a_job() -> None:
     assert Job.from_ranks({0: alone[0]}).factors()["balance_ratio"].to_list() == [1.0]
 
 
+def test_communication_with_ranks_that_were_not_recorded_is_not_laid_to_the_host() -> None:
+    alone = draw("""
+        step    |1111........................................................|
+        host    |ABC.........................................................|
+        compute |.AAAAAAAAAAAAAAAAAAAA.............................CCCCCCCCCC|
+        comm    |.....................BBBBBBBBBBBBBBBBBBBBBBBBBBBBB..........|
+    """)
+    row = alone.factors().row(0, named=True)
+    assert row["communication_ratio"] < 0.7 and row["host_ratio"] > 0.8
+
+
 def test_job_gains_when_its_late_rank_is_like_the_other() -> None:
     table = holotrace.what_if(job(), {"compute": 0.5}, within=Within(ranks=(1,)))
     assert table["rank"].to_list() == [None, 0, 1]

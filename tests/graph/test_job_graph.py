@@ -112,6 +112,17 @@ def test_rank_without_steps_is_looked_at_as_a_whole() -> None:
     assert graph.steps.select("step", "recorded_ns").rows() == [(None, 6 * US)]
 
 
+def test_a_device_busy_with_unrecorded_work_is_looked_at_from_its_first_recorded_work() -> None:
+    graph = JobGraph.of(
+        draw("""
+            host    |A..........................B...|
+            compute |.........................AAAABB|
+        """)
+    )
+    kept(graph)
+    assert graph.step_times().select("recorded_ns", "replayed_ns").rows() == [(6 * US, 6 * US)]
+
+
 def test_nothing_recorded_is_an_empty_graph() -> None:
     graph = JobGraph.of(draw(""))
     assert graph.step_times().is_empty()

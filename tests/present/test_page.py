@@ -166,6 +166,13 @@ def test_the_verdict_says_where_the_time_goes_what_costs_most_and_what_to_do() -
     assert missing == "Keep in mind: 1 rank is missing (5)."
 
 
+def test_where_most_ranks_are_missing_nothing_tells_what_communication_waits_for() -> None:
+    few = made_up.make(8, missing=tuple(range(1, 8)))
+    *_, missing = report.verdict(few, made_up.ANALYSES)
+    unknown = ", so that nothing tells whether the exposed communication waits for them"
+    assert missing == f"Keep in mind: 7 ranks are missing (1-7){unknown}."
+
+
 def test_the_verdict_of_a_job_without_device_work_says_that_hosts_recorded_something() -> None:
     result = made_up.make(1)
     on_hosts = dataclasses.replace(result, tables={name: table.clear() for name, table in result.tables.items()})

@@ -43,7 +43,7 @@ pub fn device_graph(
     let (works, calls) = (Batches::of(works)?, Batches::of(calls)?);
     let (id, queue, launch_id) = (ids(&works, "event_id")?, ids(&works, "queue")?, ids(&works, "launch_id")?);
     let (start, end) = (times_of(&works, "start_ns")?, times_of(&works, "end_ns")?);
-    let launch = times_of(&works, "launch_ns")?;
+    let (device, launch) = (times_of(&works, "device")?, times_of(&works, "launch_ns")?);
     let (call, name, thread) = (ids(&calls, "event_id")?, ids(&calls, "name")?, ids(&calls, "thread")?);
     let (began, ended, activity) =
         (times_of(&calls, "start_ns")?, times_of(&calls, "end_ns")?, ids(&calls, "activity")?);
@@ -52,7 +52,15 @@ pub fn device_graph(
     let edges = Batches::of(edges)?;
     let (from, to, is_inferred) = (ids(&edges, "from_point")?, ids(&edges, "to_point")?, edges.flags("is_inferred")?);
     let made = detached(py, || {
-        let works = Works { id: &id, queue: &queue, start: &start, end: &end, launch_id: &launch_id, launch: &launch };
+        let works = Works {
+            id: &id,
+            device: &device,
+            queue: &queue,
+            start: &start,
+            end: &end,
+            launch_id: &launch_id,
+            launch: &launch,
+        };
         let calls = Calls {
             id: &call,
             name: &name,

@@ -29,7 +29,7 @@ _SAID = {
     part_columns=of_rank.PART,
     joined=JobGraph.from_parts,
     columns=(
-        Column("job_ns", Unit.NS, "Time of the replayed job: all steps of the rank that takes longest"),
+        Column("job_ns", Unit.NS, "Time of the job: all steps of the rank that takes longest"),
         Column("compute_ns", Unit.NS, "Time a device of the rank computed, on average over its devices"),
         Column("host_ratio", Unit.RATIO, "Most compute_ns of any rank / time of the job if data were moved in no time"),
         Column("balance_ratio", Unit.RATIO, "Mean compute_ns of ranks / the most of any"),
@@ -44,23 +44,25 @@ def factors(graph: JobGraph) -> pl.DataFrame:
 
     The factors are those of POP's multiplicative model: how well hosts keep devices busy, how even the work of the
     ranks is, and how much communication is hidden. Their product is the mean computing time divided by the time of the
-    job. They are computed from the replayed job. There is no answer if the replay differs by more than 5%, or if a
-    factor would be more than 1. There is no answer either if no two ranks are known to have met: then the ranks are
-    separate recordings, not one job.
+    job. The job is replayed as if moving data took no time, also between it and ranks that were not recorded. There is
+    no answer if the replay of the unchanged job differs by more than 5%, or if a factor would be more than 1. There is
+    no answer either if no two ranks are known to have met: then the ranks are separate recordings, not one job.
     """
     if graph.steps.is_empty():
         return pl.DataFrame(schema=factors.nothing.schema)
-    moved = graph.activities.filter(pl.col("kind") == COMMUNICATION, pl.col("crossing").is_not_null())
+    moved = graph.activities.filter(pl.col("kind") == COMMUNICATION)
     free = Changes(own=moved.select("activity", own_ns=pl.lit(0, pl.Int64)))
     times = graph.step_times([UNCHANGED, free]).group_by("case", "rank").agg(pl.col("replayed_ns", "recorded_ns").sum())
     longest = times.group_by("case").agg(pl.col("replayed_ns", "recorded_ns").max()).sort("case")
-    job_ns, free_ns = longest["replayed_ns"].to_list()
-    recorded_ns = longest["recorded_ns"][0]
+    replayed_ns, replayed_free_ns = longest["replayed_ns"].to_list()
+    job_ns = longest["recorded_ns"][0]
+    # What the replay does not know keeps devices from computing in both cases.
+    free_ns = replayed_free_ns + job_ns - replayed_ns
     computed = _computed(graph)
     most, mean = computed.select(most=pl.col("compute_ns").max(), mean=pl.col("compute_ns").mean()).row(0)
-    is_known = recorded_ns > 0 and abs(job_ns / recorded_ns - 1) <= TRUSTED_RATIO
+    is_known = job_ns > 0 and abs(replayed_ns / job_ns - 1) <= TRUSTED_RATIO
     is_known = is_known and bool(most) and most <= free_ns <= job_ns
-    is_known = is_known and (computed.height == 1 or not moved.is_empty())
+    is_known = is_known and (computed.height == 1 or moved["crossing"].is_not_null().any())
     values = (most / free_ns, mean / most, free_ns / job_ns, mean / job_ns) if is_known else (None,) * 4
     names = ("host_ratio", "balance_ratio", "communication_ratio", "efficiency_ratio")
     return computed.with_columns(

@@ -17,6 +17,7 @@ from holotrace.diagnosis.classes import (
     INEFFICIENT,
     INPUT,
     LAUNCH,
+    LAUNCHING,
     MORE_WORK,
     PAUSE,
     QUEUED,
@@ -170,8 +171,10 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
     share = found.cost_ns / found.job_ns if found.job_ns else 0.0
     filled = {"who": wording.whose(c.ranks, rank_count), "what": _what(c), **wording.verbs(c.ranks, rank_count)}
     more = wording.LONGER if c.evidence.get("is_equal") else wording.MORE
-    filled |= {"how": more.format(**filled), "in_what": f" in {_what(c)}" if c.responsible else ""}
-    filled |= c.evidence
+    what = _what(c) if c.responsible else ""
+    is_launch = any(LAUNCHING.search(name or "") for name in (c.responsible, _innermost(c)))
+    filled |= {"how": more.format(**filled), "in_what": f" in {what}" if what else ""}
+    filled |= {"pauses": wording.pauses(what, is_launch=is_launch), **c.evidence}
     sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)
     return {
         "rank": c.event_rank,
@@ -202,7 +205,11 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
 def _what(candidate: Candidate) -> str:
     if candidate.responsible is None:
         return "what nothing in the trace names"
-    inner = (candidate.detail or "").split(" < ")[0]
+    inner = _innermost(candidate)
     says_all = inner in ("", candidate.responsible) or candidate.cause in _WHOLE
     said = wording.short(candidate.responsible)
     return said if says_all else f"{said} ({wording.short(inner)})"
+
+
+def _innermost(candidate: Candidate) -> str:
+    return (candidate.detail or "").partition(" < ")[0]

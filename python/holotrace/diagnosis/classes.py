@@ -57,6 +57,7 @@ _ALLOCATING = re.compile(
     r"^(cuda|hip)(Malloc|Free|HostAlloc|HostRegister|MemPool|ExtMalloc)|^cuMem(Alloc|Free|Create|Map|Unmap|Release)"
 )
 _COPYING = re.compile(r"^(cuda|hip)Memcpy|^cuMemcpy")
+LAUNCHING = re.compile(r"^(cuda|cu|hip)\w*Launch")
 WAITING = re.compile(
     r"^(cuda|hip)(Stream|Device|Event)Synchronize|^(cuda|hip)Memcpy(Async|WithStream)?$|^cu(Stream|Event|Ctx)Synchronize"
 )

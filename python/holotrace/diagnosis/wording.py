@@ -118,8 +118,7 @@ CLASSES: Mapping[str, Class] = {
         confused="A host pause, if the function was not recorded.",
     ),
     classes.PAUSE: Class(
-        "the host of {who} pauses{in_what} without calling anything (garbage collection, another process), and its "
-        "device has nothing to do",
+        "the host of {who} {pauses}, and its device has nothing to do",
         "Look for garbage collection (gc.disable(), gc.freeze()), other processes on the same cores, and swapping. The "
         "first launch of a kernel takes long, because its code is loaded: warm up before the recorded steps, or set "
         "CUDA_MODULE_LOADING=EAGER.",
@@ -369,6 +368,14 @@ OF_XLA: Mapping[str, Class] = {
         "xla_tpu_enable_async_collective_fusion), and choose a sharding that moves less data.",
     ),
 }
+
+
+def pauses(what: str, *, is_launch: bool) -> str:
+    """What a host does that goes on with nothing, in something if that is known."""
+    if is_launch:
+        return f"stands still in a launch, {what}, as while kernels are loaded at their first use"
+    in_what = f" in {what}" if what else ""
+    return f"pauses{in_what} without calling anything (garbage collection, another process)"
 
 
 def whose(ranks: tuple[int, ...], count: int) -> str:

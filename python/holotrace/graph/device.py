@@ -67,7 +67,7 @@ def joined(
         returned: after_id, waits_id: the same for calls that waited for works.
     """
     of_work = work.select(
-        *("event_id", "queue", "start_ns", "end_ns"),
+        *("event_id", "device", "queue", "start_ns", "end_ns"),
         pl.col("launch_id").fill_null(_NOBODY),
         pl.col("launch_ns").fill_null(_UNKNOWN),
     )

@@ -204,10 +204,12 @@ def _with_steps(
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """The graph with a moment at which each step is over, and the steps."""
     point = pl.col("activity") * 2
+    stepless = activities.join(marks, on="rank", how="anti")
     whole = (
-        activities.join(marks, on="rank", how="anti")
-        .group_by("rank")
+        stepless.group_by("rank")
         .agg(begin=point.sort_by("start_ns").first(), end=(point + 1).sort_by("end_ns").last())
+        .join(_kept_waiting(stepless, edges), on="rank", how="left")
+        .with_columns(begin=pl.coalesce("first_work", "begin"))
         .select("rank", pl.lit(None, pl.Int64).alias("step"), *(pl.col(end).cast(_POINT) for end in ("begin", "end")))
     )
     at = activities.select("activity", "start_ns", "end_ns")
@@ -253,6 +255,19 @@ def _with_steps(
         pl.concat([edges, reached.select(pl.col(name).cast(dtype) for name, dtype in edges.schema.items())]),
         steps,
     )
+
+
+def _kept_waiting(activities: pl.DataFrame, edges: pl.DataFrame) -> pl.DataFrame:
+    """The start of the first work of ranks whose devices were busy before with what was not recorded: rank, first_work.
+
+    What hosts did meanwhile is no part of what was recorded.
+    """
+    works = activities.filter("is_device").sort("start_ns").unique("rank", keep="first", maintain_order=True)
+    # Only the wait for unrecorded work is one for the end of a host's activity.
+    first = works.select("rank", first_work=pl.col("activity") * 2)
+    of_hosts = activities.filter(~pl.col("is_device")).select(from_point=pl.col("activity") * 2 + 1)
+    waits = edges.filter("is_inferred").join(of_hosts, on="from_point", how="semi")
+    return first.join(waits, left_on="first_work", right_on="to_point", how="semi")
 
 
 def _timed(frame: pl.DataFrame, at: pl.DataFrame, name: str) -> pl.DataFrame:

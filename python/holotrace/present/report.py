@@ -27,6 +27,8 @@ _MOST_PEAKS = 3  # kinds of devices that are told
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 _MEASURES = (Unit.NS, Unit.BYTES, Unit.RATIO, Unit.COUNT, Unit.FLOAT)
 _SAME_TIME = 0.05  # of two times of a step; more apart, a reader would ask which one is right
+_EXPOSED = "exposed_comm_ns"  # the part that is communication which nothing hides
+_MUCH = 0.05  # share of the time from which on communication may be what slows a job down
 WORTH_SAYING = 0.005  # share of the time below which a part is left out of the verdict
 
 
@@ -107,7 +109,7 @@ def verdict_parts(report: Report, analyses: Analyses = ALL) -> Verdict:
         _where_time_goes(report, analyses),
         () if known.reasons or (known.saving and not wrong) else _biggest_finding(report, analyses),
         known,
-        _what_is_missing(report),
+        _what_is_missing(report, analyses),
     )
 
 
@@ -274,12 +276,24 @@ def _where_time_goes(report: Report, analyses: Analyses) -> str:
     kind = "whole ranks" if left_out else "ranks"
     who = f"each of the {fmt.number(count)} {kind} ran {fmt.duration(whole)} on average" if count > 1 else ""
     who = who or f"the rank ran {fmt.duration(whole)}"
-    # Causes are looked for in all that was recorded: also before the first work, and after the last.
-    spans = compared["span_ns"].drop_nulls().to_list()
-    recorded = sum(spans) / max(1, len(spans))
+    recorded = _recorded_ns(report)
     if recorded > (1 + _SAME_TIME) * whole:
         who = f"from the first work on its device to the last, {who}, of {fmt.duration(recorded)} recorded"
     return f"{who[0].upper()}{who[1:]}{each}: {_listed(said)}."
+
+
+def _recorded_ns(report: Report) -> float:
+    """How long the mean rank was recorded: causes are looked for also before its first work, and after its last."""
+    ranks = _compared(report)
+    spans = [ranks.select("rank", "span_ns")]
+    replay = report.tables.get("replay")
+    if replay is not None and not replay.is_empty():
+        # It counts what hosts did where there are no steps.
+        spans.append(
+            replay.group_by("rank").agg(span_ns=pl.col("recorded_ns").sum()).join(ranks, on="rank", how="semi")
+        )
+    longest = pl.concat(spans, how="vertical_relaxed").drop_nulls().group_by("rank").agg(pl.col("span_ns").max())
+    return float(longest["span_ns"].mean() or 0)  # type: ignore[arg-type]  # a column of numbers
 
 
 def _step_ns(report: Report, whole: float) -> float | None:
@@ -321,7 +335,7 @@ def _biggest_finding(report: Report, analyses: Analyses) -> tuple[str, ...]:
     return (f"The biggest finding{where}: {message}{worth}.", f"What to do: {to_do}" if to_do else "")
 
 
-def _what_is_missing(report: Report) -> str:
+def _what_is_missing(report: Report, analyses: Analyses) -> str:
     absent = missing_ranks(report.info)
     # What concerns no single rank, as a rank that is missing, is said above or by the problem itself.
     of_ranks = report.problems.filter(pl.col("rank").is_not_null(), pl.col("problem") != LEFT_OUT)
@@ -333,7 +347,10 @@ def _what_is_missing(report: Report) -> str:
         said.append(f"{fmt.number(len(left_out))} {noun} not compared with the others ({fmt.ranks(left_out)})")
     if absent:
         noun = "rank is" if len(absent) == 1 else "ranks are"
-        said.append(f"{fmt.number(len(absent))} {noun} missing ({fmt.ranks(absent)})")
+        exposed = next((part.ratio for part in parts(report, analyses) if part.name == _EXPOSED), 0.0)
+        is_unknown = exposed >= _MUCH and len(absent) >= report.info.height
+        waits = ", so that nothing tells whether the exposed communication waits for them" if is_unknown else ""
+        said.append(f"{fmt.number(len(absent))} {noun} missing ({fmt.ranks(absent)}){waits}")
     if count:
         said.append(f"{fmt.plural(count, 'problem')} came up in reading, listed under Problems")
     return f"Keep in mind: {_listed(said)}." if said else ""

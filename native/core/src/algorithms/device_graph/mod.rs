@@ -29,6 +29,7 @@ pub mod traits {
 #[derive(Clone, Copy)]
 pub struct Works<'a> {
     pub id: &'a [u32],
+    pub device: &'a [i64],
     pub queue: &'a [u32],
     pub start: &'a [i64],
     pub end: &'a [i64],
@@ -125,6 +126,7 @@ impl DeviceGraph {
         let parts = Parts { works, calls, usual, first, launched_by, rows };
         let mut edges = parts.turns();
         parts.launches(&mut edges);
+        parts.begins(&mut edges);
         parts.handed_over(held, times, &mut edges);
         let mut own = Vec::new();
         parts.call_waits(returned, &by_id, &mut edges, &mut own);

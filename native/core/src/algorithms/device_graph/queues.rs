@@ -1,4 +1,6 @@
-//! Work waits for its turn in its queue, and for its launch.
+//! Work waits for its turn in its queue, for its launch, and for what ran before the recording.
+
+use std::ops::Range;
 
 use super::{Edge, Map, Parts, UNKNOWN, grouped, median};
 
@@ -55,6 +57,22 @@ impl Parts<'_> {
             let (of_name, least) = of_names.get(&calls.name[call]).copied().unwrap_or((all, all));
             let lag = if is_prompt && took as f64 <= USUAL * of_name { took } else { least.min(took as f64) as i64 };
             Edge { to: self.start_of(at), from: 2 * calls.activity[call], lag, is_inferred: false }
+        }));
+    }
+
+    /// Work launched before the recording began is not in it: the first work of a device waited for that, where it
+    /// began long after its launch had returned.
+    pub(super) fn begins(&self, edges: &mut Vec<Edge>) {
+        let (works, calls) = (self.works, self.calls);
+        let begin = |queue: Range<usize>| (works.device[queue.start], works.start[queue.start], queue.start);
+        let mut firsts: Vec<_> = self.queues().map(begin).collect();
+        firsts.sort_unstable();
+        firsts.dedup_by_key(|first| first.0);
+        edges.extend(firsts.into_iter().filter_map(|(_, _, at)| {
+            let call = self.launch_of(at)?;
+            let lag = works.start[at].saturating_sub(calls.end[call]);
+            let edge = Edge { to: self.start_of(at), from: 2 * calls.activity[call] + 1, lag, is_inferred: true };
+            (lag > self.usual.waited).then_some(edge)
         }));
     }
 }

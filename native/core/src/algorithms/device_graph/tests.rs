@@ -31,8 +31,15 @@ impl Made {
         let traits: Vec<u8> = self.calls.iter().map(|call| call.4).collect();
         // Each call is the activity of its row, so that works count on from there.
         let activity: Vec<u32> = (0..self.calls.len() as u32).collect();
-        let of_works =
-            Works { id: &id, queue: &queue, start: &start, end: &end, launch_id: &launch_id, launch: &launch };
+        let of_works = Works {
+            id: &id,
+            device: &vec![0; id.len()],
+            queue: &queue,
+            start: &start,
+            end: &end,
+            launch_id: &launch_id,
+            launch: &launch,
+        };
         let of_calls = Calls {
             id: &calls(|call| call.0),
             name: &calls(|call| call.1),
@@ -53,6 +60,15 @@ impl Made {
 
 fn edge(from: u32, to: u32, lag: i64, is_inferred: bool) -> Edge {
     Edge { to, from, lag, is_inferred }
+}
+
+#[test]
+fn the_first_work_of_a_device_waits_for_what_the_recording_does_not_hold() {
+    // The launch returned at 5 us; the device was busy with something else until 900 us.
+    let works = vec![(0, 0, 900_000, 910_000, 0, 1_000), (1, 0, 990_000, 995_000, 1, 7_000)];
+    let made = Made { works, calls: vec![(0, 0, 1_000, 5_000, 0), (1, 0, 7_000, 9_000, 0)] };
+    let begins: Vec<_> = made.graph(NOTHING, NOTHING).edges.into_iter().filter(|edge| edge.lag > 100_000).collect();
+    assert_eq!(begins, [edge(1, made.work(0), 895_000, true)]);
 }
 
 #[test]
