@@ -35,6 +35,15 @@ def test_operations_take_as_long_as_on_the_clock_of_the_device() -> None:
     assert [round(ratios[name], 3) for name in (FUSION, f"{FUSION}.1")] == [0.822, 0.804]
     kernels = dict(opened(TPU).kernels().select("name", "sum_ns").iter_rows())
     assert kernels == pytest.approx({name: times[name] for name in kernels}, abs=1)
+    # To each run whole nanoseconds.
+    work = dict(opened(TPU).operator_efficiency().select("name", "work_ns").iter_rows())
+    assert work == pytest.approx({name: times[name] for name in work}, abs=400)
+
+
+def test_cores_that_wait_for_their_copies_do_not_wait_for_the_host() -> None:
+    (found,) = opened(TPU).factors().to_dicts()
+    assert found["host_ratio"] > 0.99
+    assert found["copy_ratio"] == pytest.approx(0.03, abs=0.001)
 
 
 def test_scopes_and_phases_take_as_long_as_on_the_clock_of_the_device() -> None:

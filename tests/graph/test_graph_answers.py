@@ -85,7 +85,8 @@ def test_what_goes_of_a_slowdown_is_a_share_of_it_and_of_none_is_unknown() -> No
 
 def test_factors_are_closed() -> None:
     table = job().factors()
-    product = table.select(pl.col("host_ratio") * pl.col("balance_ratio") * pl.col("communication_ratio")).to_series()
+    factors = ("host_ratio", "balance_ratio", "copy_ratio", "communication_ratio")
+    product = table.select(pl.fold(pl.lit(1.0), lambda whole, factor: whole * factor, factors)).to_series()
     computed = table["compute_ns"].mean()
     assert isinstance(computed, float)
     assert product.to_list() == pytest.approx([computed / table["job_ns"][0]] * 2)
@@ -202,3 +203,17 @@ def test_a_rank_of_four_devices_computes_for_no_longer_than_the_busiest_of_them(
     assert found["compute_ns"] <= job.duty_cycle()["work_ns"].max()
     assert found["efficiency_ratio"] == pytest.approx(found["compute_ns"] / found["job_ns"])
     assert job.waits().filter(pl.col("excess_ns") != 0).is_empty()
+
+
+def test_a_device_that_copies_waits_for_no_host() -> None:
+    """A TPU that waited for its own copies for 97% of the time was said to wait for the host."""
+    job = draw("""
+        step    |1111111111111111|
+        host    |AM..............|
+        compute |.AAAA...........|
+        copy    |...MMMMMMMMMMMMM|
+        op      |OO..............|
+    """)
+    (found,) = job.factors().to_dicts()
+    assert found["copy_ratio"] == pytest.approx(4 / 15)
+    assert found["host_ratio"] > 0.9

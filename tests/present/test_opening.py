@@ -18,8 +18,10 @@ from holotrace.present import html, report
 from holotrace.present.opening import Opening, opening
 
 ANALYSES = (*made_up.ANALYSES, causes, factors, replay)
-# Two ranks: 100 ms and 90 ms computed, 115 ms with communication in no time, 120 ms replayed, 121 ms recorded.
-FACTORS = (100, 90), {"host_ratio": 100 / 115, "communication_ratio": 115 / 120, "efficiency_ratio": 95 / 120}
+# Two ranks: 100 ms and 90 ms computed, 104 ms with copies, 115 ms with communication in no time.
+# 120 ms are replayed, 121 ms recorded.
+_RATIOS = {"host_ratio": 104 / 115, "copy_ratio": 100 / 104, "communication_ratio": 115 / 120}
+FACTORS = (100, 90), {**_RATIOS, "efficiency_ratio": 95 / 120}
 
 
 def table(analysis: object, **columns: object) -> pl.DataFrame:
@@ -67,7 +69,7 @@ def test_the_waterfall_goes_from_computing_to_the_recorded_time_without_a_gap() 
     assert waterfall is not None
     *parts, measured = waterfall.rows
     assert [row.name for row in parts] == [
-        *("Computing, mean of ranks", "Unequal work of ranks", "Devices wait for hosts"),
+        *("Computing, mean of ranks", "Unequal work of ranks", "Copies not hidden", "Devices wait for hosts"),
         *("Communication not hidden", "Beyond the replay"),
     ]
     ends = [(row.pieces[0].left, row.pieces[0].left + row.pieces[0].width) for row in parts]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
 from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit
-from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
+from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY
 from holotrace.graph import job
 from holotrace.graph import rank as of_rank
 from holotrace.graph.engine import UNCHANGED, Changes
@@ -20,6 +20,7 @@ LEAST_RATIO = 0.9
 _SAID = {
     "host_ratio": "devices wait for their hosts",
     "balance_ratio": "ranks have unequal work",
+    "copy_ratio": "devices copy data with nothing to do beside it",
     "communication_ratio": "communication is not hidden",
 }
 
@@ -31,10 +32,15 @@ _SAID = {
     columns=(
         Column("job_ns", Unit.NS, "Time of the job: all steps of the rank that takes longest"),
         Column("compute_ns", Unit.NS, "Time a device of the rank computed, on average over its devices"),
-        Column("host_ratio", Unit.RATIO, "Most compute_ns of any rank / time of the job if data were moved in no time"),
+        Column(
+            "host_ratio",
+            Unit.RATIO,
+            "Most time a device of any rank computed or copied / time of the job if communication took none",
+        ),
         Column("balance_ratio", Unit.RATIO, "Mean compute_ns of ranks / the most of any"),
-        Column("communication_ratio", Unit.RATIO, "Time of the job if data were moved in no time / job_ns"),
-        Column("efficiency_ratio", Unit.RATIO, "host_ratio * balance_ratio * communication_ratio"),
+        Column("copy_ratio", Unit.RATIO, "Most compute_ns of any rank / most time a device computed or copied"),
+        Column("communication_ratio", Unit.RATIO, "Time of the job if communication took none / job_ns"),
+        Column("efficiency_ratio", Unit.RATIO, "host_ratio * balance_ratio * copy_ratio * communication_ratio"),
     ),
     reads=job.READS,
     chart=Bar(x="rank", y=("compute_ns",), title="Time a device of each rank computed"),
@@ -43,10 +49,11 @@ def factors(graph: JobGraph) -> pl.DataFrame:
     """What part of a job's time its devices compute, as the product of one factor per reason why they do not.
 
     The factors are those of POP's multiplicative model: how well hosts keep devices busy, how even the work of the
-    ranks is, and how much communication is hidden. Their product is the mean computing time divided by the time of the
-    job. The job is replayed as if moving data took no time, also between it and ranks that were not recorded. There is
-    no answer if the replay of the unchanged job differs by more than 5%, or if a factor would be more than 1. There is
-    no answer either if no two ranks are known to have met: then the ranks are separate recordings, not one job.
+    ranks is, and how much of copies and communication is hidden. Their product is the mean computing time divided by
+    the time of the job. The job is replayed as if moving data took no time, also between it and ranks that were not
+    recorded. There is no answer if the replay of the unchanged job differs by more than 5%, or if a factor would be
+    more than 1. There is no answer either if no two ranks are known to have met: then the ranks are separate
+    recordings, not one job.
     """
     if graph.steps.is_empty():
         return pl.DataFrame(schema=factors.nothing.schema)
@@ -58,24 +65,27 @@ def factors(graph: JobGraph) -> pl.DataFrame:
     job_ns = longest["recorded_ns"][0]
     # What the replay does not know keeps devices from computing in both cases.
     free_ns = replayed_free_ns + job_ns - replayed_ns
-    computed = _computed(graph)
+    computed = _covered(graph, (COMPUTE,)).rename({"covered_ns": "compute_ns"})
     most, mean = computed.select(most=pl.col("compute_ns").max(), mean=pl.col("compute_ns").mean()).row(0)
+    # What is said to take no time is no longer in it.
+    worked = min(*_covered(graph, (COMPUTE, MEMORY)).select(pl.col("covered_ns").max()).row(0), free_ns)
     is_known = job_ns > 0 and abs(replayed_ns / job_ns - 1) <= TRUSTED_RATIO
     is_known = is_known and bool(most) and most <= free_ns <= job_ns
     is_known = is_known and (computed.height == 1 or moved["crossing"].is_not_null().any())
-    values = (most / free_ns, mean / most, free_ns / job_ns, mean / job_ns) if is_known else (None,) * 4
-    names = ("host_ratio", "balance_ratio", "communication_ratio", "efficiency_ratio")
+    names = ("host_ratio", "balance_ratio", "copy_ratio", "communication_ratio", "efficiency_ratio")
+    parts = (worked / free_ns, mean / most, most / worked, free_ns / job_ns, mean / job_ns) if is_known else ()
+    values = parts or (None,) * len(names)
     return computed.with_columns(
         pl.lit(job_ns, pl.Int64).alias("job_ns"),
         *(pl.lit(value, pl.Float64).alias(name) for name, value in zip(names, values, strict=True)),
     ).select(column.name for column in factors.columns)
 
 
-def _computed(graph: JobGraph) -> pl.DataFrame:
-    """The time in which a device of each rank computed, on average, from its first step's begin to its last one's end.
+def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
+    """The time in which a device of each rank did work of these kinds, on average, from its first step to its last.
 
     What was launched before the first step counts as far as it runs in that time, as it does in the time of the steps.
-    Returns rank and compute_ns.
+    Returns rank and covered_ns.
     """
     begins = graph.steps.select("rank", "recorded_ns", activity=pl.col("begin") // 2)
     spans = (
@@ -86,31 +96,32 @@ def _computed(graph: JobGraph) -> pl.DataFrame:
     )
     reached = pl.col("end_ns").cum_max().shift(1).over("rank", "device")
     covered = (
-        graph.activities.filter(pl.col("kind") == COMPUTE)
+        graph.activities.filter(pl.col("kind").is_in(kinds))
         .join(spans, on="rank")
         .sort("rank", "device", "start_ns")
         .with_columns(since=pl.max_horizontal("start_ns", reached, "begin_ns"))
         .group_by("rank", "device")
-        .agg(compute_ns=(pl.min_horizontal("end_ns", "over_ns") - pl.col("since")).clip(lower_bound=0).sum())
+        .agg(covered_ns=(pl.min_horizontal("end_ns", "over_ns") - pl.col("since")).clip(lower_bound=0).sum())
     )
     devices = graph.activities.filter("is_device").group_by("rank").agg(device_count=pl.col("device").n_unique())
     return (
         spans.select("rank")
-        .join(covered.group_by("rank").agg(pl.col("compute_ns").sum()), on="rank", how="left")
+        .join(covered.group_by("rank").agg(pl.col("covered_ns").sum()), on="rank", how="left")
         .join(devices, on="rank", how="left")
-        .select("rank", compute_ns=(pl.col("compute_ns") // pl.col("device_count")).fill_null(0))
+        .select("rank", covered_ns=(pl.col("covered_ns") // pl.col("device_count")).fill_null(0))
         .sort("rank")
     )
 
 
 @factors.rule
 def smallest_factor(table: pl.DataFrame) -> Iterator[Finding]:
-    """One of the factors host, balance and communication is below 0.9.
+    """One of the factors host, balance, copies and communication is below 0.9.
 
     Each factor is the part of the time that is left when only this keeps devices from computing, so the smallest is
     where most can be won.
 
-    Host: fewer and longer launches, fewer synchronisations. Balance: even inputs. Communication: start it earlier.
+    Host: fewer and longer launches, fewer synchronisations. Balance: even inputs. Copies: keep on the device
+    what is needed again. Communication: start it earlier.
     """
     known = table.head(1).drop_nulls("efficiency_ratio")
     for row in known.to_dicts():

@@ -20,7 +20,7 @@ from holotrace.efficiency.work import OperatorWork, operator_work
 # What a call was given, as recorded.
 SIGNATURE = ("input_dims", "input_types", "input_strides", "concrete_inputs")
 _OPS = CPU_OPS.only("event_id", *SIGNATURE)
-_EVENTS = DEVICE_EVENTS.only("event_id", "kind", "name", "start_ns", "end_ns", "step")
+_EVENTS = DEVICE_EVENTS.only("event_id", "kind", "name", "start_ns", "end_ns", "device_ps", "step")
 READS = (*launched_by.READS, *serving_steps.READS, _OPS, _EVENTS)
 # Names under which a rank holds what the user gave for this.
 MODELS, PEAKS = "models", "peaks"
@@ -260,9 +260,10 @@ def outside(rank: RankTrace) -> pl.DataFrame:
     names = alone["name"].unique()
     texts = names.cast(pl.String).to_list()
     by_name = pl.DataFrame({"name": names, "category": [categories.of_kernel(text or "") for text in texts]})
-    lasts = pl.col("end_ns") - pl.col("start_ns")
+    # By the clock of the device, where that is known: the host's stretches it.
+    own = pl.coalesce(pl.col("device_ps") // 1000, pl.col("end_ns") - pl.col("start_ns"))
     return done(
         alone.lazy()
         .join(by_name.lazy(), on="name", how="left", nulls_equal=True)
-        .select("step", "name", "category", "share_ns", work_ns=lasts, span_ns=lasts)
+        .select("step", "name", "category", "share_ns", work_ns=own, span_ns=own)
     )

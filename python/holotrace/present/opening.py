@@ -147,10 +147,12 @@ def _factors(result: report.Report) -> list[tuple[str, float, str]]:
     mean, most = float(known["compute_ns"].mean()), float(known["compute_ns"].max())  # type: ignore[arg-type]  # columns of times
     replayed, communication = float(known["job_ns"][0]), float(known["communication_ratio"][0])
     alone = replayed * communication
+    worked = most / float(known["copy_ratio"][0])
     found = [
         ("Computing, mean of ranks" if known.height > 1 else "Computing", mean, figures.COLORS["compute"]),
         ("Unequal work of ranks", most - mean, figures.COLORS["other"]),
-        ("Devices wait for hosts", alone - most, figures.COLORS["idle"]),
+        ("Copies not hidden", worked - most, figures.COLORS["memory"]),
+        ("Devices wait for hosts", alone - worked, figures.COLORS["idle"]),
         ("Communication not hidden", replayed - alone, figures.COLORS["communication"]),
     ]
     recorded = _recorded(result)

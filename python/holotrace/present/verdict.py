@@ -21,7 +21,12 @@ _HOSTS_ONLY = (
 )
 # Where less of the kernels' time has known work, the model gets more than can be said.
 _KNOWN_RATIO = 0.9
-_FACTORS = {"host_ratio": "host", "balance_ratio": "balance", "communication_ratio": "communication"}
+_FACTORS = {
+    "host_ratio": "host",
+    "balance_ratio": "balance",
+    "copy_ratio": "copies",
+    "communication_ratio": "communication",
+}
 # The end of a sentence, but not the point in a name.
 _ENDS = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
