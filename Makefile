@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help demo test check format generate bench docs wheel sdist lock clean
+.PHONY: help demo test check format generate pictures bench docs wheel sdist lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -55,6 +55,9 @@ format: .venv/.dev  ## put all sources into their one form
 
 generate: .venv/.dev  ## write the generated pages of docs/ again
 	$(BIN)/python tools/generate.py
+
+pictures: .venv/.dev  ## take the pictures of docs/ again, with Chromium
+	$(BIN)/python tools/pictures.py
 
 bench: .venv/.dev  ## measure, and compare with others
 	$(BIN)/python benchmarks/run.py

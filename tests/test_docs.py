@@ -120,3 +120,13 @@ def test_the_architecture_names_every_layer_of_the_contract() -> None:
     for page in ("docs/architecture.md", "CONTRIBUTING.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
         assert [layer for layer in layers if not re.search(rf"`{layer}/?`", text)] == [], page
+
+
+def test_pictures_of_the_docs_are_there_and_small() -> None:
+    shown = [
+        (page.parent / target).resolve()
+        for page in (ROOT / "docs").rglob("*.md")
+        for target in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+    ]
+    assert len(shown) >= 4
+    assert [picture for picture in shown if not picture.exists() or picture.stat().st_size > 100_000] == []
