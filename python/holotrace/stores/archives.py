@@ -27,7 +27,7 @@ ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".
 PACKED = (".xz", ".bz2")
 # No trace is packed as densely: what grows more is made to fill memory.
 _MOST_GROWTH = 200
-_ANY_GROWTH_BYTES = 1 << 30  # whatever it was packed to
+ANY_GROWTH_BYTES = 1 << 30  # whatever it was packed to
 _MOST_MEMBERS = 100_000
 _MOST_HEADER_BYTES = 1 << 24  # of one member of a tar archive, which its reader takes into memory
 _TAR_MAGIC_AT = 257
@@ -149,7 +149,7 @@ def _packed_bytes(member: Member) -> int:
 
 
 def _pieces(member: Member) -> Iterator[bytes]:
-    most = max(_packed_bytes(member) * _MOST_GROWTH, _ANY_GROWTH_BYTES)
+    most = max(_packed_bytes(member) * _MOST_GROWTH, ANY_GROWTH_BYTES)
     read = 0
     with _explained(member), _opened(member) as file:
         while piece := file.read(PIECE_BYTES):
