@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -59,6 +62,19 @@ def test_one_process_is_the_rank_its_launcher_says(tmp_path: Path, monkeypatch: 
         torch.ones(3).sum()
         recorder.step()
     assert holotrace.open(tmp_path).ranks == (3, 5)
+
+
+def test_steps_before_the_recording_tell_how_long_a_step_takes_without_it(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    with capture.torch(tmp_path, wait=4, warmup=1, active=1) as recorder:
+        for step in range(6):
+            # The first two, in which a job compiles and tunes, do not count.
+            time.sleep(0.2 if step < 2 else 0.02)
+            torch.ones(3).sum()
+            recorder.step()
+    (path,) = tmp_path.iterdir()
+    metadata = json.loads(gzip.decompress(path.read_bytes()))
+    assert 20_000_000 <= metadata[capture.UNPROFILED_STEP_NS] < 150_000_000
 
 
 def test_a_recording_that_cannot_be_written_leaves_nothing_half(tmp_path: Path) -> None:

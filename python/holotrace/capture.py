@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from holotrace.errors import UsageError, require
 from holotrace.stores import write_whole
+
+# Key of a trace's metadata: how long a step took while nothing was recorded.
+UNPROFILED_STEP_NS = "holotrace_unprofiled_step_ns"
 
 # How launchers tell a process its rank: torchrun, Slurm, Open MPI, MPICH.
 _RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
@@ -28,7 +32,9 @@ def torch(
 ) -> Any:
     """A ``torch.profiler.profile`` that writes ``rank-N.pt.trace.json.gz`` into ``folder``, whole or not at all.
 
-    Use it as one: in a ``with`` statement, calling its ``step()`` after each training step. It records once.
+    Use it as one: in a ``with`` statement, calling its ``step()`` after each training step. It records once. In the
+    second half of the steps that it lets pass it measures how long a step takes while nothing is recorded, for which it
+    waits for the device twice; causes are then worth what they cost without the profiler.
 
     Args:
         folder: The same on every rank; it is made.
@@ -53,7 +59,7 @@ def torch(
         number = _torch_rank() if rank is None else rank
         _write(Path(folder), f"rank-{number}.pt.trace.json.gz", lambda path: recorded.export_chrome_trace(str(path)))
 
-    return profiler.profile(
+    recorder = profiler.profile(
         schedule=profiler.schedule(wait=wait, warmup=warmup, active=active, repeat=1),
         on_trace_ready=write,
         # With them comes what NCCL was asked for: collective, process group, sizes.
@@ -61,6 +67,16 @@ def torch(
         with_stack=stacks,
         profile_memory=memory,
     )
+    pace, step = _Pace(wait // 2, wait), recorder.step
+
+    def timed_step() -> None:
+        pace.step()
+        step()
+        if pace.count == wait + warmup and pace.step_ns:
+            recorder.add_metadata_json(UNPROFILED_STEP_NS, str(pace.step_ns))
+
+    recorder.step = timed_step
+    return recorder
 
 
 class jax:
@@ -126,6 +142,34 @@ class jax:
             rank = self._jax.process_index() if self._rank is None else self._rank
             for profile in Path(recorded).rglob("*.xplane.pb"):
                 profile.replace(self._folder / f"rank-{rank}.xplane.pb")
+
+
+class _Pace:
+    """How long each of the steps after the first ones took, up to the last of them: nothing is recorded meanwhile."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self._first, self._last = first, last
+        self._began_ns = 0
+        self.count = 0
+        self.step_ns = 0
+
+    def step(self) -> None:
+        """A step has ended."""
+        self.count += 1
+        # Without a step before them the first one would compile, allocate and tune.
+        if not 0 < self._first < self._last:
+            return
+        if self.count == self._first:
+            self._began_ns = self._now_ns()
+        if self.count == self._last:
+            self.step_ns = (self._now_ns() - self._began_ns) // (self._last - self._first)
+
+    @staticmethod
+    def _now_ns() -> int:
+        devices = require("torch", extra="torch").cuda
+        if devices.is_available():
+            devices.synchronize()
+        return time.perf_counter_ns()
 
 
 def _check(**steps: int) -> None:

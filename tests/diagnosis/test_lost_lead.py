@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import holotrace
+from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.cli import main
 from holotrace.errors import UsageError
 from trace_files import write_trace
@@ -22,7 +23,9 @@ def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]
     return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
 
 
-def steps(folder: Path, kernels_us: list[int], *, reads: bool, unprofiled_step_ms: float | None = None) -> pl.DataFrame:
+def steps(
+    folder: Path, kernels_us: list[int], *, reads: bool, unprofiled_step_ms: float | None = None, **metadata: Any
+) -> pl.DataFrame:
     """The causes of steps of layers, each of kernels that take so long, and whose result is read or not.
 
     Every launch takes the host LAUNCH_US. A read waits until the device has done all, and all times follow from that.
@@ -49,7 +52,7 @@ def steps(folder: Path, kernels_us: list[int], *, reads: bool, unprofiled_step_m
                 ]
                 host = until + 3
         events.append(event("user_annotation", f"ProfilerStep#{step}", begin, host - begin))
-    write_trace(folder / "rank-0.json", events=events)
+    write_trace(folder / "rank-0.json", events=events, **metadata)
     return holotrace.open(folder).causes(unprofiled_step_ms=unprofiled_step_ms)
 
 
@@ -87,6 +90,21 @@ def test_what_the_profiler_takes_of_a_step_is_not_the_fault_of_its_host(tmp_path
     # One that takes longer than the recorded ones takes nothing away.
     same = steps(tmp_path, FAST_HOST, reads=True, unprofiled_step_ms=2 * step_ns / 1e6)
     assert same["cost_ns"].to_list() == [found["cost_ns"]]
+
+
+def test_what_the_recorder_measured_without_the_profiler_counts_unless_another_time_is_given(tmp_path: Path) -> None:
+    given = steps(tmp_path / "given", FAST_HOST, reads=True, unprofiled_step_ms=6.5)
+    measured: dict[str, Any] = {UNPROFILED_STEP_NS: 6_500_000}
+    told = steps(tmp_path / "told", FAST_HOST, reads=True, **measured)
+    assert told.equals(given) and told["profiler_ns"][0] > 0
+    both = steps(tmp_path / "both", FAST_HOST, reads=True, unprofiled_step_ms=6.5, **measured | {UNPROFILED_STEP_NS: 1})
+    assert both.equals(given)
+
+
+@pytest.mark.parametrize("value", ["6500000", -1, 0, 10**30, 6.5, None, [6_500_000]])
+def test_what_is_no_time_was_not_measured(tmp_path: Path, value: Any) -> None:
+    nothing = steps(tmp_path / "nothing", FAST_HOST, reads=True)
+    assert steps(tmp_path / "told", FAST_HOST, reads=True, **{UNPROFILED_STEP_NS: value}).equals(nothing)
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])

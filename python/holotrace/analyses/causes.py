@@ -77,7 +77,8 @@ def causes(rows: pl.DataFrame, *, unprofiled_step_ms: float | None = None) -> pl
     without the profiler, the costs are corrected for that.
 
     Args:
-        unprofiled_step_ms: How long a step takes without the profiler, in milliseconds.
+        unprofiled_step_ms: How long a step takes without the profiler, in milliseconds; by default as long as
+            `holotrace.capture` measured, if it recorded the job.
 
     Raises:
         UsageError: it is no time, or no steps were recorded to compare it with.

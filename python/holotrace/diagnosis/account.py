@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, filled
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS
@@ -17,10 +18,15 @@ from holotrace.diagnosis.classes import COPY, EVALUATION, RUNTIME, SYNCHRONIZATI
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
+UNPROFILED = "unprofiled"  # how long a step took while nothing was recorded, where the recorder measured it
 # What a window is of where the profile is one of XLA.
 XLA = "xla"
 _OWN = (
-    Column("row", Unit.TEXT, "What the row is about: window, step, gap, work, slow-work, segment, meeting, call"),
+    Column(
+        "row",
+        Unit.TEXT,
+        "What the row is about: window, step, gap, work, slow-work, segment, meeting, call, unprofiled",
+    ),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
     Column("start_ns", Unit.NS, "When it began; of several the longest"),
@@ -59,6 +65,8 @@ _WITHIN = r"(?i)DtoD|Device -> Device|memset"
 _WAITS = pl.col("event_id").filter(pl.col("time_ns") >= 0.1 * pl.col("time_ns").max()).n_unique()
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
+# No step takes a day.
+_LONGEST_NS = 86_400_000_000_000
 
 
 def account(rank: RankTrace) -> pl.DataFrame:
@@ -70,6 +78,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
     edges = _edges(meetings, base)
     parts = [
         _windows(rank),
+        _unprofiled(rank),
         _gaps(rank, edges),
         _copies(rank, edges),
         _segments(rank, edges),
@@ -138,6 +147,13 @@ def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
 
 def _kernels(rank: RankTrace) -> pl.DataFrame:
     return rounds.of_kernels(rank[_KERNELS], rank)
+
+
+def _unprofiled(rank: RankTrace) -> pl.DataFrame:
+    told = rank.metadata.get(UNPROFILED_STEP_NS)
+    is_time = isinstance(told, int) and 0 < told < _LONGEST_NS
+    times = pl.Series([told] if is_time else [], dtype=pl.Int64)
+    return pl.DataFrame({"time_ns": times}).with_columns(row=pl.lit(UNPROFILED), count=1)
 
 
 def _windows(rank: RankTrace) -> pl.DataFrame:

@@ -75,7 +75,8 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
 
     Args:
         rows: What ``account`` returns of all ranks.
-        unprofiled_ns: How long a step takes without the profiler, which slows down hosts; null if that is not known.
+        unprofiled_ns: How long a step takes without the profiler, which slows down hosts; by default what the
+            recorder measured, if it did.
     """
     windows = rows.filter(pl.col("row") == account.WINDOW)
     if windows.is_empty():
@@ -92,6 +93,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     job = Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns))
     hosts = list(idle.causes(job))
     profiler_ns = None
+    unprofiled_ns = profiled.measured_ns(rows) if unprofiled_ns is None else unprofiled_ns
     if unprofiled_ns is not None and hosts:
         profiler_ns = profiled.total_ns(rows, unprofiled_ns)
         hosts = profiled.without(hosts, meetings, profiler_ns)

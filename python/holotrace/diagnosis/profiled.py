@@ -16,6 +16,13 @@ from holotrace.errors import UsageError
 _OF_DEVICES = (COPY, QUEUED, PROFILER)
 
 
+def measured_ns(rows: pl.DataFrame) -> int | None:
+    """How long a step of the median rank took while nothing was recorded; None if nobody measured it."""
+    times = rows.filter(pl.col("row") == account.UNPROFILED)["time_ns"].sort()
+    has_steps = (rows["row"] == account.STEP).any()
+    return int(times[len(times) // 2]) if has_steps and len(times) else None
+
+
 def total_ns(rows: pl.DataFrame, unprofiled_ns: int) -> int:
     """How much longer the recorded steps of the median rank took than as many steps without the profiler.
 
