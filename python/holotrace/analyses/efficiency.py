@@ -216,7 +216,12 @@ def low_mfu(table: pl.DataFrame) -> Iterator[Finding]:
     ranks = ranks.filter(pl.col("mfu_ratio") > 0).sort("rank")
     if ranks.height:
         least, most = ranks.select(least=pl.col("mfu_ratio").min(), most=pl.col("mfu_ratio").max()).row(0)
-        message = "the model gets {least_ratio:percent} to {most_ratio:percent} of what the devices could compute (MFU)"
+        share = (
+            "{least_ratio:percent} to {most_ratio:percent}"
+            if round(least, 3) < round(most, 3)
+            else "{most_ratio:percent}"
+        )
+        message = f"the model gets {share} of what the devices could compute (MFU)"
         values = {"least_ratio": least, "most_ratio": most}
         yield Finding("info", message, tuple(ranks["rank"]), values=values)
 
