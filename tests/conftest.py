@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # A machine that others use too may take any time for an example; slowness is what benchmarks are for.
 settings.register_profile("holotrace", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile("holotrace")
 
 

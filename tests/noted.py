@@ -16,6 +16,11 @@ from holotrace.job import Job
 from holotrace.loading.rank import load
 
 
+def this_program() -> bytes:
+    """Stands for the program that runs, whose files may be edited while tests run."""
+    return b"this program"
+
+
 class Reads(list[int]):
     """Ranks that were read, in order."""
 
@@ -27,4 +32,4 @@ class Reads(list[int]):
         """As ``holotrace.open``."""
         together = [table for analysis in ALL for table in analysis.reads]
         cache = TableCache(cache_bytes, together, load=self.load) if cache_bytes else None
-        return Job(replace(Session(survey(paths), cache=cache, load=self.load), **session))
+        return Job(replace(Session(survey(paths), cache=cache, load=self.load, program=this_program), **session))

@@ -255,6 +255,7 @@ def test_a_rank_that_cannot_be_read_is_a_problem_until_it_can(traces: Path, out:
     assert_same_tables(traces, out)
 
 
+@pytest.mark.slow
 def test_workers_of_other_processes_write_the_same(traces: Path, out: Path) -> None:
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
         holotrace.convert(traces, out, executor=executor)
@@ -422,6 +423,7 @@ def test_a_conversion_into_a_store_that_was_interrupted_goes_on(
     assert_same_tables(traces, url)
 
 
+@pytest.mark.slow
 def test_a_remote_folder_that_is_no_dataset_is_not_written_to(traces: Path, store: Store) -> None:
     url = store.put(traces, "sets/traces")
     with pytest.raises(UsageError, match="not empty and no dataset"):

@@ -21,6 +21,7 @@ NOTEBOOKS = sorted(_FOLDER.glob("*.ipynb"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.slow
 def test_example_runs_on_a_sample_job(example: Path, tmp_path: Path) -> None:
     command = Path(sys.executable).with_name("holotrace")
     subprocess.run([command, "sample", "job", "--ranks", "2", "--steps", "2"], cwd=tmp_path, check=True)
@@ -51,6 +52,7 @@ def test_notebook_runs_from_top_to_bottom(notebook: Path, tmp_path: Path) -> Non
     assert counts == list(range(1, len(counts) + 1))
 
 
+@pytest.mark.slow
 def test_cells_of_a_notebook_run_without_a_kernel_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pio.renderers, "default", pio.renderers.default)  # the notebook sets it
     monkeypatch.setattr(go.Figure, "show", lambda self, **options: None)
@@ -63,6 +65,7 @@ def test_cells_of_a_notebook_run_without_a_kernel_too(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.slow
 def test_notebook_is_kept_without_output(notebook: Path) -> None:
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     assert not [cell for cell in cells if cell.get("outputs")]

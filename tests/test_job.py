@@ -168,7 +168,7 @@ def test_only_some_ranks(folder: Path, reads: Reads) -> None:
     job = reads.open(folder).only(2, 0)
     assert job.overlap()["rank"].to_list() == [0, 2]
     assert sorted(reads) == [0, 2]
-    with pytest.raises(InputError, match=r"rank 5 is not there; there are ranks 0, 2"):
+    with pytest.raises(InputError, match=r"rank 5 does not exist; the job has ranks 0, 2"):
         job.only(5)
 
 

@@ -17,9 +17,17 @@ def written(folder: Path, job: Other) -> Path:
     return folder
 
 
-def test_a_cause_that_came_is_added_and_one_that_went_is_removed(tmp_path: Path) -> None:
-    clean = written(tmp_path / "clean", Other("tensor"))
-    slow = written(tmp_path / "slow", Other("tensor", "loader-of-all"))
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("jobs") / "clean", Other("tensor", ranks=2, steps=4))
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("jobs") / "slow", Other("tensor", "loader-of-all", ranks=2, steps=4))
+
+
+def test_a_cause_that_came_is_added_and_one_that_went_is_removed(clean: Path, slow: Path) -> None:
     came = holotrace.compare(clean, slow, by="cause").filter(category="cause")
     went = holotrace.compare(slow, clean, by="cause").filter(category="cause")
     assert came.select("change").to_series().to_list() == ["added"]
@@ -28,9 +36,7 @@ def test_a_cause_that_came_is_added_and_one_that_went_is_removed(tmp_path: Path)
     assert came["difference_ns"][0] == -went["difference_ns"][0] > 5_000_000
 
 
-def test_parts_add_up_to_the_change_of_the_step(tmp_path: Path) -> None:
-    clean = written(tmp_path / "clean", Other("tensor"))
-    slow = written(tmp_path / "slow", Other("tensor", "loader-of-all"))
+def test_parts_add_up_to_the_change_of_the_step(clean: Path, slow: Path) -> None:
     parts = holotrace.compare(clean, slow, by="cause").filter(category="step")
     assert parts.height == 4
     steps = [
@@ -40,7 +46,6 @@ def test_parts_add_up_to_the_change_of_the_step(tmp_path: Path) -> None:
     assert parts["after_total_ns"].sum() == pytest.approx(steps[1], abs=4)
 
 
-def test_steps_cannot_be_chosen_for_causes(tmp_path: Path) -> None:
-    clean = written(tmp_path / "clean", Other("tensor", ranks=2, steps=3))
+def test_steps_cannot_be_chosen_for_causes(clean: Path) -> None:
     with pytest.raises(holotrace.UsageError, match="whole steps"):
         holotrace.compare(clean, clean, by="cause", steps=3)

@@ -325,6 +325,7 @@ def device_graph(
     works: ArrowStream,
     calls: ArrowStream,
     held: ArrowStream,
+    times: ArrowStream,
     returned: ArrowStream,
     edges: ArrowStream,
     *,
@@ -334,13 +335,13 @@ def device_graph(
     """What the works of devices and the calls of a host waited for, joined to the host's own part of a graph.
 
     ``works`` by queue, start and id: event_id, device, queue, start_ns, end_ns, launch_id (2^32 - 1: none), launch_ns
-    (-2^63: unknown); their activities count from ``first``. ``calls``: event_id, name (a code, 2^32 - 1: none), thread,
-    start_ns, end_ns, activity, traits (UInt8; 1: returns when work is over, 2: marks how far a queue is, 4: makes one
-    wait for a mark). ``held`` and ``returned``: after_id and waits_id, works and calls that waited for works as the
-    profiler recorded. ``edges``: those of the host in order: from_point, to_point, is_inferred. ``usual``: turn_ns,
-    launch_ns, handed_ns, returned_ns, waited_ns, just_ended_ns, full_count, full_times. Returns all edges by to_point
-    and from_point (from_point, to_point, lag_ns, is_inferred), and what activities of calls take that waited for a
-    device, had they not (activity, own_ns).
+    (-2^63: unknown); their activities count from ``first``. ``calls``: event_id, name (a code, 2^32 - 1: none),
+    thread, start_ns, end_ns, activity, traits (UInt8; 1: returns when work is over, 2: marks how far a queue is, 4:
+    makes one wait for a mark). ``held`` and ``returned``: after_id and waits_id, works and calls that waited for
+    works as the profiler recorded; ``times``: the same of works, as their times tell. ``edges``: those of the host
+    in order: from_point, to_point, is_inferred. ``usual``: turn_ns, launch_ns, handed_ns, returned_ns, waited_ns,
+    full_count, full_times. Returns all edges by to_point and from_point (from_point, to_point, lag_ns,
+    is_inferred), and what activities of calls take that waited for a device, had they not (activity, own_ns).
     """
 
 def replay(activities: ArrowStream, edges: ArrowStream) -> Replay:

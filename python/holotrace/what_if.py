@@ -93,7 +93,7 @@ def what_if(
     graph, modules = _graph(job, step, where)
     if graph.steps.is_empty() and job.ranks and step is None:
         raise MissingDataError(
-            "there is nothing to replay: every file is cut off or has no time; holotrace show problems tells more"
+            "there is nothing to replay: every file is cut off or has no times; see holotrace show problems"
         )
     if graph.steps.is_empty() and job.ranks:
         raise MissingDataError(f"no rank has step {step}; holotrace show steps says which there are")

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import holotrace
-from holotrace import __version__
+from holotrace import __version__, cli
 from holotrace.analyses import ALL
 from holotrace.cli import main
 from holotrace.core import tables
@@ -199,7 +199,7 @@ def test_report_writes_a_page_and_prints_the_verdict(folder: Path, tmp_path: Pat
         (("show", "kernels"), 2, "Missing argument 'PATH...'"),
         (("show", "kernels", "JOB", "-o", "JOB/rank0.json.gz/x.csv"), 2, "cannot be written"),
         (("sample", "JOB/rank0.json.gz/x", "--ranks", "1"), 2, "Not a directory; name a folder that can"),
-        (("show", "kernels", "JOB", "--rank", "9"), 3, "rank 9 is not there; there are ranks 0-1"),
+        (("show", "kernels", "JOB", "--rank", "9"), 3, "rank 9 does not exist; the job has ranks 0-1"),
         (("info", "JOB/missing"), 3, "does not exist; give a trace file"),
         (("info", "EMPTY"), 3, "holds no trace"),
         (("report", "EMPTY/text.json"), 3, "not a trace"),
@@ -436,3 +436,9 @@ def test_a_report_in_markdown_holds_findings_and_problems(folder: Path) -> None:
     assert "| critical |" in text
     assert "## Problems" in text
     assert "ranks missing" in text
+
+
+def test_a_command_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "greet.py").write_text('import click\n\n\n@click.command\ndef greet():\n    click.echo("hello")\n')
+    monkeypatch.setattr(cli, "__path__", [*cli.__path__, str(tmp_path)])
+    assert {command.name for command in cli.commands()} - set(main.commands) == {"greet"}

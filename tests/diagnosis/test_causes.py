@@ -34,7 +34,7 @@ def causes_of(path: Path) -> list[dict[str, Any]]:
     return holotrace.open(path).causes().to_dicts()
 
 
-@pytest.mark.parametrize("name", every(8, sorted(sample.KINDS)))
+@pytest.mark.parametrize("name", every(16, sorted(sample.KINDS)))
 def test_the_first_cause_is_the_fault_that_was_planted(tmp_path: Path, name: str) -> None:
     truth = sample.write(tmp_path, ranks=4, steps=4, seed=3, faults=[name], stacks=True, compress=False)
     ((fault, cost_ns),) = truth.costs_ns.items()
@@ -127,6 +127,7 @@ def test_shapes_that_are_none_tell_nothing(dims: str | None) -> None:
 
 
 @pytest.mark.parametrize("ranks", every(2, [16, 48]))
+@pytest.mark.slow
 def test_of_many_ranks_only_the_straggler_is_named_though_each_differs_a_little(tmp_path: Path, ranks: int) -> None:
     truth = sample.write(tmp_path / "job", ranks=ranks, steps=2, events=3_000)
     table = holotrace.open(tmp_path / "job").causes()

@@ -77,6 +77,7 @@ def test_the_recompilation_of_a_jax_program_comes_first_with_the_shape_that_chan
     assert {"recompilation", "idle-device", "late-host"} <= set(first.explains)
 
 
+@pytest.mark.slow
 def test_loader_stalls_and_compilations_of_torch_xla_are_told_once_each() -> None:
     causes = [finding for finding in found("ours/torch_xla_cpu_gaps") if finding.analysis == "causes"]
     assert [cause.rule for cause in causes] == ["compilation", "launch-bound", "input"]
@@ -84,6 +85,7 @@ def test_loader_stalls_and_compilations_of_torch_xla_are_told_once_each() -> Non
     assert "input-stall" in causes[2].explains
 
 
+@pytest.mark.slow
 def test_copies_that_run_at_once_are_one_cause_that_costs_no_more_than_the_time_they_cover() -> None:
     causes = found("found/openxla_xprof/tpu_inference_2.xplane.pb")
     copies = [cause for cause in causes if cause.rule == "copy"]
@@ -92,5 +94,6 @@ def test_copies_that_run_at_once_are_one_cause_that_costs_no_more_than_the_time_
     assert "copy-done" in copies[0].message
 
 
+@pytest.mark.slow
 def test_a_tpu_that_computes_nearly_all_the_time_has_no_cause() -> None:
     assert not [finding for finding in found("found/vllm_tpu") if finding.analysis == "causes"]

@@ -11,10 +11,11 @@ import pytest
 import holotrace
 from holotrace.analyses import Analyses
 from holotrace.derive import busy, intervals
-from holotrace.efficiency.categories import of_kernel, of_operator
+from holotrace.efficiency.categories import of_instruction, of_kernel, of_operator
 from holotrace.job import Job
 from shaped import BF16, FLOAT, addition, job, matrix_product, shaped
 from trace_files import REAL_TRACES, needs_real_traces
+from xplane_files import capture
 
 ONE = """
     op      |MMMM....AAAA|
@@ -164,6 +165,51 @@ NAMED = {
 @pytest.mark.parametrize(("category", "kernel"), [(c, name) for c, names in NAMED.items() for name in names])
 def test_category_of_a_kernel(category: str, kernel: str) -> None:
     assert of_kernel(kernel) == category
+
+
+# Name, kind, scope, target, and whether it holds a product.
+INSTRUCTIONS = {
+    "gemm": (
+        ("ynn_fusion.29", "fusion", "jit(train_step)/mlp/dot_general", "", True),
+        ("dot.109", "dot", "", "", True),
+        ("add_bitcast_fusion.63", "convolution fusion", "jit(step)/QKVParallelLinear/mn,pn->mp/dot_general", "", False),
+        ("custom-call.1", "custom-call", "jit(dot)/dot_general", "__cublas$gemm", True),
+    ),
+    "convolution": (
+        ("convolution.7", "convolution", "jit(step)/conv_general_dilated", "", True),
+        ("fusion.3", "convolution fusion", "jit(step)/ResNet/conv_general_dilated", "", False),
+    ),
+    "attention": (
+        ("RPA-bq_32-bkvp_64-p_64-.1", "custom-call", "jit(step)/jit(_jax_attn_func)/pallas_call", "", False),
+    ),
+    "optimizer": (("multiply_add_fusion", "loop fusion", "jit(step)/optimizer/add", "", False),),
+    "norm": (("reduce.4", "reduce", "jit(step)/block0/layer_norm/reduce_sum", "", False),),
+    "embedding": (("copy_gather_fusion", "fusion", "forward.2/aten__index_select", "", False),),
+    "reduction": (
+        ("multiply_reduce_fusion.2.clone", "fusion", "", "", False),
+        ("triton_softmax_17", "fusion", "jit(step)/div", "", False),
+    ),
+    "elementwise": (
+        ("subtract_exponential_fusion.1", "fusion", "", "", False),
+        ("fusion.7", "loop fusion", "", "", False),
+        ("multiply.2", "multiply", "", "", False),
+    ),
+    "copy": (("copy_bitcast_fusion.5", "fusion", "", "", False), ("copy.769", "data formatting", "", "", False)),
+    "sort": (("sort.1", "sort", "", "", False),),
+    "other": (("partition-id", "partition-id", "", "", False),),
+}
+
+
+@pytest.mark.parametrize(("category", "row"), [(c, row) for c, rows in INSTRUCTIONS.items() for row in rows])
+def test_category_of_an_instruction_of_xla(category: str, row: tuple[str, str, str, str, bool]) -> None:
+    assert of_instruction(*row[:4], has_product=row[4]) == category
+
+
+@pytest.mark.parametrize("name", ["jax_cpu_gaps", "torch_xla_cpu_gaps", "jax_cpu_2x4"])
+def test_what_programs_of_xla_compute_has_a_category(name: str, tmp_path: Path) -> None:
+    table = holotrace.open(capture(name, tmp_path), recursive=True).work_categories()
+    assert 20 * int(table["other_ns"].sum()) <= int(table["busy_ns"].sum())
+    assert (table["gemm_ns"] > 0).all()
 
 
 def test_is_an_analysis_like_the_others() -> None:

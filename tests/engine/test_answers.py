@@ -232,7 +232,7 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
     ),
     "another name": lambda path: rewritten(path, lambda known: {**known, "../../overlap": known["overlap"]}),
     "packed": lambda path: rewritten(path, lambda known: known, compression=ZIP_DEFLATED),
-    "too large": lambda path: os.truncate(path, stored._MOST_BYTES + 1),
+    "too large": lambda path: os.truncate(path, stored.MOST_BYTES + 1),
 }
 
 
@@ -250,7 +250,7 @@ def test_what_is_damaged_or_not_ours_is_asked_again(out: Path, reads: Reads, dam
 
 
 def test_many_answers_are_notstored(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(stored, "MOST_BYTES", 1000)
     holotrace.open(out).run(FEW)
     assert not (out / "answers").exists()
 
@@ -308,7 +308,7 @@ def test_a_dataset_may_be_made_with_its_answers(traces: Path, tmp_path: Path, re
     assert (done.written, done.kept) == ((1,), (0,))
     assert files(out) == ["rank=0.zip", "rank=1.zip"]
     reads.clear()
-    found = reads.open(out).run(FEW)
+    found = reads.open(out, program=program.running_program).run(FEW)
     assert reads == []
     assert_alike(found, reads.open(traces).run(FEW))
 
@@ -331,7 +331,7 @@ def test_a_store_is_read_but_only_written_to_where_that_is_asked_for(traces: Pat
     assert not [name for name in store.changed("kept/dataset") if name.startswith("answers")]
     holotrace.convert(traces, url, answers=True)
     reads.clear()
-    assert_alike(reads.open(url).run(FEW), found)
+    assert_alike(reads.open(url, program=program.running_program).run(FEW), found)
     assert reads == []
     holotrace.convert(reads.open(traces).only(1), url, overwrite=True)
     assert [name for name in store.changed("kept/dataset") if name.startswith("answers")] == ["answers/rank=0.zip"]

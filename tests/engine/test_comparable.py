@@ -65,6 +65,7 @@ def assert_judged_alike(found: JobResult, expected: JobResult, rank: int) -> Non
 @pytest.mark.parametrize(
     "at", [0.97, *(pytest.param(at, marks=pytest.mark.slow) for at in (0.02, 0.3, 0.6, 0.9, 0.999))]
 )
+@pytest.mark.slow
 def test_a_rank_that_was_cut_off_is_not_averaged_and_makes_no_finding(tmp_path: Path, at: float) -> None:
     folder = sampled(tmp_path / "job")
     expected = holotrace.open(without(folder, 1, tmp_path / "others")).run()

@@ -74,6 +74,7 @@ def test_a_rank_whose_worker_was_killed_is_read_again(folder: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("start", every(2, [Processes, pool]), ids=["own", "pool"])
+@pytest.mark.slow
 def test_a_rank_that_kills_each_worker_is_a_problem_and_the_others_are_read(folder: Path, start: Any) -> None:
     with start(2) as executor:
         ranks, (problem,) = visited(partial(die, at=1), folder, executor)
@@ -91,6 +92,7 @@ def test_a_rank_that_killed_a_pool_is_not_tried_here(folder: Path) -> None:
     assert (problem["problem"], problem["rank"]) == ("worker lost", 0)
 
 
+@pytest.mark.slow
 def test_processes_share_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("POLARS_MAX_THREADS", raising=False)
     with Processes(2, cpus=6) as two, Processes(20, cpus=6) as many:
@@ -104,7 +106,7 @@ def test_where_every_worker_dies_that_is_the_error(folder: Path) -> None:
         visited(partial(die, at=1), folder / "rank1.json.gz", executor)
 
 
-@pytest.mark.parametrize("start", [lambda: None, lambda: ThreadPoolExecutor(2), lambda: Processes(2)])
+@pytest.mark.parametrize("start", every(3, [lambda: None, lambda: ThreadPoolExecutor(2), lambda: Processes(2)]))
 def test_a_defect_of_a_task_is_raised_as_it_is(folder: Path, start: Any) -> None:
     executor = start()
     with pytest.raises(KeyError) as caught:
@@ -206,6 +208,7 @@ def test_a_cluster_that_loses_workers_goes_on(folder: Path, tmp_path: Path, clus
     assert "(KilledWorker" in problem["example"]
 
 
+@pytest.mark.slow
 def test_no_scheduler_at_the_address_is_one_sentence(folder: Path) -> None:
     done = CliRunner().invoke(main, ["info", str(folder), "--dask", "tcp://127.0.0.1:1"])
     assert done.exit_code == 3
@@ -213,6 +216,7 @@ def test_no_scheduler_at_the_address_is_one_sentence(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("address", every(3, ["localhost", "scheduler:port", "http://127.0.0.1:1"]))
+@pytest.mark.slow
 def test_what_is_no_address_is_one_sentence_and_no_wait(folder: Path, address: str) -> None:
     code = f"from holotrace.cli import main; main(['info', {str(folder)!r}, '--dask', {address!r}])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -270,6 +274,7 @@ def test_an_interrupt_ends_it_at_once_and_leaves_nothing(
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals cannot be blocked here")
+@pytest.mark.slow
 def test_a_process_leaves_interrupts_to_its_parent_before_it_can_handle_them() -> None:
     with Processes(1) as executor:
         blocked = executor.submit(signal.pthread_sigmask, signal.SIG_BLOCK, ()).result()

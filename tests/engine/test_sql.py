@@ -29,19 +29,24 @@ from trace_files import write_trace
 BUSY = "SELECT rank, kind, sum(end_ns - start_ns) AS busy_ns FROM device_events GROUP BY rank, kind ORDER BY rank, kind"
 
 
-@pytest.fixture
-def traces(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sql") / "job"
     for rank in (0, 1):
-        write_trace(tmp_path / "job" / f"rank{rank}.json.gz", rank=rank, world=3)
-    return tmp_path / "job"
+        write_trace(folder / f"rank{rank}.json.gz", rank=rank, world=3)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dataset(traces: Path) -> Path:
+    holotrace.convert(traces, traces.parent / "dataset")
+    return traces.parent / "dataset"
 
 
 @pytest.fixture(params=["traces", "dataset"])
-def job(request: pytest.FixtureRequest, traces: Path, tmp_path: Path) -> Path:
-    if request.param == "dataset":
-        holotrace.convert(traces, tmp_path / "dataset")
-        return tmp_path / "dataset"
-    return traces
+def job(request: pytest.FixtureRequest) -> Path:
+    found: Path = request.getfixturevalue(request.param)
+    return found
 
 
 def test_times_are_summed_by_rank_and_kind(job: Path) -> None:
@@ -64,6 +69,7 @@ def test_rows_are_counted_without_a_column(job: Path) -> None:
     assert holotrace.query("SELECT count(*) FROM counters", job).item() == 0
 
 
+@pytest.mark.parametrize("job", every(2, ["traces", "dataset"]), indirect=True)
 def test_every_table_is_there_with_its_rank(job: Path) -> None:
     opened = holotrace.open(job)
     for table in (*tables.ALL, *tables.MADE):
@@ -173,6 +179,7 @@ def test_a_query_that_polars_would_not_survive_is_refused(job: Path, sql: str, s
 
 
 @pytest.mark.parametrize("job", every(2, ["traces", "dataset"]), indirect=True)
+@pytest.mark.slow
 def test_every_analysis_is_a_table_with_its_declared_columns(job: Path) -> None:
     opened = holotrace.open(job)
     for analysis in ALL:
@@ -191,6 +198,7 @@ def test_an_answer_is_filtered_ordered_and_joined_to_a_table(job: Path) -> None:
     assert opened.query(sql).rows() == mine.select("rank", "name", pl.col("count"), "sum_ns").rows()
 
 
+@pytest.mark.parametrize("job", every(2, ["traces", "dataset"]), indirect=True)
 def test_findings_are_a_table(job: Path) -> None:
     opened = holotrace.open(job)
     assert opened.query("SELECT rule FROM findings")["rule"].to_list() == [found.rule for found in opened.findings()]

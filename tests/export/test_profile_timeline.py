@@ -54,6 +54,7 @@ def test_operations_tell_their_program_scope_and_line(hosts: Job, tmp_path: Path
     assert all(value is not None for args in told for value in args.values())
 
 
+@pytest.mark.slow
 def test_a_step_and_less_detail_are_parts_of_it(hosts: Job, tmp_path: Path) -> None:
     whole = len(spans(written(hosts, tmp_path / "all.json")))
     step = spans(written(hosts, tmp_path / "step.json", of_step=4))

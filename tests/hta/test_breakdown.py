@@ -42,7 +42,7 @@ def running(spans: Spans) -> dict[int, set[str]]:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=(settings().max_examples + 1) // 2)
 @given(ranks=st.lists(SPANS, min_size=1, max_size=3))
 def test_every_microsecond_is_counted_as_a_clock_would(
     tmp_path_factory: pytest.TempPathFactory, ranks: list[Spans]

@@ -103,7 +103,7 @@ def test_a_rank_without_steps_keeps_its_rows_where_others_have_steps(tmp_path: P
 
 
 def test_a_rank_that_is_not_there_is_an_error_that_says_which_are(folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"rank 2 is not there; there are ranks \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"rank 2 does not exist; the job has ranks \[0, 1\]"):
         TraceAnalysis(trace_dir=str(folder)).t.get_trace(2)
 
 

@@ -83,12 +83,15 @@ def test_whole_times_are_left_as_they_are() -> None:
     assert raw.to_dict("list") == {"ts": [10], "dur": [0.5]}
 
 
-def test_a_way_to_read_can_be_chosen_and_changes_nothing(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hta.configs.parser_config._DEFAULT", ParserConfig())
-    assert trace_parser.get_default_trace_parsing_backend() is ParserBackend.JSON
-    trace_parser.set_default_trace_parsing_backend(ParserBackend.IJSON)
-    assert trace_parser.get_default_trace_parsing_backend() is ParserBackend.IJSON
-    assert len(parse_trace_file(file)[1]) == 3
+def test_a_way_to_read_can_be_chosen_and_changes_nothing(file: str) -> None:
+    default = ParserConfig.get_default_cfg()
+    try:
+        assert trace_parser.get_default_trace_parsing_backend() is ParserBackend.JSON
+        trace_parser.set_default_trace_parsing_backend(ParserBackend.IJSON)
+        assert trace_parser.get_default_trace_parsing_backend() is ParserBackend.IJSON
+        assert len(parse_trace_file(file)[1]) == 3
+    finally:
+        ParserConfig.set_default_cfg(default)
 
 
 def test_events_in_a_frame_are_parsed_like_those_of_a_file() -> None:

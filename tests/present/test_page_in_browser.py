@@ -57,6 +57,7 @@ def visit(request: pytest.FixtureRequest, browser: "Browser", report_file: Path)
     context.close()
 
 
+@pytest.mark.slow
 def test_every_chart_is_drawn_without_a_complaint_or_a_request(visit: Visit) -> None:
     assert visit.page.locator(".chart:not(.waterfall)").count() == len(made_up.ANALYSES)
     for chart in visit.page.locator(".chart").all():
@@ -67,6 +68,7 @@ def test_every_chart_is_drawn_without_a_complaint_or_a_request(visit: Visit) -> 
     assert visit.page.title() == "llama-70b pretraining · holotrace"
 
 
+@pytest.mark.slow
 def test_a_chart_tells_the_values_at_a_place_with_mouse_and_keyboard(visit: Visit) -> None:
     tip, area = visit.page.locator(".tip"), visit.page.locator("#time_breakdown .area")
     area.scroll_into_view_if_needed()
@@ -81,6 +83,7 @@ def test_a_chart_tells_the_values_at_a_place_with_mouse_and_keyboard(visit: Visi
     assert not tip.is_visible()
 
 
+@pytest.mark.slow
 def test_a_table_sorts_by_value_with_mouse_and_keyboard(visit: Visit) -> None:
     head = visit.page.locator('[data-table="time_breakdown"] th[data-column="compute_ns"]')
     cells = visit.page.locator('[data-table="time_breakdown"] tbody tr td:nth-child(3)')
@@ -102,6 +105,7 @@ def test_a_table_writes_the_same_text_before_and_after_it_is_sorted(visit: Visit
     assert sorted(rows.all_inner_texts()) == sorted(before)
 
 
+@pytest.mark.slow
 def test_a_table_is_filtered_by_words_and_opened_in_full(visit: Visit) -> None:
     box = visit.page.locator('[data-table="kernels"]')
     rows = box.locator("tbody tr")
@@ -115,6 +119,7 @@ def test_a_table_is_filtered_by_words_and_opened_in_full(visit: Visit) -> None:
     assert rows.all_inner_texts() == ["No row has these words."]
 
 
+@pytest.mark.slow
 def test_a_name_opens_to_its_ranks_the_one_with_the_most_first(visit: Visit) -> None:
     box = visit.page.locator('[data-table="kernels"]')
     box.locator(".open").first.press("Enter")
@@ -127,6 +132,7 @@ def test_a_name_opens_to_its_ranks_the_one_with_the_most_first(visit: Visit) -> 
     assert box.locator(".inner").count() == 0
 
 
+@pytest.mark.slow
 def test_a_finding_opens_to_what_to_do(visit: Visit) -> None:
     finding = visit.page.locator(".findings details").first
     assert not finding.locator("p").first.is_visible()
@@ -135,6 +141,7 @@ def test_a_finding_opens_to_what_to_do(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+@pytest.mark.slow
 def test_the_first_screen_shows_causes_their_worth_and_the_way_to_the_measured_step(
     visit: Visit, width: int, height: int
 ) -> None:

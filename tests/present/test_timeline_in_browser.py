@@ -72,6 +72,7 @@ def painted(page: "Page") -> int:
     return int(page.evaluate(count))
 
 
+@pytest.mark.slow
 def test_it_is_drawn(page: "Page") -> None:
     eventually(page, "document.querySelector('.timeline').timeline.frames.drawn > 0")
     assert painted(page) > 10
@@ -110,6 +111,7 @@ def test_the_wheel_scrolls_the_page_until_one_is_at_work(page: "Page") -> None:
     assert length(page) < whole
 
 
+@pytest.mark.slow
 def test_a_click_on_a_cause_goes_there(page: "Page") -> None:
     page.locator(".tl-causes a").first.click()
     at = page.evaluate("document.querySelector('.timeline').timeline.model.marks[0].at")
@@ -131,6 +133,7 @@ def test_a_name_is_found(page: "Page") -> None:
     assert page.locator(".tl-said").inner_text() == "Nothing is called so here."
 
 
+@pytest.mark.slow
 def test_a_selection_is_summed_and_parts_are_no_longer_than_it(page: "Page") -> None:
     page.locator(".tl-canvas").scroll_into_view_if_needed()
     box = page.locator(".tl-canvas").bounding_box()

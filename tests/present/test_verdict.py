@@ -62,7 +62,7 @@ def test_a_clean_job_is_told_its_mfu_where_nearly_all_work_is_known() -> None:
 
 def test_without_devices_it_says_what_to_record() -> None:
     said = terminal.as_text(terminal.verdict(draw("host |AABB|").run()))
-    assert "Causes are told by what devices wait for, so record these too (PyTorch: activities=" in said
+    assert "Finding causes needs the events of devices, so record these too (PyTorch: activities=" in said
     assert "No cause is known" not in said
 
 

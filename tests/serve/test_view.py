@@ -158,6 +158,7 @@ def test_it_stops_when_nobody_looks(job: holotrace.Job) -> None:
     assert not shown._folder.exists()
 
 
+@pytest.mark.slow
 def test_the_command_says_the_address_and_stops_with_ctrl_c(folder: Path) -> None:
     command = [sys.executable, "-m", "holotrace.cli", "view", str(folder), "--no-browser"]
     with subprocess.Popen(
@@ -174,6 +175,7 @@ def test_the_command_says_the_address_and_stops_with_ctrl_c(folder: Path) -> Non
 
 
 @needs_browser
+@pytest.mark.slow
 def test_zooming_in_brings_events_from_the_server(view: View) -> None:
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 900})

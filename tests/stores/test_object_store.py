@@ -91,6 +91,7 @@ def test_a_report_goes_from_a_store_to_a_store(url: str, store: Store) -> None:
     assert store.get("out/overlap.csv").startswith(b"rank,comm_ns")
 
 
+@pytest.mark.slow
 def test_a_timeline_of_traces_in_a_store_is_that_of_the_same_traces_here(
     url: str, folder: Path, tmp_path: Path
 ) -> None:
@@ -229,6 +230,7 @@ def test_a_url_is_named_like_a_path() -> None:
 SIGNED = "http://me:secret@127.0.0.1:{}/{}?X-Amz-Signature=secret&sig=secret"
 
 
+@pytest.mark.slow
 def test_who_asks_a_web_server_is_told_to_nobody(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     for rank in (0, 1, 2):

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::types::{Int64Type, UInt8Type, UInt32Type};
 use arrow_array::{ArrayRef, BooleanArray};
 use arrow_buffer::ScalarBuffer;
-use holotrace_core::algorithms::device_graph::{Calls, DeviceGraph, Edge, Recorded, Usual, Works};
+use holotrace_core::algorithms::device_graph::{Calls, DeviceGraph, Edge, Pairs, Usual, Works};
 use holotrace_core::columns::{all_ids, batch, times};
 use pyo3::prelude::*;
 
@@ -20,19 +20,19 @@ pub struct Times {
     handed_ns: i64,
     returned_ns: i64,
     waited_ns: i64,
-    just_ended_ns: i64,
     full_count: i64,
     full_times: usize,
 }
 
 #[pyfunction]
-#[pyo3(signature = (works, calls, held, returned, edges, *, first, usual))]
+#[pyo3(signature = (works, calls, held, times, returned, edges, *, first, usual))]
 #[allow(clippy::too_many_arguments, reason = "Python's keywords")]
 pub fn device_graph(
     py: Python<'_>,
     works: &Bound<'_, PyAny>,
     calls: &Bound<'_, PyAny>,
     held: &Bound<'_, PyAny>,
+    times: &Bound<'_, PyAny>,
     returned: &Bound<'_, PyAny>,
     edges: &Bound<'_, PyAny>,
     first: u32,
@@ -48,7 +48,7 @@ pub fn device_graph(
     let (began, ended, activity) =
         (times_of(&calls, "start_ns")?, times_of(&calls, "end_ns")?, ids(&calls, "activity")?);
     let traits = calls.values::<UInt8Type>("traits")?;
-    let (held, returned) = (recorded(held)?, recorded(returned)?);
+    let (held, times, returned) = (pairs(held)?, pairs(times)?, pairs(returned)?);
     let edges = Batches::of(edges)?;
     let (from, to, is_inferred) = (ids(&edges, "from_point")?, ids(&edges, "to_point")?, edges.flags("is_inferred")?);
     let made = detached(py, || {
@@ -70,11 +70,10 @@ pub fn device_graph(
             activity: &activity,
             traits: &traits,
         };
-        let pairs = |(after, waits)| Recorded { after, waits };
+        let [held, times, returned] = [&held, &times, &returned].map(|(after, waits)| Pairs { after, waits });
         let of_host = from.iter().zip(to.iter()).zip(is_inferred);
         let of_host = of_host.map(|((&from, &to), is_inferred)| Edge { to, from, lag: 0, is_inferred }).collect();
-        let (held, returned) = (pairs((&held.0, &held.1)), pairs((&returned.0, &returned.1)));
-        tables(&DeviceGraph::new(works, calls, held, returned, (first, of_host), usual.into()))
+        tables(&DeviceGraph::new(works, calls, held, times, returned, (first, of_host), usual.into()))
     })?;
     Ok((ArrowTable(made.0), ArrowTable(made.1)))
 }
@@ -96,7 +95,7 @@ fn tables(graph: &DeviceGraph) -> Tables {
     Ok((edges, own))
 }
 
-fn recorded(pairs: &Bound<'_, PyAny>) -> PyResult<(ScalarBuffer<u32>, ScalarBuffer<u32>)> {
+fn pairs(pairs: &Bound<'_, PyAny>) -> PyResult<(ScalarBuffer<u32>, ScalarBuffer<u32>)> {
     let pairs = Batches::of(pairs)?;
     Ok((pairs.values::<UInt32Type>("after_id")?, pairs.values::<UInt32Type>("waits_id")?))
 }
@@ -109,7 +108,6 @@ impl From<Times> for Usual {
             handed: times.handed_ns,
             returned: times.returned_ns,
             waited: times.waited_ns,
-            just_ended: times.just_ended_ns,
             full: times.full_count,
             full_times: times.full_times,
         }

@@ -193,7 +193,7 @@ class Trace:
     def get_trace(self, rank: int) -> pd.DataFrame:
         """The frame of a rank."""
         if rank not in self.traces:
-            raise ValueError(f"rank {rank} is not there; there are ranks {self.get_ranks()}")
+            raise ValueError(f"rank {rank} does not exist; the job has ranks {self.get_ranks()}")
         return self.traces[rank]
 
     def get_all_traces(self) -> dict[int, pd.DataFrame]:
@@ -220,7 +220,7 @@ class Trace:
     def get_trace_start_unixtime_ns(self, rank: int) -> int:
         """When the job's first event began, in nanoseconds since 1970."""
         if rank not in self.meta_data:
-            raise ValueError(f"rank {rank} is not there; there are ranks {self.get_ranks()}")
+            raise ValueError(f"rank {rank} does not exist; the job has ranks {self.get_ranks()}")
         return trace_event_timestamp_to_unixtime_ns(self.min_ts, self.meta_data[rank])
 
     def get_device_type(self) -> str:
@@ -231,7 +231,7 @@ class Trace:
     def get_raw_trace_for_one_rank(self, rank: int = 0) -> dict[str, Any]:
         """The JSON of a rank's file as it is."""
         if rank not in self.trace_files:
-            raise ValueError(f"rank {rank} is not there; there are ranks {sorted(self.trace_files)}")
+            raise ValueError(f"rank {rank} does not exist; the job has ranks {sorted(self.trace_files)}")
         return parse_trace_dict(self.trace_files[rank])
 
     def write_raw_trace(self, output_file: str, trace_contents: Mapping[str, Any]) -> None:

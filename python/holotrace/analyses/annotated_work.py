@@ -42,9 +42,9 @@ EVENTS = DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", 
 def annotated_work(rank: RankTrace, *, on_device: bool = False) -> pl.DataFrame:
     """How long the ranges that a user or library named take, and how much device work they launch.
 
-    Work belongs to every range in which its launch began, on the same thread: also to those around the innermost. A
-    backward pass launches from a thread of its own, so its work belongs to no range of the forward pass. A range on the
-    device spans work of one queue; to it belongs what began within it there.
+    Work belongs to every range on the same thread in which its launch began: to the innermost range and to all ranges
+    around it. A backward pass launches from a separate thread, so its work belongs to no range of the forward pass. A
+    range on the device covers work of one queue; the work that began within it on this queue belongs to it.
 
     Args:
         on_device: Ranges as the profiler drew them on the device, instead of those of the host.

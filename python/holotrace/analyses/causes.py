@@ -60,20 +60,21 @@ COLUMNS = (
 def causes(rows: pl.DataFrame, *, unprofiled_step_ms: float | None = None) -> pl.DataFrame:
     """Why the job takes as long as it does: causes of lost time, with what the job would gain without each.
 
-    Every time in which a device had nothing to do is laid to what the host did meanwhile: the calls that were open on
-    the thread that launched the next work. Time in collectives is laid to the rank that came last, and that rank's
-    lateness to what it did longer than the median rank in the same step: idle time, slower kernels, more work. What is
-    left is transfer that nothing hides.
+    Time in which a device had nothing to do is assigned to what the host did then: the calls that were open on the
+    thread that launched the next work. Time in collectives is assigned to the rank that arrived last, and its delay to
+    what it did longer than the median rank in the same step: idle time, slower kernels, more work. The rest is transfer
+    that nothing hides.
 
     The cost of a cause is how much earlier the job would end without it. The job is replayed from one meeting of ranks
-    to the next: each keeps its own time but for what the cause took, a collective ends after the last rank has come,
-    and waiting ends with it. So a delay that others would have had anyway costs nothing.
+    to the next: each rank takes its own time, minus the time of the cause; a collective ends after its last rank has
+    arrived, and so does the waiting of the others. So a delay that another rank would have caused anyway costs nothing.
 
-    Below a hundredth of the job's time nothing is said, since equal ranks and steps differ by as much. Work that every
-    healthy step has (launching, reading the loss, sending gradients) is only named above that: see the guide.
+    Causes below 1% of the job's time are not reported, because equal ranks and steps differ by as much. Work that every
+    healthy step has (launching, reading the loss, sending gradients) is reported only above a higher share: see the
+    guide.
 
-    A profiler slows down hosts, so that causes which are theirs are worth less without it. How much less follows from
-    how long a step takes without the profiler, if you give that.
+    A profiler slows down the host, so causes on the host cost less without the profiler. If you give the time of a step
+    without the profiler, the costs are corrected for that.
 
     Args:
         unprofiled_step_ms: How long a step takes without the profiler, in milliseconds.

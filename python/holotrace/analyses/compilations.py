@@ -53,7 +53,7 @@ def compilations(rank: RankTrace) -> pl.DataFrame:
     - new_program: one of that name was there already, for the same inputs; constants or options differ.
     - first_use: no other of that name is known.
 
-    Which program came out is told by what ran first afterwards under that name.
+    The compiled program is taken to be the first one with this name that ran afterwards.
     """
     compiled = found.compilations(rank[HOST_CALLS])
     ran = programs.first_runs(rank[MODULES]).with_columns(pl.col("first_ns").alias("ran_ns"))

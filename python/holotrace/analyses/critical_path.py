@@ -62,12 +62,12 @@ def critical_path(
 ) -> pl.DataFrame:
     """What limits the length of a step: the longest dependency path through its host calls and kernels.
 
-    Only what is on this path makes a step shorter when it gets faster. An operator follows what its thread did before;
-    a kernel follows its launch, if all earlier work of its queue was done by then, and else the work before it in the
-    queue; a call that synchronises follows the work that it waited for. Time in which a thread runs no operator, and
-    time of calls that wait for a device, counts as nothing, so the path may be shorter than the step. A kernel that
-    starts more than 1.5 ms after its launch and after the work before it waited for something that is not known.
-    Time in a collective may be waiting for other ranks, which one rank cannot tell; `job_path` can.
+    A step gets shorter only if something on this path gets faster. An operator follows what its thread did before. A
+    kernel follows its launch if all earlier work of its queue was done by then; otherwise it follows the work before it
+    in the queue. A call that synchronises follows the work that it waited for. Time in which a thread runs no operator,
+    and time of calls that wait for a device, counts as zero, so the path may be shorter than the step. A kernel that
+    starts more than 1.5 ms after its launch and after the work before it waited for something unknown. Time in a
+    collective may include waiting for other ranks, which the trace of one rank does not show; `job_path` does.
 
     Which queue waited for which is known where the profiler recorded it (`enable_cuda_sync_events=True`). Where not,
     it is inferred from times: work that began within 10 µs of the end of another queue's work, and more than 20 µs
@@ -163,7 +163,7 @@ def host_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
 def loading_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
     """Waiting for the next batch is more than a tenth of the critical path of a step.
 
-    Nothing else runs meanwhile that the step waits for. The cost is that time of the average rank concerned.
+    During that time nothing else runs that the step waits for. The cost is this time on an average affected rank.
 
     Load data in more workers (`num_workers`), prefetch more batches, and move decoding out of the training process.
     """
@@ -180,8 +180,8 @@ def communication_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
     """Communication is more than a tenth of the critical path of a step on every rank.
 
     The step waits for this communication, even if most of the other communication is hidden. A rank that waits for a
-    late one spends that time in communication too, but the late one does not. So the rank with the least communication
-    on its path decides, and tells the cost.
+    late rank spends that time in communication too, but the late rank does not. So the share and the cost are those of
+    the rank with the least communication on its path.
 
     Start collectives earlier or in smaller buckets, overlap them with computing, send less (gradient accumulation,
     lower precision), and look for stragglers.

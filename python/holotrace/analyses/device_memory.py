@@ -53,11 +53,12 @@ FRAGMENTED_RATIO, LEFT_RATIO = 0.3, 0.5
 def device_memory(rank: RankTrace, *, points: int = POINTS) -> pl.DataFrame:
     """How full the memory of each device was, and when.
 
-    Allocators of XLA's runtime note each allocation and each release, with what is in use and free after it. The
-    recording is cut into equal spans; a row is the fullest moment of a span, so that no peak is lost. Spans without a
-    change have no row. The stack is what programs reserve while they run, and is in use beside the heap.
+    The allocators of XLA's runtime record each allocation and each release, with the memory in use and free after it.
+    The recording is divided into equal spans; a row is the moment of a span with the most memory in use, so that no
+    peak is lost. Spans without a change have no row. The stack is the memory that programs reserve while they run; it
+    is in use in addition to the heap.
 
-    program_memory and peak_buffers tell what the programs that reserve it have in it.
+    program_memory and peak_buffers show what the programs keep in this memory.
 
     Args:
         points: How many spans at most.

@@ -68,8 +68,8 @@ def compute_work(rank: RankTrace) -> pl.DataFrame:
 def device_speed(work: pl.DataFrame) -> pl.DataFrame:
     """Whether the device of a rank is slow, or has more work than those of other ranks.
 
-    Runs of a kernel have the same work where name, launch grid, thread block and the input shapes of the operator that
-    launched it are equal, the last as far as they were recorded (`record_shapes=True`). Only such runs tell how fast a
+    Runs of a kernel have the same work if name, launch grid, thread block and the input shapes of the launching
+    operator are equal; shapes count only if they were recorded (`record_shapes=True`). Only such runs show how fast a
     device is; kernels without a recorded grid are left out. A rank with longer sequences or more tokens runs kernels
     with other grids or inputs, so it has more work, not a slower device. One rank has no other to be compared with.
     """

@@ -67,10 +67,10 @@ CORE_WAIT_RATIO = 0.1
 def device_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataFrame:
     """What each device did in each step, and what kept it from working.
 
-    A step of a device goes from the first program that was launched for it to the first one for the next step, on the
-    device itself: the host may be far ahead. A moment in which several things go on counts for the first of them in the
-    order of the columns, so that only what nothing hides is exposed. What was hidden, and what the host did meanwhile,
-    stands beside it and is no part of the sum.
+    A step of a device lasts from the first program that was launched for it to the first program of the next step, in
+    times of the device: the host may be far ahead. When several activities run at once, the time counts for the first
+    of them in the order of the columns, so that only time that nothing hides is exposed. Hidden time, and what the host
+    did during the step, are in columns of their own and not part of the sum.
 
     Args:
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.

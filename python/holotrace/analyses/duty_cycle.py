@@ -50,9 +50,9 @@ WAIT_RATIO = 0.1
 def duty_cycle(rank: RankTrace) -> pl.DataFrame:
     """How much of the time each device worked, only waited, or had nothing to do.
 
-    Times are unions: operations that overlap count once. An operation that contains others (a loop, a call) is work
-    where none inside it runs. Waiting that a TPU notes beside its operations (barrier-cores) is waiting, but not busy.
-    Of a device whose operations were not recorded the runs of programs are the work.
+    Operations that overlap count once. An operation that contains others (a loop, a call) counts as work while none of
+    these is running. Waiting that a TPU records beside its operations (barrier-cores) is waiting, but not busy. If the
+    operations of a device were not recorded, the runs of programs count as work.
 
     The duty cycle looks at the time from a device's first operation to its last and counts waiting as busy; the share
     of work looks at the whole window of the rank and does not.

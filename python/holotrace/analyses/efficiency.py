@@ -59,14 +59,14 @@ _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the devic
 def efficiency(rank: RankTrace) -> pl.DataFrame:
     """How much of what the device could compute the model got: MFU and HFU by step, and of how much the work is known.
 
-    The model's operations are those of products, convolutions and attention, forward and backward, as they launched
-    work in the step. Each is held against the dense peak of its own type. What activation checkpointing computes a
-    second time counts in HFU and not in MFU. It is recognised by operators of a forward pass within the backward
-    pass. Where not all work is known, ratios are less than the truth: see modelled_ratio.
+    The model's operations are those of matrix products, convolutions and attention, forward and backward, that launched
+    work in the step. Each is compared with the dense peak of its own type. Work that activation checkpointing computes
+    a second time counts in HFU, but not in MFU; it is recognised by forward operators within the backward pass. If not
+    all work is known, the true ratios are higher: see modelled_ratio.
 
-    Of programs of XLA the operations are those that the compiler counts (TPU), else those of products by the shapes in
-    the program (GPU, CPU), on all devices of a rank. They are held against the peaks that the profile declares, else
-    those of the table of devices.
+    For XLA programs, the operations are those that the compiler counts (TPU), or those of matrix products computed from
+    the shapes in the program (GPU, CPU), on all devices of a rank. They are compared with the peaks that the profile
+    declares, or else with those of the table of devices.
     """
     steps = rank[STEPS].select("step", step_ns=pl.col("end_ns") - pl.col("start_ns"))
     if rank[XLA_OPS].height:
@@ -202,10 +202,9 @@ def _finite(rate: pl.Expr) -> pl.Expr:
 def low_mfu(table: pl.DataFrame) -> Iterator[Finding]:
     """The model gets less than 30 % of what the device could compute in the step.
 
-    The rest is time in which nothing ran, waiting for other ranks, operators that the memory limits, and products that
-    run below the device's speed: see the analyses of time, `work_categories` and `operator_efficiency` for how much
-    each takes. Nothing is said where the work of a tenth of the kernels' time or more is not known, nor of
-    recordings without steps.
+    The rest is idle time, waiting for other ranks, operators that the memory limits, and matrix products that run below
+    the device's speed. `time_breakdown`, `work_categories` and `operator_efficiency` show how much each takes. There is
+    no finding if the work is unknown for a tenth of the kernels' time or more, or if no steps were recorded.
 
     Begin with what takes most: fill the idle time, hide the communication, fuse what the memory limits, then improve
     the products.
@@ -230,9 +229,10 @@ def low_mfu(table: pl.DataFrame) -> Iterator[Finding]:
 def much_recomputation(table: pl.DataFrame) -> Iterator[Finding]:
     """A twentieth of the time and more goes to computing activations again.
 
-    Activation checkpoints trade memory for time: what they drop is computed once more in the backward pass. All of a
-    forward pass again is a quarter of all operations. The cost is the time of the operators that run again; of XLA,
-    whose operators are not told apart, that of these operations if they run as fast as all others of the step do.
+    Activation checkpoints trade memory for time: the results that they drop are computed again in the backward pass.
+    Computing the whole forward pass again is a quarter of all operations. The cost is the time of the operators that
+    run again. For XLA, which does not distinguish these operators, it is the time of their operations at the average
+    speed of the step.
 
     If memory is left, checkpoint fewer layers, or only what is cheap to compute: selective checkpoints.
     """

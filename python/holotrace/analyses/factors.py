@@ -48,12 +48,12 @@ _SAID = {
 def factors(graph: JobGraph) -> pl.DataFrame:
     """What part of a job's time its devices compute, as the product of one factor per reason why they do not.
 
-    The factors are those of POP's multiplicative model: how far hosts keep devices fed, how even work is among ranks,
-    and how far copies and communication are hidden. Their product is the mean time of computing in proportion to the
-    time of the job. What the job takes where data are moved in no time is replayed, communication with ranks that were
-    not recorded included; where the replay of the job as it is is off by more than 5%, or a factor would be more than
-    1, there is no answer. Nor is there one where no two ranks are known to have met: their times are of several
-    recordings, not of one job.
+    The factors are those of POP's multiplicative model: how well hosts keep devices busy, how even the work of the
+    ranks is, and how much of copies and communication is hidden. Their product is the mean computing time divided by
+    the time of the job. The job is replayed as if moving data took no time, also between it and ranks that were not
+    recorded. There is no answer if the replay of the unchanged job differs by more than 5%, or if a factor would be
+    more than 1. There is no answer either if no two ranks are known to have met: then the ranks are separate
+    recordings, not one job.
     """
     if graph.steps.is_empty():
         return pl.DataFrame(schema=factors.nothing.schema)

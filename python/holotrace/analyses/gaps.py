@@ -68,22 +68,23 @@ def gaps(
 ) -> pl.DataFrame:
     """When devices had nothing to do, and what the host did meanwhile.
 
-    Of each rank the longest gap comes first. A gap is time in which nothing ran on a device, from the first step or
-    work of the rank to the last. Its parts add up to it. Where the work that ends a gap had been launched before the
-    gap began, it was queued: the device waited for other devices, for data, or for a thread to run on, and no faster
-    host would have helped.
+    For each rank, the longest gap comes first. A gap is a time span in which nothing ran on a device, between the first
+    and the last step or work of the rank. Its parts add up to its length. If the work that ends a gap was launched
+    before the gap began, the gap is queued time: the device waited for other devices, for data, or for a thread to run
+    on, and a faster host would not have helped.
 
-    **PyTorch.** A gap belongs to the calls that were open on the thread that launched the work that ends it: the
-    outermost whose name tells what goes on (a data loader, a compiler), else the innermost. Launching after a wait for
-    the device is reading back. As long as that thread has nothing open, the thread that holds the steps tells.
-    Without stacks only operators, ranges and calls of the runtime are known, and the rest is unattributed.
+    **PyTorch.** A gap is assigned to the calls that were open on the thread that launched the work that ends it: to the
+    outermost call whose name shows what the host does (a data loader, a compiler), else to the innermost call.
+    Launching after a wait for the device counts as reading back. While this thread has no open call, the calls of the
+    thread that has the steps are used. Without stacks, only operators, ranges and calls of the runtime are known, and
+    the rest is unattributed.
 
-    **XLA.** Gaps are times in which no operation ran, or no program where operations were not recorded. The names of
-    the host's spans tell what kept it. An instant belongs to the first in this order that goes on: compilation;
-    read_back, upload, input and tracing on the threads that hold the steps or launch the work that ends the gap; the
-    same on other threads; back_pressure, waiting for a device that has been given all it takes; dispatch, but for
-    waiting inside it. Only where nothing of that goes on anywhere the host waited, or ran the program's own code, or
-    did something that no event names. Times of devices are corrected by `shift_ns` of the analysis skew.
+    **XLA.** A gap is a time span in which no operation ran, or no program if operations were not recorded. The names of
+    the host's spans show what the host did. Each moment belongs to the first of these activities that is running:
+    compilation; read_back, upload, input and tracing on the threads that have the steps or launch the work that ends
+    the gap; the same activities on other threads; back_pressure, which is waiting for a device whose queue is full;
+    dispatch, except waiting inside it. If none of them is running, the host waited, ran the program's own code, or did
+    something that no event names. Times of devices are corrected by `shift_ns` of the analysis skew.
 
     Args:
         min_gap_ns: Only gaps of this length and longer.
@@ -113,9 +114,9 @@ def _of_calls(rank: RankTrace, *, min_gap_ns: int, by_stream: bool) -> pl.DataFr
 def host_bound_device(table: pl.DataFrame) -> Iterator[Finding]:
     """Devices stand still while the host prepares and starts the next program.
 
-    Python builds the graph (PyTorch/XLA) or dispatches the call (JAX), and starting a program costs time of its own.
-    Nothing hides that where the device has finished all it had. The cost is the time that the device which waits most
-    stands still for it, on an average rank.
+    Python builds the graph (PyTorch/XLA) or dispatches the call (JAX), and starting a program takes time too. Nothing
+    hides this time if the device has finished all of its work. The cost is the time for which the device that waits
+    most stands still, on an average rank.
 
     Give the device more to do at once: larger batches, several steps in one program (`lax.scan`, `torch_xla.compile`),
     no Python work between steps. Do not read results before the next step is launched, so that the host runs ahead.

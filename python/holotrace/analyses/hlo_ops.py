@@ -99,17 +99,17 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
 def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     """Which operations of compiled programs take the device time, and how close they come to what the device could do.
 
-    Only time is measured. Operations and bytes are what the compiler estimated (TPU), else (GPU, CPU) what shapes in
-    the program tell: operations of products, convolutions, and calls of cuBLAS, hipBLASLt and cuDNN.
+    Only time is measured. Operations and bytes are estimates of the compiler (TPU), or computed from the shapes in the
+    program (GPU, CPU) for matrix products, convolutions, and calls of cuBLAS, hipBLASLt and cuDNN.
 
-    Bytes are those that an operation reads and writes. Caches serve some of them, so main memory moves fewer; and the
-    links carry other amounts than a collective reads and writes. Padding of shapes counts as work. A kernel written by
-    hand (custom-call: Pallas, Mosaic) has the figures that its author declared, or none. Where an instruction runs as
-    several kernels, the longest has the figures of all.
+    Bytes are those that an operation reads and writes. Caches serve some of them, so the main memory moves fewer, and
+    the links carry other amounts than a collective reads and writes. Padding of shapes counts as work. A kernel written
+    by hand (custom-call: Pallas, Mosaic) has the operations and bytes that its author declared, or none. If an
+    instruction runs as several kernels, the longest kernel has the operations and bytes of all.
 
-    Times are those of the device's own clock, where the profile has it. An operation that only starts, or waits for,
-    work that runs beside it has no rate, and a rate beyond the peak has no ratio. Programs of one name, e.g. from
-    before and after a recompilation, have rows of their own.
+    Times are those of the device's own clock, if the profile has it. An operation that only starts other work, or only
+    waits for it, has no rate, and a rate beyond the peak has no ratio. Different programs with the same name, e.g.
+    before and after a recompilation, have separate rows.
 
     Args:
         by_category: One row per category instead of one per operation.

@@ -57,18 +57,20 @@ INPUT_RATIO = 0.1
 def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataFrame:
     """What the host did in each step.
 
-    Marked steps are as long as the host took for them; devices run behind it. The parts of a step add up to it.
+    A marked step lasts as long as the host took for it; the devices run later. The parts of a step add up to its
+    length.
 
-    **PyTorch.** A part belongs to the calls that were open on the thread that holds the steps: the outermost whose name
-    tells what goes on (a data loader, a compiler), else the innermost. Waiting for a device is wait, whatever asked for
-    it; read_back_name is what did. Launches of more than 0.1 ms wait for a place in the queue: back_pressure.
-    Where that thread has nothing open, the one that makes the most calls tells, as autograd's in the backward pass.
+    **PyTorch.** Time is assigned to the calls that were open on the thread that has the steps: to the outermost call
+    whose name shows what the host does (a data loader, a compiler), else to the innermost call. Waiting for a device is
+    always wait; read_back_name is the call that waited. Launches of more than 0.1 ms wait for room in the queue:
+    back_pressure. While this thread has no open call, the thread with the most calls is used, such as autograd's in the
+    backward pass.
 
-    **XLA.** Where no step was marked, they are as long as the first device took. What the host did is inferred from the
-    names of spans. An instant belongs to the first in this order that goes on: compilation; read_back, upload, input
-    and tracing on the thread that holds the steps; the same on other threads; back_pressure, waiting for a device that
-    has been given all it takes; dispatch, but for waiting inside it. Only where nothing of that goes on anywhere the
-    host waited, or ran the program's own code, or did what no span explains.
+    **XLA.** If no steps were marked, a step lasts as long as on the first device. What the host did is inferred from
+    the names of spans. Each moment belongs to the first of these activities that is running: compilation; read_back,
+    upload, input and tracing on the thread that has the steps; the same activities on other threads; back_pressure,
+    which is waiting for a device whose queue is full; dispatch, except waiting inside it. If none of them is running,
+    the host waited, ran the program's own code, or did something that no span explains.
 
     Args:
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.

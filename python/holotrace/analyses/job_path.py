@@ -48,13 +48,13 @@ _BY = ["first_rank", "step", "rank", "lane", "bound_by", "name"]
 def job_path(graph: JobGraph, *, of_step: int | None = None, by_segment: bool = False) -> pl.DataFrame:
     """What limits the length of a job's steps: the longest path of waiting through all of its ranks.
 
-    Every nanosecond of a step is owned by one rank, lane and name. The path goes back from the last moment of the step,
-    from each point to what it waited for last; at a collective it goes on at the rank that came last, so that a rank
-    that waits for others is not on it, and time in collectives is that of moving data. `launch` is the time until work
-    starts after its launch, `kernel_delay` until it starts after other work, `sync` until a call returns after the work
-    it waited for. Where no wait explains why something began so late, its time is `unexplained`; `beginning` is before
-    anything that is known. Of a collective whose other ranks were not recorded nobody knows how much of it was waiting:
-    `communication_or_wait`.
+    Every nanosecond of a step belongs to one rank, lane and name. The path starts at the end of the step and goes back
+    from each point to what it waited for last. At a collective it continues on the rank that arrived last, so a rank
+    that waits for others is not on the path, and time in collectives is time of moving data. `launch` is the time from
+    a launch to the start of its work, `kernel_delay` from other work to the start of work, and `sync` from the end of
+    work to the return of the call that waited for it. If no wait explains why something began so late, the time is
+    `unexplained`; `beginning` is the time before the first known event. If the other ranks of a collective were not
+    recorded, it is unknown how much of its time was waiting: `communication_or_wait`.
 
     Args:
         of_step: Only this training step.

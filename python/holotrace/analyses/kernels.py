@@ -52,8 +52,8 @@ EVENTS = DEVICE_EVENTS.only(
 def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
     """Which kernels and copies take the time, and how much their runs differ.
 
-    Runs that overlap count in full, so sums may exceed the time that passed. A run takes as long as the device's own
-    clock says, where the profile has it (TPU).
+    Runs that overlap each count in full, so sums may exceed the time that passed. The duration of a run is that of the
+    device's own clock, if the profile has it (TPU).
 
     Args:
         top: Only the largest so many of each rank, by time of all runs.

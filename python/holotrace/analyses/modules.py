@@ -66,12 +66,12 @@ _SUMS = (
 def modules(rank: RankTrace, *, by_class: bool = False, by_step: bool = False) -> pl.DataFrame:
     """Which modules of the model take the time of the host and of devices, forward and backward, and what they compute.
 
-    A module is an `nn.Module` as it was called, so stacks must be recorded (`with_stack=True`). Where none are, named
-    ranges (`record_function`) and what `torch.compile` made of the program take their place. Kernels and copies belong
-    to the innermost module within which they were launched; those of the backward pass to the module whose operators
-    they follow from, by the numbers of autograd. DDP, FSDP, `torch.compile` and checkpoint wrappers are one with the
-    module that they wrap. A row without a module has what was launched outside of all. In profiles of XLA modules are
-    scopes: see that analysis; executions of compiled programs are in the table `modules` (`holotrace show
+    A module is an `nn.Module` as it was called, so stacks must be recorded (`with_stack=True`). Without stacks, named
+    ranges (`record_function`) and the graphs of `torch.compile` take the place of modules. Kernels and copies belong to
+    the innermost module within which they were launched; those of the backward pass belong to the module of their
+    forward operators, which autograd numbers. The wrappers of DDP, FSDP, `torch.compile` and checkpointing count as the
+    module that they wrap. A row without a module holds work launched outside of all modules. In XLA profiles, see the
+    analysis scopes instead; executions of compiled programs are in the table `modules` (`holotrace show
     modules-table`).
 
     Args:

@@ -55,12 +55,12 @@ _ROW = ("name", "source", "start_ns", "count", *_SUMS)
 def operators(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     """Which operators take the host's time, and which the devices'.
 
-    An operator calls those that run within its time on its thread, and a launch belongs to the innermost operator in
-    which it began. What is the operator's own (`self_…`) leaves out what these did, so it adds up over operators; the
-    rest counts in every operator around it. The backward pass has operators of its own, on a thread of its own.
+    An operator calls the operators that run within its time on its thread, and a launch belongs to the innermost
+    operator in which it began. Columns named `self_…` leave out the operators that an operator calls, so they add up
+    over all operators; the other columns include them. The backward pass has separate operators, on a separate thread.
 
-    Work that was launched outside of all operators, as compiled models, CUDA graphs and hand-written kernels do, has a
-    row for each launch call.
+    Work that was launched outside of all operators, for example by compiled models, CUDA graphs and hand-written
+    kernels, has one row per launch call.
 
     Args:
         by_step: One row per operator and step, instead of one per operator.

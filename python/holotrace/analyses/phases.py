@@ -46,13 +46,14 @@ UPDATE_RATIO = 0.2
 def phases(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     """How much device and host time forward, backward and update take.
 
-    The phase of an operation is told by the scopes it was written in. In JAX what was transposed is backward, and what
-    was only differentiated is forward. Else the innermost scope called forward, backward, or after accumulating, an
-    update or an optimizer decides. PyTorch/XLA gives the operations of autograd no scope, so in its graphs those that
-    have a name and no scope are backward, if others have one. What is left is other.
+    The phase of an operation follows from the scopes in which it was written. In JAX, transposed operations are
+    backward, and operations that were only differentiated are forward. Otherwise the innermost scope with a name such
+    as forward, backward, accumulation, update or optimizer decides. PyTorch/XLA gives the operations of autograd no
+    scope, so in its graphs the operations with a name but without a scope are backward, if other operations have a
+    scope. The rest is other.
 
     Times are those of the device's own clock, where the profile has it; operations that overlap add up. Waiting
-    (copy-done, all-gather-done) is nobody's work and counts by itself, as in the analysis of scopes.
+    (copy-done, all-gather-done) is counted separately, as in the analysis scopes.
 
     On the host, ranges count that the program called so.
 

@@ -57,10 +57,11 @@ TRACING_RATIO = 0.3
 def program_launches(rank: RankTrace) -> pl.DataFrame:
     """How programs are started: how often, how long for, and what devices wait for before they run.
 
-    A device waits for a program's launch from the end of what it ran before until the program starts, if the host
-    launched it only after that end; what was launched earlier was queued, and waits for nothing of the host. Times of
-    devices are corrected by `shift_ns` of the analysis skew. With PyTorch/XLA a program is a graph: all operations
-    since the last graph, run when a result is needed, at the end of a step or where a value is read before.
+    If the host launched a program only after the device had finished its earlier work, the device waited for the
+    launch: from the end of that work to the start of the program. A program that was launched earlier was queued, and
+    did not wait for the host. Times of devices are corrected by `shift_ns` of the analysis skew. With PyTorch/XLA a
+    program is a graph: all operations since the last graph, which run when a result is needed: at the end of a step, or
+    earlier if a value is read.
     """
     runs = skew.shifted(rank[_RUNS], *(rank[table] for table in skew.READS)).with_columns(
         pl.col("module").cast(pl.String)

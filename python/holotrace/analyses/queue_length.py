@@ -52,11 +52,12 @@ EVENTS = DEVICE_EVENTS.only("event_id", "kind", "device", "stream", "start_ns", 
 def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FULL_COUNT) -> pl.DataFrame:
     """How many launches wait in each queue of a device, and for how long a queue is full.
 
-    A launch waits from the start of the host call to the start of its work. A call that starts several kernels, as that
-    of a CUDA graph does, counts once per queue and waits until the first of them starts. Averages and shares are of
-    time, not of launches. A host that is ahead of its device keeps queues long; an empty queue waits for the host.
+    A launch waits from the start of the host call to the start of its work. A call that starts several kernels, such as
+    the launch of a CUDA graph, counts once per queue and waits until the first of them starts. Averages and shares are
+    weighted by time, not by the number of launches. A host that is ahead of its device keeps queues long; an empty
+    queue waits for the host.
 
-    Where the clocks of host and device differ, work may begin before its launch; the length is below 0 meanwhile.
+    If the clocks of host and device differ, work may begin before its launch; the length is then below 0 for a while.
 
     Args:
         over_time: One row per change of a queue's length, instead of one per queue.

@@ -39,10 +39,11 @@ from holotrace.graph.job import TRUSTED_RATIO, JobGraph
 def replay(graph: JobGraph) -> pl.DataFrame:
     """How well a model of what waits for what reproduces each step.
 
-    The model is a graph of all ranks: threads do one thing after the other, work of a device waits for its launch and
-    its queue, collectives go on when their last rank has come, synchronising calls wait for their work. A replay starts
-    everything as soon as what it waits for is over. What the recorded times contain besides is a delay that the model
-    does not know. Answers of what-if are as good as this replay: where it is off by more than 5%, no gain is claimed.
+    The model is a graph of all ranks: a thread does one thing after the other, device work waits for its launch and its
+    queue, a collective continues when its last rank has arrived, and a synchronising call waits for its work. A replay
+    starts everything as soon as everything that it waits for is over. Any further time in the recording is a delay that
+    the model cannot explain. Answers of what-if are only as good as this replay: if it differs by more than 5%, no gain
+    is reported.
     """
     times = graph.step_times()
     over_ns = graph.activities["end_ns"].gather(graph.steps["over"] // 2)

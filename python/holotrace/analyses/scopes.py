@@ -36,11 +36,11 @@ UNSCOPED_RATIO = 0.5
 def scopes(rank: RankTrace) -> pl.DataFrame:
     """Which parts of the program, by the scopes they are written in, take the device time.
 
-    A scope is what `jax.named_scope`, a Flax module, `xp.Trace` or a TensorFlow name scope put around the code. What
-    JAX did to it (jit, jvp, transpose, vmap) and the numbers with which PyTorch/XLA tells equal scopes apart are taken
-    off, so the forward and backward pass of a layer are in one row. Times of all devices of the rank add up; those of
-    operations that contain others do not count the others. Waiting (copy-done, all-gather-done) is nobody's work and
-    counts by itself, as in the analysis of phases.
+    A scope is a name that `jax.named_scope`, a Flax module, `xp.Trace` or a TensorFlow name scope puts around the code.
+    The marks of JAX transformations (jit, jvp, transpose, vmap), and the numbers by which PyTorch/XLA distinguishes
+    equal scopes, are removed, so the forward and backward pass of a layer are in one row. Times of all devices of the
+    rank are added; the time of an operation that contains others does not include theirs. Waiting (copy-done,
+    all-gather-done) is counted separately, as in the analysis phases.
     """
     ops = device_time.executions(rank[XLA_OPS])
     spent = (

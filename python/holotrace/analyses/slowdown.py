@@ -46,13 +46,13 @@ _MOST_RANKS = 32
 def slowdown(graph: JobGraph) -> pl.DataFrame:
     """How much longer a job takes than it would if equal work took equally long.
 
-    Ideal is that every activity takes as long as the mean (communication and hosts: the median) of those with the same
-    kind, name and number in the step, over all ranks and steps. The row `job` is the time of the replayed job in
-    proportion to that (S), rows `rank` are what it would be if only that rank kept its own times (S_w), rows `kind` if
-    only these activities did (S_t). What goes if the worst 3% of ranks were ideal is `recovered_ratio` of the row `job`
-    (M_W), from 0 to 1; where the slowdown is below 1%, it is nobody's and null. Of jobs of more than 32 ranks, those
-    whose times are furthest above the ideal have rows. Where the replay is off by more than 5% of the recorded time
-    there is no answer.
+    In the ideal job, every activity takes the mean time (for communication and hosts: the median) of the activities
+    with the same kind, name and number in the step, over all ranks and steps. The row `job` is the time of the replayed
+    job divided by the time of the ideal job (S). Rows `rank` are the same if only that rank kept its own times (S_w),
+    and rows `kind` if only activities of this kind kept theirs (S_t). `recovered_ratio` of the row `job` is the share
+    of the slowdown that would go away if the worst 3% of ranks were ideal (M_W), from 0 to 1; it is null if the
+    slowdown is below 1%. In jobs of more than 32 ranks, only the ranks whose times are furthest above the ideal have
+    rows. There is no answer if the replay differs from the recorded time by more than 5%.
     """
     work = _ideal(graph)
     if work.is_empty() or graph.steps.is_empty():

@@ -28,9 +28,9 @@ _COLUMNS = ("step", "total_ns", *PARTS)
 def step_times(rank: RankTrace) -> pl.DataFrame:
     """How long each step takes on each rank, and its parts: computing, waiting for communication or copies, idle.
 
-    The parts are those of time_breakdown, and sum to the whole. A step whose time stands out on all ranks has a cause
-    that they share, as a data loader that is late; one that stands out on one rank has its cause there. Ranks without
-    steps have no rows.
+    The parts are those of time_breakdown, and add up to the length of the step. A step that is long on all ranks has a
+    cause that they share, such as a late data loader; a step that is long on one rank has its cause there. Ranks
+    without steps have no rows.
     """
     rows = time_breakdown.source(rank, by_step=True)
     return rows.drop_nulls("step").select(_COLUMNS)

@@ -46,16 +46,16 @@ CLOCK_NS = 100_000
 def stragglers(found: arrivals.Compared, *, by_step: bool = False) -> pl.DataFrame:
     """Which ranks the others wait for, and for how long.
 
-    A collective begins when its last rank arrives: the kernel of each rank starts when the rank arrives, waits for the
-    others, and ends on all ranks at once. Kernels of different ranks are matched by process group and number where the
-    trace has them, else by their order, from where all ranks have recorded them. As they end together, their ends tell
-    how far clocks are apart, and starts are compared on one clock. Operations that some ranks may leave early (sends,
-    broadcasts) and those that not all ranks recorded are not compared. A rank without any that could be compared has a
-    count of 0 and nulls. Devices of one rank, as the cores of a TPU's host, are compared like ranks; a core comes to a
-    collective when it comes to the barrier before it.
+    The kernel of a collective starts on each rank when the rank arrives, waits for the other ranks, moves data when the
+    last rank has arrived, and ends on all ranks at the same time. Kernels of different ranks are matched by process
+    group and number if the trace has them, else by their order, from the first one that all ranks recorded. Their ends
+    show how far clocks are apart, and starts are compared on one clock. Operations that some ranks may leave early
+    (sends, broadcasts), and those that not all ranks recorded, are not compared. A rank without comparable operations
+    has a count of 0 and nulls. Devices of one rank, such as the cores of a TPU host, are compared like ranks; a core
+    arrives at a collective when it arrives at the barrier before it.
 
-    Arriving late costs nothing while the others still compute: `lost_ns` leaves out the time in which they did. Time in
-    which a rank waits in several collectives at once counts once, in the first of them that goes on.
+    Arriving late costs nothing while the others still compute: `lost_ns` leaves out this time. Time in which a rank
+    waits in several collectives at once counts only once.
 
     Args:
         by_step: One row per rank and step that launched collectives, instead of one per rank.

@@ -55,11 +55,11 @@ _WAIT = ["waiting_rank", "group"]
 def waits(graph: JobGraph) -> pl.DataFrame:
     """Why ranks wait for each other at collectives.
 
-    A rank waits for the last one. The cause is the difference of what both did since they were last at a common
-    collective; what both did for as long cancels, and a wait inside one of the paths is replaced by its own cause. The
-    rank of a row is the one that did most of what differs, which need not be the one that came last. What the rows of
-    a waiting rank and group say sums to its waits. Small differences are one row of the kind `rest`;
-    a rank that never waited has one of zeros.
+    A rank waits for the last one. The cause is the difference between what both did since their last common collective;
+    what both did for the same time cancels out, and a wait inside one of the paths is replaced by its own cause. The
+    rank of a row is the one that did most of the difference, which need not be the one that arrived last. The rows of a
+    waiting rank and group sum to its waits. Small differences are combined into one row of the kind `rest`; a rank that
+    never waited has one row of zeros.
     """
     at = graph.activities.select("activity", "step", "group", waiting_rank="rank")
     if graph.activities["rank"].n_unique() == 1:  # its devices may wait for each other, but for no rank

@@ -46,8 +46,9 @@ _MEANINGS = {
 def work_categories(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     """What the busy time of the devices is made of: products of matrices, attention, norms, copies and so on.
 
-    A kernel is of the category of the operator that launched it, or else of the one that its own name tells. Time in
-    which several ran is counted once: computing before communication before copies, then what began first.
+    A kernel has the category of the operator that launched it, or else the one that its own name shows. Time in which
+    several kernels ran is counted once: for computing first, then for communication, then for copies, and within one
+    kind for the kernel that began first.
 
     Args:
         by_step: One row for each step; by default one for the whole recording.

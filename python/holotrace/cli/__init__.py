@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+
 import click
 
 from holotrace import __getattr__ as attribute
-from holotrace.cli.compare import compare
-from holotrace.cli.convert import convert
 from holotrace.cli.errors import Commands, prepare_for_abort
-from holotrace.cli.info import info
-from holotrace.cli.overlay import overlay
-from holotrace.cli.query import query
-from holotrace.cli.report import report
-from holotrace.cli.runs import runs
-from holotrace.cli.sample import sample
-from holotrace.cli.show import show
-from holotrace.cli.timeline import timeline
-from holotrace.cli.view import view
-from holotrace.cli.what_if import what_if
 
 __all__ = ["main", "start"]
 
@@ -29,16 +21,26 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Say the version.")
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version.")
 @click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
 def main(debug: bool) -> None:
     """Where does the time of a training or serving job go, why, and what would fixing it save?
 
-    PATH is a trace file of PyTorch's profiler, a folder of them (one per rank), or a pattern.
+    PATH is a trace file, a folder of trace files (one per rank), a pattern, or a dataset. Traces come from the
+    profilers of PyTorch, JAX and PyTorch/XLA.
     """
 
 
-for command in (info, runs, show, query, compare, report, view, what_if, timeline, overlay, convert, sample):
+def commands() -> Iterator[click.Command]:
+    """Of each file of this folder that has one, the command that is called like it."""
+    for found in pkgutil.iter_modules(__path__):
+        if not found.name.startswith("_"):
+            command = getattr(import_module(f"{__name__}.{found.name}"), found.name, None)
+            if isinstance(command, click.Command):
+                yield command
+
+
+for command in commands():
     main.add_command(command)
 
 

@@ -26,14 +26,14 @@ from holotrace.stores import Place
     "after_ranks",
     type=click.IntRange(min=0),
     multiple=True,
-    help="Rank of AFTER, where it is not that of BEFORE; may be given several times.",
+    help="Rank of AFTER, if it differs from that of BEFORE; may be given several times.",
 )
 @click.option(
     "--after-step",
     "after_steps",
     type=int,
     multiple=True,
-    help="Step of AFTER, where it is not that of BEFORE; may be given several times.",
+    help="Step of AFTER, if it differs from that of BEFORE; may be given several times.",
 )
 @click.option("--device/--host", default=None, help="Only what ran on a device, or only what the host did.")
 @click.option(
@@ -41,8 +41,8 @@ from holotrace.stores import Place
     type=click.Choice(get_args(By)),
     default="name",
     show_default=True,
-    help="What a row is: a name of an operation, a module of the model, a cause of lost time, or of XLA a program, an "
-    "operation or a scope.",
+    help="What each row stands for: the name of an operation, a module of the model, a cause of lost time, or an XLA "
+    "program, operation or scope.",
 )
 @output_options
 def compare(
@@ -63,10 +63,12 @@ def compare(
 ) -> None:
     """How often each operation and kernel ran in the jobs BEFORE and AFTER, for how long, and the differences.
 
-    Name and category identify an operation; the largest difference in time comes first. Times of operations that
-    contain each other are not to be added up. By module, they are device times of all that a module launched; by
-    cause, the parts of an average step, which add up to it, and what each cause of lost time costs in a step; by
-    program, operation or scope those of XLA's operations, which add up. Runs of one log directory are LOGDIR/RUN.
+    Name and category identify an operation; the largest difference in time comes first. Operations may contain each
+    other, so their times cannot be added up.
+
+    With --by module, times are the device times of all work that a module launched. With --by cause, rows are the parts
+    of an average step, which add up to the step, and the cost of each cause in a step. With --by program, operation or
+    scope, times are those of XLA's operations, which add up. To compare runs of one log directory, give LOGDIR/RUN.
     """
     from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
 

@@ -18,15 +18,17 @@ from holotrace.job import Job
 from holotrace.stores import Place
 
 
-@job_command("Traces as a dataset of Parquet files.", shows_problems=True)
+@job_command("Write traces as a dataset of Parquet files.", shows_problems=True)
 @click.argument("out", type=Output(folder=True))
-@click.option("--overwrite", is_flag=True, help="Write ranks again that are there, also from other files.")
-@click.option("--answers", is_flag=True, help="Keep the answers of all analyses too, for whoever opens it first.")
+@click.option(
+    "--overwrite", is_flag=True, help="Write ranks again that the dataset already holds, even from other files."
+)
+@click.option("--answers", is_flag=True, help="Also compute and keep the answers of all analyses.")
 def convert(job: Job, out: Place, overwrite: bool, answers: bool) -> None:
-    """Write the traces at PATH as a dataset into the folder OUT, or add their ranks to the one that is there.
+    """Write the traces at PATH as a dataset into the folder OUT, or add their ranks to the dataset that is there.
 
-    A dataset opens like traces do, smaller and faster, and DuckDB, Polars, pandas and Spark read its Parquet files.
-    An interrupted conversion goes on where it stopped when it is run again.
+    A dataset opens like traces, but is smaller and faster. DuckDB, Polars, pandas and Spark can read its Parquet
+    files. If a conversion was interrupted, run it again: it continues where it stopped.
     """
     with progress_bar("Converting") as progress:
         done = to_dataset(job, out, overwrite=overwrite, answers=answers, executor=chosen_executor(), progress=progress)

@@ -52,8 +52,8 @@ def worker_options(function: F) -> F:
             type=click.IntRange(min=0),
             expose_value=False,
             callback=_use_processes,
-            help="Number of processes that read ranks; 0 for threads of this process, one per CPU. By default threads, "
-            f"or a process per CPU where all analyses run on more than {_FEW} ranks.",
+            help="Number of processes that read ranks; 0 means threads of this process, one per CPU. The default is "
+            f"threads, or one process per CPU if all analyses run on more than {_FEW} ranks.",
         ),
     ):
         function = decorate(function)

@@ -62,23 +62,23 @@ def search_options(function: F) -> F:
             type=click.Choice(get_args(OnDuplicate)),
             default="error",
             show_default=True,
-            help="What to do where two files have the same rank: fail, or take the first or the last by name.",
+            help="What to do if two files have the same rank: fail, or take the first or the last by name.",
         ),
         click.option(
             "--kinds",
             type=click.Path(path_type=Path),
             expose_value=False,
             callback=_remember_kinds,
-            help="A TOML file with rules of your own for the kinds of device work.",
+            help="A TOML file with your own rules for the kinds of device work.",
         ),
         click.option(
             "--peaks",
             type=click.Path(path_type=Path),
             expose_value=False,
             callback=_remember_peaks,
-            help="A TOML file with peaks of devices, looked into before the built-in table.",
+            help="A TOML file with peaks of devices, which is used before the built-in table.",
         ),
-        click.option("--recursive", is_flag=True, help="Look for traces in subfolders too."),
+        click.option("--recursive", is_flag=True, help="Also look for traces in subfolders."),
     ):
         function = decorate(function)
     return function
@@ -93,18 +93,18 @@ def output_options(function: F) -> F:
             is_flag=True,
             expose_value=False,
             callback=_remember_wide,
-            help="On a terminal show all columns and whole names, however wide.",
+            help="On a terminal, show all columns and full names, however wide the table gets.",
         ),
         click.option(
             "--format",
             "form",
             type=click.Choice(TABLE_FORMS),
-            help="Format of the answer; by default the one that the output file's name ends in, or a table.",
+            help="Format of the answer; by default, it follows from the name of the output file, or is a table.",
         ),
         click.option(
             "--limit",
             type=click.IntRange(min=0),
-            help=f"Show at most so many rows; by default {TERMINAL_ROWS} on a terminal and all elsewhere.",
+            help=f"Show at most this number of rows; by default {TERMINAL_ROWS} on a terminal and all rows elsewhere.",
         ),
     ):
         function = decorate(function)

@@ -11,19 +11,19 @@ from holotrace.errors import UsageError
 from holotrace.job import Job
 
 
-@job_command("Copies of the traces with more in them, to look at in Perfetto.")
+@job_command("Copy traces, with counters or the critical path added, for Perfetto.")
 @click.option("--counters", is_flag=True, help="Add the length of each queue and the bandwidth of copies over time.")
-@click.option("--critical-path", is_flag=True, help="Mark what a step's longest path of waiting leads through.")
-@click.option("--step", type=int, help="Critical path of which step; by default the last that another one follows.")
+@click.option("--critical-path", is_flag=True, help="Mark the critical path of a step: the longest path of waiting.")
+@click.option("--step", type=int, help="Step for the critical path; by default the last one that another step follows.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="Folder for the copies, made if need be; none that holds the traces.",
+    help="Folder for the copies; it is created if needed, and must not hold the traces.",
 )
 def overlay(job: Job, counters: bool, critical_path: bool, step: int | None, output: Path) -> None:
-    """Copies of the traces with more in them, to look at in Perfetto; all that was recorded stays as it is.
+    """Write copies of the traces with counters or the critical path added; recorded events stay unchanged.
 
     Drop a copy onto https://ui.perfetto.dev to see it.
     """

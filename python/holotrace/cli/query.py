@@ -28,16 +28,16 @@ class _SqlFirst(click.Command):
         return super().parse_args(ctx, [*args[sql : sql + 1], *args[:sql], *args[sql + 1 :]])
 
 
-@table_command("What SQL answers, over tables and analyses.", path_first=False, cls=_SqlFirst)
+@table_command("Answer an SQL query over tables and analyses.", path_first=False, cls=_SqlFirst)
 @click.argument("sql")
 def query(job: Job, sql: str) -> Shown:
-    """The answer to one SELECT over the job at PATH, traces or dataset: its tables and its analyses.
+    """Answer one SELECT over the tables and analyses of the job at PATH.
 
-    Analyses have underscores in their names (operator_kernels) and are computed where SQL names them; findings is the
-    table of all findings. A table that is called like an analysis has a name that ends in _table. Each has a column
-    rank, but for findings. With --rank, analyses compare these ranks alone.
+    Names of analyses have underscores (operator_kernels); only the analyses that the query names are computed. The
+    table findings holds all findings. If a table has the name of an analysis, the name of the table ends in _table.
+    All have a column rank, except findings. With --rank, analyses compare only these ranks.
 
-    Columns whose names end in _ns, bytes or _ratio are shown in these units.
+    Columns whose names end in _ns, bytes or _ratio are shown in readable units.
     """
     from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
 

@@ -18,29 +18,29 @@ from holotrace.job import Job
 from holotrace.stores import Place, place
 
 
-@job_command("Everything in one page, or as JSON or Markdown.", every_analysis=True, shows_problems=True)
+@job_command("Write a report on everything: one page, or JSON or Markdown.", every_analysis=True, shows_problems=True)
 @click.option(
     "--format",
     "form",
     type=click.Choice(REPORT_FORMS),
-    help="Format of the report; by default the one that the output file's name ends in, or html.",
+    help="Format of the report; by default, it follows from the name of the output file, or is html.",
 )
 @click.option(
     "-o",
     "--output",
     type=Output(),
-    help="Where to write it; by default report.html, and other formats to standard output.",
+    help="Where to write the report; by default report.html, or standard output for other formats.",
 )
 @click.option(
     "--fail-on",
     type=click.Choice(tuple(reversed(get_args(Severity)))),
-    help=f"End with exit code {FOUND} if a rule found something as severe as this, or more.",
+    help=f"End with exit code {FOUND} if there is a finding of this severity or a higher one.",
 )
 @click.option(
     "--unprofiled-step-ms",
     type=float,
     metavar="MS",
-    help="How long a step takes without the profiler, which slows down hosts: causes are worth what they cost then.",
+    help="How long a step takes without the profiler, in milliseconds: costs of causes are corrected for it.",
 )
 @click.pass_context
 def report(
@@ -52,8 +52,9 @@ def report(
     fail_on: str | None,
     unprofiled_step_ms: float | None,
 ) -> None:
-    """A verdict, charts, tables, findings and problems: one HTML page that works offline, or the same as JSON or
-    Markdown.
+    """Write a report: a verdict, charts, tables, findings and problems.
+
+    It is one HTML page that works offline, or the same content as JSON or Markdown.
     """
     from holotrace.present import terminal, writers  # noqa: PLC0415  # rich is not needed for --help
 

@@ -11,13 +11,13 @@ from holotrace.runs import runs as listed
 from holotrace.stores import Place
 
 
-@click.command(short_help="Which runs a log directory of XLA profiles has.")
+@click.command(short_help="List the runs in a log directory of XLA profiles.")
 @click.argument("logdir")
 @output_options
 def runs(*, logdir: str, limit: int | None, form: str | None, output: Place | None) -> None:
-    """Which runs of a profiler of XLA the log directory LOGDIR has, oldest first.
+    """List the XLA profiler runs in the log directory LOGDIR, oldest first.
 
-    Other commands read the newest of them; LOGDIR/RUN is any other, also in holotrace compare.
+    If you give LOGDIR to another command, it reads the newest run; give LOGDIR/RUN to choose a run.
     """
     from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
 

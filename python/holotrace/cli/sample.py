@@ -10,19 +10,23 @@ import click
 FEW = 16  # ranks that are written here, one after another
 
 
-@click.command(short_help="A made-up job with known flaws, to try things on.")
+@click.command(short_help="Write a simulated job with known faults, to try things on.")
 @click.argument("out", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--ranks", type=click.IntRange(min=1), default=8, show_default=True, help="Files to write, one per rank.")
-@click.option("--steps", type=click.IntRange(min=1), default=5, show_default=True, help="Training steps in each.")
+@click.option(
+    "--ranks", type=click.IntRange(min=1), default=8, show_default=True, help="Number of files to write, one per rank."
+)
+@click.option(
+    "--steps", type=click.IntRange(min=1), default=5, show_default=True, help="Number of training steps in each file."
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same bytes.")
 @click.option(
-    "--events", type=click.IntRange(min=1), help="Entries of each file; as many as the steps need by default."
+    "--events", type=click.IntRange(min=1), help="Number of entries in each file; by default as many as the steps need."
 )
 @click.option(
     "--fault",
     "faults",
     multiple=True,
-    help="Plant this instead of the usual flaws; may be given again. none: a clean job.",
+    help="Plant this fault instead of the usual ones; may be given several times. none: a job without faults.",
 )
 @click.option("--stacks", is_flag=True, help="Record Python functions too.")
 @click.option("--plain", is_flag=True, help="Write .json instead of .json.gz.")
@@ -37,9 +41,10 @@ def sample(
     plain: bool,
     faults: tuple[str, ...],
 ) -> None:
-    """Write a made-up job's traces into the folder OUT, with known flaws: a straggler, exposed communication, a stall.
+    """Write the traces of a simulated job with known faults into the folder OUT.
 
-    What was planted is written beside the traces, in GROUND_TRUTH.txt; the most of it is printed.
+    By default the faults are a straggler, exposed communication and a stall. The file GROUND_TRUTH.txt beside the
+    traces lists all faults; the most important ones are printed.
     """
     from holotrace.engine.processes import Processes, cpu_count  # noqa: PLC0415  # with the one below, not needed for --help
     from holotrace.sample import write  # noqa: PLC0415

@@ -79,13 +79,13 @@ class _Topics(click.Group):
 @click.group(
     cls=_Topics,
     invoke_without_command=True,
-    short_help="Any answer or table, in any format.",
+    short_help="Show any answer or table, in any format.",
     subcommand_metavar="NAME PATH",
 )
 @click.pass_context
 def show(context: click.Context) -> None:
-    """One answer or table: on the terminal, or as json, csv or parquet. Without a NAME it lists
-    all that can be shown."""
+    """Show one answer or table, on the terminal or as JSON, CSV, Parquet or Markdown. Without a NAME, list all of
+    them."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
@@ -136,11 +136,11 @@ def _command(topic: _Topic) -> click.Command:
 
 
 def _chart() -> click.Option:
-    return click.Option(["--chart"], is_flag=True, help="Draw the chart, where the table is the default.")
+    return click.Option(["--chart"], is_flag=True, help="Draw the chart instead of the table.")
 
 
 def _by_rank() -> click.Option:
-    told = "On a terminal show the rows of every rank, where one row per name or the outliers first are the default."
+    told = "On a terminal, show the rows of every rank. The default is one row per name, or the outliers first."
     return click.Option(["--by-rank"], is_flag=True, help=told)
 
 

@@ -15,18 +15,25 @@ from holotrace.job import Job
 _NS_PER_MS = 1_000_000
 
 
-@job_command("All ranks in one trace on one clock, to look at in Perfetto.", shows_problems=True)
-@click.option("--step", type=int, help="Only what ran while any rank was in this step or did its work on a device.")
+@job_command("Write all ranks into one trace on one clock, for Perfetto.", shows_problems=True)
 @click.option(
-    "--start", type=float, metavar="MS", help="Only what ran from then on, in ms from the first event of all ranks."
+    "--step",
+    type=int,
+    help="Only what ran while any rank was in this step, or while a device did the work of this step.",
 )
-@click.option("--end", type=float, metavar="MS", help="Only what ran before then, counted in the same way.")
+@click.option(
+    "--start",
+    type=float,
+    metavar="MS",
+    help="Only what ran after this time, in milliseconds from the first event of all ranks.",
+)
+@click.option("--end", type=float, metavar="MS", help="Only what ran before this time, counted in the same way.")
 @click.option(
     "--detail",
     type=click.Choice(get_args(Detail)),
     default="python",
     show_default=True,
-    help="What ran on devices; the host's calls and operators as well; Python functions as well.",
+    help="Which events to write: device: only what ran on devices; host: also calls and operators; python: everything.",
 )
 @click.option(
     "--critical-path", is_flag=True, help="Add the critical path through all ranks, with arrows where it changes ranks."
@@ -36,7 +43,7 @@ _NS_PER_MS = 1_000_000
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
-    help="Where to write it: .json.gz, .json.zst or .json.",
+    help="Where to write the trace; the name ends in .json.gz, .json.zst or .json.",
 )
 def timeline(
     *,
@@ -48,10 +55,10 @@ def timeline(
     critical_path: bool,
     output: Path,
 ) -> None:
-    """All ranks in one trace on one clock; drop it onto https://ui.perfetto.dev to see it.
+    """Write all ranks into one trace on one clock; drop it onto https://ui.perfetto.dev to see it.
 
-    How far a rank's clock is ahead, as the ends of collectives tell, is taken off its times. The table says for each
-    rank how much that is, and how far ends are still apart.
+    The offset of each rank's clock is estimated from the ends of collectives and subtracted from its times. The table
+    shows this offset for each rank, and how far the ends of collectives still differ after the correction.
     """
     from holotrace.export.timeline import RANKS  # noqa: PLC0415
     from holotrace.present import format as fmt  # noqa: PLC0415  # with the two below, not needed for --help

@@ -14,19 +14,21 @@ from holotrace.job import Job
 _S_PER_MINUTE = 60
 
 
-@job_command("The page with every event, in a browser; needs the extra view.", every_analysis=True, shows_problems=True)
-@click.option("--no-browser", is_flag=True, help="Only say the address.")
+@job_command("Open the report with every event in a browser (extra: view).", every_analysis=True, shows_problems=True)
+@click.option("--no-browser", is_flag=True, help="Print the address, but open no browser.")
 @click.option(
     "--idle",
     type=click.FloatRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
     metavar="MINUTES",
-    help="Stop when no page was open for so long.",
+    help="Stop when no page has been open for this number of minutes.",
 )
 def view(*, job: Job, no_browser: bool, idle: float) -> None:
-    """The report, with a timeline that has every event: a server on this machine, which nobody else can reach, hands
-    out what is looked at. It stops with Ctrl-C, or when no page is open any more.
+    """Open the report in a browser, with a timeline that has every event.
+
+    A server on this machine, which no other machine can reach, sends the events that come into view. It stops with
+    Ctrl-C, or when no page has been open for some time (--idle).
     """
     with progress_bar("Reading") as progress:
         shown = job.view(idle_s=idle * _S_PER_MINUTE, progress=progress)

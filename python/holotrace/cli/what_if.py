@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     multiple=True,
     help="WHAT=FACTOR, e.g. communication=0, host=0.5 or '^aten::conv=0.8'; may be given several times.",
 )
-@click.option("--like-median", is_flag=True, help="All work takes as long as the median rank's.")
-@click.option("--bandwidth", type=float, default=1.0, help="Collectives move data so much faster.")
-@click.option("--assume", multiple=True, type=click.Choice(ASSUMPTIONS), help="A change with a name of its own.")
+@click.option("--like-median", is_flag=True, help="Let all work take as long as on the median rank.")
+@click.option("--bandwidth", type=float, default=1.0, help="Let collectives move data faster by this factor.")
+@click.option("--assume", multiple=True, type=click.Choice(ASSUMPTIONS), help="Apply a predefined change.")
 @click.option("--of-rank", type=int, multiple=True, help="Only work of this rank changes; may be given several times.")
 @click.option("--of-group", multiple=True, help="Only collectives of this process group change.")
-@click.option("--of-collective", multiple=True, help="Only collectives with this operation change, e.g. all_reduce.")
+@click.option("--of-collective", multiple=True, help="Only collectives of this kind change, e.g. all_reduce.")
 @click.option("--of-category", multiple=True, help="Only kernels of this category change, e.g. gemm or attention.")
 @click.option("--of-module", multiple=True, help="Only work of modules whose path this regular expression matches.")
 @click.option("--step", type=int, help="Only what was launched in this step; by default all that was recorded.")
-@click.option("--by-segment", is_flag=True, help="The new critical path of the job, a row per part in its order.")
+@click.option("--by-segment", is_flag=True, help="Show the new critical path of the job, one row per part, in order.")
 def what_if(
     job: Job,
     *,
@@ -48,10 +48,10 @@ def what_if(
     step: int | None,
     by_segment: bool,
 ) -> Shown:
-    """How long a job would take with some changes, by replaying all of its ranks together.
+    """Show how long a job would take with some changes, by replaying all of its ranks together.
 
-    WHAT is what time is bound by (host, data_loading, compute, communication, memory, launch, kernel_delay) or a
-    regular expression that names of calls, spans and kernels match.
+    WHAT is a kind of time (host, data_loading, compute, communication, memory, launch, kernel_delay) or a regular
+    expression for names of calls, spans and kernels.
     """
     from holotrace.graph.vocabulary import Within  # noqa: PLC0415  # with the one below not needed for --help
     from holotrace.present.writers import Shown  # noqa: PLC0415

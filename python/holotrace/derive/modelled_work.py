@@ -8,7 +8,7 @@ from functools import lru_cache
 import polars as pl
 
 from holotrace.core.plans import done
-from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS
+from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals, launched_by, serving_steps
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY, WORK
@@ -21,7 +21,8 @@ from holotrace.efficiency.work import OperatorWork, operator_work
 SIGNATURE = ("input_dims", "input_types", "input_strides", "concrete_inputs")
 _OPS = CPU_OPS.only("event_id", *SIGNATURE)
 _EVENTS = DEVICE_EVENTS.only("event_id", "kind", "name", "start_ns", "end_ns", "device_ps", "step")
-READS = (*launched_by.READS, *serving_steps.READS, _OPS, _EVENTS)
+_INSTRUCTIONS = XLA_OPS.only("event_id", "name", "kind", "opcode", "category", "scope", "target", "product_type")
+READS = (*launched_by.READS, *serving_steps.READS, _OPS, _EVENTS, _INSTRUCTIONS)
 # Names under which a rank holds what the user gave for this.
 MODELS, PEAKS = "models", "peaks"
 OUTSIDE = "launched outside of operators"
@@ -257,6 +258,7 @@ def limits() -> list[pl.Expr]:
 def outside(rank: RankTrace) -> pl.DataFrame:
     """Kernels and copies that no operator launched: ``step``, ``name``, ``category``, times as of calls."""
     alone = rank.cached(events).filter(pl.col("op_id").is_null())
+    of_programs = _instructions(rank)
     names = alone["name"].unique()
     texts = names.cast(pl.String).to_list()
     by_name = pl.DataFrame({"name": names, "category": [categories.of_kernel(text or "") for text in texts]})
@@ -265,5 +267,27 @@ def outside(rank: RankTrace) -> pl.DataFrame:
     return done(
         alone.lazy()
         .join(by_name.lazy(), on="name", how="left", nulls_equal=True)
+        .join(of_programs.lazy(), on="event_id", how="left", maintain_order="left")
+        .with_columns(category=pl.coalesce("of_program", "category"))
         .select("step", "name", "category", "share_ns", work_ns=own, span_ns=own)
+    )
+
+
+def _instructions(rank: RankTrace) -> pl.DataFrame:
+    """The categories of the instructions of XLA's programs that devices ran: ``event_id``, ``of_program``."""
+    described = ("name", "kind", "scope", "target", "has_product")
+    ran = rank[_INSTRUCTIONS].filter(pl.col("opcode").is_not_null() | pl.col("category").is_not_null())
+    told = ran.select(
+        "event_id",
+        pl.col("name", "scope", "target"),
+        kind=pl.coalesce(pl.col("category", "opcode")),
+        has_product=pl.col("product_type").is_not_null(),
+    )
+    kinds = told.select(described).unique()
+    texts = kinds.select(pl.col(described[:-1]).cast(pl.String).fill_null(""), "has_product")
+    found = [categories.of_instruction(*row[:-1], has_product=row[-1]) for row in texts.iter_rows()]
+    by_kind = kinds.with_columns(pl.Series("of_program", found, dtype=pl.String))
+    moved = ran["kind"] == COMMUNICATION
+    return told.join(by_kind, on=described, how="left", nulls_equal=True, maintain_order="left").select(
+        "event_id", of_program=pl.when(moved).then(pl.lit(COMMUNICATION)).otherwise("of_program")
     )

@@ -7,7 +7,7 @@ import polars as pl
 from holotrace.core.plans import done
 
 # From a launch to its work pass some ten microseconds, and a few between works of a queue; what takes longer waited ...
-_WAITED_NS = 20_000
+WAITED_NS = 20_000
 # ... for what had just ended: it takes a few microseconds until another queue, or the host, knows.
 _JUST_ENDED_NS = 10_000
 
@@ -27,7 +27,7 @@ def of_work(work: pl.DataFrame) -> pl.DataFrame:
         work.lazy()
         .sort("start_ns", "event_id")
         .with_columns(pl.col("device").fill_null(0), free_ns=pl.max_horizontal("launch_ns", queue_free))
-        .filter(pl.col("launch_ns").is_not_null(), pl.col("start_ns") - pl.col("free_ns") > _WAITED_NS)
+        .filter(pl.col("launch_ns").is_not_null(), pl.col("start_ns") - pl.col("free_ns") > WAITED_NS)
         .select("device", held_id="event_id", held_ns="start_ns")
     )
     return done(_after(held, work, by="device").with_columns(is_call=False).select(SCHEMA.names()))
@@ -44,7 +44,7 @@ def of_calls(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     """
     held = (
         calls.lazy()
-        .filter(pl.col("end_ns") - pl.col("start_ns") > _WAITED_NS)
+        .filter(pl.col("end_ns") - pl.col("start_ns") > WAITED_NS)
         .select(held_id="event_id", held_ns="end_ns")
         .sort("held_ns")
     )

@@ -27,133 +27,131 @@ class Class:
 # Which kinds of more work are known.
 MORE = "{has} more work than the others (other shapes or more calls)"
 LONGER = (
-    "{computes} longer than the others in calls of equal shapes (of other data, or on a device that is slow at these)"
+    "{computes} longer than the others in calls of equal shapes (the data differ, or the device is slow at these calls)"
 )
 _LONG_NAME = 80  # characters
-_STACKS = "Record with with_stack=True, so that the trace names the Python functions of the host."
-_SHAPES = "Record with record_shapes=True, so that the trace tells how much work each operator had."
+_STACKS = "Record with with_stack=True, so that the trace has the names of the Python functions of the host."
+_SHAPES = "Record with record_shapes=True, so that the trace shows how much work each operator had."
 CLASSES: Mapping[str, Class] = {
     classes.INPUT: Class(
         "the device of {who} has nothing to do while the host waits for input in {what}",
         "Give the data loader more workers (num_workers), let it prefetch (prefetch_factor, persistent_workers=True), "
         "and move decoding and tokenising out of the training process.",
-        seen="The host is in something whose name says data loader or next batch while the device has nothing to do.",
-        confused=(
-            "A host pause, where nothing names the loader; a slow host, where all calls of the rank take longer."
-        ),
+        seen="While the device has nothing to do, the host is in a call whose name contains data loader or next batch.",
+        confused=("A host pause, if no call names the loader; a slow host, if all calls of the rank take longer."),
     ),
     classes.COMPILATION: Class(
         "the device of {who} has nothing to do while the host compiles in {what}",
         "Keep shapes from changing (pad to a few sizes, mark_dynamic), compile before the measured steps, and keep the "
-        "caches of the compiler between runs (TORCHINDUCTOR_FX_GRAPH_CACHE=1). TORCH_LOGS=recompiles names why.",
-        seen="Ranges or functions of Dynamo, Inductor or Triton that compile, or the driver loading modules.",
-        confused="Running compiled code: its wrappers are not counted.",
+        "caches of the compiler between runs (TORCHINDUCTOR_FX_GRAPH_CACHE=1). TORCH_LOGS=recompiles says why.",
+        seen="Compiling ranges or functions of Dynamo, Inductor or Triton, or the driver loading modules.",
+        confused="Running compiled code: the functions that wrap it are not counted.",
     ),
     classes.CHECKPOINT: Class(
         "the device of {who} has nothing to do while the host saves a checkpoint in {what}",
         "Save asynchronously (torch.distributed.checkpoint.async_save), less often, or sharded over all ranks.",
         seen=(
-            "A function or range whose name says checkpoint, state dict or serialization; copies that it starts "
-            "are its own."
+            "A function or range whose name contains checkpoint, state dict or serialization; copies that it starts "
+            "belong to it."
         ),
-        confused="Activation checkpointing, which computes again and is not counted.",
+        confused="Activation checkpointing, which recomputes activations and is not counted.",
     ),
     classes.EVALUATION: Class(
         "training stands still while {who} {evaluates} in {what}",
         "Evaluate less often, or on other devices.",
-        seen="A function or range whose name says that the model is evaluated or validated.",
-        confused="A Python function, where the name does not tell.",
+        seen="A function or range whose name contains evaluation or validation.",
+        confused="A Python function, if its name does not contain these words.",
     ),
     classes.LOGGING: Class(
         "the device of {who} has nothing to do while the host logs in {what}",
         "Log every n-th step, from another thread, and on values that were copied to the host asynchronously.",
         seen=(
-            "A function or range whose name says that metrics are logged, printed or written, or one of a known "
-            "library."
+            "A function or range whose name says that metrics are logged, printed or written, or that belongs to a "
+            "known logging library."
         ),
         confused=(
-            "A Python function, where the name does not tell; a synchronization, where the value that is logged "
-            "is what takes long."
+            "A Python function, if its name does not say so; a synchronization, if waiting for the logged value "
+            "takes the time."
         ),
     ),
     classes.COLLECTION: Class(
         "the device of {who} has nothing to do while Python collects garbage",
         "Call gc.disable() after warming up and gc.collect() at the same step on every rank, or gc.freeze().",
-        seen="A function or range whose name says garbage collection.",
-        confused="A host pause: without such a name nothing tells that it was the collector.",
+        seen="A function or range whose name says that garbage is collected.",
+        confused="A host pause: without such a name the trace does not show that it was the collector.",
     ),
     classes.ALLOCATOR: Class(
         "the device of {who} has nothing to do while the allocator gets and frees device memory in {what}",
         "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, keep sizes the same in every step, leave more memory "
-        "free, and call torch.cuda.empty_cache() nowhere in the steps.",
-        "Record with profile_memory=True, so that the trace tells how much memory was asked for.",
+        "free, and do not call torch.cuda.empty_cache() within steps.",
+        "Record with profile_memory=True, so that the trace shows how much memory was requested.",
         seen="Calls that allocate or free device memory, such as cudaMalloc and cudaFree, within a step.",
-        confused="A synchronization: freeing waits for the device, and is told by its call.",
+        confused="A synchronization: freeing memory waits for the device, too, but its call shows that it is a free.",
     ),
     classes.COPY: Class(
-        "{who} {copies} data with nothing to do beside it ({what})",
+        "{who} {copies} data while nothing else runs ({what})",
         "Copy from pinned memory (pin_memory=True) with non_blocking=True on a stream of its own, before it is needed.",
         _STACKS,
-        seen="A copy between host and device beside which nothing runs.",
-        confused="A checkpoint or input: copies within those are theirs. Copies within a device are work.",
+        seen="A copy between host and device while nothing else runs.",
+        confused="A checkpoint or input: copies within those belong to them. Copies within a device are work.",
     ),
     classes.SYNCHRONIZATION: Class(
         "the host of {who} synchronizes with the device in {what}, so that it cannot launch ahead and the device waits",
-        "Do not read values of the device in a step: keep sums on the device, read every n-th step, and replace "
+        "Do not read values of the device in a step: keep sums on the device, read them every n-th step, and replace "
         ".item(), .nonzero(), .cpu() and boolean masks by operations of fixed shape. "
-        "torch.cuda.set_sync_debug_mode('warn') names the lines.",
+        "torch.cuda.set_sync_debug_mode('warn') shows the lines.",
         _STACKS,
-        seen="The host waits for the device, then launches while the device stands still.",
+        seen="The host waits for the device; afterwards it launches work while the device has nothing to do.",
         confused="Launch-bound: a host that cannot keep up with its device loses nothing by waiting for it.",
     ),
     classes.UPLOAD: Class(
         "the device of {who} has nothing to do while the host sends data to it in {what}",
-        "Send batches ahead of their use (pl.MpDeviceLoader with device_prefetch_size, jax.device_put of the next one "
-        "while the step runs), fewer and larger ones, and keep on the device what is needed again.",
+        "Send batches before they are used (pl.MpDeviceLoader with device_prefetch_size, or jax.device_put of the next "
+        "batch while the step runs), send fewer and larger ones, and keep data on the device that is needed again.",
         seen="XLA: the host sends data to a device that has nothing else to do.",
-        confused="Input, where the batch was not there yet; a copy that the device itself runs.",
+        confused="Input, if the batch was not ready yet; a copy that the device itself runs.",
     ),
     classes.FUNCTION: Class(
         "the device of {who} has nothing to do while the host is in {what}",
         "Move this work out of the step: to another thread or process, or to every n-th step.",
         seen="A Python function or range that launches nothing holds the host for more than 1 ms.",
-        confused="A host pause, where the function was not recorded.",
+        confused="A host pause, if the function was not recorded.",
     ),
     classes.PAUSE: Class(
         "the host of {who} {pauses}, and its device has nothing to do",
-        "Look for garbage collection (gc.disable(), gc.freeze()), other processes on the same cores, and swapping. A "
-        "launch stands still where its kernel is used for the first time: warm up before the recorded steps, or set "
+        "Look for garbage collection (gc.disable(), gc.freeze()), other processes on the same cores, and swapping. The "
+        "first launch of a kernel takes long, because its code is loaded: warm up before the recorded steps, or set "
         "CUDA_MODULE_LOADING=EAGER.",
         _STACKS,
-        seen="The host is between two calls for more than 1 ms, within something that launches work elsewhere, or a "
-        "launch lasts so long while the device has nothing to do.",
+        seen="While the device has nothing to do, the host is between two calls for more than 1 ms, within a function "
+        "or range that launches work at other times, or a single launch takes more than 1 ms.",
         confused="A function that was not recorded: record stacks.",
     ),
     classes.LAUNCH: Class(
         "{who} {is_} launch-bound{in_what}: the host launches kernels slower than the device runs them",
-        "Make kernels fewer and longer: torch.compile(mode='reduce-overhead') or CUDA graphs, larger batches, fused "
-        "optimizers (fused=True). The profiler slows launching down too: measure a step without it, and give that as "
-        "--unprofiled-step-ms.",
-        seen="The host is busy launching, and the device waits for it, with no long call in between.",
-        confused="A slow host, if it is one rank whose calls all take longer.",
+        "Launch fewer and longer kernels: torch.compile(mode='reduce-overhead') or CUDA graphs, larger batches, fused "
+        "optimizers (fused=True). The profiler slows down launching, too: measure a step without it, and pass its time "
+        "with --unprofiled-step-ms.",
+        seen="The host is busy launching, without a long call in between, and the device waits for it.",
+        confused="A slow host, if all calls of only one rank take longer.",
     ),
     classes.PROFILER: Class(
         "the device of {who} has nothing to do while the profiler works ({what})",
         "Leave warm-up steps before the recorded ones (torch.profiler.schedule(warmup=2)), and record without stacks.",
-        seen="The profiler itself works: its start, stop and step.",
-        confused="A host pause, where its functions were not recorded.",
+        seen="The host is in functions of the profiler: its start, stop and step.",
+        confused="A host pause, if these functions were not recorded.",
     ),
     classes.UNRECORDED: Class(
-        "the device of {who} has nothing to do, and the trace does not tell what the host did meanwhile",
+        "the device of {who} has nothing to do, and the trace does not show what the host did during that time",
         "Look at what the training loop does between steps.",
         _STACKS,
         seen="The trace has no call of the host at that time.",
-        confused="Anything that a host can do.",
+        confused="Any other cause on the host.",
     ),
     classes.QUEUED: Class(
         "work of {who} was launched in time and waited for other work on the device",
-        "Remove events and streams that make kernels wait for what they do not need.",
-        "Record with enable_cuda_sync_events=True, so that the trace tells what waited for what.",
+        "Remove events and streams that make kernels wait for work whose results they do not need.",
+        "Record with enable_cuda_sync_events=True, so that the trace shows what waited for what.",
         seen="The work was launched in time and waited for other work on the device.",
         confused="Communication with ranks that were not recorded.",
     ),
@@ -165,25 +163,24 @@ CLASSES: Mapping[str, Class] = {
             "Kernels with the same name, grid, block and input shapes take longer on this rank than on the others. "
             "Most kinds of kernels do, by about the same factor, and that explains all of the rank's extra time."
         ),
-        confused="More work, where shapes were not recorded.",
+        confused="More work, if shapes were not recorded.",
     ),
     classes.MORE_WORK: Class(
         "{who} {how}, most of it in {what}: computing takes {time_ratio:.2f} times as long",
-        "Give every rank as much work: balance the lengths of sequences, batches or shards over ranks.",
+        "Give every rank the same amount of work: balance the lengths of sequences, batches or shards over ranks.",
         _SHAPES,
         seen=(
-            "A rank computes longer than those that run the same kernels: other shapes or more calls, always "
-            "the same rank."
+            "The same rank always computes longer than the others that run the same kernels, with other shapes or more "
+            "calls."
         ),
-        confused="A slow device, whose equal kernels take longer.",
+        confused="A slow device, on which equal kernels take longer.",
     ),
     classes.UNEVEN_WORK: Class(
-        "ranks have uneven work, most of it in {what}: the imbalance goes around, and the others wait for the rank "
-        "that has the most",
+        "ranks have uneven work, most of it in {what}: the rank with the most work changes, and the others wait for it",
         "Balance each step: pack sequences to equal numbers of tokens, and balance experts or shards.",
         _SHAPES,
-        seen="Ranks take turns at computing longest.",
-        confused="More work, where it is mostly the same rank.",
+        seen="A different rank computes longest at different times.",
+        confused="More work, if it is mostly the same rank.",
     ),
     classes.EXPERTS: Class(
         "{who} {has} more tokens for its experts than the others, most of the work in {what}: experts are imbalanced, "
@@ -191,96 +188,98 @@ CLASSES: Mapping[str, Class] = {
         "Balance the experts: an auxiliary or bias-based balancing loss, a capacity factor, or more than one copy of "
         "experts that many tokens go to.",
         _SHAPES,
-        seen="A rank computes longer, and an all-to-all brings it more elements than others.",
-        confused="More work, without an all-to-all.",
+        seen="A rank computes longer, and receives more elements than others in an all-to-all.",
+        confused="More work, if there is no all-to-all.",
     ),
     classes.PIPELINE: Class(
         "{who} {is_} a slow stage of the pipeline: computing takes {time_ratio:.2f} times as long as in the other "
         "stages, most of it in {what}, and they wait for it (pipeline bubble)",
-        "Move layers from this stage to others; embedding, last layer and loss weigh too.",
+        "Move layers from this stage to others; embedding, last layer and loss count as work, too.",
         _SHAPES,
         seen="A rank that sends to others and receives from them computes longer than the other stages.",
-        confused="A slow device, where equal kernels take longer.",
+        confused="A slow device, if equal kernels take longer.",
     ),
     classes.WRONG_TYPE: Class(
         "{who} {computes} matrix products in fp32 without TF32 (most of that time in {what}), while the device has "
         "units for narrower types that are many times faster",
         "If the accuracy allows, put the layer under autocast, cast its weights and inputs, or allow TF32: "
         'torch.set_float32_matmul_precision("high").',
-        seen="Products whose inputs are fp32, on units that do a fifth or less of what those for 16 bits or TF32 do. "
-        "Beside products in 16 bits they are held against the rate of these. Alone they are told where the names of "
-        "their kernels and their speed show that the units for fp32 limit them, and held against 0.6 of the peak for "
-        "TF32.",
-        confused="Inefficient kernels, whose type is the one of the others.",
+        seen="Matrix products with fp32 inputs, on a device whose fp32 units reach a fifth or less of the rate of its "
+        "16-bit or TF32 units. If the job also has products in 16 bits, the cost is computed from their rate. "
+        "Otherwise the cause is reported if the names and the speed of the kernels show that the fp32 units limit "
+        "them, and the cost is computed from 0.6 of the TF32 peak.",
+        confused="Inefficient kernels, if their type is the same as that of the others.",
     ),
     classes.INEFFICIENT: Class(
-        "kernels of {who} reach less than a fifth of what the device allows for their shapes while others of their "
-        "kind come near it, most of that time in {what}",
+        "kernels of {who} reach less than a fifth of what the device allows for their shapes, while others of their "
+        "kind come close to it, most of that time in {what}",
         "Pad or batch these shapes, change their layout, or let the compiler choose the kernel "
         "(torch.compile(mode='max-autotune'), TunableOp on AMD); operator-efficiency lists them.",
         _SHAPES,
         seen="Kernels of 20 µs and more that are far from the limits that their shapes and the device set, while "
         "others of their kind are not.",
-        confused="A slow device, where others compute the same faster.",
+        confused="A slow device, if the same kernels are faster on other ranks.",
     ),
     classes.UNFUSED_ATTENTION: Class(
         "attention of {who} is computed by one operator after another around {what}, each of which reads or writes "
         "the scores of all pairs of tokens",
         "Call torch.nn.functional.scaled_dot_product_attention (nn.MultiheadAttention with need_weights=False), with "
         "is_causal=True in place of a mask, or flex_attention for other masks and biases.",
-        seen="A softmax of what one batched product makes and another takes, forward and backward. It costs the time "
-        "of all operators on tensors of that shape beyond that of a fused kernel at 0.4 of the peak.",
-        confused="Inefficient kernels, where a fused one is far from the limits.",
+        seen="A softmax between two batched matrix products, forward and backward. The cost is the time of all "
+        "operators on tensors of that shape, minus the time of a fused kernel at 0.4 of the peak.",
+        confused="Inefficient kernels, if a fused kernel is far from the limits.",
     ),
     classes.UNFUSED_OPTIMIZER: Class(
         "the optimizer of {who} runs one operator after another over parameters and moments in {what}, where a fused "
         "one reads and writes each of them once",
         "Pass fused=True to the optimizer, or foreach=True where there is no fused one.",
-        seen="Operators in the range of an optimizer's step (Adam, AdamW, SGD), none of them fused. It costs "
-        "their time beyond what the bytes of parameters, gradients and moments take at 0.78 of the memory's speed; on "
-        "lists of tensors, the share of their reads and writes that a fused one does without.",
-        confused="Launch-bound: its many launches cost time of the host too.",
+        seen="Operators in the range of an optimizer's step (Adam, AdamW, SGD), none of them fused. The cost is "
+        "their time minus the time that the bytes of parameters, gradients and moments take at 0.78 of the memory's "
+        "bandwidth; for operators on lists of tensors, it is the share of reads and writes that a fused one avoids.",
+        confused="Launch-bound: the many launches of such an optimizer cost time of the host, too.",
     ),
     classes.SLICE_GRADIENTS: Class(
         "the backward pass of {who} writes and adds up a gradient of the whole tensor for each of its slices, most of "
         "that time in {what}",
         "Split the tensor once (torch.unbind, torch.split), so that the slices have one gradient, or compute on all of "
         "it at once (torch.bmm, torch.vmap, torch._grouped_mm).",
-        seen="Nodes of the backward pass that fill a tensor as large as what was sliced, and additions of such "
-        "tensors. It costs their time beyond writing each gradient once.",
-        confused="Inefficient kernels: these run as fast as the memory allows.",
+        seen="Nodes of the backward pass that fill a tensor as large as the one that was sliced, and additions of such "
+        "tensors. The cost is their time minus the time to write each gradient once.",
+        confused="Inefficient kernels; but these kernels run as fast as the memory allows.",
     ),
     classes.CHANNELS_FIRST: Class(
-        "convolutions of {who} have channels first, so that layouts are turned or batch norms are slow, most of that "
-        "time in {what}",
+        "convolutions of {who} have channels first, so that layouts are converted or batch norms are slow, most of "
+        "that time in {what}",
         "Store model and inputs with channels last: .to(memory_format=torch.channels_last), with "
         "torch.backends.cudnn.benchmark = True where shapes stay the same.",
-        seen="Kernels that turn layouts within convolutions. It costs their time, and that of batch norms beside them "
-        "that are below a fifth of the memory's limit, beyond 0.35 of that limit.",
-        confused="Inefficient kernels, whose layout needs no turning.",
+        seen="Kernels that convert layouts within convolutions. The cost is their time, plus the time that batch norms "
+        "below a fifth of the memory's limit take beyond the time at 0.35 of this limit.",
+        confused="Inefficient kernels, if no layout is converted.",
     ),
     classes.SLOW_HOST: Class(
         "{who} {has} a slow host: calls take {host_ratio:.2f} times as long as on the others",
         "Look for other processes on its cores, the binding to a NUMA node (numactl), and power saving.",
-        seen="The calls of a host take longer than those of others, the usual ones alike, and its device waits.",
-        confused="Launch-bound, where all hosts are alike.",
+        seen="The calls of a host take longer than those of others, all common calls by a similar factor, and its "
+        "device waits.",
+        confused="Launch-bound, if all hosts are alike.",
     ),
     classes.SLOW_LINK: Class(
         "{who} {has} a slow link: {what} takes {time_ratio:.2f} times as long as with equal size in other groups",
-        "Compare link widths and error counters of these nodes (nvidia-smi nvlink, ibstat), and see the transport that "
-        "they use with NCCL_DEBUG=INFO.",
+        "Compare link widths and error counters of these nodes (nvidia-smi nvlink, ibstat), and check with "
+        "NCCL_DEBUG=INFO which transport they use.",
         seen="Transfers of a group take longer than those of equal size in other groups.",
-        confused="A late rank: time before the last rank has come is no transfer. Needs several groups.",
+        confused="A late rank: the time before the last rank arrives is not transfer. Only jobs with several groups "
+        "can have this cause.",
     ),
     classes.EXPOSED: Class(
-        "communication in {what} is exposed: no rank has anything to compute meanwhile",
-        "Ask for it earlier: prefetch the parameters of the next layer (FSDP forward_prefetch, backward_prefetch), "
+        "communication in {what} is exposed: no rank computes during it",
+        "Start it earlier: prefetch the parameters of the next layer (FSDP forward_prefetch, backward_prefetch), "
         "reduce gradients in smaller buckets, or overlap it with another micro-batch.",
         seen=(
-            "No rank computes during a transfer. Of parameters that are gathered several times a step, most are "
-            "exposed."
+            "No rank computes during a transfer. For parameters that are gathered several times a step, most of the "
+            "gathers must be exposed."
         ),
-        confused="A late rank: waiting for it is its own cause, and no transfer.",
+        confused="A late rank: waiting for it is not transfer, but has its own cause.",
     ),
 }
 
@@ -293,8 +292,8 @@ _OVERLAPPING = (
     ),
     (
         r"(?i)gather",
-        "Ask for it earlier: prefetch the parameters of the next layer (FSDP forward_prefetch, backward_prefetch); in "
-        "tensor parallelism overlap it with the product that it is for (async tensor parallelism).",
+        "Start it earlier: prefetch the parameters of the next layer (FSDP forward_prefetch, backward_prefetch); in "
+        "tensor parallelism, overlap it with the matrix product that needs it (async tensor parallelism).",
     ),
     (
         r"(?i)reduce",
@@ -308,7 +307,7 @@ _OVERLAPPING = (
 _FALLING_BACK = (
     "Find out why no fused backend takes it: torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, "
     "SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION]) around the call warns of types, masks, shapes and "
-    "strides that they do not know."
+    "strides that these backends do not support."
 )
 
 
@@ -327,7 +326,7 @@ OF_XLA: Mapping[str, Class] = {
     classes.INPUT: replace(
         CLASSES[classes.INPUT],
         advice="Load and transform data in other processes (num_workers, grain, tf.data) and keep several batches "
-        "ready; the step should only take one that is there.",
+        "ready, so that the step only has to take one.",
     ),
     classes.COMPILATION: replace(
         CLASSES[classes.COMPILATION],
@@ -349,24 +348,24 @@ OF_XLA: Mapping[str, Class] = {
     ),
     classes.COPY: replace(
         CLASSES[classes.COPY],
-        advice="Keep on the device what is needed again, offload less, and start copies early enough that computing "
+        advice="Keep data on the device that is needed again, offload less, and start copies so early that computing "
         "hides them.",
         to_know_more="",
     ),
     classes.UNRECORDED: replace(
         CLASSES[classes.UNRECORDED],
-        to_know_more="Record with host_tracer_level=3 and python_tracer_level=1, so that the trace tells what the host "
+        to_know_more="Record with host_tracer_level=3 and python_tracer_level=1, so that the trace shows what the host "
         "did.",
     ),
     classes.QUEUED: replace(CLASSES[classes.QUEUED], to_know_more=""),
     classes.SLOW_DEVICE: replace(
         CLASSES[classes.SLOW_DEVICE],
-        advice="Run the job without this device, or on another host, and see whether that is as slow.",
+        advice="Run the job without this device, or on another host, and check whether it is as slow.",
     ),
     classes.EXPOSED: replace(
         CLASSES[classes.EXPOSED],
         advice="Let the compiler overlap it (xla_gpu_enable_latency_hiding_scheduler, "
-        "xla_tpu_enable_async_collective_fusion), and shard so that less has to be moved.",
+        "xla_tpu_enable_async_collective_fusion), and choose a sharding that moves less data.",
     ),
 }
 

@@ -89,6 +89,43 @@ _OPERATORS = (
     (EMBEDDING, r"embedding|index|gather|scatter"),
     (SORT, r"sort|topk|unique|nonzero|nms"),
 )
+# Words of opcodes, of kinds on TPUs and of the names of fusions, which are made of the instructions in them. Of several
+# the first in this order decides: it takes longest.
+_WORDS = (
+    (GEMM, {"dot", "gemm", "matmul", "einsum"}),
+    (CONVOLUTION, {"convolution", "conv"}),
+    (SORT, {"sort", "topk"}),
+    (RNG, {"rng", "threefry", "philox"}),
+    (EMBEDDING, {"gather", "scatter"}),
+    (REDUCTION, {"reduce", "reduction"}),
+    (
+        ELEMENTWISE,
+        {
+            "add",
+            "subtract",
+            "multiply",
+            "divide",
+            "maximum",
+            "minimum",
+            "exponential",
+            "log",
+            "logistic",
+            "tanh",
+            "power",
+        }
+        | {"rsqrt", "sqrt", "negate", "abs", "sign", "compare", "select", "and", "or", "not", "xor", "clamp", "floor"}
+        | {"ceil", "round", "cosine", "sine", "erf", "remainder", "atan", "cbrt", "elementwise"},
+    ),
+    (
+        COPY,
+        {"copy", "transpose", "reshape", "broadcast", "concatenate", "slice", "pad", "reverse", "bitcast", "convert"}
+        | {"iota", "formatting", "infeed", "outfeed"},
+    ),
+)
+# What the scopes of other instructions than products tell of them.
+_SCOPES = ((OPTIMIZER, r"optimi[sz]er|adam|sgd"), (NORM, r"(layer|rms|batch|group|instance)_?norm"))
+_COMPILED_SCOPES = tuple((category, re.compile(pattern)) for category, pattern in _SCOPES)
+_SEPARATORS = re.compile(r"[^a-z]+")
 _COMPILED_KERNELS = tuple((category, re.compile(pattern)) for category, pattern in _KERNELS)
 _COMPILED_OPERATORS = tuple((category, re.compile(pattern)) for category, pattern in _OPERATORS)
 _UNNAMED = re.compile(r"triton_+")
@@ -117,6 +154,40 @@ def of_operator(name: str, of_model: str | None, kernel: str | None) -> str:
             named = of_kernel(name)
             category = category if named == OTHER else named
     return category
+
+
+@lru_cache(maxsize=1 << 16)
+def of_instruction(name: str, kind: str, scope: str, target: str, *, has_product: bool) -> str:
+    """The category of an instruction of an XLA program.
+
+    Args:
+        kind: Its opcode, or what TPUs call its kind.
+        scope: The name scopes and the operator that it was made from, one in the other.
+        target: What a custom call calls.
+        has_product: Whether its shapes tell of a product in it.
+    """
+    operator = scope.rpartition("/")[2]
+    if target:
+        called = of_kernel(target)
+        return called if called != OTHER else of_kernel(operator or name)
+    said = _of_words(kind)
+    if has_product or said in (GEMM, CONVOLUTION):
+        # TPUs compute products of matrices as convolutions.
+        of_product = _of_words(operator)
+        return (
+            of_product if of_product in (GEMM, CONVOLUTION) else said if said == CONVOLUTION and has_product else GEMM
+        )
+    of_scope = _first(_COMPILED_SCOPES, scope.lower())
+    if of_scope != OTHER:
+        return of_scope
+    told = (told for text in (name, operator) for told in (_of_words(text), of_kernel(text)))
+    found = next((one for one in (said, *told) if one != OTHER), OTHER)
+    return ELEMENTWISE if found == OTHER and kind == "loop fusion" else found
+
+
+def _of_words(text: str) -> str:
+    words = set(_SEPARATORS.split(text.lower()))
+    return next((category for category, known in _WORDS if words & known), OTHER)
 
 
 def _first(rules: tuple[tuple[str, re.Pattern[str]], ...], name: str) -> str:

@@ -101,7 +101,7 @@ def _told(model: OperatorModel, figures: Figures, kind: str | None, *, has_strid
     if any(figure is not None and not 0 <= figure <= MOST for figure in (figures.flops, figures.moved_bytes)):
         return OperatorWork(reason="the work is beyond what can be counted", category=model.category)
     if figures.flops is None and figures.moved_bytes is None:
-        return OperatorWork(reason=figures.assumed or "nothing is told by the arguments", category=model.category)
+        return OperatorWork(reason=figures.assumed or "the arguments do not show it", category=model.category)
     assumed = "; ".join(text for text in (figures.assumed, None if has_strides else _NO_STRIDES) if text) or None
     return OperatorWork(
         flops=figures.flops,

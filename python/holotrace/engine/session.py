@@ -68,7 +68,7 @@ class Session:
         """The same for some of its ranks, of which nothing is known yet."""
         chosen = set(ranks)
         if absent := chosen - set(self.ranks):
-            raise InputError(f"rank {spelled(absent)} is not there; there are ranks {spelled(self.ranks)}")
+            raise InputError(f"rank {spelled(absent)} does not exist; the job has ranks {spelled(self.ranks)}")
         sources = tuple(source for source in self.found.sources if source.rank in chosen)
         problems = tuple(row for row in self.found.problems if row["rank"] is None or row["rank"] in chosen)
         return replace(self, found=replace(self.found, sources=sources, problems=problems), known={})

@@ -103,7 +103,7 @@ class JobTimeline:
         known = self.ranks.drop_nulls("offset_ns")
         moved = known.filter(pl.col("moved_ns") != 0)
         if known.is_empty():
-            return "no rank was moved: nothing tells how far clocks are apart"
+            return "no rank was moved: the offset between clocks is unknown"
         median, most = known.select(pl.col("residual_ns").median(), pl.col("most_residual_ns").max()).row(0)
         fit = f"{duration(median)} apart (median), {duration(most)} at most"
         if moved.is_empty():

@@ -8,6 +8,7 @@ from holotrace.core.native import native
 from holotrace.core.plans import done
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
+from holotrace.derive import unrecorded_waits
 from holotrace.derive.kernel_kinds import SYNC, WORK
 from holotrace.derive.names import distinct
 from holotrace.derive.step_graph import GraphRules
@@ -26,8 +27,7 @@ _USUAL = {
     "launch_ns": 4_000,
     "handed_ns": 10_000,
     "returned_ns": 100_000,
-    "waited_ns": 20_000,
-    "just_ended_ns": 10_000,
+    "waited_ns": unrecorded_waits.WAITED_NS,
     "full_count": 256,
     "full_times": 3,
 }
@@ -77,8 +77,10 @@ def joined(
         name=calls["name"].to_physical().fill_null(_NOBODY).cast(pl.UInt32),
         traits=_traits(calls["name"]),
     )
+    untold = unrecorded_waits.of_work(work) if held.is_empty() else pl.DataFrame(schema=unrecorded_waits.SCHEMA)
+    times = untold.select("after_id", waits_id="held_id")
     edges, own = native.device_graph(
-        *(of_work, of_calls, held, returned, on_host.edges), first=on_host.activities.height, usual=_USUAL
+        *(of_work, of_calls, held, times, returned, on_host.edges), first=on_host.activities.height, usual=_USUAL
     )
     return pl.DataFrame(edges), pl.DataFrame(own)
 

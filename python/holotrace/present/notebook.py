@@ -135,7 +135,7 @@ def result_html(result: report.Report) -> str:
 def job_html(title: str, source: str, ranks: str, is_whole: bool) -> str:
     """What a job is, before anything is asked."""
     ask = '<code>job.run()</code>, <code>job.causes()</code>, <code>job.figure("overlap")</code>'
-    missing = "" if is_whole else " Not everything is there: <code>job.problems()</code> lists it."
+    missing = "" if is_whole else " Some data is missing: <code>job.problems()</code> lists it."
     told = f"<p>Ranks {_text(ranks or 'none')}, from <code>{_text(source)}</code>.{missing}</p>"
     return _page(f'<h4>{_text(title)}</h4>{told}<p class="quiet">Ask it: {ask}, <code>job.view()</code>.</p>')
 

@@ -16,8 +16,8 @@ from holotrace.present.wording import sentence
 MOST = 3  # causes that are told; all of them stand among the findings
 _FLOOR_RATIO = 0.01  # what the analysis says nothing below
 _HOSTS_ONLY = (
-    "Causes are told by what devices wait for, so record these too (PyTorch: activities=[ProfilerActivity.CPU, "
-    "ProfilerActivity.CUDA]); what took most of the hosts' time is in `operators` and `host_steps`."
+    "Finding causes needs the events of devices, so record these too (PyTorch: activities=[ProfilerActivity.CPU, "
+    "ProfilerActivity.CUDA]); `operators` and `host_steps` show what took most of the hosts' time."
 )
 # Where less of the kernels' time has known work, the model gets more than can be said.
 _KNOWN_RATIO = 0.9

@@ -27,7 +27,7 @@ ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".
 PACKED = (".xz", ".bz2")
 # No trace is packed as densely: what grows more is made to fill memory.
 _MOST_GROWTH = 200
-_ANY_GROWTH_BYTES = 1 << 30  # whatever it was packed to
+ANY_GROWTH_BYTES = 1 << 30  # whatever it was packed to
 _MOST_MEMBERS = 100_000
 _MOST_HEADER_BYTES = 1 << 24  # of one member of a tar archive, which its reader takes into memory
 _TAR_MAGIC_AT = 257
@@ -110,10 +110,19 @@ def _names_of(archive: Path, _changed_ns: int, _bytes: int) -> tuple[str, ...]:
                     names += [entry.name] if entry.isreg() else []
                     if len(names) > _MOST_MEMBERS:
                         break
+                else:
+                    _check_end(opened_tar)
     if len(names) > _MOST_MEMBERS:
         raise InputError(f"{archive} has more than {_MOST_MEMBERS} members; unpack those that are traces")
     # Names in archives are data: those that would lead elsewhere if they were unpacked are read like all others.
     return tuple(dict.fromkeys("/".join(part for part in name.split("/") if part) for name in names))
+
+
+def _check_end(opened: tarfile.TarFile) -> None:
+    """Read what is behind the last member: gzip has its checksum at the end, where no member leads."""
+    behind: Any = opened.fileobj
+    while behind.read(PIECE_BYTES):
+        pass
 
 
 def stream(member: Member) -> Stream:
@@ -140,7 +149,7 @@ def _packed_bytes(member: Member) -> int:
 
 
 def _pieces(member: Member) -> Iterator[bytes]:
-    most = max(_packed_bytes(member) * _MOST_GROWTH, _ANY_GROWTH_BYTES)
+    most = max(_packed_bytes(member) * _MOST_GROWTH, ANY_GROWTH_BYTES)
     read = 0
     with _explained(member), _opened(member) as file:
         while piece := file.read(PIECE_BYTES):

@@ -14,6 +14,7 @@ import holotrace
 from holotrace import HolotraceError
 from holotrace.core.tables import ALL, RANK_INFO
 from holotrace.formats.dataset.layout import is_whole, summed
+from quick import every
 from trace_files import write_trace
 
 TABLES = (*ALL, RANK_INFO)
@@ -52,7 +53,7 @@ def _tables(out: Path) -> dict[str, pl.DataFrame] | None:
 
 
 @pytest.mark.filterwarnings("ignore::holotrace.errors.PartialDataWarning")
-@pytest.mark.parametrize("kind", [*(table.name for table in (*ALL, RANK_INFO)), "manifest"])
+@pytest.mark.parametrize("kind", every(9, ["manifest", *(table.name for table in TABLES)]))
 def test_a_damaged_file_is_refused_and_its_tables_are_never_wrong(dataset: Path, kind: str, tmp_path: Path) -> None:
     whole = _tables(dataset)
     assert whole is not None

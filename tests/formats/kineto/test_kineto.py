@@ -46,7 +46,7 @@ def test_tables_that_are_made_at_the_same_time_are_the_same(tmp_path: Path, monk
     file = written(tmp_path, json.dumps([KERNEL, KERNEL | {"cat": "cpu_op", "name": "op"}]))
     tables = [EVENTS, DEVICE_EVENTS.only("event_id", "name"), CPU_OPS.only("event_id", "name")]
     one_by_one = kineto.read(file, tables).tables
-    monkeypatch.setattr(kineto, "_MANY", 0)
+    monkeypatch.setattr(kineto, "MANY", 0)
     assert [frame.height for frame in one_by_one.values()] == [2, 1, 1]
     for name, frame in kineto.read(file, tables).tables.items():
         assert_frame_equal(frame, one_by_one[name])

@@ -68,7 +68,7 @@ def test_a_profile_beside_its_export_is_read_instead(tmp_path: Path) -> None:
 
 
 def test_an_export_that_stopped_at_its_cap_says_that_the_end_is_missing(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(exported, "_CAPS", (8, 5_000_000))
+    monkeypatch.setattr(exported, "CAPS", (8, 5_000_000))
     job = opened(tmp_path, event(3, 3, "a", 0, 1), event(3, 3, "b", 2, 1))
     row = job.problems().filter(problem="events cut off").row(0, named=True)
     assert row["action"] == "the end of the run is missing: the export stopped at 8 events"

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 import holotrace
 from holotrace import Job
@@ -65,6 +66,7 @@ def test_lines_that_nobody_declared_are_shown(tmp_path: Path) -> None:
     assert set(job.table("device_events")["name"].cast(pl.String)) == {"fusion.1", "gather.5", "scatter.6"}
 
 
+@pytest.mark.slow
 def test_the_timeline_has_them_too(tmp_path: Path) -> None:
     network = Plane(
         "/device:CUSTOM:Megascale Trace", [Line("DCN transfers", [Event("send to slice 3", US, 5 * US)], id=1)]
@@ -93,6 +95,7 @@ def test_a_profile_of_the_host_alone_has_its_steps_and_says_that_devices_are_mis
     assert "device work not recorded" in job.problems()["problem"].to_list()
 
 
+@pytest.mark.slow
 def test_a_profile_of_devices_alone_has_gaps_that_nothing_explains(tmp_path: Path) -> None:
     job = opened(tmp_path, core(op("fusion.1", 0, 2), op("fusion.2", 8, 2)))
     gap = job.gaps(min_gap_ns=1).select("idle_ns", "cause", "unattributed_ns").rows()

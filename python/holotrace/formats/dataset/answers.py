@@ -22,7 +22,7 @@ from holotrace.formats.dataset.read import TABLES
 from holotrace.formats.declaration import Program
 from holotrace.stores import Place, Remote
 
-_MOST_BYTES = 1 << 26  # of one rank's answers, which are small tables
+MOST_BYTES = 1 << 26  # of one rank's answers, which are small tables
 # What reading raises where there is nothing, or what is not ours.
 _DAMAGE = (
     OSError,
@@ -89,7 +89,7 @@ class StoredAnswers:
                 stream = BytesIO()
                 frame.write_ipc_stream(stream, compression="zstd")
                 archive.writestr(ZipInfo(name), stream.getvalue())
-        if content.tell() > _MOST_BYTES:
+        if content.tell() > MOST_BYTES:
             return
         try:
             if isinstance(self.path, Path):
@@ -111,8 +111,8 @@ def _as_declared(frame: pl.DataFrame, columns: tuple[Column, ...]) -> bool:
 
 def _content(path: Place) -> bytes:
     if isinstance(path, Remote):
-        return stores.first(path, _MOST_BYTES)
-    return path.read_bytes() if path.is_file() and path.stat().st_size <= _MOST_BYTES else b""
+        return stores.first(path, MOST_BYTES)
+    return path.read_bytes() if path.is_file() and path.stat().st_size <= MOST_BYTES else b""
 
 
 def _sizes(root: Path, rank: int) -> bytes:

@@ -67,7 +67,7 @@ _ARG_TYPES = {
     Unit.TEXT: "text",
 }
 # Entries; tables of fewer are made before threads have started.
-_MANY = 100_000
+MANY = 100_000
 # Those of a trace that take long.
 _TABLES_AT_A_TIME = 4
 _LAUNCHED = ("launch_id", "launch_ns", "device_event_id")
@@ -151,7 +151,7 @@ def _args(tables: Sequence[Table]) -> list[tuple[str, str]]:
 
 def _frames(scanned: Parsed[Unmade]) -> dict[str, pl.DataFrame]:
     tables = scanned.tables
-    if len(tables) == 1 or scanned.counts["entries"] - scanned.counts["skipped"] < _MANY:
+    if len(tables) == 1 or scanned.counts["entries"] - scanned.counts["skipped"] < MANY:
         return {name: table.frame() for name, table in tables.items()}
     # The interpreter's lock is released while a table is made.
     with ThreadPoolExecutor(_TABLES_AT_A_TIME, thread_name_prefix="holotrace-table") as pool:

@@ -15,7 +15,7 @@ from holotrace.formats.xplane.stats import STATS
 from holotrace.stores import Origin
 
 # Events that exporters keep at most, then and now; the earliest are kept.
-_CAPS = (1_000_000, 5_000_000)
+CAPS = (1_000_000, 5_000_000)
 _NEAR_RATIO = 0.001
 # Stats that exporters keep; an event's name cannot be told from an argument of that name.
 _STATS = {key: kind for key, kind in STATS.items() if key != "name"}
@@ -195,7 +195,7 @@ class ExportedSpace:
             _row("exported trace", "read without arrows between threads, programs, asynchronous copies and peaks"),
             *(
                 _row("events cut off", f"the end of the run is missing: the export stopped at {cap:,} events")
-                for cap in _CAPS
+                for cap in CAPS
                 if abs(entries - cap) <= _NEAR_RATIO * cap
             ),
         ]

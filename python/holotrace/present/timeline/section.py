@@ -121,9 +121,9 @@ def _of_clocks(ranks: pl.DataFrame) -> str:
     if ranks.height == 1:
         return "Times count from the first event."
     if known.is_empty():
-        return "Nothing tells how far the clocks of ranks are apart, so times of different ranks are not comparable."
+        return "The offset between the clocks of ranks is unknown, so times of different ranks are not comparable."
     most = known.max()
     sure = f"to about {fmt.duration(most)}" if isinstance(most, int) else "well"
     rest = ranks.height - len(known)
-    unknown = f" Of {fmt.plural(rest, 'rank')} no collective tells the clock." if rest else ""
-    return f"Clocks are set by the ends of collectives, {sure}; whiskers show it where ranks meet.{unknown}"
+    unknown = f" For {fmt.plural(rest, 'rank')} no collective shows the offset of the clock." if rest else ""
+    return f"Clocks are aligned at the ends of collectives, {sure}; whiskers show the error where ranks meet.{unknown}"

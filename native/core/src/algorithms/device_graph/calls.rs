@@ -1,6 +1,6 @@
 //! Calls of the host wait for work.
 
-use super::{Edge, Map, Parts, Recorded, UNKNOWN, traits};
+use super::{Edge, Map, Pairs, Parts, UNKNOWN, traits};
 use crate::columns::arrow::NONE;
 use crate::columns::id_map::IdMap;
 
@@ -13,13 +13,7 @@ struct Wait {
 
 impl Parts<'_> {
     /// What calls waited for, and what they take when they need not.
-    pub(super) fn call_waits(
-        &self,
-        returned: Recorded,
-        by_id: &IdMap,
-        edges: &mut Vec<Edge>,
-        own: &mut Vec<(u32, i64)>,
-    ) {
+    pub(super) fn call_waits(&self, returned: Pairs, by_id: &IdMap, edges: &mut Vec<Edge>, own: &mut Vec<(u32, i64)>) {
         let (works, calls, usual) = (self.works, self.calls, self.usual);
         let mut waits = self.known_waits(returned, by_id);
         self.other_waits(&mut waits);
@@ -46,7 +40,7 @@ impl Parts<'_> {
     }
 
     /// Calls that returned after the work that they launched, and those of which the profiler recorded it.
-    fn known_waits(&self, returned: Recorded, by_id: &IdMap) -> Vec<Wait> {
+    fn known_waits(&self, returned: Pairs, by_id: &IdMap) -> Vec<Wait> {
         let (works, calls) = (self.works, self.calls);
         let launched = (0..works.start.len()).filter_map(|after| Some((self.launch_of(after)?, after)));
         let of_own = launched.filter(|&(call, after)| works.end[after] <= calls.end[call]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Edge, Parts, Recorded, UNKNOWN, traits};
+use super::{Edge, Pairs, Parts, traits};
 
 /// Two works of which one waited for the other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,17 +20,16 @@ struct Mark {
 }
 
 impl Parts<'_> {
-    /// What waited as the profiler recorded it, else by the order of calls, and without any records by times alone.
-    pub(super) fn handed_over(&self, held: Recorded, edges: &mut Vec<Edge>) {
+    /// What waited as the profiler recorded it, as `times` tell, and by the order of calls.
+    pub(super) fn handed_over(&self, held: Pairs, times: Pairs, edges: &mut Vec<Edge>) {
         let (works, usual) = (self.works, self.usual);
-        let known = held.after.iter().zip(held.waits).filter_map(|(&after, &held)| {
-            Some(Pair { after: self.row_of(after)?, held: self.row_of(held)?, is_inferred: false })
-        });
-        let mut pairs: Vec<Pair> = known.collect();
-        self.by_order_of_calls(&mut pairs);
-        if held.after.is_empty() {
-            self.by_times(&mut pairs);
+        let mut pairs = Vec::new();
+        for (told, is_inferred) in [(held, false), (times, true)] {
+            pairs.extend(told.after.iter().zip(told.waits).filter_map(|(&after, &held)| {
+                Some(Pair { after: self.row_of(after)?, held: self.row_of(held)?, is_inferred })
+            }));
         }
+        self.by_order_of_calls(&mut pairs);
         pairs.sort_unstable();
         pairs.dedup_by_key(|pair| (pair.after, pair.held));
         edges.extend(pairs.into_iter().filter_map(|pair| {
@@ -81,29 +80,5 @@ impl Parts<'_> {
             let of_other = if marks[last].queue == works.queue[held] { others[last]? } else { last };
             Some(Pair { after: marks[of_other].after, held, is_inferred: true })
         }));
-    }
-
-    /// Work that found its queue free and was launched long before, but began when work of another queue had just
-    /// ended.
-    fn by_times(&self, pairs: &mut Vec<Pair>) {
-        let (works, usual) = (self.works, self.usual);
-        let mut ended: BTreeMap<i64, Vec<(i64, u32, usize)>> = BTreeMap::new();
-        for at in (0..works.start.len()).filter(|&at| works.end[at] > works.start[at]) {
-            ended.entry(works.device[at]).or_default().push((works.end[at], works.id[at], at));
-        }
-        ended.values_mut().for_each(|of_device| of_device.sort_unstable());
-        for queue in self.queues() {
-            let mut free = UNKNOWN;
-            for held in queue {
-                let (launch, start) = (works.launch[held], works.start[held]);
-                let has_waited = launch != UNKNOWN && start.saturating_sub(launch.max(free)) > usual.waited;
-                free = free.max(works.end[held]);
-                let of_device = ended.get(&works.device[held]).map_or(&[][..], Vec::as_slice);
-                let before = of_device.partition_point(|end| end.0 <= start);
-                let last = of_device[..before].last().filter(|_| has_waited);
-                let just = last.filter(|end| start.saturating_sub(end.0) <= usual.just_ended);
-                pairs.extend(just.map(|&(.., after)| Pair { after, held, is_inferred: true }));
-            }
-        }
     }
 }

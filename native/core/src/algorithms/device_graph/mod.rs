@@ -51,9 +51,9 @@ pub struct Calls<'a> {
     pub traits: &'a [u8],
 }
 
-/// Pairs of ids that the profiler recorded: of the work that was waited for, and of what waited.
+/// Pairs of ids: of the work that was waited for, and of what waited.
 #[derive(Clone, Copy)]
-pub struct Recorded<'a> {
+pub struct Pairs<'a> {
     pub after: &'a [u32],
     pub waits: &'a [u32],
 }
@@ -69,8 +69,6 @@ pub struct Usual {
     pub returned: i64,
     /// What takes longer waited.
     pub waited: i64,
-    /// Work of another queue that ended so long ago has just ended.
-    pub just_ended: i64,
     /// So many works under way are a full queue, if launches wait for room so often.
     pub full: i64,
     pub full_times: usize,
@@ -111,13 +109,14 @@ struct Parts<'a> {
 impl DeviceGraph {
     /// The device's part of a graph, joined to that of the host, of whose activities there are `first`.
     ///
-    /// `held` are works that waited, and `returned` calls, as the profiler recorded; where it recorded no work, what
-    /// waited is told from times, too.
+    /// `held` are works that waited, and `returned` calls, as the profiler recorded; `times` are works that waited as
+    /// their times tell.
     pub fn new(
         works: Works,
         calls: Calls,
-        held: Recorded,
-        returned: Recorded,
+        held: Pairs,
+        times: Pairs,
+        returned: Pairs,
         (first, of_host): (u32, Vec<Edge>),
         usual: Usual,
     ) -> Self {
@@ -128,7 +127,7 @@ impl DeviceGraph {
         let mut edges = parts.turns();
         parts.launches(&mut edges);
         parts.begins(&mut edges);
-        parts.handed_over(held, &mut edges);
+        parts.handed_over(held, times, &mut edges);
         let mut own = Vec::new();
         parts.call_waits(returned, &by_id, &mut edges, &mut own);
         parts.waits_for_room(&mut edges, &mut own);

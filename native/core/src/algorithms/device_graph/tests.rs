@@ -2,17 +2,9 @@
 
 use super::*;
 
-const USUAL: Usual = Usual {
-    turn: 1_000,
-    launch: 4_000,
-    handed: 10_000,
-    returned: 100_000,
-    waited: 20_000,
-    just_ended: 10_000,
-    full: 2,
-    full_times: 3,
-};
-const NOTHING: Recorded = Recorded { after: &[], waits: &[] };
+const USUAL: Usual =
+    Usual { turn: 1_000, launch: 4_000, handed: 10_000, returned: 100_000, waited: 20_000, full: 2, full_times: 3 };
+const NOTHING: Pairs = Pairs { after: &[], waits: &[] };
 
 /// Id, queue, start, end, call and when that began.
 type Work = (u32, u32, i64, i64, u32, i64);
@@ -27,7 +19,7 @@ struct Made {
 }
 
 impl Made {
-    fn graph(&self, held: Recorded, returned: Recorded) -> DeviceGraph {
+    fn graph(&self, held: Pairs, times: Pairs) -> DeviceGraph {
         let works = |of: fn(&Work) -> i64| self.works.iter().map(of).collect::<Vec<_>>();
         let (start, end, launch) = (works(|work| work.2), works(|work| work.3), works(|work| work.5));
         let id: Vec<u32> = self.works.iter().map(|work| work.0).collect();
@@ -57,7 +49,7 @@ impl Made {
             activity: &activity,
             traits: &traits,
         };
-        DeviceGraph::new(of_works, of_calls, held, returned, (self.calls.len() as u32, Vec::new()), USUAL)
+        DeviceGraph::new(of_works, of_calls, held, times, NOTHING, (self.calls.len() as u32, Vec::new()), USUAL)
     }
 
     /// The point at which a work starts; one more is its end.
@@ -127,10 +119,12 @@ fn what_was_recorded_is_not_inferred() {
         ..Made::default()
     };
     let waited = |is_inferred| edge(made.work(0) + 1, made.work(1), 5_000, is_inferred);
-    assert_eq!(made.graph(NOTHING, NOTHING).edges, [waited(true)]);
-    assert_eq!(made.graph(Recorded { after: &[10], waits: &[11] }, NOTHING).edges, [waited(false)]);
+    let told = Pairs { after: &[10], waits: &[11] };
+    assert_eq!(made.graph(NOTHING, told).edges, [waited(true)]);
+    assert_eq!(made.graph(told, NOTHING).edges, [waited(false)]);
+    assert_eq!(made.graph(told, told).edges, [waited(false)]);
     // It began before that was over, so it did not wait for it.
-    assert_eq!(made.graph(Recorded { after: &[11], waits: &[10] }, NOTHING).edges, []);
+    assert_eq!(made.graph(Pairs { after: &[11], waits: &[10] }, NOTHING).edges, []);
 }
 
 #[test]
