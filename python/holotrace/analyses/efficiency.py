@@ -31,7 +31,7 @@ _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the devic
         Column(
             "step_ns",
             Unit.NS,
-            "How long it took, on devices of XLA from its first program to that of the next; without steps, the whole",
+            "How long it took, on devices of XLA since the end of the step before it; without steps, the whole",
         ),
         Column("model_flops", Unit.FLOAT, "Operations in products, convolutions and attention, each computed once"),
         Column("recomputed_flops", Unit.FLOAT, "Operations that computed activations again, beyond these"),
