@@ -145,7 +145,7 @@ def test_low_mfu_is_a_finding_of_jobs_with_steps_whose_work_is_known() -> None:
     ops = {"M": matrix_product(1024), "N": matrix_product(512)}
     stepped = "step |" + "1" * 9990 + "2222222222|\n" + LONG
     assert sentence(rules_of(Analyses.efficiency, shaped(stepped, ops))["low-mfu"]) == (
-        "The model gets <0.1% to <0.1% of what the devices could compute (MFU)"
+        "The model gets <0.1% of what the devices could compute (MFU)"
     )
     assert not rules_of(Analyses.efficiency, shaped(LONG, ops))
     unknown = {**ops, "N": ("mine::op", [[4]], [FLOAT], [""])}

@@ -1,6 +1,8 @@
 """What the charts draw."""
 
+import dataclasses
 import json
+import re
 from typing import Any
 
 import made_up
@@ -13,6 +15,7 @@ from holotrace.analyses.causes import causes
 from holotrace.analyses.efficiency import efficiency
 from holotrace.analyses.job_path import job_path
 from holotrace.analyses.kernels import kernels
+from holotrace.analyses.peak_buffers import peak_buffers
 from holotrace.analyses.replay import replay
 from holotrace.analyses.slowdown import slowdown
 from holotrace.analyses.waits import waits
@@ -22,8 +25,9 @@ from holotrace.core.charts import Bar, Line, Ranking, Tree
 from holotrace.core.schema import Column, Unit
 from holotrace.core.trace import RankTrace
 from holotrace.errors import UsageError
-from holotrace.present import figures
+from holotrace.present import charts, figures
 from holotrace.present import format as fmt
+from holotrace.present.charts.plane import Plane
 from holotrace.present.figures import trees
 
 
@@ -322,3 +326,26 @@ def test_bars_that_would_be_written_as_nothing_are_left_out() -> None:
 def test_an_axis_of_two_shares_is_called_after_neither() -> None:
     table = rows_of(efficiency, rank=[0], mfu_ratio=[0.38], hfu_ratio=[0.4])
     assert figures.drawing(efficiency, table)["layout"]["yaxis"]["title"]["text"] == "Share"
+
+
+def test_buffers_of_one_name_in_two_programs_are_two_bars() -> None:
+    """Buffers that are never in memory together were one bar of their sum."""
+    given = pl.DataFrame(
+        {"rank": [0] * 3, "name": ["param", "param", "copy.1"], "program": [7, 9, 9], "peak_bytes": [4, 2, 1]}
+    )
+    table = given.select(
+        (pl.col(name) if name in given.columns else pl.lit("jit_f" if name == "module" else None))
+        .cast(dtype)
+        .alias(name)
+        for name, dtype in peak_buffers.nothing.schema.items()
+    )
+    drawn = figures.drawing(peak_buffers, table)
+    assert [name.strip() for name in drawn["layout"]["yaxis"]["ticktext"]] == ["param in 7", "param in 9", "copy.1"]
+
+
+def test_what_holds_until_the_next_value_is_drawn_in_steps() -> None:
+    table = pl.DataFrame({"rank": [0] * 3, "time_ns": [1, 2, 3], "queue_count": [4, 1, 1]})
+    held = dataclasses.replace(queue, chart=dataclasses.replace(queue.chart, holds=True))  # type: ignore[type-var]
+    drawn = charts.picture(figures.drawing(held, table))
+    assert isinstance(drawn, Plane)
+    assert re.findall(r"[MLHV]", drawn.marks[0].path) == ["M", "H", "V", "H", "V"]

@@ -69,8 +69,8 @@ def test_the_waterfall_goes_from_computing_to_the_recorded_time_without_a_gap() 
     assert waterfall is not None
     *parts, measured = waterfall.rows
     assert [row.name for row in parts] == [
-        *("Computing, mean of ranks", "Unequal work of ranks", "Copies not hidden", "Devices wait for hosts"),
-        *("Communication not hidden", "Beyond the replay"),
+        *("Computing, mean of ranks", "Unequal work of ranks", "Copies not hidden"),
+        *("Devices wait for hosts or each other", "Communication not hidden", "Beyond the replay"),
     ]
     ends = [(row.pieces[0].left, row.pieces[0].left + row.pieces[0].width) for row in parts]
     assert ends[0][0] == 0 and ends[-1][1] == pytest.approx(100, abs=0.02)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import made_up
 import pytest
 
+import holotrace
 from browsers import needs_browser
 from holotrace.present import report
 from quick import every
+from xplane_files import capture
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -193,4 +195,14 @@ def test_a_long_name_is_cut_to_its_first_lines_until_it_is_clicked(browser: "Bro
     cell.click()
     after = cell.bounding_box()
     assert before is not None and after is not None and before["height"] < 80 < after["height"]
+    page.close()
+
+
+@pytest.mark.slow
+def test_long_names_of_bars_do_not_make_a_narrow_window_scroll_sideways(browser: "Browser", tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    holotrace.open(capture("jax_cpu_multihost2x2", tmp_path / "logs")).report(out)
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(out.as_uri())
+    page.wait_for_function("document.documentElement.scrollWidth <= 390")
     page.close()

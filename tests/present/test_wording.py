@@ -93,3 +93,8 @@ def test_a_finding_begins_as_a_sentence_does_and_a_name_keeps_its_form() -> None
     values = {"ratio": 0.15, "name": "aten::mm"}
     found = [Finding("info", template, values=values if "{" in template else {}) for template in said]
     assert [sentence(finding) for finding in found] == list(said.values())
+
+
+def test_a_sentence_that_begins_with_numbered_steps_begins_with_a_capital() -> None:
+    found = Finding("info", "{steps:numbered step} took longer", values={"steps": [5, 6]})
+    assert sentence(found) == "Steps 5 and 6 took longer"

@@ -47,7 +47,7 @@ FRAGMENTED_RATIO, LEFT_RATIO = 0.3, 0.5
         ),
         STEPS.only("step", "start_ns", "end_ns"),
     ),
-    chart=Line(x="after_ns", y=("used_bytes",), by="allocator", title="Memory in use"),
+    chart=Line(x="after_ns", y=("used_bytes",), by="allocator", title="Memory in use", holds=True),
     needs=(HEAP,),
 )
 def device_memory(rank: RankTrace, *, points: int = POINTS) -> pl.DataFrame:

@@ -31,7 +31,7 @@ _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the devic
         Column(
             "step_ns",
             Unit.NS,
-            "How long it took, on devices of XLA from its first program to that of the next; without steps, the whole",
+            "How long it took, on devices of XLA since the end of the step before it; without steps, the whole",
         ),
         Column("model_flops", Unit.FLOAT, "Operations in products, convolutions and attention, each computed once"),
         Column("recomputed_flops", Unit.FLOAT, "Operations that computed activations again, beyond these"),
@@ -215,7 +215,12 @@ def low_mfu(table: pl.DataFrame) -> Iterator[Finding]:
     ranks = ranks.filter(pl.col("mfu_ratio") > 0).sort("rank")
     if ranks.height:
         least, most = ranks.select(least=pl.col("mfu_ratio").min(), most=pl.col("mfu_ratio").max()).row(0)
-        message = "the model gets {least_ratio:percent} to {most_ratio:percent} of what the devices could compute (MFU)"
+        share = (
+            "{least_ratio:percent} to {most_ratio:percent}"
+            if round(least, 3) < round(most, 3)
+            else "{most_ratio:percent}"
+        )
+        message = f"the model gets {share} of what the devices could compute (MFU)"
         values = {"least_ratio": least, "most_ratio": most}
         yield Finding("info", message, tuple(ranks["rank"]), values=values)
 

@@ -90,7 +90,9 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
         ),
         xla_peaks.KNOWN,
     ),
-    chart=Ranking(x="name", y=("self_ns",), title="Operations by device time", color="kind"),
+    chart=Ranking(
+        x="name", y=("self_ns",), title="Operations by device time", color="kind", within=("module", "program")
+    ),
     named_by=("name", "category", "kind"),
     needs=(XLA_OPS,),
 )

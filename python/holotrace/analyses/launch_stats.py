@@ -138,7 +138,7 @@ def slow_launches(table: pl.DataFrame) -> Iterator[Finding]:
     if not stalled.is_empty():
         yield Finding(
             "info",
-            "devices are idle while the host is stuck in slow launches",
+            "Devices are idle while the host is stuck in slow launches",
             tuple(stalled["rank"]),
             int(stalled["stalled_ns"].sum()) // stalled.height,
             within=("idle_ns",),

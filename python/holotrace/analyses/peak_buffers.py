@@ -52,7 +52,7 @@ _OF_ONE = ("name", "part", "opcode", "scope", "source", "shape", "layout")
         ),
         MODULES.only("module", "program"),
     ),
-    chart=Ranking(x="name", y=("peak_bytes",), title="Buffers at the peak", color="role"),
+    chart=Ranking(x="name", y=("peak_bytes",), title="Buffers at the peak", color="role", within=("module", "program")),
     needs=(BUFFERS,),
 )
 def peak_buffers(rank: RankTrace, *, top: int = TOP) -> pl.DataFrame:

@@ -58,10 +58,13 @@ class Ranking(Chart):
     compares_ranks: bool = False
     """Whether a map of ranks and names is drawn beside it, where there are several ranks."""
 
+    within: tuple[str, ...] = ()
+    """Columns of what names belong to: equal names of different ones are different things."""
+
     @property
     def columns(self) -> frozenset[str]:
         """Columns of the table that it needs."""
-        return super().columns | ({self.color} if self.color else frozenset())
+        return super().columns | ({self.color} if self.color else frozenset()) | {*self.within}
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,9 @@ class Line(Chart):
 
     by: str | None = None
     """Column of which each value has a line."""
+
+    holds: bool = False
+    """Whether a value holds until the next: the line then rises and falls in steps."""
 
     @property
     def columns(self) -> frozenset[str]:

@@ -20,7 +20,8 @@ _FEEDS = r"^(infeed|outfeed|host (send|recv))"
 def windows(modules: pl.DataFrame) -> pl.DataFrame:
     """The steps of each device by its own programs: ``device``, ``plane``, ``step``, ``start_ns``, ``end_ns``.
 
-    A step lasts from its first program to the first one of the next step, the last one to the end of its programs.
+    A step begins where the one before it ends, the first one with its first program, and ends with its last program:
+    what kept the device from beginning it is part of it.
     """
     spans = (
         modules.drop_nulls("step")
@@ -28,8 +29,8 @@ def windows(modules: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
         .sort(*DEVICE, "start_ns")
     )
-    following = pl.col("start_ns").shift(-1).over(DEVICE)
-    return spans.with_columns(end_ns=pl.coalesce(following, "end_ns"))
+    spans = spans.with_columns(end_ns=pl.col("end_ns").cum_max().over(DEVICE))
+    return spans.with_columns(start_ns=pl.coalesce(pl.col("end_ns").shift(1).over(DEVICE), "start_ns"))
 
 
 def layers(ops: pl.DataFrame, modules: pl.DataFrame) -> dict[str, pl.DataFrame]:

@@ -152,11 +152,18 @@ def _factors(result: report.Report) -> list[tuple[str, float, str]]:
         ("Computing, mean of ranks" if known.height > 1 else "Computing", mean, figures.COLORS["compute"]),
         ("Unequal work of ranks", most - mean, figures.COLORS["other"]),
         ("Copies not hidden", worked - most, figures.COLORS["memory"]),
-        ("Devices wait for hosts", alone - worked, figures.COLORS["idle"]),
+        (_waiting(result), alone - worked, figures.COLORS["idle"]),
         ("Communication not hidden", replayed - alone, figures.COLORS["communication"]),
     ]
     recorded = _recorded(result)
     return [*found, ("Beyond the replay", recorded - replayed, figures.COLORS["sync"])] if recorded else found
+
+
+def _waiting(result: report.Report) -> str:
+    """What devices do that neither compute nor move data: of those that meet, some wait for the others."""
+    overlap = result.tables.get("overlap")
+    meets = overlap is not None and "comm_ns" in overlap.columns and bool(overlap["comm_ns"].sum())
+    return "Devices wait for hosts or each other" if meets else "Devices wait for hosts"
 
 
 def _recorded(result: report.Report) -> float:

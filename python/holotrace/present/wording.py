@@ -26,7 +26,7 @@ def sentence(finding: Finding) -> str:
     """What a finding says, as a sentence begins; a name that stands first keeps its form."""
     said = worded(finding)
     # What has no values may be a name alone.
-    begins_with_word = said.values and re.match(r"[a-z]+[ ,]", said.template)
+    begins_with_word = said.values and re.match(r"[a-z]+[ ,]|\{\w+:numbered ", said.template)
     return said.message[:1].upper() + said.message[1:] if begins_with_word else said.message
 
 

@@ -144,13 +144,14 @@ def _bars(trace: dict[str, Any], base: Sequence[float], position: int, frame: _F
 
 
 def _line(trace: dict[str, Any], frame: _Frame) -> Iterator[str]:
-    is_open = False
+    is_open, is_held = False, trace["line"].get("shape") == "hv"
     points = list(zip(trace["x"], trace["y"], strict=True))
     for across, value in points[:: max(1, len(points) // _MOST_POINTS)]:
         if not frame.has(across, value):
             is_open = False
             continue
-        yield f"{'L' if is_open else 'M'}{frame.across(across):.1f} {frame.down(value):.1f}"
+        x, y = f"{frame.across(across):.1f}", f"{frame.down(value):.1f}"
+        yield f"M{x} {y}" if not is_open else f"H{x}V{y}" if is_held else f"L{x} {y}"
         is_open = True
 
 

@@ -43,6 +43,7 @@ def lines(chart: Line, table: pl.DataFrame, columns: Columns) -> Drawing:
                 "opacity": 0.5 if many else 1.0,
                 "line": {
                     "width": 1 if many else 2,
+                    **({"shape": "hv"} if chart.holds else {}),
                     "color": palette[position % len(palette)] if chart.by else color(name, position),
                 },
                 "hovertemplate": f"%{{x}}: %{{y:,.{by.decimals}f}} {by.unit}<extra>{title}</extra>",

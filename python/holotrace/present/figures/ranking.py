@@ -29,7 +29,7 @@ _NAME_WIDTH = 52  # characters of a kernel's name that fit beside its bar
 def ranking(chart: Ranking, table: pl.DataFrame, columns: Columns) -> Drawing:
     # What has no value is no bar, as rows of a tree that contain others.
     table = table.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in chart.y))
-    unnamed = pl.col(chart.x).cast(pl.String).fill_null("(no name)").alias("_name")
+    unnamed = _names(chart, table).alias("_name")
     kind = pl.col(chart.color).cast(pl.String).drop_nulls().first().fill_null("other") if chart.color else pl.lit("")
     sums, ranks = _per_rank(table, chart, unnamed, kind)
     bar = pl.sum_horizontal(chart.y)
@@ -87,6 +87,17 @@ def ranking(chart: Ranking, table: pl.DataFrame, columns: Columns) -> Drawing:
             note_below(f"the largest {len(names)} of {fmt.number(sums.height)}, {covered} of the sum")
         ]
     return {"data": traces, "layout": layout}
+
+
+def _names(chart: Ranking, table: pl.DataFrame) -> pl.Expr:
+    """The name of each row, with what it belongs to where that has several meanings."""
+    name = pl.col(chart.x).cast(pl.String).fill_null("(no name)")
+    different = [column for column in chart.within if table[column].n_unique() > 1]
+    if not different:
+        return name
+    whose = pl.concat_str(pl.col(different).cast(pl.String), separator=" ", ignore_nulls=True)
+    is_of_several = pl.struct(different).n_unique().over(chart.x) > 1
+    return pl.when(is_of_several).then(pl.format("{} in {}", name, whose)).otherwise(name)
 
 
 def _per_rank(table: pl.DataFrame, chart: Ranking, name: pl.Expr, kind: pl.Expr) -> tuple[pl.DataFrame, int]:
