@@ -164,7 +164,7 @@ def test_host_and_device_are_told_apart() -> None:
     ("options", "said"),
     [
         ({"steps": 7}, "step 7 is not in made up; there are steps 1-2"),
-        ({"ranks": 3}, "rank 3 is not there"),
+        ({"ranks": 3}, "rank 3 does not exist"),
     ],
 )
 def test_what_is_not_there_is_no_change_but_an_error(options: dict[str, int], said: str) -> None:

@@ -104,7 +104,7 @@ def test_bug_14_a_file_is_packed_as_its_name_says(tmp_path: Path) -> None:
     t.write_raw_trace(str(tmp_path / "raw.json"), trace)
     t.write_raw_trace(str(tmp_path / "raw.json.gz"), trace)
     assert read(tmp_path / "raw.json") == read(tmp_path / "raw.json.gz") == trace
-    with pytest.raises(ValueError, match="rank 3 is not there"):
+    with pytest.raises(ValueError, match="rank 3 does not exist"):
         t.get_raw_trace_for_one_rank(3)
 
 

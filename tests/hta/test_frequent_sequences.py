@@ -135,7 +135,7 @@ def test_by_default_it_is_rank_0_or_the_first_where_there_is_none(tmp_path: Path
     a = TraceAnalysis(trace_dir=str(tmp_path))
     assert frequent(a, tmp_path)["count"].tolist() == [1]
     assert (tmp_path / "out" / "overlaid_rank-3.json").exists()
-    with pytest.raises(ValueError, match="rank 2 is not there"):
+    with pytest.raises(ValueError, match="rank 2 does not exist"):
         frequent(a, tmp_path, rank=2)
 
 

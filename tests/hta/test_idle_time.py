@@ -92,7 +92,7 @@ def test_without_rank_0_the_first_rank_is_looked_at(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_is_not_there_is_an_error(two_ranks: TraceAnalysis) -> None:
-    with pytest.raises(ValueError, match="rank 1 is not there"):
+    with pytest.raises(ValueError, match="rank 1 does not exist"):
         quiet(two_ranks, ranks=[1])
 
 

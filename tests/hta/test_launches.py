@@ -62,7 +62,7 @@ def test_ranks_are_keys(tmp_path: Path) -> None:
     a = TraceAnalysis(trace_dir=str(tmp_path))
     assert list(a.get_cuda_kernel_launch_stats(visualize=False)) == [2]
     assert list(a.get_cuda_kernel_launch_stats(ranks=[5, 2], visualize=False)) == [5, 2]
-    with pytest.raises(ValueError, match="rank 7 is not there"):
+    with pytest.raises(ValueError, match="rank 7 does not exist"):
         a.get_cuda_kernel_launch_stats(ranks=[7])
 
 

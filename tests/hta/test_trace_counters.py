@@ -160,7 +160,7 @@ def test_ranks_are_those_asked_for_and_by_default_the_first(tmp_path: Path) -> N
     a = TraceAnalysis(trace_dir=str(tmp_path))
     assert list(a.get_queue_length_time_series()) == [2]
     assert list(a.get_queue_length_time_series([5, 2])) == [2, 5]
-    with pytest.raises(ValueError, match="rank 7 is not there"):
+    with pytest.raises(ValueError, match="rank 7 does not exist"):
         a.get_memory_bw_summary([7])
 
 

@@ -77,8 +77,7 @@ def causes(rows: pl.DataFrame, *, unprofiled_step_ms: float | None = None) -> pl
     without the profiler, the costs are corrected for that.
 
     Args:
-        unprofiled_step_ms: How long a step takes without the profiler, in milliseconds; by default as long as
-            `holotrace.capture` measured, if it recorded the job.
+        unprofiled_step_ms: Milliseconds of a step without the profiler. By default what `holotrace.capture` measured.
 
     Raises:
         UsageError: it is no time, or no steps were recorded to compare it with.
