@@ -114,6 +114,14 @@ def test_faults_of_another_simulation_are_found(name: str) -> None:
 PIECES = {"operator": ["aten::mm", "aten::add"], "count": [1, 1], "usual_count": [1.0, 1.0]}
 
 
+def test_a_device_that_is_slow_at_products_only_is_slow_as_their_time_does_not_depend_on_the_data(
+    tmp_path: Path,
+) -> None:
+    sample.write(tmp_path, events=2000, steps=2, ranks=8)
+    found = holotrace.open(tmp_path).causes().filter(pl.col("ranks").list.len() > 0)
+    assert found.select("cause", "ranks").rows() == [("slow-device", [2])]
+
+
 @pytest.mark.parametrize("usual_ns", [[0.0, 0.0], [100.0, 0.0]])
 def test_work_that_takes_other_ranks_no_time_makes_no_device_slow(usual_ns: list[float]) -> None:
     """A report on ranks whose work mostly had no duration ended in a division by zero."""

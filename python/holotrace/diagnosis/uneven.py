@@ -24,6 +24,7 @@ from holotrace.diagnosis.candidates import (
 )
 from holotrace.diagnosis.classes import EXPERTS, MORE_WORK, PIPELINE, SLOW_DEVICE, UNEVEN_WORK
 from holotrace.diagnosis.pairs import PAIR
+from holotrace.efficiency import categories
 
 # A device is slow if kernels of so many of its kinds of work, by time, take longer by at least half of what all do.
 _FAMILIES_RATIO = 0.7
@@ -38,6 +39,7 @@ _COMPARABLE_RATIO = 0.25
 _LOOKUP = "(?i)embedding"
 # Work of so many operators that is slow alike tells of the device.
 _FEWEST_FAMILIES = 2
+_DENSE, _GROUPED = (categories.GEMM, categories.CONVOLUTION), r"(?i)group|ptr_?array|mask"
 _DIRECTION = r"_?(?i:forward|backward)\d*$"
 # A rank that is named has so much of what the worst has.
 _OF_MOST_RATIO = 0.1
@@ -267,7 +269,7 @@ def _is_slow_at_some(kinds: pl.DataFrame) -> bool:
     """Whether nothing but equal work takes longer, much of it by about the same factor: clocks, or memory, are slow.
 
     Kernels that either clocks or memory limit are then slow, and the others not. Work that depends on the data,
-    such as attention within documents, is of one operator, forward and backward.
+    such as attention within documents, is of one operator, forward and backward, and is no dense product.
     """
     excess = pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
     more = kinds.with_columns(excess_ns=excess).filter(pl.col("excess_ns") > 0)
@@ -280,11 +282,21 @@ def _is_slow_at_some(kinds: pl.DataFrame) -> bool:
     alike = longer.filter(own)
     families = alike["operator"].fill_null("").str.replace(_DIRECTION, "").unique()
     most = max(alike.group_by("operator").agg(pl.col("excess_ns").sum())["excess_ns"].to_list(), default=0)
-    return (
-        total(alike["excess_ns"]) > _FAMILIES_RATIO * total(longer["excess_ns"])
-        and len(families) >= _FEWEST_FAMILIES
-        and most < NAMED_RATIO * total(alike["excess_ns"])
+    is_of_several = len(families) >= _FEWEST_FAMILIES and most < NAMED_RATIO * total(alike["excess_ns"])
+    return total(alike["excess_ns"]) > _FAMILIES_RATIO * total(longer["excess_ns"]) and (
+        is_of_several or _is_of_dense_products(alike)
     )
+
+
+def _is_of_dense_products(longer: pl.DataFrame) -> bool:
+    """Whether several kernels of products take longer: of equal shapes they take equally long, whatever the data."""
+    dense = longer.filter(pl.Series([_is_dense(name or "") for name in longer["name"]], dtype=pl.Boolean))
+    is_most = total(dense["excess_ns"]) > _MOSTLY_RATIO * total(longer["excess_ns"])
+    return is_most and dense["name"].n_unique() >= _FEWEST_FAMILIES
+
+
+def _is_dense(kernel: str) -> bool:
+    return categories.of_kernel(kernel) in _DENSE and not re.search(_GROUPED, kernel)
 
 
 def _told(kinds: pl.DataFrame) -> str | None:
