@@ -138,7 +138,10 @@ def slow_upload(table: pl.DataFrame) -> Iterator[Finding]:
 
 
 def _standing(table: pl.DataFrame, causes: tuple[str, ...], what: str) -> Iterator[Finding]:
-    """A finding if devices stand still for ``causes`` for more than a tenth of the time in which nothing compiles."""
+    """A finding if devices stand still for ``causes`` for more than a tenth of the idle time in which nothing compiles.
+
+    How much of the job's time that is, the analysis of causes tells, and warns of it.
+    """
     # Of what PyTorch launches call by call the analysis of causes tells.
     of_xla = table.filter(pl.col("stream").is_null(), pl.col("plane").is_not_null())
     whole = of_xla.with_columns(part_ns=pl.sum_horizontal(f"{cause}_ns" for cause in causes))
@@ -164,4 +167,4 @@ def _standing(table: pl.DataFrame, causes: tuple[str, ...], what: str) -> Iterat
     cost_ns = int(ranks.select(pl.col("part_ns").mean()).item())
     where = ", mostly in {names:names}" if names else ""
     message = f"devices stand still for {{idle:duration}} while {what}{where}"
-    yield Finding("warning", message, tuple(ranks["rank"]), cost_ns, values={"idle": cost_ns, "names": names})
+    yield Finding("info", message, tuple(ranks["rank"]), cost_ns, values={"idle": cost_ns, "names": names})
