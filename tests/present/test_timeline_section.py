@@ -2,7 +2,9 @@
 
 import base64
 import json
+import re
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -54,6 +56,15 @@ def test_a_cause_is_marked_on_the_clock_of_the_job() -> None:
     causes = pl.DataFrame([{**row, "ranks": [1], "steps": [2]}])
     (mark,) = payload.payload(table, causes)["marks"]
     assert (mark["rank"], mark["at"], mark["worth"]) == (1, 5_000, "3.00 µs")
+
+
+def test_a_cause_of_no_rank_is_placed_without_one() -> None:
+    row = {"rank": None, "where_ns": 5_700, "cause": "exposed-transfer", "message": "slow", "cost_ns": 3_000}
+    result = draw(DRAWING).run((*ALL, timeline))
+    one = pl.DataFrame([row], schema_overrides={"rank": pl.Int32})
+    causes = pl.concat([result.tables["causes"].clear(), one], how="diagonal_relaxed")
+    told = html.page(replace(result, tables={**result.tables, "causes": causes}))
+    assert re.search(r"\(worth up to 3\.00 µs\)</a>, at ", told)
 
 
 def test_no_more_events_and_pieces_than_a_page_can_hold(monkeypatch: Any) -> None:

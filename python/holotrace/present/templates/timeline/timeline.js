@@ -117,7 +117,8 @@ class Timeline {
   goToCause(number) {
     const mark = this.model.marks[number];
     if (!mark || mark.at === null) return;
-    this.go(mark.rank, mark.at, Math.max(2e6, this.model.piece * 40));
+    // What is due to no rank in particular is shown at the first.
+    this.go(mark.rank ?? this.model.ranks[0].rank, mark.at, Math.max(2e6, this.model.piece * 40));
     this.part("said").textContent = `Cause ${number + 1}: ${mark.text} (worth up to ${mark.worth}).`;
   }
 
