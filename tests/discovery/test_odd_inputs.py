@@ -186,6 +186,16 @@ def test_a_packed_archive_is_held_against_its_checksum_whichever_members_are_rea
         holotrace.open(archive)
 
 
+def test_what_stands_behind_the_members_of_an_archive_is_not_read_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "ANY_GROWTH_BYTES", 1 << 22)
+    archive = tarred(tmp_path / "a.tar.gz", TRACES)
+    archive.write_bytes(archive.read_bytes() + gzip.compress(b"\0" * (1 << 25)))
+    with pytest.raises(InputError, match=r"it goes on for more than a gigabyte behind its last member; unpack it"):
+        holotrace.open(archive)
+
+
 def test_an_archive_in_an_archive_is_left_out_and_an_empty_one_is_an_error(tmp_path: Path) -> None:
     inner = zipped(tmp_path / "inner.zip", TRACES).read_bytes()
     job = holotrace.open(zipped(tmp_path / "outer.zip", TRACES | {"inner.zip": inner}))

@@ -345,7 +345,7 @@ def test_buffers_of_one_name_in_two_programs_are_two_bars() -> None:
 
 def test_what_holds_until_the_next_value_is_drawn_in_steps() -> None:
     table = pl.DataFrame({"rank": [0] * 3, "time_ns": [1, 2, 3], "queue_count": [4, 1, 1]})
-    held = dataclasses.replace(queue, chart=dataclasses.replace(queue.chart, holds=True))  # type: ignore[type-var]
+    held = dataclasses.replace(queue, chart=dataclasses.replace(queue.chart, holds=True))  # type: ignore[type-var]  # it has a chart
     drawn = charts.picture(figures.drawing(held, table))
     assert isinstance(drawn, Plane)
     assert re.findall(r"[MLHV]", drawn.marks[0].path) == ["M", "H", "V", "H", "V"]

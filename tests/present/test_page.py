@@ -107,7 +107,7 @@ def test_nothing_on_the_page_is_loaded_from_elsewhere() -> None:
 def test_an_empty_job_gives_a_page_that_says_so() -> None:
     page = Elements(html.page(made_up.empty(), made_up.ANALYSES)).text
     assert "No rank recorded any time, so there is nothing to judge." in page
-    assert "Not shown, because the traces have nothing for them: time breakdown, overlap, kernels." in page
+    assert "Not shown, because the traces have no data for them: time breakdown, overlap, kernels." in page
 
 
 def test_an_analysis_without_rows_is_left_out_but_named() -> None:
@@ -118,7 +118,7 @@ def test_an_analysis_without_rows_is_left_out_but_named() -> None:
         "time_breakdown",
         "kernels",
     ]
-    assert "Not shown, because the traces have nothing for them: overlap." in elements.text
+    assert "Not shown, because the traces have no data for them: overlap." in elements.text
     assert "Left out" not in Elements(html.page(result, made_up.ANALYSES)).text
 
 
@@ -261,4 +261,4 @@ def test_a_job_that_does_not_communicate_has_no_section_about_it() -> None:
         html.page(dataclasses.replace(result, tables={**result.tables, "overlap": zeros}), made_up.ANALYSES)
     )
     assert "overlap" not in [a.get("id") for tag, a in page.tags if tag == "section"]
-    assert "nothing for them: overlap." in page.text
+    assert "no data for them: overlap." in page.text

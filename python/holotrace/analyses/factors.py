@@ -50,10 +50,10 @@ def factors(graph: JobGraph) -> pl.DataFrame:
 
     The factors are those of POP's multiplicative model: how well hosts keep devices busy, how even the work of the
     ranks is, and how much of copies and communication is hidden. Their product is the mean computing time divided by
-    the time of the job. The job is replayed as if moving data took no time, also between it and ranks that were not
-    recorded. There is no answer if the replay of the unchanged job differs by more than 5%, or if a factor would be
-    more than 1. There is no answer either if no two ranks are known to have met: then the ranks are separate
-    recordings, not one job.
+    the time of the job. The job is replayed as if communication took no time, also with ranks that were not recorded.
+    There is no answer if the replay of the unchanged job differs by more than 5%, or if a factor would be more than 1.
+    There is no answer either if no two ranks are known to have met: then the ranks are separate recordings, not one
+    job.
     """
     if graph.steps.is_empty():
         return pl.DataFrame(schema=factors.nothing.schema)
@@ -67,7 +67,7 @@ def factors(graph: JobGraph) -> pl.DataFrame:
     free_ns = replayed_free_ns + job_ns - replayed_ns
     computed = _covered(graph, (COMPUTE,)).rename({"covered_ns": "compute_ns"})
     most, mean = computed.select(most=pl.col("compute_ns").max(), mean=pl.col("compute_ns").mean()).row(0)
-    # What is said to take no time is no longer in it.
+    # Copies may run beside communication, which is no longer in free_ns.
     worked = min(*_covered(graph, (COMPUTE, MEMORY)).select(pl.col("covered_ns").max()).row(0), free_ns)
     is_known = job_ns > 0 and abs(replayed_ns / job_ns - 1) <= TRUSTED_RATIO
     is_known = is_known and bool(most) and most <= free_ns <= job_ns

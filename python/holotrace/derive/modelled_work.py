@@ -277,6 +277,8 @@ def _instructions(rank: RankTrace) -> pl.DataFrame:
     """The categories of the instructions of XLA's programs that devices ran: ``event_id``, ``of_program``."""
     described = ("name", "kind", "scope", "target", "has_product")
     ran = rank[_INSTRUCTIONS].filter(pl.col("opcode").is_not_null() | pl.col("category").is_not_null())
+    if ran.is_empty():
+        return pl.DataFrame(schema={"event_id": pl.UInt32(), "of_program": pl.String()})
     told = ran.select(
         "event_id",
         pl.col("name", "scope", "target"),

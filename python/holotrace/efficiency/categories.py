@@ -92,38 +92,25 @@ _OPERATORS = (
 # Words of opcodes, of kinds on TPUs and of the names of fusions, which are made of the instructions in them. Of several
 # the first in this order decides: it takes longest.
 _WORDS = (
-    (GEMM, {"dot", "gemm", "matmul", "einsum"}),
-    (CONVOLUTION, {"convolution", "conv"}),
-    (SORT, {"sort", "topk"}),
-    (RNG, {"rng", "threefry", "philox"}),
-    (EMBEDDING, {"gather", "scatter"}),
-    (REDUCTION, {"reduce", "reduction"}),
+    (GEMM, "dot gemm matmul einsum"),
+    (CONVOLUTION, "convolution conv"),
+    (SORT, "sort topk"),
+    (RNG, "rng threefry philox"),
+    (EMBEDDING, "gather scatter"),
+    (REDUCTION, "reduce reduction"),
     (
         ELEMENTWISE,
-        {
-            "add",
-            "subtract",
-            "multiply",
-            "divide",
-            "maximum",
-            "minimum",
-            "exponential",
-            "log",
-            "logistic",
-            "tanh",
-            "power",
-        }
-        | {"rsqrt", "sqrt", "negate", "abs", "sign", "compare", "select", "and", "or", "not", "xor", "clamp", "floor"}
-        | {"ceil", "round", "cosine", "sine", "erf", "remainder", "atan", "cbrt", "elementwise"},
+        "add subtract multiply divide maximum minimum exponential log logistic tanh power rsqrt sqrt negate abs sign "
+        "compare select and or not xor clamp floor ceil round cosine sine erf remainder atan cbrt elementwise",
     ),
     (
         COPY,
-        {"copy", "transpose", "reshape", "broadcast", "concatenate", "slice", "pad", "reverse", "bitcast", "convert"}
-        | {"iota", "formatting", "infeed", "outfeed"},
+        "copy transpose reshape broadcast concatenate slice pad reverse bitcast convert iota formatting infeed outfeed",
     ),
 )
 # What the scopes of other instructions than products tell of them.
 _SCOPES = ((OPTIMIZER, r"optimi[sz]er|adam|sgd"), (NORM, r"(layer|rms|batch|group|instance)_?norm"))
+_KNOWN_WORDS = tuple((category, frozenset(words.split())) for category, words in _WORDS)
 _COMPILED_SCOPES = tuple((category, re.compile(pattern)) for category, pattern in _SCOPES)
 _SEPARATORS = re.compile(r"[^a-z]+")
 _COMPILED_KERNELS = tuple((category, re.compile(pattern)) for category, pattern in _KERNELS)
@@ -170,24 +157,23 @@ def of_instruction(name: str, kind: str, scope: str, target: str, *, has_product
     if target:
         called = of_kernel(target)
         return called if called != OTHER else of_kernel(operator or name)
-    said = _of_words(kind)
+    said, of_scope_end = _of_words(kind), _of_words(operator)
     if has_product or said in (GEMM, CONVOLUTION):
-        # TPUs compute products of matrices as convolutions.
-        of_product = _of_words(operator)
-        return (
-            of_product if of_product in (GEMM, CONVOLUTION) else said if said == CONVOLUTION and has_product else GEMM
-        )
+        if of_scope_end in (GEMM, CONVOLUTION):
+            return of_scope_end
+        # TPUs compute products of matrices as convolutions, too; of theirs no product is known.
+        return CONVOLUTION if said == CONVOLUTION and has_product else GEMM
     of_scope = _first(_COMPILED_SCOPES, scope.lower())
     if of_scope != OTHER:
         return of_scope
-    told = (told for text in (name, operator) for told in (_of_words(text), of_kernel(text)))
-    found = next((one for one in (said, *told) if one != OTHER), OTHER)
+    told = (said, _of_words(name), of_kernel(name), of_scope_end, of_kernel(operator))
+    found = next((one for one in told if one != OTHER), OTHER)
     return ELEMENTWISE if found == OTHER and kind == "loop fusion" else found
 
 
 def _of_words(text: str) -> str:
     words = set(_SEPARATORS.split(text.lower()))
-    return next((category for category, known in _WORDS if words & known), OTHER)
+    return next((category for category, known in _KNOWN_WORDS if words & known), OTHER)
 
 
 def _first(rules: tuple[tuple[str, re.Pattern[str]], ...], name: str) -> str:

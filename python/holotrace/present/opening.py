@@ -216,7 +216,7 @@ def _status(result: report.Report, analyses: report.Analyses) -> str:
     else:
         said = [f"{sections} below, none with findings"]
     if silent:
-        said.append(f"{fmt.number(len(silent))} left out, for the traces have nothing for them")
+        said.append(f"{fmt.number(len(silent))} left out, because the traces have no data for them")
     return "; ".join(said) + "."
 
 

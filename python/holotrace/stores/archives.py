@@ -121,8 +121,11 @@ def _names_of(archive: Path, _changed_ns: int, _bytes: int) -> tuple[str, ...]:
 def _check_end(opened: tarfile.TarFile) -> None:
     """Read what is behind the last member: gzip has its checksum at the end, where no member leads."""
     behind: Any = opened.fileobj
-    while behind.read(PIECE_BYTES):
-        pass
+    read = 0
+    while piece := behind.read(PIECE_BYTES):
+        read += len(piece)
+        if read > ANY_GROWTH_BYTES:
+            raise ValueError("it goes on for more than a gigabyte behind its last member")
 
 
 def stream(member: Member) -> Stream:
