@@ -84,7 +84,8 @@ def _of_xla(rank: RankTrace) -> pl.DataFrame:
     ops, ranges = rank[_OPS], rank[_RANGES].filter(~pl.col("on_device")).drop("on_device")
     is_call = pl.col("event_id").is_in(xla.calls(rank).implode())
     role = pl.when(is_call).then(_CALL).otherwise(_OPERATOR)
-    spans = pl.concat([ops.with_columns(role=role.cast(pl.UInt8)), ranges.with_columns(role=pl.lit(_RANGE, pl.UInt8))])
+    roles = ((ops, role), (ranges, pl.lit(_RANGE)), (xla.unrecorded_waits(rank), pl.lit(_CALL)))
+    spans = pl.concat([frame.with_columns(role=role.cast(pl.UInt8)) for frame, role in roles])
     return spans.filter(pl.col("tid").is_in(xla.threads(rank).implode()))
 
 

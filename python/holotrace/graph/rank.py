@@ -59,7 +59,7 @@ def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
     held, returned = _recorded(rank)
     is_xla = xla.is_xla(rank)
     if is_xla:
-        times, work = xla.waits(xla.works(rank))
+        times, work = xla.waits(rank.cached(xla.works))
         usual, can_wait = {**device.USUAL, **xla.USUAL}, xla.can_wait
     else:
         work = device.works(rank)
@@ -108,17 +108,19 @@ def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, own: pl
         "name",
         "start_ns",
         "end_ns",
+        "event_id",
         "step",
         "device",
         "stream",
-        event_id=pl.when(pl.col("event_id") != xla.NO_EVENT).then("event_id"),
         lane=pl.col("queue") + (0 if lanes is None else int(str(lanes)) + 1),
         is_device=pl.lit(True),
         kind=pl.col("kind").cast(pl.String).cast(pl.Categorical),
         own_ns=pl.col("end_ns") - pl.col("start_ns"),
     )
     # Names of the host stay numbers, where texts would take as long as all else.
-    return pl.concat([of_host, of_device.cast({"name": pl.Categorical})], how="diagonal_relaxed")
+    both = pl.concat([of_host, of_device.cast({"name": pl.Categorical})], how="diagonal_relaxed")
+    is_recorded = pl.col("event_id") < xla.FIRST_MADE
+    return both.with_columns(pl.when(is_recorded).then("event_id").alias("event_id"))
 
 
 def _recorded(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
