@@ -28,9 +28,9 @@ def changed(tmp_path: Path) -> Changed:
 
     def make(files: dict[str, str]) -> Path:
         for path in PACKAGE.rglob("*"):
-            name = path.relative_to(PACKAGE)
-            if path.is_file() and "__pycache__" not in name.parts and name.as_posix() not in files:
-                (copy := tmp_path / "edited" / "holotrace" / name).parent.mkdir(parents=True, exist_ok=True)
+            own = path.relative_to(PACKAGE)
+            if path.is_file() and "__pycache__" not in own.parts and own.as_posix() not in files:
+                (copy := tmp_path / "edited" / "holotrace" / own).parent.mkdir(parents=True, exist_ok=True)
                 copy.symlink_to(path)
         for name, content in files.items():
             (copy := tmp_path / "edited" / "holotrace" / name).parent.mkdir(parents=True, exist_ok=True)
