@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import mean
 
 import polars as pl
 import pytest
@@ -32,22 +31,22 @@ def test_model_error_of_profiles_of_xla(name: str, tmp_path: Path) -> None:
     kept = graph.step_times(has_delays=True)
     assert_series_equal(kept["recorded_ns"], kept["replayed_ns"], check_names=False)
     told = job.replay().filter(pl.col("recorded_ns") > 0)
-    assert mean(told["error_ratio"].abs()) < 0.02
-    assert told["explained_ratio"].min() > 0.9
+    assert told.select(pl.col("error_ratio").abs().mean()).item() < 0.02
+    assert told.select(pl.col("explained_ratio").min()).item() > 0.9
 
 
 def test_devices_are_busy_once_and_the_time_of_a_program_between_its_operations_is_its_own(tmp_path: Path) -> None:
     work = JobGraph.of(_job("jax_cpu_gaps", tmp_path)).activities.filter("is_device").sort("device", "start_ns")
     assert work["device"].unique().sort().to_list() == [0, 1, 2, 3]
-    apart = work.select((pl.col("start_ns") - pl.col("end_ns").shift(1)).over("device").alias("apart_ns"))
-    assert apart["apart_ns"].min() >= 0
+    apart = work.select((pl.col("start_ns") - pl.col("end_ns").shift(1)).over("device").min())
+    assert apart.item() >= 0
     assert work.filter(pl.col("name") == "jit_train_step")["event_id"].null_count() > 0
 
 
 def test_a_thread_that_reads_a_result_waits_for_the_program_that_makes_it(tmp_path: Path) -> None:
     path = _job("read.xplane.pb.gz", tmp_path).job_path()
     reading = path.filter(pl.col("name") == "np.asarray(jax.Array)", pl.col("bound_by") == "host")
-    assert reading["duration_ns"].sum() < 0.02 * path["duration_ns"].sum()
+    assert float(reading["duration_ns"].sum()) < 0.02 * float(path["duration_ns"].sum())
     halved = holotrace.what_if(_job("read.xplane.pb.gz", tmp_path), {"compute": 0.5}).row(0, named=True)
     assert 0.35 < halved["saved_ratio"] < 0.5
 
