@@ -31,6 +31,7 @@ _USUAL = {
     "full_count": 256,
     "full_times": 3,
 }
+_COPIED_NS = 10**12  # no limit: results may be large
 # What calls are to the core: they return when work is over, mark how far a queue is, or make one wait for a mark.
 _WAITS, _RECORDS, _HOLDS = 1, 2, 4
 _NOBODY, _UNKNOWN = 2**32 - 1, -(2**63)
@@ -53,7 +54,13 @@ def syncs(rank: RankTrace) -> pl.DataFrame:
 
 
 def joined(
-    work: pl.DataFrame, on_host: Host, held: pl.DataFrame, returned: pl.DataFrame
+    work: pl.DataFrame,
+    on_host: Host,
+    held: pl.DataFrame,
+    returned: pl.DataFrame,
+    *,
+    turns: pl.DataFrame | None = None,
+    reads_back: bool = False,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """What waits for what, and what takes less time where it need not wait.
 
@@ -65,6 +72,7 @@ def joined(
         on_host: The host's part of the graph, with its edges.
         held: after_id, waits_id: works of which the second waited for the first, as the profiler recorded.
         returned: after_id, waits_id: the same for calls that waited for works.
+        reads_back: Whether calls copied results back before they returned, which takes as long as it takes.
     """
     of_work = work.select(
         *("event_id", "device", "queue", "start_ns", "end_ns"),
@@ -79,8 +87,10 @@ def joined(
     )
     untold = unrecorded_waits.of_work(work) if held.is_empty() else pl.DataFrame(schema=unrecorded_waits.SCHEMA)
     times = untold.select("after_id", waits_id="held_id")
+    held = held if turns is None else pl.concat([held, turns])
+    usual = _USUAL | {"returned_ns": _COPIED_NS} if reads_back else _USUAL
     edges, own = native.device_graph(
-        *(of_work, of_calls, held, times, returned, on_host.edges), first=on_host.activities.height, usual=_USUAL
+        *(of_work, of_calls, held, times, returned, on_host.edges), first=on_host.activities.height, usual=usual
     )
     return pl.DataFrame(edges), pl.DataFrame(own)
 

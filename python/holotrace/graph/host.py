@@ -11,6 +11,7 @@ from holotrace.core.native import native
 from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, RUNTIME_CALLS, STEPS
 from holotrace.core.trace import RankTrace
+from holotrace.derive import xla_waits
 from holotrace.derive.critical_steps import HOST, LOADING, LOADING_DATA
 from holotrace.derive.names import distinct, pair
 from holotrace.derive.vendors import ASKING
@@ -20,7 +21,7 @@ STEPS_READ = STEPS.only("step", "event_id", "start_ns", "end_ns")
 _OPS = CPU_OPS.only(*_SPAN)
 CALLS_READ = RUNTIME_CALLS.only(*_SPAN, "correlation")
 _RANGES = ANNOTATIONS.only(*_SPAN, "on_device")
-READS = (STEPS_READ, _OPS, CALLS_READ, _RANGES)
+READS = (STEPS_READ, _OPS, CALLS_READ, _RANGES, *xla_waits.READS)
 _PLACE = ["pid", "tid"]
 # What spans are to the core, which cuts threads by them: work, ranges that only have names, calls of the runtime, and
 # those that only ask, which are a third of all and cut nothing.
@@ -76,13 +77,16 @@ def of(rank: RankTrace, *, has_queries: bool) -> Host:
 def _placed(rank: RankTrace, asking: Collection[str]) -> pl.DataFrame:
     """The spans of all threads, with what each is and the number of its thread, which counts from 0."""
     ops, ranges = rank[_OPS], rank[_RANGES].filter(~pl.col("on_device")).drop("on_device")
+    # XLA profiles have no table of calls: those that launch work or wait for it are among the operators.
+    is_call = pl.col("event_id").is_in(rank.cached(xla_waits.calls).implode())
     both = ops.filter(pl.col("event_id").is_in(ranges["event_id"].implode()))["event_id"]
     ranges = ranges.filter(~pl.col("event_id").is_in(both.implode()))
     calls = rank[CALLS_READ].select(_SPAN)
     names = [name for name in distinct(calls["name"]) if name in asking]
     asks = pl.col("name").is_in(pl.Series(names, dtype=calls.schema["name"]).implode())
     of_calls = pl.when(asks.fill_null(False)).then(_QUERY).otherwise(_CALL)
-    roles = ((ops, pl.lit(_OPERATOR)), (ranges, pl.lit(_RANGE)), (calls, of_calls))
+    of_ops = pl.when(is_call).then(_CALL).otherwise(_OPERATOR)
+    roles = ((ops, of_ops), (ranges, pl.lit(_RANGE)), (calls, of_calls))
     spans = pl.concat([frame.with_columns(role=role.cast(pl.UInt8)) for frame, role in roles])
     numbered = spans.lazy().with_columns(place=pair(*_PLACE))
     threads = numbered.unique("place").sort(_PLACE).with_row_index("thread").select("place", "thread")

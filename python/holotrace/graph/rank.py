@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.core.trace import RankTrace
-from holotrace.derive import collectives, step_graph
+from holotrace.derive import collectives, step_graph, xla_waits
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import WORK
 from holotrace.derive.steps import launched_in
@@ -59,7 +59,16 @@ def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
     count = on_host.activities.height
     work = work.with_columns(pl.col("activity") + count)
     since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
-    edges, own = device.joined(work, on_host, *_recorded(rank))
+    held, returned = _recorded(rank)
+    read_back = rank.cached(xla_waits.waits).select("after_id", waits_id="held_id")
+    edges, own = device.joined(
+        work,
+        on_host,
+        held,
+        pl.concat([returned, read_back]),
+        turns=xla_waits.turns(rank),
+        reads_back=read_back.height > 0,
+    )
     steps = on_host.steps.sort("start_ns", "step").rename({"begin": "from_point", "end": "to_point"})
     frames = {
         ACTIVITY: packed.activities(_activities(rank, on_host, work, own).with_columns(since_1970)),
