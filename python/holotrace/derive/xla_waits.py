@@ -1,4 +1,4 @@
-"""What waits for programs of XLA: calls of the host that read results back, and the programs that run next."""
+"""Which calls of the host wait for programs of XLA: those that read their results back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holotrace.derive.kernel_kinds import MEMORY, WORK
 from holotrace.derive.unrecorded_waits import SCHEMA, WAITED_NS
 
 _CALLS = CPU_OPS.only("event_id", "name", "pid", "tid", "start_ns", "end_ns")
-_EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "launch_id")
+_EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "start_ns", "end_ns")
 _RUNS = MODULES.only("device", "start_ns", "end_ns")
 READS = (_CALLS, _EVENTS, _RUNS)
 # How runtimes and profilers call copies from a device to its host.
@@ -37,50 +37,6 @@ def waits(rank: RankTrace) -> pl.DataFrame:
     found = _within(copies.with_columns(end_ns=until), _last_work(runs, work), "ended_ns", "after_id")
     return found.drop_nulls("after_id").select(
         pl.col("event_id").cast(pl.UInt32).alias("held_id"), "after_id", "ended_ns", is_call=pl.lit(value=True)
-    )
-
-
-def calls(rank: RankTrace) -> pl.Series:
-    """Events of the calls that launched work of XLA's programs, or waited for them."""
-    held = rank.cached(waits)["held_id"]
-    launched = rank[_EVENTS]["launch_id"].drop_nulls().unique() if rank[_RUNS].height else held.clear()
-    return pl.concat([held, launched])
-
-
-def turns(rank: RankTrace) -> pl.DataFrame:
-    """Work that waited for the program before its own, as a device runs programs one after the other.
-
-    Of each run of a program that is the first work of each queue, if the run before it was over by then.
-
-    Returns ``after_id``, ``waits_id``.
-    """
-    runs = rank[_RUNS].with_columns(pl.col("device").fill_null(0)).sort("device", "start_ns", "end_ns")
-    if runs.is_empty():
-        return pl.DataFrame(schema={"after_id": pl.UInt32(), "waits_id": pl.UInt32()})
-    work = _work(rank)
-    before = pl.col("end_ns").shift(1).over("device")
-    follows = runs.with_columns(before_ns=before, over_ns=before).filter(pl.col("before_ns") <= pl.col("start_ns"))
-    last = _last_work(runs, work)
-    first = (
-        work.lazy()
-        .sort("start_ns", "event_id")
-        .join_asof(
-            runs.lazy().select("device", "start_ns", run_ns="start_ns").sort("start_ns"),
-            on="start_ns",
-            by="device",
-            strategy="backward",
-            check_sortedness=False,
-        )
-        .unique(["device", "stream", "run_ns"], keep="first", maintain_order=True)
-        .select("device", "run_ns", waits_id="event_id")
-    )
-    return done(
-        follows.lazy()
-        .select("device", "before_ns", run_ns="start_ns")
-        .join(last.lazy().select("device", "after_id", before_ns="run_end_ns"), on=["device", "before_ns"])
-        .join(first, on=["device", "run_ns"])
-        .select(pl.col("after_id", "waits_id").cast(pl.UInt32))
-        .sort("after_id", "waits_id")
     )
 
 
@@ -119,7 +75,7 @@ def _last_work(runs: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
         .join_asof(by_end.lazy(), on="end_ns", by="device", strategy="backward", check_sortedness=False)
         .filter(pl.col("ended_ns") > pl.col("start_ns"))
     )
-    return done(last.select("device", "ended_ns", "after_id", over_ns="ended_ns", run_end_ns="end_ns"))
+    return done(last.select("ended_ns", "after_id", over_ns="ended_ns"))
 
 
 def _within(calls: pl.DataFrame, ends: pl.DataFrame, *columns: str) -> pl.DataFrame:
