@@ -28,7 +28,7 @@ UNSCOPED_RATIO = 0.5
         Column("share_ratio", Unit.RATIO, "total_ns / time of all operations; null if that is 0"),
         Column("backward_ns", Unit.NS, "Part of total_ns that belongs to the backward pass"),
     ),
-    reads=(XLA_OPS.only("line", "module", "scope", "self_ns", "is_wait", "is_async"),),
+    reads=(XLA_OPS.only("device", "plane", "line", "module", "scope", "self_ns", "is_wait", "is_async"),),
     chart=Ranking(x="scope", y=("self_ns",), title="Device time by scope"),
     needs=(XLA_OPS,),
 )
