@@ -29,7 +29,7 @@ _SUMS = (
     "self_work_ns",
     "self_busy_ns",
 )
-_ROW = ("name", "source", "start_ns", "count", *_SUMS)
+_ROW = ("name", "start_ns", "count", *_SUMS)
 
 
 @per_rank(
@@ -65,17 +65,22 @@ def operators(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     Args:
         by_step: One row per operator and step, instead of one per operator.
     """
-    rows = pl.concat([_of_operators(rank), _outside(rank)])
+    inside = _summed(rank, _of_operators(rank), by_step=by_step).with_columns(source=pl.lit(launched_by.OPERATOR))
+    outside = _summed(rank, _outside(rank), "source", by_step=by_step)
+    return pl.concat([inside, outside.select(inside.columns)]).sort(
+        "step", "self_work_ns", "self_ns", "name", "source", descending=[False, True, True, False, False]
+    )
+
+
+def _summed(rank: RankTrace, rows: pl.DataFrame, *by: str, by_step: bool) -> pl.DataFrame:
     if by_step:
         rows = rows.with_columns(step=steps.launched_in(rows["start_ns"], rank[STEPS])).drop_nulls("step")
-    else:
-        rows = rows.with_columns(step=pl.lit(None, pl.Int64()))
-    return done(
-        rows.lazy()
-        .group_by("name", "source", "step")
-        .agg(pl.col(*_SUMS).sum(), count=pl.when(pl.col("count").count() > 0).then(pl.col("count").sum()))
-        .sort("step", "self_work_ns", "self_ns", "name", "source", descending=[False, True, True, False, False])
-    )
+    known = [*by, *(["step"] if by_step else [])]
+    count = pl.when(pl.col("count").count() > 0).then(pl.col("count").sum())
+    sums = rows.lazy().group_by("name", *known).agg(pl.col(*_SUMS).sum(), count=count)
+    step = pl.col("step") if by_step else pl.lit(None, pl.Int64()).alias("step")
+    # Names are numbers until there are few of them.
+    return done(sums.select(pl.col("name").cast(pl.String), *by, step, *_SUMS, "count"))
 
 
 def _of_operators(rank: RankTrace) -> pl.DataFrame:
@@ -84,10 +89,9 @@ def _of_operators(rank: RankTrace) -> pl.DataFrame:
     operators = launched_by.operators(rank).lazy()
     calls = operators.join(covered.lazy(), left_on="event_id", right_on="op_id", how="left")
     rows = calls.select(
-        pl.col("name").cast(pl.String),
+        "name",
         "start_ns",
         pl.col("self_ns", "runtime_ns", "work_count", "work_ns", "self_work_count", "self_work_ns").cast(pl.Int64),
-        source=pl.lit(launched_by.OPERATOR),
         count=pl.lit(1, pl.Int64()),
         total_ns=pl.col("end_ns") - pl.col("start_ns"),
         self_busy_ns=pl.col("covered_ns").fill_null(0),
@@ -108,7 +112,7 @@ def _outside(rank: RankTrace) -> pl.DataFrame:
         )
         .join(launched_by.covered_ns(work, by="launch_id"), on="launch_id", how="left", nulls_equal=True)
         .with_columns(
-            name=pl.col("launch_name").cast(pl.String),
+            name="launch_name",
             start_ns="launch_start_ns",
             count=pl.when(pl.col("launch_id").is_not_null()).then(pl.lit(1, pl.Int64())),
             total_ns=call_ns,
@@ -118,7 +122,7 @@ def _outside(rank: RankTrace) -> pl.DataFrame:
             self_work_ns="work_ns",
             self_busy_ns=pl.col("covered_ns"),
         )
-        .select(_ROW)
+        .select("source", *_ROW)
     )
 
 
