@@ -27,6 +27,7 @@ from holotrace.core.tables import (
     EVENTS,
     HARDWARE_COUNTERS,
     LAUNCHES,
+    MODULES,
     RUNTIME_CALLS,
     STEPS,
 )
@@ -124,7 +125,7 @@ def device_trace(events: list[dict[str, object]], steps: pl.DataFrame | None = N
         correlation="correlation",
     )
     tables = {DEVICE_EVENTS.name: frame, LAUNCHES.name: launches, RUNTIME_CALLS.name: _as(calls, RUNTIME_CALLS)}
-    return RankTrace(rank, {**tables, STEPS.name: steps})
+    return RankTrace(rank, {**tables, MODULES.name: MODULES.empty(), STEPS.name: steps})
 
 
 def moved(rank: RankTrace, by_ns: int) -> RankTrace:

@@ -252,6 +252,10 @@ def vendor_section(vendor: Vendor) -> str:
             ("wait for a device", vendor.waiting),
             ("hold the lock of the runtime", vendor.locking),
             ("record an event", vendor.recording),
+            ("only ask", vendor.asking),
+            ("allocate or free memory, whose names begin with", vendor.allocating),
+            ("copy memory, whose names begin with", vendor.copying),
+            ("load code, whose names begin with", vendor.loading_code),
         )
         if names
     ]

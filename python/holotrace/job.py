@@ -11,7 +11,6 @@ from typing import Any
 import polars as pl
 
 from holotrace.analyses import ALL, Analyses, named
-from holotrace.analyses.lanes import DRAWN
 from holotrace.core.analysis import Analysis, Finding
 from holotrace.core.schema import Table
 from holotrace.core.trace import JobTrace, Question, RankTrace, T
@@ -25,7 +24,7 @@ from holotrace.engine.sql_tables import told_of
 from holotrace.export import copies
 from holotrace.export.merge import Detail
 from holotrace.export.timeline import JobTimeline, Wanted
-from holotrace.present import notebook, report
+from holotrace.present import notebook, writers
 from holotrace.present.figures import figure
 from holotrace.present.notebook import Answer
 from holotrace.serve.view import IDLE_S, View
@@ -294,16 +293,20 @@ class Job(Analyses, JobTrace):
         return figure(found, self.ask(found, options))
 
     def report(self, path: str | os.PathLike[str], *, progress: Progress | None = None) -> None:
-        """Write the report as one HTML page that works offline, as the command ``holotrace report`` does.
+        """Write the report, as the command ``holotrace report`` does.
 
         Args:
-            path: Where; replaced if it is there.
+            path: Where; replaced if it is there. Its ending tells the format, as .json or .md; without one that tells,
+                it is one HTML page that works offline.
             progress: Called with the number of ranks done and of all; a notebook shows a bar by itself.
 
         Raises:
             InputError: no rank can be read, or the file cannot be written.
+            UsageError: no report can be written in a format with that ending.
         """
-        report.write(self.run((*ALL, *DRAWN), progress=progress), place(os.fspath(path)))
+        out = place(os.fspath(path))
+        result = self.run(writers.report_writer(out).analyses, progress=progress)
+        writers.save_report(writers.ShownReport(result), out)
 
     def view(self, *, idle_s: float = IDLE_S, progress: Progress | None = None) -> View:
         """The report with every event, from a server that only this machine can reach; needs the extra ``view``.

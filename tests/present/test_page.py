@@ -13,6 +13,7 @@ import pytest
 from holotrace.core.analysis import Finding, by_cost
 from holotrace.errors import UsageError
 from holotrace.present import html, report
+from holotrace.present.writers import ShownReport, save_report
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -218,9 +219,18 @@ def test_a_finding_without_a_documented_rule_has_no_advice() -> None:
 
 def test_the_report_is_written_with_the_folders_it_needs(tmp_path: Path) -> None:
     out = tmp_path / "a" / "b" / "report.html"
-    report.write(made_up.make(2), out, made_up.ANALYSES)
+    save_report(ShownReport(made_up.make(2), made_up.ANALYSES), out)
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert [path.name for path in out.parent.iterdir()] == ["report.html"]
+
+
+def test_the_ending_of_its_name_tells_the_form_of_a_report(tmp_path: Path) -> None:
+    shown = ShownReport(made_up.make(2), made_up.ANALYSES)
+    for name, begins in (("r.md", "# "), ("r.json", "{"), ("r", "<!doctype html>")):
+        save_report(shown, tmp_path / name)
+        assert (tmp_path / name).read_text(encoding="utf-8").startswith(begins)
+    with pytest.raises(UsageError, match=r"r\.csv ends in \.csv, which cannot be written here"):
+        save_report(shown, tmp_path / "r.csv")
 
 
 def test_the_same_job_gives_the_same_page(tmp_path: Path) -> None:
@@ -230,13 +240,13 @@ def test_the_same_job_gives_the_same_page(tmp_path: Path) -> None:
 
 def test_a_folder_is_not_replaced_by_a_report(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder; name a file in it"):
-        report.write(made_up.make(2), tmp_path, made_up.ANALYSES)
+        save_report(ShownReport(made_up.make(2), made_up.ANALYSES), tmp_path)
 
 
 def test_a_place_below_a_file_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(UsageError, match="cannot be written"):
-        report.write(made_up.make(2), tmp_path / "file" / "report.html", made_up.ANALYSES)
+        save_report(ShownReport(made_up.make(2), made_up.ANALYSES), tmp_path / "file" / "report.html")
 
 
 def test_an_older_report_survives_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +258,7 @@ def test_an_older_report_survives_a_failure(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(UsageError, match="No space left"):
-        report.write(made_up.make(2), out, made_up.ANALYSES)
+        save_report(ShownReport(made_up.make(2), made_up.ANALYSES), out)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.html", "older")]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import holotrace
 from browsers import needs_browser
-from holotrace.present import report
+from holotrace.present.writers import ShownReport, save_report
 from quick import every
 from xplane_files import capture
 
@@ -41,7 +41,7 @@ def report_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = made_up.make(8, names=["</script><script>document.title='owned'</script>"], missing=(5,))
     result = dataclasses.replace(result, problems=made_up.problem("cut off"))
     out = tmp_path_factory.mktemp("page") / "report.html"
-    report.write(result, out, made_up.ANALYSES)
+    save_report(ShownReport(result, made_up.ANALYSES), out)
     return out
 
 
@@ -169,7 +169,7 @@ def test_a_narrow_window_does_not_scroll_sideways(visit: Visit) -> None:
 @pytest.mark.slow
 def test_the_page_of_a_thousand_ranks_is_small_and_painted_within_a_second(browser: "Browser", tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    report.write(made_up.make(1024, kernel_count=60), out, made_up.ANALYSES)
+    save_report(ShownReport(made_up.make(1024, kernel_count=60), made_up.ANALYSES), out)
     assert out.stat().st_size < 8_000_000
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     paints = []
@@ -186,7 +186,7 @@ def test_the_page_of_a_thousand_ranks_is_small_and_painted_within_a_second(brows
 def test_a_long_name_is_cut_to_its_first_lines_until_it_is_clicked(browser: "Browser", tmp_path: Path) -> None:
     # A kernel's template made a row of fourteen lines.
     name = "void cutlass::device_kernel<" + "flash::CollectiveMainloopBwdSm90<2, " * 12 + ">(Params)"
-    report.write(made_up.make(1, names=[name]), tmp_path / "report.html", made_up.ANALYSES)
+    save_report(ShownReport(made_up.make(1, names=[name]), made_up.ANALYSES), tmp_path / "report.html")
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto((tmp_path / "report.html").as_uri())
     cell = page.locator('[data-table="kernels"] .clip').first

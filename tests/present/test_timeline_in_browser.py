@@ -11,7 +11,7 @@ from browsers import needs_browser
 from holotrace import sample
 from holotrace.analyses import ALL
 from holotrace.analyses.lanes.timeline import timeline
-from holotrace.present import report
+from holotrace.present.writers import ShownReport, save_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -27,7 +27,7 @@ def report_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("job")
     sample.write(folder, ranks=4, steps=3, seed=1)
     out = folder / "report.html"
-    report.write(holotrace.open(folder).run((*ALL, timeline)), out)
+    save_report(ShownReport(holotrace.open(folder).run((*ALL, timeline))), out)
     return out
 
 

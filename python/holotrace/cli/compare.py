@@ -12,6 +12,7 @@ from holotrace.cli.output import write_shown
 from holotrace.compare import COLUMNS, By
 from holotrace.compare import compare as differences
 from holotrace.discovery import OnDuplicate
+from holotrace.present.writers import Shown
 from holotrace.stores import Place
 
 
@@ -70,8 +71,6 @@ def compare(
     of an average step, which add up to the step, and the cost of each cause in a step. With --by program, operation or
     scope, times are those of XLA's operations, which add up. To compare runs of one log directory, give LOGDIR/RUN.
     """
-    from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
-
     jobs = [job_at((path,), recursive=recursive, on_duplicate=on_duplicate) for path in (before, after)]
     table = differences(
         *jobs,

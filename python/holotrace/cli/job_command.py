@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from holotrace.cli.options import job_at, output_options, path_argument, rank_option, search_options
 from holotrace.cli.output import tell_partial, write_shown
 from holotrace.job import Job
-
-if TYPE_CHECKING:
-    from holotrace.present.writers import Shown
+from holotrace.present.writers import Shown
 
 
 def job_command(

@@ -10,12 +10,13 @@ from typing import Any, TypeVar, get_args
 import click
 
 from holotrace.cli.executors import chosen_executor, worker_options
-from holotrace.cli.output import TABLE_FORMS, TERMINAL_ROWS, WIDE
+from holotrace.cli.output import WIDE
 from holotrace.discovery import OnDuplicate, survey
 from holotrace.engine.session import Session
 from holotrace.job import Job
 from holotrace.loading.own_kinds import with_kinds
 from holotrace.loading.own_limits import with_limits
+from holotrace.present.writers import OF_TABLES, TERMINAL_ROWS
 from holotrace.stores import Place, Remote, place
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -98,7 +99,7 @@ def output_options(function: F) -> F:
         click.option(
             "--format",
             "form",
-            type=click.Choice(TABLE_FORMS),
+            type=click.Choice([writer.name for writer in OF_TABLES]),
             help="Format of the answer; by default, it follows from the name of the output file, or is a table.",
         ),
         click.option(

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 import polars as pl
 
 from holotrace.cli.console import console, write
 from holotrace.errors import UsageError
+from holotrace.present import writers
+from holotrace.present.writers import Shown, Writer
 from holotrace.stores import Place
 
-if TYPE_CHECKING:
-    from holotrace.present.writers import Shown, Writer
-
-# Their names, in the order of present.writers, which takes too long to import for --help.
-TABLE_FORMS = ("table", "json", "csv", "parquet", "markdown")
-REPORT_FORMS = ("json", "markdown", "html")
-TERMINAL_ROWS = 20
 # Where the option --wide is remembered.
 WIDE = f"{__name__}.wide"
 _WIDEST = 20_000  # characters; a longer line loses names' middles
@@ -26,8 +20,6 @@ _WIDEST = 20_000  # characters; a longer line loses names' middles
 
 def write_shown(shown: Shown, form: str | None, output: Place | None) -> None:
     """Print or save a table; without a format the name of the output file decides."""
-    from holotrace.present import writers  # noqa: PLC0415  # not needed for --help
-
     writer = writers.form_of(form, None if output is None else output.name, writers.OF_TABLES, writers.TABLE)
     if shown.is_chart and writer is not writers.TABLE:
         raise UsageError(f"{writer.name} holds no chart; leave out --chart, or name a file that ends in .txt")
@@ -39,12 +31,13 @@ def write_shown(shown: Shown, form: str | None, output: Place | None) -> None:
             screen.print(writers.text(shown, screen.width))
     elif writer.write is not None:
         put(writer.write(shown), writer, output)
-    tell_partial(shown.problems)
+    if writer is not writers.TABLE or not shown.tells_problems:
+        tell_partial(shown.problems)
 
 
 def _wide(shown: Shown) -> str:
     """The table in as many characters as it needs."""
-    from holotrace.present import terminal, writers  # noqa: PLC0415  # not needed for --help
+    from holotrace.present import terminal  # noqa: PLC0415  # rich is not needed for --help
 
     lines = terminal.as_text(writers.text(shown, _WIDEST), _WIDEST).splitlines()
     return "\n".join(line.rstrip() for line in lines)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 import polars as pl
 
@@ -12,9 +10,7 @@ from holotrace.cli.job_command import table_command
 from holotrace.core.schema import Column, Unit
 from holotrace.engine.sql import QUESTION
 from holotrace.job import Job
-
-if TYPE_CHECKING:
-    from holotrace.present.writers import Shown
+from holotrace.present.writers import Shown
 
 # Units that a name tells where it ends like theirs.
 _TOLD = (Unit.NS, Unit.BYTES, Unit.RATIO)
@@ -39,8 +35,6 @@ def query(job: Job, sql: str) -> Shown:
 
     Columns whose names end in _ns, bytes or _ratio are shown in readable units.
     """
-    from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
-
     with progress_bar("Reading") as progress:
         found = _plain(job.query(sql, progress=progress))
     columns = tuple(_column(name, dtype) for name, dtype in found.schema.items())

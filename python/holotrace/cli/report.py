@@ -6,15 +6,14 @@ from typing import get_args
 
 import click
 
-from holotrace.analyses import ALL
-from holotrace.analyses.lanes import DRAWN
 from holotrace.cli.console import console, progress_bar
 from holotrace.cli.errors import FOUND
 from holotrace.cli.job_command import job_command
 from holotrace.cli.options import Output
-from holotrace.cli.output import REPORT_FORMS, put, tell_partial
+from holotrace.cli.output import put, tell_partial
 from holotrace.core.analysis import CAUSES, Severity
 from holotrace.job import Job
+from holotrace.present import writers
 from holotrace.stores import Place, place
 
 
@@ -22,7 +21,7 @@ from holotrace.stores import Place, place
 @click.option(
     "--format",
     "form",
-    type=click.Choice(REPORT_FORMS),
+    type=click.Choice([writer.name for writer in writers.OF_REPORTS]),
     help="Format of the report; by default, it follows from the name of the output file, or is html.",
 )
 @click.option(
@@ -56,17 +55,15 @@ def report(
 
     It is one HTML page that works offline, or the same content as JSON or Markdown.
     """
-    from holotrace.present import terminal, writers  # noqa: PLC0415  # rich is not needed for --help
+    from holotrace.present import terminal  # noqa: PLC0415  # rich is not needed for --help
 
     named = None if output is None else output.name
     writer = writers.form_of(form, named, writers.OF_REPORTS, writers.HTML)
     if output is None and writer is writers.HTML:
         output = place("report.html")
     with progress_bar("Reading") as progress:
-        # Only pages draw the timeline.
-        analyses = (*ALL, *DRAWN) if writer is writers.HTML else ALL
         options = {} if unprofiled_step_ms is None else {CAUSES: {"unprofiled_step_ms": unprofiled_step_ms}}
-        result = job.run(analyses, options, progress=progress)
+        result = job.run(writer.analyses, options, progress=progress)
     if writer.write_report is not None:
         put(writer.write_report(writers.ShownReport(result)), writer, output)
     if output is not None:

@@ -6,6 +6,7 @@ import click
 
 from holotrace.cli.options import output_options
 from holotrace.cli.output import write_shown
+from holotrace.present.writers import Shown
 from holotrace.runs import COLUMNS
 from holotrace.runs import runs as listed
 from holotrace.stores import Place
@@ -19,6 +20,4 @@ def runs(*, logdir: str, limit: int | None, form: str | None, output: Place | No
 
     If you give LOGDIR to another command, it reads the newest run; give LOGDIR/RUN to choose a run.
     """
-    from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
-
     write_shown(Shown("runs", listed(logdir), COLUMNS, logdir, limit=limit), form, output)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import click
 import polars as pl
@@ -25,10 +25,9 @@ from holotrace.discovery import spelled
 from holotrace.engine.sql_tables import name_of
 from holotrace.errors import MissingDataError, UsageError
 from holotrace.job import Job
+from holotrace.present import writers
+from holotrace.present.writers import Shown
 from holotrace.stores import Place
-
-if TYPE_CHECKING:
-    from holotrace.present.writers import Shown
 
 
 @dataclass(frozen=True)
@@ -169,8 +168,6 @@ def _of_steps(shown: Shown, steps: tuple[int, ...]) -> Shown:
 
 def _analysis(analysis: Analysis[Any]) -> _Topic:
     def answer(job: Job, **options: Any) -> Shown:
-        from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
-
         with progress_bar("Reading") as progress:
             result = job.run((analysis,), {analysis.name: options}, progress)
         first = result.info["first_ns"].min()
@@ -208,8 +205,6 @@ def option(parameter: inspect.Parameter, meaning: str) -> click.Option:
 
 def _table(table: Table) -> _Topic:
     def answer(job: Job) -> Shown:
-        from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
-
         rows = job.table(table)
         columns = table.columns if "rank" in table.column_names else (tables.RANK, *table.columns)
         return Shown(name, rows, columns, job.found.origin)
@@ -219,7 +214,7 @@ def _table(table: Table) -> _Topic:
 
 
 def _findings(job: Job) -> Shown:
-    from holotrace.present import terminal, writers  # noqa: PLC0415  # rich is not needed for --help
+    from holotrace.present import terminal  # noqa: PLC0415  # rich is not needed for --help
 
     with progress_bar("Reading") as progress:
         found = job.run(progress=progress).findings
@@ -233,14 +228,10 @@ def _findings(job: Job) -> Shown:
 
 
 def _info(job: Job) -> Shown:
-    from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
-
     return Shown("info", job.info(), tables.RANK_INFO.columns, job.found.origin)
 
 
 def _clocks(job: Job) -> Shown:
-    from holotrace.present.writers import Shown  # noqa: PLC0415  # not needed for --help
-
     return Shown("clocks", job.clocks(), tables.CLOCKS.columns, job.found.origin)
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from holotrace.cli.job_command import table_command
 from holotrace.errors import UsageError
 from holotrace.job import Job
+from holotrace.present.writers import Shown
 from holotrace.what_if import ASSUMPTIONS, COLUMNS, PATH_COLUMNS
 from holotrace.what_if import what_if as gain
-
-if TYPE_CHECKING:
-    from holotrace.present.writers import Shown
 
 
 @table_command("What a job would gain if some of its work were faster.", name="what-if")
@@ -54,7 +50,6 @@ def what_if(
     expression for names of calls, spans and kernels.
     """
     from holotrace.graph.vocabulary import Within  # noqa: PLC0415  # with the one below not needed for --help
-    from holotrace.present.writers import Shown  # noqa: PLC0415
 
     if not (scales or like_median or assume or bandwidth != 1):
         raise UsageError("nothing is changed; write --scale WHAT=FACTOR, for example --scale communication=0")

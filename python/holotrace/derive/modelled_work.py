@@ -264,11 +264,12 @@ def outside(rank: RankTrace) -> pl.DataFrame:
     by_name = pl.DataFrame({"name": names, "category": [categories.of_kernel(text or "") for text in texts]})
     # By the clock of the device, where that is known: the host's stretches it.
     own = pl.coalesce(pl.col("device_ps") // 1000, pl.col("end_ns") - pl.col("start_ns"))
+    of_kind = pl.when(pl.col("kind") == COMMUNICATION).then(pl.lit(COMMUNICATION))
     return done(
         alone.lazy()
         .join(by_name.lazy(), on="name", how="left", nulls_equal=True)
         .join(of_programs.lazy(), on="event_id", how="left", maintain_order="left")
-        .with_columns(category=pl.coalesce("of_program", "category"))
+        .with_columns(category=pl.coalesce("of_program", of_kind, "category"))
         .select("step", "name", "category", "share_ns", work_ns=own, span_ns=own)
     )
 

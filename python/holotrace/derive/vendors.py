@@ -44,6 +44,12 @@ class Vendor:
     """Host calls that wait for a device, so that their own time is none of the host's."""
     locking: Calls = NONE
     """Host calls that hold the runtime's lock, which one thread has at a time."""
+    allocating: tuple[str, ...] = ()
+    """How the names of host calls begin that allocate or free memory."""
+    copying: tuple[str, ...] = ()
+    """How the names of host calls begin that copy memory."""
+    loading_code: tuple[str, ...] = ()
+    """How the names of host calls begin that load or link code for a device, which compiles it."""
     asking: Calls = NONE
     """Host calls that only ask for something the runtime knows, and return at once."""
     recording: Calls = NONE
@@ -122,13 +128,19 @@ NVIDIA = Vendor(
     | {"cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel"},
     graph_launching=frozenset({"cudaGraphLaunch", "cuGraphLaunch"}),
     waiting=frozenset({"cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaEventQuery"})
-    | {"cudaMemcpy", "cudaMemcpyAsync"},
+    | {"cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize", "cudaMemcpy", "cudaMemcpyAsync"},
     locking=frozenset({"cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync"}),
     asking=frozenset({"cudaStreamIsCapturing", "cudaStreamGetCaptureInfo_v2", "cudaStreamGetCaptureInfo"})
     | {"cudaGetLastError", "cudaPeekAtLastError", "cudaGetDevice", "cudaGetDeviceCount", "cudaDeviceGetAttribute"}
     | {"cudaOccupancyMaxActiveBlocksPerMultiprocessor", "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"}
     | {"cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"},
     recording=frozenset({"cudaEventRecord", "cudaEventRecordWithFlags"}),
+    allocating=(
+        *("cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister", "cudaMemPool"),
+        *("cuMemAlloc", "cuMemFree", "cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemRelease"),
+    ),
+    copying=("cudaMemcpy", "cuMemcpy"),
+    loading_code=("cudaModuleLoadData", "cudaLibraryLoadData", "cuModuleLoadData", "cuLibraryLoadData", "cuLink"),
     version=Version("cuda_runtime_version", "CUDA", 1000, 10),
     collectives="NCCL",
     kinds=(
@@ -158,13 +170,17 @@ NVIDIA = Vendor(
 
 AMD = Vendor(
     name="AMD",
-    launching=frozenset({"hipLaunchKernel", "hipModuleLaunchKernel", "hipExtModuleLaunchKernel", "hipExtLaunchKernel"}),
+    launching=frozenset({"hipLaunchKernel", "hipModuleLaunchKernel", "hipExtModuleLaunchKernel", "hipExtLaunchKernel"})
+    | {"hipLaunchCooperativeKernel", "hipModuleLaunchCooperativeKernel"},
     graph_launching=frozenset({"hipGraphLaunch"}),
     waiting=frozenset({"hipDeviceSynchronize", "hipStreamSynchronize", "hipEventSynchronize", "hipEventQuery"})
     | {"hipMemcpy", "hipMemcpyAsync", "hipMemcpyWithStream"},
     asking=frozenset({"hipStreamIsCapturing", "hipGetLastError", "hipPeekAtLastError"})
     | {"hipGetDevice", "hipGetDeviceCount", "hipDeviceGetAttribute"},
     recording=frozenset({"hipEventRecord"}),
+    allocating=("hipMalloc", "hipExtMalloc", "hipFree", "hipHostAlloc", "hipHostRegister", "hipMemPool"),
+    copying=("hipMemcpy",),
+    loading_code=("hipModuleLoad",),
     version=Version("hip_runtime_version", "ROCm", 10_000_000, 100_000),
     collectives="RCCL",
     exceptions=(
@@ -328,3 +344,12 @@ WAITING = NONE.union(*(vendor.waiting for vendor in VENDORS))
 LOCKING = NONE.union(*(vendor.locking for vendor in VENDORS))
 ASKING = NONE.union(*(vendor.asking for vendor in VENDORS))
 RECORDING = NONE.union(*(vendor.recording for vendor in VENDORS))
+# Calls that return when the device is done: those that only look whether it is do not.
+BLOCKING = frozenset(name for name in WAITING if "Query" not in name)
+
+
+def _all(part: str) -> tuple[str, ...]:
+    return tuple(begin for vendor in VENDORS for begin in getattr(vendor, part))
+
+
+ALLOCATING, COPYING, LOADING_CODE = _all("allocating"), _all("copying"), _all("loading_code")

@@ -12,9 +12,11 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
+from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
+from holotrace.derive.vendors import BLOCKING
 from holotrace.diagnosis import host, inefficient, pairs, rounds, xla_gaps
-from holotrace.diagnosis.classes import COPY, EVALUATION, RUNTIME, SYNCHRONIZATION, WAITING
+from holotrace.diagnosis.classes import COPY, EVALUATION, RUNTIME, SYNCHRONIZATION
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
@@ -293,11 +295,12 @@ def _slow_work(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 def _calls(rank: RankTrace) -> pl.DataFrame:
     """How long the host takes for the calls it makes most often, without those below them; the median."""
     calls = rank.cached(host.host_calls)
-    is_asked = host.among(calls["category"], [*RUNTIME, "cpu_op"]) & ~host.matching(calls["name"], WAITING)
+    blocking = BLOCKING.intersection(distinct(calls["name"]))
+    is_asked = host.matching(calls["category"], RUNTIME) | (calls["category"] == "cpu_op")
     return done(
         calls.lazy()
         .select("name", lasted_ns=pl.col("end_ns") - pl.col("start_ns"))
-        .filter(is_asked)
+        .filter(is_asked & ~host.among(calls["name"], blocking))
         .group_by("name")
         .agg(count=pl.len(), time_ns=pl.col("lasted_ns").median().cast(pl.Int64))
         .with_columns(pl.col("name").cast(pl.String))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from holotrace.derive import arrivals
+from holotrace.derive.vendors import GRAPH_LAUNCHING, LAUNCHING
 from holotrace.diagnosis import account, idle, inefficient, profiled, transfers, uneven, wording
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import (
@@ -17,7 +18,6 @@ from holotrace.diagnosis.classes import (
     INEFFICIENT,
     INPUT,
     LAUNCH,
-    LAUNCHING,
     MORE_WORK,
     PAUSE,
     QUEUED,
@@ -174,7 +174,7 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
     filled = {"who": wording.whose(c.ranks, rank_count), "what": _what(c), **wording.verbs(c.ranks, rank_count)}
     more = wording.LONGER if c.evidence.get("is_equal") else wording.MORE
     what = _what(c) if c.responsible else ""
-    is_launch = any(LAUNCHING.search(name or "") for name in (c.responsible, _innermost(c)))
+    is_launch = not (LAUNCHING | GRAPH_LAUNCHING).isdisjoint((c.responsible, _innermost(c)))
     filled |= {"how": more.format(**filled), "in_what": f" in {what}" if what else ""}
     filled |= {"pauses": wording.pauses(what, is_launch=is_launch), **c.evidence}
     sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)

@@ -6,6 +6,8 @@ import re
 import sys
 from functools import lru_cache
 
+from holotrace.derive.vendors import ALLOCATING, BLOCKING, COPYING, LOADING_CODE
+
 INPUT, COMPILATION, CHECKPOINT, EVALUATION = "input", "compilation", "checkpoint", "evaluation"
 ALLOCATOR, COLLECTION, COPY, SYNCHRONIZATION = "allocator", "garbage-collection", "copy", "synchronization"
 FUNCTION, PAUSE, LAUNCH, COLLECTIVE = "python-function", "host-pause", "launch-bound", "collective-call"
@@ -37,7 +39,7 @@ _NAMED = (
         COMPILATION,
         r"(?i)^(compile|compiling|compilation)\b|_inductor/(codegen|graph|scheduler|lowering|autotune|codecache)",
     ),
-    (COMPILATION, r"^cu(da)?(Module|Library)LoadData|^cuLink|^hipModuleLoad"),
+    (COMPILATION, rf"^({'|'.join(LOADING_CODE)})"),
     (INPUT, r"(?i)dataloader|data_?loader|next_?batch|get_?batch|load_?batch|fetch_?(data|batch)|data_iter|prefetcher"),
     (
         CHECKPOINT,
@@ -52,19 +54,11 @@ _NAMED = (
     (COLLECTION, r"(?i)garbage|\bgc\b|(^|_)gc(_|$)|built-in (function|method) (gc\.)?collect\b"),
 )
 _COMPILED = tuple((cause, re.compile(pattern)) for cause, pattern in _NAMED)
-# Calls of the runtime, the innermost thing that goes on.
-_ALLOCATING = re.compile(
-    r"^(cuda|hip)(Malloc|Free|HostAlloc|HostRegister|MemPool|ExtMalloc)|^cuMem(Alloc|Free|Create|Map|Unmap|Release)"
-)
-_COPYING = re.compile(r"^(cuda|hip)Memcpy|^cuMemcpy")
-LAUNCHING = re.compile(r"^(cuda|cu|hip)\w*Launch")
-WAITING = re.compile(
-    r"^(cuda|hip)(Stream|Device|Event)Synchronize|^(cuda|hip)Memcpy(Async|WithStream)?$|^cu(Stream|Event|Ctx)Synchronize"
-)
 _RECOMPUTED = re.compile(
     r"(?i)utils/checkpoint\.py|algorithms/.*checkpoint|CheckpointFunction|_checkpoint_hook|checkpoint_wrapper"
 )
-RUNTIME = ("cuda_runtime", "cuda_driver", "hip_runtime", "runtime", "privateuse1_runtime", "xpu_runtime")
+# Categories of calls of a device's runtime, which begin with its vendor.
+RUNTIME = re.compile(r"(^|_)(runtime|driver)$")
 _OF_LIBRARIES = re.compile(
     r"^<|^(torch|numpy|pandas|transformers|accelerate|lightning)/|/python\d|site-packages|dist-packages"
 )
@@ -109,11 +103,11 @@ def traits(name: str, category: str) -> int:
     found = _RANGE if category == "user_annotation" else 0
     if category == "cpu_op":
         found |= _OPERATOR
-    if category in RUNTIME:
+    if RUNTIME.search(category):
         found |= _RUNTIME
-        found |= _ALLOCATES if _ALLOCATING.search(name) else 0
-        found |= _COPIES if _COPYING.search(name) else 0
-        found |= _WAITS if WAITING.search(name) else 0
+        found |= _ALLOCATES if name.startswith(ALLOCATING) else 0
+        found |= _COPIES if name.startswith(COPYING) else 0
+        found |= _WAITS if name in BLOCKING else 0
     if category == "python_function":
         found |= _MODULE if name.startswith("nn.Module: ") else _FUNCTION
     if is_of_program(name, category):

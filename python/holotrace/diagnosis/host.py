@@ -16,6 +16,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
 from holotrace.derive.kernel_kinds import COMMUNICATION, WORK
 from holotrace.derive.names import distinct
+from holotrace.derive.vendors import BLOCKING
 from holotrace.diagnosis import lead, open_calls
 from holotrace.diagnosis.classes import (
     EVALUATION,
@@ -28,7 +29,6 @@ from holotrace.diagnosis.classes import (
     STEP_RANGE,
     SYNCHRONIZATION,
     UNRECORDED,
-    WAITING,
     named,
 )
 
@@ -330,9 +330,10 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame)
 
 def _waits(calls: pl.DataFrame) -> pl.DataFrame:
     """The calls that wait for a device, in order of their return."""
+    names = BLOCKING.intersection(distinct(calls["name"]))
     return done(
         calls.lazy()
-        .filter(among(calls["category"], RUNTIME) & matching(calls["name"], WAITING))
+        .filter(matching(calls["category"], RUNTIME) & among(calls["name"], names))
         .select(wait_id="event_id", wait_parent="parent_id", call="name", began_ns="start_ns", returned_ns="end_ns")
         .sort("returned_ns")
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import polars as pl
 
 from holotrace.core.native import native
@@ -16,13 +18,13 @@ from holotrace.graph.host import Host
 
 EVENTS_READ = DEVICE_EVENTS.only(
     *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns"),
-    *("launch_id", "launch_ns", "wait_on_stream", "wait_on_record"),
+    *("launch_id", "launch_ns", "step", "wait_on_stream", "wait_on_record"),
 )
 READS = (EVENTS_READ,)
 RULES = GraphRules()
 
 # What is usual, in ns and works; the core says what each is for.
-_USUAL = {
+USUAL = {
     "turn_ns": 1_000,
     "launch_ns": 4_000,
     "handed_ns": 10_000,
@@ -47,13 +49,25 @@ def works(rank: RankTrace) -> pl.DataFrame:
     )
 
 
+def waits(work: pl.DataFrame) -> pl.DataFrame:
+    """Works of which the second waited for the first, as their times tell: after_id, waits_id."""
+    return unrecorded_waits.of_work(work).select("after_id", waits_id="held_id")
+
+
 def syncs(rank: RankTrace) -> pl.DataFrame:
     """Synchronisations as the profiler recorded them."""
     return rank[EVENTS_READ].filter(pl.col("kind") == SYNC).with_columns(pl.col("name").cast(pl.String))
 
 
 def joined(
-    work: pl.DataFrame, on_host: Host, held: pl.DataFrame, returned: pl.DataFrame
+    work: pl.DataFrame,
+    on_host: Host,
+    held: pl.DataFrame,
+    times: pl.DataFrame,
+    returned: pl.DataFrame,
+    *,
+    usual: Mapping[str, int],
+    can_wait: Callable[[str], bool],
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """What waits for what, and what takes less time where it need not wait.
 
@@ -64,7 +78,10 @@ def joined(
         work: As of ``works``; its activities come after those of the host.
         on_host: The host's part of the graph, with its edges.
         held: after_id, waits_id: works of which the second waited for the first, as the profiler recorded.
+        times: after_id, waits_id: the same as their times tell.
         returned: after_id, waits_id: the same for calls that waited for works.
+        usual: What is usual, in ns and works.
+        can_wait: Whether calls of a name return when work is over.
     """
     of_work = work.select(
         *("event_id", "device", "queue", "start_ns", "end_ns"),
@@ -75,29 +92,31 @@ def joined(
     of_calls = calls.select(
         *("event_id", "thread", "start_ns", "end_ns", "activity"),
         name=calls["name"].to_physical().fill_null(_NOBODY).cast(pl.UInt32),
-        traits=_traits(calls["name"]),
+        traits=_traits(calls["name"], can_wait),
     )
-    untold = unrecorded_waits.of_work(work) if held.is_empty() else pl.DataFrame(schema=unrecorded_waits.SCHEMA)
-    times = untold.select("after_id", waits_id="held_id")
     edges, own = native.device_graph(
-        *(of_work, of_calls, held, times, returned, on_host.edges), first=on_host.activities.height, usual=_USUAL
+        *(of_work, of_calls, held, times, returned, on_host.edges), first=on_host.activities.height, usual=dict(usual)
     )
     return pl.DataFrame(edges), pl.DataFrame(own)
 
 
-def _traits(names: pl.Series) -> pl.Series:
+def _traits(names: pl.Series, can_wait: Callable[[str], bool]) -> pl.Series:
     known = distinct(names).drop_nulls()
-    codes, traits = known.to_physical(), [_trait(name) for name in known]
+    codes, traits = known.to_physical(), [_trait(name, waits=can_wait(name)) for name in known]
     if not any(traits):
         return pl.repeat(0, len(names), dtype=pl.UInt8(), eager=True)
     found: pl.Series = names.to_physical().replace_strict(codes, traits, default=0, return_dtype=pl.UInt8())
     return found
 
 
-def _trait(name: str) -> int:
-    can_wait = name in RULES.waiting and not ("Async" in name or "Query" in name)
+def can_wait(name: str) -> bool:
+    """Whether a call of CUDA's, HIP's or another vendor's runtime returns when work is over."""
+    return (name in RULES.waiting and not ("Async" in name or "Query" in name)) or name.endswith("Free")
+
+
+def _trait(name: str, *, waits: bool) -> int:
     return (
-        (_WAITS if can_wait or name.endswith("Free") else 0)
+        (_WAITS if waits else 0)
         | (_RECORDS if name in RULES.recording else 0)
         | (_HOLDS if "StreamWaitEvent" in name else 0)
     )

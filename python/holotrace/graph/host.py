@@ -14,13 +14,14 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive.critical_steps import HOST, LOADING, LOADING_DATA
 from holotrace.derive.names import distinct, pair
 from holotrace.derive.vendors import ASKING
+from holotrace.graph import xla
 
 _SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
 STEPS_READ = STEPS.only("step", "event_id", "start_ns", "end_ns")
 _OPS = CPU_OPS.only(*_SPAN)
 CALLS_READ = RUNTIME_CALLS.only(*_SPAN, "correlation")
 _RANGES = ANNOTATIONS.only(*_SPAN, "on_device")
-READS = (STEPS_READ, _OPS, CALLS_READ, _RANGES)
+READS = (STEPS_READ, _OPS, CALLS_READ, _RANGES, *xla.READS)
 _PLACE = ["pid", "tid"]
 # What spans are to the core, which cuts threads by them: work, ranges that only have names, calls of the runtime, and
 # those that only ask, which are a third of all and cut nothing.
@@ -46,8 +47,8 @@ class Host:
 
 def of(rank: RankTrace, *, has_queries: bool) -> Host:
     """The host's part of a rank's graph, in which calls that only ask are activities or time of what is around them."""
-    steps = rank[STEPS_READ]
-    spans = _placed(rank, ASKING if not has_queries else frozenset())
+    steps = steps_of(rank)
+    spans = _placed(_of_xla(rank) if xla.is_xla(rank) else _spans(rank, ASKING if not has_queries else frozenset()))
     is_step = pl.col("event_id").is_in(steps["event_id"].implode()) & (pl.col("role") < _CALL)
     marked, spans = spans.filter(is_step), spans.filter(~is_step)
     main = _main_thread(marked, spans)
@@ -73,8 +74,23 @@ def of(rank: RankTrace, *, has_queries: bool) -> Host:
     )
 
 
-def _placed(rank: RankTrace, asking: Collection[str]) -> pl.DataFrame:
-    """The spans of all threads, with what each is and the number of its thread, which counts from 0."""
+def steps_of(rank: RankTrace) -> pl.DataFrame:
+    """The steps as the host went through them: step, event_id, start_ns, end_ns."""
+    return xla.steps(rank) if xla.is_xla(rank) else rank[STEPS_READ]
+
+
+def _of_xla(rank: RankTrace) -> pl.DataFrame:
+    """The spans of the program's threads, with what each is."""
+    ops, ranges = rank[_OPS], rank[_RANGES].filter(~pl.col("on_device")).drop("on_device")
+    is_call = pl.col("event_id").is_in(xla.calls(rank).implode())
+    role = pl.when(is_call).then(_CALL).otherwise(_OPERATOR)
+    roles = ((ops, role), (ranges, pl.lit(_RANGE)), (xla.unrecorded_waits(rank), pl.lit(_CALL)))
+    spans = pl.concat([frame.with_columns(role=role.cast(pl.UInt8)) for frame, role in roles])
+    return spans.filter(pl.col("tid").is_in(xla.threads(rank).implode()))
+
+
+def _spans(rank: RankTrace, asking: Collection[str]) -> pl.DataFrame:
+    """The spans of all threads, with what each is."""
     ops, ranges = rank[_OPS], rank[_RANGES].filter(~pl.col("on_device")).drop("on_device")
     both = ops.filter(pl.col("event_id").is_in(ranges["event_id"].implode()))["event_id"]
     ranges = ranges.filter(~pl.col("event_id").is_in(both.implode()))
@@ -83,7 +99,11 @@ def _placed(rank: RankTrace, asking: Collection[str]) -> pl.DataFrame:
     asks = pl.col("name").is_in(pl.Series(names, dtype=calls.schema["name"]).implode())
     of_calls = pl.when(asks.fill_null(False)).then(_QUERY).otherwise(_CALL)
     roles = ((ops, pl.lit(_OPERATOR)), (ranges, pl.lit(_RANGE)), (calls, of_calls))
-    spans = pl.concat([frame.with_columns(role=role.cast(pl.UInt8)) for frame, role in roles])
+    return pl.concat([frame.with_columns(role=role.cast(pl.UInt8)) for frame, role in roles])
+
+
+def _placed(spans: pl.DataFrame) -> pl.DataFrame:
+    """The spans with the number of their thread, which counts from 0."""
     numbered = spans.lazy().with_columns(place=pair(*_PLACE))
     threads = numbered.unique("place").sort(_PLACE).with_row_index("thread").select("place", "thread")
     return done(numbered.join(threads, on="place", how="left", maintain_order="left").drop("place"))

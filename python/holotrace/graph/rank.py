@@ -9,7 +9,7 @@ from holotrace.derive import collectives, step_graph
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import WORK
 from holotrace.derive.steps import launched_in
-from holotrace.graph import device, host, packed
+from holotrace.graph import device, host, packed, xla
 
 READS = (*host.READS, *device.READS, *collectives.READS)
 # What a row of a part is.
@@ -55,12 +55,22 @@ def whole_part(rank: RankTrace) -> pl.DataFrame:
 
 
 def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
-    on_host, work = host.of(rank, has_queries=has_queries), device.works(rank)
+    on_host = host.of(rank, has_queries=has_queries)
+    held, returned = _recorded(rank)
+    is_xla = xla.is_xla(rank)
+    if is_xla:
+        times, work = xla.waits(rank.cached(xla.works))
+        usual, can_wait = {**device.USUAL, **xla.USUAL}, xla.can_wait
+    else:
+        work = device.works(rank)
+        times = device.waits(work if held.is_empty() else work.clear())
+        usual, can_wait = device.USUAL, device.can_wait
     count = on_host.activities.height
     work = work.with_columns(pl.col("activity") + count)
     since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
-    edges, own = device.joined(work, on_host, *_recorded(rank))
-    steps = on_host.steps.sort("start_ns", "step").rename({"begin": "from_point", "end": "to_point"})
+    edges, own = device.joined(work, on_host, held, times, returned, usual=usual, can_wait=can_wait)
+    steps = on_host.steps if not is_xla else xla.begun(on_host.steps, work, rank)
+    steps = steps.sort("start_ns", "step").rename({"begin": "from_point", "end": "to_point"})
     frames = {
         ACTIVITY: packed.activities(_activities(rank, on_host, work, own).with_columns(since_1970)),
         EDGE: packed.edges(edges),
@@ -81,7 +91,6 @@ def _shaped(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
 
 
 def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
-    steps = rank[host.STEPS_READ]
     of_host = on_host.activities
     of_host = of_host.select(
         "name",
@@ -92,7 +101,7 @@ def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, own: pl
         is_device=pl.lit(False),
         kind="kind",
         own_ns=of_host["own_ns"].scatter(own["activity"], own["own_ns"]),
-        step=launched_in(of_host["start_ns"], steps),
+        step=launched_in(of_host["start_ns"], host.steps_of(rank)),
     )
     lanes = on_host.activities["thread"].max()
     of_device = work.select(
@@ -100,16 +109,18 @@ def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, own: pl
         "start_ns",
         "end_ns",
         "event_id",
+        "step",
         "device",
         "stream",
         lane=pl.col("queue") + (0 if lanes is None else int(str(lanes)) + 1),
         is_device=pl.lit(True),
         kind=pl.col("kind").cast(pl.String).cast(pl.Categorical),
         own_ns=pl.col("end_ns") - pl.col("start_ns"),
-        step=launched_in(work["launch_ns"], steps),
     )
     # Names of the host stay numbers, where texts would take as long as all else.
-    return pl.concat([of_host, of_device.cast({"name": pl.Categorical})], how="diagonal_relaxed")
+    both = pl.concat([of_host, of_device.cast({"name": pl.Categorical})], how="diagonal_relaxed")
+    is_recorded = pl.col("event_id") < xla.FIRST_MADE
+    return both.with_columns(pl.when(is_recorded).then("event_id").alias("event_id"))
 
 
 def _recorded(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:

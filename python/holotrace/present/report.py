@@ -16,11 +16,9 @@ from holotrace.core.analysis import Analysis, Finding, by_cost
 from holotrace.core.charts import Stacked
 from holotrace.core.problems import DIFFERENT_STEPS, LEFT_OUT
 from holotrace.core.schema import Unit
-from holotrace.present import files
 from holotrace.present import format as fmt
 from holotrace.present import verdict as causes_verdict
 from holotrace.present.wording import sentence
-from holotrace.stores import Place
 
 _MOST_PEAKS = 3  # kinds of devices that are told
 # Between two sentences; "e.g. 25 MB" has no capital letter after its full stop.
@@ -80,13 +78,6 @@ class Advice:
     what: str
     why: str
     what_to_do: str
-
-
-def write(result: Report, out: Place, analyses: Analyses = ALL) -> None:
-    """Write the report as one HTML file to ``out``, whole or not at all."""
-    from holotrace.present import html  # noqa: PLC0415  # templates, needed by no other command
-
-    files.write(out, html.page(result, analyses), media_type="text/html; charset=utf-8")
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from holotrace.analyses import ALL
+from holotrace.analyses.lanes import DRAWN
 from holotrace.core.analysis import Finding, by_cost
 from holotrace.core.schema import Column
 from holotrace.core.tables import FINDINGS, PROBLEMS, RANK_INFO
 from holotrace.errors import UsageError
+from holotrace.present import files
 from holotrace.present import format as fmt
 from holotrace.present import report as reports
 from holotrace.present.wording import sentence
+from holotrace.stores import Place
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -49,6 +52,8 @@ class Shown:
     limit: int | None = None
     # How a terminal shows it, where that is not as a plain table: from its limit.
     render: Callable[[int], RenderableType] | None = None
+    # Whether that tells the problems, too.
+    tells_problems: bool = False
     # Whether that is a chart, which no other form holds.
     is_chart: bool = False
     # What a terminal shows in place of the table: rows and their columns, and a word on them.
@@ -86,6 +91,13 @@ class Writer:
     # Makes the content of a table, or of a report; None where it holds no such thing.
     write: Callable[[Shown], str | bytes] | None = None
     write_report: Callable[[ShownReport], str | bytes] | None = None
+    # Whether its reports show the timeline, which takes analyses of its own.
+    draws_timeline: bool = False
+
+    @property
+    def analyses(self) -> reports.Analyses:
+        """Those that its reports show."""
+        return (*ALL, *DRAWN) if self.draws_timeline else ALL
 
 
 def form_of(name: str | None, output: str | None, writers: Sequence[Writer], default: Writer) -> Writer:
@@ -113,6 +125,18 @@ def form_of(name: str | None, output: str | None, writers: Sequence[Writer], def
         endings = ", ".join(suffix for writer in writers for suffix in writer.suffixes)
         raise UsageError(f"{output} ends in {ending}, which cannot be written here; its name can end in {endings}")
     return default
+
+
+def report_writer(out: Place) -> Writer:
+    """The writer that the ending of ``out`` tells; HTML where it has none."""
+    return form_of(None, out.name, OF_REPORTS, HTML)
+
+
+def save_report(shown: ShownReport, out: Place) -> None:
+    """Write a report to ``out`` in the form that its ending tells, whole or not at all."""
+    writer = report_writer(out)
+    if writer.write_report is not None:
+        files.write(out, writer.write_report(shown), media_type=writer.media_type)
 
 
 def _ending(output: str) -> str:
@@ -269,7 +293,13 @@ JSON = Writer("json", (".json",), write=json_text, write_report=json_report)
 CSV = Writer("csv", (".csv",), write=csv_text)
 PARQUET = Writer("parquet", (".parquet",), is_binary=True, write=parquet_bytes)
 MARKDOWN = Writer("markdown", (".md",), write=markdown_text, write_report=markdown_report)
-HTML = Writer("html", (".html", ".htm"), media_type="text/html; charset=utf-8", write_report=_html_report)
+HTML = Writer(
+    "html",
+    (".html", ".htm"),
+    media_type="text/html; charset=utf-8",
+    write_report=_html_report,
+    draws_timeline=True,
+)
 WRITERS = (TABLE, JSON, CSV, PARQUET, MARKDOWN, HTML)
 OF_TABLES = tuple(writer for writer in WRITERS if writer.write)
 OF_REPORTS = tuple(writer for writer in WRITERS if writer.write_report)

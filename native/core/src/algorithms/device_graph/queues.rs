@@ -33,7 +33,8 @@ impl Parts<'_> {
         edges
     }
 
-    /// Work waits for its launch, at least for as long as that takes at its quickest.
+    /// Work waits for its launch, at least for as long as that takes at its quickest; where the call stood still before
+    /// it launched anything, for its return.
     pub(super) fn launches(&self, edges: &mut Vec<Edge>) {
         let (works, calls, usual) = (self.works, self.calls, self.usual);
         let mut launched = Vec::with_capacity(works.start.len());
@@ -53,6 +54,18 @@ impl Parts<'_> {
             })
             .collect();
         edges.extend(launched.into_iter().map(|(at, call, took, is_prompt)| {
+            let (lasted, after) =
+                (calls.end[call].saturating_sub(calls.start[call]), works.start[at].saturating_sub(calls.end[call]));
+            let was_free =
+                works.queue[at] != works.queue[at.max(1) - 1] || at == 0 || works.end[at - 1] <= calls.end[call];
+            if lasted > usual.waited && was_free && (0..=usual.waited).contains(&after) {
+                return Edge {
+                    to: self.start_of(at),
+                    from: 2 * calls.activity[call] + 1,
+                    lag: after,
+                    is_inferred: false,
+                };
+            }
             let all = usual.launch as f64;
             let (of_name, least) = of_names.get(&calls.name[call]).copied().unwrap_or((all, all));
             let lag = if is_prompt && took as f64 <= USUAL * of_name { took } else { least.min(took as f64) as i64 };

@@ -1,0 +1,272 @@
+"""What a profile of XLA tells of a rank's graph: which spans of the host are calls, and what its devices ran.
+
+A program is launched as a whole and runs on its devices without the host, so that its time between two operations is
+its own. A CPU device runs operations on many threads: at each moment the one that began first counts.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.plans import done
+from holotrace.core.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, MODULES, STEPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import host_activities
+from holotrace.derive.host_activities import BACK_PRESSURE, READ_BACK, WAIT
+from holotrace.derive.kernel_kinds import COMPUTE, WORK
+from holotrace.derive.unrecorded_waits import WAITED_NS
+
+_SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
+_OPS = CPU_OPS.only(*_SPAN)
+_RANGES = ANNOTATIONS.only("event_id", "pid", "tid", "start_ns", "end_ns", "on_device")
+_RUNS = MODULES.only("module", "device", "plane", "start_ns", "end_ns", "launch_id", "launch_ns", "step")
+_EVENTS = DEVICE_EVENTS.only(
+    *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns"),
+    *("launch_id", "launch_ns", "step"),
+)
+_PLACE = ["device", "stream"]
+_STEPS = STEPS.only("step", "event_id", "start_ns", "end_ns")
+READS = (_OPS, _RANGES, _RUNS, _EVENTS, _STEPS)
+# A shorter wait is a look whether there is anything to wait for, and a shorter pause the device's.
+_WAIT_NS, _PAUSE_NS = 10_000, 1_000
+_WAITING = (WAIT, READ_BACK, BACK_PRESSURE)
+# Runtimes hand programs and results from thread to thread, and results are copied when a program is over.
+_HANDED_NS = 1_000_000
+USUAL = {"returned_ns": 1_000_000_000, "waited_ns": 2_000_000, "handed_ns": _HANDED_NS}
+# What a program does between its operations has no event; waits that were not recorded have numbers of their own.
+NO_EVENT = 2**32 - 1
+FIRST_MADE = 2**32 - 2**20
+# What a thread is called that does nothing until a device has nothing to do either.
+UNRECORDED_WAIT = "waiting for the device"
+# A thread goes on so soon after what it waited for, most of the time.
+_GOES_ON_NS = 200_000
+_LEAST_UNRECORDED_NS = 100_000
+
+
+def is_xla(rank: RankTrace) -> bool:
+    """Whether the rank's trace is a profile of XLA."""
+    return not rank[_RUNS].is_empty()
+
+
+def can_wait(name: str) -> bool:
+    """Whether a call of the runtime returns when work of a device is over."""
+    return name == UNRECORDED_WAIT or host_activities.of_calls(pl.Series([name]))[0] in _WAITING
+
+
+def calls(rank: RankTrace) -> pl.Series:
+    """The spans that launch programs or wait for them: event_id."""
+    waits, launches = rank.cached(_waits), rank.cached(_launches)
+    moved = launches.filter(pl.col("call_id") != pl.col("launch_id"))["launch_id"]
+    found = pl.concat([waits["event_id"], launches["launch_id"]])
+    kept: pl.Series = found.filter(~found.is_in(moved.implode())).unique()
+    return kept
+
+
+def unrecorded_waits(rank: RankTrace) -> pl.DataFrame:
+    """When threads of the program did nothing until devices had nothing more to do: event_id, name, pid, tid and times.
+
+    JAX records nothing of ``block_until_ready``. A device that stands still when the thread goes on, and did work for
+    most of the time before, is what it waited for.
+    """
+    own = pl.col("tid").is_in(threads(rank).implode())
+    place = ["pid", "tid"]
+    times = ("start_ns", "end_ns")
+    ranges = rank[_RANGES].filter(own, ~pl.col("on_device"))
+    cuts = [ranges.select(*place, start_ns=time, end_ns=time) for time in times]
+    spans = pl.concat([rank[_OPS].filter(own).select(*place, *times), *cuts]).lazy()
+    pauses = (
+        spans.sort(*place, "start_ns")
+        .select(*place, start_ns=pl.col("end_ns").cum_max().shift(1).over(place), end_ns="start_ns")
+        .filter(pl.col("end_ns") - pl.col("start_ns") >= _LEAST_UNRECORDED_NS)
+    )
+    work = rank.cached(works).lazy().sort("end_ns")
+    running = work.select("end_ns", began_ns=pl.col("start_ns").reverse().cum_min().reverse())
+    found = (
+        pauses.sort("end_ns")
+        .join_asof(work.select(ended_ns="end_ns"), left_on="end_ns", right_on="ended_ns", check_sortedness=False)
+        .join_asof(running, on="end_ns", strategy="forward", allow_exact_matches=False, check_sortedness=False)
+    )
+    worked = pl.col("ended_ns") - pl.col("start_ns")
+    is_wait = (
+        (pl.col("end_ns") - pl.col("ended_ns") <= _GOES_ON_NS)
+        & (2 * worked >= pl.col("end_ns") - pl.col("start_ns"))
+        & (pl.col("began_ns").is_null() | (pl.col("began_ns") >= pl.col("end_ns")))
+    )
+    return done(
+        found.filter(is_wait)
+        .head(NO_EVENT - FIRST_MADE)
+        .with_row_index("event_id", offset=FIRST_MADE)
+        .select("event_id", pl.lit(UNRECORDED_WAIT, pl.Categorical()).alias("name"), *place, *times)
+    )
+
+
+def threads(rank: RankTrace) -> pl.Series:
+    """The threads of the program: those that launch or name ranges. Others belong to the runtime or to CPU devices."""
+    launching = rank[_OPS].filter(pl.col("event_id").is_in(rank[_RUNS]["launch_id"].drop_nulls().implode()))["tid"]
+    naming = rank[_RANGES].filter(~pl.col("on_device"))["tid"]
+    return pl.concat([launching, naming]).unique()
+
+
+def steps(rank: RankTrace) -> pl.DataFrame:
+    """The steps as the host launched them, also where only devices tell them: step, event_id, start_ns, end_ns."""
+    told = rank[_STEPS]
+    if not _are_of_devices(rank):
+        return told
+    launched = rank[_RUNS].drop_nulls(["step", "launch_ns"]).group_by("step")
+    ends = launched.agg(start_ns=pl.col("launch_ns").min(), end_ns=pl.col("launch_ns").max())
+    return told.select("step", "event_id").join(ends, on="step", maintain_order="left")
+
+
+def begun(marks: pl.DataFrame, work: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """Steps with their points, ``begin`` and ``end``: those that only devices tell begin with the first work of theirs.
+
+    Args:
+        marks: Steps with the points of the host: step, start_ns, end_ns, begin, end.
+        work: As of ``works``, with the numbers that its activities have in the graph.
+        rank: The rank.
+    """
+    if not _are_of_devices(rank):
+        return marks
+    first = work.drop_nulls("step").sort("start_ns").unique("step", keep="first", maintain_order=True)
+    points = first.select("step", begin=pl.col("activity") * 2).with_columns(end="begin")
+    return marks.drop("begin", "end").join(points, on="step", maintain_order="left")
+
+
+def _are_of_devices(rank: RankTrace) -> bool:
+    """Whether the host marked no steps."""
+    marked = rank[_RANGES].filter(~pl.col("on_device"))["event_id"]
+    return not rank[_STEPS]["event_id"].is_in(marked.implode()).any()
+
+
+def works(rank: RankTrace) -> pl.DataFrame:
+    """What the devices ran in the order of their queues, each moment once, as of ``device.works``."""
+    runs = rank[_RUNS].with_columns(pl.col("device").fill_null(0))
+    on_cpu = runs.filter(pl.col("plane").cast(pl.String).str.starts_with("/host"))["device"].unique()
+    stream = pl.when(pl.col("device").is_in(on_cpu.implode())).then(0).otherwise("stream").alias("stream")
+    reached = pl.col("end_ns").cum_max().shift(1).over(_PLACE)
+    alone = done(
+        rank[_EVENTS]
+        .lazy()
+        .filter(pl.col("kind").is_in(WORK))
+        .with_columns(pl.col("device").fill_null(0))
+        .with_columns(stream)
+        .sort(*_PLACE, "start_ns", "end_ns", "event_id")
+        .with_columns(pl.max_horizontal("start_ns", reached))
+        .filter(pl.col("end_ns") > pl.col("start_ns"))
+    )
+    both = pl.concat([alone, _between(alone, runs)], how="diagonal_relaxed").lazy()
+    placed = both.join(rank.cached(_launches).lazy(), on="launch_id", how="left", maintain_order="left")
+    since = pl.when(pl.col("call_id").is_not_null()).then("launch_ns")
+    return done(
+        placed.sort(*_PLACE, "start_ns", "event_id")
+        .with_columns(launch_id="call_id", launch_ns=since, queue=pl.struct(_PLACE).rle_id().cast(pl.UInt32))
+        .drop("call_id")
+        .with_row_index("activity")
+    )
+
+
+def waits(work: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Work that waited for what other queues of the rank had ended, and all work with what was launched with it.
+
+    A program begins when its inputs are there, which other devices may have made, and the runtime copies a result when
+    its program is over: whoever asked for the result waits for both.
+
+    Returns after_id, waits_id; and ``work``, in which a copy is launched when the program was that made its result.
+    """
+    free = pl.max_horizontal("launch_ns", pl.col("end_ns").shift(1).over("queue")).fill_null(0)
+    is_held = (pl.col("event_id") != NO_EVENT) & (pl.col("start_ns") - free > WAITED_NS)
+    ended = work.lazy().filter(pl.col("event_id") != NO_EVENT).sort("end_ns", "event_id")
+    found = done(
+        work.lazy()
+        .filter(is_held)
+        .sort("start_ns")
+        .select("start_ns", "launch_ns", "queue", waits_id="event_id")
+        .join_asof(
+            ended.select(after_id="event_id", after_ns="end_ns", after_launch_ns="launch_ns", after_queue="queue"),
+            left_on="start_ns",
+            right_on="after_ns",
+            check_sortedness=False,
+            tolerance=_HANDED_NS,
+        )
+        .filter(pl.col("after_id").is_not_null(), pl.col("queue") != pl.col("after_queue"))
+    )
+    made = found.filter(pl.col("launch_ns").is_null()).select(event_id="waits_id", made_ns="after_launch_ns")
+    told = work.join(made, on="event_id", how="left", maintain_order="left")
+    told = told.with_columns(launch_ns=pl.coalesce("launch_ns", "made_ns")).drop("made_ns")
+    return found.select("after_id", "waits_id"), told
+
+
+def _between(alone: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """The pauses within runs of programs, between their operations: those on a GPU wait for launches of their own."""
+    whole = runs.filter(~pl.col("plane").cast(pl.String).str.contains("GPU")).sort("start_ns").with_row_index("run")
+    # Of the queues of a device the one that does most is that of its programs.
+    lasted = alone.group_by(_PLACE).agg(ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+    main = lasted.sort("ns", "stream").group_by("device").agg(pl.col("stream").last())
+    of_runs = (
+        alone.lazy()
+        .select(*_PLACE, "start_ns", "end_ns")
+        .join(main.lazy(), on=_PLACE)
+        .sort("start_ns")
+        .join_asof(
+            whole.lazy().select("run", "device", "start_ns", until_ns="end_ns"),
+            on="start_ns",
+            by="device",
+            check_sortedness=False,
+        )
+        .filter(pl.col("start_ns") < pl.col("until_ns"))
+        .select("run", "start_ns", "end_ns")
+    )
+    ends = whole.lazy().select("run", start_ns="end_ns", end_ns="end_ns")
+    # What runs has no two operations at once, so that the one before is the last that ended.
+    pauses = (
+        pl.concat([of_runs, ends])
+        .sort("run", "start_ns")
+        .select("run", from_ns=pl.col("end_ns").shift(1).over("run"), until_ns="start_ns")
+        .filter(pl.col("from_ns").is_null() | (pl.col("until_ns") - pl.col("from_ns") >= _PAUSE_NS))
+    )
+    return done(
+        pauses.join(whole.lazy(), on="run")
+        .join(main.lazy(), on="device", how="left")
+        .with_columns(from_ns=pl.coalesce("from_ns", "start_ns"), until_ns=pl.min_horizontal("until_ns", "end_ns"))
+        .filter(pl.col("until_ns") - pl.col("from_ns") >= _PAUSE_NS)
+        .select(
+            "device",
+            pl.col("stream").fill_null(0),
+            "launch_id",
+            "launch_ns",
+            "step",
+            event_id=pl.lit(NO_EVENT, pl.UInt32),
+            name="module",
+            kind=pl.lit(COMPUTE, pl.Categorical()),
+            start_ns="from_ns",
+            end_ns="until_ns",
+        )
+    )
+
+
+def _waits(rank: RankTrace) -> pl.DataFrame:
+    """Calls on the program's threads that wait for devices: event_id, tid, start_ns, end_ns."""
+    lasting = rank[_OPS].filter(
+        pl.col("end_ns") - pl.col("start_ns") >= _WAIT_NS, pl.col("tid").is_in(threads(rank).implode())
+    )
+    activity = host_activities.of_calls(lasting["name"])
+    return lasting.filter(activity.is_in(list(_WAITING))).select("event_id", "tid", "start_ns", "end_ns")
+
+
+def _launches(rank: RankTrace) -> pl.DataFrame:
+    """Calls that launch programs (launch_id), and what the graph takes for the launch (call_id).
+
+    That is the call itself, or the first one within it that waits: what is around a call is cut where that begins.
+    """
+    launched = rank[_RUNS]["launch_id"].drop_nulls().unique()
+    spans = rank[_OPS].filter(pl.col("event_id").is_in(launched.implode())).sort("start_ns")
+    waits = rank.cached(_waits).sort("start_ns")
+    within = spans.select("tid", "start_ns", "end_ns", launch_id="event_id").join_asof(
+        waits.select("tid", "start_ns", wait_id="event_id", wait_end_ns="end_ns"),
+        on="start_ns",
+        by="tid",
+        strategy="forward",
+        check_sortedness=False,
+    )
+    is_within = pl.col("wait_end_ns") <= pl.col("end_ns")
+    return within.select("launch_id", call_id=pl.when(is_within).then("wait_id").otherwise("launch_id"))

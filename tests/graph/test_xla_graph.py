@@ -1,0 +1,71 @@
+"""The graph of profiles of XLA: programs, what launched them, and who waited for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_series_equal
+
+import holotrace
+from holotrace.graph import JobGraph
+from holotrace.job import Job
+from xplane_files import DATA, capture, found
+
+_GPU = DATA.parent / "jax_gpu"
+_CAPTURES = ("jax_cpu_2x4", "jax_cpu_gaps", "jax_cpu_multihost2x2", "torch_xla_cpu_gaps")
+_TPU = "found/openxla_xprof/tpu_inference_2.xplane.pb"
+
+
+def _job(name: str, folder: Path) -> Job:
+    if name.endswith(".gz"):
+        return holotrace.open(_GPU / name)
+    return holotrace.open(found(name) if "/" in name else capture(name, folder))
+
+
+@pytest.mark.parametrize("name", [*_CAPTURES, "clean.xplane.pb.gz", "read.xplane.pb.gz", _TPU])
+def test_model_error_of_profiles_of_xla(name: str, tmp_path: Path) -> None:
+    job = _job(name, tmp_path)
+    graph = JobGraph.of(job)
+    kept = graph.step_times(has_delays=True)
+    assert_series_equal(kept["recorded_ns"], kept["replayed_ns"], check_names=False)
+    told = job.replay().filter(pl.col("recorded_ns") > 0)
+    assert told.select(pl.col("error_ratio").abs().mean()).item() < 0.02
+    assert told.select(pl.col("explained_ratio").min()).item() > 0.9
+
+
+def test_devices_are_busy_once_and_the_time_of_a_program_between_its_operations_is_its_own(tmp_path: Path) -> None:
+    work = JobGraph.of(_job("jax_cpu_gaps", tmp_path)).activities.filter("is_device").sort("device", "start_ns")
+    assert work["device"].unique().sort().to_list() == [0, 1, 2, 3]
+    apart = work.select((pl.col("start_ns") - pl.col("end_ns").shift(1)).over("device").min())
+    assert apart.item() >= 0
+    assert work.filter(pl.col("name") == "jit_train_step")["event_id"].null_count() > 0
+
+
+def test_a_thread_that_reads_a_result_waits_for_the_program_that_makes_it(tmp_path: Path) -> None:
+    path = _job("read.xplane.pb.gz", tmp_path).job_path()
+    reading = path.filter(pl.col("name") == "np.asarray(jax.Array)", pl.col("bound_by") == "host")
+    assert float(reading["duration_ns"].sum()) < 0.02 * float(path["duration_ns"].sum())
+    halved = holotrace.what_if(_job("read.xplane.pb.gz", tmp_path), {"compute": 0.5}).row(0, named=True)
+    assert 0.35 < halved["saved_ratio"] < 0.5
+
+
+def test_a_thread_that_stands_still_until_the_devices_do_waited_for_them(tmp_path: Path) -> None:
+    job = _job("jax_cpu_2x4", tmp_path)
+    path = job.job_path().filter(pl.col("step") == 0)
+    share = path.group_by("bound_by").agg(pl.col("duration_ns").sum() / path["duration_ns"].sum())
+    told = dict(share.iter_rows())
+    assert told["communication"] > 0.5
+    assert told["host"] < 0.4
+
+
+def test_a_program_begins_when_a_launch_that_stood_still_returns() -> None:
+    graph = JobGraph.of(holotrace.open(found(_TPU)))
+    first = graph.activities.filter("is_device", pl.col("step") == 0).sort("start_ns").row(0, named=True)
+    # Its launch took 3.8 s, in which the runtime moved what was in the device's memory.
+    edges = graph.edges.filter(pl.col("to_point") == 2 * first["activity"], pl.col("from_point") % 2 == 1)
+    launches = graph.activities.filter(pl.col("activity").is_in((edges["from_point"] // 2).implode()))
+    launch = launches.filter(~pl.col("is_device")).row(0, named=True)
+    assert launch["end_ns"] - launch["start_ns"] > 3_000_000_000
+    assert 0 <= first["start_ns"] - launch["end_ns"] < 1_000_000
