@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import polars as pl
+
+import holotrace
 from drawing import trace
 from holotrace.core.trace import RankTrace
 from holotrace.derive import critical_steps
@@ -44,3 +49,11 @@ def test_edges_say_what_bounds_them() -> None:
     assert set(edges["bound_by"].drop_nulls()) <= {"host", "launch", "compute"}
     assert edges.filter(bound_by="compute")["name"].to_list() == ["B"]
     assert (edges["weight_ns"] >= 0).all()
+
+
+def test_a_host_that_reads_a_loss_back_waits_for_its_device() -> None:
+    profile = Path(__file__).parents[1] / "data" / "jax_gpu" / "read.xplane.pb.gz"
+    path = holotrace.open(profile).critical_path()
+    of_kinds = dict(path.group_by("bound_by").agg(pl.col("duration_ns").sum()).rows())
+    # All of the step was the host's, while its device computed for nine tenths of it.
+    assert of_kinds["compute"] > 10 * of_kinds["host"]

@@ -11,6 +11,7 @@ from drawing import draw
 from holotrace.core.analysis import Finding
 from holotrace.job import Job
 from trace_files import REAL_TRACES
+from xplane_files import capture
 
 XLA = REAL_TRACES.parent / "xla"
 GPU = Path(__file__).parent.parent / "data" / "jax_gpu"
@@ -97,3 +98,10 @@ def test_copies_that_run_at_once_are_one_cause_that_costs_no_more_than_the_time_
 @pytest.mark.slow
 def test_a_tpu_that_computes_nearly_all_the_time_has_no_cause() -> None:
     assert not [finding for finding in found("found/vllm_tpu") if finding.analysis == "causes"]
+
+
+def test_a_collective_of_several_devices_holds_their_host_until_the_first_of_them_leaves(tmp_path: Path) -> None:
+    """Half of this job's time was an exposed all-reduce, which was not told: threads of CPU devices leave late."""
+    (cause,) = holotrace.open(capture("jax_cpu_multihost2x2", tmp_path)).causes().to_dicts()
+    assert (cause["cause"], cause["ranks"], cause["responsible"]) == ("exposed-transfer", [], "allreduce")
+    assert 0.4 < cause["share_ratio"] < 0.55

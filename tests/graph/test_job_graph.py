@@ -17,6 +17,7 @@ from holotrace.errors import InputError
 from holotrace.graph import Changes, JobGraph
 from holotrace.graph import rank as of_rank
 from holotrace.job import Job
+from holotrace.loading.rank import narrowed
 from trace_files import REAL_TRACES, needs_real_traces
 
 US = 1_000
@@ -231,7 +232,8 @@ def _job_ns(graph: JobGraph, changes: Changes) -> int:
 
 
 def test_what_was_kept_of_a_graph_and_is_damaged_is_said_so() -> None:
-    graph = of_rank.part(described(trace(EARLY, 4), sequence=1)).with_columns(rank=pl.lit(4, pl.Int32))
+    rank = narrowed(described(trace(EARLY, 4), sequence=1), of_rank.READS)
+    graph = of_rank.part(rank).with_columns(rank=pl.lit(4, pl.Int32))
     damaged = graph.with_columns(rows=pl.col("rows").bin.slice(0, 40))
     with pytest.raises(InputError, match="graph of rank 4 is damaged; convert its trace again"):
         JobGraph.from_parts(damaged)

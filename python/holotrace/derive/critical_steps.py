@@ -9,7 +9,7 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, RUNTIME_CALLS, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import host_activities, unrecorded_waits
+from holotrace.derive import host_activities, unrecorded_waits, xla_waits
 from holotrace.derive.host_activities import BACK_PRESSURE, WAIT
 from holotrace.derive.kernel_kinds import SYNC, WORK
 from holotrace.derive.step_graph import CALL, HOLDS, OP, RANGE, GraphRules, StepGraph, build
@@ -30,7 +30,7 @@ _EVENTS = DEVICE_EVENTS.only(
     *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns"),
     *("launch_id", "launch_ns", "wait_on_stream", "wait_on_record"),
 )
-READS = (_STEPS, _OPS, _CALLS, _RANGES, _EVENTS)
+READS = (_STEPS, _OPS, _CALLS, _RANGES, _EVENTS, *xla_waits.READS)
 _HOST = [*_SPAN, "kind", "correlation"]
 _KIND = pl.Enum([OP, CALL, RANGE])
 
@@ -89,7 +89,13 @@ def _within(rank: RankTrace, step: int | None, window: pl.DataFrame | None) -> S
     within_ns = window_ns and (window_ns[0], window_ns[1] - 1)
     within = host if within_ns is None else host.filter(pl.col("start_ns").is_between(*within_ns))
     rules = replace(_RULES, waiting=_RULES.waiting | _waits_of_xla(within))
-    graph = build(host, device, window_ns=within_ns, rules=rules, waits=_unrecorded(within, device))
+    graph = build(
+        host,
+        device,
+        window_ns=within_ns,
+        rules=rules,
+        waits=pl.concat([_unrecorded(within, device), rank.cached(xla_waits.waits)]),
+    )
     begun_ns, done_ns = _span(graph)
     start_ns, end_ns = window_ns or (begun_ns, done_ns)
     # Devices may run behind the host: a step is over when its work is done.

@@ -124,10 +124,11 @@ def build(
     # Only the calls within the window matter, but for what events were recorded before it.
     within = host if window_ns is None else host.filter(pl.col("start_ns").cast(pl.Int64).is_between(*window_ns))
     calls, device = _shaped(within, HOST_SCHEMA), _shaped(device, DEVICE_SCHEMA)
+    told = frozenset() if waits is None else frozenset(waits.filter("is_call")["held_id"])
     asked = device.filter(pl.col("call_id").is_in(calls["event_id"].implode()) | (pl.col("sync") == HOLDS))
     return StepGraph(
         native.step_graph(
-            _host_columns(calls, rules),
+            _host_columns(calls, rules, told),
             _device_columns(asked, recorded_waits(host, device, asked, rules), waits),
             longest_kernel_delay_ns=rules.longest_kernel_delay_ns,
             has_all_launches=rules.has_all_launches,
@@ -139,12 +140,13 @@ def _shaped(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     return pl.DataFrame([frame[name].cast(dtype) for name, dtype in schema.items()])
 
 
-def _host_columns(calls: pl.DataFrame, rules: GraphRules) -> pl.DataFrame:
+def _host_columns(calls: pl.DataFrame, rules: GraphRules, told: frozenset[int]) -> pl.DataFrame:
     def flag(names: frozenset[str], value: int) -> pl.Expr:
         return pl.col("name").is_in(list(names)).fill_null(False).cast(pl.UInt8) * value
 
     counts = pl.col("kind").is_in(_COUNTED).cast(pl.UInt8)
-    role = counts * (_COUNTS + flag(rules.waiting, _WAITS) + flag(rules.locking, _LOCKS))
+    waits = pl.col("name").is_in(list(rules.waiting)).fill_null(False) | pl.col("event_id").is_in(list(told))
+    role = counts * (_COUNTS + waits.cast(pl.UInt8) * _WAITS + flag(rules.locking, _LOCKS))
     return calls.select("event_id", "start_ns", "end_ns", role=role.cast(pl.UInt8), thread=_threads(calls, rules))
 
 

@@ -151,8 +151,13 @@ def _least_ratio(candidate: Candidate, rank_count: int) -> float:
 
 def _visits(rows: pl.DataFrame) -> pl.DataFrame:
     calls = rows.filter(pl.col("row") == account.MEETING).drop("row")
-    # A rank comes with the last of its devices; what they wait for each other is its own affair.
-    return arrivals.of_ranks(calls).sort("arrival_ns").unique(["match", "rank"], keep="last", maintain_order=True)
+    # A rank comes with the last of its devices and leaves with the first, which has stood still until then: what its
+    # devices wait for each other is its own affair.
+    of_rank = ["match", "rank"]
+    come = arrivals.of_ranks(calls).with_columns(
+        pl.col("left_ns").min().over(of_rank), pl.col("time_ns", "exposed_ns").max().over(of_rank)
+    )
+    return come.sort("arrival_ns").unique(of_rank, keep="last", maintain_order=True)
 
 
 def table(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> pl.DataFrame:

@@ -38,8 +38,8 @@ NO_EVENT = 2**32 - 1
 FIRST_MADE = 2**32 - 2**20
 # What a thread is called that does nothing until a device has nothing to do either.
 UNRECORDED_WAIT = "waiting for the device"
-# A thread goes on so soon after what it waited for, most of the time.
-_GOES_ON_NS = 200_000
+# A thread goes on so soon after what it waited for, or within so much of its wait where threads have to share CPUs.
+_GOES_ON_NS, _GOES_ON_RATIO = 200_000, 0.1
 _LEAST_UNRECORDED_NS = 100_000
 
 
@@ -86,10 +86,10 @@ def unrecorded_waits(rank: RankTrace) -> pl.DataFrame:
         .join_asof(work.select(ended_ns="end_ns"), left_on="end_ns", right_on="ended_ns", check_sortedness=False)
         .join_asof(running, on="end_ns", strategy="forward", allow_exact_matches=False, check_sortedness=False)
     )
-    worked = pl.col("ended_ns") - pl.col("start_ns")
+    lasted, after = pl.col("end_ns") - pl.col("start_ns"), pl.col("end_ns") - pl.col("ended_ns")
     is_wait = (
-        (pl.col("end_ns") - pl.col("ended_ns") <= _GOES_ON_NS)
-        & (2 * worked >= pl.col("end_ns") - pl.col("start_ns"))
+        (after <= pl.max_horizontal(_GOES_ON_NS, _GOES_ON_RATIO * lasted))
+        & (2 * after <= lasted)
         & (pl.col("began_ns").is_null() | (pl.col("began_ns") >= pl.col("end_ns")))
     )
     return done(
