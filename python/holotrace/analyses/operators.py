@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -29,7 +29,6 @@ _SUMS = (
     "self_work_ns",
     "self_busy_ns",
 )
-_ROW = ("name", "start_ns", "count", *_SUMS)
 
 
 @per_rank(
@@ -65,22 +64,23 @@ def operators(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     Args:
         by_step: One row per operator and step, instead of one per operator.
     """
-    inside = _summed(rank, _of_operators(rank), by_step=by_step).with_columns(source=pl.lit(launched_by.OPERATOR))
-    outside = _summed(rank, _outside(rank), "source", by_step=by_step)
-    return pl.concat([inside, outside.select(inside.columns)]).sort(
-        "step", "self_work_ns", "self_ns", "name", "source", descending=[False, True, True, False, False]
-    )
+    of_operators = _summed(_of_operators(rank), ["name"], rank, by_step=by_step)
+    outside = _summed(_outside(rank), ["name", "source"], rank, by_step=by_step)
+    rows = pl.concat([of_operators.with_columns(source=pl.lit(launched_by.OPERATOR))[outside.columns], outside])
+    order = {"step": False, "self_work_ns": True, "self_ns": True, "name": False, "source": False}
+    return rows.sort(list(order), descending=list(order.values()))
 
 
-def _summed(rank: RankTrace, rows: pl.DataFrame, *by: str, by_step: bool) -> pl.DataFrame:
+def _summed(calls: pl.DataFrame, keys: Sequence[str], rank: RankTrace, *, by_step: bool) -> pl.DataFrame:
+    """The sums of calls by these keys, and by step if that is asked for; else the step is null."""
+    step = pl.lit(None, pl.Int64()).alias("step")
     if by_step:
-        rows = rows.with_columns(step=steps.launched_in(rows["start_ns"], rank[STEPS])).drop_nulls("step")
-    known = [*by, *(["step"] if by_step else [])]
+        calls = calls.with_columns(step=steps.launched_in(calls["start_ns"], rank[STEPS])).drop_nulls("step")
+        keys, step = [*keys, "step"], pl.col("step")
     count = pl.when(pl.col("count").count() > 0).then(pl.col("count").sum())
-    sums = rows.lazy().group_by("name", *known).agg(pl.col(*_SUMS).sum(), count=count)
-    step = pl.col("step") if by_step else pl.lit(None, pl.Int64()).alias("step")
-    # Names are numbers until there are few of them.
-    return done(sums.select(pl.col("name").cast(pl.String), *by, step, *_SUMS, "count"))
+    summed = calls.lazy().group_by(keys).agg(pl.col(*_SUMS).sum(), count=count)
+    # As texts names of millions of calls would take most of the memory.
+    return done(summed.with_columns(pl.col("name").cast(pl.String), step))
 
 
 def _of_operators(rank: RankTrace) -> pl.DataFrame:
@@ -95,7 +95,7 @@ def _of_operators(rank: RankTrace) -> pl.DataFrame:
         count=pl.lit(1, pl.Int64()),
         total_ns=pl.col("end_ns") - pl.col("start_ns"),
         self_busy_ns=pl.col("covered_ns").fill_null(0),
-    ).select(_ROW)
+    )
     return done(rows)
 
 
@@ -122,7 +122,7 @@ def _outside(rank: RankTrace) -> pl.DataFrame:
             self_work_ns="work_ns",
             self_busy_ns=pl.col("covered_ns"),
         )
-        .select("source", *_ROW)
+        .select("name", "source", "start_ns", "count", *_SUMS)
     )
 
 

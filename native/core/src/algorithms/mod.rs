@@ -7,6 +7,7 @@ pub mod critical_path;
 pub mod device_graph;
 pub mod distinct;
 pub mod groups;
+pub mod held_up;
 pub mod host_graph;
 pub mod intervals;
 pub mod open_calls;
