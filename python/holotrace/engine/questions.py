@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import zlib
-<<<<<<< HEAD
 from collections import Counter
 from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
-=======
-from collections import ChainMap, Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
->>>>>>> main
 from dataclasses import dataclass
 from io import BytesIO
 from threading import Lock
@@ -136,29 +131,11 @@ class Questions:
             found: How ranks are compared.
             of_steps: What they answered on the steps that are compared, where these are not all.
         """
-<<<<<<< HEAD
         shared = _Shared(self.asked, of_steps or answers, found.left_out)
         order = shared.order
         found_tables = spread(shared.answer, order, cpu_count())
         answered = {analysis.name: table for (analysis, _), table in zip(order, found_tables, strict=True)}
         tables = {analysis.name: answered[analysis.name] for analysis, _ in self.asked}
-=======
-        seen = of_steps or answers
-        compared = [answer for answer in seen if answer.recorded.rank not in found.left_out]
-        together: dict[Hashable, list[tuple[Analysis[Any], Mapping[str, Any]]]] = {}
-        for analysis, chosen in self.asked:
-            together.setdefault(analysis.shares, []).append((analysis, chosen))
-
-        def answered(asked: Sequence[tuple[Analysis[Any], Mapping[str, Any]]]) -> dict[str, pl.DataFrame]:
-            first, _ = asked[0]
-            of = compared if isinstance(first, PerJob) else seen
-            # Let go of when all that share it are answered: a graph of a whole job is large.
-            gathered = first.gathered(answer.parts[first.part_name] for answer in of)
-            return {analysis.name: analysis.answer(gathered, chosen) for analysis, chosen in asked}
-
-        found_tables = ChainMap(*spread(answered, together.values(), self.workers))
-        tables = {analysis.name: found_tables[analysis.name] for analysis, _ in self.asked}
->>>>>>> main
         problems = [frame(doubts), *(answer.problems for answer in answers), frame(found.problems)]
         tables[RANK_INFO.name] = _info(answers)
         tables[COMPARED_INFO] = _info(of_steps) if of_steps else tables[RANK_INFO.name]
