@@ -17,6 +17,7 @@ __all__ = [
     "covered_before",
     "device_graph",
     "gaps",
+    "held_up",
     "host_graph",
     "levels",
     "open_calls",
@@ -215,6 +216,14 @@ def gaps(spans: ArrowStream, pause_ns: int) -> ArrowTable:
     those before had ended, 1: the gap is shorter than ``pause_ns``, 2: else), whole_ns (from the group's first start to
     its latest end), and of these gaps count, idle_ns (their sum), mean_ns, std_ns (n - 1; null for one gap), min_ns,
     p25_ns, p50_ns, p75_ns (between two of them interpolated), max_ns.
+    """
+
+def held_up(work: ArrowStream, waited_ns: int, just_ended_ns: int) -> ArrowTable:
+    """Work that began long after it could have, when work of another queue had just ended: held_id, after_id, ended_ns.
+
+    ``work``: event_id (UInt32), device, stream and launch_ns (-2^63 where not known), start_ns, end_ns. It could have
+    begun when it was launched and its queue was free; what took more than ``waited_ns`` since then waited for what had
+    ended last on its device, if that was at most ``just_ended_ns`` ago. Rows are by the start of what was held up.
     """
 
 def open_calls(

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, Float64Array, UInt8Array, UInt32Array};
+use holotrace_core::algorithms;
 use holotrace_core::algorithms::bins::{self, Grid};
 use holotrace_core::algorithms::groups::{self, Gaps};
+use holotrace_core::algorithms::held_up::{Limits, Works};
 use holotrace_core::algorithms::places;
 use holotrace_core::columns::{NONE, batch, ids};
 use pyo3::prelude::*;
@@ -111,6 +113,25 @@ pub fn spans_at(py: Python<'_>, spans: &Bound<'_, PyAny>, times: &Bound<'_, PyAn
     let table = detached(py, || {
         let found = places::spans_at(&start, &end, times.into_iter());
         batch(vec![("row".to_string(), ids(found.into_iter()))])
+    });
+    table.map(ArrowTable)
+}
+
+#[pyfunction]
+pub fn held_up(py: Python<'_>, work: &Bound<'_, PyAny>, waited_ns: i64, just_ended_ns: i64) -> PyResult<ArrowTable> {
+    let work = Batches::of(work)?;
+    let id = work.values::<UInt32Type>("event_id")?;
+    let of = |name: &str| work.values::<Int64Type>(name);
+    let (device, stream, launch) = (of("device")?, of("stream")?, of("launch_ns")?);
+    let (start, end) = (of("start_ns")?, of("end_ns")?);
+    let table = detached(py, || {
+        let works = Works { id: &id, device: &device, stream: &stream, start: &start, end: &end, launch: &launch };
+        let found = algorithms::held_up::held_up(works, Limits { waited: waited_ns, just_ended: just_ended_ns });
+        batch(vec![
+            ("held_id".to_string(), ids(found.iter().map(|&(held, _)| id[held as usize]))),
+            ("after_id".to_string(), ids(found.iter().map(|&(_, after)| id[after as usize]))),
+            ("ended_ns".to_string(), column(found.iter().map(|&(_, after)| end[after as usize]).collect())),
+        ])
     });
     table.map(ArrowTable)
 }

@@ -61,7 +61,7 @@ def factors(graph: JobGraph) -> pl.DataFrame:
     """
     if graph.steps.is_empty():
         return pl.DataFrame(schema=factors.nothing.schema)
-    moved = graph.activities.filter(pl.col("kind") == COMMUNICATION)
+    moved = graph.activities.select("activity", "kind", "crossing").filter(pl.col("kind") == COMMUNICATION)
     free = Changes(own=moved.select("activity", own_ns=pl.lit(0, pl.Int64)))
     times = graph.step_times([UNCHANGED, free]).group_by("case", "rank").agg(pl.col("replayed_ns", "recorded_ns").sum())
     longest = times.group_by("case").agg(pl.col("replayed_ns", "recorded_ns").max()).sort("case")
@@ -99,15 +99,18 @@ def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
         .select("rank", "begin_ns", over_ns=pl.col("begin_ns") + pl.col("job_ns"))
     )
     reached = pl.col("end_ns").cum_max().shift(1).over("rank", "device")
+    # Of a large job each column takes its time to sort.
+    activities = graph.activities.select("rank", "device", "is_device", "kind", "start_ns", "end_ns")
     covered = (
-        graph.activities.filter(pl.col("kind").is_in(kinds))
+        activities.filter(pl.col("kind").is_in(kinds))
+        .select("rank", "device", "start_ns", "end_ns")
         .join(spans, on="rank")
         .sort("rank", "device", "start_ns")
         .with_columns(since=pl.max_horizontal("start_ns", reached, "begin_ns"))
         .group_by("rank", "device")
         .agg(covered_ns=(pl.min_horizontal("end_ns", "over_ns") - pl.col("since")).clip(lower_bound=0).sum())
     )
-    devices = graph.activities.filter("is_device").group_by("rank").agg(device_count=pl.col("device").n_unique())
+    devices = activities.filter("is_device").group_by("rank").agg(device_count=pl.col("device").n_unique())
     return (
         spans.select("rank")
         .join(covered.group_by("rank").agg(pl.col("covered_ns").sum()), on="rank", how="left")

@@ -89,12 +89,7 @@ def kernels(rank: RankTrace, *, top: int | None = None) -> pl.DataFrame:
 
 def _looks_like_communication(runs: pl.DataFrame, rules: tuple[KindRule, ...]) -> pl.Series:
     """Which runs count as compute by default, but have few blocks and are not on the queue that computes most."""
-    computing = runs.filter(kind=COMPUTE)
-    lasted_ns = (pl.col("end_ns") - pl.col("start_ns")).sum()
-    queues = computing.lazy().group_by("device", "stream").agg(ns=lasted_ns)
-    queues = queues.sort("ns", "stream", descending=[True, False])
-    main = queues.group_by("device", maintain_order=True).first().select("device", "stream", is_main=True)
-    named = runs.select("category", "name", "kind", "grid").unique()
+    named = runs.filter(pl.col("grid").is_not_null(), kind=COMPUTE).select("category", "name", "kind", "grid").unique()
     few = [
         kind == COMPUTE and grid is not None and prod(map(int, re.findall(r"\d+", grid))) <= FEW_BLOCKS
         for kind, grid in named.select(pl.col("kind", "grid").cast(pl.String)).iter_rows()
@@ -105,6 +100,13 @@ def _looks_like_communication(runs: pl.DataFrame, rules: tuple[KindRule, ...]) -
         for category, name in suspects.select(pl.col("category", "name").cast(pl.String)).iter_rows()
     ]
     suspects = suspects.filter(pl.Series(by_default, dtype=pl.Boolean)).with_columns(looks=True)
+    if suspects.is_empty():
+        return pl.repeat(False, runs.height, dtype=pl.Boolean, eager=True)
+    computing = runs.filter(kind=COMPUTE)
+    lasted_ns = (pl.col("end_ns") - pl.col("start_ns")).sum()
+    queues = computing.lazy().group_by("device", "stream").agg(ns=lasted_ns)
+    queues = queues.sort("ns", "stream", descending=[True, False])
+    main = queues.group_by("device", maintain_order=True).first().select("device", "stream", is_main=True)
     keys = ["category", "name", "kind", "grid"]
     joined = (
         runs.lazy()

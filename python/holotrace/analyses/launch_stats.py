@@ -64,18 +64,16 @@ def launch_stats(
     """
     check_whole(0, slow_call_ns=slow_call_ns, late_ns=late_ns)
     pairs = _pairs(rank, slow_call_ns=slow_call_ns, late_ns=late_ns)
-    return pairs if each else _summed(pairs)
+    if not each:
+        return _summed(pairs)
+    ordered = pairs.sort("launch_id", "start_ns", "device_event_id").drop("start_ns", "device_event_id")
+    return ordered.with_columns(pl.col("call").cast(pl.String))
 
 
 def _pairs(rank: RankTrace, *, slow_call_ns: int, late_ns: int) -> pl.DataFrame:
-    """Each piece of work and the call that launched it."""
+    """Each piece of work and the call that launched it, in any order."""
     work = rank[EVENTS].lazy().filter(pl.col("kind").is_in(WORK))
-    pairs = done(
-        rank[CALLS]
-        .lazy()
-        .join(work, left_on="device_event_id", right_on="event_id")
-        .sort("launch_id", "start_ns", "device_event_id")
-    )
+    pairs = done(rank[CALLS].lazy().join(work, left_on="device_event_id", right_on="event_id"))
     call_ns = pairs["launch_end_ns"] - pairs["launch_start_ns"]
     device_ns = pairs["end_ns"] - pairs["start_ns"]
     delay_ns = (pairs["start_ns"] - pairs["launch_end_ns"]).clip(lower_bound=0)
@@ -88,7 +86,9 @@ def _pairs(rank: RankTrace, *, slow_call_ns: int, late_ns: int) -> pl.DataFrame:
     return pairs.select(
         "launch_id",
         "correlation",
-        call=pl.col("launch_name").cast(pl.String),
+        "start_ns",
+        "device_event_id",
+        call="launch_name",
         call_count=1,
         work_count=1,
         call_ns=call_ns,
@@ -114,7 +114,7 @@ def _summed(pairs: pl.DataFrame) -> pl.DataFrame:
             pl.col("p50_delay_ns").median().round(),
             pl.col("max_delay_ns").max(),
         )
-        .with_columns(launch_id=None, correlation=None)
+        .with_columns(pl.col("call").cast(pl.String), launch_id=None, correlation=None)
         .sort("call_ns", "call", descending=[True, False])
     )
 

@@ -100,10 +100,11 @@ def operator_efficiency(
     of_calls = calls.with_columns(step).group_by(keys).agg(
         *_texts(by_operator=by_operator), *_figures(by_operator=by_operator), *_times(), *_sums()
     )  # fmt: skip
-    alone = rank.cached(modelled_work.outside).lazy().with_columns(step)
-    of_others = (
-        alone.group_by("step", "name").agg(pl.col("category").first(), *_times()).with_columns(assumed=pl.lit(OUTSIDE))
+    alone = rank.cached(modelled_work.outside).lazy()
+    of_others = (alone.group_by("step", "name") if by_step else alone.group_by("name")).agg(
+        pl.col("category").first(), *_times()
     )
+    of_others = of_others.with_columns(step, assumed=pl.lit(OUTSIDE))
     parts = [done(_rated(of_calls)), done(of_others.with_columns(_as_text("name")))]
     rows = pl.concat(parts, how="diagonal_relaxed")
     nothing = empty(operator_efficiency.columns[1:])

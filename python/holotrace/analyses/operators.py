@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -29,7 +29,6 @@ _SUMS = (
     "self_work_ns",
     "self_busy_ns",
 )
-_ROW = ("name", "source", "start_ns", "count", *_SUMS)
 
 
 @per_rank(
@@ -75,17 +74,23 @@ def operators(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     Args:
         by_step: One row per operator and step, instead of one per operator.
     """
-    rows = pl.concat([_of_operators(rank), _outside(rank)])
+    of_operators = _summed(_of_operators(rank), ["name"], rank, by_step=by_step)
+    outside = _summed(_outside(rank), ["name", "source"], rank, by_step=by_step)
+    rows = pl.concat([of_operators.with_columns(source=pl.lit(launched_by.OPERATOR))[outside.columns], outside])
+    order = {"step": False, "self_work_ns": True, "self_ns": True, "name": False, "source": False}
+    return rows.sort(list(order), descending=list(order.values()))
+
+
+def _summed(calls: pl.DataFrame, keys: Sequence[str], rank: RankTrace, *, by_step: bool) -> pl.DataFrame:
+    """The sums of calls by these keys, and by step if that is asked for; else the step is null."""
+    step = pl.lit(None, pl.Int64()).alias("step")
     if by_step:
-        rows = rows.with_columns(step=steps.launched_in(rows["start_ns"], rank[STEPS])).drop_nulls("step")
-    else:
-        rows = rows.with_columns(step=pl.lit(None, pl.Int64()))
-    return done(
-        rows.lazy()
-        .group_by("name", "source", "step")
-        .agg(pl.col(*_SUMS).sum(), count=pl.when(pl.col("count").count() > 0).then(pl.col("count").sum()))
-        .sort("step", "self_work_ns", "self_ns", "name", "source", descending=[False, True, True, False, False])
-    )
+        calls = calls.with_columns(step=steps.launched_in(calls["start_ns"], rank[STEPS])).drop_nulls("step")
+        keys, step = [*keys, "step"], pl.col("step")
+    count = pl.when(pl.col("count").count() > 0).then(pl.col("count").sum())
+    summed = calls.lazy().group_by(keys).agg(pl.col(*_SUMS).sum(), count=count)
+    # As texts names of millions of calls would take most of the memory.
+    return done(summed.with_columns(pl.col("name").cast(pl.String), step))
 
 
 def _of_operators(rank: RankTrace) -> pl.DataFrame:
@@ -94,14 +99,13 @@ def _of_operators(rank: RankTrace) -> pl.DataFrame:
     operators = launched_by.operators(rank).lazy()
     calls = operators.join(covered.lazy(), left_on="event_id", right_on="op_id", how="left")
     rows = calls.select(
-        pl.col("name").cast(pl.String),
+        "name",
         "start_ns",
         pl.col("self_ns", "runtime_ns", "work_count", "work_ns", "self_work_count", "self_work_ns").cast(pl.Int64),
-        source=pl.lit(launched_by.OPERATOR),
         count=pl.lit(1, pl.Int64()),
         total_ns=pl.col("end_ns") - pl.col("start_ns"),
         self_busy_ns=pl.col("covered_ns").fill_null(0),
-    ).select(_ROW)
+    )
     return done(rows)
 
 
@@ -118,7 +122,7 @@ def _outside(rank: RankTrace) -> pl.DataFrame:
         )
         .join(launched_by.covered_ns(work, by="launch_id"), on="launch_id", how="left", nulls_equal=True)
         .with_columns(
-            name=pl.col("launch_name").cast(pl.String),
+            name="launch_name",
             start_ns="launch_start_ns",
             count=pl.when(pl.col("launch_id").is_not_null()).then(pl.lit(1, pl.Int64())),
             total_ns=call_ns,
@@ -128,7 +132,7 @@ def _outside(rank: RankTrace) -> pl.DataFrame:
             self_work_ns="work_ns",
             self_busy_ns=pl.col("covered_ns"),
         )
-        .select(_ROW)
+        .select("name", "source", "start_ns", "count", *_SUMS)
     )
 
 

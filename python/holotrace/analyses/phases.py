@@ -11,7 +11,7 @@ from holotrace.core.charts import Ranking
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import device_time, host_time, scopes
+from holotrace.derive import host_time, scopes
 from holotrace.derive.device_time import DEVICE
 from holotrace.derive.scopes import BACKWARD, FORWARD, UPDATE
 from holotrace.derive.steps import launched_in
@@ -62,14 +62,13 @@ def phases(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     Args:
         by_step: One row per step that launched work, instead of one for all.
     """
-    ops = device_time.executions(rank[XLA_OPS])
-    ops = ops.with_columns(phase=scopes.phases(ops))
+    ops = scopes.by_scope(rank, [*DEVICE, "step"]).drop_nulls("step") if by_step else rank.cached(scopes.summed)
     keys = ["step", "phase"] if by_step else ["phase"]
     group = [*DEVICE, "step"] if by_step else [*DEVICE]
     table = (
-        (ops.drop_nulls("step") if by_step else ops.drop("step"))
+        ops.with_columns(phase=scopes.phases(ops))
         .group_by(*DEVICE, *keys)
-        .agg(op_count=pl.len(), **device_time.WORK_AND_WAIT)
+        .agg(pl.col("op_count", "work_ns", "wait_ns").sum())
         .join(_on_host(rank, keys), on=keys, how="left")
         .with_columns(pl.col("host_ns").fill_null(0), all_ns=pl.col("work_ns").sum().over(group))
         .with_columns(share_ratio=pl.when(pl.col("all_ns") > 0).then(pl.col("work_ns") / pl.col("all_ns")))

@@ -84,14 +84,12 @@ def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FUL
 
 def _changes(events: pl.DataFrame) -> pl.DataFrame:
     """One more waits when a call begins, one less when the first work begins that the call put on the queue."""
-    calls = events.drop_nulls("launch_ns")
+    calls = events.select(*QUEUE, "launch_id", "launch_ns", "start_ns", "event_id").drop_nulls("launch_ns")
     # But for graphs, a call puts one piece of work on a queue.
     if calls["launch_id"].n_unique() < calls.height:
-        calls = (
-            calls.sort("start_ns", "event_id")
-            .group_by(*QUEUE, "launch_id", "launch_ns")
-            .agg(pl.col("start_ns", "event_id").first())
-        )
+        ordered = calls if calls["event_id"].is_sorted() else calls.sort("event_id")
+        first = pl.col("start_ns").arg_min()
+        calls = ordered.group_by(*QUEUE, "launch_id", "launch_ns").agg(pl.col("start_ns", "event_id").get(first))
     # At the same time calls come first, and of each kind the event that is first in the file, as it mostly is here.
     begun, ended = (calls if calls[event].is_sorted() else calls.sort(event) for event in ("launch_id", "event_id"))
     one = pl.ones(calls.height, pl.Int64(), eager=True)

@@ -11,7 +11,6 @@ from holotrace.core.charts import Ranking
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import XLA_OPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import device_time
 from holotrace.derive import scopes as names
 
 # Fusions take the name of one of their operations, so some work always bears a wrong scope, but little bears none.
@@ -37,7 +36,7 @@ UNSCOPED_RATIO = 0.5
         Column("share_ratio", Unit.RATIO, "total_ns / time of all operations; null if that is 0"),
         Column("backward_ns", Unit.NS, "Part of total_ns that belongs to the backward pass"),
     ),
-    reads=(XLA_OPS.only("line", "module", "scope", "self_ns", "is_wait", "is_async"),),
+    reads=(XLA_OPS.only("device", "plane", "line", "module", "scope", "self_ns", "is_wait", "is_async"),),
     chart=Ranking(x="scope", y=("self_ns",), title="Device time by scope"),
     needs=(XLA_OPS,),
 )
@@ -50,15 +49,15 @@ def scopes(rank: RankTrace) -> pl.DataFrame:
     rank are added; the time of an operation that contains others does not include theirs. Waiting (copy-done,
     all-gather-done) is counted separately, as in the analysis phases.
     """
-    ops = device_time.executions(rank[XLA_OPS])
+    ops = rank.cached(names.summed)
     spent = (
-        ops.select("self_ns", "is_wait", path=names.paths(ops["scope"]), phase=names.phases(ops))
+        ops.with_columns(path=names.paths(ops["scope"]), phase=names.phases(ops))
         .group_by("path")
         .agg(
-            own_count=pl.len(),
-            own_ns=device_time.WORK_AND_WAIT["work_ns"],
-            wait_ns=device_time.WORK_AND_WAIT["wait_ns"],
-            own_backward_ns=pl.col("self_ns").filter(~device_time.IS_WAIT, phase=names.BACKWARD).sum(),
+            own_count=pl.col("op_count").sum(),
+            own_ns=pl.col("work_ns").sum(),
+            wait_ns=pl.col("wait_ns").sum(),
+            own_backward_ns=pl.col("work_ns").filter(phase=names.BACKWARD).sum(),
         )
     )
     around = spent.with_columns(scope=pl.col("path").map_elements(_around, return_dtype=pl.List(pl.String()))).explode(

@@ -53,9 +53,11 @@ def work_categories(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     Args:
         by_step: One row for each step; by default one for the whole recording.
     """
-    step = pl.col("step") if by_step else pl.lit(None, pl.Int64()).alias("step")
+    keys = ["category", "step"] if by_step else ["category"]
     parts = [rank.cached(modelled_work.modelled), rank.cached(modelled_work.outside)]
-    rows = pl.concat([part.select(step, pl.col("category").cast(pl.String), "share_ns") for part in parts])
+    summed = (part.group_by(keys).agg(pl.col("share_ns").sum()) for part in parts)
+    rows = pl.concat([part.with_columns(pl.col("category").cast(pl.String)) for part in summed])
+    rows = rows if by_step else rows.with_columns(step=pl.lit(None, pl.Int64()))
     named = pl.when(pl.col("category").is_in(CATEGORIES)).then("category").otherwise(pl.lit(OTHER))
     sums = [pl.col("share_ns").filter(named == name).sum().alias(f"{name}_ns") for name in CATEGORIES]
     return rows.group_by("step").agg(pl.col("share_ns").sum().alias("busy_ns"), *sums).sort("step")

@@ -8,10 +8,15 @@ written around it; a TPU adds ``:`` and the operator.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 import polars as pl
 
+from holotrace.core.tables import XLA_OPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import device_time
+from holotrace.derive.device_time import DEVICE
 from holotrace.derive.names import decided
 
 FORWARD, BACKWARD, ACCUMULATION, UPDATE, OTHER = "forward", "backward", "accumulation", "update", "other"
@@ -38,8 +43,22 @@ def paths(scope: pl.Series) -> pl.Series:
     return decided(scope, _path)
 
 
+def summed(rank: RankTrace) -> pl.DataFrame:
+    """Operations of each device by scope and program: their count and time; all analyses of scopes begin with that."""
+    return by_scope(rank, DEVICE)
+
+
+def by_scope(rank: RankTrace, keys: Sequence[str]) -> pl.DataFrame:
+    """Executed operations by these columns, ``scope`` and ``module``: ``op_count``, ``work_ns``, ``wait_ns``.
+
+    A profile has some thousand scopes and millions of operations: names are looked at once for each of these.
+    """
+    ops = device_time.executions(rank[XLA_OPS])
+    return ops.group_by(*keys, "scope", "module").agg(op_count=pl.len(), **device_time.WORK_AND_WAIT)
+
+
 def phases(ops: pl.DataFrame) -> pl.Series:
-    """The phase of training of each operation, from its ``scope`` and ``module``.
+    """The phase of training of each operation, or of all of one scope, from its ``scope`` and ``module``.
 
     What JAX transposed is backward, what it only differentiated is forward; else the innermost scope that is called so
     decides. In a graph of PyTorch/XLA that has any scope, what autograd added has none and is backward.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.core.native import native
 from holotrace.core.plans import done
 
 # From a launch to its work pass some ten microseconds, and a few between works of a queue; what takes longer waited ...
 WAITED_NS = 20_000
 # ... for what had just ended: it takes a few microseconds until another queue, or the host, knows.
 _JUST_ENDED_NS = 10_000
+_UNKNOWN = -(2**63)
 
 SCHEMA = pl.Schema({"held_id": pl.UInt32(), "after_id": pl.UInt32(), "ended_ns": pl.Int64(), "is_call": pl.Boolean()})
 
@@ -22,15 +24,10 @@ def of_work(work: pl.DataFrame) -> pl.DataFrame:
     Args:
         work: Device events that are work: event_id, device, stream, start_ns, end_ns, launch_ns.
     """
-    queue_free = pl.col("end_ns").shift(1).cum_max().over("device", "stream")
-    held = (
-        work.lazy()
-        .sort("start_ns", "event_id")
-        .with_columns(pl.col("device").fill_null(0), free_ns=pl.max_horizontal("launch_ns", queue_free))
-        .filter(pl.col("launch_ns").is_not_null(), pl.col("start_ns") - pl.col("free_ns") > WAITED_NS)
-        .select("device", held_id="event_id", held_ns="start_ns")
-    )
-    return done(_after(held, work, by="device").with_columns(is_call=False).select(SCHEMA.names()))
+    unknown = pl.col("device", "stream", "launch_ns").fill_null(_UNKNOWN)
+    told = work.select("event_id", unknown, "start_ns", "end_ns")
+    found = pl.DataFrame(native.held_up(told, WAITED_NS, _JUST_ENDED_NS))
+    return found.with_columns(is_call=pl.lit(value=False))
 
 
 def of_calls(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
@@ -43,28 +40,24 @@ def of_calls(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
         work: As for of_work.
     """
     held = (
-        calls.lazy()
-        .filter(pl.col("end_ns") - pl.col("start_ns") > WAITED_NS)
+        calls.filter(pl.col("end_ns") - pl.col("start_ns") > WAITED_NS)
         .select(held_id="event_id", held_ns="end_ns")
         .sort("held_ns")
     )
-    return done(_after(held, work).with_columns(is_call=True).select(SCHEMA.names()))
-
-
-def _after(held: pl.LazyFrame, work: pl.DataFrame, by: str | None = None) -> pl.LazyFrame:
-    """The work that ended last before each was no longer ``held``, if it had just ended."""
+    if held.is_empty():
+        return pl.DataFrame(schema=SCHEMA)
     ended = (
         work.lazy()
         .filter(pl.col("end_ns") > pl.col("start_ns"))
         .sort("end_ns", "event_id")
-        .select(pl.col("device").fill_null(0), ended_ns="end_ns", after_id="event_id")
+        .select(ended_ns="end_ns", after_id="event_id")
     )
-    return held.join_asof(
+    found = held.lazy().join_asof(
         ended,
         left_on="held_ns",
         right_on="ended_ns",
-        by=by,
         strategy="backward",
         tolerance=_JUST_ENDED_NS,
         check_sortedness=False,
-    ).filter(pl.col("after_id").is_not_null())
+    )
+    return done(found.filter(pl.col("after_id").is_not_null()).with_columns(is_call=True).select(SCHEMA.names()))

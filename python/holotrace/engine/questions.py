@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -130,17 +130,19 @@ class Questions:
         """
         seen = of_steps or answers
         compared = [answer for answer in seen if answer.recorded.rank not in found.left_out]
-        tables, left = {}, Counter(analysis.shares for analysis, _ in self.asked)
-        gathered: dict[Hashable, Any] = {}
+        together: dict[Hashable, list[tuple[Analysis[Any], Mapping[str, Any]]]] = {}
         for analysis, chosen in self.asked:
-            of, shared = compared if isinstance(analysis, PerJob) else seen, analysis.shares
-            if shared not in gathered:
-                gathered[shared] = analysis.gathered(answer.parts[analysis.part_name] for answer in of)
-            tables[analysis.name] = analysis.answer(gathered[shared], chosen)
-            left[shared] -= 1
-            if not left[shared]:
-                # A graph of a whole job is large.
-                del gathered[shared]
+            together.setdefault(analysis.shares, []).append((analysis, chosen))
+
+        def answered(asked: Sequence[tuple[Analysis[Any], Mapping[str, Any]]]) -> dict[str, pl.DataFrame]:
+            first, _ = asked[0]
+            of = compared if isinstance(first, PerJob) else seen
+            # Let go of when all that share it are answered: a graph of a whole job is large.
+            gathered = first.gathered(answer.parts[first.part_name] for answer in of)
+            return {analysis.name: analysis.answer(gathered, chosen) for analysis, chosen in asked}
+
+        found_tables = ChainMap(*spread(answered, together.values(), self.workers))
+        tables = {analysis.name: found_tables[analysis.name] for analysis, _ in self.asked}
         problems = [frame(doubts), *(answer.problems for answer in answers), frame(found.problems)]
         tables[RANK_INFO.name] = _info(answers)
         tables[COMPARED_INFO] = _info(of_steps) if of_steps else tables[RANK_INFO.name]

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use hashbrown::HashMap;
 
 use crate::columns::arrow::NONE;
+use crate::columns::grouping::Grouping;
 use crate::columns::id_map::IdMap;
 
 /// Calls as columns of equal length, in any order.
@@ -14,7 +15,7 @@ pub struct Calls<'a> {
     pub id: &'a [u32],
     pub start: &'a [i64],
     pub end: &'a [i64],
-    /// Which calls can enclose each other.
+    /// Which calls can enclose each other: numbers of threads, as `threads` gives them.
     pub thread: &'a [u32],
     /// Calls, if not 0, that end at the latest with the innermost other call in which they began.
     pub is_cut: Option<&'a [u8]>,
@@ -37,13 +38,26 @@ pub struct CallTree {
 }
 
 impl Calls<'_> {
-    /// Where a call is; sorts callers before what they called.
+    /// Where a call is on its thread; sorts callers before what they called.
     ///
     /// A call that is cut follows the others of its time, since nothing is known of its end before.
-    fn place(&self, row: u32) -> (u32, i64, bool, Reverse<i64>, u32) {
+    fn place(&self, row: u32) -> (i64, bool, Reverse<i64>, u32) {
         let is_cut = self.is_cut(row);
         let row = row as usize;
-        (self.thread[row], self.start[row], is_cut, Reverse(self.end[row]), self.id[row])
+        (self.start[row], is_cut, Reverse(self.end[row]), self.id[row])
+    }
+
+    /// All rows, thread by thread, callers before what they called.
+    fn in_order(&self) -> Vec<u32> {
+        let threads = self.thread.iter().max().map_or(0, |&last| last as usize + 1);
+        let (mut order, sizes) = Grouping::of_rows(threads, self.thread).into_parts();
+        let mut begin = 0;
+        for size in sizes {
+            // Stable, because it makes use of the runs that are in order already: most threads are one.
+            order[begin..begin + size].sort_by_key(|&row| self.place(row));
+            begin += size;
+        }
+        order
     }
 
     fn is_cut(&self, row: u32) -> bool {
@@ -58,9 +72,7 @@ impl CallTree {
     /// call without duration is called by what begins or ends at its time. Calls that overlap in part are siblings.
     pub fn new(calls: Calls) -> Self {
         let count = calls.id.len();
-        let mut order: Vec<u32> = (0..count as u32).collect();
-        // Stable, because it makes use of the runs that are in order already, of which a trace is made.
-        order.sort_by_key(|&row| calls.place(row));
+        let order = calls.in_order();
         let mut tree = Self {
             parent: vec![NONE; count],
             depth: vec![0; count],
@@ -72,7 +84,8 @@ impl CallTree {
         let mut open: Vec<Open> = Vec::new();
         let mut current = None;
         for &row in &tree.order {
-            let (thread, start, is_cut, Reverse(mut end), _) = calls.place(row);
+            let (start, is_cut, Reverse(mut end), _) = calls.place(row);
+            let thread = calls.thread[row as usize];
             if current != Some(thread) {
                 open.clear();
                 current = Some(thread);

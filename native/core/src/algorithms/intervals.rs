@@ -2,6 +2,9 @@
 //!
 //! Spans are half-open, may overlap and come in any order; those that end at or before their start cover nothing.
 
+/// So many spans are looked at one by one before all are searched.
+const NEAR: usize = 8;
+
 /// Starts and ends of spans that are in order and do not touch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Spans {
@@ -22,27 +25,33 @@ impl Spans {
 
 /// For each of `times`, how long at least one span is active before it.
 pub fn covered_before(start: &[i64], end: &[i64], times: &[i64]) -> Vec<i64> {
-    let order = in_order(times);
-    let mut left = order.as_slice();
-    let mut before = vec![0; times.len()];
-    let mut answer = |until: i64, covered: &dyn Fn(i64) -> i64| {
-        while let [row, later @ ..] = left {
-            let time = times[*row as usize];
-            if time > until {
-                break;
-            }
-            before[*row as usize] = covered(time);
-            left = later;
-        }
-    };
-    let mut covered = 0_i64;
-    merged(in_order(start).iter().map(|&row| (start[row as usize], end[row as usize])), |begin, end| {
-        answer(begin, &|_| covered);
-        answer(end, &|time| covered.saturating_add(time.saturating_sub(begin)));
-        covered = covered.saturating_add(end.saturating_sub(begin));
+    let spans = union(start, end);
+    let mut sum = 0_i64;
+    let before = spans.iter().map(|(start, end)| {
+        let before = sum;
+        sum = sum.saturating_add(end.saturating_sub(start));
+        before
     });
-    answer(i64::MAX, &|_| covered);
-    before
+    let before: Vec<i64> = before.collect();
+    let mut begun = 0;
+    let covered = |&time: &i64| {
+        begun = begun_before(&spans.start, time, begun);
+        begun
+            .checked_sub(1)
+            .map_or(0, |last| before[last].saturating_add(time.min(spans.end[last]).saturating_sub(spans.start[last])))
+    };
+    times.iter().map(covered).collect()
+}
+
+/// How many of the sorted `starts` are not after `time`, looked for near `hint`: times are mostly in order.
+fn begun_before(starts: &[i64], time: i64, hint: usize) -> usize {
+    let is_begun = |&start: &i64| start <= time;
+    if hint.checked_sub(1).is_some_and(|last| starts[last] > time) {
+        return starts[..hint].partition_point(is_begun);
+    }
+    let near = (hint + NEAR).min(starts.len());
+    let begun = hint + starts[hint..near].iter().take_while(|start| is_begun(start)).count();
+    if begun < near { begun } else { begun + starts[begun..].partition_point(is_begun) }
 }
 
 /// The time that at least one span covers.

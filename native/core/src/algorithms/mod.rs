@@ -5,6 +5,7 @@ pub mod call_tree;
 pub mod critical_path;
 pub mod device_graph;
 pub mod groups;
+pub mod held_up;
 pub mod host_graph;
 pub mod intervals;
 pub mod open_calls;

@@ -1,6 +1,6 @@
 //! Which host call an event goes back to: up through the spans around it and along the flows between threads.
 
-use std::borrow::Cow;
+use std::ops::Range;
 use std::thread;
 
 use arrow_array::RecordBatch;
@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use crate::columns::arg_column::{ArgColumn, ArgValues};
 use crate::columns::arrow::{NONE, batch, ids};
 use crate::error::{Error, Result};
+use crate::xplane::flows::{CONSUMER, FlowEnds, PRODUCER};
 use crate::xplane::space::Space;
 use crate::xplane::web::{Set, Web};
 
@@ -17,9 +18,7 @@ const MAX_HOPS: usize = 64;
 const REGION_BEGIN: &[u8] = b"ThreadpoolListener::StartRegion";
 const REGION_END: &[u8] = b"ThreadpoolListener::StopRegion";
 
-/// The stats that flows and steps are made of; they must have been asked for, as numbers.
-const PRODUCER: (&str, &str) = ("_pt", "_p");
-const CONSUMER: (&str, &str) = ("_ct", "_c");
+/// The stat of steps; it must have been asked for, as a number.
 const ROOT: &str = "_r";
 /// How long an event took by the clock of its device, in ps.
 const MEASURED: &str = "device_duration_ps";
@@ -57,72 +56,27 @@ struct Ancestries<'a> {
     web: &'a Web,
     marks: Set,
     known: HashMap<u32, Ancestry, foldhash::fast::RandomState>,
+    /// The span that was last climbed from: events that follow each other are mostly in the same.
+    latest: (u32, Climb),
+    /// The line that a task was last looked for on, its rows, and how many of its begins and ends of tasks came before.
+    line: usize,
+    stretch: Range<u32>,
+    begun: usize,
 }
 
-/// The sources of flow events, or their destinations.
-struct FlowEnds<'a> {
-    rows: Cow<'a, [u32]>,
-    types: Cow<'a, [i64]>,
-    ids: Cow<'a, [i64]>,
+/// What is found on the way up through the spans around an event; `NONE` where it is not.
+#[derive(Clone, Copy)]
+struct Climb {
+    /// The outermost of the marked spans.
+    mark: u32,
+    /// The nearest in which a flow ends.
+    flow: u32,
+    /// The span of a step, where the way ends.
+    step: u32,
 }
 
-impl<'a> FlowEnds<'a> {
-    fn of(space: &'a Space, (kind, id): (&str, &str)) -> Result<Self> {
-        let (types, ids) = (space.stat(kind)?, space.stat(id)?);
-        let (ArgValues::Int(types_of), ArgValues::Int(ids_of)) = (&types.values, &ids.values) else {
-            return Err(Error::NotRequested(format!("stats {kind:?} and {id:?} as numbers")));
-        };
-        let all = 0..space.len() as u32;
-        let (typed, identified) = (types.within(all.clone()), ids.within(all));
-        let rows = &ids.rows[identified.clone()];
-        if types.rows[typed.clone()] == *rows {
-            // As a rule an event has both: nothing need be copied.
-            let (types, ids) = (&types_of[typed], &ids_of[identified]);
-            return Ok(Self { rows: rows.into(), types: types.into(), ids: ids.into() });
-        }
-        let mut ends = Self { rows: Cow::default(), types: Cow::default(), ids: Cow::default() };
-        for ((&row, id), typed) in rows.iter().zip(&ids_of[identified]).zip(types.positions(rows)) {
-            if let Some(kind) = types_of.get(typed as usize) {
-                ends.rows.to_mut().push(row);
-                ends.types.to_mut().push(*kind);
-                ends.ids.to_mut().push(*id);
-            }
-        }
-        Ok(ends)
-    }
-
-    /// Type and id of the flow, and its time.
-    fn flow(&self, space: &Space, at: u32) -> ((i64, i64), i64) {
-        let at = at as usize;
-        ((self.types[at], self.ids[at]), space.times_ps(self.rows[at]).0)
-    }
-
-    /// Positions by flow, time and row.
-    fn order(&self, space: &Space) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
-        // Stable, because it makes use of the order in which flows mostly are.
-        order.sort_by_key(|&at| self.flow(space, at));
-        order
-    }
-
-    /// Where the flow that arrives at each comes from: the latest of `sources` that left before it got there.
-    fn origins(&self, space: &Space, sources: &FlowEnds<'_>) -> Vec<u32> {
-        let mut origins = vec![NONE; self.rows.len()];
-        let left = sources.order(space);
-        let mut behind = 0;
-        for at in self.order(space) {
-            let (flow, time) = self.flow(space, at);
-            while left.get(behind).is_some_and(|&source| sources.flow(space, source) <= (flow, time)) {
-                behind += 1;
-            }
-            let Some(&source) = behind.checked_sub(1).and_then(|latest| left.get(latest)) else { continue };
-            let row = sources.rows[source as usize];
-            if sources.flow(space, source).0 == flow && row != self.rows[at as usize] {
-                origins[at as usize] = row;
-            }
-        }
-        origins
-    }
+impl Climb {
+    const NOWHERE: Climb = Climb { mark: NONE, flow: NONE, step: NONE };
 }
 
 impl Space {
@@ -143,7 +97,16 @@ impl Space {
             }
         };
         let marks = Set::of(marks.iter().copied(), self.len());
-        let mut ancestries = Ancestries { space: self, web, marks, known: HashMap::default() };
+        let mut ancestries = Ancestries {
+            space: self,
+            web,
+            marks,
+            known: HashMap::default(),
+            latest: (NONE, Climb::NOWHERE),
+            line: 0,
+            stretch: 0..0,
+            begun: 0,
+        };
         let mut found = vec![Vec::with_capacity(rows.len()); fields.len()];
         for &row in rows {
             let ancestry = ancestries.of(row);
@@ -256,7 +219,7 @@ impl Ancestries<'_> {
     }
 
     /// The ancestry of whatever came by an flow.
-    fn beyond(&self, mut flow: u32) -> Ancestry {
+    fn beyond(&mut self, mut flow: u32) -> Ancestry {
         let mut ancestry = Ancestry::UNKNOWN;
         for _ in 0..MAX_HOPS {
             let Some(source) = self.source(flow) else { break };
@@ -281,31 +244,77 @@ impl Ancestries<'_> {
 
     /// Look through the spans around an event: the nearest flow that ends in one of them, or in the task they are in,
     /// and whether one is a step.
-    fn climb(&self, row: u32, ancestry: &mut Ancestry) -> (Option<u32>, bool) {
-        let mut flow = None;
-        let mut at = row;
-        while at != NONE {
+    fn climb(&mut self, row: u32, ancestry: &mut Ancestry) -> (Option<u32>, bool) {
+        let parent = self.web.parents[row as usize];
+        if self.latest.0 != parent {
+            self.latest = (parent, self.above(parent));
+        }
+        let found = self.joined(row, self.latest.1);
+        if found.mark != NONE {
+            ancestry.mark = found.mark;
+        }
+        if found.step != NONE {
+            ancestry.step = found.step;
+        }
+        let flow = Some(found.flow).filter(|&flow| flow != NONE);
+        let is_step = found.step != NONE;
+        (if is_step { flow } else { flow.or_else(|| self.region(row)) }, is_step)
+    }
+
+    /// What is found from `row` on upwards, given what is from the span around it.
+    fn joined(&self, row: u32, above: Climb) -> Climb {
+        let mark = if self.marks.has(row) { row } else { NONE };
+        if self.web.roots.has(row) {
+            return Climb { mark, flow: NONE, step: row };
+        }
+        Climb {
+            mark: if above.mark == NONE { mark } else { above.mark },
+            flow: if self.web.reached.has(row) { row } else { above.flow },
+            step: above.step,
+        }
+    }
+
+    /// What is found from a span on upwards.
+    fn above(&self, span: u32) -> Climb {
+        let mut found = Climb::NOWHERE;
+        let mut at = span;
+        while at != NONE && found.step == NONE {
             if self.marks.has(at) {
-                ancestry.mark = at;
+                found.mark = at;
             }
             if self.web.roots.has(at) {
-                ancestry.step = at;
-                return (flow, true);
+                found.step = at;
             }
-            if flow.is_none() && self.web.reached.has(at) {
-                flow = Some(at);
+            if found.flow == NONE && found.step == NONE && self.web.reached.has(at) {
+                found.flow = at;
             }
             at = self.web.parents[at as usize];
         }
-        (flow.or_else(|| self.region(row)), false)
+        found
     }
 
     /// The begin of the task that `row` is part of.
-    fn region(&self, row: u32) -> Option<u32> {
-        let regions = &self.web.regions[self.space.line_of(row) as usize];
+    fn region(&mut self, row: u32) -> Option<u32> {
+        if !self.stretch.contains(&row) {
+            self.line = self.space.line_of(row) as usize;
+            let line = &self.space.lines[self.line];
+            (self.stretch, self.begun) = (line.first..line.end, 0);
+        }
+        let regions = &self.web.regions[self.line];
+        let begins = |at: usize| self.space.times_ps(regions[at]).0;
         let start = self.space.times_ps(row).0;
-        let begun = regions.partition_point(|&region| self.space.times_ps(region).0 <= start);
-        let region = *regions.get(begun.checked_sub(1)?)?;
+        // Events mostly come in order: few are beyond the task after that of the one before.
+        if self.begun > 0 && begins(self.begun - 1) > start {
+            self.begun = 0;
+        }
+        let near = regions.len().min(self.begun + 2);
+        while self.begun < near && begins(self.begun) <= start {
+            self.begun += 1;
+        }
+        if self.begun == near {
+            self.begun += regions[near..].partition_point(|&region| self.space.times_ps(region).0 <= start);
+        }
+        let region = *regions.get(self.begun.checked_sub(1)?)?;
         (self.space.name(region) == self.web.begin && region != row).then_some(region)
     }
 

@@ -6,6 +6,7 @@
 mod ancestry;
 mod damage;
 mod decode;
+mod flows;
 mod hlo;
 mod index;
 mod model;
