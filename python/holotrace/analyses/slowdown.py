@@ -35,13 +35,17 @@ _MOST_RANKS = 32
     part_columns=of_rank.PART,
     joined=JobGraph.from_parts,
     columns=(
-        Column("of", Unit.TEXT, "job, rank or kind: what keeps its own times"),
-        Column("kind", Unit.TEXT, "What the activities of a row `kind` are bound by"),
-        Column("slowdown_ratio", Unit.RATIO, "Time with what keeps its own times / time where all is ideal"),
+        Column("of", Unit.TEXT, "job, rank or kind: whose activities keep their recorded times"),
+        Column("kind", Unit.TEXT, "Kind of activity, in rows about a kind"),
+        Column(
+            "slowdown_ratio",
+            Unit.RATIO,
+            "Time if only these keep their recorded times / time if all activities take their ideal times",
+        ),
         Column(
             "recovered_ratio",
             Unit.RATIO,
-            "Part of the job's slowdown that goes where this is ideal and all else is as it was",
+            "Part of the job's slowdown that would disappear if only these took their ideal times",
         ),
     ),
     reads=job.READS,
