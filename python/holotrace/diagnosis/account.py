@@ -9,7 +9,7 @@ from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, filled
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import busy, collectives, intervals
+from holotrace.derive import busy, collectives, groups, intervals
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
 from holotrace.derive.names import distinct
@@ -224,7 +224,7 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     spans = rank.cached(busy.of).computing
     if spans.is_empty():
         return spans.clear()
-    kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE)
+    kernels = rank.cached(_kernels).select("kind", "start_ns", "step").filter(pl.col("kind") == COMPUTE)
     # A step's work is told from the next one's, also where nobody is met in between.
     begun = kernels.group_by("step").agg(pl.col("start_ns").min())["start_ns"]
     ends = pl.Series([spans["start_ns"].min(), spans["end_ns"].max()], dtype=pl.Int64)
@@ -237,7 +237,8 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 def _step_of_work(rank: RankTrace, times: pl.Series) -> pl.Series:
     """The step that the device worked for at each time: that of the kernel that began last before it."""
-    kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE).sort("start_ns").select("start_ns", "step")
+    kernels = rank.cached(_kernels).select("kind", "start_ns", "step").filter(pl.col("kind") == COMPUTE)
+    kernels = kernels.drop("kind").sort("start_ns")
     asked = times.to_frame("start_ns").sort("start_ns")
     return asked.join_asof(kernels, on="start_ns", strategy="forward")["step"]
 
@@ -254,13 +255,20 @@ def _work(rank: RankTrace) -> pl.DataFrame:
     text = [pl.col(name).cast(pl.String).fill_null("") for name in ("grid", "block", "dims")]
     kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE)
     within = host.evaluating(rank, kernels["launch_id"])
-    return done(
+    told = done(
         kernels.lazy()
         .join(operators, on="external", how="left", maintain_order="left")
         .with_columns(within, pl.col("operator").cast(pl.String))
         .with_columns(operator=pl.coalesce("within", "operator"))
-        .group_by("step", "name", "grid", "block", "operator", "dims", "within")
+    )
+    keys = ("step", "name", "grid", "block", "operator", "dims", "within")
+    # Of XLA most of these are not known.
+    differing = groups.differing(told, keys) or ["name"]
+    return done(
+        told.lazy()
+        .group_by(differing)
         .agg(
+            pl.col(name for name in keys if name not in differing).first(),
             time_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
             count=pl.len(),
             start_ns=pl.col("start_ns").min(),
