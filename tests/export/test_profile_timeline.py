@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import holotrace
@@ -34,7 +35,12 @@ def hosts(tmp_path: Path) -> Job:
 
 def test_every_event_of_every_host_is_there_with_its_time(hosts: Job, tmp_path: Path) -> None:
     trace = written(hosts, tmp_path / "all.json")
-    events = hosts.table("events")
+    events = (
+        hosts.table("events")
+        .join(hosts.clocks(), on="rank")
+        .with_columns(pl.col("start_ns", "end_ns") - pl.col("offset_ns"))
+    )
+    assert events["offset_ns"].n_unique() == len(hosts.ranks)  # one clock is ahead of the other
     assert len(spans(trace)) == events.height
     base = trace["baseTimeNanoseconds"]
     shown = sorted((event["name"], round(event["ts"] * 1000), round(event["dur"] * 1000)) for event in spans(trace))

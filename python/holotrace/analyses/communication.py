@@ -35,18 +35,22 @@ _WORDS = {
     part_columns=collectives.CALLS,
     joined=arrivals.Compared,
     columns=(
-        Column("device", Unit.NUMBER, "Device of the rank; null where the rank communicates on one only"),
+        Column("device", Unit.NUMBER, "Device of the rank; null if the rank communicates on one device only"),
         Column("step", Unit.STEP, "Training step that launched them; null for all steps together"),
         Column("collective", Unit.TEXT, "Operation, e.g. allreduce; the kernel's name if unknown"),
         Column("message_bytes", Unit.BYTES, "Input or output of one call, whichever is larger; null if unknown"),
         Column("count", Unit.COUNT, "Calls"),
-        Column("total_ns", Unit.NS, "Time of their kernels, summed"),
+        Column("total_ns", Unit.NS, "Sum of the times of their kernels"),
         Column(
-            "waited_ns", Unit.NS, "Part of it until the last rank of the group arrived; null where none was compared"
+            "waited_ns",
+            Unit.NS,
+            "Part of total_ns before the last rank of the group arrived; null if no call could be compared",
         ),
-        Column("moving_ns", Unit.NS, "The rest of it, in which data was moved"),
+        Column("moving_ns", Unit.NS, "The rest of total_ns, in which data was moved"),
         Column("exposed_ns", Unit.NS, "Part of total_ns during which the rank did not compute"),
-        Column("lost_ns", Unit.NS, "Part of waited_ns during which the rank did not compute; null if waited_ns is"),
+        Column(
+            "lost_ns", Unit.NS, "Part of waited_ns during which the rank did not compute; null if waited_ns is null"
+        ),
         Column("bus_gbps", Unit.FLOAT, "Bus bandwidth while data was moved, in GB/s; null if unknown"),
         Column("compared_count", Unit.COUNT, "Calls that could be compared with those of the other ranks"),
         Column("group", Unit.TEXT, "Name of the process group; null if unknown"),

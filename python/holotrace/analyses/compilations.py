@@ -30,9 +30,17 @@ _IN_STEPS = " in {steps:numbered step}"
         Column("module", Unit.TEXT, "Program, as the compiler calls it; null where the profile does not say"),
         Column("program", Unit.UNSIGNED, "Id of the compiled program; null if it did not run"),
         Column("cause", Unit.TEXT, "new_shapes, new_program or first_use; null if the program is unknown"),
-        Column("change", Unit.TEXT, "Inputs whose type or shape differs from the program of that name before it"),
-        Column("caller", Unit.TEXT, "Range, and line, of the program that called for it; null if unknown"),
-        Column("after_ns", Unit.NS, "When it began, after the first step or program; null without, negative before"),
+        Column(
+            "change", Unit.TEXT, "Inputs whose type or shape differs from those of the previous program of that name"
+        ),
+        Column(
+            "caller", Unit.TEXT, "Range, with its line, of the program that caused the compilation; null if unknown"
+        ),
+        Column(
+            "after_ns",
+            Unit.NS,
+            "Start of the compilation, counted from the first step or program; negative before it; null without one",
+        ),
         Column("compile_ns", Unit.NS, "Time the host traced, lowered or compiled it, on any thread"),
         Column("start_ns", Unit.NS, "When the host began to trace or lower it, on the clock of the file"),
     ),

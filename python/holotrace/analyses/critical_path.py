@@ -28,7 +28,7 @@ PART_RATIO = 0.1
         Column("bound_by", Unit.TEXT, "host, data_loading, compute, communication, memory, launch or kernel_delay"),
         Column("kind", Unit.TEXT, "operator, launch_delay, kernel_delay; by segment also dependency and sync"),
         Column("name", Unit.TEXT, "Operator, call or kernel whose time it is; null for the delay of a launch"),
-        Column("count", Unit.COUNT, "Edges of the path"),
+        Column("count", Unit.COUNT, "Number of edges of the path"),
         Column("duration_ns", Unit.NS, "Time of these edges"),
         Column(
             "idle_ns",
@@ -39,7 +39,7 @@ PART_RATIO = 0.1
         Column(
             "step_ratio",
             Unit.RATIO,
-            "duration_ns / time from the start of the step until its work was done; null if that is 0",
+            "duration_ns / time from the start of the step to the end of its work; null if that is 0",
         ),
         Column("start_ns", Unit.NS, "Start of the first of these edges"),
         Column("end_ns", Unit.NS, "End of the last of these edges"),

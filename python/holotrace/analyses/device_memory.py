@@ -1,4 +1,4 @@
-"""How full the memory of each device was, and when."""
+"""How much memory of each device was in use, and when."""
 
 from __future__ import annotations
 
@@ -24,21 +24,25 @@ FRAGMENTED_RATIO, LEFT_RATIO = 0.3, 0.5
 
 @per_rank(
     columns=(
-        Column("allocator", Unit.TEXT, "Whose memory: the allocator's name, else the device and its number"),
-        Column("time_ns", Unit.NS, "When the row begins, on the clock of the file"),
-        Column("after_ns", Unit.NS, "The same after the first step or allocation; negative before"),
-        Column("step", Unit.STEP, "Step in which that is; null outside of all"),
-        Column("used_bytes", Unit.BYTES, "In use when most was: heap_bytes + stack_bytes"),
-        Column("heap_bytes", Unit.BYTES, "Then in arrays and what else was allocated"),
-        Column("stack_bytes", Unit.BYTES, "Then reserved for temporary results of programs that ran"),
-        Column("free_bytes", Unit.BYTES, "Then free"),
-        Column("capacity_bytes", Unit.BYTES, "All three"),
-        Column("used_ratio", Unit.RATIO, "used_bytes / capacity_bytes; null without"),
-        Column("fragmentation_ratio", Unit.RATIO, "Then of the free memory, what is not in its largest piece"),
-        Column("is_peak", Unit.BOOL, "Whether no row of the allocator has more in use; the first such row"),
-        Column("most_heap_bytes", Unit.BYTES, "Most of the heap until then, also before the recording"),
-        Column("allocation_count", Unit.COUNT, "Allocations from then on to the next row"),
-        Column("release_count", Unit.COUNT, "Releases meanwhile"),
+        Column("allocator", Unit.TEXT, "Name of the allocator whose memory this is, else the device and its number"),
+        Column("time_ns", Unit.NS, "Start of the row's period, on the clock of the file"),
+        Column("after_ns", Unit.NS, "The same, counted from the first step or allocation; negative before it"),
+        Column("step", Unit.STEP, "Step at time_ns; null outside of all steps"),
+        Column("used_bytes", Unit.BYTES, "Largest amount in use in the period: heap_bytes + stack_bytes"),
+        Column("heap_bytes", Unit.BYTES, "At that moment, allocated for arrays and other buffers"),
+        Column("stack_bytes", Unit.BYTES, "At that moment, reserved for temporary results of running programs"),
+        Column("free_bytes", Unit.BYTES, "At that moment, free"),
+        Column("capacity_bytes", Unit.BYTES, "heap_bytes + stack_bytes + free_bytes"),
+        Column("used_ratio", Unit.RATIO, "used_bytes / capacity_bytes; null if unknown"),
+        Column(
+            "fragmentation_ratio",
+            Unit.RATIO,
+            "At that moment, the share of free memory that is not in the largest free piece",
+        ),
+        Column("is_peak", Unit.BOOL, "Whether this is the first row of the allocator with the largest used_bytes"),
+        Column("most_heap_bytes", Unit.BYTES, "Largest heap_bytes so far, including before the recording"),
+        Column("allocation_count", Unit.COUNT, "Allocations in the row's period"),
+        Column("release_count", Unit.COUNT, "Releases in the row's period"),
     ),
     reads=(
         HEAP.only(
@@ -51,7 +55,7 @@ FRAGMENTED_RATIO, LEFT_RATIO = 0.3, 0.5
     needs=(HEAP,),
 )
 def device_memory(rank: RankTrace, *, points: int = POINTS) -> pl.DataFrame:
-    """How full the memory of each device was, and when.
+    """How much memory of each device was in use, and when.
 
     The allocators of XLA's runtime record each allocation and each release, with the memory in use and free after it.
     The recording is divided into equal spans; a row is the moment of a span with the most memory in use, so that no

@@ -28,11 +28,11 @@ _DEVICES = DEVICES.only("device", "plane", "peak_flops")
 _RUNS = MODULES.only("device", "plane", "step", "start_ns", "end_ns", "launch_ns")
 MEANINGS = {
     "compute": "an operation computed",
-    "exposed_comm": "nothing computed and a collective, or waiting for one, went on",
-    "copy": "none of these, and data was copied or waited for",
-    "feed": "none of these, and data went to or came from the host (infeed, outfeed)",
+    "exposed_comm": "no operation computed, and a collective or a wait for one was under way",
+    "copy": "none of these, and data was copied, or a copy was waited for",
+    "feed": "none of these, and data was exchanged with the host (infeed, outfeed)",
     "core_wait": "none of these, and it waited for other cores (barrier-cores)",
-    "other": "a loop or program ran, but none of its operations",
+    "other": "a loop or program was under way, but none of its operations",
     "idle": "no program ran",
 }
 # Cores of one host that do equal work come within some percent.
@@ -42,16 +42,26 @@ CORE_WAIT_RATIO = 0.1
 @per_rank(
     columns=(
         Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
-        Column("plane", Unit.TEXT, "Plane of the profile it is in"),
+        Column("plane", Unit.TEXT, "Plane of the profile that holds the device"),
         Column("step", Unit.STEP, "Training step"),
-        Column("step_ns", Unit.NS, "From its first program to the first of the next step; the sum of the parts"),
+        Column(
+            "step_ns", Unit.NS, "From the end of the previous step's programs to the end of its own; sum of the parts"
+        ),
         *(Column(f"{part}_ns", Unit.NS, f"Part of it in which {MEANINGS[part]}") for part in PARTS),
         Column("compute_ratio", Unit.RATIO, "compute_ns / step_ns"),
         Column("hidden_comm_ns", Unit.NS, "Time in which a collective was under way while it computed"),
         Column("hidden_copy_ns", Unit.NS, "Time in which a copy was under way while it computed"),
         Column("back_pressure_ns", Unit.NS, "Time in which the host waited until a device had finished a program"),
-        Column("idle_cause", Unit.TEXT, "What the host did for most of idle_ns, or queued; null where it was not idle"),
-        Column("flops_ratio", Unit.RATIO, "Operations the compiler counted / what the device could do in step_ns"),
+        Column(
+            "idle_cause",
+            Unit.TEXT,
+            "What the host did for most of idle_ns, or queued if work was already launched; null if never idle",
+        ),
+        Column(
+            "flops_ratio",
+            Unit.RATIO,
+            "Floating-point operations that the compiler counted / the device's peak in step_ns",
+        ),
         Column("program_count", Unit.COUNT, "Programs of the step"),
         Column("start_ns", Unit.NS, "When it began"),
     ),

@@ -21,21 +21,33 @@ WAIT_RATIO = 0.1
 @per_rank(
     columns=(
         Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
-        Column("plane", Unit.TEXT, "Plane of the profile it is in"),
+        Column("plane", Unit.TEXT, "Plane of the profile that holds the device"),
         Column("device_kind", Unit.TEXT, "TPU, GPU, CPU or SparseCore"),
         Column("op_count", Unit.COUNT, "Operations it executed"),
         Column("program_count", Unit.COUNT, "Programs it ran"),
         Column(
-            "window_ns", Unit.NS, "From the rank's first step, program or operation to its last end: the three parts"
+            "window_ns",
+            Unit.NS,
+            "From the start of the rank's first step, program or operation to the last end; sum of the three parts",
         ),
-        Column("work_ns", Unit.NS, "Time at least one operation ran that is no waiting; a program without operations"),
-        Column("wait_ns", Unit.NS, "Time it did nothing but wait: copy-done, all-gather-done, barrier-cores, infeed"),
+        Column(
+            "work_ns",
+            Unit.NS,
+            "Time in which an operation ran that does not only wait, or a program without recorded operations",
+        ),
+        Column("wait_ns", Unit.NS, "Time in which it only waited: copy-done, all-gather-done, barrier-cores, infeed"),
         Column("idle_ns", Unit.NS, "The rest of the window"),
         Column("work_ratio", Unit.RATIO, "work_ns / window_ns; null if that is 0"),
-        Column("busy_ns", Unit.NS, "Time at least one operation ran, waiting or not"),
-        Column("hull_ns", Unit.NS, "From its own first operation or program to its last; null without any"),
+        Column("busy_ns", Unit.NS, "Time in which at least one operation ran, including operations that only wait"),
         Column(
-            "duty_ratio", Unit.RATIO, "busy_ns / hull_ns, the duty cycle as xprof has it; null where it did nothing"
+            "hull_ns",
+            Unit.NS,
+            "From the start of its own first operation or program to the end of its last; null without any",
+        ),
+        Column(
+            "duty_ratio",
+            Unit.RATIO,
+            "busy_ns / hull_ns, the duty cycle as XProf defines it; null if the device ran nothing",
         ),
     ),
     reads=(

@@ -31,20 +31,28 @@ _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the devic
         Column(
             "step_ns",
             Unit.NS,
-            "How long it took, on devices of XLA since the end of the step before it; without steps, the whole",
-        ),
-        Column("model_flops", Unit.FLOAT, "Operations in products, convolutions and attention, each computed once"),
-        Column("recomputed_flops", Unit.FLOAT, "Operations that computed activations again, beyond these"),
-        Column("recomputed_ns", Unit.NS, "The device's busy time for operators that computed activations again"),
-        Column("achieved_tflops", Unit.FLOAT, "model_flops by step_ns, in TFLOP/s"),
-        Column("peak_tflops", Unit.FLOAT, "What the device could do at most in the types that were computed in, dense"),
-        Column("mfu_ratio", Unit.RATIO, "achieved_tflops by peak_tflops: how much of the device the model got"),
-        Column("hfu_ratio", Unit.RATIO, "The same, with what was computed again"),
-        Column(
-            "modelled_ratio", Unit.RATIO, "Share of the time of kernels, but for communication, whose work is known"
+            "Length of the step, in XLA profiles since the previous one ended; without steps, of the recording",
         ),
         Column(
-            "reason", Unit.TEXT, "Why figures are null, or which work is not known most of all, and of how many calls"
+            "model_flops",
+            Unit.FLOAT,
+            "Floating-point operations of matrix products, convolutions and attention, without recomputation",
+        ),
+        Column(
+            "recomputed_flops",
+            Unit.FLOAT,
+            "Floating-point operations of recomputed activations, in addition to model_flops",
+        ),
+        Column("recomputed_ns", Unit.NS, "Busy time of the device in operators that recomputed activations"),
+        Column("achieved_tflops", Unit.FLOAT, "model_flops / step_ns, in TFLOP/s"),
+        Column("peak_tflops", Unit.FLOAT, "Dense peak of the device in the types that were computed in, in TFLOP/s"),
+        Column("mfu_ratio", Unit.RATIO, "MFU: achieved_tflops / peak_tflops"),
+        Column("hfu_ratio", Unit.RATIO, "HFU: the same with recomputed_flops included"),
+        Column("modelled_ratio", Unit.RATIO, "Share of kernel time, without communication, whose work is known"),
+        Column(
+            "reason",
+            Unit.TEXT,
+            "Why values are null, or which operator of unknown work takes most time, and in how many calls",
         ),
     ),
     reads=(

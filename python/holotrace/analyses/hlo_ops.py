@@ -28,8 +28,8 @@ _OF_ONE = ("name", "module", "program")
 # What the program tells of an operation, and the tables of operations too.
 _TOLD = {
     "shape": "Type and dimensions of its result; null where the program is not in the profile",
-    "layout": "How that lies in memory: order of dimensions, tiles, memory; null like shape",
-    "scope": "Name scopes it was written in, and its operator; null if it has none",
+    "layout": "Layout of the result in memory: order of dimensions, tiles, memory space; null if shape is null",
+    "scope": "Name scopes and operator that it was made from; null if it has none",
     "source": "file:line it was written at; null if unknown",
     "target": "What a custom call calls; null for other operations",
 }
@@ -41,31 +41,47 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
 
 @per_rank(
     columns=(
-        Column("category", Unit.TEXT, "Kind of operation as the profile has it, else its HLO opcode"),
+        Column("category", Unit.TEXT, "Category of the operation in the profile, else its HLO opcode"),
         Column("name", Unit.TEXT, "Operation, as the compiler calls it; null where categories are looked at"),
         Column("module", Unit.TEXT, "Program it is in; null where categories are looked at"),
-        Column("program", Unit.UNSIGNED, "Id of that program, which tells those of one name apart; null like it"),
+        Column(
+            "program",
+            Unit.UNSIGNED,
+            "Id of that program, which distinguishes programs of one name; null if module is null",
+        ),
         Column("op_count", Unit.COUNT, "How often it ran, on all devices"),
         Column("device_count", Unit.COUNT, "Devices it ran on"),
         Column(
             "self_ns", Unit.NS, "Time of its runs by the device's own clock, without that of operations inside them"
         ),
-        Column("share_ratio", Unit.RATIO, "self_ns / that of all operations; null if that is 0"),
+        Column("share_ratio", Unit.RATIO, "self_ns / self_ns of all operations; null if that is 0"),
         Column(
             "flops_ratio",
             Unit.RATIO,
-            "Rate / the peak that the profile or the table of devices has; null without, or if the caveat says why",
+            "Achieved rate / peak in the profile or the table of devices; null if unknown, or as caveat says",
         ),
-        Column("bandwidth_ratio", Unit.RATIO, "Rate / the peak of main memory; null like flops_ratio"),
+        Column(
+            "bandwidth_ratio",
+            Unit.RATIO,
+            "Achieved bandwidth / peak bandwidth of main memory; null under the same conditions as flops_ratio",
+        ),
         Column("intensity", Unit.FLOAT, "Floating-point operations for each byte; null where either is not counted"),
-        Column("bound_by", Unit.TEXT, "Which of both limits its speed: compute or memory; null like roofline_ratio"),
-        Column("roofline_ratio", Unit.RATIO, "Time that the closer limit allows / self_ns; null if a caveat says why"),
-        Column("caveat", Unit.TEXT, "Why the figures of the row are less reliable than they seem"),
-        Column("below_peak_ns", Unit.NS, "self_ns x (1 - the larger of the two ratios); null without them"),
+        Column(
+            "bound_by", Unit.TEXT, "Which limit is reached first: compute or memory; null if roofline_ratio is null"
+        ),
+        Column(
+            "roofline_ratio",
+            Unit.RATIO,
+            "Shortest time that the limit in bound_by allows / self_ns; null if caveat gives a reason",
+        ),
+        Column("caveat", Unit.TEXT, "Why the values of the row are less reliable than they seem"),
+        Column(
+            "below_peak_ns", Unit.NS, "self_ns x (1 - the larger of flops_ratio and bandwidth_ratio); null without them"
+        ),
         Column(
             "flops",
             Unit.FLOAT,
-            "Floating-point operations of all runs; where the profile counts none, those of products by their shapes",
+            "Floating-point operations of all runs as the profile counts them, else of matrix products by shape",
         ),
         Column(
             "tflops",
@@ -75,9 +91,13 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
         Column(
             "accessed_bytes",
             Unit.BYTES,
-            "Bytes all runs read and wrote, as the profile counts them, else by the shapes of the program",
+            "Bytes that all runs read and wrote as the profile counts them, else by the shapes in the program",
         ),
-        Column("bandwidth_gbps", Unit.FLOAT, "10^9 bytes per second of device time; null like tflops"),
+        Column(
+            "bandwidth_gbps",
+            Unit.FLOAT,
+            "10^9 bytes per second of device time; null under the same conditions as tflops",
+        ),
         Column("kind", Unit.TEXT, "compute, communication, memory, sync or other"),
         *(Column(name, Unit.TEXT, meaning) for name, meaning in _TOLD.items()),
     ),

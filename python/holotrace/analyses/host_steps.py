@@ -27,7 +27,7 @@ MEANINGS = {
     "tracing": "collected a graph to run (PyTorch/XLA); null where operators run one by one",
     "back_pressure": "waited to start a program until a device had finished one",
     "dispatch": "started programs or kernels",
-    "wait": "waited, and did nothing of the above",
+    "wait": "waited and did none of the above",
     "program": "ran code of the program that it named, which in PyTorch/XLA builds the graph",
 }
 # A stall is a step whose input takes several times that of the middle step, and long enough to matter.
@@ -41,14 +41,14 @@ INPUT_RATIO = 0.1
 @per_rank(
     columns=(
         Column("step", Unit.STEP, "Training step"),
-        Column("step_ns", Unit.NS, "How long it took on the host; the sum of the parts"),
+        Column("step_ns", Unit.NS, "Length of the step on the host; sum of the parts"),
         *(Column(f"{activity}_ns", Unit.NS, f"Time the host {MEANINGS[activity]}") for activity in ACTIVITIES),
         Column("unattributed_ns", Unit.NS, "Time that no span of the host explains"),
-        Column("input_name", Unit.TEXT, "Range or call in which most input was prepared; null without any"),
+        Column("input_name", Unit.TEXT, "Range or call that took most of input_ns; null without any"),
         Column(
             "read_back_name",
             Unit.TEXT,
-            "Range, and line, in which a result was read back, else the call; null without any",
+            "Range, with its line, in which results were read back, else the call; null without any",
         ),
     ),
     reads=(*callers.READS, *host_parts.READS),

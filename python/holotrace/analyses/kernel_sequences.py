@@ -27,14 +27,16 @@ _CALLS = CALLS.only("event_id", "name", "on_device", "parent_id", "start_ns", "e
 
 @per_rank(
     columns=(
-        Column("sequence", Unit.NUMBER, "Number of the sequence in its rank, from 0; that with most device time first"),
+        Column(
+            "sequence", Unit.NUMBER, "Number of the sequence on its rank, from 0, by device time in descending order"
+        ),
         Column("operator", Unit.TEXT, "Call at the top, e.g. aten::linear; null if the profiler wrote no name"),
         Column(
             "kernels", Unit.TEXT, "Kernels and copies that it and the calls below it launched, by start, joined by ->"
         ),
         Column("kernel_count", Unit.COUNT, "Number of these kernels and copies"),
         Column("count", Unit.COUNT, "Calls that launched exactly these"),
-        Column("work_ns", Unit.NS, "Device time of all of them; kernels that overlap count in full"),
+        Column("work_ns", Unit.NS, "Sum of their device times; kernels that overlap count in full"),
         Column("call_ns", Unit.NS, "Host time of all these calls"),
         Column("event_id", Unit.EVENT, "With each=True the event of the call; else null"),
     ),

@@ -37,13 +37,15 @@ EVENTS = DEVICE_EVENTS.only(
         Column("kind", Unit.TEXT, "compute, communication or memory"),
         Column("count", Unit.COUNT, "How often it ran"),
         Column("sum_ns", Unit.NS, "Time of all its runs"),
-        Column("mean_ns", Unit.NS, "Time of an average run, to the nanosecond"),
+        Column("mean_ns", Unit.NS, "Mean time of a run, rounded to a nanosecond"),
         Column("min_ns", Unit.NS, "Time of its shortest run"),
         Column("max_ns", Unit.NS, "Time of its longest run"),
-        Column("std_ns", Unit.NS, "Standard deviation of its runs (n - 1), to the nanosecond; null for a single run"),
+        Column("std_ns", Unit.NS, "Sample standard deviation of the time of its runs (n - 1); null for a single run"),
         Column("share_ratio", Unit.RATIO, "sum_ns / time of all runs on this rank; null if that is 0"),
         Column(
-            "unnamed_comm_ns", Unit.NS, "Part of sum_ns of runs that look like communication and that no rule names"
+            "unnamed_comm_ns",
+            Unit.NS,
+            "Part of sum_ns in runs that look like communication although no rule for kinds matches their name",
         ),
     ),
     reads=(EVENTS,),

@@ -34,7 +34,9 @@ COLUMNS = (
     Column("device_ns", Unit.NS, "Time of the work"),
     Column("p50_delay_ns", Unit.NS, "Median time from the end of a call to the start of its work"),
     Column("max_delay_ns", Unit.NS, "Longest time from the end of a call to the start of its work"),
-    Column("short_count", Unit.COUNT, "Kernels and copies shorter than their call, slow calls left out"),
+    Column(
+        "short_count", Unit.COUNT, "Kernels and copies that took less time than their call; slow calls are not counted"
+    ),
     Column("slow_count", Unit.COUNT, "Calls that took longer than slow_call_ns"),
     Column("late_count", Unit.COUNT, "Kernels and copies that began later than late_ns after their call had ended"),
     Column("stalled_ns", Unit.NS, "Time of slow calls in which no work ran on any device of the rank"),

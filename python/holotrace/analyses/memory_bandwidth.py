@@ -40,7 +40,9 @@ EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "start_ns", "e
         Column("exposed_ns", Unit.NS, "Part of busy_ns during which neither compute nor communication ran"),
         Column("exposed_ratio", Unit.RATIO, "exposed_ns / time from the first work to the last"),
         Column(
-            "held_ns", Unit.NS, "Time in which a host call made one of them, or one was exposed; null with over_time"
+            "held_ns",
+            Unit.NS,
+            "Time in which a host was in a call that made one of these copies, or one was exposed; null with over_time",
         ),
         Column("mean_gbps", Unit.FLOAT, "Mean bandwidth over busy_ns, in GB/s; null if unknown"),
         Column("min_gbps", Unit.FLOAT, "Lowest bandwidth, in GB/s"),

@@ -40,24 +40,30 @@ _SUMS = (
 @per_rank(
     columns=(
         Column("step", Unit.STEP, "Step that launched the work; null where the recording is looked at as a whole"),
-        Column("module", Unit.TEXT, "Path of the module, from the outermost; null for what is in none"),
-        Column("place", Unit.TEXT, "The same, where modules of a class are numbered within the one around them"),
-        Column("module_class", Unit.TEXT, "Class of the module; null for a named range, and for what is in none"),
-        Column("depth", Unit.NUMBER, "Modules around it"),
-        Column("call_count", Unit.COUNT, "How often it was called; null for what is in none"),
+        Column("module", Unit.TEXT, "Path of the module, from the outermost; null for work outside of all modules"),
+        Column("place", Unit.TEXT, "The same path, in which modules of one class are numbered within their parent"),
+        Column(
+            "module_class", Unit.TEXT, "Class of the module; null for named ranges and for work outside of all modules"
+        ),
+        Column("depth", Unit.NUMBER, "Number of modules around it"),
+        Column("call_count", Unit.COUNT, "How often it was called; null for work outside of all modules"),
         Column("host_ns", Unit.NS, "Time of these calls on the host"),
-        Column("host_self_ns", Unit.NS, "Part of host_ns in no module inside it"),
-        Column("event_count", Unit.COUNT, "Kernels and copies that it and those inside it launched"),
-        Column("self_ns", Unit.NS, "Busy time of what it launched in no module inside it; adds up to the busy time"),
-        Column("total_ns", Unit.NS, "Busy time of what it and those inside it launched"),
+        Column("host_self_ns", Unit.NS, "Part of host_ns outside of the modules inside it"),
+        Column("event_count", Unit.COUNT, "Kernels and copies launched by it and the modules inside it"),
+        Column(
+            "self_ns", Unit.NS, "Busy time of the work that it launched itself; sums to the busy time over all rows"
+        ),
+        Column("total_ns", Unit.NS, "Busy time of the work launched by it and the modules inside it"),
         Column("backward_ns", Unit.NS, "Part of total_ns that belongs to the backward pass"),
         Column("share_ratio", Unit.RATIO, "total_ns / busy time of the device; null if that is 0"),
         Column(
-            "flops", Unit.FLOAT, "Operations of products, convolutions and attention of total_ns; null without shapes"
+            "flops",
+            Unit.FLOAT,
+            "Floating-point operations of matrix products, convolutions and attention in total_ns; null without shapes",
         ),
-        Column("tflops", Unit.FLOAT, "flops by total_ns, in TFLOP/s"),
-        Column("peak_ratio", Unit.RATIO, "Time that flops take at the device's dense peak, by total_ns"),
-        Column("modelled_ratio", Unit.RATIO, "Share of total_ns, but for communication, whose work is known"),
+        Column("tflops", Unit.FLOAT, "flops / total_ns, in TFLOP/s"),
+        Column("peak_ratio", Unit.RATIO, "Time that flops would take at the dense peak of the device / total_ns"),
+        Column("modelled_ratio", Unit.RATIO, "Share of total_ns, without communication, whose work is known"),
     ),
     reads=(*module_work.READS, _STEPS),
     chart=Tree(x="module", y=("self_ns",), total="total_ns", rate="peak_ratio", title="Device time by module"),

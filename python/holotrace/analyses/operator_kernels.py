@@ -33,7 +33,7 @@ SHOWN = 50  # kernels of a sequence; a graph launches thousands
         Column("mean_launch_delay_ns", Unit.NS, "Mean time from the start of a call to its first launch"),
         Column("mean_work_delay_ns", Unit.NS, "Mean time from the start of that launch to the start of its kernel"),
         Column("work_count", Unit.COUNT, "Kernels and copies of all calls"),
-        Column("work_ns", Unit.NS, "Device time of these; those that overlap count in full"),
+        Column("work_ns", Unit.NS, "Sum of the device times of this work; kernels that overlap count in full"),
     ),
     reads=launched_by.READS,
     chart=Ranking(x="operator", y=("work_ns",), title="Device time by the operator that launched it"),

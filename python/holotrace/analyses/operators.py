@@ -40,13 +40,23 @@ _SUMS = (
         Column("step", Unit.STEP, "Training step in which it began; null for the rank as a whole"),
         Column("count", Unit.COUNT, "Calls; null where the launch is unknown"),
         Column("total_ns", Unit.NS, "Host time of all calls, with all that they called"),
-        Column("self_ns", Unit.NS, "Part of it in which no operator and no runtime call ran that they called"),
-        Column("runtime_ns", Unit.NS, "Host time in runtime calls that they made themselves: launching, waiting"),
+        Column("self_ns", Unit.NS, "Part of total_ns outside of the operators and runtime calls that they called"),
+        Column(
+            "runtime_ns",
+            Unit.NS,
+            "Host time in runtime calls that they made themselves, such as launches and synchronisations",
+        ),
         Column("work_count", Unit.COUNT, "Kernels and copies launched by them and by all that they called"),
-        Column("work_ns", Unit.NS, "Device time of these; those that overlap count in full"),
+        Column("work_ns", Unit.NS, "Sum of the device times of this work; kernels that overlap count in full"),
         Column("self_work_count", Unit.COUNT, "Kernels and copies that they launched themselves"),
-        Column("self_work_ns", Unit.NS, "Device time of these; adds up to that of all work of the rank"),
-        Column("self_busy_ns", Unit.NS, "Time in which at least one of these ran, summed over calls"),
+        Column(
+            "self_work_ns",
+            Unit.NS,
+            "Sum of the device times of this work; over all rows it is that of all work of the rank",
+        ),
+        Column(
+            "self_busy_ns", Unit.NS, "Time in which at least one of these kernels and copies ran, summed over calls"
+        ),
     ),
     reads=(*launched_by.READS, STEPS.only("step", "start_ns", "end_ns")),
     chart=Ranking(x="name", y=("self_work_ns",), title="Device time by the operator that launched it"),

@@ -1,4 +1,4 @@
-"""What is in memory when a program holds most, and what would have to go to halve it."""
+"""Which buffers are in memory when a program uses most memory, and which of them make up half of it."""
 
 from __future__ import annotations
 
@@ -28,21 +28,27 @@ _OF_ONE = ("name", "part", "opcode", "scope", "source", "shape", "layout")
 @per_rank(
     columns=(
         Column("module", Unit.TEXT, "Program, as the compiler calls it"),
-        Column("program", Unit.UNSIGNED, "Id of the compiled program, which tells those of one name apart"),
+        Column("program", Unit.UNSIGNED, "Id of the compiled program, which distinguishes programs of one name"),
         Column("memory", Unit.NUMBER, "Memory space as XLA numbers them: 0 is the device's main memory, 5 the host's"),
         Column("role", Unit.TEXT, "input, output, input and output (donated), constant or temporary"),
-        Column("name", Unit.TEXT, "Instruction whose result it is; null for all others of that role together"),
+        Column(
+            "name", Unit.TEXT, "Instruction whose result it holds; null in the row of all other buffers of that role"
+        ),
         Column("part", Unit.TEXT, "Which part of a tuple, e.g. {0}; null for a whole result"),
-        Column("opcode", Unit.TEXT, "What the instruction does; null like name"),
-        Column("scope", Unit.TEXT, "Name scopes it was written in, and its operator; of an input its name"),
+        Column("opcode", Unit.TEXT, "HLO opcode of the instruction; null if name is null"),
+        Column("scope", Unit.TEXT, "Name scopes and operator that it was made from; for an input, its name"),
         Column("source", Unit.TEXT, "file:line it was written at; null if unknown"),
-        Column("shape", Unit.TEXT, "Type and dimensions; null like name"),
-        Column("layout", Unit.TEXT, "How that lies in memory: order of dimensions, tiles, memory; null like name"),
-        Column("buffer_count", Unit.COUNT, "Buffers in the row: 1, or all others"),
-        Column("peak_bytes", Unit.BYTES, "What it takes at the peak"),
-        Column("padding_bytes", Unit.BYTES, "Of these, what the layout adds to its elements"),
-        Column("share_ratio", Unit.RATIO, "peak_bytes / that of the program in this memory"),
-        Column("cumulated_ratio", Unit.RATIO, "Share of this and all larger ones of the program; null for all others"),
+        Column("shape", Unit.TEXT, "Type and dimensions; null if name is null"),
+        Column("layout", Unit.TEXT, "Layout in memory: order of dimensions, tiles, memory space; null if name is null"),
+        Column("buffer_count", Unit.COUNT, "Number of buffers in the row: 1, or all other buffers of the role"),
+        Column("peak_bytes", Unit.BYTES, "Memory that it takes at the peak"),
+        Column("padding_bytes", Unit.BYTES, "Part of peak_bytes that the layout adds to its elements (padding)"),
+        Column("share_ratio", Unit.RATIO, "peak_bytes / peak_bytes of the program in this memory space"),
+        Column(
+            "cumulated_ratio",
+            Unit.RATIO,
+            "Share of this and all larger buffers of the program; null in the row of all other buffers",
+        ),
         Column("run_count", Unit.COUNT, "How often the program ran, on all devices of the rank"),
     ),
     reads=(
@@ -56,7 +62,7 @@ _OF_ONE = ("name", "part", "opcode", "scope", "source", "shape", "layout")
     needs=(BUFFERS,),
 )
 def peak_buffers(rank: RankTrace, *, top: int = TOP) -> pl.DataFrame:
-    """What is in memory when a program holds most, and what would have to go to halve it.
+    """Which buffers are in memory when a program uses most memory, and which of them make up half of it.
 
     A row is a buffer that is alive when the program's memory is fullest, as the compiler assigned it before it ran;
     largest first. Below them stand all other buffers, a row per role, so that rows of a program sum up to its peak.

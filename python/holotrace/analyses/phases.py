@@ -24,12 +24,14 @@ UPDATE_RATIO = 0.2
 @per_rank(
     columns=(
         Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
-        Column("plane", Unit.TEXT, "Plane of the profile it is in"),
+        Column("plane", Unit.TEXT, "Plane of the profile that holds the device"),
         Column("step", Unit.STEP, "Step that launched the work; null for the rank as a whole"),
         Column("phase", Unit.TEXT, "forward, backward, accumulation (of gradients), update or other"),
         Column("op_count", Unit.COUNT, "Operations of the phase that the device executed"),
-        Column("work_ns", Unit.NS, "Time of those that are no waiting, without that of operations inside them"),
-        Column("wait_ns", Unit.NS, "Time of those that only wait for something under way"),
+        Column(
+            "work_ns", Unit.NS, "Time of the operations that do not only wait, without that of operations inside them"
+        ),
+        Column("wait_ns", Unit.NS, "Time of the operations that only wait for something under way"),
         Column("share_ratio", Unit.RATIO, "work_ns / that of all phases on the device; null if that is 0"),
         Column("host_ns", Unit.NS, "Time the host spent in ranges that are called after the phase"),
     ),

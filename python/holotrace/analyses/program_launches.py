@@ -30,11 +30,11 @@ TRACING_RATIO = 0.3
 @per_rank(
     columns=(
         Column("module", Unit.TEXT, "Program, as the compiler calls it"),
-        Column("program", Unit.UNSIGNED, "Id of the compiled program, which tells those of one name apart"),
+        Column("program", Unit.UNSIGNED, "Id of the compiled program, which distinguishes programs of one name"),
         Column("run_count", Unit.COUNT, "How often it ran on the device that ran it most"),
         Column("step_count", Unit.COUNT, "Steps it ran in"),
         Column("run_ns", Unit.NS, "Median time of a run on a device"),
-        Column("device_ns", Unit.NS, "Time of all runs, on an average device that ran it"),
+        Column("device_ns", Unit.NS, "Time of all runs, mean over the devices that ran it"),
         Column(
             "unlaunched_ns",
             Unit.NS,
@@ -44,11 +44,11 @@ TRACING_RATIO = 0.3
         Column(
             "tracing_ns",
             Unit.NS,
-            "Time in which PyTorch/XLA collected graphs for these runs, but for compiling; null with JAX",
+            "Time in which PyTorch/XLA collected graphs for these runs, without compilations; null with JAX",
         ),
-        Column("forced_count", Unit.COUNT, "Runs in the middle of a step for a result that was read (PyTorch/XLA)"),
-        Column("forced_ns", Unit.NS, "Time of these runs, on an average device"),
-        Column("caller", Unit.TEXT, "Range, and line, that most runs were started in; null if unknown"),
+        Column("forced_count", Unit.COUNT, "Runs that reading a result in the middle of a step forced (PyTorch/XLA)"),
+        Column("forced_ns", Unit.NS, "Time of these runs, mean over devices"),
+        Column("caller", Unit.TEXT, "Range, with its line, in which most runs were started; null if unknown"),
     ),
     reads=(_RUNS, *callers.READS, *skew.READS),
     chart=Ranking(x="module", y=("unlaunched_ns",), title="Devices wait for the launch of programs"),

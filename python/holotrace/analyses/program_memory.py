@@ -25,23 +25,25 @@ MAIN_MEMORY = 0
 @per_rank(
     columns=(
         Column("module", Unit.TEXT, "Program, as the compiler calls it"),
-        Column("program", Unit.UNSIGNED, "Id of the compiled program, which tells those of one name apart"),
+        Column("program", Unit.UNSIGNED, "Id of the compiled program, which distinguishes programs of one name"),
         Column("memory", Unit.NUMBER, "Memory space as XLA numbers them: 0 is the device's main memory, 5 the host's"),
         Column("run_count", Unit.COUNT, "How often it ran, on all devices of the rank"),
-        Column("allocated_bytes", Unit.BYTES, "Memory it needs on one device: the next six"),
-        Column("input_bytes", Unit.BYTES, "Of inputs that are there afterwards as before"),
-        Column("reused_bytes", Unit.BYTES, "Of inputs whose memory outputs take (donated)"),
-        Column("output_bytes", Unit.BYTES, "Of outputs that have memory of their own"),
-        Column("constant_bytes", Unit.BYTES, "Of constants"),
-        Column("temporary_bytes", Unit.BYTES, "Of temporary results when most of it is in use"),
-        Column("fragmented_bytes", Unit.BYTES, "Of temporary memory, what is not in use even then"),
-        Column("peak_bytes", Unit.BYTES, "In use when most is: allocated_bytes - fragmented_bytes"),
-        Column("peak_at", Unit.TEXT, "Instruction whose result takes the last of it; null without temporary results"),
-        Column("padding_bytes", Unit.BYTES, "Of peak_bytes, what layouts add to the elements"),
+        Column("allocated_bytes", Unit.BYTES, "Memory that it needs on one device: sum of the next six columns"),
+        Column("input_bytes", Unit.BYTES, "Memory of inputs that are kept"),
+        Column("reused_bytes", Unit.BYTES, "Memory of inputs that outputs reuse (donated)"),
+        Column("output_bytes", Unit.BYTES, "Memory of outputs that reuse no input's memory"),
+        Column("constant_bytes", Unit.BYTES, "Memory of constants"),
+        Column("temporary_bytes", Unit.BYTES, "Memory of temporary results at their peak"),
+        Column("fragmented_bytes", Unit.BYTES, "Temporary memory that is not in use even at that peak"),
+        Column("peak_bytes", Unit.BYTES, "Memory in use at the peak: allocated_bytes - fragmented_bytes"),
+        Column(
+            "peak_at", Unit.TEXT, "Instruction whose result brings memory to its peak; null without temporary results"
+        ),
+        Column("padding_bytes", Unit.BYTES, "Part of peak_bytes that layouts add to the elements (padding)"),
         Column(
             "reusable_bytes",
             Unit.BYTES,
-            "Of input_bytes, those that outputs of the same type, shape and size could take",
+            "Part of input_bytes that outputs of the same type, shape and size could reuse",
         ),
     ),
     reads=(

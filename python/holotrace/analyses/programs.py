@@ -35,22 +35,32 @@ FORMATTING_RATIO = 0.1
     columns=(
         Column("depth", Unit.NUMBER, "Level of the row: 0 program, 1 category, 2 name, 3 operation"),
         Column("module", Unit.TEXT, "Program; null for operations outside of all"),
-        Column("program", Unit.UNSIGNED, "Id of that program, which tells those of one name apart"),
-        Column("category", Unit.TEXT, "Kind of operation as the profile has it, else its HLO opcode; null above"),
-        Column("name", Unit.TEXT, "Operations that are called so but for a number; null above"),
-        Column("operation", Unit.TEXT, "Operation, with all that the compiler says are duplicates of it; null above"),
-        Column("operation_count", Unit.COUNT, "Different instructions below it that ran"),
+        Column("program", Unit.UNSIGNED, "Id of that program, which distinguishes programs of one name"),
+        Column(
+            "category",
+            Unit.TEXT,
+            "Category of the operation in the profile, else its HLO opcode; null in higher levels",
+        ),
+        Column("name", Unit.TEXT, "Name of operations without their numbers; null in higher levels"),
+        Column(
+            "operation",
+            Unit.TEXT,
+            "Operation, together with its duplicates according to the compiler; null in higher levels",
+        ),
+        Column("operation_count", Unit.COUNT, "Number of different instructions in it that ran"),
         Column("op_count", Unit.COUNT, "How often they ran, on all devices"),
         Column("device_count", Unit.COUNT, "Devices they ran on"),
         Column("run_count", Unit.COUNT, "Runs of the program, on all devices; null if they were not recorded"),
         Column("self_ns", Unit.NS, "Time of its operations, without that of operations inside them"),
         Column(
-            "leaf_ns", Unit.NS, "self_ns of rows without rows below them, which sum up to the whole; null of others"
+            "leaf_ns",
+            Unit.NS,
+            "self_ns of rows that have no rows below them, which sum to the whole; null for other rows",
         ),
         Column("wait_ns", Unit.NS, "Part of self_ns in operations that only wait for something under way"),
         Column("alone_comm_ns", Unit.NS, "Part of self_ns in collectives that run while the device does nothing else"),
-        Column("share_ratio", Unit.RATIO, "self_ns / that of all operations; null if that is 0"),
-        Column("of_parent_ratio", Unit.RATIO, "self_ns / that of the level above; null if that is 0"),
+        Column("share_ratio", Unit.RATIO, "self_ns / self_ns of all operations; null if that is 0"),
+        Column("of_parent_ratio", Unit.RATIO, "self_ns / self_ns of the row one level above; null if that is 0"),
     ),
     reads=(
         XLA_OPS.only(

@@ -19,8 +19,14 @@ from holotrace.graph.job import TRUSTED_RATIO, JobGraph
     joined=JobGraph.from_parts,
     columns=(
         Column("step", Unit.STEP, "Training step; null where the rank has none and is looked at as a whole"),
-        Column("recorded_ns", Unit.NS, "From when the step before was over to when it is, on the host and devices"),
-        Column("replayed_ns", Unit.NS, "The same when everything begins as soon as what it waits for is over"),
+        Column(
+            "recorded_ns", Unit.NS, "From the end of the previous step to the end of this one, on the host and devices"
+        ),
+        Column(
+            "replayed_ns",
+            Unit.NS,
+            "The same in the replay, in which everything begins as soon as all that it waits for is over",
+        ),
         Column("error_ratio", Unit.RATIO, "(replayed_ns - recorded_ns) / recorded_ns; null where no time passes"),
         Column(
             "explained_ratio",

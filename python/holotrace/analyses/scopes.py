@@ -19,12 +19,20 @@ UNSCOPED_RATIO = 0.5
 
 @per_rank(
     columns=(
-        Column("scope", Unit.TEXT, "Scope, as a path from the outermost; null for what is in none"),
-        Column("depth", Unit.NUMBER, "Scopes around it"),
+        Column("scope", Unit.TEXT, "Scope, as a path from the outermost; null for operations outside of all scopes"),
+        Column("depth", Unit.NUMBER, "Number of scopes around it"),
         Column("op_count", Unit.COUNT, "Operations executed in it and in the scopes inside it, on all devices"),
-        Column("self_ns", Unit.NS, "Time of operations in it but in no scope inside it, without waiting"),
-        Column("total_ns", Unit.NS, "Time of operations in it and in the scopes inside it, without waiting"),
-        Column("wait_ns", Unit.NS, "Time of operations in it and inside it that only wait for something under way"),
+        Column("self_ns", Unit.NS, "Time of operations directly in it, without operations that only wait"),
+        Column(
+            "total_ns",
+            Unit.NS,
+            "Time of operations in it and in the scopes inside it, without operations that only wait",
+        ),
+        Column(
+            "wait_ns",
+            Unit.NS,
+            "Time of operations in it and in the scopes inside it that only wait for something under way",
+        ),
         Column("share_ratio", Unit.RATIO, "total_ns / time of all operations; null if that is 0"),
         Column("backward_ns", Unit.NS, "Part of total_ns that belongs to the backward pass"),
     ),

@@ -24,28 +24,28 @@ STRETCH_RATIO = 0.01
 @per_rank(
     columns=(
         Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
-        Column("plane", Unit.TEXT, "Plane of the profile it is in"),
-        Column("run_count", Unit.COUNT, "Runs of programs on it"),
+        Column("plane", Unit.TEXT, "Plane of the profile that holds the device"),
+        Column("run_count", Unit.COUNT, "Number of runs of programs on the device"),
         Column(
             "least_shift_ns",
             Unit.NS,
-            "At least this must be added to its times, so that no run begins before its launch",
+            "Smallest shift of the device's times with which no run begins before its launch",
         ),
         Column(
             "most_shift_ns",
             Unit.NS,
-            "At most this may be added, so that no run ends after its completion; null if unknown",
+            "Largest shift with which no run ends after its completion on the host; null if unknown",
         ),
-        Column("shift_ns", Unit.NS, "Smallest addition that no run contradicts; null where each is contradicted"),
+        Column("shift_ns", Unit.NS, "Smallest shift that no run contradicts; null if there is none"),
         Column(
             "least_stretch_ratio",
             Unit.RATIO,
-            "Time of its runs on the host's clock / on the device's own, of the operation where that is least",
+            "Host's clock / device's own clock for the time of its runs: the smallest ratio of an operation",
         ),
         Column(
             "most_stretch_ratio",
             Unit.RATIO,
-            "The same, of the operation where it is most; null without a clock of its own",
+            "The same: the largest ratio of an operation; null without a clock of its own",
         ),
     ),
     reads=(

@@ -25,17 +25,25 @@ CLOCK_NS = 100_000
     part_columns=collectives.CALLS,
     joined=arrivals.Compared,
     columns=(
-        Column("device", Unit.NUMBER, "Device of the rank; null where the rank communicates on one only"),
+        Column("device", Unit.NUMBER, "Device of the rank; null if the rank communicates on one device only"),
         Column("step", Unit.STEP, "Training step; null for the rank as a whole"),
         Column("collective_count", Unit.COUNT, "Collectives that were compared"),
         Column("uncompared_count", Unit.COUNT, "Collectives that could not be compared"),
         Column("last_count", Unit.COUNT, "How often the rank arrived last"),
-        Column("late_ns", Unit.NS, "How long after the second to last rank it arrived, where it was last"),
-        Column("lost_ns", Unit.NS, "Time in which the median other rank only waited for it, where it was last"),
+        Column(
+            "late_ns",
+            Unit.NS,
+            "Time from the second to last arrival to its own, summed over collectives at which it was last",
+        ),
+        Column(
+            "lost_ns",
+            Unit.NS,
+            "Time in which the median other rank only waited for it, over collectives at which it was last",
+        ),
         Column("waited_ns", Unit.NS, "Time it waited in collectives until the last rank arrived"),
         Column("standing_ns", Unit.NS, "Part of waited_ns in which it did not compute"),
         Column(
-            "total_ns", Unit.NS, "Time from the first arrival to the end of the last collective; of all ranks alike"
+            "total_ns", Unit.NS, "Time from the first arrival to the end of the last collective; the same for all ranks"
         ),
         Column("lost_ratio", Unit.RATIO, "lost_ns / total_ns; null if that is 0"),
         Column("clock_offset_ns", Unit.NS, "How far the clock of the rank is ahead of that of the median rank"),

@@ -27,18 +27,24 @@ _WAIT = ["waiting_rank", "group"]
     columns=(
         Column("waiting_rank", Unit.RANK, "Rank that waited"),
         Column("group", Unit.TEXT, "Process group it waited in; null if unknown"),
-        Column("signature", Unit.TEXT, "Call, span or kernel that differs; null outside of all, and for the rest"),
+        Column(
+            "signature",
+            Unit.TEXT,
+            "Call, span or kernel whose time differs between the ranks; null outside of all calls, and for kind rest",
+        ),
         Column(
             "kind",
             Unit.TEXT,
             "host, data_loading, compute, communication, memory, latency, beginning, unexplained or rest",
         ),
         Column(
-            "excess_ns", Unit.NS, "How much more of it the others' path held than the waiting rank's; may be negative"
+            "excess_ns",
+            Unit.NS,
+            "Its time on the late rank's path minus that on the waiting rank's path; may be negative",
         ),
-        Column("waited_ns", Unit.NS, "All waits of the rank in the group: what excess_ns of its rows sums to"),
-        Column("wait_count", Unit.COUNT, "Waits that it is part of"),
-        Column("step_count", Unit.COUNT, "Steps in which it is"),
+        Column("waited_ns", Unit.NS, "All waiting time of the rank in the group; excess_ns of its rows sums to this"),
+        Column("wait_count", Unit.COUNT, "Number of waits that it contributes to"),
+        Column("step_count", Unit.COUNT, "Number of steps in which it contributes to a wait"),
         Column("explained_ratio", Unit.RATIO, "Part of waited_ns that is not unexplained; null where it did not wait"),
     ),
     reads=job.READS,

@@ -33,9 +33,7 @@ def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
     comes by itself, by the clock that they share. ``come_ns`` is when the last one came.
     """
     found = collectives.matched(collectives.by_member(collectives.comparable(calls)))
-    # Threads of CPU devices may stand still for long before they leave: the first of a rank tells that all had come.
-    ends = found.group_by("match", rank="of_rank").agg(pl.col("end_ns").min())
-    offsets = clocks.offsets(ends).select(of_rank="rank", clock_offset_ns="offset_ns")
+    offsets = clocks.offsets(clocks.ends(found)).select(of_rank="rank", clock_offset_ns="offset_ns")
     arrival, left, freed = pl.col("arrival_ns"), pl.col("left_ns"), pl.col("freed_ns")
     come, first_left = arrival.max().over("match"), left.min().over("match")
     tolerance = pl.max_horizontal(_TOLERANCE_NS, _TOLERANCE_RATIO * (left - arrival).min().over("match"))

@@ -18,11 +18,19 @@ def of_ranks(ranks: Sequence[int], calls: Iterable[pl.DataFrame]) -> pl.DataFram
     """The clocks table: a row for each rank, from the calls of all (``collectives.calls``, with a column ``rank``)."""
     of_all = pl.DataFrame({"rank": ranks}, schema={"rank": CLOCKS.empty().schema["rank"]})
     of_job = pl.concat(calls)
-    # Devices of one rank have one clock.
-    first = of_job.filter(pl.col("device").eq_missing(pl.col("device").min().over("rank")))
-    known = compared(collectives.matched(collectives.comparable(first)))
+    matched = collectives.matched(collectives.by_member(collectives.comparable(of_job)))
+    known = compared(ends(matched).filter(pl.len().over("match") > 1))
     table = of_all.join(known, on="rank", how="left").with_columns(pl.col("collective_count").fill_null(0))
     return conform(table, CLOCKS.columns, CLOCKS.name)
+
+
+def ends(matched: pl.DataFrame) -> pl.DataFrame:
+    """When each rank left each collective: match, rank, end_ns; of those whose members are devices (``by_member``).
+
+    Devices of one rank have one clock. Threads of CPU devices may stand still for long before they leave: the first of
+    a rank tells that all had come.
+    """
+    return matched.group_by("match", rank="of_rank").agg(pl.col("end_ns").min())
 
 
 def compared(ends: pl.DataFrame) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, filled
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import busy, collectives, groups, intervals
+from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
 from holotrace.derive.names import distinct
@@ -224,7 +224,7 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     spans = rank.cached(busy.of).computing
     if spans.is_empty():
         return spans.clear()
-    kernels = rank.cached(_kernels).select("kind", "start_ns", "step").filter(pl.col("kind") == COMPUTE)
+    kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE)
     # A step's work is told from the next one's, also where nobody is met in between.
     begun = kernels.group_by("step").agg(pl.col("start_ns").min())["start_ns"]
     ends = pl.Series([spans["start_ns"].min(), spans["end_ns"].max()], dtype=pl.Int64)
@@ -237,8 +237,7 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 def _step_of_work(rank: RankTrace, times: pl.Series) -> pl.Series:
     """The step that the device worked for at each time: that of the kernel that began last before it."""
-    kernels = rank.cached(_kernels).select("kind", "start_ns", "step").filter(pl.col("kind") == COMPUTE)
-    kernels = kernels.drop("kind").sort("start_ns")
+    kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE).sort("start_ns").select("start_ns", "step")
     asked = times.to_frame("start_ns").sort("start_ns")
     return asked.join_asof(kernels, on="start_ns", strategy="forward")["step"]
 
@@ -255,25 +254,21 @@ def _work(rank: RankTrace) -> pl.DataFrame:
     text = [pl.col(name).cast(pl.String).fill_null("") for name in ("grid", "block", "dims")]
     kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE)
     within = host.evaluating(rank, kernels["launch_id"])
-    told = done(
+    labels = ("name", "grid", "block", "operator", "dims")
+    return done(
         kernels.lazy()
         .join(operators, on="external", how="left", maintain_order="left")
-        .with_columns(within, pl.col("operator").cast(pl.String))
-        .with_columns(operator=pl.coalesce("within", "operator"))
-    )
-    keys = ("step", "name", "grid", "block", "operator", "dims", "within")
-    # Of XLA most of these are not known.
-    differing = groups.differing(told, keys) or ["name"]
-    return done(
-        told.lazy()
-        .group_by(differing)
+        .select("step", "start_ns", "event_id", *labels, within, time_ns=pl.col("end_ns") - pl.col("start_ns"))
+        .group_by("step", *labels, "within")
         .agg(
-            pl.col(name for name in keys if name not in differing).first(),
-            time_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
+            pl.col("time_ns").sum(),
+            pl.col("start_ns", "event_id").min(),
             count=pl.len(),
-            start_ns=pl.col("start_ns").min(),
-            event_id=pl.col("event_id").min(),
         )
+        # Labels are numbers until there are few of them. What is evaluated is of no operator.
+        .with_columns(operator=pl.coalesce("within", pl.col("operator").cast(pl.String)))
+        .group_by("step", *labels, "within")
+        .agg(pl.col("time_ns", "count").sum(), pl.col("start_ns", "event_id").min())
         .sort("step", "name", "grid", "block", "operator", "dims")
         .select(
             "step",
@@ -300,12 +295,14 @@ def _slow_work(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 def _calls(rank: RankTrace) -> pl.DataFrame:
     """How long the host takes for the calls it makes most often, without those below them; the median."""
     calls = rank.cached(host.host_calls)
-    calls = calls.filter(host.matching(calls["category"], RUNTIME) | (calls["category"] == "cpu_op"))
+    blocking = BLOCKING.intersection(distinct(calls["name"]))
+    is_asked = host.matching(calls["category"], RUNTIME) | (calls["category"] == "cpu_op")
     return done(
         calls.lazy()
-        .filter(~host.among(calls["name"], BLOCKING.intersection(distinct(calls["name"]))))
+        .select("name", lasted_ns=pl.col("end_ns") - pl.col("start_ns"))
+        .filter(is_asked & ~host.among(calls["name"], blocking))
         .group_by("name")
-        .agg(count=pl.len(), time_ns=(pl.col("end_ns") - pl.col("start_ns")).median().cast(pl.Int64))
+        .agg(count=pl.len(), time_ns=pl.col("lasted_ns").median().cast(pl.Int64))
         .with_columns(pl.col("name").cast(pl.String))
         .sort("count", "name", descending=[True, False])
         .head(_MOST_CALLS)

@@ -22,7 +22,7 @@ MOST_PARTS = 12_000
     joined=JobGraph.from_parts,
     columns=(
         Column("bound_by", Unit.TEXT, "What the time is bound by, as in job_path"),
-        Column("name", Unit.TEXT, "Call, span, or work of a device that took the time or began after it"),
+        Column("name", Unit.TEXT, "Call, span or device work that took the time, or that began after it"),
         Column("start_ns", Unit.NS, "Start, since 1970 if the files say so, on the clock of the median rank"),
         Column("duration_ns", Unit.NS, "Time of the step that is this part's"),
     ),

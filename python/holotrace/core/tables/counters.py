@@ -7,7 +7,7 @@ from holotrace.core.tables.columns import END, EVENT_ID, NAME, PID, START, TID, 
 
 COUNTERS = Table(
     "counters",
-    "Sampled values",
+    "Values of counters that the profiler sampled",
     (
         EVENT_ID,
         NAME,
@@ -20,14 +20,14 @@ COUNTERS = Table(
 
 HARDWARE_COUNTERS = Table(
     "hardware_counters",
-    "What counters of the hardware read around device work, where they were recorded, e.g. by CUPTI's range profiler",
+    "Values of hardware counters for device work, if recorded, e.g. by CUPTI's range profiler",
     (
         EVENT_ID,
         NAME,
         START,
         END,
         Column("counter", Unit.LABEL, "The counter, as the profiler names it"),
-        Column("value", Unit.FLOAT, "What it read"),
+        Column("value", Unit.FLOAT, "Value of the counter"),
     ),
 )
 
@@ -42,23 +42,23 @@ MEMORY = Table(
         Column("bytes", Unit.BYTES, "Bytes allocated; negative for a release", arg="Bytes"),
         Column("device_type", Unit.NUMBER, "Type of the device: 0 is the host", arg="Device Type"),
         Column("device", Unit.NUMBER, "Ordinal of the device; -1 for the host", arg="Device Id"),
-        Column("allocated_bytes", Unit.BYTES, "Allocated after it", arg="Total Allocated"),
-        Column("reserved_bytes", Unit.BYTES, "Reserved after it", arg="Total Reserved"),
+        Column("allocated_bytes", Unit.BYTES, "Allocated memory after it", arg="Total Allocated"),
+        Column("reserved_bytes", Unit.BYTES, "Reserved memory after it", arg="Total Reserved"),
     ),
 )
 
 HEAP = Table(
     "heap",
-    "What allocators of XLA's runtime had in use after each allocation and each release",
+    "Memory in use by allocators of XLA's runtime after each allocation and release",
     (
         EVENT_ID,
         TIME,
-        Column("allocator", Unit.LABEL, "Whose memory it is of: the allocator's name, else the device and its number"),
+        Column("allocator", Unit.LABEL, "Name of the allocator, else the device and its number"),
         Column("bytes", Unit.BYTES, "Bytes allocated; negative for a release"),
-        Column("allocated_bytes", Unit.BYTES, "Allocated after it"),
-        Column("reserved_bytes", Unit.BYTES, "Reserved after it, for temporary results of programs"),
-        Column("free_bytes", Unit.BYTES, "Free after it"),
-        Column("most_bytes", Unit.BYTES, "Most that was allocated until then, also before the recording"),
-        Column("fragmentation_ratio", Unit.RATIO, "Of the free memory, what is not in its largest piece"),
+        Column("allocated_bytes", Unit.BYTES, "Allocated memory after it"),
+        Column("reserved_bytes", Unit.BYTES, "Memory reserved after it for temporary results of programs"),
+        Column("free_bytes", Unit.BYTES, "Free memory after it"),
+        Column("most_bytes", Unit.BYTES, "Largest amount allocated so far, including before the recording"),
+        Column("fragmentation_ratio", Unit.RATIO, "Share of free memory that is not in the largest free piece"),
     ),
 )

@@ -17,11 +17,11 @@ from holotrace.core.tables.columns import (
     TIME,
 )
 
-EVENTS = Table("events", "Everything with a duration", SPAN)
+EVENTS = Table("events", "All events with a duration", SPAN)
 
 DEVICE_EVENTS = Table(
     "device_events",
-    "Everything that ran, or waited, on an accelerator's queue",
+    "All work and all waiting on the queues of accelerators",
     (
         EVENT_ID,
         CATEGORY,
@@ -31,15 +31,15 @@ DEVICE_EVENTS = Table(
         Column("stream", Unit.NUMBER, "Queue on the device", arg="stream"),
         START,
         END,
-        Column("correlation", Unit.NUMBER, "Shared with the launch that started it", arg="correlation"),
+        Column("correlation", Unit.NUMBER, "Id that it shares with the launch that started it", arg="correlation"),
         LAUNCH_ID,
         LAUNCH_NS,
         Column("step", Unit.STEP, "Step that launched it; null outside of all steps"),
-        Column("external", Unit.NUMBER, "Shared with the CPU op that asked for it", arg="External id"),
+        Column("external", Unit.NUMBER, "Id that it shares with the CPU operator that launched it", arg="External id"),
         Column("bytes", Unit.BYTES, "Bytes copied or set", arg="bytes"),
         Column("bandwidth_gbps", Unit.FLOAT, "Memory bandwidth in GB/s", arg="memory bandwidth (GB/s)"),
         Column("device_ps", Unit.NUMBER, "Duration by the device's own clock (TPU)"),
-        Column("queued", Unit.NUMBER, "Kernels in the queue when it was launched", arg="queued"),
+        Column("queued", Unit.NUMBER, "Number of kernels in the queue when it was launched", arg="queued"),
         Column("grid", Unit.LABEL, "Launch grid [x, y, z]", arg="grid"),
         Column("block", Unit.LABEL, "Thread block [x, y, z]", arg="block"),
         Column("registers", Unit.NUMBER, "Registers per thread", arg="registers per thread"),
@@ -65,10 +65,15 @@ CPU_OPS = Table(
     "Operators the host ran",
     (
         *SPAN,
-        Column("external", Unit.NUMBER, "Shared with the device events it asked for", arg="External id"),
+        Column("external", Unit.NUMBER, "Id that it shares with the device events it launched", arg="External id"),
         Column("record_function", Unit.NUMBER, "Record function id", arg="Record function id"),
-        Column("sequence", Unit.NUMBER, "Links forward to backward", arg="Sequence number"),
-        Column("forward_thread", Unit.NUMBER, "Thread of the forward op", arg="Fwd thread id"),
+        Column(
+            "sequence",
+            Unit.NUMBER,
+            "Sequence number, which links an operator of the forward pass to those of the backward pass",
+            arg="Sequence number",
+        ),
+        Column("forward_thread", Unit.NUMBER, "Thread of the operator of the forward pass", arg="Fwd thread id"),
         Column("ev_idx", Unit.NUMBER, "Profiler's own index", arg="Ev Idx"),
         Column("input_dims", Unit.LABEL, "Shapes of the inputs, JSON", arg="Input Dims"),
         Column("input_types", Unit.LABEL, "Types of the inputs, JSON", arg="Input type"),
@@ -112,13 +117,20 @@ COLLECTIVES = Table(
         Column("in_split", Unit.LABEL, "Elements sent to each rank, JSON", arg="In split size"),
         Column("out_split", Unit.LABEL, "Elements received from each rank, JSON", arg="Out split size"),
         Column("rank_start", Unit.NUMBER, "First global rank of the group", arg="Global rank start"),
-        Column("rank_stride", Unit.NUMBER, "Distance of global ranks", arg="Global rank stride"),
+        Column(
+            "rank_stride",
+            Unit.NUMBER,
+            "Difference between consecutive global ranks of the group",
+            arg="Global rank stride",
+        ),
         Column("communicator", Unit.LABEL, "Communicator", arg="Comms Id"),
-        Column("asynchronous", Unit.LABEL, "Whether the host went on at once", arg="Is asynchronized op"),
+        Column(
+            "asynchronous", Unit.LABEL, "Whether the host continued without waiting for it", arg="Is asynchronized op"
+        ),
         Column(
             "arrived_ns",
             Unit.NS,
-            "When the core came to the barrier before it (barrier-cores of a TPU); null without",
+            "When the core arrived at the barrier before it (barrier-cores of a TPU); null without a barrier",
         ),
     ),
 )
@@ -129,14 +141,14 @@ FLOWS = Table(
     (
         Column("category", Unit.LABEL, "Kind of arrow"),
         Column("flow", Unit.NUMBER, "Id of the arrow"),
-        Column("from_id", Unit.EVENT, "event_id it leaves; null if none encloses its tail"),
-        Column("to_id", Unit.EVENT, "event_id it reaches; null if none encloses its head"),
-        Column("from_ns", Unit.NS, "Time at its tail"),
-        Column("to_ns", Unit.NS, "Time at its head"),
-        Column("from_pid", Unit.LABEL, "Process of its tail, as written; also where it leaves no event"),
-        Column("from_tid", Unit.LABEL, "Thread or stream of its tail, as written"),
-        Column("to_pid", Unit.LABEL, "Process or device of its head, as written; also where it reaches no event"),
-        Column("to_tid", Unit.LABEL, "Thread or stream of its head, as written"),
+        Column("from_id", Unit.EVENT, "event_id of the event that it starts from; null if no event encloses its start"),
+        Column("to_id", Unit.EVENT, "event_id of the event that it leads to; null if no event encloses its end"),
+        Column("from_ns", Unit.NS, "Time of its start"),
+        Column("to_ns", Unit.NS, "Time of its end"),
+        Column("from_pid", Unit.LABEL, "Process of its start, as written; also if no event encloses it"),
+        Column("from_tid", Unit.LABEL, "Thread or stream of its start, as written"),
+        Column("to_pid", Unit.LABEL, "Process or device of its end, as written; also if no event encloses it"),
+        Column("to_tid", Unit.LABEL, "Thread or stream of its end, as written"),
     ),
 )
 
@@ -151,4 +163,4 @@ TRACK_LABELS = Table(
     ),
 )
 
-INSTANTS = Table("instants", "Marks without a duration", (EVENT_ID, CATEGORY, NAME, PID, TID, TIME))
+INSTANTS = Table("instants", "Events without a duration", (EVENT_ID, CATEGORY, NAME, PID, TID, TIME))

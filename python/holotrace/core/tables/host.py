@@ -13,7 +13,7 @@ STEPS = Table(
 
 ANNOTATIONS = Table(
     "annotations",
-    "Ranges a user or library named, on the host and on the device",
+    "Ranges that a user or a library named, on the host and on the device",
     (
         *SPAN,
         Column("on_device", Unit.BOOL, "Whether it spans device work rather than host work"),
@@ -35,23 +35,30 @@ PYTHON_CALLS = Table(
 RUNTIME_CALLS = Table(
     "runtime_calls",
     "Calls of the host into the accelerator's runtime or driver, whether or not they launched anything",
-    (*SPAN, Column("correlation", Unit.NUMBER, "Shared with the device events it started", arg="correlation")),
+    (
+        *SPAN,
+        Column("correlation", Unit.NUMBER, "Id that it shares with the device events it started", arg="correlation"),
+    ),
 )
 
 CALLS = Table(
     "calls",
-    "Who called whom: events on the host, each under its caller, and device events under the call that launched them",
+    "Call tree: host events, each with its caller, and device events with the call that launched them",
     (
         *SPAN,
         Column("on_device", Unit.BOOL, "Whether it is a device event rather than a call on the host"),
         Column("parent_id", Unit.EVENT, "event_id of the caller, or of the launch; null if nothing encloses it"),
-        Column("depth", Unit.NUMBER, "How many callers are around it"),
-        Column("height", Unit.NUMBER, "How many levels of calls are below it"),
-        Column("self_ns", Unit.NS, "Its time in which no call that it made ran"),
-        Column("continues_id", Unit.EVENT, "event_id of the forward op that this op of a backward pass belongs to"),
-        Column("work_count", Unit.COUNT, "Kernels and copies that it and the calls below it launched"),
-        Column("work_ns", Unit.NS, "Time of these; those that overlap count in full"),
-        Column("first_work_ns", Unit.NS, "Start of the first of these; null without"),
-        Column("last_work_ns", Unit.NS, "Latest end of these; null without"),
+        Column("depth", Unit.NUMBER, "Number of callers around it"),
+        Column("height", Unit.NUMBER, "Number of levels of calls below it"),
+        Column("self_ns", Unit.NS, "Its time outside of the calls that it made"),
+        Column(
+            "continues_id",
+            Unit.EVENT,
+            "event_id of the forward operator to which this operator of a backward pass belongs",
+        ),
+        Column("work_count", Unit.COUNT, "Number of kernels and copies that it and the calls below it launched"),
+        Column("work_ns", Unit.NS, "Sum of the times of this work; kernels that overlap count in full"),
+        Column("first_work_ns", Unit.NS, "Start of the first of these kernels and copies; null without any"),
+        Column("last_work_ns", Unit.NS, "Latest end of these kernels and copies; null without any"),
     ),
 )

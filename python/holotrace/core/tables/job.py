@@ -11,7 +11,7 @@ PROBLEMS = Table(
     (
         Column("rank", Unit.RANK, "Rank the row belongs to; null where it concerns the whole job"),
         Column("problem", Unit.TEXT, "Kind of damage"),
-        Column("count", Unit.COUNT, "How often"),
+        Column("count", Unit.COUNT, "Number of occurrences"),
         Column("first_offset", Unit.NUMBER, "Byte of the (inflated) file where it was seen first"),
         Column("example", Unit.TEXT, "What was found there"),
         Column("action", Unit.TEXT, "What was done"),
@@ -21,23 +21,21 @@ PROBLEMS = Table(
 
 RANK_INFO = Table(
     "rank_info",
-    "What is there: one row per rank",
+    "Contents of each rank's trace: one row per rank",
     (
         RANK,
         Column("file", Unit.TEXT, "Where it was read from"),
         Column("rank_from", Unit.TEXT, "How the rank was found: trace, file name, number, only file, caller"),
         Column("world_count", Unit.COUNT, "Ranks of the whole job, as the trace says; null if it does not"),
         Column("device", Unit.TEXT, "Accelerator's name"),
-        Column("device_count", Unit.COUNT, "Accelerators the process saw"),
-        Column("peak_type", Unit.TEXT, "Type of which peak_tflops is: bf16, else fp16 or fp32"),
-        Column(
-            "peak_tflops", Unit.FLOAT, "Operations per second that the device could do at most, dense; null if unknown"
-        ),
-        Column("peak_gbps", Unit.FLOAT, "What its memory could move at most, in GB/s of 10^9 bytes; null if unknown"),
-        Column("peak_from", Unit.TEXT, "The device whose peaks these are, or what they rest on"),
+        Column("device_count", Unit.COUNT, "Number of accelerators that the process saw"),
+        Column("peak_type", Unit.TEXT, "Element type of peak_tflops: bf16, else fp16 or fp32"),
+        Column("peak_tflops", Unit.FLOAT, "Dense peak of the device, in TFLOP/s; null if unknown"),
+        Column("peak_gbps", Unit.FLOAT, "Peak bandwidth of its memory, in GB/s of 10^9 bytes; null if unknown"),
+        Column("peak_from", Unit.TEXT, "Device whose peaks these are, or how they were derived"),
         Column("software", Unit.TEXT, "Versions the trace names"),
         Column("backend", Unit.TEXT, "Communication library"),
-        Column("step_count", Unit.COUNT, "Steps recorded"),
+        Column("step_count", Unit.COUNT, "Number of recorded steps"),
         Column(
             "first_step", Unit.STEP, "Number of the first of them; null in profiles of XLA without numbers of their own"
         ),
@@ -51,22 +49,28 @@ RANK_INFO = Table(
         Column("first_ns", Unit.NS, "Start of the first of these, on the clock of the file; null without"),
         Column("file_bytes", Unit.BYTES, "Size of the file"),
         Column("text_bytes", Unit.BYTES, "Size of the JSON text"),
-        Column("load_ns", Unit.NS, "Wall time it took to read"),
+        Column("load_ns", Unit.NS, "Wall time of reading the file"),
     ),
 )
 
 CLOCKS = Table(
     "clocks",
-    "How far the clocks of ranks are apart, measured at collectives, which end on all of their ranks at once",
+    "Offsets between the clocks of ranks, measured at collectives, which end on all of their ranks at once",
     (
         RANK,
-        Column("collective_count", Unit.COUNT, "Collectives of several ranks that tell it"),
+        Column("collective_count", Unit.COUNT, "Number of collectives with several ranks that the offset follows from"),
+        Column("offset_ns", Unit.NS, "How far the rank's clock is ahead of the median rank's; null if unknown"),
         Column(
-            "offset_ns", Unit.NS, "How far the rank's clock is ahead of the median rank's; null if they do not tell"
+            "residual_ns",
+            Unit.NS,
+            "Median distance between ends on this rank and on the median rank after correction by the offset",
         ),
-        Column("residual_ns", Unit.NS, "How far ends are from the median rank's when that is taken off: the median"),
-        Column("most_residual_ns", Unit.NS, "How far they are at most"),
-        Column("first_rank", Unit.RANK, "First of the ranks whose clocks were compared, also through others between"),
+        Column("most_residual_ns", Unit.NS, "Largest such distance"),
+        Column(
+            "first_rank",
+            Unit.RANK,
+            "Lowest of the ranks whose clocks could be compared with it, directly or through other ranks",
+        ),
     ),
 )
 

@@ -22,19 +22,19 @@ from holotrace.core.tables.columns import (
 
 DEVICES = Table(
     "devices",
-    "Accelerators of an XLA profile, with what the profile declares of them",
+    "Accelerators of an XLA profile, with the properties that the profile declares",
     (
         DEVICE,
         PLANE,
         Column("device_kind", Unit.TEXT, "TPU, GPU, CPU or SparseCore"),
-        Column("vendor", Unit.TEXT, "Who made it"),
-        Column("model", Unit.TEXT, "What it is, e.g. TPU v6 Lite"),
-        Column("peak_flops", Unit.FLOAT, "Floating-point operations per second at most"),
-        Column("peak_bandwidth", Unit.FLOAT, "Bytes per second to and from its main memory at most"),
+        Column("vendor", Unit.TEXT, "Vendor of the device"),
+        Column("model", Unit.TEXT, "Model of the device, e.g. TPU v6 Lite"),
+        Column("peak_flops", Unit.FLOAT, "Peak floating-point operations per second"),
+        Column("peak_bandwidth", Unit.FLOAT, "Peak bandwidth of its main memory, in bytes per second"),
         Column("memory_bytes", Unit.BYTES, "Size of its main memory"),
         Column("core_count", Unit.COUNT, "Cores or multiprocessors"),
         Column("clock_hz", Unit.FLOAT, "Cycles per second"),
-        Column("capability", Unit.TEXT, "Generation of a GPU as its maker numbers it, e.g. 9.0; null for others"),
+        Column("capability", Unit.TEXT, "Compute capability of a GPU, e.g. 9.0; null for other devices"),
     ),
 )
 
@@ -59,7 +59,7 @@ MODULES = Table(
 
 XLA_OPS = Table(
     "xla_ops",
-    "Executions of HLO operations on a device, also of those that contain others",
+    "Executions of HLO operations on a device, including operations that contain others",
     (
         EVENT_ID,
         Column("name", Unit.LABEL, "Name of the instruction, e.g. fusion.3, all-reduce.9"),
@@ -77,11 +77,13 @@ XLA_OPS = Table(
         Column("scope", Unit.LABEL, "Name scopes and operator it was made from (op_name); null if it has none"),
         Column("source", Unit.LABEL, "file:line it was made from"),
         Column("shape", Unit.LABEL, "Type and dimensions of its result, e.g. f32[8,128]"),
-        Column(
-            "layout", Unit.LABEL, "How that lies in memory, e.g. {1,0:T(8,128)}: order of dimensions, tiles, memory"
-        ),
+        Column("layout", Unit.LABEL, "Layout in memory, e.g. {1,0:T(8,128)}: order of dimensions, tiles, memory space"),
         Column("target", Unit.LABEL, "What a custom call calls"),
-        Column("same_as", Unit.LABEL, "Operation that the compiler says it is a duplicate of; null if of none (TPU)"),
+        Column(
+            "same_as",
+            Unit.LABEL,
+            "Operation of which it is a duplicate according to the compiler; null if of none (TPU)",
+        ),
         START,
         END,
         Column("duration_ps", Unit.NUMBER, "Exact duration; start_ns and end_ns are its ends, rounded down"),
@@ -98,14 +100,22 @@ XLA_OPS = Table(
             "accessed_bytes", Unit.BYTES, "Bytes read and written as the profile counts them, else by the same shapes"
         ),
         Column(
-            "product_type", Unit.LABEL, "What products are of, e.g. bf16, where flops are told by shapes; else null"
+            "product_type",
+            Unit.LABEL,
+            "Element type of matrix products, e.g. bf16, if flops follow from shapes; else null",
         ),
         Column(
-            "is_wait", Unit.BOOL, "Waits for something under way: copy-done, all-gather-done, barrier-cores, infeed"
+            "is_wait",
+            Unit.BOOL,
+            "Whether it waits for something under way: copy-done, all-gather-done, barrier-cores, infeed",
         ),
-        Column("is_collective", Unit.BOOL, "Communicates with other devices, or waits for that"),
-        Column("is_async", Unit.BOOL, "Spans start to done of work under way (Async XLA Ops), not an execution"),
-        Column("is_container", Unit.BOOL, "Contains other operations: while, call, conditional"),
+        Column("is_collective", Unit.BOOL, "Whether it communicates with other devices, or waits for communication"),
+        Column(
+            "is_async",
+            Unit.BOOL,
+            "Whether it spans asynchronous work from its start to its done (Async XLA Ops) and is no execution",
+        ),
+        Column("is_container", Unit.BOOL, "Whether it contains other operations: while, call, conditional"),
         LAUNCH_ID,
         LAUNCH_NS,
         Column("step", Unit.STEP, "Step that launched it, by run id or flow; null outside of all steps"),
@@ -119,58 +129,64 @@ HLO = Table(
         MODULE,
         PROGRAM,
         Column("name", Unit.LABEL, "Name of the instruction"),
-        Column("opcode", Unit.LABEL, "What it does, e.g. dot, fusion, all-reduce"),
+        Column("opcode", Unit.LABEL, "HLO opcode, e.g. dot, fusion, all-reduce"),
         Column("computation", Unit.LABEL, "Computation it belongs to"),
-        Column("is_entry", Unit.BOOL, "Whether that is the program's own, from which others are called"),
+        Column("is_entry", Unit.BOOL, "Whether that is the entry computation of the program"),
         Column("is_fused", Unit.BOOL, "Whether it is inside a fusion, and so never a device event itself"),
         Column("scope", Unit.LABEL, "Name scopes and operator it was made from (op_name)"),
         Column("source", Unit.LABEL, "file:line it was made from"),
         Column("shape", Unit.LABEL, "Type and dimensions of its result, e.g. f32[8,128]"),
-        Column(
-            "layout", Unit.LABEL, "How that lies in memory, e.g. {1,0:T(8,128)}: order of dimensions, tiles, memory"
-        ),
+        Column("layout", Unit.LABEL, "Layout in memory, e.g. {1,0:T(8,128)}: order of dimensions, tiles, memory space"),
         Column("target", Unit.LABEL, "What a custom call calls"),
         Column("result_bytes", Unit.BYTES, "Size of its result"),
         Column("element_count", Unit.COUNT, "Elements of its result"),
         Column("channel", Unit.NUMBER, "Channel of a collective"),
         Column("groups", Unit.LABEL, "Replica groups of a collective, JSON"),
-        Column("flops", Unit.NUMBER, "Floating-point operations of its products, by shapes; null without any"),
-        Column("product_type", Unit.LABEL, "What the largest product is of, e.g. bf16; f32 highest keeps all bits"),
-        Column("accessed_bytes", Unit.BYTES, "Bytes it reads and writes, by shapes; null of what moves nothing"),
+        Column(
+            "flops", Unit.NUMBER, "Floating-point operations of its matrix products, by shapes; null without products"
+        ),
+        Column(
+            "product_type",
+            Unit.LABEL,
+            "Element type of the largest product, e.g. bf16; f32 highest is full precision",
+        ),
+        Column("accessed_bytes", Unit.BYTES, "Bytes that it reads and writes, by shapes; null if it moves none"),
     ),
 )
 
 BUFFERS = Table(
     "buffers",
-    "Memory that the compiler gave to results of programs: a row for each result, or part of one",
+    "Memory that the compiler assigned to results of programs: a row for each result, or part of one",
     (
         MODULE,
         PROGRAM,
         Column("name", Unit.LABEL, "Instruction whose result it holds"),
-        Column("part", Unit.TEXT, "Which part of a tuple it holds, e.g. {0}; null for a whole result"),
+        Column("part", Unit.TEXT, "Index of the part of a tuple that it holds, e.g. {0}; null for a whole result"),
         Column("opcode", Unit.LABEL, "What the instruction does"),
         Column("computation", Unit.LABEL, "Computation it belongs to"),
         Column("scope", Unit.LABEL, "Name scopes and operator it was made from (op_name)"),
         Column("source", Unit.LABEL, "file:line it was made from"),
         Column("shape", Unit.TEXT, "Type and dimensions of what it holds"),
-        Column("layout", Unit.TEXT, "How that lies in memory: order of dimensions, tiles, memory"),
+        Column("layout", Unit.TEXT, "Layout in memory: order of dimensions, tiles, memory space"),
         Column("memory", Unit.NUMBER, "Memory space as XLA numbers them: 0 is the device's main memory, 5 the host's"),
-        Column("allocation", Unit.NUMBER, "Piece of memory it lies in, which others may use before and after it"),
-        Column("allocation_bytes", Unit.BYTES, "Size of that piece"),
-        Column("offset_bytes", Unit.BYTES, "Where in it"),
-        Column("buffer_bytes", Unit.BYTES, "Its size, with padding"),
+        Column(
+            "allocation", Unit.NUMBER, "Allocation that it is part of, which other buffers may use before and after it"
+        ),
+        Column("allocation_bytes", Unit.BYTES, "Size of the allocation"),
+        Column("offset_bytes", Unit.BYTES, "Offset in the allocation"),
+        Column("buffer_bytes", Unit.BYTES, "Size of the buffer, with padding"),
         Column("data_bytes", Unit.BYTES, "Size of its elements without padding; null for tuples, which hold addresses"),
         Column(
             "peak_bytes",
             Unit.BYTES,
-            "What it holds when the program holds most; of memory that is held all the time one buffer has it all",
+            "Bytes it holds at the program's peak; memory held all the time counts for one buffer",
         ),
-        Column("first", Unit.NUMBER, "Number of the event in the compiler's simulation that took its memory"),
-        Column("last", Unit.NUMBER, "Number of the one that left it; null at the end"),
-        Column("is_parameter", Unit.BOOL, "Whether the piece of memory is an input's"),
+        Column("first", Unit.NUMBER, "Number of the event in the compiler's memory simulation that allocated it"),
+        Column("last", Unit.NUMBER, "Number of the event that freed it; null if it is never freed"),
+        Column("is_parameter", Unit.BOOL, "Whether the allocation belongs to an input"),
         Column("is_output", Unit.BOOL, "Whether it may hold an output"),
         Column("is_constant", Unit.BOOL, "Whether it holds a constant"),
-        Column("is_thread_local", Unit.BOOL, "Whether it is memory of a thread of the host"),
+        Column("is_thread_local", Unit.BOOL, "Whether it is memory of a host thread"),
     ),
 )
 
@@ -185,7 +201,7 @@ HOST_CALLS = Table(
         START,
         END,
         RUN,
-        Column("device", Unit.NUMBER, "Ordinal of the device it is about (device_ordinal)"),
+        Column("device", Unit.NUMBER, "Ordinal of the device that it concerns (device_ordinal)"),
         Column("arguments", Unit.LABEL, "All its arguments, JSON"),
     ),
 )
