@@ -39,6 +39,7 @@ __all__ = [
     "sums_at",
     "union",
     "unions",
+    "usual_times",
     "wait_causes",
     "write_parquet",
     "write_timeline",
@@ -207,6 +208,9 @@ def spans_at(spans: ArrowStream, times: ArrowStream) -> ArrowTable:
         times: time_ns; Int64 or null.
     """
 
+def first_rows(values: ArrowStream, columns: list[str]) -> ArrowTable:
+    """row: the first of each value of a column, or pair of values of two (UInt32), in order."""
+
 def gaps(spans: ArrowStream, pause_ns: int) -> ArrowTable:
     """The time between the spans of each group, by its cause.
 
@@ -227,14 +231,14 @@ def held_up(work: ArrowStream, waited_ns: int, just_ended_ns: int) -> ArrowTable
     """
 
 def open_calls(
-    calls: ArrowStream, windows: ArrowStream, main: int, *, pause_ns: int, launch_ns: int
+    calls: ArrowStream, kinds: ArrowStream, windows: ArrowStream, main: int, *, pause_ns: int, launch_ns: int
 ) -> tuple[ArrowTable, ArrowTable]:
     """What went on in each window on its thread, by the innermost calls, and what was innermost for most of it.
 
-    ``calls``: event_id, thread, name (UInt32), start_ns, end_ns, traits (UInt16, bits), told (UInt8, the kind that the
-    name tells of all below it; 0 for none), launches (UInt8). ``windows``, in order and apart: start_ns, end_ns,
-    thread. Where nothing is open on a window's thread, ``main`` tells. From ``pause_ns`` on a call without others
-    below it is long, from ``launch_ns`` on a launch.
+    ``calls``: event_id, thread, name, category (UInt32), start_ns, end_ns, launches (UInt8). ``kinds``: name, category,
+    traits (UInt16, bits), told (UInt8, the kind that the name tells of all below it; 0 for none). ``windows``, in order
+    and apart: start_ns, end_ns, thread. Where nothing is open on a window's thread, ``main`` tells. From ``pause_ns``
+    on a call without others below it is long, from ``launch_ns`` on a launch.
     First a row per window, kind and name: window, kind (UInt8), call_id (who is responsible), inner_id (what was
     innermost), share_ns (they add up to the window), when_ns (when it went on last); longest first. Then a row per
     window: operator_id, module_id, function_id, annotation_id, call_id, and what another thread did longest, other_id,
@@ -360,10 +364,18 @@ def replay(activities: ArrowStream, edges: ArrowStream) -> Replay:
     to_point, lag_ns.
     """
 
-def same_activities(activities: ArrowStream) -> ArrowTable:
-    """same: a number for each that those of several places share that do the same for the n-th time.
+def same_activities(activities: ArrowStream, names: ArrowStream) -> ArrowTable:
+    """same: a number for each that those of several steps and ranks share that do the same for the n-th time.
 
-    ``activities``: place, what (UInt64, tells what is done), start_ns.
+    ``activities``: rank, lane (UInt32), is_device (UInt8), step (the least number for none), kind, name (UInt32, the
+    largest for none), start_ns. ``names``: name, each once; of those that a thread has as often the first tells what it
+    does.
+    """
+
+def usual_times(activities: ArrowStream) -> ArrowTable:
+    """usual_ns: for each the mean or the median of those with its number.
+
+    ``activities``: same (UInt32, counted from 0), own_ns, is_mean (UInt8).
     """
 
 def wait_causes(visits: ArrowStream, terms: ArrowStream) -> ArrowTable:

@@ -18,7 +18,7 @@ def call(roof_us: int, took_us: int, types: str = "BFloat16", peak: float = 300.
 
 
 def told(*calls: dict[str, object], tf32: float | None = None) -> list[tuple[int | None, str]]:
-    rows = pl.DataFrame(list(calls)).select(inefficient.excess(tf32))
+    rows = inefficient.with_excess(pl.LazyFrame(list(calls)), tf32).collect()
     return [(None if saved is None else saved // US, cause) for saved, cause in rows.select("time_ns", "cause").rows()]
 
 

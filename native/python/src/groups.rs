@@ -6,10 +6,12 @@ use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{ArrayRef, Float64Array, UInt8Array, UInt32Array};
 use holotrace_core::algorithms;
 use holotrace_core::algorithms::bins::{self, Grid};
+use holotrace_core::algorithms::distinct;
 use holotrace_core::algorithms::groups::{self, Gaps};
 use holotrace_core::algorithms::held_up::{Limits, Works};
 use holotrace_core::algorithms::places;
 use holotrace_core::columns::{NONE, batch, ids};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arrow::{ArrowTable, Batches};
@@ -115,6 +117,19 @@ pub fn spans_at(py: Python<'_>, spans: &Bound<'_, PyAny>, times: &Bound<'_, PyAn
         batch(vec![("row".to_string(), ids(found.into_iter()))])
     });
     table.map(ArrowTable)
+}
+
+#[pyfunction]
+pub fn first_rows(py: Python<'_>, values: &Bound<'_, PyAny>, columns: Vec<String>) -> PyResult<ArrowTable> {
+    let values = Batches::of(values)?;
+    let numbers = columns.iter().map(|name| values.values::<UInt32Type>(name)).collect::<PyResult<Vec<_>>>()?;
+    let rows = match numbers.as_slice() {
+        [one] => detached(py, || Ok(distinct::first_rows(one)))?,
+        [one, other] => detached(py, || Ok(distinct::first_pairs(one, other)))?,
+        _ => return Err(PyValueError::new_err("there must be one or two columns")),
+    };
+    let made = batch(vec![("row".to_string(), Arc::new(UInt32Array::from(rows)) as ArrayRef)]);
+    made.map(ArrowTable).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 #[pyfunction]

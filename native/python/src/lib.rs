@@ -33,6 +33,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<critical_path::StepGraph>()?;
     module.add_function(wrap_pyfunction!(critical_path::step_graph, module)?)?;
     module.add_function(wrap_pyfunction!(groups::levels, module)?)?;
+    module.add_function(wrap_pyfunction!(groups::first_rows, module)?)?;
     module.add_function(wrap_pyfunction!(groups::gaps, module)?)?;
     module.add_function(wrap_pyfunction!(groups::held_up, module)?)?;
     module.add_function(wrap_pyfunction!(groups::runs, module)?)?;
@@ -54,6 +55,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<replay::Replay>()?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
     module.add_function(wrap_pyfunction!(replay::same_activities, module)?)?;
+    module.add_function(wrap_pyfunction!(replay::usual_times, module)?)?;
     module.add_function(wrap_pyfunction!(replay::wait_causes, module)?)?;
     module.add_class::<xplane::Space>()?;
     module.add_function(wrap_pyfunction!(xplane::read_xplane, module)?)?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::types::{Int64Type, UInt8Type, UInt16Type, UInt32Type};
 use arrow_array::{ArrayRef, UInt8Array};
+use holotrace_core::algorithms::call_kinds::Kinds;
 use holotrace_core::algorithms::open_calls::{self as core, Calls, Found, Limits, Windows};
 use holotrace_core::columns::{NONE, all_ids, batch, ids, times};
 use pyo3::prelude::*;
@@ -12,10 +13,11 @@ use crate::arrow::{ArrowTable, Batches};
 use crate::intervals::detached;
 
 #[pyfunction]
-#[pyo3(signature = (calls, windows, main, *, pause_ns, launch_ns))]
+#[pyo3(signature = (calls, kinds, windows, main, *, pause_ns, launch_ns))]
 pub fn open_calls(
     py: Python<'_>,
     calls: &Bound<'_, PyAny>,
+    kinds: &Bound<'_, PyAny>,
     windows: &Bound<'_, PyAny>,
     main: u32,
     pause_ns: i64,
@@ -25,13 +27,17 @@ pub fn open_calls(
     let id = calls.values::<UInt32Type>("event_id")?;
     let (start, end) = (calls.values::<Int64Type>("start_ns")?, calls.values::<Int64Type>("end_ns")?);
     let (thread, name) = (calls.values::<UInt32Type>("thread")?, calls.values::<UInt32Type>("name")?);
-    let (traits, told) = (calls.values::<UInt16Type>("traits")?, calls.values::<UInt8Type>("told")?);
-    let launches = calls.values::<UInt8Type>("launches")?;
+    let (category, launches) = (calls.values::<UInt32Type>("category")?, calls.values::<UInt8Type>("launches")?);
+    let kinds = Batches::of(kinds)?;
+    let (of_name, of_category) = (kinds.values::<UInt32Type>("name")?, kinds.values::<UInt32Type>("category")?);
+    let (traits, told) = (kinds.values::<UInt16Type>("traits")?, kinds.values::<UInt8Type>("told")?);
     let windows = Batches::of(windows)?;
     let (from, until) = (windows.values::<Int64Type>("start_ns")?, windows.values::<Int64Type>("end_ns")?);
     let of = windows.values::<UInt32Type>("thread")?;
     let limits = Limits { pause: pause_ns, launch: launch_ns };
     let tables = detached(py, || {
+        let kinds = Kinds { name: &of_name, category: &of_category, traits: &traits, told: &told };
+        let (traits, told) = kinds.of(&name, &category);
         let calls = Calls {
             start: &start,
             end: &end,

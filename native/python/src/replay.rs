@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::{Int64Type, UInt32Type, UInt64Type};
+use arrow_array::types::{Int64Type, UInt8Type, UInt32Type};
 use arrow_array::{ArrayRef, RecordBatch, UInt8Array};
 use arrow_buffer::ScalarBuffer;
 use holotrace_core::Result;
@@ -227,11 +227,38 @@ pub fn wait_causes(py: Python<'_>, visits: &Bound<'_, PyAny>, terms: &Bound<'_, 
 }
 
 #[pyfunction]
-pub fn same_activities(py: Python<'_>, activities: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+pub fn same_activities(
+    py: Python<'_>,
+    activities: &Bound<'_, PyAny>,
+    names: &Bound<'_, PyAny>,
+) -> PyResult<ArrowTable> {
     let activities = Batches::of(activities)?;
-    let (place, what) = (activities.values::<UInt32Type>("place")?, activities.values::<UInt64Type>("what")?);
-    let start = activities.values::<Int64Type>("start_ns")?;
-    detached(py, || named([("same", all_ids(same::numbered(&place, &what, &start).into_iter()))])).map(ArrowTable)
+    let number = |name: &str| activities.values::<UInt32Type>(name);
+    let time = |name: &str| activities.values::<Int64Type>(name);
+    let (rank, lane, kind, name) = (number("rank")?, number("lane")?, number("kind")?, number("name")?);
+    let (step, start, is_device) = (time("step")?, time("start_ns")?, activities.values::<UInt8Type>("is_device")?);
+    let names = Batches::of(names)?.values::<UInt32Type>("name")?;
+    let made = detached(py, || {
+        let columns = same::Activities {
+            rank: &rank,
+            lane: &lane,
+            is_device: &is_device,
+            step: &step,
+            kind: &kind,
+            name: &name,
+            start: &start,
+        };
+        named([("same", all_ids(same::numbered(columns, &names).into_iter()))])
+    });
+    made.map(ArrowTable)
+}
+
+#[pyfunction]
+pub fn usual_times(py: Python<'_>, activities: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+    let activities = Batches::of(activities)?;
+    let (same, own) = (activities.values::<UInt32Type>("same")?, activities.values::<Int64Type>("own_ns")?);
+    let is_mean = activities.values::<UInt8Type>("is_mean")?;
+    detached(py, || named([("usual_ns", column(same::usual(&same, &own, &is_mean)))])).map(ArrowTable)
 }
 
 fn of_causes(causes: &[Cause]) -> Result<RecordBatch> {

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from math import ceil
 
 import polars as pl
 
 from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Bar
+from holotrace.core.native import native
 from holotrace.core.schema import Column, Unit
+from holotrace.derive.kernel_kinds import COMPUTE
 from holotrace.graph import job
 from holotrace.graph import rank as of_rank
+from holotrace.graph.engine import NONE
 from holotrace.graph.job import TRUSTED_RATIO, JobGraph
 from holotrace.graph.vocabulary import numbered
 
@@ -63,15 +67,15 @@ def slowdown(graph: JobGraph) -> pl.DataFrame:
         return pl.DataFrame(schema=slowdown.nothing.schema)
     ranks, kinds = _furthest(work), work["kind"].unique().cast(pl.String).sort().to_list()
     all_ranks, all_kinds, mixed = _labelled(graph, work)
+    replayed = _Replayed(graph, mixed, frozenset(all_ranks.values()), frozenset(all_kinds.values()))
     labels = [*(all_ranks[rank] for rank in ranks), *(all_kinds[kind] for kind in kinds)]
-    of_each = [*([*all_ranks.values()] for _ in ranks), *([*all_kinds.values()] for _ in kinds)]
-    others = [[other for other in all_labels if other != one] for all_labels, one in zip(of_each, labels, strict=True)]
-    cases = [[], [*all_kinds.values()], *others, *([label] for label in labels)]
-    base, best, *times = _job_times(graph, mixed, cases)
+    of_each = [*(replayed.ranks for _ in ranks), *(replayed.kinds for _ in kinds)]
+    others = [every - {one} for every, one in zip(of_each, labels, strict=True)]
+    base, best, *times = replayed.times([frozenset(), replayed.kinds, *others, *(frozenset({one}) for one in labels)])
     alone, without = times[: len(labels)], times[len(labels) :]
     by_rank = sorted(zip(alone[: len(ranks)], ranks, strict=True), key=lambda pair: (-pair[0], pair[1]))
     worst = [rank for _, rank in by_rank[: ceil(WORST_RATIO * len(all_ranks))]]
-    (rest,) = _job_times(graph, mixed, [[all_ranks[rank] for rank in worst]])
+    (rest,) = replayed.times([frozenset(all_ranks[rank] for rank in worst)])
     recorded = max(graph.steps.group_by("rank").agg(pl.col("recorded_ns").sum())["recorded_ns"])
     lost = base - best
 
@@ -93,14 +97,10 @@ def slowdown(graph: JobGraph) -> pl.DataFrame:
 
 def _ideal(graph: JobGraph) -> pl.DataFrame:
     """What each activity takes and would ideally take: activity, rank, kind, own_ns, ideal_ns."""
-    own = pl.col("own_ns")
-    work = numbered(graph).filter(pl.col("step").is_not_null())
-    usual = work.group_by("same").agg(
-        ideal_ns=pl.when(pl.col("kind").first() == "compute").then(own.mean()).otherwise(own.median())
-    )
-    return work.join(usual, on="same", maintain_order="left").select(
-        "activity", "rank", "kind", "own_ns", pl.col("ideal_ns").round().cast(pl.Int64)
-    )
+    work = numbered(graph).select("activity", "rank", "kind", "own_ns", "same", "step").drop_nulls("step")
+    is_mean = (pl.col("kind") == COMPUTE).cast(pl.UInt8)
+    usual = pl.DataFrame(native.usual_times(work.select("same", "own_ns", is_mean=is_mean)))
+    return work.select("activity", "rank", "kind", "own_ns").hstack([usual["usual_ns"].alias("ideal_ns")])
 
 
 def _furthest(work: pl.DataFrame) -> list[int]:
@@ -116,23 +116,43 @@ def _labelled(graph: JobGraph, work: pl.DataFrame) -> tuple[dict[int, int], dict
     of_ranks = dict(zip(ranks, range(len(ranks)), strict=True))
     of_kinds = dict(zip(kinds, range(len(ranks), len(ranks) + len(kinds)), strict=True))
     own = graph.activities["own_ns"]
-    is_work = pl.Series([False]).new_from_index(0, len(own)).scatter(work["activity"], True)
-    mixed = graph.activities.select(
-        usual_ns="own_ns",
-        other_ns=own.clone().scatter(work["activity"], work["ideal_ns"]),
-        label=pl.when(is_work).then(pl.col("rank").replace_strict(of_ranks, default=None, return_dtype=pl.UInt32)),
-        second_label=pl.when(is_work).then(
-            pl.col("kind").cast(pl.String).replace_strict(of_kinds, default=None, return_dtype=pl.UInt32)
-        ),
+    nothing = pl.Series([NONE], dtype=pl.UInt32()).new_from_index(0, len(own))
+    labels = work.select(
+        pl.col("rank").replace_strict(of_ranks, return_dtype=pl.UInt32),
+        kind=pl.coalesce(pl.when(pl.col("kind") == kind).then(label) for kind, label in of_kinds.items()),
+    )
+    mixed = pl.DataFrame(
+        {
+            "usual_ns": own,
+            "other_ns": own.clone().scatter(work["activity"], work["ideal_ns"]),
+            "label": nothing.clone().scatter(work["activity"], labels["rank"]),
+            "second_label": nothing.scatter(work["activity"], labels["kind"]),
+        }
     )
     return of_ranks, of_kinds, mixed
 
 
-def _job_times(graph: JobGraph, mixed: pl.DataFrame, cases: Sequence[Sequence[int]]) -> list[float]:
-    """The time of all steps on the rank that takes longest, in each case of ``Replay.mixed``."""
-    longest = graph.mixed_step_times(mixed, cases).group_by("case", "rank").agg(pl.col("replayed_ns").sum())
-    times = longest.group_by("case").agg(pl.col("replayed_ns").max()).sort("case")["replayed_ns"]
-    return [float(time) for time in times]
+@dataclass(frozen=True)
+class _Replayed:
+    """The time of the job in cases of ``Replay.mixed``, each of which is replayed once."""
+
+    graph: JobGraph
+    mixed: pl.DataFrame
+    # The labels of all ranks and of all kinds: either are those of all work.
+    ranks: frozenset[int]
+    kinds: frozenset[int]
+    known: dict[frozenset[int], float] = field(default_factory=dict)
+
+    def times(self, cases: Sequence[frozenset[int]]) -> list[float]:
+        """The time of all steps on the rank that takes longest, where what has these labels is ideal."""
+        asked = [self.kinds if case == self.ranks else case for case in cases]
+        new = [case for case in dict.fromkeys(asked) if case not in self.known]
+        if new:
+            steps = self.graph.mixed_step_times(self.mixed, [sorted(case) for case in new])
+            longest = steps.group_by("case", "rank").agg(pl.col("replayed_ns").sum())
+            times = longest.group_by("case").agg(pl.col("replayed_ns").max()).sort("case")["replayed_ns"]
+            self.known.update(zip(new, map(float, times), strict=True))
+        return [self.known[case] for case in asked]
 
 
 @slowdown.rule

@@ -130,6 +130,8 @@ def outermost(rank: RankTrace, chosen: pl.Series) -> pl.DataFrame:
 
     Returns ``op_id`` and of the outermost ``around_id`` and its name, ``around``.
     """
+    if chosen.is_empty():
+        return pl.DataFrame(schema={"op_id": pl.UInt32(), "around_id": pl.UInt32(), "around": pl.String()})
     nested = rank.cached(_nested)
     is_chosen = nested["event_id"].is_in(chosen.implode()) & nested["is_op"]
     found = call_tree.outermost(nested.select("parent_id", event_id="number"), is_chosen)

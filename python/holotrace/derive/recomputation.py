@@ -60,6 +60,8 @@ def _by_numbers(rank: RankTrace) -> pl.Series:
     forward = done(
         ops.lazy().filter(is_numbered, ~of_node).join(inside.lazy(), left_on="event_id", right_on="op_id", how="semi")
     )
+    if forward.is_empty():
+        return ops["event_id"].clear()
     again = inside.join(launched_by.outermost(rank, forward["event_id"]), on="op_id", how="semi")
     own = ops.lazy().filter(~of_node).join(inside.lazy(), left_on="event_id", right_on="op_id")
     own = own.join(again.lazy(), left_on="event_id", right_on="op_id", how="anti")

@@ -254,18 +254,21 @@ def _work(rank: RankTrace) -> pl.DataFrame:
     text = [pl.col(name).cast(pl.String).fill_null("") for name in ("grid", "block", "dims")]
     kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE)
     within = host.evaluating(rank, kernels["launch_id"])
+    labels = ("name", "grid", "block", "operator", "dims")
     return done(
         kernels.lazy()
         .join(operators, on="external", how="left", maintain_order="left")
-        .with_columns(within, pl.col("operator").cast(pl.String))
-        .with_columns(operator=pl.coalesce("within", "operator"))
-        .group_by("step", "name", "grid", "block", "operator", "dims", "within")
+        .select("step", "start_ns", "event_id", *labels, within, time_ns=pl.col("end_ns") - pl.col("start_ns"))
+        .group_by("step", *labels, "within")
         .agg(
-            time_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
+            pl.col("time_ns").sum(),
+            pl.col("start_ns", "event_id").min(),
             count=pl.len(),
-            start_ns=pl.col("start_ns").min(),
-            event_id=pl.col("event_id").min(),
         )
+        # Labels are numbers until there are few of them. What is evaluated is of no operator.
+        .with_columns(operator=pl.coalesce("within", pl.col("operator").cast(pl.String)))
+        .group_by("step", *labels, "within")
+        .agg(pl.col("time_ns", "count").sum(), pl.col("start_ns", "event_id").min())
         .sort("step", "name", "grid", "block", "operator", "dims")
         .select(
             "step",
@@ -292,12 +295,14 @@ def _slow_work(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 def _calls(rank: RankTrace) -> pl.DataFrame:
     """How long the host takes for the calls it makes most often, without those below them; the median."""
     calls = rank.cached(host.host_calls)
-    calls = calls.filter(host.matching(calls["category"], RUNTIME) | (calls["category"] == "cpu_op"))
+    blocking = BLOCKING.intersection(distinct(calls["name"]))
+    is_asked = host.matching(calls["category"], RUNTIME) | (calls["category"] == "cpu_op")
     return done(
         calls.lazy()
-        .filter(~host.among(calls["name"], BLOCKING.intersection(distinct(calls["name"]))))
+        .select("name", lasted_ns=pl.col("end_ns") - pl.col("start_ns"))
+        .filter(is_asked & ~host.among(calls["name"], blocking))
         .group_by("name")
-        .agg(count=pl.len(), time_ns=(pl.col("end_ns") - pl.col("start_ns")).median().cast(pl.Int64))
+        .agg(count=pl.len(), time_ns=pl.col("lasted_ns").median().cast(pl.Int64))
         .with_columns(pl.col("name").cast(pl.String))
         .sort("count", "name", descending=[True, False])
         .head(_MOST_CALLS)

@@ -38,7 +38,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     device = modelled_work.device_of(rank)
     tf32 = None if device is None else device.peak("tf32", is_matrix=True)
     long = every.lazy().filter(pl.col("roof_ns") > 0, pl.col("span_ns") >= unfused.LONG_NS)
-    slow = long.with_columns(excess(None if tf32 is None else tf32 / 1e9)).select(
+    slow = with_excess(long, None if tf32 is None else tf32 / 1e9).select(
         "op_id",
         "time_ns",
         "cause",
@@ -64,36 +64,47 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     return done(found.select("step", "start_ns", "end_ns", "time_ns", "cause", "event_id", "name", "detail"))
 
 
-def excess(tf32: float | None = None) -> list[pl.Expr]:
-    """Of each call how much longer it takes than it would at the rate of others, ``time_ns``, and why, ``cause``.
+def with_excess(calls: pl.LazyFrame, tf32: float | None) -> pl.LazyFrame:
+    """The calls with how much longer each takes than it would at the rate of others, ``time_ns``, and why, ``cause``.
 
     Where no product is in a narrow type, those in fp32 are held against the device's peak for ``tf32``, per nanosecond.
     """
-    is_product = pl.col("category") == _PRODUCT
-    is_narrow = pl.col("input_types").cast(pl.String).str.contains(_NARROW)
-    most = pl.col("peak_flops").filter(is_product & is_narrow).max()
-    is_wide = is_product & ~is_narrow & (pl.col("peak_flops") * _FP32_TIMES <= most)
-    narrow = is_product & is_narrow & (pl.col("peak_flops") == most)
-    rate = pl.col("flops").filter(narrow).sum() / pl.col("span_ns").filter(narrow).sum()
+    # Step by step, since windows that several expressions share would be looked at for each of them.
+    is_product, is_narrow, is_wide, is_far = (pl.col(f"_is_{what}") for what in ("product", "narrow", "wide", "far"))
     is_exact = pl.col("confidence") == "exact"
-    in_tf32 = _in_tf32(tf32, is_product & ~is_narrow.any() & is_exact)
+    most = pl.col("peak_flops").filter(is_product & is_narrow).max()
+    narrow = is_product & is_narrow & (pl.col("peak_flops") == pl.col("_most"))
     # How near to their limits the others of its kind come.
     kind = ["category", "bound_by"]
-    is_far = is_exact & (pl.col("roof_ns") < _FAR_RATIO * pl.col("span_ns")) & ~is_wide.fill_null(value=False)
     usual = pl.col("roof_ns").filter(~is_far).sum().over(kind) / pl.col("span_ns").filter(~is_far).sum().over(kind)
-    is_far &= usual > _USUAL_RATIO
+    is_slow = is_far & (pl.col("_usual") > _USUAL_RATIO)
     saved = (
         pl.when(is_wide)
-        .then(pl.col("span_ns") - pl.col("flops") / rate)
-        .when(in_tf32.is_not_null())
-        .then(pl.col("span_ns") - in_tf32)
-        .when(is_far)
-        .then(pl.col("span_ns") - pl.col("roof_ns") / usual)
+        .then(pl.col("span_ns") - pl.col("flops") / pl.col("_rate"))
+        .when(pl.col("_tf32_ns").is_not_null())
+        .then(pl.col("span_ns") - pl.col("_tf32_ns"))
+        .when(is_slow)
+        .then(pl.col("span_ns") - pl.col("roof_ns") / pl.col("_usual"))
     )
-    return [
-        saved.fill_nan(None).round().cast(pl.Int64).alias("time_ns"),
-        pl.when(is_wide | in_tf32.is_not_null()).then(pl.lit(WRONG_TYPE)).otherwise(pl.lit(INEFFICIENT)).alias("cause"),
-    ]
+    is_wrong = is_wide | pl.col("_tf32_ns").is_not_null()
+    return (
+        calls.with_columns(
+            _is_product=pl.col("category") == _PRODUCT,
+            _is_narrow=pl.col("input_types").cast(pl.String).str.contains(_NARROW),
+        )
+        .with_columns(_most=most)
+        .with_columns(_is_wide=is_product & ~is_narrow & (pl.col("peak_flops") * _FP32_TIMES <= pl.col("_most")))
+        .with_columns(
+            _rate=pl.col("flops").filter(narrow).sum() / pl.col("span_ns").filter(narrow).sum(),
+            _tf32_ns=_in_tf32(tf32, is_product & ~is_narrow.any() & is_exact),
+            _is_far=is_exact & (pl.col("roof_ns") < _FAR_RATIO * pl.col("span_ns")) & ~is_wide.fill_null(value=False),
+        )
+        .with_columns(_usual=usual)
+        .with_columns(
+            time_ns=saved.fill_nan(None).round().cast(pl.Int64),
+            cause=pl.when(is_wrong).then(pl.lit(WRONG_TYPE)).otherwise(pl.lit(INEFFICIENT)),
+        )
+    )
 
 
 def _in_tf32(peak: float | None, is_asked: pl.Expr) -> pl.Expr:

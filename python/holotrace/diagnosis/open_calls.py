@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.core.native import native
-from holotrace.core.plans import done
-from holotrace.derive.names import distinct
+from holotrace.derive.names import NONE, distinct, distinct_pairs
 from holotrace.diagnosis.classes import KINDS, STEP_RANGE, is_of_program, told, traits
 
 # Longer than this no interpreter works between two calls that it makes.
@@ -75,8 +74,15 @@ def of(calls: pl.DataFrame, windows: pl.DataFrame, fallback: int | None = None) 
     placed = windows.select(
         "start_ns", "end_ns", thread=pl.col("tid").to_physical().cast(pl.UInt32).fill_null(main)
     ).rechunk()
+    code = pl.UInt32()
+    placed_calls = calls.select(
+        *("event_id", "start_ns", "end_ns"),
+        *(pl.col(name).to_physical().cast(code).fill_null(NONE) for name in ("name", "category")),
+        thread=pl.col("tid").to_physical().cast(code).fill_null(NONE),
+        launches=(pl.col("work_count") > 0).fill_null(value=False).cast(pl.UInt8),
+    )
     shares, names = native.open_calls(
-        _described(_beside(calls, windows)), placed, main, pause_ns=LONG_NS, launch_ns=LONG_LAUNCH_NS
+        placed_calls, _kinds(calls), placed, main, pause_ns=LONG_NS, launch_ns=LONG_LAUNCH_NS
     )
     return Found(_shares(pl.DataFrame(shares), calls), calls, pl.DataFrame(names))
 
@@ -114,36 +120,14 @@ def looked_up(calls: pl.DataFrame, ids: pl.Series, *columns: str) -> pl.DataFram
     return calls[list(columns)][pl.DataFrame(found).to_series()]
 
 
-def _beside(calls: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
-    """The calls that were open in one of these windows, of whatever thread: only they are the innermost there."""
-    # Windows do not overlap: the first that ends behind a call's start is the one to look at.
-    following = windows["end_ns"].search_sorted(calls["start_ns"], side="right")
-    begins = pl.concat([windows["start_ns"], pl.Series([2**63 - 1], dtype=pl.Int64)])[following]
-    return calls.filter(begins < calls["end_ns"])
-
-
-def _described(calls: pl.DataFrame) -> pl.DataFrame:
-    """The calls as native code takes them; what follows from names is decided once for each."""
-    names = calls.select("name", "category").unique()
-    texts = [(name or "", category or "") for name, category in names.cast(pl.String).iter_rows()]
-    decided = names.with_columns(
+def _kinds(calls: pl.DataFrame) -> pl.DataFrame:
+    """What follows from the names and categories of calls, decided once for each."""
+    pairs = distinct_pairs(calls[["name", "category"]])
+    texts = [(name or "", category or "") for name, category in pairs.cast(pl.String).iter_rows()]
+    return pairs.select(pl.all().to_physical().cast(pl.UInt32).fill_null(NONE)).with_columns(
         traits=pl.Series([traits(*text) for text in texts], dtype=pl.UInt16),
         told=pl.Series([told(name) for name, _ in texts], dtype=pl.UInt8),
     )
-    return done(
-        calls.lazy()
-        .join(decided.lazy(), on=["name", "category"], how="left", nulls_equal=True, maintain_order="left")
-        .select(
-            "event_id",
-            "start_ns",
-            "end_ns",
-            pl.col("name").to_physical().cast(pl.UInt32).fill_null(2**32 - 1),
-            "traits",
-            "told",
-            thread=pl.col("tid").to_physical().cast(pl.UInt32).fill_null(2**32 - 1),
-            launches=(pl.col("work_count") > 0).fill_null(value=False).cast(pl.UInt8),
-        )
-    ).rechunk()
 
 
 def around(calls: pl.DataFrame, ids: pl.Series) -> pl.Series:

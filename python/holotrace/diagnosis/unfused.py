@@ -13,14 +13,14 @@ from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import launched_by, modelled_work
-from holotrace.diagnosis import host
+from holotrace.diagnosis import host, open_calls
 from holotrace.diagnosis.candidates import total
 from holotrace.diagnosis.classes import UNFUSED_ATTENTION, UNFUSED_OPTIMIZER
 from holotrace.efficiency import arguments
 from holotrace.efficiency.unknown import Unknown
 
 _PLACE = ("pid", "tid", "start_ns", "end_ns")
-_OPS = CPU_OPS.only("event_id", *_PLACE)
+_OPS = CPU_OPS.only("event_id", "pid", "tid", "start_ns")
 _RANGES = ANNOTATIONS.only("name", "on_device", *_PLACE)
 READS = (*modelled_work.READS, _OPS, _RANGES)
 # What fused kernels reach of the device's limits: attention of all pairs of tokens, forward and backward, 0.49 of the
@@ -160,16 +160,18 @@ def optimizer(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     ranges = done(every)
     if ranges.is_empty():
         return nothing(calls)
-    places = rank[_OPS].lazy().select("pid", "tid", "start_ns", op_id="event_id")
+    places = open_calls.looked_up(rank[_OPS], calls["op_id"], "pid", "tid", "start_ns")
     steps = ranges.lazy().rename({"end_ns": "until_ns"})
-    inside = done(
-        _with_pauses(rank, calls)
-        .join(places, on="op_id")
+    within = done(
+        places.lazy()
+        .with_row_index("row")
+        .drop_nulls("start_ns")
         .sort("start_ns")
         .join_asof(steps, on="start_ns", by=["pid", "tid"], check_sortedness=False)
         .filter(pl.col("start_ns") < pl.col("until_ns"))
-        .with_columns(pl.col("name", "input_dims", "input_types").cast(pl.String))
+        .select("row", "range", "kind")
     )
+    inside = _with_pauses(rank, calls[within["row"]].hstack(within.drop("row")))
     found = [
         beyond(one, needed).select(
             "op_id", "time_ns", cause=pl.lit(UNFUSED_OPTIMIZER), name=pl.lit(str(name)), detail=pl.lit(None, pl.String)
@@ -181,14 +183,19 @@ def optimizer(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([nothing(calls), *found])
 
 
-def _with_pauses(rank: RankTrace, calls: pl.DataFrame) -> pl.LazyFrame:
+def _with_pauses(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     """The calls, lasting from the end of the work before them where the device only went from that to theirs."""
     events = rank.cached(modelled_work.events).lazy().sort("start_ns", "end_ns", "event_id")
     pause = pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1)
     pauses = events.select("op_id", pause_ns=pause).filter(pl.col("pause_ns").is_between(1, host.MIN_GAP_NS))
-    longer = pauses.drop_nulls("op_id").group_by("op_id").agg(pl.col("pause_ns").sum())
-    rows = calls.lazy().join(longer, on="op_id", how="left", maintain_order="left")
-    return rows.with_columns(pl.col("span_ns") + pl.col("pause_ns").fill_null(0))
+    of_calls = pauses.filter(pl.col("op_id").is_in(calls["op_id"].implode()))
+    longer = of_calls.group_by("op_id").agg(pl.col("pause_ns").sum())
+    return done(
+        calls.lazy()
+        .with_columns(pl.col("name", "input_dims", "input_types").cast(pl.String))
+        .join(longer, on="op_id", how="left", maintain_order="left")
+        .with_columns(pl.col("span_ns") + pl.col("pause_ns").fill_null(0))
+    )
 
 
 def _of_optimizer(ops: pl.DataFrame, *, is_adam: bool) -> Iterator[tuple[pl.DataFrame, float]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections import ChainMap, Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from threading import Lock
@@ -24,6 +24,7 @@ from holotrace.derive import worth
 from holotrace.diagnosis.symptoms import explained, folded
 from holotrace.discovery import Survey
 from holotrace.engine.comparable import Comparison, Recorded, of_ranks, ranks_left_out
+from holotrace.engine.processes import cpu_count
 from holotrace.engine.spread import spread
 from holotrace.present.figures import figure
 from holotrace.present.notebook import Findings, result_html
@@ -31,6 +32,8 @@ from holotrace.present.wording import worded
 
 # rank_info of the steps that are compared.
 COMPARED_INFO = "compared_info"
+# An analysis and its options.
+Asked = tuple[Analysis[Any], Mapping[str, Any]]
 # To let go of the tables of a smaller rank one by one would take longer than it is worth.
 _LARGE_BYTES = 1 << 23
 
@@ -77,7 +80,7 @@ def _info(answers: Sequence[Answers]) -> pl.DataFrame:
 class Questions:
     """Analyses to be answered from one reading of a rank, each with its options."""
 
-    asked: tuple[tuple[Analysis[Any], Mapping[str, Any]], ...]
+    asked: tuple[Asked, ...]
     # Whether all problems of a file are wanted, also those of what no analysis reads.
     every_problem: bool = False
     # So many threads answer them on one rank.
@@ -128,25 +131,49 @@ class Questions:
             found: How ranks are compared.
             of_steps: What they answered on the steps that are compared, where these are not all.
         """
-        seen = of_steps or answers
-        compared = [answer for answer in seen if answer.recorded.rank not in found.left_out]
-        together: dict[Hashable, list[tuple[Analysis[Any], Mapping[str, Any]]]] = {}
-        for analysis, chosen in self.asked:
-            together.setdefault(analysis.shares, []).append((analysis, chosen))
-
-        def answered(asked: Sequence[tuple[Analysis[Any], Mapping[str, Any]]]) -> dict[str, pl.DataFrame]:
-            first, _ = asked[0]
-            of = compared if isinstance(first, PerJob) else seen
-            # Let go of when all that share it are answered: a graph of a whole job is large.
-            gathered = first.gathered(answer.parts[first.part_name] for answer in of)
-            return {analysis.name: analysis.answer(gathered, chosen) for analysis, chosen in asked}
-
-        found_tables = ChainMap(*spread(answered, together.values(), self.workers))
-        tables = {analysis.name: found_tables[analysis.name] for analysis, _ in self.asked}
+        shared = _Shared(self.asked, of_steps or answers, found.left_out)
+        order = shared.order
+        found_tables = spread(shared.answer, order, cpu_count())
+        answered = {analysis.name: table for (analysis, _), table in zip(order, found_tables, strict=True)}
+        tables = {analysis.name: answered[analysis.name] for analysis, _ in self.asked}
         problems = [frame(doubts), *(answer.problems for answer in answers), frame(found.problems)]
         tables[RANK_INFO.name] = _info(answers)
         tables[COMPARED_INFO] = _info(of_steps) if of_steps else tables[RANK_INFO.name]
         return {**tables, PROBLEMS.name: pl.concat(problems)}
+
+
+class _Shared:
+    """What analyses share of the answers of all ranks: gathered when the first is asked, let go after the last."""
+
+    def __init__(self, asked: Sequence[Asked], answers: Sequence[Answers], left_out: Container[int]) -> None:
+        self._asked = asked
+        self._answers = answers
+        self._compared = [answer for answer in answers if answer.recorded.rank not in left_out]
+        self._left = Counter(analysis.shares for analysis, _ in asked)
+        self._locks = {shared: Lock() for shared in self._left}
+        self._gathered: dict[Hashable, Any] = {}
+
+    @property
+    def order(self) -> list[Asked]:
+        """The analyses in an order in which threads seldom wait for what another gathers."""
+        firsts = {analysis.shares: (analysis, chosen) for analysis, chosen in reversed(self._asked)}
+        first = sorted(firsts.values(), key=lambda pair: -self._left[pair[0].shares])
+        return [*first, *(pair for pair in self._asked if firsts[pair[0].shares][0] is not pair[0])]
+
+    def answer(self, question: Asked) -> pl.DataFrame:
+        """The table of all ranks."""
+        analysis, chosen = question
+        shared = analysis.shares
+        with self._locks[shared]:
+            if shared not in self._gathered:
+                of = self._compared if isinstance(analysis, PerJob) else self._answers
+                self._gathered[shared] = analysis.gathered(answer.parts[analysis.part_name] for answer in of)
+            gathered = self._gathered[shared]
+            self._left[shared] -= 1
+            if not self._left[shared]:
+                # A graph of a whole job is large.
+                del self._gathered[shared]
+        return analysis.answer(gathered, chosen)
 
 
 def _in_turn(reads: Mapping[str, Sequence[Table]], rank: RankTrace) -> list[str]:

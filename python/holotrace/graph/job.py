@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from threading import RLock
 
 import polars as pl
 
@@ -69,8 +70,10 @@ class JobGraph:
         self.edges = edges
         self.steps = steps
         self._unclocked = unclocked
-        # What path.of found; several ask for it.
+        # Held while something is made that several ask for: the replayer, and what path.of found.
+        self.lock = RLock()
         self.recorded_path: pl.DataFrame | None = None
+        self._replayer: Replay | None = None
 
     @classmethod
     def of(cls, job: JobTrace, step: int | None = None, *, has_queries: bool = False) -> JobGraph:
@@ -88,10 +91,13 @@ class JobGraph:
         kinds = of_rank.unpacked(rows.sort("rank", maintain_order=True))
         return _joined(kinds if step is None else _only(kinds, step))
 
-    @cached_property
+    @property
     def replayer(self) -> Replay:
         """The graph in the core, to be replayed."""
-        return Replay(self.activities, self.edges)
+        with self.lock:
+            if self._replayer is None:
+                self._replayer = Replay(self.activities, self.edges)
+            return self._replayer
 
     @cached_property
     def counts(self) -> Counts:

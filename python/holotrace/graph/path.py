@@ -37,9 +37,10 @@ def of(graph: JobGraph, changes: Changes | None = None) -> pl.DataFrame:
     """
     if changes is not None:
         return back_from(graph, _steps(graph, times_of(graph, changes)), changes)
-    if graph.recorded_path is None:
-        graph.recorded_path = back_from(graph, _steps(graph, times_of(graph, None)), None)
-    return graph.recorded_path
+    with graph.lock:
+        if graph.recorded_path is None:
+            graph.recorded_path = back_from(graph, _steps(graph, times_of(graph, None)), None)
+        return graph.recorded_path
 
 
 def times_of(graph: JobGraph, changes: Changes | None) -> pl.DataFrame:

@@ -9,6 +9,7 @@ import polars as pl
 
 from holotrace.core.native import native
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY
+from holotrace.derive.names import distinct
 from holotrace.efficiency.categories import of_kernel
 from holotrace.graph.engine import NONE, Changes
 from holotrace.graph.job import STEP, JobGraph
@@ -175,27 +176,18 @@ def numbered(graph: JobGraph) -> pl.DataFrame:
     """
     columns = ("activity", "rank", "lane", "is_device", "step", "name", "kind", "start_ns", "own_ns")
     rows = graph.activities.select(columns).filter(pl.col("kind") != STEP)
-    codes = pl.col("name").to_physical().cast(pl.UInt64).fill_null(NONE)
-    threads = (
-        rows.filter(~pl.col("is_device"), pl.col("name").is_not_null())
-        .group_by("rank", "lane", "name")
-        .agg(count=pl.len().cast(pl.Int64))
-        .sort("rank", "lane", -pl.col("count"), "name")
-        .group_by("rank", "lane", maintain_order=True)
-        .agg(thread=pl.col("name").first())
-        .with_columns(thread=pl.col("thread").rank("dense").cast(pl.UInt64))
+    code = pl.UInt32()
+    told = rows.select(
+        "start_ns",
+        pl.col("rank", "lane").cast(code),
+        pl.col("kind").to_physical().cast(code).fill_null(NONE),
+        pl.col("name").to_physical().cast(code).fill_null(NONE),
+        pl.col("step").fill_null(-(2**63)),
+        pl.col("is_device").cast(pl.UInt8),
     )
-    kinds = rows.select("kind").unique().with_row_index("of_kind").cast({"of_kind": pl.UInt64})
-    places = rows.select("rank", "step").unique().with_row_index("place")
-    thread = pl.when("is_device").then(0).otherwise(pl.col("thread").fill_null(threads.height + 1))
-    what = (thread * kinds.height + pl.col("of_kind")) * 2 + pl.col("is_device")
-    told = (
-        rows.join(threads, on=["rank", "lane"], how="left", maintain_order="left")
-        .join(places, on=["rank", "step"], nulls_equal=True, maintain_order="left")
-        .join(kinds, on="kind", maintain_order="left")
-        .select("place", "start_ns", what=what * (NONE + 1) + codes)
-    )
-    return rows.hstack(pl.DataFrame(native.same_activities(told)))
+    names = distinct(rows["name"]).drop_nulls().sort()
+    same = native.same_activities(told, names.to_physical().cast(code).to_frame("name"))
+    return rows.hstack(pl.DataFrame(same))
 
 
 def usual_own(graph: JobGraph) -> pl.DataFrame:

@@ -1,9 +1,11 @@
 //! What is computed of columns, whichever format they came from.
 
 pub mod bins;
+pub mod call_kinds;
 pub mod call_tree;
 pub mod critical_path;
 pub mod device_graph;
+pub mod distinct;
 pub mod groups;
 pub mod held_up;
 pub mod host_graph;

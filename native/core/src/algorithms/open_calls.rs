@@ -130,8 +130,14 @@ type Span = (i64, i64, u32);
 /// The rows of each thread's calls that are open in a window, callers before what they called.
 fn threads(calls: &Calls, windows: &Windows) -> BTreeMap<u32, Vec<u32>> {
     let mut rows: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut next = 0;
     for row in 0..calls.start.len() {
-        let next = windows.end.partition_point(|&end| end <= calls.start[row]);
+        // The first window that ends later; mostly that of the row before.
+        let start = calls.start[row];
+        let is_far = |end: Option<&i64>| end.is_none_or(|&end| end > start);
+        if !is_far(windows.end.get(next)) || (next > 0 && is_far(windows.end.get(next - 1))) {
+            next = windows.end.partition_point(|&end| end <= start);
+        }
         if windows.start.get(next).is_some_and(|&start| start < calls.end[row]) {
             rows.entry(calls.thread[row]).or_default().push(row as u32);
         }

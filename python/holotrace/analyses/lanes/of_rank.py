@@ -8,7 +8,7 @@ from holotrace.analyses.gaps import gaps as gaps_of_xla
 from holotrace.core.plans import done
 from holotrace.core.tables import DEVICE_EVENTS, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import host_time
+from holotrace.derive import call_tree, host_time
 from holotrace.derive.host_activities import INPUT_RANGES
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY
 from holotrace.diagnosis import host
@@ -42,23 +42,34 @@ def phases(rank: RankTrace) -> pl.DataFrame:
     """What the host was at: the outermost of its ranges and operators on each thread."""
     if is_xla(rank):
         spans = host_time.activities(rank, INPUT_RANGES).select("tid", "start_ns", "end_ns", name="activity")
+        spans = spans.filter(_is_part(rank))
     else:
-        calls = rank[host.HOST_CALLS]
-        marked = rank[STEPS].select("event_id", "start_ns")
-        spans = done(
-            calls.lazy()
-            .filter(~pl.col("on_device"), pl.col("category").is_in(_PHASES))
-            .join(marked.lazy(), on=["event_id", "start_ns"], how="anti")
-            .select("tid", "start_ns", "end_ns", "name")
-        )
-    steps = rank[STEPS].select((pl.col("end_ns") - pl.col("start_ns")).max()).item()
-    if steps is not None:
-        spans = spans.filter(pl.col("end_ns") - pl.col("start_ns") <= _WHOLE_RATIO * steps)
+        spans = _outermost(rank)
     reached = pl.col("end_ns").cum_max().shift(1).over("tid")
     ordered = spans.lazy().sort("start_ns", "end_ns", descending=[False, True])
     outermost = ordered.filter(reached.is_null() | (pl.col("start_ns") >= reached))
     named = pl.col("name").cast(pl.String).str.replace(_BACKWARD, "backward")
     return done(outermost.select("start_ns", "end_ns", named.cast(pl.Categorical)))
+
+
+def _is_part(rank: RankTrace) -> pl.Expr:
+    """Whether a span is not longer than any step."""
+    longest = rank[STEPS].select((pl.col("end_ns") - pl.col("start_ns")).max()).item()
+    return pl.lit(value=True) if longest is None else pl.col("end_ns") - pl.col("start_ns") <= _WHOLE_RATIO * longest
+
+
+def _outermost(rank: RankTrace) -> pl.DataFrame:
+    """The ranges and operators of the host that are within no other; where calls overlap in part, also some more."""
+    calls = rank.cached(host.host_calls)
+    marked = rank[STEPS]
+    is_step = pl.col("event_id").is_in(marked["event_id"].implode()) & pl.col("start_ns").is_in(
+        marked["start_ns"].implode()
+    )
+    is_phase = host.among(calls["category"], _PHASES) & calls.select(_is_part(rank) & ~is_step).to_series()
+    around = call_tree.outermost(calls, is_phase.fill_null(value=False))
+    return calls.select("tid", "start_ns", "end_ns", "name").filter(
+        (around == calls["event_id"]).fill_null(value=False)
+    )
 
 
 def idle(rank: RankTrace) -> pl.DataFrame:

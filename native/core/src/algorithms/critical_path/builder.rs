@@ -67,6 +67,9 @@ impl<'a> Builder<'a> {
         });
         self.nodes = both.collect();
         self.nodes.sort_unstable_by_key(|node| (node.time, node.event, !node.is_start));
+        self.ends.reserve(self.nodes.len() / 2);
+        // There are somewhat more edges than nodes.
+        self.known.reserve(self.nodes.len());
         for (number, node) in self.nodes.iter().enumerate() {
             let number = number as u32;
             let ends = self.ends.entry(node.event).or_insert(Ends { start: number, end: number });
