@@ -41,3 +41,9 @@ def ordered(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     keys = rows.select(pl.col(by).cast(pl.Int64).fill_null(_LEAST))
     found = native.order(keys, by, rows.height)
     return rows if found is None else rows[pl.DataFrame(found)["row"]]
+
+
+def in_alphabet(labels: pl.Series) -> pl.Series:
+    """The place of each label in the order of the texts of all of them; null for none."""
+    texts = labels.unique().drop_nulls().cast(pl.String).sort()
+    return labels.cast(pl.Enum(texts)).to_physical()

@@ -73,9 +73,10 @@ def unrecorded_waits(rank: RankTrace) -> pl.DataFrame:
     times = ("start_ns", "end_ns")
     ranges = rank[_RANGES].filter(own, ~pl.col("on_device"))
     cuts = [ranges.select(*place, start_ns=time, end_ns=time) for time in times]
-    spans = pl.concat([rank[_OPS].filter(own).select(*place, *times), *cuts]).lazy()
+    spans = pl.concat([rank[_OPS].select(*place, *times).filter(own), *cuts])
     pauses = (
-        spans.sort(*place, "start_ns")
+        groups.ordered(spans, ["start_ns"])
+        .lazy()
         .select(*place, start_ns=pl.col("end_ns").cum_max().shift(1).over(place), end_ns="start_ns")
         .filter(pl.col("end_ns") - pl.col("start_ns") >= _LEAST_UNRECORDED_NS)
     )
