@@ -46,4 +46,5 @@ def ordered(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 def in_alphabet(labels: pl.Series) -> pl.Series:
     """The place of each label in the order of the texts of all of them; null for none."""
     texts = labels.unique().drop_nulls().cast(pl.String).sort()
-    return labels.cast(pl.Enum(texts)).to_physical()
+    place: pl.Series = labels.cast(pl.Enum(texts)).to_physical()
+    return place
