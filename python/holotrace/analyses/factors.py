@@ -124,8 +124,8 @@ def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
 def smallest_factor(table: pl.DataFrame) -> Iterator[Finding]:
     """One of the factors host, balance, copies and communication is below 0.9.
 
-    Each factor is the part of the time that is left when only this keeps devices from computing, so the smallest is
-    where most can be won.
+    Each factor is the useful part of the time if only this reason kept devices from computing, so the smallest factor
+    is the largest loss.
 
     Host: fewer and longer launches, fewer synchronisations. Balance: even inputs. Copies: keep on the device
     what is needed again. Communication: start it earlier.

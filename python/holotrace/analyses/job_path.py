@@ -107,9 +107,9 @@ def _by_name(parts: pl.DataFrame) -> pl.DataFrame:
 
 @job_path.rule
 def unexplained_path(table: pl.DataFrame) -> Iterator[Finding]:
-    """More than a fifth of the critical path of the job's steps is time of which nothing is known.
+    """More than a fifth of the critical path of the job's steps is time without a known cause.
 
-    What began late there waited for something that was not recorded.
+    The work that began late there waited for something that was not recorded.
 
     Record all ranks at once, synchronisations (`enable_cuda_sync_events` of PyTorch's profiler) and Python stacks.
     """
