@@ -16,6 +16,7 @@ __all__ = [
     "covered_at",
     "covered_before",
     "device_graph",
+    "first_rows",
     "gaps",
     "held_up",
     "host_graph",
