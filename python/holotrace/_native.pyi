@@ -16,11 +16,13 @@ __all__ = [
     "covered_at",
     "covered_before",
     "device_graph",
+    "first_rows",
     "gaps",
     "held_up",
     "host_graph",
     "levels",
     "open_calls",
+    "order",
     "outermost_calls",
     "profile_times",
     "read_ends",
@@ -127,14 +129,14 @@ def write_parquet(
     the columns. Raises OSError.
     """
 
-def call_tree(calls: ArrowStream, work: ArrowStream) -> ArrowTable:
+def call_tree(calls: ArrowStream, work: ArrowStream, columns: Sequence[str]) -> ArrowTable:
     """Who called whom on each thread, and the work that each call and those below it launched.
 
     ``calls``: event_id (distinct), start_ns, end_ns, pid, tid (those of other threads cannot enclose each other), and,
     if given, is_cut: UInt8, 1 for those that end at the latest with the innermost other call in which they began.
     ``work``: launch_id (the call that launched it), start_ns, end_ns. Ids, pid and tid are UInt32, times Int64.
-    A row per call, in their order: parent_id, depth, height, end_ns, self_ns, work_count, work_ns, first_work_ns,
-    last_work_ns.
+    A row per call, in their order, with some of the ``columns`` parent_id, depth, height, end_ns, self_ns, work_count,
+    work_ns, first_work_ns, last_work_ns.
     """
 
 def outermost_calls(calls: ArrowStream) -> ArrowTable:
@@ -228,6 +230,12 @@ def held_up(work: ArrowStream, waited_ns: int, just_ended_ns: int) -> ArrowTable
     ``work``: event_id (UInt32), device, stream and launch_ns (-2^63 where not known), start_ns, end_ns. It could have
     begun when it was launched and its queue was free; what took more than ``waited_ns`` since then waited for what had
     ended last on its device, if that was at most ``just_ended_ns`` ago. Rows are by the start of what was held up.
+    """
+
+def order(keys: ArrowStream, names: Sequence[str], count: int) -> ArrowTable | None:
+    """row: the numbers of the ``count`` rows in order of these columns (Int64), equal rows as they are.
+
+    None if they are in order as they are.
     """
 
 def open_calls(
@@ -424,10 +432,12 @@ class Space:
         having: str | None = None,
         lacking: str | None = None,
         names: Sequence[str] | None = None,
+        lasting: Sequence[int] | None = None,
     ) -> ArrowTable:
         """Events in file order: some of them (``rows``: event_id), or those of some lines.
 
-        Of lines, only events that have one stat and lack another themselves, and have one of some names.
+        Of lines, only events that have one stat and lack another themselves, and have one of some names; of the lines
+        ``lasting``, only those that end after they began.
         Columns: event_id, line, kind (the same number for events of one name and plane, hlo_op and program_id; counted
         in the order of their first), name, display (the display name, else the name), start_ns, end_ns (both rounded
         down), duration_ps, inner_ps (covered by wanted events directly inside), arguments, and each stat that was asked

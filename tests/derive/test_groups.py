@@ -35,3 +35,8 @@ def test_groups_may_be_known_by_text_or_by_one_number() -> None:
 
 def test_rows_that_nothing_tells_apart_are_one_group() -> None:
     assert groups.numbered(pl.DataFrame({"device": [3, 3], "stream": [7, 7]}), BY).n_unique() == 1
+
+
+def test_rows_are_ordered_by_several_columns_nothing_known_first_and_equal_ones_stay_as_they_are() -> None:
+    rows = pl.DataFrame({"stream": [7, None, 7, 7], "start_ns": [5, 9, 1, 1], "name": ["a", "b", "c", "d"]})
+    assert groups.ordered(rows, ["stream", "start_ns"])["name"].to_list() == ["b", "c", "d", "a"]

@@ -88,3 +88,8 @@ def test_unions_are_those_of_the_spans_of_each_set_of_kinds(frame: pl.DataFrame,
     found = intervals.unions(frame.with_columns(kind), sets)
     for names, union in zip(sets, found, strict=True):
         assert union.equals(intervals.union(frame.filter(kind.cast(pl.String).is_in(names))))
+
+
+def test_time_is_covered_once_in_each_group() -> None:
+    spans = pl.DataFrame({"device": [0, 1, 0, None], "start_ns": [0, 1, 4, 5], "end_ns": [6, 2, 9, 7]})
+    assert intervals.covered_by_ns(spans, ["device"]).rows() == [(0, 9), (1, 1), (None, 2)]

@@ -150,3 +150,20 @@ pub fn held_up(py: Python<'_>, work: &Bound<'_, PyAny>, waited_ns: i64, just_end
     });
     table.map(ArrowTable)
 }
+
+#[pyfunction]
+pub fn order(
+    py: Python<'_>,
+    keys: &Bound<'_, PyAny>,
+    names: Vec<String>,
+    count: usize,
+) -> PyResult<Option<ArrowTable>> {
+    let keys = Batches::of(keys)?;
+    let keys = names.iter().map(|name| keys.values::<Int64Type>(name)).collect::<PyResult<Vec<_>>>()?;
+    let table = detached(py, || {
+        let keys: Vec<&[i64]> = keys.iter().map(|key| &key[..]).collect();
+        let rows = algorithms::order::order(&keys, count);
+        rows.map(|rows| batch(vec![("row".to_string(), Arc::new(UInt32Array::from(rows)) as ArrayRef)])).transpose()
+    });
+    Ok(table?.map(ArrowTable))
+}

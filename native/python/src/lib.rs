@@ -36,6 +36,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(groups::first_rows, module)?)?;
     module.add_function(wrap_pyfunction!(groups::gaps, module)?)?;
     module.add_function(wrap_pyfunction!(groups::held_up, module)?)?;
+    module.add_function(wrap_pyfunction!(groups::order, module)?)?;
     module.add_function(wrap_pyfunction!(groups::runs, module)?)?;
     module.add_function(wrap_pyfunction!(groups::rows_of, module)?)?;
     module.add_function(wrap_pyfunction!(groups::spans_at, module)?)?;

@@ -72,7 +72,7 @@ impl Space {
         self.table(py, xplane::Space::names)
     }
 
-    #[pyo3(signature = (columns, *, lines = None, rows = None, having = None, lacking = None, names = None))]
+    #[pyo3(signature = (columns, *, lines = None, rows = None, having = None, lacking = None, names = None, lasting = None))]
     #[allow(clippy::too_many_arguments, reason = "Python's keywords")]
     fn events(
         &self,
@@ -83,6 +83,7 @@ impl Space {
         having: Option<String>,
         lacking: Option<String>,
         names: Option<Vec<String>>,
+        lasting: Option<Vec<u32>>,
     ) -> PyResult<ArrowTable> {
         let rows = rows.map(ids).transpose()?.map(|mut rows| {
             rows.sort_unstable();
@@ -91,7 +92,8 @@ impl Space {
         });
         let lines = lines.map(|lines| lines.into_iter().collect());
         let names = names.map(|names| names.into_iter().collect());
-        let selection = Selection { lines, rows, having, lacking, names };
+        let lasting = lasting.into_iter().flatten().collect();
+        let selection = Selection { lines, rows, having, lacking, names, lasting };
         self.table(py, |space| space.events(&columns, &selection))
     }
 

@@ -169,7 +169,7 @@ def small_messages(table: pl.DataFrame) -> Iterator[Finding]:
 def slow_group(table: pl.DataFrame) -> Iterator[Finding]:
     """A group moves data at less than 70% of the bandwidth that other groups of its kind reach.
 
-    Compared are groups with the same purpose, size and messages, by the time in which data was moved. The cost is what
+    Groups with the same purpose, size and messages are compared, by the time in which data was moved. The cost is what
     the slow groups would save at the median bandwidth, as far as nothing hides it.
 
     Look at what only these ranks share: a link with errors or fewer lanes (`nvidia-smi nvlink -s`, `ibstat`), a switch,

@@ -101,7 +101,7 @@ def compilations(rank: RankTrace) -> pl.DataFrame:
 
 @compilations.rule
 def recompilation(table: pl.DataFrame) -> Iterator[Finding]:
-    """A program that was there already was compiled again, for other inputs.
+    """A program that had been compiled before was compiled again, for other inputs.
 
     XLA compiles a program for fixed types and shapes. A batch of another size, a longer sequence or another constant
     makes it a new program, and devices wait until it is compiled. The cost is the compile time of an average rank.

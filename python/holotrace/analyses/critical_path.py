@@ -72,7 +72,8 @@ def critical_path(
     Which queue waited for which is known where the profiler recorded it (`enable_cuda_sync_events=True`). Where not,
     it is inferred from times: work that began within 10 µs of the end of another queue's work, and more than 20 µs
     after its own launch and the work before it, waited for that; so did a synchronising call or copy that took longer
-    than 20 µs and returned within 10 µs of the end of work.
+    than 20 µs and returned within 10 µs of the end of work. In XLA profiles, a call that reads a result back waited for
+    the last program that ended before the result was copied, or before the call returned.
 
     Args:
         of_step: Training step; by default the last complete one (the second to last recorded).
@@ -145,7 +146,7 @@ def _shaped(edges: pl.DataFrame, step: int | None, span_ns: int) -> pl.DataFrame
 def host_on_critical_path(table: pl.DataFrame) -> Iterator[Finding]:
     """The host's own work is more than half of the critical path of a step, and devices idle for a tenth of it.
 
-    The device is faster than the host can feed it: faster kernels or a faster device would win little. The cost is the
+    The device is faster than the host can feed it: faster kernels or a faster device would gain little. The cost is the
     part of the host's time on the path during which no device worked, on the average rank concerned: a host that is
     never late would save that at most.
 

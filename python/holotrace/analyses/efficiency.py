@@ -235,7 +235,7 @@ def low_mfu(table: pl.DataFrame) -> Iterator[Finding]:
 
 @efficiency.rule
 def much_recomputation(table: pl.DataFrame) -> Iterator[Finding]:
-    """A twentieth of the time and more goes to computing activations again.
+    """At least a twentieth of the time goes to computing activations again.
 
     Activation checkpoints trade memory for time: the results that they drop are computed again in the backward pass.
     Computing the whole forward pass again is a quarter of all operations. The cost is the time of the operators that

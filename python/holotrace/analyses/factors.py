@@ -9,6 +9,7 @@ import polars as pl
 from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit
+from holotrace.derive import intervals
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY
 from holotrace.graph import job
 from holotrace.graph import rank as of_rank
@@ -98,18 +99,21 @@ def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
         .agg(begin_ns=pl.col("start_ns").min(), job_ns=pl.col("recorded_ns").sum())
         .select("rank", "begin_ns", over_ns=pl.col("begin_ns") + pl.col("job_ns"))
     )
-    reached = pl.col("end_ns").cum_max().shift(1).over("rank", "device")
     # Of a large job each column takes its time to sort.
     activities = graph.activities.select("rank", "device", "is_device", "kind", "start_ns", "end_ns")
-    covered = (
+    within = (
         activities.filter(pl.col("kind").is_in(kinds))
         .select("rank", "device", "start_ns", "end_ns")
         .join(spans, on="rank")
-        .sort("rank", "device", "start_ns")
-        .with_columns(since=pl.max_horizontal("start_ns", reached, "begin_ns"))
-        .group_by("rank", "device")
-        .agg(covered_ns=(pl.min_horizontal("end_ns", "over_ns") - pl.col("since")).clip(lower_bound=0).sum())
+        .select(
+            "rank",
+            "device",
+            start_ns=pl.max_horizontal("start_ns", "begin_ns"),
+            end_ns=pl.min_horizontal("end_ns", "over_ns"),
+        )
+        .sort("start_ns")
     )
+    covered = intervals.covered_by_ns(within, ["rank", "device"])
     devices = activities.filter("is_device").group_by("rank").agg(device_count=pl.col("device").n_unique())
     return (
         spans.select("rank")
@@ -124,8 +128,8 @@ def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
 def smallest_factor(table: pl.DataFrame) -> Iterator[Finding]:
     """One of the factors host, balance, copies and communication is below 0.9.
 
-    Each factor is the part of the time that is left when only this keeps devices from computing, so the smallest is
-    where most can be won.
+    Each factor is the useful part of the time if only this reason kept devices from computing, so the smallest factor
+    is the largest loss.
 
     Host: fewer and longer launches, fewer synchronisations. Balance: even inputs. Copies: keep on the device
     what is needed again. Communication: start it earlier.

@@ -240,7 +240,7 @@ def costly_collective(table: pl.DataFrame) -> Iterator[Finding]:
 
 @hlo_ops.rule
 def far_below_peak(table: pl.DataFrame) -> Iterator[Finding]:
-    """An operation that takes a tenth of the device time uses less than half of what the device declares it could.
+    """An operation that takes a tenth of the device time uses less than half of the device's declared peak.
 
     It reaches neither the peak of arithmetic nor that of the memory, by what the compiler counted. It is too small, its
     shapes do not fill the units (multiples of 8 and 128 on a TPU), or its data is laid out so that it has to be moved

@@ -136,7 +136,7 @@ def input_stall(table: pl.DataFrame) -> Iterator[Finding]:
     """In some steps input takes much longer than in others.
 
     The pipeline had nothing ready: a file was opened, a shard was fetched, a buffer was filled again, a worker was
-    slow. The cost is what these steps took beyond the middle one, on an average rank.
+    slow. The cost is what these steps took beyond the median step, on an average rank.
 
     Prefetch more batches than the longest stall takes steps, shuffle and open files in the background, and look at what
     the loader does in the steps named.
@@ -153,7 +153,7 @@ def input_stall(table: pl.DataFrame) -> Iterator[Finding]:
 def host_ahead_of_devices(table: pl.DataFrame) -> Iterator[Finding]:
     """The host waits for a place in a device's queue for more than half of its time.
 
-    It is ahead of its devices by as many programs as they take: they are the limit, and a faster host would win
+    It is ahead of its devices by as many programs as they take: they are the limit, and a faster host would gain
     nothing.
 
     Look at what devices do in a step (duty_cycle, hlo_ops), not at the host.

@@ -134,8 +134,8 @@ def held_up_device(table: pl.DataFrame) -> Iterator[Finding]:
     """The device is idle for more than a twentieth of the time though work was launched.
 
     Work that is in a queue and does not start waits for something else: an event of another queue, a copy, another
-    rank, or another process on the same device. Where launches were not recorded nobody knows whether the host was
-    late. The cost is the idle time of the average rank concerned.
+    rank, or another process on the same device. If launches were not recorded, it is unknown whether the host was late.
+    The cost is the idle time of the average rank concerned.
 
     Look in the timeline for what ends just before the longest gaps do. Remove waits for events that are not needed, and
     see that no other process shares the device.

@@ -9,6 +9,7 @@ import polars as pl
 from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Stacked
 from holotrace.core.schema import Column, Unit
+from holotrace.derive import groups
 from holotrace.graph import job, path
 from holotrace.graph import rank as of_rank
 from holotrace.graph.job import JobGraph
@@ -17,6 +18,7 @@ from holotrace.graph.path import UNEXPLAINED
 # From a fifth on the path tells too little.
 UNKNOWN_RATIO = 0.2
 _BY = ["first_rank", "step", "rank", "lane", "bound_by", "name"]
+_LAST = 2**63 - 1
 
 
 @per_job(
@@ -92,8 +94,11 @@ def job_path(graph: JobGraph, *, of_step: int | None = None, by_segment: bool = 
 
 
 def _by_name(parts: pl.DataFrame) -> pl.DataFrame:
-    return (
-        parts.group_by(_BY)
+    texts = [name for name in _BY if parts.schema[name] == pl.String]
+    # As labels names are numbers to whatever groups by them.
+    summed = (
+        parts.with_columns(pl.col(texts).cast(pl.Categorical))
+        .group_by(_BY)
         .agg(
             pl.col("start_ns").min(),
             pl.col("end_ns").max(),
@@ -101,15 +106,23 @@ def _by_name(parts: pl.DataFrame) -> pl.DataFrame:
             pl.col("duration_ns", "count").sum(),
         )
         .with_columns(event_id=pl.lit(None, parts.schema["event_id"]))
-        .sort("first_rank", "step", -pl.col("duration_ns"), *_BY[2:], nulls_last=True)
     )
+    return _longest_first(summed).with_columns(pl.col(texts).cast(pl.String))
+
+
+def _longest_first(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a step by their time, those that take as long by their names; what has none comes last."""
+    labels = [name for name in _BY if rows.schema[name] == pl.Categorical]
+    keys = rows.with_columns(groups.in_alphabet(rows[name]) for name in labels)
+    keys = keys.select(pl.col(_BY).cast(pl.Int64).fill_null(_LAST), less=-pl.col("duration_ns"))
+    return rows[groups.ordered(keys.with_row_index("row"), [*_BY[:2], "less", *_BY[2:]])["row"]]
 
 
 @job_path.rule
 def unexplained_path(table: pl.DataFrame) -> Iterator[Finding]:
-    """More than a fifth of the critical path of the job's steps is time of which nothing is known.
+    """More than a fifth of the critical path of the job's steps is time without a known cause.
 
-    What began late there waited for something that was not recorded.
+    The work that began late there waited for something that was not recorded.
 
     Record all ranks at once, synchronisations (`enable_cuda_sync_events` of PyTorch's profiler) and Python stacks.
     """

@@ -124,7 +124,7 @@ def unknown_communication(table: pl.DataFrame) -> Iterator[Finding]:
     rule names counts as compute, so that communication, overlap and lost time are wrong if they do communicate.
 
     If they do, name them in a file of rules (`--kinds FILE`, `holotrace.open(kinds=...)`); if not, name them as compute
-    there, and this finding goes.
+    there, and this finding disappears.
     """
     rank_count = table["rank"].n_unique()
     if rank_count < 2:
@@ -175,8 +175,8 @@ def tiny_kernels(table: pl.DataFrame) -> Iterator[Finding]:
 def outlying_runs(table: pl.DataFrame) -> Iterator[Finding]:
     """A run of a compute kernel lasted ten times longer than usual.
 
-    Either this run had far more to do, or something else used the device or its memory; where many kernels have such a
-    run, something else it was, as on a CPU whose cores other threads want too. The cost is what the longest run of each
+    Either this run had far more to do, or something else used the device or its memory; if many kernels have such a
+    run, it was the latter, as on a CPU whose cores other threads use, too. The cost is what the longest run of each
     took beyond its average one. Copies differ in size and communication waits for others, so they are left out.
 
     Find the run in the timeline, and see what ran beside it and how large its inputs were.

@@ -11,7 +11,7 @@ from holotrace.core.charts import Ranking
 from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
 from holotrace.core.trace import RankTrace
-from holotrace.derive import launched_by
+from holotrace.derive import groups, launched_by
 
 SEPARATOR = " -> "
 # A launch takes a host 3-10 µs: of shorter kernels the next one is not there yet when one ends.
@@ -47,7 +47,8 @@ def operator_kernels(rank: RankTrace) -> pl.DataFrame:
     inputs: each sequence is a row. A long way to the first launch is the host's own work (checks, allocation, Python);
     a long way from there to the kernel is a full queue, or a device that was woken up.
     """
-    work = done(_launched(rank).sort("launch_start_ns", "launch_id", "start_ns", "event_id")).lazy()
+    order = ("launch_start_ns", "launch_id", "start_ns", "event_id")
+    work = groups.ordered(done(_launched(rank)), order).lazy()
     calls = (
         work.group_by("op_id", maintain_order=True)
         .agg(

@@ -141,9 +141,9 @@ def host_bound_operators(table: pl.DataFrame) -> Iterator[Finding]:
     """Operators keep the host busy for longer than what they launch keeps the devices.
 
     Each operator costs the host some microseconds, whatever its size. Where kernels are shorter than that, devices wait
-    for the host. Calls of the device's runtime are not counted, since they may wait for the device. Named are the
-    operators whose own host time exceeds their device time most. The cost is the host's time beyond the devices', on
-    the average rank concerned, and at most the time in which devices were idle.
+    for the host. Calls of the device's runtime are not counted, since they may wait for the device. The finding names
+    the operators whose own host time exceeds their device time most. The cost is the host's time beyond the devices',
+    on the average rank concerned, and at most the time in which devices were idle.
 
     Make operators fewer and larger: fuse them with `torch.compile`, use fused and foreach optimizers, enlarge the
     batch. Or take the host out of the loop with CUDA graphs.
@@ -175,7 +175,7 @@ def host_bound_operators(table: pl.DataFrame) -> Iterator[Finding]:
 
 @operators.rule
 def waiting_operators(table: pl.DataFrame) -> Iterator[Finding]:
-    """The host is held up in the device's runtime, a millisecond and more in each call of an operator.
+    """The host is held up in the device's runtime, for a millisecond or more in each call of an operator.
 
     Operators that need a result (`.item()`, `.cpu()`, `.nonzero()`, a copy from memory that is not pinned) wait until
     the device has done all before it. Meanwhile the host launches nothing, so the device runs dry just after. The

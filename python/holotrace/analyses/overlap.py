@@ -49,7 +49,7 @@ def exposed_communication(table: pl.DataFrame) -> Iterator[Finding]:
     """Exposed communication takes more than a twentieth of the time on every rank.
 
     Devices wait for data instead of computing. A rank that comes late to a collective waits less than the others, so
-    the cost is the exposed time of the rank that has least: that is transfer; more is waiting for others.
+    the cost is the exposed time of the rank with the least: that much is transfer, the rest is waiting for others.
 
     Start collectives earlier (bucket size, prefetch of parameters), give them a stream of their own, or move less data.
     """

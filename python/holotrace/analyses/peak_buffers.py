@@ -102,10 +102,11 @@ def peak_buffers(rank: RankTrace, *, top: int = TOP) -> pl.DataFrame:
 
 @peak_buffers.rule
 def halving_memory(table: pl.DataFrame) -> Iterator[Finding]:
-    """A few buffers are half of what the program needs that holds most of the device's memory.
+    """A few buffers are half of the memory of the program that needs most of it.
 
-    Nothing is wrong with that: it says what would have to go to halve it. Inputs are weights, optimizer state and the
-    batch; temporary buffers are mostly results of the forward pass that the backward pass needs.
+    Nothing is wrong with that: the finding shows which buffers would have to be freed to halve the program's memory.
+    Inputs are weights, optimizer state and the batch; temporary buffers are mostly results of the forward pass that the
+    backward pass needs.
 
     Of inputs and outputs: shard them over more devices, keep optimizer state in a smaller type, donate what a step
     replaces. Of temporary buffers: recompute them (`jax.checkpoint`, `torch_xla.utils.checkpoint`), use a smaller

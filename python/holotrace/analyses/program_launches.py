@@ -147,9 +147,9 @@ def _traced(runs: pl.DataFrame, rank: RankTrace, compiling: pl.DataFrame) -> pl.
 def small_programs(table: pl.DataFrame) -> Iterator[Finding]:
     """Devices wait for programs that are done in less than it takes to start one.
 
-    Each of them runs for less than 0.1 ms, many times, and the device has nothing to do before most runs. With JAX that
-    are operations outside of `jit`, each a program of its own; with PyTorch/XLA graphs that were cut by results which
-    are read. The cost is the time that devices wait before these programs, on an average rank.
+    Each of them runs for less than 0.1 ms, many times, and the device has nothing to do before most runs. With JAX,
+    these are operations outside of `jit`, each a program of its own; with PyTorch/XLA, graphs that were cut because a
+    result was read. The cost is the time that devices wait before these programs, on an average rank.
 
     Put what belongs to a step into one program: `jax.jit` around the whole step and around preparation of the batch,
     `jax.lax.scan` over several steps, `torch_xla.compile` around the step. Use NumPy for small work on the host.

@@ -116,7 +116,7 @@ def _lost(table: pl.DataFrame, lost: str, message: str) -> Iterator[Finding]:
 def donation_missed(table: pl.DataFrame) -> Iterator[Finding]:
     """Outputs of a program that runs again and again have memory of their own, beside inputs that look just like them.
 
-    That is how a step looks whose parameters and optimizer state are not donated: old and new are in memory at once.
+    This is typical of a step whose parameters and optimizer state are not donated: old and new are in memory at once.
     Whether inputs are needed afterwards the profile does not say; only those that are not can be donated. The size in
     the message is what would be free.
 

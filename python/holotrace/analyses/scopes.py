@@ -92,8 +92,8 @@ def _around(path: str) -> list[str]:
 def unscoped_work(table: pl.DataFrame) -> Iterator[Finding]:
     """More than half of the device time is in no scope.
 
-    Nothing tells then which layer or function that work belongs to. PyTorch/XLA records scopes only when told to, and
-    gives the backward pass none; JAX has those the program names; a profile without HLO has none at all.
+    The profile then does not show which layer or function that work belongs to. PyTorch/XLA records scopes only when
+    told to, and gives the backward pass none; JAX has those the program names; a profile without HLO has none at all.
 
     For PyTorch/XLA set `XLA_HLO_DEBUG=1` and `XLA_IR_DEBUG=1` and put `xp.Trace` around layers; for JAX put
     `jax.named_scope` around them (Flax does), and record the profile with HLO (`enable_hlo_proto`).

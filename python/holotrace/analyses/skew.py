@@ -88,8 +88,8 @@ def skew(rank: RankTrace) -> pl.DataFrame:
 def shifted_clock(table: pl.DataFrame) -> Iterator[Finding]:
     """Devices' times, as they were written, are earlier or later than they can be.
 
-    Programs begin before their launch, or end after their completion was heard of. Beside host events, device events
-    stand in the wrong place, by at least so much.
+    Programs begin before their launch, or end after the host was told of their completion. Beside host events, device
+    events stand in the wrong place, by at least so much.
 
     Read device times with `shift_ns` added. The analysis of gaps does; durations, and comparisons among devices that
     are shifted alike, need no correction.

@@ -159,8 +159,8 @@ class _Replayed:
 def uneven_work(table: pl.DataFrame) -> Iterator[Finding]:
     """The job takes at least a tenth longer than it would if equal work took equally long.
 
-    Ranks wait for the one that takes longest, so unequal times add up. Named are ranks that by themselves make half of
-    the difference; where none does, turns change or all steps differ.
+    Ranks wait for the one that takes longest, so unequal times add up. The finding names ranks that cause half of the
+    difference by themselves. If it names none, other ranks are slow at other times.
 
     Look at `waits` for what the named ranks do longer than others; without any, at how inputs are spread over ranks.
     """

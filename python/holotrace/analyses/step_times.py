@@ -38,7 +38,7 @@ def step_times(rank: RankTrace) -> pl.DataFrame:
 
 @step_times.rule
 def long_step(table: pl.DataFrame) -> Iterator[Finding]:
-    """A step takes half as long again as the median step, on the mean of the ranks.
+    """A step takes at least 1.5 times as long as the median step, on the mean of the ranks.
 
     What happens in a few steps only is easily overlooked in sums: a late data loader, saving a checkpoint, evaluating,
     compiling a new shape, collecting garbage. The cost is the time beyond the median step.

@@ -130,9 +130,10 @@ def _last(arrived: pl.DataFrame) -> pl.DataFrame:
 def straggling_rank(table: pl.DataFrame) -> Iterator[Finding]:
     """Ranks stand still for more than a fiftieth of the time until another rank arrives at collectives.
 
-    The whole job runs at the pace of the rank that arrives last. Named are ranks that cost at least half as much again
-    as the average rank; where turns change, work is uneven and no rank is to blame. The cost is the time the median
-    rank stood still for those named, and at most what any rank stood still at all.
+    The whole job runs at the pace of the rank that arrives last. The finding names ranks that cost at least 1.5 times
+    as much as the average rank. If another rank is last each time, work is uneven and no rank is to blame. The cost is
+    the time that the median rank stood still for the named ranks, and at most the longest time that any rank stood
+    still.
 
     Compare what the named ranks do before their collectives with what others do: more or longer inputs, a slower
     device (see slow-device), a host that launches late, a data loader that stalls.
@@ -165,9 +166,9 @@ def clocks_apart(table: pl.DataFrame) -> Iterator[Finding]:
     """The clocks of ranks differ by more than a tenth of a millisecond.
 
     Times of these ranks cannot be compared with those of others as they were written, in a merged timeline for
-    instance. Here they are compared after taking off how far their collectives' ends are apart.
+    instance. Here they are corrected by the distance between the ends of their collectives.
 
-    Synchronise the clocks of the machines (chrony, PTP), or take off `clock_offset_ns` before comparing times.
+    Synchronise the clocks of the machines (chrony, PTP), or subtract `clock_offset_ns` before comparing times.
     """
     ahead = _trusted(table).filter(pl.col("clock_offset_ns").abs() > CLOCK_NS)
     if ahead.is_empty():

@@ -20,19 +20,27 @@ READS = (
     DEVICE_EVENTS.only("event_id", "kind", "start_ns", "end_ns"),
 )
 _NONE = 2**32 - 1  # stands for no call in the core
+# What ``nested`` tells of each call.
+_ADDED = frozenset(
+    ("parent_id", "depth", "height", "self_ns", "work_count", "work_ns", "first_work_ns", "last_work_ns")
+)
 # The profiler's own bracket around a recording, which is no call.
 _RECORDING = "Trace"
 
 
 def calls(tables: Mapping[str, pl.DataFrame], columns: Collection[str] = CALLS.column_names) -> pl.DataFrame:
     """Those columns of the table of calls: events on the host, and the device events that they launched."""
-    both = _unordered(tables, {"event_id", *columns})
-    merged = both[both["event_id"].arg_sort()]
-    return merged.select(name for name in CALLS.column_names if name in columns)
+    parts = _unordered(tables, {"event_id", *columns})
+    order = pl.concat(part["event_id"] for part in parts).arg_sort()
+    names = [name for name in CALLS.column_names if name in columns]
+    pieces = {name: [part[name] for part in parts] for name in names}
+    del parts
+    # Column by column: both orders of all of them would be most of the memory.
+    return pl.DataFrame([pl.concat(pieces.pop(name)).gather(order) for name in names])
 
 
-def _unordered(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> pl.DataFrame:
-    """The calls, and behind them what they launched."""
+def _unordered(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> list[pl.DataFrame]:
+    """The calls, and what they launched."""
     device, annotations = tables[DEVICE_EVENTS.name], tables[ANNOTATIONS.name]
     launches = tables[LAUNCHES.name].unique("device_event_id")
     not_host = pl.concat([device["event_id"], annotations.filter("on_device")["event_id"]])
@@ -43,10 +51,12 @@ def _unordered(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> 
         .filter(pl.col("kind").is_in(WORK))
         .join(launches.lazy(), left_on="event_id", right_on="device_event_id")
     )
-    continues = host[["event_id"]].join(
-        continued(tables[CPU_OPS.name]), on="event_id", how="left", maintain_order="left"
-    )
-    nested_host = nested(host, work).with_columns(continues["continues_id"], on_device=pl.lit(False))
+    nested_host = nested(host, work, {"depth", *columns} & _ADDED).with_columns(on_device=pl.lit(False))
+    if "continues_id" in columns:
+        continues = host[["event_id"]].join(
+            continued(tables[CPU_OPS.name]), on="event_id", how="left", maintain_order="left"
+        )
+        nested_host = nested_host.with_columns(continues["continues_id"])
     lasts = pl.col("end_ns") - pl.col("start_ns")
     is_work = pl.col("event_id").is_in(work["event_id"].implode())
     depths = nested_host.lazy().select("event_id", launch_depth="depth")
@@ -67,22 +77,22 @@ def _unordered(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> 
             last_work_ns=pl.when(is_work).then("end_ns"),
         )
     )
-    both = [done(_typed(rows, columns)) for rows in (nested_host.lazy(), launched)]
-    return pl.concat(both, rechunk=True)
+    return [done(_typed(rows, columns)) for rows in (nested_host.lazy(), launched)]
 
 
-def nested(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
+def nested(calls: pl.DataFrame, work: pl.DataFrame, added: Collection[str] = _ADDED) -> pl.DataFrame:
     """The calls, in their order, each with its caller and the work that it and those below it launched.
 
     The caller is the innermost call of the same thread that spans all of a call's time; of calls that span the same
     time, the one with the lowest ``event_id``. Calls that overlap in part are siblings.
 
     Args:
-        calls: ``event_id``, ``pid``, ``tid``, ``start_ns``, ``end_ns``; others are kept. Added are ``parent_id``,
-            ``depth``, ``height``, ``self_ns``, ``work_count``, ``work_ns``, ``first_work_ns`` and ``last_work_ns``.
-            Those that are ``is_cut``, if there is such a column, end at the latest with the innermost other call in
-            which they began, whatever was recorded; so does their new ``end_ns``.
+        calls: ``event_id``, ``pid``, ``tid``, ``start_ns``, ``end_ns``; others are kept. Those that are ``is_cut``, if
+            there is such a column, end at the latest with the innermost other call in which they began, whatever was
+            recorded; so does their new ``end_ns``.
         work: ``launch_id``, ``start_ns``, ``end_ns``; work of calls that are not there is left out.
+        added: Those of ``parent_id``, ``depth``, ``height``, ``self_ns``, ``work_count``, ``work_ns``,
+            ``first_work_ns`` and ``last_work_ns`` that are wanted.
     """
     cut = [pl.col("is_cut").cast(pl.UInt8)] if "is_cut" in calls.columns else []
     placed = calls.select(
@@ -91,7 +101,8 @@ def nested(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     launched = work[["launch_id", "start_ns", "end_ns"]]
     if launched["launch_id"].null_count():
         launched = launched.drop_nulls("launch_id")
-    return calls.with_columns(pl.DataFrame(native.call_tree(placed, launched)))
+    made = sorted({*added, "end_ns"} if cut else added)
+    return calls.with_columns(pl.DataFrame(native.call_tree(placed, launched, made)))
 
 
 def outermost(calls: pl.DataFrame, is_chosen: pl.Series) -> pl.Series:

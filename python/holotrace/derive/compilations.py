@@ -23,13 +23,8 @@ def compilations(calls: pl.DataFrame) -> pl.DataFrame:
         calls: All spans of the host.
     """
     # Text takes many times the memory of labels, and few calls tell anything.
-    told = (
-        calls.select(
-            *("name", "tid", "arguments", "start_ns", "end_ns"), activity=host_activities.of_calls(calls["name"])
-        )
-        .drop_nulls("activity")
-        .with_columns(pl.col("name", "tid", "arguments").cast(pl.String()))
-    )
+    spans = calls.select("name", "tid", "arguments", "start_ns", "end_ns")
+    told = host_activities.telling(spans).with_columns(pl.col("name", "tid", "arguments").cast(pl.String()))
     compiling = told.filter(activity=COMPILATION)
     found = _grouped(compiling, _requests(told, compiling))
     inside = pl.col("from_ns").is_between("start_ns", "end_ns", closed="left")

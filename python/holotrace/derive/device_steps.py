@@ -9,11 +9,13 @@ import polars as pl
 from holotrace.derive import device_time, intervals
 from holotrace.derive.device_time import DEVICE, IS_WAIT
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY
+from holotrace.derive.names import distinct
 
 # What a moment of a device counts as: the first of these that goes on.
 COMPUTING, EXPOSED_COMM, COPYING, FEEDING, CORE_WAITING = "compute", "exposed_comm", "copy", "feed", "core_wait"
 OTHER, IDLE = "other", "idle"
 PARTS = (COMPUTING, EXPOSED_COMM, COPYING, FEEDING, CORE_WAITING, OTHER, IDLE)
+_SPAN = ("start_ns", "end_ns")
 _FEEDS = r"^(infeed|outfeed|host (send|recv))"
 
 
@@ -40,17 +42,20 @@ def layers(ops: pl.DataFrame, modules: pl.DataFrame) -> dict[str, pl.DataFrame]:
         ops: Its operations with ``is_program``, as from ``device_time.with_programs``.
         modules: Its runs of programs.
     """
-    ran = device_time.executions(ops)
+    # Each column that is filtered is copied for each of the layers.
+    ran = device_time.executions(ops).select(*_SPAN, "kind", "category", "is_container", "is_wait", "is_program")
+    categories = distinct(ran["category"])
+    feeding = categories.filter(categories.cast(pl.String).str.contains(_FEEDS).fill_null(value=False))
     is_leaf = ~pl.col("is_container").fill_null(value=False)
     is_kind = {kind: is_leaf & (pl.col("kind") == kind) for kind in (COMPUTE, COMMUNICATION, MEMORY)}
     return {
         COMPUTING: ran.filter((is_kind[COMPUTE] & ~IS_WAIT) | pl.col("is_program")),
         EXPOSED_COMM: ran.filter(is_kind[COMMUNICATION]),
         COPYING: ran.filter(is_kind[MEMORY]),
-        FEEDING: ran.filter(is_leaf, pl.col("category").cast(pl.String).str.contains(_FEEDS)),
+        FEEDING: ran.filter(is_leaf, pl.col("category").is_in(feeding.implode())),
         CORE_WAITING: device_time.on_device(ops).filter(IS_WAIT, is_leaf),
         # Loops around operations, and programs between theirs.
-        OTHER: pl.concat([part.select("start_ns", "end_ns") for part in (ran, modules)]),
+        OTHER: pl.concat([part.select(_SPAN) for part in (ran, modules)]),
     }
 
 
@@ -82,7 +87,7 @@ def hidden_ns(steps: pl.DataFrame, ops: pl.DataFrame, computing: pl.DataFrame, k
 
 def sums(steps: pl.DataFrame, ops: pl.DataFrame, columns: Sequence[str]) -> list[pl.Series]:
     """The sum of each column over the operations that begin in each step; null where none of them has a value."""
-    ordered = ops.sort("start_ns")
+    ordered = ops.select("start_ns", *columns).sort("start_ns")
     first, after = (ordered["start_ns"].search_sorted(steps[end], side="left") for end in ("start_ns", "end_ns"))
     found = []
     for name in columns:

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from holotrace.core.native import native
+
+_LEAST = -(2**63)
+
 
 def differing(rows: pl.DataFrame, by: Sequence[str]) -> list[str]:
     """The columns of ``by`` that tell groups apart; one that is the same everywhere takes as long to group by.
@@ -27,3 +31,20 @@ def numbered(rows: pl.DataFrame, by: Sequence[str]) -> pl.Series:
         place: pl.Series = values.search_sorted(rows[key])
         number = number * len(values) + place.cast(pl.Int64)
     return number
+
+
+def ordered(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """The rows in order of these columns of whole numbers, nothing known first; equal ones stay as they are.
+
+    Events are mostly in order, or a few runs that are, which Polars' sort by several columns makes no use of.
+    """
+    keys = rows.select(pl.col(by).cast(pl.Int64).fill_null(_LEAST))
+    found = native.order(keys, by, rows.height)
+    return rows if found is None else rows[pl.DataFrame(found)["row"]]
+
+
+def in_alphabet(labels: pl.Series) -> pl.Series:
+    """The place of each label in the order of the texts of all of them; null for none."""
+    texts = labels.unique().drop_nulls().cast(pl.String).sort()
+    place: pl.Series = labels.cast(pl.Enum(texts)).to_physical()
+    return place

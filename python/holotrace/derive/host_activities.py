@@ -12,7 +12,7 @@ from functools import lru_cache
 import polars as pl
 
 from holotrace.core.kinds import LOOKED_AT
-from holotrace.derive.names import decided
+from holotrace.derive.names import decided, distinct
 from holotrace.errors import UsageError
 
 COMPILATION, READ_BACK, UPLOAD, INPUT = "compilation", "read_back", "upload", "input"
@@ -49,6 +49,13 @@ _OF_RANGES = (READ_BACK, UPLOAD)
 def of_calls(name: pl.Series) -> pl.Series:
     """The activity of each span of a runtime; null where its name tells none."""
     return decided(name, lambda text: _activity(text) or None)
+
+
+def telling(spans: pl.DataFrame) -> pl.DataFrame:
+    """The spans of a runtime whose names tell an ``activity``; they are few, and all others need no second look."""
+    names = distinct(spans["name"])
+    told = spans.filter(pl.col("name").is_in(names.filter(of_calls(names).is_not_null()).implode()))
+    return told.with_columns(activity=of_calls(told["name"]))
 
 
 def of_ranges(name: pl.Series, input_ranges: str) -> pl.Series:

@@ -41,11 +41,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
 
 
 def _calls(rank: RankTrace) -> pl.DataFrame:
-    spans = rank[_SPANS]
-    # Few spans tell anything, and all that follows is done with these only.
-    activity = host_activities.of_calls(spans["name"])
-    told = spans.filter(activity.is_not_null()).with_columns(activity=activity.drop_nulls())
-    return _without_steps(told, rank)
+    return _without_steps(host_activities.telling(rank[_SPANS]), rank)
 
 
 def ranges(rank: RankTrace) -> pl.DataFrame:

@@ -28,6 +28,19 @@ def unions_by(spans: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     return keys.hstack(pl.concat([spans.select(_SPAN).clear(), *unions]))
 
 
+def covered_by_ns(spans: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """How long at least one span of each group that ``by`` names is active: ``covered_ns``.
+
+    Args:
+        spans: In order of their starts.
+        by: Columns.
+    """
+    keys = spans.select(by).unique(maintain_order=True).with_row_index("place")
+    placed = spans.join(keys, on=by, how="left", nulls_equal=True, maintain_order="left")
+    covered = pl.DataFrame(native.covered_at(placed.select("place", *_SPAN), keys.height))
+    return keys.drop("place").hstack(covered)
+
+
 def unions(spans: pl.DataFrame, kinds: Sequence[Sequence[str]]) -> list[pl.DataFrame]:
     """For each set of ``kinds`` the union of the spans whose ``kind``, which is never null, is one of them."""
     named = sorted({name for names in kinds for name in names})

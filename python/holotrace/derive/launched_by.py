@@ -91,7 +91,8 @@ def _nested(rank: RankTrace) -> pl.DataFrame:
     numbers = both.lazy().filter(~pl.col("is_op")).select(launch_id="event_id", launch="number")
     launched = rank.cached(_launched).lazy().join(numbers, on="launch_id")
     work = done(launched.select("start_ns", "end_ns", launch_id="launch"))
-    tree = call_tree.nested(both.with_columns(event_id="number"), work)
+    added = ("parent_id", "self_ns", "work_count", "work_ns")
+    tree = call_tree.nested(both.with_columns(event_id="number"), work, added)
     return tree.with_columns(both["event_id"])
 
 

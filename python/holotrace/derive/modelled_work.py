@@ -10,7 +10,7 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, XLA_OPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import intervals, launched_by, serving_steps
+from holotrace.derive import groups, intervals, launched_by, serving_steps
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY, WORK
 from holotrace.efficiency import categories, devices, element_types
 from holotrace.efficiency.devices import Device
@@ -46,12 +46,8 @@ def _shared(work: pl.DataFrame) -> pl.DataFrame:
     shared, above = [], work.select("start_ns", "end_ns").clear()
     for kind in _PRIORITY:
         begun = pl.col("end_ns").cum_max().shift(1, fill_value=pl.col("start_ns").first())
-        rows = done(
-            work.lazy()
-            .filter(pl.col("kind") == kind)
-            .sort("start_ns", "end_ns", "event_id")
-            .with_columns(own_ns=pl.max_horizontal("start_ns", pl.min_horizontal(begun, "end_ns")))
-        )
+        rows = groups.ordered(work.filter(pl.col("kind") == kind), ["start_ns", "end_ns", "event_id"])
+        rows = rows.with_columns(own_ns=pl.max_horizontal("start_ns", pl.min_horizontal(begun, "end_ns")))
         if rows.is_empty():
             continue
         own = pl.DataFrame([rows["own_ns"].alias("start_ns"), rows["end_ns"]])

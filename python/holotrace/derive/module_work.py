@@ -53,7 +53,7 @@ def _owners(rank: RankTrace, at: pl.DataFrame) -> pl.DataFrame:
     numbers = pl.DataFrame({"continues_id": begun["event_id"]}).with_row_index("target", offset=first_forward)
     targets = backward.select("continues_id").join(numbers, on="continues_id", how="left", maintain_order="left")
     work = pl.DataFrame(schema={"launch_id": pl.UInt32(), "start_ns": pl.Int64(), "end_ns": pl.Int64()})
-    around = call_tree.nested(nodes, work)["parent_id"]
+    around = call_tree.nested(nodes, work, ["parent_id"])["parent_id"]
     is_back = pl.col("event_id") < first_forward
     tree = nodes.select("event_id", around=around)
     inside = _followed(tree.select(pl.when(is_back).then("event_id").otherwise("around")).to_series())

@@ -149,10 +149,14 @@ def _executions(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def _named(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:
     """The activities, compilations by their programs: those say more than the call that compiled them."""
-    programs = compilations(host_time.calls(rank)).select(
+    programs = rank.cached(_compilations).select(
         "start_ns", "end_ns", name="module", activity=pl.lit(COMPILATION), tid=pl.lit("")
     )
     return pl.concat([programs, activities.filter(pl.col("activity") != COMPILATION)], how="diagonal")
+
+
+def _compilations(rank: RankTrace) -> pl.DataFrame:
+    return compilations(host_time.calls(rank))
 
 
 def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:

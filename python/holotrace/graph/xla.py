@@ -11,7 +11,7 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, MODULES, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import host_activities
+from holotrace.derive import groups, host_activities
 from holotrace.derive.host_activities import BACK_PRESSURE, READ_BACK, WAIT
 from holotrace.derive.kernel_kinds import COMPUTE, WORK
 from holotrace.derive.unrecorded_waits import WAITED_NS
@@ -73,13 +73,14 @@ def unrecorded_waits(rank: RankTrace) -> pl.DataFrame:
     times = ("start_ns", "end_ns")
     ranges = rank[_RANGES].filter(own, ~pl.col("on_device"))
     cuts = [ranges.select(*place, start_ns=time, end_ns=time) for time in times]
-    spans = pl.concat([rank[_OPS].filter(own).select(*place, *times), *cuts]).lazy()
+    spans = pl.concat([rank[_OPS].select(*place, *times).filter(own), *cuts])
     pauses = (
-        spans.sort(*place, "start_ns")
+        groups.ordered(spans, ["start_ns"])
+        .lazy()
         .select(*place, start_ns=pl.col("end_ns").cum_max().shift(1).over(place), end_ns="start_ns")
         .filter(pl.col("end_ns") - pl.col("start_ns") >= _LEAST_UNRECORDED_NS)
     )
-    work = rank.cached(works).lazy().sort("end_ns")
+    work = groups.ordered(rank.cached(works).select("start_ns", "end_ns"), ["end_ns"]).lazy()
     running = work.select("end_ns", began_ns=pl.col("start_ns").reverse().cum_min().reverse())
     found = (
         pauses.sort("end_ns")
@@ -144,22 +145,25 @@ def works(rank: RankTrace) -> pl.DataFrame:
     on_cpu = runs.filter(pl.col("plane").cast(pl.String).str.starts_with("/host"))["device"].unique()
     stream = pl.when(pl.col("device").is_in(on_cpu.implode())).then(0).otherwise("stream").alias("stream")
     reached = pl.col("end_ns").cum_max().shift(1).over(_PLACE)
-    alone = done(
+    work = done(
         rank[_EVENTS]
         .lazy()
         .filter(pl.col("kind").is_in(WORK))
         .with_columns(pl.col("device").fill_null(0))
         .with_columns(stream)
-        .sort(*_PLACE, "start_ns", "end_ns", "event_id")
+    )
+    alone = done(
+        groups.ordered(work, [*_PLACE, "start_ns", "end_ns", "event_id"])
+        .lazy()
         .with_columns(pl.max_horizontal("start_ns", reached))
         .filter(pl.col("end_ns") > pl.col("start_ns"))
     )
-    both = pl.concat([alone, _between(alone, runs)], how="diagonal_relaxed").lazy()
-    placed = both.join(rank.cached(_launches).lazy(), on="launch_id", how="left", maintain_order="left")
+    both = pl.concat([alone, _between(alone, runs)], how="diagonal_relaxed")
+    placed = groups.ordered(both, [*_PLACE, "start_ns", "event_id"]).lazy()
+    placed = placed.join(rank.cached(_launches).lazy(), on="launch_id", how="left", maintain_order="left")
     since = pl.when(pl.col("call_id").is_not_null()).then("launch_ns")
     return done(
-        placed.sort(*_PLACE, "start_ns", "event_id")
-        .with_columns(launch_id="call_id", launch_ns=since, queue=pl.struct(_PLACE).rle_id().cast(pl.UInt32))
+        placed.with_columns(launch_id="call_id", launch_ns=since, queue=pl.struct(_PLACE).rle_id().cast(pl.UInt32))
         .drop("call_id")
         .with_row_index("activity")
     )
@@ -175,9 +179,11 @@ def waits(work: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """
     free = pl.max_horizontal("launch_ns", pl.col("end_ns").shift(1).over("queue")).fill_null(0)
     is_held = (pl.col("event_id") != NO_EVENT) & (pl.col("start_ns") - free > WAITED_NS)
-    ended = work.lazy().filter(pl.col("event_id") != NO_EVENT).sort("end_ns", "event_id")
+    known = work.select("end_ns", "event_id", "launch_ns", "queue").filter(pl.col("event_id") != NO_EVENT)
+    ended = groups.ordered(known, ["end_ns", "event_id"]).lazy()
     found = done(
         work.lazy()
+        .select("start_ns", "end_ns", "launch_ns", "queue", "event_id")
         .filter(is_held)
         .sort("start_ns")
         .select("start_ns", "launch_ns", "queue", waits_id="event_id")
@@ -203,10 +209,8 @@ def _between(alone: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     lasted = alone.group_by(_PLACE).agg(ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
     main = lasted.sort("ns", "stream").group_by("device").agg(pl.col("stream").last())
     of_runs = (
-        alone.lazy()
-        .select(*_PLACE, "start_ns", "end_ns")
-        .join(main.lazy(), on=_PLACE)
-        .sort("start_ns")
+        groups.ordered(alone.select(*_PLACE, "start_ns", "end_ns").join(main, on=_PLACE), ["start_ns"])
+        .lazy()
         .join_asof(
             whole.lazy().select("run", "device", "start_ns", until_ns="end_ns"),
             on="start_ns",
@@ -219,8 +223,8 @@ def _between(alone: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     ends = whole.lazy().select("run", start_ns="end_ns", end_ns="end_ns")
     # What runs has no two operations at once, so that the one before is the last that ended.
     pauses = (
-        pl.concat([of_runs, ends])
-        .sort("run", "start_ns")
+        groups.ordered(done(pl.concat([of_runs, ends])), ["run", "start_ns"])
+        .lazy()
         .select("run", from_ns=pl.col("end_ns").shift(1).over("run"), until_ns="start_ns")
         .filter(pl.col("from_ns").is_null() | (pl.col("until_ns") - pl.col("from_ns") >= _PAUSE_NS))
     )

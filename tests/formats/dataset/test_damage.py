@@ -109,3 +109,15 @@ def test_pages_have_checksums_that_other_readers_verify(dataset: Path, tmp_path:
     (tmp_path / "a.parquet").write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
     with pytest.raises(OSError, match=r"(?i)checksum|crc"):
         parquet.read_table(tmp_path / "a.parquet", page_checksum_verification=True)
+
+
+def test_a_rank_whose_stamp_is_gone_is_told_and_not_just_absent(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        write_trace(tmp_path / "job" / f"rank{rank}.json.gz", rank=rank, world=2)
+    holotrace.convert(tmp_path / "job", tmp_path / "dataset")
+    (tmp_path / "dataset" / "rank_info" / "rank=0" / "part.parquet").unlink()
+    job = holotrace.open(tmp_path / "dataset")
+    with pytest.warns(holotrace.PartialDataWarning, match=r"file not read \(rank 0\)"):
+        assert job.kernels()["rank"].unique().to_list() == [1]
+    (row,) = job.problems().filter(problem="file not read").rows(named=True)
+    assert (row["rank"], row["example"]) == (0, "its description is not there")

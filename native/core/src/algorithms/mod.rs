@@ -11,6 +11,7 @@ pub mod held_up;
 pub mod host_graph;
 pub mod intervals;
 pub mod open_calls;
+pub mod order;
 pub mod places;
 pub mod replay;
 pub mod same;

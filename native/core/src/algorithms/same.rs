@@ -115,7 +115,7 @@ fn median(times: &mut [i64]) -> f64 {
         return 0.0;
     }
     let middle = times.len() / 2;
-    let is_even = times.len() % 2 == 0;
+    let is_even = times.len().is_multiple_of(2);
     let (below, &mut upper, _) = times.select_nth_unstable(middle);
     match below.iter().max() {
         Some(&lower) if is_even => f64::midpoint(lower as f64, upper as f64),
@@ -138,7 +138,7 @@ mod tests {
             name: &[7, 7, 7, 9, 7],
             start: &[5, 1, 2, 3, 4],
         };
-        assert_eq!(numbered(of_devices, &[7, 9]), [1, 0, 0, 2, 1]);
+        assert_eq!(numbered(of_devices, &[7, 9]), [2, 0, 0, 1, 2]);
     }
 
     #[test]

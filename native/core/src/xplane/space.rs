@@ -169,6 +169,12 @@ impl Space {
         self.duration_ps[row as usize]
     }
 
+    /// Whether an event ends after it began, to the nanosecond.
+    pub fn lasts(&self, row: u32) -> bool {
+        let (start, end) = self.times_ps(row);
+        end.div_euclid(1000) > start.div_euclid(1000)
+    }
+
     /// The line of an event.
     pub fn line_of(&self, row: u32) -> u32 {
         self.lines.partition_point(|line| line.end <= row) as u32

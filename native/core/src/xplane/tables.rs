@@ -32,6 +32,8 @@ pub struct Selection {
     pub lacking: Option<String>,
     /// What they may be called; anything if nothing is given.
     pub names: Option<HashSet<String>>,
+    /// Lines of which only events that last are wanted, to the nanosecond.
+    pub lasting: HashSet<u32>,
 }
 
 /// What is not of single events.
@@ -151,7 +153,8 @@ impl Space {
         }
         let lines = (0u32..).zip(&self.lines);
         let wanted = lines.filter(|(number, _)| selection.lines.as_ref().is_none_or(|wanted| wanted.contains(number)));
-        let wanted: Vec<_> = wanted.map(|(_, line)| line.first..line.end).collect();
+        let wanted: Vec<_> =
+            wanted.map(|(number, line)| (selection.lasting.contains(&number), line.first..line.end)).collect();
         let names = selection.names.as_ref().map(|wanted| {
             let is_wanted = self.names.iter().map(|name| wanted.contains(String::from_utf8_lossy(name).as_ref()));
             is_wanted.collect::<Vec<bool>>()
@@ -164,13 +167,17 @@ impl Space {
         let mut rows: Vec<u32> = Vec::new();
         if let Some(key) = &selection.having {
             let column = self.stat(key)?;
-            let there = wanted.into_iter().flat_map(|line| &column.rows[column.within(line)]);
-            rows.extend(there.filter(|row| is_named(row)));
+            for (lasts, line) in wanted {
+                let there = column.rows[column.within(line)].iter().copied();
+                rows.extend(there.filter(|row| is_named(row) && (!lasts || self.lasts(*row))));
+            }
         } else {
             if names.is_none() {
-                rows.reserve_exact(wanted.iter().map(ExactSizeIterator::len).sum());
+                rows.reserve_exact(wanted.iter().map(|(_, line)| line.len()).sum());
             }
-            rows.extend(wanted.into_iter().flatten().filter(is_named));
+            for (lasts, line) in wanted {
+                rows.extend(line.filter(|row| is_named(row) && (!lasts || self.lasts(*row))));
+            }
         }
         if let Some(key) = &selection.lacking {
             let lacks: Vec<bool> = self.stat(key)?.positions(&rows).map(|at| at == NONE).collect();

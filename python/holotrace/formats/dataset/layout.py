@@ -24,7 +24,7 @@ import polars as pl
 from holotrace import stores
 from holotrace.core.problems import UNREAD, frame, problem
 from holotrace.core.source import MAX_RANKS, AnyPath, RankSource, believable
-from holotrace.core.tables import PROBLEMS, RANK_INFO
+from holotrace.core.tables import DEVICE_EVENTS, PROBLEMS, RANK_INFO
 from holotrace.errors import InputError, TraceFormatError
 from holotrace.formats.declaration import OpenedFolder
 from holotrace.stores import Place, Remote, place
@@ -39,6 +39,8 @@ STAMP = "holotrace"  # key of the stamp in the Parquet metadata
 SUM = "holotrace-sum:"
 UNSUMMED = f"{SUM}{0:08x}"
 _SUMMED = re.compile(rb"holotrace-sum:([0-9a-f]{8})")
+# Of a rank with other tables: its stamp is written last.
+_WITHOUT_A_STAMP = "rank left out; convert its trace again if no conversion is under way"
 # Reading footers waits for disks and network file systems far more than it computes.
 _READERS = 8
 # What content that is not as it was written ends in.
@@ -187,13 +189,18 @@ def is_whole(content: bytes) -> bool:
 
 def stamps(root: Place) -> tuple[dict[int, Stamp], dict[int, TraceFormatError]]:
     """What it says of each rank that is there and whole, and what is wrong with each that says nothing, ascending."""
-    folders, _ = stores.inside(root / RANK_INFO.name)
-    numbers = [int(named[1]) for path in folders if (named := _RANK.fullmatch(path.name))]
-    ranks = sorted(number for number in numbers if number < MAX_RANKS)
+    ranks = _ranks(root, RANK_INFO.name)
     with ThreadPoolExecutor(_READERS) as readers:
         found = dict(zip(ranks, readers.map(partial(_stamp_or_damage, root), ranks), strict=True))
     whole = {rank: seen for rank, seen in found.items() if isinstance(seen, Stamp)}
     return whole, {rank: seen for rank, seen in found.items() if isinstance(seen, TraceFormatError)}
+
+
+def _ranks(root: Place, table: str) -> list[int]:
+    """The ranks that have a folder in a table, ascending."""
+    folders, _ = stores.inside(root / table)
+    numbers = [int(named[1]) for path in folders if (named := _RANK.fullmatch(path.name))]
+    return sorted(number for number in numbers if number < MAX_RANKS)
 
 
 def _stamp_or_damage(root: Place, rank: int) -> Stamp | TraceFormatError | None:
@@ -220,6 +227,10 @@ def opened(root: Place) -> OpenedFolder:
     unread = [
         problem(UNREAD, rank=rank, example=str(error), file=part(root, RANK_INFO.name, rank), action="rank left out")
         for rank, error in damaged.items()
+    ]
+    unread += [
+        problem(UNREAD, rank=rank, example="its description is not there", file=root, action=_WITHOUT_A_STAMP)
+        for rank in sorted({*_ranks(root, DEVICE_EVENTS.name)} - {*seen, *damaged})
     ]
     return OpenedFolder(sources, (*known.problems, *unread), known.title, recorded)
 

@@ -132,9 +132,7 @@ class Content:
     def _events(self) -> pl.DataFrame:
         columns = ("event_id", "line", "name", "display", "start_ns", "end_ns")
         lines = self.profile.lines.filter(~pl.col("role").is_in(_NOT_SHOWN))["line"].to_list()
-        found = self.profile.of_lines(columns, lines)
-        is_of_host = self._tracks["role"][found["line"]] == "host"
-        found = found.filter(~is_of_host | (pl.col("end_ns") > pl.col("start_ns")))
+        found = self.profile.of_lines(columns, lines, lasting=self.profile.numbers("host"))
         # A join of all columns would copy what is most of a profile.
         of_spans, of_work = (
             found.select("event_id").join(
@@ -171,7 +169,7 @@ class Content:
         columns = ("event_id", "line", "name", "start_ns", "end_ns", "run_id", "device_ordinal", "arguments")
         # Operations of CPU devices run on threads of the host, and are no calls of its.
         lacking = None if self.profile.has_accelerators else "hlo_op"
-        found = self.profile.events(columns, "host", lacking=lacking).filter(pl.col("end_ns") > pl.col("start_ns"))
+        found = self.profile.events(columns, "host", lacking=lacking, lasts=True)
         return self._placed(found).rename({"run_id": "run", "device_ordinal": "device"})
 
     def _work(self) -> Operations:

@@ -150,8 +150,11 @@ class ExportedSpace:
         having: str | None = None,
         lacking: str | None = None,
         names: Collection[str] | None = None,
+        lasting: Collection[int] = (),
     ) -> pl.DataFrame:
         found = self._events
+        if lasting:
+            found = found.filter(~pl.col("line").is_in(list(lasting)) | (pl.col("end_ns") > pl.col("start_ns")))
         if lines is not None:
             found = found.filter(pl.col("line").is_in(list(lines)))
         if rows is not None:

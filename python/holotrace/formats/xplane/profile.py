@@ -111,15 +111,23 @@ class Profile:
         having: str | None = None,
         lacking: str | None = None,
         names: Sequence[str] | None = None,
+        lasts: bool = False,
     ) -> pl.DataFrame:
-        """Events of the lines of these roles, in file order: those with a stat, without one, of these names."""
+        """Events of the lines of these roles, in file order: with a stat, without one, of these names, that last."""
+        lines = self.numbers(*roles)
         found = self.space.events(
-            list(columns), lines=self.numbers(*roles), having=having, lacking=lacking, names=names
+            list(columns),
+            lines=lines,
+            having=having,
+            lacking=lacking,
+            names=names,
+            lasting=lines if lasts else [],
         )
         return in_order(pl.DataFrame(found))
 
-    def of_lines(self, columns: Sequence[str], lines: Sequence[int]) -> pl.DataFrame:
-        return in_order(pl.DataFrame(self.space.events(list(columns), lines=lines)))
+    def of_lines(self, columns: Sequence[str], lines: Sequence[int], lasting: Sequence[int]) -> pl.DataFrame:
+        """Events of these lines, of the lines ``lasting`` only those that end after they began."""
+        return in_order(pl.DataFrame(self.space.events(list(columns), lines=lines, lasting=lasting)))
 
     def of_rows(self, columns: Sequence[str], rows: pl.DataFrame) -> pl.DataFrame:
         """The events whose event_id is in ``rows``, in file order."""
