@@ -39,7 +39,7 @@ macro_rules! kinds {
 kinds! {
     CutOff = "file cut off", false, "every whole entry before the end was read";
     DamagedStream = "compressed stream damaged", false, "every whole entry before the damage was read";
-    TrailingText = "text after the end", false, "ignored, but for events the trace had not had";
+    TrailingText = "text after the end", false, "only events that the trace did not hold already were kept";
     ByteOrderMark = "byte order mark", false, "skipped";
     Malformed = "malformed text", true, "skipped up to the next whole event";
     MissingComma = "comma missing between events", false, "read as if it were there";
