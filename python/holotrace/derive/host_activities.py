@@ -19,6 +19,8 @@ COMPILATION, READ_BACK, UPLOAD, INPUT = "compilation", "read_back", "upload", "i
 TRACING, BACK_PRESSURE, DISPATCH, WAIT, PROGRAM = "tracing", "back_pressure", "dispatch", "wait", "program"
 # Where several go on at once the first of these is what counts: the last are what the host also does while it waits.
 PRIORITY = (COMPILATION, READ_BACK, UPLOAD, INPUT, TRACING, BACK_PRESSURE, DISPATCH, WAIT, PROGRAM)
+# In these the host waits for a device, or for what others do for it.
+WAITING = (WAIT, READ_BACK, BACK_PRESSURE)
 # Ranges that a program names so are its input pipeline.
 INPUT_RANGES = r"(?i)data|batch|input|load|fetch"
 

@@ -12,7 +12,7 @@ from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, MODULES, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import groups, host_activities
-from holotrace.derive.host_activities import BACK_PRESSURE, READ_BACK, WAIT
+from holotrace.derive.host_activities import WAITING
 from holotrace.derive.kernel_kinds import COMPUTE, WORK
 from holotrace.derive.unrecorded_waits import WAITED_NS
 
@@ -29,7 +29,6 @@ _STEPS = STEPS.only("step", "event_id", "start_ns", "end_ns")
 READS = (_OPS, _RANGES, _RUNS, _EVENTS, _STEPS)
 # A shorter wait is a look whether there is anything to wait for, and a shorter pause the device's.
 _WAIT_NS, _PAUSE_NS = 10_000, 1_000
-_WAITING = (WAIT, READ_BACK, BACK_PRESSURE)
 # Runtimes hand programs and results from thread to thread, and results are copied when a program is over.
 _HANDED_NS = 1_000_000
 USUAL = {"returned_ns": 1_000_000_000, "waited_ns": 2_000_000, "handed_ns": _HANDED_NS}
@@ -50,7 +49,7 @@ def is_xla(rank: RankTrace) -> bool:
 
 def can_wait(name: str) -> bool:
     """Whether a call of the runtime returns when work of a device is over."""
-    return name == UNRECORDED_WAIT or host_activities.of_calls(pl.Series([name]))[0] in _WAITING
+    return name == UNRECORDED_WAIT or host_activities.of_calls(pl.Series([name]))[0] in WAITING
 
 
 def calls(rank: RankTrace) -> pl.Series:
@@ -114,8 +113,10 @@ def steps(rank: RankTrace) -> pl.DataFrame:
     if not _are_of_devices(rank):
         return told
     launched = rank[_RUNS].drop_nulls(["step", "launch_ns"]).group_by("step")
-    ends = launched.agg(start_ns=pl.col("launch_ns").min(), end_ns=pl.col("launch_ns").max())
-    return told.select("step", "event_id").join(ends, on="step", maintain_order="left")
+    ends = launched.agg(first_ns=pl.col("launch_ns").min(), last_ns=pl.col("launch_ns").max())
+    return told.join(ends, on="step", how="left", maintain_order="left").select(
+        "step", "event_id", start_ns=pl.coalesce("first_ns", "start_ns"), end_ns=pl.coalesce("last_ns", "end_ns")
+    )
 
 
 def begun(marks: pl.DataFrame, work: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
@@ -129,14 +130,17 @@ def begun(marks: pl.DataFrame, work: pl.DataFrame, rank: RankTrace) -> pl.DataFr
     if not _are_of_devices(rank):
         return marks
     first = work.drop_nulls("step").sort("start_ns").unique("step", keep="first", maintain_order=True)
-    points = first.select("step", begin=pl.col("activity") * 2).with_columns(end="begin")
-    return marks.drop("begin", "end").join(points, on="step", maintain_order="left")
+    points = first.select("step", first=pl.col("activity").cast(marks.schema["begin"]) * 2)
+    known = marks.join(points, on="step", how="left", maintain_order="left")
+    return known.with_columns(pl.coalesce("first", name).alias(name) for name in ("begin", "end")).drop("first")
 
 
 def _are_of_devices(rank: RankTrace) -> bool:
     """Whether the host marked no steps."""
-    marked = rank[_RANGES].filter(~pl.col("on_device"))["event_id"]
-    return not rank[_STEPS]["event_id"].is_in(marked.implode()).any()
+    ranges = rank[_RANGES].filter(~pl.col("on_device"))
+    # A step that devices tell may name the call that launched it.
+    is_span = ["event_id", "start_ns"]
+    return all(rank[_STEPS].join(spans, on=is_span, how="semi").is_empty() for spans in (ranges, rank[_OPS]))
 
 
 def works(rank: RankTrace) -> pl.DataFrame:
@@ -254,16 +258,17 @@ def _waits(rank: RankTrace) -> pl.DataFrame:
         pl.col("end_ns") - pl.col("start_ns") >= _WAIT_NS, pl.col("tid").is_in(threads(rank).implode())
     )
     activity = host_activities.of_calls(lasting["name"])
-    return lasting.filter(activity.is_in(list(_WAITING))).select("event_id", "tid", "start_ns", "end_ns")
+    return lasting.filter(activity.is_in(WAITING)).select("event_id", "tid", "start_ns", "end_ns")
 
 
 def _launches(rank: RankTrace) -> pl.DataFrame:
-    """Calls that launch programs (launch_id), and what the graph takes for the launch (call_id).
+    """Calls on the program's threads that launch work (launch_id), and what the graph takes for the launch (call_id).
 
     That is the call itself, or the first one within it that waits: what is around a call is cut where that begins.
     """
-    launched = rank[_RUNS]["launch_id"].drop_nulls().unique()
-    spans = rank[_OPS].filter(pl.col("event_id").is_in(launched.implode())).sort("start_ns")
+    launched = pl.concat([rank[_RUNS]["launch_id"], rank[_EVENTS]["launch_id"]]).drop_nulls().unique()
+    is_launch = pl.col("event_id").is_in(launched.implode()) & pl.col("tid").is_in(threads(rank).implode())
+    spans = rank[_OPS].filter(is_launch).sort("start_ns")
     waits = rank.cached(_waits).sort("start_ns")
     within = spans.select("tid", "start_ns", "end_ns", launch_id="event_id").join_asof(
         waits.select("tid", "start_ns", wait_id="event_id", wait_end_ns="end_ns"),

@@ -35,15 +35,22 @@ pub fn held_up(works: Works, limits: Limits) -> Vec<(u32, u32)> {
         let held = held.entry(device(works, row)).or_default();
         held.push(Held { row, began: works.start[row as usize], after: None });
     }
+    let place = |row: u32| (works.end[row as usize], works.id[row as usize]);
     for (row, (&start, &end)) in works.start.iter().zip(works.end).enumerate() {
         let row = row as u32;
         let Some(held) = held.get_mut(&device(works, row)).filter(|_| end > start) else { continue };
-        let first = held.partition_point(|held| held.began < end);
-        for held in held[first..].iter_mut().take_while(|held| held.began.saturating_sub(end) <= limits.just_ended) {
-            let place = |row: u32| (works.end[row as usize], works.id[row as usize]);
-            if held.after.is_none_or(|before| place(before) < place(row)) {
-                held.after = Some(row);
-            }
+        let next = held.partition_point(|held| held.began < end);
+        if let Some(next) = held.get_mut(next).filter(|next| next.after.is_none_or(|other| place(other) < place(row))) {
+            next.after = Some(row);
+        }
+    }
+    // What ended before one began ended before all later ones began.
+    for of_device in held.values_mut() {
+        let mut latest = None;
+        for held in of_device {
+            latest = held.after.or(latest);
+            let is_near = |&row: &u32| held.began.saturating_sub(works.end[row as usize]) <= limits.just_ended;
+            held.after = latest.filter(is_near);
         }
     }
     let mut found: Vec<_> = held.into_values().flatten().filter_map(|held| Some((held.row, held.after?))).collect();
@@ -101,6 +108,20 @@ mod tests {
             launch: &[0, 5, 40, 0],
         };
         assert_eq!(held_up(works, LIMITS), [(1, 2)]);
+    }
+
+    #[test]
+    fn several_wait_for_what_ended_last_before_each() {
+        // What starts at 108 waits for what ended at 107, and what starts at 115 too, but it is too late for 100.
+        let works = Works {
+            id: &[1, 2, 3, 4, 5],
+            device: &[0; 5],
+            stream: &[1, 2, 3, 4, 5],
+            start: &[0, 0, 105, 108, 115],
+            end: &[100, 107, 200, 200, 200],
+            launch: &[0; 5],
+        };
+        assert_eq!(held_up(works, LIMITS), [(2, 0), (3, 1), (4, 1)]);
     }
 
     #[test]

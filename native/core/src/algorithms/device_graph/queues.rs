@@ -9,6 +9,18 @@ const USUAL: f64 = 2.0;
 /// The share of launches that are the quickest.
 const QUICKEST: f64 = 0.1;
 
+/// A work with the call that launched it.
+struct Launched {
+    at: usize,
+    call: usize,
+    /// From the start of the call to that of the work.
+    took: i64,
+    /// Whether it waited for nothing but the call.
+    is_prompt: bool,
+    /// How long after the return of a call that stood still it began; none of other calls.
+    after: Option<i64>,
+}
+
 impl Parts<'_> {
     /// Work waits for the work before it in its queue.
     pub(super) fn turns(&self) -> Vec<Edge> {
@@ -41,35 +53,35 @@ impl Parts<'_> {
         for queue in self.queues() {
             let first = queue.start;
             launched.extend(queue.filter_map(|at| self.launch_of(at).map(|call| (at, call))).map(|(at, call)| {
+                let was_free = |time: i64| at == first || works.end[at - 1] <= time;
                 let took = works.start[at].saturating_sub(calls.start[call]);
-                let is_free = at == first || works.end[at - 1] <= calls.start[call];
-                (at, call, took, is_free && (0..=usual.waited).contains(&took))
+                let is_prompt = was_free(calls.start[call]) && (0..=usual.waited).contains(&took);
+                let (lasted, after) = (
+                    calls.end[call].saturating_sub(calls.start[call]),
+                    works.start[at].saturating_sub(calls.end[call]),
+                );
+                let stood_still =
+                    lasted > usual.waited && was_free(calls.end[call]) && (0..=usual.waited).contains(&after);
+                Launched { at, call, took, is_prompt, after: stood_still.then_some(after) }
             }));
         }
-        let prompt = launched.iter().filter(|launch| launch.3).map(|&(_, call, took, _)| (calls.name[call], took));
+        let prompt =
+            launched.iter().filter(|launch| launch.is_prompt).map(|launch| (calls.name[launch.call], launch.took));
         let of_names: Map<(f64, f64)> = grouped(prompt.collect())
             .filter_map(|(name, took)| {
                 let quickest = ((took.len() - 1) as f64 * QUICKEST).round() as usize;
                 median(&took).map(|median| (name, (median, took[quickest] as f64)))
             })
             .collect();
-        edges.extend(launched.into_iter().map(|(at, call, took, is_prompt)| {
-            let (lasted, after) =
-                (calls.end[call].saturating_sub(calls.start[call]), works.start[at].saturating_sub(calls.end[call]));
-            let was_free =
-                works.queue[at] != works.queue[at.max(1) - 1] || at == 0 || works.end[at - 1] <= calls.end[call];
-            if lasted > usual.waited && was_free && (0..=usual.waited).contains(&after) {
-                return Edge {
-                    to: self.start_of(at),
-                    from: 2 * calls.activity[call] + 1,
-                    lag: after,
-                    is_inferred: false,
-                };
+        edges.extend(launched.into_iter().map(|Launched { at, call, took, is_prompt, after }| {
+            let (to, activity) = (self.start_of(at), calls.activity[call]);
+            if let Some(lag) = after {
+                return Edge { to, from: 2 * activity + 1, lag, is_inferred: false };
             }
             let all = usual.launch as f64;
             let (of_name, least) = of_names.get(&calls.name[call]).copied().unwrap_or((all, all));
             let lag = if is_prompt && took as f64 <= USUAL * of_name { took } else { least.min(took as f64) as i64 };
-            Edge { to: self.start_of(at), from: 2 * calls.activity[call], lag, is_inferred: false }
+            Edge { to, from: 2 * activity, lag, is_inferred: false }
         }));
     }
 
