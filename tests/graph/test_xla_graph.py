@@ -69,3 +69,12 @@ def test_a_program_begins_when_a_launch_that_stood_still_returns() -> None:
     launch = launches.filter(~pl.col("is_device")).row(0, named=True)
     assert launch["end_ns"] - launch["start_ns"] > 3_000_000_000
     assert 0 <= first["start_ns"] - launch["end_ns"] < 1_000_000
+
+
+def test_each_kernel_that_a_thread_of_the_program_launches_waits_for_its_launch() -> None:
+    graph = JobGraph.of(holotrace.open(found("found/mi300_jax08_attention")))
+    kernels = graph.activities.filter("is_device", pl.col("kind") == "compute").select(point=pl.col("activity") * 2)
+    of_host = graph.activities.filter(~pl.col("is_device"))["activity"].implode()
+    launched = graph.edges.filter((pl.col("from_point") // 2).is_in(of_host))["to_point"].implode()
+    assert kernels.height == 87
+    assert kernels["point"].is_in(launched).all()
