@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from holotrace import allocator  # noqa: F401  # before anything that loads Polars
 from holotrace.compare import compare
 from holotrace.convert import Conversion, convert
 from holotrace.core.analysis import Finding

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from drawing import draw, trace
+from holotrace.analyses.compilations import compilations
 from holotrace.core.tables import HLO
 from holotrace.job import Job
 from holotrace.present.wording import sentence
@@ -43,7 +44,7 @@ def test_lowering_and_compiling_of_one_call_are_one_compilation() -> None:
 def test_a_program_for_other_shapes_says_which_changed() -> None:
     job = with_inputs(AGAIN, p1=["f32[8]", "s32[4,64]"], p2=["f32[8]", "s32[4,96]"])
     assert job.compilations().select("cause", "change").row(0) == ("new_shapes", "s32[4,64] became s32[4,96]")
-    found = next(finding for finding in job.findings() if finding.rule == "recompilation")
+    found = next(finding for finding in compilations.findings(job.compilations()) if finding.rule == "recompilation")
     assert (
         sentence(found) == "jit_f was compiled again in step 2, which took 5.00 µs, because s32[4,64] became s32[4,96]"
     )

@@ -7,6 +7,7 @@ import pytest
 
 from drawing import draw
 from holotrace import UsageError
+from holotrace.analyses.gaps import gaps
 from holotrace.diagnosis.host_parts import PARTS
 from holotrace.job import Job
 from holotrace.present.wording import sentence
@@ -156,7 +157,8 @@ def test_the_parts_of_a_gap_sum_to_it_and_gaps_to_the_idle_time() -> None:
 def test_a_host_that_keeps_devices_waiting_is_a_finding() -> None:
     dots = "." * 200
     job = draw(f"tpu |A{dots}B|\ncall |.{'L' * 199}.b|\nL = PjitFunction(step)")
-    finding = next(f for f in job.findings() if f.rule == "host-bound-device")
+    (finding,) = gaps.findings(job.gaps())
+    assert finding.rule == "host-bound-device"
     assert sentence(finding) == (
         "Devices stand still for 199 µs while the host prepares and starts programs, mostly in PjitFunction(step)"
     )
@@ -166,4 +168,4 @@ def test_a_host_that_keeps_devices_waiting_is_a_finding() -> None:
 def test_sending_data_while_devices_wait_is_a_finding() -> None:
     dots = "." * 200
     job = draw(f"tpu |A{dots}B|\ncall |.{'U' * 150}b|\nU = TransferToDevice")
-    assert [f.cost_ns for f in job.findings() if f.rule == "slow-upload"] == [150_000]
+    assert [(f.rule, f.cost_ns) for f in gaps.findings(job.gaps())] == [("slow-upload", 150_000)]

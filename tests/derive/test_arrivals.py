@@ -34,6 +34,14 @@ def test_kernels_of_different_times_are_no_collective() -> None:
     assert arrived["waited_ns"].to_list() == [0] * 6
 
 
+def test_an_exchange_that_ranks_leave_one_after_the_other_is_one_if_all_were_there_for_long() -> None:
+    """Half of the exchanges of experts were left out, in which each rank waits for its own tokens only."""
+    others = "comm |{0}D|\ncomm |{0}.E|\ncomm |{0}..F|".format("." * 900)
+    drawings = (f"comm |{'C' * 400}|\n{others}", f"comm |{'.' * 50}{'C' * 650}|\n{others}")
+    exchange = arrivals.of_ranks(calls(*drawings)).sort("left_ns", "rank").head(2)
+    assert exchange["waited_ns"].to_list() == [50 * US, 0]
+
+
 def of_devices(*spans: tuple[int, int]) -> pl.DataFrame:
     """One collective of one rank with several devices, each with its start and end in us."""
     drawn = calls("comm |C|").head(1)

@@ -9,7 +9,7 @@ import pytest
 
 from holotrace.core.schema import empty
 from holotrace.core.tables import RANK
-from holotrace.derive.collectives import CALLS, matched
+from holotrace.derive.collectives import CALLS, by_member, matched
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -32,8 +32,74 @@ def test_calls_without_numbers_are_matched_from_where_all_ranks_recorded_them(se
         [empty((RANK, *CALLS)), pl.DataFrame(rows).cast({"rank": pl.Int32, "operation": pl.Categorical})],
         how="diagonal",
     )
-    found = matched(calls.sample(fraction=1, shuffle=True, seed=seed))
+    found = matched(by_member(calls.sample(fraction=1, shuffle=True, seed=seed)))
     together = found.group_by("match").agg(pl.col("step").n_unique(), ranks=pl.col("rank").n_unique())
     assert together["step"].unique().to_list() == [1]
     assert together["ranks"].unique().to_list() == [ranks]
     assert together.height == count - max(first.values()) - max(last.values())
+
+
+@pytest.mark.parametrize("told", ["another operation", "numbers", "steps"])
+def test_calls_at_equal_distances_are_matched_by_the_clocks_that_all_else_tells(told: str) -> None:
+    """Of two machines whose clocks differ, every shift of decoding steps of equal length fits as well."""
+    ahead_ns, apart_ns = 2_600_000, 1_000_000
+    rows = [
+        {
+            "rank": rank,
+            "operation": "k",
+            "step": number // 4 if told == "steps" else None,
+            "end_ns": 10**18 + number * apart_ns + rank * ahead_ns,
+            "event_id": number,
+        }
+        for number in range(40)
+        for rank in range(2)
+    ]
+    if told != "steps":
+        rows += [
+            {
+                "rank": rank,
+                "operation": "other",
+                "group": "0" if told == "numbers" else None,
+                "sequence": number if told == "numbers" else None,
+                "end_ns": 10**18 + number * number * 310_000 + rank * ahead_ns,
+                "event_id": number,
+            }
+            for number in range(12)
+            for rank in range(2)
+        ]
+    label = pl.Categorical()
+    schema = {"rank": pl.Int32(), "operation": label, "group": label, "event_id": pl.UInt32()}
+    frame = pl.DataFrame(rows, schema_overrides=schema, infer_schema_length=None)
+    calls = pl.concat(
+        [empty((RANK, *CALLS)), frame.with_columns(start_ns=pl.col("end_ns") - 50_000)], how="diagonal_relaxed"
+    )
+    found = matched(by_member(calls))
+    assert found.group_by("match").agg(pl.col("event_id").n_unique())["event_id"].unique().to_list() == [1]
+    assert found["match"].n_unique() == len(rows) // 2
+
+
+def test_devices_of_one_rank_are_matched_by_their_clock_however_their_calls_repeat() -> None:
+    """One shift fitted calls at equal distances as well as another, and seconds lay between what was matched."""
+    random = Random(1)
+    apart_ns = [random.randint(0, 1_000_000) for _ in range(9)]
+    rows = [
+        {
+            "rank": 0,
+            "device": device,
+            "operation": operation,
+            # The calls repeat, and so does what keeps a device from leaving at once.
+            "end_ns": 10**18 + number * 5_000_000 + device * apart_ns[(number + place) % 9],
+            "event_id": number,
+        }
+        for number in range(90)
+        for device in range(4)
+        for place, operation in enumerate("abcd")
+    ]
+    schema = {"rank": pl.Int32(), "operation": pl.Categorical(), "event_id": pl.UInt32()}
+    frame = pl.DataFrame(rows, schema_overrides=schema)
+    calls = pl.concat(
+        [empty((RANK, *CALLS)), frame.with_columns(start_ns=pl.col("end_ns") - 50_000)], how="diagonal_relaxed"
+    )
+    found = matched(by_member(calls))
+    assert found.group_by("match").agg(pl.col("event_id").n_unique())["event_id"].unique().to_list() == [1]
+    assert found["match"].n_unique() == len(rows) // 4

@@ -129,6 +129,56 @@ def test_work_that_takes_other_ranks_no_time_makes_no_device_slow(usual_ns: list
     assert not uneven._is_slow_at_some(kinds)
 
 
+def test_lookups_that_take_longer_on_one_rank_make_no_device_slow_as_memory_does() -> None:
+    """Tables with more lookups were told as a slow device."""
+    operators = ["fbgemm::lookup", "LookupBackward", "aten::add", "aten::sum"]
+    kinds = pl.DataFrame(
+        {
+            "operator": operators,
+            "name": ["embedding_forward", "embedding_backward", "add", "sum"],
+            "count": [1] * 4,
+            "usual_count": [1.0] * 4,
+            "usual_ns": [1000.0] * 4,
+        }
+    )
+    assert not uneven._is_slow_at_some(kinds.with_columns(time_ns=pl.Series([1300, 1300, 1000, 1001])))
+    assert uneven._is_slow_at_some(kinds.with_columns(time_ns=pl.Series([1300, 1300, 1300, 1300])))
+
+
+def test_work_that_counts_for_another_step_than_elsewhere_is_no_more_work() -> None:
+    """A device that lagged behind its host by parts of a step was told to compute longer in one of them."""
+    kinds = pl.DataFrame({"rank": [0, 1], "time_ns": [380, 360], "usual_ns": [380, 380]})
+    beyond = pl.DataFrame({"rank": [0, 0, 1, 1], "beyond_ns": [0, 0, 15, 0]})
+    assert not uneven._is_borne_out(1, kinds, beyond)
+    assert uneven._is_borne_out(1, kinds.with_columns(time_ns=pl.Series([380, 395])), beyond)
+
+
+@pytest.mark.parametrize(("of_rank_2", "lost"), [([3, 3, 3], [2]), ([3, 3, 4], []), ([4, 4, 5], []), ([3, 4, 4], [])])
+def test_kernels_that_one_rank_lacks_were_lost(of_rank_2: list[int], lost: list[int]) -> None:
+    kinds = pl.DataFrame(
+        [
+            {"name": name, "detail": "", "operator": "aten::mm", "cause": None, "rank": rank}
+            | {"count": of_rank_2[place] if rank == 2 else 4, "usual_count": 4.0}
+            for place, name in enumerate("abc")
+            for rank in range(4)
+        ]
+    )
+    assert uneven._with_lost_kernels(kinds) == lost
+
+
+def test_of_ranks_that_take_turns_the_operator_is_named_that_takes_longer_in_their_turn() -> None:
+    """In sum over the steps each had as much of it, so that what differed by chance was named."""
+    work = pl.DataFrame(
+        [
+            {"rank": rank, "step": step, "name": name, "operator": name, "time_ns": time_ns}
+            for rank in range(4)
+            for step in range(4)
+            for name, time_ns in (("mm", 150 if step == rank else 100), ("adam", 41 if rank == 3 else 40))
+        ]
+    )
+    assert uneven.largest(work, (0, 1, 2, 3), by=("step",)) == ("mm", "mm")
+
+
 @pytest.mark.parametrize("dims", [None, "", "[[8,8]", "1.5", '{"a": 1}', "[1, [], [2.5], null]", "[" * 100_000])
 def test_shapes_that_are_none_tell_nothing(dims: str | None) -> None:
     assert unfused._shapes(dims) == []

@@ -10,6 +10,7 @@ import pytest
 import holotrace
 from drawing import draw
 from holotrace import sample
+from holotrace.diagnosis.classes import COMPILATION, named, traits
 from holotrace.diagnosis.host_parts import PARTS
 from holotrace.job import Job
 from trace_files import REAL_TRACES
@@ -79,3 +80,17 @@ def test_an_allocation_that_holds_a_real_device_up_is_named_with_who_asked_for_i
     worst = holotrace.open(path).only(0).gaps().row(0, named=True)
     assert (worst["cause"], worst["detail"], worst["operator"]) == ("allocation", "cudaFree", "aten::cat")
     assert worst["allocation_ns"] > 90_000_000
+
+
+@pytest.mark.parametrize("call", ["cudaFree", "hipMalloc", "urUSMFree", "zeMemAllocDevice"])
+def test_memory_of_every_vendor_is_allocated(call: str) -> None:
+    assert traits(call, "xpu_runtime") == traits("cudaMalloc", "cuda_runtime")
+
+
+def test_categories_of_older_recorders_are_known() -> None:
+    assert traits("cudaFree", "Runtime") == traits("cudaFree", "cuda_runtime")
+    assert traits("aten::mm", "Operator") == traits("aten::mm", "cpu_op")
+
+
+def test_extensions_that_are_built_are_compiled() -> None:
+    assert named("torch/utils/cpp_extension.py(2020): _jit_compile") == COMPILATION

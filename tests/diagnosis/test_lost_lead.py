@@ -12,6 +12,8 @@ from click.testing import CliRunner
 import holotrace
 from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.cli import main
+from holotrace.diagnosis import idle
+from holotrace.diagnosis.candidates import Job as CausesJob
 from holotrace.errors import UsageError
 from trace_files import write_trace
 
@@ -23,8 +25,17 @@ def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]
     return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
 
 
+ITEM = ("python_function", "train.py(7): check"), ("cpu_op", "aten::item"), ("cpu_op", "aten::_local_scalar_dense")
+
+
 def steps(
-    folder: Path, kernels_us: list[int], *, reads: bool, unprofiled_step_ms: float | None = None, **metadata: Any
+    folder: Path,
+    kernels_us: list[int],
+    *,
+    reads: bool,
+    reader: tuple[tuple[str, str], ...] = ITEM,
+    unprofiled_step_ms: float | None = None,
+    **metadata: Any,
 ) -> pl.DataFrame:
     """The causes of steps of layers, each of kernels that take so long, and whose result is read or not.
 
@@ -45,9 +56,10 @@ def steps(
             if reads:
                 until = max(host, device) + 5
                 events += [
-                    event("python_function", "train.py(7): check", host - 2, until - host + 4),
-                    event("cpu_op", "aten::item", host - 1, until - host + 2),
-                    event("cpu_op", "aten::_local_scalar_dense", host, until - host),
+                    *(
+                        event(category, name, host + place - 2, until - host + 4 - 2 * place)
+                        for place, (category, name) in enumerate(reader)
+                    ),
                     event("cuda_runtime", "cudaStreamSynchronize", host + 1, until - host - 1),
                 ]
                 host = until + 3
@@ -66,6 +78,15 @@ def test_launching_too_late_after_a_read_is_what_the_read_costs_and_its_line_is_
     assert "aten::item (train.py(7): check)" in found["message"]
     # Of all that the device waits, but for the first launch of all.
     assert found["cost_ns"] >= 0.9 * holotrace.open(tmp_path).time_breakdown()["idle_ns"][0]
+
+
+def test_a_function_of_the_program_that_waits_itself_is_named_and_not_what_calls_it(tmp_path: Path) -> None:
+    reader = (
+        ("python_function", "engine/core.py(30): step"),
+        ("python_function", "engine/runner.py(70): wait_for_tokens"),
+    )
+    (found,) = steps(tmp_path, FAST_HOST, reads=True, reader=reader).to_dicts()
+    assert (found["cause"], found["responsible"]) == ("synchronization", "engine/runner.py(70): wait_for_tokens")
 
 
 def test_a_host_that_never_waits_keeps_that_device_busy(tmp_path: Path) -> None:
@@ -128,3 +149,18 @@ def test_the_verdict_of_a_report_knows_it_too(tmp_path: Path) -> None:
     assert "No cause is known" not in CliRunner().invoke(main, asked[:4]).output
     some = CliRunner().invoke(main, [*asked[:5], "6.5"]).output
     assert "could be saved without the profiler, which took 496 µs of it" in " ".join(some.split())
+
+
+@pytest.mark.parametrize(
+    ("waits", "launching_ns", "is_too_slow"), [(1, 500, True), (1, 300, False), (6, 500, False), (6, 1_100, True)]
+)
+def test_a_host_that_waits_seldom_is_too_slow_if_much_is_late_however_far_it_could_have_been_ahead(
+    waits: int, launching_ns: int, is_too_slow: bool
+) -> None:
+    """Of a step with one read and three thousand launches the read was told first."""
+    waited = {"row": "gap", "cause": "synchronization", "rank": 0, "step": 1, "time_ns": 1_000 // waits}
+    # Each wait has a row in each of three parts of the step.
+    gaps = pl.DataFrame([waited | {"event_id": wait} for wait in range(waits) for _ in range(3)])
+    rows = pl.concat([gaps, pl.DataFrame([{"row": "step", "rank": 0, "step": 1}])], how="diagonal")
+    job = CausesJob(rows, pl.DataFrame(), (0,), 0)
+    assert idle._is_too_slow(gaps, launching_ns, 1_000, job) == is_too_slow

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import other_jobs
+import polars as pl
 import pytest
 from other_jobs import Other
 
 import holotrace
+from holotrace.diagnosis import account
 from quick import every
 
 
@@ -69,6 +71,13 @@ def test_turns_that_nobody_numbered_are_not_named_as_steps(tmp_path: Path) -> No
     _, first = first_cause(tmp_path, Other("ddp", "throttled", marks=False))
     assert first["steps"] == []
     assert "step" not in first["message"]
+
+
+def test_collectives_of_turns_that_nobody_marked_are_told_apart(tmp_path: Path) -> None:
+    """One gather in each of several unmarked steps counted as several in a step, which could be prefetched."""
+    other_jobs.write(tmp_path, Other("ddp", marks=False, steps=5))
+    (rows, *_) = holotrace.open(tmp_path).map(account.account, account.READS)
+    assert rows.filter(pl.col("row") == account.MEETING)["step"].n_unique() == 5
 
 
 def test_gathers_in_a_row_are_matched_though_clocks_differ(tmp_path: Path) -> None:

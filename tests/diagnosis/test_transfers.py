@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.diagnosis import transfers
-from holotrace.diagnosis.candidates import Job
+from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import SLOW_LINK
 
 SLOW, SIZES = (2, 3), (1_000, 50_000)
@@ -40,3 +40,44 @@ def test_a_link_that_is_slow_for_all_sizes_is_one_cause() -> None:
     (link,) = (found for found in transfers.causes(job) if found.cause == SLOW_LINK)
     assert link.ranks == SLOW
     assert link.change.transfer == {1: 1 / 3, 3: 1 / 3}
+
+
+def reductions(*times_us: tuple[int, int], elements: int = 12_000_000) -> Candidate:
+    """The exposed transfer of two ranks that reduce gradients from and until these times of one step."""
+    rows = [
+        {
+            "match": place,
+            "rank": rank,
+            "arrival_ns": 1_000 * begun,
+            "start_ns": 1_000 * begun,
+            "left_ns": 1_000 * left,
+            "exposed_ns": 1_000 * (left - begun),
+            "group_ranks": "[0, 1]",
+            "collective": "allreduce",
+            "element_count": elements,
+            "element_type": "BFloat16",
+            "step": 1,
+            "group_size": 2,
+        }
+        for place, (begun, left) in enumerate(times_us)
+        for rank in range(2)
+    ]
+    job = Job(pl.DataFrame(), pl.DataFrame(rows), (0, 1), 0)
+    (found,) = transfers.causes(job)
+    return found
+
+
+def test_gradients_that_are_reduced_in_a_row_could_be_hidden_but_for_the_last() -> None:
+    found = reductions((0, 600), (601, 1_200), (1_202, 1_800))
+    assert found.evidence["time_ns"] == 1_199_000
+    assert found.change.transfer == {0: 0.0, 1: 0.0}
+    assert found.evidence["in_a_row_ratio"] == 1
+
+
+def test_of_gradients_that_are_reduced_at_once_a_bucket_cannot_be_hidden() -> None:
+    found = reductions((0, 1_000), elements=10 * (25 << 20) // 2)
+    assert found.evidence["time_ns"] == 900_000
+
+
+def test_reductions_with_work_between_them_are_in_no_row() -> None:
+    assert reductions((0, 600), (1_000, 1_600), (2_000, 2_600)).evidence["in_a_row_ratio"] == 0

@@ -98,8 +98,8 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
 
 def _of_xla(rank: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:
     """The same where the compiler counts: all devices of the rank together, held against the peaks they declare."""
-    span = ("start_ns", "end_ns")
-    spans = pl.concat([rank[STEPS].select(span), counted_work.executed(rank).select(span)])
+    span, ops = ("start_ns", "end_ns"), counted_work.executed(rank)
+    spans = pl.concat([rank[STEPS].select(span), ops.select(span)])
     whole_ns = spans.select(step_ns=pl.col("end_ns").max() - pl.col("start_ns").min()).with_columns(
         step=pl.lit(None, pl.Int64())
     )
@@ -110,9 +110,9 @@ def _of_xla(rank: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:
     times = pl.concat(
         [whole_ns.select("step", "step_ns"), steps.select("step", step_ns=pl.coalesce("device_ns", "step_ns"))]
     )
-    work = pl.concat([counted_work.sums(rank, by_step=by_step) for by_step in (False, True)])
+    work = pl.concat([counted_work.sums(ops, by_step=by_step) for by_step in (False, True)])
     found = times.join(work, on="step", how="left", nulls_equal=True)
-    peak = pl.lit(counted_work.peak_flops(rank), pl.Float64())
+    peak = pl.lit(counted_work.peak_flops(rank, ops), pl.Float64())
     is_counted = pl.col("is_counted").fill_null(value=False)
     reason = pl.when(~is_counted).then(pl.lit(_NOT_COUNTED)).when(peak.is_null()).then(pl.lit(_NO_PEAK))
     rate = pl.col("model_flops") / pl.col("step_ns")

@@ -11,9 +11,10 @@ from holotrace.core.charts import Ranking
 from holotrace.core.options import check_whole
 from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit
-from holotrace.core.tables import CALLS, CPU_OPS
+from holotrace.core.tables import CALLS, CPU_OPS, DEVICE_EVENTS, HOST_CALLS, LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
+from holotrace.derive.kernel_kinds import WORK
 
 SEPARATOR = " -> "
 FEWEST_KERNELS = 2  # that make a sequence
@@ -22,7 +23,12 @@ OFTEN = 10
 # Launching is most of what the host does.
 BOUND_RATIO = 0.5
 SEQUENCE = ["operator", "kernels"]
-_CALLS = CALLS.only("event_id", "name", "on_device", "parent_id", "start_ns", "end_ns", "work_count", "work_ns")
+_CALLS = CALLS.only(
+    "event_id", "name", "on_device", "parent_id", "start_ns", "end_ns", "work_count", "work_ns"
+).where_launched_singly()
+_XLA_CALLS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns")
+_WORK = DEVICE_EVENTS.only("event_id", "name", "kind", "start_ns", "end_ns")
+_LAUNCHES = LAUNCHES.only("launch_id", "device_event_id")
 
 
 @per_rank(
@@ -40,7 +46,7 @@ _CALLS = CALLS.only("event_id", "name", "on_device", "parent_id", "start_ns", "e
         Column("call_ns", Unit.NS, "Host time of all these calls"),
         Column("event_id", Unit.EVENT, "With each=True the event of the call; else null"),
     ),
-    reads=(_CALLS, CPU_OPS.only("event_id")),
+    reads=(_CALLS, CPU_OPS.only("event_id"), _XLA_CALLS, _WORK, _LAUNCHES),
     chart=Ranking(x="operator", y=("work_ns",), title="Device time of recurring sequences of kernels"),
     named_by=("operator", "kernels"),
 )
@@ -59,8 +65,8 @@ def kernel_sequences(
         each: One row per event of each of the calls, down to the kernels, instead of one per sequence.
     """
     check_whole(1, min_kernels=min_kernels)
-    calls = rank[_CALLS]
-    calls = calls.with_columns(top_id=call_tree.outermost(calls, _chosen(rank, operator)))
+    calls = _of_xla(rank) if rank[_CALLS].is_empty() else rank[_CALLS]
+    calls = calls.with_columns(top_id=call_tree.outermost(calls, _chosen(calls, rank, operator)))
     tops = calls.filter(pl.col("event_id") == pl.col("top_id"), pl.col("work_count") >= min_kernels)
     launched = calls.lazy().filter("on_device", pl.col("work_count") > 0)
     work = done(launched.join(tops.lazy(), on="top_id", how="semi").sort("start_ns", "event_id"))
@@ -92,9 +98,27 @@ def kernel_sequences(
     return done(events.drop("top_id", "name", "numbers", "example_id"))
 
 
-def _chosen(rank: RankTrace, operator: str | None) -> pl.Series:
+def _of_xla(rank: RankTrace) -> pl.DataFrame:
+    """The calls of an XLA profile's threads that launch, and what they launched."""
+    spans, launches = rank[_XLA_CALLS], rank[_LAUNCHES].unique("device_event_id")
+    launching = spans.filter(pl.col("event_id").is_in(launches["launch_id"].unique().implode()))["tid"].unique()
+    made = rank[_WORK].join(launches, left_on="event_id", right_on="device_event_id")
+    is_work, lasts = pl.col("kind").is_in(WORK), pl.col("end_ns") - pl.col("start_ns")
+    on_host = call_tree.nested(
+        spans.filter(pl.col("tid").is_in(launching.implode())).with_columns(pid="tid"),
+        made.filter(is_work),
+        ("parent_id", "work_count", "work_ns"),
+    )
+    on_device = made.with_columns(
+        parent_id="launch_id", work_count=is_work.cast(pl.Int64), work_ns=pl.when(is_work).then(lasts).otherwise(0)
+    )
+    columns = [name for name in _CALLS.column_names if name != "on_device"]
+    both = [on_host.select(*columns, on_device=False), on_device.select(*columns, on_device=True)]
+    return pl.concat(both, how="vertical_relaxed").sort("event_id")
+
+
+def _chosen(calls: pl.DataFrame, rank: RankTrace, operator: str | None) -> pl.Series:
     """Which calls may be at the top."""
-    calls = rank[_CALLS]
     if operator is None:
         return calls["event_id"].is_in(rank[CPU_OPS]["event_id"].implode())
     named = pl.col("name").cast(pl.String).str.contains(operator, literal=True).fill_null(False)

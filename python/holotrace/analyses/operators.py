@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
 
@@ -74,39 +74,34 @@ def operators(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     Args:
         by_step: One row per operator and step, instead of one per operator.
     """
-    of_operators = _summed(_of_operators(rank), ["name"], rank, by_step=by_step)
-    outside = _summed(_outside(rank), ["name", "source"], rank, by_step=by_step)
+    of_operators = _summed(launched_by.operators(rank), ["name"], rank, by_step=by_step)
+    outside = _summed([_outside(rank)], ["name", "source"], rank, by_step=by_step)
     rows = pl.concat([of_operators.with_columns(source=pl.lit(launched_by.OPERATOR))[outside.columns], outside])
     order = {"step": False, "self_work_ns": True, "self_ns": True, "name": False, "source": False}
     return rows.sort(list(order), descending=list(order.values()))
 
 
-def _summed(calls: pl.DataFrame, keys: Sequence[str], rank: RankTrace, *, by_step: bool) -> pl.DataFrame:
+def _summed(parts: Iterable[pl.DataFrame], keys: Sequence[str], rank: RankTrace, *, by_step: bool) -> pl.DataFrame:
     """The sums of calls by these keys, and by step if that is asked for; else the step is null."""
     step = pl.lit(None, pl.Int64()).alias("step")
     if by_step:
-        calls = calls.with_columns(step=steps.launched_in(calls["start_ns"], rank[STEPS])).drop_nulls("step")
+        parts = (
+            calls.with_columns(step=steps.launched_in(calls["start_ns"], rank[STEPS])).drop_nulls("step")
+            for calls in parts
+        )
         keys, step = [*keys, "step"], pl.col("step")
     count = pl.when(pl.col("count").count() > 0).then(pl.col("count").sum())
-    summed = calls.lazy().group_by(keys).agg(pl.col(*_SUMS).sum(), count=count)
+    # Each by itself first: together they would be most of the memory.
+    sums = [done(_sums(calls.lazy(), keys, [name for name in (*_SUMS, "count") if name in calls])) for calls in parts]
+    every = pl.concat(sums, how="diagonal").lazy()
+    summed = every.group_by(keys).agg(pl.col(*_SUMS).sum(), count=count)
     # As texts names of millions of calls would take most of the memory.
     return done(summed.with_columns(pl.col("name").cast(pl.String), step))
 
 
-def _of_operators(rank: RankTrace) -> pl.DataFrame:
-    """A row for each call of an operator."""
-    covered = launched_by.covered_ns(rank.cached(launched_by.work), by="op_id")
-    operators = launched_by.operators(rank).lazy()
-    calls = operators.join(covered.lazy(), left_on="event_id", right_on="op_id", how="left")
-    rows = calls.select(
-        "name",
-        "start_ns",
-        pl.col("self_ns", "runtime_ns", "work_count", "work_ns", "self_work_count", "self_work_ns").cast(pl.Int64),
-        count=pl.lit(1, pl.Int64()),
-        total_ns=pl.col("end_ns") - pl.col("start_ns"),
-        self_busy_ns=pl.col("covered_ns").fill_null(0),
-    )
-    return done(rows)
+def _sums(calls: pl.LazyFrame, keys: Sequence[str], names: Sequence[str]) -> pl.LazyFrame:
+    none = pl.when(pl.col(names).count() > 0)
+    return calls.group_by(keys).agg(none.then(pl.col(names).cast(pl.Int64).sum()))
 
 
 def _outside(rank: RankTrace) -> pl.DataFrame:

@@ -77,6 +77,9 @@ class Table:
     columns: tuple[Column, ...]
     """In order."""
 
+    of_single_launches: bool = False
+    """Whether it is asked only of files in which the host launches kernels one by one, not whole programs."""
+
     @cached_property
     def column_names(self) -> tuple[str, ...]:
         """In order."""
@@ -92,6 +95,10 @@ class Table:
     def without(self, *names: str) -> Table:
         """The same table with all but the named columns."""
         return self.only(*(name for name in self.column_names if name not in names))
+
+    def where_launched_singly(self) -> Table:
+        """The same table, asked only of files in which the host launches kernels one by one."""
+        return replace(self, of_single_launches=True)
 
     def empty(self) -> pl.DataFrame:
         """A frame of this table without rows."""

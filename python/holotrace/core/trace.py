@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 import polars as pl
@@ -48,10 +49,10 @@ class _Made:
         if (reading := getattr(self._reading, "tables", None)) is not None:
             reading.update(tables)
 
-    def keep(self, tables: Container[str]) -> None:
-        """Let go of what was made of other tables."""
+    def keep(self, together: Collection[Set[str]]) -> None:
+        """Let go of what was made of tables that none of these sets holds ``together``."""
         for make, made_of in list(self._made_of.items()):
-            if not all(table in tables for table in made_of):
+            if not any(made_of <= tables for tables in together):
                 self._values.pop(make, None)
 
 
@@ -87,10 +88,15 @@ class RankTrace:
         """The result of ``make``, computed once for all analyses that ask for it."""
         return self._cached.of(self, make)
 
-    def keep(self, reads: Iterable[Table]) -> None:
-        """Let go of all but these tables and columns, and of what was made of tables that are gone."""
+    def keep(self, reads: Sequence[Iterable[Table]]) -> None:
+        """Let go of all that nobody will ask for.
+
+        Args:
+            reads: What each of those reads who still come. What was made of several tables stays only for one of them
+                that reads them all.
+        """
         columns: dict[str, set[str]] = {}
-        for table in reads:
+        for table in chain.from_iterable(reads):
             columns.setdefault(table.name, set()).update(table.column_names)
         kept = {
             name: frame
@@ -101,7 +107,7 @@ class RankTrace:
         }
         # Whoever holds the rank holds no more than this, however many they are.
         object.__setattr__(self, "tables", kept)
-        self._cached.keep(columns)
+        self._cached.keep([{table.name for table in tables} for tables in reads])
 
 
 class Question(Protocol):

@@ -10,8 +10,9 @@ import polars as pl
 from holotrace.derive import clocks, collectives
 
 # Kernels of one collective run at the same time and end on all ranks within some ten microseconds, long ones within a
-# part of their length; what does not was matched in error, or its ranks can leave before the last has come.
-_TOLERANCE_NS, _TOLERANCE_RATIO = 100_000, 0.5
+# part of their length, and exchanges as each has what it waits for, though all are there for so much of the shortest
+# one; what does not was matched in error, or its ranks can leave before the last has come.
+_TOLERANCE_NS, _TOLERANCE_RATIO, _TOGETHER_RATIO = 100_000, 0.5, 0.5
 
 
 class Compared:
@@ -36,7 +37,10 @@ def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
     offsets = clocks.offsets(clocks.ends(found)).select(of_rank="rank", clock_offset_ns="offset_ns")
     arrival, left, freed = pl.col("arrival_ns"), pl.col("left_ns"), pl.col("freed_ns")
     come, first_left = arrival.max().over("match"), left.min().over("match")
-    tolerance = pl.max_horizontal(_TOLERANCE_NS, _TOLERANCE_RATIO * (left - arrival).min().over("match"))
+    shortest = (left - arrival).min().over("match")
+    tolerance = pl.max_horizontal(_TOLERANCE_NS, _TOLERANCE_RATIO * shortest)
+    are_together = first_left - come >= _TOGETHER_RATIO * shortest
+    ends_at_once = freed.max().over("match") - first_left <= tolerance
     return (
         found.join(offsets, on="of_rank")
         .with_columns(
@@ -44,7 +48,7 @@ def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
             left_ns=pl.col("end_ns") - pl.col("clock_offset_ns"),
         )
         .with_columns(freed_ns=left.min().over("match", "of_rank"))
-        .filter(come - first_left <= _TOLERANCE_NS, freed.max().over("match") - first_left <= tolerance)
+        .filter(come - first_left <= _TOLERANCE_NS, ends_at_once | are_together)
         .sort("left_ns", "arrival_ns", "match")
         .with_columns(
             come_ns=come,

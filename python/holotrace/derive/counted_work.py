@@ -27,12 +27,12 @@ def executed(rank: RankTrace) -> pl.DataFrame:
     return ops.filter(inner, ~IS_WAIT, pl.col("kind").ne_missing("communication"))
 
 
-def peak_flops(rank: RankTrace) -> float | None:
-    """Operations per nanosecond of all devices that computed; None where one of them is not known.
+def peak_flops(rank: RankTrace, ops: pl.DataFrame) -> float | None:
+    """Operations per nanosecond of all devices that computed ``ops``; None where one of them is not known.
 
     Of GPUs it is that of the types they multiply in, each as much as it counts.
     """
-    ops = xla_peaks.of(rank, executed(rank))
+    ops = xla_peaks.of(rank, ops.select(*DEVICE, "product_type", "flops"))
     devices = ops.group_by(DEVICE).agg(
         declared=pl.col("peak_flops").filter(pl.col("product_type").is_null()).first(), flops=pl.col("flops").sum()
     )
@@ -50,12 +50,11 @@ def peak_flops(rank: RankTrace) -> float | None:
 
 def said(rank: RankTrace) -> str:
     """How the operations were counted."""
-    return SAID_OF_SHAPES if rank[_OPS]["product_type"].is_not_null().any() else SAID
+    return SAID_OF_SHAPES if rank[_OPS]["product_type"].count() else SAID
 
 
-def sums(rank: RankTrace, *, by_step: bool) -> pl.DataFrame:
+def sums(ops: pl.DataFrame, *, by_step: bool) -> pl.DataFrame:
     """By ``step``: ``model_flops``, ``recomputed_flops``, and of the time of operations ``known_ps``, ``total_ps``."""
-    ops = executed(rank)
     step = pl.col("step") if by_step else pl.lit(None, pl.Int64()).alias("step")
     own = device_time.own_ps()
     names = ops["name"].drop_nulls().unique()

@@ -10,6 +10,9 @@ from holotrace.derive import intervals
 
 # What names a device: a SparseCore has the number of the chip it is on.
 DEVICE = ("device", "plane")
+# The plane of devices whose operations run on threads of the host: what a program of theirs hands to others is not
+# recorded.
+ON_HOST = "/host:CPU"
 # Where a TPU notes what its cores wait for, and the stages of a kernel: beside its operations, and part of none.
 _NOTES = "XLA TraceMe"
 

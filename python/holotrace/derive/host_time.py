@@ -31,6 +31,8 @@ READS = (
 )
 # What the threads that matter do goes before what others do.
 _CAUSES = (READ_BACK, UPLOAD, INPUT, TRACING)
+# How the profiler names functions that are built in, and so many times longer a caller of theirs may be to be named.
+BUILT_IN, _MUCH = r"^\$[^:]+ \S+$", 4
 # What PyTorch/XLA does within StepMarker at the end of a step; by itself, it is for a result that is read before.
 _SYNC = "SyncTensorsGraphInternal"
 
@@ -146,39 +148,53 @@ def _dispatching(activities: pl.DataFrame) -> pl.DataFrame:
 
 
 def details(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:
-    """The name that most of each span's ``cause`` goes by; null where no activity of that kind goes on in it.
+    """The name that most of each span's ``cause`` goes by; null where no activity of that kind goes on in it."""
+    return told(spans, activities)["name"]
 
-    Of code of the program it is the innermost range or function that holds half of it: outer ones say less.
+
+def told(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
+    """Of each span the ``name`` that most of its ``cause`` goes by, how long it does, ``took_ns``, and ``until_ns``.
+
+    Of code of the program it is the innermost range or function that holds half of it: outer ones say less, and so do
+    functions that are built in, unless what calls them holds much more. Null where no activity of that kind goes on.
 
     Args:
         spans: Rows of ``start_ns``, ``end_ns``, ``cause``.
         activities: As from ``activities``, or any other spans with a ``name``, ``tid`` and an ``activity``.
     """
     numbered = spans.select("start_ns", "end_ns", "cause").with_row_index("span")
-    told = activities.rename({"start_ns": "from_ns", "end_ns": "until_ns"}).clear()
+    nothing = activities.rename({"start_ns": "from_ns", "end_ns": "until_ns"}).clear()
     met = [
-        numbered.clear().join(told, how="cross"),
+        numbered.clear().join(nothing, how="cross"),
         *(
             _met(own, activities.filter(activity=cause))
             for (cause,), own in numbered.partition_by("cause", as_dict=True).items()
         ),
     ]
+    last = pl.min_horizontal("until_ns", "end_ns")
     beside = (
         pl.concat(met)
-        .with_columns(took_ns=pl.min_horizontal("until_ns", "end_ns") - pl.max_horizontal("from_ns", "start_ns"))
+        .with_columns(took_ns=last - pl.max_horizontal("from_ns", "start_ns"), last_ns=last)
         .group_by("span", "name", "activity")
-        .agg(pl.col("took_ns").sum(), length_ns=(pl.col("until_ns") - pl.col("from_ns")).max())
+        .agg(
+            pl.col("took_ns").sum(),
+            length_ns=(pl.col("until_ns") - pl.col("from_ns")).max(),
+            until_ns=pl.col("last_ns").max(),
+        )
     )
     is_program = pl.col("activity") == PROGRAM
     half = pl.col("took_ns") * 2 >= pl.col("took_ns").max().over("span")
+    is_built_in = pl.col("name").str.contains(BUILT_IN)
+    length = pl.when(is_built_in).then(_MUCH * pl.col("length_ns")).otherwise("length_ns")
     named = (
         beside.filter(~is_program | half)
-        .with_columns(order=pl.when(is_program).then("length_ns").otherwise(-pl.col("took_ns")))
+        .with_columns(order=pl.when(is_program).then(length).otherwise(-pl.col("took_ns")))
         .sort("span", "order", "name")
         .group_by("span", maintain_order=True)
-        .agg(pl.col("name").first())
+        .agg(pl.col("name", "took_ns", "until_ns").first())
     )
-    return numbered.join(named, on="span", how="left", maintain_order="left")["name"]
+    found = numbered.select("span").join(named, on="span", how="left", maintain_order="left")
+    return found.select("name", "took_ns", "until_ns")
 
 
 def _met(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -17,32 +18,39 @@ from holotrace.derive.names import distinct
 _OPS = CPU_OPS.only("event_id", "name", "pid", "tid", "start_ns", "end_ns")
 _CALLS = RUNTIME_CALLS.only("event_id", "name", "pid", "tid", "start_ns", "end_ns")
 _STARTS = LAUNCHES.only("launch_id", "device_event_id", "launch_name", "launch_start_ns", "launch_end_ns")
+_THREADS = LAUNCHES.only("tid")
 _EVENTS = DEVICE_EVENTS.only("event_id", "kind", "name", "start_ns", "end_ns")
-READS = (_OPS, _CALLS, _STARTS, _EVENTS)
+READS = (_OPS, _CALLS, _STARTS, _THREADS, _EVENTS)
 # Who launched work: an operator, a host call outside of all operators, or nobody knows.
 OPERATOR, LAUNCH, UNKNOWN = "operator", "launch", "unknown"
-_OWN = ("runtime_ns", "self_work_count", "self_work_ns")
 
 
-def operators(rank: RankTrace) -> pl.DataFrame:
-    """Every call of an operator, with what it and those below it took and launched.
+def operators(rank: RankTrace) -> Iterator[pl.DataFrame]:
+    """Every call of an operator, with what it and those below it took and launched: ``name``, ``start_ns`` and sums.
 
     ``self_ns`` is its time in no operator and no call of the runtime that it made, ``runtime_ns`` the time of these
     calls, as far as it made them itself; ``self_work_count`` and ``self_work_ns`` are of what they launched.
+    ``self_busy_ns`` is the time in which at least one of these kernels ran.
+
+    What only few calls have is told in rows of its own: the sums are those of all frames together.
     """
-    nested = rank.cached(_nested)
-    made = nested.lazy().filter(~pl.col("is_op")).drop_nulls("parent_id")
-    own = done(
-        made.select(
-            place="parent_id",
-            runtime_ns=pl.col("end_ns") - pl.col("start_ns"),
-            self_work_count=pl.col("work_count").cast(pl.Int64),
-            self_work_ns="work_ns",
-        )
-    )
-    # An operator's number is its row.
-    calls = nested.hstack(pl.DataFrame(native.sums_at(own, _OWN, nested.height))).lazy()
-    return done(calls.filter("is_op").with_columns(pl.col("work_count").cast(pl.Int64)))
+    yield from _taken(rank.cached(_nested))
+    if _has_others(rank):
+        yield from _taken(_tree(rank, of_launches=False))
+    busy = covered_ns(rank.cached(work), by="op_id")
+    ops = rank.cached(work).lazy().unique("op_id").select("op_id", name="operator", start_ns="op_start_ns")
+    yield done(ops.join(busy.lazy(), on="op_id").select("name", "start_ns", self_busy_ns="covered_ns"))
+
+
+def _taken(tree: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """What operators took and launched with all below them, and what calls of the runtime that each made did."""
+    lasted = pl.col("end_ns") - pl.col("start_ns")
+    taken = tree.select("name", "start_ns", "self_ns", "work_count", "work_ns", total_ns=lasted, count=1)
+    yield taken if tree["is_op"].all() else taken.filter(tree["is_op"])
+    made = tree.filter(~pl.col("is_op")).drop_nulls("parent_id")
+    made = made.filter(tree["is_op"][made["parent_id"]])
+    callers = tree[["name", "start_ns"]][made["parent_id"]]
+    yield callers.hstack(made.select(runtime_ns=lasted, self_work_count="work_count", self_work_ns="work_ns"))
 
 
 def work(rank: RankTrace) -> pl.DataFrame:
@@ -51,7 +59,7 @@ def work(rank: RankTrace) -> pl.DataFrame:
     rows = nested.lazy()
     ops = rows.filter("is_op").select(op="number", op_id="event_id", operator="name", op_start_ns="start_ns")
     calls = rows.select("is_op", launch_id="event_id", op=_operator(nested)).filter(~pl.col("is_op"))
-    launched = rank.cached(_launched).lazy().join(calls.drop("is_op"), on="launch_id")
+    launched = _launched(rank).lazy().join(calls.drop("is_op"), on="launch_id")
     return done(launched.join(ops, on="op").drop("op"))
 
 
@@ -79,21 +87,45 @@ def covered_ns(work: pl.DataFrame, by: str) -> pl.DataFrame:
     return pl.DataFrame({by: groups, "covered_ns": covered[groups.fill_null(last)]})
 
 
+def _of_all_threads(rank: RankTrace) -> pl.DataFrame:
+    """As ``_nested``, and behind that the same of all other threads."""
+    launching = rank.cached(_nested)
+    if not _has_others(rank):
+        return launching
+    others = _tree(rank, of_launches=False)
+    return pl.concat([launching, others.with_columns(pl.col("number", "parent_id") + launching.height)])
+
+
+def _has_others(rank: RankTrace) -> bool:
+    """Whether threads that launch nothing have operators or calls of the runtime."""
+    return rank.cached(_nested).height < rank[_OPS].height + rank[_CALLS].height
+
+
 def _nested(rank: RankTrace) -> pl.DataFrame:
-    """Operators and calls of the device's runtime in one tree, whose ``parent_id`` is a ``number``."""
+    """Operators and calls of the device's runtime, of threads that launch: one tree, ``parent_id`` is a ``number``."""
+    return _tree(rank, of_launches=True)
+
+
+def _tree(rank: RankTrace, *, of_launches: bool) -> pl.DataFrame:
     place = ("event_id", "pid", "tid", "start_ns", "end_ns")
-    ops = rank[_OPS].select("name", *place, is_op=True)
-    calls = rank[_CALLS].select(pl.lit(None, ops.schema["name"]).alias("name"), *place, is_op=False)
+    threads = rank[_THREADS]["tid"].unique()
+    # Where whole programs are launched, most of what there is on the host is on threads that launch nothing.
+    are_all = rank[_CALLS].height > 0 or threads.null_count() > 0
+    launches = pl.col("tid").is_in(threads.implode()).fill_null(value=True) | are_all
+    is_asked = launches if of_launches else ~launches
+    ops = rank[_OPS].filter(is_asked).select("name", *place, is_op=True)
+    calls = rank[_CALLS].filter(is_asked)
+    calls = calls.select(pl.lit(None, ops.schema["name"]).alias("name"), *place, is_op=False)
     # An operator may take no longer than the call that it makes, but no call makes an operator: so number anew.
     rows = pl.concat([ops.lazy().sort("event_id"), calls.lazy().sort("event_id")]).with_row_index("number")
     # The profiler writes the end of a launch up to some ten microseconds after that of its operator.
     both = done(rows.with_columns(is_cut=~pl.col("is_op")))
     numbers = both.lazy().filter(~pl.col("is_op")).select(launch_id="event_id", launch="number")
-    launched = rank.cached(_launched).lazy().join(numbers, on="launch_id")
+    launched = _launched(rank).lazy().join(numbers, on="launch_id")
     work = done(launched.select("start_ns", "end_ns", launch_id="launch"))
     added = ("parent_id", "self_ns", "work_count", "work_ns")
     tree = call_tree.nested(both.with_columns(event_id="number"), work, added)
-    return tree.with_columns(both["event_id"])
+    return tree.with_columns(both["event_id"]).drop("pid", "tid", "is_cut")
 
 
 def _operator(nested: pl.DataFrame) -> pl.Series:
@@ -106,9 +138,10 @@ def _operator(nested: pl.DataFrame) -> pl.Series:
 
 
 def _launched(rank: RankTrace) -> pl.DataFrame:
+    """Work with its launch, where that may be a call of the device's runtime."""
+    events = rank[_EVENTS] if rank[_CALLS].height else rank[_EVENTS].clear()
     return done(
-        rank[_EVENTS]
-        .lazy()
+        events.lazy()
         .filter(pl.col("kind").is_in(WORK))
         .join(rank[_STARTS].lazy(), left_on="event_id", right_on="device_event_id")
     )
@@ -116,7 +149,7 @@ def _launched(rank: RankTrace) -> pl.DataFrame:
 
 def around(rank: RankTrace, ops: pl.Series) -> pl.Series:
     """The ``op_id`` of every operator around one of these, given by theirs."""
-    nested = rank.cached(_nested)
+    nested = _of_all_threads(rank)
     above = nested.filter("is_op", pl.col("event_id").is_in(ops.implode()))["parent_id"].drop_nulls().unique()
     found = above
     while not above.is_empty():
@@ -133,7 +166,7 @@ def outermost(rank: RankTrace, chosen: pl.Series) -> pl.DataFrame:
     """
     if chosen.is_empty():
         return pl.DataFrame(schema={"op_id": pl.UInt32(), "around_id": pl.UInt32(), "around": pl.String()})
-    nested = rank.cached(_nested)
+    nested = _of_all_threads(rank)
     is_chosen = nested["event_id"].is_in(chosen.implode()) & nested["is_op"]
     found = call_tree.outermost(nested.select("parent_id", event_id="number"), is_chosen)
     rows = nested.lazy()

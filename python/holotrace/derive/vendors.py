@@ -226,6 +226,12 @@ INTEL = Vendor(
     name="Intel",
     waiting=frozenset({"zeCommandQueueSynchronize", "zeCommandListHostSynchronize", "zeEventHostSynchronize"})
     | {"zeFenceHostSynchronize", "urQueueFinish", "urEventWait"},
+    allocating=(
+        *("urUSMDeviceAlloc", "urUSMSharedAlloc", "urUSMHostAlloc", "urUSMFree", "urUSMPool"),
+        *("zeMemAlloc", "zeMemFree"),
+    ),
+    copying=("urEnqueueUSMMemcpy", "zeCommandListAppendMemoryCopy"),
+    loading_code=("urProgram", "zeModuleCreate", "zeModuleDynamicLink"),
     collectives="oneCCL",
     exceptions=(
         KindRule(SYNC, r"^ze.*(barrier|signalevent|waitonevents)", examples=("zeCommandListAppendBarrier",)),

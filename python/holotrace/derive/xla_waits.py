@@ -10,6 +10,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import host_activities
 from holotrace.derive.host_activities import READ_BACK, WAIT
 from holotrace.derive.kernel_kinds import MEMORY, WORK
+from holotrace.derive.names import distinct
 from holotrace.derive.unrecorded_waits import SCHEMA, WAITED_NS
 
 _CALLS = CPU_OPS.only("event_id", "name", "pid", "tid", "start_ns", "end_ns")
@@ -56,16 +57,18 @@ def _long_calls(spans: pl.DataFrame) -> pl.DataFrame:
 
 def _copies(work: pl.DataFrame) -> pl.DataFrame:
     """Copies to the host: when each was over, and when it began."""
-    return work.filter(_is_copy()).select(over_ns="end_ns", copied_ns="start_ns")
+    return work.filter(_is_copy(work)).select(over_ns="end_ns", copied_ns="start_ns")
 
 
-def _is_copy() -> pl.Expr:
-    return ((pl.col("kind") == MEMORY) & pl.col("name").cast(pl.String).str.contains(_TO_HOST)).fill_null(value=False)
+def _is_copy(work: pl.DataFrame) -> pl.Expr:
+    names = distinct(work["name"])
+    copies = names.filter(names.cast(pl.String).str.contains(_TO_HOST).fill_null(value=False))
+    return ((pl.col("kind") == MEMORY) & pl.col("name").is_in(copies.implode())).fill_null(value=False)
 
 
 def _last_work(runs: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     """The work that ended last in each run of a program: when, and its event."""
-    ended = work.filter(~_is_copy()).select("device", "end_ns", after_id="event_id")
+    ended = work.filter(~_is_copy(work)).select("device", "end_ns", after_id="event_id")
     by_end = ended.with_columns(ended_ns="end_ns").sort("end_ns", "after_id")
     last = (
         runs.lazy()

@@ -16,18 +16,19 @@ from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
 from holotrace.diagnosis import host, inefficient, pairs, rounds, xla_gaps
-from holotrace.diagnosis.classes import COPY, EVALUATION, RUNTIME, SYNCHRONIZATION
+from holotrace.diagnosis.classes import COPY, EVALUATION, OPERATOR, RUNTIME, SYNCHRONIZATION
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
+CORE = "core"  # what each of several devices of one rank computes
 UNPROFILED = "unprofiled"  # how long a step took while nothing was recorded, where the recorder measured it
-# What a window is of where the profile is one of XLA.
-XLA = "xla"
+# What a window is of where the profile is one of XLA, and its name where devices are threads of the host.
+XLA, ON_HOST = "xla", "on-host"
 _OWN = (
     Column(
         "row",
         Unit.TEXT,
-        "What the row is about: window, step, gap, work, slow-work, segment, meeting, call, unprofiled",
+        "What the row is about: window, step, gap, work, core, slow-work, segment, meeting, call, unprofiled",
     ),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
@@ -44,10 +45,11 @@ _OWN = (
     Column("operator", Unit.TEXT, "Of work: the operator that asked for it, or what it was for"),
     Column("event_id", Unit.EVENT, "An event of the file to look at"),
     Column("end_ns", Unit.NS, "Of a meeting: when its kernel ended"),
+    Column("needed_ns", Unit.NS, "Of a message received: when the first kernel began that was launched after it"),
 )
 COLUMNS = (*_OWN, *(column for column in collectives.CALLS if column.name not in {own.name for own in _OWN}))
 _KERNELS = DEVICE_EVENTS.only(
-    *("event_id", "name", "kind", "stream", "start_ns", "end_ns", "launch_id", "launch_ns", "step"),
+    *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns", "step"),
     *("external", "grid", "block"),
 )
 _OPERATORS = CPU_OPS.only("name", "external", "input_dims")
@@ -75,8 +77,11 @@ def account(rank: RankTrace) -> pl.DataFrame:
     """Where the time of one rank's device went, as rows of several kinds; see ``COLUMNS``."""
     base = base_ns(rank.metadata)
     meetings = pairs.paired(rank.cached(collectives.calls), rank).with_columns(row=pl.lit(MEETING), at_ns="end_ns")
+    if rank[STEPS].is_empty():
+        turns = rank.cached(_kernels).select("event_id", "step").unique("event_id")
+        meetings = meetings.drop("step").join(turns, on="event_id", how="left", maintain_order="left")
     meetings = _without_late(meetings, rank, base)
-    meetings = meetings.with_columns(time_ns=_held_ns(meetings, rank, base))
+    meetings = meetings.with_columns(time_ns=_held_ns(meetings, rank, base), needed_ns=_needed_ns(meetings, rank, base))
     edges = _edges(meetings, base)
     parts = [
         _windows(rank),
@@ -85,6 +90,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _copies(rank, edges),
         _segments(rank, edges),
         _work(rank),
+        _cores(rank),
         _slow_work(rank, edges),
         _calls(rank),
     ]
@@ -147,6 +153,33 @@ def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     return lasting
 
 
+def _needed_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
+    """When the rank needed the messages that it received: no later than what it launched next; null for all else."""
+    kernels = rank.cached(_kernels).lazy()
+    launched = kernels.select("event_id", received_ns="launch_ns").unique("event_id")
+    computed = kernels.filter(pl.col("kind") == COMPUTE).drop_nulls("launch_ns").sort("launch_ns", "start_ns")
+    is_received = pl.col("group_ranks").cast(pl.String).str.ends_with(f", {rank.rank}]")
+    is_received &= pl.col("collective") == pairs.PAIR
+    needed = (
+        meetings.lazy()
+        .select("event_id", is_received.alias("is_received"))
+        .with_row_index("place")
+        .join(launched, on="event_id", how="left")
+        .sort("received_ns")
+        .join_asof(
+            computed.select("launch_ns", needed_ns="start_ns"),
+            left_on="received_ns",
+            right_on="launch_ns",
+            strategy="forward",
+            check_sortedness=False,
+        )
+        .sort("place")
+        .select(needed_ns=pl.when("is_received").then(pl.col("needed_ns") + base))
+    )
+    times: pl.Series = done(needed)["needed_ns"]
+    return times
+
+
 def _kernels(rank: RankTrace) -> pl.DataFrame:
     return rounds.of_kernels(rank[_KERNELS], rank)
 
@@ -162,11 +195,16 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
     """The whole recording and each step: ``start_ns`` and ``at_ns`` are its ends."""
     steps = rank[STEPS].select(row=pl.lit(STEP), step="step", start_ns="start_ns", at_ns="end_ns")
     events = rank.cached(_kernels)
-    both = pl.concat([events.select("start_ns", "end_ns"), rank[STEPS].select("start_ns", "end_ns")])
+    spans = [events, rank[STEPS] if xla_gaps.is_xla(rank) else rank.cached(host.recorded)]
+    if xla_gaps.is_xla(rank):
+        # No gap is outside of it.
+        spans.append(xla_gaps.window(rank))
+    both = pl.concat([frame.select("start_ns", "end_ns") for frame in spans])
     whole = both.select(row=pl.lit(WINDOW), start_ns=pl.col("start_ns").min(), at_ns=pl.col("end_ns").max())
     kind = pl.lit(XLA if xla_gaps.is_xla(rank) else None, pl.String)
+    place = pl.lit(ON_HOST if xla_gaps.is_on_host(rank) else None, pl.String)
     return pl.concat([whole.drop_nulls(), steps], how="diagonal").with_columns(
-        time_ns=pl.col("at_ns") - pl.col("start_ns"), count=1, detail=kind
+        time_ns=pl.col("at_ns") - pl.col("start_ns"), count=1, detail=kind, name=place
     )
 
 
@@ -244,15 +282,15 @@ def _step_of_work(rank: RankTrace, times: pl.Series) -> pl.Series:
 
 def _work(rank: RankTrace) -> pl.DataFrame:
     """Kernels by what was launched how: those of equal name, grid, block and shapes do equal work."""
+    kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE)
     operators = (
         rank[_OPERATORS]
         .lazy()
-        .drop_nulls("external")
+        .join(kernels.lazy(), on="external", how="semi")
         .unique("external")
         .select("external", operator="name", dims="input_dims")
     )
     text = [pl.col(name).cast(pl.String).fill_null("") for name in ("grid", "block", "dims")]
-    kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE)
     within = host.evaluating(rank, kernels["launch_id"])
     labels = ("name", "grid", "block", "operator", "dims")
     return done(
@@ -285,6 +323,20 @@ def _work(rank: RankTrace) -> pl.DataFrame:
     )
 
 
+def _cores(rank: RankTrace) -> pl.DataFrame:
+    """What each device of a rank with several computes, by name."""
+    kernels = rank.cached(_kernels)
+    if kernels["device"].n_unique() <= 1:
+        return pl.DataFrame(schema={"row": pl.String()})
+    return done(
+        kernels.lazy()
+        .filter(pl.col("kind") == COMPUTE)
+        .group_by("device", "name")
+        .agg(time_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(), count=pl.len())
+        .with_columns(pl.col("name").cast(pl.String), row=pl.lit(CORE))
+    )
+
+
 def _slow_work(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Time that operators compute longer than they need to, summed between meetings."""
     if xla_gaps.is_xla(rank):
@@ -296,7 +348,7 @@ def _calls(rank: RankTrace) -> pl.DataFrame:
     """How long the host takes for the calls it makes most often, without those below them; the median."""
     calls = rank.cached(host.host_calls)
     blocking = BLOCKING.intersection(distinct(calls["name"]))
-    is_asked = host.matching(calls["category"], RUNTIME) | (calls["category"] == "cpu_op")
+    is_asked = host.matching(calls["category"], RUNTIME) | host.matching(calls["category"], OPERATOR)
     return done(
         calls.lazy()
         .select("name", lasted_ns=pl.col("end_ns") - pl.col("start_ns"))

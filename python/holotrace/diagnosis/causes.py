@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 
 import polars as pl
 
 from holotrace.derive import arrivals
+from holotrace.derive.vendors import COPYING as COPYING_CALLS
 from holotrace.derive.vendors import GRAPH_LAUNCHING, LAUNCHING
-from holotrace.diagnosis import account, idle, inefficient, profiled, transfers, uneven, wording
+from holotrace.diagnosis import account, cores, idle, inefficient, profiled, transfers, uneven, wording
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import (
     COPY,
@@ -28,6 +30,7 @@ from holotrace.diagnosis.classes import (
     UNRECORDED,
     WRONG_TYPE,
 )
+from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.meetings import Meetings, together
 
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
@@ -43,9 +46,13 @@ _USUAL = {
     INEFFICIENT: 0.05,
     SLICE_GRADIENTS: 0.05,
 }
-# Parameters that are gathered could have been on their way earlier; gradients not.
-_GATHER_RATIO, _SEVERAL, _MOSTLY_RATIO = 0.03, 4, 0.5
+# What could have been on its way earlier: parameters that are gathered, gradients that are reduced in a row.
+_AHEAD_RATIO, _SEVERAL, _MOSTLY_RATIO = 0.03, 4, 0.5
 _CRITICAL_RATIO = 0.2
+# A device that copies to its host.
+_TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
+# Threads of one host share its cores, so that equal work of theirs differs by more than that of devices.
+_ON_HOST_RATIO = 0.1
 # What the trace does not say in so many words.
 _INFERRED = (QUEUED, PAUSE, UNRECORDED)
 # Of these the responsible name says it all.
@@ -81,7 +88,8 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     windows = rows.filter(pl.col("row") == account.WINDOW)
     if windows.is_empty():
         return [], 0
-    visits = _visits(rows)
+    come = arrivals.of_ranks(rows.filter(pl.col("row") == account.MEETING).drop("row"))
+    visits = _visits(come)
     offsets = dict(visits.select("rank", "clock_offset_ns").unique("rank").iter_rows())
     ranks = tuple(windows["rank"].unique().sort())
     ends = dict(windows.select("rank", "at_ns").iter_rows())
@@ -98,10 +106,17 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         profiler_ns = profiled.total_ns(rows, unprofiled_ns)
         hosts = profiled.without(hosts, meetings, profiler_ns)
         job_ns = max(1, job_ns - profiler_ns)
-    every = (*hosts, *uneven.causes(job), *transfers.causes(job), *inefficient.causes(job))
+    every = (
+        *hosts,
+        *cores.causes(job, come),
+        *uneven.causes(job),
+        *transfers.causes(job),
+        *inefficient.causes(job),
+    )
     costs = [(candidate, meetings.saved_ns(candidate.change)) for candidate in every]
-    kept = [(candidate, cost) for candidate, cost in costs if cost > _least_ratio(candidate, len(ranks)) * job_ns]
-    kept = _once(_without_followers(kept), meetings)
+    on_host = account.ON_HOST in windows["name"]
+    kept = [(c, cost) for c, cost in costs if cost > _least_ratio(c, len(ranks), is_on_host=on_host) * job_ns]
+    kept = _with_copies(_once(cores.told_once(_without_followers(kept)), meetings), meetings)
     joint = meetings.saved_ns(together([candidate.change for candidate, _ in kept]))
     found = []
     for candidate, cost in kept:
@@ -129,18 +144,44 @@ def _once(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[C
     return told
 
 
+def _with_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
+    """What is copied to the host in the same steps as its ranks' hosts pause in is a part of what they do there."""
+    told = list(kept)
+    for pause, _ in kept:
+        if pause.cause not in (PAUSE, UNRECORDED):
+            continue
+        copies = [
+            (copy, cost)
+            for copy, cost in told
+            if copy.cause == COPY
+            and (copy.ranks, copy.steps) == (pause.ranks, pause.steps)
+            and re.search(_TO_HOST, copy.responsible or "")
+        ]
+        if not copies:
+            continue
+        change = together([pause.change, *(copy.change for copy, _ in copies)])
+        merged = replace(pause, change=change, evidence={**pause.evidence, "copies_to_host": True})
+        told = [pair for pair in told if pair[0] is not pause and pair not in copies]
+        told.append((merged, meetings.saved_ns(change)))
+    return told
+
+
 def _without_followers(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
     """The causes but for transfers that are exposed since hosts launch too late what could hide them."""
     late_ns = max((cost for candidate, cost in kept if candidate.cause == LAUNCH and not candidate.ranks), default=0)
     return [(candidate, cost) for candidate, cost in kept if candidate.cause != EXPOSED or cost >= late_ns]
 
 
-def _least_ratio(candidate: Candidate, rank_count: int) -> float:
+def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> float:
+    if is_on_host and candidate.cause in (*cores.LONGER, UNEVEN_WORK):
+        return _ON_HOST_RATIO
     if candidate.cause == EXPOSED:
         # Of several gathers in a step all but the first could be on their way while something else is computed.
         ahead = "gather" in (candidate.responsible or "") and candidate.evidence["per_step_count"] >= _SEVERAL
         ahead = ahead and candidate.evidence["exposed_ratio"] >= _MOSTLY_RATIO
-        return _GATHER_RATIO if ahead else _USUAL[EXPOSED]
+        # Gradients that are all reduced one after the other could have been while others were computed.
+        ahead |= candidate.evidence.get("in_a_row_ratio", 0.0) >= _MOSTLY_RATIO
+        return _AHEAD_RATIO if ahead else _USUAL[EXPOSED]
     often = candidate.evidence.get("count", 0) >= _SEVERAL * rank_count * max(1, len(candidate.steps))
     if candidate.cause == SYNCHRONIZATION and often:
         # More often than the loss is read.
@@ -149,15 +190,14 @@ def _least_ratio(candidate: Candidate, rank_count: int) -> float:
     return FLOOR_RATIO if is_of_some else max(FLOOR_RATIO, _USUAL.get(candidate.cause, 0.0))
 
 
-def _visits(rows: pl.DataFrame) -> pl.DataFrame:
-    calls = rows.filter(pl.col("row") == account.MEETING).drop("row")
+def _visits(come: pl.DataFrame) -> pl.DataFrame:
     # A rank comes with the last of its devices and leaves with the first, which has stood still until then: what its
     # devices wait for each other is its own affair.
     of_rank = ["match", "rank"]
-    come = arrivals.of_ranks(calls).with_columns(
+    together = come.with_columns(
         pl.col("left_ns").min().over(of_rank), pl.col("time_ns", "exposed_ns").max().over(of_rank)
     )
-    return come.sort("arrival_ns").unique(of_rank, keep="last", maintain_order=True)
+    return together.sort("arrival_ns").unique(of_rank, keep="last", maintain_order=True)
 
 
 def table(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> pl.DataFrame:
@@ -176,12 +216,19 @@ def table(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> pl.DataFrame:
 def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_count: int) -> dict[str, object]:
     c = found.candidate
     share = found.cost_ns / found.job_ns if found.job_ns else 0.0
-    filled = {"who": wording.whose(c.ranks, rank_count), "what": _what(c), **wording.verbs(c.ranks, rank_count)}
+    who = wording.whose(c.ranks, rank_count)
+    if DEVICE in c.evidence:
+        who = f"device {c.evidence[DEVICE]} of {who}"
+    filled = {"who": who, "what": _what(c), **wording.verbs(c.ranks, rank_count)}
+    filled["is_slow"] = "is slow" if DEVICE in c.evidence else f"{filled['has']} a slow device"
     more = wording.LONGER if c.evidence.get("is_equal") else wording.MORE
     what = _what(c) if c.responsible else ""
     is_launch = not (LAUNCHING | GRAPH_LAUNCHING).isdisjoint((c.responsible, _innermost(c)))
     filled |= {"how": more.format(**filled), "in_what": f" in {what}" if what else ""}
-    filled |= {"pauses": wording.pauses(what, is_launch=is_launch), **c.evidence}
+    meanwhile = wording.COPYING if c.evidence.get("copies_to_host") else ""
+    filled |= {"pauses": wording.pauses(what, meanwhile, is_launch=is_launch), "meanwhile": meanwhile, **c.evidence}
+    is_call = _innermost(c).startswith(COPYING_CALLS)
+    filled["copying"] = wording.copying(str(filled["who"]), str(filled["copies"]), is_call=is_call)
     sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)
     return {
         "rank": c.event_rank,
@@ -202,7 +249,9 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
         "share_ratio": share,
         "confidence": "inferred" if c.cause in _INFERRED else "measured",
         "evidence": json.dumps(dict(c.evidence) | ({"around": c.detail} if c.detail else {}), ensure_ascii=False),
-        "advice": wording.advice(words, c.responsible),
+        "advice": wording.advice(
+            words, c.responsible, c.detail or "", has_copies=bool(c.evidence.get("copies_to_host"))
+        ),
         # Known when the findings of other analyses are: see ``symptoms.explained``.
         "explains": None,
         "to_know_more": words.to_know_more or None,

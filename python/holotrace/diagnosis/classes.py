@@ -33,7 +33,7 @@ _NAMED = (
     ),
     (
         COMPILATION,
-        r"(?i:_compile\.py|call_user_compiler|graph_lowering|nvrtc|triton.{0,40}compil|torch_?compile|recompil)",
+        r"(?i:_compile\.py|call_user_compiler|graph_lowering|nvrtc|cpp_extension|load_cuda_ops|triton.{0,40}compil|torch_?compile|recompil)",
     ),
     (
         COMPILATION,
@@ -57,8 +57,9 @@ _COMPILED = tuple((cause, re.compile(pattern)) for cause, pattern in _NAMED)
 _RECOMPUTED = re.compile(
     r"(?i)utils/checkpoint\.py|algorithms/.*checkpoint|CheckpointFunction|_checkpoint_hook|checkpoint_wrapper"
 )
-# Categories of calls of a device's runtime, which begin with its vendor.
-RUNTIME = re.compile(r"(^|_)(runtime|driver)$")
+# Categories of calls of a device's runtime, which begin with its vendor, and of operators; older recorders say less.
+RUNTIME = re.compile(r"(?i)(^|_)(runtime|driver)$")
+OPERATOR = re.compile(r"^(cpu_op|Operator)$")
 _OF_LIBRARIES = re.compile(
     r"^<|^(torch|numpy|pandas|transformers|accelerate|lightning)/|/python\d|site-packages|dist-packages"
 )
@@ -101,7 +102,7 @@ def told(name: str) -> int:
 def traits(name: str, category: str) -> int:
     """What a call of that name and category is, as bits that native code reads."""
     found = _RANGE if category == "user_annotation" else 0
-    if category == "cpu_op":
+    if OPERATOR.search(category):
         found |= _OPERATOR
     if RUNTIME.search(category):
         found |= _RUNTIME
@@ -117,6 +118,7 @@ def traits(name: str, category: str) -> int:
     return found | (_IDLE if _IDLING.search(name) else 0)
 
 
+@lru_cache(maxsize=20_000)
 def is_of_program(name: str, category: str) -> bool:
     """Whether it is a function of the program's own, or a range that it named."""
     if category != "python_function":

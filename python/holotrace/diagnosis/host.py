@@ -11,7 +11,7 @@ from operator import or_
 import polars as pl
 
 from holotrace.core.plans import done
-from holotrace.core.tables import CALLS, DEVICE_EVENTS, LAUNCHES, STEPS
+from holotrace.core.tables import CALLS, DEVICE_EVENTS, HOST_CALLS, LAUNCHES, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
 from holotrace.derive.kernel_kinds import COMMUNICATION, WORK
@@ -23,23 +23,26 @@ from holotrace.diagnosis.classes import (
     FULL_QUEUE,
     LAUNCH,
     PAUSE,
+    PROFILER,
     PYTHON,
     QUEUED,
     RUNTIME,
     STEP_RANGE,
     SYNCHRONIZATION,
     UNRECORDED,
+    is_of_program,
     named,
 )
 
 WORK_EVENTS = DEVICE_EVENTS.only(
     *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns")
 )
-HOST_CALLS = CALLS.only(
+_CALLS = CALLS.only(
     *("event_id", "name", "category", "pid", "tid", "start_ns", "end_ns", "on_device", "parent_id", "depth"),
     "work_count",
-)
-READS = (WORK_EVENTS, HOST_CALLS, LAUNCHES.only("launch_id", "device_event_id", "tid"), STEPS)
+).where_launched_singly()
+_XLA_CALLS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns")
+READS = (WORK_EVENTS, _CALLS, _XLA_CALLS, LAUNCHES.only("launch_id", "device_event_id", "tid"), STEPS)
 # Shorter gaps are what a device needs from one kernel to the next.
 MIN_GAP_NS = 4_000
 # A synchronisation returns so soon after the device has nothing to do any more.
@@ -125,12 +128,13 @@ def _of_launching_threads(gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
 
 def of_all_devices(rank: RankTrace) -> Gaps:
     """The gaps in which none of the rank's devices worked, or none computed since the host launched too late."""
-    return _told(_with_late(rank, _idle(rank[WORK_EVENTS], rank[STEPS], MIN_GAP_NS)), rank)
+    idle = _idle(rank[WORK_EVENTS], rank.cached(recorded), MIN_GAP_NS)
+    return _told(_with_late(rank, idle), rank)
 
 
 def explained(rank: RankTrace, events: pl.DataFrame, min_gap_ns: int) -> Gaps:
     """The gaps between the work among ``events`` that are longer than ``min_gap_ns``."""
-    return _told(_idle(events, rank[STEPS], min_gap_ns), rank)
+    return _told(_idle(events, rank.cached(recorded), min_gap_ns), rank)
 
 
 def late(rank: RankTrace) -> pl.DataFrame:
@@ -140,7 +144,7 @@ def late(rank: RankTrace) -> pl.DataFrame:
     """
     events = rank[WORK_EVENTS]
     communicated = events.filter(pl.col("kind") == COMMUNICATION)
-    others = _idle(events.filter(pl.col("kind") != COMMUNICATION), rank[STEPS], MIN_GAP_NS)
+    others = _idle(events.filter(pl.col("kind") != COMMUNICATION), rank.cached(recorded), MIN_GAP_NS)
     # Where nothing comes after it, nothing was launched too late.
     others = others.filter(pl.col("next_id").is_not_null())
     if communicated.is_empty():
@@ -192,8 +196,14 @@ def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
 
 
 def host_calls(rank: RankTrace) -> pl.DataFrame:
-    """The rank's calls on the host."""
-    return rank[HOST_CALLS].filter(~pl.col("on_device"))
+    """The rank's calls on the host; none of a profile of XLA."""
+    return rank[_CALLS].filter(~pl.col("on_device"))
+
+
+def spans(rank: RankTrace) -> pl.DataFrame:
+    """The same, or the spans of an XLA profile's host: ``event_id``, ``name``, ``pid``, ``tid`` and times."""
+    calls = rank.cached(host_calls)
+    return rank[_XLA_CALLS].with_columns(pid="tid") if calls.is_empty() else calls
 
 
 def main_thread(rank: RankTrace) -> int:
@@ -201,18 +211,34 @@ def main_thread(rank: RankTrace) -> int:
     return open_calls.main_thread(rank.cached(host_calls))
 
 
-def _idle(events: pl.DataFrame, steps: pl.DataFrame, min_gap_ns: int) -> pl.DataFrame:
+def recorded(rank: RankTrace) -> pl.DataFrame:
+    """What may have kept the device waiting, also before its first and after its last work.
+
+    These are the steps; where none was marked, what the threads that launch did and whose name tells what it is.
+    Returns ``start_ns``, ``end_ns`` and ``tid``, null for the main thread.
+    """
+    calls = rank.cached(host_calls)
+    if not rank[STEPS].is_empty():
+        return rank[STEPS].select("start_ns", "end_ns", tid=pl.lit(None, calls.schema["tid"]))
+    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
+    launching = calls.filter(pl.col("tid").is_in(threads.implode()))
+    telling = [name for name in distinct(launching["name"]) if name and named(name) not in (None, PROFILER)]
+    return launching.filter(among(launching["name"], telling)).select("start_ns", "end_ns", "tid")
+
+
+def _idle(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -> pl.DataFrame:
     """The gaps between work of any kind, each with the work that ends it and when that was launched.
 
-    The first begins with the first step, and the last ends with the last.
+    The first begins with what was recorded first, and the last ends with the last of that.
     """
     work = done(events.lazy().filter(pl.col("kind").is_in(WORK)).sort("start_ns", "end_ns", "event_id"))
     if work.is_empty():
         return work.select(
-            start_ns="start_ns", end_ns="end_ns", next_id="event_id", launch_ns="launch_ns", launch_id="launch_id"
+            *("start_ns", "end_ns", "launch_ns", "launch_id"),
+            next_id="event_id",
+            tid=pl.lit(None, recorded.schema["tid"]),
         )
-    begin, end = steps["start_ns"].min(), steps["end_ns"].max()
-    last = work["end_ns"].max()
+    begin = recorded["start_ns"].min()
     between = work.lazy().select(
         start_ns=pl.col("end_ns").cum_max().shift(1).fill_null(pl.lit(begin, pl.Int64)),
         end_ns="start_ns",
@@ -220,20 +246,24 @@ def _idle(events: pl.DataFrame, steps: pl.DataFrame, min_gap_ns: int) -> pl.Data
         launch_ns="launch_ns",
         launch_id="launch_id",
     )
-    after = pl.LazyFrame({"start_ns": [last], "end_ns": [end]}, schema={"start_ns": pl.Int64, "end_ns": pl.Int64})
+    after = (
+        recorded.lazy().top_k(1, by="end_ns").select("end_ns", "tid", start_ns=pl.lit(work["end_ns"].max(), pl.Int64))
+    )
     both = pl.concat([between, after], how="diagonal")
     return done(both.filter(pl.col("end_ns") - pl.col("start_ns") > min_gap_ns))
 
 
 def _timed(found: pl.DataFrame, calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The gaps with the thread that launched what ends each, and when it had."""
-    threads = rank[LAUNCHES].lazy().select(next_id="device_event_id", tid="tid").unique("next_id")
+    threads = rank[LAUNCHES].lazy().select(next_id="device_event_id", launch_tid="tid").unique("next_id")
     launch = open_calls.looked_up(calls, found["launch_id"], "end_ns")
     # Work that is being launched when the device runs dry comes too late too.
     return done(
         found.lazy()
         .join(threads, on="next_id", how="left", maintain_order="left")
         .with_row_index("window")
+        .with_columns(pl.coalesce("launch_tid", "tid").alias("tid"))
+        .drop("launch_tid")
         .with_columns(launched_ns=pl.min_horizontal(pl.coalesce(launch["end_ns"], "launch_ns"), "end_ns"))
     )
 
@@ -253,7 +283,7 @@ def _all_of(found: pl.DataFrame, cause: str) -> pl.DataFrame:
 
 def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str]]:
     """Of launches within something whose name tells what goes on (see ``classes.named``): that, and the name."""
-    calls = rank.cached(host_calls)
+    calls = spans(rank)
     told = {name: cause for name in distinct(calls["name"]) if name and (cause := named(name))}
     if not told:
         return {}
@@ -268,7 +298,7 @@ def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str
 
 def evaluating(rank: RankTrace, launch_ids: pl.Series) -> pl.Series:
     """Of launches within something that evaluates the model its name, as ``within``; null for all others."""
-    names = distinct(rank.cached(host_calls)["name"])
+    names = distinct(spans(rank)["name"])
     if not any(named(name) == EVALUATION for name in names if name):
         return pl.Series("within", [None] * len(launch_ids), dtype=pl.String)
     found = contexts(rank, launch_ids)
@@ -279,7 +309,8 @@ def evaluating(rank: RankTrace, launch_ids: pl.Series) -> pl.Series:
 def _outermost(calls: pl.DataFrame) -> pl.DataFrame:
     """Those of these calls that are within no other of them."""
     before = pl.col("end_ns").cum_max().shift(1).over("pid", "tid")
-    outer = calls.lazy().sort("start_ns", "depth").filter((pl.col("end_ns") > before).fill_null(True))
+    ordered = calls.lazy().sort("start_ns", -pl.col("end_ns"), "event_id")
+    outer = ordered.filter((pl.col("end_ns") > before).fill_null(True))
     names = pl.col("name").cast(pl.String)
     return done(outer.select("pid", "tid", "start_ns", outer_end_ns="end_ns", outer_name=names))
 
@@ -339,20 +370,31 @@ def _waits(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _is_own(function: str) -> bool:
+    return is_of_program(function, "python_function")
+
+
 def _named_waits(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Waits by what made them, ``responsible``: the outer of the two calls around each that is no step, else its own.
 
-    Returns ``event_id``, ``responsible``, ``began_ns`` and ``returned_ns``, in their order.
+    A function of the program's own that waits is responsible itself. Returns ``event_id``, ``responsible``,
+    ``began_ns`` and ``returned_ns``, in their order.
     """
 
     def those(ids: pl.Series, **columns: str) -> pl.DataFrame:
-        found = open_calls.looked_up(calls, distinct(ids), "event_id", "name", "parent_id")
+        found = open_calls.looked_up(calls, distinct(ids), "event_id", "name", "category", "parent_id")
         rows = found.lazy().drop_nulls("event_id")
         text = pl.col("name").cast(pl.String)
         is_step = text.str.contains(STEP_RANGE.pattern)
-        return done(rows.with_columns(pl.when(~is_step).then(text).alias("name")).select(**columns))
+        is_function = pl.col("category") == "python_function"
+        return done(
+            rows.with_columns(pl.when(~is_step).then(text).alias("name"), function=pl.when(is_function).then(text))
+            .with_columns(own=pl.col("function").map_elements(_is_own, pl.Boolean, skip_nulls=True))
+            .select(**columns)
+        )
 
-    parents = those(waits["wait_parent"], wait_parent="event_id", wait_name="name", around_id="parent_id")
+    parents = those(waits["wait_parent"], wait_parent="event_id", wait_name="name", around_id="parent_id", own="own")
+    parents = parents.with_columns(around_id=pl.when(~pl.col("own").fill_null(value=False)).then("around_id"))
     around = those(parents["around_id"], around_id="event_id", around_name="name")
     return done(
         waits.lazy()

@@ -37,12 +37,16 @@ from holotrace.diagnosis.classes import (
 _BY_NAME = (FUNCTION, COPY, SYNCHRONIZATION)
 # Numbers of steps and addresses of objects make no other thing of a name.
 _NUMBERED = r"#\d+$|^(copy-\w+)\.\d+$| at 0x[0-9a-fA-F]+"
+_STEP = r"^ProfilerStep$"
 # Host calls of a slow host take so much longer than those of others.
 _SLOW_HOST_RATIO = 1.3
 # Of a slow host this is slow, however little of it others have: they launch ahead of their devices.
 _SLOW_TOO = (LAUNCH, SYNCHRONIZATION, PAUSE, UNRECORDED)
 # ... and all have some of it, which differs from rank to rank by chance: twice as much is more.
 _TWICE_RATIO = 1.0
+# Waits in a step that are more than reading its loss; and so much late launching, beside what is laid to seldom waits,
+# makes a host too slow.
+_OFTEN, _LATE_ANYWAY_RATIO = 4, 0.4
 # So long any data loader takes to hand a batch over that is ready.
 _SHORT_NS = 200_000
 # Other things that take so much longer than the calls do are held up by something else.
@@ -101,8 +105,11 @@ def _is_apart(cause: str, excess: pl.DataFrame, usual_ns: float, job: Job) -> bo
 
 def _things(job: Job) -> Iterator[_Idle]:
     gaps = job.of(account.GAP).with_columns(pl.col("name").fill_null("").str.replace_all(_NUMBERED, "$1"))
+    # To pause in a step is to pause anywhere.
+    is_anywhere = pl.col("cause").is_in((PAUSE, UNRECORDED)) & pl.col("name").str.contains(_STEP)
+    gaps = gaps.with_columns(name=pl.when(is_anywhere).then(pl.lit("")).otherwise("name"))
     by_cause = dict(gaps.group_by("cause").agg(pl.col("time_ns").sum()).iter_rows())
-    if by_cause.get(LAUNCH, 0) > by_cause.get(SYNCHRONIZATION, 0) > 0:
+    if _is_too_slow(gaps, by_cause.get(LAUNCH, 0), by_cause.get(SYNCHRONIZATION, 0), job):
         # A host that cannot keep up with its device loses nothing by waiting for it, and spends as much on each call.
         is_short = (pl.col("cause") == INPUT) & (pl.col("time_ns") < _SHORT_NS)
         is_waiting = (pl.col("cause") == SYNCHRONIZATION) | is_short
@@ -121,6 +128,21 @@ def _things(job: Job) -> Iterator[_Idle]:
         # A host pauses and launches anywhere.
         name = str(names["name"][0]) if is_most or cause not in (PAUSE, LAUNCH) else ""
         yield _Idle(str(cause), name or None, rows, table)
+
+
+def _is_too_slow(gaps: pl.DataFrame, launching_ns: float, waiting_ns: float, job: Job) -> bool:
+    """Whether hosts cannot keep up with their devices, rather than lose their lead by waiting for these.
+
+    Where they wait seldom, as to read the loss of a step, they are too slow if much is late however far they could have
+    been ahead.
+    """
+    if not waiting_ns:
+        return False
+    steps = max(1, job.of(account.STEP)["step"].n_unique())
+    # A wait has a row in each part of the step that comes too late after it.
+    count = gaps.filter(pl.col("cause") == SYNCHRONIZATION).select("rank", "event_id").n_unique()
+    is_seldom = count < _OFTEN * len(job.ranks) * steps
+    return launching_ns > (_LATE_ANYWAY_RATIO if is_seldom else 1.0) * waiting_ns
 
 
 def _parts(rows: pl.DataFrame, table: pl.DataFrame, column: str) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 import polars as pl
 
@@ -38,6 +39,8 @@ class _Visit:
     left_ns: int
     # How long it stood still until it left.
     held_ns: int
+    # When it needed what it received; None if that is not known.
+    needed_ns: int | None
     # Those of one group stand in one queue of the rank's.
     group: str
 
@@ -52,12 +55,14 @@ class Meetings:
         self._meetings: dict[int, list[_Visit]] = {}
         for row in visits.select(
             *("match", "rank", "arrival_ns", "left_ns", "time_ns"),
+            pl.col("needed_ns") - pl.col("clock_offset_ns"),
             pl.concat_str("group", "group_ranks", ignore_nulls=True),
         ).iter_rows():
             self._meetings.setdefault(row[0], []).append(_Visit(*row[1:]))
         # When the last one came to each.
         self._come = {match: max(visit.arrival_ns for visit in visits) for match, visits in self._meetings.items()}
         self._order = sorted(self._meetings, key=lambda match: self._come[match])
+        self._ranks = {*self._ends, *visits["rank"]}
         self.end_ns = max(self._ends.values(), default=0)
 
     def saved_ns(self, change: Change) -> int:
@@ -70,8 +75,7 @@ class Meetings:
             rank: _Removals([(at - self.offsets.get(rank, 0), ns) for at, ns in removed])
             for rank, removed in change.removed.items()
         }
-        nothing = _Removals([])
-        base: dict[int, float] = {}
+        ranks = {rank: _Moved(removals.get(rank) or _Removals([])) for rank in self._ranks}
         # By rank and group, when the meeting before was left: as recorded, and now.
         before: dict[tuple[int, str], tuple[int, float]] = {}
         for match in self._order:
@@ -84,26 +88,49 @@ class Meetings:
                     # It stood in the queue behind the meeting before.
                     shifted[visit.rank] = leaves + visit.arrival_ns - left
                     continue
-                gone = removals.get(visit.rank, nothing)
-                shifted[visit.rank] = visit.arrival_ns + base.get(visit.rank, 0.0) - gone.before(visit.arrival_ns)
+                shifted[visit.rank] = ranks[visit.rank].at(visit.arrival_ns)
             came = max(shifted.values())
             factor = change.transfer.get(match, 1.0)
             for visit in visits:
                 transfer = visit.left_ns - come
                 ended = came + transfer * factor
                 before[visit.rank, visit.group] = visit.left_ns, ended
-                if visit.held_ns <= 0:
-                    continue
-                gone = removals.get(visit.rank, nothing)
-                blocked = visit.left_ns - visit.held_ns
-                own = blocked + base.get(visit.rank, 0.0) - gone.before(blocked)
-                # A transfer of its own that was recorded as hidden in part stays so.
-                resumed = max(own, ended)
-                base[visit.rank] = resumed - visit.left_ns + gone.before(visit.left_ns)
-        return {
-            rank: round(end + base.get(rank, 0.0) - removals.get(rank, nothing).before(end))
-            for rank, end in self._ends.items()
-        }
+                moved = ranks[visit.rank]
+                if visit.held_ns > 0:
+                    blocked = visit.left_ns - visit.held_ns
+                    # A transfer of its own that was recorded as hidden in part stays so.
+                    moved.resumes(visit.left_ns, max(moved.at(blocked), ended))
+                elif visit.needed_ns is not None and visit.needed_ns > visit.left_ns:
+                    moved.awaits(visit.needed_ns, ended)
+        return {rank: round(ranks[rank].at(end)) for rank, end in self._ends.items()}
+
+
+class _Moved:
+    """When one rank does with a change what it did at a time; times are asked for roughly in their order."""
+
+    def __init__(self, removals: _Removals) -> None:
+        self._removals = removals
+        self._base = 0.0
+        # When it needs what it received meanwhile, and when that is there now.
+        self._awaited: list[tuple[int, float]] = []
+
+    def at(self, time_ns: int) -> float:
+        """When it does what it did at this time."""
+        while self._awaited and self._awaited[0][0] <= time_ns:
+            needed, there = heappop(self._awaited)
+            self.resumes(needed, max(self._own(needed), there))
+        return self._own(time_ns)
+
+    def resumes(self, time_ns: int, now: float) -> None:
+        """It goes on now with what it went on with at this time."""
+        self._base = now - time_ns + self._removals.before(time_ns)
+
+    def awaits(self, time_ns: int, there: float) -> None:
+        """What it did at this time it cannot do before something is there."""
+        heappush(self._awaited, (time_ns, there))
+
+    def _own(self, time_ns: int) -> float:
+        return time_ns + self._base - self._removals.before(time_ns)
 
 
 class _Removals:

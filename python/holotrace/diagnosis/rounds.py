@@ -8,7 +8,7 @@ from holotrace.core.tables import CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.steps import launched_in
 
-_CALLS = CALLS.only("name", "start_ns", "end_ns", "on_device")
+_CALLS = CALLS.only("name", "start_ns", "end_ns", "on_device").where_launched_singly()
 READS = (_CALLS, STEPS)
 # Ranges that libraries leave once in each step, the surest first.
 _MARKS = (r"^Optimizer\.step#", r"^enumerate\(DataLoader\)#", r"dataloader\.py\(\d+\): __next__")

@@ -9,6 +9,7 @@ import polars as pl
 
 from holotrace.core.analysis import CAUSES, Finding, by_cost
 from holotrace.diagnosis import classes
+from holotrace.diagnosis.causes import FLOOR_RATIO
 
 # Symptoms that cost less of the job's time need no cause.
 LEFT_RATIO = 0.15
@@ -32,13 +33,24 @@ SYMPTOMS = frozenset(
     }
 )
 
+# What keeps a host from starting programs, and a rank, or a device of it, from coming to a collective.
+_OF_HOST = (
+    *(classes.LAUNCH, classes.INPUT, classes.FUNCTION, classes.LOGGING, classes.CHECKPOINT, classes.EVALUATION),
+    *(classes.COLLECTION, classes.UPLOAD, classes.PAUSE, classes.UNRECORDED, classes.SYNCHRONIZATION),
+    *(classes.COMPILATION, classes.SLOW_HOST),
+)
+_OF_LATE = (*_OF_HOST, classes.SLOW_DEVICE, classes.MORE_WORK, classes.UNEVEN_WORK)
+# Input that is read while devices work costs nothing, however long it takes.
+_OF_INPUT = ("slow-input", "input-stall")
 # Rules that show certain classes of causes, most about profiles of XLA.
 OF_CLASS = {
     **dict.fromkeys(("recompilation", "compilation-while-training"), (classes.COMPILATION,)),
-    **dict.fromkeys(("slow-input", "input-stall"), (classes.INPUT,)),
+    **dict.fromkeys(_OF_INPUT, (classes.INPUT,)),
     **dict.fromkeys(("early-read", "forced-execution"), (classes.SYNCHRONIZATION,)),
-    **dict.fromkeys(("host-bound-device", "small-programs", "slow-tracing"), (classes.LAUNCH,)),
-    **dict.fromkeys(("costly-collective", "synchronous-collectives"), (classes.EXPOSED,)),
+    **dict.fromkeys(("host-bound-device", "small-programs"), _OF_HOST),
+    "slow-tracing": (classes.LAUNCH,),
+    "costly-collective": (classes.EXPOSED, *_OF_LATE),
+    "synchronous-collectives": (classes.EXPOSED,),
     "slow-upload": (classes.UPLOAD,),
     "products-in-fp32": (classes.WRONG_TYPE,),
     "time-above-the-limits": (classes.INEFFICIENT, classes.CHANNELS_FIRST),
@@ -48,13 +60,18 @@ OF_CLASS = {
 }
 # Of these the search for causes accounts for every nanosecond.
 _WAITS = ("communication-on-critical-path", "exposed-communication")
+# What is seen on ranks that wait for those of the cause.
+_OF_OTHERS = (*_WAITS, "costly-collective")
 
 
-def folded(findings: Sequence[Finding], job_ns: int, *, is_xla: bool = False) -> tuple[Finding, ...]:
+def folded(
+    findings: Sequence[Finding], job_ns: int, *, is_xla: bool = False, is_on_host: bool = False
+) -> tuple[Finding, ...]:
     """Causes first, then what they do not explain; each cause with the rules whose findings it explains.
 
     A symptom without a cause is left out where it costs little of the ``job_ns``: healthy jobs launch, wait and
-    communicate too. Of XLA it stays, as its rules have thresholds of their own.
+    communicate too. Of XLA it stays, as its rules have thresholds of their own; but where devices are threads of the
+    host, whose idle time the profiler overrates, only what shows a certain class of causes does.
     """
     causes = [finding for finding in findings if finding.analysis == CAUSES]
     rest = [finding for finding in findings if finding.analysis != CAUSES]
@@ -67,12 +84,20 @@ def folded(findings: Sequence[Finding], job_ns: int, *, is_xla: bool = False) ->
         place = next(of_it, None)
         if place is None:
             costs_much = (symptom.cost_ns or 0) > LEFT_RATIO * job_ns and symptom.rule not in _WAITS
-            others += [symptom] if is_xla or costs_much else []
+            is_overrated = is_on_host and symptom.rule in SYMPTOMS
+            is_of_xla = is_xla and symptom.rule not in _OF_INPUT
+            others += [symptom] if (costs_much or is_of_xla) and not is_overrated else []
         elif symptom.rule not in explained[place]:
             explained[place].append(symptom.rule)
             causes[place] = _with_change(causes[place], symptom)
     said = (replace(cause, explains=tuple(explained[place])) for place, cause in enumerate(causes))
-    return by_cost([*said, *others])
+    return by_cost([*said, *(_below_the_noise(other, job_ns) for other in others)])
+
+
+def _below_the_noise(finding: Finding, job_ns: int) -> Finding:
+    """The finding, as information only where it costs as little as nobody would call a cause."""
+    is_little = finding.cost_ns is not None and finding.cost_ns < FLOOR_RATIO * job_ns
+    return replace(finding, severity="info") if is_little and finding.severity == "warning" else finding
 
 
 def explained(table: pl.DataFrame, findings: Sequence[Finding]) -> pl.DataFrame:
@@ -86,7 +111,12 @@ def _concerns(cause: Finding, symptom: Finding) -> bool:
     """Whether a symptom may be how the cause looks: on its ranks, or on others that wait for them."""
     if cause.rule not in OF_CLASS.get(symptom.rule, (cause.rule,)):
         return False
-    return symptom.rule in _WAITS or not cause.ranks or not symptom.ranks or bool(set(cause.ranks) & set(symptom.ranks))
+    return (
+        symptom.rule in _OF_OTHERS
+        or not cause.ranks
+        or not symptom.ranks
+        or bool(set(cause.ranks) & set(symptom.ranks))
+    )
 
 
 def _with_change(cause: Finding, symptom: Finding) -> Finding:

@@ -6,12 +6,18 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from holotrace.diagnosis import account
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK
 from holotrace.diagnosis.meetings import Change
 
 # Transfers of equal size take so much longer in the groups of a slow link.
 _SLOW_LINK_RATIO = 1.4
+# What starts so soon after another transfer was waiting for that.
+_AT_ONCE_NS = 50_000
+_OF_GROUP = ("step", "group_ranks")
+# A bucket of gradients, and one of them, if they are as most are: DistributedDataParallel's buckets, 16 bits.
+_BUCKET_BYTES, _ELEMENT_BYTES = 25 << 20, 2
 # A transfer of which so much is exposed is not hidden.
 _MOSTLY_RATIO = 0.5
 
@@ -27,7 +33,10 @@ def causes(job: Job) -> Iterator[Candidate]:
     slow = [(match, ratio) for link in links for match, ratio in link.change.transfer.items()]
     ratios = pl.DataFrame(slow, schema={"match": meetings.schema["match"], "usual_ratio": pl.Float64}, orient="row")
     beside = meetings.join(ratios, on="match", how="left").with_columns(pl.col("usual_ratio").fill_null(1.0))
-    yield from _exposed(beside.with_columns(pl.col("exposed_transfer_ns") * pl.col("usual_ratio")).sort("match"))
+    beside = beside.with_columns(pl.col("exposed_transfer_ns") * pl.col("usual_ratio")).sort("match")
+    # Programs of XLA reduce gradients whenever their compiler says.
+    is_xla = not job.rows.is_empty() and account.XLA in job.of(account.WINDOW)["detail"]
+    yield from _exposed(beside, in_buckets=not is_xla)
 
 
 def _transferred(job: Job) -> pl.DataFrame:
@@ -41,7 +50,9 @@ def _transferred(job: Job) -> pl.DataFrame:
             pl.col("group_ranks", "collective", "element_count", "element_type", "step", "group_size").first(),
             pl.col("transfer_ns").max(),
             pl.col("exposed_transfer_ns").min(),
+            pl.col("left_ns").max(),
             start_ns=pl.col("start_ns").min(),
+            come_ns=pl.col("arrival_ns").max(),
             member_ranks=pl.col("rank").sort(),
         )
         .with_columns(
@@ -81,13 +92,15 @@ def _links(meetings: pl.DataFrame) -> Iterator[Candidate]:
         )
 
 
-def _exposed(meetings: pl.DataFrame) -> Iterator[Candidate]:
+def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]:
     """Collectives whose transfer nothing hides."""
     # Gathers of other sizes are of other parameters, which may be prefetched where these are not.
     is_gather = pl.col("collective").str.contains("gather")
     sized = meetings.with_columns(size=pl.when(is_gather).then("element_count"))
     for (name, _), every in sized.group_by("collective", "size", maintain_order=True):
-        table = every.filter(pl.col("exposed_transfer_ns") > 0)
+        is_reduction = in_buckets and "reduce" in str(name)
+        hideable = _but_the_last(every) if is_reduction else every
+        table = hideable.filter(pl.col("exposed_transfer_ns") > 0)
         if table.is_empty():
             continue
         hidden = {
@@ -107,5 +120,23 @@ def _exposed(meetings: pl.DataFrame) -> Iterator[Candidate]:
                 "count": table.height,
                 "per_step_count": every.height / max(1, every["step"].n_unique()),
                 "exposed_ratio": round(mostly.height / every.height, 3),
+                **({"in_a_row_ratio": round(_in_a_row(every), 3)} if is_reduction else {}),
             },
         )
+
+
+def _but_the_last(reductions: pl.DataFrame) -> pl.DataFrame:
+    """Reductions without what nothing can hide: the last bucket of a step, whose gradients are computed last."""
+    size = pl.col("element_count").cast(pl.Float64) * _ELEMENT_BYTES
+    bucket = pl.when(pl.len().over(_OF_GROUP) == 1).then((_BUCKET_BYTES / size).clip(0, 1)).otherwise(1.0)
+    is_last = pl.col("come_ns") == pl.col("come_ns").max().over(_OF_GROUP)
+    left = pl.when(is_last).then(bucket.fill_null(1.0)).otherwise(0.0)
+    hideable = pl.col("exposed_transfer_ns") - (left * pl.col("transfer_ns"))
+    return reductions.with_columns(exposed_transfer_ns=hideable.clip(lower_bound=0))
+
+
+def _in_a_row(reductions: pl.DataFrame) -> float:
+    """How many of the reductions that follow another in their step begin as soon as it ends."""
+    before = pl.col("left_ns").shift(1).over(_OF_GROUP)
+    after = reductions.sort("come_ns").select(after_ns=pl.col("come_ns") - before).drop_nulls()
+    return after.filter(pl.col("after_ns") < _AT_ONCE_NS).height / max(1, after.height)

@@ -26,12 +26,16 @@ from holotrace.diagnosis.classes import EXPERTS, MORE_WORK, PIPELINE, SLOW_DEVIC
 from holotrace.diagnosis.pairs import PAIR
 from holotrace.efficiency import categories
 
+# Kernels that do equal work; and of so many kinds some were lost, not left out.
+_KIND, _LOST_KINDS = ("name", "detail", "operator", "cause"), 3
 # A device is slow if kernels of so many of its kinds of work, by time, take longer by at least half of what all do.
 _FAMILIES_RATIO = 0.7
 # More than half, beyond doubt.
 _MOSTLY_RATIO = 0.6
 # Ranks that spend so much of their time in the same kernels do the same.
 _COMMON_RATIO = 0.7
+# Ranks that spend so much of their time in kernels that the other has, too, run the same program.
+_SAME_RATIO = 0.99
 # Equal work of healthy devices differs by less.
 _SLOW_RATIO = 1.02
 # So much of what a rank computes has to be comparable to tell a slow device from more work.
@@ -39,10 +43,14 @@ _COMPARABLE_RATIO = 0.25
 _LOOKUP = "(?i)embedding"
 # Work of so many operators that is slow alike tells of the device.
 _FEWEST_FAMILIES = 2
+# What of equal shapes takes as long as its data say.
+_OF_DATA = r"(?i)embedding|lookup|moe|expert|grouped|index|sort|unique|nonzero"
 _DENSE, _GROUPED = (categories.GEMM, categories.CONVOLUTION), r"(?i)group|ptr_?array|mask"
 _DIRECTION = r"_?(?i:forward|backward)\d*$"
 # A rank that is named has so much of what the worst has.
 _OF_MOST_RATIO = 0.1
+# So much of what a rank has beyond others in steps is beyond theirs in sum.
+_BORNE_OUT_RATIO = 0.5
 # Tokens that a rank of experts gets beyond the others' show in its all-to-all by at least this.
 _MORE_TOKENS_RATIO = 1.1
 
@@ -61,12 +69,18 @@ def _alike(job: Job) -> list[Job]:
         shares.setdefault(rank, {})[name] = share
     groups: list[list[int]] = []
     for rank, own in shares.items():
-        group = next((group for group in groups if _common(own, shares[group[0]]) > _COMMON_RATIO), None)
+        group = next((group for group in groups if _is_alike(own, shares[group[0]])), None)
         if group is None:
             groups.append([rank])
         else:
             group.append(rank)
     return [replace(job, ranks=tuple(g), rows=job.rows.filter(pl.col("rank").is_in(g))) for g in groups]
+
+
+def _is_alike(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
+    """Whether two ranks compute the same: in the same parts, or by the same kernels, which one has more calls of."""
+    known = min(sum(share for name, share in a.items() if name in b) for a, b in ((one, other), (other, one)))
+    return _common(one, other) > _COMMON_RATIO or known > _SAME_RATIO
 
 
 def _common(one: Mapping[str, float], other: Mapping[str, float]) -> float:
@@ -83,19 +97,22 @@ def _among(job: Job) -> Iterator[Candidate]:
     beyond = beyond_others(segments, job, ())
     if total(beyond["beyond_ns"]) <= job.floor_ns:
         return
-    kinds = _kinds(job)
+    kinds = by_kind(job)
     those = _above_noise(who(beyond, "beyond_ns"), beyond, job.floor_ns)
-    turns = _turns(beyond) or (those if len(those) > len(job.ranks) / 2 else ())
+    complete = beyond.filter(~pl.col("rank").is_in(_with_lost_kernels(kinds)))
+    turns = _turns(complete) or (those if len(those) > len(job.ranks) / 2 else ())
     if turns:
         cause = EXPERTS if _has_more_tokens(job, turns, in_turns=True) else UNEVEN_WORK
-        name, kernel = _largest(kinds, turns)
-        even = _balanced(beyond)
+        # In sum over steps those that take turns have equally much.
+        name, kernel = largest(job.of(account.WORK), turns, by=("step",))
+        even = _balanced(complete)
         yield candidate(cause, name, _placed(segments, even), Where((), when(even, "beyond_ns")), kernel=kernel)
         return
+    those = tuple(rank for rank in those if _is_borne_out(rank, kinds, beyond))
     if not those:
         return
     parts = _placed(segments, beyond)
-    # A slow device, or stage, is slow all over.
+    # A device that is slow at all its work, or a stage, is slow all over.
     ratio = pl.col("beyond_ns") / pl.col("time_ns")
     evenly = of_share(segments, beyond.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=ratio))
     by_class: dict[str, list[int]] = {}
@@ -105,16 +122,27 @@ def _among(job: Job) -> Iterator[Candidate]:
         mine = beyond.filter(pl.col("rank").is_in(ranks))
         beyond_ns = total(mine["beyond_ns"])
         time_ratio = 1 + beyond_ns / max(1.0, total(mine["time_ns"]) - beyond_ns)
-        name, kernel = _largest(kinds, tuple(ranks))
+        name, kernel = largest(kinds, tuple(ranks))
+        is_slow_at_all = all(is_slow(kinds.filter(pl.col("rank") == rank), time_ratio - 1) for rank in ranks)
+        # Stages of a pipeline meet nobody between the same kernels.
+        is_even = cause == PIPELINE or (cause == SLOW_DEVICE and (is_slow_at_all or _are_stages(job, ranks)))
         yield candidate(
             cause,
             None if cause == SLOW_DEVICE else name,
-            (evenly if cause in (SLOW_DEVICE, PIPELINE) else parts).filter(pl.col("rank").is_in(ranks)),
-            Where(tuple(ranks), when(mine, "beyond_ns")),
+            (evenly if is_even else parts).filter(pl.col("rank").is_in(ranks)),
+            Where(tuple(ranks), _steps(mine) if cause == SLOW_DEVICE else when(mine, "beyond_ns")),
             kernel=kernel,
             time_ratio=round(time_ratio, 4),
-            **({"is_equal": True} if cause == MORE_WORK and _is_equal(kinds, tuple(ranks)) else {}),
+            **({"is_equal": True} if cause == MORE_WORK and is_equal(kinds, tuple(ranks)) else {}),
         )
+
+
+def _steps(beyond: pl.DataFrame) -> tuple[int, ...]:
+    """The steps in which a device is slow, however little it had to do in some of them."""
+    totals = beyond.group_by("rank", "step").agg(pl.col("beyond_ns", "time_ns").sum())
+    return when(
+        totals.filter(pl.col("time_ns") > 0).with_columns(ratio=pl.col("beyond_ns") / pl.col("time_ns")), "ratio"
+    )
 
 
 def _balanced(beyond: pl.DataFrame) -> pl.DataFrame:
@@ -138,6 +166,16 @@ def _above_noise(ranks: Sequence[int], beyond: pl.DataFrame, floor_ns: float) ->
     return tuple(rank for rank in ranks if own[rank] > floor_ns and own[rank] >= _OF_MOST_RATIO * most)
 
 
+def _is_borne_out(rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> bool:
+    """Whether the rank's kernels in sum take longer than those of others.
+
+    Where devices lag behind their hosts by parts of a step, the same work counts for one step here, for another there.
+    """
+    longer = pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
+    excess_ns = total(kinds.filter(pl.col("rank") == rank).select(longer).to_series())
+    return excess_ns >= _BORNE_OUT_RATIO * total(beyond.filter(pl.col("rank") == rank)["beyond_ns"])
+
+
 def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> str:
     """Why a rank computes longer."""
     mine = beyond.filter(pl.col("rank") == rank)
@@ -145,14 +183,19 @@ def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> st
     own = kinds.filter(pl.col("rank") == rank)
     if told := _told(own):
         return told
-    if _is_slow(own, ratio) or _is_slow_at_some(own):
+    if is_slow(own, ratio) or _is_slow_at_some(own):
         return SLOW_DEVICE
     # Tables that are spread over ranks are no experts, and a lookup is no product.
-    is_lookup = re.search(_LOOKUP, _largest(kinds, (rank,))[0] or "")
+    is_lookup = re.search(_LOOKUP, largest(kinds, (rank,))[0] or "")
     if not is_lookup and _has_more_tokens(job, (rank,), in_turns=False):
         return EXPERTS
-    pairs = job.visits.filter(pl.col("rank") == rank, pl.col("collective").cast(pl.String) == PAIR)
-    return MORE_WORK if pairs.is_empty() else PIPELINE
+    return PIPELINE if _are_stages(job, [rank]) else MORE_WORK
+
+
+def _are_stages(job: Job, ranks: Sequence[int]) -> bool:
+    """Whether any of the ranks sends to others, or receives from them."""
+    pairs = job.visits.filter(pl.col("rank").is_in(ranks), pl.col("collective").cast(pl.String) == PAIR)
+    return not pairs.is_empty()
 
 
 def _met(segments: pl.DataFrame, job: Job) -> pl.DataFrame:
@@ -234,10 +277,10 @@ def lower(values: pl.Series) -> float:
     return float(found) if found is not None else 0.0
 
 
-def _kinds(job: Job) -> pl.DataFrame:
+def by_kind(job: Job) -> pl.DataFrame:
     """Work of each rank by kernel, grid, block and shapes, beside that of the median rank."""
     work = job.of(account.WORK)
-    key = ["name", "detail", "operator", "cause"]
+    key = list(_KIND)
     by_rank = work.group_by("rank", *key).agg(pl.col("time_ns", "count").sum())
     keys = by_rank.select(key).unique()
     every = keys.join(pl.DataFrame({"rank": job.ranks}, schema={"rank": by_rank.schema["rank"]}), how="cross")
@@ -250,7 +293,16 @@ def _kinds(job: Job) -> pl.DataFrame:
     )
 
 
-def _is_slow(kinds: pl.DataFrame, ratio: float) -> bool:
+def _with_lost_kernels(kinds: pl.DataFrame) -> list[int]:
+    """Ranks that lack kernels which all others have as often as each other, and have none beyond: they were lost."""
+    fewer = pl.col("count") < pl.col("usual_count")
+    others_agree = (pl.col("count") == pl.col("usual_count")).sum().over(*_KIND) == pl.len().over(*_KIND) - 1
+    told = kinds.select("rank", is_lost=fewer & others_agree, is_more=pl.col("count") > pl.col("usual_count"))
+    by_rank = told.group_by("rank").agg(lost=pl.col("is_lost").sum(), more=pl.col("is_more").sum())
+    return list(by_rank.filter(pl.col("lost") >= _LOST_KINDS, pl.col("more") == 0)["rank"].sort())
+
+
+def is_slow(kinds: pl.DataFrame, ratio: float) -> bool:
     """Whether equal work takes longer, in most kinds of kernels alike, by enough to make up the excess ``ratio``.
 
     Work that no other rank has, such as that of tokens that differ from rank to rank, is no witness.
@@ -268,8 +320,9 @@ def _is_slow(kinds: pl.DataFrame, ratio: float) -> bool:
 def _is_slow_at_some(kinds: pl.DataFrame) -> bool:
     """Whether nothing but equal work takes longer, much of it by about the same factor: clocks, or memory, are slow.
 
-    Kernels that either clocks or memory limit are then slow, and the others not. Work that depends on the data,
-    such as attention within documents, is of one operator, forward and backward, and is no dense product.
+    Kernels that either clocks or memory limit are then slow, and the others not. Work that depends on the data is no
+    witness: lookups and experts by their names; others, such as attention within documents, are of one operator,
+    forward and backward, and no dense product.
     """
     excess = pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
     more = kinds.with_columns(excess_ns=excess).filter(pl.col("excess_ns") > 0)
@@ -280,12 +333,13 @@ def _is_slow_at_some(kinds: pl.DataFrame) -> bool:
     ratio = total(longer["excess_ns"]) / total(longer["usual_ns"])
     own = (pl.col("excess_ns") / pl.col("usual_ns")).is_between(0.5 * ratio, 1.5 * ratio)
     alike = longer.filter(own)
+    total_ns = total(alike["excess_ns"])
+    is_of_data = pl.col("operator").fill_null("").str.contains(_OF_DATA) | pl.col("name").str.contains(_OF_DATA)
+    alike = alike.filter(~is_of_data)
     families = alike["operator"].fill_null("").str.replace(_DIRECTION, "").unique()
     most = max(alike.group_by("operator").agg(pl.col("excess_ns").sum())["excess_ns"].to_list(), default=0)
     is_of_several = len(families) >= _FEWEST_FAMILIES and most < NAMED_RATIO * total(alike["excess_ns"])
-    return total(alike["excess_ns"]) > _FAMILIES_RATIO * total(longer["excess_ns"]) and (
-        is_of_several or _is_of_dense_products(alike)
-    )
+    return total_ns > _FAMILIES_RATIO * total(longer["excess_ns"]) and (is_of_several or _is_of_dense_products(alike))
 
 
 def _is_of_dense_products(longer: pl.DataFrame) -> bool:
@@ -307,7 +361,7 @@ def _told(kinds: pl.DataFrame) -> str | None:
     return None if most.is_empty() else str(most["cause"][0])
 
 
-def _is_equal(kinds: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
+def is_equal(kinds: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
     """Whether ranks take longer for as many calls of as large kernels as the others make."""
     mine = kinds.filter(pl.col("rank").is_in(ranks))
     excess = (pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)).clip(lower_bound=0)
@@ -315,15 +369,24 @@ def _is_equal(kinds: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
     return float(equal) > _MOSTLY_RATIO * float(mine.select(excess.sum()).item())
 
 
-def _largest(kinds: pl.DataFrame, ranks: tuple[int, ...]) -> tuple[str | None, str | None]:
-    """The operator, and the kernel, with the largest excess on these ranks."""
-    # Of equal operators and kernels, whatever shapes they had.
+def largest(work: pl.DataFrame, ranks: tuple[int, ...], by: tuple[str, ...] = ()) -> tuple[str | None, str | None]:
+    """The operator, and the kernel, with the largest excess on these ranks.
+
+    Args:
+        work: rank, name, operator and time_ns of kernels, and what they are told apart ``by``.
+        ranks: The ranks whose work is more than that of the median rank.
+        by: Within what ranks are compared, as within each step; the whole by default.
+    """
     excess = pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
 
     def most(column: str) -> str | None:
-        by_rank = kinds.group_by("rank", column).agg(pl.col("time_ns").sum())
-        beside = by_rank.with_columns(usual_ns=pl.col("time_ns").quantile(0.5, "lower").over(column))
-        summed = beside.filter(pl.col("rank").is_in(ranks)).group_by(column).agg(ns=excess.sum()).drop_nulls(column)
+        # Of equal operators and kernels, whatever shapes they had.
+        by_rank = work.group_by("rank", *by, column).agg(pl.col("time_ns").sum())
+        beside = by_rank.with_columns(usual_ns=pl.col("time_ns").quantile(0.5, "lower").over(*by, column))
+        more = beside.filter(pl.col("rank").is_in(ranks)).select(
+            column, ns=excess.clip(lower_bound=0) if by else excess
+        )
+        summed = more.group_by(column).agg(pl.col("ns").sum()).drop_nulls(column)
         found = summed.sort("ns", column, descending=[True, False])[column].first()
         return str(found) if found else None
 

@@ -29,6 +29,8 @@ MORE = "{has} more work than the others (other shapes or more calls)"
 LONGER = (
     "{computes} longer than the others in calls of equal shapes (the data differ, or the device is slow at these calls)"
 )
+# What a host copies while it pauses.
+COPYING = " between copies from the device, as in saving a checkpoint"
 _LONG_NAME = 80  # characters
 _STACKS = "Record with with_stack=True, so that the trace has the names of the Python functions of the host."
 _SHAPES = "Record with record_shapes=True, so that the trace shows how much work each operator had."
@@ -89,7 +91,7 @@ CLASSES: Mapping[str, Class] = {
         confused="A synchronization: freeing memory waits for the device, too, but its call shows that it is a free.",
     ),
     classes.COPY: Class(
-        "{who} {copies} data while nothing else runs ({what})",
+        "{copying} ({what})",
         "Copy from pinned memory (pin_memory=True) with non_blocking=True on a stream of its own, before it is needed.",
         _STACKS,
         seen="A copy between host and device while nothing else runs.",
@@ -142,7 +144,8 @@ CLASSES: Mapping[str, Class] = {
         confused="A host pause, if these functions were not recorded.",
     ),
     classes.UNRECORDED: Class(
-        "the device of {who} has nothing to do, and the trace does not show what the host did during that time",
+        "the device of {who} has nothing to do, and the trace does not show what the host did during that "
+        "time{meanwhile}",
         "Look at what the training loop does between steps.",
         _STACKS,
         seen="The trace has no call of the host at that time.",
@@ -156,12 +159,13 @@ CLASSES: Mapping[str, Class] = {
         confused="Communication with ranks that were not recorded.",
     ),
     classes.SLOW_DEVICE: Class(
-        "{who} {has} a slow device: the same kernels take {time_ratio:.2f} times as long as on the others",
+        "{who} {is_slow}: the same kernels take {time_ratio:.2f} times as long as on the others",
         "Compare clocks, temperature, power limit and ECC errors with those of the others (nvidia-smi -q, rocm-smi), "
         "and take the device out of the job if they differ.",
         seen=(
             "Kernels with the same name, grid, block and input shapes take longer on this rank than on the others. "
-            "Most kinds of kernels do, by about the same factor, and that explains all of the rank's extra time."
+            "Most kinds of kernels do, by about the same factor, and that explains all of the rank's extra time. "
+            "Devices of one host are compared with each other in the same way."
         ),
         confused="More work, if shapes were not recorded.",
     ),
@@ -171,7 +175,7 @@ CLASSES: Mapping[str, Class] = {
         _SHAPES,
         seen=(
             "The same rank always computes longer than the others that run the same kernels, with other shapes or more "
-            "calls."
+            "calls. Devices of one host are compared with each other in the same way."
         ),
         confused="A slow device, on which equal kernels take longer.",
     ),
@@ -311,8 +315,20 @@ _FALLING_BACK = (
 )
 
 
-def advice(told: Class, responsible: str | None) -> str:
-    """What to change, for what is responsible."""
+# What serves a model one token after the other, and what to do there where each token is read.
+_SERVING = r"(?i)vllm|sglang|lightllm|tensorrt_llm|execute_context|execute_model|decode"
+_SERVED = (
+    "Let the server prepare the next step while the device computes this one (vLLM: --async-scheduling; SGLang: the "
+    "overlap scheduler, which is on unless --disable-overlap-schedule), and sample on the device."
+)
+
+
+def advice(told: Class, responsible: str | None, around: str = "", *, has_copies: bool = False) -> str:
+    """What to change, for what is responsible and what is around it."""
+    if told is CLASSES[classes.SYNCHRONIZATION] and re.search(_SERVING, f"{responsible} {around}"):
+        return _SERVED
+    if has_copies:
+        return f"{CLASSES[classes.CHECKPOINT].advice} {told.advice}"
     if told is CLASSES[classes.UNFUSED_ATTENTION] and "attention_math" in (responsible or ""):
         return _FALLING_BACK
     if told is not CLASSES[classes.EXPOSED] or not responsible:
@@ -362,6 +378,12 @@ OF_XLA: Mapping[str, Class] = {
         CLASSES[classes.SLOW_DEVICE],
         advice="Run the job without this device, or on another host, and check whether it is as slow.",
     ),
+    classes.MORE_WORK: replace(
+        CLASSES[classes.MORE_WORK],
+        advice="Give every host, and every device of it, the same amount of work: balance shards and batches, and look "
+        "for loops and branches whose length depends on the data.",
+        to_know_more="",
+    ),
     classes.EXPOSED: replace(
         CLASSES[classes.EXPOSED],
         advice="Let the compiler overlap it (xla_gpu_enable_latency_hiding_scheduler, "
@@ -370,12 +392,22 @@ OF_XLA: Mapping[str, Class] = {
 }
 
 
-def pauses(what: str, *, is_launch: bool) -> str:
+def pauses(what: str, meanwhile: str = "", *, is_launch: bool) -> str:
     """What a host does that goes on with nothing, in something if that is known."""
     if is_launch:
-        return f"stands still in a launch, {what}, as while kernels are loaded at their first use"
+        in_which = f"a launch, {what}," if what else "launches"
+        return f"stands still in {in_which} as while kernels are loaded at their first use"
     in_what = f" in {what}" if what else ""
+    if meanwhile:
+        return f"pauses{in_what}{meanwhile}"
     return f"pauses{in_what} without calling anything (garbage collection, another process)"
+
+
+def copying(who: str, copies: str, *, is_call: bool) -> str:
+    """What a device copies while nothing else runs, or a call that copies, in which the host stands meanwhile."""
+    if is_call:
+        return f"the device of {who} has nothing to do while the host is in a call that copies data"
+    return f"{who} {copies} data while nothing else runs"
 
 
 def whose(ranks: tuple[int, ...], count: int) -> str:

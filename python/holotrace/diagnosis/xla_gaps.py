@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from holotrace.core.tables import HOST_CALLS, MODULES, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import callers, device_time, host_time, skew
+from holotrace.derive import callers, device_time, host_time, intervals, skew
 from holotrace.derive.compilations import compilations
-from holotrace.derive.device_time import DEVICE
+from holotrace.derive.device_time import DEVICE, ON_HOST
 from holotrace.derive.host_activities import (
     BACK_PRESSURE,
     COMPILATION,
@@ -21,6 +23,7 @@ from holotrace.derive.host_activities import (
     UPLOAD,
     WAIT,
 )
+from holotrace.derive.names import decided
 from holotrace.derive.steps import launched_in
 from holotrace.diagnosis import classes, lead, open_calls
 from holotrace.diagnosis.host_parts import ALLOCATION, PARTS, QUEUED, UNATTRIBUTED
@@ -31,10 +34,17 @@ OPS = XLA_OPS.only(
     *("is_wait", "is_async", "step", "launch_id", "launch_ns"),
 )
 READS = (OPS, RUNS, *callers.READS, *skew.READS)
-# Shorter gaps lie between the operations of a program, where no host could help.
+# Shorter gaps lie between the operations of a program, where no host could help ...
 MIN_GAP_NS = 100_000
-# How the profiler names a Python function.
+# ... but for those between two programs, down to what a device needs from one to the next.
+_MIN_BETWEEN_NS = 4_000
+# Between calls of functions at most so many times their own time is interpreting, and what is said then.
+_MOST_BETWEEN, _CALLER = 4, pl.format("code that calls {}", "name")
+# What the program's own code does by its name, whatever is called below it.
+_BY_NAME = (classes.CHECKPOINT, classes.EVALUATION, classes.LOGGING, classes.COLLECTION)
+# How the profiler of JAX names a Python function: its file, line and name, which that of PyTorch has in other places.
 _FRAME = "$"
+_AS_IN_KINETO = re.compile(r"^\$(\S+):(\d+) (.*)$")
 _PARTS = tuple(part for part in PARTS if part != ALLOCATION)
 # The class of the diagnosis that each part of a gap belongs to.
 _CLASSES = {
@@ -57,6 +67,16 @@ def is_xla(rank: RankTrace) -> bool:
     return not (rank[OPS].is_empty() and rank[RUNS].is_empty())
 
 
+def window(rank: RankTrace) -> pl.DataFrame:
+    """The time in which gaps are looked for, as of ``device_time.window``."""
+    return rank.cached(_executions)[2]
+
+
+def is_on_host(rank: RankTrace) -> bool:
+    """Whether the rank's devices are threads of its host."""
+    return rank[RUNS].height > 0 and bool((rank[RUNS]["plane"].cast(pl.String) == ON_HOST).all())
+
+
 def of_programs(rank: RankTrace, *, min_gap_ns: int, by_stream: bool, input_ranges: str) -> pl.DataFrame:
     """The gaps of each device, or of each of its queues, the longest first; as ``host_parts.of_gaps`` returns them.
 
@@ -73,7 +93,7 @@ def _by_default(rank: RankTrace) -> pl.DataFrame:
 
 
 def _of_programs(rank: RankTrace, min_gap_ns: int, *, by_stream: bool, input_ranges: str) -> pl.DataFrame:
-    ops, during = rank.cached(_executions)
+    ops, _, during = rank.cached(_executions)
     if not by_stream:
         ops = ops.with_columns(stream=pl.lit(None, pl.Int64()))
     found = device_time.gaps(ops, during, by=[*DEVICE, "stream"], min_gap_ns=min_gap_ns)
@@ -99,52 +119,109 @@ def _of_programs(rank: RankTrace, min_gap_ns: int, *, by_stream: bool, input_ran
 
 def by_class(rank: RankTrace) -> pl.DataFrame:
     """Times in which none of the rank's devices worked, by what kept them; as ``host.gaps`` returns them."""
-    ops, during = rank.cached(_executions)
-    # The rank stands still where all of its devices do: one that waits for another is busy in a collective.
-    as_one = ops.with_columns(
-        device=pl.lit(0, pl.Int64), plane=pl.lit(None, pl.Categorical), stream=pl.lit(0, pl.Int64)
-    )
-    found = device_time.gaps(as_one, during, by=[*DEVICE, "stream"], min_gap_ns=MIN_GAP_NS)
     activities = host_time.activities(rank, INPUT_RANGES)
-    gaps = _with_parts(found, activities, rank).with_row_index("window")
+    gaps = _interpreted(_with_parts(_idle(rank), activities, rank), activities, rank).with_row_index("window")
+    index = ["window", "start_ns", "end_ns", "is_between_calls"]
     parts = (
         gaps.drop("cause")
-        .unpivot([f"{part}_ns" for part in _PARTS], index=["window", "start_ns", "end_ns"], value_name="share_ns")
+        .unpivot([f"{part}_ns" for part in _PARTS], index=index, value_name="share_ns")
         .filter(pl.col("share_ns") > 0)
         .with_columns(cause=pl.col("variable").str.strip_suffix("_ns"))
     )
     named = _with_callers(rank, _named(rank, activities))
-    names = host_time.details(parts, named)
+    telling, others = _telling(named)
+    by_name, rest = _by_name(parts, telling)
+    told = rest.hstack(host_time.told(rest, others))
     # Where graphs are collected, running the program's own code is part of that.
     collects = TRACING in activities["activity"]
     is_function = (pl.col("cause") == PROGRAM) & pl.lit(not collects) & (pl.col("share_ns") >= open_calls.LONG_NS)
-    is_function &= pl.col("responsible").str.starts_with(_FRAME).fill_null(value=False)
+    is_function &= pl.col("name").is_not_null()
+    # What a device takes from one program to the next is less where there are fewer of them.
+    is_switch = (pl.col("cause") == QUEUED) & (pl.col("end_ns") - pl.col("start_ns") < MIN_GAP_NS)
+    is_caller = is_function & pl.col("is_between_calls") & pl.col("name").str.contains(host_time.BUILT_IN)
+    usual = told.with_columns(
+        cause=pl.when(is_function)
+        .then(pl.lit(classes.FUNCTION))
+        .when(is_switch)
+        .then(pl.lit(classes.LAUNCH))
+        .otherwise(pl.col("cause").replace_strict(_CLASSES)),
+        name=pl.when(is_caller).then(_CALLER).otherwise("name"),
+    )
     # Starting programs is one cause, whatever is started.
-    known = parts.with_columns(responsible=names).select(
-        "window",
-        "start_ns",
-        "end_ns",
-        "responsible",
-        "share_ns",
-        cause=pl.when(is_function).then(pl.lit(classes.FUNCTION)).otherwise(pl.col("cause").replace_strict(_CLASSES)),
+    known = pl.concat([by_name, usual]).select(
+        *("window", "start_ns", "end_ns", "share_ns", "cause"),
+        responsible="name",
         where=pl.lit(None, pl.String),
         event_id=pl.lit(None, pl.UInt32),
-        when_ns=pl.col("end_ns") - 1,
+        # What is done last in a gap is done for the step that comes next.
+        when_ns=pl.coalesce("until_ns", "end_ns") - 1,
     )
     reads = named.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=READ_BACK)
     waits = host_time.outermost(reads).select(
         began_ns="start_ns", returned_ns="end_ns", responsible="name", event_id=pl.lit(None, pl.UInt32)
     )
-    told = lead.laid_to_waits(known, gaps, waits)
-    return told.drop("window").sort("start_ns", "share_ns", "cause", descending=[False, True, False])
+    laid = lead.laid_to_waits(known, gaps, waits)
+    return laid.drop("window").sort("start_ns", "share_ns", "cause", descending=[False, True, False])
 
 
-def _executions(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What ran on devices, and the window of the rank, on the clock of the host."""
-    modules, clocks = rank[RUNS], [rank[table] for table in skew.READS]
-    noted = skew.shifted(device_time.with_programs(rank[OPS], modules), *clocks)
-    during = device_time.window(noted, skew.shifted(modules, *clocks), rank[STEPS])
-    return device_time.executions(noted), during
+def _idle(rank: RankTrace) -> pl.DataFrame:
+    """When the rank stood still: all of its devices did, as one that waits for another is busy in a collective."""
+    ops, runs, during = rank.cached(_executions)
+    busy = pl.concat([ops, runs.filter(pl.col("plane").cast(pl.String) == ON_HOST)], how="diagonal_relaxed")
+    as_one = busy.with_columns(
+        device=pl.lit(0, pl.Int64), plane=pl.lit(None, pl.Categorical), stream=pl.lit(0, pl.Int64)
+    )
+    found = device_time.gaps(as_one, during, by=[*DEVICE, "stream"], min_gap_ns=_MIN_BETWEEN_NS)
+    length = pl.col("end_ns") - pl.col("start_ns")
+    outside = intervals.uncovered_ns(found, intervals.union(runs))
+    is_between = (length == outside) & pl.lit(not runs.is_empty())
+    return found.filter((length >= MIN_GAP_NS) | is_between)
+
+
+def _interpreted(gaps: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The gaps, those full of short calls of functions as code of the program: between these it is interpreted.
+
+    A function that began before the recording did, such as the loop over steps, is not recorded itself.
+    """
+    own = activities.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=PROGRAM)
+    functions = own.filter(pl.col("name").str.starts_with(_FRAME))
+    called_ns = gaps["end_ns"] - gaps["start_ns"] - intervals.uncovered_ns(gaps, intervals.union(functions))
+    is_between = (pl.col("unattributed_ns") > 0) & (_MOST_BETWEEN * called_ns >= pl.col("unattributed_ns"))
+    return gaps.with_columns(is_between_calls=is_between).with_columns(
+        program_ns=pl.col("program_ns") + pl.when("is_between_calls").then("unattributed_ns").otherwise(0),
+        unattributed_ns=pl.when("is_between_calls").then(0).otherwise("unattributed_ns"),
+    )
+
+
+def _telling(activities: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Code of the program whose name tells what it does, and what goes on outside of it."""
+    is_program = activities["activity"] == PROGRAM
+    tells = decided(activities["name"], _class_of).is_not_null() & is_program
+    telling = activities.filter(tells)
+    is_inside = intervals.uncovered_ns(activities, intervals.union(telling)) == 0
+    return telling, activities.filter(~(is_inside & is_program))
+
+
+def _by_name(parts: pl.DataFrame, telling: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What code of the program takes whose name tells what it does, and the parts without that."""
+    found = parts.hstack(host_time.told(parts, telling))
+    taken = pl.min_horizontal(pl.col("took_ns").fill_null(0), "share_ns")
+    rest = parts.with_columns(found.select(share_ns=pl.col("share_ns") - taken))
+    told = found.filter(pl.col("took_ns") > 0).with_columns(share_ns=taken)
+    return told.with_columns(cause=decided(told["name"], _class_of)), rest.filter(pl.col("share_ns") > 0)
+
+
+def _class_of(name: str) -> str | None:
+    told = classes.named(_AS_IN_KINETO.sub(r"\1(\2): \3", name))
+    return told if told in _BY_NAME else None
+
+
+def _executions(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """What ran on devices, the runs of programs, and the window of the rank, on the clock of the host."""
+    clocks = [rank[table] for table in skew.READS]
+    runs = skew.shifted(rank[RUNS], *clocks)
+    noted = skew.shifted(device_time.with_programs(rank[OPS], rank[RUNS]), *clocks)
+    return device_time.executions(noted), runs, device_time.window(noted, runs, rank[STEPS])
 
 
 def _named(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:

@@ -33,6 +33,8 @@ Progress = Callable[[int, int], None]
 
 # Polars' handler of interrupts does not end a wait, so that they are only seen between two.
 _LISTENING_S = 0.2
+# So many ranks have their second try one after the other.
+_FEW = 16
 
 log = logging.getLogger("holotrace")
 
@@ -139,7 +141,9 @@ def read_ranks(
 def _second(task: SourceTask[T], unread: list[Unread], executor: Executor | None) -> list[T | Unread]:
     sources = [outcome.source for outcome in unread]
     if isinstance(executor, Processes) or not any(isinstance(outcome.lost, BrokenExecutor) for outcome in unread):
-        return _over(task, sources, executor, _tell_nobody)
+        # Who ends a worker ends what others have there, too; one after the other each harms only itself.
+        turns = [sources] if len(sources) > _FEW else [[source] for source in sources]
+        return [outcome for turn in turns for outcome in _over(task, turn, executor, _tell_nobody)]
     # The pool is gone, and nobody knows which of its ranks broke it; this process must not be the next.
     with Processes(min(len(sources), cpu_count())) as processes:
         return _over(task, sources, processes, _tell_nobody)

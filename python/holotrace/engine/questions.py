@@ -18,14 +18,15 @@ from holotrace.analyses.duty_cycle import duty_cycle
 from holotrace.core.analysis import Analysis, Finding, PerJob
 from holotrace.core.problems import frame
 from holotrace.core.schema import Table
+from holotrace.core.spread import spread
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import RankTrace
 from holotrace.derive import worth
+from holotrace.derive.device_time import ON_HOST
 from holotrace.diagnosis.symptoms import explained, folded
 from holotrace.discovery import Survey
 from holotrace.engine.comparable import Comparison, Recorded, of_ranks, ranks_left_out
 from holotrace.engine.processes import cpu_count
-from holotrace.engine.spread import spread
 from holotrace.present.figures import figure
 from holotrace.present.notebook import Findings, result_html
 from holotrace.present.wording import worded
@@ -93,11 +94,6 @@ class Questions:
     def __call__(self, rank: RankTrace) -> Answers:
         asked = {analysis.part_name: (analysis, options) for analysis, options in self.asked}
         left, lock = dict(asked), Lock()
-        read = {
-            name: {(t.name, column) for t in analysis.reads for column in t.column_names}
-            for name, (analysis, _) in asked.items()
-        }
-        readers = Counter(column for columns in read.values() for column in columns)
         is_large = sum(frame.estimated_size() for frame in rank.tables.values()) > _LARGE_BYTES
 
         def answered(name: str) -> pl.DataFrame:
@@ -105,11 +101,9 @@ class Questions:
             part = analysis.part(rank, options)
             with lock:
                 del left[name]
-                readers.subtract(read[name])
-                if is_large and not all(readers[column] for column in read[name]):
+                if is_large:
                     # Nobody will ask for the rest again, which may be most of the memory.
-                    tables = (table for analysis, _ in left.values() for table in analysis.reads)
-                    rank.keep([RANK_INFO, PROBLEMS, *tables])
+                    rank.keep([(RANK_INFO, PROBLEMS), *(analysis.reads for analysis, _ in left.values())])
             return part
 
         order = _in_turn({name: analysis.reads for name, (analysis, _) in asked.items()}, rank)
@@ -222,8 +216,13 @@ class JobResult:
         findings = [finding for analysis in asked for finding in analysis.findings(compared[analysis.name])]
         settled = worth.settled(findings, compared, of_ranks(info, without))
         if causes.name in own:
-            is_xla = duty_cycle.name in own and not own[duty_cycle.name].is_empty()
-            settled = folded(settled, max(info["span_ns"].drop_nulls().to_list(), default=0), is_xla=is_xla)
+            planes = own[duty_cycle.name]["plane"] if duty_cycle.name in own else pl.Series(dtype=pl.String)
+            settled = folded(
+                settled,
+                max(info["span_ns"].drop_nulls().to_list(), default=0),
+                is_xla=not planes.is_empty(),
+                is_on_host=not planes.is_empty() and bool((planes == ON_HOST).all()),
+            )
             own[causes.name] = explained(own[causes.name], settled)
         return cls(found.title, found.origin, own, info, problems, Findings(worded(finding) for finding in settled))
 

@@ -52,7 +52,8 @@ class _Cached:
     path: Path | None = None
 
     def has(self, wanted: Table) -> bool:
-        return set(wanted.columns) <= set(self.table.columns)
+        is_read = wanted.of_single_launches or not self.table.of_single_launches
+        return is_read and set(wanted.columns) <= set(self.table.columns)
 
     def read(self, wanted: Table) -> pl.DataFrame | None:
         """The columns; None where the file has gone in the meantime."""

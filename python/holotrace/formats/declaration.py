@@ -108,6 +108,8 @@ class Format:
     """Whether its tables hold what is otherwise made of them: kinds, rank_info, whose problems they are."""
     can_be_copied: bool = False
     """Whether a file is trace-event JSON, which overlays and timelines copy."""
+    launches_programs: bool = False
+    """Whether hosts launch whole programs, not kernels one by one."""
     has_lines: bool = False
     """Whether its table of events has all that was recorded, so that a timeline can be made of it."""
     why_not_copied: str = "has no trace events to copy; give traces as PyTorch's profiler exports them, in JSON"

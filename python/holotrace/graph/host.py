@@ -45,10 +45,14 @@ class Host:
     steps: pl.DataFrame
 
 
-def of(rank: RankTrace, *, has_queries: bool) -> Host:
-    """The host's part of a rank's graph, in which calls that only ask are activities or time of what is around them."""
+def of(rank: RankTrace, work: pl.DataFrame, *, has_queries: bool) -> Host:
+    """The host's part of a rank's graph, in which calls that only ask are activities or time of what is around them.
+
+    ``work`` is what devices ran.
+    """
     steps = steps_of(rank)
-    spans = _placed(_of_xla(rank) if xla.is_xla(rank) else _spans(rank, ASKING if not has_queries else frozenset()))
+    asking = ASKING if not has_queries else frozenset()
+    spans = _placed(_of_xla(rank, work) if xla.is_xla(rank) else _spans(rank, asking))
     is_step = pl.col("event_id").is_in(steps["event_id"].implode()) & (pl.col("role") < _CALL)
     marked, spans = spans.filter(is_step), spans.filter(~is_step)
     main = _main_thread(marked, spans)
@@ -79,12 +83,12 @@ def steps_of(rank: RankTrace) -> pl.DataFrame:
     return xla.steps(rank) if xla.is_xla(rank) else rank[STEPS_READ]
 
 
-def _of_xla(rank: RankTrace) -> pl.DataFrame:
+def _of_xla(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:
     """The spans of the program's threads, with what each is."""
     ops, ranges = rank[_OPS], rank[_RANGES].filter(~pl.col("on_device")).drop("on_device")
     is_call = pl.col("event_id").is_in(xla.calls(rank).implode())
     role = pl.when(is_call).then(_CALL).otherwise(_OPERATOR)
-    roles = ((ops, role), (ranges, pl.lit(_RANGE)), (xla.unrecorded_waits(rank), pl.lit(_CALL)))
+    roles = ((ops, role), (ranges, pl.lit(_RANGE)), (xla.unrecorded_waits(rank, work), pl.lit(_CALL)))
     spans = pl.concat([frame.with_columns(role=role.cast(pl.UInt8)) for frame, role in roles])
     return spans.filter(pl.col("tid").is_in(xla.threads(rank).implode()))
 

@@ -227,7 +227,7 @@ def _with_steps(
         activities.with_columns(pl.when(~is_whole).then("step").alias("step"))
         .filter(pl.col("is_device") | is_whole)
         .group_by("rank", "step", "lane")
-        .agg(pl.all().sort_by("start_ns").last())
+        .agg(pl.col("activity", "end_ns").sort_by("start_ns").last())
         .join(begun.select("rank", "step", "over"), on=["rank", "step"], nulls_equal=True)
     )
     last = last.filter(pl.col("step").is_not_null() | is_whole)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 
 import polars as pl
@@ -17,12 +17,10 @@ PART = (
 _EVENTS = 2**32
 
 
-def packed(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+def packed(frames: Iterable[tuple[str, pl.DataFrame]]) -> pl.DataFrame:
     """A row of PART for each of these frames."""
-    return pl.DataFrame(
-        {"row": list(frames), "rows": [_written(frame) for frame in frames.values()]},
-        schema={column.name: column.unit.dtype for column in PART},
-    )
+    written = [(row, _written(frame)) for row, frame in frames]
+    return pl.DataFrame(written, schema={column.name: column.unit.dtype for column in PART}, orient="row")
 
 
 def unpacked(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import polars as pl
 
 from holotrace.core.trace import RankTrace
@@ -35,9 +37,7 @@ _SCHEMAS = {
     ),
     EDGE: pl.Schema({"from_point": _POINT, "to_point": _POINT, "lag_ns": _I64, "is_inferred": pl.Boolean()}),
     STEP: pl.Schema({"step": _I64, "start_ns": _I64, "end_ns": _I64, "from_point": _POINT, "to_point": _POINT}),
-    COLLECTIVE: pl.Schema(
-        {"activity": _I64} | {column.name: column.unit.dtype for column in collectives.CALLS if column.name != "step"}
-    ),
+    COLLECTIVE: pl.Schema({"activity": _I64} | {column.name: column.unit.dtype for column in collectives.CALLS}),
 }
 
 
@@ -55,14 +55,14 @@ def whole_part(rank: RankTrace) -> pl.DataFrame:
 
 
 def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
-    on_host = host.of(rank, has_queries=has_queries)
     held, returned = _recorded(rank)
     is_xla = xla.is_xla(rank)
+    work = xla.works(rank) if is_xla else device.works(rank)
+    on_host = host.of(rank, work, has_queries=has_queries)
     if is_xla:
-        times, work = xla.waits(rank.cached(xla.works))
+        times, work = xla.waits(work)
         usual, can_wait = {**device.USUAL, **xla.USUAL}, xla.can_wait
     else:
-        work = device.works(rank)
         times = device.waits(work if held.is_empty() else work.clear())
         usual, can_wait = device.USUAL, device.can_wait
     count = on_host.activities.height
@@ -71,13 +71,15 @@ def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
     edges, own = device.joined(work, on_host, held, times, returned, usual=usual, can_wait=can_wait)
     steps = on_host.steps if not is_xla else xla.begun(on_host.steps, work, rank)
     steps = steps.sort("start_ns", "step").rename({"begin": "from_point", "end": "to_point"})
-    frames = {
-        ACTIVITY: packed.activities(_activities(rank, on_host, work, own).with_columns(since_1970)),
-        EDGE: packed.edges(edges),
-        STEP: steps.with_columns(since_1970),
-        COLLECTIVE: _collectives(rank, work),
-    }
-    return packed.packed({row: _shaped(frame, _SCHEMAS[row]) for row, frame in frames.items()})
+
+    def frames() -> Iterator[tuple[str, pl.DataFrame]]:
+        """Each is packed before the next is made."""
+        yield ACTIVITY, packed.activities(_activities(rank, on_host, work, own).with_columns(since_1970))
+        yield EDGE, packed.edges(edges)
+        yield STEP, steps.with_columns(since_1970)
+        yield COLLECTIVE, _collectives(rank, work)
+
+    return packed.packed((row, _shaped(frame, _SCHEMAS[row])) for row, frame in frames())
 
 
 def unpacked(parts: pl.DataFrame) -> dict[str, pl.DataFrame]:
@@ -114,7 +116,7 @@ def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, own: pl
         "stream",
         lane=pl.col("queue") + (0 if lanes is None else int(str(lanes)) + 1),
         is_device=pl.lit(True),
-        kind=pl.col("kind").cast(pl.String).cast(pl.Categorical),
+        kind="kind",
         own_ns=pl.col("end_ns") - pl.col("start_ns"),
     )
     # Names of the host stay numbers, where texts would take as long as all else.
@@ -146,4 +148,4 @@ def _recorded(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def _collectives(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:
     calls = rank.cached(collectives.calls)
-    return calls.drop("step").join(work.select("event_id", "activity"), on="event_id")
+    return calls.join(work.select("event_id", "activity"), on="event_id")

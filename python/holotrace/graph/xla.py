@@ -61,11 +61,11 @@ def calls(rank: RankTrace) -> pl.Series:
     return kept
 
 
-def unrecorded_waits(rank: RankTrace) -> pl.DataFrame:
+def unrecorded_waits(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:
     """When threads of the program did nothing until devices had nothing more to do: event_id, name, pid, tid and times.
 
     JAX records nothing of ``block_until_ready``. A device that stands still when the thread goes on, and did work for
-    most of the time before, is what it waited for.
+    most of the time before, is what it waited for. ``work`` is as of ``works``.
     """
     own = pl.col("tid").is_in(threads(rank).implode())
     place = ["pid", "tid"]
@@ -79,11 +79,11 @@ def unrecorded_waits(rank: RankTrace) -> pl.DataFrame:
         .select(*place, start_ns=pl.col("end_ns").cum_max().shift(1).over(place), end_ns="start_ns")
         .filter(pl.col("end_ns") - pl.col("start_ns") >= _LEAST_UNRECORDED_NS)
     )
-    work = groups.ordered(rank.cached(works).select("start_ns", "end_ns"), ["end_ns"]).lazy()
-    running = work.select("end_ns", began_ns=pl.col("start_ns").reverse().cum_min().reverse())
+    ran = groups.ordered(work.select("start_ns", "end_ns"), ["end_ns"]).lazy()
+    running = ran.select("end_ns", began_ns=pl.col("start_ns").reverse().cum_min().reverse())
     found = (
         pauses.sort("end_ns")
-        .join_asof(work.select(ended_ns="end_ns"), left_on="end_ns", right_on="ended_ns", check_sortedness=False)
+        .join_asof(ran.select(ended_ns="end_ns"), left_on="end_ns", right_on="ended_ns", check_sortedness=False)
         .join_asof(running, on="end_ns", strategy="forward", allow_exact_matches=False, check_sortedness=False)
     )
     lasted, after = pl.col("end_ns") - pl.col("start_ns"), pl.col("end_ns") - pl.col("ended_ns")
@@ -149,28 +149,26 @@ def works(rank: RankTrace) -> pl.DataFrame:
     on_cpu = runs.filter(pl.col("plane").cast(pl.String).str.starts_with("/host"))["device"].unique()
     stream = pl.when(pl.col("device").is_in(on_cpu.implode())).then(0).otherwise("stream").alias("stream")
     reached = pl.col("end_ns").cum_max().shift(1).over(_PLACE)
-    work = done(
+    placed = done(
         rank[_EVENTS]
         .lazy()
         .filter(pl.col("kind").is_in(WORK))
         .with_columns(pl.col("device").fill_null(0))
         .with_columns(stream)
     )
-    alone = done(
-        groups.ordered(work, [*_PLACE, "start_ns", "end_ns", "event_id"])
-        .lazy()
-        .with_columns(pl.max_horizontal("start_ns", reached))
-        .filter(pl.col("end_ns") > pl.col("start_ns"))
+    # Each of these is most of the memory, so that none waits for the next.
+    placed = groups.ordered(placed, [*_PLACE, "start_ns", "end_ns", "event_id"])
+    placed = done(
+        placed.lazy().with_columns(pl.max_horizontal("start_ns", reached)).filter(pl.col("end_ns") > pl.col("start_ns"))
     )
-    both = pl.concat([alone, _between(alone, runs)], how="diagonal_relaxed")
-    placed = groups.ordered(both, [*_PLACE, "start_ns", "event_id"]).lazy()
-    placed = placed.join(rank.cached(_launches).lazy(), on="launch_id", how="left", maintain_order="left")
-    since = pl.when(pl.col("call_id").is_not_null()).then("launch_ns")
-    return done(
-        placed.with_columns(launch_id="call_id", launch_ns=since, queue=pl.struct(_PLACE).rle_id().cast(pl.UInt32))
-        .drop("call_id")
-        .with_row_index("activity")
-    )
+    placed = pl.concat([placed, _between(placed, runs)], how="diagonal_relaxed")
+    placed = groups.ordered(placed, [*_PLACE, "start_ns", "event_id"])
+    calls = placed[["launch_id"]].join(rank.cached(_launches), on="launch_id", how="left", maintain_order="left")
+    return placed.with_columns(
+        launch_id=calls["call_id"],
+        launch_ns=pl.when(calls["call_id"].is_not_null()).then("launch_ns"),
+        queue=pl.struct(_PLACE).rle_id().cast(pl.UInt32),
+    ).with_row_index("activity")
 
 
 def waits(work: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -201,8 +199,8 @@ def waits(work: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         .filter(pl.col("after_id").is_not_null(), pl.col("queue") != pl.col("after_queue"))
     )
     made = found.filter(pl.col("launch_ns").is_null()).select(event_id="waits_id", made_ns="after_launch_ns")
-    told = work.join(made, on="event_id", how="left", maintain_order="left")
-    told = told.with_columns(launch_ns=pl.coalesce("launch_ns", "made_ns")).drop("made_ns")
+    since = work[["event_id", "launch_ns"]].join(made, on="event_id", how="left", maintain_order="left")
+    told = work.with_columns(since.select(launch_ns=pl.coalesce("launch_ns", "made_ns")))
     return found.select("after_id", "waits_id"), told
 
 

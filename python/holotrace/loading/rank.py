@@ -33,11 +33,11 @@ def load(source: RankSource, reads: Sequence[Table], *, every_problem: bool = Fa
         every_problem: Look also into what ``reads`` does not ask for, so that no problem of the file stays unseen.
     """
     wanted = merged(reads)
-    needed = in_files(wanted)
-    read = _from_file(source, wanted, needed, every_problem)
+    asked = _asked(wanted, FORMATS[source.format])
+    read = _from_file(source, asked, in_files(asked), every_problem)
     tables = dict(read.tables)
-    if CALLS.name in wanted:
-        tables[CALLS.name] = _calls(tables, wanted[CALLS.name])
+    if CALLS.name in asked:
+        tables[CALLS.name] = _calls(tables, asked[CALLS.name])
     filled = {name: _filled(tables.get(name), table) for name, table in wanted.items()}
     return replace(read, tables=filled, kinds=source.kinds, settings=source.settings)
 
@@ -127,10 +127,18 @@ def merged(reads: Iterable[Table]) -> dict[str, Table]:
     """Each table once, with every column that any of ``reads`` asks for."""
     wanted: dict[str, Table] = {}
     for table in reads:
-        known = wanted[table.name].columns if table.name in wanted else ()
-        columns = {column.name: column for column in (*known, *table.columns)}
-        wanted[table.name] = replace(table, columns=tuple(columns.values()))
+        known = wanted.get(table.name, replace(table, columns=()))
+        columns = {column.name: column for column in (*known.columns, *table.columns)}
+        is_single = known.of_single_launches and table.of_single_launches
+        wanted[table.name] = replace(table, columns=tuple(columns.values()), of_single_launches=is_single)
     return wanted
+
+
+def _asked(wanted: Mapping[str, Table], declared: Format) -> dict[str, Table]:
+    """What is asked of a file of that format."""
+    return {
+        name: table for name, table in wanted.items() if not (table.of_single_launches and declared.launches_programs)
+    }
 
 
 def in_files(wanted: dict[str, Table]) -> dict[str, Table]:

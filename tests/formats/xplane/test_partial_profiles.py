@@ -112,3 +112,12 @@ def test_without_programs_operations_have_what_their_events_say(tmp_path: Path) 
     assert (row["shape"], row["layout"], row["target"]) == (None, None, None)
     assert job.scopes()["scope"].to_list() == ["f", "f/forward"]
     assert job.peak_buffers().is_empty()
+
+
+def test_calls_are_there_for_who_asks_though_no_analysis_needs_them(tmp_path: Path) -> None:
+    host = Plane("/host:CPU", [Line("python", [Event("call", 0, 10 * US), Event("inner", 2 * US, 3 * US)], id=7)])
+    job = opened(tmp_path, host, core(op("fusion.1", 4, 2)))
+    # What was kept of a question without calls is no answer to one for them.
+    job.kernel_sequences()
+    named = job.table("calls").filter(~pl.col("on_device"), pl.col("tid") == "python").sort("event_id")
+    assert named.select(pl.col("name").cast(pl.String), "depth").rows() == [("call", 0), ("inner", 1)]

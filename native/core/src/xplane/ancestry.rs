@@ -10,6 +10,7 @@ use crate::columns::arg_column::{ArgColumn, ArgValues};
 use crate::columns::arrow::{NONE, batch, ids};
 use crate::error::{Error, Result};
 use crate::xplane::flows::{CONSUMER, FlowEnds, PRODUCER};
+use crate::xplane::in_parts::in_parts;
 use crate::xplane::space::Space;
 use crate::xplane::web::{Set, Web};
 
@@ -54,7 +55,7 @@ impl Ancestry {
 struct Ancestries<'a> {
     space: &'a Space,
     web: &'a Web,
-    marks: Set,
+    marks: &'a Set,
     known: HashMap<u32, Ancestry, foldhash::fast::RandomState>,
     /// The span that was last climbed from: events that follow each other are mostly in the same.
     latest: (u32, Climb),
@@ -97,23 +98,12 @@ impl Space {
             }
         };
         let marks = Set::of(marks.iter().copied(), self.len());
-        let mut ancestries = Ancestries {
-            space: self,
-            web,
-            marks,
-            known: HashMap::default(),
-            latest: (NONE, Climb::NOWHERE),
-            line: 0,
-            stretch: 0..0,
-            begun: 0,
-        };
-        let mut found = vec![Vec::with_capacity(rows.len()); fields.len()];
-        for &row in rows {
-            let ancestry = ancestries.of(row);
-            fields.iter().zip(&mut found).for_each(|(field, values)| values.push(field(&ancestry)));
-        }
-        drop(ancestries);
-        batch(columns.iter().cloned().zip(found.into_iter().map(|values| ids(values.into_iter()))).collect())
+        let found = in_parts(rows, |rows| {
+            let mut ancestries = Ancestries::new(self, web, &marks);
+            rows.iter().map(|&row| ancestries.of(row)).collect()
+        })?;
+        let fields = fields.into_iter().map(|field| ids(found.iter().map(field)));
+        batch(columns.iter().cloned().zip(fields).collect())
     }
 }
 
@@ -184,7 +174,7 @@ impl Web {
             for &line in lines {
                 web.nest(space, line, [begin, end]);
             }
-            web.origins = origins.join().map_err(|_| Error::Defect("flows could not be ordered".into()))?;
+            web.origins = origins.join().map_err(|_| Error::Defect("flows could not be ordered".into()))??;
             Ok(web)
         })
     }
@@ -201,7 +191,12 @@ impl Web {
     }
 }
 
-impl Ancestries<'_> {
+impl<'a> Ancestries<'a> {
+    fn new(space: &'a Space, web: &'a Web, marks: &'a Set) -> Self {
+        let latest = (NONE, Climb::NOWHERE);
+        Self { space, web, marks, known: HashMap::default(), latest, line: 0, stretch: 0..0, begun: 0 }
+    }
+
     fn of(&mut self, row: u32) -> Ancestry {
         let mut ancestry = Ancestry::UNKNOWN;
         let (flow, is_step) = self.climb(row, &mut ancestry);

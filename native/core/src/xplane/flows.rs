@@ -8,6 +8,7 @@ use crate::columns::arg_column::ArgValues;
 use crate::columns::arrow::NONE;
 use crate::columns::grouping::Grouping;
 use crate::error::{Error, Result};
+use crate::xplane::in_parts::in_parts;
 use crate::xplane::space::Space;
 
 /// The stats that flows are made of; they must have been asked for, as numbers.
@@ -52,10 +53,13 @@ impl<'a> FlowEnds<'a> {
     }
 
     /// Where the flow that arrives at each comes from: the latest of `sources` that left before it got there.
-    pub fn origins(&self, space: &Space, sources: &FlowEnds<'_>) -> Vec<u32> {
+    pub fn origins(&self, space: &Space, sources: &FlowEnds<'_>) -> Result<Vec<u32>> {
         let left = Departures::of(space, sources);
-        let origin = |(&row, flow)| left.latest(flow, space.times_ps(row).0).filter(|&origin| origin != row);
-        self.rows.iter().zip(self.flows()).map(origin).map(|origin| origin.unwrap_or(NONE)).collect()
+        let flows: Vec<_> = self.rows.iter().copied().zip(self.flows()).collect();
+        let origin = |&(row, flow): &(u32, (i64, i64))| {
+            left.latest(flow, space.times_ps(row).0).filter(|&origin| origin != row).unwrap_or(NONE)
+        };
+        in_parts(&flows, |part| part.iter().map(origin).collect())
     }
 }
 

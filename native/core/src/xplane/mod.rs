@@ -8,6 +8,7 @@ mod damage;
 mod decode;
 mod flows;
 mod hlo;
+mod in_parts;
 mod index;
 mod model;
 mod protobuf;

@@ -61,6 +61,8 @@ def _is_part(rank: RankTrace) -> pl.Expr:
 def _outermost(rank: RankTrace) -> pl.DataFrame:
     """The ranges and operators of the host that are within no other; where calls overlap in part, also some more."""
     calls = rank.cached(host.host_calls)
+    if calls.is_empty():
+        return host_time.ranges(rank).select("tid", "start_ns", "end_ns", "name").filter(_is_part(rank))
     marked = rank[STEPS]
     is_step = pl.col("event_id").is_in(marked["event_id"].implode()) & pl.col("start_ns").is_in(
         marked["start_ns"].implode()

@@ -10,6 +10,7 @@ from holotrace.analyses.lanes.of_rank import HOST, KINDS, WORK, idle
 from holotrace.core.plans import done
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
+from holotrace.derive import call_tree
 from holotrace.derive.kernel_kinds import COMPUTE
 from holotrace.diagnosis import host
 
@@ -24,6 +25,7 @@ _LONGEST_NS = 50_000_000
 # Of the calls on a host's stack: so many that were open already, and so many in all.
 _ENCLOSING, _LEVELS = 3, 10
 _SPAN = ("start_ns", "end_ns", "name")
+_NO_WORK = pl.DataFrame(schema={"launch_id": pl.UInt32(), "start_ns": pl.Int64(), "end_ns": pl.Int64()})
 
 
 def windows(rank: RankTrace, collectives: pl.DataFrame) -> pl.DataFrame:
@@ -68,7 +70,7 @@ class Events:
     """All that can be shown event by event of a rank: ``start_ns``, ``end_ns``, ``name``, ``lane``, ``track``."""
 
     on_device: pl.DataFrame
-    # With the thread of each, ``tid``.
+    # With the thread of each, ``tid``; of XLA without ``track``, but with ``event_id``.
     on_host: pl.DataFrame
     # The threads that hold the steps.
     stepping: pl.Series
@@ -79,17 +81,18 @@ class Events:
         work = rank[WORK].filter(pl.col("kind").is_in(list(KINDS)))
         lane = pl.col("kind").cast(pl.String).replace_strict(KINDS, return_dtype=pl.String)
         on_device = work.select(*_SPAN, lane=lane, track=pl.col("stream").cast(pl.Int64))
-        calls = rank.cached(host.host_calls)
-        on_host = calls.select(*_SPAN, lane=pl.lit(HOST), track=pl.col("depth").cast(pl.Int64), tid="tid")
+        calls = host.spans(rank)
+        depth = [pl.col("depth").alias("track")] if "depth" in calls.columns else ["event_id"]
+        on_host = calls.select(*_SPAN, *depth, lane=pl.lit(HOST), tid="tid")
         marked = rank[STEPS].select("event_id")
         stepping = calls.join(marked, on="event_id", how="semi")["tid"].cast(pl.String).unique()
         return cls(on_device, on_host, stepping)
 
     def during(self, times: pl.DataFrame, most: int) -> pl.DataFrame:
         """What ran in each of ``times`` on devices, and what the host called: the ``most`` longest of each."""
-        of_host = _of_one_thread(_within(self.on_host, times), self.stepping)
+        of_host = _of_one_thread(_tracked(_within(self.on_host, times)), self.stepping)
         both = [done(_longest(spans.lazy(), most)) for spans in (_within(self.on_device, times), of_host)]
-        return pl.concat(both).drop("since_ns").with_columns(pl.col("name").cast(pl.String))
+        return pl.concat(both, how="diagonal").drop("since_ns").with_columns(pl.col("name").cast(pl.String))
 
 
 def events(rank: RankTrace, times: pl.DataFrame) -> pl.DataFrame:
@@ -112,6 +115,15 @@ def _within(spans: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
     ]
     none = spans.clear().lazy().with_columns(window=pl.lit(0, pl.Int64), since_ns=pl.lit(0, pl.Int64))
     return done(pl.concat([none, *reach]))
+
+
+def _tracked(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls in each of ``times`` with how deep they are: all that is around one of them is there, too."""
+    if "track" in calls.columns:
+        return calls
+    parts = calls.partition_by("window", maintain_order=True) or [calls]
+    deep = pl.concat(call_tree.nested(part.with_columns(pid="tid"), _NO_WORK, ["depth"]) for part in parts)
+    return deep.select(*_SPAN, "lane", "tid", "window", "since_ns", track=pl.col("depth").cast(pl.Int64))
 
 
 def _longest(spans: pl.LazyFrame, most: int) -> pl.LazyFrame:

@@ -14,6 +14,7 @@ XPLANE = Format(
     refuse=refusal,
     read=lambda source, tables: read.read(source.path, tables),
     tables=read.TABLES,
+    launches_programs=True,
     has_lines=True,
     why_not_copied="is a profile of XLA, which has no trace events to copy; holotrace timeline makes a trace of it",
     expand=expanded,

@@ -170,7 +170,9 @@ class Content:
         # Operations of CPU devices run on threads of the host, and are no calls of its.
         lacking = None if self.profile.has_accelerators else "hlo_op"
         found = self.profile.events(columns, "host", lacking=lacking, lasts=True)
-        return self._placed(found).rename({"run_id": "run", "device_ordinal": "device"})
+        # Millions of nulls that are not written take no memory.
+        empty = [name for name in ("run_id", "device_ordinal") if found[name].null_count() == found.height]
+        return self._placed(found.drop(empty)).rename({"run_id": "run", "device_ordinal": "device"}, strict=False)
 
     def _work(self) -> Operations:
         """Operations that are no more than what is inside them are left out: their parts are the work."""

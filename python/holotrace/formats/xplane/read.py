@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +12,7 @@ import polars as pl
 from holotrace import stores
 from holotrace.core.native import native
 from holotrace.core.schema import Table
+from holotrace.core.spread import spread
 from holotrace.core.tables import (
     ANNOTATIONS,
     BUFFERS,
@@ -84,19 +86,35 @@ def read(path: Origin, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
     space = _space(path, names)
     columns = wanted_of(name for table in tables if table.name in _OF_WORK for name in table.column_names)
     tabled = Content(Profile(space), columns)
-    # What is large while it is made comes before there is much else.
-    of_spans = sorted(
-        (table for table in tables if table.name in OF_SPANS), key=lambda table: table.name != EVENTS.name
-    )
-    frames = {table.name: _frame(tabled, table) for table in of_spans}
-    tabled.forget_spans()
-    frames |= {table.name: _frame(tabled, table) for table in tables if table.name not in OF_SPANS}
+    frames = _frames(tabled, tables)
     return Parsed(
         frames,
         tabled.metadata(has_devices=not _OF_WORK.isdisjoint(names)),
         space.counts,
         time.perf_counter_ns() - started,
     )
+
+
+def _frames(tabled: Content, tables: Sequence[Table]) -> dict[str, pl.DataFrame]:
+    """The tables, those of the host's threads beside those of the devices' work: they share little."""
+
+    def made(part: Sequence[Table]) -> dict[str, pl.DataFrame]:
+        return {table.name: _frame(tabled, table) for table in part}
+
+    def of_spans(part: Sequence[Table]) -> dict[str, pl.DataFrame]:
+        found = made(part)
+        tabled.forget_spans()
+        return found
+
+    # What is large while it is made, and made of all, comes before there is much else.
+    every = made([table for table in tables if table.name == EVENTS.name])
+    left = [table for table in tables if table.name != EVENTS.name]
+    spans, others = (
+        [table for table in left if (table.name in OF_SPANS) is is_of_spans] for is_of_spans in (True, False)
+    )
+    works = [partial(of_spans, spans), partial(made, others)]
+    first, second = spread(lambda work: work(), works, 2)
+    return {**every, **first, **second}
 
 
 def _space(path: Origin, names: Collection[str]) -> native.Space | ExportedSpace:

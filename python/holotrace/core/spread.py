@@ -31,7 +31,7 @@ def spread(work: Callable[[S], T], items: Iterable[S], workers: int) -> list[T]:
             except BaseException as error:  # noqa: BLE001  # another thread raises it
                 errors.append(error)
 
-    others = [threading.Thread(target=take, name="holotrace-analyses") for _ in range(min(workers, len(waiting)) - 1)]
+    others = [threading.Thread(target=take, name="holotrace") for _ in range(min(workers, len(waiting)) - 1)]
     for thread in others:
         thread.start()
     take()

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from holotrace.core.spread import spread
 from holotrace.core.trace import RankTrace
-from holotrace.engine.spread import spread
 
 
 @pytest.mark.parametrize("workers", [1, 2, 9])

@@ -1,0 +1,113 @@
+"""Devices of one host that the others of it wait for: a slow one, or one with more work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import polars as pl
+
+from holotrace.derive import arrivals
+from holotrace.diagnosis import account, uneven
+from holotrace.diagnosis.candidates import NAMED_RATIO, Candidate, Job, total, when
+from holotrace.diagnosis.classes import MORE_WORK, SLOW_DEVICE
+from holotrace.diagnosis.meetings import Change
+
+# A device is named if it computes longer by so much of the time that it is late.
+_EXPLAINED_RATIO = 0.5
+# Ranks, or devices, that compute longer; ranks are told as a whole if that costs so many times what their latest
+# devices do.
+LONGER, _WHOLE_TIMES = (SLOW_DEVICE, MORE_WORK), 1.5
+# Under which the evidence has the number of the device.
+DEVICE = "device"
+
+
+def causes(job: Job, come: pl.DataFrame) -> Iterator[Candidate]:
+    """Devices that come last to what the devices of their rank do together, since they compute longer.
+
+    Args:
+        job: What all ranks contribute.
+        come: When each device came to each collective, as of ``arrivals.of_ranks``.
+    """
+    computed = job.of(account.CORE)
+    for (rank,), late in _late(come).group_by("rank", maintain_order=True):
+        found = _of_rank(computed.filter(rank=rank), late, replace(job, ranks=(rank,)))
+        if found:
+            yield found
+
+
+def told_once(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
+    """The causes, ranks that compute longer than others told by their devices, unless most of their devices do.
+
+    Args:
+        kept: Causes of any class, each with its cost.
+    """
+    longer = [(candidate, cost) for candidate, cost in kept if candidate.cause in LONGER and candidate.ranks]
+    of_devices = {one.ranks[0]: (one, cost) for one, cost in longer if DEVICE in one.evidence}
+    left_out: list[Candidate] = []
+    for whole, cost in longer:
+        if DEVICE in whole.evidence:
+            continue
+        parts = [of_devices[rank] for rank in whole.ranks if rank in of_devices]
+        is_of_devices = _WHOLE_TIMES * sum(of_device for _, of_device in parts) >= cost
+        left_out += [whole] if is_of_devices else [device for device, _ in parts]
+    return [(candidate, cost) for candidate, cost in kept if not any(candidate is one for one in left_out)]
+
+
+def _late(come: pl.DataFrame) -> pl.DataFrame:
+    """The last device of each rank at each collective, with how long its others stood still for it, ``time_ns``."""
+    last = (
+        come.sort("match", "rank", "arrival_ns", "device", descending=[False, False, True, False])
+        .group_by("rank", "match", maintain_order=True)
+        .agg(
+            pl.col("device", "step", "event_id", "clock_offset_ns").first(),
+            come_ns=pl.col("arrival_ns").first(),
+            # When the last device to compute had done so.
+            done_ns=pl.min_horizontal(pl.col("arrival_ns").first(), pl.col("left_ns").min() - pl.col("time_ns").max()),
+            late_ns=pl.col("arrival_ns").first() - pl.col("arrival_ns").slice(1).max(),
+            standing_ns=pl.col("lost_ns").slice(1).median().cast(pl.Int64),
+        )
+        .drop_nulls("late_ns")
+        .with_columns(late_ns=pl.min_horizontal("late_ns", "standing_ns"))
+    )
+    return last.with_columns(time_ns=arrivals.once(last, "late_ns", by=["rank"]))
+
+
+def _of_rank(computed: pl.DataFrame, late: pl.DataFrame, job: Job) -> Candidate | None:
+    by_device = late.group_by("device").agg(pl.col("time_ns").sum()).sort("time_ns", "device", descending=[True, False])
+    late_ns, device = int(by_device["time_ns"][0]), by_device["device"][0]
+    if late_ns <= job.floor_ns or late_ns < NAMED_RATIO * total(by_device["time_ns"]):
+        return None
+    # What ranks are to a job, devices are to their rank.
+    peers = computed.with_columns(row=pl.lit(account.WORK), rank=pl.col("device").cast(pl.Int32))
+    kinds = uneven.by_kind(replace(job, rows=peers, ranks=tuple(peers["rank"].unique().sort())))
+    sums = dict(kinds.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
+    own_ns = sums.get(device, 0)
+    beyond_ns = own_ns - uneven.lower(pl.Series(list(sums.values()), dtype=pl.Float64))
+    if beyond_ns < _EXPLAINED_RATIO * late_ns:
+        return None
+    mine = late.filter(pl.col("device") == device, pl.col("time_ns") > 0)
+    ratio = beyond_ns / max(1.0, own_ns - beyond_ns)
+    is_slow = uneven.is_slow(kinds.filter(rank=device), ratio)
+    name, kernel = uneven.largest(kinds, (device,))
+    is_equal = not is_slow and uneven.is_equal(kinds, (device,))
+    worst = mine.sort("time_ns", "come_ns", descending=[True, False]).row(0, named=True)
+    own_clock = mine.select(pl.col("done_ns") + pl.col("clock_offset_ns"), "time_ns")
+    return Candidate(
+        SLOW_DEVICE if is_slow else MORE_WORK,
+        Change(removed={job.ranks[0]: [(at, float(ns)) for at, ns in own_clock.iter_rows()]}),
+        job.ranks,
+        when(mine, "time_ns"),
+        None if is_slow else name,
+        event_rank=job.ranks[0],
+        event_id=worst["event_id"],
+        start_ns=worst["come_ns"] + worst["clock_offset_ns"] - worst["time_ns"],
+        evidence={
+            "time_ns": int(mine["time_ns"].sum()),
+            "count": mine.height,
+            DEVICE: device,
+            "kernel": kernel,
+            "time_ratio": round(1 + ratio, 4),
+            **({"is_equal": True} if is_equal else {}),
+        },
+    )

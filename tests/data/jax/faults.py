@@ -1,0 +1,116 @@
+"""Makes the captures jax_cpu_busy_device, _busy_host and _host_code: jobs on CPU devices whose lost time was planted.
+
+    python tests/data/jax/faults.py busy_device FOLDER
+    python tests/data/jax/faults.py busy_host FOLDER
+    python tests/data/jax/faults.py host_code FOLDER
+
+busy_device: four devices train with data in parallel, and device BUSY multiplies matrices LOOPS times more. busy_host:
+the same on two hosts of two devices, where both of the second do so. host_code: one device, and the host sleeps in a
+range ``log_metrics`` in every third step from step 2, in ``save_checkpoint`` in step SAVED, and computes in the loop
+over steps itself in each. The tests hold them packed with xz.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable
+
+STEPS, WIDTH, ROWS = 9, 384, 256
+DEVICES, HOSTS, BUSY, LOOPS = 4, 2, 2, 60
+PORT = 47_119
+LOGGING_S, SAVED, SAVING_S, COMPUTING_S = 0.03, 4, 0.09, 0.008
+
+
+def busy_device(folder: str) -> None:
+    """Device BUSY of four has more work than the others."""
+    _train(folder, DEVICES, {BUSY})
+
+
+def busy_host(folder: str) -> None:
+    """Both devices of the second of two hosts have more work than those of the first."""
+    each = DEVICES // HOSTS
+    busy = set(range(each, DEVICES))
+    context = multiprocessing.get_context("spawn")
+    hosts = [context.Process(target=_train, args=(f"{folder}/{host}", each, busy, host)) for host in range(HOSTS)]
+    for process in hosts:
+        process.start()
+    for process in hosts:
+        process.join(300)
+
+
+def _train(folder: str, devices: int, busy: set[int], host: int | None = None) -> None:
+    """One process of a job in which some devices multiply more matrices than the others."""
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
+    import jax
+    import jax.numpy as jnp
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    if host is not None:
+        jax.distributed.initialize(f"localhost:{PORT}", num_processes=HOSTS, process_id=host)
+    mesh = Mesh(jax.devices(), ("data",))
+    everywhere, split = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, PartitionSpec("data"))
+
+    def shard_step(weights: jax.Array, batch: jax.Array) -> jax.Array:
+        is_busy = jnp.isin(jax.lax.axis_index("data"), jnp.array(sorted(busy)))
+        more = jnp.where(is_busy, LOOPS, 1)
+        batch = jax.lax.fori_loop(0, more, lambda _, x: jnp.tanh(x @ weights), batch)
+        gradient = jax.grad(lambda own: jnp.mean((batch @ own) ** 2))(weights)
+        return weights - 0.1 * jax.lax.pmean(gradient, "data")
+
+    def placed(shape: tuple[int, int], value: float, where: NamedSharding) -> jax.Array:
+        return jax.make_array_from_callback(shape, where, lambda index: jnp.full(shape, value)[index])
+
+    specs = (PartitionSpec(), PartitionSpec("data"))
+    inner = jax.shard_map(shard_step, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(), check_vma=False)
+    step_of = jax.jit(inner, donate_argnums=0)
+    weights, batch = placed((WIDTH, WIDTH), 0.01, everywhere), placed((DEVICES * ROWS, WIDTH), 1.0, split)
+    weights = jax.block_until_ready(step_of(weights, batch))
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    jax.profiler.start_trace(folder, profiler_options=options)
+    for step in range(STEPS):
+        with jax.profiler.StepTraceAnnotation("train", step_num=step):
+            weights = jax.block_until_ready(step_of(weights, batch))
+    jax.profiler.stop_trace()
+
+
+def host_code(folder: str) -> None:
+    """The host logs, saves and computes while its device waits."""
+    import jax
+    import jax.numpy as jnp
+
+    step_of = jax.jit(lambda weights, batch: weights - 0.1 * jnp.tanh(batch @ weights).mean())
+    weights, batch = jnp.full((WIDTH, WIDTH), 0.01), jnp.ones((16 * ROWS, WIDTH))
+    weights = jax.block_until_ready(step_of(weights, batch))
+    jax.profiler.start_trace(folder)
+    for step in range(STEPS):
+        with jax.profiler.StepTraceAnnotation("train", step_num=step):
+            weights = jax.block_until_ready(step_of(weights, batch))
+            until = time.perf_counter() + COMPUTING_S
+            while time.perf_counter() < until:
+                sum(range(3_000))
+            if step % 3 == 2:
+                with jax.profiler.TraceAnnotation("log_metrics"):
+                    time.sleep(LOGGING_S)
+            if step == SAVED:
+                with jax.profiler.TraceAnnotation("save_checkpoint"):
+                    time.sleep(SAVING_S)
+    jax.profiler.stop_trace()
+
+
+def main() -> None:
+    """Run the job that was asked for."""
+    jobs: dict[str, Callable[[str], None]] = {
+        "busy_device": busy_device,
+        "busy_host": busy_host,
+        "host_code": host_code,
+    }
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    jobs[sys.argv[1]](sys.argv[2])
+
+
+if __name__ == "__main__":
+    main()

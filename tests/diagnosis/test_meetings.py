@@ -1,0 +1,32 @@
+"""A job that is replayed from meeting to meeting, some of its time not spent."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from holotrace.diagnosis.meetings import Change, Meetings
+
+
+def message(*, needed_ns: int | None) -> Meetings:
+    """Rank 1 computes until 100 and then needs what rank 0 has sent it from 40 to 50; both end at 140."""
+    rows = [
+        {"rank": 0, "arrival_ns": 40, "left_ns": 50, "needed_ns": None},
+        {"rank": 1, "arrival_ns": 0, "left_ns": 50, "needed_ns": needed_ns},
+    ]
+    visits = pl.DataFrame(rows, schema_overrides={"needed_ns": pl.Int64}).with_columns(
+        match=0, time_ns=0, clock_offset_ns=0, group=pl.lit("pp"), group_ranks=pl.lit("[0, 1]")
+    )
+    return Meetings(visits, {0: 140, 1: 140}, {})
+
+
+@pytest.mark.parametrize(("needed_ns", "end_ns"), [(100, 90), (None, 80)])
+def test_a_rank_that_computes_less_waits_for_a_message_that_it_did_not_wait_for(
+    needed_ns: int | None, end_ns: int
+) -> None:
+    faster = Change(removed={1: [(90, 60)]})
+    assert message(needed_ns=needed_ns).ends(faster)[1] == end_ns
+
+
+def test_without_changes_the_recorded_times_remain() -> None:
+    assert message(needed_ns=100).ends(Change()) == {0: 140, 1: 140}

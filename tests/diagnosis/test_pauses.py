@@ -1,0 +1,65 @@
+"""A host that pauses, and what its device does in between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holotrace
+from trace_files import write_trace
+
+
+def causes(folder: Path, *, copy: str, copied_in: tuple[int, ...]) -> list[dict[str, Any]]:
+    """The causes of four steps of 10 ms, in the third of which the host pauses three times for 8 ms.
+
+    In the steps ``copied_in`` the device copies three times for 4 ms.
+    """
+    events: list[dict[str, Any]] = []
+    at = 0
+
+    def launched(category: str, name: str, call: str, dur: int) -> None:
+        nonlocal at
+        ids = {"correlation": len(events) + 1}
+        device = {"pid": 0, "tid": 7, "args": {**ids, "stream": 7, "device": 0}}
+        host = {"pid": 1, "tid": 1, "args": ids}
+        events.append({"ph": "X", "cat": "cuda_runtime", "name": call, "ts": at, "dur": 8, **host})
+        events.append({"ph": "X", "cat": category, "name": name, "ts": at + 10, "dur": dur, **device})
+        at += 10 + dur
+
+    for step in range(4):
+        begun = at
+        launched("kernel", "gemm", "cudaLaunchKernel", 10_000)
+        for _ in range(3):
+            if step in copied_in:
+                launched("gpu_memcpy", copy, "cudaMemcpyAsync", 4_000)
+            at += 8_000 if step == 2 else 0
+        place = {"pid": 1, "tid": 1, "args": {}}
+        mark = f"ProfilerStep#{step}"
+        events.append({"ph": "X", "cat": "user_annotation", "name": mark, "ts": begun, "dur": at - begun, **place})
+    write_trace(folder / "rank-0.json", events=events)
+    return holotrace.open(folder).causes().to_dicts()
+
+
+def test_copies_to_the_host_in_the_steps_in_which_it_pauses_are_a_part_of_what_it_does(tmp_path: Path) -> None:
+    (found,) = causes(tmp_path, copy="Memcpy DtoH (Device -> Pageable)", copied_in=(2,))
+    assert found["cause"] in ("host-pause", "unrecorded-host")
+    assert "between copies from the device, as in saving a checkpoint" in found["message"]
+    assert "async_save" in found["advice"]
+    assert found["cost_ns"] == pytest.approx(36e6, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("copy", "copied_in"), [("Memcpy HtoD (Pageable -> Device)", (2,)), ("Memcpy DtoH (Device -> Pageable)", (1, 2))]
+)
+def test_copies_to_the_device_and_in_other_steps_are_their_own_cause(
+    tmp_path: Path, copy: str, copied_in: tuple[int, ...]
+) -> None:
+    found = causes(tmp_path, copy=copy, copied_in=copied_in)
+    assert sorted(cause["cause"] == "copy" for cause in found) == [False, True]
+
+
+def test_to_pause_in_a_step_is_to_pause_anywhere(tmp_path: Path) -> None:
+    (found,) = causes(tmp_path, copy="", copied_in=())
+    assert "ProfilerStep" not in found["message"]
