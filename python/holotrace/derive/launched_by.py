@@ -66,7 +66,7 @@ def work(rank: RankTrace) -> pl.DataFrame:
 def outside(rank: RankTrace) -> pl.DataFrame:
     """Every kernel and copy that no operator launched: its launch, as far as it is known, and ``source``."""
     inside = rank.cached(work).select("event_id")
-    left = rank[_EVENTS].lazy().filter(pl.col("kind").is_in(WORK)).join(inside.lazy(), on="event_id", how="anti")
+    left = rank.where(_EVENTS, pl.col("kind").is_in(WORK)).lazy().join(inside.lazy(), on="event_id", how="anti")
     starts = rank[_STARTS].lazy().unique("device_event_id", keep="first", maintain_order=True)
     known = pl.col("launch_id").is_not_null()
     return done(
@@ -98,7 +98,7 @@ def _of_all_threads(rank: RankTrace) -> pl.DataFrame:
 
 def _has_others(rank: RankTrace) -> bool:
     """Whether threads that launch nothing have operators or calls of the runtime."""
-    return rank.cached(_nested).height < rank[_OPS].height + rank[_CALLS].height
+    return rank.cached(_nested).height < rank.count(_OPS) + rank.count(_CALLS)
 
 
 def _nested(rank: RankTrace) -> pl.DataFrame:
@@ -110,11 +110,11 @@ def _tree(rank: RankTrace, *, of_launches: bool) -> pl.DataFrame:
     place = ("event_id", "pid", "tid", "start_ns", "end_ns")
     threads = rank[_THREADS]["tid"].unique()
     # Where whole programs are launched, most of what there is on the host is on threads that launch nothing.
-    are_all = rank[_CALLS].height > 0 or threads.null_count() > 0
+    are_all = rank.count(_CALLS) > 0 or threads.null_count() > 0
     launches = pl.col("tid").is_in(threads.implode()).fill_null(value=True) | are_all
     is_asked = launches if of_launches else ~launches
-    ops = rank[_OPS].filter(is_asked).select("name", *place, is_op=True)
-    calls = rank[_CALLS].filter(is_asked)
+    ops = rank.where(_OPS, is_asked).select("name", *place, is_op=True)
+    calls = rank.where(_CALLS, is_asked)
     calls = calls.select(pl.lit(None, ops.schema["name"]).alias("name"), *place, is_op=False)
     # An operator may take no longer than the call that it makes, but no call makes an operator: so number anew.
     rows = pl.concat([ops.lazy().sort("event_id"), calls.lazy().sort("event_id")]).with_row_index("number")
@@ -139,11 +139,9 @@ def _operator(nested: pl.DataFrame) -> pl.Series:
 
 def _launched(rank: RankTrace) -> pl.DataFrame:
     """Work with its launch, where that may be a call of the device's runtime."""
-    events = rank[_EVENTS] if rank[_CALLS].height else rank[_EVENTS].clear()
+    is_work = pl.col("kind").is_in(WORK) & bool(rank.count(_CALLS))
     return done(
-        events.lazy()
-        .filter(pl.col("kind").is_in(WORK))
-        .join(rank[_STARTS].lazy(), left_on="event_id", right_on="device_event_id")
+        rank.where(_EVENTS, is_work).lazy().join(rank[_STARTS].lazy(), left_on="event_id", right_on="device_event_id")
     )
 
 

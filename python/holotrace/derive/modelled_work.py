@@ -83,7 +83,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
         )
         .rename({"own_ns": "span_ns"})
     )
-    ops = rank[CPU_OPS].select("event_id", "name", *SIGNATURE).rename({"event_id": "op_id"})
+    ops = rank[CPU_OPS.only("event_id", "name", *SIGNATURE)].rename({"event_id": "op_id"})
     known = of_calls.join(ops, on="op_id")
     keys = [pl.col(name).to_physical().alias(name) for name in ("name", *SIGNATURE)]
     numbered = known.select(keys).with_columns(signature=pl.struct("name", *SIGNATURE).rank("dense"))

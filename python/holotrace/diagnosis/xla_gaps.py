@@ -64,7 +64,7 @@ _CLASSES = {
 
 def is_xla(rank: RankTrace) -> bool:
     """Whether the rank's trace is a profile of XLA, whose hosts have names of their own."""
-    return not (rank[OPS].is_empty() and rank[RUNS].is_empty())
+    return bool(rank.count(OPS) or rank.count(RUNS))
 
 
 def window(rank: RankTrace) -> pl.DataFrame:
@@ -218,9 +218,9 @@ def _class_of(name: str) -> str | None:
 
 def _executions(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """What ran on devices, the runs of programs, and the window of the rank, on the clock of the host."""
-    clocks = [rank[table] for table in skew.READS]
-    runs = skew.shifted(rank[RUNS], *clocks)
-    noted = skew.shifted(device_time.with_programs(rank[OPS], rank[RUNS]), *clocks)
+    shifts = skew.shifts(rank)
+    runs = skew.shifted(rank[RUNS], shifts)
+    noted = skew.shifted(device_time.with_programs(rank[OPS], rank[RUNS]), shifts)
     return device_time.executions(noted), runs, device_time.window(noted, runs, rank[STEPS])
 
 
@@ -246,7 +246,8 @@ def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:
 
 def _with_parts(found: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The gaps with their parts, seen from the threads that hold the steps or launch what ends each, and the cause."""
-    calls = rank[HOST_CALLS].filter(pl.col("event_id").is_in(found["launch_id"].unique().implode()))
+    launches = found["launch_id"].unique().implode()
+    calls = rank.where(HOST_CALLS.only("event_id", "tid"), pl.col("event_id").is_in(launches))
     threads = calls.select(launch_id="event_id", tid=pl.col("tid").cast(pl.String()))
     stepping = host_time.stepping_threads(rank)
     launched = found.join(threads, on="launch_id", how="left").sort(*DEVICE, "stream", "start_ns")
