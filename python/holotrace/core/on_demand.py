@@ -155,16 +155,16 @@ class OnDemand:
     def _made(self, name: str, numbers: dict[str, pl.Series]) -> pl.Series:
         """A column; ``numbers`` holds those columns of numbers that were made before."""
         if name in self.unknown:
-            return pl.Series(name, [None], self.unknown[name]).new_from_index(0, self.height)
+            made: pl.Series = pl.Series(name, [None], self.unknown[name]).new_from_index(0, self.height)
+            return made
         source = self.sources[name]
         if source in self.rows.own.columns:
-            own: pl.Series = self._kept(self.rows.own[source]).alias(name)
-            return own
+            return self._kept(self.rows.own[source]).alias(name)
         number = self.rows.sharing(source)
         if number not in numbers:
             numbers[number] = self._kept(self.rows.own[number])
-        made: pl.Series = self.rows.shared[number][source].gather(numbers[number]).alias(name)
-        return made
+        made = self.rows.shared[number][source].gather(numbers[number])
+        return made.alias(name)
 
     def _kept(self, column: pl.Series) -> pl.Series:
         kept: pl.Series = column if self.is_kept is None else column.filter(self.is_kept)
