@@ -79,7 +79,7 @@ def skew(rank: RankTrace) -> pl.DataFrame:
         .group_by(DEVICE)
         .agg(least_stretch_ratio=pl.col("stretch").min(), most_stretch_ratio=pl.col("stretch").max())
     )
-    found = clocks.shifts(rank)
+    found = rank.cached(clocks.shifts)
     return (
         found.join(stretched, on=DEVICE, how="left")
         .with_columns(pl.col("plane").cast(pl.String()))

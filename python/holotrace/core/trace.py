@@ -50,6 +50,11 @@ class _Made:
         if (reading := getattr(self._reading, "tables", None)) is not None:
             reading.update(tables)
 
+    def forget(self, make: Callable[[RankTrace], Any]) -> None:
+        """Let go of what it made."""
+        with self._locks.setdefault(make, threading.RLock()):
+            self._values.pop(make, None)
+
     def keep(self, together: Collection[Set[str]]) -> None:
         """Let go of what was made of tables that none of these sets holds ``together``."""
         for make, made_of in list(self._made_of.items()):
@@ -107,6 +112,10 @@ class RankTrace:
     def cached(self, make: Callable[[RankTrace], T]) -> T:
         """The result of ``make``, computed once for all analyses that ask for it."""
         return self._cached.of(self, make)
+
+    def forget(self, make: Callable[[RankTrace], Any]) -> None:
+        """Let go of the result of ``make``, which nobody else asks for."""
+        self._cached.forget(make)
 
     def keep(self, reads: Sequence[Iterable[Table]]) -> None:
         """Let go of all that nobody will ask for.

@@ -90,7 +90,7 @@ def gaps(ops: pl.DataFrame, during: pl.DataFrame, *, by: Sequence[str], min_gap_
         intervals.subtract(during, group)
         .filter(pl.col("end_ns") - pl.col("start_ns") >= min_gap_ns)
         .join(group.select(by).head(1), how="cross")
-        for group in ops.partition_by(by, maintain_order=True)
+        for group in ops.select("start_ns", "end_ns", *by).partition_by(by, maintain_order=True)
     ]
     found = pl.concat([ops.select("start_ns", "end_ns", *by).clear(), *idle])
     ending = ops.filter(pl.col("start_ns").is_in(found["end_ns"].implode()))
