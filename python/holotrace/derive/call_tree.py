@@ -40,8 +40,9 @@ def calls(tables: Mapping[str, pl.DataFrame], columns: Collection[str] = CALLS.c
 
 
 def on_host(calls: pl.DataFrame) -> pl.DataFrame:
-    """Those of ``calls``, as above, that are events on the host: no copy."""
-    return calls.head(calls.height - int(calls["on_device"].sum()))
+    """Those of ``calls`` that are events on the host: no copy where they stand first, as above."""
+    is_work = calls["on_device"]
+    return calls.head(calls.height - int(is_work.sum())) if is_work.is_sorted() else calls.filter(~is_work)
 
 
 def _of_both(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> list[pl.DataFrame]:
