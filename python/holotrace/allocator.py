@@ -7,14 +7,9 @@ each page that it hands out again: a fourth of the CPU time of a report on a lon
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import suppress
-from ctypes import CDLL
 from importlib import import_module
 
 _SETTINGS = "_RJEM_MALLOC_CONF"
-# Options of mallopt(3), and from how many bytes on a block goes back at once.
-_MMAP_THRESHOLD, _TRIM_THRESHOLD, _LARGE_BYTES = -3, -1, 1 << 18
 
 environment = os.environ  # noqa: TID251  # the allocator has no other way
 if _SETTINGS in environment:
@@ -26,18 +21,3 @@ else:
     finally:
         # It was read; other programs that are started from here have settings of their own.
         del environment[_SETTINGS]
-
-
-def _give_back() -> None:
-    """Let the core's allocator give large blocks back when they are let go.
-
-    The one of glibc keeps blocks below a bound, which it raises to 32 MB when it sees that larger ones come and go.
-    """
-    with suppress(OSError, AttributeError):
-        set_option = CDLL(None).mallopt
-        set_option(_MMAP_THRESHOLD, _LARGE_BYTES)
-        set_option(_TRIM_THRESHOLD, _LARGE_BYTES)
-
-
-if sys.platform == "linux":
-    _give_back()
