@@ -78,7 +78,7 @@ _KERNELS = (
     (
         REDUCTION,
         r"softmax|reduce_kernel|reduction|(?<![a-z])reduce|(?<![a-z])cumsum|scan|argmax|argmin|loss|pool|"
-        r"upsample|histogram|cross_entropy|devicereduce|criterion|deviceselect|partition",
+        r"upsample|histogram|cross_entropy|devicereduce|criterion|deviceselect|partition_(config|kernel)",
     ),
     (
         COPY,
