@@ -128,6 +128,38 @@ def test_norm_is_taken_over_the_dims_of_its_weight_where_no_scalars_are_recorded
     assert (whole.confidence, without.confidence) == ("exact", "estimate")
 
 
+def test_factorizations_are_estimates_by_the_usual_algorithm() -> None:
+    x, sides = ([2, 30, 30], FLOAT), ([2, 30, 4], FLOAT)
+    assert told("aten::linalg_cholesky_ex", x, "False", "False").flops == 2 * 30**3 // 3
+    assert told("aten::linalg_inv_ex", x, "False").flops == 2 * 2 * 30**3
+    assert told("aten::linalg_qr", ([60, 30], FLOAT), "reduced").flops == 2 * 60 * 30**2 - 2 * 30**3 // 3
+    assert told("aten::linalg_solve_triangular", x, sides, "True").flops == 2 * 30**2 * 4
+    assert told("aten::cholesky_solve", sides, x, "False").flops == 2 * 2 * 30**2 * 4
+    found = told("aten::_linalg_solve_ex", x, sides, "True", "False")
+    assert (found.flops, found.confidence) == (2 * 2 * 30**2 * 4 + 2 * 2 * 30**3 // 3, "estimate")
+    assert told("aten::linalg_cholesky_ex", ([30], FLOAT), "False", "False").flops is None
+
+
+def test_weights_of_eight_bits_are_unpacked_as_such() -> None:
+    rows, scales, order = ([16, 64], HALF), ([1, 32], HALF), ([64], INT)
+    four = told("_C::gptq_gemm", rows, ([8, 32], INT), ([1, 4], INT), scales, order, "True", "4")
+    eight = told("_C::gptq_gemm", rows, ([16, 32], INT), ([1, 8], INT), scales, order, "True", "8")
+    assert four.flops == eight.flops == 2 * 16 * 64 * 32
+    assert told("_C::gptq_gemm", rows, ([16, 32], INT), scales, scales, order, "True", "5").flops is None
+
+
+def test_keys_and_values_of_one_cache_have_its_type() -> None:
+    key, value, cache, places = ([8, 512], BF16), ([8, 64], BF16), ([9, 16, 576], BYTE), ([8], LONG)
+    found = told("_C_cache_ops::concat_and_cache_mla", key, value, cache, places, "auto", ([], FLOAT))
+    assert found.moved_bytes == 2 * 8 * 576 + 8 * 576 + 64
+
+
+def test_only_the_rows_of_positions_are_read_of_their_table() -> None:
+    q, table, positions = ([4, 8, 64], BF16), ([131072, 64], FLOAT), ([4], LONG)
+    found = told("sgl_kernel::apply_rope_pos_ids_cos_sin_cache", q, q, q, q, table, positions, "False")
+    assert found.moved_bytes == 4 * 2 * 2048 + 4 * 4 * 64 + 32
+
+
 def test_lookup_in_tables_says_that_its_rows_are_not_recorded() -> None:
     found = told("fbgemm::split_embedding_codegen_lookup_sgd_function", ([0], FLOAT), ([10**9], FLOAT), ([77], LONG))
     assert (found.flops, found.moved_bytes, found.is_partial) == (None, 8 * 77, True)

@@ -199,7 +199,7 @@ def xformers_backward(a: Arguments) -> Figures:
     if a.is_tensor(5):
         raise Unknown("the lengths of the sequences are not recorded")
     given = [a.tensor(place) for place in (0, 1, 2, 3, 10)]
-    return backward(given, numbered_mask(a, 14), a.optional(4), heads_first=False)
+    return backward(given, numbered_mask(a, 14, 17), a.optional(4), heads_first=False)
 
 
 @model("xformers' flash-attn", "attention", r"xformers_flash3?::flash_fwd", flops=FLOPS, moved=MOVED, is_matrix=True)

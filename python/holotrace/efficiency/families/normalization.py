@@ -205,3 +205,19 @@ def group_backward(a: Arguments) -> Figures:
     moved = total_bytes(grad, x, a.optional(2), a.optional(3), weight) + of_input * x.like().bytes
     moved += (of_weight + of_bias) * (weight or x).like((a.size(6),)).bytes
     return Figures(None, moved)
+
+
+@model(
+    "weights by direction and length",
+    "norm",
+    r"aten::_weight_norm_interface(_backward)?",
+    flops="3 an element",
+    moved="directions, lengths and the result; backward all its tensors and both gradients",
+)
+def weights(a: Arguments) -> Figures:
+    """v, g, dim; or grad, v, g, norms, dim."""
+    if a.name.endswith("backward"):
+        grad, v, g, norms = (a.tensor(place) for place in range(4))
+        return Figures(3 * v.count, total_bytes(grad, v, g, norms, v.like(), g.like()))
+    v, g = a.tensor(0), a.tensor(1)
+    return Figures(3 * v.count, total_bytes(v, g, v.like(), _statistics(g, g.count)))
