@@ -105,7 +105,13 @@ def test_default_is_taken_for_granted_where_no_scalars_are_recorded() -> None:
     supposed = told("aten::sum", ([4, 8], FLOAT), "", scalars=False)
     assert (exact.confidence, exact.moved_bytes) == ("exact", 132)
     assert (supposed.confidence, supposed.moved_bytes) == ("estimate", 132)
-    assert supposed.assumed == "arguments that are no tensors have their defaults: they are not recorded"
+    assert supposed.assumed == "arguments that are no tensors are not recorded, and taken for what is usual"
+
+
+def test_number_that_is_not_recorded_may_be_of_another_type() -> None:
+    for name in ("aten::add", "aten::pow"):
+        assert told(name, longs, "0.5", "1", scalars=False).confidence == "estimate"
+        assert told(name, longs, "2", "1").confidence == "exact"
 
 
 def test_bytes_of_attention_are_known_without_its_mask() -> None:

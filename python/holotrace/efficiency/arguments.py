@@ -75,7 +75,7 @@ class Arguments:
     """Arguments that are no tensors, as text; empty where the trace has none."""
 
     supposed: set[int] = field(default_factory=set, compare=False)
-    """Places of arguments that were taken for their defaults, as the trace has none of those that are no tensors."""
+    """Places of arguments that were taken for what is usual, as the trace has none of those that are no tensors."""
 
     def __len__(self) -> int:
         return len(self.types)

@@ -15,7 +15,7 @@ from holotrace.efficiency.unknown import Unknown
 EXACT, ESTIMATE = "exact", "estimate"
 NO_MODEL = "no model"
 _NO_STRIDES = "no input is expanded: strides are not recorded"
-_NO_SCALARS = "arguments that are no tensors have their defaults: they are not recorded"
+_NO_SCALARS = "arguments that are no tensors are not recorded, and taken for what is usual"
 # Overloads that take their arguments in the places of the first; what others take is not known.
 _OVERLOAD = re.compile(
     r"(?P<name>\w[\w.]*::\w+)\.(default|out|Tensor(_\w+)?|Scalar(_\w+)?|dim|dim_IntList|int|self|dtype|vec|other|input|list|List"

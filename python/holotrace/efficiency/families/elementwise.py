@@ -81,6 +81,8 @@ def elementwise(a: Arguments) -> Figures:
             raise Unknown("the inputs do not fit what is written to")
         out = inputs[0]
     else:
+        if not a.scalars and base in _OF_NUMBERS:
+            a.supposed.update(place for place in range(min(behind, len(a))) if a.types[place] == "Scalar")
         numbers = [
             text for place in range(behind) if not a.is_tensor(place) and (text := a.text(place)) not in ("", "None")
         ]

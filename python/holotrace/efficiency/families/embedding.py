@@ -180,4 +180,4 @@ def one_number(a: Arguments) -> Figures:
 def bounds(a: Arguments) -> Figures:
     first, second = a.tensor(0), a.tensor(1)
     values, edges = (first, second) if a.name.endswith("bucketize") else (second, first)
-    return Figures(None, total_bytes(values, edges, values.like(type="int" if a.text(2) == "True" else "long int")))
+    return Figures(None, total_bytes(values, edges, values.like(type="int" if a.flag(2, False) else "long int")))
