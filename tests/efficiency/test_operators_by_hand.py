@@ -108,6 +108,14 @@ def test_default_is_taken_for_granted_where_no_scalars_are_recorded() -> None:
     assert supposed.assumed == "arguments that are no tensors are not recorded, and taken for what is usual"
 
 
+def test_quotient_that_is_rounded_stays_whole() -> None:
+    assert told("aten::div", longs, longs).moved_bytes == 2 * 256 + 128
+    floor, unsaid = told("aten::div", longs, longs, "floor"), told("aten::div", longs, longs, "")
+    assert (floor.moved_bytes, floor.confidence) == (3 * 256, "exact")
+    assert (unsaid.moved_bytes, unsaid.confidence) == (3 * 256, "estimate")
+    assert told("aten::div", x, x, "").confidence == "exact"
+
+
 def test_number_that_is_not_recorded_may_be_of_another_type() -> None:
     for name in ("aten::add", "aten::pow"):
         assert told(name, longs, "0.5", "1", scalars=False).confidence == "estimate"

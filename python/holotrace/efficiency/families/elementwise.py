@@ -51,6 +51,7 @@ _ALWAYS_FLOAT = _words(
     "div divide true_divide sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos "
     "atan asinh acosh atanh sigmoid erf erfc erfinv reciprocal atan2 arctan2 logit digamma lgamma sinc deg2rad "
     "rad2deg float_power xlogy logaddexp logaddexp2 i0 angle copysign ldexp polygamma mvlgamma igamma igammac "
+    "native_dropout_backward "
 )
 _NO_ARITHMETIC = frozenset({"masked_fill"})
 
@@ -86,7 +87,7 @@ def elementwise(a: Arguments) -> Figures:
         numbers = [
             text for place in range(behind) if not a.is_tensor(place) and (text := a.text(place)) not in ("", "None")
         ]
-        out = a.out(given) or Tensor(dims, _type(base, inputs, numbers))
+        out = a.out(given) or Tensor(dims, _type(base, inputs, numbers, _is_rounded(a, base, inputs)))
     if a.is_tensor(given) and out.dims != dims:
         raise Unknown("the inputs do not fit what is written to")
     flops = 0 if base in _NO_ARITHMETIC else out.count
@@ -112,7 +113,17 @@ def _result_place(a: Arguments, behind: int) -> int:
     return next((place for place in range(behind, len(a)) if a.is_tensor(place)), -1)
 
 
-def _type(base: str, inputs: list[Tensor], numbers: Sequence[str]) -> str:
+def _is_rounded(a: Arguments, base: str, inputs: list[Tensor]) -> bool:
+    """Whether a quotient of whole numbers stays one: if a way to round it is given."""
+    if base not in ("div", "divide") or len(a) < 3 or any(element_types.is_floating(x.type) for x in inputs):
+        return False
+    if a.text(2) not in ("floor", "trunc"):
+        # A trace may leave it out.
+        a.supposed.add(2)
+    return True
+
+
+def _type(base: str, inputs: list[Tensor], numbers: Sequence[str], is_rounded: bool) -> str:
     if base in _ALWAYS_BOOL:
         return "bool"
     taken = inputs[1:] if base == "where" else inputs[:1] if base == "masked_fill" else inputs
@@ -124,7 +135,7 @@ def _type(base: str, inputs: list[Tensor], numbers: Sequence[str]) -> str:
             kind = element_types.with_number(kind, text)
     if base in ("abs", "angle", "absolute"):
         kind = element_types.real(kind)
-    is_float = base in _ALWAYS_FLOAT or base.startswith("special_")
+    is_float = not is_rounded and (base in _ALWAYS_FLOAT or base.startswith("special_"))
     return "float" if is_float and not element_types.is_floating(kind) else kind
 
 
