@@ -30,3 +30,19 @@ def test_a_rank_that_computes_less_waits_for_a_message_that_it_did_not_wait_for(
 
 def test_without_changes_the_recorded_times_remain() -> None:
     assert message(needed_ns=100).ends(Change()) == {0: 140, 1: 140}
+
+
+def test_a_message_that_comes_while_a_rank_waits_for_another_does_not_hold_it_back() -> None:
+    """A slow link of a pipeline was worth less than half: waits were undone in the order in which they began."""
+    rows = [
+        # Rank 1 stands still from 100, until the slow message of rank 0 is there; what rank 2 sends it needs later.
+        {"match": 0, "rank": 0, "arrival_ns": 110_000, "left_ns": 200_000, "time_ns": 0, "needed_ns": None},
+        {"match": 0, "rank": 1, "arrival_ns": 0, "left_ns": 200_000, "time_ns": 100_000, "needed_ns": 200_000},
+        {"match": 1, "rank": 2, "arrival_ns": 150_000, "left_ns": 190_000, "time_ns": 0, "needed_ns": None},
+        {"match": 1, "rank": 1, "arrival_ns": 0, "left_ns": 190_000, "time_ns": 90_000, "needed_ns": 300_000},
+    ]
+    visits = pl.DataFrame(rows, schema_overrides={"needed_ns": pl.Int64}).with_columns(
+        clock_offset_ns=0, group=pl.lit("pp"), group_ranks=pl.format("[1, {}]", "match")
+    )
+    meetings = Meetings(visits, {rank: 400_000 for rank in range(3)}, {})
+    assert meetings.ends(Change(transfer={0: 1 / 9}))[1] == 320_000

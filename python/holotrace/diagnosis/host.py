@@ -19,9 +19,16 @@ from holotrace.derive.names import distinct
 from holotrace.derive.vendors import BLOCKING
 from holotrace.diagnosis import lead, open_calls
 from holotrace.diagnosis.classes import (
+    ALLOCATOR,
+    CHECKPOINT,
+    COLLECTION,
+    COMPILATION,
     EVALUATION,
     FULL_QUEUE,
+    FUNCTION,
+    INPUT,
     LAUNCH,
+    LOGGING,
     PAUSE,
     PROFILER,
     PYTHON,
@@ -54,7 +61,9 @@ _PROMPT_NS = 10_000
 _SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
 # Operators of others that never are called but by these.
 _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
-_LAUNCHING = (LAUNCH, FULL_QUEUE, PYTHON)
+_LAUNCHING, _LASTING = (LAUNCH, FULL_QUEUE, PYTHON), (FUNCTION, PAUSE)
+# What a host does instead of launching, so that its device catches up with it.
+STALLING = (INPUT, FUNCTION, LOGGING, CHECKPOINT, COMPILATION, ALLOCATOR, COLLECTION)
 
 
 @dataclass(frozen=True)
@@ -105,7 +114,9 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
         .then("annotation")
         .otherwise(pl.col("responsible").replace(_READ_BY))
     )
-    told = lead.laid_to_waits(done(by_range.drop("annotation")), every.found, _of_launching_threads(every, rank))
+    named_shares = done(by_range.drop("annotation"))
+    waits = lead.with_stalls(_of_launching_threads(every, rank), _stalls(named_shares, every, rank))
+    told = lead.laid_to_waits(named_shares, every.found, waits)
     is_wait = pl.col("cause") == SYNCHRONIZATION
     waits = told.select(pl.when(is_wait).then("event_id")).to_series()
     asked_by = open_calls.asked_by(rank.cached(host_calls), waits)
@@ -124,6 +135,41 @@ def _of_launching_threads(gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
     sent = rank[WORK_EVENTS].filter(matching(rank[WORK_EVENTS]["name"], _SENDING))["launch_id"].drop_nulls().unique()
     launching = calls.filter(pl.col("tid").is_in(threads.implode()), ~pl.col("event_id").is_in(sent.implode()))
     return _named_waits(_waits(launching), calls)
+
+
+def _stalls(shares: pl.DataFrame, gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
+    """What else than waiting kept hosts from launching: by what is responsible, since the launch before it."""
+    stood = done(
+        shares.lazy()
+        .filter(pl.col("cause").is_in(STALLING), pl.col("event_id").is_not_null())
+        .join(gaps.found.lazy().select("window", at_ns=pl.coalesce("launch_ns", "launched_ns")), on="window")
+        .sort("share_ns", "window", descending=[True, False])
+        .unique("event_id", keep="first", maintain_order=True)
+        .sort("at_ns")
+    )
+    call = open_calls.looked_up(rank.cached(host_calls), stood["event_id"], "start_ns", "end_ns")
+    launched = rank[WORK_EVENTS].lazy().select(before_ns="launch_ns").drop_nulls().sort("before_ns")
+    return done(
+        stood.lazy()
+        .with_columns(call["start_ns"], call["end_ns"])
+        .drop_nulls("start_ns")
+        .join_asof(
+            launched,
+            left_on="at_ns",
+            right_on="before_ns",
+            allow_exact_matches=False,
+            strategy="backward",
+            check_sortedness=False,
+        )
+        .select(
+            "event_id",
+            "cause",
+            "responsible",
+            began_ns=pl.max_horizontal("start_ns", "before_ns"),
+            returned_ns=pl.min_horizontal("end_ns", "at_ns"),
+        )
+        .filter(pl.col("began_ns") < pl.col("returned_ns"))
+    )
 
 
 def of_all_devices(rank: RankTrace) -> Gaps:
@@ -191,8 +237,34 @@ def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
         return Gaps(found, pl.concat([shares, _all_of(waiting, UNRECORDED)]), waiting, None)
     told = open_calls.of(calls, waiting, fallback=rank.cached(main_thread))
     numbered = told.shares.with_columns(window=waiting["window"][told.shares["window"]])
-    by_host = _after_waiting(numbered, waiting, calls).select(shares.columns)
+    by_host = _after_waiting(_in_one(numbered, waiting), waiting, calls).select(shares.columns)
     return Gaps(found, pl.concat([shares, by_host]), waiting, told)
+
+
+def _in_one(told: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    """The shares, what goes on in one call through several gaps told alike, where one ends as the next begins.
+
+    A call that lasts is told from one that launches by how long it goes on, of which a gap may have the least part.
+    """
+    run = (pl.col("start_ns") != pl.col("end_ns").shift(1)).fill_null(value=True).cum_sum()
+    runs = found.lazy().sort("start_ns").select("window", run=run)
+    alike = ["run", "inner_id"]
+    most = pl.col("share_ns") == pl.col("share_ns").max()
+    changed = pl.col("cause").is_in(_LAUNCHING) & pl.col("inner_id").is_not_null() & pl.col("longest").is_in(_LASTING)
+    return done(
+        told.lazy()
+        .join(runs, on="window", how="left", maintain_order="left")
+        .with_columns(
+            longest=pl.col("cause").filter(most).first().over(alike),
+            **{f"its_{name}": pl.col(name).filter(most).first().over(alike) for name in ("responsible", "event_id")},
+        )
+        .with_columns(
+            cause=pl.when(changed).then("longest").otherwise("cause"),
+            responsible=pl.when(changed).then("its_responsible").otherwise("responsible"),
+            event_id=pl.when(changed).then("its_event_id").otherwise("event_id"),
+        )
+        .select(told.columns)
+    )
 
 
 def host_calls(rank: RankTrace) -> pl.DataFrame:

@@ -7,6 +7,7 @@ ends, and one that computed beside it does not notice. Without changes the repla
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -96,41 +97,44 @@ class Meetings:
                 ended = came + transfer * factor
                 before[visit.rank, visit.group] = visit.left_ns, ended
                 moved = ranks[visit.rank]
-                if visit.held_ns > 0:
-                    blocked = visit.left_ns - visit.held_ns
+                # What it stood still for until it came is needed at once.
+                until = visit.left_ns + (_QUEUED_NS if visit.held_ns > 0 else 0)
+                if visit.needed_ns is not None and visit.needed_ns > until:
+                    moved.goes_on(visit.needed_ns, visit.needed_ns, ended)
+                elif visit.held_ns > 0:
                     # A transfer of its own that was recorded as hidden in part stays so.
-                    moved.resumes(visit.left_ns, max(moved.at(blocked), ended))
-                elif visit.needed_ns is not None and visit.needed_ns > visit.left_ns:
-                    moved.awaits(visit.needed_ns, ended)
+                    moved.goes_on(visit.left_ns, visit.left_ns - visit.held_ns, ended)
         return {rank: round(ranks[rank].at(end)) for rank, end in self._ends.items()}
 
 
 class _Moved:
-    """When one rank does with a change what it did at a time; times are asked for roughly in their order."""
+    """When one rank does with a change what it did at a time."""
 
     def __init__(self, removals: _Removals) -> None:
         self._removals = removals
-        self._base = 0.0
-        # When it needs what it received meanwhile, and when that is there now.
-        self._awaited: list[tuple[int, float]] = []
+        # From when on it is how much later than recorded, but for what is removed.
+        self._since, self._later = [-sys.maxsize], [0.0]
+        # Where it goes on after others, which may end in another order than they begin in.
+        self._pending: list[tuple[int, int, float]] = []
 
     def at(self, time_ns: int) -> float:
-        """When it does what it did at this time."""
-        while self._awaited and self._awaited[0][0] <= time_ns:
-            needed, there = heappop(self._awaited)
-            self.resumes(needed, max(self._own(needed), there))
+        """When it does what it did at this time; all it waits for before is known."""
+        pending = self._pending
+        while pending and pending[0][0] <= time_ns:
+            on, stood, there = heappop(pending)
+            # What it had stood still for before, while nothing was computed, is there too.
+            now = max(self._own(max(stood, self._since[-1])), there)
+            self._since.append(max(on, self._since[-1]))
+            self._later.append(now - on + self._removals.before(on))
         return self._own(time_ns)
 
-    def resumes(self, time_ns: int, now: float) -> None:
-        """It goes on now with what it went on with at this time."""
-        self._base = now - time_ns + self._removals.before(time_ns)
-
-    def awaits(self, time_ns: int, there: float) -> None:
-        """What it did at this time it cannot do before something is there."""
-        heappush(self._awaited, (time_ns, there))
+    def goes_on(self, time_ns: int, stood_ns: int, there: float) -> None:
+        """What it did at this time, after it had stood still since another, it does not before something is there."""
+        heappush(self._pending, (time_ns, stood_ns, there))
 
     def _own(self, time_ns: int) -> float:
-        return time_ns + self._base - self._removals.before(time_ns)
+        later = self._later[bisect_right(self._since, time_ns) - 1]
+        return time_ns + later - self._removals.before(time_ns)
 
 
 class _Removals:
