@@ -20,6 +20,7 @@ from holotrace.diagnosis.classes import COPY, EVALUATION, OPERATOR, RUNTIME, SYN
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
+LATE = "late"  # the end of a gap in which the host did something else than launching
 CORE = "core"  # what each of several devices of one rank computes
 UNPROFILED = "unprofiled"  # how long a step took while nothing was recorded, where the recorder measured it
 # What a window is of where the profile is one of XLA, and its name where devices are threads of the host.
@@ -28,7 +29,7 @@ _OWN = (
     Column(
         "row",
         Unit.TEXT,
-        "What the row is about: window, step, gap, work, core, slow-work, segment, meeting, call, unprofiled",
+        "What the row is about: window, step, gap, late, work, core, slow-work, segment, meeting, call, unprofiled",
     ),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
@@ -87,6 +88,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _windows(rank),
         _unprofiled(rank),
         _gaps(rank, edges),
+        _late(rank),
         _copies(rank, edges),
         _segments(rank, edges),
         _work(rank),
@@ -213,6 +215,14 @@ def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     gaps = rank.cached(xla_gaps.by_class if xla_gaps.is_xla(rank) else host.gaps)
     named = gaps.lazy().rename({"share_ns": "time_ns", "responsible": "name", "where": "detail"})
     return _summed(named.with_columns(step=launched_in(gaps["when_ns"], rank.cached(rounds.steps))), edges, GAP)
+
+
+def _late(rank: RankTrace) -> pl.DataFrame:
+    """The ends of gaps in which the host did something else than launching by itself, since ``start_ns``."""
+    if xla_gaps.is_xla(rank):
+        return pl.DataFrame(schema={"row": pl.String()})
+    found = rank.cached(host.stalls).filter("is_own")
+    return found.select(row=pl.lit(LATE), at_ns="end_ns", start_ns="began_ns", count=1)
 
 
 def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:

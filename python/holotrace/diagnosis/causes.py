@@ -31,7 +31,7 @@ from holotrace.diagnosis.classes import (
     WRONG_TYPE,
 )
 from holotrace.diagnosis.cores import DEVICE
-from holotrace.diagnosis.meetings import Meetings, together
+from holotrace.diagnosis.meetings import Late, Meetings, together
 
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
 FLOOR_RATIO = 0.01
@@ -94,7 +94,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     ranks = tuple(windows["rank"].unique().sort())
     ends = dict(windows.select("rank", "at_ns").iter_rows())
     starts = {rank: start - offsets.get(rank, 0) for rank, start in windows.select("rank", "start_ns").iter_rows()}
-    meetings = Meetings(visits, ends, offsets)
+    meetings = Meetings(visits, ends, offsets, _late(rows))
     begun_ns = min(starts.values())
     job_ns = meetings.end_ns - begun_ns
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
@@ -126,6 +126,15 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
             Found(candidate, cost, min(cost, last), max(cost, last), job_ns, profiler_ns, begun_ns, max(1, steps))
         )
     return sorted(found, key=lambda cause: -cause.cost_ns), joint
+
+
+def _late(rows: pl.DataFrame) -> dict[int, list[Late]]:
+    """What each rank's host launched too late, by rank."""
+    late: dict[int, list[Late]] = {}
+    found = rows.filter(pl.col("row") == account.LATE)
+    for rank, begun, since in found.select("rank", "at_ns", "start_ns").iter_rows():
+        late.setdefault(rank, []).append(Late(begun, since))
+    return late
 
 
 def _once(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:

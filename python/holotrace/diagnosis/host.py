@@ -52,6 +52,8 @@ _XLA_CALLS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns")
 READS = (WORK_EVENTS, _CALLS, _XLA_CALLS, LAUNCHES.only("launch_id", "device_event_id", "tid"), STEPS)
 # Shorter gaps are what a device needs from one kernel to the next.
 MIN_GAP_NS = 4_000
+# What a host does in a gap for so long tells that it did not launch; and of one rank so many of these are kept.
+_STALL_NS, _MOST_STALLS = 50_000, 512
 # A synchronisation returns so soon after the device has nothing to do any more.
 _RETURN_NS = 60_000
 # To compare a label with so many names takes less than to look it up among them.
@@ -62,6 +64,8 @@ _SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
 # Operators of others that never are called but by these.
 _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
 _LAUNCHING, _LASTING = (LAUNCH, FULL_QUEUE, PYTHON), (FUNCTION, PAUSE)
+# What waits for other threads, processes or ranks.
+_AWAITING = re.compile(r"(?i)acquire|poll|select\b|wait|recv|barrier|gloo|(^|\W)join\b|rendezvous|store")
 # What a host does instead of launching, so that its device catches up with it.
 STALLING = (INPUT, FUNCTION, LOGGING, CHECKPOINT, COMPILATION, ALLOCATOR, COLLECTION)
 
@@ -115,8 +119,9 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
         .otherwise(pl.col("responsible").replace(_READ_BY))
     )
     named_shares = done(by_range.drop("annotation"))
-    waits = lead.with_stalls(_of_launching_threads(every, rank), _stalls(named_shares, every, rank))
-    told = lead.laid_to_waits(named_shares, every.found, waits)
+    asked = _of_launching_threads(every, rank)
+    beside = lead.laid_to_stalls(named_shares, every.found, rank.cached(stalls), asked)
+    told = lead.laid_to_waits(beside, every.found, asked)
     is_wait = pl.col("cause") == SYNCHRONIZATION
     waits = told.select(pl.when(is_wait).then("event_id")).to_series()
     asked_by = open_calls.asked_by(rank.cached(host_calls), waits)
@@ -137,22 +142,32 @@ def _of_launching_threads(gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
     return _named_waits(_waits(launching), calls)
 
 
-def _stalls(shares: pl.DataFrame, gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
-    """What else than waiting kept hosts from launching: by what is responsible, since the launch before it."""
+def stalls(rank: RankTrace) -> pl.DataFrame:
+    """What else than waiting kept hosts from launching in gaps, by what is responsible.
+
+    Returns ``event_id``, ``cause``, ``responsible``, ``began_ns`` (when that began, or the launch before it returned),
+    ``returned_ns``, ``end_ns`` of the gap, and ``is_own``: whether the host did something itself, and did not wait for
+    anybody.
+    """
+    every = rank.cached(of_all_devices)
+    calls = rank.cached(host_calls)
+    gaps = every.found.lazy().select("window", "end_ns", at_ns=pl.coalesce("launch_ns", "launched_ns"))
     stood = done(
-        shares.lazy()
-        .filter(pl.col("cause").is_in(STALLING), pl.col("event_id").is_not_null())
-        .join(gaps.found.lazy().select("window", at_ns=pl.coalesce("launch_ns", "launched_ns")), on="window")
+        every.shares.lazy()
+        .filter(pl.col("cause").is_in(STALLING), pl.col("event_id").is_not_null(), pl.col("share_ns") > _STALL_NS)
+        .top_k(_MOST_STALLS, by="share_ns")
+        .join(gaps, on="window")
         .sort("share_ns", "window", descending=[True, False])
         .unique("event_id", keep="first", maintain_order=True)
-        .sort("at_ns")
+        .sort("at_ns", "window")
     )
-    call = open_calls.looked_up(rank.cached(host_calls), stood["event_id"], "start_ns", "end_ns")
+    call = open_calls.looked_up(calls, stood["event_id"], "start_ns", "end_ns").rename({"end_ns": "until_ns"})
+    inner = open_calls.looked_up(calls, stood["inner_id"], "name")["name"]
     launched = rank[WORK_EVENTS].lazy().select(before_ns="launch_ns").drop_nulls().sort("before_ns")
     return done(
         stood.lazy()
-        .with_columns(call["start_ns"], call["end_ns"])
-        .drop_nulls("start_ns")
+        .with_columns(call, is_own=~matching(inner, _AWAITING) & (pl.col("cause") != ALLOCATOR))
+        .drop_nulls("until_ns")
         .join_asof(
             launched,
             left_on="at_ns",
@@ -161,14 +176,11 @@ def _stalls(shares: pl.DataFrame, gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
             strategy="backward",
             check_sortedness=False,
         )
-        .select(
-            "event_id",
-            "cause",
-            "responsible",
-            began_ns=pl.max_horizontal("start_ns", "before_ns"),
-            returned_ns=pl.min_horizontal("end_ns", "at_ns"),
+        .with_columns(
+            began_ns=pl.max_horizontal("start_ns", "before_ns"), returned_ns=pl.min_horizontal("until_ns", "at_ns")
         )
         .filter(pl.col("began_ns") < pl.col("returned_ns"))
+        .select("event_id", "cause", "responsible", "began_ns", "returned_ns", "end_ns", "is_own")
     )
 
 

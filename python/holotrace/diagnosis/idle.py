@@ -84,13 +84,13 @@ def causes(job: Job) -> Iterator[Candidate]:
         is_local = _is_apart(idle.cause, excess, idle.usual_ns, job)
         if is_local:
             where = Where(who(excess, "beyond_ns"), when(excess, "beyond_ns"))
-            yield candidate(idle.cause, idle.name, _parts(idle.rows, excess, "beyond_ns"), where)
+            yield candidate(idle.cause, idle.name, _parts(idle.rows, excess, "beyond_ns"), where, of_hosts=True)
         taken = pl.col("beyond_ns") if is_local or is_slow else 0
         common = idle.table.with_columns(left_ns=pl.col("time_ns") - taken)
         if lower_median(common.group_by("rank").agg(pl.col("left_ns").sum())["left_ns"]) > job.floor_ns:
             ranks = job.ranks if len(job.ranks) == 1 else ()
             parts = _parts(idle.rows, common, "left_ns")
-            yield candidate(idle.cause, idle.name, parts, Where(ranks, when(common, "left_ns")))
+            yield candidate(idle.cause, idle.name, parts, Where(ranks, when(common, "left_ns")), of_hosts=True)
     yield from _slow_hosts(of_slow, slow)
 
 
@@ -168,7 +168,7 @@ def _slow_hosts(of_slow: list[pl.DataFrame], slow: dict[int, float]) -> Iterator
     ranks = who(every, "part_ns")
     mine = every.filter(pl.col("rank").is_in(ranks))
     ratio = round(min(slow[rank] for rank in ranks), 2)
-    yield candidate(SLOW_HOST, None, mine, Where(ranks, when(mine, "part_ns")), host_ratio=ratio)
+    yield candidate(SLOW_HOST, None, mine, Where(ranks, when(mine, "part_ns")), of_hosts=True, host_ratio=ratio)
 
 
 def _host_ratios(job: Job) -> dict[int, float]:

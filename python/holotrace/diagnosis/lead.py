@@ -11,47 +11,81 @@ from holotrace.diagnosis.classes import LAUNCH, SYNCHRONIZATION
 _SHORT_NS = 20_000
 
 
-def with_stalls(waits: pl.DataFrame, stalls: pl.DataFrame) -> pl.DataFrame:
-    """Waits that are within no stall, and the stalls; with ``cause``, that of waits is synchronization."""
-    known = waits.with_columns(cause=pl.lit(SYNCHRONIZATION))
-    if stalls.is_empty():
-        return known
+def laid_to_stalls(shares: pl.DataFrame, gaps: pl.DataFrame, stalls: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+    """Lays launching too late to what kept the host from launching just before, as far as it used up its lead.
+
+    For as long as the host did something else while its device worked, the device caught up with it: so much of what it
+    launches too late until it waits or stalls again is what that costs.
+
+    Returns the shares; those that are laid to a stall are split off, with its ``cause``, ``responsible`` and
+    ``event_id``.
+
+    Args:
+        shares: As of ``laid_to_waits``.
+        gaps: As of ``laid_to_waits``.
+        stalls: ``began_ns``, ``returned_ns``, ``cause``, ``responsible`` and ``event_id``.
+        waits: As of ``laid_to_waits``.
+    """
+    late = _late(shares, gaps)
+    if stalls.is_empty() or late.is_empty():
+        return shares
     spans = stalls.select(start_ns="began_ns", end_ns="returned_ns")
-    outside_ns = intervals.uncovered_ns(known.select(start_ns="began_ns", end_ns="returned_ns"), spans)
-    return pl.concat([known.filter(outside_ns > 0), stalls.select(known.columns)])
+    known = stalls.select("began_ns", "returned_ns", "cause", "responsible", "event_id")
+    used = known.with_columns(intervals.uncovered_ns(spans, gaps).alias("used_ns"))
+    before = pl.concat([used, _long(waits)], how="diagonal").sort("returned_ns").with_row_index("stop")
+    own = pl.col("late_ns").cum_sum().over("stop") - pl.col("late_ns")
+    found = (
+        late.sort("at_ns")
+        .join_asof(before, left_on="at_ns", right_on="returned_ns", strategy="backward", check_sortedness=False)
+        .drop_nulls("used_ns")
+        .with_columns(laid_ns=pl.min_horizontal("late_ns", (pl.col("used_ns") - own).clip(lower_bound=0)))
+        .select("window", "cause", "responsible", "event_id", ratio=pl.col("laid_ns") / pl.col("late_ns"))
+    )
+    return _split(shares, found)
 
 
 def laid_to_waits(shares: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
     """Lays launching too late to the waits before it, as far as the host would have been ahead without these.
 
     For as long as it waited for a device that worked, the host could have launched ahead: all that it launches too late
-    afterwards, until that lead is used up, is what the waits cost. What is left is a host that launches too slowly. So
-    it is with all that kept it from launching.
+    afterwards, until that lead is used up, is what the waits cost. What is left is a host that launches too slowly.
 
-    Returns the shares; those that are laid to a wait are split off, with its ``cause``, ``responsible`` and
-    ``event_id``.
+    Returns the shares; those that are laid to a wait are split off, with its ``responsible`` and ``event_id``.
 
     Args:
         shares: Parts of gaps: ``window``, ``cause``, ``share_ns``, ``responsible``, ``event_id`` and whatever else.
         gaps: Times in which the device had nothing to do: ``window``, ``start_ns``, ``end_ns``.
-        waits: ``began_ns``, ``returned_ns``, ``cause``, ``responsible`` and ``event_id``: those of the threads that
-            launch, none within another.
+        waits: ``began_ns``, ``returned_ns``, ``responsible`` and ``event_id``: those of the threads that launch, none
+            within another.
     """
-    long = waits.filter(pl.col("returned_ns") - pl.col("began_ns") > _SHORT_NS).sort("returned_ns")
-    is_late = pl.col("cause").is_in([LAUNCH, SYNCHRONIZATION])
-    late = shares.filter(is_late).group_by("window").agg(late_ns=pl.col("share_ns").sum())
+    long, late = _long(waits), _late(shares, gaps)
     if long.is_empty() or late.is_empty():
         return shares
-    lost = _lost(late.join(gaps.select("window", at_ns="end_ns"), on="window"), gaps, long)
+    return _split(shares, _lost(late, gaps, long).with_columns(cause=pl.lit(SYNCHRONIZATION)))
+
+
+def _long(waits: pl.DataFrame) -> pl.DataFrame:
+    return waits.filter(pl.col("returned_ns") - pl.col("began_ns") > _SHORT_NS).sort("returned_ns")
+
+
+def _late(shares: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
+    """The windows in which the host launched too late, ``late_ns``, and when each ended, ``at_ns``."""
+    is_late = pl.col("cause").is_in([LAUNCH, SYNCHRONIZATION])
+    late = shares.filter(is_late).group_by("window").agg(late_ns=pl.col("share_ns").sum())
+    return late.filter(pl.col("late_ns") > 0).join(gaps.select("window", at_ns="end_ns"), on="window")
+
+
+def _split(shares: pl.DataFrame, laid: pl.DataFrame) -> pl.DataFrame:
+    """The shares, the part ``ratio`` of launching in each window ``laid`` to something else."""
     part = (pl.col("share_ns") * pl.col("ratio")).round().cast(pl.Int64)
-    known = shares.join(lost, on="window", how="left", maintain_order="left").with_columns(
+    known = shares.join(laid, on="window", how="left", maintain_order="left", suffix="_laid").with_columns(
         part_ns=pl.when(pl.col("cause") == LAUNCH).then(part).fill_null(0)
     )
     left = known.with_columns(pl.col("share_ns") - pl.col("part_ns")).filter(pl.col("share_ns") > 0)
-    waiting = known.filter(pl.col("part_ns") > 0).with_columns(
-        cause="waits_cause", share_ns="part_ns", responsible="waits_in", event_id="waits_id"
+    taken = known.filter(pl.col("part_ns") > 0).with_columns(
+        share_ns="part_ns", **{name: f"{name}_laid" for name in ("cause", "responsible", "event_id")}
     )
-    return pl.concat([left.select(shares.columns), waiting.select(shares.columns)])
+    return pl.concat([left.select(shares.columns), taken.select(shares.columns)])
 
 
 def _lost(late: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
@@ -67,10 +101,10 @@ def _lost(late: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame) -> pl.Dat
         .with_columns(anyway_ns=beyond - beyond.shift(1).fill_null(0))
         .drop_nulls("window")
         .join_asof(
-            waits.select(at_ns="returned_ns", waits_in="responsible", waits_id="event_id", waits_cause="cause"),
+            waits.select("responsible", "event_id", at_ns="returned_ns"),
             on="at_ns",
             strategy="backward",
             check_sortedness=False,
         )
-        .select("window", "waits_in", "waits_id", "waits_cause", ratio=1 - pl.col("anyway_ns") / pl.col("late_ns"))
+        .select("window", "responsible", "event_id", ratio=1 - pl.col("anyway_ns") / pl.col("late_ns"))
     )
