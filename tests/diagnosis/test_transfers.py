@@ -42,6 +42,24 @@ def test_a_link_that_is_slow_for_all_sizes_is_one_cause() -> None:
     assert link.change.transfer == {1: 1 / 3, 3: 1 / 3}
 
 
+def test_a_group_of_which_a_rank_was_not_recorded_has_no_slow_link_as_that_rank_may_come_late() -> None:
+    """Ranks of a group that waited for one that was missing were told to have a slow link."""
+    incomplete = visits().with_columns(group_size=3)
+    job = Job(pl.DataFrame(), incomplete, (0, 1, 2, 3), 0)
+    assert not [found for found in transfers.causes(job) if found.cause == SLOW_LINK]
+
+
+def test_waiting_for_data_is_not_told_from_waiting_for_a_rank_that_was_not_recorded() -> None:
+    """A straggler that was missing was told as exposed communication."""
+    window = pl.DataFrame({"row": ["window"], "rank": [0], "count": [1], "detail": [None]})
+    at_once = visits().with_columns(exposed_ns=pl.col("left_ns") - pl.col("arrival_ns"))
+    whole, incomplete = (
+        [found.evidence.get(transfers.ABSENT) for found in transfers.causes(Job(window, rows, (0, 1, 2, 3), 0))]
+        for rows in (at_once.filter(pl.col("group_ranks") == "[0, 1]"), at_once.with_columns(group_size=3))
+    )
+    assert (whole, incomplete) == ([None], [1])
+
+
 def reductions(*times_us: tuple[int, int], elements: int = 12_000_000) -> Candidate:
     """The exposed transfer of two ranks that reduce gradients from and until these times of one step."""
     rows = [

@@ -7,6 +7,7 @@ import polars as pl
 from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, filled
+from holotrace.core.source import believable
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
@@ -35,7 +36,7 @@ _OWN = (
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
     Column("start_ns", Unit.NS, "When it began; of several the longest"),
     Column("time_ns", Unit.NS, "How long it took; the sum of several; of a meeting how long it held the rank up"),
-    Column("count", Unit.COUNT, "How many there were"),
+    Column("count", Unit.COUNT, "How many there were; of a window, how many ranks the job has, 1 if unknown"),
     Column(
         "cause",
         Unit.TEXT,
@@ -205,8 +206,10 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
     whole = both.select(row=pl.lit(WINDOW), start_ns=pl.col("start_ns").min(), at_ns=pl.col("end_ns").max())
     kind = pl.lit(XLA if xla_gaps.is_xla(rank) else None, pl.String)
     place = pl.lit(ON_HOST if xla_gaps.is_on_host(rank) else None, pl.String)
+    world = believable(rank.metadata.get("distributedInfo")).get("world_size")
+    ranks = pl.when(pl.col("row") == WINDOW).then(world)
     return pl.concat([whole.drop_nulls(), steps], how="diagonal").with_columns(
-        time_ns=pl.col("at_ns") - pl.col("start_ns"), count=1, detail=kind, name=place
+        time_ns=pl.col("at_ns") - pl.col("start_ns"), count=ranks.fill_null(1), detail=kind, name=place
     )
 
 

@@ -32,6 +32,7 @@ from holotrace.diagnosis.classes import (
 )
 from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.meetings import Late, Meetings, together
+from holotrace.diagnosis.transfers import ABSENT
 
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
 FLOOR_RATIO = 0.01
@@ -237,6 +238,8 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
     meanwhile = wording.COPYING if c.evidence.get("copies_to_host") else ""
     filled |= {"pauses": wording.pauses(what, meanwhile, is_launch=is_launch), "meanwhile": meanwhile, **c.evidence}
     is_call = _innermost(c).startswith(COPYING_CALLS)
+    absent = int(c.evidence.get(ABSENT, 0))
+    filled["exposed"] = wording.exposed(str(filled["what"]), absent)
     filled["copying"] = wording.copying(str(filled["who"]), str(filled["copies"]), is_call=is_call)
     sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)
     return {
@@ -256,14 +259,14 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
         "high_ns": found.high_ns,
         "profiler_ns": found.profiler_ns,
         "share_ratio": share,
-        "confidence": "inferred" if c.cause in _INFERRED else "measured",
+        "confidence": "inferred" if c.cause in _INFERRED or absent else "measured",
         "evidence": json.dumps(dict(c.evidence) | ({"around": c.detail} if c.detail else {}), ensure_ascii=False),
         "advice": wording.advice(
             words, c.responsible, c.detail or "", has_copies=bool(c.evidence.get("copies_to_host"))
         ),
         # Known when the findings of other analyses are: see ``symptoms.explained``.
         "explains": None,
-        "to_know_more": words.to_know_more or None,
+        "to_know_more": wording.ALL_RANKS if absent else words.to_know_more or None,
     }
 
 

@@ -11,6 +11,8 @@ from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK
 from holotrace.diagnosis.meetings import Change
 
+# How many ranks of the group were not recorded.
+ABSENT = "absent_count"
 # Transfers of equal size take so much longer in the groups of a slow link.
 _SLOW_LINK_RATIO = 1.4
 # What starts so soon after another transfer was waiting for that.
@@ -58,22 +60,41 @@ def _transferred(job: Job) -> pl.DataFrame:
         .with_columns(
             pl.col("collective").cast(pl.String),
             pl.col("element_type").cast(pl.String),
-            # Members may be missing from the recording.
-            size=pl.coalesce(pl.col("group_size").cast(pl.UInt32), pl.col("member_ranks").list.len()),
+            # Members may be missing from the recording; of a group that nothing is known of, all ranks are members.
+            size=pl.coalesce(
+                pl.col("group_size").cast(pl.UInt32),
+                pl.when(pl.col("member_ranks").list.n_unique() == len(job.ranks)).then(_world_size(job)),
+                pl.col("member_ranks").list.len(),
+            ),
+        )
+        .with_columns(
+            absent=pl.col("size").cast(pl.Int64) - pl.col("member_ranks").list.n_unique().cast(pl.Int64),
         )
         .sort("match")
     )
+
+
+def _world_size(job: Job) -> int:
+    """How many ranks the job has, whether or not they were recorded."""
+    known = () if job.rows.is_empty() else job.of(account.WINDOW)["count"]
+    return max((len(job.ranks), *(count or 0 for count in known)))
 
 
 def _links(meetings: pl.DataFrame) -> Iterator[Candidate]:
     """Groups whose transfers take longer than those of equal size in other groups."""
     alike = ["collective", "element_count", "element_type", "size"]
     groups = meetings.group_by(*alike, "member_ranks").agg(
-        typical_ns=pl.col("transfer_ns").median(), matches=pl.col("match"), step=pl.col("step").drop_nulls().unique()
+        pl.col("absent").max(),
+        typical_ns=pl.col("transfer_ns").median(),
+        matches=pl.col("match"),
+        step=pl.col("step").drop_nulls().unique(),
     )
     usual = pl.col("typical_ns").quantile(0.5, "lower").over(alike)
     slow = groups.with_columns(usual_ns=usual, others=pl.len().over(alike)).filter(
-        pl.col("others") > 1, pl.col("typical_ns") > _SLOW_LINK_RATIO * pl.col("usual_ns")
+        pl.col("others") > 1,
+        pl.col("typical_ns") > _SLOW_LINK_RATIO * pl.col("usual_ns"),
+        # What was not recorded may have come late.
+        pl.col("absent") <= 0,
     )
     # A link is slow for transfers of all sizes and kinds.
     links = slow.sort("typical_ns", "collective", descending=[True, False]).partition_by(
@@ -107,6 +128,7 @@ def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]
             match: 1 - exposed / transfer if transfer else 1.0
             for match, exposed, transfer in table.select("match", "exposed_transfer_ns", "transfer_ns").iter_rows()
         }
+        absent = max(0, int(table.sort("exposed_transfer_ns")["absent"][-1]))
         mostly = every.filter(pl.col("exposed_transfer_ns") > _MOSTLY_RATIO * pl.col("transfer_ns"))
         yield Candidate(
             EXPOSED,
@@ -120,6 +142,7 @@ def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]
                 "count": table.height,
                 "per_step_count": every.height / max(1, every["step"].n_unique()),
                 "exposed_ratio": round(mostly.height / every.height, 3),
+                **({ABSENT: absent} if absent else {}),
                 **({"in_a_row_ratio": round(_in_a_row(every), 3)} if is_reduction else {}),
             },
         )

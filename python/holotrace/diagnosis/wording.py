@@ -32,6 +32,7 @@ LONGER = (
 # What a host copies while it pauses.
 COPYING = " between copies from the device, as in saving a checkpoint"
 _LONG_NAME = 80  # characters
+ALL_RANKS = "Record every rank, so that the trace shows which of them came late."
 _STACKS = "Record with with_stack=True, so that the trace has the names of the Python functions of the host."
 _SHAPES = "Record with record_shapes=True, so that the trace shows how much work each operator had."
 CLASSES: Mapping[str, Class] = {
@@ -276,7 +277,7 @@ CLASSES: Mapping[str, Class] = {
         "can have this cause.",
     ),
     classes.EXPOSED: Class(
-        "communication in {what} is exposed: no rank computes during it",
+        "{exposed}",
         "Start it earlier: prefetch the parameters of the next layer (FSDP forward_prefetch, backward_prefetch), "
         "reduce gradients in smaller buckets, or overlap it with another micro-batch.",
         seen=(
@@ -390,6 +391,14 @@ OF_XLA: Mapping[str, Class] = {
         "xla_tpu_enable_async_collective_fusion), and choose a sharding that moves less data.",
     ),
 }
+
+
+def exposed(what: str, absent: int) -> str:
+    """What a collective that nothing hides takes, or a rank that nobody has recorded."""
+    if not absent:
+        return f"communication in {what} is exposed: no rank computes during it"
+    ranks = "a rank that was" if absent == 1 else f"one of {absent} ranks that were"
+    return f"all recorded ranks wait in {what}, for its data or for {ranks} not recorded: the trace does not tell which"
 
 
 def pauses(what: str, meanwhile: str = "", *, is_launch: bool) -> str:
