@@ -11,10 +11,11 @@ import polars as pl
 from holotrace.derive import arrivals
 from holotrace.derive.vendors import COPYING as COPYING_CALLS
 from holotrace.derive.vendors import GRAPH_LAUNCHING, LAUNCHING
-from holotrace.diagnosis import account, cores, idle, inefficient, profiled, transfers, uneven, wording
+from holotrace.diagnosis import account, cores, idle, inefficient, over_time, profiled, transfers, uneven, wording
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import (
     COPY,
+    EVALUATION,
     EXPERTS,
     EXPOSED,
     INEFFICIENT,
@@ -43,6 +44,7 @@ _USUAL = {
     UNRECORDED: 0.05,
     SYNCHRONIZATION: 0.05,
     INPUT: 0.01,
+    EVALUATION: 0.05,
     EXPOSED: 0.1,
     INEFFICIENT: 0.05,
     SLICE_GRADIENTS: 0.05,
@@ -111,6 +113,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         *hosts,
         *cores.causes(job, come),
         *uneven.causes(job),
+        *over_time.causes(job),
         *transfers.causes(job),
         *inefficient.causes(job),
     )
@@ -236,6 +239,7 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
     is_launch = not (LAUNCHING | GRAPH_LAUNCHING).isdisjoint((c.responsible, _innermost(c)))
     filled |= {"how": more.format(**filled), "in_what": f" in {what}" if what else ""}
     meanwhile = wording.COPYING if c.evidence.get("copies_to_host") else ""
+    filled["than"] = wording.OTHERS.get(c.cause, "")
     filled |= {"pauses": wording.pauses(what, meanwhile, is_launch=is_launch), "meanwhile": meanwhile, **c.evidence}
     is_call = _innermost(c).startswith(COPYING_CALLS)
     absent = int(c.evidence.get(ABSENT, 0))

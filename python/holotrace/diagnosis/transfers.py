@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.diagnosis import account
-from holotrace.diagnosis.candidates import Candidate, Job
+from holotrace.diagnosis import account, over_time
+from holotrace.diagnosis.candidates import Candidate, Job, total
 from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK
 from holotrace.diagnosis.meetings import Change
 
@@ -15,6 +15,8 @@ from holotrace.diagnosis.meetings import Change
 ABSENT = "absent_count"
 # Transfers of equal size take so much longer in the groups of a slow link.
 _SLOW_LINK_RATIO = 1.4
+# ... and in the steps of one that becomes slow; what else runs at the same time matters less than that.
+_SLOW_STEPS_RATIO = 2.0
 # What starts so soon after another transfer was waiting for that.
 _AT_ONCE_NS = 50_000
 _OF_GROUP = ("step", "group_ranks")
@@ -30,6 +32,8 @@ def causes(job: Job) -> Iterator[Candidate]:
         return
     meetings = _transferred(job)
     links = list(_links(meetings))
+    known = [match for link in links for match in link.change.transfer]
+    links += _slow_steps(meetings.filter(~pl.col("match").is_in(known)), job.ranks)
     yield from links
     # What a slow link costs is no matter of hiding transfers.
     slow = [(match, ratio) for link in links for match, ratio in link.change.transfer.items()]
@@ -113,6 +117,38 @@ def _links(meetings: pl.DataFrame) -> Iterator[Candidate]:
         )
 
 
+def _slow_steps(meetings: pl.DataFrame, ranks: tuple[int, ...]) -> Iterator[Candidate]:
+    """Groups whose transfers take longer in some steps than those of equal size in others."""
+    alike = ["member_ranks", "collective", "element_count", "element_type", "place"]
+    whole = meetings.drop_nulls("step").filter(pl.col("absent") <= 0).sort("come_ns")
+    # Steps send the same in the same order, where no size is known.
+    place = pl.int_range(pl.len()).over("step", "member_ranks", "collective")
+    whole = whole.with_columns(place=pl.when(pl.col("element_count").is_null()).then(place))
+    usual = pl.col("transfer_ns").quantile(over_time.USUAL_QUANTILE, "lower").over(alike)
+    sized = whole.with_columns(usual_ns=usual)
+    for (members,), table in sized.group_by("member_ranks", maintain_order=True):
+        ratio = pl.col("transfer_ns").sum() / pl.col("usual_ns").sum()
+        ratios = dict(table.filter(pl.col("usual_ns") > 0).group_by("step").agg(ratio).iter_rows())
+        steps = over_time.slow(ratios, _SLOW_STEPS_RATIO)
+        longer = table.filter(pl.col("step").is_in(steps), pl.col("transfer_ns") > pl.col("usual_ns"))
+        if longer.is_empty():
+            continue
+        longest = longer.sort("transfer_ns", "match").row(-1, named=True)
+        yield Candidate(
+            SLOW_LINK,
+            Change(transfer=dict(longer.select("match", pl.col("usual_ns") / pl.col("transfer_ns")).iter_rows())),
+            () if len(set(members)) == len(ranks) else tuple(members),
+            steps,
+            longest["collective"],
+            start_ns=longest["start_ns"],
+            evidence={
+                "time_ratio": round(total(longer["transfer_ns"]) / total(longer["usual_ns"]), 3),
+                "count": longer.height,
+                "than": "with equal size in the other steps",
+            },
+        )
+
+
 def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]:
     """Collectives whose transfer nothing hides."""
     # Gathers of other sizes are of other parameters, which may be prefetched where these are not.
@@ -129,7 +165,10 @@ def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]
             for match, exposed, transfer in table.select("match", "exposed_transfer_ns", "transfer_ns").iter_rows()
         }
         absent = max(0, int(table.sort("exposed_transfer_ns")["absent"][-1]))
-        mostly = every.filter(pl.col("exposed_transfer_ns") > _MOSTLY_RATIO * pl.col("transfer_ns"))
+        # What waits in a row for a slow link would not without it.
+        usually = every.filter(pl.col("usual_ratio") == 1.0)
+        usually = every if usually.is_empty() else usually
+        mostly = usually.filter(pl.col("exposed_transfer_ns") > _MOSTLY_RATIO * pl.col("transfer_ns"))
         yield Candidate(
             EXPOSED,
             Change(transfer=hidden),
@@ -141,9 +180,9 @@ def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]
                 "time_ns": int(table["exposed_transfer_ns"].sum()),
                 "count": table.height,
                 "per_step_count": every.height / max(1, every["step"].n_unique()),
-                "exposed_ratio": round(mostly.height / every.height, 3),
+                "exposed_ratio": round(mostly.height / usually.height, 3),
                 **({ABSENT: absent} if absent else {}),
-                **({"in_a_row_ratio": round(_in_a_row(every), 3)} if is_reduction else {}),
+                **({"in_a_row_ratio": round(_in_a_row(usually), 3)} if is_reduction else {}),
             },
         )
 
