@@ -19,7 +19,6 @@ from holotrace.derive.names import distinct
 from holotrace.derive.vendors import BLOCKING
 from holotrace.diagnosis import lead, open_calls
 from holotrace.diagnosis.classes import (
-    ALLOCATOR,
     CHECKPOINT,
     COLLECTION,
     COMPILATION,
@@ -66,8 +65,8 @@ _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
 _LAUNCHING, _LASTING = (LAUNCH, FULL_QUEUE, PYTHON), (FUNCTION, PAUSE)
 # What waits for other threads, processes or ranks.
 _AWAITING = re.compile(r"(?i)acquire|poll|select\b|wait|recv|barrier|gloo|(^|\W)join\b|rendezvous|store")
-# What a host does instead of launching, so that its device catches up with it.
-STALLING = (INPUT, FUNCTION, LOGGING, CHECKPOINT, COMPILATION, ALLOCATOR, COLLECTION)
+# What a host does instead of launching, so that its device catches up with it; allocating waits for the device.
+STALLING = (INPUT, FUNCTION, LOGGING, CHECKPOINT, COMPILATION, COLLECTION)
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
     launched = rank[WORK_EVENTS].lazy().select(before_ns="launch_ns").drop_nulls().sort("before_ns")
     return done(
         stood.lazy()
-        .with_columns(call, is_own=~matching(inner, _AWAITING) & (pl.col("cause") != ALLOCATOR))
+        .with_columns(call, is_own=~matching(inner, _AWAITING))
         .drop_nulls("until_ns")
         .join_asof(
             launched,
