@@ -40,7 +40,8 @@ _OWN = (
     Column(
         "cause",
         Unit.TEXT,
-        "Of a gap: what kept the device waiting; of work: what it was for, where a name around it tells",
+        "Of a gap: what kept the device waiting; of work: what it was for, where a name around it tells; of a meeting: "
+        "what kept the host from launching it earlier",
     ),
     Column("name", Unit.TEXT, "What is responsible, or the kernel's name, or the call's"),
     Column("detail", Unit.TEXT, "What was open around it, innermost first, or the kernel's grid, block and shapes"),
@@ -71,6 +72,7 @@ _WITHIN = r"(?i)DtoD|Device -> Device|memset"
 _WAITS = pl.col("event_id").filter(pl.col("time_ns") >= 0.1 * pl.col("time_ns").max()).n_unique()
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
+_TOLD = pl.Schema({"cause": pl.String(), "name": pl.String()})
 # No step takes a day.
 _LONGEST_NS = 86_400_000_000_000
 
@@ -84,6 +86,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         meetings = meetings.drop("step").join(turns, on="event_id", how="left", maintain_order="left")
     meetings = _without_late(meetings, rank, base)
     meetings = meetings.with_columns(time_ns=_held_ns(meetings, rank, base), needed_ns=_needed_ns(meetings, rank, base))
+    meetings = meetings.hstack(_held_back(meetings, rank))
     edges = _edges(meetings, base)
     parts = [
         _windows(rank),
@@ -154,6 +157,21 @@ def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     held = held.zip_with(before >= 0, meetings["exposed_ns"])
     lasting: pl.Series = held * ((held > host.MIN_GAP_NS) & ~meetings["is_late"]).cast(pl.Int64)
     return lasting
+
+
+def _held_back(meetings: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """What kept the host from launching each collective that began as late as it was launched: ``cause``, ``name``."""
+    if xla_gaps.is_xla(rank) or meetings.is_empty():
+        return pl.DataFrame({"cause": [None] * meetings.height, "name": [None] * meetings.height}, schema=_TOLD)
+    found = rank.cached(host.host_calls)
+    if found.is_empty():
+        return pl.DataFrame({"cause": [None] * meetings.height, "name": [None] * meetings.height}, schema=_TOLD)
+    held = host.held_back(rank, meetings["event_id"]).with_columns(meetings["exposed_ns"])
+    # It would have been hidden if it had been on its way for so much longer.
+    is_held = (pl.col("held_ns") >= pl.col("exposed_ns")) & (pl.col("exposed_ns") > 0)
+    return held.select(
+        cause=pl.when(is_held).then(pl.lit(SYNCHRONIZATION)), name=pl.when(is_held).then("responsible")
+    ).cast(_TOLD)
 
 
 def _needed_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:

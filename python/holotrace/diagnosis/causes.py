@@ -33,7 +33,7 @@ from holotrace.diagnosis.classes import (
 )
 from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.meetings import Late, Meetings, together
-from holotrace.diagnosis.transfers import ABSENT
+from holotrace.diagnosis.transfers import ABSENT, EXPOSES
 
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
 FLOOR_RATIO = 0.01
@@ -118,6 +118,9 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         *inefficient.causes(job),
     )
     costs = [(candidate, meetings.saved_ns(candidate.change)) for candidate in every]
+    # A wait costs what the device stands still for and what it exposes, which may each be little.
+    waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
+    costs = [*_once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
     on_host = account.ON_HOST in windows["name"]
     kept = [(c, cost) for c, cost in costs if cost > _least_ratio(c, len(ranks), is_on_host=on_host) * job_ns]
     kept = _with_copies(_once(cores.told_once(_without_followers(kept)), meetings), meetings)
@@ -152,7 +155,14 @@ def _once(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[C
         if len(same) > 1:
             steps = sorted({step for candidate, _ in same for step in candidate.steps})
             change = together([candidate.change for candidate, _ in same])
-            dearest, cost = replace(dearest, change=change, steps=tuple(steps)), meetings.saved_ns(change)
+            counts = [candidate.evidence["count"] for candidate, _ in same if "count" in candidate.evidence]
+            known = {name: value for candidate, _ in same for name, value in candidate.evidence.items()}
+            evidence = {**known, **dearest.evidence, **({"count": sum(counts)} if counts else {})}
+            seen = next((candidate for candidate, _ in same if candidate.event_id is not None), dearest)
+            dearest = replace(dearest, change=change, steps=tuple(steps), evidence=evidence)
+            if dearest.event_id is None:
+                dearest = replace(dearest, detail=seen.detail, event_rank=seen.event_rank, event_id=seen.event_id)
+            cost = meetings.saved_ns(change)
         told.append((dearest, cost))
     return told
 
@@ -196,11 +206,18 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> 
         ahead |= candidate.evidence.get("in_a_row_ratio", 0.0) >= _MOSTLY_RATIO
         return _AHEAD_RATIO if ahead else _USUAL[EXPOSED]
     often = candidate.evidence.get("count", 0) >= _SEVERAL * rank_count * max(1, len(candidate.steps))
-    if candidate.cause == SYNCHRONIZATION and often:
-        # More often than the loss is read.
+    if candidate.cause == SYNCHRONIZATION and (often or EXPOSES in candidate.evidence):
+        # More often than the loss is read, or before a step's gathers.
         return FLOOR_RATIO
+    if candidate.cause == INPUT and not candidate.ranks and _mean_ns(candidate) < idle.SHORT_NS:
+        # Any loader takes as long to hand over a batch that is ready.
+        return _USUAL[LAUNCH]
     is_of_some = 0 < len(candidate.ranks) < rank_count and candidate.cause != QUEUED
     return FLOOR_RATIO if is_of_some else max(FLOOR_RATIO, _USUAL.get(candidate.cause, 0.0))
+
+
+def _mean_ns(candidate: Candidate) -> float:
+    return float(candidate.evidence["time_ns"]) / max(1, int(candidate.evidence["count"]))
 
 
 def _visits(come: pl.DataFrame) -> pl.DataFrame:

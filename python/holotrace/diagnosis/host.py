@@ -61,8 +61,11 @@ _FEW_NAMES = 8
 _PROMPT_NS = 10_000
 _SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
 # Operators of others that never are called but by these.
+_READING = ("aten::nonzero",)  # tells more than what needs it, as indexing with a mask
 _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
 _LAUNCHING, _LASTING = (LAUNCH, FULL_QUEUE, PYTHON), (FUNCTION, PAUSE)
+# Keeps the host from being too far ahead of its device.
+_OF_EVENTS = re.compile(r"EventSynchronize")
 # What waits for other threads, processes or ranks.
 _AWAITING = re.compile(r"(?i)acquire|poll|select\b|wait|recv|barrier|gloo|(^|\W)join\b|rendezvous|store")
 # What a host does instead of launching, so that its device catches up with it; allocating waits for the device.
@@ -181,6 +184,40 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
         .filter(pl.col("began_ns") < pl.col("returned_ns"))
         .select("event_id", "cause", "responsible", "began_ns", "returned_ns", "end_ns", "is_own")
     )
+
+
+def held_back(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
+    """What the host had waited for its device in before it launched each event, which began as soon as it was launched.
+
+    Returns ``responsible``, the wait's, and ``held_ns``, how much earlier it would have been launched without that, for
+    each of the events; null where it began later, or the host had not waited. Waits for an event are none, as they are
+    there to keep the host from being too far ahead.
+    """
+    calls = rank.cached(host_calls)
+    gaps = rank.cached(of_all_devices)
+    waits = _of_launching_threads(gaps, rank)
+    names = open_calls.looked_up(calls, waits["event_id"], "name")["name"]
+    waits = waits.filter(~matching(names, _OF_EVENTS)).sort("returned_ns")
+    spans = waits.select(start_ns="began_ns", end_ns="returned_ns")
+    waits = waits.with_columns(intervals.uncovered_ns(spans, gaps.found).alias("held_ns"))
+    work = rank[WORK_EVENTS].unique("event_id").select("event_id", "launch_id", "launch_ns", "start_ns")
+    asked = events.to_frame("event_id").join(work, on="event_id", how="left", maintain_order="left")
+    launched = open_calls.looked_up(calls, asked["launch_id"], "end_ns").rename({"end_ns": "launched_ns"})
+    is_prompt = pl.col("start_ns") - pl.coalesce("launched_ns", "launch_ns") <= _PROMPT_NS
+    found = (
+        asked.with_columns(launched)
+        .with_columns(at_ns=pl.when(is_prompt).then("launch_ns"))
+        .with_row_index("place")
+        .sort("at_ns", nulls_last=True)
+        .join_asof(
+            waits.select("returned_ns", "responsible", "held_ns"),
+            left_on="at_ns",
+            right_on="returned_ns",
+            strategy="backward",
+            check_sortedness=False,
+        )
+    )
+    return found.sort("place").select("responsible", "held_ns")
 
 
 def of_all_devices(rank: RankTrace) -> Gaps:
@@ -487,6 +524,11 @@ def _named_waits(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
             "began_ns",
             "returned_ns",
             event_id="wait_id",
-            responsible=pl.coalesce("around_name", "wait_name", pl.col("call").cast(pl.String)),
+            responsible=pl.coalesce(
+                pl.when(pl.col("wait_name").is_in(_READING)).then("wait_name"),
+                "around_name",
+                "wait_name",
+                pl.col("call").cast(pl.String),
+            ),
         )
     )

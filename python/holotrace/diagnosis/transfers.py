@@ -8,11 +8,13 @@ import polars as pl
 
 from holotrace.diagnosis import account, over_time
 from holotrace.diagnosis.candidates import Candidate, Job, total
-from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK
+from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
 from holotrace.diagnosis.meetings import Change
 
 # How many ranks of the group were not recorded.
 ABSENT = "absent_count"
+# What waiting exposes.
+EXPOSES = "exposes"
 # Transfers of equal size take so much longer in the groups of a slow link.
 _SLOW_LINK_RATIO = 1.4
 # ... and in the steps of one that becomes slow; what else runs at the same time matters less than that.
@@ -40,6 +42,9 @@ def causes(job: Job) -> Iterator[Candidate]:
     ratios = pl.DataFrame(slow, schema={"match": meetings.schema["match"], "usual_ratio": pl.Float64}, orient="row")
     beside = meetings.join(ratios, on="match", how="left").with_columns(pl.col("usual_ratio").fill_null(1.0))
     beside = beside.with_columns(pl.col("exposed_transfer_ns") * pl.col("usual_ratio")).sort("match")
+    late = _held_back(beside)
+    yield from _synchronized(late, len(job.ranks))
+    beside = beside.filter(~pl.col("match").is_in(late["match"].implode()))
     # Programs of XLA reduce gradients whenever their compiler says.
     is_xla = not job.rows.is_empty() and account.XLA in job.of(account.WINDOW)["detail"]
     yield from _exposed(beside, in_buckets=not is_xla)
@@ -60,6 +65,8 @@ def _transferred(job: Job) -> pl.DataFrame:
             start_ns=pl.col("start_ns").min(),
             come_ns=pl.col("arrival_ns").max(),
             member_ranks=pl.col("rank").sort(),
+            held_back=(pl.col("cause") == SYNCHRONIZATION).mean() if "cause" in job.visits.columns else pl.lit(0.0),
+            waits_in=pl.col("name").drop_nulls().first() if "name" in job.visits.columns else pl.lit(None, pl.String),
         )
         .with_columns(
             pl.col("collective").cast(pl.String),
@@ -146,6 +153,33 @@ def _slow_steps(meetings: pl.DataFrame, ranks: tuple[int, ...]) -> Iterator[Cand
                 "count": longer.height,
                 "than": "with equal size in the other steps",
             },
+        )
+
+
+def _held_back(meetings: pl.DataFrame) -> pl.DataFrame:
+    """Gathers that would have been on their way earlier, had most hosts not waited for their devices before them.
+
+    The first of a step gathers what the step before has changed last, and cannot be.
+    """
+    gathers = meetings.filter(pl.col("collective").str.contains("gather")).sort("come_ns")
+    is_first = pl.int_range(pl.len()).over("step", "group_ranks") == 0
+    held = gathers.filter(~is_first, pl.col("held_back") > _MOSTLY_RATIO, pl.col("exposed_transfer_ns") > 0)
+    return held.sort("match")
+
+
+def _synchronized(late: pl.DataFrame, rank_count: int) -> Iterator[Candidate]:
+    """Waits of hosts that expose what they launch after them."""
+    for (name,), table in late.drop_nulls("waits_in").group_by("waits_in", maintain_order=True):
+        hidden = 1 - pl.col("exposed_transfer_ns") / pl.col("transfer_ns")
+        yield Candidate(
+            SYNCHRONIZATION,
+            Change(transfer=dict(table.select("match", hidden).iter_rows())),
+            (),
+            tuple(sorted(table["step"].drop_nulls().unique())),
+            str(name),
+            start_ns=table.sort("exposed_transfer_ns")["start_ns"][-1],
+            evidence={"time_ns": int(table["exposed_transfer_ns"].sum()), "count": rank_count * table.height}
+            | {EXPOSES: table["collective"][0]},
         )
 
 
