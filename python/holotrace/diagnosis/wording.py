@@ -34,6 +34,9 @@ COPYING = " between copies from the device, as in saving a checkpoint"
 # Of ranks and steps that are told one by one; the columns of the table have all.
 _MOST_RUNS = 6
 _LONG_NAME = 80  # characters
+# What is compared with, if it is no other step.
+OTHERS = {classes.SLOW_DEVICE: "on the others", classes.SLOW_LINK: "with equal size in other groups"}
+ALL_RANKS = "Record every rank, so that the trace shows which of them came late."
 _STACKS = "Record with with_stack=True, so that the trace has the names of the Python functions of the host."
 _SHAPES = "Record with record_shapes=True, so that the trace shows how much work each operator had."
 CLASSES: Mapping[str, Class] = {
@@ -161,13 +164,13 @@ CLASSES: Mapping[str, Class] = {
         confused="Communication with ranks that were not recorded.",
     ),
     classes.SLOW_DEVICE: Class(
-        "{who} {is_slow}: the same kernels take {time_ratio:.2f} times as long as on the others",
+        "{who} {is_slow}: the same kernels take {time_ratio:.2f} times as long as {than}",
         "Compare clocks, temperature, power limit and ECC errors with those of the others (nvidia-smi -q, rocm-smi), "
         "and take the device out of the job if they differ.",
         seen=(
             "Kernels with the same name, grid, block and input shapes take longer on this rank than on the others. "
             "Most kinds of kernels do, by about the same factor, and that explains all of the rank's extra time. "
-            "Devices of one host are compared with each other in the same way."
+            "Devices of one host are compared with each other in the same way; where all become slow, steps are."
         ),
         confused="More work, if shapes were not recorded.",
     ),
@@ -270,15 +273,15 @@ CLASSES: Mapping[str, Class] = {
         confused="Launch-bound, if all hosts are alike.",
     ),
     classes.SLOW_LINK: Class(
-        "{who} {has} a slow link: {what} takes {time_ratio:.2f} times as long as with equal size in other groups",
+        "{who} {has} a slow link: {what} takes {time_ratio:.2f} times as long as {than}",
         "Compare link widths and error counters of these nodes (nvidia-smi nvlink, ibstat), and check with "
         "NCCL_DEBUG=INFO which transport they use.",
         seen="Transfers of a group take longer than those of equal size in other groups.",
         confused="A late rank: the time before the last rank arrives is not transfer. Only jobs with several groups "
-        "can have this cause.",
+        "can have this cause, or ones in which some steps are slow.",
     ),
     classes.EXPOSED: Class(
-        "communication in {what} is exposed: no rank computes during it",
+        "{exposed}",
         "Start it earlier: prefetch the parameters of the next layer (FSDP forward_prefetch, backward_prefetch), "
         "reduce gradients in smaller buckets, or overlap it with another micro-batch.",
         seen=(
@@ -392,6 +395,14 @@ OF_XLA: Mapping[str, Class] = {
         "xla_tpu_enable_async_collective_fusion), and choose a sharding that moves less data.",
     ),
 }
+
+
+def exposed(what: str, absent: int) -> str:
+    """What a collective that nothing hides takes, or a rank that nobody has recorded."""
+    if not absent:
+        return f"communication in {what} is exposed: no rank computes during it"
+    ranks = "a rank that was" if absent == 1 else f"one of {absent} ranks that were"
+    return f"all recorded ranks wait in {what}, for its data or for {ranks} not recorded: the trace does not tell which"
 
 
 def pauses(what: str, meanwhile: str = "", *, is_launch: bool) -> str:
