@@ -12,6 +12,7 @@ from holotrace.core.plans import done
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, LAUNCHES, RUNTIME_CALLS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
+from holotrace.derive.groups import ordered
 from holotrace.derive.kernel_kinds import WORK
 from holotrace.derive.names import distinct
 
@@ -39,9 +40,10 @@ def operators(rank: RankTrace) -> Iterator[pl.DataFrame]:
     yield from _taken(rank.cached(_nested))
     for threads in _of_others(rank):
         yield from _taken(_tree(rank, threads))
-    busy = covered_ns(rank.cached(work), by="op_id")
-    ops = rank.cached(work).lazy().unique("op_id").select("op_id", name="operator", start_ns="op_start_ns")
-    yield done(ops.join(busy.lazy(), on="op_id").select("name", "start_ns", self_busy_ns="covered_ns"))
+    launched = rank.cached(work)
+    ops = launched.select("op_id", name="operator", start_ns="op_start_ns").unique("op_id")
+    busy = covered_at(launched, by="op_id")[ops["op_id"]]
+    yield ops.select("name", "start_ns").with_columns(self_busy_ns=busy)
 
 
 def _taken(tree: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -80,13 +82,16 @@ def outside(rank: RankTrace) -> pl.DataFrame:
 
 def covered_ns(work: pl.DataFrame, by: str) -> pl.DataFrame:
     """For each value of ``by`` the time in which at least one kernel or copy of it ran, ``covered_ns``."""
-    groups = distinct(work[by])
-    # Numbers of events are places; what has none comes last.
-    largest: Any = groups.max()
+    covered, groups = covered_at(work, by), distinct(work[by])
+    return pl.DataFrame({by: groups, "covered_ns": covered[groups.fill_null(len(covered) - 1)]})
+
+
+def covered_at(work: pl.DataFrame, by: str) -> pl.Series:
+    """The same in the place of each number; what has none comes last."""
+    largest: Any = work[by].max()
     last = 0 if largest is None else int(largest) + 1
-    spans = done(work.lazy().select("start_ns", "end_ns", place=pl.col(by).fill_null(last)).sort("start_ns"))
-    covered = pl.DataFrame(native.covered_at(spans, last + 1)).to_series()
-    return pl.DataFrame({by: groups, "covered_ns": covered[groups.fill_null(last)]})
+    spans = ordered(work.select("start_ns", "end_ns", place=pl.col(by).fill_null(last)), ["start_ns"])
+    return pl.DataFrame(native.covered_at(spans, last + 1)).to_series()
 
 
 def _of_all_threads(rank: RankTrace) -> pl.DataFrame:
@@ -191,6 +196,15 @@ def outermost(rank: RankTrace, chosen: pl.Series) -> pl.DataFrame:
         .join(named, on="around")
         .select("op_id", "around_id", around=pl.col("around_name").cast(pl.String))
     )
+
+
+def within(rank: RankTrace, names: pl.Series) -> pl.Series:
+    """The ``event_id`` of every operator of these names, or within one."""
+    nested = _of_all_threads(rank)
+    is_chosen = nested["is_op"] & nested["name"].is_in(names.implode()).fill_null(value=False)
+    around = call_tree.outermost(nested.select("parent_id", event_id="number"), is_chosen)
+    found: pl.Series = nested["event_id"].filter(nested["is_op"] & around.is_not_null())
+    return found
 
 
 def named(rank: RankTrace, pattern: str) -> pl.Series:
