@@ -420,8 +420,9 @@ def test_a_program_that_its_launching_thread_executes_itself_is_not_launched_aft
     tmp_path: Path, call: str
 ) -> None:
     """Only the wait for its completion names the run then, and comes when all is done."""
-    name, run = f"CommonPjRtLoadedExecutable::{call}", {"run_id": 5, "device_ordinal": 0}
-    inside = {"hlo_op": "dot.1", "hlo_module": "jit_f", "program_id": 7, **run}
+    name = f"CommonPjRtLoadedExecutable::{call}"
+    run: dict[str, Stat] = {"run_id": 5, "device_ordinal": 0}
+    inside: dict[str, Stat] = {"hlo_op": "dot.1", "hlo_module": "jit_f", "program_id": 7, **run}
     events = [
         Event("PjitFunction(f)", 0, 60 * US),
         Event(name, 10 * US, 40 * US),
