@@ -248,8 +248,8 @@ def python_in_programs(table: pl.DataFrame) -> Iterator[Finding]:
     The device does nothing until the function on the host has returned and its result is there
     (`jax.pure_callback`, `jax.experimental.io_callback`). The cost is the time of these calls on an average device.
 
-    Write the function with operations of XLA, call it for several steps at once, or call it outside of the program. For
-    what is only printed or logged, `jax.debug.callback` does not wait.
+    Write the function with operations of XLA, call it for several steps at once, or return from the program what it
+    needs and call it outside.
     """
     calls = table.filter(pl.col("target").str.contains(_PYTHON).fill_null(value=False))
     taken = calls.group_by("rank").agg(
