@@ -11,8 +11,12 @@ import pytest
 import holotrace
 from drawing import draw, trace
 from holotrace.core.analysis import Finding
+from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS, STEPS, XLA_OPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 from holotrace.job import Job
 from trace_files import REAL_TRACES
+from xla_drawing import frame
 from xplane_files import capture
 
 XLA = REAL_TRACES.parent / "xla"
@@ -155,3 +159,38 @@ def test_no_cause_is_worth_more_than_the_job_where_programs_ran_at_quite_another
     earlier = rank.tables["modules"].with_columns(pl.col("start_ns", "end_ns") - 10**15)
     job = Job.from_ranks({0: replace(rank, tables={**rank.tables, "modules": earlier})})
     assert 0 < job.causes()["share_ratio"].max() <= 1  # type: ignore[operator]  # a column of numbers
+
+
+def communicating(rank: int, devices: int) -> RankTrace:
+    """A rank all of whose devices reduce for 0.8 ms of each millisecond, in a group of four devices."""
+    events: list[dict[str, object]] = []
+    known: list[dict[str, object]] = []
+    for step in range(6):
+        begun_ns = step * 1_000_000
+        spans = [(COMPUTE, begun_ns, begun_ns + 100_000), (COMMUNICATION, begun_ns + 100_000, begun_ns + 900_000)]
+        for device in range(devices):
+            for kind, start_ns, end_ns in spans:
+                place = {"event_id": len(events), "device": device, "stream": 0, "start_ns": start_ns, "end_ns": end_ns}
+                events.append(place | {"name": kind, "kind": kind, "step": step, "launch_ns": start_ns})
+            known.append({"event_id": events[-1]["event_id"], "sequence": step})
+    of_group = {"collective": "allreduce", "group": "jit_f/all-reduce.1", "group_ranks": "[[0,1,2,3]]", "group_size": 4}
+    steps: list[dict[str, object]] = [
+        {"step": n, "event_id": 0, "start_ns": n * 1_000_000, "end_ns": (n + 1) * 1_000_000} for n in range(6)
+    ]
+    ops = [event | {"plane": "/host:CPU", "line": "python", "category": event["kind"]} for event in events]
+    tables = {
+        "device_events": frame(DEVICE_EVENTS, events),
+        "collectives": frame(COLLECTIVES, [of_group | row for row in known]),
+        "steps": frame(STEPS, steps),
+        "xla_ops": frame(XLA_OPS, ops),
+    }
+    return RankTrace(rank, tables)
+
+
+def test_devices_of_one_host_are_no_ranks_that_are_missing() -> None:
+    """Two hosts of two devices each were said to wait for two ranks that were not recorded."""
+    job = Job.from_ranks({rank: communicating(rank, devices=2) for rank in range(2)})
+    told = [cause for cause in job.causes()["message"] if "allreduce" in cause]
+    assert told == ["Communication in allreduce is exposed: no rank computes during it"]
+    alone = Job.from_ranks({0: communicating(0, devices=2)}).causes()["message"].to_list()
+    assert any("ranks that were not recorded" in cause for cause in alone)

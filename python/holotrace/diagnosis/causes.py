@@ -224,8 +224,12 @@ def _visits(come: pl.DataFrame) -> pl.DataFrame:
     # A rank comes with the last of its devices and leaves with the first, which has stood still until then: what its
     # devices wait for each other is its own affair.
     of_rank = ["match", "rank"]
+    others = pl.len() - pl.col("rank").n_unique()
     together = come.with_columns(
-        pl.col("left_ns").min().over(of_rank), pl.col("time_ns", "exposed_ns").max().over(of_rank)
+        pl.col("left_ns").min().over(of_rank),
+        pl.col("time_ns", "exposed_ns").max().over(of_rank),
+        # Devices are the members of groups of XLA, and those of one rank are one visit.
+        pl.col("group_size") - others.over("match").cast(pl.Int64),
     )
     return together.sort("arrival_ns").unique(of_rank, keep="last", maintain_order=True)
 
