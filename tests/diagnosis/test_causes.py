@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ import pytest
 import holotrace
 from holotrace import sample
 from holotrace.diagnosis import uneven, unfused
+from holotrace.diagnosis.candidates import Candidate
 from holotrace.diagnosis.candidates import Job as CausesJob
-from holotrace.diagnosis.classes import EXPOSED, SLOW_DEVICE
+from holotrace.diagnosis.causes import _least_ratio
+from holotrace.diagnosis.classes import EXPOSED, SLOW_DEVICE, SYNCHRONIZATION
+from holotrace.diagnosis.meetings import Change
 from quick import every
 from trace_files import REAL_TRACES
 
@@ -219,3 +223,23 @@ def test_tokens_that_one_rank_has_too_much_are_those_that_others_lack(
     )
     job = CausesJob(pl.DataFrame(), visits, (0, 1, 2, 3), 0)
     assert uneven._beyond_even(job, kinds, [0], "aten::mm") == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize(("together_ns", "turns"), [(95, ()), (20, (2, 3))])
+def test_ranks_that_are_slow_together_take_no_turns(together_ns: int, turns: tuple[int, ...]) -> None:
+    """Half of the devices of a job were slow, now one the slowest, now another, and told as uneven work."""
+    beyond = pl.DataFrame(
+        [
+            {"rank": rank, "step": step, "beyond_ns": 0 if rank < 2 else 100 if rank == 2 + step % 2 else together_ns}
+            for rank in range(4)
+            for step in range(6)
+        ]
+    )
+    assert uneven._turns(beyond) == turns
+
+
+def test_how_often_a_step_waits_is_not_told_where_no_steps_are_known() -> None:
+    """Decoding that nobody marked waited often in the whole recording, and was told to wait often in a step."""
+    wait = Candidate(SYNCHRONIZATION, Change(), evidence={"count": 1_000})
+    ratios = [_least_ratio(each, 4, is_on_host=False) for each in (wait, replace(wait, steps=(1, 2, 3)))]
+    assert ratios == [0.05, 0.01]

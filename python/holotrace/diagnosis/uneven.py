@@ -34,6 +34,8 @@ _DIFFERS = (pl.col("count") != pl.col("usual_count")).any().over(*_KIND)
 _FAMILIES_RATIO = 0.7
 # More than half, beyond doubt.
 _MOSTLY_RATIO = 0.6
+# Ranks of which each has so much of what the worst one has in a step have it together.
+_ALIKE_RATIO = 0.7
 # Ranks that spend so much of their time in the same kernels do the same.
 _COMMON_RATIO = 0.7
 # Ranks that spend so much of their time in kernels that the other has, too, run the same program.
@@ -259,6 +261,14 @@ def _turns(beyond: pl.DataFrame) -> tuple[int, ...]:
     if heavy.height < 3:
         return ()
     most = max(heavy.group_by("rank").agg(pl.col("beyond_ns").sum())["beyond_ns"].to_list())
+    # Who takes turns has much of it in its own; of ranks that are all slow, now one and now another is so by chance.
+    turns = heavy["rank"].unique()
+    others = beyond.filter(pl.col("rank").is_in(turns.implode())).join(
+        heavy.select("step", worst="rank", most_ns="beyond_ns"), on="step"
+    )
+    others = others.filter(pl.col("rank") != pl.col("worst"))
+    if total(others["beyond_ns"]) > _ALIKE_RATIO * total(others["most_ns"]):
+        return ()
     return tuple(heavy["rank"].unique().sort()) if most < _MOSTLY_RATIO * total(heavy["beyond_ns"]) else ()
 
 
