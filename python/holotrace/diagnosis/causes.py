@@ -204,6 +204,8 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> 
         ahead = ahead and candidate.evidence["exposed_ratio"] >= _MOSTLY_RATIO
         # Gradients that are all reduced one after the other could have been while others were computed.
         ahead |= candidate.evidence.get("in_a_row_ratio", 0.0) >= _MOSTLY_RATIO
+        # So could those that are reduced at once, when all are there.
+        ahead |= candidate.evidence.get("bucket_count", 1) >= _SEVERAL
         return _AHEAD_RATIO if ahead else _USUAL[EXPOSED]
     # Without steps nothing tells how often in one.
     often = 0 < _SEVERAL * rank_count * len(candidate.steps) <= candidate.evidence.get("count", 0)
