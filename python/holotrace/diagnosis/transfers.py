@@ -236,8 +236,9 @@ def _but_the_last(reductions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _buckets(reductions: pl.DataFrame) -> int:
-    """How many buckets of gradients the only reduction of most steps could be."""
-    alone = reductions.filter(pl.len().over(_OF_GROUP) == 1)
+    """How many buckets the only reduction of most steps could be; what is scattered is of units of the model."""
+    is_whole = pl.col("collective").str.contains(r"(?i)all_?reduce")
+    alone = reductions.filter(pl.len().over(_OF_GROUP) == 1, is_whole)
     if 2 * alone.height < reductions.height:
         return 1
     count = alone["element_count"].drop_nulls().median()
