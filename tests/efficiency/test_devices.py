@@ -46,6 +46,48 @@ def test_slice_of_a_device_has_its_share() -> None:
     assert found.assumed
 
 
+def test_part_of_a_slice_computes_less_and_shares_its_memory() -> None:
+    whole, part = (device(f"NVIDIA A100-SXM4-40GB MIG {profile}") for profile in ("3g.20gb", "1c.3g.20gb"))
+    assert whole is not None and part is not None
+    assert part.operations["bf16"] == pytest.approx(whole.operations["bf16"] / 3)
+    assert part.memory == whole.memory
+
+
+def test_slice_of_a_device_whose_name_has_no_size_has_the_usual_memory() -> None:
+    found = device("NVIDIA H200 MIG 3g.71gb")
+    assert found is not None
+    assert found.memory == pytest.approx(4800e9 / 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "bf16", "memory"),
+    [
+        ("NVIDIA H200 NVL", 835.5, 4800),
+        ("NVIDIA A800-SXM4-80GB", 312, 2039),
+        ("NVIDIA B300 SXM6 AC", 2250, 8000),
+        ("NVIDIA GB300", 2500, 8000),
+        ("NVIDIA GeForce RTX 5090", 209.5, 1792),
+        ("NVIDIA A10G", 70, 600),
+        ("AMD Instinct MI100", 92.3, 1228.8),
+        ("AMD Instinct MI250", 191.5, 1638.5),
+        ("TPU v7x", 2307, 7380),
+    ],
+)
+def test_peaks_are_dense(name: str, bf16: float, memory: float) -> None:
+    found = device(name)
+    assert found is not None and found.memory is not None
+    assert found.operations["bf16"] == pytest.approx(bf16 * 1e12)
+    assert found.memory == pytest.approx(memory * 1e9)
+    assert found.source
+
+
+def test_card_for_games_sums_in_float_at_half_the_speed() -> None:
+    make = {"numSms": 76, "computeMajor": 8, "computeMinor": 9, "warpSize": 32}
+    game, work = device("NVIDIA GeForce RTX 4080", make), device("NVIDIA RTX 5880 Ada Generation", make)
+    assert game is not None and work is not None
+    assert 2 * game.operations["bf16"] == work.operations["bf16"]
+
+
 def test_unknown_device_is_told_by_its_make_and_says_so() -> None:
     found = device("NVIDIA H100 of tomorrow", H100)
     assert found is not None

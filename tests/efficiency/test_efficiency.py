@@ -14,7 +14,7 @@ from holotrace.core.tables import PYTHON_CALLS
 from holotrace.core.trace import RankTrace
 from holotrace.efficiency.categories import CATEGORIES
 from holotrace.present.wording import sentence
-from shaped import BF16, FLOAT, addition, job, matrix_product, shaped
+from shaped import BF16, FLOAT, H100, addition, job, matrix_product, shaped
 
 STEP = """
     step    |11111111..|
@@ -152,6 +152,15 @@ def test_low_mfu_is_a_finding_of_jobs_with_steps_whose_work_is_known() -> None:
     assert not rules_of(Analyses.efficiency, shaped(stepped, unknown))
 
 
+def test_mfu_of_a_device_known_by_its_make_only_says_so_and_is_no_finding() -> None:
+    ops = {"M": matrix_product(1024), "N": matrix_product(512)}
+    stepped = "step |" + "1" * 9990 + "2222222222|\n" + LONG
+    unnamed = shaped(stepped, ops, device={**H100, "name": "NVIDIA H100 of tomorrow"})
+    reason = job(unnamed).efficiency()["reason"][0]
+    assert reason == "peaks are assumed: 132 multiprocessors of capability 9.0 at 1.83 GHz"
+    assert not rules_of(Analyses.efficiency, unnamed)
+
+
 def test_shape_below_the_best_of_its_kind_is_a_finding_with_what_reaching_it_saves() -> None:
     # Twice the work in the time of one: the other loses half of its time against it.
     found = rules_of(
@@ -175,9 +184,9 @@ def test_sizes_that_leave_tiles_empty_are_a_finding_with_their_share() -> None:
     odd = ("aten::mm", [[8193, 8192], [8192, 8192]], [BF16, BF16], ["", ""])
     even = rules_of(Analyses.operator_efficiency, shaped(LONG, {"M": matrix_product(8192), "N": matrix_product(8192)}))
     assert "unaligned-products" not in even
-    thin = ("aten::mm", [[1030, 65536], [65536, 1030]], [BF16, BF16], ["", ""])
+    thin = ("aten::mm", [[641, 65536], [65536, 641]], [BF16, BF16], ["", ""])
     found = rules_of(Analyses.operator_efficiency, shaped(LONG, {"M": odd, "N": thin}))["unaligned-products"]
-    assert found.cost_ns == pytest.approx(6_000_000 * (1 - (1030 / 1152) ** 2), rel=1e-4)
+    assert found.cost_ns == pytest.approx(6_000_000 * (1 - (641 / 704) ** 2), rel=1e-4)
 
 
 def test_rank_slower_at_equal_shapes_is_a_finding_with_its_cost() -> None:
@@ -187,6 +196,33 @@ def test_rank_slower_at_equal_shapes_is_a_finding_with_its_cost() -> None:
     found = rules_of(Analyses.operator_efficiency, *ranks)["ranks-slower-at-equal-shapes"]
     assert (found.ranks, found.cost_ns) == ((2,), 2_000)
     assert sentence(found) == "This rank takes 20% longer than the others for the same operators and shapes"
+
+
+def test_rank_is_not_slower_than_ranks_that_differ_as_much() -> None:
+    texts = [f"op |MMMM|\nhost |K...|\ncompute |.{'K' * length}|" for length in (40, 43, 46, 49, 52, 55)]
+    ranks = [shaped(text, {"M": matrix_product(64)}, rank=rank) for rank, text in enumerate(texts)]
+    assert "ranks-slower-at-equal-shapes" not in rules_of(Analyses.operator_efficiency, *ranks)
+
+
+def test_rank_is_not_slower_where_its_work_depends_on_what_is_in_its_tensors() -> None:
+    chosen = ("aten::nonzero", [[4096]], [FLOAT], [""])
+    texts = [f"op |MMMM|\nhost |K...|\ncompute |.{'K' * length}|" for length in (40, 40, 40, 60)]
+    ranks = [shaped(text, {"M": chosen}, rank=rank) for rank, text in enumerate(texts)]
+    assert "ranks-slower-at-equal-shapes" not in rules_of(Analyses.operator_efficiency, *ranks)
+
+
+def test_shape_that_is_faster_than_the_limit_is_no_measure_for_others() -> None:
+    # One is not read from memory at all, or its model is wrong: it would need a device three times as fast.
+    text = "op |" + "M" * 4000 + "N" * 6000 + "|\nhost |K" + "." * 3999 + "L" + "." * 5999 + "|\n"
+    text += "compute |" + "K" * 4000 + "L" * 6000 + "|"
+    ops = {"M": addition(3_350_000_000), "N": addition(1_000_000_000)}
+    assert "time-above-the-limits" not in rules_of(Analyses.operator_efficiency, shaped(text, ops))
+
+
+def test_average_of_weights_is_no_optimizer() -> None:
+    lists = ([[[4096, 4096]]] * 2, ["TensorList"] * 2, [""] * 2)
+    average = {"M": matrix_product(8192), "N": ("aten::_foreach_lerp_", *lists)}
+    assert "optimizer-not-fused" not in rules_of(Analyses.operator_efficiency, shaped(LONG, average))
 
 
 def test_many_products_too_small_to_fill_the_device_are_a_finding() -> None:
@@ -226,6 +262,7 @@ def test_much_recomputation_is_a_finding_with_its_share_and_time() -> None:
         recomputed_ns=pl.lit(1_500_000),
         modelled_ratio=pl.lit(1.0),
         mfu_ratio=pl.lit(0.5),
+        reason=pl.lit(None, pl.String()),
     )
     (found,) = Analyses.efficiency.findings(table)
     assert (found.rule, found.cost_ns, found.values["share_ratio"]) == ("much-recomputation", 1_500_000, 0.25)
@@ -241,6 +278,7 @@ def test_where_nothing_is_computed_nothing_is_computed_again() -> None:
         "recomputed_ns": [0],
         "modelled_ratio": [1.0],
         "mfu_ratio": [0.0],
+        "reason": [""],
     }
     table = pl.DataFrame({"rank": [0], "step": [1], "step_ns": [8_000_000], **nothing})
     assert not Analyses.efficiency.findings(table)

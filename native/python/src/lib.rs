@@ -1,6 +1,7 @@
 //! The core for Python: GIL released while it works, Arrow out by PyCapsule.
 
 mod abort;
+mod allocator;
 mod arrow;
 mod call_tree;
 mod critical_path;

@@ -15,6 +15,7 @@ from holotrace.core.tables import MODULES, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import counted_work, device_steps, modelled_work, recomputation
 from holotrace.efficiency.categories import COMMUNICATION
+from holotrace.efficiency.devices import Device
 
 _RUNS = MODULES.only("device", "plane", "step", "start_ns", "end_ns")
 _TERA = 1000  # operations per nanosecond are thousandths of TFLOP/s
@@ -22,6 +23,7 @@ _REASONS = 3
 LOW, KNOWN = 0.3, 0.9
 MUCH_AGAIN = 0.05
 _NOT_COUNTED, _NO_PEAK = "no operations are counted", "the peak of the device is not known"
+_SUPPOSED = "peaks are assumed"
 _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the device is not known", "nothing ran"
 
 
@@ -77,7 +79,7 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
     declares, or else with those of the table of devices.
     """
     steps = rank[STEPS].select("step", step_ns=pl.col("end_ns") - pl.col("start_ns"))
-    if rank[XLA_OPS].height:
+    if rank.count(XLA_OPS):
         return _of_xla(rank, steps)
     whole = pl.LazyFrame(
         {"step": [None], "step_ns": [_span_ns(rank)]}, schema={"step": pl.Int64(), "step_ns": pl.Int64()}
@@ -93,7 +95,7 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
             steps.lazy().join(of_steps, on="step", how="left"),
         ]
     )
-    return done(_ratios(found, has_device=modelled_work.device_of(rank) is not None).sort("step"))
+    return done(_ratios(found, modelled_work.device_of(rank)).sort("step"))
 
 
 def _of_xla(rank: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:
@@ -178,14 +180,15 @@ def _reasons(calls: pl.LazyFrame, alone: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _ratios(found: pl.LazyFrame, *, has_device: bool) -> pl.LazyFrame:
+def _ratios(found: pl.LazyFrame, device: Device | None) -> pl.LazyFrame:
     all_flops = pl.col("model_flops") + pl.col("recomputed_flops")
     total_ns = pl.col("shaped_ns").fill_null(0) + pl.col("outside_ns").fill_null(0)
     has_shapes = pl.col("has_shapes").fill_null(value=False)
     # The peak is that of the types which the operations were in, each as much as it counts.
     peak = pl.col("held_flops") / pl.col("at_peak_ns")
     shapes = pl.when(total_ns == 0).then(pl.lit(_NO_WORK)).when(~has_shapes).then(pl.lit(_NO_SHAPES))
-    nothing = shapes.otherwise(pl.lit(None if has_device else _NO_DEVICE))
+    nothing = shapes.otherwise(pl.lit(None if device else _NO_DEVICE))
+    supposed = pl.lit(f"{_SUPPOSED}: {device.assumed}" if device and device.assumed else None, pl.String())
     can = has_shapes & (pl.col("step_ns") > 0)
     return found.select(
         "step",
@@ -198,7 +201,9 @@ def _ratios(found: pl.LazyFrame, *, has_device: bool) -> pl.LazyFrame:
         mfu_ratio=_finite(pl.when(can).then(pl.col("model_flops") / pl.col("step_ns") / peak)),
         hfu_ratio=_finite(pl.when(can).then(all_flops / pl.col("step_ns") / peak)),
         modelled_ratio=_finite(pl.when(total_ns > 0).then(pl.col("known_ns").fill_null(0) / total_ns)),
-        reason=pl.coalesce(nothing, "unknown"),
+        reason=pl.coalesce(
+            nothing, pl.concat_str(supposed, "unknown", separator="; ", ignore_nulls=True).replace("", None)
+        ),
     )
 
 
@@ -212,7 +217,8 @@ def low_mfu(table: pl.DataFrame) -> Iterator[Finding]:
 
     The rest is idle time, waiting for other ranks, operators that the memory limits, and matrix products that run below
     the device's speed. `time_breakdown`, `work_categories` and `operator_efficiency` show how much each takes. There is
-    no finding if the work is unknown for a tenth of the kernels' time or more, or if no steps were recorded.
+    no finding if the work is unknown for a tenth of the kernels' time or more, if no steps were recorded, or if the
+    peaks are not those of a known device.
 
     Begin with what takes most: fill the idle time, hide the communication, fuse what the memory limits, then improve
     the products.
@@ -220,7 +226,8 @@ def low_mfu(table: pl.DataFrame) -> Iterator[Finding]:
     ranks = _whole_with_steps(table).filter(
         pl.col("modelled_ratio") >= KNOWN, pl.col("mfu_ratio").is_between(0, LOW, closed="right")
     )
-    ranks = ranks.filter(pl.col("mfu_ratio") > 0).sort("rank")
+    is_supposed = pl.col("reason").str.starts_with(_SUPPOSED).fill_null(value=False)
+    ranks = ranks.filter(pl.col("mfu_ratio") > 0, ~is_supposed).sort("rank")
     if ranks.height:
         least, most = ranks.select(least=pl.col("mfu_ratio").min(), most=pl.col("mfu_ratio").max()).row(0)
         share = (

@@ -66,6 +66,9 @@ def kernel_sequences(
     """
     check_whole(1, min_kernels=min_kernels)
     calls = _of_xla(rank) if rank[_CALLS].is_empty() else rank[_CALLS]
+    if not each:
+        # Half of all launch nothing, nor does what they call.
+        calls = calls.filter(pl.col("work_count") > 0)
     calls = calls.with_columns(top_id=call_tree.outermost(calls, _chosen(calls, rank, operator)))
     tops = calls.filter(pl.col("event_id") == pl.col("top_id"), pl.col("work_count") >= min_kernels)
     launched = calls.lazy().filter("on_device", pl.col("work_count") > 0)
@@ -100,12 +103,14 @@ def kernel_sequences(
 
 def _of_xla(rank: RankTrace) -> pl.DataFrame:
     """The calls of an XLA profile's threads that launch, and what they launched."""
-    spans, launches = rank[_XLA_CALLS], rank[_LAUNCHES].unique("device_event_id")
-    launching = spans.filter(pl.col("event_id").is_in(launches["launch_id"].unique().implode()))["tid"].unique()
+    launches = rank[_LAUNCHES].unique("device_event_id")
+    is_launch = pl.col("event_id").is_in(launches["launch_id"].unique().implode())
+    launching = rank.where(_XLA_CALLS.only("tid"), is_launch)["tid"].unique()
+    spans = rank.where(_XLA_CALLS, pl.col("tid").is_in(launching.implode()))
     made = rank[_WORK].join(launches, left_on="event_id", right_on="device_event_id")
     is_work, lasts = pl.col("kind").is_in(WORK), pl.col("end_ns") - pl.col("start_ns")
     on_host = call_tree.nested(
-        spans.filter(pl.col("tid").is_in(launching.implode())).with_columns(pid="tid"),
+        spans.with_columns(pid="tid"),
         made.filter(is_work),
         ("parent_id", "work_count", "work_ns"),
     )
@@ -120,7 +125,7 @@ def _of_xla(rank: RankTrace) -> pl.DataFrame:
 def _chosen(calls: pl.DataFrame, rank: RankTrace, operator: str | None) -> pl.Series:
     """Which calls may be at the top."""
     if operator is None:
-        return calls["event_id"].is_in(rank[CPU_OPS]["event_id"].implode())
+        return calls["event_id"].is_in(rank[CPU_OPS.only("event_id")]["event_id"].implode())
     named = pl.col("name").cast(pl.String).str.contains(operator, literal=True).fill_null(False)
     return calls.select(named & ~pl.col("on_device")).to_series()
 

@@ -26,11 +26,13 @@ NAMED_SHAPES = 2  # of its inputs
 MUCH, NOTICED_NS = 0.02, 1_000_000
 OF_ITS_KIND = 0.02
 FP32_TIMES = 5
-TILE, EMPTY = 128, 0.1
+TILE, EMPTY = 64, 0.1
 PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm")
 MANY, LITTLE = 100, 0.1
 CHAINS = 1 / 3
 RANKS, SLOWER = 3, 0.05
+# How far a rank lies from the median, in deviations that are typical of its peers, before it is another device.
+DEVIATIONS = 4.5
 _GIVEN = ("input_dims", "input_types", "input_strides", "scalars")
 
 
@@ -183,17 +185,19 @@ def time_above_the_limits(table: pl.DataFrame) -> Iterator[Finding]:
 
     Kernels of one kind differ in how well they use the device: small or odd shapes, layouts that have to be turned, or
     a library without a good kernel for them. The cost is what would be saved if each reached the best of its kind on
-    that rank, with the same limit, of calls of 20 µs and more whose work is known exactly.
+    that rank, with the same limit, of calls of 20 µs and more whose work is known exactly. A shape that is faster than
+    the limit is no measure: its data come from a cache.
 
     Look at the shapes that are named: pad or batch them, change their layout, tune the library (`torch.compile` with
     `mode="max-autotune"`, `TunableOp` on AMD), or update it.
     """
     rows = _certain(table).filter(pl.col("mean_ns") >= LONG_NS, pl.col("roofline_ratio") > 0)
     kind = ["rank", "category", "bound_by"]
-    best = pl.col("roofline_ratio").max().over(kind)
+    best = pl.when(pl.col("roofline_ratio") < 1).then("roofline_ratio").max().over(kind)
     # A shape that takes little of its kind's time is no measure for the others.
     rows = rows.filter(pl.col("work_ns") >= OF_ITS_KIND * pl.col("work_ns").sum().over(kind))
-    saved = (pl.col("union_ns") * (1 - pl.col("roofline_ratio") / best)).round().cast(pl.Int64)
+    below = (1 - pl.col("roofline_ratio") / best).clip(lower_bound=0)
+    saved = (pl.col("union_ns") * below).fill_null(0).round().cast(pl.Int64)
     yield from _worst(
         table, rows.with_columns(cost_ns=saved), "reach less of the device's limits than others of their kind"
     )
@@ -221,9 +225,9 @@ def products_in_fp32(table: pl.DataFrame) -> Iterator[Finding]:
 def unaligned_products(table: pl.DataFrame) -> Iterator[Finding]:
     """Products of matrices have sizes that leave much of a kernel's tiles empty.
 
-    Kernels compute tiles of 128 by 128; what a matrix leaves of the last ones is computed and thrown away. Sizes that
-    are no multiple of 8 need slower kernels besides. The cost is the share of the tiles that is empty, where the
-    device's speed limits the product.
+    Kernels compute tiles of 64 by 64 elements or larger; what a matrix leaves of the last ones is computed and thrown
+    away. Sizes that are no multiple of 8 need slower kernels besides. The cost is the share of tiles of 64 by 64 that
+    is empty, where the device's speed limits the product.
 
     Pad vocabulary, heads and hidden sizes to multiples of 64 or 128, or choose a batch that fills the tiles.
     """
@@ -297,7 +301,8 @@ def optimizer_not_fused(table: pl.DataFrame) -> Iterator[Finding]:
 
     Pass `fused=True` to the optimizer, or `foreach=True` where there is no fused one.
     """
-    parts = ["aten::addcdiv_", "aten::_foreach_addcdiv_", "aten::_foreach_lerp_", "aten::_foreach_addcmul_"]
+    # Averages of weights are made of the other operations of optimizers, too.
+    parts = ["aten::addcdiv_", "aten::_foreach_addcdiv_"]
     fused = pl.col("name").str.contains("_fused_(adam|sgd|adagrad)")
     rows = table.filter(pl.col("name").is_in(parts) & ~fused.any().over("rank"))
     single = rows.filter(pl.col("name") == "aten::addcdiv_")
@@ -318,29 +323,33 @@ def ranks_slower_at_equal_shapes(table: pl.DataFrame) -> Iterator[Finding]:
 
     The work is equal, so the device is not: it runs at a lower clock, hot or capped in power, shares its memory with
     another process, or is another model. The cost is how much longer it took than the median rank, over all operators
-    that it shares with at least two others.
+    whose work is known exactly and that it shares with at least two others. There is no finding if the other ranks
+    differ from each other about as much.
 
     Compare clocks, temperature and power (`nvidia-smi -q -d CLOCK,PERFORMANCE`, `rocm-smi`), and swap the device.
     """
     same = ["name", *_GIVEN]
+    # How long others take, e.g. sorting and choosing rows, depends on what is in their tensors.
     shared = table.filter(
-        pl.col("input_dims").is_not_null(), pl.col("step").is_null(), pl.col("category") != "communication"
+        pl.col("confidence") == "exact", pl.col("step").is_null(), pl.col("category") != "communication"
     )
     typical = pl.col("mean_ns").median().over(same)
     compared = shared.filter(pl.col("rank").n_unique().over(same) >= RANKS).with_columns(typical_ns=typical)
+    of_ranks = compared.group_by("rank").agg(
+        pl.col("work_ns").sum(),
+        beyond_ns=((pl.col("mean_ns") - pl.col("typical_ns")) * pl.col("call_count")).sum().round().cast(pl.Int64),
+    )
+    longer = pl.col("beyond_ns") / (pl.col("work_ns") - pl.col("beyond_ns"))
+    away = pl.col("longer_ratio") - pl.col("longer_ratio").median()
     slow = (
-        compared.group_by("rank")
-        .agg(
-            pl.col("work_ns").sum(),
-            beyond_ns=((pl.col("mean_ns") - pl.col("typical_ns")) * pl.col("call_count")).sum().round().cast(pl.Int64),
-        )
-        .filter(pl.col("beyond_ns") > SLOWER * pl.col("work_ns"))
+        of_ranks.with_columns(longer_ratio=longer)
+        .with_columns(away=away, usual=away.abs().median())
+        .filter(pl.col("beyond_ns") > SLOWER * pl.col("work_ns"), pl.col("away") > DEVIATIONS * pl.col("usual"))
         .sort("rank")
     )
-    for rank, work_ns, beyond_ns in slow.iter_rows():
+    for rank, beyond_ns, longer_ratio in slow.select("rank", "beyond_ns", "longer_ratio").iter_rows():
         message = "this rank takes {longer_ratio:percent} longer than the others for the same operators and shapes"
-        values = {"longer_ratio": beyond_ns / (work_ns - beyond_ns)}
-        yield Finding("warning", message, (rank,), beyond_ns, values=values)
+        yield Finding("warning", message, (rank,), beyond_ns, values={"longer_ratio": longer_ratio})
 
 
 def _certain(table: pl.DataFrame) -> pl.DataFrame:

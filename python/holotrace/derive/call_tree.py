@@ -29,17 +29,23 @@ _RECORDING = "Trace"
 
 
 def calls(tables: Mapping[str, pl.DataFrame], columns: Collection[str] = CALLS.column_names) -> pl.DataFrame:
-    """Those columns of the table of calls: events on the host, and the device events that they launched."""
-    parts = _unordered(tables, {"event_id", *columns})
-    order = pl.concat(part["event_id"] for part in parts).arg_sort()
+    """Those columns of the table of calls: events on the host, then the device events that they launched.
+
+    Both are in the order of their numbers, and lie apart in memory: most want only the host's, see ``on_host``.
+    """
+    parts = _of_both(tables, {"event_id", *columns})
     names = [name for name in CALLS.column_names if name in columns]
-    pieces = {name: [part[name] for part in parts] for name in names}
-    del parts
-    # Column by column: both orders of all of them would be most of the memory.
-    return pl.DataFrame([pl.concat(pieces.pop(name)).gather(order) for name in names])
+    ordered = (part if part["event_id"].is_sorted() else part.sort("event_id") for part in parts)
+    return pl.concat([part[names] for part in ordered], rechunk=False)
 
 
-def _unordered(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> list[pl.DataFrame]:
+def on_host(calls: pl.DataFrame) -> pl.DataFrame:
+    """Those of ``calls`` that are events on the host: no copy where they stand first, as above."""
+    is_work = calls["on_device"]
+    return calls.head(calls.height - int(is_work.sum())) if is_work.is_sorted() else calls.filter(~is_work)
+
+
+def _of_both(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> list[pl.DataFrame]:
     """The calls, and what they launched."""
     device, annotations = tables[DEVICE_EVENTS.name], tables[ANNOTATIONS.name]
     launches = tables[LAUNCHES.name].unique("device_event_id")

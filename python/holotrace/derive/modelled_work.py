@@ -72,33 +72,18 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     same), ``work_ns``, ``share_ns`` and ``span_ns``, the time in which at least one of its kernels ran.
     """
     work = rank.cached(events).drop_nulls("op_id")
-    own = _first_only(work)
-    of_calls = (
-        own.group_by("op_id", maintain_order=True)
-        .agg(
-            pl.col("step").first(),
-            pl.col("share_ns", "own_ns").sum(),
-            work_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
-            is_memory=(pl.col("kind") == MEMORY).all(),
-        )
-        .rename({"own_ns": "span_ns"})
+    of_calls = work.group_by("op_id", maintain_order=True).agg(
+        pl.col("step").first(),
+        pl.col("share_ns").sum(),
+        work_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
+        is_memory=(pl.col("kind") == MEMORY).all(),
     )
-    ops = rank[CPU_OPS].select("event_id", "name", *SIGNATURE).rename({"event_id": "op_id"})
-    known = of_calls.join(ops, on="op_id")
+    spans = launched_by.covered_at(work, "op_id")[of_calls["op_id"]].alias("span_ns")
+    ops = rank[CPU_OPS.only("event_id", "name", *SIGNATURE)].rename({"event_id": "op_id"})
+    known = of_calls.with_columns(spans).join(ops, on="op_id")
     keys = [pl.col(name).to_physical().alias(name) for name in ("name", *SIGNATURE)]
     numbered = known.select(keys).with_columns(signature=pl.struct("name", *SIGNATURE).rank("dense"))
     return known.with_columns(numbered["signature"])
-
-
-def _first_only(work: pl.DataFrame) -> pl.DataFrame:
-    """The work with ``own_ns``, its time in which no earlier work of the same call ran."""
-    lasts = pl.col("end_ns") - pl.col("start_ns")
-    several = pl.col("op_id").is_duplicated()
-    alone = work.filter(~several).with_columns(own_ns=lasts)
-    shared = work.filter(several).sort("op_id", "start_ns")
-    before = pl.col("end_ns").cum_max().shift(1).over("op_id", order_by=None)
-    free = pl.col("end_ns") - pl.max_horizontal("start_ns", before)
-    return pl.concat([alone, shared.with_columns(own_ns=free.clip(lower_bound=0))])
 
 
 def device_of(rank: RankTrace) -> Device | None:

@@ -11,7 +11,7 @@ from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, PYTHON_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
-from holotrace.derive.names import decided
+from holotrace.derive.names import decided, distinct
 
 _SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
 _PYTHON = PYTHON_CALLS.only(*_SPAN)
@@ -97,7 +97,11 @@ def _placed(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def _renamed(rows: pl.DataFrame, decide: Callable[[str], str | None]) -> pl.DataFrame:
     """Those that have a name by ``decide``, with it."""
-    return done(rows[list(_SPAN)].lazy().with_columns(decided(rows["name"], decide)).drop_nulls("name"))
+    # Few events are modules: as texts the names of all of them would take most of the time.
+    chosen = [name for name in distinct(rows["name"]) if name is not None and decide(name) is not None]
+    names = pl.Series(chosen, dtype=rows.schema["name"])
+    found = rows[list(_SPAN)].filter(rows["name"].is_in(names.implode())) if chosen else rows[list(_SPAN)].clear()
+    return found.with_columns(decided(found["name"], decide))
 
 
 def _module(name: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.core.native import native
 from holotrace.core.plans import done
 from holotrace.core.tables import CPU_OPS, LAUNCHES
 from holotrace.core.trace import RankTrace
@@ -23,41 +24,38 @@ def events(rank: RankTrace) -> pl.DataFrame:
     It belongs to the innermost module within which its launch began. What an operator of the backward pass launched
     belongs to the module that called the forward operator. The path is null outside of modules.
     """
-    starts = rank[_STARTS].lazy().unique("device_event_id", keep="first", maintain_order=True)
+    starts = rank[_STARTS].unique("device_event_id", keep="first", maintain_order=True)
+    starts = starts.drop_nulls(["device_event_id", "launch_id"]).sort("device_event_id")
     began = pl.col("launch_start_ns")
-    first = starts.unique("launch_id", keep="first", maintain_order=True)
+    first = starts.lazy().unique("launch_id", keep="first", maintain_order=True).sort("launch_id")
     at = done(first.select("launch_id", "pid", "tid", start_ns=began, end_ns=began + 1))
-    found = at[["launch_id"]].hstack(_owners(rank, at)).lazy()
-    owned = starts.select("device_event_id", "launch_id").join(found, on="launch_id").drop("launch_id")
-    return done(
-        rank.cached(modelled_work.events)
-        .lazy()
-        .join(owned, left_on="event_id", right_on="device_event_id", how="left")
-        .with_columns(pl.col("is_backward").fill_null(value=False))
-    )
+    found = _owners(rank, at)
+    work = rank.cached(modelled_work.events)
+    launched = _rows(at["launch_id"], starts["launch_id"])[_rows(starts["device_event_id"], work["event_id"])]
+    return work.hstack(found[launched]).with_columns(pl.col("is_backward").fill_null(value=False))
 
 
 def _owners(rank: RankTrace, at: pl.DataFrame) -> pl.DataFrame:
     """The ``path`` of the module that each point in the program belongs to, and whether it ``is_backward``."""
     modules = module_calls.calls(rank)
-    ops = rank[_OPS]
-    continued = call_tree.continued(ops)
-    backward = ops.join(continued, on="event_id")
-    followed = continued.lazy().select(event_id="continues_id").unique()
-    begun = done(ops.lazy().join(followed, on="event_id", how="semi").with_columns(end_ns=pl.col("start_ns") + 1))
+    ops = rank[_OPS].sort("event_id")
+    continued = call_tree.continued(ops).sort("event_id")
+    ids, spans = ops["event_id"], ops[list(_PLACE)]
+    backward = spans[_rows(ids, continued["event_id"])]
+    followed = continued["continues_id"].unique().sort()
+    begun = spans[_rows(ids, followed)].with_columns(end_ns=pl.col("start_ns") + 1)
     # Of those that span the same time the first is around the others.
-    parts = (modules, backward, begun, at)
-    nodes = pl.concat([part[list(_PLACE)] for part in parts]).with_row_index("event_id")
+    parts = (modules[list(_PLACE)], backward, begun, at[list(_PLACE)])
+    nodes = pl.concat(parts).with_row_index("event_id")
     first_back, first_forward = modules.height, modules.height + backward.height
     first_at = first_forward + begun.height
-    numbers = pl.DataFrame({"continues_id": begun["event_id"]}).with_row_index("target", offset=first_forward)
-    targets = backward.select("continues_id").join(numbers, on="continues_id", how="left", maintain_order="left")
+    targets = _rows(followed, continued["continues_id"]) + first_forward
     work = pl.DataFrame(schema={"launch_id": pl.UInt32(), "start_ns": pl.Int64(), "end_ns": pl.Int64()})
     around = call_tree.nested(nodes, work, ["parent_id"])["parent_id"]
     is_back = pl.col("event_id") < first_forward
     tree = nodes.select("event_id", around=around)
     inside = _followed(tree.select(pl.when(is_back).then("event_id").otherwise("around")).to_series())
-    further = pl.concat([tree["event_id"].head(first_back), targets["target"], tree["around"].slice(first_forward)])
+    further = pl.concat([tree["event_id"].head(first_back), targets, tree["around"].slice(first_forward)])
     owner = _followed(tree.select(pl.coalesce(further, "around")).to_series())
     paths = modules["path"].extend_constant(None, nodes.height - modules.height)
     return pl.DataFrame(
@@ -66,6 +64,11 @@ def _owners(rank: RankTrace, at: pl.DataFrame) -> pl.DataFrame:
             "is_backward": inside.slice(first_at).is_between(first_back, first_forward, closed="left"),
         }
     )
+
+
+def _rows(known: pl.Series, wanted: pl.Series) -> pl.Series:
+    """The row of each that is wanted among those that are known, which rise."""
+    return pl.DataFrame(native.rows_of(known.to_frame("event_id"), wanted.to_frame("event_id"))).to_series()
 
 
 def _followed(step: pl.Series) -> pl.Series:

@@ -52,16 +52,13 @@ def _by_numbers(rank: RankTrace) -> pl.Series:
     backward = names.filter(names.cast(pl.String).str.starts_with(_BACKWARD))
     is_node = ops["name"].is_in(backward.implode())
     of_node = (pl.col("forward_thread").fill_null(0) > 0) | is_node
-    nodes = ops["event_id"].filter(is_node)
     is_numbered = pl.col("sequence").fill_null(-1) >= 0
-    if nodes.is_empty() or ops.filter(is_numbered).is_empty():
-        return ops["event_id"].clear()
-    inside = launched_by.outermost(rank, nodes)
-    forward = done(
-        ops.lazy().filter(is_numbered, ~of_node).join(inside.lazy(), left_on="event_id", right_on="op_id", how="semi")
-    )
+    numbered = ops.lazy().filter(is_numbered, ~of_node).select("event_id")
+    within = launched_by.within(rank, backward).to_frame("event_id") if len(backward) else ops[["event_id"]].clear()
+    forward = done(numbered.join(within.lazy(), on="event_id", how="semi"))
     if forward.is_empty():
         return ops["event_id"].clear()
+    inside = launched_by.outermost(rank, ops["event_id"].filter(is_node))
     again = inside.join(launched_by.outermost(rank, forward["event_id"]), on="op_id", how="semi")
     own = ops.lazy().filter(~of_node).join(inside.lazy(), left_on="event_id", right_on="op_id")
     own = own.join(again.lazy(), left_on="event_id", right_on="op_id", how="anti")

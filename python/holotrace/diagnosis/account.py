@@ -100,6 +100,8 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _slow_work(rank, edges),
         _calls(rank),
     ]
+    # They are most of the memory of a long recording.
+    rank.forget(_kernels)
     own = pl.concat([filled(part, COLUMNS) for part in parts]).with_columns(pl.col("at_ns", "start_ns") + base)
     return pl.concat([own, filled(meetings, COLUMNS)]).sort(
         "row", "step", "at_ns", "start_ns", "name", "detail", "operator"

@@ -13,7 +13,7 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.tables import CALLS, DEVICE_EVENTS, HOST_CALLS, LAUNCHES, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import intervals
+from holotrace.derive import call_tree, intervals
 from holotrace.derive.kernel_kinds import COMMUNICATION, WORK
 from holotrace.derive.names import distinct
 from holotrace.derive.vendors import BLOCKING
@@ -317,7 +317,7 @@ def _in_one(told: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
 
 def host_calls(rank: RankTrace) -> pl.DataFrame:
     """The rank's calls on the host; none of a profile of XLA."""
-    return rank[_CALLS].filter(~pl.col("on_device"))
+    return call_tree.on_host(rank[_CALLS])
 
 
 def spans(rank: RankTrace) -> pl.DataFrame:

@@ -6,6 +6,7 @@ import polars as pl
 
 from holotrace.core.tables import CALLS, STEPS
 from holotrace.core.trace import RankTrace
+from holotrace.derive import call_tree
 from holotrace.derive.steps import launched_in
 
 _CALLS = CALLS.only("name", "start_ns", "end_ns", "on_device").where_launched_singly()
@@ -21,7 +22,7 @@ def steps(rank: RankTrace) -> pl.DataFrame:
     marked = rank[STEPS]
     if not marked.is_empty():
         return marked
-    calls = rank[_CALLS].filter(~pl.col("on_device")).with_columns(pl.col("name").cast(pl.String))
+    calls = call_tree.on_host(rank[_CALLS]).with_columns(pl.col("name").cast(pl.String))
     for mark in _MARKS:
         found = calls.filter(pl.col("name").str.contains(mark)).sort("start_ns")
         # What is called within itself, or by a range of the same kind, is one.

@@ -31,6 +31,8 @@ LONGER = (
 )
 # What a host copies while it pauses.
 COPYING = " between copies from the device, as in saving a checkpoint"
+# Of ranks and steps that are told one by one; the columns of the table have all.
+_MOST_RUNS = 6
 _LONG_NAME = 80  # characters
 # What is compared with, if it is no other step.
 OTHERS = {classes.SLOW_DEVICE: "on the others", classes.SLOW_LINK: "with equal size in other groups"}
@@ -427,7 +429,10 @@ def whose(ranks: tuple[int, ...], count: int) -> str:
         return "every rank"
     if count > 1 and len(ranks) == count:
         return "every rank"
-    return f"rank{'s' if len(ranks) > 1 else ''} {spelled(ranks)}"
+    told = spelled(ranks).split(", ")
+    if len(told) > _MOST_RUNS:
+        return f"{len(ranks):,} of {count:,} ranks ({', '.join(told[:_MOST_RUNS])}, ...)"
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(told)}"
 
 
 def short(name: str) -> str:
@@ -456,7 +461,10 @@ def when(steps: tuple[int, ...], known: tuple[int, ...]) -> str:
         return f", in every {_ordinal(apart.pop())} step from step {steps[0]}"
     if steps[-1] == known[-1] and steps == known[-len(steps) :]:
         return f", since step {steps[0]}"
-    return f", in step{'s' if len(steps) > 1 else ''} {spelled(steps)}"
+    told = spelled(steps)
+    if told.count(",") >= _MOST_RUNS:
+        return f", in {len(steps):,} of {len(known):,} steps from step {steps[0]} to step {steps[-1]}"
+    return f", in step{'s' if len(steps) > 1 else ''} {told}"
 
 
 def _ordinal(number: int) -> str:

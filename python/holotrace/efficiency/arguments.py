@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -72,7 +72,10 @@ class Arguments:
     """Strides of each argument; None where the trace has none."""
 
     scalars: Sequence[Any]
-    """Arguments that are no tensors, as text."""
+    """Arguments that are no tensors, as text; empty where the trace has none."""
+
+    supposed: set[int] = field(default_factory=set, compare=False)
+    """Places of arguments that were taken for what is usual, as the trace has none of those that are no tensors."""
 
     def __len__(self) -> int:
         return len(self.types)
@@ -131,6 +134,10 @@ class Arguments:
         value = self.scalars[place] if 0 <= place < len(self.scalars) else ""
         return value.strip() if isinstance(value, str) else str(value)
 
+    def told(self, place: int) -> bool | None:
+        """The truth value at that place; None where the trace does not have it."""
+        return None if self.text(place) in ("", "None") else self.flag(place)
+
     def flag(self, place: int, default: bool | None = None) -> bool:
         """The truth value at that ``place``; ``default`` where nothing was given."""
         text = self.text(place)
@@ -138,14 +145,14 @@ class Arguments:
             return True
         if text in ("False", "0"):
             return False
-        if default is None or text not in ("", "None"):
+        if not self._is_empty(place, default is not None) or default is None:
             raise Unknown(f"argument {place} is not recorded as true or false")
         return default
 
     def integer(self, place: int, default: int | None = None) -> int:
         """The whole number at that ``place``; ``default`` where nothing was given."""
         text = self.text(place)
-        if text in ("", "None") and default is not None:
+        if self._is_empty(place, default is not None) and default is not None:
             return default
         try:
             value = int(text)
@@ -168,14 +175,14 @@ class Arguments:
         try:
             return float(text)
         except ValueError:
-            if default is None or text not in ("", "None"):
+            if not self._is_empty(place, default is not None) or default is None:
                 raise Unknown(f"argument {place} is not recorded as a number") from None
             return default
 
     def listed(self, place: int, default: Sequence[Any] | None = None) -> list[Any]:
         """The list of numbers or truth values at that ``place``; ``default`` where nothing was given."""
         text = self.text(place)
-        if text in ("", "None"):
+        if self._is_empty(place, default is not None):
             if default is None:
                 raise Unknown(f"argument {place} is not recorded")
             return list(default)
@@ -195,6 +202,13 @@ class Arguments:
         if not all(isinstance(value, int) and abs(value) <= MOST for value in values):
             raise Unknown(f"argument {place} cannot be read as whole numbers")
         return values
+
+    def _is_empty(self, place: int, has_default: bool) -> bool:
+        """Whether nothing was given at that place, so that the default counts."""
+        nothing = self.text(place) in ("", "None")
+        if nothing and has_default and not self.scalars and place < len(self.types):
+            self.supposed.add(place)
+        return nothing
 
     def type_at(self, place: int, default: str) -> str:
         """The type that is asked for at that ``place`` by its number; ``default`` where none is."""

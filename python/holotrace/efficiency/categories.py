@@ -28,64 +28,102 @@ CATEGORIES = (
 _OF_FAMILY = {"pooling": REDUCTION, "index": EMBEDDING, "rope": ELEMENTWISE, "loss": REDUCTION, "fft": OTHER}
 # Rules are tried in order, on names in lower case; the first that fits decides.
 _KERNELS = (
-    (COPY, r"^(gpu_)?mem(cpy|set)|__amd_rocclr_(copy|fill)|^dma(_|$)"),
-    (COMMUNICATION, r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|multimem_|nvshmem|deep_?ep"),
+    (COPY, r"^(gpu_)?mem(cpy|set)|__amd_rocclr_(copy|fill)|^dma(_|$)|_and_cache"),
+    (
+        COMMUNICATION,
+        r"nccl|rccl|msccl|all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter|all[_-]?to[_-]?all|multimem_|nvshmem"
+        r"|deep_?ep|cross_device_reduce|(?<![a-z])a2a_",
+    ),
     (RNG, r"distribution_elementwise|philox|curand|rocrand|random_|bernoulli|exponential_kernel|normal_and_transform"),
-    (OPTIMIZER, r"adam|multi_tensor_apply|multitensor|lamb|\bsgd|adagrad|fused_optimizer|foreach|muon|shampoo"),
+    # Its backward pass may be the step of the optimizer, too.
+    (EMBEDDING, r"split_embedding|(?<![a-z])tbe_|pooled_emb"),
+    (
+        OPTIMIZER,
+        r"adam|multi_tensor_apply|multitensor|lamb(?!da)|\bsgd|adagrad|optimi[sz]er|foreach|muon|shampoo",
+    ),
     (MOE, r"moe|topk_?gating|expert|grouped_topk|permute_tokens|matmul_ogs|topk_softmax|routing|bitmatrix"),
     (
         ATTENTION,
         r"flash_?(fwd|bwd|attn|attention|mla|decode|splitkv)|fmha|flash::|attention|attn|sdpa|mha_|pytorch_flash|"
-        r"fused_attention|paged_|^rpa-|merge_state|_mla_|flashinfer.*(prefill|decode)|sage_(fwd|bwd)|unified_attn",
+        r"fused_attention|paged_|^rpa-|merge_state|(?<![a-z])mla_|flashinfer.*(prefill|decode)|sage_(fwd|bwd)|"
+        r"unified_attn|(?<![a-z])pa_(fwd|bf16|fp16|fp8|decode|mqa|ragged)|delta_rule|gla_(fwd|bwd)|retention|"
+        r"selective_(scan|state)|fused_recurrent|(?<![a-z])ssd_|chunk_(fwd|bwd|scan|state)|state_passing",
     ),
     (
         CONVOLUTION,
-        r"conv(?!ert)|winograd|wgrad|dgrad(?!.*gemm)|fprop|implicit_gemm|implicitgemm|im2col|col2im|nchwtonhwc|"
-        r"nhwctonchw|igemm|miopen.*(naive|sp3|asm)|cudnn_?infer|batched_transpose|subtensorop|scudnn|(folded)?nhwctofolded|foldednhwc|fft2d_|flip_filter",
+        r"conv(?!ert)|winograd|wgrad|dgrad(?!.*gemm)|fprop|implicit_gemm|implicitgemm|im\d?d?2\d?col|col2im|"
+        r"nchwtonhwc|nhwctonchw|igemm|miopen.*(naive|sp3|asm)|cudnn_?infer|batched_transpose|subtensorop|scudnn|"
+        r"(folded)?nhwctofolded|foldednhwc|fft[12]d_|flip_filter|cask\w*_cudnn|cudnn::cnn::",
     ),
     (
         GEMM,
-        r"gemm|gemv|cijk_|nvjet|cublas|cutlass.*(tensorop|universal)|xmma|matmul|(?<![a-z])mm_|wgmma|deep_?gemm|"
-        r"hmma|imma|dot_kernel|splitk|split_k|wvsplit|_dot_|linear_kernel|marlin|_scaled_mm|tem_fused.*mm|"
+        r"gemm|gemv|cijk_|nvjet|cublas|cutlass.*(tensorop|universal)|xmma|matmul|(?<![a-z])mm(_|$)|wgmma|deep_?gemm|"
+        r"hmma|imma|dot_kernel|splitk|split_k|wvsplit|_dot_|linear_kernel|marlin|_scaled_mm|triton_tem_|"
         r"spmm|xxt_kernel|^bmm_|cublaslt_?epilogue|epilogue::impl|ba_plus_caa|kernel_mha_gemm",
     ),
     (
         NORM,
-        r"layer_?norm|rms_?norm|batch_?norm|group_?norm|instance_?norm|_norm(alize|alization)?(_|$|\b)|welford|bn_(fw|bw)|"
-        r"rowwisemoments|gammabeta|computeinternalgradients|computefusedparams|backwardfusedparams|batchnorm|rsqrt",
+        r"layer_?norm|rms_?norm|batch_?norm|group_?norm|instance_?norm|(?<!vector)_norm(alize|alization)?(_|$|\b)|"
+        r"welford|bn_(fw|bw)|rowwisemoments|gammabeta|cucompute(part)?grad|computeinternalgradients|"
+        r"computefusedparams|backwardfusedparams|batchnorm",
     ),
+    (ELEMENTWISE, r"rotary|(?<![a-z])rope(?![a-z])"),
+    (SORT, r"topk|top_k"),
     (
         EMBEDDING,
-        r"embedding|index_?select|gather|scatter|index_?(put|add|copy|fill|elementwise|kernel)|indexing_backward|tbe|bounds_check",
+        r"embedding|index_?select|gather|scatter|index_?(put|add|copy|fill|elementwise|kernel)|indexing_backward|"
+        r"bounds_check|write_indices",
     ),
-    (SORT, r"sort|topk|top_k|bitonic|radix|nms|unique|searchsorted"),
+    (SORT, r"sort|bitonic|radix|nms|unique|searchsorted|sampling"),
     (
         REDUCTION,
-        r"softmax|reduce_kernel|reduction|(?<![a-z])reduce|(?<![a-z])cumsum|scan|argmax|argmin|loss|pool|triton_(red|per)|"
-        r"upsample|histogram|cross_entropy|devicereduce",
+        r"softmax|reduce_kernel|reduction|(?<![a-z])reduce|(?<![a-z])cumsum|scan|argmax|argmin|loss|pool|"
+        r"upsample|histogram|cross_entropy|devicereduce|criterion|deviceselect|partition_(config|kernel)",
     ),
     (
         COPY,
         r"copy|cat_?array|catarray|transpose|fill|memset|memcpy|slice|pad_|permute|tensor_?transform|reorder|pack|"
-        r"kv_?cache|reshape_and_cache|convert_|converttensor|cast_kernel|to_copy|unroll_cat|chunk_cat|split_with_sizes",
+        r"kv_?cache|reshape_and_cache|_and_cache|convert_|converttensor|cast_kernel|to_copy|unroll_cat|chunk_cat|"
+        r"split_with_sizes",
     ),
     (
         ELEMENTWISE,
-        r"elementwise|triton_poi|pointwise|act_and_mul|activation|gelu|silu|relu|rotary|rope|quant|dropout|"
-        r"(?<![a-z])(add|mul|div|sub|exp|where|mask)(_|$)|^triton_$|tril|triu|arange|unrolled|triton__|rescale",
+        r"elementwise|pointwise|act_and_mul|activation|active(fwd|bwd)|neuron|gelu|silu|relu|glu(_|$|\b)|quant|"
+        r"dropout|(?<![a-z])(add|mul|div|sub|exp|where|mask)(_|$)|^triton_$|tril|triu|arange|unrolled|triton__|"
+        r"rescale|gated_|hfp8|fp8rowwise|qparam|(?<![a-z])range(_|$)",
     ),
+    (COPY, r"(?<![a-z])cast"),
 )
+# Kernels that Inductor makes are named after the operators whose results they need or give; products, convolutions and
+# attention are in those only that are made of templates. Those called "poi" sum nothing up.
+_FUSED = re.compile(r"^triton_(?P<kind>poi|red|per|for|mix|spl)_fused_(?P<operators>\w*)")
+_IN_FUSED = (
+    (RNG, r"inductor_random|bernoulli|philox"),
+    (OPTIMIZER, r"adam|foreach"),
+    (NORM, r"(layer|rms|batch|group|instance)_norm|native_(batch|layer|group)_norm|(?<![a-z])rsqrt"),
+    (EMBEDDING, r"embedding|(?<![a-z])(index|gather|scatter)(?!_like)"),
+    (SORT, r"(?<![a-z])(sort|topk)"),
+)
+# What moves elements or only looks at them otherwise.
+_MOVES = re.compile(
+    r"(?<![a-z])(_?to_copy|clone|copy|cat|stack|_?unsafe_view|view|reshape|transpose|permute|t|slice|select|expand|"
+    r"unsqueeze|squeeze|split|with_sizes|unbind|constant_pad_nd|backward|full|zeros|ones|like|empty|fill|new|"
+    r"lift_fresh|as_strided|unfold|flip|repeat|detach|alias)(?![a-z])"
+)
+# Names of instructions of XLA's programs.
+_INSTRUCTION = re.compile(r"[a-z]+([_-][a-z]+)*(\.\d+)+|[a-z]+(_[a-z]+)*_fusion")
 _OPERATORS = (
     (
         COMMUNICATION,
         r"^(c10d|_c10d|nccl|gloo|symm_mem|record_param_comms)|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all",
     ),
+    (EMBEDDING, r"split_?(embedding|lookup)|pooled_?emb"),
     (OPTIMIZER, r"optimizer|adam|_foreach_|sgd"),
     (MOE, r"moe|experts"),
     (ATTENTION, r"attention|attn|fmha"),
     (CONVOLUTION, r"conv(?!ert)"),
     (GEMM, r"gemm|matmul|linear|(^|::|_)(mm|bmm)($|_)|addmm"),
-    (NORM, r"norm"),
+    (NORM, r"norm(?!al)"),
     (EMBEDDING, r"embedding|index|gather|scatter"),
     (SORT, r"sort|topk|unique|nonzero|nms"),
 )
@@ -115,17 +153,36 @@ _COMPILED_SCOPES = tuple((category, re.compile(pattern)) for category, pattern i
 _SEPARATORS = re.compile(r"[^a-z]+")
 _COMPILED_KERNELS = tuple((category, re.compile(pattern)) for category, pattern in _KERNELS)
 _COMPILED_OPERATORS = tuple((category, re.compile(pattern)) for category, pattern in _OPERATORS)
-_UNNAMED = re.compile(r"triton_+")
+_COMPILED_FUSED = tuple((category, re.compile(pattern)) for category, pattern in _IN_FUSED)
+# The digits and letters behind are of the kernel's arguments.
+_UNNAMED = re.compile(r"triton_+(\d+[a-z]+)*\d*")
 _ARGUMENTS = re.compile(r"\(.*$", re.DOTALL)
+# The name of a library of embeddings has that of a product in it.
+_LIBRARY = re.compile(r"fbgemm(_gpu)?(?=::)")
 
 
 @lru_cache(maxsize=1 << 16)
 def of_kernel(name: str) -> str:
     """The category of a kernel."""
     # Parameters repeat names of types; template arguments say what a general kernel does.
-    whole = name.replace("(anonymous namespace)", "").lower()
+    whole = _LIBRARY.sub("", name.replace("(anonymous namespace)", "").lower())
+    if fused := _FUSED.match(whole):
+        return _of_fused(fused["kind"], fused["operators"])
     category = _first(_COMPILED_KERNELS, _ARGUMENTS.sub("", whole))
-    return _first(_COMPILED_KERNELS, whole) if category == OTHER else category
+    if category == OTHER:
+        category = _first(_COMPILED_KERNELS, whole)
+    return _of_words(whole) if category == OTHER and _INSTRUCTION.fullmatch(whole) else category
+
+
+def _of_fused(kind: str, operators: str) -> str:
+    """The category of a kernel that Inductor made of these operators."""
+    category = _first(_COMPILED_FUSED, operators)
+    if category != OTHER:
+        return category
+    if kind in ("red", "per"):
+        return REDUCTION
+    left = _SEPARATORS.sub("", _MOVES.sub("", operators))
+    return ELEMENTWISE if left or not _SEPARATORS.sub("", operators) else COPY
 
 
 @lru_cache(maxsize=1 << 16)
@@ -133,7 +190,7 @@ def of_operator(name: str, of_model: str | None, kernel: str | None) -> str:
     """The category of an operator: by its model, else by its name, else by the kernel that takes most of its time."""
     category = _OF_FAMILY.get(of_model, of_model) if of_model is not None else None
     if category is None:
-        category = _first(_COMPILED_OPERATORS, name.lower())
+        category = _first(_COMPILED_OPERATORS, _LIBRARY.sub("", name.lower()))
     if category in (OTHER, "triton"):
         category = of_kernel(kernel or name)
         # Kernels that a compiler makes may all have one name, and their operators one each.

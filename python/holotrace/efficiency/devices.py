@@ -25,9 +25,12 @@ TYPES = ("fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "fp16", "bf16", "
 _FIELDS = frozenset(
     {*TYPES, "name", "names", "multiprocessors", "memory_gbps", "link_gbps", "source", "note", "by_memory_gib"}
 )
-_MIG = re.compile(r"(?P<name>.*?) MIG (?P<compute>\d+)g\.(?P<memory>\d+)gb.*", re.IGNORECASE)
+# A slice of compute may be divided again.
+_MIG = re.compile(r"(?P<name>.*?) MIG ((?P<part>\d+)c\.)?(?P<compute>\d+)g\.(?P<memory>\d+)gb.*", re.IGNORECASE)
 _COMPUTE_SLICES = 7
 _MEMORY_SLICES = 8
+# Slices of memory beside as many of compute, but for profiles with more memory.
+_USUAL_MEMORY = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
 # By vendor and capability: operations of a multiprocessor in a cycle, in bf16 (fp16 before 8.0) and in fp32, and the
 # clock that vendors state, in Hz.
 _NVIDIA = {
@@ -41,6 +44,10 @@ _NVIDIA = {
     (10, 3): (8192, 256, 1.85e9),
     (12, 0): (512, 256, 2.4e9),
 }
+# Where sums are in float, cards for games do half as much.
+_HALVED = {(8, 9): "geforce"}
+# Cards for workstations do twice as much as those for games, after which the row is.
+_DOUBLED = {(12, 0): "rtx pro"}
 _AMD = {(9, 0): (1024, 128, 1.7e9), (9, 4): (2048, 256, 2.1e9), (9, 5): (4096, 256, 2.4e9)}
 _AMD_WARP = 64
 # How many times as fast as bf16 other types are, where the capability has units for them.
@@ -187,10 +194,14 @@ def _part(whole: Device, multiprocessors: int | None, about: Mapping[str, Any]) 
 
 
 def _slice(whole: Device, match: re.Match[str], name: str, about: Mapping[str, Any]) -> Device:
-    compute = int(match["compute"]) / _COMPUTE_SLICES
+    compute = int(match["part"] or match["compute"]) / _COMPUTE_SLICES
     size = re.search(r"(\d+) ?GB", match["name"], re.IGNORECASE)
     gigabytes = float(size[1]) if size else None
-    slices = round(_MEMORY_SLICES * int(match["memory"]) / gigabytes) if gigabytes else int(match["compute"])
+    slices = (
+        round(_MEMORY_SLICES * int(match["memory"]) / gigabytes)
+        if gigabytes
+        else _USUAL_MEMORY.get(int(match["compute"]), 1)
+    )
     memory = min(max(slices, 1), _MEMORY_SLICES) / _MEMORY_SLICES
     return replace(
         whole,
@@ -210,12 +221,18 @@ def _by_make(name: str, about: Mapping[str, Any]) -> Device | None:
     if make is None or not isinstance(count, int) or count < 1:
         return None
     matrix, vector, clock = make
-    bf16 = count * matrix * clock
+    bf16 = count * matrix * clock * _rate(name.lower(), capability)
     times = {kind: bf16 * factor for kind, (factor, since) in _TIMES.items() if is_amd or capability >= since}
     if is_amd and capability < (9, 4):
         times = dict.fromkeys(("fp16", "bf16", "int8"), bf16)
     said = f"{count} multiprocessors of capability {capability[0]}.{capability[1]} at {clock / _GIGA:g} GHz"
     return Device(name or "a device without a name", {**times, "fp32": count * vector * clock}, assumed=said)
+
+
+def _rate(name: str, capability: tuple[Any, Any]) -> float:
+    if _HALVED.get(capability, " ") in name.split():
+        return 0.5
+    return 2 if _DOUBLED.get(capability, "no such name") in name else 1
 
 
 def _plain(name: str) -> str:

@@ -54,6 +54,9 @@ CODES = {
 _CANONICAL = {"at::Half": "c10::Half", "at::BFloat16": "c10::BFloat16", "long": "long int", "short": "short int"}
 _INTEGERS = ("unsigned char", "char", "signed char", "short int", "int", "long int")
 _FLOATS = ("c10::Half", "c10::BFloat16", "float", "double")
+_COMPLEX = ("c10::complex<c10::Half>", "c10::complex<float>", "c10::complex<double>")
+# What a number of Python gives with tensors of a lower category.
+_OF_NUMBER = ("bool", "long int", "float", "c10::complex<float>")
 _SHORT = {
     "double": "fp64",
     "float": "fp32",
@@ -101,6 +104,30 @@ def is_floating(name: str) -> bool:
     return _rank(_CANONICAL.get(name, name)) > 1
 
 
+def real(name: str) -> str:
+    """The type of the absolute value of an element."""
+    for part, whole in zip(("c10::Half", "float", "double"), _COMPLEX, strict=True):
+        if name.replace("at::Half", "c10::Half") == whole:
+            return part
+    return name
+
+
+def with_number(kind: str, text: str) -> str:
+    """The type that a calculation of this type gives with a number of Python, which is recorded as ``text``."""
+    of_number = 0 if text in ("True", "False") else _category_of(text)
+    return _OF_NUMBER[of_number] if of_number > _rank(_CANONICAL.get(kind, kind)) else kind
+
+
+def _category_of(text: str) -> int:
+    for category, read in enumerate((int, float, complex), start=1):
+        try:
+            read(text)
+        except ValueError:
+            continue
+        return category
+    raise Unknown("what is calculated with is not recorded as a number")
+
+
 def accumulated(name: str) -> str:
     """The type in which sums of the elements are kept on a device."""
     return name if name == "double" or not is_floating(name) or "complex" in name else "float"
@@ -130,7 +157,7 @@ def _wider(names: list[str]) -> str:
         return names[0]
     if distinct == {"c10::Half", "c10::BFloat16"}:
         return "float"
-    for order in (_INTEGERS, _FLOATS):
+    for order in (_INTEGERS, _FLOATS, _COMPLEX):
         if distinct <= set(order):
             if distinct >= {"unsigned char"} and distinct & {"signed char", "char"}:
                 return _wider([*(distinct - {"unsigned char", "signed char", "char"}), "short int"])

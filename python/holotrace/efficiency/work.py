@@ -9,12 +9,13 @@ from typing import Any
 
 from holotrace.efficiency import arguments, families
 from holotrace.efficiency.arguments import MOST
-from holotrace.efficiency.model import Figures, OperatorModel
+from holotrace.efficiency.model import Figures, OperatorModel, joined
 from holotrace.efficiency.unknown import Unknown
 
 EXACT, ESTIMATE = "exact", "estimate"
 NO_MODEL = "no model"
 _NO_STRIDES = "no input is expanded: strides are not recorded"
+_NO_SCALARS = "arguments that are no tensors are not recorded, and taken for what is usual"
 # Overloads that take their arguments in the places of the first; what others take is not known.
 _OVERLOAD = re.compile(
     r"(?P<name>\w[\w.]*::\w+)\.(default|out|Tensor(_\w+)?|Scalar(_\w+)?|dim|dim_IntList|int|self|dtype|vec|other|input|list|List"
@@ -84,7 +85,8 @@ def operator_work(
     except (ArithmeticError, LookupError, ValueError):
         # A model reads lists and dims by their places; those of a damaged trace may not be there.
         return OperatorWork(reason="the arguments are not those of the operator", category=model.category)
-    return _told(model, figures, kind, has_strides=given.strides is not None)
+    said = (figures.assumed, _NO_STRIDES if given.strides is None else None, _NO_SCALARS if given.supposed else None)
+    return _told(model, figures, kind, joined(*said))
 
 
 def _tensors(given: arguments.Arguments) -> list[tuple[int, arguments.Tensor]]:
@@ -97,12 +99,11 @@ def _without_overload(name: str) -> str | None:
     return None if _ANY_OVERLOAD.fullmatch(name) else name
 
 
-def _told(model: OperatorModel, figures: Figures, kind: str | None, *, has_strides: bool) -> OperatorWork:
+def _told(model: OperatorModel, figures: Figures, kind: str | None, assumed: str | None) -> OperatorWork:
     if any(figure is not None and not 0 <= figure <= MOST for figure in (figures.flops, figures.moved_bytes)):
         return OperatorWork(reason="the work is beyond what can be counted", category=model.category)
     if figures.flops is None and figures.moved_bytes is None:
         return OperatorWork(reason=figures.assumed or "the arguments do not show it", category=model.category)
-    assumed = "; ".join(text for text in (figures.assumed, None if has_strides else _NO_STRIDES) if text) or None
     return OperatorWork(
         flops=figures.flops,
         moved_bytes=figures.moved_bytes,

@@ -15,6 +15,7 @@ BACKWARD_FLOPS = "(pairs that are not masked) · heads · 2·(3·d_qk + 2·d_v)"
 MOVED = "queries, keys, values, bias and result"
 BACKWARD_MOVED = "forward's tensors and the result's gradient, and gradients of queries, keys, values"
 NO_LENGTHS = "the lengths of the sequences are not recorded"
+NO_MASK = "which keys are masked is not recorded"
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,18 @@ class Mask:
     left: int | None = None
     right: int | None = None
     from_bottom: bool = False
+    is_known: bool = True
 
     @classmethod
-    def causal(cls, is_causal: bool, *, from_bottom: bool = False) -> Mask:
-        return cls(None, 0 if is_causal else None, from_bottom)
+    def causal(cls, is_causal: bool | None, *, from_bottom: bool = False) -> Mask:
+        """Of no key behind the query, or of all; None if that is not recorded."""
+        return cls(None, 0 if is_causal else None, from_bottom, is_causal is not None)
 
     @classmethod
-    def windowed(cls, is_causal: bool, left: int, right: int) -> Mask:
+    def windowed(cls, is_causal: bool | None, left: int, right: int) -> Mask:
         """As flash-attn has it: a negative size is none, and the last query sees the last key."""
+        if is_causal is None:
+            return cls(is_known=False)
         after = 0 if is_causal else (None if right < 0 else right)
         return cls(None if left < 0 else left, after, True)
 
@@ -63,10 +68,14 @@ class Shape:
     d_qk: int
     d_v: int
 
-    def forward(self, mask: Mask) -> int:
+    def forward(self, mask: Mask) -> int | None:
+        if not mask.is_known:
+            return None
         return self.batch * self.heads * mask.pairs(self.queries, self.keys) * 2 * (self.d_qk + self.d_v)
 
-    def backward(self, mask: Mask) -> int:
+    def backward(self, mask: Mask) -> int | None:
+        if not mask.is_known:
+            return None
         return self.batch * self.heads * mask.pairs(self.queries, self.keys) * 2 * (3 * self.d_qk + 2 * self.d_v)
 
 
@@ -93,7 +102,7 @@ def result(q: Tensor, v: Tensor) -> Tensor:
 
 def forward(q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None = None, *, heads_first: bool) -> Figures:
     flops = shape(q, k, v, heads_first=heads_first).forward(mask)
-    return Figures(flops, total_bytes(q, k, v, bias, result(q, v)), _seen(bias))
+    return Figures(flops, total_bytes(q, k, v, bias, result(q, v)), _seen(bias, mask))
 
 
 def backward(given: Sequence[Tensor], mask: Mask, bias: Tensor | None = None, *, heads_first: bool) -> Figures:
@@ -101,10 +110,12 @@ def backward(given: Sequence[Tensor], mask: Mask, bias: Tensor | None = None, *,
     grad, q, k, v, out = given
     flops = shape(q, k, v, heads_first=heads_first).backward(mask)
     moved = total_bytes(grad, q, k, v, bias, out, q.like(), k.like(), v.like())
-    return Figures(flops, moved, _seen(bias))
+    return Figures(flops, moved, _seen(bias, mask))
 
 
-def _seen(bias: Tensor | None) -> str | None:
+def _seen(bias: Tensor | None, mask: Mask) -> str | None:
+    if not mask.is_known:
+        return NO_MASK
     return "a mask of bools hides nothing" if bias is not None and bias.type == "bool" else None
 
 
@@ -121,7 +132,7 @@ _SDPA = r"aten::_scaled_dot_product_"
 )
 def flash(a: Arguments) -> Figures:
     bias = a.optional(5) if a.name.endswith("_for_cpu") else None
-    return forward(a.tensor(0), a.tensor(1), a.tensor(2), Mask.causal(a.flag(4)), bias, heads_first=True)
+    return forward(a.tensor(0), a.tensor(1), a.tensor(2), Mask.causal(a.told(4)), bias, heads_first=True)
 
 
 @model(
@@ -133,7 +144,7 @@ def flash(a: Arguments) -> Figures:
     is_matrix=True,
 )
 def efficient(a: Arguments) -> Figures:
-    mask = Mask.causal(a.flag(6))
+    mask = Mask.causal(a.told(6))
     return forward(a.tensor(0), a.tensor(1), a.tensor(2), mask, a.optional(3), heads_first=True)
 
 
@@ -141,7 +152,7 @@ def efficient(a: Arguments) -> Figures:
 def cudnn(a: Arguments) -> Figures:
     """q, k, v, bias, compute_log_sumexp, dropout, causal, …; the first had neither the bias nor the sum."""
     newer = len(a) > 7
-    mask = Mask.causal(a.flag(6 if newer else 4))
+    mask = Mask.causal(a.told(6 if newer else 4))
     return forward(a.tensor(0), a.tensor(1), a.tensor(2), mask, a.optional(3) if newer else None, heads_first=True)
 
 
@@ -171,7 +182,7 @@ def flash_backward(a: Arguments) -> Figures:
     """grad, q, k, v, out, logsumexp, cum_seq_q, cum_seq_k, max_q, max_k, dropout, causal, …"""
     on_cpu = a.name.endswith("_for_cpu_backward")
     given = [a.tensor(place) for place in range(5)]
-    mask = Mask.causal(a.flag(7 if on_cpu else 11))
+    mask = Mask.causal(a.told(7 if on_cpu else 11))
     return backward(given, mask, a.optional(8) if on_cpu else None, heads_first=True)
 
 
@@ -186,7 +197,7 @@ def flash_backward(a: Arguments) -> Figures:
 def efficient_backward(a: Arguments) -> Figures:
     """grad, q, k, v, bias, out, logsumexp, seed, offset, dropout, gradients asked for, causal."""
     given = [a.tensor(place) for place in (0, 1, 2, 3, 5)]
-    return backward(given, Mask.causal(a.flag(11)), a.optional(4), heads_first=True)
+    return backward(given, Mask.causal(a.told(11)), a.optional(4), heads_first=True)
 
 
 @model(
@@ -200,7 +211,7 @@ def efficient_backward(a: Arguments) -> Figures:
 def cudnn_backward(a: Arguments) -> Figures:
     """grad, q, k, v, out, logsumexp, seed, offset, bias, cum_seq_q, cum_seq_k, max_q, max_k, dropout, causal."""
     given = [a.tensor(place) for place in range(5)]
-    return backward(given, Mask.causal(a.flag(14)), a.optional(8), heads_first=True)
+    return backward(given, Mask.causal(a.told(14)), a.optional(8), heads_first=True)
 
 
 @model(
@@ -214,7 +225,7 @@ def cudnn_backward(a: Arguments) -> Figures:
 def overridden_backward(a: Arguments) -> Figures:
     """grad, q, k, v, bias, gradients asked for, out, logsumexp, …, max_q, max_k, dropout, causal."""
     given = [a.tensor(place) for place in (0, 1, 2, 3, 6)]
-    return backward(given, Mask.causal(a.flag(13)), a.optional(4), heads_first=True)
+    return backward(given, Mask.causal(a.told(13)), a.optional(4), heads_first=True)
 
 
 @model(
@@ -238,7 +249,9 @@ def flash_kernel(a: Arguments) -> Figures:
 def _torch_window(a: Arguments, causal: int, left: int) -> Mask:
     """Torch masks from the top left."""
     before, after = a.integer(left, -1), a.integer(left + 1, -1)
-    is_causal = a.flag(causal)
+    is_causal = a.told(causal)
+    if is_causal is None:
+        return Mask(is_known=False)
     return Mask(before if before >= 0 else None, 0 if is_causal else (after if after >= 0 else None))
 
 
@@ -266,6 +279,8 @@ _MASKS = {0: Mask(), 1: Mask.causal(True), 2: Mask.causal(True, from_bottom=True
 
 def numbered_mask(a: Arguments, place: int, window: int = -1) -> Mask:
     """No mask, one from the top left, or one from the bottom right, by its number."""
+    if not a.given(place):
+        return Mask(is_known=False)
     number = a.integer(place)
     if number not in _MASKS:
         raise Unknown(f"mask number {number} is not known")
@@ -283,11 +298,16 @@ def numbered_mask(a: Arguments, place: int, window: int = -1) -> Mask:
     is_matrix=True,
 )
 def efficient_kernel(a: Arguments) -> Figures:
-    """q, k, v, bias, cu_seqlens_q, cu_seqlens_k, max_q, max_k, dropout, mask, …, scale, seqlen_k, window."""
+    """q, k, v, bias, cu_seqlens_q, cu_seqlens_k, max_q, max_k, dropout, mask, …, scale, seqlen_k, window.
+
+    Until PyTorch 2.3 without max_k.
+    """
     q, k, v = a.tensor(0), a.tensor(1), a.tensor(2)
-    mask = numbered_mask(a, 9, 13)
+    older = a.text(9) in ("True", "False")
+    mask = numbered_mask(a, 8) if older else numbered_mask(a, 9, 13)
     if a.is_tensor(4):
-        return unequal((q, k, v), a.tensor(4), longest(a, 6), mask)
+        most = (a.integer(6, -1), -1) if older else longest(a, 6)
+        return unequal((q, k, v), a.tensor(4), most, mask)
     return forward(q, k, v, mask, a.optional(3), heads_first=False)
 
 
@@ -303,9 +323,8 @@ def efficient_kernel_backward(a: Arguments) -> Figures:
     """grad, q, k, v, bias, out, cu_seqlens_q, cu_seqlens_k, max_q, max_k, logsumexp, dropout, seed, offset, mask."""
     given = [a.tensor(place) for place in (0, 1, 2, 3, 5)]
     if a.is_tensor(6):
-        mask = numbered_mask(a, 14)
-        return unequal_backward(given, a.tensor(6), longest(a, 8), mask)
-    return backward(given, numbered_mask(a, 14), a.optional(4), heads_first=False)
+        return unequal_backward(given, a.tensor(6), longest(a, 8), numbered_mask(a, 14, 18))
+    return backward(given, numbered_mask(a, 14, 18), a.optional(4), heads_first=False)
 
 
 @model(
@@ -320,8 +339,8 @@ def cudnn_kernel(a: Arguments) -> Figures:
     """q, k, v, bias, cum_seq_q, cum_seq_k, max_q, max_k, compute_log_sumexp, dropout, causal."""
     q, k, v = a.tensor(0), a.tensor(1), a.tensor(2)
     if a.is_tensor(4):
-        return unequal((q, k, v), a.tensor(4), longest(a, 6), Mask.causal(a.flag(10)))
-    return forward(q, k, v, Mask.causal(a.flag(10)), a.optional(3), heads_first=True)
+        return unequal((q, k, v), a.tensor(4), longest(a, 6), Mask.causal(a.told(10)))
+    return forward(q, k, v, Mask.causal(a.told(10)), a.optional(3), heads_first=True)
 
 
 def unequal(given: Sequence[Tensor], starts: Tensor, longest: tuple[int, int], mask: Mask) -> Figures:
@@ -336,7 +355,7 @@ def unequal(given: Sequence[Tensor], starts: Tensor, longest: tuple[int, int], m
     q, k, v = given
     moved = total_bytes(q, k, v, result(q, v))
     sizes = _equal(given, starts, longest)
-    return Figures(None, moved, NO_LENGTHS) if sizes is None else Figures(sizes.forward(mask), moved)
+    return Figures(None, moved, NO_LENGTHS) if sizes is None else Figures(sizes.forward(mask), moved, _seen(None, mask))
 
 
 def unequal_backward(given: Sequence[Tensor], starts: Tensor, longest: tuple[int, int], mask: Mask) -> Figures:
@@ -344,7 +363,9 @@ def unequal_backward(given: Sequence[Tensor], starts: Tensor, longest: tuple[int
     grad, q, k, v, out = given
     moved = total_bytes(grad, q, k, v, out, q.like(), k.like(), v.like())
     sizes = _equal((q, k, v), starts, longest)
-    return Figures(None, moved, NO_LENGTHS) if sizes is None else Figures(sizes.backward(mask), moved)
+    if sizes is None:
+        return Figures(None, moved, NO_LENGTHS)
+    return Figures(sizes.backward(mask), moved, _seen(None, mask))
 
 
 def longest(a: Arguments, place: int) -> tuple[int, int]:

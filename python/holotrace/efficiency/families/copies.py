@@ -41,7 +41,7 @@ def new_copy(a: Arguments) -> Figures:
 @model(
     "fill",
     "copy",
-    r"aten::(fill_|zero_|eye|full|zeros|ones|masked_fill_scalar|fill_diagonal_)",
+    r"aten::(fill_?|zero_|eye|full|zeros|ones|masked_fill_scalar|fill_diagonal_)",
     flops="0",
     moved="what is written",
 )
@@ -52,7 +52,8 @@ def fill(a: Arguments) -> Figures:
 @model("range of numbers", "copy", r"aten::(arange|range|linspace|logspace)", flops="0", moved="what is written")
 def numbers(a: Arguments) -> Figures:
     given = [a.optional(place) for place in range(len(a)) if a.is_tensor(place)]
-    if given and given[-1] is not None and given[-1].count:
+    # The ends may be tensors of a single number, which are not what is written.
+    if given and given[-1] is not None and given[-1].count and given[-1].dims:
         return Figures(0, given[-1].bytes)
     bounds = [a.number(place) for place in range(len(a)) if _is_number(a, place)]
     if not a.name.endswith("arange") or not given or given[-1] is None or not bounds:
@@ -101,10 +102,23 @@ def borders(a: Arguments) -> Figures:
     return padding.work(a)
 
 
+@model(
+    "padding of borders, backward",
+    "copy",
+    r"aten::(reflection|replication)_pad[123]d_backward",
+    flops="1 an element of the gradient",
+    moved="gradient and the new gradient",
+)
+def borders_backward(a: Arguments) -> Figures:
+    """grad, self, widths."""
+    grad, x = a.tensor(0), a.tensor(1)
+    return Figures(grad.count, total_bytes(grad, x.like()))
+
+
 @model("repetition", "copy", r"aten::(repeat|tile)", flops="0", moved=_BOTH)
 def repetition(a: Arguments) -> Figures:
     x, times = a.tensor(0), a.integers(1)
-    if len(times) < len(x.dims) or min(times, default=0) < 1:
+    if len(times) < len(x.dims) or min(times, default=1) < 1:
         raise Unknown("the repetitions do not fit the dims")
     return Figures(0, x.bytes + x.element_bytes * x.count * prod(times))
 
@@ -126,7 +140,7 @@ def part_backward(a: Arguments) -> Figures:
 @model(
     "copies of lists",
     "copy",
-    r"aten::(_foreach_copy_|_chunk_cat|split_with_sizes_copy|_foreach_zero_|unfold_backward)",
+    r"aten::(_foreach_copy_|_chunk_cat|split_with_sizes_copy|_foreach_zero_)",
     flops="0",
     moved="each element read and written",
 )
@@ -142,9 +156,68 @@ def of_lists(a: Arguments) -> Figures:
     return join.work(a)
 
 
-@model("windows of an image", "copy", r"aten::(im2col|col2im|unfold_copy)", flops="0", moved="input only")
+@model(
+    "windows of an image",
+    "copy",
+    r"aten::im2col",
+    flops="0",
+    moved="input, and an element of the result for each of a window",
+)
 def windows(a: Arguments) -> Figures:
+    """self [(B,) C, H, W], kernel, dilation, padding, stride."""
+    x = a.tensor(0)
+    kernel, dilation, padding, stride = (_pair(a.integers(place)) for place in range(1, 5))
+    if len(x.dims) not in (3, 4) or min(*kernel, *dilation, *stride) < 1:
+        raise Unknown("the dims are not those of an image and its windows")
+    reach = [gap * (size - 1) + 1 for gap, size in zip(dilation, kernel, strict=True)]
+    counts = [
+        (size + 2 * pad - whole) // step + 1
+        for size, pad, whole, step in zip(x.dims[-2:], padding, reach, stride, strict=True)
+    ]
+    if min(counts) < 1:
+        raise Unknown("the windows do not fit the image")
+    return Figures(0, total_bytes(x, x.like((*x.dims[:-2], *kernel, *counts))))
+
+
+@model(
+    "image of windows",
+    "copy",
+    r"aten::col2im",
+    flops="1 an element of the windows",
+    moved="windows and the image",
+)
+def image(a: Arguments) -> Figures:
+    """self [(B,) C·kh·kw, L], size, kernel, dilation, padding, stride."""
+    x, size, kernel = a.tensor(0), _pair(a.integers(1)), _pair(a.integers(2))
+    if len(x.dims) not in (2, 3) or min(*size, *kernel) < 1 or x.dims[-2] % prod(kernel):
+        raise Unknown("the dims are not those of windows of an image")
+    return Figures(x.count, total_bytes(x, x.like((*x.dims[:-2], x.dims[-2] // prod(kernel), *size))))
+
+
+def _pair(values: list[int]) -> list[int]:
+    if len(values) not in (1, 2):
+        raise Unknown("kernel, stride, padding or dilation do not fit an image")
+    return values * 2 if len(values) == 1 else values
+
+
+@model("windows of a dim", "copy", r"aten::unfold_copy", flops="0", moved="input only")
+def windows_of_dim(a: Arguments) -> Figures:
     return Figures(0, a.tensor(0).bytes, "the result is not counted")
+
+
+@model(
+    "windows of a dim, backward",
+    "copy",
+    r"aten::unfold_backward",
+    flops="1 an element of the gradient",
+    moved="gradient, and the whole that is written",
+)
+def windows_backward(a: Arguments) -> Figures:
+    """grad, sizes of the whole, dim, size, step."""
+    grad, sizes = a.tensor(0), a.integers(1)
+    if min(sizes, default=0) < 1:
+        raise Unknown("the sizes of the whole cannot be read")
+    return Figures(grad.count, total_bytes(grad, grad.like(sizes)))
 
 
 @model(
@@ -166,7 +239,12 @@ def buckets(a: Arguments) -> Figures:
     moved="input; how much is written is not recorded",
 )
 def interleave(a: Arguments) -> Figures:
+    """Repeats, size of the result; or self, repeats, dim, size of the result."""
     x = a.tensor(0)
+    if len(a) < 3:
+        if (size := a.integer(1, 0)) < 1:
+            return Figures(0, x.bytes, "the result is not counted")
+        return Figures(0, total_bytes(x, x.like((size,))))
     times = a.integer(1, 0) if not a.is_tensor(1) else 0
     if times < 1:
         return Figures(0, x.bytes, "the result is not counted")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from holotrace.efficiency import element_types
 from holotrace.efficiency.arguments import Arguments, Tensor
 from holotrace.efficiency.families.gemm import broadcast
@@ -12,7 +14,7 @@ _MOVED = "inputs, as far as their elements are distinct, and the result; in plac
 # How many inputs each has, in front of its numbers; a tensor behind them is where the result is to go.
 _UNARY = (
     "abs|absolute|acos|acosh|angle|asin|asinh|atan|atanh|bitwise_not|ceil|celu|conj_physical|_conj_physical|cos|cosh|"
-    "deg2rad|digamma|elu|erf|erfc|erfinv|exp|exp2|expm1|floor|frac|frexp|gelu|hardshrink|hardsigmoid|hardswish|"
+    "deg2rad|digamma|elu|erf|erfc|erfinv|exp|exp2|expm1|floor|frac|gelu|hardshrink|hardsigmoid|hardswish|"
     "hardtanh|i0|isfinite|isinf|isnan|isneginf|isposinf|leaky_relu|lgamma|log|log10|log1p|log2|log_sigmoid|logical_not|"
     "logit|mish|nan_to_num|neg|negative|polygamma|positive|rad2deg|reciprocal|relu|relu6|round|rsqrt|selu|sgn|sigmoid|"
     "sign|signbit|silu|sin|sinc|sinh|softplus|softshrink|sqrt|square|tan|tanh|threshold|trunc|fix|"
@@ -20,11 +22,11 @@ _UNARY = (
     "true_divide|floor_divide|remainder|fmod|rsub|eq|ne|lt|le|gt|ge|greater|greater_equal|less|less_equal|not_equal|"
     "bitwise_and|bitwise_or|bitwise_xor|bitwise_left_shift|bitwise_right_shift|__and__|__or__|__xor__|__lshift__|"
     "__rshift__|__iand__|__ior__|__ixor__|logical_and|logical_or|logical_xor|atan2|arctan2|hypot|copysign|"
-    "maximum|minimum|fmax|fmin|heaviside|logaddexp|logaddexp2|nextafter|xlogy|gcd|lcm|ldexp|prelu|_prelu_kernel|dist|"
+    "maximum|minimum|fmax|fmin|heaviside|logaddexp|logaddexp2|nextafter|xlogy|gcd|lcm|ldexp|prelu|_prelu_kernel|igamma|igammac|"
     "isclose|threshold_backward|sigmoid_backward|tanh_backward|silu_backward|gelu_backward|hardtanh_backward|"
     "leaky_relu_backward|hardswish_backward|hardsigmoid_backward|softplus_backward|logit_backward|mish_backward|"
     "hardshrink_backward|softshrink_backward|rrelu_with_noise_backward|"
-    "addcmul|addcdiv|lerp|where|masked_fill|native_dropout_backward|cumulative_trapezoid|_to_fp8"
+    "addcmul|addcdiv|lerp|where|masked_fill|native_dropout_backward|mvlgamma|_to_fp8"
 )
 
 
@@ -33,8 +35,13 @@ def _words(text: str) -> frozenset[str]:
 
 
 # How many of the first arguments are inputs, where it is not two.
-_THREE = frozenset({"addcmul", "addcdiv", "lerp", "where", "clamp", "clip"})
-_ONE_IN = frozenset({"masked_fill", "gelu", "log_sigmoid"})
+_THREE = _words("addcmul addcdiv lerp where clamp clip masked_fill rrelu_with_noise_backward")
+_ONE_IN = _words("gelu log_sigmoid")
+# Numbers among whose inputs count for the type of the result.
+_OF_NUMBERS = _words(
+    "add sub subtract mul multiply div divide true_divide floor_divide remainder fmod pow rsub clamp clip clamp_min "
+    "clamp_max bitwise_and bitwise_or bitwise_xor __and__ __or__ __xor__ where "
+)
 _ALWAYS_BOOL = _words(
     "eq ne lt le gt ge greater greater_equal less less_equal not_equal logical_and logical_or logical_xor "
     "logical_not isfinite isinf isnan isneginf isposinf signbit isclose "
@@ -43,7 +50,8 @@ _ALWAYS_BOOL = _words(
 _ALWAYS_FLOAT = _words(
     "div divide true_divide sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos "
     "atan asinh acosh atanh sigmoid erf erfc erfinv reciprocal atan2 arctan2 logit digamma lgamma sinc deg2rad "
-    "rad2deg float_power xlogy logaddexp logaddexp2 i0 "
+    "rad2deg float_power xlogy logaddexp logaddexp2 i0 angle copysign ldexp polygamma mvlgamma igamma igammac "
+    "native_dropout_backward "
 )
 _NO_ARITHMETIC = frozenset({"masked_fill"})
 
@@ -60,20 +68,26 @@ def _base(name: str) -> tuple[str, bool]:
 @model("elementwise", "elementwise", rf"aten::({_UNARY})_?", flops="1 an element of the result", moved=_MOVED)
 def elementwise(a: Arguments) -> Figures:
     base, in_place = _base(a.name)
-    first = a.tensor(0)
-    count = 3 if base in _THREE else 2
-    if base in _ONE_IN:
-        count = 2 if base == "masked_fill" else 1
-    single = count == 2 and a.is_tensor(1) and _is_unary(base)
-    inputs = [first, *(a.tensor(place) for place in range(1, 1 if single else count) if a.is_tensor(place))]
+    count = 3 if base in _THREE else 1 if base in _ONE_IN else 2
+    single = count == 2 and a.is_tensor(1) and a.is_tensor(0) and _is_unary(base)
+    behind = 1 if single else count
+    # A number may come first: a power of it.
+    inputs = [a.tensor(place) for place in range(behind) if a.is_tensor(place)]
+    if in_place or not inputs:
+        inputs = [a.tensor(0), *inputs[1:]]
     dims = broadcast(*(tensor.dims for tensor in inputs))
-    given = _result_place(a, 1 if single else count)
+    given = _result_place(a, behind)
     if in_place:
-        if dims != first.dims:
+        if dims != inputs[0].dims:
             raise Unknown("the inputs do not fit what is written to")
-        out = first
+        out = inputs[0]
     else:
-        out = a.out(given) or Tensor(dims, _type(base, inputs))
+        if not a.scalars and base in _OF_NUMBERS:
+            a.supposed.update(place for place in range(min(behind, len(a))) if a.types[place] == "Scalar")
+        numbers = [
+            text for place in range(behind) if not a.is_tensor(place) and (text := a.text(place)) not in ("", "None")
+        ]
+        out = a.out(given) or Tensor(dims, _type(base, inputs, numbers, _is_rounded(a, base, inputs)))
     if a.is_tensor(given) and out.dims != dims:
         raise Unknown("the inputs do not fit what is written to")
     flops = 0 if base in _NO_ARITHMETIC else out.count
@@ -99,14 +113,106 @@ def _result_place(a: Arguments, behind: int) -> int:
     return next((place for place in range(behind, len(a)) if a.is_tensor(place)), -1)
 
 
-def _type(base: str, inputs: list[Tensor]) -> str:
+def _is_rounded(a: Arguments, base: str, inputs: list[Tensor]) -> bool:
+    """Whether a quotient of whole numbers stays one: if a way to round it is given."""
+    if base not in ("div", "divide") or len(a) < 3 or any(element_types.is_floating(x.type) for x in inputs):
+        return False
+    if a.text(2) not in ("floor", "trunc"):
+        # A trace may leave it out.
+        a.supposed.add(2)
+    return True
+
+
+def _type(base: str, inputs: list[Tensor], numbers: Sequence[str], is_rounded: bool) -> str:
     if base in _ALWAYS_BOOL:
         return "bool"
     taken = inputs[1:] if base == "where" else inputs[:1] if base == "masked_fill" else inputs
+    if not taken:
+        raise Unknown("the type of the result is not recorded")
     kind = element_types.promoted([(tensor.type, len(tensor.dims)) for tensor in taken])
-    if kind.startswith("c10::complex") and base in ("abs", "angle", "absolute"):
-        return "float" if kind == "c10::complex<float>" else "double"
-    return "float" if base in _ALWAYS_FLOAT and not element_types.is_floating(kind) else kind
+    if base in _OF_NUMBERS:
+        for text in numbers:
+            kind = element_types.with_number(kind, text)
+    if base in ("abs", "angle", "absolute"):
+        kind = element_types.real(kind)
+    is_float = not is_rounded and (base in _ALWAYS_FLOAT or base.startswith("special_"))
+    return "float" if is_float and not element_types.is_floating(kind) else kind
+
+
+@model(
+    "fraction and exponent",
+    "elementwise",
+    r"aten::frexp",
+    flops="1 an element",
+    moved="input, fractions, and exponents of 4 bytes",
+)
+def fraction(a: Arguments) -> Figures:
+    x = a.tensor(0)
+    return Figures(x.count, total_bytes(x, x.like(), x.like(type="int")))
+
+
+@model(
+    "complex numbers of two parts",
+    "elementwise",
+    r"aten::(complex|polar)",
+    flops="1 an element",
+    moved="both parts and the result",
+)
+def of_parts(a: Arguments) -> Figures:
+    x, other = a.tensor(0), a.tensor(1)
+    dims = broadcast(x.dims, other.dims)
+    return Figures(x.like(dims).count, total_bytes(x, other) + 2 * x.like(dims).bytes)
+
+
+@model(
+    "cross product", "elementwise", r"aten::(linalg_)?cross", flops="3 an element", moved="both inputs and the result"
+)
+def cross(a: Arguments) -> Figures:
+    x, other = a.tensor(0), a.tensor(1)
+    out = a.out(3) or x.like(broadcast(x.dims, other.dims))
+    return Figures(3 * out.count, total_bytes(x, other, out))
+
+
+@model(
+    "leaky activation with noise",
+    "elementwise",
+    r"aten::rrelu_with_noise_?",
+    flops="1 an element",
+    moved="input, result, and noise that is written",
+)
+def noisy(a: Arguments) -> Figures:
+    x, noise = a.tensor(0), a.tensor(1)
+    return Figures(x.count, total_bytes(x, noise, x.like()))
+
+
+@model(
+    "activation with weights, backward",
+    "elementwise",
+    r"aten::_prelu_kernel_backward",
+    flops="2 an element",
+    moved="gradient, input, weights, and gradients of both before they are summed",
+)
+def weighted_backward(a: Arguments) -> Figures:
+    grad, x, weight = a.tensor(0), a.tensor(1), a.tensor(2)
+    return Figures(2 * x.count, total_bytes(grad, x, weight, x.like(), x.like()))
+
+
+@model(
+    "cell of a recurrent layer",
+    "elementwise",
+    r"aten::_thnn_fused_lstm_cell",
+    flops="10 an element of the state",
+    moved="gates, state and biases; new states and the gates that are kept",
+)
+def cell(a: Arguments) -> Figures:
+    """Gates of the input and of the state, [B, 4·H], and the state [B, H]."""
+    gates, hidden, state = a.tensor(0), a.tensor(1), a.tensor(2)
+    if gates.dims != hidden.dims or gates.count != 4 * state.count:
+        raise Unknown("the dims are not those of gates and a state")
+    biases = (a.optional(3), a.optional(4))
+    return Figures(
+        10 * state.count, total_bytes(gates, hidden, state, *biases, state.like(), state.like(), gates.like())
+    )
 
 
 @model(

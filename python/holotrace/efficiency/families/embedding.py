@@ -62,6 +62,29 @@ def bag(a: Arguments) -> Figures:
     return Figures(flops, total_bytes(chosen, offsets, read, weight.like((bags, weight.dims[1]))), _DISTINCT)
 
 
+@model(
+    "sums of embeddings, backward",
+    "embedding",
+    r"aten::_embedding_bag_dense_backward",
+    flops="1 an element of each row",
+    moved="gradient, numbers, their bags, and the whole gradient of the weights",
+)
+def bag_backward(a: Arguments) -> Figures:
+    """grad, numbers, bag of each, sizes of bags, maxima, rows of the weights."""
+    grad, chosen = a.tensor(0), a.tensor(1)
+    if len(grad.dims) != 2:
+        raise Unknown("the dims are not those of sums of embeddings")
+    written = grad.like((a.size(5), grad.dims[1]))
+    return Figures(chosen.count * grad.dims[1], total_bytes(grad, chosen, a.optional(2), written))
+
+
+@model("elements by number", "index", r"aten::take", flops="0", moved=_CHOSEN)
+def take(a: Arguments) -> Figures:
+    x, chosen = a.tensor(0), a.tensor(1)
+    read = x.element_bytes * min(chosen.count, x.distinct)
+    return Figures(0, total_bytes(chosen, x.like(chosen.dims)) + read, _DISTINCT)
+
+
 @model("gather", "index", r"aten::(gather|take_along_dim)", flops="0", moved=_CHOSEN)
 def gather(a: Arguments) -> Figures:
     """self, dim, numbers, sparse gradient, out."""
@@ -86,13 +109,14 @@ def index_select(a: Arguments) -> Figures:
 def index(a: Arguments) -> Figures:
     """self and a list of numbers, which older traces leave out."""
     x = a.tensor(0)
-    chosen = [tensor for tensor in a.tensors(1, "long int") if tensor.dims]
-    if len(chosen) != 1 or len(x.dims) < 1:
+    # Those of a dim of which all is taken have no dims.
+    chosen = [(at, tensor) for at, tensor in enumerate(a.tensors(1, "long int")) if tensor.dims]
+    if len(chosen) != 1 or len(x.dims) <= chosen[0][0]:
         raise Unknown("which dims the numbers are for is not recorded")
-    (numbers,) = chosen
-    of_each = x.count // x.dims[0]
-    read = x.element_bytes * of_each * min(numbers.count, x.dims[0])
-    said = "the numbers are for the first dim; " + _DISTINCT
+    ((at, numbers),) = chosen
+    of_each = x.count // x.dims[at]
+    read = x.element_bytes * of_each * min(numbers.count, x.dims[at])
+    said = f"the numbers are for dim {at}; " + _DISTINCT
     return Figures(0, numbers.bytes + read + x.element_bytes * of_each * numbers.count, said)
 
 
@@ -121,8 +145,8 @@ def scatter(a: Arguments) -> Figures:
     """self, dim, numbers, source."""
     x, chosen = a.tensor(0), a.tensor(2)
     source = a.optional(3)
-    at = _at(a, x, 1)
     if "index_" in a.name:
+        at = _at(a, x, 1)
         count = prod(source.dims) if source is not None and source.dims else x.count // x.dims[at] * chosen.count
     else:
         count = chosen.count
@@ -156,4 +180,4 @@ def one_number(a: Arguments) -> Figures:
 def bounds(a: Arguments) -> Figures:
     first, second = a.tensor(0), a.tensor(1)
     values, edges = (first, second) if a.name.endswith("bucketize") else (second, first)
-    return Figures(None, total_bytes(values, edges, values.like(type="int" if a.text(2) == "True" else "long int")))
+    return Figures(None, total_bytes(values, edges, values.like(type="int" if a.flag(2, False) else "long int")))

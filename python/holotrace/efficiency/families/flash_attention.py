@@ -8,20 +8,22 @@ from holotrace.efficiency.families.attention import (
     BACKWARD_MOVED,
     FLOPS,
     MOVED,
+    NO_MASK,
     Mask,
     backward,
     forward,
     longest,
     numbered_mask,
+    result,
     unequal,
     unequal_backward,
 )
-from holotrace.efficiency.model import Figures, model
+from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
 
 def _window(a: Arguments, causal: int, left: int) -> Mask:
-    return Mask.windowed(a.flag(causal), a.integer(left, -1), a.integer(left + 1, -1))
+    return Mask.windowed(a.told(causal), a.integer(left, -1), a.integer(left + 1, -1))
 
 
 @model(
@@ -35,19 +37,42 @@ def _window(a: Arguments, causal: int, left: int) -> Mask:
 )
 def dense(a: Arguments) -> Figures:
     """q, k, v [B, L, H, D], dropout, scale, causal, window."""
-    mask = Mask.windowed(a.flag(5), -1, -1) if a.name == "FlashAttnFunc" else _window(a, 5, 6)
+    mask = Mask.windowed(a.told(5), -1, -1) if a.name == "FlashAttnFunc" else _window(a, 5, 6)
     return forward(a.tensor(0), a.tensor(1), a.tensor(2), mask, heads_first=False)
 
 
-@model("flash-attn, packed", "attention", r"FlashAttnQKVPackedFunc", flops=FLOPS, moved=MOVED, is_matrix=True)
+@model(
+    "flash-attn, packed",
+    "attention",
+    r"FlashAttn(QKV|KV)PackedFunc",
+    flops=FLOPS,
+    moved=MOVED,
+    is_matrix=True,
+)
 def packed(a: Arguments) -> Figures:
-    """qkv [B, L, 3, H, D], dropout, scale, causal."""
-    qkv = a.tensor(0)
-    if len(qkv.dims) != 5 or qkv.dims[2] != 3:
+    """qkv [B, L, 3, H, D], or q and kv [B, L, 2, H, D]; dropout, scale, causal."""
+    first = 1 if a.name == "FlashAttnKVPackedFunc" else 0
+    both = a.tensor(first)
+    if len(both.dims) != 5 or both.dims[2] != 3 - first:
         raise Unknown("the dims are not those of packed queries, keys and values")
-    b, n, _, h, d = qkv.dims
-    one = Tensor((b, n, h, d), qkv.type)
-    return forward(one, one, one, Mask.windowed(a.flag(3), -1, -1), heads_first=False)
+    b, n, _, h, d = both.dims
+    one = Tensor((b, n, h, d), both.type)
+    q = a.tensor(0) if first else one
+    return forward(q, one, one, Mask.windowed(a.told(3 + first), -1, -1), heads_first=False)
+
+
+@model(
+    "flash-attn, unequal lengths, as a function of autograd",
+    "attention",
+    r"FlashAttnVarlenFunc",
+    flops=FLOPS,
+    moved=MOVED,
+    is_matrix=True,
+)
+def unequal_function(a: Arguments) -> Figures:
+    """q, k, v [T, H, D], cu_seqlens_q, cu_seqlens_k, max_q, max_k, dropout, scale, causal."""
+    mask = Mask.windowed(a.told(9), -1, -1)
+    return unequal((a.tensor(0), a.tensor(1), a.tensor(2)), a.tensor(3), longest(a, 5), mask)
 
 
 @model(
@@ -174,7 +199,7 @@ def xformers_backward(a: Arguments) -> Figures:
     if a.is_tensor(5):
         raise Unknown("the lengths of the sequences are not recorded")
     given = [a.tensor(place) for place in (0, 1, 2, 3, 10)]
-    return backward(given, numbered_mask(a, 14), a.optional(4), heads_first=False)
+    return backward(given, numbered_mask(a, 14, 17), a.optional(4), heads_first=False)
 
 
 @model("xformers' flash-attn", "attention", r"xformers_flash3?::flash_fwd", flops=FLOPS, moved=MOVED, is_matrix=True)
@@ -189,19 +214,14 @@ def xformers_flash(a: Arguments) -> Figures:
 
 
 @model(
-    "SageAttention",
+    "attention whose mask is not read",
     "attention",
-    r"(sageattention|sage_attn)\w*::\w*(qk_int8|sage_attn|fwd)\w*",
-    flops=FLOPS,
+    r"(sageattention|sage_attn)\w*::\w*(qk_int8|sage_attn|fwd)\w*|customflash::\w+",
+    flops="unknown",
     moved=MOVED,
     is_matrix=True,
 )
-def sage(a: Arguments) -> Figures:
-    raise Unknown("whether it masks is not read")
-
-
-@model(
-    "attention of ring and Ulysses wrappers", "attention", r"customflash::\w+", flops=FLOPS, moved=MOVED, is_matrix=True
-)
-def custom(a: Arguments) -> Figures:
-    raise Unknown("whether it masks is not recorded")
+def unread(a: Arguments) -> Figures:
+    """q, k, v and the result."""
+    q, k, v = (a.tensor(place) for place in range(3))
+    return Figures(None, total_bytes(q, k, v, result(q, v)), NO_MASK)

@@ -100,3 +100,13 @@ def cross_entropy(a: Arguments) -> Figures:
     if not x.dims:
         raise Unknown("the dims are not those of scores and targets")
     return Figures(5 * x.count, total_bytes(x, target, x.like(())), "the result is one number")
+
+
+@model(
+    "connectionist temporal classification",
+    "loss",
+    r"aten::_(cudnn_)?ctc_loss",
+    moved="scores and targets; what it keeps for the backward pass depends on the lengths",
+)
+def temporal(a: Arguments) -> Figures:
+    return Figures(None, total_bytes(a.tensor(0), a.tensor(1)), "what is kept is not counted")

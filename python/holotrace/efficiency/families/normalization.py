@@ -23,6 +23,11 @@ def _rows(x: Tensor, normalized: Sequence[int]) -> int:
     return x.count // prod(normalized)
 
 
+def _normalized(a: Arguments, weight: Tensor | None) -> Sequence[int]:
+    """The dims that the norm is taken over, which are those of its weight."""
+    return weight.dims if weight is not None and not a.scalars else a.integers(1)
+
+
 def _statistics(x: Tensor, count: int) -> Tensor:
     """Means or deviations, which are kept in the type that sums have."""
     return x.like((count,), element_types.accumulated(x.type))
@@ -36,8 +41,8 @@ def _statistics(x: Tensor, count: int) -> Tensor:
     moved="input, weights, result; mean and deviation of each row",
 )
 def layer(a: Arguments) -> Figures:
-    x = a.tensor(0)
-    kept = _statistics(x, _rows(x, a.integers(1)))
+    x, weight = a.tensor(0), a.optional(2)
+    kept = _statistics(x, _rows(x, _normalized(a, weight)))
     return Figures(_PER_ELEMENT * x.count, total_bytes(x, a.optional(2), a.optional(3), x.like(), kept, kept))
 
 
@@ -51,7 +56,7 @@ def layer_backward(a: Arguments) -> Figures:
     """grad, input, normalized shape, mean, rstd, weight, bias, output mask."""
     grad, x, weight, bias = a.tensor(0), a.tensor(1), a.optional(5), a.optional(6)
     of_input, of_weight, of_bias = _mask(a, 7, 3)
-    width = prod(a.integers(2))
+    width = weight.count if weight is not None and not a.scalars else prod(a.integers(2))
     like = weight or bias or x
     moved = total_bytes(grad, x, a.optional(3), a.optional(4), weight)
     moved += of_input * x.like().bytes + (of_weight + of_bias) * like.like((width,)).bytes
@@ -67,7 +72,7 @@ def layer_backward(a: Arguments) -> Figures:
 )
 def root_mean_square(a: Arguments) -> Figures:
     x = a.tensor(0)
-    kept = _statistics(x, _rows(x, a.integers(1)))
+    kept = _statistics(x, _rows(x, _normalized(a, a.optional(2))))
     return Figures(rms_flops(x), total_bytes(x, a.optional(2), x.like(), kept))
 
 
@@ -88,7 +93,7 @@ def root_mean_square_backward(a: Arguments) -> Figures:
 
 
 def _mask(a: Arguments, place: int, count: int) -> list[bool]:
-    mask = [bool(one) for one in a.listed(place)]
+    mask = [bool(one) for one in a.listed(place, None if a.scalars else [True] * count)]
     if len(mask) != count:
         raise Unknown("which gradients are asked for cannot be read")
     return mask
@@ -120,7 +125,7 @@ def batch(a: Arguments) -> Figures:
 @model(
     "batch norm, backward",
     "norm",
-    r"aten::native_batch_norm_backward",
+    r"aten::(native_)?batch_norm_backward",
     moved="gradient, input, statistics, weight, and the gradients asked for",
 )
 def batch_backward(a: Arguments) -> Figures:
@@ -200,3 +205,19 @@ def group_backward(a: Arguments) -> Figures:
     moved = total_bytes(grad, x, a.optional(2), a.optional(3), weight) + of_input * x.like().bytes
     moved += (of_weight + of_bias) * (weight or x).like((a.size(6),)).bytes
     return Figures(None, moved)
+
+
+@model(
+    "weights by direction and length",
+    "norm",
+    r"aten::_weight_norm_interface(_backward)?",
+    flops="3 an element",
+    moved="directions, lengths and the result; backward all its tensors and both gradients",
+)
+def weights(a: Arguments) -> Figures:
+    """v, g, dim; or grad, v, g, norms, dim."""
+    if a.name.endswith("backward"):
+        grad, v, g, norms = (a.tensor(place) for place in range(4))
+        return Figures(3 * v.count, total_bytes(grad, v, g, norms, v.like(), g.like()))
+    v, g = a.tensor(0), a.tensor(1)
+    return Figures(3 * v.count, total_bytes(v, g, v.like(), _statistics(g, g.count)))

@@ -51,10 +51,12 @@ def library(a: Arguments) -> Figures:
 )
 def write_cache(a: Arguments) -> Figures:
     key, value = a.tensor(0), a.tensor(1)
-    caches = [a.optional(place) for place in (2, 3)]
+    # Where queries of several heads share them, both are in one cache.
+    shared = a.name.endswith("_mla")
+    caches = [a.optional(2), a.optional(2 if shared else 3)]
     written = sum(
         new.count * (cache.element_bytes if cache is not None and cache.dims else new.element_bytes)
         for new, cache in zip((key, value), caches, strict=True)
     )
-    places = next((t for p, t in a.all_tensors() if p > 3 and t.type in ("long int", "long", "int")), None)
+    places = next((t for p, t in a.all_tensors() if p > 3 - shared and t.type in ("long int", "long", "int")), None)
     return Figures(0, total_bytes(key, value, places) + written)

@@ -77,7 +77,7 @@ def adaptive(a: Arguments) -> Figures:
 @model(
     "pooling, backward",
     "pooling",
-    r"aten::(max_pool[123]d_with_indices|avg_pool[123]d|_adaptive_avg_pool[123]d|adaptive_max_pool[123]d)_backward",
+    r"aten::(max_pool[123]d_with_indices|avg_pool[123]d|_adaptive_avg_pool[123]d|adaptive_max_pool[123]d|fractional_max_pool[23]d)_backward",
     moved="gradient, places, and the new gradient; input where it is read",
 )
 def backward(a: Arguments) -> Figures:
@@ -86,6 +86,35 @@ def backward(a: Arguments) -> Figures:
     places = next((t for p, t in a.all_tensors() if p > 1 and t.type in ("long int", "long")), None)
     # The input tells the size only; its places are known.
     return Figures(None, total_bytes(grad, places, x.like()))
+
+
+@model(
+    "pooling of random windows",
+    "pooling",
+    r"aten::fractional_max_pool[23]d",
+    moved="input, random numbers, result, and places of 8 bytes",
+)
+def fractional(a: Arguments) -> Figures:
+    """self, kernel, size of the result, random numbers."""
+    x, sizes = a.tensor(0), a.integers(2)
+    if not sizes or len(sizes) >= len(x.dims) or min(sizes) < 1:
+        raise Unknown("the dims are not those of an image to pool")
+    dims = (*x.dims[: -len(sizes)], *sizes)
+    return Figures(None, total_bytes(x, a.tensor(3), x.like(dims), x.like(dims, "long int")))
+
+
+@model(
+    "reverse of pooling",
+    "pooling",
+    r"aten::max_unpool[23]d",
+    moved="input, places, and the result",
+)
+def reverse(a: Arguments) -> Figures:
+    """self, places, size of the result."""
+    x, sizes = a.tensor(0), a.integers(2)
+    if not sizes or len(sizes) >= len(x.dims) or min(sizes) < 1:
+        raise Unknown("the dims are not those of an image to pool")
+    return Figures(None, total_bytes(x, a.tensor(1), x.like((*x.dims[: -len(sizes)], *sizes))))
 
 
 @model(
@@ -126,3 +155,19 @@ def grid(a: Arguments) -> Figures:
     if len(x.dims) < 4 or len(places.dims) != len(x.dims):
         raise Unknown("the dims are not those of an image and a grid")
     return Figures(None, total_bytes(x, places, x.like((*x.dims[:2], *places.dims[1:-1]))), "all of the input is read")
+
+
+@model(
+    "samples of an image, backward",
+    "pooling",
+    r"aten::(grid_sampler_[23]d|cudnn_grid_sampler)_backward",
+    moved="gradient, input, grid, and the gradients asked for",
+)
+def grid_backward(a: Arguments) -> Figures:
+    """grad, input, grid, …, output mask."""
+    grad, x, places = a.tensor(0), a.tensor(1), a.tensor(2)
+    if a.name.startswith("aten::cudnn"):
+        x, places, grad = grad, x, places
+    mask = a.listed(len(a) - 1) if a.name.endswith("d_backward") else [True]
+    of_input = x.like().bytes * bool(mask[0])
+    return Figures(None, total_bytes(grad, x, places, places.like()) + of_input, "all of the input is read")

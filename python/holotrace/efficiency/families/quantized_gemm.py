@@ -195,7 +195,7 @@ def marlin(a: Arguments) -> Figures:
     is_matrix=True,
 )
 def unpacked_on_the_fly(a: Arguments) -> Figures:
-    """awq: rows [M, K], weight [K, N/8]; gptq: weight [K/8, N]; each of 8 elements in an int."""
+    """awq: rows [M, K], weight [K, N/8]; gptq: weight [K/8, N], and last how many bits an element has."""
     rows, weight = a.tensor(0), a.tensor(1)
     depth, tokens = rows.dims[-1], prod(rows.dims[:-1])
     if "bitsandbytes" in a.name:
@@ -204,6 +204,9 @@ def unpacked_on_the_fly(a: Arguments) -> Figures:
             raise Unknown("the shape of the packed weight does not fit the input")
         columns = shape[0]
     else:
-        columns = weight.count * weight.element_bytes * 2 // depth
+        bits = a.integer(len(a) - 1, 4) if "gptq" in a.name else 4
+        if bits not in (2, 3, 4, 8) or weight.count * weight.element_bytes * 8 % (bits * depth):
+            raise Unknown("the packed weight does not fit the input")
+        columns = weight.count * weight.element_bytes * 8 // (bits * depth)
     moved = _scales(a) + rows.like((tokens, columns)).bytes
     return Figures(2 * tokens * columns * depth, moved, type=rows.type)

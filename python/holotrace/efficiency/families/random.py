@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holotrace.efficiency.arguments import Arguments
+from holotrace.efficiency.families.gemm import broadcast
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
@@ -30,8 +31,13 @@ def returned(a: Arguments) -> Figures:
     if a.name.endswith("multinomial"):
         count = a.size(1)
         return Figures(0, x.bytes + 8 * count * (x.dims[0] if len(x.dims) == 2 else 1))
-    read = 0 if a.name.endswith("_like") else x.bytes
-    return Figures(0, read + x.like(type=a.type_at(1, x.type) if a.name.endswith("_like") else x.type).bytes)
+    if a.name.endswith("_like"):
+        # The type follows the bounds of whole numbers: one, or two.
+        place = 1 if "randint" not in a.name else 3 if a.text(2).lstrip("-").isdigit() and len(a) > 7 else 2
+        return Figures(0, x.like(type=a.type_at(place, x.type)).bytes)
+    # Means and deviations may both be tensors.
+    other = a.optional(1) if a.name.endswith("normal") else None
+    return Figures(0, total_bytes(x, other, x.like(broadcast(x.dims, other.dims) if other else x.dims)))
 
 
 @model("permutation", "rng", r"aten::randperm", flops="0", moved="what is written")

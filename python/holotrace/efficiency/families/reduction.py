@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from holotrace.efficiency import element_types
 from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.families.gemm import broadcast
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
@@ -45,7 +47,9 @@ def sums(a: Arguments) -> Figures:
 @model("extremes", "reduction", r"aten::(amax|amin|logsumexp)", flops=_FLOPS, moved=_MOVED)
 def extremes(a: Arguments) -> Figures:
     """self, dims, keepdim."""
-    return _figures(a, _over(a, 1), a.tensor(0).type, behind=2)
+    kind = a.tensor(0).type
+    is_float = element_types.is_floating(kind) or not a.name.endswith("logsumexp")
+    return _figures(a, _over(a, 1), kind if is_float else "float", behind=2)
 
 
 @model(
@@ -98,7 +102,7 @@ def all_or_any(a: Arguments) -> Figures:
 def variance(a: Arguments) -> Figures:
     """self, unbiased; or self, dims, correction, keepdim."""
     x = a.tensor(0)
-    kinds = [x.type] * (2 if a.name.endswith("_mean") else 1)
+    kinds = [element_types.real(x.type), *([x.type] if a.name.endswith("_mean") else [])]
     figures = _figures(a, _over(a, 1) if len(a) > 2 else [], *kinds, behind=4)
     return figures._replace(flops=3 * x.count)
 
@@ -113,9 +117,32 @@ def variance(a: Arguments) -> Figures:
 def norm(a: Arguments) -> Figures:
     """self, order, dims, keepdim, type."""
     x = a.tensor(0)
-    kind = a.type_at(4, x.type) if a.name.endswith("vector_norm") else x.type
+    kind = element_types.real(a.type_at(4, x.type) if a.name.endswith("vector_norm") else x.type)
     figures = _figures(a, _over(a, 2), kind, behind=5)
     return figures._replace(flops=2 * x.count)
+
+
+@model("distance", "reduction", r"aten::dist", flops="3 an element", moved="both inputs and one number")
+def distance(a: Arguments) -> Figures:
+    x, other = a.tensor(0), a.tensor(1)
+    count = prod(broadcast(x.dims, other.dims))
+    return Figures(3 * count, total_bytes(x, other, x.like((), element_types.real(x.type))))
+
+
+@model(
+    "distances of all pairs",
+    "reduction",
+    r"aten::_cdist_forward",
+    flops="3 an element of each pair",
+    moved="both inputs and a distance for each pair",
+)
+def of_pairs(a: Arguments) -> Figures:
+    """[..., P, M] and [..., R, M]."""
+    x, other = a.tensor(0), a.tensor(1)
+    if len(x.dims) < 2 or len(other.dims) < 2 or x.dims[-1] != other.dims[-1]:
+        raise Unknown("the dims are not those of two sets of points")
+    dims = (*broadcast(x.dims[:-2], other.dims[:-2]), x.dims[-2], other.dims[-2])
+    return Figures(3 * prod(dims) * x.dims[-1], total_bytes(x, other, x.like(dims)))
 
 
 @model("running sum", "reduction", r"aten::(cumsum|cumprod|logcumsumexp)_?", flops=_FLOPS, moved=_MOVED)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from holotrace.efficiency.arguments import Arguments
+from math import prod
+
+from holotrace.efficiency.arguments import Arguments, Tensor
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
+
+_WHOLE = ("int", "long", "long int")
 
 
 @model(
@@ -29,10 +33,19 @@ def rotary(a: Arguments) -> Figures:
     "rotary embedding of a library",
     "rope",
     r"(sgl_kernel|aiter|flashinfer|vllm|apex|transformer_engine|tex)::\w*rope\w*|FusedRoPEFunc|aiter::rope_\w+",
-    moved="all its tensors once",
+    moved="all its tensors once, but of tables only the rows of positions",
 )
 def library(a: Arguments) -> Figures:
     given = [tensor for _, tensor in a.all_tensors()]
     if not given:
         raise Unknown("argument 0 is no tensor")
-    return Figures(None, total_bytes(*given), "each tensor is read or written once")
+    positions = next((one for one in given if one.type in _WHOLE and len(one.dims) < 3), None)
+    tokens = positions.count if positions is not None else max(prod(one.dims[:-1]) for one in given)
+    return Figures(None, sum(_looked_up(one, tokens) for one in given), "each tensor is read or written once")
+
+
+def _looked_up(tensor: Tensor, tokens: int) -> int:
+    """Bytes of a tensor; of a table with a row for each position only those of as many rows as there are tokens."""
+    if len(tensor.dims) == 2 and tensor.dims[0] > tokens:
+        return tensor.like((tokens, tensor.dims[1])).bytes
+    return tensor.bytes

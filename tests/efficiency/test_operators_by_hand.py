@@ -1,0 +1,183 @@
+"""Operators of which one family or another had a wrong idea, with their figures by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import holotrace
+
+BF16, HALF, FLOAT, DOUBLE = "c10::BFloat16", "c10::Half", "float", "double"
+LONG, INT, BOOL, BYTE, COMPLEX = "long int", "int", "bool", "unsigned char", "c10::complex<float>"
+
+
+def dense(dims: list[int]) -> list[int]:
+    strides = [1] * len(dims)
+    for at in range(len(dims) - 2, -1, -1):
+        strides[at] = strides[at + 1] * max(dims[at + 1], 1)
+    return strides
+
+
+def told(name: str, *arguments: Any, scalars: bool = True) -> holotrace.OperatorWork:
+    """Tensors are dims and type, other arguments texts; an empty one was not given."""
+    is_tensor = [isinstance(argument, tuple) for argument in arguments]
+    dims = [argument[0] if tensor else [] for argument, tensor in zip(arguments, is_tensor, strict=True)]
+    types = [
+        argument[1] if tensor else "" if not argument else "ScalarList" if argument.startswith("[") else "Scalar"
+        for argument, tensor in zip(arguments, is_tensor, strict=True)
+    ]
+    texts = ["" if tensor else argument for argument, tensor in zip(arguments, is_tensor, strict=True)]
+    return holotrace.operator_work(name, dims, types, [dense(shape) for shape in dims], texts if scalars else None)
+
+
+x, longs, bools = ([4, 8], FLOAT), ([4, 8], LONG), ([4, 8], BOOL)
+CASES: dict[str, tuple[tuple[Any, ...], int | None, int]] = {
+    "power of whole numbers and a fraction is a float": (("aten::pow", longs, "0.5"), 32, 8 * 32 + 4 * 32),
+    "power of a number": (("aten::pow", "2", x), 32, 2 * 4 * 32),
+    "bools with a whole number are whole": (("aten::mul", bools, "3"), 32, 32 + 8 * 32),
+    "a number does not widen a float": (("aten::add", ([4, 8], BF16), "1.5", "1"), 32, 2 * 2 * 32),
+    "angle of whole numbers is a float": (("aten::angle", longs), 32, 8 * 32 + 4 * 32),
+    "angle of complex numbers is real": (("aten::angle", ([4, 8], COMPLEX)), 32, 8 * 32 + 4 * 32),
+    "special functions of whole numbers": (("aten::special_i0e", longs), 32, 8 * 32 + 4 * 32),
+    "sign of one tensor is that of another": (("aten::copysign", longs, longs), 32, 2 * 8 * 32 + 4 * 32),
+    "polygamma has its order first": (("aten::polygamma", "1", x), 32, 2 * 4 * 32),
+    "fractions have exponents": (("aten::frexp", x), 32, 4 * 32 * 3),
+    "distance is one number": (("aten::dist", x, x, "2"), 96, 2 * 4 * 32 + 4),
+    "distances of all pairs": (("aten::_cdist_forward", ([2, 5, 3], FLOAT), ([2, 7, 3], FLOAT), "2.", ""),
+                               3 * 2 * 5 * 7 * 3, 4 * (30 + 42 + 70)),
+    "what is filled in is a tensor": (("aten::masked_fill", x, bools, ([], FLOAT)), 0, 128 + 32 + 4 + 128),
+    "noise is written": (("aten::rrelu_with_noise", x, x, "0.1", "0.3", "True", ""), 32, 3 * 128),
+    "noise is read": (("aten::rrelu_with_noise_backward", x, x, x, "0.1", "0.3", "True", "False"), 32, 4 * 128),
+    "two parts": (("aten::complex", x, x), 32, 2 * 128 + 256),
+    "deviation of complex numbers is real": (("aten::std", ([4, 8], COMPLEX), "", "", "False"), 96, 256 + 4),
+    "logsumexp of whole numbers is a float": (("aten::logsumexp", longs, "[1]", "False"), 32, 256 + 16),
+    "means and deviations": (("aten::normal", x, x, ""), 0, 3 * 128),
+    "bounds are no type": (("aten::randint_like", longs, "10", "", "", "", "False", ""), 0, 256),
+    "ends of a range are not what is written": (
+        ("aten::linspace", ([], FLOAT), ([], FLOAT), "5", "6", "", "", "False", ([5], FLOAT)), 0, 20),
+    "repeats with the size of the result": (("aten::repeat_interleave", ([4], LONG), "6"), 0, 32 + 48),
+    "windows go back to the whole": (("aten::unfold_backward", ([3, 5, 3], FLOAT), "[5, 5]", "0", "3", "1"),
+                                     45, 180 + 100),
+    "windows of an image": (("aten::im2col", ([2, 3, 8, 8], HALF), "[3, 3]", "[1, 1]", "[1, 1]", "[2, 2]"),
+                            0, 2 * (2 * 3 * 64 + 2 * 27 * 16)),
+    "image of windows": (
+        ("aten::col2im", ([2, 27, 16], HALF), "[8, 8]", "[3, 3]", "[1, 1]", "[1, 1]", "[2, 2]"),
+        2 * 27 * 16, 2 * (2 * 27 * 16 + 2 * 3 * 64)),
+    "padding back": (("aten::reflection_pad2d_backward", ([1, 2, 6, 6], FLOAT), ([1, 2, 4, 4], FLOAT), "[1, 1, 1, 1]"),
+                     72, 4 * (72 + 32)),
+    "pooling in reverse": (("aten::max_unpool2d", ([1, 2, 2, 2], FLOAT), ([1, 2, 2, 2], LONG), "[4, 4]"),
+                           None, 4 * 8 + 8 * 8 + 4 * 32),
+    "bags back": (
+        ("aten::_embedding_bag_dense_backward", ([3, 16], FLOAT), ([9], LONG), ([9], LONG), ([3], LONG), ([3], LONG),
+         "100", "False", "0", "", "-1"), 144, 4 * 48 + 8 * 9 + 8 * 9 + 4 * 1600),
+    "batch norm back by its newer name": (
+        ("aten::batch_norm_backward", *[([4, 8, 5], FLOAT)] * 2, *[([8], FLOAT)] * 5, "True", "1e-5",
+         "[True, True, True]", ([0], BYTE)), None, 4 * (3 * 160 + 3 * 8 + 2 * 8)),
+    "cell of an LSTM": (
+        ("aten::_thnn_fused_lstm_cell", ([4, 32], HALF), ([4, 32], HALF), ([4, 8], HALF), ([32], HALF), ([32], HALF)),
+        320, 2 * (3 * 128 + 3 * 32 + 64)),
+    "embeddings in another order": (("fbgemm::permute_pooled_embs", ([16, 40], FLOAT), ([5], LONG)),
+                                    0, 2 * 4 * 640 + 40),
+    "rows of bytes with their scales": (("fbgemm::FloatToFP8RowwiseQuantized", ([16, 40], FLOAT), "True"),
+                                        1280, 4 * 640 + 640 + 16 * 8),
+    "and back": (("fbgemm::FP8RowwiseQuantizedToFloat", ([16, 48], BYTE), "True"), 1280, 16 * 48 + 4 * 640),
+    "window of a backward kernel": (
+        ("aten::_efficient_attention_backward", *[([1, 6, 1, 8], HALF)] * 4, "", ([1, 6, 1, 8], HALF), "", "", "6",
+         "6", ([1, 1, 6], FLOAT), "0.", ([], LONG), ([], LONG), "1", "False", "", "", "2", "False"),
+        (1 + 5 * 2) * 2 * 5 * 8, 8 * 2 * 48),
+    "older kernel of efficient attention": (
+        ("aten::_efficient_attention_forward", *[([1, 6, 1, 8], HALF)] * 3, "", "", "", "", "0.", "1", "True", "", "",
+         ""), 21 * 2 * 16, 4 * 2 * 48),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_figures_are_those_by_hand(case: tuple[tuple[Any, ...], int | None, int]) -> None:
+    arguments, flops, moved = case
+    found = told(*arguments)
+    assert (found.flops, found.moved_bytes) == (flops, moved)
+    assert found.confidence == "exact"
+
+
+def test_default_is_taken_for_granted_where_no_scalars_are_recorded() -> None:
+    exact = told("aten::sum", ([4, 8], FLOAT), "")
+    supposed = told("aten::sum", ([4, 8], FLOAT), "", scalars=False)
+    assert (exact.confidence, exact.moved_bytes) == ("exact", 132)
+    assert (supposed.confidence, supposed.moved_bytes) == ("estimate", 132)
+    assert supposed.assumed == "arguments that are no tensors are not recorded, and taken for what is usual"
+
+
+def test_quotient_that_is_rounded_stays_whole() -> None:
+    assert told("aten::div", longs, longs).moved_bytes == 2 * 256 + 128
+    floor, unsaid = told("aten::div", longs, longs, "floor"), told("aten::div", longs, longs, "")
+    assert (floor.moved_bytes, floor.confidence) == (3 * 256, "exact")
+    assert (unsaid.moved_bytes, unsaid.confidence) == (3 * 256, "estimate")
+    assert told("aten::div", x, x, "").confidence == "exact"
+
+
+def test_number_that_is_not_recorded_may_be_of_another_type() -> None:
+    for name in ("aten::add", "aten::pow"):
+        assert told(name, longs, "0.5", "1", scalars=False).confidence == "estimate"
+        assert told(name, longs, "2", "1").confidence == "exact"
+
+
+def test_bytes_of_attention_are_known_without_its_mask() -> None:
+    q = ([2, 4, 8, 16], BF16)
+    found = told("aten::_scaled_dot_product_flash_attention", q, q, q, "0.", "True", "False", scalars=False)
+    assert (found.flops, found.moved_bytes) == (None, 4 * 2 * 1024)
+    assert found.assumed == "which keys are masked is not recorded"
+
+
+def test_norm_is_taken_over_the_dims_of_its_weight_where_no_scalars_are_recorded() -> None:
+    rows, weight = ([16, 4, 8], HALF), ([4, 8], HALF)
+    whole = told("aten::native_layer_norm", rows, "[4, 8]", weight, weight, "1e-5")
+    without = told("aten::native_layer_norm", rows, "[4, 8]", weight, weight, "1e-5", scalars=False)
+    assert (whole.flops, whole.moved_bytes) == (without.flops, without.moved_bytes) != (None, None)
+    mean = ([16, 1, 1], FLOAT)
+    back = (rows, rows, "[4, 8]", mean, mean, weight, weight, "[True, True, True]")
+    whole = told("aten::native_layer_norm_backward", *back)
+    without = told("aten::native_layer_norm_backward", *back, scalars=False)
+    assert whole.moved_bytes == without.moved_bytes is not None
+    assert (whole.confidence, without.confidence) == ("exact", "estimate")
+
+
+def test_factorizations_are_estimates_by_the_usual_algorithm() -> None:
+    x, sides = ([2, 30, 30], FLOAT), ([2, 30, 4], FLOAT)
+    assert told("aten::linalg_cholesky_ex", x, "False", "False").flops == 2 * 30**3 // 3
+    assert told("aten::linalg_inv_ex", x, "False").flops == 2 * 2 * 30**3
+    assert told("aten::linalg_qr", ([60, 30], FLOAT), "reduced").flops == 2 * 60 * 30**2 - 2 * 30**3 // 3
+    assert told("aten::linalg_solve_triangular", x, sides, "True").flops == 2 * 30**2 * 4
+    assert told("aten::cholesky_solve", sides, x, "False").flops == 2 * 2 * 30**2 * 4
+    found = told("aten::_linalg_solve_ex", x, sides, "True", "False")
+    assert (found.flops, found.confidence) == (2 * 2 * 30**2 * 4 + 2 * 2 * 30**3 // 3, "estimate")
+    assert told("aten::linalg_cholesky_ex", ([30], FLOAT), "False", "False").flops is None
+
+
+def test_weights_of_eight_bits_are_unpacked_as_such() -> None:
+    rows, scales, order = ([16, 64], HALF), ([1, 32], HALF), ([64], INT)
+    four = told("_C::gptq_gemm", rows, ([8, 32], INT), ([1, 4], INT), scales, order, "True", "4")
+    eight = told("_C::gptq_gemm", rows, ([16, 32], INT), ([1, 8], INT), scales, order, "True", "8")
+    assert four.flops == eight.flops == 2 * 16 * 64 * 32
+    assert told("_C::gptq_gemm", rows, ([16, 32], INT), scales, scales, order, "True", "5").flops is None
+
+
+def test_keys_and_values_of_one_cache_have_its_type() -> None:
+    key, value, cache, places = ([8, 512], BF16), ([8, 64], BF16), ([9, 16, 576], BYTE), ([8], LONG)
+    found = told("_C_cache_ops::concat_and_cache_mla", key, value, cache, places, "auto", ([], FLOAT))
+    assert found.moved_bytes == 2 * 8 * 576 + 8 * 576 + 64
+
+
+def test_only_the_rows_of_positions_are_read_of_their_table() -> None:
+    q, table, positions = ([4, 8, 64], BF16), ([131072, 64], FLOAT), ([4], LONG)
+    found = told("sgl_kernel::apply_rope_pos_ids_cos_sin_cache", q, q, q, q, table, positions, "False")
+    assert found.moved_bytes == 4 * 2 * 2048 + 4 * 4 * 64 + 32
+
+
+def test_lookup_in_tables_says_that_its_rows_are_not_recorded() -> None:
+    found = told("fbgemm::split_embedding_codegen_lookup_sgd_function", ([0], FLOAT), ([10**9], FLOAT), ([77], LONG))
+    assert (found.flops, found.moved_bytes, found.is_partial) == (None, 8 * 77, True)
+
+
+def test_number_that_is_none_gives_no_figure() -> None:
+    assert told("aten::mul", ([4], LONG), "nonsense").moved_bytes is None
