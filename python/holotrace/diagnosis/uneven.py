@@ -305,7 +305,7 @@ def _beyond_even(job: Job, kinds: pl.DataFrame, ranks: Sequence[int], operator: 
 
 
 def _exchanged(job: Job) -> pl.DataFrame:
-    """What ranks sent or received through all-to-alls, whichever was more."""
+    """What ranks sent or received in each all-to-all, whichever was more."""
     return job.visits.filter(
         pl.col("collective").cast(pl.String).str.to_lowercase().str.contains("all_?to_?all"),
         pl.col("rank").is_in(job.ranks),
