@@ -122,6 +122,23 @@ def test_categories_are_told_by_operators_and_add_up_to_the_busy_time() -> None:
     assert row["busy_ns"] == 7_000
 
 
+def test_kernels_of_a_compiled_region_have_categories_of_their_own() -> None:
+    text = """
+        op      |CCCC......|
+        host    |.KLN......|
+        compute |..KKKLLN..|
+    """
+    names = {"K": "nvjet_tst_128x256_64x4", "L": "triton_poi_fused_add_0", "N": "ncclDevKernel_AllReduce_Sum_bf16"}
+    region = ("Torch-Compiled Region: 0/0", None, None, None)
+    traced = shaped(text, {"C": region}, names)
+    row = job(traced).work_categories().row(0, named=True)
+    assert (row["gemm_ns"], row["elementwise_ns"], row["busy_ns"]) == (3_000, 2_000, 6_000)
+    by_step = job(shaped("step |1111111111|\n" + text, {"C": region}, names)).work_categories(by_step=True)
+    assert by_step.select("step", "gemm_ns", "elementwise_ns", "busy_ns").row(0) == (1, 3_000, 2_000, 6_000)
+    (told,) = job(traced).operator_efficiency().rows(named=True)
+    assert (told["name"], told["category"]) == ("Torch-Compiled Region: 0/0", "gemm")
+
+
 def rules_of(analysis: Any, *ranks: RankTrace) -> dict[str, Finding]:
     return {finding.rule: finding for finding in analysis.findings(analysis(job(*ranks)))}
 
