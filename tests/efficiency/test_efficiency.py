@@ -122,6 +122,16 @@ def test_categories_are_told_by_operators_and_add_up_to_the_busy_time() -> None:
     assert row["busy_ns"] == 7_000
 
 
+def test_attention_whose_lengths_are_not_recorded_is_no_known_work() -> None:
+    q, lengths = [100, 2, 8], [3]
+    dims, types = [q, q, q, lengths, lengths, *[[]] * 6], [*[BF16] * 3, "int", "int", *["Scalar"] * 6]
+    scalars = ["", "", "", "", "", "80", "80", "0.", "1.", "True", "-1"]
+    attention = ("flash_attn::_flash_attn_varlen_forward", dims, types, scalars)
+    row = job(shaped(STEP, {**OPS, "A": attention})).efficiency().row(0, named=True)
+    assert (row["model_flops"], row["modelled_ratio"]) == (FLOPS, pytest.approx(4 / 6))
+    assert row["reason"] == "the lengths of the sequences are not recorded (1 times)"
+
+
 def test_kernels_of_a_compiled_region_have_categories_of_their_own() -> None:
     text = """
         op      |CCCC......|

@@ -223,6 +223,12 @@ def modelled(rank: RankTrace) -> pl.DataFrame:
     )
 
 
+def is_known() -> pl.Expr:
+    """Whether the work of a call is known: on matrix units its operations, which its bytes do not tell."""
+    has_bytes = pl.col("moved_bytes").is_not_null() & ~pl.col("is_matrix")
+    return (pl.col("flops").is_not_null() | has_bytes) & ~pl.col("is_partial")
+
+
 def limits() -> list[pl.Expr]:
     """Of each call the time that the device's limits allow, and its work as far as rates follow from it."""
     is_known = ~pl.col("is_partial") & pl.col("confidence").is_not_null()
