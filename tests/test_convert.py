@@ -78,7 +78,7 @@ def test_what_is_known_of_the_job_is_restored(traces: Path, out: Path) -> None:
     holotrace.convert(traces, out)
     assert holotrace.open(out).problems().select("problem", "example").rows() == [
         ("file left out", "not a trace"),
-        ("ranks missing", "3 of 4"),
+        ("ranks missing", "1 of 4: rank 3"),
     ]
     (metadata,) = holotrace.open(out).only(1).map(lambda rank: rank.metadata, [])
     assert metadata["distributedInfo"] == {"backend": "nccl", "rank": 1, "world_size": 4}

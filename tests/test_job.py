@@ -110,7 +110,7 @@ def test_damage_and_missing_ranks_are_problems(tmp_path: Path) -> None:
     path.write_text(path.read_text()[:-300])
     problems = holotrace.open(path).problems()
     assert problems.filter(problem="ranks missing").select("rank", "count", "example").rows() == [
-        (None, 3, "0, 2-3 of 4")
+        (None, 3, "3 of 4: ranks 0, 2-3")
     ]
     assert problems.filter(rank=1)["file"].drop_nulls().unique().to_list() == [str(path)]
     assert problems.filter(rank=1).height > 0

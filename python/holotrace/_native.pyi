@@ -52,6 +52,10 @@ class ArrowTable:
     """Columns in Arrow memory; ``polars.DataFrame(table)`` takes them over without a copy."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    @property
+    def height(self) -> int: ...
+    def columns(self) -> list[ArrowTable]:
+        """Each column as a table of its own."""
     def renamed(self, names: Sequence[str]) -> ArrowTable:
         """The same columns under other names."""
 

@@ -82,3 +82,43 @@ def test_a_launch_that_lasts_while_the_device_has_nothing_to_do_stands_still(
     assert found["cause"] == cause
     assert (found["responsible"] or "").startswith("aten::cudnn_convolution") == (cause == "host-pause")
     assert ("stands still in a launch, aten::cudnn_convolution" in found["message"]) == (cause == "host-pause")
+
+
+def kernels_around_a_call(folder: Path, *, begins_us: int, small: int) -> Job:
+    """A host that waits for its device, launches a long kernel, is in a function for 8 ms, and launches small ones."""
+
+    def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
+        place = {"pid": 0, "tid": args["stream"]} if cat == "kernel" else {"pid": 1, "tid": 1}
+        return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
+
+    end = begins_us + 8_000
+    events = [
+        event("cuda_runtime", "cudaLaunchKernel", 0, 10, correlation=1),
+        event("kernel", "gemm", 20, 2_000, correlation=1, stream=7, device=0),
+        event("cuda_runtime", "cudaLaunchKernel", 30, 10, correlation=2),
+        event("kernel", "ncclDevKernel_AllReduce_Sum", 1_500, 1_000, correlation=2, stream=20, device=0),
+        event("python_function", "train.py(7): update_ema", begins_us, 8_000),
+    ]
+    events.append(event("cpu_op", "aten::_foreach_add_", end + 10, 30 * small + 10))
+    for number in range(small):
+        launch = end + 20 + 30 * number
+        events += [
+            event("cuda_runtime", "cudaLaunchKernel", launch, 10, correlation=3 + number),
+            event("kernel", "add", launch + 10, 5, correlation=3 + number, stream=7, device=0),
+        ]
+    write_trace(folder / "rank-0.json", events=events)
+    return holotrace.open(folder)
+
+
+def test_of_a_call_that_lasts_the_part_beside_a_collective_is_its_too(tmp_path: Path) -> None:
+    """That part was short, so it was told as launching, or as the wait before it."""
+    found = kernels_around_a_call(tmp_path, begins_us=100, small=1).causes()
+    assert found["responsible"].to_list() == ["train.py(7): update_ema"]
+    assert found["cost_ns"][0] > 6_050_000
+
+
+def test_what_is_launched_too_late_after_a_call_that_used_up_the_lead_is_what_that_costs(tmp_path: Path) -> None:
+    """It was told as a host that is too slow, or as the last wait before it."""
+    found = kernels_around_a_call(tmp_path, begins_us=100, small=60).causes()
+    assert found["responsible"].to_list() == ["train.py(7): update_ema"]
+    assert found["cost_ns"][0] > 6_050_000 + 59 * 20_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from holotrace.diagnosis.meetings import Change, Meetings
+from holotrace.diagnosis.meetings import Change, Late, Meetings
 
 
 def message(*, needed_ns: int | None) -> Meetings:
@@ -15,7 +15,12 @@ def message(*, needed_ns: int | None) -> Meetings:
         {"rank": 1, "arrival_ns": 0, "left_ns": 50, "needed_ns": needed_ns},
     ]
     visits = pl.DataFrame(rows, schema_overrides={"needed_ns": pl.Int64}).with_columns(
-        match=0, time_ns=0, clock_offset_ns=0, group=pl.lit("pp"), group_ranks=pl.lit("[0, 1]")
+        match=0,
+        time_ns=0,
+        clock_offset_ns=0,
+        collective=pl.lit("send/recv"),
+        group=pl.lit("pp"),
+        group_ranks=pl.lit("[0, 1]"),
     )
     return Meetings(visits, {0: 140, 1: 140}, {})
 
@@ -30,3 +35,66 @@ def test_a_rank_that_computes_less_waits_for_a_message_that_it_did_not_wait_for(
 
 def test_without_changes_the_recorded_times_remain() -> None:
     assert message(needed_ns=100).ends(Change()) == {0: 140, 1: 140}
+
+
+def test_a_message_that_comes_while_a_rank_waits_for_another_does_not_hold_it_back() -> None:
+    """A slow link of a pipeline was worth less than half: waits were undone in the order in which they began."""
+    rows = [
+        # Rank 1 stands still from 100, until the slow message of rank 0 is there; what rank 2 sends it needs later.
+        {"match": 0, "rank": 0, "arrival_ns": 110_000, "left_ns": 200_000, "time_ns": 0, "needed_ns": None},
+        {"match": 0, "rank": 1, "arrival_ns": 0, "left_ns": 200_000, "time_ns": 100_000, "needed_ns": 200_000},
+        {"match": 1, "rank": 2, "arrival_ns": 150_000, "left_ns": 190_000, "time_ns": 0, "needed_ns": None},
+        {"match": 1, "rank": 1, "arrival_ns": 0, "left_ns": 190_000, "time_ns": 90_000, "needed_ns": 300_000},
+    ]
+    visits = pl.DataFrame(rows, schema_overrides={"needed_ns": pl.Int64}).with_columns(
+        clock_offset_ns=0, collective=pl.lit("send/recv"), group=pl.lit("pp"), group_ranks=pl.format("[1, {}]", "match")
+    )
+    meetings = Meetings(visits, dict.fromkeys(range(3), 400000), {})
+    assert meetings.ends(Change(transfer={0: 1 / 9}))[1] == 320_000
+
+
+@pytest.mark.parametrize(
+    ("change", "end_ns"),
+    [
+        # The host is in a function from 70 to 250: a device that computes 60 less only waits for it longer.
+        (Change(removed={0: [(90, 60)]}), 300),
+        # It begins that function earlier if the device has done earlier what it did before.
+        (Change(removed={0: [(60, 30)]}), 270),
+        (Change(removed={0: [(250, 100)]}, of_hosts={0: [(250, 100)]}), 200),
+        (Change(removed={0: [(90, 60), (250, 100)]}, of_hosts={0: [(250, 100)]}), 200),
+    ],
+)
+def test_a_faster_device_waits_longer_for_a_host_that_launches_late(change: Change, end_ns: int) -> None:
+    """A slow device beside a slow data loader was worth too much: the loader takes as long with a faster one."""
+    rows = pl.DataFrame(
+        schema={
+            **dict.fromkeys(("match", "rank", "arrival_ns", "left_ns", "time_ns", "needed_ns"), pl.Int64()),
+            "clock_offset_ns": pl.Int64(),
+            "collective": pl.String(),
+            "group": pl.String(),
+            "group_ranks": pl.String(),
+        }
+    )
+    alone = Meetings(rows, {0: 300}, {}, {0: [Late(250, since_ns=70)]})
+    assert alone.ends(change)[0] == end_ns
+
+
+def test_of_two_that_end_at_once_a_rank_waited_for_the_one_that_it_mostly_waits_for() -> None:
+    """Gathering parameters late was worth less where gradients of the layer before ended a moment after."""
+    rows = [
+        {"match": match, "collective": collective, "arrival_ns": start, "left_ns": end, "time_ns": held}
+        for match, (collective, start, end, held) in enumerate(
+            [
+                ("gather", 100_000, 200_000, 100_000),
+                ("scatter", 100_000, 202_000, 102_000),
+                ("gather", 300_000, 400_000, 100_000),
+                ("scatter", 300_000, 450_000, 0),
+            ]
+        )
+    ]
+    visits = pl.DataFrame(rows).with_columns(
+        rank=0, needed_ns=pl.lit(None, pl.Int64), clock_offset_ns=0, group=pl.col("collective"), group_ranks=pl.lit("")
+    )
+    meetings = Meetings(visits, {0: 500_000}, {})
+    assert meetings.saved_ns(Change(transfer={0: 0.5, 2: 0.5})) == 100_000
+    assert meetings.saved_ns(Change(transfer={1: 0.5, 3: 0.5})) == 0

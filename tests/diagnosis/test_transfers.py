@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 
 from holotrace.diagnosis import transfers
 from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import SLOW_LINK
+from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
 
 SLOW, SIZES = (2, 3), (1_000, 50_000)
 
@@ -40,6 +41,24 @@ def test_a_link_that_is_slow_for_all_sizes_is_one_cause() -> None:
     (link,) = (found for found in transfers.causes(job) if found.cause == SLOW_LINK)
     assert link.ranks == SLOW
     assert link.change.transfer == {1: 1 / 3, 3: 1 / 3}
+
+
+def test_a_group_of_which_a_rank_was_not_recorded_has_no_slow_link_as_that_rank_may_come_late() -> None:
+    """Ranks of a group that waited for one that was missing were told to have a slow link."""
+    incomplete = visits().with_columns(group_size=3)
+    job = Job(pl.DataFrame(), incomplete, (0, 1, 2, 3), 0)
+    assert not [found for found in transfers.causes(job) if found.cause == SLOW_LINK]
+
+
+def test_waiting_for_data_is_not_told_from_waiting_for_a_rank_that_was_not_recorded() -> None:
+    """A straggler that was missing was told as exposed communication."""
+    window = pl.DataFrame({"row": ["window"], "rank": [0], "count": [1], "detail": [None]})
+    at_once = visits().with_columns(exposed_ns=pl.col("left_ns") - pl.col("arrival_ns"))
+    whole, incomplete = (
+        [found.evidence.get(transfers.ABSENT) for found in transfers.causes(Job(window, rows, (0, 1, 2, 3), 0))]
+        for rows in (at_once.filter(pl.col("group_ranks") == "[0, 1]"), at_once.with_columns(group_size=3))
+    )
+    assert (whole, incomplete) == ([None], [1])
 
 
 def reductions(*times_us: tuple[int, int], elements: int = 12_000_000) -> Candidate:
@@ -81,3 +100,42 @@ def test_of_gradients_that_are_reduced_at_once_a_bucket_cannot_be_hidden() -> No
 
 def test_reductions_with_work_between_them_are_in_no_row() -> None:
     assert reductions((0, 600), (1_000, 1_600), (2_000, 2_600)).evidence["in_a_row_ratio"] == 0
+
+
+def gathers(*, waits_in: str | None) -> list[Candidate]:
+    """Two ranks that gather parameters twice in a step, exposed, after hosts have waited or not."""
+    rows = [
+        {
+            "match": place,
+            "rank": rank,
+            "arrival_ns": 1_000_000 * place,
+            "start_ns": 1_000_000 * place,
+            "left_ns": 1_000_000 * place + 500_000,
+            "exposed_ns": 400_000,
+            "group_ranks": "[0, 1]",
+            "collective": "_allgather_base",
+            "element_count": 1_000,
+            "element_type": "BFloat16",
+            "step": 1,
+            "group_size": 2,
+            "cause": SYNCHRONIZATION if waits_in else None,
+            "name": waits_in,
+        }
+        for place in range(2)
+        for rank in range(2)
+    ]
+    nothing = {"cause": pl.String, "name": pl.String}
+    return list(transfers.causes(Job(pl.DataFrame(), pl.DataFrame(rows, schema_overrides=nothing), (0, 1), 0)))
+
+
+def test_gathers_that_a_wait_held_back_are_what_the_wait_costs_but_for_the_first_of_a_step() -> None:
+    """Of reading values within steps only the gaps were told, and not the parameters that were asked for too late."""
+    wait, exposed = gathers(waits_in="aten::item")
+    assert (wait.cause, wait.responsible, wait.evidence["exposes"]) == (
+        SYNCHRONIZATION,
+        "aten::item",
+        "_allgather_base",
+    )
+    assert wait.change.transfer == {1: pytest.approx(0.2)}
+    assert (exposed.cause, [*exposed.change.transfer]) == (EXPOSED, [0])
+    assert [found.cause for found in gathers(waits_in=None)] == [EXPOSED]

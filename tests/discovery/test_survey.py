@@ -124,7 +124,7 @@ def test_missing_ranks_are_said(tmp_path: Path) -> None:
     for rank in (0, 2, 3, 6):
         write_trace(tmp_path / f"{rank}.json", rank=rank, world=8)
     (said,) = survey(tmp_path).problems
-    assert (said["problem"], said["count"], said["example"]) == ("ranks missing", 4, "1, 4-5, 7 of 8")
+    assert (said["problem"], said["count"], said["example"]) == ("ranks missing", 4, "4 of 8: ranks 1, 4-5, 7")
 
 
 def test_files_of_two_jobs_are_said(tmp_path: Path) -> None:

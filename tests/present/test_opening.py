@@ -11,6 +11,7 @@ import holotrace
 from holotrace import sample
 from holotrace.analyses import ALL
 from holotrace.analyses.causes import causes
+from holotrace.analyses.duty_cycle import duty_cycle
 from holotrace.analyses.factors import factors
 from holotrace.analyses.replay import replay
 from holotrace.core.analysis import Finding
@@ -76,6 +77,13 @@ def test_the_waterfall_goes_from_computing_to_the_recorded_time_without_a_gap() 
     assert ends[0][0] == 0 and ends[-1][1] == pytest.approx(100, abs=0.02)
     assert [end for _, end in ends[:-1]] == pytest.approx([start for start, _ in ends[1:]], abs=0.02)
     assert (measured.name, measured.value) == ("Measured time", "121 ms")
+
+
+def test_computing_of_several_devices_of_a_rank_is_said_to_be_their_mean() -> None:
+    made = job()
+    devices = table(duty_cycle, rank=[0, 0, 1], device=[0, 1, 0])
+    waterfall = first_screen(dataclasses.replace(made, tables={**made.tables, "duty_cycle": devices})).waterfall
+    assert waterfall is not None and waterfall.rows[0].name == "Computing, mean of devices"
 
 
 def test_a_gain_goes_back_from_the_measured_time_and_is_never_larger_than_it() -> None:

@@ -31,6 +31,18 @@ impl ArrowTable {
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(batches)), STREAM)
     }
 
+    #[getter]
+    fn height(&self) -> usize {
+        self.0.num_rows()
+    }
+
+    /// Each column as a table of its own.
+    fn columns(&self) -> PyResult<Vec<Self>> {
+        let of_column = |at| self.0.project(&[at]).map(Self);
+        let columns = (0..self.0.num_columns()).map(of_column).collect::<Result<_, _>>();
+        columns.map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
     fn renamed(&self, names: Vec<String>) -> PyResult<Self> {
         let schema = self.0.schema();
         let fields = schema.fields().iter().zip(&names).map(|(field, name)| field.as_ref().clone().with_name(name));

@@ -11,7 +11,7 @@ from holotrace.core.charts import Ranking
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import HLO, HOST_CALLS, MODULES, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import callers, host_time, programs
+from holotrace.derive import callers, host_activities, host_time, programs
 from holotrace.derive import compilations as found
 from holotrace.derive.steps import launched_in
 
@@ -22,6 +22,9 @@ SHAPES = 3
 # What a finding says of the program that was compiled.
 _TOLD = ("change", "caller")
 _IN_STEPS = " in {steps:numbered step}"
+
+
+_CALLS = HOST_CALLS.only("name", "tid", "arguments", "start_ns", "end_ns")
 
 
 @per_rank(
@@ -63,7 +66,7 @@ def compilations(rank: RankTrace) -> pl.DataFrame:
 
     The compiled program is taken to be the first one with this name that ran afterwards.
     """
-    compiled = found.compilations(rank[HOST_CALLS])
+    compiled = found.compilations(host_activities.telling(rank, _CALLS))
     ran = programs.first_runs(rank[MODULES]).with_columns(pl.col("first_ns").alias("ran_ns"))
     pairs = (
         compiled.join_asof(

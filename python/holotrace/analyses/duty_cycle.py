@@ -18,6 +18,9 @@ from holotrace.derive.device_time import DEVICE
 WAIT_RATIO = 0.1
 
 
+_OPS = XLA_OPS.only("device", "plane", "line", "start_ns", "end_ns", "is_wait", "is_async", "is_container")
+
+
 @per_rank(
     columns=(
         Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
@@ -51,7 +54,7 @@ WAIT_RATIO = 0.1
         ),
     ),
     reads=(
-        XLA_OPS.only("device", "plane", "line", "start_ns", "end_ns", "is_wait", "is_async", "is_container"),
+        _OPS,
         MODULES.only("device", "plane", "start_ns", "end_ns"),
         DEVICES.only("device", "plane", "device_kind"),
         STEPS.only("start_ns", "end_ns"),
@@ -70,7 +73,7 @@ def duty_cycle(rank: RankTrace) -> pl.DataFrame:
     of work looks at the whole window of the rank and does not.
     """
     modules = rank[MODULES]
-    ops = device_time.with_programs(rank[XLA_OPS], modules)
+    ops = device_time.with_programs(rank[_OPS], modules)
     during = device_time.window(ops, modules, rank[STEPS])
     window_ns = intervals.total_ns(during)
     rows = [_of_device(group) for group in ops.partition_by(DEVICE, maintain_order=True)]

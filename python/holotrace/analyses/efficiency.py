@@ -83,7 +83,7 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
     declares, or else with those of the table of devices.
     """
     steps = rank[STEPS].select("step", step_ns=pl.col("end_ns") - pl.col("start_ns"))
-    if rank[XLA_OPS].height:
+    if rank.count(XLA_OPS):
         return _of_xla(rank, steps)
     whole = pl.LazyFrame(
         {"step": [None], "step_ns": [_span_ns(rank)]}, schema={"step": pl.Int64(), "step_ns": pl.Int64()}

@@ -33,6 +33,12 @@ _TOLD = {
     "source": "file:line it was written at; null if unknown",
     "target": "What a custom call calls; null for other operations",
 }
+_OPS = XLA_OPS.only(
+    *("name", "category", "module", "program", "kind", "device", "plane", "line", "self_ns"),
+    *_TOLD,
+    *("device_ps", "flops", "accessed_bytes", "is_wait", "is_collective", "is_async", "is_container"),
+    "product_type",
+)
 # A collective of an even job that overlaps well takes a few percent; a fifth is what the job waits for.
 COLLECTIVE_RATIO = 0.2
 # Half of the peak is what dense work reaches; less than that in a tenth of the time is worth a look.
@@ -102,12 +108,7 @@ BELOW_RATIO, SHARE_RATIO = 0.5, 0.1
         *(Column(name, Unit.TEXT, meaning) for name, meaning in _TOLD.items()),
     ),
     reads=(
-        XLA_OPS.only(
-            *("name", "category", "module", "program", "kind", "device", "plane", "line", "self_ns"),
-            *_TOLD,
-            *("device_ps", "flops", "accessed_bytes", "is_wait", "is_collective", "is_async", "is_container"),
-            "product_type",
-        ),
+        _OPS,
         xla_peaks.KNOWN,
     ),
     chart=Ranking(
@@ -134,7 +135,7 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     Args:
         by_category: One row per category instead of one per operation.
     """
-    ops = xla_peaks.of(rank, device_time.executions(rank[XLA_OPS]))
+    ops = xla_peaks.of(rank, rank.where(_OPS, device_time.IS_EXECUTED))
     keys = ["category"] if by_category else ["category", *_OF_ONE]
     rated = ops.with_columns(own_ps=device_time.own_ps()).with_columns(
         pl.col("flops", "accessed_bytes").cast(pl.Float64),

@@ -75,7 +75,7 @@ def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataF
     Args:
         input_ranges: Names of ranges that are the input pipeline, as a regular expression.
     """
-    if rank[HOST_CALLS].is_empty():
+    if not rank.count(HOST_CALLS):
         return host_parts.of_steps(rank).drop("queued_ns")
     activities = host_time.activities(rank, input_ranges)
     steps = rank[STEPS].sort("start_ns", "step")

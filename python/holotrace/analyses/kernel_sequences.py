@@ -100,12 +100,14 @@ def kernel_sequences(
 
 def _of_xla(rank: RankTrace) -> pl.DataFrame:
     """The calls of an XLA profile's threads that launch, and what they launched."""
-    spans, launches = rank[_XLA_CALLS], rank[_LAUNCHES].unique("device_event_id")
-    launching = spans.filter(pl.col("event_id").is_in(launches["launch_id"].unique().implode()))["tid"].unique()
+    launches = rank[_LAUNCHES].unique("device_event_id")
+    is_launch = pl.col("event_id").is_in(launches["launch_id"].unique().implode())
+    launching = rank.where(_XLA_CALLS.only("tid"), is_launch)["tid"].unique()
+    spans = rank.where(_XLA_CALLS, pl.col("tid").is_in(launching.implode()))
     made = rank[_WORK].join(launches, left_on="event_id", right_on="device_event_id")
     is_work, lasts = pl.col("kind").is_in(WORK), pl.col("end_ns") - pl.col("start_ns")
     on_host = call_tree.nested(
-        spans.filter(pl.col("tid").is_in(launching.implode())).with_columns(pid="tid"),
+        spans.with_columns(pid="tid"),
         made.filter(is_work),
         ("parent_id", "work_count", "work_ns"),
     )
@@ -120,7 +122,7 @@ def _of_xla(rank: RankTrace) -> pl.DataFrame:
 def _chosen(calls: pl.DataFrame, rank: RankTrace, operator: str | None) -> pl.Series:
     """Which calls may be at the top."""
     if operator is None:
-        return calls["event_id"].is_in(rank[CPU_OPS]["event_id"].implode())
+        return calls["event_id"].is_in(rank[CPU_OPS.only("event_id")]["event_id"].implode())
     named = pl.col("name").cast(pl.String).str.contains(operator, literal=True).fill_null(False)
     return calls.select(named & ~pl.col("on_device")).to_series()
 

@@ -63,9 +63,7 @@ def program_launches(rank: RankTrace) -> pl.DataFrame:
     program is a graph: all operations since the last graph, which run when a result is needed: at the end of a step, or
     earlier if a value is read.
     """
-    runs = skew.shifted(rank[_RUNS], *(rank[table] for table in skew.READS)).with_columns(
-        pl.col("module").cast(pl.String)
-    )
+    runs = skew.shifted(rank[_RUNS], rank.cached(skew.shifts)).with_columns(pl.col("module").cast(pl.String))
     compiling = host_time.everywhere(host_time.activities(rank, INPUT_RANGES))[COMPILATION]
     waited = _waited(runs, compiling)
     traced = _traced(waited, rank, compiling)

@@ -31,6 +31,12 @@ FORMATTING = ("data formatting", "copy", "transpose", "reshape", "copy fusion", 
 FORMATTING_RATIO = 0.1
 
 
+_OPS = XLA_OPS.only(
+    *("name", "category", "module", "program", "same_as", "device", "plane", "line", "self_ns"),
+    *("device_ps", "is_wait", "is_async", "is_container"),
+)
+
+
 @per_rank(
     columns=(
         Column("depth", Unit.NUMBER, "Level of the row: 0 program, 1 category, 2 name, 3 operation"),
@@ -63,10 +69,7 @@ FORMATTING_RATIO = 0.1
         Column("of_parent_ratio", Unit.RATIO, "self_ns / self_ns of the row one level above; null if that is 0"),
     ),
     reads=(
-        XLA_OPS.only(
-            *("name", "category", "module", "program", "same_as", "device", "plane", "line", "self_ns"),
-            *("device_ps", "is_wait", "is_async", "is_container"),
-        ),
+        _OPS,
         MODULES.only("module", "program"),
     ),
     chart=Ranking(x="name", y=("leaf_ns",), title="Device time by name of operations", color="category"),
@@ -85,7 +88,7 @@ def programs(rank: RankTrace, *, depth: int = DEPTH) -> pl.DataFrame:
     check_whole(1, depth=depth)
     # There are millions of runs, of some hundred operations.
     known = (
-        device_time.executions(rank[XLA_OPS])
+        rank.where(_OPS, device_time.IS_EXECUTED)
         .group_by(*_LABELS, "program", "device", "is_wait")
         .agg(own_ps=device_time.own_ps().sum(), op_count=pl.len())
         .with_columns(pl.col(_LABELS).cast(pl.String))

@@ -21,6 +21,9 @@ LONG_PS = 1_000_000_000
 STRETCH_RATIO = 0.01
 
 
+_OPS = XLA_OPS.only("name", "device", "plane", "line", "is_wait", "is_async", "duration_ps", "device_ps")
+
+
 @per_rank(
     columns=(
         Column("device", Unit.NUMBER, "Ordinal of the accelerator"),
@@ -50,7 +53,7 @@ STRETCH_RATIO = 0.01
     ),
     reads=(
         *clocks.READS,
-        XLA_OPS.only("name", "device", "plane", "line", "is_wait", "is_async", "duration_ps", "device_ps"),
+        _OPS,
     ),
     chart=Bar(x="rank", y=("least_shift_ns", "most_shift_ns"), title="What may be added to device times"),
     needs=(MODULES,),
@@ -67,7 +70,7 @@ def skew(rank: RankTrace) -> pl.DataFrame:
 
     How much the mapping stretches durations is inferred from operations that take at least a millisecond in all runs.
     """
-    clocked = device_time.executions(rank[XLA_OPS]).filter(pl.col("device_ps") > 0)
+    clocked = device_time.executions(rank.where(_OPS, pl.col("device_ps") > 0))
     stretched = (
         clocked.group_by(*DEVICE, "name")
         .agg(pl.col("duration_ps", "device_ps").sum())
@@ -76,7 +79,7 @@ def skew(rank: RankTrace) -> pl.DataFrame:
         .group_by(DEVICE)
         .agg(least_stretch_ratio=pl.col("stretch").min(), most_stretch_ratio=pl.col("stretch").max())
     )
-    found = clocks.bounds(*(rank[table] for table in clocks.READS))
+    found = rank.cached(clocks.shifts)
     return (
         found.join(stretched, on=DEVICE, how="left")
         .with_columns(pl.col("plane").cast(pl.String()))

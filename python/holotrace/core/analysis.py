@@ -228,7 +228,7 @@ class PerRank(Analysis[P]):
         return self.columns
 
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
-        if self.needs and all(rank.tables[table.name].is_empty() for table in self.needs):
+        if self.needs and all(rank.held[table.name].is_empty() for table in self.needs):
             return self.nothing
         rows = self.source(rank, **options)  # type: ignore[call-arg]  # options were checked by their signature
         return _rows_of(rank, rows, self.columns, self.name)

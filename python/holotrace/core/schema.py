@@ -132,7 +132,7 @@ def filled(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     if not columns:
         return frame.select()
     first, *rest = (
-        _typed(there[column.name], column.unit.dtype)
+        typed(there[column.name], column.unit.dtype)
         if column.name in there
         else pl.Series(column.name, [None], column.unit.dtype).new_from_index(0, frame.height)
         for column in columns
@@ -140,14 +140,15 @@ def filled(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     return first.to_frame().hstack(rest)
 
 
-def _typed(found: pl.Series, wanted: pl.DataType) -> pl.Series:
+def typed(found: pl.Series, wanted: pl.DataType) -> pl.Series:
+    """The column with that type."""
     # Casting to the type a column has already would copy it.
     if found.dtype == wanted:
         return found
     if wanted == pl.UInt64 and found.dtype == pl.Int64:
         found = found.reinterpret(signed=False)
-    typed: pl.Series = found.cast(wanted)
-    return typed
+    cast: pl.Series = found.cast(wanted)
+    return cast
 
 
 def in_order(frame: pl.DataFrame) -> pl.DataFrame:

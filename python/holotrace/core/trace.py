@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import polars as pl
 
 from holotrace.core.kinds import KindRule
+from holotrace.core.on_demand import Held, Tables, narrowed
 from holotrace.core.schema import Table
 
 T = TypeVar("T")
@@ -49,6 +50,11 @@ class _Made:
         if (reading := getattr(self._reading, "tables", None)) is not None:
             reading.update(tables)
 
+    def forget(self, make: Callable[[RankTrace], Any]) -> None:
+        """Let go of what it made."""
+        with self._locks.setdefault(make, threading.RLock()):
+            self._values.pop(make, None)
+
     def keep(self, together: Collection[Set[str]]) -> None:
         """Let go of what was made of tables that none of these sets holds ``together``."""
         for make, made_of in list(self._made_of.items()):
@@ -79,14 +85,37 @@ class RankTrace:
 
     def __getitem__(self, table: Table) -> pl.DataFrame:
         """The columns of ``table``, as far as they were asked for; an analysis gets what its ``reads`` declares."""
-        frame = self.tables[table.name]
+        frame = self.held[table.name]
         self._cached.note((table.name,))
         there = frame.columns
         return frame[[name for name in table.column_names if name in there]]
 
+    def where(self, table: Table, is_kept: pl.Expr | pl.Series) -> pl.DataFrame:
+        """The rows of ``table`` that are kept: by its columns, also by those that are not asked for."""
+        held = self.held[table.name]
+        self._cached.note((table.name,))
+        names = [name for name in table.column_names if name in held.columns]
+        if isinstance(is_kept, pl.Expr):
+            is_kept = held[is_kept.meta.root_names()].select(is_kept).to_series()
+        return held[names].filter(is_kept) if isinstance(held, pl.DataFrame) else held.where(names, is_kept)
+
+    def count(self, table: Table) -> int:
+        """How many rows ``table`` has."""
+        self._cached.note((table.name,))
+        return self.held[table.name].height
+
+    @property
+    def held(self) -> Mapping[str, Held]:
+        """Its tables as they are in memory, where not every column of each need be made."""
+        return self.tables.held if isinstance(self.tables, Tables) else self.tables
+
     def cached(self, make: Callable[[RankTrace], T]) -> T:
         """The result of ``make``, computed once for all analyses that ask for it."""
         return self._cached.of(self, make)
+
+    def forget(self, make: Callable[[RankTrace], Any]) -> None:
+        """Let go of the result of ``make``, which nobody else asks for."""
+        self._cached.forget(make)
 
     def keep(self, reads: Sequence[Iterable[Table]]) -> None:
         """Let go of all that nobody will ask for.
@@ -99,14 +128,12 @@ class RankTrace:
         for table in chain.from_iterable(reads):
             columns.setdefault(table.name, set()).update(table.column_names)
         kept = {
-            name: frame
-            if columns[name].issuperset(frame.columns)
-            else frame[[c for c in frame.columns if c in columns[name]]]
-            for name, frame in self.tables.items()
+            name: frame if columns[name].issuperset(frame.columns) else narrowed(frame, columns[name])
+            for name, frame in self.held.items()
             if name in columns
         }
         # Whoever holds the rank holds no more than this, however many they are.
-        object.__setattr__(self, "tables", kept)
+        object.__setattr__(self, "tables", Tables(kept))
         self._cached.keep([{table.name for table in tables} for tables in reads])
 
 

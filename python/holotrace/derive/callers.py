@@ -7,6 +7,7 @@ import polars as pl
 from holotrace.core.tables import HLO, HOST_CALLS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import host_time
+from holotrace.derive.names import distinct
 
 # What the profiler writes for functions of Python: "$train.py:63 main"; sources of programs are whole paths.
 _FUNCTION = r"^\$(\S+\.py):(\d+) "
@@ -19,12 +20,11 @@ def _code(rank: RankTrace) -> pl.DataFrame:
     ranges = host_time.ranges(rank).select("tid", "start_ns", "end_ns", called=pl.col("name").cast(pl.String))
     sources = rank[HLO]["source"].drop_nulls().cast(pl.String).unique()
     own = sources.filter(~sources.str.contains(_OF_LIBRARIES)).str.extract(r"([^/]+\.py):\d+$").drop_nulls().unique()
-    names = rank[HOST_CALLS]["name"].unique().drop_nulls()
+    names = distinct(rank[HOST_CALLS.only("name")]["name"]).drop_nulls()
     files = names.cast(pl.String).str.extract(_FUNCTION)
     shown = names.filter(files.is_in(own.implode()).fill_null(value=False))
     functions = (
-        rank[HOST_CALLS]
-        .filter(pl.col("name").is_in(shown.implode()))
+        rank.where(HOST_CALLS.only("name", "tid", "start_ns", "end_ns"), pl.col("name").is_in(shown.implode()))
         .select(pl.col("tid").cast(pl.String), "start_ns", "end_ns", line=pl.col("name").cast(pl.String))
         .with_columns(pl.col("line").str.strip_prefix("$"))
     )

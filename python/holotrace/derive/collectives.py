@@ -62,9 +62,8 @@ _ONE_CLOCK_NS, _SAME_NS = 200_000, 20_000
 def calls(rank: RankTrace) -> pl.DataFrame:
     """One rank's communication kernels with what is known of each."""
     found = (
-        rank[_EVENTS]
+        rank.where(_EVENTS, pl.col("kind") == COMMUNICATION)
         .lazy()
-        .filter(kind=COMMUNICATION)
         .join(rank[_KNOWN].lazy().unique("event_id"), on="event_id", how="left")
         .with_columns(
             # A kernel that was launched before the recording has no args, but its queue serves one group.
@@ -94,7 +93,8 @@ def _with_exposed(calls: pl.DataFrame, rank: RankTrace) -> Iterator[pl.DataFrame
     computing = rank.cached(busy.of).computing
     for of_one in [calls.clear(), *calls.partition_by("device", maintain_order=True)]:
         if not of_one.is_empty() and (device := of_one["device"][0]) is not None:
-            computing = rank[_EVENTS].filter(kind=COMPUTE, device=device)
+            is_computing = (pl.col("kind") == COMPUTE) & (pl.col("device") == device)
+            computing = rank.where(_EVENTS.only("start_ns", "end_ns"), is_computing)
         yield of_one.with_columns(intervals.uncovered_ns(of_one, computing).alias("exposed_ns"))
 
 

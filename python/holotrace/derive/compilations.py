@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from holotrace.derive import host_activities, intervals
+from holotrace.derive import intervals
 from holotrace.derive.host_activities import COMPILATION, DISPATCH, TRACING
 
 # Compiling a program, as opposed to what goes before it (tracing, lowering) and is part of it (passes).
@@ -20,11 +20,10 @@ def compilations(calls: pl.DataFrame) -> pl.DataFrame:
     module is null where the profile does not name it.
 
     Args:
-        calls: All spans of the host.
+        calls: Spans of the host that tell an activity.
     """
     # Text takes many times the memory of labels, and few calls tell anything.
-    spans = calls.select("name", "tid", "arguments", "start_ns", "end_ns")
-    told = host_activities.telling(spans).with_columns(pl.col("name", "tid", "arguments").cast(pl.String()))
+    told = calls.select("activity", "start_ns", "end_ns", pl.col("name", "tid", "arguments").cast(pl.String()))
     compiling = told.filter(activity=COMPILATION)
     found = _grouped(compiling, _requests(told, compiling))
     inside = pl.col("from_ns").is_between("start_ns", "end_ns", closed="left")

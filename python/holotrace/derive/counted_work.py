@@ -22,9 +22,8 @@ _AGAIN = r"\.remat\d*(\.|$)"
 
 def executed(rank: RankTrace) -> pl.DataFrame:
     """What devices computed: operations without those that contain others, wait or communicate."""
-    ops = device_time.executions(rank[_OPS])
     inner = ~pl.col("is_container").fill_null(value=False)
-    return ops.filter(inner, ~IS_WAIT, pl.col("kind").ne_missing("communication"))
+    return rank.where(_OPS, device_time.IS_EXECUTED & inner & ~IS_WAIT & pl.col("kind").ne_missing("communication"))
 
 
 def peak_flops(rank: RankTrace, ops: pl.DataFrame) -> float | None:
@@ -50,7 +49,7 @@ def peak_flops(rank: RankTrace, ops: pl.DataFrame) -> float | None:
 
 def said(rank: RankTrace) -> str:
     """How the operations were counted."""
-    return SAID_OF_SHAPES if rank[_OPS]["product_type"].count() else SAID
+    return SAID_OF_SHAPES if rank[_OPS.only("product_type")]["product_type"].count() else SAID
 
 
 def sums(ops: pl.DataFrame, *, by_step: bool) -> pl.DataFrame:

@@ -84,9 +84,11 @@ def of_range(rank: RankTrace, name: str, instance: int = 0) -> StepOfRank | None
 def _within(rank: RankTrace, step: int | None, window: pl.DataFrame | None) -> StepOfRank:
     """What the host began within the first row of ``window``, or ever."""
     window_ns = None if window is None else (int(window["start_ns"][0]), int(window["end_ns"][0]))
-    host, device = _host(rank), _device(rank)
+    device = _device(rank)
     # What begins as the step ends is the next one's.
     within_ns = window_ns and (window_ns[0], window_ns[1] - 1)
+    # What a synchronisation waits for may have been recorded long before.
+    host = _host(rank, None if device["sync"].count() else within_ns)
     within = host if within_ns is None else host.filter(pl.col("start_ns").is_between(*within_ns))
     rules = replace(_RULES, waiting=_RULES.waiting | _waits_of_xla(within))
     graph = build(
@@ -114,15 +116,18 @@ def _span(graph: StepGraph) -> tuple[int, int]:
     return (0, 0) if time.is_empty() else (int(time[0]), int(time[-1]))
 
 
-def _host(rank: RankTrace) -> pl.DataFrame:
+def _host(rank: RankTrace, within_ns: tuple[int, int] | None) -> pl.DataFrame:
+    """What the host began, ever or within that time."""
     op, call, span = (pl.lit(kind, _KIND) for kind in (OP, CALL, RANGE))
     none = pl.lit(None, pl.Int64())
-    ops, ranges = rank[_OPS], rank[_RANGES].filter(~pl.col("on_device")).drop("on_device")
+    begins = pl.lit(value=True) if within_ns is None else pl.col("start_ns").is_between(*within_ns)
+    ops, calls = (rank[table] if within_ns is None else rank.where(table, begins) for table in (_OPS, _CALLS))
+    ranges = rank[_RANGES].filter(begins, ~pl.col("on_device")).drop("on_device")
     # Old releases wrote steps as operators; one event is one row.
     once = ranges.join(ops.join(ranges, on="event_id", how="semi"), on="event_id", how="anti")
     parts = (
         ops.with_columns(kind=op, correlation=none),
-        rank[_CALLS].with_columns(kind=call),
+        calls.with_columns(kind=call),
         once.with_columns(kind=pl.when(_is_loading()).then(op).otherwise(span), correlation=none),
     )
     return pl.concat(part[_HOST] for part in parts)

@@ -24,9 +24,13 @@ WORK_AND_WAIT = {
 }
 
 
+# Whether a device executed an operation: others only span or accompany what it did.
+IS_EXECUTED = ~pl.col("is_async").fill_null(False) & (pl.col("line") != _NOTES).fill_null(True)
+
+
 def executions(ops: pl.DataFrame) -> pl.DataFrame:
     """The operations that a device executed, without what only spans or accompanies them."""
-    is_executed = ops.select(~pl.col("is_async").fill_null(False) & ~_is_note()).to_series()
+    is_executed = ops.select(IS_EXECUTED).to_series()
     # To filter copies, and most devices have nothing else.
     return ops if is_executed.all() else ops.filter(is_executed)
 
@@ -86,7 +90,7 @@ def gaps(ops: pl.DataFrame, during: pl.DataFrame, *, by: Sequence[str], min_gap_
         intervals.subtract(during, group)
         .filter(pl.col("end_ns") - pl.col("start_ns") >= min_gap_ns)
         .join(group.select(by).head(1), how="cross")
-        for group in ops.partition_by(by, maintain_order=True)
+        for group in ops.select("start_ns", "end_ns", *by).partition_by(by, maintain_order=True)
     ]
     found = pl.concat([ops.select("start_ns", "end_ns", *by).clear(), *idle])
     ending = ops.filter(pl.col("start_ns").is_in(found["end_ns"].implode()))

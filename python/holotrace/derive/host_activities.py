@@ -12,6 +12,8 @@ from functools import lru_cache
 import polars as pl
 
 from holotrace.core.kinds import LOOKED_AT
+from holotrace.core.schema import Table
+from holotrace.core.trace import RankTrace
 from holotrace.derive.names import decided, distinct
 from holotrace.errors import UsageError
 
@@ -53,10 +55,10 @@ def of_calls(name: pl.Series) -> pl.Series:
     return decided(name, lambda text: _activity(text) or None)
 
 
-def telling(spans: pl.DataFrame) -> pl.DataFrame:
-    """The spans of a runtime whose names tell an ``activity``; they are few, and all others need no second look."""
-    names = distinct(spans["name"])
-    told = spans.filter(pl.col("name").is_in(names.filter(of_calls(names).is_not_null()).implode()))
+def telling(rank: RankTrace, spans: Table) -> pl.DataFrame:
+    """Those of a rank's spans whose names tell an ``activity``; they are few, and all others need no second look."""
+    names = distinct(rank[spans.only("name")]["name"])
+    told = rank.where(spans, pl.col("name").is_in(names.filter(of_calls(names).is_not_null()).implode()))
     return told.with_columns(activity=of_calls(told["name"]))
 
 

@@ -43,7 +43,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
 
 
 def _calls(rank: RankTrace) -> pl.DataFrame:
-    return _without_steps(host_activities.telling(rank[_SPANS]), rank)
+    return _without_steps(host_activities.telling(rank, _SPANS), rank)
 
 
 def ranges(rank: RankTrace) -> pl.DataFrame:
@@ -60,9 +60,13 @@ def _without_steps(spans: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
 
 def stepping_threads(rank: RankTrace) -> pl.Series:
     """The threads that hold the steps."""
-    threads = rank[HOST_CALLS].join(rank[STEPS], on="event_id", how="semi")["tid"]
-    named: pl.Series = threads.cast(pl.String()).unique()
-    return named
+    return rank.cached(_stepping)
+
+
+def _stepping(rank: RankTrace) -> pl.Series:
+    is_step = pl.col("event_id").is_in(rank[STEPS]["event_id"].implode())
+    threads: pl.Series = rank.where(HOST_CALLS.only("tid"), is_step)["tid"].cast(pl.String()).unique()
+    return threads
 
 
 def activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:

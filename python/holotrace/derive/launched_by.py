@@ -22,6 +22,8 @@ _STARTS = LAUNCHES.only("launch_id", "device_event_id", "launch_name", "launch_s
 _THREADS = LAUNCHES.only("tid")
 _EVENTS = DEVICE_EVENTS.only("event_id", "kind", "name", "start_ns", "end_ns")
 READS = (_OPS, _CALLS, _STARTS, _THREADS, _EVENTS)
+# Calls of threads that launch nothing that are looked at together: trees of all would be most of the memory.
+_TOGETHER = 500_000
 # Who launched work: an operator, a host call outside of all operators, or nobody knows.
 OPERATOR, LAUNCH, UNKNOWN = "operator", "launch", "unknown"
 
@@ -36,8 +38,8 @@ def operators(rank: RankTrace) -> Iterator[pl.DataFrame]:
     What only few calls have is told in rows of its own: the sums are those of all frames together.
     """
     yield from _taken(rank.cached(_nested))
-    if _has_others(rank):
-        yield from _taken(_tree(rank, of_launches=False))
+    for threads in _of_others(rank):
+        yield from _taken(_tree(rank, threads))
     launched = rank.cached(work)
     ops = launched.select("op_id", name="operator", start_ns="op_start_ns").unique("op_id")
     busy = covered_at(launched, by="op_id")[ops["op_id"]]
@@ -68,7 +70,7 @@ def work(rank: RankTrace) -> pl.DataFrame:
 def outside(rank: RankTrace) -> pl.DataFrame:
     """Every kernel and copy that no operator launched: its launch, as far as it is known, and ``source``."""
     inside = rank.cached(work).select("event_id")
-    left = rank[_EVENTS].lazy().filter(pl.col("kind").is_in(WORK)).join(inside.lazy(), on="event_id", how="anti")
+    left = rank.where(_EVENTS, pl.col("kind").is_in(WORK)).lazy().join(inside.lazy(), on="event_id", how="anti")
     starts = rank[_STARTS].lazy().unique("device_event_id", keep="first", maintain_order=True)
     known = pl.col("launch_id").is_not_null()
     return done(
@@ -97,29 +99,43 @@ def _of_all_threads(rank: RankTrace) -> pl.DataFrame:
     launching = rank.cached(_nested)
     if not _has_others(rank):
         return launching
-    others = _tree(rank, of_launches=False)
+    others = _tree(rank, pl.concat(_of_others(rank)))
     return pl.concat([launching, others.with_columns(pl.col("number", "parent_id") + launching.height)])
 
 
 def _has_others(rank: RankTrace) -> bool:
     """Whether threads that launch nothing have operators or calls of the runtime."""
-    return rank.cached(_nested).height < rank[_OPS].height + rank[_CALLS].height
+    return rank.cached(_nested).height < rank.count(_OPS) + rank.count(_CALLS)
 
 
 def _nested(rank: RankTrace) -> pl.DataFrame:
     """Operators and calls of the device's runtime, of threads that launch: one tree, ``parent_id`` is a ``number``."""
-    return _tree(rank, of_launches=True)
+    return _tree(rank, None)
 
 
-def _tree(rank: RankTrace, *, of_launches: bool) -> pl.DataFrame:
+def _of_others(rank: RankTrace) -> list[pl.Series]:
+    """The threads that launch nothing, in groups that have no more than some hundred thousand calls each."""
+    if not _has_others(rank):
+        return []
+    launching = rank[_THREADS]["tid"].unique()
+    made = [rank[table.only("tid")]["tid"].drop_nulls().value_counts() for table in (_OPS, _CALLS)]
+    others = (
+        pl.concat(made).group_by("tid").agg(pl.col("count").sum()).filter(~pl.col("tid").is_in(launching.implode()))
+    )
+    group = pl.col("count").cum_sum() // _TOGETHER
+    return [part["tid"] for part in others.with_columns(group=group).partition_by("group")]
+
+
+def _tree(rank: RankTrace, others: pl.Series | None) -> pl.DataFrame:
+    """The calls of ``others``, or of the threads that launch, in a tree."""
     place = ("event_id", "pid", "tid", "start_ns", "end_ns")
     threads = rank[_THREADS]["tid"].unique()
     # Where whole programs are launched, most of what there is on the host is on threads that launch nothing.
-    are_all = rank[_CALLS].height > 0 or threads.null_count() > 0
+    are_all = rank.count(_CALLS) > 0 or threads.null_count() > 0
     launches = pl.col("tid").is_in(threads.implode()).fill_null(value=True) | are_all
-    is_asked = launches if of_launches else ~launches
-    ops = rank[_OPS].filter(is_asked).select("name", *place, is_op=True)
-    calls = rank[_CALLS].filter(is_asked)
+    is_asked = launches if others is None else pl.col("tid").is_in(others.implode())
+    ops = rank.where(_OPS, is_asked).select("name", *place, is_op=True)
+    calls = rank.where(_CALLS, is_asked)
     calls = calls.select(pl.lit(None, ops.schema["name"]).alias("name"), *place, is_op=False)
     # An operator may take no longer than the call that it makes, but no call makes an operator: so number anew.
     rows = pl.concat([ops.lazy().sort("event_id"), calls.lazy().sort("event_id")]).with_row_index("number")
@@ -144,11 +160,9 @@ def _operator(nested: pl.DataFrame) -> pl.Series:
 
 def _launched(rank: RankTrace) -> pl.DataFrame:
     """Work with its launch, where that may be a call of the device's runtime."""
-    events = rank[_EVENTS] if rank[_CALLS].height else rank[_EVENTS].clear()
+    is_work = pl.col("kind").is_in(WORK) & bool(rank.count(_CALLS))
     return done(
-        events.lazy()
-        .filter(pl.col("kind").is_in(WORK))
-        .join(rank[_STARTS].lazy(), left_on="event_id", right_on="device_event_id")
+        rank.where(_EVENTS, is_work).lazy().join(rank[_STARTS].lazy(), left_on="event_id", right_on="device_event_id")
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.core.tables import HOST_CALLS, MODULES
+from holotrace.core.trace import RankTrace
 from holotrace.derive.device_time import DEVICE
 
 READS = (
@@ -24,9 +25,6 @@ def bounds(modules: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """
     # A device that is made of threads of the host has the host's clock.
     own = modules.filter(pl.col("plane").cast(pl.String()).str.starts_with("/device:"))
-    if own.is_empty():
-        # Calls of the host are many.
-        calls = calls.clear()
     runs = own.sort("start_ns").with_columns(key=pl.col("run") & _RUN_BITS)
     # An id may come again once all its values have been used.
     runs = runs.with_columns(number=pl.int_range(pl.len()).over(*DEVICE, "key"))
@@ -64,9 +62,18 @@ def _numbered(calls: pl.DataFrame, name: str, column: str) -> pl.DataFrame:
     )
 
 
-def shifted(ops: pl.DataFrame, modules: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+def shifts(rank: RankTrace) -> pl.DataFrame:
+    """The bounds of a rank's devices."""
+    # Calls of the host are many, and few of these.
+    modules, calls = READS
+    return bounds(rank[modules], rank.where(calls, pl.col("name").is_in([_ENQUEUED, _COMPLETED])))
+
+
+def shifted(ops: pl.DataFrame, shifts: pl.DataFrame) -> pl.DataFrame:
     """The operations on the clock of the host, as far as one shift of their device's times can put them there."""
-    shifts = bounds(modules, calls).select(*DEVICE, "shift_ns")
+    if shifts.is_empty():
+        return ops
+    shifts = shifts.select(*DEVICE, "shift_ns")
     by = pl.col("shift_ns").fill_null(0)
     joined = ops.join(shifts, on=DEVICE, how="left", maintain_order="left")
     return joined.with_columns(pl.col("start_ns", "end_ns") + by).drop("shift_ns")

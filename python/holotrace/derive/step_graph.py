@@ -8,6 +8,7 @@ import polars as pl
 
 from holotrace.core.native import native
 from holotrace.core.plans import done
+from holotrace.derive.names import distinct
 from holotrace.derive.vendors import LOCKING, RECORDING, WAITING
 
 # How the core numbers what device events are.
@@ -17,6 +18,7 @@ HOLDS, _RETURNS = "Stream Wait Event", "Event Sync"
 _COUNTS, _WAITS, _LOCKS = 1, 2, 4
 _NONE = 2**32 - 1  # stands for no event and no queue in the core
 _BACKWARD = "autograd"
+_THREAD = ("pid", "tid")
 OP, CALL, RANGE, FUNCTION = "op", "call", "range", "function"
 # Host events whose starts and ends are nodes; the others only enclose them.
 _COUNTED = (OP, CALL)
@@ -126,10 +128,12 @@ def build(
     calls, device = _shaped(within, HOST_SCHEMA), _shaped(device, DEVICE_SCHEMA)
     told = frozenset() if waits is None else frozenset(waits.filter("is_call")["held_id"])
     asked = device.filter(pl.col("call_id").is_in(calls["event_id"].implode()) | (pl.col("sync") == HOLDS))
+    # Only the runtime launches and records.
+    runtime = host.lazy().filter(pl.col("kind") == CALL).select(*_THREAD, "event_id", "name", "start_ns", "correlation")
     return StepGraph(
         native.step_graph(
             _host_columns(calls, rules, told),
-            _device_columns(asked, recorded_waits(host, device, asked, rules), waits),
+            _device_columns(asked, recorded_waits(runtime, device, asked, rules), waits),
             longest_kernel_delay_ns=rules.longest_kernel_delay_ns,
             has_all_launches=rules.has_all_launches,
         )
@@ -137,7 +141,12 @@ def build(
 
 
 def _shaped(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
-    return pl.DataFrame([frame[name].cast(dtype) for name, dtype in schema.items()])
+    """The columns with their types; labels stay labels, since as texts those of all events take as much as all else."""
+    columns = ((frame[name], dtype) for name, dtype in schema.items())
+    is_label = (pl.Categorical, pl.Enum)
+    return pl.DataFrame(
+        [each if dtype == pl.String and each.dtype in is_label else each.cast(dtype) for each, dtype in columns]
+    )
 
 
 def _host_columns(calls: pl.DataFrame, rules: GraphRules, told: frozenset[int]) -> pl.DataFrame:
@@ -154,19 +163,29 @@ def _threads(calls: pl.DataFrame, rules: GraphRules) -> pl.Series:
     """Numbers of the threads; that of autograd is the one it goes on for, if both are unmistakable."""
     # As for nodes, events without duration do not count.
     lasting = calls.filter(pl.col("kind").is_in((OP, RANGE)) & (pl.col("end_ns") > pl.col("start_ns")))
+    names = distinct(lasting["name"])
     forward, backward = (
-        lasting.filter(pl.col("name").str.contains(part, literal=True))["tid"].unique()
+        distinct(lasting.filter(lasting["name"].is_in(names.filter(_contains(names, part)).implode()))["tid"])
         for part in (rules.forward, _BACKWARD)
     )
-    tid = pl.col("tid").fill_null("")
-    if len(forward) == len(backward) == 1:
-        tid = tid.replace(backward[0], forward[0])
-    placed = calls.select(pid=pl.col("pid").fill_null(""), tid=tid)
+    pairs = calls.select("pid", "tid").unique()
+    told = pairs.with_columns(*(pl.col(name).cast(pl.String).fill_null("").alias(f"{name}_told") for name in _THREAD))
+    if len(forward) == len(backward) == 1 and None not in (forward[0], backward[0]):
+        told = told.with_columns(pl.col("tid_told").replace(str(backward[0]), str(forward[0])))
     # Numbers are written without leading zeros, so that they are in order by length and then as text.
-    order = [key for name in ("pid", "tid") for key in (pl.col(name).str.len_bytes(), pl.col(name))]
-    numbered = placed.unique().sort(order).with_row_index("thread")
-    threads: pl.Series = placed.join(numbered, on=["pid", "tid"], how="left", maintain_order="left")["thread"]
+    keys = [f"{name}_told" for name in _THREAD]
+    order = [key for name in keys for key in (pl.col(name).str.len_bytes(), pl.col(name))]
+    numbered = told.select(keys).unique().sort(order).with_row_index("thread")
+    of_pairs = told.join(numbered, on=keys).select(*_THREAD, "thread")
+    threads: pl.Series = calls.select(_THREAD).join(
+        of_pairs, on=_THREAD, how="left", nulls_equal=True, maintain_order="left"
+    )["thread"]
     return threads
+
+
+def _contains(names: pl.Series, part: str) -> pl.Series:
+    found: pl.Series = names.cast(pl.String).str.contains(part, literal=True).fill_null(value=False)
+    return found
 
 
 def _device_columns(asked: pl.DataFrame, waits: pl.DataFrame, more: pl.DataFrame | None) -> pl.DataFrame:
@@ -205,14 +224,21 @@ def _device_columns(asked: pl.DataFrame, waits: pl.DataFrame, more: pl.DataFrame
     return pl.concat([held, columns])
 
 
-def recorded_waits(host: pl.DataFrame, device: pl.DataFrame, asked: pl.DataFrame, rules: GraphRules) -> pl.DataFrame:
-    """For waiting for an event: the work before the event was recorded, and the work that had to wait with it."""
+def recorded_waits(runtime: pl.LazyFrame, device: pl.DataFrame, asked: pl.DataFrame, rules: GraphRules) -> pl.DataFrame:
+    """For waiting for an event: the work before the event was recorded, and the work that had to wait with it.
+
+    Args:
+        runtime: Calls of the device's runtime: pid, tid, event_id, name, start_ns, correlation.
+        device: DEVICE_SCHEMA.
+        asked: Those of ``device`` that the host asked for.
+        rules: Which calls record.
+    """
     waiting = asked.filter(pl.col("sync").is_in((_RETURNS, HOLDS)))
     if waiting.is_empty():
         return pl.DataFrame(schema={"event_id": pl.UInt32, "after_id": pl.UInt32, "holds_id": pl.UInt32})
     # Texts stay as they are: these are all events of the rank.
     event_id, start_ns = pl.col("event_id").cast(pl.UInt32), pl.col("start_ns").cast(pl.Int64)
-    caller = host.lazy().select("pid", "tid", call_id=event_id, call_ns=start_ns)
+    caller = runtime.select("pid", "tid", call_id=event_id, call_ns=start_ns)
     launched = done(
         device.lazy()
         .filter(pl.col("sync").is_null())
@@ -221,8 +247,7 @@ def recorded_waits(host: pl.DataFrame, device: pl.DataFrame, asked: pl.DataFrame
         .sort("call_ns", "work_id")
     ).lazy()
     records = (
-        host.lazy()
-        .filter(pl.col("name").is_in(list(rules.recording)))
+        runtime.filter(pl.col("name").is_in(list(rules.recording)))
         .sort("start_ns")
         .unique("correlation", keep="first", maintain_order=True)
         .select(wait_on_record=pl.col("correlation").cast(pl.Int64), recorded_ns=start_ns)

@@ -7,6 +7,7 @@ import polars as pl
 from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, filled
+from holotrace.core.source import believable
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
@@ -20,6 +21,7 @@ from holotrace.diagnosis.classes import COPY, EVALUATION, OPERATOR, RUNTIME, SYN
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
+LATE = "late"  # the end of a gap in which the host did something else than launching
 CORE = "core"  # what each of several devices of one rank computes
 UNPROFILED = "unprofiled"  # how long a step took while nothing was recorded, where the recorder measured it
 # What a window is of where the profile is one of XLA, and its name where devices are threads of the host.
@@ -28,17 +30,18 @@ _OWN = (
     Column(
         "row",
         Unit.TEXT,
-        "What the row is about: window, step, gap, work, core, slow-work, segment, meeting, call, unprofiled",
+        "What the row is about: window, step, gap, late, work, core, slow-work, segment, meeting, call, unprofiled",
     ),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
     Column("start_ns", Unit.NS, "When it began; of several the longest"),
     Column("time_ns", Unit.NS, "How long it took; the sum of several; of a meeting how long it held the rank up"),
-    Column("count", Unit.COUNT, "How many there were"),
+    Column("count", Unit.COUNT, "How many there were; of a window, how many ranks the job has, 1 if unknown"),
     Column(
         "cause",
         Unit.TEXT,
-        "Of a gap: what kept the device waiting; of work: what it was for, where a name around it tells",
+        "Of a gap: what kept the device waiting; of work: what it was for, where a name around it tells; of a meeting: "
+        "what kept the host from launching it earlier",
     ),
     Column("name", Unit.TEXT, "What is responsible, or the kernel's name, or the call's"),
     Column("detail", Unit.TEXT, "What was open around it, innermost first, or the kernel's grid, block and shapes"),
@@ -69,6 +72,7 @@ _WITHIN = r"(?i)DtoD|Device -> Device|memset"
 _WAITS = pl.col("event_id").filter(pl.col("time_ns") >= 0.1 * pl.col("time_ns").max()).n_unique()
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
+_TOLD = pl.Schema({"cause": pl.String(), "name": pl.String()})
 # No step takes a day.
 _LONGEST_NS = 86_400_000_000_000
 
@@ -82,11 +86,13 @@ def account(rank: RankTrace) -> pl.DataFrame:
         meetings = meetings.drop("step").join(turns, on="event_id", how="left", maintain_order="left")
     meetings = _without_late(meetings, rank, base)
     meetings = meetings.with_columns(time_ns=_held_ns(meetings, rank, base), needed_ns=_needed_ns(meetings, rank, base))
+    meetings = meetings.hstack(_held_back(meetings, rank))
     edges = _edges(meetings, base)
     parts = [
         _windows(rank),
         _unprofiled(rank),
         _gaps(rank, edges),
+        _late(rank),
         _copies(rank, edges),
         _segments(rank, edges),
         _work(rank),
@@ -94,6 +100,8 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _slow_work(rank, edges),
         _calls(rank),
     ]
+    # They are most of the memory of a long recording.
+    rank.forget(_kernels)
     own = pl.concat([filled(part, COLUMNS) for part in parts]).with_columns(pl.col("at_ns", "start_ns") + base)
     return pl.concat([own, filled(meetings, COLUMNS)]).sort(
         "row", "step", "at_ns", "start_ns", "name", "detail", "operator"
@@ -153,6 +161,21 @@ def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     return lasting
 
 
+def _held_back(meetings: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """What kept the host from launching each collective that began as late as it was launched: ``cause``, ``name``."""
+    if xla_gaps.is_xla(rank) or meetings.is_empty():
+        return pl.DataFrame({"cause": [None] * meetings.height, "name": [None] * meetings.height}, schema=_TOLD)
+    found = rank.cached(host.host_calls)
+    if found.is_empty():
+        return pl.DataFrame({"cause": [None] * meetings.height, "name": [None] * meetings.height}, schema=_TOLD)
+    held = host.held_back(rank, meetings["event_id"]).with_columns(meetings["exposed_ns"])
+    # It would have been hidden if it had been on its way for so much longer.
+    is_held = (pl.col("held_ns") >= pl.col("exposed_ns")) & (pl.col("exposed_ns") > 0)
+    return held.select(
+        cause=pl.when(is_held).then(pl.lit(SYNCHRONIZATION)), name=pl.when(is_held).then("responsible")
+    ).cast(_TOLD)
+
+
 def _needed_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     """When the rank needed the messages that it received: no later than what it launched next; null for all else."""
     kernels = rank.cached(_kernels).lazy()
@@ -203,8 +226,10 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
     whole = both.select(row=pl.lit(WINDOW), start_ns=pl.col("start_ns").min(), at_ns=pl.col("end_ns").max())
     kind = pl.lit(XLA if xla_gaps.is_xla(rank) else None, pl.String)
     place = pl.lit(ON_HOST if xla_gaps.is_on_host(rank) else None, pl.String)
+    world = believable(rank.metadata.get("distributedInfo")).get("world_size")
+    ranks = pl.when(pl.col("row") == WINDOW).then(world)
     return pl.concat([whole.drop_nulls(), steps], how="diagonal").with_columns(
-        time_ns=pl.col("at_ns") - pl.col("start_ns"), count=1, detail=kind, name=place
+        time_ns=pl.col("at_ns") - pl.col("start_ns"), count=ranks.fill_null(1), detail=kind, name=place
     )
 
 
@@ -213,6 +238,14 @@ def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     gaps = rank.cached(xla_gaps.by_class if xla_gaps.is_xla(rank) else host.gaps)
     named = gaps.lazy().rename({"share_ns": "time_ns", "responsible": "name", "where": "detail"})
     return _summed(named.with_columns(step=launched_in(gaps["when_ns"], rank.cached(rounds.steps))), edges, GAP)
+
+
+def _late(rank: RankTrace) -> pl.DataFrame:
+    """The ends of gaps in which the host did something else than launching by itself, since ``start_ns``."""
+    if xla_gaps.is_xla(rank):
+        return pl.DataFrame(schema={"row": pl.String()})
+    found = rank.cached(host.stalls).filter("is_own")
+    return found.select(row=pl.lit(LATE), at_ns="end_ns", start_ns="began_ns", count=1)
 
 
 def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:

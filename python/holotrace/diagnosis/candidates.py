@@ -77,12 +77,15 @@ def of_share(rows: pl.DataFrame, share: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def candidate(cause: str, name: str | None, parts: pl.DataFrame, where: Where, **evidence: Any) -> Candidate:
-    """Takes ``part_ns`` of each row away."""
+def candidate(
+    cause: str, name: str | None, parts: pl.DataFrame, where: Where, *, of_hosts: bool = False, **evidence: Any
+) -> Candidate:
+    """Takes ``part_ns`` of each row away, which ``of_hosts`` is theirs, too."""
     worst = parts.sort("part_ns", "rank", "start_ns", descending=[True, False, False]).row(0, named=True)
+    removed = _removed(parts)
     return Candidate(
         cause,
-        Change(removed=_removed(parts)),
+        Change(removed=removed, of_hosts=removed if of_hosts else {}),
         where.ranks,
         where.steps,
         name,

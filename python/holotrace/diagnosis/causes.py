@@ -11,10 +11,11 @@ import polars as pl
 from holotrace.derive import arrivals
 from holotrace.derive.vendors import COPYING as COPYING_CALLS
 from holotrace.derive.vendors import GRAPH_LAUNCHING, LAUNCHING
-from holotrace.diagnosis import account, cores, idle, inefficient, profiled, transfers, uneven, wording
+from holotrace.diagnosis import account, cores, idle, inefficient, over_time, profiled, transfers, uneven, wording
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import (
     COPY,
+    EVALUATION,
     EXPERTS,
     EXPOSED,
     INEFFICIENT,
@@ -31,7 +32,8 @@ from holotrace.diagnosis.classes import (
     WRONG_TYPE,
 )
 from holotrace.diagnosis.cores import DEVICE
-from holotrace.diagnosis.meetings import Meetings, together
+from holotrace.diagnosis.meetings import Late, Meetings, together
+from holotrace.diagnosis.transfers import ABSENT, EXPOSES
 
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
 FLOOR_RATIO = 0.01
@@ -42,6 +44,7 @@ _USUAL = {
     UNRECORDED: 0.05,
     SYNCHRONIZATION: 0.05,
     INPUT: 0.01,
+    EVALUATION: 0.05,
     EXPOSED: 0.1,
     INEFFICIENT: 0.05,
     SLICE_GRADIENTS: 0.05,
@@ -94,7 +97,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     ranks = tuple(windows["rank"].unique().sort())
     ends = dict(windows.select("rank", "at_ns").iter_rows())
     starts = {rank: start - offsets.get(rank, 0) for rank, start in windows.select("rank", "start_ns").iter_rows()}
-    meetings = Meetings(visits, ends, offsets)
+    meetings = Meetings(visits, ends, offsets, _late(rows))
     begun_ns = min(starts.values())
     job_ns = meetings.end_ns - begun_ns
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
@@ -110,10 +113,14 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         *hosts,
         *cores.causes(job, come),
         *uneven.causes(job),
+        *over_time.causes(job),
         *transfers.causes(job),
         *inefficient.causes(job),
     )
     costs = [(candidate, meetings.saved_ns(candidate.change)) for candidate in every]
+    # A wait costs what the device stands still for and what it exposes, which may each be little.
+    waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
+    costs = [*_once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
     on_host = account.ON_HOST in windows["name"]
     kept = [(c, cost) for c, cost in costs if cost > _least_ratio(c, len(ranks), is_on_host=on_host) * job_ns]
     kept = _with_copies(_once(cores.told_once(_without_followers(kept)), meetings), meetings)
@@ -128,6 +135,15 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     return sorted(found, key=lambda cause: -cause.cost_ns), joint
 
 
+def _late(rows: pl.DataFrame) -> dict[int, list[Late]]:
+    """What each rank's host launched too late, by rank."""
+    late: dict[int, list[Late]] = {}
+    found = rows.filter(pl.col("row") == account.LATE)
+    for rank, begun, since in found.select("rank", "at_ns", "start_ns").iter_rows():
+        late.setdefault(rank, []).append(Late(begun, since))
+    return late
+
+
 def _once(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
     """What the same thing costs in several ways is one cause: an evaluation keeps both host and device busy."""
     alike: dict[tuple[object, ...], list[tuple[Candidate, int]]] = {}
@@ -139,7 +155,14 @@ def _once(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[C
         if len(same) > 1:
             steps = sorted({step for candidate, _ in same for step in candidate.steps})
             change = together([candidate.change for candidate, _ in same])
-            dearest, cost = replace(dearest, change=change, steps=tuple(steps)), meetings.saved_ns(change)
+            counts = [candidate.evidence["count"] for candidate, _ in same if "count" in candidate.evidence]
+            known = {name: value for candidate, _ in same for name, value in candidate.evidence.items()}
+            evidence = {**known, **dearest.evidence, **({"count": sum(counts)} if counts else {})}
+            seen = next((candidate for candidate, _ in same if candidate.event_id is not None), dearest)
+            dearest = replace(dearest, change=change, steps=tuple(steps), evidence=evidence)
+            if dearest.event_id is None:
+                dearest = replace(dearest, detail=seen.detail, event_rank=seen.event_rank, event_id=seen.event_id)
+            cost = meetings.saved_ns(change)
         told.append((dearest, cost))
     return told
 
@@ -183,11 +206,18 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> 
         ahead |= candidate.evidence.get("in_a_row_ratio", 0.0) >= _MOSTLY_RATIO
         return _AHEAD_RATIO if ahead else _USUAL[EXPOSED]
     often = candidate.evidence.get("count", 0) >= _SEVERAL * rank_count * max(1, len(candidate.steps))
-    if candidate.cause == SYNCHRONIZATION and often:
-        # More often than the loss is read.
+    if candidate.cause == SYNCHRONIZATION and (often or EXPOSES in candidate.evidence):
+        # More often than the loss is read, or before a step's gathers.
         return FLOOR_RATIO
+    if candidate.cause == INPUT and not candidate.ranks and _mean_ns(candidate) < idle.SHORT_NS:
+        # Any loader takes as long to hand over a batch that is ready.
+        return _USUAL[LAUNCH]
     is_of_some = 0 < len(candidate.ranks) < rank_count and candidate.cause != QUEUED
     return FLOOR_RATIO if is_of_some else max(FLOOR_RATIO, _USUAL.get(candidate.cause, 0.0))
+
+
+def _mean_ns(candidate: Candidate) -> float:
+    return float(candidate.evidence["time_ns"]) / max(1, int(candidate.evidence["count"]))
 
 
 def _visits(come: pl.DataFrame) -> pl.DataFrame:
@@ -226,8 +256,11 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
     is_launch = not (LAUNCHING | GRAPH_LAUNCHING).isdisjoint((c.responsible, _innermost(c)))
     filled |= {"how": more.format(**filled), "in_what": f" in {what}" if what else ""}
     meanwhile = wording.COPYING if c.evidence.get("copies_to_host") else ""
+    filled["than"] = wording.OTHERS.get(c.cause, "")
     filled |= {"pauses": wording.pauses(what, meanwhile, is_launch=is_launch), "meanwhile": meanwhile, **c.evidence}
     is_call = _innermost(c).startswith(COPYING_CALLS)
+    absent = int(c.evidence.get(ABSENT, 0))
+    filled["exposed"] = wording.exposed(str(filled["what"]), absent)
     filled["copying"] = wording.copying(str(filled["who"]), str(filled["copies"]), is_call=is_call)
     sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)
     return {
@@ -247,14 +280,14 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
         "high_ns": found.high_ns,
         "profiler_ns": found.profiler_ns,
         "share_ratio": share,
-        "confidence": "inferred" if c.cause in _INFERRED else "measured",
+        "confidence": "inferred" if c.cause in _INFERRED or absent else "measured",
         "evidence": json.dumps(dict(c.evidence) | ({"around": c.detail} if c.detail else {}), ensure_ascii=False),
         "advice": wording.advice(
             words, c.responsible, c.detail or "", has_copies=bool(c.evidence.get("copies_to_host"))
         ),
         # Known when the findings of other analyses are: see ``symptoms.explained``.
         "explains": None,
-        "to_know_more": words.to_know_more or None,
+        "to_know_more": wording.ALL_RANKS if absent else words.to_know_more or None,
     }
 
 

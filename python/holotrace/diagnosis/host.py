@@ -19,9 +19,15 @@ from holotrace.derive.names import distinct
 from holotrace.derive.vendors import BLOCKING
 from holotrace.diagnosis import lead, open_calls
 from holotrace.diagnosis.classes import (
+    CHECKPOINT,
+    COLLECTION,
+    COMPILATION,
     EVALUATION,
     FULL_QUEUE,
+    FUNCTION,
+    INPUT,
     LAUNCH,
+    LOGGING,
     PAUSE,
     PROFILER,
     PYTHON,
@@ -45,6 +51,8 @@ _XLA_CALLS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns")
 READS = (WORK_EVENTS, _CALLS, _XLA_CALLS, LAUNCHES.only("launch_id", "device_event_id", "tid"), STEPS)
 # Shorter gaps are what a device needs from one kernel to the next.
 MIN_GAP_NS = 4_000
+# What a host does in a gap for so long tells that it did not launch; and of one rank so many of these are kept.
+_STALL_NS, _MOST_STALLS = 50_000, 512
 # A synchronisation returns so soon after the device has nothing to do any more.
 _RETURN_NS = 60_000
 # To compare a label with so many names takes less than to look it up among them.
@@ -53,8 +61,15 @@ _FEW_NAMES = 8
 _PROMPT_NS = 10_000
 _SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
 # Operators of others that never are called but by these.
+_READING = ("aten::nonzero",)  # tells more than what needs it, as indexing with a mask
 _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
-_LAUNCHING = (LAUNCH, FULL_QUEUE, PYTHON)
+_LAUNCHING, _LASTING = (LAUNCH, FULL_QUEUE, PYTHON), (FUNCTION, PAUSE)
+# Keeps the host from being too far ahead of its device.
+_OF_EVENTS = re.compile(r"EventSynchronize")
+# What waits for other threads, processes or ranks.
+_AWAITING = re.compile(r"(?i)acquire|poll|select\b|wait|recv|barrier|gloo|(^|\W)join\b|rendezvous|store")
+# What a host does instead of launching, so that its device catches up with it; allocating waits for the device.
+STALLING = (INPUT, FUNCTION, LOGGING, CHECKPOINT, COMPILATION, COLLECTION)
 
 
 @dataclass(frozen=True)
@@ -105,7 +120,10 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
         .then("annotation")
         .otherwise(pl.col("responsible").replace(_READ_BY))
     )
-    told = lead.laid_to_waits(done(by_range.drop("annotation")), every.found, _of_launching_threads(every, rank))
+    named_shares = done(by_range.drop("annotation"))
+    asked = _of_launching_threads(every, rank)
+    beside = lead.laid_to_stalls(named_shares, every.found, rank.cached(stalls), asked)
+    told = lead.laid_to_waits(beside, every.found, asked)
     is_wait = pl.col("cause") == SYNCHRONIZATION
     waits = told.select(pl.when(is_wait).then("event_id")).to_series()
     asked_by = open_calls.asked_by(rank.cached(host_calls), waits)
@@ -124,6 +142,82 @@ def _of_launching_threads(gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
     sent = rank[WORK_EVENTS].filter(matching(rank[WORK_EVENTS]["name"], _SENDING))["launch_id"].drop_nulls().unique()
     launching = calls.filter(pl.col("tid").is_in(threads.implode()), ~pl.col("event_id").is_in(sent.implode()))
     return _named_waits(_waits(launching), calls)
+
+
+def stalls(rank: RankTrace) -> pl.DataFrame:
+    """What else than waiting kept hosts from launching in gaps, by what is responsible.
+
+    Returns ``event_id``, ``cause``, ``responsible``, ``began_ns`` (when that began, or the launch before it returned),
+    ``returned_ns``, ``end_ns`` of the gap, and ``is_own``: whether the host did something itself, and did not wait for
+    anybody.
+    """
+    every = rank.cached(of_all_devices)
+    calls = rank.cached(host_calls)
+    gaps = every.found.lazy().select("window", "end_ns", at_ns=pl.coalesce("launch_ns", "launched_ns"))
+    stood = done(
+        every.shares.lazy()
+        .filter(pl.col("cause").is_in(STALLING), pl.col("event_id").is_not_null(), pl.col("share_ns") > _STALL_NS)
+        .top_k(_MOST_STALLS, by="share_ns")
+        .join(gaps, on="window")
+        .sort("share_ns", "window", descending=[True, False])
+        .unique("event_id", keep="first", maintain_order=True)
+        .sort("at_ns", "window")
+    )
+    call = open_calls.looked_up(calls, stood["event_id"], "start_ns", "end_ns").rename({"end_ns": "until_ns"})
+    inner = open_calls.looked_up(calls, stood["inner_id"], "name")["name"]
+    launched = rank[WORK_EVENTS].lazy().select(before_ns="launch_ns").drop_nulls().sort("before_ns")
+    return done(
+        stood.lazy()
+        .with_columns(call, is_own=~matching(inner, _AWAITING))
+        .drop_nulls("until_ns")
+        .join_asof(
+            launched,
+            left_on="at_ns",
+            right_on="before_ns",
+            allow_exact_matches=False,
+            strategy="backward",
+            check_sortedness=False,
+        )
+        .with_columns(
+            began_ns=pl.max_horizontal("start_ns", "before_ns"), returned_ns=pl.min_horizontal("until_ns", "at_ns")
+        )
+        .filter(pl.col("began_ns") < pl.col("returned_ns"))
+        .select("event_id", "cause", "responsible", "began_ns", "returned_ns", "end_ns", "is_own")
+    )
+
+
+def held_back(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
+    """What the host had waited for its device in before it launched each event, which began as soon as it was launched.
+
+    Returns ``responsible``, the wait's, and ``held_ns``, how much earlier it would have been launched without that, for
+    each of the events; null where it began later, or the host had not waited. Waits for an event are none, as they are
+    there to keep the host from being too far ahead.
+    """
+    calls = rank.cached(host_calls)
+    gaps = rank.cached(of_all_devices)
+    waits = _of_launching_threads(gaps, rank)
+    names = open_calls.looked_up(calls, waits["event_id"], "name")["name"]
+    waits = waits.filter(~matching(names, _OF_EVENTS)).sort("returned_ns")
+    spans = waits.select(start_ns="began_ns", end_ns="returned_ns")
+    waits = waits.with_columns(intervals.uncovered_ns(spans, gaps.found).alias("held_ns"))
+    work = rank[WORK_EVENTS].unique("event_id").select("event_id", "launch_id", "launch_ns", "start_ns")
+    asked = events.to_frame("event_id").join(work, on="event_id", how="left", maintain_order="left")
+    launched = open_calls.looked_up(calls, asked["launch_id"], "end_ns").rename({"end_ns": "launched_ns"})
+    is_prompt = pl.col("start_ns") - pl.coalesce("launched_ns", "launch_ns") <= _PROMPT_NS
+    found = (
+        asked.with_columns(launched)
+        .with_columns(at_ns=pl.when(is_prompt).then("launch_ns"))
+        .with_row_index("place")
+        .sort("at_ns", nulls_last=True)
+        .join_asof(
+            waits.select("returned_ns", "responsible", "held_ns"),
+            left_on="at_ns",
+            right_on="returned_ns",
+            strategy="backward",
+            check_sortedness=False,
+        )
+    )
+    return found.sort("place").select("responsible", "held_ns")
 
 
 def of_all_devices(rank: RankTrace) -> Gaps:
@@ -191,8 +285,34 @@ def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
         return Gaps(found, pl.concat([shares, _all_of(waiting, UNRECORDED)]), waiting, None)
     told = open_calls.of(calls, waiting, fallback=rank.cached(main_thread))
     numbered = told.shares.with_columns(window=waiting["window"][told.shares["window"]])
-    by_host = _after_waiting(numbered, waiting, calls).select(shares.columns)
+    by_host = _after_waiting(_in_one(numbered, waiting), waiting, calls).select(shares.columns)
     return Gaps(found, pl.concat([shares, by_host]), waiting, told)
+
+
+def _in_one(told: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    """The shares, what goes on in one call through several gaps told alike, where one ends as the next begins.
+
+    A call that lasts is told from one that launches by how long it goes on, of which a gap may have the least part.
+    """
+    run = (pl.col("start_ns") != pl.col("end_ns").shift(1)).fill_null(value=True).cum_sum()
+    runs = found.lazy().sort("start_ns").select("window", run=run)
+    alike = ["run", "inner_id"]
+    most = pl.col("share_ns") == pl.col("share_ns").max()
+    changed = pl.col("cause").is_in(_LAUNCHING) & pl.col("inner_id").is_not_null() & pl.col("longest").is_in(_LASTING)
+    return done(
+        told.lazy()
+        .join(runs, on="window", how="left", maintain_order="left")
+        .with_columns(
+            longest=pl.col("cause").filter(most).first().over(alike),
+            **{f"its_{name}": pl.col(name).filter(most).first().over(alike) for name in ("responsible", "event_id")},
+        )
+        .with_columns(
+            cause=pl.when(changed).then("longest").otherwise("cause"),
+            responsible=pl.when(changed).then("its_responsible").otherwise("responsible"),
+            event_id=pl.when(changed).then("its_event_id").otherwise("event_id"),
+        )
+        .select(told.columns)
+    )
 
 
 def host_calls(rank: RankTrace) -> pl.DataFrame:
@@ -404,6 +524,11 @@ def _named_waits(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
             "began_ns",
             "returned_ns",
             event_id="wait_id",
-            responsible=pl.coalesce("around_name", "wait_name", pl.col("call").cast(pl.String)),
+            responsible=pl.coalesce(
+                pl.when(pl.col("wait_name").is_in(_READING)).then("wait_name"),
+                "around_name",
+                "wait_name",
+                pl.col("call").cast(pl.String),
+            ),
         )
     )

@@ -40,6 +40,8 @@ _NUMBERED = r"#\d+$|^(copy-\w+)\.\d+$| at 0x[0-9a-fA-F]+"
 _STEP = r"^ProfilerStep$"
 # Host calls of a slow host take so much longer than those of others.
 _SLOW_HOST_RATIO = 1.3
+# So much of what is worth telling is worth adding to what else the same costs.
+_PART_RATIO = 0.2
 # Of a slow host this is slow, however little of it others have: they launch ahead of their devices.
 _SLOW_TOO = (LAUNCH, SYNCHRONIZATION, PAUSE, UNRECORDED)
 # ... and all have some of it, which differs from rank to rank by chance: twice as much is more.
@@ -48,7 +50,7 @@ _TWICE_RATIO = 1.0
 # makes a host too slow.
 _OFTEN, _LATE_ANYWAY_RATIO = 4, 0.4
 # So long any data loader takes to hand a batch over that is ready.
-_SHORT_NS = 200_000
+SHORT_NS = 200_000
 # Other things that take so much longer than the calls do are held up by something else.
 _MUCH_LONGER = 2.5
 
@@ -84,13 +86,15 @@ def causes(job: Job) -> Iterator[Candidate]:
         is_local = _is_apart(idle.cause, excess, idle.usual_ns, job)
         if is_local:
             where = Where(who(excess, "beyond_ns"), when(excess, "beyond_ns"))
-            yield candidate(idle.cause, idle.name, _parts(idle.rows, excess, "beyond_ns"), where)
+            yield candidate(idle.cause, idle.name, _parts(idle.rows, excess, "beyond_ns"), where, of_hosts=True)
         taken = pl.col("beyond_ns") if is_local or is_slow else 0
         common = idle.table.with_columns(left_ns=pl.col("time_ns") - taken)
-        if lower_median(common.group_by("rank").agg(pl.col("left_ns").sum())["left_ns"]) > job.floor_ns:
+        # What waiting costs may be mostly what it exposes.
+        least_ns = (_PART_RATIO if idle.cause == SYNCHRONIZATION else 1) * job.floor_ns
+        if lower_median(common.group_by("rank").agg(pl.col("left_ns").sum())["left_ns"]) > least_ns:
             ranks = job.ranks if len(job.ranks) == 1 else ()
             parts = _parts(idle.rows, common, "left_ns")
-            yield candidate(idle.cause, idle.name, parts, Where(ranks, when(common, "left_ns")))
+            yield candidate(idle.cause, idle.name, parts, Where(ranks, when(common, "left_ns")), of_hosts=True)
     yield from _slow_hosts(of_slow, slow)
 
 
@@ -111,7 +115,7 @@ def _things(job: Job) -> Iterator[_Idle]:
     by_cause = dict(gaps.group_by("cause").agg(pl.col("time_ns").sum()).iter_rows())
     if _is_too_slow(gaps, by_cause.get(LAUNCH, 0), by_cause.get(SYNCHRONIZATION, 0), job):
         # A host that cannot keep up with its device loses nothing by waiting for it, and spends as much on each call.
-        is_short = (pl.col("cause") == INPUT) & (pl.col("time_ns") < _SHORT_NS)
+        is_short = (pl.col("cause") == INPUT) & (pl.col("time_ns") < SHORT_NS)
         is_waiting = (pl.col("cause") == SYNCHRONIZATION) | is_short
         gaps = gaps.with_columns(
             cause=pl.when(is_waiting).then(pl.lit(LAUNCH)).otherwise("cause"),
@@ -168,7 +172,7 @@ def _slow_hosts(of_slow: list[pl.DataFrame], slow: dict[int, float]) -> Iterator
     ranks = who(every, "part_ns")
     mine = every.filter(pl.col("rank").is_in(ranks))
     ratio = round(min(slow[rank] for rank in ranks), 2)
-    yield candidate(SLOW_HOST, None, mine, Where(ranks, when(mine, "part_ns")), host_ratio=ratio)
+    yield candidate(SLOW_HOST, None, mine, Where(ranks, when(mine, "part_ns")), of_hosts=True, host_ratio=ratio)
 
 
 def _host_ratios(job: Job) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""How far a host ran ahead of its device: what it loses of that by waiting, and launches too late afterwards."""
+"""How far a host ran ahead of its device: what it loses of that, and launches too late afterwards."""
 
 from __future__ import annotations
 
@@ -9,6 +9,39 @@ from holotrace.diagnosis.classes import LAUNCH, SYNCHRONIZATION
 
 # Calls that wait for a device return sooner than this where it has nothing to do.
 _SHORT_NS = 20_000
+
+
+def laid_to_stalls(shares: pl.DataFrame, gaps: pl.DataFrame, stalls: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+    """Lays launching too late to what kept the host from launching just before, as far as it used up its lead.
+
+    For as long as the host did something else while its device worked, the device caught up with it: so much of what it
+    launches too late until it waits or stalls again is what that costs.
+
+    Returns the shares; those that are laid to a stall are split off, with its ``cause``, ``responsible`` and
+    ``event_id``.
+
+    Args:
+        shares: As of ``laid_to_waits``.
+        gaps: As of ``laid_to_waits``.
+        stalls: ``began_ns``, ``returned_ns``, ``cause``, ``responsible`` and ``event_id``.
+        waits: As of ``laid_to_waits``.
+    """
+    late = _late(shares, gaps)
+    if stalls.is_empty() or late.is_empty():
+        return shares
+    spans = stalls.select(start_ns="began_ns", end_ns="returned_ns")
+    known = stalls.select("began_ns", "returned_ns", "cause", "responsible", "event_id")
+    used = known.with_columns(intervals.uncovered_ns(spans, gaps).alias("used_ns"))
+    before = pl.concat([used, _long(waits)], how="diagonal").sort("returned_ns").with_row_index("stop")
+    own = pl.col("late_ns").cum_sum().over("stop") - pl.col("late_ns")
+    found = (
+        late.sort("at_ns")
+        .join_asof(before, left_on="at_ns", right_on="returned_ns", strategy="backward", check_sortedness=False)
+        .drop_nulls("used_ns")
+        .with_columns(laid_ns=pl.min_horizontal("late_ns", (pl.col("used_ns") - own).clip(lower_bound=0)))
+        .select("window", "cause", "responsible", "event_id", ratio=pl.col("laid_ns") / pl.col("late_ns"))
+    )
+    return _split(shares, found)
 
 
 def laid_to_waits(shares: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
@@ -25,21 +58,34 @@ def laid_to_waits(shares: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame)
         waits: ``began_ns``, ``returned_ns``, ``responsible`` and ``event_id``: those of the threads that launch, none
             within another.
     """
-    long = waits.filter(pl.col("returned_ns") - pl.col("began_ns") > _SHORT_NS).sort("returned_ns")
-    is_late = pl.col("cause").is_in([LAUNCH, SYNCHRONIZATION])
-    late = shares.filter(is_late).group_by("window").agg(late_ns=pl.col("share_ns").sum())
+    long, late = _long(waits), _late(shares, gaps)
     if long.is_empty() or late.is_empty():
         return shares
-    lost = _lost(late.join(gaps.select("window", at_ns="end_ns"), on="window"), gaps, long)
+    return _split(shares, _lost(late, gaps, long).with_columns(cause=pl.lit(SYNCHRONIZATION)))
+
+
+def _long(waits: pl.DataFrame) -> pl.DataFrame:
+    return waits.filter(pl.col("returned_ns") - pl.col("began_ns") > _SHORT_NS).sort("returned_ns")
+
+
+def _late(shares: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
+    """The windows in which the host launched too late, ``late_ns``, and when each ended, ``at_ns``."""
+    is_late = pl.col("cause").is_in([LAUNCH, SYNCHRONIZATION])
+    late = shares.filter(is_late).group_by("window").agg(late_ns=pl.col("share_ns").sum())
+    return late.filter(pl.col("late_ns") > 0).join(gaps.select("window", at_ns="end_ns"), on="window")
+
+
+def _split(shares: pl.DataFrame, laid: pl.DataFrame) -> pl.DataFrame:
+    """The shares, the part ``ratio`` of launching in each window ``laid`` to something else."""
     part = (pl.col("share_ns") * pl.col("ratio")).round().cast(pl.Int64)
-    known = shares.join(lost, on="window", how="left", maintain_order="left").with_columns(
+    known = shares.join(laid, on="window", how="left", maintain_order="left", suffix="_laid").with_columns(
         part_ns=pl.when(pl.col("cause") == LAUNCH).then(part).fill_null(0)
     )
     left = known.with_columns(pl.col("share_ns") - pl.col("part_ns")).filter(pl.col("share_ns") > 0)
-    waiting = known.filter(pl.col("part_ns") > 0).with_columns(
-        cause=pl.lit(SYNCHRONIZATION), share_ns="part_ns", responsible="waits_in", event_id="waits_id"
+    taken = known.filter(pl.col("part_ns") > 0).with_columns(
+        share_ns="part_ns", **{name: f"{name}_laid" for name in ("cause", "responsible", "event_id")}
     )
-    return pl.concat([left.select(shares.columns), waiting.select(shares.columns)])
+    return pl.concat([left.select(shares.columns), taken.select(shares.columns)])
 
 
 def _lost(late: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
@@ -55,10 +101,10 @@ def _lost(late: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame) -> pl.Dat
         .with_columns(anyway_ns=beyond - beyond.shift(1).fill_null(0))
         .drop_nulls("window")
         .join_asof(
-            waits.select(at_ns="returned_ns", waits_in="responsible", waits_id="event_id"),
+            waits.select("responsible", "event_id", at_ns="returned_ns"),
             on="at_ns",
             strategy="backward",
             check_sortedness=False,
         )
-        .select("window", "waits_in", "waits_id", ratio=1 - pl.col("anyway_ns") / pl.col("late_ns"))
+        .select("window", "responsible", "event_id", ratio=1 - pl.col("anyway_ns") / pl.col("late_ns"))
     )

@@ -7,15 +7,19 @@ ends, and one that computed beside it does not notice. Without changes the repla
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from types import MappingProxyType
 
 import polars as pl
 
 # What starts so soon after the work before it on its queue was waiting for that.
 _QUEUED_NS = 10_000
+# What ends within this of each other ends at once.
+_AT_ONCE_NS = 10_000
 
 Removed = Sequence[tuple[int, float]]
 
@@ -26,8 +30,19 @@ class Change:
 
     # By rank, times at which something ended and how long that took, which it now does not.
     removed: Mapping[int, Removed] = field(default_factory=dict)
+    # The part of it that hosts do not spend: they launch what comes after it earlier, too.
+    of_hosts: Mapping[int, Removed] = field(default_factory=dict)
     # By meeting, how long its transfer takes now relative to what it took; 0 for one that is hidden.
     transfer: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, order=True)
+class Late:
+    """Work that a host launched when its device had nothing to do, so that no faster device begins it earlier."""
+
+    begun_ns: int
+    # Since when the host did something else, however fast its device was.
+    since_ns: int
 
 
 @dataclass(frozen=True)
@@ -43,20 +58,38 @@ class _Visit:
     needed_ns: int | None
     # Those of one group stand in one queue of the rank's.
     group: str
+    # How many of the rank's operations of this kind it stood still for.
+    held_ratio: float
 
 
 class Meetings:
     """All meetings of a job, which can be held again."""
 
-    def __init__(self, visits: pl.DataFrame, ends: Mapping[int, int], offsets: Mapping[int, int]) -> None:
-        """``visits`` are those of ``arrivals.of_ranks``; ``ends`` is when each rank ended, on its own clock."""
+    def __init__(
+        self,
+        visits: pl.DataFrame,
+        ends: Mapping[int, int],
+        offsets: Mapping[int, int],
+        late: Mapping[int, Sequence[Late]] = MappingProxyType({}),
+    ) -> None:
+        """``visits`` are those of ``arrivals.of_ranks``; ``ends`` is when each rank ended, on its own clock.
+
+        So is what was launched too ``late``.
+        """
         self.offsets = offsets
+        self._late = {
+            rank: [Late(each.begun_ns - offset, each.since_ns - offset) for each in of_rank]
+            for rank, of_rank in late.items()
+            for offset in [offsets.get(rank, 0)]
+        }
         self._ends = {rank: end - offsets.get(rank, 0) for rank, end in ends.items()}
         self._meetings: dict[int, list[_Visit]] = {}
+        held_ratio = (pl.col("time_ns") > 0).mean().over("rank", "collective", "group", "group_ranks")
         for row in visits.select(
             *("match", "rank", "arrival_ns", "left_ns", "time_ns"),
             pl.col("needed_ns") - pl.col("clock_offset_ns"),
             pl.concat_str("group", "group_ranks", ignore_nulls=True),
+            held_ratio=held_ratio,
         ).iter_rows():
             self._meetings.setdefault(row[0], []).append(_Visit(*row[1:]))
         # When the last one came to each.
@@ -71,11 +104,12 @@ class Meetings:
 
     def ends(self, change: Change) -> dict[int, int]:
         """When each rank ends with the change."""
-        removals = {
-            rank: _Removals([(at - self.offsets.get(rank, 0), ns) for at, ns in removed])
-            for rank, removed in change.removed.items()
+        ranks = {
+            rank: _Moved(
+                self._removals(change.removed, rank), self._removals(change.of_hosts, rank), self._late.get(rank, ())
+            )
+            for rank in self._ranks
         }
-        ranks = {rank: _Moved(removals.get(rank) or _Removals([])) for rank in self._ranks}
         # By rank and group, when the meeting before was left: as recorded, and now.
         before: dict[tuple[int, str], tuple[int, float]] = {}
         for match in self._order:
@@ -96,41 +130,71 @@ class Meetings:
                 ended = came + transfer * factor
                 before[visit.rank, visit.group] = visit.left_ns, ended
                 moved = ranks[visit.rank]
-                if visit.held_ns > 0:
-                    blocked = visit.left_ns - visit.held_ns
+                # What it stood still for until it came is needed at once.
+                until = visit.left_ns + (_QUEUED_NS if visit.held_ns > 0 else 0)
+                if visit.needed_ns is not None and visit.needed_ns > until:
+                    moved.goes_on(visit.needed_ns, visit.needed_ns, ended, 1.0)
+                elif visit.held_ns > 0:
                     # A transfer of its own that was recorded as hidden in part stays so.
-                    moved.resumes(visit.left_ns, max(moved.at(blocked), ended))
-                elif visit.needed_ns is not None and visit.needed_ns > visit.left_ns:
-                    moved.awaits(visit.needed_ns, ended)
+                    moved.goes_on(visit.left_ns, visit.left_ns - visit.held_ns, ended, visit.held_ratio)
         return {rank: round(ranks[rank].at(end)) for rank, end in self._ends.items()}
+
+    def _removals(self, removed: Mapping[int, Removed], rank: int) -> _Removals:
+        offset = self.offsets.get(rank, 0)
+        return _Removals([(at - offset, ns) for at, ns in removed.get(rank, ())])
 
 
 class _Moved:
-    """When one rank does with a change what it did at a time; times are asked for roughly in their order."""
+    """When one rank does with a change what it did at a time."""
 
-    def __init__(self, removals: _Removals) -> None:
+    def __init__(self, removals: _Removals, of_hosts: _Removals, late: Sequence[Late]) -> None:
         self._removals = removals
-        self._base = 0.0
-        # When it needs what it received meanwhile, and when that is there now.
-        self._awaited: list[tuple[int, float]] = []
+        self._of_hosts = of_hosts
+        # From when on it is how much later than recorded, but for what is removed.
+        self._since, self._later = [-sys.maxsize], [0.0]
+        # Where it goes on after others, which may end in another order than they begin in.
+        self._pending: list[tuple[int, int, float, float]] = []
+        # When it went on last for something else, and how likely it had stood still for that.
+        self._went, self._likely = -sys.maxsize, 0.0
+        self._late = sorted(late, reverse=True)
 
     def at(self, time_ns: int) -> float:
-        """When it does what it did at this time."""
-        while self._awaited and self._awaited[0][0] <= time_ns:
-            needed, there = heappop(self._awaited)
-            self.resumes(needed, max(self._own(needed), there))
-        return self._own(time_ns)
+        """When it does what it did at this time; all it waits for before is known."""
+        pending, late = self._pending, self._late
+        while True:
+            until = pending[0][0] if pending and pending[0][0] <= time_ns else time_ns
+            if late and late[-1].begun_ns <= until:
+                launched = late.pop()
+                now = max(self._own(launched.begun_ns), self._launched(launched))
+                self._resumes(launched.begun_ns, now)
+            elif pending and pending[0][0] <= time_ns:
+                on, stood, there, likely = heappop(pending)
+                if on - self._went > _AT_ONCE_NS or likely >= self._likely:
+                    # What ended before that, while it stood still, did not hold it back.
+                    self._resumes(on, max(self._own(stood), there))
+                    self._went, self._likely = on, likely
+            else:
+                return self._own(time_ns)
 
-    def resumes(self, time_ns: int, now: float) -> None:
-        """It goes on now with what it went on with at this time."""
-        self._base = now - time_ns + self._removals.before(time_ns)
+    def goes_on(self, time_ns: int, stood_ns: int, there: float, likely: float) -> None:
+        """What it did at this time, after it had stood still since another, it does not before something is there.
 
-    def awaits(self, time_ns: int, there: float) -> None:
-        """What it did at this time it cannot do before something is there."""
-        heappush(self._awaited, (time_ns, there))
+        Of several that end at once it waited for the one that it is most ``likely`` to wait for.
+        """
+        heappush(self._pending, (time_ns, stood_ns, there, likely))
+
+    def _resumes(self, time_ns: int, now: float) -> None:
+        self._since.append(max(time_ns, self._since[-1]))
+        self._later.append(now - time_ns + self._removals.before(time_ns))
+
+    def _launched(self, late: Late) -> float:
+        """When its host can have launched it."""
+        spared = self._of_hosts.before(late.begun_ns) - self._of_hosts.before(late.since_ns)
+        return self._own(late.since_ns) + late.begun_ns - late.since_ns - spared
 
     def _own(self, time_ns: int) -> float:
-        return time_ns + self._base - self._removals.before(time_ns)
+        later = self._later[bisect_right(self._since, time_ns) - 1]
+        return time_ns + later - self._removals.before(time_ns)
 
 
 class _Removals:
@@ -150,10 +214,12 @@ class _Removals:
 def together(changes: list[Change]) -> Change:
     """All of these changes at once."""
     removed: dict[int, list[tuple[int, float]]] = {}
+    of_hosts: dict[int, list[tuple[int, float]]] = {}
     transfer: dict[int, float] = {}
     for change in changes:
-        for rank, parts in change.removed.items():
-            removed.setdefault(rank, []).extend(parts)
+        for every, parts_of in ((removed, change.removed), (of_hosts, change.of_hosts)):
+            for rank, parts in parts_of.items():
+                every.setdefault(rank, []).extend(parts)
         for match, factor in change.transfer.items():
             transfer[match] = min(factor, transfer.get(match, 1.0))
-    return Change(removed, transfer)
+    return Change(removed, of_hosts, transfer)

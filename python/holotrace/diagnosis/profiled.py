@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import polars as pl
@@ -9,7 +10,7 @@ import polars as pl
 from holotrace.diagnosis import account
 from holotrace.diagnosis.candidates import Candidate
 from holotrace.diagnosis.classes import COPY, PROFILER, QUEUED
-from holotrace.diagnosis.meetings import Change, Meetings, together
+from holotrace.diagnosis.meetings import Change, Meetings, Removed, together
 from holotrace.errors import UsageError
 
 # Not the host's time: devices copy, and wait for each other, as fast as without a profiler.
@@ -50,5 +51,9 @@ def without(candidates: list[Candidate], meetings: Meetings, profiler_ns: int) -
 
 
 def _scaled(candidate: Candidate, ratio: float) -> Candidate:
-    removed = {rank: [(at, ns * ratio) for at, ns in parts] for rank, parts in candidate.change.removed.items()}
-    return replace(candidate, change=Change(removed, candidate.change.transfer))
+    change = candidate.change
+    return replace(candidate, change=Change(_of(change.removed, ratio), _of(change.of_hosts, ratio), change.transfer))
+
+
+def _of(removed: Mapping[int, Removed], ratio: float) -> dict[int, Removed]:
+    return {rank: [(at, ns * ratio) for at, ns in parts] for rank, parts in removed.items()}

@@ -6,13 +6,19 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.diagnosis import account
-from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK
+from holotrace.diagnosis import account, over_time
+from holotrace.diagnosis.candidates import Candidate, Job, total
+from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
 from holotrace.diagnosis.meetings import Change
 
+# How many ranks of the group were not recorded.
+ABSENT = "absent_count"
+# What waiting exposes.
+EXPOSES = "exposes"
 # Transfers of equal size take so much longer in the groups of a slow link.
 _SLOW_LINK_RATIO = 1.4
+# ... and in the steps of one that becomes slow; what else runs at the same time matters less than that.
+_SLOW_STEPS_RATIO = 2.0
 # What starts so soon after another transfer was waiting for that.
 _AT_ONCE_NS = 50_000
 _OF_GROUP = ("step", "group_ranks")
@@ -28,12 +34,17 @@ def causes(job: Job) -> Iterator[Candidate]:
         return
     meetings = _transferred(job)
     links = list(_links(meetings))
+    known = [match for link in links for match in link.change.transfer]
+    links += _slow_steps(meetings.filter(~pl.col("match").is_in(known)), job.ranks)
     yield from links
     # What a slow link costs is no matter of hiding transfers.
     slow = [(match, ratio) for link in links for match, ratio in link.change.transfer.items()]
     ratios = pl.DataFrame(slow, schema={"match": meetings.schema["match"], "usual_ratio": pl.Float64}, orient="row")
     beside = meetings.join(ratios, on="match", how="left").with_columns(pl.col("usual_ratio").fill_null(1.0))
     beside = beside.with_columns(pl.col("exposed_transfer_ns") * pl.col("usual_ratio")).sort("match")
+    late = _held_back(beside)
+    yield from _synchronized(late, len(job.ranks))
+    beside = beside.filter(~pl.col("match").is_in(late["match"].implode()))
     # Programs of XLA reduce gradients whenever their compiler says.
     is_xla = not job.rows.is_empty() and account.XLA in job.of(account.WINDOW)["detail"]
     yield from _exposed(beside, in_buckets=not is_xla)
@@ -54,26 +65,47 @@ def _transferred(job: Job) -> pl.DataFrame:
             start_ns=pl.col("start_ns").min(),
             come_ns=pl.col("arrival_ns").max(),
             member_ranks=pl.col("rank").sort(),
+            held_back=(pl.col("cause") == SYNCHRONIZATION).mean() if "cause" in job.visits.columns else pl.lit(0.0),
+            waits_in=pl.col("name").drop_nulls().first() if "name" in job.visits.columns else pl.lit(None, pl.String),
         )
         .with_columns(
             pl.col("collective").cast(pl.String),
             pl.col("element_type").cast(pl.String),
-            # Members may be missing from the recording.
-            size=pl.coalesce(pl.col("group_size").cast(pl.UInt32), pl.col("member_ranks").list.len()),
+            # Members may be missing from the recording; of a group that nothing is known of, all ranks are members.
+            size=pl.coalesce(
+                pl.col("group_size").cast(pl.UInt32),
+                pl.when(pl.col("member_ranks").list.n_unique() == len(job.ranks)).then(_world_size(job)),
+                pl.col("member_ranks").list.len(),
+            ),
+        )
+        .with_columns(
+            absent=pl.col("size").cast(pl.Int64) - pl.col("member_ranks").list.n_unique().cast(pl.Int64),
         )
         .sort("match")
     )
+
+
+def _world_size(job: Job) -> int:
+    """How many ranks the job has, whether or not they were recorded."""
+    known = () if job.rows.is_empty() else job.of(account.WINDOW)["count"]
+    return max((len(job.ranks), *(count or 0 for count in known)))
 
 
 def _links(meetings: pl.DataFrame) -> Iterator[Candidate]:
     """Groups whose transfers take longer than those of equal size in other groups."""
     alike = ["collective", "element_count", "element_type", "size"]
     groups = meetings.group_by(*alike, "member_ranks").agg(
-        typical_ns=pl.col("transfer_ns").median(), matches=pl.col("match"), step=pl.col("step").drop_nulls().unique()
+        pl.col("absent").max(),
+        typical_ns=pl.col("transfer_ns").median(),
+        matches=pl.col("match"),
+        step=pl.col("step").drop_nulls().unique(),
     )
     usual = pl.col("typical_ns").quantile(0.5, "lower").over(alike)
     slow = groups.with_columns(usual_ns=usual, others=pl.len().over(alike)).filter(
-        pl.col("others") > 1, pl.col("typical_ns") > _SLOW_LINK_RATIO * pl.col("usual_ns")
+        pl.col("others") > 1,
+        pl.col("typical_ns") > _SLOW_LINK_RATIO * pl.col("usual_ns"),
+        # What was not recorded may have come late.
+        pl.col("absent") <= 0,
     )
     # A link is slow for transfers of all sizes and kinds.
     links = slow.sort("typical_ns", "collective", descending=[True, False]).partition_by(
@@ -92,6 +124,65 @@ def _links(meetings: pl.DataFrame) -> Iterator[Candidate]:
         )
 
 
+def _slow_steps(meetings: pl.DataFrame, ranks: tuple[int, ...]) -> Iterator[Candidate]:
+    """Groups whose transfers take longer in some steps than those of equal size in others."""
+    alike = ["member_ranks", "collective", "element_count", "element_type", "place"]
+    whole = meetings.drop_nulls("step").filter(pl.col("absent") <= 0).sort("come_ns")
+    # Steps send the same in the same order, where no size is known.
+    place = pl.int_range(pl.len()).over("step", "member_ranks", "collective")
+    whole = whole.with_columns(place=pl.when(pl.col("element_count").is_null()).then(place))
+    usual = pl.col("transfer_ns").quantile(over_time.USUAL_QUANTILE, "lower").over(alike)
+    sized = whole.with_columns(usual_ns=usual)
+    for (members,), table in sized.group_by("member_ranks", maintain_order=True):
+        ratio = pl.col("transfer_ns").sum() / pl.col("usual_ns").sum()
+        ratios = dict(table.filter(pl.col("usual_ns") > 0).group_by("step").agg(ratio).iter_rows())
+        steps = over_time.slow(ratios, _SLOW_STEPS_RATIO)
+        longer = table.filter(pl.col("step").is_in(steps), pl.col("transfer_ns") > pl.col("usual_ns"))
+        if longer.is_empty():
+            continue
+        longest = longer.sort("transfer_ns", "match").row(-1, named=True)
+        yield Candidate(
+            SLOW_LINK,
+            Change(transfer=dict(longer.select("match", pl.col("usual_ns") / pl.col("transfer_ns")).iter_rows())),
+            () if len(set(members)) == len(ranks) else tuple(members),
+            steps,
+            longest["collective"],
+            start_ns=longest["start_ns"],
+            evidence={
+                "time_ratio": round(total(longer["transfer_ns"]) / total(longer["usual_ns"]), 3),
+                "count": longer.height,
+                "than": "with equal size in the other steps",
+            },
+        )
+
+
+def _held_back(meetings: pl.DataFrame) -> pl.DataFrame:
+    """Gathers that would have been on their way earlier, had most hosts not waited for their devices before them.
+
+    The first of a step gathers what the step before has changed last, and cannot be.
+    """
+    gathers = meetings.filter(pl.col("collective").str.contains("gather")).sort("come_ns")
+    is_first = pl.int_range(pl.len()).over("step", "group_ranks") == 0
+    held = gathers.filter(~is_first, pl.col("held_back") > _MOSTLY_RATIO, pl.col("exposed_transfer_ns") > 0)
+    return held.sort("match")
+
+
+def _synchronized(late: pl.DataFrame, rank_count: int) -> Iterator[Candidate]:
+    """Waits of hosts that expose what they launch after them."""
+    for (name,), table in late.drop_nulls("waits_in").group_by("waits_in", maintain_order=True):
+        hidden = 1 - pl.col("exposed_transfer_ns") / pl.col("transfer_ns")
+        yield Candidate(
+            SYNCHRONIZATION,
+            Change(transfer=dict(table.select("match", hidden).iter_rows())),
+            (),
+            tuple(sorted(table["step"].drop_nulls().unique())),
+            str(name),
+            start_ns=table.sort("exposed_transfer_ns")["start_ns"][-1],
+            evidence={"time_ns": int(table["exposed_transfer_ns"].sum()), "count": rank_count * table.height}
+            | {EXPOSES: table["collective"][0]},
+        )
+
+
 def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]:
     """Collectives whose transfer nothing hides."""
     # Gathers of other sizes are of other parameters, which may be prefetched where these are not.
@@ -107,7 +198,11 @@ def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]
             match: 1 - exposed / transfer if transfer else 1.0
             for match, exposed, transfer in table.select("match", "exposed_transfer_ns", "transfer_ns").iter_rows()
         }
-        mostly = every.filter(pl.col("exposed_transfer_ns") > _MOSTLY_RATIO * pl.col("transfer_ns"))
+        absent = max(0, int(table.sort("exposed_transfer_ns")["absent"][-1]))
+        # What waits in a row for a slow link would not without it.
+        usually = every.filter(pl.col("usual_ratio") == 1.0)
+        usually = every if usually.is_empty() else usually
+        mostly = usually.filter(pl.col("exposed_transfer_ns") > _MOSTLY_RATIO * pl.col("transfer_ns"))
         yield Candidate(
             EXPOSED,
             Change(transfer=hidden),
@@ -119,8 +214,9 @@ def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]
                 "time_ns": int(table["exposed_transfer_ns"].sum()),
                 "count": table.height,
                 "per_step_count": every.height / max(1, every["step"].n_unique()),
-                "exposed_ratio": round(mostly.height / every.height, 3),
-                **({"in_a_row_ratio": round(_in_a_row(every), 3)} if is_reduction else {}),
+                "exposed_ratio": round(mostly.height / usually.height, 3),
+                **({ABSENT: absent} if absent else {}),
+                **({"in_a_row_ratio": round(_in_a_row(usually), 3)} if is_reduction else {}),
             },
         )
 

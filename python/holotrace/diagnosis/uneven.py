@@ -180,7 +180,7 @@ def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> st
     """Why a rank computes longer."""
     mine = beyond.filter(pl.col("rank") == rank)
     ratio = total(mine["beyond_ns"]) / max(1.0, total(mine["time_ns"]) - total(mine["beyond_ns"]))
-    own = kinds.filter(pl.col("rank") == rank)
+    own = _with_others_pooled(kinds, rank)
     if told := _told(own):
         return told
     if is_slow(own, ratio) or _is_slow_at_some(own):
@@ -300,6 +300,18 @@ def _with_lost_kernels(kinds: pl.DataFrame) -> list[int]:
     told = kinds.select("rank", is_lost=fewer & others_agree, is_more=pl.col("count") > pl.col("usual_count"))
     by_rank = told.group_by("rank").agg(lost=pl.col("is_lost").sum(), more=pl.col("is_more").sum())
     return list(by_rank.filter(pl.col("lost") >= _LOST_KINDS, pl.col("more") == 0)["rank"].sort())
+
+
+def _with_others_pooled(kinds: pl.DataFrame, rank: int) -> pl.DataFrame:
+    """The work of one rank; kinds that ranks have in different numbers, such as shapes of experts, are one per name."""
+    differs = (pl.col("count") != pl.col("usual_count")).any().over(*_KIND)
+    marked = kinds.with_columns(differs=differs)
+    pooled = marked.filter("differs").group_by("rank", "name", "operator", "cause").agg(pl.col("time_ns").sum())
+    usual = pl.col("time_ns").quantile(0.5, "lower").over("name", "operator", "cause")
+    # Nothing tells that it is equal work.
+    others = pooled.with_columns(usual_ns=usual, count=pl.lit(1, pl.Int64), usual_count=pl.lit(0.0))
+    every = pl.concat([marked.filter(~pl.col("differs")), others], how="diagonal_relaxed")
+    return every.filter(pl.col("rank") == rank)
 
 
 def is_slow(kinds: pl.DataFrame, ratio: float) -> bool:

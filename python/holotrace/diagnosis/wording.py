@@ -31,7 +31,12 @@ LONGER = (
 )
 # What a host copies while it pauses.
 COPYING = " between copies from the device, as in saving a checkpoint"
+# Of ranks and steps that are told one by one; the columns of the table have all.
+_MOST_RUNS = 6
 _LONG_NAME = 80  # characters
+# What is compared with, if it is no other step.
+OTHERS = {classes.SLOW_DEVICE: "on the others", classes.SLOW_LINK: "with equal size in other groups"}
+ALL_RANKS = "Record every rank, so that the trace shows which of them came late."
 _STACKS = "Record with with_stack=True, so that the trace has the names of the Python functions of the host."
 _SHAPES = "Record with record_shapes=True, so that the trace shows how much work each operator had."
 CLASSES: Mapping[str, Class] = {
@@ -159,13 +164,13 @@ CLASSES: Mapping[str, Class] = {
         confused="Communication with ranks that were not recorded.",
     ),
     classes.SLOW_DEVICE: Class(
-        "{who} {is_slow}: the same kernels take {time_ratio:.2f} times as long as on the others",
+        "{who} {is_slow}: the same kernels take {time_ratio:.2f} times as long as {than}",
         "Compare clocks, temperature, power limit and ECC errors with those of the others (nvidia-smi -q, rocm-smi), "
         "and take the device out of the job if they differ.",
         seen=(
             "Kernels with the same name, grid, block and input shapes take longer on this rank than on the others. "
             "Most kinds of kernels do, by about the same factor, and that explains all of the rank's extra time. "
-            "Devices of one host are compared with each other in the same way."
+            "Devices of one host are compared with each other in the same way; where all become slow, steps are."
         ),
         confused="More work, if shapes were not recorded.",
     ),
@@ -268,15 +273,15 @@ CLASSES: Mapping[str, Class] = {
         confused="Launch-bound, if all hosts are alike.",
     ),
     classes.SLOW_LINK: Class(
-        "{who} {has} a slow link: {what} takes {time_ratio:.2f} times as long as with equal size in other groups",
+        "{who} {has} a slow link: {what} takes {time_ratio:.2f} times as long as {than}",
         "Compare link widths and error counters of these nodes (nvidia-smi nvlink, ibstat), and check with "
         "NCCL_DEBUG=INFO which transport they use.",
         seen="Transfers of a group take longer than those of equal size in other groups.",
         confused="A late rank: the time before the last rank arrives is not transfer. Only jobs with several groups "
-        "can have this cause.",
+        "can have this cause, or ones in which some steps are slow.",
     ),
     classes.EXPOSED: Class(
-        "communication in {what} is exposed: no rank computes during it",
+        "{exposed}",
         "Start it earlier: prefetch the parameters of the next layer (FSDP forward_prefetch, backward_prefetch), "
         "reduce gradients in smaller buckets, or overlap it with another micro-batch.",
         seen=(
@@ -392,6 +397,14 @@ OF_XLA: Mapping[str, Class] = {
 }
 
 
+def exposed(what: str, absent: int) -> str:
+    """What a collective that nothing hides takes, or a rank that nobody has recorded."""
+    if not absent:
+        return f"communication in {what} is exposed: no rank computes during it"
+    ranks = "a rank that was" if absent == 1 else f"one of {absent} ranks that were"
+    return f"all recorded ranks wait in {what}, for its data or for {ranks} not recorded: the trace does not tell which"
+
+
 def pauses(what: str, meanwhile: str = "", *, is_launch: bool) -> str:
     """What a host does that goes on with nothing, in something if that is known."""
     if is_launch:
@@ -416,7 +429,10 @@ def whose(ranks: tuple[int, ...], count: int) -> str:
         return "every rank"
     if count > 1 and len(ranks) == count:
         return "every rank"
-    return f"rank{'s' if len(ranks) > 1 else ''} {spelled(ranks)}"
+    told = spelled(ranks).split(", ")
+    if len(told) > _MOST_RUNS:
+        return f"{len(ranks):,} of {count:,} ranks ({', '.join(told[:_MOST_RUNS])}, ...)"
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(told)}"
 
 
 def short(name: str) -> str:
@@ -445,7 +461,10 @@ def when(steps: tuple[int, ...], known: tuple[int, ...]) -> str:
         return f", in every {_ordinal(apart.pop())} step from step {steps[0]}"
     if steps[-1] == known[-1] and steps == known[-len(steps) :]:
         return f", since step {steps[0]}"
-    return f", in step{'s' if len(steps) > 1 else ''} {spelled(steps)}"
+    told = spelled(steps)
+    if told.count(",") >= _MOST_RUNS:
+        return f", in {len(steps):,} of {len(known):,} steps from step {steps[0]} to step {steps[-1]}"
+    return f", in step{'s' if len(steps) > 1 else ''} {told}"
 
 
 def _ordinal(number: int) -> str:

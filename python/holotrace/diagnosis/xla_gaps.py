@@ -33,6 +33,7 @@ OPS = XLA_OPS.only(
     *("event_id", "device", "plane", "stream", "line", "start_ns", "end_ns"),
     *("is_wait", "is_async", "step", "launch_id", "launch_ns"),
 )
+_TIMES = OPS.only("device", "plane", "line", "start_ns", "end_ns", "is_wait", "is_async")
 READS = (OPS, RUNS, *callers.READS, *skew.READS)
 # Shorter gaps lie between the operations of a program, where no host could help ...
 MIN_GAP_NS = 100_000
@@ -64,12 +65,17 @@ _CLASSES = {
 
 def is_xla(rank: RankTrace) -> bool:
     """Whether the rank's trace is a profile of XLA, whose hosts have names of their own."""
-    return not (rank[OPS].is_empty() and rank[RUNS].is_empty())
+    return bool(rank.count(OPS) or rank.count(RUNS))
 
 
 def window(rank: RankTrace) -> pl.DataFrame:
     """The time in which gaps are looked for, as of ``device_time.window``."""
-    return rank.cached(_executions)[2]
+    return rank.cached(_window)
+
+
+def _window(rank: RankTrace) -> pl.DataFrame:
+    noted = skew.shifted(device_time.with_programs(rank[_TIMES], rank[RUNS]), rank.cached(skew.shifts))
+    return device_time.window(noted, _runs(rank), rank[STEPS])
 
 
 def is_on_host(rank: RankTrace) -> bool:
@@ -93,7 +99,7 @@ def _by_default(rank: RankTrace) -> pl.DataFrame:
 
 
 def _of_programs(rank: RankTrace, min_gap_ns: int, *, by_stream: bool, input_ranges: str) -> pl.DataFrame:
-    ops, _, during = rank.cached(_executions)
+    ops, during = _executions(rank), window(rank)
     if not by_stream:
         ops = ops.with_columns(stream=pl.lit(None, pl.Int64()))
     found = device_time.gaps(ops, during, by=[*DEVICE, "stream"], min_gap_ns=min_gap_ns)
@@ -166,7 +172,7 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
 
 def _idle(rank: RankTrace) -> pl.DataFrame:
     """When the rank stood still: all of its devices did, as one that waits for another is busy in a collective."""
-    ops, runs, during = rank.cached(_executions)
+    ops, runs, during = _executions(rank), _runs(rank), window(rank)
     busy = pl.concat([ops, runs.filter(pl.col("plane").cast(pl.String) == ON_HOST)], how="diagonal_relaxed")
     as_one = busy.with_columns(
         device=pl.lit(0, pl.Int64), plane=pl.lit(None, pl.Categorical), stream=pl.lit(0, pl.Int64)
@@ -216,12 +222,15 @@ def _class_of(name: str) -> str | None:
     return told if told in _BY_NAME else None
 
 
-def _executions(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """What ran on devices, the runs of programs, and the window of the rank, on the clock of the host."""
-    clocks = [rank[table] for table in skew.READS]
-    runs = skew.shifted(rank[RUNS], *clocks)
-    noted = skew.shifted(device_time.with_programs(rank[OPS], rank[RUNS]), *clocks)
-    return device_time.executions(noted), runs, device_time.window(noted, runs, rank[STEPS])
+def _executions(rank: RankTrace) -> pl.DataFrame:
+    """What ran on devices, on the clock of the host; it is most of the memory, and so never kept."""
+    ran = device_time.with_programs(rank.where(OPS, device_time.IS_EXECUTED), rank[RUNS])
+    return skew.shifted(ran.drop("line", "is_wait", "is_async", "is_program"), rank.cached(skew.shifts))
+
+
+def _runs(rank: RankTrace) -> pl.DataFrame:
+    """The runs of programs, on the clock of the host."""
+    return skew.shifted(rank[RUNS], rank.cached(skew.shifts))
 
 
 def _named(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:
@@ -246,7 +255,8 @@ def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:
 
 def _with_parts(found: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     """The gaps with their parts, seen from the threads that hold the steps or launch what ends each, and the cause."""
-    calls = rank[HOST_CALLS].filter(pl.col("event_id").is_in(found["launch_id"].unique().implode()))
+    launches = found["launch_id"].unique().implode()
+    calls = rank.where(HOST_CALLS.only("event_id", "tid"), pl.col("event_id").is_in(launches))
     threads = calls.select(launch_id="event_id", tid=pl.col("tid").cast(pl.String()))
     stepping = host_time.stepping_threads(rank)
     launched = found.join(threads, on="launch_id", how="left").sort(*DEVICE, "stream", "start_ns")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from holotrace.core.problems import problem, spelled
+from holotrace.core.problems import MISSING, problem, spelled
 from holotrace.core.source import RankSource
 
 # What doubts() says.
-DOUBTS = ("ranks missing", "rank unknown", "files of different jobs")
+DOUBTS = (MISSING, "rank unknown", "files of different jobs")
 
 
 def doubts(sources: Sequence[RankSource]) -> list[dict[str, Any]]:
@@ -28,8 +28,9 @@ def _missing(sources: Sequence[RankSource]) -> list[dict[str, Any]]:
     absent = set(range(world or 0)) - {source.rank for source in sources}
     if not absent:
         return []
-    example = f"{spelled(absent)} of {world}"
-    return [problem("ranks missing", count=len(absent), example=example, action="the others were read")]
+    noun = "rank" if len(absent) == 1 else "ranks"
+    example = f"{len(absent)} of {world}: {noun} {spelled(absent)}"
+    return [problem(MISSING, count=len(absent), example=example, action="the others were read")]
 
 
 def _guessed(sources: Sequence[RankSource]) -> list[dict[str, Any]]:

@@ -94,7 +94,7 @@ class Questions:
     def __call__(self, rank: RankTrace) -> Answers:
         asked = {analysis.part_name: (analysis, options) for analysis, options in self.asked}
         left, lock = dict(asked), Lock()
-        is_large = sum(frame.estimated_size() for frame in rank.tables.values()) > _LARGE_BYTES
+        is_large = sum(frame.estimated_size() for frame in rank.held.values()) > _LARGE_BYTES
 
         def answered(name: str) -> pl.DataFrame:
             analysis, options = asked[name]
@@ -173,7 +173,7 @@ class _Shared:
 def _in_turn(reads: Mapping[str, Sequence[Table]], rank: RankTrace) -> list[str]:
     """The names in an order in which large tables that few ask for can go early."""
     left = {name: dict.fromkeys(table.name for table in tables) for name, tables in reads.items()}
-    bytes_of = {name: frame.estimated_size() for name, frame in rank.tables.items()}
+    bytes_of = {name: frame.estimated_size() for name, frame in rank.held.items()}
     order: list[str] = []
     while readers := Counter(table for tables in left.values() for table in tables):
         next_gone = max(readers, key=lambda table: bytes_of.get(table, 0) / readers[table])

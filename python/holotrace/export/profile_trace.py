@@ -58,9 +58,7 @@ def _shown(rank: RankTrace, detail: Detail) -> pl.DataFrame:
         events = events.filter("is_device")
     elif detail == "host":
         events = events.filter(~is_python.fill_null(value=False))
-    shifts = skew.bounds(*(rank[table] for table in skew.READS)).select(
-        pl.col("plane").cast(pl.String), shift_ns=pl.col("shift_ns").fill_null(0)
-    )
+    shifts = rank.cached(skew.shifts).select(pl.col("plane").cast(pl.String), shift_ns=pl.col("shift_ns").fill_null(0))
     by = events.select("pid").join(shifts, left_on="pid", right_on="plane", how="left", maintain_order="left")
     return events.with_columns(pl.col("start_ns", "end_ns") + by["shift_ns"].fill_null(0))
 

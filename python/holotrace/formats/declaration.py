@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from holotrace.core.on_demand import Held
 from holotrace.core.schema import Column, Table
 from holotrace.core.source import RankSource
 from holotrace.core.tables import ALL
@@ -88,7 +89,7 @@ class Format:
     """What messages call a file of it, with an article."""
     sniff: Callable[[Head], bool]
     """Whether a file is of this format, by its name and first bytes."""
-    read: Callable[[RankSource, Sequence[Table]], Parsed[pl.DataFrame]]
+    read: Callable[[RankSource, Sequence[Table]], Parsed[Held]]
     """The wanted tables of one file, as far as it has them. Raises InputError where the file cannot be read."""
     suffixes: tuple[str, ...] = ()
     """Endings of names that make a file of a folder worth looking at; those of packed files need not be named."""
@@ -96,7 +97,7 @@ class Format:
     """``rank``, ``world_size`` and more that the first or last bytes of a file tell of its rank and job."""
     tables: tuple[Table, ...] = ALL
     """The tables and columns that a file can have; no others are asked for, but columns of the caller's own."""
-    read_closely: Callable[[RankSource, Sequence[Table]], Parsed[pl.DataFrame]] | None = None
+    read_closely: Callable[[RankSource, Sequence[Table]], Parsed[Held]] | None = None
     """As ``read``, looking also into what is not wanted, so that no problem of the file stays unseen."""
     scan: Callable[[RankSource, Sequence[Table]], Parsed[Columns]] | None = None
     """As ``read``, with tables that are made when they are taken, for who writes them on."""

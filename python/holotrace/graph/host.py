@@ -85,12 +85,12 @@ def steps_of(rank: RankTrace) -> pl.DataFrame:
 
 def _of_xla(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:
     """The spans of the program's threads, with what each is."""
-    ops, ranges = rank[_OPS], rank[_RANGES].filter(~pl.col("on_device")).drop("on_device")
+    own = pl.col("tid").is_in(xla.threads(rank).implode())
+    ops, ranges = rank.where(_OPS, own), rank.where(_RANGES, own & ~pl.col("on_device")).drop("on_device")
     is_call = pl.col("event_id").is_in(xla.calls(rank).implode())
     role = pl.when(is_call).then(_CALL).otherwise(_OPERATOR)
     roles = ((ops, role), (ranges, pl.lit(_RANGE)), (xla.unrecorded_waits(rank, work), pl.lit(_CALL)))
-    spans = pl.concat([frame.with_columns(role=role.cast(pl.UInt8)) for frame, role in roles])
-    return spans.filter(pl.col("tid").is_in(xla.threads(rank).implode()))
+    return pl.concat([frame.with_columns(role=role.cast(pl.UInt8)) for frame, role in roles])
 
 
 def _spans(rank: RankTrace, asking: Collection[str]) -> pl.DataFrame:

@@ -15,6 +15,8 @@ PART = (
     Column("rows", Unit.BINARY, "The rows, as a compressed stream of Arrow"),
 )
 _EVENTS = 2**32
+# A rank of so many rows has its columns made by itself: to group all rows by rank takes longer.
+_LARGE_ROWS = 2_000
 
 
 def packed(frames: Iterable[tuple[str, pl.DataFrame]]) -> pl.DataFrame:
@@ -55,8 +57,12 @@ def _joined(frames: Sequence[pl.DataFrame], schema: pl.Schema, made: Sequence[pl
     if not frames:
         return schema.to_frame().insert_column(0, pl.Series("rank", [], pl.Int32()))
     columns = (pl.col(name).cast(dtype) for name, dtype in schema.items())
-    # Once for all ranks: of many small ones each expression would take longer than its rows.
-    return pl.concat(frames).with_columns(each.over("rank") for each in made).select("rank", *columns)
+    if sum(frame.height for frame in frames) >= _LARGE_ROWS * len(frames):
+        whole = pl.concat([frame.with_columns(made) for frame in frames])
+    else:
+        # Once for all ranks: of many small ones each expression would take longer than its rows.
+        whole = pl.concat(frames).with_columns(each.over("rank") for each in made)
+    return whole.select("rank", *columns)
 
 
 def _written(frame: pl.DataFrame) -> bytes:

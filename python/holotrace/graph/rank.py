@@ -135,7 +135,7 @@ def _recorded(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
     both = pl.concat(
         [work.with_columns(call_id="launch_id", sync=pl.lit(None, pl.String)), asked], how="diagonal_relaxed"
     )
-    found = step_graph.recorded_waits(rank[host.CALLS_READ], both, asked, device.RULES)
+    found = step_graph.recorded_waits(rank[host.CALLS_READ].lazy(), both, asked, device.RULES)
     waits = asked.select("event_id", "call_id", "sync").join(found, on="event_id")
     is_held = pl.col("sync") == step_graph.HOLDS
     pairs = waits.with_columns(waits_id=pl.when(is_held).then("holds_id").otherwise("call_id"))

@@ -72,7 +72,7 @@ def unrecorded_waits(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:
     times = ("start_ns", "end_ns")
     ranges = rank[_RANGES].filter(own, ~pl.col("on_device"))
     cuts = [ranges.select(*place, start_ns=time, end_ns=time) for time in times]
-    spans = pl.concat([rank[_OPS].select(*place, *times).filter(own), *cuts])
+    spans = pl.concat([rank.where(_OPS, own).select(*place, *times), *cuts])
     pauses = (
         groups.ordered(spans, ["start_ns"])
         .lazy()
@@ -102,7 +102,8 @@ def unrecorded_waits(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:
 
 def threads(rank: RankTrace) -> pl.Series:
     """The threads of the program: those that launch or name ranges. Others belong to the runtime or to CPU devices."""
-    launching = rank[_OPS].filter(pl.col("event_id").is_in(rank[_RUNS]["launch_id"].drop_nulls().implode()))["tid"]
+    launches = rank[_RUNS]["launch_id"].drop_nulls().implode()
+    launching = rank.where(_OPS.only("tid"), pl.col("event_id").is_in(launches))["tid"]
     naming = rank[_RANGES].filter(~pl.col("on_device"))["tid"]
     return pl.concat([launching, naming]).unique()
 
@@ -140,7 +141,9 @@ def _are_of_devices(rank: RankTrace) -> bool:
     ranges = rank[_RANGES].filter(~pl.col("on_device"))
     # A step that devices tell may name the call that launched it.
     is_span = ["event_id", "start_ns"]
-    return all(rank[_STEPS].join(spans, on=is_span, how="semi").is_empty() for spans in (ranges, rank[_OPS]))
+    return all(
+        rank[_STEPS].join(spans, on=is_span, how="semi").is_empty() for spans in (ranges, rank[_OPS.only(*is_span)])
+    )
 
 
 def works(rank: RankTrace) -> pl.DataFrame:
@@ -252,9 +255,8 @@ def _between(alone: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
 
 def _waits(rank: RankTrace) -> pl.DataFrame:
     """Calls on the program's threads that wait for devices: event_id, tid, start_ns, end_ns."""
-    lasting = rank[_OPS].filter(
-        pl.col("end_ns") - pl.col("start_ns") >= _WAIT_NS, pl.col("tid").is_in(threads(rank).implode())
-    )
+    lasts = pl.col("end_ns") - pl.col("start_ns") >= _WAIT_NS
+    lasting = rank.where(_OPS, lasts & pl.col("tid").is_in(threads(rank).implode()))
     activity = host_activities.of_calls(lasting["name"])
     return lasting.filter(activity.is_in(WAITING)).select("event_id", "tid", "start_ns", "end_ns")
 
@@ -266,7 +268,7 @@ def _launches(rank: RankTrace) -> pl.DataFrame:
     """
     launched = pl.concat([rank[_RUNS]["launch_id"], rank[_EVENTS]["launch_id"]]).drop_nulls().unique()
     is_launch = pl.col("event_id").is_in(launched.implode()) & pl.col("tid").is_in(threads(rank).implode())
-    spans = rank[_OPS].filter(is_launch).sort("start_ns")
+    spans = rank.where(_OPS, is_launch).sort("start_ns")
     waits = rank.cached(_waits).sort("start_ns")
     within = spans.select("tid", "start_ns", "end_ns", launch_id="event_id").join_asof(
         waits.select("tid", "start_ns", wait_id="event_id", wait_end_ns="end_ns"),

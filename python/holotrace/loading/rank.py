@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import polars as pl
 
+from holotrace.core.on_demand import Held, OnDemand, Tables, whole
 from holotrace.core.schema import Table, filled, in_order, legible
 from holotrace.core.source import RankSource
 from holotrace.core.tables import ALL, CALLS, DEVICE_EVENTS, PROBLEMS, RANK_INFO, XLA_OPS
@@ -35,11 +37,11 @@ def load(source: RankSource, reads: Sequence[Table], *, every_problem: bool = Fa
     wanted = merged(reads)
     asked = _asked(wanted, FORMATS[source.format])
     read = _from_file(source, asked, in_files(asked), every_problem)
-    tables = dict(read.tables)
+    tables = dict(read.held)
     if CALLS.name in asked:
         tables[CALLS.name] = _calls(tables, asked[CALLS.name])
     filled = {name: _filled(tables.get(name), table) for name, table in wanted.items()}
-    return replace(read, tables=filled, kinds=source.kinds, settings=source.settings)
+    return replace(read, tables=Tables(filled), kinds=source.kinds, settings=source.settings)
 
 
 def parts(source: RankSource | RankTrace, reads: Sequence[Table]) -> RankParts:
@@ -52,19 +54,21 @@ def parts(source: RankSource | RankTrace, reads: Sequence[Table]) -> RankParts:
         tables = {name: [there[name] for there in (scanned.tables, made) if name in there] for name in wanted}
         return RankParts(source.rank, made[RANK_INFO.name], tables, scanned.metadata)
     trace = narrowed(source, reads) if isinstance(source, RankTrace) else load(source, reads)
-    whole = {name: [frame] for name, frame in trace.tables.items()}
-    return RankParts(trace.rank, trace[RANK_INFO], whole, trace.metadata)
+    return RankParts(
+        trace.rank, trace[RANK_INFO], {name: [table] for name, table in trace.held.items()}, trace.metadata
+    )
 
 
 def _complete(declared: Format, source: RankSource, needed: Mapping[str, Table]) -> RankTrace:
     """One rank of a file whose kinds are as it was written, or as the user's own rules say now."""
     decided = [name for name in _OF_A_KIND if source.kinds and _has_kind(needed.get(name))]
     reads = merged([*needed.values(), *(_DECLARED[name].only(*_MAKE_KIND) for name in decided)])
-    whole = declared.read(source, list(reads.values()))
-    kinds = {
-        name: whole.tables[name].with_columns(kernel_kinds.kinds(whole.tables[name], source.kinds)) for name in decided
-    }
-    return RankTrace(source.rank, {**whole.tables, **kinds}, whole.metadata)
+    read = declared.read(source, list(reads.values()))
+    kinds = {}
+    for name in decided:
+        table = whole(read.tables[name])
+        kinds[name] = table.with_columns(kernel_kinds.kinds(table, source.kinds))
+    return RankTrace(source.rank, Tables({**read.tables, **kinds}), read.metadata)
 
 
 def _from_file(
@@ -76,10 +80,15 @@ def _from_file(
     reader = declared.read_closely if every_problem and declared.read_closely else declared.read
     parsed = reader(source, _to_parse(needed, declared))
     made = _made(source, wanted, needed, parsed)
-    read = {
-        name: in_order(frame.hstack(made[name]) if name in made else frame) for name, frame in parsed.tables.items()
-    }
-    return RankTrace(source.rank, {**made, **read}, parsed.metadata)
+    read: dict[str, Held] = {}
+    for name, table in parsed.tables.items():
+        if isinstance(table, pl.DataFrame):
+            read[name] = in_order(table.hstack(made[name]) if name in made else table)
+        elif name in _OF_A_KIND and _has_kind(needed.get(name)):
+            read[name] = table.with_made("kind", _MAKE_KIND, partial(kernel_kinds.kinds, rules=source.kinds))
+        else:
+            read[name] = table
+    return RankTrace(source.rank, Tables({**made, **read}), parsed.metadata)
 
 
 def _made(
@@ -100,7 +109,8 @@ def _made(
             source.rank, tables, parsed.metadata, source=source, parsed=parsed, settings=source.settings
         )
     for name in _OF_A_KIND:
-        if name in parsed.tables and _has_kind(needed.get(name)):
+        there = parsed.tables.get(name)
+        if there is not None and not isinstance(there, OnDemand) and _has_kind(needed.get(name)):
             named = frame(_DECLARED[name].only(*_MAKE_KIND))
             made[name] = kernel_kinds.kinds(named, source.kinds).to_frame("kind")
     return made
@@ -109,17 +119,17 @@ def _made(
 def narrowed(trace: RankTrace, reads: Sequence[Table]) -> RankTrace:
     """A rank that is in memory, with exactly what ``reads`` asks for; what it lacks is empty or null."""
     wanted = merged(reads)
-    tables = {name: _filled(trace.tables.get(name), table) for name, table in wanted.items()}
-    if RANK_INFO.name in wanted and RANK_INFO.name not in trace.tables:
-        seen = {table.name: _filled(trace.tables.get(table.name), table) for table in info.READS}
+    tables = {name: _filled(trace.held.get(name), table) for name, table in wanted.items()}
+    if RANK_INFO.name in wanted and RANK_INFO.name not in trace.held:
+        seen = {table.name: whole(_filled(trace.held.get(table.name), table)) for table in info.READS}
         tables[RANK_INFO.name] = info.describe(trace.rank, seen, trace.metadata, settings=trace.settings)
-    if CALLS.name in wanted and CALLS.name not in trace.tables:
-        tables[CALLS.name] = _calls(trace.tables, wanted[CALLS.name])
-    return replace(trace, tables=tables)
+    if CALLS.name in wanted and CALLS.name not in trace.held:
+        tables[CALLS.name] = _calls(trace.held, wanted[CALLS.name])
+    return replace(trace, tables=Tables(tables))
 
 
-def _calls(tables: Mapping[str, pl.DataFrame], wanted: Table) -> pl.DataFrame:
-    made_of = {table.name: _filled(tables.get(table.name), table) for table in call_tree.READS}
+def _calls(tables: Mapping[str, Held], wanted: Table) -> pl.DataFrame:
+    made_of = {table.name: whole(_filled(tables.get(table.name), table)) for table in call_tree.READS}
     return call_tree.calls(made_of, wanted.column_names)
 
 
@@ -176,5 +186,7 @@ def _place(source: RankSource, count: int) -> pl.DataFrame:
     return pl.select(rank=pl.repeat(source.rank, count, dtype=pl.Int32()), file=pl.repeat(legible(source.path), count))
 
 
-def _filled(frame: pl.DataFrame | None, table: Table) -> pl.DataFrame:
-    return table.empty() if frame is None else in_order(filled(frame, table.columns))
+def _filled(held: Held | None, table: Table) -> Held:
+    if held is None:
+        return table.empty()
+    return held.filled(table.columns) if isinstance(held, OnDemand) else in_order(filled(held, table.columns))

@@ -149,7 +149,7 @@ def _factors(result: report.Report) -> list[tuple[str, float, str]]:
     alone = replayed * communication
     worked = most / float(known["copy_ratio"][0])
     found = [
-        ("Computing, mean of ranks" if known.height > 1 else "Computing", mean, figures.COLORS["compute"]),
+        (_computing(result, known.height), mean, figures.COLORS["compute"]),
         ("Unequal work of ranks", most - mean, figures.COLORS["other"]),
         ("Copies not hidden", worked - most, figures.COLORS["memory"]),
         (_waiting(result), alone - worked, figures.COLORS["idle"]),
@@ -157,6 +157,14 @@ def _factors(result: report.Report) -> list[tuple[str, float, str]]:
     ]
     recorded = _recorded(result)
     return [*found, ("Beyond the replay", recorded - replayed, figures.COLORS["sync"])] if recorded else found
+
+
+def _computing(result: report.Report, rank_count: int) -> str:
+    """What is computed, and whose mean that is: where a rank has several devices, they compute at the same time."""
+    devices = result.tables.get("duty_cycle")
+    if devices is not None and devices.height > devices["rank"].n_unique():
+        return "Computing, mean of devices"
+    return "Computing, mean of ranks" if rank_count > 1 else "Computing"
 
 
 def _waiting(result: report.Report) -> str:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from holotrace.analyses import ALL
 from holotrace.core.analysis import Finding, by_cost
+from holotrace.core.problems import MISSING
 from holotrace.core.schema import Column
 from holotrace.present import format as fmt
 from holotrace.present import report
@@ -159,7 +160,9 @@ def info(rank_info: pl.DataFrame, problems: pl.DataFrame, source: str, left_out:
         pl.col("example").filter(pl.col("rank").is_null()).first(),
     )
     for problem, action, count, ranks, of_job in kinds.sort("count", "problem", descending=[True, False]).iter_rows():
-        times = f" ({fmt.number(count)} times)" if count > 1 else f" ({fmt.middle(of_job, 120)})" if of_job else ""
+        # How many ranks are missing is no number of times, and its example says it.
+        is_counted = count > 1 and problem != MISSING
+        times = f" ({fmt.number(count)} times)" if is_counted else f" ({fmt.middle(of_job, 120)})" if of_job else ""
         where = f" on rank{'s' if len(ranks) > 1 else ''} {fmt.ranks(ranks)}" if ranks else ""
         grid.add_row(Text("Problem"), Text(fmt.printable(f"{problem}{where}{times}; {action}"), style="yellow"))
     return grid

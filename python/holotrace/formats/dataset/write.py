@@ -19,6 +19,7 @@ import polars as pl
 
 from holotrace import stores
 from holotrace.core.native import native
+from holotrace.core.on_demand import OnDemand
 from holotrace.core.schema import Table
 from holotrace.core.tables import ALL, FLOWS, RANK, RANK_INFO
 from holotrace.formats.dataset.layout import STAMP, UNSUMMED, Stamp, answers, part, summed
@@ -84,7 +85,8 @@ def _write_all(making: Path, rank: RankParts) -> dict[str, int]:
 
 def _write(making: Path, table: Table, parts: Sequence[Columns], metadata: Mapping[str, str]) -> int:
     times = next((name for name in TIMES if name in table.column_names), None)
-    whole = [_signed(part).rechunk() if isinstance(part, pl.DataFrame) else part for part in parts]
+    framed = (part.select(part.columns) if isinstance(part, OnDemand) else part for part in parts)
+    whole = [_signed(part).rechunk() if isinstance(part, pl.DataFrame) else part for part in framed]
     known = [*_arrow_schema(table), *metadata.items()]
     return native.write_parquet(str(making / table.name), _stored(table), whole, by=times, metadata=known)
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import polars as pl
 
+from holotrace.core.on_demand import Held, OnDemand, Rows, whole
 from holotrace.core.source import STEPS_ARE_NUMBERED
-from holotrace.core.tables import ANNOTATIONS, BUFFERS, CPU_OPS, EVENTS, INSTANTS, PYTHON_CALLS
+from holotrace.core.tables import ANNOTATIONS, BUFFERS, CPU_OPS, EVENTS, HOST_CALLS, INSTANTS, PYTHON_CALLS
 from holotrace.formats.xplane import host, notes, work
 from holotrace.formats.xplane.counted import counted
 from holotrace.formats.xplane.executions import Executed, executed
-from holotrace.formats.xplane.operations import Operations, operations
+from holotrace.formats.xplane.operations import operations
 from holotrace.formats.xplane.profile import SERIES, Profile
 from holotrace.formats.xplane.steps import marked
 
@@ -30,6 +31,8 @@ _CONTEXTS = dict(
 )
 _SPAN = ("event_id", "category", "name", "pid", "tid", "start_ns", "end_ns")
 _NOT_SHOWN = ("derived",)
+# What columns of calls are called in the file.
+_TOLD = {"run": "run_id", "device": "device_ordinal"}
 # What an allocation tells of itself, and of all memory of its allocator.
 _SIZES = ("allocation_bytes", "requested_bytes")
 _STATES = (
@@ -43,20 +46,28 @@ _STATES = (
 
 
 # Tables of what the threads of the host did, or of all events.
-OF_SPANS = frozenset((EVENTS.name, CPU_OPS.name, PYTHON_CALLS.name, ANNOTATIONS.name, INSTANTS.name))
+OF_SPANS = frozenset((EVENTS.name, CPU_OPS.name, PYTHON_CALLS.name, ANNOTATIONS.name, INSTANTS.name, HOST_CALLS.name))
+# Of those, the ones that show also what does not last.
+_OF_INSTANTS = frozenset((EVENTS.name, INSTANTS.name))
 
 
 class Content:
-    """One profile as tables."""
+    """One profile as tables.
 
-    def __init__(self, profile: Profile, wanted: Collection[str]) -> None:
+    Args:
+        profile: The profile.
+        tables: Names of all tables that will be asked for.
+        wanted: Columns of operations that any of them shows.
+    """
+
+    def __init__(self, profile: Profile, tables: Collection[str], wanted: Collection[str]) -> None:
         self.profile = profile
-        # Columns of operations that any of the wanted tables shows.
         self._wanted = wanted
+        self._lasts = _OF_INSTANTS.isdisjoint(tables)
 
-    def table(self, name: str, columns: Collection[str]) -> pl.DataFrame:
+    def table(self, name: str, columns: Collection[str]) -> Held:
         """The table of that name, with at least those of the wanted columns that a profile has something for."""
-        makers: Mapping[str, Callable[[], pl.DataFrame]] = {
+        makers: Mapping[str, Callable[[], Held]] = {
             "events": self._events,
             "device_events": lambda: self._device_events(columns),
             "cpu_ops": lambda: self._host_spans(host.HOST),
@@ -64,7 +75,7 @@ class Content:
             "annotations": self._annotations,
             "instants": self._instants,
             "launches": self._launches,
-            "collectives": lambda: work.collectives(self._work()),
+            "collectives": lambda: work.collectives(self._executed.operations, self._is_counted),
             "steps": lambda: self._executed.steps.frame,
             "counters": self._counters,
             "memory": self._memory,
@@ -76,7 +87,7 @@ class Content:
             "xla_ops": lambda: work.xla_ops(self._executed.operations, columns),
             "hlo": self._hlo,
             "buffers": lambda: pl.DataFrame(self.profile.space.buffers(BUFFERS.column_names)),
-            "host_calls": self._host_calls,
+            "host_calls": lambda: self._host_calls(columns),
             "problems": self._problems,
         }
         return makers[name]()
@@ -86,9 +97,14 @@ class Content:
         return executed(self.profile, counted(operations(self.profile, self._wanted), self._wanted))
 
     @cached_property
-    def _spans(self) -> pl.DataFrame:
-        """All events of host threads but operations, with category, pid and tid."""
-        return self._placed(host.spans(self.profile))
+    def _is_counted(self) -> pl.Series:
+        """Operations that are no more than what is inside them are left out: their parts are the work."""
+        return work.is_counted(self._executed.operations)
+
+    @cached_property
+    def _spans(self) -> Rows:
+        """Events of host threads but operations with category, pid and tid; those that last, where that will do."""
+        return host.categorized(self.profile, lasts=self._lasts)
 
     def forget_spans(self) -> None:
         """Let go of what only the tables ``OF_SPANS`` are made of."""
@@ -147,16 +163,23 @@ class Content:
             name=pl.when(on_device).then("display").otherwise("name"), category=pl.coalesce("category", "role")
         )
 
-    def _host_spans(self, category: str) -> pl.DataFrame:
-        found = self._spans
-        return found.filter(pl.col("category") == category, pl.col("end_ns") > pl.col("start_ns")).select(_SPAN)
+    def _is_of(self, category: str) -> pl.Series:
+        number = self._spans.own["number"]
+        return number == host.CATEGORIES.index(category)
 
-    def _instants(self) -> pl.DataFrame:
-        found = self._spans.filter(pl.col("end_ns") == pl.col("start_ns"))
-        return found.select("event_id", "category", "name", "pid", "tid", time_ns="start_ns")
+    def _is_lasting(self) -> pl.Series:
+        return self._spans.own["end_ns"] > self._spans.own["start_ns"]
+
+    def _host_spans(self, category: str) -> OnDemand:
+        is_kept = self._is_of(category) if self._lasts else self._is_of(category) & self._is_lasting()
+        return OnDemand.of(self._spans, is_kept, **{name: name for name in _SPAN})
+
+    def _instants(self) -> OnDemand:
+        shown = {name: name for name in ("event_id", "category", "name", "pid", "tid")}
+        return OnDemand.of(self._spans, ~self._is_lasting(), **shown, time_ns="start_ns")
 
     def _annotations(self) -> pl.DataFrame:
-        found = self._spans.filter(pl.col("category") == host.ANNOTATION)
+        found = self._spans.filter(self._is_of(host.ANNOTATION)).select(*_SPAN)
         arguments = self._arguments(found["event_id"])
         return found.join(arguments, on="event_id", how="left", maintain_order="left").select(
             *_SPAN, "arguments", on_device=pl.lit(False)
@@ -165,41 +188,39 @@ class Content:
     def _arguments(self, rows: pl.Series) -> pl.DataFrame:
         return self.profile.of_rows(["event_id", "arguments"], rows.to_frame("event_id"))
 
-    def _host_calls(self) -> pl.DataFrame:
-        columns = ("event_id", "line", "name", "start_ns", "end_ns", "run_id", "device_ordinal", "arguments")
-        # Operations of CPU devices run on threads of the host, and are no calls of its.
-        lacking = None if self.profile.has_accelerators else "hlo_op"
-        found = self.profile.events(columns, "host", lacking=lacking, lasts=True)
-        # Millions of nulls that are not written take no memory.
-        empty = [name for name in ("run_id", "device_ordinal") if found[name].null_count() == found.height]
-        return self._placed(found.drop(empty)).rename({"run_id": "run", "device_ordinal": "device"}, strict=False)
+    def _host_calls(self, columns: Collection[str]) -> OnDemand:
+        more = [name for name in ("run", "device", "arguments") if name in columns]
+        told = {name: _TOLD.get(name, name) for name in more}
+        spans = (
+            self._spans.with_own(*host.spans(self.profile, *told.values(), lasts=self._lasts)) if told else self._spans
+        )
+        shown = {name: name for name in _SPAN if name != "category"}
+        return OnDemand.of(spans, None if self._lasts else self._is_lasting(), **shown, **told)
 
-    def _work(self) -> Operations:
-        """Operations that are no more than what is inside them are left out: their parts are the work."""
-        return work.counted_once(self._executed.operations)
-
-    def _device_events(self, columns: Collection[str]) -> pl.DataFrame:
-        events = work.device_events(self._work(), columns)
+    def _device_events(self, columns: Collection[str]) -> Held:
+        events = work.device_events(self._executed.operations, self._is_counted, columns)
         runs = work.program_runs(self._executed.modules, self._executed.operations)
-        return events if runs.is_empty() else pl.concat([events, runs], how="diagonal").sort("event_id")
+        return events if runs.is_empty() else pl.concat([whole(events), runs], how="diagonal").sort("event_id")
 
-    def _launches(self) -> pl.DataFrame:
-        found = self._work()
-        runs = work.program_runs(self._executed.modules, self._executed.operations)
-        optional = {"correlation": "correlation_id"} if "correlation_id" in found else {}
-        pairs = found.select("launch_id", device_event_id="event_id", **optional)
-        pairs = pl.concat([pairs, runs.select("launch_id", device_event_id="event_id")], how="diagonal")
-        pairs = pairs.drop_nulls("launch_id")
+    def _launches(self) -> Held:
+        operations, modules = self._executed.operations, self._executed.modules
+        launched = operations.own if "launch_id" in operations.own.columns else operations.shared["stretch"]
+        runs = work.program_runs(modules, operations).select("launch_id", device_event_id="event_id")
+        runs = runs.drop_nulls("launch_id")
+        rows = pl.concat([launched.select("launch_id"), runs.select("launch_id")]).drop_nulls().unique()
         calls = self._placed(
             self.profile.of_rows(
-                ["event_id", "line", "name", "start_ns", "end_ns"], pairs.select(event_id="launch_id").unique()
+                ["event_id", "line", "name", "start_ns", "end_ns"], rows.rename({"launch_id": "event_id"})
             )
         )
         calls = calls.select(
             "pid", "tid", launch_id="event_id", launch_name="name", launch_start_ns="start_ns", launch_end_ns="end_ns"
         )
-        pairs = pairs.sort("device_event_id")
-        return pairs.join(calls, on="launch_id", how="left", maintain_order="left")
+        found = work.launches(operations, self._is_counted, calls)
+        if runs.is_empty():
+            return found
+        runs = runs.join(calls, on="launch_id", how="left", maintain_order="left")
+        return pl.concat([whole(found), runs], how="diagonal").sort("device_event_id")
 
     def _counters(self) -> pl.DataFrame:
         found = self._placed(self.profile.events(("event_id", "line", "name", "start_ns", *SERIES), "counters"))

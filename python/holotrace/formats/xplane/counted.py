@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 import polars as pl
 
-from holotrace.formats.xplane.operations import Operations
+from holotrace.core.on_demand import Rows
 
 _FLOPS, _BYTES, _TYPE = _BY_SHAPES = ("shape_flops", "shape_bytes", "product_type")
 
 
-def counted(found: Operations, wanted: Collection[str]) -> Operations:
+def counted(found: Rows, wanted: Collection[str]) -> Rows:
     """With those of ``flops``, ``product_type`` and ``bytes_accessed`` that are wanted.
 
     An instruction may be several kernels, e.g. a product in parts and their sum: what it computes and moves is that of
@@ -33,10 +33,10 @@ def counted(found: Operations, wanted: Collection[str]) -> Operations:
     told_by_program = [name for name in _BY_SHAPES if name in kinds.columns]
     kept = [by_shapes[_TYPE]] if _TYPE in by_shapes.columns else []
     kinds = kinds.drop(told_by_program).with_columns(kept)
-    return Operations(own, {**found.shared, "kind": kinds})
+    return Rows(own, {**found.shared, "kind": kinds})
 
 
-def _of_main_kinds(found: Operations) -> pl.DataFrame:
+def _of_main_kinds(found: Rows) -> pl.DataFrame:
     """The counts by shapes of each kind, null but for the kind that takes longest of its instruction."""
     kinds = found.shared["kind"].with_row_index("kind")
     taken = found.own.group_by("kind").agg(taken_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from holotrace.formats.xplane.operations import Operations
+from holotrace.core.on_demand import Rows
 from holotrace.formats.xplane.profile import Profile
 from holotrace.formats.xplane.steps import Steps, inferred, marked, of_device
 
@@ -24,11 +24,11 @@ class Executed:
     """Programs and operations with what launched them, and the steps of all."""
 
     modules: pl.DataFrame
-    operations: Operations
+    operations: Rows
     steps: Steps
 
 
-def executed(profile: Profile, operations: Operations) -> Executed:
+def executed(profile: Profile, operations: Rows) -> Executed:
     """What the profile tells of programs, launches and steps."""
     steps = marked(profile)
     made = _on_devices if profile.has_accelerators else _on_host
@@ -41,7 +41,7 @@ def executed(profile: Profile, operations: Operations) -> Executed:
     return Executed(modules, _launched_in(steps, operations, modules), steps)
 
 
-def _launched_in(steps: Steps, operations: Operations, modules: pl.DataFrame) -> Operations:
+def _launched_in(steps: Steps, operations: Rows, modules: pl.DataFrame) -> Rows:
     """With launch_id, launch_ns and step: those of the program, or of an operation that is launched alone."""
     columns = ("launch_id", "launch_ns", "step")
     of_module = modules.select("module_id", *columns)
@@ -62,7 +62,7 @@ def _step_of(steps: Steps, step: pl.Series, launch_ns: pl.Series) -> pl.Series:
     return step.scatter(alone, steps.at(launch_ns.gather(alone)))
 
 
-def _stretched(operations: Operations, kind: str) -> Operations:
+def _stretched(operations: Rows, kind: str) -> Rows:
     """With stretch: numbers of those that follow each other on one line and are of one program, run and ``kind``.
 
     There are far fewer of these than of operations.
@@ -75,7 +75,7 @@ def _stretched(operations: Operations, kind: str) -> Operations:
     stretches = keys[firsts].join(lines, on="line", how="left", maintain_order="left")
     stretches = stretches.with_columns(device=pl.coalesce("of_line", "device_ordinal"))
     own = operations.own.drop("run_id", "device_ordinal", kind).with_columns(stretch=number)
-    return Operations(own, {"stretch": stretches.drop("line", "of_line", "device_ordinal"), **operations.shared})
+    return Rows(own, {"stretch": stretches.drop("line", "of_line", "device_ordinal"), **operations.shared})
 
 
 def _causes(profile: Profile, rows: pl.Series, *columns: str, marks: pl.DataFrame | None = None) -> pl.DataFrame:
@@ -103,7 +103,7 @@ def _runs(profile: Profile) -> pl.DataFrame:
     return profile.events(columns, "host", having="run_id", lacking="hlo_op").sort("start_ns")
 
 
-def _on_host(profile: Profile, operations: Operations) -> tuple[pl.DataFrame, Operations]:
+def _on_host(profile: Profile, operations: Rows) -> tuple[pl.DataFrame, Rows]:
     """Programs of CPU devices, whose operations are all there is of them."""
     operations = operations.with_own(_executors(profile, operations)).without_own("correlation_id")
     operations = _stretched(operations, "mark")
@@ -140,7 +140,7 @@ def _on_host(profile: Profile, operations: Operations) -> tuple[pl.DataFrame, Op
     return _as_modules(modules), operations.with_shared(stretch=stretches.select(shown))
 
 
-def _executors(profile: Profile, operations: Operations) -> pl.Series:
+def _executors(profile: Profile, operations: Rows) -> pl.Series:
     """mark: of operations that name no run, the call that executed their program on one device."""
     is_named = operations["run_id"].is_not_null()
     nothing = pl.repeat(None, len(is_named), dtype=pl.UInt32, eager=True).alias("mark")
@@ -164,7 +164,7 @@ def _ordinals(profile: Profile, marks: pl.Series) -> pl.DataFrame:
     return _causes(profile, marks, "first", "launch").select(mark="event_id", ordinal=ordinal.cast(pl.Int64))
 
 
-def _on_devices(profile: Profile, operations: Operations) -> tuple[pl.DataFrame, Operations]:
+def _on_devices(profile: Profile, operations: Rows) -> tuple[pl.DataFrame, Rows]:
     """Programs of accelerators."""
     modules, operations = _on_tpu(profile, operations)
     known = modules.select("module_id", "module", module_run="run", module_program="program")
@@ -184,7 +184,7 @@ def _on_devices(profile: Profile, operations: Operations) -> tuple[pl.DataFrame,
     return modules, operations.with_shared(stretch=stretches)
 
 
-def _on_tpu(profile: Profile, operations: Operations) -> tuple[pl.DataFrame, Operations]:
+def _on_tpu(profile: Profile, operations: Rows) -> tuple[pl.DataFrame, Rows]:
     """Programs that a device's line XLA Modules shows."""
     columns = ("event_id", "line", "name", "start_ns", "end_ns", "run_id", "queue_id", "core_type")
     lines = profile.lines.select("line", "device", plane=pl.col("plane_name").cast(pl.Categorical()))
@@ -231,7 +231,7 @@ def _on_tpu(profile: Profile, operations: Operations) -> tuple[pl.DataFrame, Ope
     return _as_modules(_launched(profile, modules, "through")), operations
 
 
-def _on_gpu(profile: Profile, operations: Operations, first: int) -> tuple[pl.DataFrame, Operations]:
+def _on_gpu(profile: Profile, operations: Rows, first: int) -> tuple[pl.DataFrame, Rows]:
     """Programs of GPUs: kernels that one call after another executes; launches by correlation id."""
     calls = profile.events(["event_id", "start_ns", "correlation_id"], "host", having="correlation_id")
     calls = calls.sort("start_ns").unique("correlation_id", keep="first", maintain_order=True)

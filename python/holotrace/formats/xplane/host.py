@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.core.on_demand import Rows
 from holotrace.formats.xplane.profile import Profile
 
 _SPAN = ("event_id", "line", "name", "start_ns", "end_ns")
 
-HOST, PYTHON, ANNOTATION, OPERATION = "host_call", "python_function", "user_annotation", "xla_op"
+HOST, PYTHON, ANNOTATION = CATEGORIES = ("host_call", "python_function", "user_annotation")
 
 # Names that runtimes and frameworks give their own spans on the threads of user code: PyTorch/XLA, JAX, PjRt, TPU.
 # A range that a user named has another name, and lies in none of these.
@@ -25,16 +26,23 @@ _OWN = (
 )
 
 
-def spans(profile: Profile) -> pl.DataFrame:
-    """Every event of the host's threads but the operations of CPU devices, each with its category."""
-    found = (
-        profile.events(_SPAN, "host") if profile.has_accelerators else profile.events(_SPAN, "host", lacking="hlo_op")
-    )
-    return found.with_columns(_categories(profile, found))
+def spans(profile: Profile, *columns: str, lasts: bool) -> pl.DataFrame:
+    """These columns of every event of the host's threads but the operations of CPU devices; only of those that last."""
+    lacking = None if profile.has_accelerators else "hlo_op"
+    return profile.events(columns, "host", lacking=lacking, lasts=lasts)
+
+
+def categorized(profile: Profile, *, lasts: bool) -> Rows:
+    """The spans, each with its name, times, thread and category."""
+    found = spans(profile, *_SPAN, lasts=lasts)
+    categories = pl.Series(CATEGORIES, dtype=pl.Categorical()).alias("category").to_frame()
+    threads = profile.lines.select(pl.col("role", "label").cast(pl.Categorical()), pid="process")
+    shared = {"line": threads.rename({"label": "tid"}), "number": categories}
+    return Rows(found.with_columns(_categories(profile, found)), shared)
 
 
 def _categories(profile: Profile, found: pl.DataFrame) -> pl.Series:
-    """category of each event."""
+    """The number of the category of each event."""
     # A profile has some hundred names and some million events: decide each name once.
     names = found.select("name").unique()
     text = pl.col("name").cast(pl.String)
@@ -53,12 +61,14 @@ def _categories(profile: Profile, found: pl.DataFrame) -> pl.Series:
     )
     own = on_thread.filter(~pl.col("is_python"), pl.col("is_own"))
     annotations = named.filter(~_inside(named, own))["event_id"]
-    category = pl.when("is_python").then(pl.lit(PYTHON)).otherwise(pl.lit(HOST)).cast(pl.Categorical())
-    of_names = names.select("name", category=category)
-    shared = found.select("name").join(of_names, on="name", how="left", maintain_order="left", nulls_equal=True)
-    is_annotation = found["event_id"].is_in(annotations.implode())
-    annotation = pl.lit(ANNOTATION, pl.Categorical())
-    return shared.select(category=pl.when(is_annotation).then(annotation).otherwise("category")).to_series()
+    of_python = names.filter("is_python")["name"].to_physical()
+    codes = found["name"].to_physical()
+    last = int(codes.max() or 0)  # type: ignore[arg-type]  # of a column of numbers
+    of_code = pl.repeat(CATEGORIES.index(HOST), last + 1, dtype=pl.UInt8(), eager=True)
+    of_code = of_code.scatter(of_python, CATEGORIES.index(PYTHON))
+    number = of_code.gather(codes).fill_null(CATEGORIES.index(HOST))
+    places: pl.Series = found["event_id"].search_sorted(annotations)
+    return number.scatter(places, CATEGORIES.index(ANNOTATION)).alias("number")
 
 
 def _inside(named: pl.DataFrame, own: pl.DataFrame) -> pl.Series:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 import polars as pl
 
+from holotrace.core.on_demand import Rows
 from holotrace.formats.xplane import command_buffers
 from holotrace.formats.xplane.profile import WAITS, Profile
 
@@ -55,47 +56,7 @@ def wanted_of(names: Iterable[str]) -> frozenset[str]:
     return frozenset(_CALLED.get(name, name) for name in names)
 
 
-@dataclass(frozen=True)
-class Operations:
-    """Operations by event, each with its own values and the numbers of rows in tables that many of them share.
-
-    A profile has some million operations of some thousand kinds: what they share is repeated in those columns only that
-    are asked for.
-    """
-
-    own: pl.DataFrame
-    # By the column of ``own`` that holds the numbers of their rows; a column that several have is that of the first.
-    shared: Mapping[str, pl.DataFrame]
-
-    def __contains__(self, name: str) -> bool:
-        return any(name in table.columns for table in (self.own, *self.shared.values()))
-
-    def __getitem__(self, name: str) -> pl.Series:
-        """A column, with a value for each operation."""
-        if name in self.own.columns:
-            return self.own[name]
-        number, table = next(item for item in self.shared.items() if name in item[1].columns)
-        return table[name].gather(self.own[number])
-
-    def select(self, *names: str, **sources: str) -> pl.DataFrame:
-        """Columns by name, and columns under another name than their own."""
-        wanted = {**dict.fromkeys(names), **sources}
-        return pl.DataFrame({name: self[source or name] for name, source in wanted.items()})
-
-    def filter(self, is_kept: pl.Series) -> Operations:
-        return self if is_kept.all() else replace(self, own=self.own.filter(is_kept))
-
-    def with_own(self, *columns: pl.Series) -> Operations:
-        return replace(self, own=self.own.with_columns(columns))
-
-    def without_own(self, *names: str) -> Operations:
-        return replace(self, own=self.own.drop(names))
-
-    def with_shared(self, **tables: pl.DataFrame) -> Operations:
-        return replace(self, shared={**self.shared, **tables})
-
-
-def operations(profile: Profile, wanted: Collection[str]) -> Operations:
+def operations(profile: Profile, wanted: Collection[str]) -> Rows:
     """Every operation of every device, with its instruction's opcode and those further columns that are ``wanted``."""
     details = [column for name in wanted for column in DETAILS.get(name, ())]
     copies = _COPIES if profile.has_accelerators and "bytes" in wanted else ()
@@ -115,7 +76,7 @@ def operations(profile: Profile, wanted: Collection[str]) -> Operations:
     own, example = command_buffers.resolved(own, example, profile)
     of_line = lines.select("line", "device_kind")
     kinds = _described(example.join(of_line, on="line", how="left", maintain_order="left"), profile, wanted)
-    found = _contained(Operations(own, {"kind": kinds, "line": lines}), profile, roles, wanted)
+    found = _contained(Rows(own, {"kind": kinds, "line": lines}), profile, roles, wanted)
     return found if found.own["event_id"].is_sorted() else replace(found, own=found.own.sort("event_id"))
 
 
@@ -146,7 +107,7 @@ def _lines(profile: Profile) -> pl.DataFrame:
     )
 
 
-def _contained(found: Operations, profile: Profile, roles: Iterable[str], wanted: Collection[str]) -> Operations:
+def _contained(found: Rows, profile: Profile, roles: Iterable[str], wanted: Collection[str]) -> Rows:
     """With is_container, whether others are inside, and with the time that is none of theirs if it is wanted."""
     is_container, inner_ps = found["may_contain"], pl.repeat(0, found.own.height, dtype=pl.Int64, eager=True)
     if is_container.any():

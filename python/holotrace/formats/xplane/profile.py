@@ -7,6 +7,7 @@ from functools import cached_property
 
 import polars as pl
 
+from holotrace.core.arrow import frame
 from holotrace.core.native import native
 from holotrace.core.schema import in_order
 from holotrace.formats.xplane.exported import ExportedSpace
@@ -123,15 +124,15 @@ class Profile:
             names=names,
             lasting=lines if lasts else [],
         )
-        return in_order(pl.DataFrame(found))
+        return in_order(frame(found))
 
     def of_lines(self, columns: Sequence[str], lines: Sequence[int], lasting: Sequence[int]) -> pl.DataFrame:
         """Events of these lines, of the lines ``lasting`` only those that end after they began."""
-        return in_order(pl.DataFrame(self.space.events(list(columns), lines=lines, lasting=lasting)))
+        return in_order(frame(self.space.events(list(columns), lines=lines, lasting=lasting)))
 
     def of_rows(self, columns: Sequence[str], rows: pl.DataFrame) -> pl.DataFrame:
         """The events whose event_id is in ``rows``, in file order."""
-        return in_order(pl.DataFrame(self.space.events(list(columns), rows=rows)))
+        return in_order(frame(self.space.events(list(columns), rows=rows)))
 
     def named(self, pattern: str) -> pl.DataFrame:
         """event_id of the host's events whose name has a match of ``pattern``."""

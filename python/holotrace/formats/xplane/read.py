@@ -7,10 +7,9 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
-import polars as pl
-
 from holotrace import stores
 from holotrace.core.native import native
+from holotrace.core.on_demand import Held, narrowed
 from holotrace.core.schema import Table
 from holotrace.core.spread import spread
 from holotrace.core.tables import (
@@ -79,13 +78,13 @@ _OF_WORK = frozenset((DEVICE_EVENTS.name, XLA_OPS.name, COLLECTIVES.name))
 _WITH_HLO = _OF_WORK | {HLO.name, BUFFERS.name, EVENTS.name}
 
 
-def read(path: Origin, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
+def read(path: Origin, tables: Sequence[Table]) -> Parsed[Held]:
     """The wanted tables of one profile, or of a trace exported from one."""
     started = time.perf_counter_ns()
     names = {table.name for table in tables}
     space = _space(path, names)
     columns = wanted_of(name for table in tables if table.name in _OF_WORK for name in table.column_names)
-    tabled = Content(Profile(space), columns)
+    tabled = Content(Profile(space), names, columns)
     frames = _frames(tabled, tables)
     return Parsed(
         frames,
@@ -95,13 +94,13 @@ def read(path: Origin, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
     )
 
 
-def _frames(tabled: Content, tables: Sequence[Table]) -> dict[str, pl.DataFrame]:
+def _frames(tabled: Content, tables: Sequence[Table]) -> dict[str, Held]:
     """The tables, those of the host's threads beside those of the devices' work: they share little."""
 
-    def made(part: Sequence[Table]) -> dict[str, pl.DataFrame]:
+    def made(part: Sequence[Table]) -> dict[str, Held]:
         return {table.name: _frame(tabled, table) for table in part}
 
-    def of_spans(part: Sequence[Table]) -> dict[str, pl.DataFrame]:
+    def of_spans(part: Sequence[Table]) -> dict[str, Held]:
         found = made(part)
         tabled.forget_spans()
         return found
@@ -135,6 +134,5 @@ def _space(path: Origin, names: Collection[str]) -> native.Space | ExportedSpace
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
 
 
-def _frame(tabled: Content, table: Table) -> pl.DataFrame:
-    frame = tabled.table(table.name, table.column_names)
-    return frame.select(column.name for column in table.columns if column.name in frame.columns)
+def _frame(tabled: Content, table: Table) -> Held:
+    return narrowed(tabled.table(table.name, table.column_names), table.column_names)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 import polars as pl
 
-from holotrace.formats.xplane.operations import Operations
+from holotrace.core.on_demand import Held, OnDemand, Rows
 from holotrace.formats.xplane.profile import Profile
 
 # What PyTorch's own collectives are called, so that one name stands for one operation.
@@ -26,8 +26,8 @@ _SHOWN = ("event_id", "category", "device", "stream", "start_ns", "end_ns", "lau
 _DETAILS = ("kernel_details", "memcpy_details", "memset_details")
 
 
-def counted_once(operations: Operations) -> Operations:
-    """The work of devices: leaves, and of what goes on beside others either its pieces or the span of the whole.
+def is_counted(operations: Rows) -> pl.Series:
+    """Which are the work of devices: leaves, and of what goes on beside others either its pieces or the whole span.
 
     A collective is there from its start to its end, which other work may hide. Of a copy the device executes its start
     and waits for its end; what goes on between costs it nothing.
@@ -44,19 +44,23 @@ def counted_once(operations: Operations) -> Operations:
     )
     is_piece = kinds["is_collective"] & ~pieces["is_span"] & pieces["has_span"].fill_null(value=False)
     is_counted = ~is_piece & ~(kinds["is_span"] & ~kinds["is_collective"])
-    return operations.filter(~operations["is_container"] & is_counted.gather(operations.own["kind"]))
+    return ~operations["is_container"] & is_counted.gather(operations.own["kind"])
 
 
-def device_events(work: Operations, wanted: Collection[str]) -> pl.DataFrame:
+def device_events(operations: Rows, is_counted: pl.Series, wanted: Collection[str]) -> Held:
     """Operations and kernels, with what their details say of grid, block and bytes."""
-    sources = {name: name for name in (*_SHOWN, *_DETAILS)}
+    sources = {name: name for name in _SHOWN}
     sources |= {"name": "work_name", "correlation": "correlation_id", "device_ps": "device_duration_ps"}
-    asked = {*wanted, *_DETAILS}
-    shown = work.select(**{name: source for name, source in sources.items() if name in asked and source in work})
+    sources = {name: source for name, source in sources.items() if name in wanted}
     # Only GPUs write details: to look for something in a million nulls takes as long as in texts.
-    written = {name for name in _DETAILS if name in shown and shown[name].count()}
+    written = {name for name in _DETAILS if name in operations and operations[name].count()}
+    if not written:
+        return OnDemand.of(operations, is_counted, **sources)
+    work = operations.filter(is_counted)
+    sources |= {name: name for name in written}
+    shown = work.select(**{name: source for name, source in sources.items() if source in work})
     if written & {"memcpy_details", "memset_details"}:
-        copied = pl.coalesce("memcpy_details", "memset_details").cast(pl.String)
+        copied = pl.coalesce(written & {"memcpy_details", "memset_details"}).cast(pl.String)
         shown = shown.with_columns(bytes=pl.coalesce(_number(copied, "size"), _number(copied, "num_bytes")))
     if "kernel_details" in written:
         details = pl.col("kernel_details").cast(pl.String)
@@ -70,7 +74,7 @@ def device_events(work: Operations, wanted: Collection[str]) -> pl.DataFrame:
     return shown
 
 
-def program_runs(modules: pl.DataFrame, operations: Operations) -> pl.DataFrame:
+def program_runs(modules: pl.DataFrame, operations: Rows) -> pl.DataFrame:
     """Device events of devices whose operations were not recorded: the runs of their programs."""
     executed = operations.shared["line"].join(operations.own.select("line").unique(), on="line", how="semi")
     shown = modules.filter(pl.col("event_id").is_not_null(), pl.col("end_ns") > pl.col("start_ns"))
@@ -108,20 +112,44 @@ _OF_COLLECTIVES = (
 )
 
 
-def xla_ops(operations: Operations, wanted: Iterable[str]) -> pl.DataFrame:
+def xla_ops(operations: Rows, wanted: Iterable[str]) -> OnDemand:
     """Operations with all that is known of their instruction and program."""
-    sources = {name: _SOURCES.get(name, name) for name in wanted}
-    return operations.select(**{name: source for name, source in sources.items() if source in operations})
+    return OnDemand.of(operations, None, **{name: _SOURCES.get(name, name) for name in wanted})
 
 
-def collectives(work: Operations) -> pl.DataFrame:
+def launches(operations: Rows, is_counted: pl.Series, calls: pl.DataFrame) -> OnDemand:
+    """Pairs of work and the host call that launched it, one of ``calls`` (launch_id, pid, tid, launch_name, times)."""
+    own = "launch_id" in operations.own.columns
+    launched = operations.own if own else operations.shared["stretch"]
+    # Work is far more than calls: what is told of these is not repeated.
+    number = launched.select("launch_id").join(
+        calls.select("launch_id", call=pl.int_range(pl.len(), dtype=pl.UInt32)),
+        on="launch_id",
+        how="left",
+        maintain_order="left",
+    )["call"]
+    calls = calls.rename({"launch_id": "call_id", "pid": "call_pid", "tid": "call_tid"})
+    if own:
+        found = operations.with_own(number).with_shared(call=calls)
+        is_launched = number.is_not_null()
+    else:
+        of_stretch = launched.hstack(calls[number])
+        found = operations.with_shared(stretch=of_stretch)
+        is_launched = number.is_not_null().gather(operations.own["stretch"])
+    sources = {"device_event_id": "event_id", "correlation": "correlation_id"}
+    sources |= {"launch_id": "call_id", "pid": "call_pid", "tid": "call_tid"}
+    sources |= {name: name for name in ("launch_name", "launch_start_ns", "launch_end_ns")}
+    return OnDemand.of(found, is_counted & is_launched, **sources)
+
+
+def collectives(operations: Rows, is_counted: pl.Series) -> pl.DataFrame:
     """Collectives.
 
     Executions of one instruction on all devices of all hosts share a run, and so are one operation. TPUs number the
     runs of each core by themselves, so there only the order tells.
     """
-    arrived = _arrived(work)
-    work = work.filter(work["is_collective"])
+    arrived = _arrived(operations, is_counted)
+    work = operations.filter(is_counted & operations["is_collective"])
     opcode = pl.coalesce("opcode", "op_category").cast(pl.String)
     instruction = pl.concat_str(pl.col("hlo_module", "instruction").cast(pl.String), separator="/")
     optional = (column for column in ("groups", "shape", "element_count") if column in work)
@@ -145,10 +173,11 @@ def collectives(work: Operations) -> pl.DataFrame:
     return shown
 
 
-def _arrived(work: Operations) -> pl.DataFrame:
+def _arrived(operations: Rows, is_counted: pl.Series) -> pl.DataFrame:
     """When cores came to the barrier that they leave for a collective: ``event_id`` of that, ``arrived_ns``."""
-    if "waits" not in work.shared["line"]["role"]:
+    if "waits" not in operations.shared["line"]["role"]:
         return pl.DataFrame(schema={"event_id": pl.UInt32, "arrived_ns": pl.Int64})
+    work = operations.filter(is_counted)
     found = work.select("event_id", "plane", "role", "name", "is_collective", "start_ns", "end_ns").sort("start_ns")
     found = found.with_columns(pl.col("role", "name").cast(pl.String))
     barriers = found.filter(role="waits", name="barrier-cores").select(

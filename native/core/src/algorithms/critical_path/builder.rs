@@ -5,6 +5,7 @@ use hashbrown::HashMap;
 use crate::algorithms::call_tree::{CallTree, Calls};
 use crate::algorithms::critical_path::model::{COUNTS, Device, Edge, Host, Kind, Node};
 use crate::columns::arrow::NONE;
+use crate::columns::id_map::IdMap;
 
 /// The nodes of an event.
 #[derive(Clone, Copy)]
@@ -28,13 +29,14 @@ pub struct Builder<'a> {
     /// Rows of the host that matter, by their ids.
     pub rows: Vec<u32>,
     pub nodes: Vec<Node>,
-    /// By the id of the event.
-    pub ends: Map<Ends>,
+    /// Of events, and the place of each by its id.
+    ends: Vec<Ends>,
+    places: IdMap,
     pub edges: Vec<Edge>,
     /// Number of the edge between two nodes.
     pub known: HashMap<(u32, u32), u32, foldhash::fast::RandomState>,
-    /// Row of the host that encloses each, by the id of the event.
-    pub callers: Map<u32>,
+    /// Id of the host's event that encloses each, by the id of the event.
+    callers: IdMap,
 }
 
 impl<'a> Builder<'a> {
@@ -46,10 +48,11 @@ impl<'a> Builder<'a> {
             device,
             rows,
             nodes: Vec::new(),
-            ends: Map::default(),
+            ends: Vec::new(),
+            places: IdMap::of_rows(std::iter::empty()),
             edges: Vec::new(),
             known: HashMap::default(),
-            callers: Map::default(),
+            callers: IdMap::of_rows(std::iter::empty()),
         };
         builder.place_nodes();
         builder.find_callers();
@@ -67,14 +70,20 @@ impl<'a> Builder<'a> {
         });
         self.nodes = both.collect();
         self.nodes.sort_unstable_by_key(|node| (node.time, node.event, !node.is_start));
-        self.ends.reserve(self.nodes.len() / 2);
-        // There are somewhat more edges than nodes.
-        self.known.reserve(self.nodes.len());
-        for (number, node) in self.nodes.iter().enumerate() {
-            let number = number as u32;
-            let ends = self.ends.entry(node.event).or_insert(Ends { start: number, end: number });
+        let starts = || self.nodes.iter().filter(|node| node.is_start);
+        self.places = IdMap::of_rows(starts().map(|node| i64::from(node.event)));
+        self.ends = vec![Ends { start: NONE, end: NONE }; self.nodes.len() / 2];
+        for (number, node) in (0..).zip(&self.nodes) {
+            let ends = &mut self.ends[self.places.get(i64::from(node.event)) as usize];
             *if node.is_start { &mut ends.start } else { &mut ends.end } = number;
         }
+        // There are somewhat more edges than nodes.
+        self.known.reserve(self.nodes.len());
+    }
+
+    /// The nodes of an event, if it has any.
+    pub fn ends_of(&self, event: u32) -> Option<Ends> {
+        self.ends.get(self.places.get(i64::from(event)) as usize).copied()
     }
 
     fn find_callers(&mut self) {
@@ -86,7 +95,7 @@ impl<'a> Builder<'a> {
         let thread = chosen(self.host.thread, &self.rows);
         let tree = CallTree::new(Calls { id: &id, start: &start, end: &end, thread: &thread, is_cut: None });
         let called = id.iter().zip(&tree.parent).filter(|(_, parent)| **parent != NONE);
-        self.callers = called.map(|(&event, &parent)| (event, id[parent as usize])).collect();
+        self.callers = IdMap::of_pairs(called.map(|(&event, &parent)| (i64::from(event), id[parent as usize])));
     }
 
     /// Add an edge, or say anew what the one between these nodes is.
@@ -109,7 +118,7 @@ impl<'a> Builder<'a> {
             Kind::Operator if from.is_start => from.event,
             Kind::Operator if !to.is_start => to.event,
             // Between two calls it is their caller's.
-            Kind::Operator => self.callers.get(&from.event).copied().unwrap_or(NONE),
+            Kind::Operator => self.callers.get(i64::from(from.event)),
             _ => NONE,
         }
     }

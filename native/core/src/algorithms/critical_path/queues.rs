@@ -19,7 +19,7 @@ impl Builder<'_> {
         for row in order {
             if is_work(row) {
                 let queue = self.device.queue[row];
-                let Some(&ends) = self.ends.get(&self.device.id[row]) else { continue };
+                let Some(ends) = self.ends_of(self.device.id[row]) else { continue };
                 let before = place.get(&queue).map(|&place| queues[place].1);
                 let waited_for = held.remove(&self.device.id[row]).unwrap_or_default();
                 self.follow_queue(row, ends, before, &waited_for, rules);
@@ -33,21 +33,21 @@ impl Builder<'_> {
                 }
                 continue;
             }
-            let done = |id: &u32| self.ends.get(id).map(|ends| Done { node: ends.end, time: self.time(ends.end) });
+            let done = |id: u32| self.ends_of(id).map(|ends| Done { node: ends.end, time: self.time(ends.end) });
             if self.device.role[row] == QUEUE_WAIT {
-                if let Some(done) = done(&self.device.after[row]) {
+                if let Some(done) = done(self.device.after[row]) {
                     held.entry(self.device.holds[row]).or_default().push(done);
                 }
                 continue;
             }
-            let Some(&call) = self.ends.get(&self.device.call[row]) else { continue };
+            let Some(call) = self.ends_of(self.device.call[row]) else { continue };
             let waited_for: Vec<Done> = match self.device.role[row] {
                 QUEUE_SYNC => place.get(&self.device.queue[row]).map(|&place| queues[place].1).into_iter().collect(),
                 DEVICE_SYNC => {
                     let device = self.device.device[row];
                     queues.iter().filter(|queue| queue.0 == device).map(|queue| queue.1).collect()
                 }
-                _ => done(&self.device.after[row]).into_iter().collect(),
+                _ => done(self.device.after[row]).into_iter().collect(),
             };
             for done in waited_for {
                 self.add(done.node, call.end, Kind::Sync, 0);
@@ -61,7 +61,7 @@ impl Builder<'_> {
             self.add(done.node, ends.start, Kind::Sync, 0);
         }
         let synced = waited_for.iter().map(|done| done.time).max();
-        let launch = self.ends.get(&self.device.call[row]).map(|call| call.start);
+        let launch = self.ends_of(self.device.call[row]).map(|call| call.start);
         let was_free = |launch: u32| {
             let time = self.time(launch);
             before.is_none_or(|before| before.time < time) && synced.is_none_or(|synced| synced < time)

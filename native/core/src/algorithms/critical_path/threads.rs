@@ -2,9 +2,10 @@
 
 use crate::algorithms::critical_path::builder::Builder;
 use crate::algorithms::critical_path::model::{COUNTS, Kind, LOCKS, Node, WAITS};
+use crate::columns::grouping::Grouping;
 
-/// A start or an end: thread, time, whether it is a start, two that decide between those of one time, and the row.
-type Point = (u32, i64, bool, i64, i64, u32);
+/// A start or an end: its time, whether it is a start, and the row.
+type Point = (i64, bool, u32);
 
 impl Builder<'_> {
     /// Calls of all threads that hold the runtime's lock at once wait for each other.
@@ -38,7 +39,7 @@ impl Builder<'_> {
         let mut locks = vec![false; self.nodes.len()];
         for &row in &self.rows {
             if self.host.role[row as usize] & (COUNTS | LOCKS) == COUNTS | LOCKS {
-                let ends = self.ends[&self.host.id[row as usize]];
+                let Some(ends) = self.ends_of(self.host.id[row as usize]) else { continue };
                 locks[ends.start as usize] = true;
                 locks[ends.end as usize] = true;
             }
@@ -49,28 +50,40 @@ impl Builder<'_> {
     /// What a thread does follows what it did before.
     pub fn follow_threads(&mut self) {
         let locks = self.locks();
-        let mut points: Vec<Point> = Vec::with_capacity(2 * self.rows.len());
-        for &row in &self.rows {
-            let at = row as usize;
-            if self.host.role[at] & COUNTS != 0 {
-                let lasts = self.host.end[at].saturating_sub(self.host.start[at]);
-                let id = i64::from(self.host.id[at]);
-                // Of starts at one time the outer comes first, of ends the inner, and ends come before starts.
-                points.push((self.host.thread[at], self.host.end[at], false, lasts, -id, row));
-                points.push((self.host.thread[at], self.host.start[at], true, -lasts, id, row));
-            }
+        let counting: Vec<u32> =
+            self.rows.iter().copied().filter(|&row| self.host.role[row as usize] & COUNTS != 0).collect();
+        let threads =
+            counting.iter().map(|&row| self.host.thread[row as usize]).max().map_or(0, |last| last as usize + 1);
+        let rows = Grouping::new(threads, counting.iter().map(|&row| (self.host.thread[row as usize], row)));
+        for thread in 0..threads as u32 {
+            let points = self.points(rows.of(thread));
+            self.follow_thread(&points, &locks);
         }
-        points.sort_unstable();
-        for thread in points.chunk_by(|one, other| one.0 == other.0) {
-            self.follow_thread(thread, &locks);
-        }
+    }
+
+    /// Starts and ends of calls in the order in which they were.
+    fn points(&self, rows: &[u32]) -> Vec<Point> {
+        let (start, end, id) = (self.host.start, self.host.end, self.host.id);
+        let starts = rows.iter().map(|&row| (start[row as usize], true, row));
+        let ends = rows.iter().rev().map(|&row| (end[row as usize], false, row));
+        let mut points: Vec<Point> = starts.chain(ends).collect();
+        // Of starts at one time the outer comes first, of ends the inner, and ends come before starts.
+        points.sort_unstable_by(|one, other| {
+            one.0.cmp(&other.0).then(one.1.cmp(&other.1)).then_with(|| {
+                let (one_row, other_row) = (one.2 as usize, other.2 as usize);
+                let lasts = |row: usize| end[row].saturating_sub(start[row]);
+                let inner_first = lasts(one_row).cmp(&lasts(other_row)).then(id[other_row].cmp(&id[one_row]));
+                if one.1 { inner_first.reverse() } else { inner_first }
+            })
+        });
+        points
     }
 
     fn follow_thread(&mut self, points: &[Point], locks: &[bool]) {
         let mut last: Option<u32> = None;
         let mut open = 0_usize;
-        for &(.., is_start, _, _, row) in points {
-            let ends = self.ends[&self.host.id[row as usize]];
+        for &(_, is_start, row) in points {
+            let Some(ends) = self.ends_of(self.host.id[row as usize]) else { continue };
             let node = if is_start { ends.start } else { ends.end };
             if let Some(last) = last {
                 let both_lock = locks[last as usize] && locks[node as usize];

@@ -1,5 +1,7 @@
 //! An order in which everything comes after what it waits for.
 
+use std::cell::LazyCell;
+
 use super::{Activities, Edges};
 use crate::columns::arrow::NONE;
 
@@ -34,9 +36,15 @@ pub fn topological(activities: Activities, edges: Edges, recorded: &[i64]) -> Ve
     });
     let mut awaited = vec![0_u32; recorded.len()];
     leaving.members.iter().for_each(|&to| awaited[to as usize] += 1);
-    let mut by_time: Vec<u32> = (0..recorded.len() as u32).collect();
-    by_time.sort_by_key(|&point| recorded[point as usize]);
-    let mut ready: Vec<u32> = by_time.iter().rev().copied().filter(|&point| awaited[point as usize] == 0).collect();
+    let sorted = |mut points: Vec<u32>| {
+        points.sort_by_key(|&point| recorded[point as usize]);
+        points
+    };
+    let every = 0..recorded.len() as u32;
+    let mut ready = sorted(every.clone().filter(|&point| awaited[point as usize] == 0).collect());
+    ready.reverse();
+    // Only circles need it.
+    let by_time = LazyCell::new(|| sorted(every.collect()));
     let mut position = vec![NONE; recorded.len()];
     let (mut placed, mut earliest) = (0_u32, 0);
     while (placed as usize) < recorded.len() {

@@ -1,0 +1,20 @@
+"""Frames of what the core hands over in Arrow memory."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.native import native
+
+# To take smaller tables column by column would take longer than their memory is worth.
+_MANY_ROWS = 10_000
+
+
+def frame(table: native.ArrowTable | pl.DataFrame) -> pl.DataFrame:
+    """The table as a frame whose columns can be let go one by one.
+
+    Polars holds what it was handed at once until the last column of it is gone.
+    """
+    if isinstance(table, pl.DataFrame) or table.height < _MANY_ROWS:
+        return pl.DataFrame(table)
+    return pl.DataFrame([pl.DataFrame(column).to_series() for column in table.columns()])

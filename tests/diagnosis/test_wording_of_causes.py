@@ -1,0 +1,17 @@
+"""Which ranks and steps a cause is of, in words."""
+
+from __future__ import annotations
+
+from holotrace.diagnosis import wording
+
+
+def test_steps_and_ranks_in_many_pieces_are_counted_and_not_listed() -> None:
+    known = tuple(range(1_000))
+    steps = tuple(step for step in known if step % 15 > 2 and step > 30)
+    assert wording.when(steps, known) == f", in {len(steps)} of 1,000 steps from step 33 to step 999"
+    assert wording.whose(tuple(range(0, 64, 3)), 64) == "22 of 64 ranks (0, 3, 6, 9, 12, 15, ...)"
+
+
+def test_few_pieces_are_listed() -> None:
+    assert wording.when((1, 2, 5), tuple(range(9))) == ", in steps 1-2, 5"
+    assert wording.whose((1, 2, 5), 64) == "ranks 1-2, 5"
