@@ -136,7 +136,8 @@ def test_kernels_of_a_compiled_region_have_categories_of_their_own() -> None:
     text = """
         op      |CCCC......|
         host    |.KLN......|
-        compute |..KKKLLN..|
+        compute |..KKKLL...|
+        comm    |.......N..|
     """
     names = {"K": "nvjet_tst_128x256_64x4", "L": "triton_poi_fused_add_0", "N": "ncclDevKernel_AllReduce_Sum_bf16"}
     region = ("Torch-Compiled Region: 0/0", None, None, None)
@@ -145,6 +146,9 @@ def test_kernels_of_a_compiled_region_have_categories_of_their_own() -> None:
     assert (row["gemm_ns"], row["elementwise_ns"], row["busy_ns"]) == (3_000, 2_000, 6_000)
     by_step = job(shaped("step |1111111111|\n" + text, {"C": region}, names)).work_categories(by_step=True)
     assert by_step.select("step", "gemm_ns", "elementwise_ns", "busy_ns").row(0) == (1, 3_000, 2_000, 6_000)
+    known = {"C": ("aten::add", [[8], [8], []], [FLOAT, FLOAT, "Scalar"], ["", "", "1"]), "D": region}
+    both = job(shaped(text.replace("CCCC", "CCDD"), known, names)).efficiency()
+    assert both["modelled_ratio"].item() == pytest.approx(3 / 5)
     (told,) = job(traced).operator_efficiency().rows(named=True)
     assert (told["name"], told["category"]) == ("Torch-Compiled Region: 0/0", "gemm")
 

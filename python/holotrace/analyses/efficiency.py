@@ -150,6 +150,8 @@ def _sums(calls: pl.LazyFrame, alone: pl.LazyFrame) -> pl.LazyFrame:
     counts = pl.col("is_matrix") & pl.col("flops").is_not_null()
     flops = pl.col("flops").cast(pl.Float64)
     known = modelled_work.is_known()
+    # A compiled region may communicate, too.
+    computed_ns = pl.col("work_ns") - pl.col("communication_ns")
     computing = pl.col("category").cast(pl.String) != COMMUNICATION
     sums = calls.group_by("step").agg(
         flops.filter(counts & ~pl.col("is_again")).sum().alias("model_flops"),
@@ -157,8 +159,8 @@ def _sums(calls: pl.LazyFrame, alone: pl.LazyFrame) -> pl.LazyFrame:
         pl.col("share_ns").filter("is_again").sum().alias("recomputed_ns"),
         (flops / pl.col("peak_flops")).filter(counts).sum().alias("at_peak_ns"),
         flops.filter(counts & pl.col("peak_flops").is_not_null()).sum().alias("held_flops"),
-        pl.col("work_ns").filter(computing & known).sum().alias("known_ns"),
-        pl.col("work_ns").filter(computing).sum().alias("shaped_ns"),
+        computed_ns.filter(computing & known).sum().alias("known_ns"),
+        computed_ns.filter(computing).sum().alias("shaped_ns"),
         pl.col("input_dims").is_not_null().any().alias("has_shapes"),
     )
     others = alone.filter(computing).group_by("step").agg(pl.col("work_ns").sum().alias("outside_ns"))

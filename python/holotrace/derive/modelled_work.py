@@ -69,13 +69,16 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     """Every call of an operator that launched work itself.
 
     It has ``op_id``, ``step``, ``name``, what it was given, ``signature`` (the same for calls that were given the
-    same), ``work_ns``, ``share_ns`` and ``span_ns``, the time in which at least one of its kernels ran.
+    same), ``work_ns``, of that ``communication_ns``, ``share_ns``, and ``span_ns``, the time in which at least one of
+    its kernels ran.
     """
     work = rank.cached(events).drop_nulls("op_id")
+    lasts = pl.col("end_ns") - pl.col("start_ns")
     of_calls = work.group_by("op_id", maintain_order=True).agg(
         pl.col("step").first(),
         pl.col("share_ns").sum(),
-        work_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
+        work_ns=lasts.sum(),
+        communication_ns=lasts.filter(pl.col("kind") == COMMUNICATION).sum(),
         is_memory=(pl.col("kind") == MEMORY).all(),
     )
     spans = launched_by.covered_at(work, "op_id")[of_calls["op_id"]].alias("span_ns")
