@@ -16,7 +16,7 @@ from holotrace.efficiency.unknown import Unknown
 
 _RANGES = ANNOTATIONS.only("name", "pid", "tid", "start_ns", "end_ns", "on_device")
 _OPS = CPU_OPS.only("event_id", "pid", "tid", "start_ns", "input_dims", "input_types")
-READS = (_RANGES, _OPS, *launched_by.READS)
+READS = (_RANGES, _OPS)
 SAID = "keys and values in pages are of the type of the new ones"
 _PAGED = r"^(vllm|sglang)::unified_attention(_with_output)?$"
 # Of new tokens (sq) and all tokens (sk) of each request the sums, those of squares and of products.
