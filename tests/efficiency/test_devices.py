@@ -135,9 +135,12 @@ def test_kernel_tells_tf32_from_fp32() -> None:
     assert computed_in("fp32", "ampere_sgemm_128x64_tn") == "fp32"
     assert computed_in("fp32", "cutlass_80_tensorop_s1688gemm_128x128_16x5_nn_align4") == "tf32"
     assert computed_in("fp32", "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize64x64x32") == "tf32"
+    assert computed_in("fp32", "nvjet_sss_128x64_64x8_2x1_v_bz_TNN") == "tf32"
     assert computed_in("bf16", "anything") == "bf16"
 
 
 def test_type_is_told_by_the_kernel_where_the_operands_do_not() -> None:
     assert computed_in(None, "nvjet_tst_128x256") == "bf16"
     assert computed_in(None, "deep_gemm::fp8_gemm_kernel_e4m3") == "fp8"
+    assert computed_in(None, "turing_fp16_s1688gemm_fp16_128x64_ldg8_f2f_tn") == "fp16"
+    assert computed_in(None, "cutlass_75_tensorop_f16_s1688gemm_f16_128x64_nn_align8") == "fp16"

@@ -42,6 +42,7 @@ CASES: dict[str, tuple[tuple[Any, ...], int | None, int]] = {
     "special functions of whole numbers": (("aten::special_i0e", longs), 32, 8 * 32 + 4 * 32),
     "sign of one tensor is that of another": (("aten::copysign", longs, longs), 32, 2 * 8 * 32 + 4 * 32),
     "polygamma has its order first": (("aten::polygamma", "1", x), 32, 2 * 4 * 32),
+    "choice by its older name": (("aten::_s_where", bools, x, x), 32, 32 + 3 * 128),
     "fractions have exponents": (("aten::frexp", x), 32, 4 * 32 * 3),
     "distance is one number": (("aten::dist", x, x, "2"), 96, 2 * 4 * 32 + 4),
     "distances of all pairs": (("aten::_cdist_forward", ([2, 5, 3], FLOAT), ([2, 7, 3], FLOAT), "2.", ""),
