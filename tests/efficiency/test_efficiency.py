@@ -122,6 +122,12 @@ def test_categories_are_told_by_operators_and_add_up_to_the_busy_time() -> None:
     assert row["busy_ns"] == 7_000
 
 
+def test_device_whose_peak_is_not_known_has_no_mfu_and_says_why() -> None:
+    row = job(shaped(STEP, OPS, device={"name": "AMD Instinct MI308X"})).efficiency().row(0, named=True)
+    assert (row["mfu_ratio"], row["achieved_tflops"] is not None) == (None, True)
+    assert row["reason"] == "the peak of the device is not known"
+
+
 def test_attention_whose_lengths_are_not_recorded_is_no_known_work() -> None:
     q, lengths = [100, 2, 8], [3]
     dims, types = [q, q, q, lengths, lengths, *[[]] * 6], [*[BF16] * 3, "int", "int", *["Scalar"] * 6]
