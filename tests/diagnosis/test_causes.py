@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,11 @@ import pytest
 import holotrace
 from holotrace import sample
 from holotrace.diagnosis import uneven, unfused
-from holotrace.diagnosis.classes import EXPOSED, SLOW_DEVICE
+from holotrace.diagnosis.candidates import Candidate
+from holotrace.diagnosis.candidates import Job as CausesJob
+from holotrace.diagnosis.causes import _least_ratio
+from holotrace.diagnosis.classes import EXPOSED, SLOW_DEVICE, SYNCHRONIZATION
+from holotrace.diagnosis.meetings import Change
 from quick import every
 from trace_files import REAL_TRACES
 
@@ -191,3 +196,50 @@ def test_of_many_ranks_only_the_straggler_is_named_though_each_differs_a_little(
     table = holotrace.open(tmp_path / "job").causes()
     named = table.filter(pl.col("ranks").list.len() > 0)["ranks"].to_list()
     assert named == [[truth.straggler_rank]]
+
+
+@pytest.mark.parametrize(
+    ("elements", "time_ns", "ratio"),
+    [
+        # Of four ranks that send 100 each one gets 160, the others 80: spread evenly each gets 100.
+        (160, [160, 80, 80, 80], 0.75),
+        # Here the others have all that they send, and lack nothing.
+        (200, [200, 100, 100, 100], 1.0),
+    ],
+)
+def test_tokens_that_one_rank_has_too_much_are_those_that_others_lack(
+    elements: int, time_ns: list[int], ratio: float
+) -> None:
+    """Experts were worth up to a third too much: balanced, the others would compute longer than they did."""
+    visits = pl.DataFrame({"rank": [0, 1, 2, 3], "element_count": [elements, 100, 100, 100], "collective": "alltoall"})
+    kinds = pl.DataFrame(
+        [
+            {"rank": rank, "name": "gemm", "detail": detail, "operator": "aten::mm", "cause": None, "time_ns": ns}
+            | {"count": count, "usual_count": usual}
+            for rank in range(4)
+            # What the model computes beside its experts takes all ranks as long.
+            for detail, ns, count, usual in (("dense", 500, 1, 1), (f"expert {rank}", time_ns[rank], 1, 0))
+        ]
+    )
+    job = CausesJob(pl.DataFrame(), visits, (0, 1, 2, 3), 0)
+    assert uneven._beyond_even(job, kinds, [0], "aten::mm") == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize(("together_ns", "turns"), [(95, ()), (20, (2, 3))])
+def test_ranks_that_are_slow_together_take_no_turns(together_ns: int, turns: tuple[int, ...]) -> None:
+    """Half of the devices of a job were slow, now one the slowest, now another, and told as uneven work."""
+    beyond = pl.DataFrame(
+        [
+            {"rank": rank, "step": step, "beyond_ns": 0 if rank < 2 else 100 if rank == 2 + step % 2 else together_ns}
+            for rank in range(4)
+            for step in range(6)
+        ]
+    )
+    assert uneven._turns(beyond) == turns
+
+
+def test_how_often_a_step_waits_is_not_told_where_no_steps_are_known() -> None:
+    """Decoding that nobody marked waited often in the whole recording, and was told to wait often in a step."""
+    wait = Candidate(SYNCHRONIZATION, Change(), evidence={"count": 1_000})
+    ratios = [_least_ratio(each, 4, is_on_host=False) for each in (wait, replace(wait, steps=(1, 2, 3)))]
+    assert ratios == [0.05, 0.01]

@@ -96,6 +96,8 @@ def test_gradients_that_are_reduced_in_a_row_could_be_hidden_but_for_the_last() 
 def test_of_gradients_that_are_reduced_at_once_a_bucket_cannot_be_hidden() -> None:
     found = reductions((0, 1_000), elements=10 * (25 << 20) // 2)
     assert found.evidence["time_ns"] == 900_000
+    assert found.evidence["bucket_count"] == 10
+    assert reductions((0, 400), (500, 1_000), elements=10 * (25 << 20) // 2).evidence["bucket_count"] == 1
 
 
 def test_reductions_with_work_between_them_are_in_no_row() -> None:

@@ -86,7 +86,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         meetings = meetings.drop("step").join(turns, on="event_id", how="left", maintain_order="left")
     meetings = _without_late(meetings, rank, base)
     meetings = meetings.with_columns(time_ns=_held_ns(meetings, rank, base), needed_ns=_needed_ns(meetings, rank, base))
-    meetings = meetings.hstack(_held_back(meetings, rank))
+    meetings = meetings.hstack(_held_back(meetings, rank, base))
     edges = _edges(meetings, base)
     parts = [
         _windows(rank),
@@ -161,16 +161,18 @@ def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     return lasting
 
 
-def _held_back(meetings: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
-    """What kept the host from launching each collective that began as late as it was launched: ``cause``, ``name``."""
-    if xla_gaps.is_xla(rank) or meetings.is_empty():
+def _held_back(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFrame:
+    """What kept the host from launching each collective that began as late as it was launched: ``cause``, ``name``.
+
+    It is a wait since the step's first, as what was waited for before that is what the step before has computed.
+    """
+    if xla_gaps.is_xla(rank) or meetings.is_empty() or rank.cached(host.host_calls).is_empty():
         return pl.DataFrame({"cause": [None] * meetings.height, "name": [None] * meetings.height}, schema=_TOLD)
-    found = rank.cached(host.host_calls)
-    if found.is_empty():
-        return pl.DataFrame({"cause": [None] * meetings.height, "name": [None] * meetings.height}, schema=_TOLD)
-    held = host.held_back(rank, meetings["event_id"]).with_columns(meetings["exposed_ns"])
+    first = meetings.select(first_ns=pl.col("start_ns").min().over("step", "group", "group_ranks") - base)
+    held = host.held_back(rank, meetings["event_id"]).with_columns(meetings["exposed_ns"], first["first_ns"])
     # It would have been hidden if it had been on its way for so much longer.
     is_held = (pl.col("held_ns") >= pl.col("exposed_ns")) & (pl.col("exposed_ns") > 0)
+    is_held &= pl.col("returned_ns") > pl.col("first_ns")
     return held.select(
         cause=pl.when(is_held).then(pl.lit(SYNCHRONIZATION)), name=pl.when(is_held).then("responsible")
     ).cast(_TOLD)

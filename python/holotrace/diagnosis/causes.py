@@ -204,8 +204,11 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> 
         ahead = ahead and candidate.evidence["exposed_ratio"] >= _MOSTLY_RATIO
         # Gradients that are all reduced one after the other could have been while others were computed.
         ahead |= candidate.evidence.get("in_a_row_ratio", 0.0) >= _MOSTLY_RATIO
+        # So could those that are reduced at once, when all are there.
+        ahead |= candidate.evidence.get("bucket_count", 1) >= _SEVERAL
         return _AHEAD_RATIO if ahead else _USUAL[EXPOSED]
-    often = candidate.evidence.get("count", 0) >= _SEVERAL * rank_count * max(1, len(candidate.steps))
+    # Without steps nothing tells how often in one.
+    often = 0 < _SEVERAL * rank_count * len(candidate.steps) <= candidate.evidence.get("count", 0)
     if candidate.cause == SYNCHRONIZATION and (often or EXPOSES in candidate.evidence):
         # More often than the loss is read, or before a step's gathers.
         return FLOOR_RATIO

@@ -189,9 +189,9 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
 def held_back(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
     """What the host had waited for its device in before it launched each event, which began as soon as it was launched.
 
-    Returns ``responsible``, the wait's, and ``held_ns``, how much earlier it would have been launched without that, for
-    each of the events; null where it began later, or the host had not waited. Waits for an event are none, as they are
-    there to keep the host from being too far ahead.
+    Returns ``responsible``, the wait's, ``returned_ns`` and ``held_ns``, how much earlier it would have been launched
+    without that, for each of the events; null where it began later, or the host had not waited. Waits for an event are
+    none, as they are there to keep the host from being too far ahead.
     """
     calls = rank.cached(host_calls)
     gaps = rank.cached(of_all_devices)
@@ -217,7 +217,7 @@ def held_back(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
             check_sortedness=False,
         )
     )
-    return found.sort("place").select("responsible", "held_ns")
+    return found.sort("place").select("responsible", "returned_ns", "held_ns")
 
 
 def of_all_devices(rank: RankTrace) -> Gaps:

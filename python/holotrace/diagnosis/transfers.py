@@ -216,7 +216,11 @@ def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]
                 "per_step_count": every.height / max(1, every["step"].n_unique()),
                 "exposed_ratio": round(mostly.height / usually.height, 3),
                 **({ABSENT: absent} if absent else {}),
-                **({"in_a_row_ratio": round(_in_a_row(usually), 3)} if is_reduction else {}),
+                **(
+                    {"in_a_row_ratio": round(_in_a_row(usually), 3), "bucket_count": _buckets(usually)}
+                    if is_reduction
+                    else {}
+                ),
             },
         )
 
@@ -229,6 +233,16 @@ def _but_the_last(reductions: pl.DataFrame) -> pl.DataFrame:
     left = pl.when(is_last).then(bucket.fill_null(1.0)).otherwise(0.0)
     hideable = pl.col("exposed_transfer_ns") - (left * pl.col("transfer_ns"))
     return reductions.with_columns(exposed_transfer_ns=hideable.clip(lower_bound=0))
+
+
+def _buckets(reductions: pl.DataFrame) -> int:
+    """How many buckets the only reduction of most steps could be; what is scattered is of units of the model."""
+    is_whole = pl.col("collective").str.contains(r"(?i)all_?reduce")
+    alone = reductions.filter(pl.len().over(_OF_GROUP) == 1, is_whole)
+    if 2 * alone.height < reductions.height:
+        return 1
+    count = alone["element_count"].drop_nulls().median()
+    return max(1, int(count * _ELEMENT_BYTES // _BUCKET_BYTES)) if isinstance(count, (int, float)) else 1
 
 
 def _in_a_row(reductions: pl.DataFrame) -> float:

@@ -28,10 +28,14 @@ from holotrace.efficiency import categories
 
 # Kernels that do equal work; and of so many kinds some were lost, not left out.
 _KIND, _LOST_KINDS = ("name", "detail", "operator", "cause"), 3
+# Kinds that ranks have in different numbers.
+_DIFFERS = (pl.col("count") != pl.col("usual_count")).any().over(*_KIND)
 # A device is slow if kernels of so many of its kinds of work, by time, take longer by at least half of what all do.
 _FAMILIES_RATIO = 0.7
 # More than half, beyond doubt.
 _MOSTLY_RATIO = 0.6
+# Ranks of which each has so much of what the worst one has in a step have it together.
+_ALIKE_RATIO = 0.7
 # Ranks that spend so much of their time in the same kernels do the same.
 _COMMON_RATIO = 0.7
 # Ranks that spend so much of their time in kernels that the other has, too, run the same program.
@@ -126,10 +130,13 @@ def _among(job: Job) -> Iterator[Candidate]:
         is_slow_at_all = all(is_slow(kinds.filter(pl.col("rank") == rank), time_ratio - 1) for rank in ranks)
         # Stages of a pipeline meet nobody between the same kernels.
         is_even = cause == PIPELINE or (cause == SLOW_DEVICE and (is_slow_at_all or _are_stages(job, ranks)))
+        own = (evenly if is_even else parts).filter(pl.col("rank").is_in(ranks))
+        if cause == EXPERTS:
+            own = own.with_columns(pl.col("part_ns") * _beyond_even(job, kinds, ranks, name))
         yield candidate(
             cause,
             None if cause == SLOW_DEVICE else name,
-            (evenly if is_even else parts).filter(pl.col("rank").is_in(ranks)),
+            own,
             Where(tuple(ranks), _steps(mine) if cause == SLOW_DEVICE else when(mine, "beyond_ns")),
             kernel=kernel,
             time_ratio=round(time_ratio, 4),
@@ -254,21 +261,55 @@ def _turns(beyond: pl.DataFrame) -> tuple[int, ...]:
     if heavy.height < 3:
         return ()
     most = max(heavy.group_by("rank").agg(pl.col("beyond_ns").sum())["beyond_ns"].to_list())
+    # Who takes turns has much of it in its own; of ranks that are all slow, now one and now another is so by chance.
+    turns = heavy["rank"].unique()
+    others = beyond.filter(pl.col("rank").is_in(turns.implode())).join(
+        heavy.select("step", worst="rank", most_ns="beyond_ns"), on="step"
+    )
+    others = others.filter(pl.col("rank") != pl.col("worst"))
+    if total(others["beyond_ns"]) > _ALIKE_RATIO * total(others["most_ns"]):
+        return ()
     return tuple(heavy["rank"].unique().sort()) if most < _MOSTLY_RATIO * total(heavy["beyond_ns"]) else ()
 
 
 def _has_more_tokens(job: Job, ranks: tuple[int, ...], *, in_turns: bool) -> bool:
     """Whether ranks get more through an all-to-all than others, in sum or, in turns, in some of them."""
-    exchanged = job.visits.filter(
-        pl.col("collective").cast(pl.String).str.to_lowercase().str.contains("all_?to_?all"),
-        pl.col("rank").is_in(job.ranks),
-    ).drop_nulls("element_count")
+    exchanged = _exchanged(job)
     if exchanged["element_count"].n_unique() < 2:
         return False
     by = ["rank", "match"] if in_turns else ["rank"]
     got = exchanged.group_by(by).agg(pl.col("element_count").cast(pl.Int64).sum())
     usual = pl.col("element_count").quantile(0.5, "lower").over("match") if in_turns else lower(got["element_count"])
     return not got.filter(pl.col("rank").is_in(ranks), pl.col("element_count") > _MORE_TOKENS_RATIO * usual).is_empty()
+
+
+def _beyond_even(job: Job, kinds: pl.DataFrame, ranks: Sequence[int], operator: str | None) -> float:
+    """How much of what ranks of experts compute beyond others they would not if tokens were spread evenly.
+
+    What they have too much others may lack: then these would get some of it. An even share is what each rank sends.
+    """
+    exchanged = _exchanged(job)
+    got = exchanged.group_by("rank").agg(pl.col("element_count").cast(pl.Int64).sum())
+    theirs = pl.col("rank").is_in(ranks)
+    sent = lower(got["element_count"])
+    # Experts compute in other shapes on each rank, if shapes are known; the rest of the model does not.
+    work = kinds.filter(pl.col("operator") == operator).with_columns(differs=_DIFFERS)
+    times = work.filter(pl.col("differs") | ~pl.col("differs").any()).group_by("rank").agg(pl.col("time_ns").sum())
+    most, usual_ns = times.filter(theirs)["time_ns"].max(), lower(times["time_ns"])
+    tokens = got.filter(theirs)["element_count"].max()
+    if not (most and usual_ns and tokens and sent):
+        return 1.0
+    ratio = float(tokens) / sent  # type: ignore[arg-type]  # a column of integers
+    of_others = ratio * usual_ns / float(most)  # type: ignore[arg-type]  # a column of integers
+    return (ratio - 1) / (ratio - of_others) if of_others < 1 < ratio else 1.0
+
+
+def _exchanged(job: Job) -> pl.DataFrame:
+    """What ranks sent or received in each all-to-all, whichever was more."""
+    return job.visits.filter(
+        pl.col("collective").cast(pl.String).str.to_lowercase().str.contains("all_?to_?all"),
+        pl.col("rank").is_in(job.ranks),
+    ).drop_nulls("element_count")
 
 
 def lower(values: pl.Series) -> float:
@@ -304,8 +345,7 @@ def _with_lost_kernels(kinds: pl.DataFrame) -> list[int]:
 
 def _with_others_pooled(kinds: pl.DataFrame, rank: int) -> pl.DataFrame:
     """The work of one rank; kinds that ranks have in different numbers, such as shapes of experts, are one per name."""
-    differs = (pl.col("count") != pl.col("usual_count")).any().over(*_KIND)
-    marked = kinds.with_columns(differs=differs)
+    marked = kinds.with_columns(differs=_DIFFERS)
     pooled = marked.filter("differs").group_by("rank", "name", "operator", "cause").agg(pl.col("time_ns").sum())
     usual = pl.col("time_ns").quantile(0.5, "lower").over("name", "operator", "cause")
     # Nothing tells that it is equal work.
