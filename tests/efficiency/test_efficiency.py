@@ -217,6 +217,15 @@ def test_product_in_fp32_among_narrow_ones_is_a_finding_but_not_in_tf32() -> Non
     assert "products-in-fp32" not in fast
 
 
+def test_product_in_tf32_is_told_by_any_of_its_kernels() -> None:
+    text = LONG.replace("host |K" + "." * 3999 + "L" + "." * 5999, "host |K" + "." * 3999 + "LP" + "." * 5998)
+    text = text.replace("L" * 6000 + "|", "L" * 2500 + "P" * 3500 + "|")
+    ops = {"M": matrix_product(8192), "N": matrix_product(2048, FLOAT)}
+    for product, is_found in (("cutlass_80_tensorop_s1688gemm_128x64", False), ("ampere_sgemm_128x64_nn", True)):
+        names = {"L": product, "P": "splitKreduce_kernel<float>"}
+        assert ("products-in-fp32" in rules_of(Analyses.operator_efficiency, shaped(text, ops, names))) == is_found
+
+
 def test_sizes_that_leave_tiles_empty_are_a_finding_with_their_share() -> None:
     odd = ("aten::mm", [[8193, 8192], [8192, 8192]], [BF16, BF16], ["", ""])
     even = rules_of(Analyses.operator_efficiency, shaped(LONG, {"M": matrix_product(8192), "N": matrix_product(8192)}))
