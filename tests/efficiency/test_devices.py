@@ -81,6 +81,16 @@ def test_peaks_are_dense(name: str, bf16: float, memory: float) -> None:
     assert found.source
 
 
+def test_device_that_computes_less_than_its_make_is_not_told_by_it() -> None:
+    make = {"numSms": 80, "computeMajor": 9, "computeMinor": 4, "warpSize": 64}
+    found = device("AMD Instinct MI308X", make)
+    assert found is not None
+    assert (found.peak("bf16", is_matrix=True), found.memory) == (None, 5300e9)
+    for name, bf16 in (("NVIDIA H20-3e", 148), ("NVIDIA L20", 119.5)):
+        capped = device(name)
+        assert capped is not None and capped.operations["bf16"] == pytest.approx(bf16 * 1e12)
+
+
 def test_card_for_games_sums_in_float_at_half_the_speed() -> None:
     make = {"numSms": 76, "computeMajor": 8, "computeMinor": 9, "warpSize": 32}
     game, work = device("NVIDIA GeForce RTX 4080", make), device("NVIDIA RTX 5880 Ada Generation", make)

@@ -122,6 +122,12 @@ def test_categories_are_told_by_operators_and_add_up_to_the_busy_time() -> None:
     assert row["busy_ns"] == 7_000
 
 
+def test_device_whose_peak_is_not_known_has_no_mfu_and_says_why() -> None:
+    row = job(shaped(STEP, OPS, device={"name": "AMD Instinct MI308X"})).efficiency().row(0, named=True)
+    assert (row["mfu_ratio"], row["achieved_tflops"] is not None) == (None, True)
+    assert row["reason"] == "the peak of the device is not known"
+
+
 def test_attention_whose_lengths_are_not_recorded_is_no_known_work() -> None:
     q, lengths = [100, 2, 8], [3]
     dims, types = [q, q, q, lengths, lengths, *[[]] * 6], [*[BF16] * 3, "int", "int", *["Scalar"] * 6]
@@ -209,6 +215,15 @@ def test_product_in_fp32_among_narrow_ones_is_a_finding_but_not_in_tf32() -> Non
     fast = rules_of(Analyses.operator_efficiency, shaped(LONG, ops, {"L": "cutlass_tensorop_s1688gemm_128x64"}))
     assert "products-in-fp32" in slow
     assert "products-in-fp32" not in fast
+
+
+def test_product_in_tf32_is_told_by_any_of_its_kernels() -> None:
+    text = LONG.replace("host |K" + "." * 3999 + "L" + "." * 5999, "host |K" + "." * 3999 + "LP" + "." * 5998)
+    text = text.replace("L" * 6000 + "|", "L" * 2500 + "P" * 3500 + "|")
+    ops = {"M": matrix_product(8192), "N": matrix_product(2048, FLOAT)}
+    for product, is_found in (("cutlass_80_tensorop_s1688gemm_128x64", False), ("ampere_sgemm_128x64_nn", True)):
+        names = {"L": product, "P": "splitKreduce_kernel<float>"}
+        assert ("products-in-fp32" in rules_of(Analyses.operator_efficiency, shaped(text, ops, names))) == is_found
 
 
 def test_sizes_that_leave_tiles_empty_are_a_finding_with_their_share() -> None:

@@ -193,7 +193,8 @@ def _ratios(found: pl.LazyFrame, device: Device | None) -> pl.LazyFrame:
     # The peak is that of the types which the operations were in, each as much as it counts.
     peak = pl.col("held_flops") / pl.col("at_peak_ns")
     shapes = pl.when(total_ns == 0).then(pl.lit(_NO_WORK)).when(~has_shapes).then(pl.lit(_NO_SHAPES))
-    nothing = shapes.otherwise(pl.lit(None if device else _NO_DEVICE))
+    no_device = shapes.when(pl.lit(device is None)).then(pl.lit(_NO_DEVICE))
+    nothing = no_device.when(all_flops > 0, ~peak.is_finite().fill_null(value=False)).then(pl.lit(_NO_PEAK))
     supposed = pl.lit(f"{_SUPPOSED}: {device.assumed}" if device and device.assumed else None, pl.String())
     can = has_shapes & (pl.col("step_ns") > 0)
     return found.select(

@@ -113,14 +113,13 @@ def signatures(rank: RankTrace) -> pl.DataFrame:
         _longest_kernel(rank.cached(events), of_calls), on="signature", how="left", maintain_order="left"
     )
     found = _works(rank, given)
-    kernels = given["kernel"].cast(pl.String).to_list()
-    names = given["name"].cast(pl.String).to_list()
+    texts = given.select(pl.col("name", "kernel").cast(pl.String), "kernels").rows()
     told = pl.DataFrame(
-        [_told(work, name or "", kernel) for work, name, kernel in zip(found, names, kernels, strict=True)],
+        [_told(work, name or "", *kernels) for work, (name, *kernels) in zip(found, texts, strict=True)],
         schema=_TOLD,
         orient="row",
     )
-    return _limited(given.hstack(told), device_of(rank))
+    return _limited(given.drop("kernels").hstack(told), device_of(rank))
 
 
 _TOLD = {
@@ -136,8 +135,9 @@ _TOLD = {
 }
 
 
-def _told(work: OperatorWork, name: str, kernel: str | None) -> tuple[object, ...]:
-    kind = devices.computed_in(element_types.short(work.type) if work.type else None, kernel)
+def _told(work: OperatorWork, name: str, kernel: str | None, kernels: str | None) -> tuple[object, ...]:
+    # The kernel that takes longest may be one that sums up what the others multiplied.
+    kind = devices.computed_in(element_types.short(work.type) if work.type else None, kernels)
     return (
         work.flops,
         work.moved_bytes,
@@ -152,7 +152,10 @@ def _told(work: OperatorWork, name: str, kernel: str | None) -> tuple[object, ..
 
 
 def _longest_kernel(work: pl.DataFrame, of_calls: pl.DataFrame) -> pl.DataFrame:
-    """The kernel that takes most of the time of each signature, of those that take as long the first by name."""
+    """The kernel that takes most of the time of each signature, of those that take as long the first by name.
+
+    ``kernels`` are the names of all of them as one text.
+    """
     lasts = pl.col("end_ns") - pl.col("start_ns")
     return done(
         work.lazy()
@@ -162,8 +165,8 @@ def _longest_kernel(work: pl.DataFrame, of_calls: pl.DataFrame) -> pl.DataFrame:
         .group_by("signature", "kernel")
         .agg(pl.col("lasts_ns").sum())
         .sort("lasts_ns", pl.col("kernel").cast(pl.String), descending=[True, False])
-        .unique("signature", keep="first", maintain_order=True)
-        .select("signature", "kernel")
+        .group_by("signature", maintain_order=True)
+        .agg(pl.col("kernel").first(), kernels=pl.col("kernel").cast(pl.String).str.join(" "))
     )
 
 

@@ -244,7 +244,7 @@ def _plain(name: str) -> str:
 
 _TF32 = re.compile(r"tf32|xf32|s1688(?!\w*(?:fp?16|bf16))|_tensorop_s(?:1688|884)gemm", re.IGNORECASE)
 # Kernels of cuBLAS for matrix units only, which have nothing wider than TF32 for floats.
-_ON_MATRIX_UNITS = re.compile(r"nvjet_")
+_ON_MATRIX_UNITS = re.compile(r"(^| )nvjet_")
 _BY_KERNEL = (
     ("fp4", re.compile(r"e2m1|nvfp4|mxfp4|_fp4|f4f4", re.IGNORECASE)),
     ("fp8", re.compile(r"e4m3|e5m2|_fp8|f8f8|float8|_qqt", re.IGNORECASE)),
@@ -258,9 +258,9 @@ _BY_KERNEL = (
 
 
 def computed_in(kind: str | None, kernel: str | None) -> str | None:
-    """The type that matrix units compute in: that of the operands, but fp32 may be TF32, as the kernel's name says."""
+    """The type that matrix units compute in: that of the operands, but fp32 may be TF32, as names of kernels say."""
     if kind == "fp32":
-        is_narrow = kernel is not None and (_TF32.search(kernel) or _ON_MATRIX_UNITS.match(kernel))
+        is_narrow = kernel is not None and (_TF32.search(kernel) or _ON_MATRIX_UNITS.search(kernel))
         return "tf32" if is_narrow else "fp32"
     if kind is not None or kernel is None:
         return kind
