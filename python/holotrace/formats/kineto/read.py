@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from holotrace import stores
+from holotrace.core.arrow import frame
 from holotrace.core.native import native
 from holotrace.core.schema import Column, Table, Unit, filled
 from holotrace.core.tables import (
@@ -81,15 +82,17 @@ class Unmade:
         self._table = table
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        keys = [column.arg or column.name for column in self._table.columns]
-        made = self._trace.table(self._table.name, keys)
-        return made.renamed(self._table.column_names).__arrow_c_stream__(requested_schema)
+        return self._made().__arrow_c_stream__(requested_schema)
 
     def select(self, columns: Sequence[str], /) -> Unmade:
         return Unmade(self._trace, self._table.only(*columns))
 
     def frame(self) -> pl.DataFrame:
-        return filled(pl.DataFrame(self), self._table.columns)
+        return filled(frame(self._made()), self._table.columns)
+
+    def _made(self) -> native.ArrowTable:
+        keys = [column.arg or column.name for column in self._table.columns]
+        return self._trace.table(self._table.name, keys).renamed(self._table.column_names)
 
 
 def read(path: Origin, tables: Sequence[Table], beside: Sequence[Table] = ()) -> Parsed[pl.DataFrame]:
