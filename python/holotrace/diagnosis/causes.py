@@ -139,8 +139,8 @@ def _late(rows: pl.DataFrame) -> dict[int, list[Late]]:
     """What each rank's host launched too late, by rank."""
     late: dict[int, list[Late]] = {}
     found = rows.filter(pl.col("row") == account.LATE)
-    for rank, begun, since in found.select("rank", "at_ns", "start_ns").iter_rows():
-        late.setdefault(rank, []).append(Late(begun, since))
+    for rank, *times in found.select("rank", "at_ns", "start_ns", "time_ns").iter_rows():
+        late.setdefault(rank, []).append(Late(*times))
     return late
 
 

@@ -152,8 +152,8 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
     """What else than waiting kept hosts from launching in gaps, by what is responsible.
 
     Returns ``event_id``, ``cause``, ``responsible``, ``began_ns`` (when that began, or the launch before it returned),
-    ``returned_ns``, ``end_ns`` of the gap, and ``is_own``: whether the host did something itself, and did not wait for
-    anybody.
+    ``returned_ns``, ``end_ns`` of the gap, ``share_ns``, its part of that, and ``is_own``: whether the host did
+    something itself, and did not wait for anybody.
     """
     every = rank.cached(of_all_devices)
     calls = rank.cached(host_calls)
@@ -186,7 +186,7 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
             began_ns=pl.max_horizontal("start_ns", "before_ns"), returned_ns=pl.min_horizontal("until_ns", "at_ns")
         )
         .filter(pl.col("began_ns") < pl.col("returned_ns"))
-        .select("event_id", "cause", "responsible", "began_ns", "returned_ns", "end_ns", "is_own")
+        .select("event_id", "cause", "responsible", "began_ns", "returned_ns", "end_ns", "is_own", "share_ns")
     )
 
 
