@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drawing import draw
-from holotrace.analyses.hlo_ops import BEYOND_PEAK, COLLECTIVE, STARTING, UNCOUNTED, WAITING
+from holotrace.analyses.hlo_ops import BEYOND_PEAK, COLLECTIVE, STARTING, UNCOUNTED, WAITING, hlo_ops
 from holotrace.core.tables import DEVICES, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.job import Job
@@ -105,3 +105,20 @@ def test_an_operation_far_below_both_peaks_is_a_finding() -> None:
     found = [finding for finding in Job.from_ranks({0: rank}).findings() if finding.rule == "far-below-peak"]
     assert [sentence(finding) for finding in found] == ["dot.1 of jit_f reaches 10% of what the device could do"]
     assert found[0].cost_ns == 900_000
+
+
+def test_python_functions_that_programs_call_are_told_where_they_take_a_tenth_of_the_time() -> None:
+    def told(callback_us: int, target: str | None = "xla_ffi_python_cpu_callback") -> list[str]:
+        place = {"device": 0, "plane": "/host:CPU", "line": "python", "start_ns": 0, "module": "jit_step"}
+        ops = [
+            {"name": "dot.1", "category": "dot", "self_ns": 900_000},
+            {"name": "pure_callback.1", "category": "custom-call", "self_ns": 1_000 * callback_us, "target": target}
+            | {"source": "train.py:58"},
+        ]
+        rows = [place | {"end_ns": op["self_ns"]} | op for op in ops]
+        job = Job.from_ranks({0: RankTrace(0, {"xla_ops": frame(XLA_OPS, rows)})})
+        return [sentence(finding) for finding in hlo_ops.findings(job.hlo_ops()) if "Python" in finding.message]
+
+    said = "Python functions that programs call take 50% of the device time, pure_callback.1 (train.py:58) most of all"
+    assert told(900) == [said]
+    assert told(90) == told(900, None) == told(900, "lapack_sgetrf_ffi") == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from holotrace.derive import host_activities
 from holotrace.derive.compilations import compilations
 
 Span = tuple[str, int, int, str | None]
@@ -13,7 +14,8 @@ def found(*spans: Span) -> list[tuple[int, int, int, str | None]]:
     rows = [(name, "1", start, end, arguments) for name, start, end, arguments in spans]
     schema = {"name": pl.String, "tid": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64, "arguments": pl.String}
     calls = pl.DataFrame(rows, schema=schema, orient="row")
-    return compilations(calls).select("start_ns", "end_ns", "compile_ns", "module").rows()
+    telling = calls.with_columns(host_activities.of_calls(calls["name"]).alias("activity")).drop_nulls("activity")
+    return compilations(telling).select("start_ns", "end_ns", "compile_ns", "module").rows()
 
 
 def test_a_compilation_is_named_by_the_module_it_says() -> None:

@@ -11,8 +11,12 @@ import pytest
 import holotrace
 from drawing import draw, trace
 from holotrace.core.analysis import Finding
+from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS, HOST_CALLS, STEPS, XLA_OPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 from holotrace.job import Job
 from trace_files import REAL_TRACES
+from xla_drawing import frame
 from xplane_files import capture
 
 XLA = REAL_TRACES.parent / "xla"
@@ -155,3 +159,84 @@ def test_no_cause_is_worth_more_than_the_job_where_programs_ran_at_quite_another
     earlier = rank.tables["modules"].with_columns(pl.col("start_ns", "end_ns") - 10**15)
     job = Job.from_ranks({0: replace(rank, tables={**rank.tables, "modules": earlier})})
     assert 0 < job.causes()["share_ratio"].max() <= 1  # type: ignore[operator]  # a column of numbers
+
+
+def communicating(rank: int, devices: int) -> RankTrace:
+    """A rank all of whose devices reduce for 0.8 ms of each millisecond, in a group of four devices."""
+    events: list[dict[str, object]] = []
+    known: list[dict[str, object]] = []
+    for step in range(6):
+        begun_ns = step * 1_000_000
+        spans = [(COMPUTE, begun_ns, begun_ns + 100_000), (COMMUNICATION, begun_ns + 100_000, begun_ns + 900_000)]
+        for device in range(devices):
+            for kind, start_ns, end_ns in spans:
+                place = {"event_id": len(events), "device": device, "stream": 0, "start_ns": start_ns, "end_ns": end_ns}
+                events.append(place | {"name": kind, "kind": kind, "step": step, "launch_ns": start_ns})
+            known.append({"event_id": events[-1]["event_id"], "sequence": step})
+    of_group = {"collective": "allreduce", "group": "jit_f/all-reduce.1", "group_ranks": "[[0,1,2,3]]", "group_size": 4}
+    steps: list[dict[str, object]] = [
+        {"step": n, "event_id": 0, "start_ns": n * 1_000_000, "end_ns": (n + 1) * 1_000_000} for n in range(6)
+    ]
+    ops = [event | {"plane": "/host:CPU", "line": "python", "category": event["kind"]} for event in events]
+    tables = {
+        "device_events": frame(DEVICE_EVENTS, events),
+        "collectives": frame(COLLECTIVES, [of_group | row for row in known]),
+        "steps": frame(STEPS, steps),
+        "xla_ops": frame(XLA_OPS, ops),
+    }
+    return RankTrace(rank, tables)
+
+
+def test_devices_of_one_host_are_no_ranks_that_are_missing() -> None:
+    """Two hosts of two devices each were said to wait for two ranks that were not recorded."""
+    job = Job.from_ranks({rank: communicating(rank, devices=2) for rank in range(2)})
+    told = [cause for cause in job.causes()["message"] if "allreduce" in cause]
+    assert told == ["Communication in allreduce is exposed: no rank computes during it"]
+    alone = Job.from_ranks({0: communicating(0, devices=2)}).causes()["message"].to_list()
+    assert any("ranks that were not recorded" in cause for cause in alone)
+
+
+def late(rank: int, *, late_us: int) -> RankTrace:
+    """One of two hosts of two devices that reduce together, whose host reads its batch for so long in each step.
+
+    The devices of a host are told of the end of a reduction one 200 µs after the other, and no earlier than they come.
+    """
+    events: list[dict[str, object]] = []
+    calls: list[dict[str, object]] = []
+    for step in range(6):
+        begun = step * 3_000
+        come = begun + late_us
+        calls.append({"event_id": 1_000 + step, "name": "train", "start_ns": begun, "end_ns": begun + 2_900})
+        calls.append({"event_id": 2_000 + step, "name": "$train.py:9 load_batch", "start_ns": begun, "end_ns": come})
+        for device in range(2):
+            begins = come + 100 + 300 * (1 - device)
+            met = max(begins, begun + 2_100)
+            for kind, start, end in ((COMPUTE, come, begins), (COMMUNICATION, begins, met + 300 + 200 * (1 - device))):
+                place = {"event_id": len(events), "device": device, "stream": 0, "start_ns": start, "end_ns": end}
+                events.append(place | {"name": kind, "kind": kind, "step": step, "launch_ns": come, "sequence": step})
+    for row in (*events, *calls):
+        row |= {name: row[name] * 1_000 for name in ("start_ns", "end_ns", "launch_ns") if name in row}  # type: ignore[operator]  # times
+    of_group = {"collective": "allreduce", "group": "f/all-reduce.1", "group_ranks": "[[0,1,2,3]]", "group_size": 4}
+    of_thread: dict[str, object] = {"tid": "python", "pid": "1"}
+    steps = [
+        {"step": n, **{key: call[key] for key in ("event_id", "start_ns", "end_ns")}}
+        for n, call in enumerate(calls[::2])
+    ]
+    tables = {
+        "device_events": frame(DEVICE_EVENTS, events),
+        "collectives": frame(COLLECTIVES, [of_group | row for row in events if row["kind"] == COMMUNICATION]),
+        "steps": frame(STEPS, steps),
+        "host_calls": frame(HOST_CALLS, [of_thread | call for call in calls]),
+        "xla_ops": frame(
+            XLA_OPS, [e | {"plane": "/host:CPU", "line": "python", "category": e["kind"]} for e in events]
+        ),
+    }
+    return RankTrace(rank, tables)
+
+
+def test_a_late_host_costs_what_others_wait_for_it_though_its_devices_leave_at_different_times() -> None:
+    """Of 1.9 ms a step 0.5 were told: the late host was taken to have waited before its own pause had ended."""
+    job = Job.from_ranks({0: late(0, late_us=100), 1: late(1, late_us=2_000)})
+    first = job.causes().row(0, named=True)
+    assert (first["cause"], first["ranks"]) == ("input", [1])
+    assert first["cost_per_step_ns"] == pytest.approx(1_900_000, rel=0.15)

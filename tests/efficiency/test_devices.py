@@ -81,6 +81,16 @@ def test_peaks_are_dense(name: str, bf16: float, memory: float) -> None:
     assert found.source
 
 
+def test_device_that_computes_less_than_its_make_is_not_told_by_it() -> None:
+    make = {"numSms": 80, "computeMajor": 9, "computeMinor": 4, "warpSize": 64}
+    found = device("AMD Instinct MI308X", make)
+    assert found is not None
+    assert (found.peak("bf16", is_matrix=True), found.memory) == (None, 5300e9)
+    for name, bf16 in (("NVIDIA H20-3e", 148), ("NVIDIA L20", 119.5)):
+        capped = device(name)
+        assert capped is not None and capped.operations["bf16"] == pytest.approx(bf16 * 1e12)
+
+
 def test_card_for_games_sums_in_float_at_half_the_speed() -> None:
     make = {"numSms": 76, "computeMajor": 8, "computeMinor": 9, "warpSize": 32}
     game, work = device("NVIDIA GeForce RTX 4080", make), device("NVIDIA RTX 5880 Ada Generation", make)
@@ -135,9 +145,12 @@ def test_kernel_tells_tf32_from_fp32() -> None:
     assert computed_in("fp32", "ampere_sgemm_128x64_tn") == "fp32"
     assert computed_in("fp32", "cutlass_80_tensorop_s1688gemm_128x128_16x5_nn_align4") == "tf32"
     assert computed_in("fp32", "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize64x64x32") == "tf32"
+    assert computed_in("fp32", "nvjet_sss_128x64_64x8_2x1_v_bz_TNN") == "tf32"
     assert computed_in("bf16", "anything") == "bf16"
 
 
 def test_type_is_told_by_the_kernel_where_the_operands_do_not() -> None:
     assert computed_in(None, "nvjet_tst_128x256") == "bf16"
     assert computed_in(None, "deep_gemm::fp8_gemm_kernel_e4m3") == "fp8"
+    assert computed_in(None, "turing_fp16_s1688gemm_fp16_128x64_ldg8_f2f_tn") == "fp16"
+    assert computed_in(None, "cutlass_75_tensorop_f16_s1688gemm_f16_128x64_nn_align8") == "fp16"

@@ -122,6 +122,43 @@ def test_categories_are_told_by_operators_and_add_up_to_the_busy_time() -> None:
     assert row["busy_ns"] == 7_000
 
 
+def test_device_whose_peak_is_not_known_has_no_mfu_and_says_why() -> None:
+    row = job(shaped(STEP, OPS, device={"name": "AMD Instinct MI308X"})).efficiency().row(0, named=True)
+    assert (row["mfu_ratio"], row["achieved_tflops"] is not None) == (None, True)
+    assert row["reason"] == "the peak of the device is not known"
+
+
+def test_attention_whose_lengths_are_not_recorded_is_no_known_work() -> None:
+    q, lengths = [100, 2, 8], [3]
+    dims, types = [q, q, q, lengths, lengths, *[[]] * 6], [*[BF16] * 3, "int", "int", *["Scalar"] * 6]
+    scalars = ["", "", "", "", "", "80", "80", "0.", "1.", "True", "-1"]
+    attention = ("flash_attn::_flash_attn_varlen_forward", dims, types, scalars)
+    row = job(shaped(STEP, {**OPS, "A": attention})).efficiency().row(0, named=True)
+    assert (row["model_flops"], row["modelled_ratio"]) == (FLOPS, pytest.approx(4 / 6))
+    assert row["reason"] == "the lengths of the sequences are not recorded (1 times)"
+
+
+def test_kernels_of_a_compiled_region_have_categories_of_their_own() -> None:
+    text = """
+        op      |CCCC......|
+        host    |.KLN......|
+        compute |..KKKLL...|
+        comm    |.......N..|
+    """
+    names = {"K": "nvjet_tst_128x256_64x4", "L": "triton_poi_fused_add_0", "N": "ncclDevKernel_AllReduce_Sum_bf16"}
+    region = ("Torch-Compiled Region: 0/0", None, None, None)
+    traced = shaped(text, {"C": region}, names)
+    row = job(traced).work_categories().row(0, named=True)
+    assert (row["gemm_ns"], row["elementwise_ns"], row["busy_ns"]) == (3_000, 2_000, 6_000)
+    by_step = job(shaped("step |1111111111|\n" + text, {"C": region}, names)).work_categories(by_step=True)
+    assert by_step.select("step", "gemm_ns", "elementwise_ns", "busy_ns").row(0) == (1, 3_000, 2_000, 6_000)
+    known = {"C": ("aten::add", [[8], [8], []], [FLOAT, FLOAT, "Scalar"], ["", "", "1"]), "D": region}
+    both = job(shaped(text.replace("CCCC", "CCDD"), known, names)).efficiency()
+    assert both["modelled_ratio"].item() == pytest.approx(3 / 5)
+    (told,) = job(traced).operator_efficiency().rows(named=True)
+    assert (told["name"], told["category"]) == ("Torch-Compiled Region: 0/0", "gemm")
+
+
 def rules_of(analysis: Any, *ranks: RankTrace) -> dict[str, Finding]:
     return {finding.rule: finding for finding in analysis.findings(analysis(job(*ranks)))}
 
@@ -178,6 +215,15 @@ def test_product_in_fp32_among_narrow_ones_is_a_finding_but_not_in_tf32() -> Non
     fast = rules_of(Analyses.operator_efficiency, shaped(LONG, ops, {"L": "cutlass_tensorop_s1688gemm_128x64"}))
     assert "products-in-fp32" in slow
     assert "products-in-fp32" not in fast
+
+
+def test_product_in_tf32_is_told_by_any_of_its_kernels() -> None:
+    text = LONG.replace("host |K" + "." * 3999 + "L" + "." * 5999, "host |K" + "." * 3999 + "LP" + "." * 5998)
+    text = text.replace("L" * 6000 + "|", "L" * 2500 + "P" * 3500 + "|")
+    ops = {"M": matrix_product(8192), "N": matrix_product(2048, FLOAT)}
+    for product, is_found in (("cutlass_80_tensorop_s1688gemm_128x64", False), ("ampere_sgemm_128x64_nn", True)):
+        names = {"L": product, "P": "splitKreduce_kernel<float>"}
+        assert ("products-in-fp32" in rules_of(Analyses.operator_efficiency, shaped(text, ops, names))) == is_found
 
 
 def test_sizes_that_leave_tiles_empty_are_a_finding_with_their_share() -> None:
@@ -250,7 +296,9 @@ def test_optimizer_of_several_kernels_is_a_finding_and_a_fused_one_is_none() -> 
     lists = ([[[4096, 4096]]] * 3, ["TensorList"] * 3, [""] * 3)
     slow = {"M": matrix_product(8192), "N": ("aten::_foreach_addcdiv_", *lists)}
     fused = {"M": matrix_product(8192), "N": ("aten::_fused_adamw_", *lists)}
-    assert "optimizer-not-fused" in rules_of(Analyses.operator_efficiency, shaped(LONG, slow))
+    assert sentence(rules_of(Analyses.operator_efficiency, shaped(LONG, slow))["optimizer-not-fused"]) == (
+        "The optimizer runs aten::_foreach_addcdiv_ and others over all parameters where a fused one runs one kernel"
+    )
     assert "optimizer-not-fused" not in rules_of(Analyses.operator_efficiency, shaped(LONG, fused))
 
 

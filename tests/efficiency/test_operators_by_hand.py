@@ -42,6 +42,7 @@ CASES: dict[str, tuple[tuple[Any, ...], int | None, int]] = {
     "special functions of whole numbers": (("aten::special_i0e", longs), 32, 8 * 32 + 4 * 32),
     "sign of one tensor is that of another": (("aten::copysign", longs, longs), 32, 2 * 8 * 32 + 4 * 32),
     "polygamma has its order first": (("aten::polygamma", "1", x), 32, 2 * 4 * 32),
+    "choice by its older name": (("aten::_s_where", bools, x, x), 32, 32 + 3 * 128),
     "fractions have exponents": (("aten::frexp", x), 32, 4 * 32 * 3),
     "distance is one number": (("aten::dist", x, x, "2"), 96, 2 * 4 * 32 + 4),
     "distances of all pairs": (("aten::_cdist_forward", ([2, 5, 3], FLOAT), ([2, 7, 3], FLOAT), "2.", ""),
@@ -140,6 +141,30 @@ def test_norm_is_taken_over_the_dims_of_its_weight_where_no_scalars_are_recorded
     without = told("aten::native_layer_norm_backward", *back, scalars=False)
     assert whole.moved_bytes == without.moved_bytes is not None
     assert (whole.confidence, without.confidence) == ("exact", "estimate")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("aten::where.ScalarOther", bools, x, "0"),
+        ("aten::norm.ScalarOpt_dim", x, "2", "[1]", "False"),
+        ("aten::sum.IntList_out", x, "[1]", "False", "", ([4], FLOAT)),
+        ("aten::scatter.src", x, "0", longs, x),
+        ("aten::index_fill_.int_Scalar", x, "0", ([2], LONG), "1"),
+        ("aten::repeat_interleave.self_int", x, "2", "0", ""),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_overload_counts_as_its_operator(arguments: tuple[Any, ...]) -> None:
+    name, *rest = arguments
+    whole, plain = told(name, *rest), told(name.split(".")[0], *rest)
+    assert whole.moved_bytes == plain.moved_bytes is not None
+    assert told(name + "_of_tomorrow", *rest).moved_bytes is None
+
+
+def test_copy_to_the_type_of_another_tensor() -> None:
+    found = told("aten::to", x, ([1], DOUBLE), "False", "False", "")
+    assert found.moved_bytes == 128 + 256
 
 
 def test_factorizations_are_estimates_by_the_usual_algorithm() -> None:

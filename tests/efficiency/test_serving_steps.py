@@ -29,8 +29,23 @@ MIXED = "execute_40_context_1(sq38sk48sqsq1444sqsk1824)_generation_2(sq2sk302sqs
 GENERATING = "execute_40_context_0(sq0sk0sqsq0sqsk0)_generation_40(sq40sk4000sqsq40sqsk4000)"
 
 
+# The library's own operator, whose arguments do not tell the lengths either, within that of the engine.
+NESTED = """
+    range   |RRRRRRRRRRR....|
+    op      |AAAAAAAAAA.....|
+    op      |..CC.FFF.F.....|
+    host    |.M.L..K........|
+    compute |..MMLLKKKK.....|
+"""
+CACHE: Given = ("_C_cache_ops::reshape_and_cache_flash", None, None, None)
+LIBRARY: Given = ("_vllm_fa3_C::fwd", [[TOKENS, HEADS, WIDTH], [99, 16, KEYS, WIDTH]], [BF16] * 2, [""] * 2)
+
+
 def serving(first: str, second: str, given: Given = ATTENTION) -> RankTrace:
-    traced = shaped(STEPS, {"A": given})
+    return named(shaped(STEPS, {"A": given}), first, second)
+
+
+def named(traced: RankTrace, first: str, second: str) -> RankTrace:
     names = traced.tables[ANNOTATIONS.name]["name"].cast(pl.String).replace({"R": first, "S": second})
     ranges = traced.tables[ANNOTATIONS.name].with_columns(names.cast(pl.Categorical()))
     return replace(traced, tables={**traced.tables, ANNOTATIONS.name: ranges})
@@ -61,3 +76,17 @@ def test_names_that_do_not_tell_lengths_leave_the_work_unknown(name: str) -> Non
 def test_dims_without_heads_leave_the_work_unknown() -> None:
     flat: Given = (ATTENTION[0], [[TOKENS, 512], [TOKENS, 128], [TOKENS, 128]], [BF16] * 3, [""] * 3)
     assert job(serving(MIXED, MIXED, flat)).operator_efficiency()["flops"].to_list() == [None]
+
+
+def test_lengths_tell_the_work_of_the_library_within_the_engine() -> None:
+    traced = named(shaped(NESTED.replace(".F.", "..."), {"A": ATTENTION, "C": CACHE, "F": LIBRARY}), MIXED, "S")
+    rows = {row["name"]: row for row in job(traced).operator_efficiency().rows(named=True)}
+    flops = 2 * HEADS * 2 * WIDTH * (1824 - 1444 // 2 + 302)
+    assert {name: row["flops"] for name, row in rows.items()} == {ATTENTION[0]: None, CACHE[0]: None, LIBRARY[0]: flops}
+    assert rows[LIBRARY[0]]["tflops"] == pytest.approx(flops / 4_000 / 1_000)
+
+
+def test_lengths_do_not_tell_which_of_two_calls_did_what() -> None:
+    text = NESTED.replace("host    |.M.L..K........|", "host    |.M.L..K..N.....|").replace("KKKK.....", "KKKKNN...")
+    traced = named(shaped(text, {"A": ATTENTION, "C": CACHE, "F": LIBRARY}), MIXED, "S")
+    assert job(traced).operator_efficiency()["flops"].null_count() == 3

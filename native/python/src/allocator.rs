@@ -60,10 +60,14 @@ unsafe impl GlobalAlloc for Allocator {
 mod pages {
     use std::ptr::null_mut;
 
+    /// From so many bytes on the system may take huge pages: small ones, cleared one by one, take as long as what is
+    /// written to them.
+    const HUGE_BYTES: usize = 4 << 20;
+
     pub fn map(size: usize) -> *mut u8 {
         let (allowed, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: new pages of nobody's.
-        own(unsafe { libc::mmap(null_mut(), size, allowed, private, -1, 0) })
+        own(unsafe { libc::mmap(null_mut(), size, allowed, private, -1, 0) }, size)
     }
 
     pub unsafe fn unmap(at: *mut u8, size: usize) {
@@ -71,11 +75,18 @@ mod pages {
     }
 
     pub unsafe fn remap(at: *mut u8, old: usize, size: usize) -> *mut u8 {
-        own(unsafe { libc::mremap(at.cast(), old, size, libc::MREMAP_MAYMOVE) })
+        own(unsafe { libc::mremap(at.cast(), old, size, libc::MREMAP_MAYMOVE) }, size)
     }
 
-    fn own(pages: *mut libc::c_void) -> *mut u8 {
-        if pages == libc::MAP_FAILED { null_mut() } else { pages.cast() }
+    fn own(pages: *mut libc::c_void, size: usize) -> *mut u8 {
+        if pages == libc::MAP_FAILED {
+            return null_mut();
+        }
+        if size >= HUGE_BYTES {
+            // SAFETY: they are ours. It is a wish; whether the system can does not matter.
+            unsafe { libc::madvise(pages, size, libc::MADV_HUGEPAGE) };
+        }
+        pages.cast()
     }
 }
 

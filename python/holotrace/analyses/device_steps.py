@@ -111,7 +111,7 @@ def device_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.Dat
             flops_ratio=_flops_ratio(),
         )
         .drop("end_ns", "flops", "peak_flops")
-        .sort("plane", "device", "start_ns")
+        .sort("plane", "device", "start_ns", "step")
     )
 
 

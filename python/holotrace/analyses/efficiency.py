@@ -50,7 +50,11 @@ _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the devic
         Column("peak_tflops", Unit.FLOAT, "Dense peak of the device in the types that were computed in, in TFLOP/s"),
         Column("mfu_ratio", Unit.RATIO, "MFU: achieved_tflops / peak_tflops"),
         Column("hfu_ratio", Unit.RATIO, "HFU: the same with recomputed_flops included"),
-        Column("modelled_ratio", Unit.RATIO, "Share of kernel time, without communication, whose work is known"),
+        Column(
+            "modelled_ratio",
+            Unit.RATIO,
+            "Share of kernel time, without communication, whose work is known: on matrix units its operations",
+        ),
         Column(
             "reason",
             Unit.TEXT,
@@ -145,7 +149,9 @@ def _sums(calls: pl.LazyFrame, alone: pl.LazyFrame) -> pl.LazyFrame:
     """Work, the time it would take at the peak, and times of all kernels, by step."""
     counts = pl.col("is_matrix") & pl.col("flops").is_not_null()
     flops = pl.col("flops").cast(pl.Float64)
-    known = pl.col("flops").is_not_null() | pl.col("moved_bytes").is_not_null()
+    known = modelled_work.is_known()
+    # A compiled region may communicate, too.
+    computed_ns = pl.col("work_ns") - pl.col("communication_ns")
     computing = pl.col("category").cast(pl.String) != COMMUNICATION
     sums = calls.group_by("step").agg(
         flops.filter(counts & ~pl.col("is_again")).sum().alias("model_flops"),
@@ -153,8 +159,8 @@ def _sums(calls: pl.LazyFrame, alone: pl.LazyFrame) -> pl.LazyFrame:
         pl.col("share_ns").filter("is_again").sum().alias("recomputed_ns"),
         (flops / pl.col("peak_flops")).filter(counts).sum().alias("at_peak_ns"),
         flops.filter(counts & pl.col("peak_flops").is_not_null()).sum().alias("held_flops"),
-        pl.col("work_ns").filter(computing & known & ~pl.col("is_partial")).sum().alias("known_ns"),
-        pl.col("work_ns").filter(computing).sum().alias("shaped_ns"),
+        computed_ns.filter(computing & known).sum().alias("known_ns"),
+        computed_ns.filter(computing).sum().alias("shaped_ns"),
         pl.col("input_dims").is_not_null().any().alias("has_shapes"),
     )
     others = alone.filter(computing).group_by("step").agg(pl.col("work_ns").sum().alias("outside_ns"))
@@ -164,7 +170,7 @@ def _sums(calls: pl.LazyFrame, alone: pl.LazyFrame) -> pl.LazyFrame:
 
 def _reasons(calls: pl.LazyFrame, alone: pl.LazyFrame) -> pl.LazyFrame:
     """Why work is not known, those that cost most time first, each with the number of its calls."""
-    unknown = calls.filter(pl.col("flops").is_null() & pl.col("moved_bytes").is_null() | pl.col("is_partial"))
+    unknown = calls.filter(~modelled_work.is_known())
     parts = [
         unknown.select("step", "work_ns", text=pl.col("assumed")),
         alone.filter(pl.col("category") != COMMUNICATION).select("step", "work_ns", text=pl.lit(modelled_work.OUTSIDE)),
@@ -187,7 +193,8 @@ def _ratios(found: pl.LazyFrame, device: Device | None) -> pl.LazyFrame:
     # The peak is that of the types which the operations were in, each as much as it counts.
     peak = pl.col("held_flops") / pl.col("at_peak_ns")
     shapes = pl.when(total_ns == 0).then(pl.lit(_NO_WORK)).when(~has_shapes).then(pl.lit(_NO_SHAPES))
-    nothing = shapes.otherwise(pl.lit(None if device else _NO_DEVICE))
+    no_device = shapes.when(pl.lit(device is None)).then(pl.lit(_NO_DEVICE))
+    nothing = no_device.when(all_flops > 0, ~peak.is_finite().fill_null(value=False)).then(pl.lit(_NO_PEAK))
     supposed = pl.lit(f"{_SUPPOSED}: {device.assumed}" if device and device.assumed else None, pl.String())
     can = has_shapes & (pl.col("step_ns") > 0)
     return found.select(

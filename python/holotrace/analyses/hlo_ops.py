@@ -39,6 +39,8 @@ _OPS = XLA_OPS.only(
     *("device_ps", "flops", "accessed_bytes", "is_wait", "is_collective", "is_async", "is_container"),
     "product_type",
 )
+# Custom calls through which a program calls a Python function.
+_PYTHON = "python.*callback"
 # A collective of an even job that overlaps well takes a few percent; a fifth is what the job waits for.
 COLLECTIVE_RATIO = 0.2
 # Half of the peak is what dense work reaches; less than that in a tenth of the time is worth a look.
@@ -237,6 +239,35 @@ def costly_collective(table: pl.DataFrame) -> Iterator[Finding]:
     message = "collectives take {ratio:percent} of the device time, {name:name} most of all"
     cost_ns = int(costly.select(pl.col("cost_ns").mean()).item())
     yield Finding("warning", message, tuple(costly["rank"]), cost_ns, values={"ratio": ratio, "name": largest})
+
+
+@hlo_ops.rule
+def python_in_programs(table: pl.DataFrame) -> Iterator[Finding]:
+    """Python functions that programs call take more than a tenth of the device time.
+
+    The device does nothing until the function on the host has returned and its result is there
+    (`jax.pure_callback`, `jax.experimental.io_callback`). The cost is the time of these calls on an average device.
+
+    Write the function with operations of XLA, call it for several steps at once, or return from the program what it
+    needs and call it outside.
+    """
+    calls = table.filter(pl.col("target").str.contains(_PYTHON).fill_null(value=False))
+    taken = calls.group_by("rank").agg(
+        python_ns=pl.col("self_ns").sum(), cost_ns=(pl.col("self_ns") / pl.col("device_count")).sum()
+    )
+    shares = table.group_by("rank").agg(all_ns=pl.col("self_ns").sum()).join(taken, on="rank")
+    costly = shares.filter(pl.col("python_ns") > SHARE_RATIO * pl.col("all_ns")).sort("rank")
+    if costly.is_empty():
+        return
+    named = calls.group_by("name", "source").agg(pl.col("self_ns").sum())
+    name, source = named.sort("self_ns", "name", "source", descending=[True, False, False]).row(0)[:2]
+    values = {
+        "ratio": costly.select(pl.col("python_ns").sum() / pl.col("all_ns").sum()).item(),
+        "name": f"{name} ({source})" if source else name,
+    }
+    message = "Python functions that programs call take {ratio:percent} of the device time, {name:name} most of all"
+    cost_ns = int(costly.select(pl.col("cost_ns").mean()).item())
+    yield Finding("warning", message, tuple(costly["rank"]), cost_ns, values=values)
 
 
 @hlo_ops.rule

@@ -115,7 +115,8 @@ def _longest_first(rows: pl.DataFrame) -> pl.DataFrame:
     labels = [name for name in _BY if rows.schema[name] == pl.Categorical]
     keys = rows.with_columns(groups.in_alphabet(rows[name]) for name in labels)
     keys = keys.select(pl.col(_BY).cast(pl.Int64).fill_null(_LAST), less=-pl.col("duration_ns"))
-    return rows[groups.ordered(keys.with_row_index("row"), [*_BY[:2], "less", *_BY[2:]])["row"]]
+    place = groups.order(keys, [*_BY[:2], "less", *_BY[2:]])
+    return rows if place is None else rows[place]
 
 
 @job_path.rule

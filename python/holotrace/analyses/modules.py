@@ -117,13 +117,12 @@ def modules(rank: RankTrace, *, by_class: bool = False, by_step: bool = False) -
 def _on_device(rank: RankTrace) -> pl.DataFrame:
     """Every kernel and copy with its module's ``path``, and with the figures of its operator, once for each call."""
     flops = pl.when("is_matrix").then(pl.col("flops").cast(pl.Float64))
-    is_known = (pl.col("flops").is_not_null() | pl.col("moved_bytes").is_not_null()) & ~pl.col("is_partial")
     of_calls = (
         rank.cached(modelled_work.modelled)
         .lazy()
         .select(
             "op_id",
-            is_known=is_known,
+            is_known=modelled_work.is_known(),
             is_held=pl.col("category").cast(pl.String) != COMMUNICATION,
             flops=flops,
             held_flops=pl.when(pl.col("peak_flops").is_not_null()).then(flops),

@@ -309,12 +309,12 @@ def optimizer_not_fused(table: pl.DataFrame) -> Iterator[Finding]:
     of_each = single.group_by("rank").agg(pl.col("call_count").sum()).filter(pl.col("call_count") >= MANY).sort("rank")
     lists = rows.filter(pl.col("name") != "aten::addcdiv_").join(of_each, on="rank", how="anti")
     if of_each.height:
-        yield Finding("warning", "the optimizer runs kernels for each single parameter", tuple(of_each["rank"]))
+        message = "the optimizer runs {name:name} for each single parameter"
+        yield Finding("warning", message, tuple(of_each["rank"]), values={"name": parts[0]})
     if lists.height:
         ranks = tuple(lists["rank"].unique().sort())
-        yield Finding(
-            "info", "the optimizer runs several kernels over all parameters where a fused one runs one", ranks
-        )
+        message = "the optimizer runs {name:name} and others over all parameters where a fused one runs one kernel"
+        yield Finding("info", message, ranks, values={"name": parts[1]})
 
 
 @operator_efficiency.rule
@@ -391,9 +391,14 @@ def _worst(table: pl.DataFrame, rows: pl.DataFrame, what: str) -> Iterator[Findi
 
 
 def _legible(dims: str) -> str:
-    """The shapes of the first two tensors, e.g. 128x64, 64x32; exact work has legible ones."""
-    shapes = ["x".join(map(str, shape)) for shape in json.loads(dims) if shape and not isinstance(shape[0], list)]
-    return ", ".join(shapes[:NAMED_SHAPES])
+    """The shapes of the first two tensors, e.g. 128x64, 64x32; exact work has legible ones.
+
+    A bias before two matrices does not tell how much there is to multiply.
+    """
+    shapes = [shape for shape in json.loads(dims) if shape and not isinstance(shape[0], list)]
+    wide = [shape for shape in shapes if len(shape) > 1]
+    shown = wide if len(wide) >= NAMED_SHAPES else shapes
+    return ", ".join("x".join(map(str, shape)) for shape in shown[:NAMED_SHAPES])
 
 
 def _filled(dims: list[list[int]]) -> float:

@@ -46,7 +46,8 @@ _MEANINGS = {
 def work_categories(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
     """What the busy time of the devices is made of: products of matrices, attention, norms, copies and so on.
 
-    A kernel has the category of the operator that launched it, or else the one that its own name shows. Time in which
+    A kernel has the category of the operator that launched it, or else, as in compiled regions, the one that its own
+    name shows. Time in which
     several kernels ran is counted once: for computing first, then for communication, then for copies, and within one
     kind for the kernel that began first.
 
@@ -54,9 +55,7 @@ def work_categories(rank: RankTrace, *, by_step: bool = False) -> pl.DataFrame:
         by_step: One row for each step; by default one for the whole recording.
     """
     keys = ["category", "step"] if by_step else ["category"]
-    parts = [rank.cached(modelled_work.modelled), rank.cached(modelled_work.outside)]
-    summed = (part.group_by(keys).agg(pl.col("share_ns").sum()) for part in parts)
-    rows = pl.concat([part.with_columns(pl.col("category").cast(pl.String)) for part in summed])
+    rows = rank.cached(modelled_work.parts).group_by(keys).agg(pl.col("share_ns").sum())
     rows = rows if by_step else rows.with_columns(step=pl.lit(None, pl.Int64()))
     named = pl.when(pl.col("category").is_in(CATEGORIES)).then("category").otherwise(pl.lit(OTHER))
     sums = [pl.col("share_ns").filter(named == name).sum().alias(f"{name}_ns") for name in CATEGORIES]

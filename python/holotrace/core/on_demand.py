@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -68,17 +68,15 @@ class OnDemand:
     """
 
     rows: Rows
-    # The column of ``rows`` that each column shows.
-    sources: Mapping[str, str]
+    # The column of ``rows`` that each column shows; of those of which nothing is known, the type.
+    sources: Mapping[str, str | pl.DataType]
     height: int
     # Which of the rows it has; all without.
     is_kept: pl.Series | None = None
-    # Columns of which nothing is known.
-    unknown: Mapping[str, pl.DataType] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Rows, is_kept: pl.Series | None = None, **sources: str) -> OnDemand:
-        """The table of these columns, as far as there are any."""
+        """The table of these columns, as far as there is anything in them."""
         nothing = {name for name, column in rows.own.to_dict().items() if len(column) == column.null_count() > 0}
         there = {name: source for name, source in sources.items() if source in rows and source not in nothing}
         if is_kept is None or is_kept.all():
@@ -87,7 +85,7 @@ class OnDemand:
 
     @property
     def columns(self) -> list[str]:
-        return [*self.sources, *self.unknown]
+        return [*self.sources]
 
     def is_empty(self) -> bool:
         return not self.height
@@ -120,44 +118,48 @@ class OnDemand:
     def narrowed(self, names: Iterable[str]) -> OnDemand:
         """The same without its other columns, and what only they need."""
         sources = {name: self.sources[name] for name in names if name in self.sources}
-        unknown = {name: self.unknown[name] for name in names if name in self.unknown}
-        return replace(self, rows=self.rows.only(set(sources.values())), sources=sources, unknown=unknown)
+        needed = {source for source in sources.values() if isinstance(source, str)}
+        return replace(self, rows=self.rows.only(needed), sources=sources)
 
     def filled(self, columns: Sequence[Column]) -> OnDemand:
         """Exactly ``columns``, in order and with their types; null where it lacks one."""
         found = self.narrowed(column.name for column in columns)
         own, shared = found.rows.own, dict(found.rows.shared)
+        sources: dict[str, str | pl.DataType] = {}
         for column in columns:
-            source = found.sources.get(column.name)
+            dtype = column.unit.dtype
+            sources[column.name] = source = found.sources.get(column.name, dtype)
+            if not isinstance(source, str):
+                continue
             if source in own.columns:
-                own = own.with_columns(typed(own[source], column.unit.dtype))
-            elif source is not None:
+                own = own.with_columns(typed(own[source], dtype))
+            else:
                 number = found.rows.sharing(source)
-                cast = typed(shared[number][source], column.unit.dtype)
-                shared[number] = shared[number].with_columns(cast)
-        unknown = {column.name: column.unit.dtype for column in columns if column.name not in found.sources}
-        return replace(found, rows=Rows(own, shared), unknown=unknown)
+                shared[number] = shared[number].with_columns(typed(shared[number][source], dtype))
+        return replace(found, rows=Rows(own, shared), sources=sources)
 
     def with_made(self, name: str, of: Sequence[str], make: Callable[[pl.DataFrame], pl.Series]) -> OnDemand:
         """With a column that follows row by row from others: made once for all rows that share those."""
         # Numbers of shared rows may have its name.
         source = f"made {name}"
-        sources = [self.sources.get(each, "") for each in of]
-        sharing = [number for number, table in self.rows.shared.items() if {*sources} <= {*table.columns}]
-        if sharing and not {*sources} & {*self.rows.own.columns}:
+        made_of = {each: self.sources.get(each) for each in of}
+        shown = [made for made in made_of.values() if isinstance(made, str)]
+        sharing = [number for number, table in self.rows.shared.items() if {*shown} <= {*table.columns}]
+        if sharing and len(shown) == len(made_of) and not {*shown} & {*self.rows.own.columns}:
             table = self.rows.shared[sharing[0]]
-            values = make(table.select(**dict(zip(of, sources, strict=True))))
+            values = make(pl.DataFrame({each: table[made] for each, made in zip(made_of, shown, strict=True)}))
             rows = self.rows.with_shared(**{sharing[0]: table.with_columns(values.alias(source))})
         else:
-            rows = self.rows.with_own(make(replace(self, is_kept=None).select(of)).alias(source))
+            every = replace(self, is_kept=None, height=self.rows.own.height)
+            rows = self.rows.with_own(make(every.select(of)).alias(source))
         return replace(self, rows=rows, sources={**self.sources, name: source})
 
     def _made(self, name: str, numbers: dict[str, pl.Series]) -> pl.Series:
         """A column; ``numbers`` holds those columns of numbers that were made before."""
-        if name in self.unknown:
-            made: pl.Series = pl.Series(name, [None], self.unknown[name]).new_from_index(0, self.height)
-            return made
         source = self.sources[name]
+        if not isinstance(source, str):
+            made: pl.Series = pl.Series(name, [None], source).new_from_index(0, self.height)
+            return made
         if source in self.rows.own.columns:
             return self._kept(self.rows.own[source]).alias(name)
         number = self.rows.sharing(source)

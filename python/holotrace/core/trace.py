@@ -91,7 +91,12 @@ class RankTrace:
         return frame[[name for name in table.column_names if name in there]]
 
     def where(self, table: Table, is_kept: pl.Expr | pl.Series) -> pl.DataFrame:
-        """The rows of ``table`` that are kept: by its columns, also by those that are not asked for."""
+        """The rows of ``table`` that are kept; others are not even put together.
+
+        Args:
+            table: What is asked for.
+            is_kept: Of each row; an expression may name columns that are not asked for.
+        """
         held = self.held[table.name]
         self._cached.note((table.name,))
         names = [name for name in table.column_names if name in held.columns]
@@ -100,7 +105,7 @@ class RankTrace:
         return held[names].filter(is_kept) if isinstance(held, pl.DataFrame) else held.where(names, is_kept)
 
     def count(self, table: Table) -> int:
-        """How many rows ``table`` has."""
+        """How many rows ``table`` has, of which no column is put together."""
         self._cached.note((table.name,))
         return self.held[table.name].height
 

@@ -29,7 +29,7 @@ def windows(modules: pl.DataFrame) -> pl.DataFrame:
         modules.drop_nulls("step")
         .group_by(*DEVICE, "step")
         .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
-        .sort(*DEVICE, "start_ns")
+        .sort(*DEVICE, "start_ns", "step")
     )
     spans = spans.with_columns(end_ns=pl.col("end_ns").cum_max().over(DEVICE))
     return spans.with_columns(start_ns=pl.coalesce(pl.col("end_ns").shift(1).over(DEVICE), "start_ns"))

@@ -38,9 +38,15 @@ def ordered(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
     Events are mostly in order, or a few runs that are, which Polars' sort by several columns makes no use of.
     """
+    place = order(rows, by)
+    return rows if place is None else rows[place]
+
+
+def order(rows: pl.DataFrame, by: Sequence[str]) -> pl.Series | None:
+    """The numbers of the rows in that order; None where they are in order."""
     keys = rows.select(pl.col(by).cast(pl.Int64).fill_null(_LEAST))
     found = native.order(keys, by, rows.height)
-    return rows if found is None else rows[pl.DataFrame(found)["row"]]
+    return None if found is None else pl.DataFrame(found)["row"]
 
 
 def in_alphabet(labels: pl.Series) -> pl.Series:

@@ -69,13 +69,16 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     """Every call of an operator that launched work itself.
 
     It has ``op_id``, ``step``, ``name``, what it was given, ``signature`` (the same for calls that were given the
-    same), ``work_ns``, ``share_ns`` and ``span_ns``, the time in which at least one of its kernels ran.
+    same), ``work_ns``, of that ``communication_ns``, ``share_ns``, and ``span_ns``, the time in which at least one of
+    its kernels ran.
     """
     work = rank.cached(events).drop_nulls("op_id")
+    lasts = pl.col("end_ns") - pl.col("start_ns")
     of_calls = work.group_by("op_id", maintain_order=True).agg(
         pl.col("step").first(),
         pl.col("share_ns").sum(),
-        work_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
+        work_ns=lasts.sum(),
+        communication_ns=lasts.filter(pl.col("kind") == COMMUNICATION).sum(),
         is_memory=(pl.col("kind") == MEMORY).all(),
     )
     spans = launched_by.covered_at(work, "op_id")[of_calls["op_id"]].alias("span_ns")
@@ -101,8 +104,8 @@ def signatures(rank: RankTrace) -> pl.DataFrame:
     """What calls were given, once each, with the work of one call and the peaks that it is held against.
 
     It has ``signature``, ``name``, what was given, ``kernel`` (that takes most of the time), ``category``, ``flops``,
-    ``moved_bytes``, ``confidence``, ``assumed``, ``is_matrix``, ``is_partial``, ``computed_in``, and in operations and
-    bytes per nanosecond ``peak_flops`` and ``peak_bytes``.
+    ``moved_bytes``, ``confidence``, ``assumed``, ``is_matrix``, ``is_partial``, ``computed_in``, ``is_of_kernels``, and
+    in operations and bytes per nanosecond ``peak_flops`` and ``peak_bytes``.
     """
     of_calls = rank.cached(calls)
     given = of_calls.group_by("signature", maintain_order=True).agg(pl.col("name", *SIGNATURE, "is_memory").first())
@@ -110,14 +113,13 @@ def signatures(rank: RankTrace) -> pl.DataFrame:
         _longest_kernel(rank.cached(events), of_calls), on="signature", how="left", maintain_order="left"
     )
     found = _works(rank, given)
-    kernels = given["kernel"].cast(pl.String).to_list()
-    names = given["name"].cast(pl.String).to_list()
+    texts = given.select(pl.col("name", "kernel").cast(pl.String), "kernels").rows()
     told = pl.DataFrame(
-        [_told(work, name or "", kernel) for work, name, kernel in zip(found, names, kernels, strict=True)],
+        [_told(work, name or "", *kernels) for work, (name, *kernels) in zip(found, texts, strict=True)],
         schema=_TOLD,
         orient="row",
     )
-    return _limited(given.hstack(told), device_of(rank))
+    return _limited(given.drop("kernels").hstack(told), device_of(rank))
 
 
 _TOLD = {
@@ -129,11 +131,13 @@ _TOLD = {
     "is_partial": pl.Boolean(),
     "computed_in": pl.String(),
     "category": pl.String(),
+    "is_of_kernels": pl.Boolean(),
 }
 
 
-def _told(work: OperatorWork, name: str, kernel: str | None) -> tuple[object, ...]:
-    kind = devices.computed_in(element_types.short(work.type) if work.type else None, kernel)
+def _told(work: OperatorWork, name: str, kernel: str | None, kernels: str | None) -> tuple[object, ...]:
+    # The kernel that takes longest may be one that sums up what the others multiplied.
+    kind = devices.computed_in(element_types.short(work.type) if work.type else None, kernels)
     return (
         work.flops,
         work.moved_bytes,
@@ -143,11 +147,15 @@ def _told(work: OperatorWork, name: str, kernel: str | None) -> tuple[object, ..
         work.is_partial,
         kind,
         categories.of_operator(name, work.category, kernel),
+        categories.is_of_kernels(name, work.category),
     )
 
 
 def _longest_kernel(work: pl.DataFrame, of_calls: pl.DataFrame) -> pl.DataFrame:
-    """The kernel that takes most of the time of each signature, of those that take as long the first by name."""
+    """The kernel that takes most of the time of each signature, of those that take as long the first by name.
+
+    ``kernels`` are the names of all of them as one text.
+    """
     lasts = pl.col("end_ns") - pl.col("start_ns")
     return done(
         work.lazy()
@@ -157,8 +165,8 @@ def _longest_kernel(work: pl.DataFrame, of_calls: pl.DataFrame) -> pl.DataFrame:
         .group_by("signature", "kernel")
         .agg(pl.col("lasts_ns").sum())
         .sort("lasts_ns", pl.col("kernel").cast(pl.String), descending=[True, False])
-        .unique("signature", keep="first", maintain_order=True)
-        .select("signature", "kernel")
+        .group_by("signature", maintain_order=True)
+        .agg(pl.col("kernel").first(), kernels=pl.col("kernel").cast(pl.String).str.join(" "))
     )
 
 
@@ -221,6 +229,12 @@ def modelled(rank: RankTrace) -> pl.DataFrame:
     )
 
 
+def is_known() -> pl.Expr:
+    """Whether the work of a call is known: on matrix units its operations, which its bytes do not tell."""
+    has_bytes = pl.col("moved_bytes").is_not_null() & ~pl.col("is_matrix")
+    return (pl.col("flops").is_not_null() | has_bytes) & ~pl.col("is_partial")
+
+
 def limits() -> list[pl.Expr]:
     """Of each call the time that the device's limits allow, and its work as far as rates follow from it."""
     is_known = ~pl.col("is_partial") & pl.col("confidence").is_not_null()
@@ -240,18 +254,35 @@ def outside(rank: RankTrace) -> pl.DataFrame:
     """Kernels and copies that no operator launched: ``step``, ``name``, ``category``, times as of calls."""
     alone = rank.cached(events).filter(pl.col("op_id").is_null())
     of_programs = _instructions(rank)
-    names = alone["name"].unique()
-    texts = names.cast(pl.String).to_list()
-    by_name = pl.DataFrame({"name": names, "category": [categories.of_kernel(text or "") for text in texts]})
     # By the clock of the device, where that is known: the host's stretches it.
     own = pl.coalesce(pl.col("device_ps") // 1000, pl.col("end_ns") - pl.col("start_ns"))
-    of_kind = pl.when(pl.col("kind") == COMMUNICATION).then(pl.lit(COMMUNICATION))
     return done(
-        alone.lazy()
-        .join(by_name.lazy(), on="name", how="left", nulls_equal=True)
+        _by_kernel(alone)
+        .lazy()
         .join(of_programs.lazy(), on="event_id", how="left", maintain_order="left")
-        .with_columns(category=pl.coalesce("of_program", of_kind, "category"))
+        .with_columns(category=pl.coalesce("of_program", "category"))
         .select("step", "name", "category", "share_ns", work_ns=own, span_ns=own)
+    )
+
+
+def parts(rank: RankTrace) -> pl.DataFrame:
+    """What the busy time is made of: ``step``, ``category``, ``share_ns``; of compiled regions kernel by kernel."""
+    known = rank.cached(modelled)
+    regions = known["op_id"].filter(known["is_of_kernels"])
+    work = rank.cached(events)
+    inside = _by_kernel(work.filter(work["op_id"].is_in(regions.implode())) if len(regions) else work.clear())
+    told = [known.filter(~pl.col("is_of_kernels")), inside, rank.cached(outside)]
+    return pl.concat([part.select("step", pl.col("category").cast(pl.String), "share_ns") for part in told])
+
+
+def _by_kernel(work: pl.DataFrame) -> pl.DataFrame:
+    """The work with its ``category``, by the name of each kernel."""
+    names = work["name"].unique()
+    texts = names.cast(pl.String).to_list()
+    by_name = pl.DataFrame({"name": names, "category": [categories.of_kernel(text or "") for text in texts]})
+    of_kind = pl.when(pl.col("kind") == COMMUNICATION).then(pl.lit(COMMUNICATION))
+    return work.join(by_name, on="name", how="left", nulls_equal=True, maintain_order="left").with_columns(
+        category=pl.coalesce(of_kind, "category")
     )
 
 

@@ -8,12 +8,14 @@ import polars as pl
 
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS
 from holotrace.core.trace import RankTrace
+from holotrace.derive import launched_by
 from holotrace.efficiency import element_types
 from holotrace.efficiency.arguments import listed
+from holotrace.efficiency.categories import ATTENTION
 from holotrace.efficiency.unknown import Unknown
 
 _RANGES = ANNOTATIONS.only("name", "pid", "tid", "start_ns", "end_ns", "on_device")
-_OPS = CPU_OPS.only("event_id", "pid", "tid", "start_ns")
+_OPS = CPU_OPS.only("event_id", "pid", "tid", "start_ns", "input_dims", "input_types")
 READS = (_RANGES, _OPS)
 SAID = "keys and values in pages are of the type of the new ones"
 _PAGED = r"^(vllm|sglang)::unified_attention(_with_output)?$"
@@ -30,15 +32,16 @@ def with_attention(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
 
     Calls of different steps are given the same, but do not do the same: their ``signature`` is changed to tell that.
     """
-    is_paged = pl.col("name").cast(pl.String).str.contains(_PAGED)
-    paged = calls.filter(is_paged, pl.col("flops").is_null())
-    steps = _steps(rank) if paged.height else paged
+    engines = launched_by.named(rank, _PAGED)
+    steps = _steps(rank) if len(engines) else pl.DataFrame()
     if steps.is_empty():
         return calls
-    at = rank[_OPS].rename({"event_id": "op_id"}).join(paged.select("op_id"), on="op_id", how="semi").sort("start_ns")
+    paged = _attending(calls, launched_by.outermost(rank, engines))
+    ops = rank[_OPS].rename({"event_id": "around_id"})
+    at = paged.join(ops, on="around_id").sort("start_ns")
     inside = at.join_asof(steps, on="start_ns", by=["pid", "tid"], check_sortedness=False)
     inside = inside.filter(pl.col("start_ns") < pl.col("end_ns"))
-    told = paged.select("op_id", *_heads(paged)).join(inside, on="op_id")
+    told = inside.with_columns(_heads(inside))
     work = told.drop_nulls([*_HEADS, *_NAMES]).select(
         "op_id", "serving", told_flops=_flops(), told_bytes=_bytes(), held=pl.lit(value=True)
     )
@@ -54,6 +57,18 @@ def with_attention(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
         pl.when(known).then(pl.lit(SAID)).otherwise("assumed").alias("assumed"),
         pl.when(known).then(pl.lit(value=False)).otherwise("is_partial").alias("is_partial"),
     )
+
+
+def _attending(calls: pl.DataFrame, inside: pl.DataFrame) -> pl.DataFrame:
+    """The ``op_id`` of the calls that do the attention of an operator of the engine, ``around_id``.
+
+    That may be itself, or one call of a library in it. Which of several did what, their arguments do not tell.
+    """
+    attending = calls.filter(pl.col("category").cast(pl.String) == ATTENTION, pl.col("flops").is_null())
+    found = attending.select("op_id").join(inside.select("op_id", "around_id"), on="op_id")
+    within = found.filter(pl.col("op_id") != pl.col("around_id"))
+    alone = within.filter(pl.len().over("around_id") == 1)
+    return pl.concat([alone, found.join(within, on="around_id", how="anti").select(alone.columns)])
 
 
 _CHANGED = ("signature", "flops", "moved_bytes", "confidence", "assumed", "is_partial")

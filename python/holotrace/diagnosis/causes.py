@@ -227,8 +227,16 @@ def _visits(come: pl.DataFrame) -> pl.DataFrame:
     # A rank comes with the last of its devices and leaves with the first, which has stood still until then: what its
     # devices wait for each other is its own affair.
     of_rank = ["match", "rank"]
+    others = pl.len() - pl.col("rank").n_unique()
+    left = pl.col("left_ns").min()
+    # One that comes earlier and leaves later than others may be held for longer than the rank is there.
+    held = pl.min_horizontal(pl.col("time_ns").max(), left - pl.col("arrival_ns").max()).clip(lower_bound=0)
     together = come.with_columns(
-        pl.col("left_ns").min().over(of_rank), pl.col("time_ns", "exposed_ns").max().over(of_rank)
+        left.over(of_rank),
+        held.over(of_rank).alias("time_ns"),
+        pl.col("exposed_ns").max().over(of_rank),
+        # Devices are the members of groups of XLA, and those of one rank are one visit.
+        pl.col("group_size") - others.over("match").cast(pl.Int64),
     )
     return together.sort("arrival_ns").unique(of_rank, keep="last", maintain_order=True)
 

@@ -378,7 +378,14 @@ OF_XLA: Mapping[str, Class] = {
         to_know_more="Record with host_tracer_level=3 and python_tracer_level=1, so that the trace shows what the host "
         "did.",
     ),
-    classes.QUEUED: replace(CLASSES[classes.QUEUED], to_know_more=""),
+    classes.QUEUED: replace(
+        CLASSES[classes.QUEUED],
+        sentence="programs of {who} were launched in time and began late, when nothing else ran on the device",
+        advice="Look at what programs need before they can begin: inputs that are still being sent, other cores or "
+        "hosts that come late, and, where devices are threads of the host, cores that are busy with other things.",
+        seen="The program was launched before the device had nothing to do.",
+        to_know_more="",
+    ),
     classes.SLOW_DEVICE: replace(
         CLASSES[classes.SLOW_DEVICE],
         advice="Run the job without this device, or on another host, and check whether it is as slow.",

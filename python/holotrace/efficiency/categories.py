@@ -155,6 +155,7 @@ _COMPILED_KERNELS = tuple((category, re.compile(pattern)) for category, pattern 
 _COMPILED_OPERATORS = tuple((category, re.compile(pattern)) for category, pattern in _OPERATORS)
 _COMPILED_FUSED = tuple((category, re.compile(pattern)) for category, pattern in _IN_FUSED)
 # The digits and letters behind are of the kernel's arguments.
+_TRITON = "triton"  # what the model of its kernels is called
 _UNNAMED = re.compile(r"triton_+(\d+[a-z]+)*\d*")
 _ARGUMENTS = re.compile(r"\(.*$", re.DOTALL)
 # The name of a library of embeddings has that of a product in it.
@@ -188,16 +189,26 @@ def _of_fused(kind: str, operators: str) -> str:
 @lru_cache(maxsize=1 << 16)
 def of_operator(name: str, of_model: str | None, kernel: str | None) -> str:
     """The category of an operator: by its model, else by its name, else by the kernel that takes most of its time."""
-    category = _OF_FAMILY.get(of_model, of_model) if of_model is not None else None
-    if category is None:
-        category = _first(_COMPILED_OPERATORS, _LIBRARY.sub("", name.lower()))
-    if category in (OTHER, "triton"):
+    category = _by_operator(name, of_model)
+    if category in (OTHER, _TRITON):
         category = of_kernel(kernel or name)
         # Kernels that a compiler makes may all have one name, and their operators one each.
         if kernel is not None and _UNNAMED.fullmatch(kernel):
             named = of_kernel(name)
             category = category if named == OTHER else named
     return category
+
+
+def is_of_kernels(name: str, of_model: str | None) -> bool:
+    """Whether an operator is nothing by itself, as a compiled region is, but each of its kernels something."""
+    return _by_operator(name, of_model) == OTHER
+
+
+@lru_cache(maxsize=1 << 16)
+def _by_operator(name: str, of_model: str | None) -> str:
+    if of_model is not None:
+        return _OF_FAMILY.get(of_model, of_model)
+    return _first(_COMPILED_OPERATORS, _LIBRARY.sub("", name.lower()))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -18,8 +18,10 @@ _NO_STRIDES = "no input is expanded: strides are not recorded"
 _NO_SCALARS = "arguments that are no tensors are not recorded, and taken for what is usual"
 # Overloads that take their arguments in the places of the first; what others take is not known.
 _OVERLOAD = re.compile(
-    r"(?P<name>\w[\w.]*::\w+)\.(default|out|Tensor(_\w+)?|Scalar(_\w+)?|dim|dim_IntList|int|self|dtype|vec|other|input|list|List"
-    r"|float|full|correction|mode|Tensor_mode|grad_input|values|start_step|start)"
+    r"(?P<name>\w[\w.]*::\w+)\.(default|out|out_mode|unary_out|Tensor(_(Tensor|Scalar|mode|float|out|dim))*|Scalar(_(mode|out|dim|Tensor|Self))*"
+    r"|ScalarOther|ScalarSelf|ScalarOpt_dim(_dtype)?|dim|dims|dim_IntList|dim_max|dim_min|IntList_out|dim_out|dim_int|int|int_out"
+    r"|int_Scalar|int_Tensor|self|self_int|self_Tensor|dtype|vec|vec_out|other|input|list|List|float|full|correction|mode"
+    r"|grad_input|values|values_stable|stable|start_step|start|src|value|reduce|two|Tensor_with_indices|low_dtype|ScalarList)"
 )
 _ANY_OVERLOAD = re.compile(r"\w[\w.]*::\w+\.\w+")
 

@@ -192,8 +192,9 @@ def _joined(kinds: Mapping[str, pl.DataFrame]) -> JobGraph:
     activities = _activities(found, kinds[of_rank.COLLECTIVE], met, offsets, first)
 
     def moved(frame: pl.DataFrame) -> pl.DataFrame:
-        shift = 2 * pl.col("first")
-        return frame.join(first, on="rank", maintain_order="left").with_columns(
+        # A join of all columns would copy them.
+        shift = 2 * frame.select("rank").join(first, on="rank", how="left", maintain_order="left")["first"]
+        return frame.with_columns(
             from_point=(pl.col("from_point") + shift).cast(_POINT), to_point=(pl.col("to_point") + shift).cast(_POINT)
         )
 
@@ -224,7 +225,10 @@ def _with_steps(
     begun = begun.with_row_index("number").with_columns(over=(pl.col("number") + activities.height).cast(_POINT))
     is_whole = pl.col("rank").is_in(whole["rank"].implode())
     last = (
-        activities.with_columns(pl.when(~is_whole).then("step").alias("step"))
+        activities.select(
+            *("rank", "lane", "activity", "end_ns", "start_ns", "is_device"),
+            pl.when(~is_whole).then("step").alias("step"),
+        )
         .filter(pl.col("is_device") | is_whole)
         .group_by("rank", "step", "lane")
         .agg(pl.col("activity", "end_ns").sort_by("start_ns").last())
@@ -307,16 +311,19 @@ def _activities(
     told = calls.select("rank", "activity", "group", "group_ranks", "operation", "element_count")
     told = told.join(met, on=["rank", "activity"], how="full", coalesce=True).join(first, on="rank")
     told = told.with_columns((pl.col("activity") + pl.col("first")).cast(_POINT)).drop("rank", "first")
-    # Rows are by rank, and the numbers of each go on from those of the one before.
+    # Rows are by rank, and the numbers of each go on from those of the one before. They are joined by their keys, as a
+    # join of all columns would copy them.
+    offset = found.select("rank").join(offsets, on="rank", how="left", maintain_order="left")["offset_ns"]
+    numbers = pl.int_range(found.height, dtype=_POINT, eager=True).alias("activity").to_frame()
+    of_calls = numbers.join(told, on="activity", how="left", maintain_order="left")
     return (
-        found.join(offsets, on="rank", how="left", maintain_order="left")
-        .with_columns(activity=pl.int_range(pl.len(), dtype=_POINT))
-        .join(told, on="activity", how="left", maintain_order="left")
+        found.drop("activity", strict=False)
+        .hstack(of_calls)
         .select(
             "activity",
             *("rank", "lane", "is_device", "device", "stream"),
             pl.col("name", "kind"),
-            pl.col("start_ns", "end_ns") - pl.col("offset_ns").fill_null(0),
+            pl.col("start_ns", "end_ns") - offset.fill_null(0),
             pl.coalesce("moved_ns", "own_ns").alias("own_ns"),
             "step",
             "event_id",

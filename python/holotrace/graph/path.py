@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import polars as pl
 
@@ -17,6 +18,8 @@ LAUNCH, KERNEL_DELAY, SYNC, UNEXPLAINED, BEGINNING = "launch", "kernel_delay", "
 MAYBE_WAITING = "communication_or_wait"
 # How a point was reached: over an edge.
 _EDGE = 1
+# Links that are looked at together, and those of the path that is begun with them.
+_TOGETHER = 300_000
 _PLACE = ("rank", "is_device", "device", "stream", "lane", "name", "event_id")
 
 
@@ -54,6 +57,21 @@ def back_from(graph: JobGraph, steps: pl.DataFrame, changes: Changes | None) -> 
     ends = steps.select(point="over", since_ns="since_ns")
     links = graph.replayer.paths_to(ends, changes or UNCHANGED, has_delays=changes is None)
     at = steps.with_row_index("path").select("path", "first_rank", "step", "since_ns", "over_ns")
+    found = pl.concat(_named(_taken(some, at), graph) for some in _some_at_a_time(links))
+    return found.sort("first_rank", "start_ns", maintain_order=True)
+
+
+def _some_at_a_time(links: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The links of some paths after the others: what is made of all at once would be most of the memory."""
+    begins = (links["path"] != links["path"].shift(1)).fill_null(value=True).arg_true()
+    firsts = begins.filter((begins // _TOGETHER != begins.shift(1) // _TOGETHER).fill_null(value=True))
+    bounds = [*firsts, links.height] if links.height else [0, 0]
+    for begin, end in pairwise(bounds):
+        yield links[begin:end]
+
+
+def _taken(links: pl.DataFrame, at: pl.DataFrame) -> pl.DataFrame:
+    """The pieces of time that links take on their paths, each once."""
     earliest = pl.col("start_ns").cum_min(reverse=True).over("path")
     later = earliest.shift(-1).over("path")
     links = links.join(at, on="path", maintain_order="left").with_columns(
@@ -69,8 +87,7 @@ def back_from(graph: JobGraph, steps: pl.DataFrame, changes: Changes | None) -> 
         links.with_columns(until_ns=cut, piece=pl.lit(1, pl.Int8)),
         links.with_columns(from_ns=cut, piece=pl.lit(2, pl.Int8)),
     ]
-    taken = pl.concat(pieces).filter(pl.col("until_ns") > pl.col("from_ns"))
-    return _named(taken, graph).sort("first_rank", "start_ns", maintain_order=True)
+    return pl.concat(piece.filter(pl.col("until_ns") > pl.col("from_ns")) for piece in pieces)
 
 
 def _steps(graph: JobGraph, at: pl.DataFrame) -> pl.DataFrame:

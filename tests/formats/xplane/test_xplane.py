@@ -413,3 +413,23 @@ def test_a_gpu_program_that_runs_again_and_again_makes_steps(tmp_path: Path, lau
     job = written(tmp_path, host, Plane("/device:GPU:0", [Line("Stream #7", kernels, 7)]))
     assert job.table("modules")["op_count"].to_list() == [2, 2, 2]
     assert job.table("steps")["step"].to_list() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("call", ["ExecuteHelperOnSingleDevice", "Execute (jit_f)"])
+def test_a_program_that_its_launching_thread_executes_itself_is_not_launched_after_it_ran(
+    tmp_path: Path, call: str
+) -> None:
+    """Only the wait for its completion names the run then, and comes when all is done."""
+    name = f"CommonPjRtLoadedExecutable::{call}"
+    run: dict[str, Stat] = {"run_id": 5, "device_ordinal": 0}
+    inside: dict[str, Stat] = {"hlo_op": "dot.1", "hlo_module": "jit_f", "program_id": 7, **run}
+    events = [
+        Event("PjitFunction(f)", 0, 60 * US),
+        Event(name, 10 * US, 40 * US),
+        Event("dot.1", 20 * US, 20 * US, inside),
+        Event("ThunkExecutor::Execute (wait for completion)", 45 * US, 1 * US, run),
+    ]
+    job = written(tmp_path, Plane("/host:CPU", [Line("python", events)]))
+    (module,) = job.table("modules").rows(named=True)
+    assert module["start_ns"] - module["launch_ns"] == 10_000
+    assert text(job.table("launches"), "launch_name") == [name]

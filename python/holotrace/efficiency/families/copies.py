@@ -33,7 +33,7 @@ def copy(a: Arguments) -> Figures:
 def new_copy(a: Arguments) -> Figures:
     x = a.tensor(0)
     base = a.name.split("::")[1]
-    if base == "type_as":
+    if base == "type_as" or (base == "to" and a.is_tensor(1)):
         return Figures(0, total_bytes(x, x.like(type=a.tensor(1).type)))
     return Figures(0, total_bytes(x, x.like(type=a.type_at(1, x.type) if base in ("_to_copy", "to") else x.type)))
 

@@ -26,7 +26,7 @@ _UNARY = (
     "isclose|threshold_backward|sigmoid_backward|tanh_backward|silu_backward|gelu_backward|hardtanh_backward|"
     "leaky_relu_backward|hardswish_backward|hardsigmoid_backward|softplus_backward|logit_backward|mish_backward|"
     "hardshrink_backward|softshrink_backward|rrelu_with_noise_backward|"
-    "addcmul|addcdiv|lerp|where|masked_fill|native_dropout_backward|mvlgamma|_to_fp8"
+    "addcmul|addcdiv|lerp|where|_s_where|masked_fill|native_dropout_backward|mvlgamma|_to_fp8"
 )
 
 
@@ -58,7 +58,7 @@ _NO_ARITHMETIC = frozenset({"masked_fill"})
 
 def _base(name: str) -> tuple[str, bool]:
     """Name without namespace and trailing underscore, and whether it works in place."""
-    base = name.split("::", 1)[1]
+    base = name.split("::", 1)[1].removeprefix("_s_")
     if base.startswith("__i") and base.endswith("__"):
         return base, True
     in_place = base.endswith("_") and not base.endswith("__")

@@ -37,7 +37,9 @@ def fused_experts(a: Arguments) -> Figures:
     few = "each token has experts of its own" if pairs < experts else None
     kept = "what is between the two layers stays on chip" if pairs else None
     spread = "all experts are in use" if pairs >= experts else None
-    return Figures(flops, moved, joined(few, spread, kept))
+    # Weights of 8 bits are multiplied with tokens that are rounded to as many on the way.
+    kind = first.type if "Float8" in first.type else None
+    return Figures(flops, moved, joined(few, spread, kept), type=kind)
 
 
 @model(

@@ -50,8 +50,8 @@ def order(a: Arguments) -> Figures:
 @model(
     "order of sparse numbers",
     "embedding",
-    r"fbgemm::(permute_(1D|2D)?_?\w*sparse\w*|permute_sparse\w*|block_bucketize\w*|reorder_batched\w*|jagged_\w+"
-    r"|dense_to_jagged\w*|batched_\w+|stacked_jagged\w*|keyed_jagged\w*|segment_sum_csr|lengths_range|offsets_range"
+    r"(fbgemm|fb)::(permute_(1D|2D)?_?\w*sparse\w*|permute_sparse\w*|block_bucketize\w*|reorder_batched\w*|jagged_\w+"
+    r"|dense_to_jagged\w*|batched_\w+|stacked_jagged\w*|keyed_jagged\w*|segment_sum_csr|lengths_range\w*|offsets_range"
     r"|expand_into_jagged_permute|asynchronous_\w*cumsum|pack_segments\w*|invert_permute|index_select_dim0)",
     moved="all its tensors, and as much written",
 )

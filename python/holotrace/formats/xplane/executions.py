@@ -12,6 +12,8 @@ from holotrace.formats.xplane.steps import Steps, inferred, marked, of_device
 
 # Host calls that execute a program on one CPU device.
 _EXECUTORS = r"(PjRtCpu|TfrtCpu)\w*::ExecuteHelper$|^\[\d+\] .*LoadedExecutable::Execute"
+# ... or on several.
+_EXECUTIONS = r"LoadedExecutable::Execute(HelperOnSingleDevice)?( \(.*\))?$"
 # The host call in which all kernels of one execution of a program are launched on one GPU.
 _GPU_EXECUTIONS = r":XLA GPU module$"
 # The runtime keeps so many bits of a run's id in the events of the host.
@@ -134,8 +136,12 @@ def _on_host(profile: Profile, operations: Rows) -> tuple[pl.DataFrame, Rows]:
         modules.select(*_KEYS, "module_id"), on=_KEYS, how="left", nulls_equal=True, maintain_order="left"
     )
     begun = _runs(profile).unique("run_id", keep="first", maintain_order=True)
-    modules = modules.join(begun.select("run_id", begun="event_id"), on="run_id", how="left", maintain_order="left")
-    modules = _launched(profile, modules.with_columns(through=pl.coalesce("begun", "mark", "any_op")), "through")
+    begun = begun.select("run_id", begun="event_id", begun_ns="start_ns")
+    modules = modules.join(begun, on="run_id", how="left", maintain_order="left")
+    # Of a program that the thread that launches it executes itself, only what follows names the run.
+    modules = modules.with_columns(begun=pl.when(pl.col("begun_ns") <= pl.col("start_ns")).then("begun"))
+    modules = modules.with_columns(through=pl.coalesce("begun", "mark", _around(profile, modules), "any_op"))
+    modules = _launched(profile, modules, "through")
     shown = ("plane", "device", "is_placed", "module_id", "run_id", "program_id", "hlo_module")
     return _as_modules(modules), operations.with_shared(stretch=stretches.select(shown))
 
@@ -150,6 +156,15 @@ def _executors(profile: Profile, operations: Rows) -> pl.Series:
     found = profile.space.causes(["mark"], operations.select("event_id"), profile.numbers("host"), marks)
     mark = pl.DataFrame(found)["mark"]
     return nothing.zip_with(is_named, mark) if is_named.any() else mark
+
+
+def _around(profile: Profile, modules: pl.DataFrame) -> pl.Series:
+    """around: of programs of which nothing else tells the launch, the call that has their operations inside it."""
+    asked = modules.select(asked=pl.when(pl.col("begun").is_null() & pl.col("mark").is_null()).then("any_op"))["asked"]
+    if asked.null_count() == len(asked):
+        return asked.alias("around")
+    calls = _causes(profile, asked, "mark", marks=profile.named(_EXECUTIONS)).rename({"event_id": "asked"})
+    return asked.to_frame().join(calls, on="asked", how="left", maintain_order="left")["mark"].alias("around")
 
 
 def _ordinals(profile: Profile, marks: pl.Series) -> pl.DataFrame:
