@@ -104,15 +104,15 @@ def test_reductions_with_work_between_them_are_in_no_row() -> None:
     assert reductions((0, 600), (1_000, 1_600), (2_000, 2_600)).evidence["in_a_row_ratio"] == 0
 
 
-def gathers(*, waits_in: str | None) -> list[Candidate]:
+def gathers(*, waits_in: str | None = None, apart_us: int = 1_000) -> list[Candidate]:
     """Two ranks that gather parameters twice in a step, exposed, after hosts have waited or not."""
     rows = [
         {
             "match": place,
             "rank": rank,
-            "arrival_ns": 1_000_000 * place,
-            "start_ns": 1_000_000 * place,
-            "left_ns": 1_000_000 * place + 500_000,
+            "arrival_ns": 1_000 * apart_us * place,
+            "start_ns": 1_000 * apart_us * place,
+            "left_ns": 1_000 * apart_us * place + 500_000,
             "exposed_ns": 400_000,
             "group_ranks": "[0, 1]",
             "collective": "_allgather_base",
@@ -141,3 +141,9 @@ def test_gathers_that_a_wait_held_back_are_what_the_wait_costs_but_for_the_first
     assert wait.change.transfer == {1: pytest.approx(0.2)}
     assert (exposed.cause, [*exposed.change.transfer]) == (EXPOSED, [0])
     assert [found.cause for found in gathers(waits_in=None)] == [EXPOSED]
+
+
+def test_no_more_of_a_gather_can_be_hidden_than_what_runs_since_the_one_before() -> None:
+    """Gathers that take longer than the layers between them were worth all of their time."""
+    (exposed,) = gathers(apart_us=600)
+    assert exposed.change.transfer == {0: pytest.approx(0.2), 1: pytest.approx(0.8)}

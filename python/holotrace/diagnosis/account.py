@@ -247,7 +247,7 @@ def _late(rank: RankTrace) -> pl.DataFrame:
     if xla_gaps.is_xla(rank):
         return pl.DataFrame(schema={"row": pl.String()})
     found = rank.cached(host.stalls).filter("is_own")
-    return found.select(row=pl.lit(LATE), at_ns="end_ns", start_ns="began_ns", count=1)
+    return found.select(row=pl.lit(LATE), at_ns="end_ns", start_ns="began_ns", time_ns="share_ns", count=1)
 
 
 def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:

@@ -50,7 +50,7 @@ _USUAL = {
     SLICE_GRADIENTS: 0.05,
 }
 # What could have been on its way earlier: parameters that are gathered, gradients that are reduced in a row.
-_AHEAD_RATIO, _SEVERAL, _MOSTLY_RATIO = 0.03, 4, 0.5
+_AHEAD_RATIO, _AT_ONCE_RATIO, _SEVERAL, _MOSTLY_RATIO = 0.03, 0.06, 4, 0.5
 _CRITICAL_RATIO = 0.2
 # A device that copies to its host.
 _TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
@@ -139,8 +139,8 @@ def _late(rows: pl.DataFrame) -> dict[int, list[Late]]:
     """What each rank's host launched too late, by rank."""
     late: dict[int, list[Late]] = {}
     found = rows.filter(pl.col("row") == account.LATE)
-    for rank, begun, since in found.select("rank", "at_ns", "start_ns").iter_rows():
-        late.setdefault(rank, []).append(Late(begun, since))
+    for rank, *times in found.select("rank", "at_ns", "start_ns", "time_ns").iter_rows():
+        late.setdefault(rank, []).append(Late(*times))
     return late
 
 
@@ -204,9 +204,9 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> 
         ahead = ahead and candidate.evidence["exposed_ratio"] >= _MOSTLY_RATIO
         # Gradients that are all reduced one after the other could have been while others were computed.
         ahead |= candidate.evidence.get("in_a_row_ratio", 0.0) >= _MOSTLY_RATIO
-        # So could those that are reduced at once, when all are there.
-        ahead |= candidate.evidence.get("bucket_count", 1) >= _SEVERAL
-        return _AHEAD_RATIO if ahead else _USUAL[EXPOSED]
+        # So could those that are reduced at once, when all are there; small models lose little by that.
+        at_once = candidate.evidence.get("bucket_count", 1) >= _SEVERAL
+        return _AHEAD_RATIO if ahead else _AT_ONCE_RATIO if at_once else _USUAL[EXPOSED]
     # Without steps nothing tells how often in one.
     often = 0 < _SEVERAL * rank_count * len(candidate.steps) <= candidate.evidence.get("count", 0)
     if candidate.cause == SYNCHRONIZATION and (often or EXPOSES in candidate.evidence):

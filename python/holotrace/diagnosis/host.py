@@ -19,6 +19,7 @@ from holotrace.derive.names import distinct
 from holotrace.derive.vendors import BLOCKING
 from holotrace.diagnosis import lead, open_calls
 from holotrace.diagnosis.classes import (
+    ALLOCATOR,
     CHECKPOINT,
     COLLECTION,
     COMPILATION,
@@ -66,10 +67,12 @@ _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
 _LAUNCHING, _LASTING = (LAUNCH, FULL_QUEUE, PYTHON), (FUNCTION, PAUSE)
 # Keeps the host from being too far ahead of its device.
 _OF_EVENTS = re.compile(r"EventSynchronize")
-# What waits for other threads, processes or ranks.
-_AWAITING = re.compile(r"(?i)acquire|poll|select\b|wait|recv|barrier|gloo|(^|\W)join\b|rendezvous|store")
-# What a host does instead of launching, so that its device catches up with it; allocating waits for the device.
-STALLING = (INPUT, FUNCTION, LOGGING, CHECKPOINT, COMPILATION, COLLECTION)
+# What waits for other threads, processes or ranks, or for the device, as freeing its memory does.
+_AWAITING = re.compile(
+    r"(?i)acquire|poll|select\b|wait|recv|barrier|gloo|(^|\W)join\b|rendezvous|store|(cuda|hip|cu)(Mem)?Free"
+)
+# What a host does instead of launching.
+STALLING = (INPUT, FUNCTION, LOGGING, CHECKPOINT, COMPILATION, ALLOCATOR, COLLECTION)
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,8 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     )
     named_shares = done(by_range.drop("annotation"))
     asked = _of_launching_threads(every, rank)
-    beside = lead.laid_to_stalls(named_shares, every.found, rank.cached(stalls), asked)
+    others = rank.cached(stalls).filter(pl.col("cause") != ALLOCATOR)
+    beside = lead.laid_to_stalls(named_shares, every.found, others, asked)
     told = lead.laid_to_waits(beside, every.found, asked)
     is_wait = pl.col("cause") == SYNCHRONIZATION
     waits = told.select(pl.when(is_wait).then("event_id")).to_series()
@@ -148,8 +152,8 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
     """What else than waiting kept hosts from launching in gaps, by what is responsible.
 
     Returns ``event_id``, ``cause``, ``responsible``, ``began_ns`` (when that began, or the launch before it returned),
-    ``returned_ns``, ``end_ns`` of the gap, and ``is_own``: whether the host did something itself, and did not wait for
-    anybody.
+    ``returned_ns``, ``end_ns`` of the gap, ``share_ns``, its part of that, and ``is_own``: whether the host did
+    something itself, and did not wait for anybody.
     """
     every = rank.cached(of_all_devices)
     calls = rank.cached(host_calls)
@@ -182,7 +186,7 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
             began_ns=pl.max_horizontal("start_ns", "before_ns"), returned_ns=pl.min_horizontal("until_ns", "at_ns")
         )
         .filter(pl.col("began_ns") < pl.col("returned_ns"))
-        .select("event_id", "cause", "responsible", "began_ns", "returned_ns", "end_ns", "is_own")
+        .select("event_id", "cause", "responsible", "began_ns", "returned_ns", "end_ns", "is_own", "share_ns")
     )
 
 

@@ -43,6 +43,8 @@ class Late:
     begun_ns: int
     # Since when the host did something else, however fast its device was.
     since_ns: int
+    # For how much of that the device had nothing to do.
+    gap_ns: int
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Meetings:
         """
         self.offsets = offsets
         self._late = {
-            rank: [Late(each.begun_ns - offset, each.since_ns - offset) for each in of_rank]
+            rank: [Late(each.begun_ns - offset, each.since_ns - offset, each.gap_ns) for each in of_rank]
             for rank, of_rank in late.items()
             for offset in [offsets.get(rank, 0)]
         }
@@ -190,7 +192,9 @@ class _Moved:
     def _launched(self, late: Late) -> float:
         """When its host can have launched it."""
         spared = self._of_hosts.before(late.begun_ns) - self._of_hosts.before(late.since_ns)
-        return self._own(late.since_ns) + late.begun_ns - late.since_ns - spared
+        lasted = late.begun_ns - late.since_ns
+        # What does not happen takes no time at all, and not only none of that in which the device had nothing to do.
+        return self._own(late.since_ns) + lasted - max(spared, lasted * min(1.0, spared / max(1, late.gap_ns)))
 
     def _own(self, time_ns: int) -> float:
         later = self._later[bisect_right(self._since, time_ns) - 1]

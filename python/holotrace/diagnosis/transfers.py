@@ -190,7 +190,7 @@ def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]
     sized = meetings.with_columns(size=pl.when(is_gather).then("element_count"))
     for (name, _), every in sized.group_by("collective", "size", maintain_order=True):
         is_reduction = in_buckets and "reduce" in str(name)
-        hideable = _but_the_last(every) if is_reduction else every
+        hideable = _but_the_last(every) if is_reduction else _since_the_last(every) if "gather" in str(name) else every
         table = hideable.filter(pl.col("exposed_transfer_ns") > 0)
         if table.is_empty():
             continue
@@ -223,6 +223,14 @@ def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]
                 ),
             },
         )
+
+
+def _since_the_last(gathers: pl.DataFrame) -> pl.DataFrame:
+    """Gathers as far as something can hide them: they come one after the other, so only what runs between two can."""
+    ordered = gathers.sort("come_ns")
+    between = pl.col("come_ns") - pl.col("left_ns").shift(1).over(_OF_GROUP)
+    hideable = pl.min_horizontal("exposed_transfer_ns", between.clip(lower_bound=0))
+    return ordered.with_columns(exposed_transfer_ns=hideable).sort("match")
 
 
 def _but_the_last(reductions: pl.DataFrame) -> pl.DataFrame:
