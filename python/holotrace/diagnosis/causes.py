@@ -227,6 +227,7 @@ def _visits(come: pl.DataFrame) -> pl.DataFrame:
     # A rank comes with the last of its devices and leaves with the first, which has stood still until then: what its
     # devices wait for each other is its own affair.
     of_rank = ["match", "rank"]
+    ranks = pl.col("rank").n_unique().cast(pl.Int64)
     others = pl.len() - pl.col("rank").n_unique()
     left = pl.col("left_ns").min()
     # One that comes earlier and leaves later than others may be held for longer than the rank is there.
@@ -235,8 +236,8 @@ def _visits(come: pl.DataFrame) -> pl.DataFrame:
         left.over(of_rank),
         held.over(of_rank).alias("time_ns"),
         pl.col("exposed_ns").max().over(of_rank),
-        # Devices are the members of groups of XLA, and those of one rank are one visit.
-        pl.col("group_size") - others.over("match").cast(pl.Int64),
+        # Devices are the members of groups of XLA, and those of one rank are one visit; small groups meet at once.
+        (pl.col("group_size") - others.over("match").cast(pl.Int64)).clip(lower_bound=ranks.over("match")),
     )
     return together.sort("arrival_ns").unique(of_rank, keep="last", maintain_order=True)
 

@@ -73,7 +73,7 @@ def _transferred(job: Job) -> pl.DataFrame:
             pl.col("element_type").cast(pl.String),
             # Members may be missing from the recording; of a group that nothing is known of, all ranks are members.
             size=pl.coalesce(
-                pl.col("group_size").cast(pl.UInt32),
+                pl.col("group_size").cast(pl.UInt32, strict=False),
                 pl.when(pl.col("member_ranks").list.n_unique() == len(job.ranks)).then(_world_size(job)),
                 pl.col("member_ranks").list.len(),
             ),
