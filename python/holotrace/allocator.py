@@ -1,4 +1,4 @@
-"""Loads Polars with an allocator that keeps for two seconds what was let go: most of it is soon needed again.
+"""Loads Polars with an allocator that keeps for a second what was let go: most of it is soon needed again.
 
 By itself it gives pages back after half a second, of arenas of which there are four for each CPU, and the kernel clears
 each page that it hands out again: a fourth of the CPU time of a report on a long profile (decision 0016).
@@ -15,7 +15,7 @@ environment = os.environ  # noqa: TID251  # the allocator has no other way
 if _SETTINGS in environment:
     import_module("polars")
 else:
-    environment[_SETTINGS] = "dirty_decay_ms:2000,narenas:1"
+    environment[_SETTINGS] = "dirty_decay_ms:1000,narenas:1"
     try:
         import_module("polars")
     finally:
