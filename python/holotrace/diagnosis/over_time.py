@@ -62,7 +62,7 @@ def _slow_devices(job: Job, everybody: tuple[int, ...]) -> Iterator[Candidate]:
     by_step = _ratios(job)
     steps = slow({step: ratio for step, ratio, _ in by_step.iter_rows()}, _SLOWER_RATIO)
     of_all = by_step.filter(pl.col("step").is_in(steps))
-    if not steps or float(of_all["families"].to_numpy().min()) < _FAMILIES_RATIO:
+    if not steps or (of_all["families"] < _FAMILIES_RATIO).any():
         return
     share = of_all.select("step", part_ratio=1 - 1 / pl.col("ratio")).join(
         pl.DataFrame({"rank": job.ranks}, schema={"rank": job.rows.schema["rank"]}), how="cross"
