@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import polars as pl
 
@@ -14,6 +14,7 @@ from holotrace.graph import job, path
 from holotrace.graph import rank as of_rank
 from holotrace.graph.job import JobGraph
 from holotrace.graph.path import UNEXPLAINED
+from holotrace.graph.stretches import Stretches
 
 # From a fifth on the path tells too little.
 UNKNOWN_RATIO = 0.2
@@ -24,7 +25,7 @@ _LAST = 2**63 - 1
 @per_job(
     part=of_rank.part,
     part_columns=of_rank.PART,
-    joined=JobGraph.from_parts,
+    joined=Stretches,
     columns=(
         Column("step", Unit.STEP, "Training step; null for ranks that have none and are looked at as a whole"),
         Column(
@@ -59,7 +60,7 @@ _LAST = 2**63 - 1
     reads=job.READS,
     chart=Stacked(x="step", y=("duration_ns",), by="bound_by", title="What the critical path of each step is made of"),
 )
-def job_path(graph: JobGraph, *, of_step: int | None = None, by_segment: bool = False) -> pl.DataFrame:
+def job_path(graphs: Iterable[JobGraph], *, of_step: int | None = None, by_segment: bool = False) -> pl.DataFrame:
     """What limits the length of a job's steps: the longest path of waiting through all of its ranks.
 
     Every nanosecond of a step belongs to one rank, lane and name. The path starts at the end of the step and goes back
@@ -74,6 +75,11 @@ def job_path(graph: JobGraph, *, of_step: int | None = None, by_segment: bool = 
         of_step: Only this training step.
         by_segment: One row per part of the path, in its order, instead of one per name.
     """
+    rows = pl.concat(_limits(graph, of_step, by_segment=by_segment) for graph in graphs)
+    return rows.sort("first_rank", maintain_order=True)
+
+
+def _limits(graph: JobGraph, of_step: int | None, *, by_segment: bool) -> pl.DataFrame:
     found = path.of(graph)
     if of_step is not None:
         found = found.filter(pl.col("step") == of_step)
@@ -85,10 +91,9 @@ def job_path(graph: JobGraph, *, of_step: int | None = None, by_segment: bool = 
         count=pl.lit(1, pl.Int64),
     )
     rows = parts if by_segment else _by_name(parts)
-    began_ns = graph.activities["start_ns"].min()
     return rows.with_columns(
-        from_ns=pl.col("start_ns") - pl.lit(began_ns, pl.Int64),
-        to_ns=pl.col("end_ns") - pl.lit(began_ns, pl.Int64),
+        from_ns=pl.col("start_ns") - pl.lit(graph.began_ns, pl.Int64),
+        to_ns=pl.col("end_ns") - pl.lit(graph.began_ns, pl.Int64),
         step_ratio=pl.col("duration_ns") / pl.col("step_ns"),
     ).select(*(column.name for column in job_path.columns))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import polars as pl
 
@@ -11,12 +11,13 @@ from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit
 from holotrace.graph import job, rank
 from holotrace.graph.job import TRUSTED_RATIO, JobGraph
+from holotrace.graph.stretches import Stretches
 
 
 @per_job(
     part=rank.part,
     part_columns=rank.PART,
-    joined=JobGraph.from_parts,
+    joined=Stretches,
     columns=(
         Column("step", Unit.STEP, "Training step; null where the rank has none and is looked at as a whole"),
         Column(
@@ -42,7 +43,7 @@ from holotrace.graph.job import TRUSTED_RATIO, JobGraph
     reads=job.READS,
     chart=Bar(x="step", y=("recorded_ns", "replayed_ns"), title="Steps as recorded and as replayed"),
 )
-def replay(graph: JobGraph) -> pl.DataFrame:
+def replay(graphs: Iterable[JobGraph]) -> pl.DataFrame:
     """How well a model of what waits for what reproduces each step.
 
     The model is a graph of all ranks: a thread does one thing after the other, device work waits for its launch and its
@@ -51,9 +52,13 @@ def replay(graph: JobGraph) -> pl.DataFrame:
     the model cannot explain. Answers of what-if are only as good as this replay: if it differs by more than 5%, no gain
     is reported.
     """
+    return pl.concat(map(_replayed, graphs)).sort("rank", maintain_order=True)
+
+
+def _replayed(graph: JobGraph) -> pl.DataFrame:
     times = graph.step_times()
-    over_ns = graph.activities["end_ns"].gather(graph.steps["over"] // 2)
-    ends = graph.steps.select(point="over", since_ns=over_ns - pl.col("recorded_ns"))
+    over_ns = graph.activities["end_ns"].gather(graph.told["over"] // 2)
+    ends = graph.told.select(point="over", since_ns=over_ns - pl.col("recorded_ns"))
     inferred = graph.edges.with_row_index("edge").filter("is_inferred")["edge"]
     recorded, delay = pl.col("recorded_ns"), pl.col("delay_ns")
     error = (pl.col("replayed_ns") - recorded) / recorded

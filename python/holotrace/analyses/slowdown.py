@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
+from weakref import WeakKeyDictionary
 
 import polars as pl
 
@@ -17,6 +19,7 @@ from holotrace.graph import job
 from holotrace.graph import rank as of_rank
 from holotrace.graph.engine import NONE
 from holotrace.graph.job import TRUSTED_RATIO, JobGraph
+from holotrace.graph.stretches import Stretches
 from holotrace.graph.vocabulary import numbered
 
 # So many of the ranks are the worst, after "Understanding Stragglers in Large Model Training" (OSDI 2025).
@@ -33,7 +36,7 @@ _MOST_RANKS = 32
 @per_job(
     part=of_rank.part,
     part_columns=of_rank.PART,
-    joined=JobGraph.from_parts,
+    joined=Stretches,
     columns=(
         Column("of", Unit.TEXT, "job, rank or kind: whose activities keep their recorded times"),
         Column("kind", Unit.TEXT, "Kind of activity, in rows about a kind"),
@@ -51,32 +54,31 @@ _MOST_RANKS = 32
     reads=job.READS,
     chart=Bar(x="rank", y=("slowdown_ratio",), title="Slowdown by each rank"),
 )
-def slowdown(graph: JobGraph) -> pl.DataFrame:
+def slowdown(graphs: Iterable[JobGraph]) -> pl.DataFrame:
     """How much longer a job takes than it would if equal work took equally long.
 
     In the ideal job, every activity takes the mean time (for communication and hosts: the median) of the activities
-    with the same kind, name and number in the step, over all ranks and steps. The row `job` is the time of the replayed
-    job divided by the time of the ideal job (S). Rows `rank` are the same if only that rank kept its own times (S_w),
-    and rows `kind` if only activities of this kind kept theirs (S_t). `recovered_ratio` of the row `job` is the share
-    of the slowdown that would go away if the worst 3% of ranks were ideal (M_W), from 0 to 1; it is null if the
+    with the same kind, name and number in the step, over all ranks and steps (of a job with more than a million
+    activities, over the steps that are looked at together). The row `job` is the time of the replayed job divided by
+    the time of the ideal job (S). Rows `rank` are the same if only that rank kept its own times (S_w), and rows `kind`
+    if only activities of this kind kept theirs (S_t). `recovered_ratio` of the row `job` is the share of the slowdown
+    that would go away if the worst 3% of ranks were ideal (M_W), from 0 to 1; it is null if the
     slowdown is below 1%. In jobs of more than 32 ranks, only the ranks whose times are furthest above the ideal have
     rows. There is no answer if the replay differs from the recorded time by more than 5%.
     """
-    work = _ideal(graph)
-    if work.is_empty() or graph.steps.is_empty():
+    replayed = _Replayed.of(graphs)
+    if replayed is None:
         return pl.DataFrame(schema=slowdown.nothing.schema)
-    ranks, kinds = _furthest(work), work["kind"].unique().cast(pl.String).sort().to_list()
-    all_ranks, all_kinds, mixed = _labelled(graph, work)
-    replayed = _Replayed(graph, mixed, frozenset(all_ranks.values()), frozenset(all_kinds.values()))
-    labels = [*(all_ranks[rank] for rank in ranks), *(all_kinds[kind] for kind in kinds)]
-    of_each = [*(replayed.ranks for _ in ranks), *(replayed.kinds for _ in kinds)]
-    others = [every - {one} for every, one in zip(of_each, labels, strict=True)]
-    base, best, *times = replayed.times([frozenset(), replayed.kinds, *others, *(frozenset({one}) for one in labels)])
+    of_ranks, of_kinds, recorded = replayed.labels.ranks, replayed.labels.kinds, replayed.recorded_ns
+    ranks, kinds = replayed.furthest, list(of_kinds)
+    labels = [*(of_ranks[rank] for rank in ranks), *of_kinds.values()]
+    others = [replayed.labels.every(label) - {label} for label in labels]
+    alone_cases = [frozenset({label}) for label in labels]
+    base, best, *times = replayed.times([frozenset(), frozenset(of_kinds.values()), *others, *alone_cases])
     alone, without = times[: len(labels)], times[len(labels) :]
     by_rank = sorted(zip(alone[: len(ranks)], ranks, strict=True), key=lambda pair: (-pair[0], pair[1]))
-    worst = [rank for _, rank in by_rank[: ceil(WORST_RATIO * len(all_ranks))]]
-    (rest,) = replayed.times([frozenset(all_ranks[rank] for rank in worst)])
-    recorded = max(graph.steps.group_by("rank").agg(pl.col("recorded_ns").sum())["recorded_ns"])
+    worst = [rank for _, rank in by_rank[: ceil(WORST_RATIO * len(of_ranks))]]
+    (rest,) = replayed.times([frozenset(of_ranks[rank] for rank in worst)])
     lost = base - best
 
     def recovered(time: float) -> float | None:
@@ -95,64 +97,94 @@ def slowdown(graph: JobGraph) -> pl.DataFrame:
     return known if is_trusted else known.with_columns(slowdown_ratio=None, recovered_ratio=None)
 
 
+@dataclass(frozen=True)
+class _Labels:
+    """The numbers of ranks and of kinds, with which activities are marked: both are marks of all work."""
+
+    ranks: Mapping[int, int]
+    kinds: Mapping[str, int]
+
+    @classmethod
+    def of(cls, ranks: Collection[int], kinds: Collection[str]) -> _Labels:
+        of_ranks = {rank: number for number, rank in enumerate(sorted(ranks))}
+        return cls(of_ranks, {kind: number for number, kind in enumerate(sorted(kinds), len(of_ranks))})
+
+    def every(self, label: int) -> frozenset[int]:
+        """The numbers of all ranks, or of all kinds: of what this is one of."""
+        return frozenset((self.ranks if label < len(self.ranks) else self.kinds).values())
+
+
 def _ideal(graph: JobGraph) -> pl.DataFrame:
-    """What each activity takes and would ideally take: activity, rank, kind, own_ns, ideal_ns."""
+    """What each activity takes and would ideally take: activity, rank, kind, step, own_ns, ideal_ns."""
     work = numbered(graph).select("activity", "rank", "kind", "own_ns", "same", "step").drop_nulls("step")
     is_mean = (pl.col("kind") == COMPUTE).cast(pl.UInt8)
     usual = pl.DataFrame(native.usual_times(work.select("same", "own_ns", is_mean=is_mean)))
-    return work.select("activity", "rank", "kind", "own_ns").hstack([usual["usual_ns"].alias("ideal_ns")])
+    return work.select("activity", "rank", "kind", "step", "own_ns").hstack([usual["usual_ns"].alias("ideal_ns")])
 
 
-def _furthest(work: pl.DataFrame) -> list[int]:
-    """The ranks whose times are furthest above the ideal, in order of their numbers."""
-    above = work.group_by("rank").agg(above=(pl.col("own_ns") - pl.col("ideal_ns")).sum())
-    return sorted(above.sort("above", "rank", descending=[True, False])["rank"].head(_MOST_RANKS))
-
-
-def _labelled(graph: JobGraph, work: pl.DataFrame) -> tuple[dict[int, int], dict[str, int], pl.DataFrame]:
-    """The label of each rank and of each kind of ``work``, and all activities with theirs, as for ``Replay.mixed``."""
-    ranks = work["rank"].unique().sort().to_list()
-    kinds = work["kind"].unique().cast(pl.String).sort().to_list()
-    of_ranks = dict(zip(ranks, range(len(ranks)), strict=True))
-    of_kinds = dict(zip(kinds, range(len(ranks), len(ranks) + len(kinds)), strict=True))
+def _mixed(graph: JobGraph, work: pl.DataFrame, labels: _Labels) -> pl.DataFrame:
+    """All activities with their two times and their labels, as for ``Replay.mixed``."""
     own = graph.activities["own_ns"]
     nothing = pl.Series([NONE], dtype=pl.UInt32()).new_from_index(0, len(own))
-    labels = work.select(
-        pl.col("rank").replace_strict(of_ranks, return_dtype=pl.UInt32),
-        kind=pl.coalesce(pl.when(pl.col("kind") == kind).then(label) for kind, label in of_kinds.items()),
+    of_work = work.select(
+        pl.col("rank").replace_strict(labels.ranks, return_dtype=pl.UInt32),
+        kind=pl.coalesce(pl.when(pl.col("kind") == kind).then(label) for kind, label in labels.kinds.items()),
     )
-    mixed = pl.DataFrame(
+    return pl.DataFrame(
         {
             "usual_ns": own,
             "other_ns": own.clone().scatter(work["activity"], work["ideal_ns"]),
-            "label": nothing.clone().scatter(work["activity"], labels["rank"]),
-            "second_label": nothing.scatter(work["activity"], labels["kind"]),
+            "label": nothing.clone().scatter(work["activity"], of_work["rank"]),
+            "second_label": nothing.scatter(work["activity"], of_work["kind"]),
         }
     )
-    return of_ranks, of_kinds, mixed
 
 
 @dataclass(frozen=True)
 class _Replayed:
     """The time of the job in cases of ``Replay.mixed``, each of which is replayed once."""
 
-    graph: JobGraph
-    mixed: pl.DataFrame
-    # The labels of all ranks and of all kinds: either are those of all work.
-    ranks: frozenset[int]
-    kinds: frozenset[int]
+    graphs: Iterable[JobGraph]
+    labels: _Labels
+    # The ranks whose times are furthest above the ideal, in order of their numbers.
+    furthest: list[int]
+    # The time of all steps on the rank that takes longest.
+    recorded_ns: int
+    # What activities would ideally take, of graphs that are kept.
+    ideal: WeakKeyDictionary[JobGraph, pl.DataFrame]
     known: dict[frozenset[int], float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, graphs: Iterable[JobGraph]) -> _Replayed | None:
+        """Nothing was replayed yet; None where there is no work in steps."""
+        above, recorded, kinds = Counter[int](), Counter[int](), set[str]()
+        ideal = WeakKeyDictionary[JobGraph, pl.DataFrame]()
+        for graph in graphs:
+            work = ideal[graph] = _ideal(graph)
+            kinds.update(work["kind"].unique().cast(pl.String))
+            told = work.filter(graph.tells(pl.col("step"))).group_by("rank")
+            above.update(dict(told.agg((pl.col("own_ns") - pl.col("ideal_ns")).sum()).iter_rows()))
+            recorded.update(dict(graph.told.group_by("rank").agg(pl.col("recorded_ns").sum()).iter_rows()))
+        if not above or not recorded:
+            return None
+        furthest = sorted(above, key=lambda rank: (-above[rank], rank))[:_MOST_RANKS]
+        return cls(graphs, _Labels.of(above, kinds), sorted(furthest), max(recorded.values()), ideal)
 
     def times(self, cases: Sequence[frozenset[int]]) -> list[float]:
         """The time of all steps on the rank that takes longest, where what has these labels is ideal."""
-        asked = [self.kinds if case == self.ranks else case for case in cases]
+        every_rank, every_kind = (frozenset(each.values()) for each in (self.labels.ranks, self.labels.kinds))
+        asked = [every_kind if case == every_rank else case for case in cases]
         new = [case for case in dict.fromkeys(asked) if case not in self.known]
         if new:
-            steps = self.graph.mixed_step_times(self.mixed, [sorted(case) for case in new])
+            steps = pl.concat(self._replayed(graph, new) for graph in self.graphs)
             longest = steps.group_by("case", "rank").agg(pl.col("replayed_ns").sum())
             times = longest.group_by("case").agg(pl.col("replayed_ns").max()).sort("case")["replayed_ns"]
             self.known.update(zip(new, map(float, times), strict=True))
         return [self.known[case] for case in asked]
+
+    def _replayed(self, graph: JobGraph, cases: Sequence[frozenset[int]]) -> pl.DataFrame:
+        work = self.ideal[graph] if graph in self.ideal else _ideal(graph)
+        return graph.mixed_step_times(_mixed(graph, work, self.labels), [sorted(case) for case in cases])
 
 
 @slowdown.rule

@@ -12,6 +12,7 @@ from holotrace.errors import InputError
 
 PART = (
     Column("row", Unit.TEXT, "What the rows are of: activity, edge, step or collective"),
+    Column("count", Unit.COUNT, "How many these are"),
     Column("rows", Unit.BINARY, "The rows, as a compressed stream of Arrow"),
 )
 _EVENTS = 2**32
@@ -21,7 +22,7 @@ _LARGE_ROWS = 2_000
 
 def packed(frames: Iterable[tuple[str, pl.DataFrame]]) -> pl.DataFrame:
     """A row of PART for each of these frames."""
-    written = [(row, _written(frame)) for row, frame in frames]
+    written = [(row, frame.height, _written(frame)) for row, frame in frames]
     return pl.DataFrame(written, schema={column.name: column.unit.dtype for column in PART}, orient="row")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 import polars as pl
 
@@ -39,6 +39,8 @@ _SCHEMAS = {
     STEP: pl.Schema({"step": _I64, "start_ns": _I64, "end_ns": _I64, "from_point": _POINT, "to_point": _POINT}),
     COLLECTIVE: pl.Schema({"activity": _I64} | {column.name: column.unit.dtype for column in collectives.CALLS}),
 }
+# With the meetings of ranks, which are known when all ranks are.
+_MET = {**_SCHEMAS, COLLECTIVE: pl.Schema({**_SCHEMAS[COLLECTIVE], "match": _I64, "moved_ns": _I64})}
 
 
 def part(rank: RankTrace) -> pl.DataFrame:
@@ -82,10 +84,27 @@ def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
     return packed.packed((row, _shaped(frame, _SCHEMAS[row])) for row, frame in frames())
 
 
-def unpacked(parts: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """The graphs of all ranks, those of each together: activities, edges, steps and collectives."""
+def packed_again(rank: int, kinds: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """What was unpacked of a rank and has its meetings, as rows of PART with its rank."""
+    made = {**kinds, ACTIVITY: packed.activities(kinds[ACTIVITY]), EDGE: packed.edges(kinds[EDGE])}
+    rows = packed.packed((kind, _shaped(made[kind], schema)) for kind, schema in _MET.items())
+    return rows.select(pl.lit(rank, pl.Int32).alias("rank"), *rows.columns)
+
+
+def unpacked(
+    parts: pl.DataFrame, kinds: Collection[str] = tuple(_SCHEMAS), *, has_met: bool = False
+) -> dict[str, pl.DataFrame]:
+    """The graphs of all ranks, those of each together: activities, edges, steps and collectives, or some of these.
+
+    Args:
+        parts: Rows of PART, with rank.
+        kinds: Which of them.
+        has_met: Whether the rows have the meetings of ranks.
+    """
+    schemas = _MET if has_met else _SCHEMAS
     made = {ACTIVITY: packed.unpacked_activities(), EDGE: packed.unpacked_edges()}
-    return packed.unpacked(parts, _SCHEMAS, made)
+    asked = parts.filter(~pl.col("row").is_in(set(schemas) - set(kinds)))
+    return packed.unpacked(asked, {kind: schemas[kind] for kind in kinds}, made)
 
 
 def _shaped(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import polars as pl
 
 from holotrace.core.analysis import per_job
@@ -10,6 +12,7 @@ from holotrace.core.schema import Column, Unit
 from holotrace.graph import job, path
 from holotrace.graph import rank as of_rank
 from holotrace.graph.job import JobGraph
+from holotrace.graph.stretches import Stretches
 
 # A page has room for no more: the longest.
 MOST_PARTS = 12_000
@@ -19,7 +22,7 @@ MOST_PARTS = 12_000
 @per_job(
     part=of_rank.part,
     part_columns=of_rank.PART,
-    joined=JobGraph.from_parts,
+    joined=Stretches,
     columns=(
         Column("bound_by", Unit.TEXT, "What the time is bound by, as in job_path"),
         Column("name", Unit.TEXT, "Call, span or device work that took the time, or that began after it"),
@@ -29,10 +32,18 @@ MOST_PARTS = 12_000
     reads=job.READS,
     chart=Ranking(x="name", y=("duration_ns",), title="Time of the critical path by name"),
 )
-def path_parts(graph: JobGraph) -> pl.DataFrame:
+def path_parts(graphs: Iterable[JobGraph]) -> pl.DataFrame:
     """Where the critical path of the job is at each time: the longest of its parts, in order of time."""
+    longest = _longest(pl.concat(map(_parts, graphs)))
+    return longest.sort("start_ns", "rank")
+
+
+def _parts(graph: JobGraph) -> pl.DataFrame:
     parts = path.of(graph).with_columns(bound_by="kind", duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+    return _longest(parts).select("rank", "bound_by", "name", "start_ns", "duration_ns")
+
+
+def _longest(parts: pl.DataFrame) -> pl.DataFrame:
     least = parts["duration_ns"].top_k(MOST_PARTS).min()
     long = parts.filter(pl.col("duration_ns") >= pl.lit(least, pl.Int64))
-    longest = long.sort("duration_ns", "start_ns", "rank", descending=[True, False, False]).head(MOST_PARTS)
-    return longest.sort("start_ns", "rank").select("rank", "bound_by", "name", "start_ns", "duration_ns")
+    return long.sort("duration_ns", "start_ns", "rank", descending=[True, False, False]).head(MOST_PARTS)
