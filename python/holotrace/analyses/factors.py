@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -25,64 +25,6 @@ _SAID = {
     "copy_ratio": "devices copy data with nothing to do beside it",
     "communication_ratio": "communication is not hidden",
 }
-
-
-@per_job(
-    part=of_rank.part,
-    part_columns=of_rank.PART,
-    joined=Stretches,
-    columns=(
-        Column("job_ns", Unit.NS, "Time of the job: all steps of the rank that takes longest"),
-        Column("compute_ns", Unit.NS, "Time in which a device of the rank computed, mean over its devices"),
-        Column(
-            "host_ratio",
-            Unit.RATIO,
-            "Longest time any device computed or copied / time of the job if communication took no time",
-        ),
-        Column("balance_ratio", Unit.RATIO, "Mean compute_ns of the ranks / largest compute_ns of any rank"),
-        Column(
-            "copy_ratio",
-            Unit.RATIO,
-            "Largest compute_ns of any rank / longest time in which a device computed or copied",
-        ),
-        Column("communication_ratio", Unit.RATIO, "Time of the job if communication took no time / job_ns"),
-        Column("efficiency_ratio", Unit.RATIO, "host_ratio * balance_ratio * copy_ratio * communication_ratio"),
-    ),
-    reads=job.READS,
-    chart=Bar(x="rank", y=("compute_ns",), title="Time a device of each rank computed"),
-)
-def factors(graphs: Iterable[JobGraph]) -> pl.DataFrame:
-    """What part of a job's time its devices compute, as the product of one factor per reason why they do not.
-
-    The factors are those of POP's multiplicative model: how well hosts keep devices busy, how even the work of the
-    ranks is, and how much of copies and communication is hidden. Their product is the mean computing time divided by
-    the time of the job. The job is replayed as if communication took no time, also with ranks that were not recorded.
-    There is no answer if the replay of the unchanged job differs by more than 5%, or if a factor would be more than 1.
-    There is no answer either if no two ranks are known to have met: then the ranks are separate recordings, not one
-    job.
-    """
-    found = pl.concat(map(_of_ranks, graphs)).group_by("rank").agg(pl.all().sum()).sort("rank")
-    if found.is_empty():
-        return pl.DataFrame(schema=factors.nothing.schema)
-    job_ns, replayed_ns, replayed_free_ns, met, worked_ns = found.select(
-        pl.col("recorded_ns", "replayed_ns", "free_ns", "met_count", "worked_ns").max()
-    ).row(0)
-    # What the replay does not know keeps devices from computing in both cases.
-    free_ns = replayed_free_ns + job_ns - replayed_ns
-    computed = found.select("rank", "compute_ns")
-    most, mean = computed.select(most=pl.col("compute_ns").max(), mean=pl.col("compute_ns").mean()).row(0)
-    # Copies may run beside communication, which is no longer in free_ns.
-    worked = min(worked_ns, free_ns)
-    is_known = job_ns > 0 and abs(replayed_ns / job_ns - 1) <= TRUSTED_RATIO
-    is_known = is_known and bool(most) and most <= free_ns <= job_ns
-    is_known = is_known and (computed.height == 1 or met > 0)
-    names = ("host_ratio", "balance_ratio", "copy_ratio", "communication_ratio", "efficiency_ratio")
-    parts = (worked / free_ns, mean / most, most / worked, free_ns / job_ns, mean / job_ns) if is_known else ()
-    values = parts or (None,) * len(names)
-    return computed.with_columns(
-        pl.lit(job_ns, pl.Int64).alias("job_ns"),
-        *(pl.lit(value, pl.Float64).alias(name) for name, value in zip(names, values, strict=True)),
-    ).select(column.name for column in factors.columns)
 
 
 def _of_ranks(graph: JobGraph) -> pl.DataFrame:
@@ -143,6 +85,65 @@ def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
         .select("rank", covered_ns=(pl.col("covered_ns") // pl.col("device_count")).fill_null(0))
         .sort("rank")
     )
+
+
+@per_job(
+    part=of_rank.part,
+    part_columns=of_rank.PART,
+    joined=Stretches,
+    each=_of_ranks,
+    columns=(
+        Column("job_ns", Unit.NS, "Time of the job: all steps of the rank that takes longest"),
+        Column("compute_ns", Unit.NS, "Time in which a device of the rank computed, mean over its devices"),
+        Column(
+            "host_ratio",
+            Unit.RATIO,
+            "Longest time any device computed or copied / time of the job if communication took no time",
+        ),
+        Column("balance_ratio", Unit.RATIO, "Mean compute_ns of the ranks / largest compute_ns of any rank"),
+        Column(
+            "copy_ratio",
+            Unit.RATIO,
+            "Largest compute_ns of any rank / longest time in which a device computed or copied",
+        ),
+        Column("communication_ratio", Unit.RATIO, "Time of the job if communication took no time / job_ns"),
+        Column("efficiency_ratio", Unit.RATIO, "host_ratio * balance_ratio * copy_ratio * communication_ratio"),
+    ),
+    reads=job.READS,
+    chart=Bar(x="rank", y=("compute_ns",), title="Time a device of each rank computed"),
+)
+def factors(graphs: Stretches) -> pl.DataFrame:
+    """What part of a job's time its devices compute, as the product of one factor per reason why they do not.
+
+    The factors are those of POP's multiplicative model: how well hosts keep devices busy, how even the work of the
+    ranks is, and how much of copies and communication is hidden. Their product is the mean computing time divided by
+    the time of the job. The job is replayed as if communication took no time, also with ranks that were not recorded.
+    There is no answer if the replay of the unchanged job differs by more than 5%, or if a factor would be more than 1.
+    There is no answer either if no two ranks are known to have met: then the ranks are separate recordings, not one
+    job.
+    """
+    found = pl.concat(graphs.map(_of_ranks)).group_by("rank").agg(pl.all().sum()).sort("rank")
+    if found.is_empty():
+        return pl.DataFrame(schema=factors.nothing.schema)
+    job_ns, replayed_ns, replayed_free_ns, met, worked_ns = found.select(
+        pl.col("recorded_ns", "replayed_ns", "free_ns", "met_count", "worked_ns").max()
+    ).row(0)
+    # What the replay does not know keeps devices from computing in both cases.
+    free_ns = replayed_free_ns + job_ns - replayed_ns
+    computed = found.select("rank", "compute_ns")
+    most, mean = computed.select(most=pl.col("compute_ns").max(), mean=pl.col("compute_ns").mean()).row(0)
+    # Copies may run beside communication, which is no longer in free_ns.
+    worked = min(worked_ns, free_ns)
+    is_known = job_ns > 0 and abs(replayed_ns / job_ns - 1) <= TRUSTED_RATIO
+    is_known = is_known and bool(most) and most <= free_ns <= job_ns
+    is_known = is_known and (computed.height == 1 or met > 0)
+    names = ("host_ratio", "balance_ratio", "copy_ratio", "communication_ratio", "efficiency_ratio")
+    parts = (worked / free_ns, mean / most, most / worked, free_ns / job_ns, mean / job_ns) if is_known else ()
+    values = parts or (None,) * len(names)
+    return computed.with_columns(
+        pl.lit(job_ns, pl.Int64).alias("job_ns"),
+        *(pl.lit(value, pl.Float64).alias(name) for name, value in zip(names, values, strict=True)),
+    ).select(column.name for column in factors.columns)
 
 
 @factors.rule

@@ -119,6 +119,11 @@ class JobGraph:
         met, offsets = meetings.met(kinds[of_rank.COLLECTIVE])
         return joined(with_meetings(kinds, met), offsets)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is of all steps of the job."""
+        return self._stretch is None
+
     def tells(self, step: pl.Expr) -> pl.Expr:
         """Whether something is told of a step."""
         return pl.lit(value=True) if self._stretch is None else step >= self._stretch.first

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
+from typing import Any, TypeVar
 
 import polars as pl
 
+from holotrace.core.spread import cpu_count, spread
 from holotrace.graph import meetings
 from holotrace.graph import rank as of_rank
 from holotrace.graph.job import STEP, JobGraph, Stretch, joined, with_meetings
 from holotrace.graph.steps import only
 
+T = TypeVar("T")
 # A graph of so many activities takes some 300 MB.
 MOST_ACTIVITIES = 1_000_000
 
@@ -27,19 +31,25 @@ class Stretches:
     Args:
         rows: Of all ranks (``job.PART``).
         most: A job of more activities than this is cut.
+
+    Attributes:
+        ranks: All that have activities, in order.
     """
 
     def __init__(self, rows: pl.DataFrame, most: int = MOST_ACTIVITIES) -> None:
         parts = rows.sort("rank", maintain_order=True)
         sizes = parts.filter(pl.col("row") == of_rank.ACTIVITY).filter(pl.col("count") > 0)
+        self.ranks: tuple[int, ...] = tuple(sizes["rank"].unique().sort())
         marks = of_rank.unpacked(parts, (of_rank.STEP,))[of_rank.STEP].drop_nulls("step")
         steps = marks["step"].unique().sort()
         count = int(sizes["count"].sum())
         is_cut = count > most and set(sizes["rank"]) <= set(marks["rank"])
         # Each stretch has a step more than are told of.
         told = max(most * len(steps) // max(count, 1) - 1, 1) if is_cut else max(len(steps), 1)
-        # Each analysis holds a graph, so that one after the other looks at a large job.
-        self._lock = Lock()
+        # Each analysis holds a graph, so that one after the other goes through those of a large job.
+        self._lock, self._first = Lock(), Lock()
+        self._wanted: Sequence[Callable[[JobGraph], Any]] = ()
+        self._made: dict[Hashable, Sequence[Any]] = {}
         self._whole = JobGraph.from_parts(parts) if told >= len(steps) else None
         self._cut = _cut(parts, steps, told) if self._whole is None else ()
 
@@ -49,6 +59,29 @@ class Stretches:
         else:
             with self._lock:
                 yield from (piece.graph() for piece in self._cut)
+
+    def expect(self, wanted: Sequence[Callable[[JobGraph], Any]]) -> None:
+        """What is ``wanted`` of each graph is made when the graphs are gone through first."""
+        self._wanted = wanted if self._whole is None else ()
+
+    def map(self, make: Callable[[JobGraph], T]) -> list[T]:
+        """What is made of each graph."""
+        with self._first:
+            if self._wanted:
+                made = [spread(partial(_made, graph), self._wanted, cpu_count()) for graph in self]
+                self._made = dict(zip(map(_key, self._wanted), zip(*made, strict=True), strict=True))
+                self._wanted = ()
+        found = self._made.get(_key(make))
+        return [make(graph) for graph in self] if found is None else list(found)
+
+
+def _made(graph: JobGraph, make: Callable[[JobGraph], T]) -> T:
+    return make(graph)
+
+
+def _key(make: Callable[..., Any]) -> Hashable:
+    """What two functions that do the same have in common."""
+    return (make.func, make.args, tuple(sorted(make.keywords.items()))) if isinstance(make, partial) else make
 
 
 @dataclass(frozen=True)
@@ -67,7 +100,7 @@ def _cut(parts: pl.DataFrame, steps: pl.Series, told: int) -> tuple[_Piece, ...]
     """The stretches in which so many steps are told of, from the rows of all ranks, which are unpacked one by one."""
     calls = of_rank.unpacked(parts, (of_rank.COLLECTIVE,))[of_rank.COLLECTIVE]
     met, offsets = meetings.met(calls)
-    sets = meetings.sets(parts["rank"], met.select("rank", crossing="match"))
+    sets = meetings.sets(parts.filter(pl.col("count") > 0)["rank"], met.select("rank", crossing="match"))
     firsts = range(0, len(steps), told)
     from_ns = _begins(of_rank.unpacked(parts, (of_rank.STEP,))[of_rank.STEP], offsets, steps)
     pieces: list[list[pl.DataFrame]] = [[] for _ in firsts]

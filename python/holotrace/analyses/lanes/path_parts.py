@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import polars as pl
 
 from holotrace.core.analysis import per_job
@@ -18,26 +16,6 @@ from holotrace.graph.stretches import Stretches
 MOST_PARTS = 12_000
 
 
-# With what job_path declares of its parts, it shares them and the graph that is made of them.
-@per_job(
-    part=of_rank.part,
-    part_columns=of_rank.PART,
-    joined=Stretches,
-    columns=(
-        Column("bound_by", Unit.TEXT, "What the time is bound by, as in job_path"),
-        Column("name", Unit.TEXT, "Call, span or device work that took the time, or that began after it"),
-        Column("start_ns", Unit.NS, "Start, since 1970 if the files say so, on the clock of the median rank"),
-        Column("duration_ns", Unit.NS, "Time of the step that is this part's"),
-    ),
-    reads=job.READS,
-    chart=Ranking(x="name", y=("duration_ns",), title="Time of the critical path by name"),
-)
-def path_parts(graphs: Iterable[JobGraph]) -> pl.DataFrame:
-    """Where the critical path of the job is at each time: the longest of its parts, in order of time."""
-    longest = _longest(pl.concat(map(_parts, graphs)))
-    return longest.sort("start_ns", "rank")
-
-
 def _parts(graph: JobGraph) -> pl.DataFrame:
     parts = path.of(graph).with_columns(bound_by="kind", duration_ns=pl.col("end_ns") - pl.col("start_ns"))
     return _longest(parts).select("rank", "bound_by", "name", "start_ns", "duration_ns")
@@ -47,3 +25,24 @@ def _longest(parts: pl.DataFrame) -> pl.DataFrame:
     least = parts["duration_ns"].top_k(MOST_PARTS).min()
     long = parts.filter(pl.col("duration_ns") >= pl.lit(least, pl.Int64))
     return long.sort("duration_ns", "start_ns", "rank", descending=[True, False, False]).head(MOST_PARTS)
+
+
+# With what job_path declares of its parts, it shares them and the graph that is made of them.
+@per_job(
+    part=of_rank.part,
+    part_columns=of_rank.PART,
+    joined=Stretches,
+    each=_parts,
+    columns=(
+        Column("bound_by", Unit.TEXT, "What the time is bound by, as in job_path"),
+        Column("name", Unit.TEXT, "Call, span or device work that took the time, or that began after it"),
+        Column("start_ns", Unit.NS, "Start, since 1970 if the files say so, on the clock of the median rank"),
+        Column("duration_ns", Unit.NS, "Time of the step that is this part's"),
+    ),
+    reads=job.READS,
+    chart=Ranking(x="name", y=("duration_ns",), title="Time of the critical path by name"),
+)
+def path_parts(graphs: Stretches) -> pl.DataFrame:
+    """Where the critical path of the job is at each time: the longest of its parts, in order of time."""
+    longest = _longest(pl.concat(graphs.map(_parts)))
+    return longest.sort("start_ns", "rank")
