@@ -62,7 +62,7 @@ def factors(graph: JobGraph) -> pl.DataFrame:
     """
     if graph.steps.is_empty():
         return pl.DataFrame(schema=factors.nothing.schema)
-    moved = graph.activities.select("activity", "kind", "crossing").filter(pl.col("kind") == COMMUNICATION)
+    moved = graph.rows.select("activity", "kind", "crossing").filter(pl.col("kind") == COMMUNICATION)
     free = Changes(own=moved.select("activity", own_ns=pl.lit(0, pl.Int64)))
     times = graph.step_times([UNCHANGED, free]).group_by("case", "rank").agg(pl.col("replayed_ns", "recorded_ns").sum())
     longest = times.group_by("case").agg(pl.col("replayed_ns", "recorded_ns").max()).sort("case")
@@ -94,13 +94,13 @@ def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
     """
     begins = graph.steps.select("rank", "recorded_ns", activity=pl.col("begin") // 2)
     spans = (
-        begins.join(graph.activities.select("activity", "start_ns"), on="activity")
+        begins.with_columns(start_ns=graph.rows["start_ns"].gather(begins["activity"]))
         .group_by("rank")
         .agg(begin_ns=pl.col("start_ns").min(), job_ns=pl.col("recorded_ns").sum())
         .select("rank", "begin_ns", over_ns=pl.col("begin_ns") + pl.col("job_ns"))
     )
     # Of a large job each column takes its time to sort.
-    activities = graph.activities.select("rank", "device", "is_device", "kind", "start_ns", "end_ns")
+    activities = graph.rows.select("rank", "device", "is_device", "kind", "start_ns", "end_ns")
     within = (
         activities.filter(pl.col("kind").is_in(kinds))
         .select("rank", "device", "start_ns", "end_ns")

@@ -52,7 +52,7 @@ def replay(graph: JobGraph) -> pl.DataFrame:
     is reported.
     """
     times = graph.step_times()
-    over_ns = graph.activities["end_ns"].gather(graph.steps["over"] // 2)
+    over_ns = graph.rows["end_ns"].gather(graph.steps["over"] // 2)
     ends = graph.steps.select(point="over", since_ns=over_ns - pl.col("recorded_ns"))
     inferred = graph.edges.with_row_index("edge").filter("is_inferred")["edge"]
     recorded, delay = pl.col("recorded_ns"), pl.col("delay_ns")

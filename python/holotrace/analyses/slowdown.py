@@ -115,7 +115,7 @@ def _labelled(graph: JobGraph, work: pl.DataFrame) -> tuple[dict[int, int], dict
     kinds = work["kind"].unique().cast(pl.String).sort().to_list()
     of_ranks = dict(zip(ranks, range(len(ranks)), strict=True))
     of_kinds = dict(zip(kinds, range(len(ranks), len(ranks) + len(kinds)), strict=True))
-    own = graph.activities["own_ns"]
+    own = graph.rows["own_ns"]
     nothing = pl.Series([NONE], dtype=pl.UInt32()).new_from_index(0, len(own))
     labels = work.select(
         pl.col("rank").replace_strict(of_ranks, return_dtype=pl.UInt32),

@@ -67,9 +67,9 @@ def waits(graph: JobGraph) -> pl.DataFrame:
     waiting rank and group sum to its waits. Small differences are combined into one row of the kind `rest`; a rank that
     never waited has one row of zeros.
     """
-    at = graph.activities.select("activity", "step", "group", waiting_rank="rank")
-    if graph.activities["rank"].n_unique() == 1:  # its devices may wait for each other, but for no rank
-        return _without(graph.activities, waits.nothing)
+    at = graph.rows.select("activity", "step", "group", waiting_rank="rank")
+    if len(graph.ranks) == 1:  # its devices may wait for each other, but for no rank
+        return _without(graph.ranks, waits.nothing)
     terms = causes(graph)
     # What both did for as long cancels, wherever it was done.
     net = (
@@ -104,12 +104,12 @@ def waits(graph: JobGraph) -> pl.DataFrame:
         .with_columns(explained_ratio=pl.when(pl.col("waited_ns") > 0).then(explained.clip(lower_bound=0)))
         .drop("missing")
     )
-    return pl.concat([table, _without(graph.activities, table)]).sort("waiting_rank", maintain_order=True)
+    return pl.concat([table, _without(graph.ranks, table)]).sort("waiting_rank", maintain_order=True)
 
 
-def _without(activities: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
+def _without(ranks: pl.Series, table: pl.DataFrame) -> pl.DataFrame:
     """A row of zeros for each rank that never waited."""
-    others = activities.select("rank").unique().filter(~pl.col("rank").is_in(table["waiting_rank"].implode()))
+    others = ranks.to_frame().filter(~pl.col("rank").is_in(table["waiting_rank"].implode()))
     counts = ("excess_ns", "waited_ns", "wait_count", "step_count")
     zeros = others.sort("rank").with_columns(
         pl.col("rank").alias("waiting_rank"), pl.lit("rest").alias("kind"), *(pl.lit(0).alias(name) for name in counts)

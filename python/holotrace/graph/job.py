@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
 
 import polars as pl
 
+from holotrace.core.on_demand import Rows
 from holotrace.core.schema import empty
 from holotrace.core.tables import RANK
 from holotrace.core.trace import JobTrace, RankTrace
@@ -16,7 +17,7 @@ from holotrace.derive import arrivals, collectives
 from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.graph import messages
 from holotrace.graph import rank as of_rank
-from holotrace.graph.engine import UNCHANGED, Changes, Replay
+from holotrace.graph.engine import ACTIVITIES, UNCHANGED, Changes, Replay
 
 READS = of_rank.READS
 PART = (RANK, *of_rank.PART)
@@ -26,6 +27,10 @@ TRUSTED_RATIO = 0.05
 # The kind of the moment at which a step is over.
 STEP = "step"
 _POINT = pl.UInt32
+_COLUMNS = (
+    *("activity", "rank", "lane", "is_device", "device", "stream", "name", "kind", "start_ns", "end_ns", "own_ns"),
+    *("step", "event_id", "crossing", "group", "group_ranks", "operation", "element_count"),
+)
 
 
 @dataclass(frozen=True)
@@ -59,20 +64,21 @@ class JobGraph:
             start_ns, end_ns, own_ns (what it takes when all that it waits for is over; of a collective from when its
             last rank has come), step, event_id, crossing (the number of its collective, null for others), group,
             group_ranks, operation, element_count.
-        edges: A row per edge: from_point, to_point, lag_ns, is_inferred, rank.
+        rows: The same, without what many activities share: whoever needs some columns asks for those only.
+        edges: A row per edge: from_point, to_point, lag_ns, is_inferred.
         steps: A row per rank and step, by rank and time: rank, step (null where a rank has none and is looked at as a
             whole), begin and over (points), recorded_ns. A step is over when the host is done and all that it launched
             has ended; it lasts from when the one before was over, the first from its begin on the host.
     """
 
-    def __init__(self, activities: pl.DataFrame, edges: pl.DataFrame, steps: pl.DataFrame, unclocked: int = 0) -> None:
-        self.activities = activities
+    def __init__(self, rows: Rows, edges: pl.DataFrame, steps: pl.DataFrame, unclocked: int = 0) -> None:
+        self.rows = rows
         self.edges = edges
         self.steps = steps
         self._unclocked = unclocked
         # Held while something is made that several ask for: the replayer, and what path.of found.
         self.lock = RLock()
-        self.recorded_path: pl.DataFrame | None = None
+        self.recorded_path: Rows | None = None
         self._replayer: Replay | None = None
 
     @classmethod
@@ -92,21 +98,31 @@ class JobGraph:
         return _joined(kinds if step is None else _only(kinds, step))
 
     @property
+    def activities(self) -> pl.DataFrame:
+        """All columns of all activities."""
+        return self.rows.select(*_COLUMNS)
+
+    @property
+    def ranks(self) -> pl.Series:
+        """The ranks that did anything, in order."""
+        ranks: pl.Series = self.rows.shared["place"]["rank"].drop_nulls().unique().sort()
+        return ranks
+
+    @property
     def replayer(self) -> Replay:
         """The graph in the core, to be replayed."""
         with self.lock:
             if self._replayer is None:
-                self._replayer = Replay(self.activities, self.edges)
+                self._replayer = Replay(self.rows.select(*ACTIVITIES), self.edges)
             return self._replayer
 
     @cached_property
     def counts(self) -> Counts:
         """What the trace lacks and what is a guess."""
         is_met = pl.col("crossing").is_not_null()
-        met, cut = self.activities.select(
-            met=is_met.sum(), cut=((pl.col("kind") == COMMUNICATION) & ~is_met).sum()
-        ).row(0)
-        work = self.activities.filter("is_device")
+        activities = self.rows.select("activity", "kind", "is_device", "crossing")
+        met, cut = activities.select(met=is_met.sum(), cut=((pl.col("kind") == COMMUNICATION) & ~is_met).sum()).row(0)
+        work = activities.filter("is_device")
         starts = self.edges.join(self._of_host, left_on="from_point", right_on="point", how="semi")
         launched = starts.select(activity=pl.col("to_point") // 2).unique()
         return Counts(
@@ -123,7 +139,8 @@ class JobGraph:
     @property
     def _of_host(self) -> pl.DataFrame:
         """Starts of activities of the host."""
-        return self.activities.filter(~pl.col("is_device")).select(point=(pl.col("activity") * 2).cast(_POINT))
+        activities = self.rows.select("activity", "is_device")
+        return activities.filter(~pl.col("is_device")).select(point=(pl.col("activity") * 2).cast(_POINT))
 
     def replay(self, changes: Changes = UNCHANGED, *, has_delays: bool = False) -> pl.DataFrame:
         """When each activity starts and ends: start_ns, end_ns, in the order of ``activities``.
@@ -184,33 +201,34 @@ def _numbered(rows: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     return rows.select(pl.lit(rank.rank, pl.Int32).alias("rank"), *rows.columns)
 
 
-def _joined(kinds: Mapping[str, pl.DataFrame]) -> JobGraph:
-    found = kinds[of_rank.ACTIVITY]
+def _joined(kinds: dict[str, pl.DataFrame]) -> JobGraph:
+    # Each is let go as soon as nobody needs it: they are most of the memory.
+    found, edges = kinds.pop(of_rank.ACTIVITY), kinds.pop(of_rank.EDGE)
     sizes = found.group_by("rank").agg(size=pl.len()).sort("rank")
     first = sizes.select("rank", first=(pl.col("size").cum_sum() - pl.col("size")).cast(pl.Int64))
+    edges = _moved(edges, first).drop("rank")
+    marks = _moved(kinds[of_rank.STEP], first).select("rank", "step", begin="from_point", end="to_point")
     met, offsets = _met(kinds[of_rank.COLLECTIVE])
-    activities = _activities(found, kinds[of_rank.COLLECTIVE], met, offsets, first)
-
-    def moved(frame: pl.DataFrame) -> pl.DataFrame:
-        # A join of all columns would copy them.
-        shift = 2 * frame.select("rank").join(first, on="rank", how="left", maintain_order="left")["first"]
-        return frame.with_columns(
-            from_point=(pl.col("from_point") + shift).cast(_POINT), to_point=(pl.col("to_point") + shift).cast(_POINT)
-        )
-
-    edges = moved(kinds[of_rank.EDGE]).select("from_point", "to_point", "lag_ns", "is_inferred", "rank")
-    marks = moved(kinds[of_rank.STEP]).select("rank", "step", begin="from_point", end="to_point")
-    activities, edges, steps = _with_steps(activities, edges, marks)
+    rows = _rows(found, _calls(kinds[of_rank.COLLECTIVE], met, first), offsets)
+    del found
+    rows, edges, steps = _with_steps(rows, edges, marks)
     told = kinds[of_rank.COLLECTIVE]["rank"].n_unique()
     unclocked = max(sizes.height - offsets.height, 0) if told and sizes.height > 1 else 0
-    return JobGraph(activities, edges, steps, unclocked)
+    return JobGraph(rows, edges, steps, unclocked)
 
 
-def _with_steps(
-    activities: pl.DataFrame, edges: pl.DataFrame, marks: pl.DataFrame
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+def _moved(frame: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
+    """The frame with the numbers that points have in the job."""
+    if first.height > 1:
+        # A join of all columns would copy them.
+        frame = frame.with_columns(pl.col("from_point", "to_point") + 2 * _of_ranks(frame["rank"], first))
+    return frame.with_columns(pl.col("from_point", "to_point").cast(_POINT))
+
+
+def _with_steps(rows: Rows, edges: pl.DataFrame, marks: pl.DataFrame) -> tuple[Rows, pl.DataFrame, pl.DataFrame]:
     """The graph with a moment at which each step is over, and the steps."""
     point = pl.col("activity") * 2
+    activities = rows.select("activity", "rank", "lane", "is_device", "start_ns", "end_ns", "step")
     stepless = activities.join(marks, on="rank", how="anti")
     whole = (
         stepless.group_by("rank")
@@ -246,25 +264,30 @@ def _with_steps(
     # What a step launched may run on when that of the next is done, whose step takes no time then.
     over = pl.col("over_ns").cum_max().over("rank")
     since = pl.coalesce(pl.col("over_ns").cum_max().shift(1).over("rank"), "begin_ns")
-    moments = begun.select(
-        "rank",
+    places = begun.select("rank").unique(maintain_order=True).with_columns(pl.lit(False).alias("is_device"))
+    known = rows.shared["place"]
+    numbers = places.select("rank", place=pl.int_range(pl.len(), dtype=_POINT) + known.height)
+    moments = begun.join(numbers, on="rank", maintain_order="left").select(
+        "place",
         "step",
         activity="over",
         kind=pl.lit(STEP, pl.Categorical),
-        is_device=pl.lit(False),
         start_ns="over_ns",
         end_ns="over_ns",
         own_ns=pl.lit(0, pl.Int64),
     )
-    reached = ends.select(
-        "rank", from_point="end", to_point=pl.col("over") * 2, lag_ns=pl.lit(0, pl.Int64), is_inferred=pl.lit(False)
-    )
+    reached = ends.select(from_point="end", to_point=pl.col("over") * 2, lag_ns=pl.lit(0), is_inferred=pl.lit(False))
     steps = begun.select("rank", "step", "begin", over=(pl.col("over") * 2 + 1).cast(_POINT), recorded_ns=over - since)
-    return (
-        pl.concat([activities, moments], how="diagonal"),
-        pl.concat([edges, reached.select(pl.col(name).cast(dtype) for name, dtype in edges.schema.items())]),
-        steps,
-    )
+    shared = {**rows.shared, "place": pl.concat([known, places], how="diagonal")}
+    return Rows(_appended(rows.own, moments), shared), _appended(edges, reached), steps
+
+
+def _appended(frame: pl.DataFrame, more: pl.DataFrame) -> pl.DataFrame:
+    """The rows of both, each column in one piece, which the core can share; column after column, as they are large."""
+    missing = [pl.lit(None).alias(name) for name in frame.columns if name not in more.columns]
+    last = more.with_columns(missing).select(pl.col(name).cast(dtype) for name, dtype in frame.schema.items())
+    both = zip(frame.get_columns(), last.get_columns(), strict=True)
+    return pl.DataFrame([pl.concat([column, end]).rechunk() for column, end in both])
 
 
 def _kept_waiting(activities: pl.DataFrame, edges: pl.DataFrame) -> pl.DataFrame:
@@ -305,35 +328,52 @@ def _met(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return met.unique(["rank", "activity"], keep="first", maintain_order=True), offsets
 
 
-def _activities(
-    found: pl.DataFrame, calls: pl.DataFrame, met: pl.DataFrame, offsets: pl.DataFrame, first: pl.DataFrame
-) -> pl.DataFrame:
+def _calls(calls: pl.DataFrame, met: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
+    """Collectives and messages by activity: crossing, moved_ns, group, group_ranks, operation, element_count."""
     told = calls.select("rank", "activity", "group", "group_ranks", "operation", "element_count")
     told = told.join(met, on=["rank", "activity"], how="full", coalesce=True).join(first, on="rank")
-    told = told.with_columns((pl.col("activity") + pl.col("first")).cast(_POINT)).drop("rank", "first")
-    # Rows are by rank, and the numbers of each go on from those of the one before. They are joined by their keys, as a
-    # join of all columns would copy them.
-    offset = found.select("rank").join(offsets, on="rank", how="left", maintain_order="left")["offset_ns"]
-    numbers = pl.int_range(found.height, dtype=_POINT, eager=True).alias("activity").to_frame()
-    of_calls = numbers.join(told, on="activity", how="left", maintain_order="left")
-    return (
-        found.drop("activity", strict=False)
-        .hstack(of_calls)
-        .select(
-            "activity",
-            *("rank", "lane", "is_device", "device", "stream"),
-            pl.col("name", "kind"),
-            pl.col("start_ns", "end_ns") - offset.fill_null(0),
-            pl.coalesce("moved_ns", "own_ns").alias("own_ns"),
-            "step",
-            "event_id",
-            pl.col("match").cast(_POINT).alias("crossing"),
-            *("group", "group_ranks", "operation", "element_count"),
-        )
+    return told.select(
+        (pl.col("activity") + pl.col("first")).cast(_POINT),
+        pl.col("match").cast(_POINT).alias("crossing"),
+        *("moved_ns", "group", "group_ranks", "operation", "element_count"),
     )
 
 
-def _only(kinds: Mapping[str, pl.DataFrame], step: int) -> dict[str, pl.DataFrame]:
+def _rows(found: pl.DataFrame, calls: pl.DataFrame, offsets: pl.DataFrame) -> Rows:
+    """Activities by rank, without what those of a lane and few calls share; on the clock of the median rank."""
+    places = found.group_by("rank").agg(count=pl.col("lane").max().cast(pl.Int64) + 1)
+    before = places.sort("rank").select("rank", before=pl.col("count").cum_sum() - pl.col("count"))
+    place = (found["lane"] + _of_ranks(found["rank"], before)).cast(_POINT).alias("place")
+    known = found.select("rank", "lane", "is_device", "device", "stream").hstack([place]).unique("place", keep="any")
+    numbers = pl.int_range(int(places["count"].sum()), dtype=_POINT, eager=True).alias("place").to_frame()
+    moved = calls.drop_nulls("moved_ns")
+    call = pl.Series("call", [None], _POINT).new_from_index(0, found.height)
+    offset = _of_ranks(found["rank"], offsets).fill_null(0)
+    own = pl.DataFrame(
+        [
+            pl.int_range(found.height, dtype=_POINT, eager=True).alias("activity"),
+            place,
+            *found["name", "kind"],
+            found["start_ns"] - offset,
+            found["end_ns"] - offset,
+            found["own_ns"].clone().scatter(moved["activity"], moved["moved_ns"]),
+            *found["step", "event_id"],
+            call.scatter(calls["activity"], pl.int_range(calls.height, dtype=_POINT, eager=True)),
+        ]
+    )
+    shared = {"place": numbers.join(known, on="place", how="left", maintain_order="left").drop("place")}
+    return Rows(own, {**shared, "call": calls.drop("activity", "moved_ns")})
+
+
+def _of_ranks(ranks: pl.Series, of_rank: pl.DataFrame) -> pl.Series:
+    """For each of the ranks what the second column tells of it."""
+    if of_rank.height == 1 and ranks.n_unique() == 1 and of_rank["rank"][0] == ranks[0]:
+        value: pl.Series = of_rank.to_series(1).new_from_index(0, len(ranks))
+        return value
+    return ranks.to_frame().join(of_rank, on="rank", how="left", maintain_order="left").to_series(1)
+
+
+def _only(kinds: dict[str, pl.DataFrame], step: int) -> dict[str, pl.DataFrame]:
     """The rows of one step: what began or was launched in it, and the edges among that."""
     activities = kinds[of_rank.ACTIVITY].with_columns(activity=pl.int_range(pl.len(), dtype=pl.Int64).over("rank"))
     kept = activities.filter(pl.col("step") == step)

@@ -31,7 +31,8 @@ MOST_PARTS = 12_000
 )
 def path_parts(graph: JobGraph) -> pl.DataFrame:
     """Where the critical path of the job is at each time: the longest of its parts, in order of time."""
-    parts = path.of(graph).with_columns(bound_by="kind", duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+    found = path.of(graph).select("rank", "name", "start_ns", "end_ns", bound_by="kind")
+    parts = found.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
     least = parts["duration_ns"].top_k(MOST_PARTS).min()
     long = parts.filter(pl.col("duration_ns") >= pl.lit(least, pl.Int64))
     longest = long.sort("duration_ns", "start_ns", "rank", descending=[True, False, False]).head(MOST_PARTS)
