@@ -209,7 +209,7 @@ def _joined(kinds: dict[str, pl.DataFrame]) -> JobGraph:
     edges = _moved(edges, first).drop("rank")
     marks = _moved(kinds[of_rank.STEP], first).select("rank", "step", begin="from_point", end="to_point")
     met, offsets = _met(kinds[of_rank.COLLECTIVE])
-    rows = _rows(found, _calls(kinds[of_rank.COLLECTIVE], met, first), offsets)
+    rows = _rows(found, kinds[of_rank.LANE], _calls(kinds[of_rank.COLLECTIVE], met, first), offsets)
     del found
     rows, edges, steps = _with_steps(rows, edges, marks)
     told = kinds[of_rank.COLLECTIVE]["rank"].n_unique()
@@ -339,13 +339,13 @@ def _calls(calls: pl.DataFrame, met: pl.DataFrame, first: pl.DataFrame) -> pl.Da
     )
 
 
-def _rows(found: pl.DataFrame, calls: pl.DataFrame, offsets: pl.DataFrame) -> Rows:
+def _rows(found: pl.DataFrame, lanes: pl.DataFrame, calls: pl.DataFrame, offsets: pl.DataFrame) -> Rows:
     """Activities by rank, without what those of a lane and few calls share; on the clock of the median rank."""
-    places = found.group_by("rank").agg(count=pl.col("lane").max().cast(pl.Int64) + 1)
-    before = places.sort("rank").select("rank", before=pl.col("count").cum_sum() - pl.col("count"))
+    counts = lanes.group_by("rank").agg(count=pl.col("lane").max().cast(pl.Int64) + 1).sort("rank")
+    before = counts.select("rank", before=pl.col("count").cum_sum() - pl.col("count"))
     place = (found["lane"] + _of_ranks(found["rank"], before)).cast(_POINT).alias("place")
-    known = found.select("rank", "lane", "is_device", "device", "stream").hstack([place]).unique("place", keep="any")
-    numbers = pl.int_range(int(places["count"].sum()), dtype=_POINT, eager=True).alias("place").to_frame()
+    known = lanes.with_columns(place=(lanes["lane"] + _of_ranks(lanes["rank"], before)).cast(_POINT))
+    numbers = pl.int_range(int(counts["count"].sum()), dtype=_POINT, eager=True).alias("place").to_frame()
     moved = calls.drop_nulls("moved_ns")
     call = pl.Series("call", [None], _POINT).new_from_index(0, found.height)
     offset = _of_ranks(found["rank"], offsets).fill_null(0)
@@ -384,7 +384,7 @@ def _only(kinds: dict[str, pl.DataFrame], step: int) -> dict[str, pl.DataFrame]:
             at = pl.col(name)
             renamed = numbers.select("rank", (pl.col("activity")).alias(f"{name}_of"), pl.col("new"))
             frame = (
-                frame.with_columns((at // 2).alias(f"{name}_of"))
+                frame.with_columns((at // 2).cast(pl.Int64).alias(f"{name}_of"))
                 .join(renamed, on=["rank", f"{name}_of"], maintain_order="left")
                 .with_columns(pl.col("new") * 2 + at % 2)
                 .with_columns(pl.col("new").alias(name))
@@ -397,6 +397,7 @@ def _only(kinds: dict[str, pl.DataFrame], step: int) -> dict[str, pl.DataFrame]:
     ends = ("from_point", "to_point")
     return {
         of_rank.ACTIVITY: kept,
+        of_rank.LANE: kinds[of_rank.LANE],
         of_rank.EDGE: renumbered(kinds[of_rank.EDGE], ends),
         of_rank.STEP: renumbered(_clamped(of_step, kept), ends),
         of_rank.COLLECTIVE: calls.drop("new"),
@@ -406,6 +407,10 @@ def _only(kinds: dict[str, pl.DataFrame], step: int) -> dict[str, pl.DataFrame]:
 def _clamped(steps: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
     """The steps, where one that ends at the start of what comes after it ends at the end of what comes before."""
     numbers = kept.select("rank", at="activity")
-    inside = steps.with_columns(at=pl.col("to_point") // 2).join(numbers, on=["rank", "at"], how="semi").drop("at")
+    inside = (
+        steps.with_columns(at=(pl.col("to_point") // 2).cast(pl.Int64))
+        .join(numbers, on=["rank", "at"], how="semi")
+        .drop("at")
+    )
     outside = steps.join(inside, on=["rank", "step"], how="anti")
     return pl.concat([inside, outside.with_columns(to_point=(pl.col("to_point") // 2 - 1) * 2 + 1)])
