@@ -125,6 +125,9 @@ class Questions:
         def answered(name: str) -> pl.DataFrame | bytes:
             analysis, options = asked[name]
             part = _Parts.held(analysis.part(rank, options))
+            if isinstance(part, bytes):
+                # Whoever shares what it was made of makes that again, rather than that all wait with it.
+                analysis.forget(rank)
             with lock:
                 del left[name]
                 if is_large:
