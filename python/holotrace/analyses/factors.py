@@ -99,22 +99,23 @@ def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
         .agg(begin_ns=pl.col("start_ns").min(), job_ns=pl.col("recorded_ns").sum())
         .select("rank", "begin_ns", over_ns=pl.col("begin_ns") + pl.col("job_ns"))
     )
+    lanes = graph.rows.shared["place"].with_columns(of=pl.struct("rank", "device").rank("dense").cast(pl.UInt32))
+    timed = lanes.join(spans, on="rank", how="left", maintain_order="left").select("of", "begin_ns", "over_ns")
     # Of a large job each column takes its time to sort.
-    activities = graph.rows.select("rank", "device", "is_device", "kind", "start_ns", "end_ns")
+    work = graph.rows.own.select("kind", "place", "start_ns", "end_ns").filter(pl.col("kind").is_in(kinds))
     within = (
-        activities.filter(pl.col("kind").is_in(kinds))
-        .select("rank", "device", "start_ns", "end_ns")
-        .join(spans, on="rank")
+        timed[work["place"]]
+        .hstack(work.select("start_ns", "end_ns"))
+        .drop_nulls("begin_ns")
         .select(
-            "rank",
-            "device",
+            "of",
             start_ns=pl.max_horizontal("start_ns", "begin_ns"),
             end_ns=pl.min_horizontal("end_ns", "over_ns"),
         )
         .sort("start_ns")
     )
-    covered = intervals.covered_by_ns(within, ["rank", "device"])
-    devices = activities.filter("is_device").group_by("rank").agg(device_count=pl.col("device").n_unique())
+    covered = intervals.covered_by_ns(within, ["of"]).join(lanes.select("rank", "of").unique(), on="of")
+    devices = lanes.filter("is_device").group_by("rank").agg(device_count=pl.col("device").n_unique())
     return (
         spans.select("rank")
         .join(covered.group_by("rank").agg(pl.col("covered_ns").sum()), on="rank", how="left")

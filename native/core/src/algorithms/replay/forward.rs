@@ -10,7 +10,7 @@ use crate::columns::arrow::NONE;
 
 /// At most so many counterfactuals share a pass: their times of one point fill a line of the cache.
 const LANES: usize = 8;
-/// Of more points half as many share one, since each thread holds the times of all.
+/// Of more points a fourth as many share one, since each thread holds the times of all.
 const MANY: usize = 1_000_000;
 
 /// What is different in each counterfactual; columns of equal length, three for own times and three for lags.
@@ -139,7 +139,7 @@ impl Graph {
         if found.is_empty() {
             return found;
         }
-        let lanes = if self.order.len() > MANY { LANES / 2 } else { LANES };
+        let lanes = if self.order.len() > MANY { LANES / 4 } else { LANES };
         let chunks: Vec<Mutex<&mut [i64]>> = found.chunks_mut(lanes * wanted.len()).map(Mutex::new).collect();
         let next = AtomicUsize::new(0);
         let work = || {
