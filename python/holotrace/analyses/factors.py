@@ -32,7 +32,7 @@ def _of_ranks(graph: JobGraph) -> pl.DataFrame:
 
     Returns rank, recorded_ns, replayed_ns, free_ns, met_count (collectives that met others), compute_ns and worked_ns.
     """
-    moved = graph.activities.select("activity", "rank", "kind", "crossing").filter(pl.col("kind") == COMMUNICATION)
+    moved = graph.rows.select("activity", "rank", "kind", "crossing").filter(pl.col("kind") == COMMUNICATION)
     free = Changes(own=moved.select("activity", own_ns=pl.lit(0, pl.Int64)))
     times = graph.step_times([UNCHANGED, free])
     met = moved.group_by("rank").agg(met_count=pl.col("crossing").count())
@@ -56,28 +56,29 @@ def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
     What was launched before the first step counts as far as it runs in that time, as it does in the time of the steps.
     Returns rank and covered_ns.
     """
-    over_ns = graph.activities["end_ns"].gather(graph.told["over"] // 2)
+    over_ns = graph.rows["end_ns"].gather(graph.told["over"] // 2)
     spans = (
         graph.told.select("rank", over_ns=over_ns, begin_ns=over_ns - pl.col("recorded_ns"))
         .group_by("rank")
         .agg(pl.col("begin_ns").min(), pl.col("over_ns").max())
     )
+    lanes = graph.rows.shared["place"].with_columns(of=pl.struct("rank", "device").rank("dense").cast(pl.UInt32))
+    timed = lanes.join(spans, on="rank", how="left", maintain_order="left").select("of", "begin_ns", "over_ns")
     # Of a large job each column takes its time to sort.
-    activities = graph.activities.select("rank", "device", "is_device", "kind", "start_ns", "end_ns")
+    work = graph.rows.own.select("kind", "place", "start_ns", "end_ns").filter(pl.col("kind").is_in(kinds))
     within = (
-        activities.filter(pl.col("kind").is_in(kinds))
-        .select("rank", "device", "start_ns", "end_ns")
-        .join(spans, on="rank")
+        timed[work["place"]]
+        .hstack(work.select("start_ns", "end_ns"))
+        .drop_nulls("begin_ns")
         .select(
-            "rank",
-            "device",
+            "of",
             start_ns=pl.max_horizontal("start_ns", "begin_ns"),
             end_ns=pl.min_horizontal("end_ns", "over_ns"),
         )
         .sort("start_ns")
     )
-    covered = intervals.covered_by_ns(within, ["rank", "device"])
-    devices = activities.filter("is_device").group_by("rank").agg(device_count=pl.col("device").n_unique())
+    covered = intervals.covered_by_ns(within, ["of"]).join(lanes.select("rank", "of").unique(), on="of")
+    devices = lanes.filter("is_device").group_by("rank").agg(device_count=pl.col("device").n_unique())
     return (
         spans.select("rank")
         .join(covered.group_by("rank").agg(pl.col("covered_ns").sum()), on="rank", how="left")

@@ -9,6 +9,7 @@ import polars as pl
 
 from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Stacked
+from holotrace.core.on_demand import Rows
 from holotrace.core.schema import Column, Unit
 from holotrace.derive import groups
 from holotrace.graph import job, path
@@ -26,37 +27,44 @@ _LAST = 2**63 - 1
 def _limits(graph: JobGraph, *, of_step: int | None, by_segment: bool) -> pl.DataFrame:
     found = path.of(graph)
     if of_step is not None:
-        found = found.filter(pl.col("step") == of_step)
+        found = found.filter(found["step"].eq_missing(of_step))
     queue = pl.format("device {} stream {}", "device", "stream")
-    parts = found.with_columns(
-        lane=pl.when(pl.col("is_device")).then(queue).otherwise(pl.lit("host")),
-        bound_by="kind",
-        duration_ns=pl.col("end_ns") - pl.col("start_ns"),
-        count=pl.lit(1, pl.Int64),
-    )
-    rows = parts if by_segment else _by_name(parts)
+    named = pl.when("is_device").then(queue).otherwise(pl.lit("host")).cast(pl.Categorical)
+    places = found.shared["place"].select("rank", lane=named)
+    found = found.with_shared(place=places)
+    rows = _in_order(found) if by_segment else _by_name(found)
+    began_ns = pl.lit(graph.began_ns, pl.Int64)
     return rows.with_columns(
-        from_ns=pl.col("start_ns") - pl.lit(graph.began_ns, pl.Int64),
-        to_ns=pl.col("end_ns") - pl.lit(graph.began_ns, pl.Int64),
+        from_ns=pl.col("start_ns") - began_ns,
+        to_ns=pl.col("end_ns") - began_ns,
         step_ratio=pl.col("duration_ns") / pl.col("step_ns"),
     )
 
 
-def _by_name(parts: pl.DataFrame) -> pl.DataFrame:
-    texts = [name for name in _BY if parts.schema[name] == pl.String]
-    # As labels names are numbers to whatever groups by them.
-    summed = (
-        parts.with_columns(pl.col(texts).cast(pl.Categorical))
-        .group_by(_BY)
-        .agg(
-            pl.col("start_ns").min(),
-            pl.col("end_ns").max(),
-            pl.col("step_ns").first(),
-            pl.col("duration_ns", "count").sum(),
-        )
-        .with_columns(event_id=pl.lit(None, parts.schema["event_id"]))
+def _in_order(parts: Rows) -> pl.DataFrame:
+    """A row per part."""
+    columns = ("first_rank", "step", "step_ns", "rank", "lane", "name", "event_id", "start_ns", "end_ns")
+    duration_ns = pl.col("end_ns") - pl.col("start_ns")
+    return parts.select(*columns, bound_by="kind").with_columns(duration_ns=duration_ns, count=pl.lit(1, pl.Int64))
+
+
+def _by_name(parts: Rows) -> pl.DataFrame:
+    """A row per lane and name of each path."""
+    # Steps and lanes are numbers to whatever groups by them; all threads of a host are one lane.
+    lanes = parts.shared["place"].unique(maintain_order=True).with_row_index("place")
+    place = parts.shared["place"].join(lanes, on=["rank", "lane"], nulls_equal=True, maintain_order="left")["place"]
+    own = parts.own.select(
+        "path", "name", "start_ns", "end_ns", place=place.gather(parts.own["place"]), bound_by="kind"
     )
-    return _longest_first(summed).with_columns(pl.col(texts).cast(pl.String))
+    summed = own.group_by("path", "place", "bound_by", "name").agg(
+        pl.col("start_ns").min(),
+        pl.col("end_ns").max(),
+        duration_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
+        count=pl.len().cast(pl.Int64),
+    )
+    names = ("first_rank", "step", "step_ns", "rank", "lane", *summed.columns)
+    rows = Rows(summed, {"path": parts.shared["path"], "place": lanes.drop("place")}).select(*names)
+    return _longest_first(rows.with_columns(event_id=pl.lit(None, pl.UInt32)))
 
 
 def _longest_first(rows: pl.DataFrame) -> pl.DataFrame:
@@ -123,8 +131,7 @@ def job_path(graphs: Stretches, *, of_step: int | None = None, by_segment: bool 
         by_segment: One row per part of the path, in its order, instead of one per name.
     """
     rows = pl.concat(graphs.map(partial(_limits, of_step=of_step, by_segment=by_segment)))
-    ordered = rows.sort("first_rank", maintain_order=True)
-    return ordered.select(*(column.name for column in job_path.columns))
+    return rows.sort("first_rank", maintain_order=True).select(*(column.name for column in job_path.columns))
 
 
 @job_path.rule

@@ -132,7 +132,7 @@ def _replayed(
 
 def _mixed(graph: JobGraph, work: pl.DataFrame, labels: _Labels) -> pl.DataFrame:
     """All activities with their two times and their labels, as for ``Replay.mixed``."""
-    own = graph.activities["own_ns"]
+    own = graph.rows["own_ns"]
     nothing = pl.Series([NONE], dtype=pl.UInt32()).new_from_index(0, len(own))
     of_ranks = {rank: labels.of_rank(rank) for rank in labels.ranks}
     of_work = work.select(

@@ -175,6 +175,9 @@ class Analysis(ABC, Generic[P]):
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
         """What one ``rank`` contributes with these ``options``; made where the rank is read, and small."""
 
+    def forget(self, rank: RankTrace) -> None:
+        """Let go of what the ``rank`` keeps of its part."""
+
     @abstractmethod
     def gathered(self, parts: Iterable[pl.DataFrame], asked: Sequence[Analysis[Any]] = ()) -> Any:
         """What the ``parts`` of all ranks are made into, once for all analyses that share them: those ``asked``."""
@@ -312,6 +315,10 @@ class PerJob(Analysis[P]):
 
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
         return rank.cached(self.contribution)
+
+    def forget(self, rank: RankTrace) -> None:
+        rank.forget(self.contribution)
+        rank.forget(self.contribution.make)
 
     def gathered(self, parts: Iterable[pl.DataFrame], asked: Sequence[Analysis[Any]] = ()) -> Any:
         joined = self.contribution.joined(pl.concat([empty(self.contribution.columns), *parts]))

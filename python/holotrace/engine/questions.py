@@ -34,7 +34,7 @@ from holotrace.present.wording import worded
 COMPARED_INFO = "compared_info"
 # An analysis and its options.
 Asked = tuple[Analysis[Any], Mapping[str, Any]]
-# To let go of the tables of a smaller rank one by one would take longer than it is worth.
+# To let go of the tables of a smaller rank one by one, or to compress a smaller part, takes longer than it is worth.
 _LARGE_BYTES = 1 << 23
 
 
@@ -52,6 +52,32 @@ class _Packed(Mapping[str, pl.DataFrame]):
 
     def __len__(self) -> int:
         return len(self._packed)
+
+
+class _Parts(Mapping[str, pl.DataFrame]):
+    """Frames of which large ones are compressed until somebody asks for them, as which they take a tenth."""
+
+    def __init__(self, held: Mapping[str, pl.DataFrame | bytes]) -> None:
+        self._held = held
+
+    @staticmethod
+    def held(frame: pl.DataFrame) -> pl.DataFrame | bytes:
+        """The frame as it is held."""
+        if frame.estimated_size() < _LARGE_BYTES:
+            return frame
+        target = BytesIO()
+        frame.write_ipc_stream(target, compression="zstd")
+        return target.getvalue()
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        held = self._held[name]
+        return pl.read_ipc_stream(BytesIO(held)) if isinstance(held, bytes) else held
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
 
 
 @dataclass(frozen=True)
@@ -95,9 +121,12 @@ class Questions:
         left, lock = dict(asked), Lock()
         is_large = sum(frame.estimated_size() for frame in rank.held.values()) > _LARGE_BYTES
 
-        def answered(name: str) -> pl.DataFrame:
+        def answered(name: str) -> pl.DataFrame | bytes:
             analysis, options = asked[name]
-            part = analysis.part(rank, options)
+            part = _Parts.held(analysis.part(rank, options))
+            if isinstance(part, bytes):
+                # Whoever shares what it was made of makes that again, rather than that all wait with it.
+                analysis.forget(rank)
             with lock:
                 del left[name]
                 if is_large:
@@ -107,7 +136,7 @@ class Questions:
 
         order = _in_turn({name: analysis.reads for name, (analysis, _) in asked.items()}, rank)
         parts = dict(zip(order, spread(answered, order, self.workers), strict=True))
-        return Answers({name: parts[name] for name in asked}, rank[RANK_INFO], rank[PROBLEMS])
+        return Answers(_Parts({name: parts[name] for name in asked}), rank[RANK_INFO], rank[PROBLEMS])
 
     def combined(
         self,

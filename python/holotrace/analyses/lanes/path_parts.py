@@ -17,7 +17,8 @@ MOST_PARTS = 12_000
 
 
 def _parts(graph: JobGraph) -> pl.DataFrame:
-    parts = path.of(graph).with_columns(bound_by="kind", duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+    found = path.of(graph).select("rank", "name", "start_ns", "end_ns", bound_by="kind")
+    parts = found.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
     return _longest(parts).select("rank", "bound_by", "name", "start_ns", "duration_ns")
 
 
