@@ -17,8 +17,8 @@ from holotrace.graph.job import STEP, JobGraph, Stretch, joined, with_meetings
 from holotrace.graph.steps import only
 
 T = TypeVar("T")
-# A graph of so many activities takes some 300 MB.
-MOST_ACTIVITIES = 1_000_000
+# A graph of so many activities takes some 500 MB.
+MOST_ACTIVITIES = 4_000_000
 
 
 class Stretches:
