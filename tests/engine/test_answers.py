@@ -21,6 +21,7 @@ from polars.testing import assert_frame_equal
 
 import holotrace
 from holotrace import InputError, Job, JobResult
+from holotrace.analyses import named
 from holotrace.cli import main
 from holotrace.core.analysis import per_rank
 from holotrace.core.schema import Column, Unit
@@ -56,7 +57,7 @@ def reads() -> Reads:
 
 
 def test_parts_that_are_held_compressed_are_what_they_were(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = [Job.causes, Job.communication, Job.job_path]
+    asked = [named(name) for name in ("causes", "communication", "job_path")]
     usual = holotrace.open(traces).run(asked).tables
     monkeypatch.setattr(questions, "_LARGE_BYTES", 0)
     compressed = holotrace.open(traces).run(asked).tables

@@ -15,6 +15,7 @@ from holotrace.graph import job
 from holotrace.graph import rank as of_rank
 from holotrace.graph.engine import UNCHANGED, Changes
 from holotrace.graph.job import TRUSTED_RATIO, JobGraph
+from holotrace.graph.stretches import Stretches
 
 # What the smallest factor is to be at least; otherwise it is said.
 LEAST_RATIO = 0.9
@@ -26,64 +27,27 @@ _SAID = {
 }
 
 
-@per_job(
-    part=of_rank.part,
-    part_columns=of_rank.PART,
-    joined=JobGraph.from_parts,
-    columns=(
-        Column("job_ns", Unit.NS, "Time of the job: all steps of the rank that takes longest"),
-        Column("compute_ns", Unit.NS, "Time in which a device of the rank computed, mean over its devices"),
-        Column(
-            "host_ratio",
-            Unit.RATIO,
-            "Longest time any device computed or copied / time of the job if communication took no time",
-        ),
-        Column("balance_ratio", Unit.RATIO, "Mean compute_ns of the ranks / largest compute_ns of any rank"),
-        Column(
-            "copy_ratio",
-            Unit.RATIO,
-            "Largest compute_ns of any rank / longest time in which a device computed or copied",
-        ),
-        Column("communication_ratio", Unit.RATIO, "Time of the job if communication took no time / job_ns"),
-        Column("efficiency_ratio", Unit.RATIO, "host_ratio * balance_ratio * copy_ratio * communication_ratio"),
-    ),
-    reads=job.READS,
-    chart=Bar(x="rank", y=("compute_ns",), title="Time a device of each rank computed"),
-)
-def factors(graph: JobGraph) -> pl.DataFrame:
-    """What part of a job's time its devices compute, as the product of one factor per reason why they do not.
+def _of_ranks(graph: JobGraph) -> pl.DataFrame:
+    """Of each rank the time of its steps as recorded, as replayed and without communication, and of its devices.
 
-    The factors are those of POP's multiplicative model: how well hosts keep devices busy, how even the work of the
-    ranks is, and how much of copies and communication is hidden. Their product is the mean computing time divided by
-    the time of the job. The job is replayed as if communication took no time, also with ranks that were not recorded.
-    There is no answer if the replay of the unchanged job differs by more than 5%, or if a factor would be more than 1.
-    There is no answer either if no two ranks are known to have met: then the ranks are separate recordings, not one
-    job.
+    Returns rank, recorded_ns, replayed_ns, free_ns, met_count (collectives that met others), compute_ns and worked_ns.
     """
-    if graph.steps.is_empty():
-        return pl.DataFrame(schema=factors.nothing.schema)
-    moved = graph.rows.select("activity", "kind", "crossing").filter(pl.col("kind") == COMMUNICATION)
+    moved = graph.rows.select("activity", "rank", "kind", "crossing").filter(pl.col("kind") == COMMUNICATION)
     free = Changes(own=moved.select("activity", own_ns=pl.lit(0, pl.Int64)))
-    times = graph.step_times([UNCHANGED, free]).group_by("case", "rank").agg(pl.col("replayed_ns", "recorded_ns").sum())
-    longest = times.group_by("case").agg(pl.col("replayed_ns", "recorded_ns").max()).sort("case")
-    replayed_ns, replayed_free_ns = longest["replayed_ns"].to_list()
-    job_ns = longest["recorded_ns"][0]
-    # What the replay does not know keeps devices from computing in both cases.
-    free_ns = replayed_free_ns + job_ns - replayed_ns
-    computed = _covered(graph, (COMPUTE,)).rename({"covered_ns": "compute_ns"})
-    most, mean = computed.select(most=pl.col("compute_ns").max(), mean=pl.col("compute_ns").mean()).row(0)
-    # Copies may run beside communication, which is no longer in free_ns.
-    worked = min(*_covered(graph, (COMPUTE, MEMORY)).select(pl.col("covered_ns").max()).row(0), free_ns)
-    is_known = job_ns > 0 and abs(replayed_ns / job_ns - 1) <= TRUSTED_RATIO
-    is_known = is_known and bool(most) and most <= free_ns <= job_ns
-    is_known = is_known and (computed.height == 1 or moved["crossing"].is_not_null().any())
-    names = ("host_ratio", "balance_ratio", "copy_ratio", "communication_ratio", "efficiency_ratio")
-    parts = (worked / free_ns, mean / most, most / worked, free_ns / job_ns, mean / job_ns) if is_known else ()
-    values = parts or (None,) * len(names)
-    return computed.with_columns(
-        pl.lit(job_ns, pl.Int64).alias("job_ns"),
-        *(pl.lit(value, pl.Float64).alias(name) for name, value in zip(names, values, strict=True)),
-    ).select(column.name for column in factors.columns)
+    times = graph.step_times([UNCHANGED, free])
+    met = moved.group_by("rank").agg(met_count=pl.col("crossing").count())
+    replayed = (
+        times.filter(pl.col("case") == case).group_by("rank").agg(pl.col("replayed_ns", "recorded_ns").sum())
+        for case in (0, 1)
+    )
+    as_it_was, without = replayed
+    return (
+        as_it_was.join(without.select("rank", free_ns="replayed_ns"), on="rank")
+        .join(met, on="rank", how="left")
+        .join(_covered(graph, (COMPUTE,)).rename({"covered_ns": "compute_ns"}), on="rank")
+        .join(_covered(graph, (COMPUTE, MEMORY)).rename({"covered_ns": "worked_ns"}), on="rank")
+        .with_columns(pl.col("met_count").fill_null(0))
+    )
 
 
 def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
@@ -92,12 +56,11 @@ def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
     What was launched before the first step counts as far as it runs in that time, as it does in the time of the steps.
     Returns rank and covered_ns.
     """
-    begins = graph.steps.select("rank", "recorded_ns", activity=pl.col("begin") // 2)
+    over_ns = graph.rows["end_ns"].gather(graph.told["over"] // 2)
     spans = (
-        begins.with_columns(start_ns=graph.rows["start_ns"].gather(begins["activity"]))
+        graph.told.select("rank", over_ns=over_ns, begin_ns=over_ns - pl.col("recorded_ns"))
         .group_by("rank")
-        .agg(begin_ns=pl.col("start_ns").min(), job_ns=pl.col("recorded_ns").sum())
-        .select("rank", "begin_ns", over_ns=pl.col("begin_ns") + pl.col("job_ns"))
+        .agg(pl.col("begin_ns").min(), pl.col("over_ns").max())
     )
     lanes = graph.rows.shared["place"].with_columns(of=pl.struct("rank", "device").rank("dense").cast(pl.UInt32))
     timed = lanes.join(spans, on="rank", how="left", maintain_order="left").select("of", "begin_ns", "over_ns")
@@ -123,6 +86,65 @@ def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
         .select("rank", covered_ns=(pl.col("covered_ns") // pl.col("device_count")).fill_null(0))
         .sort("rank")
     )
+
+
+@per_job(
+    part=of_rank.part,
+    part_columns=of_rank.PART,
+    joined=Stretches,
+    each=_of_ranks,
+    columns=(
+        Column("job_ns", Unit.NS, "Time of the job: all steps of the rank that takes longest"),
+        Column("compute_ns", Unit.NS, "Time in which a device of the rank computed, mean over its devices"),
+        Column(
+            "host_ratio",
+            Unit.RATIO,
+            "Longest time any device computed or copied / time of the job if communication took no time",
+        ),
+        Column("balance_ratio", Unit.RATIO, "Mean compute_ns of the ranks / largest compute_ns of any rank"),
+        Column(
+            "copy_ratio",
+            Unit.RATIO,
+            "Largest compute_ns of any rank / longest time in which a device computed or copied",
+        ),
+        Column("communication_ratio", Unit.RATIO, "Time of the job if communication took no time / job_ns"),
+        Column("efficiency_ratio", Unit.RATIO, "host_ratio * balance_ratio * copy_ratio * communication_ratio"),
+    ),
+    reads=job.READS,
+    chart=Bar(x="rank", y=("compute_ns",), title="Time a device of each rank computed"),
+)
+def factors(graphs: Stretches) -> pl.DataFrame:
+    """What part of a job's time its devices compute, as the product of one factor per reason why they do not.
+
+    The factors are those of POP's multiplicative model: how well hosts keep devices busy, how even the work of the
+    ranks is, and how much of copies and communication is hidden. Their product is the mean computing time divided by
+    the time of the job. The job is replayed as if communication took no time, also with ranks that were not recorded.
+    There is no answer if the replay of the unchanged job differs by more than 5%, or if a factor would be more than 1.
+    There is no answer either if no two ranks are known to have met: then the ranks are separate recordings, not one
+    job.
+    """
+    found = pl.concat(graphs.map(_of_ranks)).group_by("rank").agg(pl.all().sum()).sort("rank")
+    if found.is_empty():
+        return pl.DataFrame(schema=factors.nothing.schema)
+    job_ns, replayed_ns, replayed_free_ns, met, worked_ns = found.select(
+        pl.col("recorded_ns", "replayed_ns", "free_ns", "met_count", "worked_ns").max()
+    ).row(0)
+    # What the replay does not know keeps devices from computing in both cases.
+    free_ns = replayed_free_ns + job_ns - replayed_ns
+    computed = found.select("rank", "compute_ns")
+    most, mean = computed.select(most=pl.col("compute_ns").max(), mean=pl.col("compute_ns").mean()).row(0)
+    # Copies may run beside communication, which is no longer in free_ns.
+    worked = min(worked_ns, free_ns)
+    is_known = job_ns > 0 and abs(replayed_ns / job_ns - 1) <= TRUSTED_RATIO
+    is_known = is_known and bool(most) and most <= free_ns <= job_ns
+    is_known = is_known and (computed.height == 1 or met > 0)
+    names = ("host_ratio", "balance_ratio", "copy_ratio", "communication_ratio", "efficiency_ratio")
+    parts = (worked / free_ns, mean / most, most / worked, free_ns / job_ns, mean / job_ns) if is_known else ()
+    values = parts or (None,) * len(names)
+    return computed.with_columns(
+        pl.lit(job_ns, pl.Int64).alias("job_ns"),
+        *(pl.lit(value, pl.Float64).alias(name) for name, value in zip(names, values, strict=True)),
+    ).select(column.name for column in factors.columns)
 
 
 @factors.rule

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import polars as pl
 
@@ -15,6 +16,7 @@ from holotrace.graph import job, path
 from holotrace.graph import rank as of_rank
 from holotrace.graph.job import JobGraph
 from holotrace.graph.path import UNEXPLAINED
+from holotrace.graph.stretches import Stretches
 
 # From a fifth on the path tells too little.
 UNKNOWN_RATIO = 0.2
@@ -22,68 +24,15 @@ _BY = ["first_rank", "step", "rank", "lane", "bound_by", "name"]
 _LAST = 2**63 - 1
 
 
-@per_job(
-    part=of_rank.part,
-    part_columns=of_rank.PART,
-    joined=JobGraph.from_parts,
-    columns=(
-        Column("step", Unit.STEP, "Training step; null for ranks that have none and are looked at as a whole"),
-        Column(
-            "bound_by",
-            Unit.TEXT,
-            "host, data_loading, compute, communication, memory, launch, kernel_delay, sync, communication_or_wait, "
-            "unexplained or beginning",
-        ),
-        Column("name", Unit.TEXT, "Call, span or device work that took the time, or that began after it"),
-        Column("lane", Unit.TEXT, "host, or the queue of a device"),
-        Column("count", Unit.COUNT, "Number of parts of the path"),
-        Column(
-            "duration_ns",
-            Unit.NS,
-            "Part of the step's time on the path that this rank and name take; the rows of a step sum to step_ns",
-        ),
-        Column(
-            "step_ns",
-            Unit.NS,
-            "From the end of the previous step to the end of this one, on all ranks that communicate with each other",
-        ),
-        Column("step_ratio", Unit.RATIO, "duration_ns / step_ns"),
-        Column("from_ns", Unit.NS, "Start of the first of these parts, counted from the job's first activity"),
-        Column("to_ns", Unit.NS, "End of the last of these parts, counted in the same way"),
-        Column(
-            "first_rank",
-            Unit.NUMBER,
-            "Lowest rank of the ranks that wait for each other; each such set of ranks has its own path",
-        ),
-        Column("event_id", Unit.EVENT, "With by_segment the event whose time it is; else null"),
-    ),
-    reads=job.READS,
-    chart=Stacked(x="step", y=("duration_ns",), by="bound_by", title="What the critical path of each step is made of"),
-)
-def job_path(graph: JobGraph, *, of_step: int | None = None, by_segment: bool = False) -> pl.DataFrame:
-    """What limits the length of a job's steps: the longest path of waiting through all of its ranks.
-
-    Every nanosecond of a step belongs to one rank, lane and name. The path starts at the end of the step and goes back
-    from each point to what it waited for last. At a collective it continues on the rank that arrived last, so a rank
-    that waits for others is not on the path, and time in collectives is time of moving data. `launch` is the time from
-    a launch to the start of its work, `kernel_delay` from other work to the start of work, and `sync` from the end of
-    work to the return of the call that waited for it. If no wait explains why something began so late, the time is
-    `unexplained`; `beginning` is the time before the first known event. If the other ranks of a collective were not
-    recorded, it is unknown how much of its time was waiting: `communication_or_wait`.
-
-    Args:
-        of_step: Only this training step.
-        by_segment: One row per part of the path, in its order, instead of one per name.
-    """
+def _limits(graph: JobGraph, *, of_step: int | None, by_segment: bool) -> pl.DataFrame:
     found = path.of(graph)
     if of_step is not None:
         found = found.filter(found["step"].eq_missing(of_step))
     queue = pl.format("device {} stream {}", "device", "stream")
     named = pl.when("is_device").then(queue).otherwise(pl.lit("host")).cast(pl.Categorical)
-    places = found.shared["place"].select("rank", lane=named)
-    found = found.with_shared(place=places)
+    found = found.with_shared(place=found.shared["place"].select("rank", lane=named))
     rows = _in_order(found) if by_segment else _by_name(found)
-    began_ns = pl.lit(graph.rows["start_ns"].min(), pl.Int64)
+    began_ns = pl.lit(graph.began_ns, pl.Int64)
     return rows.with_columns(
         from_ns=pl.col("start_ns") - began_ns,
         to_ns=pl.col("end_ns") - began_ns,
@@ -124,6 +73,65 @@ def _longest_first(rows: pl.DataFrame) -> pl.DataFrame:
     keys = keys.select(pl.col(_BY).cast(pl.Int64).fill_null(_LAST), less=-pl.col("duration_ns"))
     place = groups.order(keys, [*_BY[:2], "less", *_BY[2:]])
     return rows if place is None else rows[place]
+
+
+@per_job(
+    part=of_rank.part,
+    part_columns=of_rank.PART,
+    joined=Stretches,
+    each=partial(_limits, of_step=None, by_segment=False),
+    columns=(
+        Column("step", Unit.STEP, "Training step; null for ranks that have none and are looked at as a whole"),
+        Column(
+            "bound_by",
+            Unit.TEXT,
+            "host, data_loading, compute, communication, memory, launch, kernel_delay, sync, communication_or_wait, "
+            "unexplained or beginning",
+        ),
+        Column("name", Unit.TEXT, "Call, span or device work that took the time, or that began after it"),
+        Column("lane", Unit.TEXT, "host, or the queue of a device"),
+        Column("count", Unit.COUNT, "Number of parts of the path"),
+        Column(
+            "duration_ns",
+            Unit.NS,
+            "Part of the step's time on the path that this rank and name take; the rows of a step sum to step_ns",
+        ),
+        Column(
+            "step_ns",
+            Unit.NS,
+            "From the end of the previous step to the end of this one, on all ranks that communicate with each other",
+        ),
+        Column("step_ratio", Unit.RATIO, "duration_ns / step_ns"),
+        Column("from_ns", Unit.NS, "Start of the first of these parts, counted from the job's first activity"),
+        Column("to_ns", Unit.NS, "End of the last of these parts, counted in the same way"),
+        Column(
+            "first_rank",
+            Unit.NUMBER,
+            "Lowest rank of the ranks that wait for each other; each such set of ranks has its own path",
+        ),
+        Column("event_id", Unit.EVENT, "With by_segment the event whose time it is; else null"),
+    ),
+    reads=job.READS,
+    chart=Stacked(x="step", y=("duration_ns",), by="bound_by", title="What the critical path of each step is made of"),
+)
+def job_path(graphs: Stretches, *, of_step: int | None = None, by_segment: bool = False) -> pl.DataFrame:
+    """What limits the length of a job's steps: the longest path of waiting through all of its ranks.
+
+    Every nanosecond of a step belongs to one rank, lane and name. The path starts at the end of the step and goes back
+    from each point to what it waited for last. At a collective it continues on the rank that arrived last, so a rank
+    that waits for others is not on the path, and time in collectives is time of moving data. `launch` is the time from
+    a launch to the start of its work, `kernel_delay` from other work to the start of work, and `sync` from the end of
+    work to the return of the call that waited for it. If no wait explains why something began so late, the time is
+    `unexplained`; `beginning` is the time before the first known event. If the other ranks of a collective were not
+    recorded, it is unknown how much of its time was waiting: `communication_or_wait`.
+
+    Args:
+        of_step: Only this training step.
+        by_segment: One row per part of the path, in its order, instead of one per name.
+    """
+    rows = pl.concat(graphs.map(partial(_limits, of_step=of_step, by_segment=by_segment)))
+    ordered = rows.sort("first_rank", maintain_order=True)
+    return ordered.select(*(column.name for column in job_path.columns))
 
 
 @job_path.rule

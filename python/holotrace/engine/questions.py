@@ -18,7 +18,7 @@ from holotrace.analyses.duty_cycle import duty_cycle
 from holotrace.core.analysis import Analysis, Finding, PerJob
 from holotrace.core.problems import frame
 from holotrace.core.schema import Table
-from holotrace.core.spread import spread
+from holotrace.core.spread import cpu_count, spread
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import RankTrace
 from holotrace.derive import worth
@@ -26,7 +26,6 @@ from holotrace.derive.device_time import ON_HOST
 from holotrace.diagnosis.symptoms import explained, folded
 from holotrace.discovery import Survey
 from holotrace.engine.comparable import Comparison, Recorded, of_ranks, ranks_left_out
-from holotrace.engine.processes import cpu_count
 from holotrace.present.figures import figure
 from holotrace.present.notebook import Findings, result_html
 from holotrace.present.wording import worded
@@ -190,7 +189,9 @@ class _Shared:
         with self._locks[shared]:
             if shared not in self._gathered:
                 of = self._compared if isinstance(analysis, PerJob) else self._answers
-                self._gathered[shared] = analysis.gathered(answer.parts[analysis.part_name] for answer in of)
+                parts = (answer.parts[analysis.part_name] for answer in of)
+                asked = [each for each, _ in self._asked if each.shares == shared]
+                self._gathered[shared] = analysis.gathered(parts, asked)
             gathered = self._gathered[shared]
             self._left[shared] -= 1
             if not self._left[shared]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
@@ -13,11 +13,11 @@ from holotrace.core.on_demand import Rows
 from holotrace.core.schema import empty
 from holotrace.core.tables import RANK
 from holotrace.core.trace import JobTrace, RankTrace
-from holotrace.derive import arrivals, collectives
 from holotrace.derive.kernel_kinds import COMMUNICATION
-from holotrace.graph import messages
+from holotrace.graph import meetings
 from holotrace.graph import rank as of_rank
 from holotrace.graph.engine import ACTIVITIES, UNCHANGED, Changes, Replay
+from holotrace.graph.steps import only
 
 READS = of_rank.READS
 PART = (RANK, *of_rank.PART)
@@ -52,11 +52,24 @@ class Counts:
     unclocked_count: int
 
 
+@dataclass(frozen=True)
+class Stretch:
+    """What is known of the whole job where the graph is that of some of its steps."""
+
+    # The first step of which something is told.
+    first: int
+    # As the attributes of the graph.
+    began_ns: int | None
+    sets: pl.DataFrame
+
+
 class JobGraph:
     """What every lane of every rank did, what it waited for, and when all would happen with changes.
 
     Times are nanoseconds since 1970 (or the files' own 0) on the clock of the median rank. A lane is a thread of a host
     or a queue of a device. Points are twice the number of an activity for its start and one more for its end.
+
+    Of a large job it may be that of a stretch of its steps, with the step before it; see ``Stretches``.
 
     Attributes:
         activities: A row per activity, in the order of numbers: activity, rank, lane, is_device, device, stream, name,
@@ -69,13 +82,24 @@ class JobGraph:
         steps: A row per rank and step, by rank and time: rank, step (null where a rank has none and is looked at as a
             whole), begin and over (points), recorded_ns. A step is over when the host is done and all that it launched
             has ended; it lasts from when the one before was over, the first from its begin on the host.
+        told: The steps of which something is told.
+        began_ns: When the first activity of the job began; null where there is none.
+        sets: The lowest of the ranks that each meets, also by others: rank, first_rank.
     """
 
-    def __init__(self, rows: Rows, edges: pl.DataFrame, steps: pl.DataFrame, unclocked: int = 0) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        edges: pl.DataFrame,
+        steps: pl.DataFrame,
+        unclocked: int = 0,
+        stretch: Stretch | None = None,
+    ) -> None:
         self.rows = rows
         self.edges = edges
         self.steps = steps
         self._unclocked = unclocked
+        self._stretch = stretch
         # Held while something is made that several ask for: the replayer, and what path.of found.
         self.lock = RLock()
         self.recorded_path: Rows | None = None
@@ -95,18 +119,59 @@ class JobGraph:
     def from_parts(cls, rows: pl.DataFrame, step: int | None = None) -> JobGraph:
         """The graph of a job from the rows of all ranks (``PART``)."""
         kinds = of_rank.unpacked(rows.sort("rank", maintain_order=True))
-        return _joined(kinds if step is None else _only(kinds, step))
+        if step is not None:
+            kept = (kinds[of_rank.ACTIVITY]["step"] == step).fill_null(value=False)
+            kinds = only(kinds, kept, pl.col("step") == step)
+        met, offsets = meetings.met(kinds[of_rank.COLLECTIVE])
+        return joined(with_meetings(kinds, met), offsets)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is of all steps of the job."""
+        return self._stretch is None
+
+    def tells(self, step: pl.Expr) -> pl.Expr:
+        """Whether something is told of a step."""
+        return pl.lit(value=True) if self._stretch is None else step >= self._stretch.first
+
+    @property
+    def told_rows(self) -> Rows:
+        """The activities of which something is told: what is in no step is told of with the last one that had begun."""
+        if self._stretch is None:
+            return self.rows
+        begun = self.told.select("rank", first_ns=self.rows["start_ns"].gather(self.told["begin"] // 2))
+        first = begun.group_by("rank").agg(pl.col("first_ns").min())
+        at = self.rows.select("rank", "step", "start_ns").join(first, on="rank", how="left", maintain_order="left")
+        is_told = pl.coalesce(self.tells(pl.col("step")), pl.col("start_ns") >= pl.col("first_ns"))
+        return self.rows.filter(at.select(is_told.fill_null(value=False)).to_series())
+
+    @cached_property
+    def told(self) -> pl.DataFrame:
+        return self.steps.filter(self.tells(pl.col("step")))
+
+    @cached_property
+    def began_ns(self) -> int | None:
+        if self._stretch is not None:
+            return self._stretch.began_ns
+        began: int | None = self.rows.own.select(pl.col("start_ns").min()).item()
+        return began
+
+    @cached_property
+    def sets(self) -> pl.DataFrame:
+        if self._stretch is not None:
+            return self._stretch.sets
+        return meetings.sets(self.ranks, self.rows.select("rank", "crossing").drop_nulls("crossing"))
+
+    @cached_property
+    def ranks(self) -> pl.Series:
+        """The ranks that have activities, in order."""
+        ranks: pl.Series = self.rows.shared["place"]["rank"].gather(self.rows.own["place"].unique()).unique().sort()
+        return ranks
 
     @property
     def activities(self) -> pl.DataFrame:
         """All columns of all activities."""
         return self.rows.select(*_COLUMNS)
-
-    @property
-    def ranks(self) -> pl.Series:
-        """The ranks that did anything, in order."""
-        ranks: pl.Series = self.rows.shared["place"]["rank"].drop_nulls().unique().sort()
-        return ranks
 
     @property
     def replayer(self) -> Replay:
@@ -184,6 +249,7 @@ class JobGraph:
             begun.join(over, on=["case", "place"], maintain_order="left")
             .join(steps, on="place", maintain_order="left")
             .select("case", "rank", "step", "recorded_ns", replayed_ns=over_ns - since)
+            .filter(self.tells(pl.col("step")))
         )
 
 
@@ -201,20 +267,31 @@ def _numbered(rows: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     return rows.select(pl.lit(rank.rank, pl.Int32).alias("rank"), *rows.columns)
 
 
-def _joined(kinds: dict[str, pl.DataFrame]) -> JobGraph:
-    # Each is let go as soon as nobody needs it: they are most of the memory.
-    found, edges = kinds.pop(of_rank.ACTIVITY), kinds.pop(of_rank.EDGE)
-    sizes = found.group_by("rank").agg(size=pl.len()).sort("rank")
+def with_meetings(kinds: Mapping[str, pl.DataFrame], met: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The rows of ranks, with the meeting of each collective and how long it moved data (``meetings.met``)."""
+    calls = kinds[of_rank.COLLECTIVE].join(met, on=["rank", "activity"], how="left", maintain_order="left")
+    return {**kinds, of_rank.COLLECTIVE: calls}
+
+
+def joined(kinds: Mapping[str, pl.DataFrame], offsets: pl.DataFrame, stretch: Stretch | None = None) -> JobGraph:
+    """The graph of a job from the rows of all ranks.
+
+    Args:
+        kinds: Rows with meetings, by rank.
+        offsets: How far the clock of each rank is ahead: rank, offset_ns.
+        stretch: What of the job they are; by default all.
+    """
+    sizes = kinds[of_rank.ACTIVITY].group_by("rank").agg(size=pl.len()).sort("rank")
     first = sizes.select("rank", first=(pl.col("size").cum_sum() - pl.col("size")).cast(pl.Int64))
-    edges = _moved(edges, first).drop("rank")
+    calls = kinds[of_rank.COLLECTIVE]
+    edges = _moved(kinds[of_rank.EDGE], first).drop("rank")
     marks = _moved(kinds[of_rank.STEP], first).select("rank", "step", begin="from_point", end="to_point")
-    met, offsets = _met(kinds[of_rank.COLLECTIVE])
-    rows = _rows(found, kinds[of_rank.LANE], _calls(kinds[of_rank.COLLECTIVE], met, first), offsets)
-    del found
+    rows = _rows(kinds[of_rank.ACTIVITY], kinds[of_rank.LANE], _calls(calls, first), offsets)
+    # What they were made of is most of the memory.
+    del kinds
     rows, edges, steps = _with_steps(rows, edges, marks)
-    told = kinds[of_rank.COLLECTIVE]["rank"].n_unique()
-    unclocked = max(sizes.height - offsets.height, 0) if told and sizes.height > 1 else 0
-    return JobGraph(rows, edges, steps, unclocked)
+    unclocked = max(sizes.height - offsets.height, 0) if calls.height and sizes.height > 1 else 0
+    return JobGraph(rows, edges, steps, unclocked, stretch)
 
 
 def _moved(frame: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
@@ -316,23 +393,9 @@ def _timed(frame: pl.DataFrame, at: pl.DataFrame, name: str) -> pl.DataFrame:
     )
 
 
-def _met(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Collectives of several ranks (rank, activity, match, moved_ns), and how far clocks are ahead: rank, offset_ns."""
-    arrived = arrivals.of_ranks(collectives.comparable(calls))
-    moved = pl.col("left_ns") - pl.col("arrival_ns").max().over("match")
-    met = arrived.select("rank", "activity", "match", moved_ns=moved.clip(lower_bound=0))
-    # Devices of one rank have the clock of their host.
-    offsets = arrived.group_by("rank").agg(offset_ns=pl.col("clock_offset_ns").median().round().cast(pl.Int64))
-    sent = messages.paired(calls, offsets, after=met["match"].max())
-    met = pl.concat([met, sent.select(pl.col(name).cast(dtype) for name, dtype in met.schema.items())])
-    return met.unique(["rank", "activity"], keep="first", maintain_order=True), offsets
-
-
-def _calls(calls: pl.DataFrame, met: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
+def _calls(calls: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
     """Collectives and messages by activity: crossing, moved_ns, group, group_ranks, operation, element_count."""
-    told = calls.select("rank", "activity", "group", "group_ranks", "operation", "element_count")
-    told = told.join(met, on=["rank", "activity"], how="full", coalesce=True).join(first, on="rank")
-    return told.select(
+    return calls.join(first, on="rank").select(
         (pl.col("activity") + pl.col("first")).cast(_POINT),
         pl.col("match").cast(_POINT).alias("crossing"),
         *("moved_ns", "group", "group_ranks", "operation", "element_count"),
@@ -371,46 +434,3 @@ def _of_ranks(ranks: pl.Series, of_rank: pl.DataFrame) -> pl.Series:
         value: pl.Series = of_rank.to_series(1).new_from_index(0, len(ranks))
         return value
     return ranks.to_frame().join(of_rank, on="rank", how="left", maintain_order="left").to_series(1)
-
-
-def _only(kinds: dict[str, pl.DataFrame], step: int) -> dict[str, pl.DataFrame]:
-    """The rows of one step: what began or was launched in it, and the edges among that."""
-    activities = kinds[of_rank.ACTIVITY].with_columns(activity=pl.int_range(pl.len(), dtype=pl.Int64).over("rank"))
-    kept = activities.filter(pl.col("step") == step)
-    numbers = kept.select("rank", "activity", new=pl.int_range(pl.len(), dtype=pl.Int64).over("rank"))
-
-    def renumbered(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
-        for name in names:
-            at = pl.col(name)
-            renamed = numbers.select("rank", (pl.col("activity")).alias(f"{name}_of"), pl.col("new"))
-            frame = (
-                frame.with_columns((at // 2).cast(pl.Int64).alias(f"{name}_of"))
-                .join(renamed, on=["rank", f"{name}_of"], maintain_order="left")
-                .with_columns(pl.col("new") * 2 + at % 2)
-                .with_columns(pl.col("new").alias(name))
-                .drop("new", f"{name}_of")
-            )
-        return frame
-
-    of_step = kinds[of_rank.STEP].filter(pl.col("step") == step)
-    calls = kinds[of_rank.COLLECTIVE].join(numbers, on=["rank", "activity"]).with_columns(activity="new")
-    ends = ("from_point", "to_point")
-    return {
-        of_rank.ACTIVITY: kept,
-        of_rank.LANE: kinds[of_rank.LANE],
-        of_rank.EDGE: renumbered(kinds[of_rank.EDGE], ends),
-        of_rank.STEP: renumbered(_clamped(of_step, kept), ends),
-        of_rank.COLLECTIVE: calls.drop("new"),
-    }
-
-
-def _clamped(steps: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
-    """The steps, where one that ends at the start of what comes after it ends at the end of what comes before."""
-    numbers = kept.select("rank", at="activity")
-    inside = (
-        steps.with_columns(at=(pl.col("to_point") // 2).cast(pl.Int64))
-        .join(numbers, on=["rank", "at"], how="semi")
-        .drop("at")
-    )
-    outside = steps.join(inside, on=["rank", "step"], how="anti")
-    return pl.concat([inside, outside.with_columns(to_point=(pl.col("to_point") // 2 - 1) * 2 + 1)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import polars as pl
 
 from holotrace.core.on_demand import Rows
@@ -72,7 +70,7 @@ def _steps(graph: JobGraph, at: pl.DataFrame) -> pl.DataFrame:
     """Each step of ranks that meet: first_rank, step, over (the last point), over_ns, since_ns (when it began)."""
     steps = (
         timed_steps(graph, at)
-        .join(_sets(graph), on="rank")
+        .join(graph.sets, on="rank")
         .sort("first_rank", "over_ns", "rank")
         .group_by("first_rank", "step", maintain_order=True)
         .agg(pl.col("over", "over_ns").last(), pl.col("begin_ns").min())
@@ -81,7 +79,8 @@ def _steps(graph: JobGraph, at: pl.DataFrame) -> pl.DataFrame:
     # What was recorded of a rank without steps is no step after those of others.
     before = pl.col("over_ns").shift(1).over("first_rank", pl.col("step").is_null())
     since = pl.coalesce(before, "begin_ns").clip(upper_bound=pl.col("over_ns"))
-    return steps.with_columns(since_ns=since).select("first_rank", "step", "over", "over_ns", "since_ns")
+    known = steps.with_columns(since_ns=since).select("first_rank", "step", "over", "over_ns", "since_ns")
+    return known.filter(graph.tells(pl.col("step")))
 
 
 def timed_steps(graph: JobGraph, at: pl.DataFrame) -> pl.DataFrame:
@@ -92,30 +91,6 @@ def timed_steps(graph: JobGraph, at: pl.DataFrame) -> pl.DataFrame:
     return graph.steps.with_columns(
         begin_ns=starts.zip_with(begin % 2 == 0, ends), over_ns=at["end_ns"].gather(over // 2)
     )
-
-
-def _sets(graph: JobGraph) -> pl.DataFrame:
-    """The lowest of the ranks that each meets, also by others: rank, first_rank."""
-    crossed = graph.rows.select("rank", "crossing").filter(pl.col("crossing").is_not_null())
-    together = crossed.group_by("crossing").agg(pl.col("rank").unique().sort())["rank"].unique().to_list()
-    first = {rank: rank for rank in graph.ranks}
-    for ranks in together:
-        _unite(first, ranks)
-    known = {rank: _lowest(first, rank) for rank in first}
-    schema = {"rank": graph.ranks.dtype, "first_rank": pl.Int32()}
-    return pl.DataFrame({"rank": list(known), "first_rank": list(known.values())}, schema=schema)
-
-
-def _lowest(first: dict[int, int], rank: int) -> int:
-    while first[rank] != rank:
-        rank = first[rank]
-    return rank
-
-
-def _unite(first: dict[int, int], ranks: Iterable[int]) -> None:
-    lowest = [_lowest(first, rank) for rank in ranks]
-    for rank in lowest:
-        first[rank] = min(lowest)
 
 
 def _kinds(parts: pl.DataFrame, graph: JobGraph) -> pl.Series:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 import polars as pl
 
 from holotrace.core.trace import RankTrace
@@ -32,9 +34,11 @@ _SCHEMAS = {
     ),
     LANE: pl.Schema({"lane": pl.Int32(), "is_device": pl.Boolean(), "device": _I64, "stream": _I64}),
     EDGE: pl.Schema({"from_point": _POINT, "to_point": _POINT, "lag_ns": _I64, "is_inferred": pl.Boolean()}),
-    STEP: pl.Schema({"step": _I64, "start_ns": _I64, "end_ns": _I64, "from_point": _POINT, "to_point": _POINT}),
+    STEP: pl.Schema({"step": _I64, "start_ns": _I64, "end_ns": _I64, "from_point": _I64, "to_point": _I64}),
     COLLECTIVE: pl.Schema({"activity": _I64} | {column.name: column.unit.dtype for column in collectives.CALLS}),
 }
+# With the meetings of ranks, which are known when all ranks are.
+_MET = {**_SCHEMAS, COLLECTIVE: pl.Schema({**_SCHEMAS[COLLECTIVE], "match": _I64, "moved_ns": _I64})}
 
 
 def part(rank: RankTrace) -> pl.DataFrame:
@@ -81,14 +85,31 @@ def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
     return packed.part([_packed(ACTIVITY, activities), *found])
 
 
-def unpacked(parts: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """The graphs of all ranks, those of each together: activities, lanes, edges, steps and collectives."""
+def packed_again(rank: int, kinds: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """What was unpacked of a rank and has its meetings, as rows of PART with its rank."""
+    made = {**kinds, ACTIVITY: packed.activities(kinds[ACTIVITY]), EDGE: packed.edges(kinds[EDGE])}
+    rows = packed.part(_packed(kind, made[kind], _MET) for kind in _MET)
+    return rows.select(pl.lit(rank, pl.Int32).alias("rank"), *rows.columns)
+
+
+def unpacked(
+    parts: pl.DataFrame, kinds: Collection[str] = tuple(_SCHEMAS), *, has_met: bool = False
+) -> dict[str, pl.DataFrame]:
+    """The graphs of all ranks, those of each together: activities, lanes, edges, steps and collectives, or some.
+
+    Args:
+        parts: Rows of PART, with rank.
+        kinds: Which of them.
+        has_met: Whether the rows have the meetings of ranks.
+    """
+    schemas = _MET if has_met else _SCHEMAS
     made = {ACTIVITY: packed.unpacked_activities(), EDGE: packed.unpacked_edges()}
-    return packed.unpacked(parts, _SCHEMAS, made)
+    asked = parts.filter(~pl.col("row").is_in(set(schemas) - set(kinds)))
+    return packed.unpacked(asked, {kind: schemas[kind] for kind in kinds}, made)
 
 
-def _packed(row: str, frame: pl.DataFrame) -> tuple[str, bytes]:
-    return row, packed.written(_shaped(frame, _SCHEMAS[row]))
+def _packed(row: str, frame: pl.DataFrame, schemas: Mapping[str, pl.Schema] = _SCHEMAS) -> tuple[str, int, bytes]:
+    return row, frame.height, packed.written(_shaped(frame, schemas[row]))
 
 
 def _shaped(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
