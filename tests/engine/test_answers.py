@@ -21,13 +21,14 @@ from polars.testing import assert_frame_equal
 
 import holotrace
 from holotrace import InputError, Job, JobResult
+from holotrace.analyses import named
 from holotrace.cli import main
 from holotrace.core.analysis import per_rank
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.discovery import survey
-from holotrace.engine import program
+from holotrace.engine import program, questions
 from holotrace.engine.session import Session
 from holotrace.formats.dataset import answers as stored
 from noted import Reads
@@ -53,6 +54,16 @@ def out(traces: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def reads() -> Reads:
     return Reads()
+
+
+def test_parts_that_are_held_compressed_are_what_they_were(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [named(name) for name in ("causes", "communication", "job_path")]
+    usual = holotrace.open(traces).run(asked).tables
+    monkeypatch.setattr(questions, "_LARGE_BYTES", 0)
+    compressed = holotrace.open(traces).run(asked).tables
+    assert usual.keys() == compressed.keys()
+    for name, table in usual.items():
+        assert_frame_equal(compressed[name], table)
 
 
 @per_rank(columns=(Column("step_count", Unit.COUNT, "Steps"),), reads=(STEPS,))

@@ -52,6 +52,7 @@ def test_packed_rows_of_a_graph_are_what_they_were() -> None:
         {"rank": [0, 0, 0], "start_ns": [10, 14, 5], "end_ns": [14, 20, 30], "own_ns": [4, 2, 25]}
     ).with_columns(event_id=pl.Series([7, None, 3], dtype=pl.UInt32))
     edges = pl.DataFrame({"rank": [0, 0, 0], "from_point": [9, 1, 2], "to_point": [2, 4, 4]})
+    edges = edges.cast({"from_point": pl.UInt32, "to_point": pl.UInt32})
     assert_frame_equal(packed.activities(activities).with_columns(packed.unpacked_activities()), activities)
     assert_frame_equal(packed.edges(edges).with_columns(packed.unpacked_edges()), edges)
 

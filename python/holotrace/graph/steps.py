@@ -42,8 +42,8 @@ def only(kinds: Mapping[str, pl.DataFrame], kept: pl.Series, steps: pl.Expr) -> 
     is_inside = kept.gather(last + first_of(begun))
     begun = begun.with_columns(to_point=begun["to_point"].zip_with(is_inside, last * 2 - 1))
     return {
-        of_rank.LANE: kinds[of_rank.LANE],
         of_rank.ACTIVITY: activities.filter(kept),
+        of_rank.LANE: kinds[of_rank.LANE],
         of_rank.EDGE: renumbered(kinds[of_rank.EDGE], _POINTS, 2).drop_nulls(_POINTS),
         of_rank.STEP: renumbered(begun, _POINTS, 2),
         of_rank.COLLECTIVE: renumbered(kinds[of_rank.COLLECTIVE], ("activity",), 1).drop_nulls("activity"),
