@@ -225,6 +225,42 @@ def test_tokens_that_one_rank_has_too_much_are_those_that_others_lack(
     assert uneven._beyond_even(job, kinds, [0], "aten::mm") == pytest.approx(ratio)
 
 
+@pytest.mark.parametrize(
+    ("times", "removed_ns"),
+    [
+        # No amount is that of most ranks: what two have too much the others lack.
+        ([60, 60, 130, 130], [0, 0, 35, 35]),
+        ([60, 130, 130, 60], [0, 35, 35, 0]),
+        # Most have equally much, and would if the one had no more.
+        ([100, 101, 99, 160], [0, 1, 0, 60]),
+        ([100, 150], [0, 50]),
+    ],
+)
+def test_what_half_of_the_ranks_have_is_not_what_most_have(times: list[int], removed_ns: list[int]) -> None:
+    """Uneven work was worth half as much again: all were to get as little as the lower half had."""
+    usual = sorted(times)[(len(times) - 1) // 2]
+    beyond = pl.DataFrame(
+        [
+            {"rank": rank, "step": step, "time_ns": time_ns, "beyond_ns": max(0, time_ns - usual)}
+            for step in range(4)
+            for rank, time_ns in enumerate(times)
+        ]
+    )
+    assert uneven._balanced(beyond).filter(step=0)["beyond_ns"].to_list() == removed_ns
+
+
+def test_experts_of_each_layer_are_levelled_by_themselves() -> None:
+    """Ranks with the most tokens in one layer and the fewest in the next were imbalanced by their sums alone."""
+    segments = pl.DataFrame(
+        [
+            {"rank": rank, "step": 1, "match": match, "time_ns": 150 if (rank + match) % 2 else 50}
+            for rank in range(2)
+            for match in range(2)
+        ]
+    )
+    assert uneven._level(segments).sort("rank", "match")["part_ns"].to_list() == [0, 50, 50, 0]
+
+
 @pytest.mark.parametrize(("together_ns", "turns"), [(95, ()), (20, (2, 3))])
 def test_ranks_that_are_slow_together_take_no_turns(together_ns: int, turns: tuple[int, ...]) -> None:
     """Half of the devices of a job were slow, now one the slowest, now another, and told as uneven work."""

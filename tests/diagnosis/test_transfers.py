@@ -93,6 +93,35 @@ def test_gradients_that_are_reduced_in_a_row_could_be_hidden_but_for_the_last() 
     assert found.evidence["in_a_row_ratio"] == 1
 
 
+def test_of_the_last_of_several_large_buckets_no_more_than_a_bucket_of_usual_size_has_to_stay_exposed() -> None:
+    """Gradients that are reduced in a row after the backward pass were worth a whole reduction too little."""
+    found = reductions((0, 600), (601, 1_200), (1_202, 1_802), elements=2 * (25 << 20) // 2)
+    assert found.evidence["time_ns"] == 1_199_000 + 300_000
+
+
+def test_what_an_all_to_all_takes_longer_for_uneven_tokens_is_not_told_as_exposed() -> None:
+    """Imbalanced experts were told twice: as imbalance, and as an exchange that nothing hides."""
+    rows = [
+        {
+            "match": 0,
+            "rank": rank,
+            "arrival_ns": 0,
+            "start_ns": 0,
+            "left_ns": 200_000,
+            "exposed_ns": 200_000,
+            "group_ranks": "[0, 1, 2, 3]",
+            "collective": "all_to_allv",
+            "element_count": 2_000 if rank == 3 else 1_000,
+            "element_type": "BFloat16",
+            "step": 1,
+            "group_size": 4,
+        }
+        for rank in range(4)
+    ]
+    (exposed,) = transfers.causes(Job(pl.DataFrame(), pl.DataFrame(rows), (0, 1, 2, 3), 0))
+    assert exposed.evidence["time_ns"] == 100_000
+
+
 def test_of_gradients_that_are_reduced_at_once_a_bucket_cannot_be_hidden() -> None:
     found = reductions((0, 1_000), elements=10 * (25 << 20) // 2)
     assert found.evidence["time_ns"] == 900_000

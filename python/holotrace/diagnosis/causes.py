@@ -272,6 +272,7 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
     filled |= {"pauses": wording.pauses(what, meanwhile, is_launch=is_launch), "meanwhile": meanwhile, **c.evidence}
     is_call = _innermost(c).startswith(COPYING_CALLS)
     absent = int(c.evidence.get(ABSENT, 0))
+    filled["tokens"] = wording.tokens(str(filled["who"]), is_of_some=bool(c.ranks))
     filled["exposed"] = wording.exposed(str(filled["what"]), absent)
     filled["copying"] = wording.copying(str(filled["who"]), str(filled["copies"]), is_call=is_call)
     sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)

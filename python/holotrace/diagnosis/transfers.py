@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.diagnosis import account, over_time
+from holotrace.diagnosis import account, over_time, uneven
 from holotrace.diagnosis.candidates import Candidate, Job, total
 from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
 from holotrace.diagnosis.meetings import Change
@@ -24,6 +24,7 @@ _AT_ONCE_NS = 50_000
 _OF_GROUP = ("step", "group_ranks")
 # A bucket of gradients, and one of them, if they are as most are: DistributedDataParallel's buckets, 16 bits.
 _BUCKET_BYTES, _ELEMENT_BYTES = 25 << 20, 2
+_WHOLE = r"(?i)all_?reduce"
 # A transfer of which so much is exposed is not hidden.
 _MOSTLY_RATIO = 0.5
 
@@ -37,8 +38,11 @@ def causes(job: Job) -> Iterator[Candidate]:
     known = [match for link in links for match in link.change.transfer]
     links += _slow_steps(meetings.filter(~pl.col("match").is_in(known)), job.ranks)
     yield from links
-    # What a slow link costs is no matter of hiding transfers.
-    slow = [(match, ratio) for link in links for match, ratio in link.change.transfer.items()]
+    # What a slow link costs is no matter of hiding transfers, nor is what a rank gets beyond its share.
+    slower = uneven.even_ratios(job)
+    for link in links:
+        slower |= link.change.transfer
+    slow = sorted(slower.items())
     ratios = pl.DataFrame(slow, schema={"match": meetings.schema["match"], "usual_ratio": pl.Float64}, orient="row")
     beside = meetings.join(ratios, on="match", how="left").with_columns(pl.col("usual_ratio").fill_null(1.0))
     beside = beside.with_columns(pl.col("exposed_transfer_ns") * pl.col("usual_ratio")).sort("match")
@@ -236,7 +240,9 @@ def _since_the_last(gathers: pl.DataFrame) -> pl.DataFrame:
 def _but_the_last(reductions: pl.DataFrame) -> pl.DataFrame:
     """Reductions without what nothing can hide: the last bucket of a step, whose gradients are computed last."""
     size = pl.col("element_count").cast(pl.Float64) * _ELEMENT_BYTES
-    bucket = pl.when(pl.len().over(_OF_GROUP) == 1).then((_BUCKET_BYTES / size).clip(0, 1)).otherwise(1.0)
+    # What is reduced as a whole can be cut into buckets; what is scattered is of units of the model.
+    is_whole = (pl.len().over(_OF_GROUP) == 1) | pl.col("collective").str.contains(_WHOLE)
+    bucket = pl.when(is_whole).then((_BUCKET_BYTES / size).clip(0, 1)).otherwise(1.0)
     is_last = pl.col("come_ns") == pl.col("come_ns").max().over(_OF_GROUP)
     left = pl.when(is_last).then(bucket.fill_null(1.0)).otherwise(0.0)
     hideable = pl.col("exposed_transfer_ns") - (left * pl.col("transfer_ns"))
@@ -245,7 +251,7 @@ def _but_the_last(reductions: pl.DataFrame) -> pl.DataFrame:
 
 def _buckets(reductions: pl.DataFrame) -> int:
     """How many buckets the only reduction of most steps could be; what is scattered is of units of the model."""
-    is_whole = pl.col("collective").str.contains(r"(?i)all_?reduce")
+    is_whole = pl.col("collective").str.contains(_WHOLE)
     alone = reductions.filter(pl.len().over(_OF_GROUP) == 1, is_whole)
     if 2 * alone.height < reductions.height:
         return 1

@@ -55,6 +55,8 @@ _DIRECTION = r"_?(?i:forward|backward)\d*$"
 _OF_MOST_RATIO = 0.1
 # So much of what a rank has beyond others in steps is beyond theirs in sum.
 _BORNE_OUT_RATIO = 0.5
+# Ranks differ by less in equal work.
+_EQUAL_RATIO = 0.05
 # Tokens that a rank of experts gets beyond the others' show in its all-to-all by at least this.
 _MORE_TOKENS_RATIO = 1.1
 
@@ -110,7 +112,9 @@ def _among(job: Job) -> Iterator[Candidate]:
         # In sum over steps those that take turns have equally much.
         name, kernel = largest(job.of(account.WORK), turns, by=("step",))
         even = _balanced(complete)
-        yield candidate(cause, name, _placed(segments, even), Where((), when(even, "beyond_ns")), kernel=kernel)
+        parts = _level(segments) if cause == EXPERTS else _placed(segments, even)
+        found = candidate(cause, name, parts, Where((), when(even, "beyond_ns")), kernel=kernel)
+        yield _with_exchanges(found, job) if cause == EXPERTS else found
         return
     those = tuple(rank for rank in those if _is_borne_out(rank, kinds, beyond))
     if not those:
@@ -133,7 +137,7 @@ def _among(job: Job) -> Iterator[Candidate]:
         own = (evenly if is_even else parts).filter(pl.col("rank").is_in(ranks))
         if cause == EXPERTS:
             own = own.with_columns(pl.col("part_ns") * _beyond_even(job, kinds, ranks, name))
-        yield candidate(
+        found = candidate(
             cause,
             None if cause == SLOW_DEVICE else name,
             own,
@@ -142,6 +146,7 @@ def _among(job: Job) -> Iterator[Candidate]:
             time_ratio=round(time_ratio, 4),
             **({"is_equal": True} if cause == MORE_WORK and is_equal(kinds, tuple(ranks)) else {}),
         )
+        yield _with_exchanges(found, job) if cause == EXPERTS else found
 
 
 def _steps(beyond: pl.DataFrame) -> tuple[int, ...]:
@@ -155,15 +160,44 @@ def _steps(beyond: pl.DataFrame) -> tuple[int, ...]:
 def _balanced(beyond: pl.DataFrame) -> pl.DataFrame:
     """What each rank has beyond an even share of the step's work.
 
-    Where most have equally much and some more, the share is what most have. Where ranks have less than that too, what
-    some have too much is what others lack: the share is the mean.
+    Where most have equally much and some more, the share is what most have. Where no amount is that of most, what some
+    have too much is what others lack: the share is the mean.
     """
     usual = pl.col("time_ns").quantile(0.5, "lower").over("step")
     missing = beyond.select((usual - pl.col("time_ns")).clip(lower_bound=0).sum()).item()
-    if missing < APART_RATIO * total(beyond["beyond_ns"]):
+    # Of two ranks the one with less is the usual one.
+    has_usual = pl.col("time_ns") <= (1 + _EQUAL_RATIO) * usual
+    is_of_most = (has_usual.mean().over("step") > 0.5) | (pl.len().over("step") == 2)
+    are_most = beyond.select(is_of_most.mean()).item() > _MOSTLY_RATIO
+    if missing < APART_RATIO * total(beyond["beyond_ns"]) and are_most:
         return beyond
     mean = pl.col("time_ns").mean().over("step")
     return beyond.with_columns(beyond_ns=(pl.col("time_ns") - mean).clip(lower_bound=0))
+
+
+def _level(segments: pl.DataFrame) -> pl.DataFrame:
+    """Segments with what each rank has beyond the mean of all from one meeting to the next, ``part_ns``.
+
+    Tokens are spread anew in each layer, so that a rank with the most in one may have the least in the next.
+    """
+    own = segments.group_by("rank", "step", "match").agg(own_ns=pl.col("time_ns").sum())
+    beyond_ns = (pl.col("own_ns") - pl.col("own_ns").mean().over("step", "match")).clip(lower_bound=0)
+    share = own.filter(pl.col("own_ns") > 0).with_columns(part_ratio=beyond_ns / pl.col("own_ns"))
+    placed = segments.join(share, on=["rank", "step", "match"], nulls_equal=True)
+    return placed.with_columns(part_ns=pl.col("time_ns") * pl.col("part_ratio"))
+
+
+def _with_exchanges(found: Candidate, job: Job) -> Candidate:
+    """The cause with what exchanges take longer, as each lasts until the rank has its tokens that gets the most."""
+    return replace(found, change=replace(found.change, transfer=even_ratios(job)))
+
+
+def even_ratios(job: Job) -> dict[int, float]:
+    """Of each all-to-all in which ranks get more than others, how long it would take with even shares."""
+    most, even = pl.col("element_count").max(), pl.col("element_count").quantile(0.5, "lower")
+    ratios = _exchanged(job).group_by("match").agg(most=most, even=even)
+    uneven = ratios.filter(pl.col("even") > 0, pl.col("most") > _MORE_TOKENS_RATIO * pl.col("even"))
+    return dict(uneven.sort("match").select("match", pl.col("even") / pl.col("most")).iter_rows())
 
 
 def _above_noise(ranks: Sequence[int], beyond: pl.DataFrame, floor_ns: float) -> tuple[int, ...]:
