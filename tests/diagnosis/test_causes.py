@@ -16,9 +16,9 @@ from holotrace import sample
 from holotrace.diagnosis import uneven, unfused
 from holotrace.diagnosis.candidates import Candidate
 from holotrace.diagnosis.candidates import Job as CausesJob
-from holotrace.diagnosis.causes import _least_ratio
-from holotrace.diagnosis.classes import EXPOSED, SLOW_DEVICE, SYNCHRONIZATION
-from holotrace.diagnosis.meetings import Change
+from holotrace.diagnosis.causes import _least_ratio, _with_launches
+from holotrace.diagnosis.classes import EXPOSED, LAUNCH, MORE_WORK, SLOW_DEVICE, SYNCHRONIZATION
+from holotrace.diagnosis.meetings import Change, Meetings
 from quick import every
 from trace_files import REAL_TRACES
 
@@ -233,7 +233,8 @@ def test_tokens_that_one_rank_has_too_much_are_those_that_others_lack(
         ([60, 130, 130, 60], [0, 35, 35, 0]),
         # Most have equally much, and would if the one had no more.
         ([100, 101, 99, 160], [0, 1, 0, 60]),
-        ([100, 150], [0, 50]),
+        # Of two ranks nobody knows which is the usual one.
+        ([100, 150], [0, 25]),
     ],
 )
 def test_what_half_of_the_ranks_have_is_not_what_most_have(times: list[int], removed_ns: list[int]) -> None:
@@ -279,3 +280,18 @@ def test_how_often_a_step_waits_is_not_told_where_no_steps_are_known() -> None:
     wait = Candidate(SYNCHRONIZATION, Change(), evidence={"count": 1_000})
     ratios = [_least_ratio(each, 4, is_on_host=False) for each in (wait, replace(wait, steps=(1, 2, 3)))]
     assert ratios == [0.05, 0.01]
+
+
+@pytest.mark.parametrize(("call_ratio", "told"), [(1.4, [(MORE_WORK, 50)]), (1.0, [(MORE_WORK, 20), (LAUNCH, 30)])])
+def test_launching_what_a_rank_calls_beyond_the_others_is_a_part_of_its_more_work(
+    call_ratio: float, told: list[tuple[str, int]]
+) -> None:
+    """One rank's additional calls were told twice, as more work and as a host that launches too slowly."""
+    nobody = dict.fromkeys(("match", "rank", "arrival_ns", "left_ns", "time_ns", "needed_ns"), pl.Int64)
+    words = dict.fromkeys(("collective", "group", "group_ranks"), pl.String)
+    met = pl.DataFrame(schema={**nobody, "clock_offset_ns": pl.Int64, **words})
+    meetings = Meetings(met, {0: 100, 1: 1_000}, {})
+    work = Candidate(MORE_WORK, Change(removed={1: [(10, 20.0)]}), (1,), evidence={"call_ratio": call_ratio})
+    launches = Candidate(LAUNCH, Change(removed={1: [(30, 30.0)]}), (1,))
+    found = _with_launches([(work, 20), (launches, 30)], meetings)
+    assert [(candidate.cause, cost) for candidate, cost in found] == told

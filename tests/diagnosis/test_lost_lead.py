@@ -164,3 +164,17 @@ def test_a_host_that_waits_seldom_is_too_slow_if_much_is_late_however_far_it_cou
     rows = pl.concat([gaps, pl.DataFrame([{"row": "step", "rank": 0, "step": 1}])], how="diagonal")
     job = CausesJob(rows, pl.DataFrame(), (0,), 0)
     assert idle._is_too_slow(gaps, launching_ns, 1_000, job) == is_too_slow
+
+
+def waits(of_rank_2: int) -> pl.DataFrame:
+    """Waits of three ranks for their devices, two of two ranks and so many of the third."""
+    return pl.DataFrame(
+        [{"rank": rank, "event_id": wait} for rank, count in ((0, 2), (1, 2), (2, of_rank_2)) for wait in range(count)]
+    )
+
+
+def test_a_rank_that_waits_as_often_as_the_others_and_is_late_for_longer_has_more_to_launch() -> None:
+    """Every rank read its loss once a step, and the one that launched a thousand kernels after it was told not to."""
+    assert idle._waits_as_often(waits(2), (2,))
+    assert not idle._waits_as_often(waits(6), (2,))
+    assert not idle._waits_as_often(waits(2).filter(rank=2), (2,))

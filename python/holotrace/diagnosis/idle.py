@@ -86,7 +86,11 @@ def causes(job: Job) -> Iterator[Candidate]:
         is_local = _is_apart(idle.cause, excess, idle.usual_ns, job)
         if is_local:
             where = Where(who(excess, "beyond_ns"), when(excess, "beyond_ns"))
-            yield candidate(idle.cause, idle.name, _parts(idle.rows, excess, "beyond_ns"), where, of_hosts=True)
+            parts = _parts(idle.rows, excess, "beyond_ns")
+            # Ranks that wait as often as the others, but are late for longer after that, have more to launch.
+            is_launching = idle.cause == SYNCHRONIZATION and _waits_as_often(idle.rows, where.ranks)
+            cause, name = (LAUNCH, None) if is_launching else (idle.cause, idle.name)
+            yield candidate(cause, name, parts, where, of_hosts=True)
         taken = pl.col("beyond_ns") if is_local or is_slow else 0
         common = idle.table.with_columns(left_ns=pl.col("time_ns") - taken)
         # What waiting costs may be mostly what it exposes.
@@ -96,6 +100,14 @@ def causes(job: Job) -> Iterator[Candidate]:
             parts = _parts(idle.rows, common, "left_ns")
             yield candidate(idle.cause, idle.name, parts, Where(ranks, when(common, "left_ns")), of_hosts=True)
     yield from _slow_hosts(of_slow, slow)
+
+
+def _waits_as_often(rows: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
+    """Whether these ranks wait for their devices no more often than the others do."""
+    waits = rows.group_by("rank").agg(pl.col("event_id").n_unique())
+    is_own = pl.col("rank").is_in(ranks)
+    own, others = waits.filter(is_own)["event_id"].to_list(), waits.filter(~is_own)["event_id"]
+    return not others.is_empty() and max(own, default=0) <= (1 + APART_RATIO) * lower_median(others)
 
 
 def _is_apart(cause: str, excess: pl.DataFrame, usual_ns: float, job: Job) -> bool:

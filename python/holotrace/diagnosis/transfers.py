@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import polars as pl
@@ -24,7 +25,7 @@ _AT_ONCE_NS = 50_000
 _OF_GROUP = ("step", "group_ranks")
 # A bucket of gradients, and one of them, if they are as most are: DistributedDataParallel's buckets, 16 bits.
 _BUCKET_BYTES, _ELEMENT_BYTES = 25 << 20, 2
-_WHOLE = r"(?i)all_?reduce"
+_WHOLE, _GATHER = r"(?i)all_?reduce", "(?i)gather"
 # A transfer of which so much is exposed is not hidden.
 _MOSTLY_RATIO = 0.5
 
@@ -52,6 +53,11 @@ def causes(job: Job) -> Iterator[Candidate]:
     # Programs of XLA reduce gradients whenever their compiler says.
     is_xla = not job.rows.is_empty() and account.XLA in job.of(account.WINDOW)["detail"]
     yield from _exposed(beside, in_buckets=not is_xla)
+
+
+def is_gathered(collective: object) -> bool:
+    """Whether a collective of that name, or of that kernel's, gathers."""
+    return re.search(_GATHER, str(collective)) is not None
 
 
 def _transferred(job: Job) -> pl.DataFrame:
@@ -165,7 +171,7 @@ def _held_back(meetings: pl.DataFrame) -> pl.DataFrame:
 
     The first of a step gathers what the step before has changed last, and cannot be.
     """
-    gathers = meetings.filter(pl.col("collective").str.contains("gather")).sort("come_ns")
+    gathers = meetings.filter(pl.col("collective").str.contains(_GATHER)).sort("come_ns")
     is_first = pl.int_range(pl.len()).over("step", "group_ranks") == 0
     held = gathers.filter(~is_first, pl.col("held_back") > _MOSTLY_RATIO, pl.col("exposed_transfer_ns") > 0)
     return held.sort("match")
@@ -190,11 +196,11 @@ def _synchronized(late: pl.DataFrame, rank_count: int) -> Iterator[Candidate]:
 def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]:
     """Collectives whose transfer nothing hides."""
     # Gathers of other sizes are of other parameters, which may be prefetched where these are not.
-    is_gather = pl.col("collective").str.contains("gather")
+    is_gather = pl.col("collective").str.contains(_GATHER)
     sized = meetings.with_columns(size=pl.when(is_gather).then("element_count"))
     for (name, _), every in sized.group_by("collective", "size", maintain_order=True):
-        is_reduction = in_buckets and "reduce" in str(name)
-        hideable = _but_the_last(every) if is_reduction else _since_the_last(every) if "gather" in str(name) else every
+        is_reduction = in_buckets and "reduce" in str(name).lower()
+        hideable = _but_the_last(every) if is_reduction else _since_the_last(every) if is_gathered(name) else every
         table = hideable.filter(pl.col("exposed_transfer_ns") > 0)
         if table.is_empty():
             continue

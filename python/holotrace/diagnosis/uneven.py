@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
@@ -144,7 +145,7 @@ def _among(job: Job) -> Iterator[Candidate]:
             Where(tuple(ranks), _steps(mine) if cause == SLOW_DEVICE else when(mine, "beyond_ns")),
             kernel=kernel,
             time_ratio=round(time_ratio, 4),
-            **({"is_equal": True} if cause == MORE_WORK and is_equal(kinds, tuple(ranks)) else {}),
+            **(_of_more_work(kinds, ranks) if cause == MORE_WORK else {}),
         )
         yield _with_exchanges(found, job) if cause == EXPERTS else found
 
@@ -165,9 +166,8 @@ def _balanced(beyond: pl.DataFrame) -> pl.DataFrame:
     """
     usual = pl.col("time_ns").quantile(0.5, "lower").over("step")
     missing = beyond.select((usual - pl.col("time_ns")).clip(lower_bound=0).sum()).item()
-    # Of two ranks the one with less is the usual one.
     has_usual = pl.col("time_ns") <= (1 + _EQUAL_RATIO) * usual
-    is_of_most = (has_usual.mean().over("step") > 0.5) | (pl.len().over("step") == 2)
+    is_of_most = has_usual.mean().over("step") > 0.5
     are_most = beyond.select(is_of_most.mean()).item() > _MOSTLY_RATIO
     if missing < APART_RATIO * total(beyond["beyond_ns"]) and are_most:
         return beyond
@@ -433,6 +433,13 @@ def _is_of_dense_products(longer: pl.DataFrame) -> bool:
     dense = longer.filter(pl.Series([_is_dense(name or "") for name in longer["name"]], dtype=pl.Boolean))
     is_most = total(dense["excess_ns"]) > _MOSTLY_RATIO * total(longer["excess_ns"])
     return is_most and dense["name"].n_unique() >= _FEWEST_FAMILIES
+
+
+def _of_more_work(kinds: pl.DataFrame, ranks: Sequence[int]) -> dict[str, Any]:
+    """How many kernels ranks run for each one of the others, and whether it is as many equal ones that take longer."""
+    usual, own = kinds.filter(pl.col("rank").is_in(ranks)).select(pl.col("usual_count", "count").sum()).row(0)
+    ratio = {"call_ratio": round(float(own) / max(1.0, float(usual)), 3)}
+    return ratio | ({"is_equal": True} if is_equal(kinds, tuple(ranks)) else {})
 
 
 def _is_dense(kernel: str) -> bool:
