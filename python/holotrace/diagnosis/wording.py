@@ -354,6 +354,13 @@ OF_XLA: Mapping[str, Class] = {
         advice="Keep shapes from changing (pad to a few sizes), compile before the measured steps, and keep programs "
         "between runs (jax_compilation_cache_dir; torch_xla.runtime.initialize_cache).",
     ),
+    classes.FUNCTION: replace(
+        CLASSES[classes.FUNCTION],
+        advice="Move this work out of the step: to another thread or process, or to every n-th step. Where the program "
+        "calls a function in Python (jax.pure_callback, io_callback), write it with operations of XLA, or return what "
+        "it needs and call it outside.",
+        seen="A Python function that launches nothing holds the host for more than 1 ms, or a program calls one.",
+    ),
     classes.SYNCHRONIZATION: replace(
         CLASSES[classes.SYNCHRONIZATION],
         sentence="the host of {who} reads results back in {what}, so that it prepares nothing and the device waits",
