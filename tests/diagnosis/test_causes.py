@@ -171,6 +171,20 @@ def test_kernels_that_one_rank_lacks_were_lost(of_rank_2: list[int], lost: list[
     assert uneven._with_lost_kernels(kinds) == lost
 
 
+def test_a_device_is_slow_at_equal_work_though_another_rank_has_other_shapes() -> None:
+    """Beside a rank with longer sequences a slow device was told to have more work, and to be worth as much as both."""
+    work = [
+        {"row": "work", "rank": rank, "name": name, "operator": name, "cause": None, "count": 6}
+        | {"detail": "long" if rank == 3 else "short", "time_ns": 135 if rank == 3 else 120 if rank == 2 else 100}
+        for rank in range(4)
+        for name in ("mm", "attention", "norm")
+    ]
+    job = CausesJob(pl.DataFrame(work, schema_overrides={"cause": pl.String}), pl.DataFrame(), (0, 1, 2, 3), 0)
+    kinds = uneven.by_kind(job)
+    assert uneven.is_slow(uneven._with_others_pooled(kinds, 2), 0.2)
+    assert not uneven.is_slow(uneven._with_others_pooled(kinds, 3), 0.35)
+
+
 def test_of_ranks_that_take_turns_the_operator_is_named_that_takes_longer_in_their_turn() -> None:
     """In sum over the steps each had as much of it, so that what differed by chance was named."""
     work = pl.DataFrame(

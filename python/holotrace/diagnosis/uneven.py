@@ -378,8 +378,13 @@ def _with_lost_kernels(kinds: pl.DataFrame) -> list[int]:
 
 
 def _with_others_pooled(kinds: pl.DataFrame, rank: int) -> pl.DataFrame:
-    """The work of one rank; kinds that ranks have in different numbers, such as shapes of experts, are one per name."""
-    marked = kinds.with_columns(differs=_DIFFERS)
+    """The work of one rank; kinds of which it has more or fewer than most, such as shapes of experts, are one per name.
+
+    What only some other rank has in another number is equal work on this one.
+    """
+    is_own = (pl.col("rank") == rank) & (pl.col("count") != pl.col("usual_count"))
+    differs = is_own.any().over(*_KIND) | (pl.col("usual_count") == 0)
+    marked = kinds.with_columns(differs=differs)
     pooled = marked.filter("differs").group_by("rank", "name", "operator", "cause").agg(pl.col("time_ns").sum())
     usual = pl.col("time_ns").quantile(0.5, "lower").over("name", "operator", "cause")
     # Nothing tells that it is equal work.
