@@ -185,6 +185,22 @@ def test_a_device_is_slow_at_equal_work_though_another_rank_has_other_shapes() -
     assert not uneven.is_slow(uneven._with_others_pooled(kinds, 3), 0.35)
 
 
+def test_ranks_with_more_of_different_work_are_different_causes() -> None:
+    """One that sorts and one with longer sequences were told as one cause, by the operator of the dearer."""
+    times = {0: (100, 10), 1: (100, 10), 2: (150, 10), 3: (100, 60), 4: (140, 20)}
+    work = [
+        {"row": "work", "rank": rank, "name": name, "operator": name, "cause": None, "detail": "", "count": 1}
+        | {"time_ns": time_ns}
+        for rank, of_rank in times.items()
+        for name, time_ns in zip(("mm", "sort"), of_rank, strict=True)
+    ]
+    rows = pl.DataFrame(work, schema_overrides={"cause": pl.String})
+    kinds = uneven.by_kind(CausesJob(rows, pl.DataFrame(), tuple(times), 0))
+    classes = [(MORE_WORK, 2), (MORE_WORK, 3), (MORE_WORK, 4)]
+    assert uneven._together(classes, kinds) == [(MORE_WORK, [2, 4]), (MORE_WORK, [3])]
+    assert uneven._together([(SLOW_DEVICE, 2), (SLOW_DEVICE, 3)], kinds) == [(SLOW_DEVICE, [2, 3])]
+
+
 def test_of_ranks_that_take_turns_the_operator_is_named_that_takes_longer_in_their_turn() -> None:
     """In sum over the steps each had as much of it, so that what differed by chance was named."""
     work = pl.DataFrame(

@@ -178,3 +178,11 @@ def test_a_rank_that_waits_as_often_as_the_others_and_is_late_for_longer_has_mor
     assert idle._waits_as_often(waits(2), (2,))
     assert not idle._waits_as_often(waits(6), (2,))
     assert not idle._waits_as_often(waits(2).filter(rank=2), (2,))
+
+
+@pytest.mark.parametrize(("longest_ns", "is_apart"), [(1_600, False), (2_400, True)])
+def test_what_all_hosts_do_is_of_no_rank_though_one_was_less_far_ahead(longest_ns: int, is_apart: bool) -> None:
+    """Every rank compiled, and the one whose device ran dry first was named for what it lost beyond the others."""
+    times = [1_000, 1_000, 1_000, longest_ns]
+    excess = pl.DataFrame({"rank": range(4), "step": 1, "time_ns": times, "beyond_ns": [0, 0, 0, longest_ns - 1_000]})
+    assert idle._is_apart(excess, 1_000, CausesJob(pl.DataFrame(), pl.DataFrame(), (0, 1, 2, 3), 100)) == is_apart

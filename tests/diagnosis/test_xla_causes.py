@@ -18,7 +18,7 @@ from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 from holotrace.job import Job
 from trace_files import REAL_TRACES
 from xla_drawing import frame
-from xplane_files import Event, Line, Plane, capture, space
+from xplane_files import Event, Line, Plane, Stat, capture, space
 
 XLA = REAL_TRACES.parent / "xla"
 GPU = Path(__file__).parent.parent / "data" / "jax_gpu"
@@ -57,7 +57,7 @@ def test_a_function_in_python_that_a_program_calls_is_a_cause_and_no_computing(t
     )
     add, call = "add.1", "pure_callback.1"
     ran = [(add, 0, 4), (call, 4, 6), (add, 10, 4), (call, 14, 6), (add, 20, 4)]
-    told = {"hlo_module": "jit_f", "program_id": 7}
+    told: dict[str, Stat] = {"hlo_module": "jit_f", "program_id": 7}
     events = [Event(name, at * ms, length * ms, {"hlo_op": name, **told}) for name, at, length in ran]
     host = Plane("/host:CPU", [Line("tf_XLAEigen/1", events, id=1)])
     program = Program((entry,)).written()

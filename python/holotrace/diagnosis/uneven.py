@@ -124,10 +124,7 @@ def _among(job: Job) -> Iterator[Candidate]:
     # A device that is slow at all its work, or a stage, is slow all over.
     ratio = pl.col("beyond_ns") / pl.col("time_ns")
     evenly = of_share(segments, beyond.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=ratio))
-    by_class: dict[str, list[int]] = {}
-    for rank in those:
-        by_class.setdefault(_class(job, rank, kinds, beyond), []).append(rank)
-    for cause, ranks in by_class.items():
+    for cause, ranks in _together([(_class(job, rank, kinds, beyond), rank) for rank in those], kinds):
         mine = beyond.filter(pl.col("rank").is_in(ranks))
         beyond_ns = total(mine["beyond_ns"])
         time_ratio = 1 + beyond_ns / max(1.0, total(mine["time_ns"]) - beyond_ns)
@@ -148,6 +145,27 @@ def _among(job: Job) -> Iterator[Candidate]:
             **(_of_more_work(kinds, ranks) if cause == MORE_WORK else {}),
         )
         yield _with_exchanges(found, job) if cause == EXPERTS else found
+
+
+def _together(classes: Sequence[tuple[str, int]], kinds: pl.DataFrame) -> list[tuple[str, list[int]]]:
+    """The ranks that have one class, and are not slow, by what most of their work is: of others it is another cause."""
+    found: list[tuple[str, list[int], str | None]] = []
+    excess = pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
+    for cause, rank in classes:
+        by_operator = kinds.filter(rank=rank).group_by("operator").agg(ns=excess.sum())
+        own = dict(by_operator.iter_rows())
+        most = largest(kinds, (rank,))[0]
+        alike = _ALIKE_RATIO * max(own.values(), default=0)
+        same = (
+            ranks
+            for each, ranks, name in found
+            if each == cause and (cause == SLOW_DEVICE or own.get(name, 0) >= alike)
+        )
+        if (ranks := next(same, None)) is None:
+            found.append((cause, [rank], most))
+        else:
+            ranks.append(rank)
+    return [(cause, ranks) for cause, ranks, _ in found]
 
 
 def _steps(beyond: pl.DataFrame) -> tuple[int, ...]:
