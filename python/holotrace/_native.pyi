@@ -318,20 +318,21 @@ class Replay:
 
         ``activities``: usual_ns, other_ns, label, second_label (below their count, or 2^32 - 1 for none).
         """
-    def paths(self, ends: ArrowStream, own: ArrowStream, lags: ArrowStream, *, has_delays: bool) -> ArrowTable:
-        """The chains of what came last before points, in case 0, one after the other.
+    def parts(self, ends: ArrowStream, own: ArrowStream, lags: ArrowStream, *, has_delays: bool) -> ArrowTable:
+        """What the time before points was spent on, in case 0, each moment once, one point after the other.
 
-        ``ends``: point and since_ns, how far it is followed back. Returns path (a row of ``ends``), via (0: an
-        activity's own time, 1: an edge, 2: the last one at a crossing, 3: nothing), from_point and edge (null where
-        there is none), to_point, start_ns, end_ns, delay_ns (what neither own time nor edge explain).
+        ``ends``: point and since_ns, when its time begins. Returns path (a row of ``ends``), activity (whose time it
+        is), from_activity (that which its point waited for last; null for a crossing or none), spent (UInt8; 0: before
+        all that is known, 1: the activity's own time, 2: an edge's lag, 3: nothing explains it), start_ns, end_ns.
         """
     def shares(self, ends: ArrowStream, marked: ArrowStream) -> ArrowTable:
-        """Of such chains as recorded: delay_ns (sizes in sum), edge_count, marked_count (of the edges ``marked``)."""
-    def waits(self, activities: ArrowStream, edges: ArrowStream, beginning: int) -> tuple[ArrowTable, ArrowTable]:
+        """Of the chains to points, as recorded: delay_ns (sizes in sum), edge_count, marked_count (of ``marked``)."""
+    def waits(self, activities: ArrowStream, lag: int, delay: int, beginning: int) -> tuple[ArrowTable, ArrowTable]:
         """Visits of crossings (process, meeting, activity, waited_ns) and what their waits consist of.
 
-        ``activities``: process, signature, delay_signature; ``edges``: signature. Visits without an activity are points
-        where ways part. The other table is as of ``wait_causes``.
+        ``activities``: process, signature; the others are signatures of lags, of what no edge explains, and of when
+        something began that waited for nothing. Visits without an activity are points where ways part. The other table
+        is as of ``wait_causes``.
         """
 
 def host_graph(
@@ -370,7 +371,7 @@ def device_graph(
     """
 
 def replay(activities: ArrowStream, edges: ArrowStream) -> Replay:
-    """A graph to replay.
+    """A graph to replay, which shares columns that are in one piece.
 
     ``activities``: own_ns, start_ns, end_ns, crossing (below their count, or 2^32 - 1). ``edges``: from_point,
     to_point, lag_ns.

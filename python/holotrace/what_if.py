@@ -98,7 +98,8 @@ def what_if(
     if graph.steps.is_empty() and job.ranks:
         raise MissingDataError(f"no rank has step {step}; holotrace show steps says which there are")
     for of in scale if job.ranks else ():
-        if of not in BOUNDS and not graph.activities.filter(pl.col("kind") != STEP).select(fits(of).any()).item():
+        named = graph.rows.select("kind", "name").filter(pl.col("kind") != STEP)
+        if of not in BOUNDS and not named.select(fits(of).any()).item():
             raise MissingDataError(f"no call, span or kernel has a name with {of!r}")
     fitting = chosen(graph, where, modules)
     if job.ranks and not fitting.any():
@@ -157,12 +158,14 @@ def _check(scale: Mapping[str, float], like: str | None, bandwidth: float, assum
 
 def _floors(graph: JobGraph) -> pl.DataFrame:
     """How long communication takes by itself, in the queue that has most of it: rank, step, floor_ns."""
-    moved = graph.activities.filter(pl.col("kind") == COMMUNICATION).group_by("rank", "step", "lane")
-    return moved.agg(floor_ns=pl.col("own_ns").sum()).group_by("rank", "step").agg(pl.col("floor_ns").max())
+    moved = graph.rows.select("rank", "step", "lane", "kind", "own_ns").filter(pl.col("kind") == COMMUNICATION)
+    of_lanes = moved.group_by("rank", "step", "lane").agg(floor_ns=pl.col("own_ns").sum())
+    return of_lanes.group_by("rank", "step").agg(pl.col("floor_ns").max())
 
 
 def _answer(graph: JobGraph, changes: Changes, floors: pl.DataFrame | None) -> pl.DataFrame:
-    moved = graph.activities.filter(pl.col("kind") == COMMUNICATION).join(changes.own, on="activity", how="semi")
+    work = graph.rows.select("activity", "kind")
+    moved = work.filter(pl.col("kind") == COMMUNICATION).join(changes.own, on="activity", how="semi")
     # Where communication stays as it was, so does what runs beside it; what the user changed is as they said.
     cases = [UNCHANGED, changes, UNCHANGED if moved.is_empty() else together(alone(graph), changes)]
     times = graph.step_times(cases)
@@ -218,7 +221,7 @@ def _bounds(graph: JobGraph, changes: Changes) -> pl.DataFrame:
         .agg(pl.col("over", "over_ns").last(), since_ns=pl.col("begin_ns").min())
         .select(pl.col("rank").alias("first_rank"), pl.lit(None, pl.Int64).alias("step"), "over", "over_ns", "since_ns")
     )
-    parts = path.back_from(graph, ends, changes)
+    parts = path.back_from(graph, ends, changes).select("first_rank", "kind", "start_ns", "end_ns")
     return (
         parts.group_by(rank="first_rank", bound_by="kind")
         .agg(ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
@@ -230,9 +233,13 @@ def _bounds(graph: JobGraph, changes: Changes) -> pl.DataFrame:
 
 def _parts(graph: JobGraph, changes: Changes) -> pl.DataFrame:
     """The new critical path of the job."""
-    found = path.of(graph, changes).with_columns(
-        bound_by="kind",
-        duration_ns=pl.col("end_ns") - pl.col("start_ns"),
-        start_ns=pl.col("start_ns") - pl.col("start_ns").min(),
+    found = (
+        path.of(graph, changes)
+        .select(*path.COLUMNS)
+        .with_columns(
+            bound_by="kind",
+            duration_ns=pl.col("end_ns") - pl.col("start_ns"),
+            start_ns=pl.col("start_ns") - pl.col("start_ns").min(),
+        )
     )
     return conform(found.select(column.name for column in PATH_COLUMNS), PATH_COLUMNS, "what_if")

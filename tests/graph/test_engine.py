@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from holotrace.graph.engine import OWN, REMOVED, Changes, Replay, end_of, start_of
+from holotrace.graph.engine import (
+    BEFORE,
+    EDGE,
+    OWN,
+    OWN_TIME,
+    REMOVED,
+    UNEXPLAINED,
+    Changes,
+    Replay,
+    end_of,
+    start_of,
+)
 
 Row = tuple[int, int, int, int | None]
 
@@ -112,13 +123,23 @@ def test_what_was_recorded_too_early_contradicts_and_is_reproduced_with_delays()
 
 def test_path_leads_through_the_last_of_a_crossing() -> None:
     replay = Replay(activities((20, 0, 20, None), (4, 0, 24, 0), (4, 22, 26, 0)), edges((0, 2, 0)))
-    path = replay.paths_to(end(1), has_delays=True)
-    assert path.select("via", "start_ns", "end_ns", "delay_ns").rows() == [
-        (3, 0, 0, 0),
-        (0, 0, 20, 0),
-        (1, 20, 22, 2),
-        (2, 22, 22, 0),
-        (0, 22, 24, -2),
+    path = replay.parts_to(end(1), has_delays=True)
+    assert path.select("activity", "from_activity", "spent", "start_ns", "end_ns").rows() == [
+        (0, None, BEFORE, -(10**9), 0),
+        (0, 0, OWN_TIME, 0, 20),
+        (2, 0, UNEXPLAINED, 20, 22),
+        (1, None, OWN_TIME, 22, 24),
+    ]
+
+
+def test_time_until_work_starts_is_that_of_the_edge_as_far_as_its_lag_explains_it() -> None:
+    replay = Replay(activities((10, 0, 10, None), (5, 14, 19, None)), edges((0, 1, 3)))
+    path = replay.parts_to(end(1, since_ns=2), has_delays=True)
+    assert path.select("activity", "from_activity", "spent", "start_ns", "end_ns").rows() == [
+        (0, 0, OWN_TIME, 2, 10),
+        (1, 0, EDGE, 10, 13),
+        (1, 0, UNEXPLAINED, 13, 14),
+        (1, 1, OWN_TIME, 14, 19),
     ]
 
 
@@ -150,12 +171,16 @@ def test_with_delays_everything_is_as_recorded_to_the_nanosecond(graph: tuple[pl
     assert_frame_equal(replay.times(has_delays=True), recorded.select("start_ns", "end_ns"))
 
 
-@given(graphs(), st.integers(0, 11))
-def test_path_is_closed_and_ends_at_its_point(graph: tuple[pl.DataFrame, pl.DataFrame], number: int) -> None:
+@given(graphs(), st.integers(0, 11), st.integers(0, 10**6), st.booleans())
+def test_the_time_before_a_point_is_told_once(
+    graph: tuple[pl.DataFrame, pl.DataFrame], number: int, span: int, has_delays: bool
+) -> None:
     recorded, lines = graph
     replay = Replay(recorded, lines)
     activity = number % recorded.height
-    path = replay.paths_to(end(activity), has_delays=True)
-    assert path["end_ns"][-1] == recorded["end_ns"][activity]
-    assert path["via"][0] == 3
-    assert path["start_ns"][1:].to_list() == path["end_ns"][:-1].to_list()
+    over = replay.times(has_delays=has_delays)["end_ns"][activity]
+    parts = replay.parts_to(end(activity, over - span), has_delays=has_delays)
+    moments = [over - span, *parts["end_ns"]]
+    assert parts["start_ns"].to_list() == moments[:-1]
+    assert moments[-1] == over
+    assert (parts["end_ns"] > parts["start_ns"]).all()

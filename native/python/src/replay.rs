@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arrow_array::types::{Int64Type, UInt8Type, UInt32Type};
-use arrow_array::{ArrayRef, RecordBatch, UInt8Array};
+use arrow_array::{ArrayRef, RecordBatch, UInt8Array, UInt32Array};
 use arrow_buffer::ScalarBuffer;
 use holotrace_core::Result;
-use holotrace_core::algorithms::replay::{Activities, Changes, Edges, End, Graph, Mix};
+use holotrace_core::algorithms::replay::{Activities, Changes, Edges, End, Graph, Mix, Parts};
 use holotrace_core::algorithms::same;
 use holotrace_core::algorithms::waits::{self, Cause, Signatures, Term, Visits};
 use holotrace_core::columns::{NONE, all_ids, batch, ids, times};
@@ -20,24 +20,19 @@ use crate::intervals::{column, detached};
 #[pyclass(frozen, module = "holotrace._native")]
 pub struct Replay {
     graph: Graph,
-    crossing: Vec<u32>,
-    edges: usize,
 }
 
 #[pyfunction]
 pub fn replay(py: Python<'_>, activities: &Bound<'_, PyAny>, edges: &Bound<'_, PyAny>) -> PyResult<Replay> {
     let activities = Batches::of(activities)?;
-    let (own, crossing) = (activities.values::<Int64Type>("own_ns")?, activities.values::<UInt32Type>("crossing")?);
-    let (start, end) = (activities.values::<Int64Type>("start_ns")?, activities.values::<Int64Type>("end_ns")?);
+    let time = |name: &str| activities.values::<Int64Type>(name);
+    let (own, start, end) = (time("own_ns")?, time("start_ns")?, time("end_ns")?);
+    let crossing = activities.values::<UInt32Type>("crossing")?;
     let edges = Batches::of(edges)?;
     let (from, to) = (edges.values::<UInt32Type>("from_point")?, edges.values::<UInt32Type>("to_point")?);
     let lag = edges.values::<Int64Type>("lag_ns")?;
     below("crossing", &crossing, crossing.len(), true)?;
-    detached(py, || {
-        let activities = Activities { own: &own, start: &start, end: &end, crossing: &crossing };
-        let graph = Graph::new(activities, Edges { from: &from, to: &to, lag: &lag });
-        Ok(Replay { graph, crossing: crossing.to_vec(), edges: from.len() })
-    })
+    detached(py, || Ok(Replay { graph: Graph::new(Activities { own, start, end, crossing }, Edges { from, to, lag }) }))
 }
 
 #[pymethods]
@@ -116,7 +111,7 @@ impl Replay {
     }
 
     #[pyo3(signature = (ends, own, lags, *, has_delays))]
-    fn paths(
+    fn parts(
         &self,
         py: Python<'_>,
         ends: &Bound<'_, PyAny>,
@@ -126,18 +121,16 @@ impl Replay {
     ) -> PyResult<ArrowTable> {
         let (ends, changed) = (self.ends(ends)?, Changed::of(self, own, lags)?);
         let made = detached(py, || {
-            let (path, counts) = self.graph.paths_to(&ends, changed.changes(), has_delays);
-            let number = (0..).zip(counts).flat_map(|(number, count)| std::iter::repeat_n(number, count as usize));
-            let via: ArrayRef = Arc::new(UInt8Array::from_iter_values(path.iter().map(|link| link.via as u8)));
+            let Parts { path, activity, from, spent, start, end } =
+                self.graph.parts_to(&ends, changed.changes(), has_delays);
+
             named([
-                ("path", all_ids(number)),
-                ("via", via),
-                ("from_point", ids(path.iter().map(|link| link.from))),
-                ("to_point", all_ids(path.iter().map(|link| link.to))),
-                ("edge", ids(path.iter().map(|link| link.edge))),
-                ("start_ns", times(path.iter().map(|link| link.from_time))),
-                ("end_ns", times(path.iter().map(|link| link.to_time))),
-                ("delay_ns", times(path.iter().map(|link| link.delay))),
+                ("path", Arc::new(UInt32Array::from(path))),
+                ("activity", Arc::new(UInt32Array::from(activity))),
+                ("from_activity", ids(from.into_iter())),
+                ("spent", Arc::new(UInt8Array::from(spent))),
+                ("start_ns", column(start)),
+                ("end_ns", column(end)),
             ])
         });
         made.map(ArrowTable)
@@ -145,9 +138,9 @@ impl Replay {
 
     fn shares(&self, py: Python<'_>, ends: &Bound<'_, PyAny>, marked: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
         let ends = self.ends(ends)?;
-        let mut is_marked = vec![false; self.edges];
+        let mut is_marked = vec![false; self.graph.edges().count()];
         let marked = Batches::of(marked)?.values::<UInt32Type>("edge")?;
-        below("edge", &marked, self.edges, false)?;
+        below("edge", &marked, self.graph.edges().count(), false)?;
         marked.iter().for_each(|&edge| is_marked[edge as usize] = true);
         let made = detached(py, || {
             let shares = self.graph.shares(&ends, &is_marked);
@@ -164,19 +157,19 @@ impl Replay {
         &self,
         py: Python<'_>,
         activities: &Bound<'_, PyAny>,
-        edges: &Bound<'_, PyAny>,
+        lag: u32,
+        delay: u32,
         beginning: u32,
     ) -> PyResult<(ArrowTable, ArrowTable)> {
         let activities = Batches::of(activities)?;
         let number = |name: &str| activities.values::<UInt32Type>(name);
-        let (process, own, delay) = (number("process")?, number("signature")?, number("delay_signature")?);
-        let lag = Batches::of(edges)?.values::<UInt32Type>("signature")?;
-        if process.len() != self.crossing.len() || lag.len() != self.edges {
-            return Err(PyValueError::new_err("there must be a row for each activity and each edge"));
+        let (process, own) = (number("process")?, number("signature")?);
+        if process.len() != self.graph.activities().count() {
+            return Err(PyValueError::new_err("there must be a row for each activity"));
         }
         let made = detached(py, || {
-            let signatures = Signatures { process: &process, own: &own, lag: &lag, delay: &delay, beginning };
-            let (visits, activity) = waits::visits(&self.graph, &self.crossing, signatures);
+            let signatures = Signatures { process: &process, own: &own, lag, delay, beginning };
+            let (visits, activity) = waits::visits(&self.graph, signatures);
             let causes = waits::causes(&visits);
             let waited = visits.left.iter().zip(&visits.arrived).map(|(left, arrived)| left - arrived);
             let visits = named([
@@ -192,16 +185,20 @@ impl Replay {
 }
 
 impl Replay {
+    fn points(&self) -> usize {
+        self.graph.activities().points() as usize
+    }
+
     fn ends(&self, ends: &Bound<'_, PyAny>) -> PyResult<Vec<End>> {
         let ends = Batches::of(ends)?;
         let (point, since) = (ends.values::<UInt32Type>("point")?, ends.values::<Int64Type>("since_ns")?);
-        below("point", &point, 2 * self.crossing.len(), false)?;
+        below("point", &point, self.points(), false)?;
         Ok(point.iter().zip(since.iter()).map(|(&point, &since)| End { point, since }).collect())
     }
 
     fn wanted(&self, wanted: &Bound<'_, PyAny>) -> PyResult<ScalarBuffer<u32>> {
         let wanted = Batches::of(wanted)?.values::<UInt32Type>("point")?;
-        below("point", &wanted, 2 * self.crossing.len(), false)?;
+        below("point", &wanted, self.points(), false)?;
         Ok(wanted)
     }
 }
@@ -284,7 +281,7 @@ impl Mixed {
         let activities = Batches::of(activities)?;
         let (one, two) = (activities.values::<UInt32Type>("label")?, activities.values::<UInt32Type>("second_label")?);
         let (usual, other) = (activities.values::<Int64Type>("usual_ns")?, activities.values::<Int64Type>("other_ns")?);
-        let count = replay.crossing.len();
+        let count = replay.graph.activities().count();
         if usual.len() != count {
             return Err(PyValueError::new_err(format!("{} own times for {count} activities", usual.len())));
         }
@@ -304,8 +301,8 @@ impl Changed {
     fn of(replay: &Replay, own: &Bound<'_, PyAny>, lags: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (own, lags) = (Batches::of(own)?, Batches::of(lags)?);
         let (activity, edge) = (own.values::<UInt32Type>("activity")?, lags.values::<UInt32Type>("edge")?);
-        below("activity", &activity, replay.crossing.len(), false)?;
-        below("edge", &edge, replay.edges, false)?;
+        below("activity", &activity, replay.graph.activities().count(), false)?;
+        below("edge", &edge, replay.graph.edges().count(), false)?;
         Ok(Self {
             own: (own.values::<UInt32Type>("case")?, activity, own.values::<Int64Type>("own_ns")?),
             lag: (lags.values::<UInt32Type>("case")?, edge, lags.values::<Int64Type>("lag_ns")?),

@@ -15,6 +15,7 @@ from holotrace.graph import job
 from holotrace.graph import rank as of_rank
 from holotrace.graph.engine import UNCHANGED, Changes
 from holotrace.graph.job import TRUSTED_RATIO, JobGraph
+from holotrace.graph.stretches import Stretches
 
 # What the smallest factor is to be at least; otherwise it is said.
 LEAST_RATIO = 0.9
@@ -26,10 +27,72 @@ _SAID = {
 }
 
 
+def _of_ranks(graph: JobGraph) -> pl.DataFrame:
+    """Of each rank the time of its steps as recorded, as replayed and without communication, and of its devices.
+
+    Returns rank, recorded_ns, replayed_ns, free_ns, met_count (collectives that met others), compute_ns and worked_ns.
+    """
+    moved = graph.rows.select("activity", "rank", "kind", "crossing").filter(pl.col("kind") == COMMUNICATION)
+    free = Changes(own=moved.select("activity", own_ns=pl.lit(0, pl.Int64)))
+    times = graph.step_times([UNCHANGED, free])
+    met = moved.group_by("rank").agg(met_count=pl.col("crossing").count())
+    replayed = (
+        times.filter(pl.col("case") == case).group_by("rank").agg(pl.col("replayed_ns", "recorded_ns").sum())
+        for case in (0, 1)
+    )
+    as_it_was, without = replayed
+    return (
+        as_it_was.join(without.select("rank", free_ns="replayed_ns"), on="rank")
+        .join(met, on="rank", how="left")
+        .join(_covered(graph, (COMPUTE,)).rename({"covered_ns": "compute_ns"}), on="rank")
+        .join(_covered(graph, (COMPUTE, MEMORY)).rename({"covered_ns": "worked_ns"}), on="rank")
+        .with_columns(pl.col("met_count").fill_null(0))
+    )
+
+
+def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
+    """The time in which a device of each rank did work of these kinds, on average, from its first step to its last.
+
+    What was launched before the first step counts as far as it runs in that time, as it does in the time of the steps.
+    Returns rank and covered_ns.
+    """
+    over_ns = graph.rows["end_ns"].gather(graph.told["over"] // 2)
+    spans = (
+        graph.told.select("rank", over_ns=over_ns, begin_ns=over_ns - pl.col("recorded_ns"))
+        .group_by("rank")
+        .agg(pl.col("begin_ns").min(), pl.col("over_ns").max())
+    )
+    lanes = graph.rows.shared["place"].with_columns(of=pl.struct("rank", "device").rank("dense").cast(pl.UInt32))
+    timed = lanes.join(spans, on="rank", how="left", maintain_order="left").select("of", "begin_ns", "over_ns")
+    # Of a large job each column takes its time to sort.
+    work = graph.rows.own.select("kind", "place", "start_ns", "end_ns").filter(pl.col("kind").is_in(kinds))
+    within = (
+        timed[work["place"]]
+        .hstack(work.select("start_ns", "end_ns"))
+        .drop_nulls("begin_ns")
+        .select(
+            "of",
+            start_ns=pl.max_horizontal("start_ns", "begin_ns"),
+            end_ns=pl.min_horizontal("end_ns", "over_ns"),
+        )
+        .sort("start_ns")
+    )
+    covered = intervals.covered_by_ns(within, ["of"]).join(lanes.select("rank", "of").unique(), on="of")
+    devices = lanes.filter("is_device").group_by("rank").agg(device_count=pl.col("device").n_unique())
+    return (
+        spans.select("rank")
+        .join(covered.group_by("rank").agg(pl.col("covered_ns").sum()), on="rank", how="left")
+        .join(devices, on="rank", how="left")
+        .select("rank", covered_ns=(pl.col("covered_ns") // pl.col("device_count")).fill_null(0))
+        .sort("rank")
+    )
+
+
 @per_job(
     part=of_rank.part,
     part_columns=of_rank.PART,
-    joined=JobGraph.from_parts,
+    joined=Stretches,
+    each=_of_ranks,
     columns=(
         Column("job_ns", Unit.NS, "Time of the job: all steps of the rank that takes longest"),
         Column("compute_ns", Unit.NS, "Time in which a device of the rank computed, mean over its devices"),
@@ -50,7 +113,7 @@ _SAID = {
     reads=job.READS,
     chart=Bar(x="rank", y=("compute_ns",), title="Time a device of each rank computed"),
 )
-def factors(graph: JobGraph) -> pl.DataFrame:
+def factors(graphs: Stretches) -> pl.DataFrame:
     """What part of a job's time its devices compute, as the product of one factor per reason why they do not.
 
     The factors are those of POP's multiplicative model: how well hosts keep devices busy, how even the work of the
@@ -60,23 +123,21 @@ def factors(graph: JobGraph) -> pl.DataFrame:
     There is no answer either if no two ranks are known to have met: then the ranks are separate recordings, not one
     job.
     """
-    if graph.steps.is_empty():
+    found = pl.concat(graphs.map(_of_ranks)).group_by("rank").agg(pl.all().sum()).sort("rank")
+    if found.is_empty():
         return pl.DataFrame(schema=factors.nothing.schema)
-    moved = graph.activities.select("activity", "kind", "crossing").filter(pl.col("kind") == COMMUNICATION)
-    free = Changes(own=moved.select("activity", own_ns=pl.lit(0, pl.Int64)))
-    times = graph.step_times([UNCHANGED, free]).group_by("case", "rank").agg(pl.col("replayed_ns", "recorded_ns").sum())
-    longest = times.group_by("case").agg(pl.col("replayed_ns", "recorded_ns").max()).sort("case")
-    replayed_ns, replayed_free_ns = longest["replayed_ns"].to_list()
-    job_ns = longest["recorded_ns"][0]
+    job_ns, replayed_ns, replayed_free_ns, met, worked_ns = found.select(
+        pl.col("recorded_ns", "replayed_ns", "free_ns", "met_count", "worked_ns").max()
+    ).row(0)
     # What the replay does not know keeps devices from computing in both cases.
     free_ns = replayed_free_ns + job_ns - replayed_ns
-    computed = _covered(graph, (COMPUTE,)).rename({"covered_ns": "compute_ns"})
+    computed = found.select("rank", "compute_ns")
     most, mean = computed.select(most=pl.col("compute_ns").max(), mean=pl.col("compute_ns").mean()).row(0)
     # Copies may run beside communication, which is no longer in free_ns.
-    worked = min(*_covered(graph, (COMPUTE, MEMORY)).select(pl.col("covered_ns").max()).row(0), free_ns)
+    worked = min(worked_ns, free_ns)
     is_known = job_ns > 0 and abs(replayed_ns / job_ns - 1) <= TRUSTED_RATIO
     is_known = is_known and bool(most) and most <= free_ns <= job_ns
-    is_known = is_known and (computed.height == 1 or moved["crossing"].is_not_null().any())
+    is_known = is_known and (computed.height == 1 or met > 0)
     names = ("host_ratio", "balance_ratio", "copy_ratio", "communication_ratio", "efficiency_ratio")
     parts = (worked / free_ns, mean / most, most / worked, free_ns / job_ns, mean / job_ns) if is_known else ()
     values = parts or (None,) * len(names)
@@ -84,44 +145,6 @@ def factors(graph: JobGraph) -> pl.DataFrame:
         pl.lit(job_ns, pl.Int64).alias("job_ns"),
         *(pl.lit(value, pl.Float64).alias(name) for name, value in zip(names, values, strict=True)),
     ).select(column.name for column in factors.columns)
-
-
-def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
-    """The time in which a device of each rank did work of these kinds, on average, from its first step to its last.
-
-    What was launched before the first step counts as far as it runs in that time, as it does in the time of the steps.
-    Returns rank and covered_ns.
-    """
-    begins = graph.steps.select("rank", "recorded_ns", activity=pl.col("begin") // 2)
-    spans = (
-        begins.join(graph.activities.select("activity", "start_ns"), on="activity")
-        .group_by("rank")
-        .agg(begin_ns=pl.col("start_ns").min(), job_ns=pl.col("recorded_ns").sum())
-        .select("rank", "begin_ns", over_ns=pl.col("begin_ns") + pl.col("job_ns"))
-    )
-    # Of a large job each column takes its time to sort.
-    activities = graph.activities.select("rank", "device", "is_device", "kind", "start_ns", "end_ns")
-    within = (
-        activities.filter(pl.col("kind").is_in(kinds))
-        .select("rank", "device", "start_ns", "end_ns")
-        .join(spans, on="rank")
-        .select(
-            "rank",
-            "device",
-            start_ns=pl.max_horizontal("start_ns", "begin_ns"),
-            end_ns=pl.min_horizontal("end_ns", "over_ns"),
-        )
-        .sort("start_ns")
-    )
-    covered = intervals.covered_by_ns(within, ["rank", "device"])
-    devices = activities.filter("is_device").group_by("rank").agg(device_count=pl.col("device").n_unique())
-    return (
-        spans.select("rank")
-        .join(covered.group_by("rank").agg(pl.col("covered_ns").sum()), on="rank", how="left")
-        .join(devices, on="rank", how="left")
-        .select("rank", covered_ns=(pl.col("covered_ns") // pl.col("device_count")).fill_null(0))
-        .sort("rank")
-    )
 
 
 @factors.rule

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import polars as pl
 
 from holotrace.core.analysis import Finding, per_job
 from holotrace.core.charts import Stacked
+from holotrace.core.on_demand import Rows
 from holotrace.core.schema import Column, Unit
 from holotrace.derive import groups
 from holotrace.graph import job, path
 from holotrace.graph import rank as of_rank
 from holotrace.graph.job import JobGraph
 from holotrace.graph.path import UNEXPLAINED
+from holotrace.graph.stretches import Stretches
 
 # From a fifth on the path tells too little.
 UNKNOWN_RATIO = 0.2
@@ -21,10 +24,63 @@ _BY = ["first_rank", "step", "rank", "lane", "bound_by", "name"]
 _LAST = 2**63 - 1
 
 
+def _limits(graph: JobGraph, *, of_step: int | None, by_segment: bool) -> pl.DataFrame:
+    found = path.of(graph)
+    if of_step is not None:
+        found = found.filter(found["step"].eq_missing(of_step))
+    queue = pl.format("device {} stream {}", "device", "stream")
+    named = pl.when("is_device").then(queue).otherwise(pl.lit("host")).cast(pl.Categorical)
+    places = found.shared["place"].select("rank", lane=named)
+    found = found.with_shared(place=places)
+    rows = _in_order(found) if by_segment else _by_name(found)
+    began_ns = pl.lit(graph.began_ns, pl.Int64)
+    return rows.with_columns(
+        from_ns=pl.col("start_ns") - began_ns,
+        to_ns=pl.col("end_ns") - began_ns,
+        step_ratio=pl.col("duration_ns") / pl.col("step_ns"),
+    )
+
+
+def _in_order(parts: Rows) -> pl.DataFrame:
+    """A row per part."""
+    columns = ("first_rank", "step", "step_ns", "rank", "lane", "name", "event_id", "start_ns", "end_ns")
+    duration_ns = pl.col("end_ns") - pl.col("start_ns")
+    return parts.select(*columns, bound_by="kind").with_columns(duration_ns=duration_ns, count=pl.lit(1, pl.Int64))
+
+
+def _by_name(parts: Rows) -> pl.DataFrame:
+    """A row per lane and name of each path."""
+    # Steps and lanes are numbers to whatever groups by them; all threads of a host are one lane.
+    lanes = parts.shared["place"].unique(maintain_order=True).with_row_index("place")
+    place = parts.shared["place"].join(lanes, on=["rank", "lane"], nulls_equal=True, maintain_order="left")["place"]
+    own = parts.own.select(
+        "path", "name", "start_ns", "end_ns", place=place.gather(parts.own["place"]), bound_by="kind"
+    )
+    summed = own.group_by("path", "place", "bound_by", "name").agg(
+        pl.col("start_ns").min(),
+        pl.col("end_ns").max(),
+        duration_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
+        count=pl.len().cast(pl.Int64),
+    )
+    names = ("first_rank", "step", "step_ns", "rank", "lane", *summed.columns)
+    rows = Rows(summed, {"path": parts.shared["path"], "place": lanes.drop("place")}).select(*names)
+    return _longest_first(rows.with_columns(event_id=pl.lit(None, pl.UInt32)))
+
+
+def _longest_first(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a step by their time, those that take as long by their names; what has none comes last."""
+    labels = [name for name in _BY if rows.schema[name] == pl.Categorical]
+    keys = rows.with_columns(groups.in_alphabet(rows[name]) for name in labels)
+    keys = keys.select(pl.col(_BY).cast(pl.Int64).fill_null(_LAST), less=-pl.col("duration_ns"))
+    place = groups.order(keys, [*_BY[:2], "less", *_BY[2:]])
+    return rows if place is None else rows[place]
+
+
 @per_job(
     part=of_rank.part,
     part_columns=of_rank.PART,
-    joined=JobGraph.from_parts,
+    joined=Stretches,
+    each=partial(_limits, of_step=None, by_segment=False),
     columns=(
         Column("step", Unit.STEP, "Training step; null for ranks that have none and are looked at as a whole"),
         Column(
@@ -59,7 +115,7 @@ _LAST = 2**63 - 1
     reads=job.READS,
     chart=Stacked(x="step", y=("duration_ns",), by="bound_by", title="What the critical path of each step is made of"),
 )
-def job_path(graph: JobGraph, *, of_step: int | None = None, by_segment: bool = False) -> pl.DataFrame:
+def job_path(graphs: Stretches, *, of_step: int | None = None, by_segment: bool = False) -> pl.DataFrame:
     """What limits the length of a job's steps: the longest path of waiting through all of its ranks.
 
     Every nanosecond of a step belongs to one rank, lane and name. The path starts at the end of the step and goes back
@@ -74,49 +130,8 @@ def job_path(graph: JobGraph, *, of_step: int | None = None, by_segment: bool = 
         of_step: Only this training step.
         by_segment: One row per part of the path, in its order, instead of one per name.
     """
-    found = path.of(graph)
-    if of_step is not None:
-        found = found.filter(pl.col("step") == of_step)
-    queue = pl.format("device {} stream {}", "device", "stream")
-    parts = found.with_columns(
-        lane=pl.when(pl.col("is_device")).then(queue).otherwise(pl.lit("host")),
-        bound_by="kind",
-        duration_ns=pl.col("end_ns") - pl.col("start_ns"),
-        count=pl.lit(1, pl.Int64),
-    )
-    rows = parts if by_segment else _by_name(parts)
-    began_ns = graph.activities["start_ns"].min()
-    return rows.with_columns(
-        from_ns=pl.col("start_ns") - pl.lit(began_ns, pl.Int64),
-        to_ns=pl.col("end_ns") - pl.lit(began_ns, pl.Int64),
-        step_ratio=pl.col("duration_ns") / pl.col("step_ns"),
-    ).select(*(column.name for column in job_path.columns))
-
-
-def _by_name(parts: pl.DataFrame) -> pl.DataFrame:
-    texts = [name for name in _BY if parts.schema[name] == pl.String]
-    # As labels names are numbers to whatever groups by them.
-    summed = (
-        parts.with_columns(pl.col(texts).cast(pl.Categorical))
-        .group_by(_BY)
-        .agg(
-            pl.col("start_ns").min(),
-            pl.col("end_ns").max(),
-            pl.col("step_ns").first(),
-            pl.col("duration_ns", "count").sum(),
-        )
-        .with_columns(event_id=pl.lit(None, parts.schema["event_id"]))
-    )
-    return _longest_first(summed).with_columns(pl.col(texts).cast(pl.String))
-
-
-def _longest_first(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of a step by their time, those that take as long by their names; what has none comes last."""
-    labels = [name for name in _BY if rows.schema[name] == pl.Categorical]
-    keys = rows.with_columns(groups.in_alphabet(rows[name]) for name in labels)
-    keys = keys.select(pl.col(_BY).cast(pl.Int64).fill_null(_LAST), less=-pl.col("duration_ns"))
-    place = groups.order(keys, [*_BY[:2], "less", *_BY[2:]])
-    return rows if place is None else rows[place]
+    rows = pl.concat(graphs.map(partial(_limits, of_step=of_step, by_segment=by_segment)))
+    return rows.sort("first_rank", maintain_order=True).select(*(column.name for column in job_path.columns))
 
 
 @job_path.rule

@@ -11,12 +11,32 @@ from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit
 from holotrace.graph import job, rank
 from holotrace.graph.job import TRUSTED_RATIO, JobGraph
+from holotrace.graph.stretches import Stretches
+
+
+def _replayed(graph: JobGraph) -> pl.DataFrame:
+    times = graph.step_times()
+    over_ns = graph.rows["end_ns"].gather(graph.told["over"] // 2)
+    ends = graph.told.select(point="over", since_ns=over_ns - pl.col("recorded_ns"))
+    inferred = graph.edges.with_row_index("edge").filter("is_inferred")["edge"]
+    recorded, delay = pl.col("recorded_ns"), pl.col("delay_ns")
+    error = (pl.col("replayed_ns") - recorded) / recorded
+    return (
+        times.hstack(graph.replayer.shares(ends, inferred))
+        .with_columns(
+            error_ratio=pl.when(recorded > 0).then(error),
+            explained_ratio=pl.when(recorded > 0).then((1 - delay / recorded).clip(lower_bound=0)),
+            inferred_ratio=pl.when(pl.col("edge_count") > 0).then(pl.col("marked_count") / pl.col("edge_count")),
+        )
+        .select("rank", "step", "recorded_ns", "replayed_ns", "error_ratio", "explained_ratio", "inferred_ratio")
+    )
 
 
 @per_job(
     part=rank.part,
     part_columns=rank.PART,
-    joined=JobGraph.from_parts,
+    joined=Stretches,
+    each=_replayed,
     columns=(
         Column("step", Unit.STEP, "Training step; null where the rank has none and is looked at as a whole"),
         Column(
@@ -42,7 +62,7 @@ from holotrace.graph.job import TRUSTED_RATIO, JobGraph
     reads=job.READS,
     chart=Bar(x="step", y=("recorded_ns", "replayed_ns"), title="Steps as recorded and as replayed"),
 )
-def replay(graph: JobGraph) -> pl.DataFrame:
+def replay(graphs: Stretches) -> pl.DataFrame:
     """How well a model of what waits for what reproduces each step.
 
     The model is a graph of all ranks: a thread does one thing after the other, device work waits for its launch and its
@@ -51,21 +71,7 @@ def replay(graph: JobGraph) -> pl.DataFrame:
     the model cannot explain. Answers of what-if are only as good as this replay: if it differs by more than 5%, no gain
     is reported.
     """
-    times = graph.step_times()
-    over_ns = graph.activities["end_ns"].gather(graph.steps["over"] // 2)
-    ends = graph.steps.select(point="over", since_ns=over_ns - pl.col("recorded_ns"))
-    inferred = graph.edges.with_row_index("edge").filter("is_inferred")["edge"]
-    recorded, delay = pl.col("recorded_ns"), pl.col("delay_ns")
-    error = (pl.col("replayed_ns") - recorded) / recorded
-    return (
-        times.hstack(graph.replayer.shares(ends, inferred))
-        .with_columns(
-            error_ratio=pl.when(recorded > 0).then(error),
-            explained_ratio=pl.when(recorded > 0).then((1 - delay / recorded).clip(lower_bound=0)),
-            inferred_ratio=pl.when(pl.col("edge_count") > 0).then(pl.col("marked_count") / pl.col("edge_count")),
-        )
-        .select("rank", "step", "recorded_ns", "replayed_ns", "error_ratio", "explained_ratio", "inferred_ratio")
-    )
+    return pl.concat(graphs.map(_replayed)).sort("rank", maintain_order=True)
 
 
 @replay.rule

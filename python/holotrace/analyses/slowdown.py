@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 
 import polars as pl
@@ -17,7 +18,8 @@ from holotrace.graph import job
 from holotrace.graph import rank as of_rank
 from holotrace.graph.engine import NONE
 from holotrace.graph.job import TRUSTED_RATIO, JobGraph
-from holotrace.graph.vocabulary import numbered
+from holotrace.graph.stretches import Stretches
+from holotrace.graph.vocabulary import KINDS, numbered
 
 # So many of the ranks are the worst, after "Understanding Stragglers in Large Model Training" (OSDI 2025).
 WORST_RATIO = 0.03
@@ -29,11 +31,146 @@ LEAST_RATIO = 0.01
 # So many ranks are replayed one by one.
 _MOST_RANKS = 32
 
+# What takes its ideal times: all that has one of these labels.
+_Case = frozenset[int]
+_NOTHING: _Case = frozenset()
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """The numbers with which activities are marked: that of their rank and, after those, that of their kind."""
+
+    ranks: tuple[int, ...]
+
+    def of_rank(self, rank: int) -> int:
+        return self.ranks.index(rank)
+
+    def of_kind(self, kind: str) -> int:
+        return len(self.ranks) + KINDS.index(kind)
+
+    @property
+    def everything(self) -> _Case:
+        return frozenset(map(self.of_kind, KINDS))
+
+    def only(self, label: int) -> _Case:
+        """All that has this one is ideal."""
+        return self.everything if len(self.ranks) == 1 and label == 0 else frozenset({label})
+
+    def but(self, label: int) -> _Case:
+        """All that has another one is ideal: of another rank if it is that of a rank, else of another kind."""
+        count = len(self.ranks)
+        return frozenset(range(count) if label < count else self.everything) - {label}
+
+    def cases(self, ranks: Iterable[int]) -> list[_Case]:
+        """What has to be replayed to know what each of these ranks, and each kind, makes of the time."""
+        labels = [*map(self.of_rank, ranks), *map(self.of_kind, KINDS)]
+        return [_NOTHING, self.everything, *map(self.but, labels), *map(self.only, labels)]
+
+    def worst(self, most: Mapping[int, float], count: int) -> _Case:
+        """The worst of so many ranks are ideal: those of which there is most."""
+        ranks = sorted(most, key=lambda rank: (-most[rank], rank))[: ceil(WORST_RATIO * count)]
+        return self.only(self.of_rank(ranks[0])) if len(ranks) == 1 else frozenset(map(self.of_rank, ranks))
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """What is known from the steps of a graph: nanoseconds by rank."""
+
+    # Own times less ideal times.
+    above: Counter[int]
+    recorded: Counter[int]
+    kinds: frozenset[str]
+    # Replayed steps in some cases.
+    replayed: Mapping[_Case, Counter[int]]
+
+
+def _summed(graph: JobGraph) -> _Sums:
+    """The sums of a graph, with its replays as far as it can be known here which ranks are asked for."""
+    work, labels = _ideal(graph), _Labels(tuple(graph.sets["rank"].sort()))
+    told = work.filter(graph.tells(pl.col("step"))).group_by("rank")
+    above = Counter(dict(told.agg((pl.col("own_ns") - pl.col("ideal_ns")).sum()).iter_rows()))
+    recorded = Counter(dict(graph.told.group_by("rank").agg(pl.col("recorded_ns").sum()).iter_rows()))
+    cases: list[_Case] = []
+    if graph.is_whole and above:
+        cases = _asked(labels, above)
+    elif len(labels.ranks) <= _MOST_RANKS:
+        cases = labels.cases(labels.ranks)
+    kinds = frozenset(work["kind"].unique().cast(pl.String))
+    return _Sums(above, recorded, kinds, _replayed(graph, work, labels, cases))
+
+
+def _asked(labels: _Labels, above: Mapping[int, int]) -> list[_Case]:
+    """What is replayed where ranks are so far above the ideal; the worst ranks are mostly those furthest above it."""
+    return [*labels.cases(_furthest(above)), labels.worst(above, len(above))]
+
+
+def _furthest(above: Mapping[int, int]) -> list[int]:
+    """The ranks whose times are furthest above the ideal, in order of their numbers."""
+    return sorted(sorted(above, key=lambda rank: (-above[rank], rank))[:_MOST_RANKS])
+
+
+def _ideal(graph: JobGraph) -> pl.DataFrame:
+    """What each activity takes and would ideally take: activity, rank, kind, step, own_ns, ideal_ns."""
+    work = numbered(graph).select("activity", "rank", "kind", "own_ns", "same", "step").drop_nulls("step")
+    is_mean = (pl.col("kind") == COMPUTE).cast(pl.UInt8)
+    usual = pl.DataFrame(native.usual_times(work.select("same", "own_ns", is_mean=is_mean)))
+    return work.select("activity", "rank", "kind", "step", "own_ns").hstack([usual["usual_ns"].alias("ideal_ns")])
+
+
+def _replayed(
+    graph: JobGraph, work: pl.DataFrame, labels: _Labels, cases: Iterable[_Case]
+) -> dict[_Case, Counter[int]]:
+    """The time of the steps of each rank in each case."""
+    found: dict[_Case, Counter[int]] = {case: Counter() for case in cases}
+    if found:
+        of_number = list(found)
+        times = graph.mixed_step_times(_mixed(graph, work, labels), [sorted(case) for case in found])
+        for case, rank, ns in times.group_by("case", "rank").agg(pl.col("replayed_ns").sum()).iter_rows():
+            found[of_number[case]][rank] = ns
+    return found
+
+
+def _mixed(graph: JobGraph, work: pl.DataFrame, labels: _Labels) -> pl.DataFrame:
+    """All activities with their two times and their labels, as for ``Replay.mixed``."""
+    own = graph.rows["own_ns"]
+    nothing = pl.Series([NONE], dtype=pl.UInt32()).new_from_index(0, len(own))
+    of_ranks = {rank: labels.of_rank(rank) for rank in labels.ranks}
+    of_work = work.select(
+        pl.col("rank").replace_strict(of_ranks, return_dtype=pl.UInt32),
+        kind=pl.coalesce(pl.when(pl.col("kind") == kind).then(labels.of_kind(kind)) for kind in KINDS),
+    )
+    return pl.DataFrame(
+        {
+            "usual_ns": own,
+            "other_ns": own.clone().scatter(work["activity"], work["ideal_ns"]),
+            "label": nothing.clone().scatter(work["activity"], of_work["rank"]),
+            "second_label": nothing.scatter(work["activity"], of_work["kind"]),
+        }
+    )
+
+
+def _times(
+    graphs: Stretches, labels: _Labels, cases: Sequence[_Case], known: Sequence[Mapping[_Case, Counter[int]]]
+) -> dict[_Case, float]:
+    """The time of all steps on the rank that takes longest in each case, replayed where it is not known."""
+    new = [case for case in dict.fromkeys(cases) if any(case not in of_graph for of_graph in known)]
+    more = [_replayed(graph, _ideal(graph), labels, new) for graph in graphs] if new else [{} for _ in known]
+    all_known = [{**of_graph, **added} for of_graph, added in zip(known, more, strict=True)]
+    return {case: float(max(_added(of_graph[case] for of_graph in all_known).values(), default=0)) for case in cases}
+
+
+def _added(sums: Iterable[Counter[int]]) -> Counter[int]:
+    total = Counter[int]()
+    for one in sums:
+        total.update(one)
+    return total
+
 
 @per_job(
     part=of_rank.part,
     part_columns=of_rank.PART,
-    joined=JobGraph.from_parts,
+    joined=Stretches,
+    each=_summed,
     columns=(
         Column("of", Unit.TEXT, "job, rank or kind: whose activities keep their recorded times"),
         Column("kind", Unit.TEXT, "Kind of activity, in rows about a kind"),
@@ -51,108 +188,49 @@ _MOST_RANKS = 32
     reads=job.READS,
     chart=Bar(x="rank", y=("slowdown_ratio",), title="Slowdown by each rank"),
 )
-def slowdown(graph: JobGraph) -> pl.DataFrame:
+def slowdown(graphs: Stretches) -> pl.DataFrame:
     """How much longer a job takes than it would if equal work took equally long.
 
     In the ideal job, every activity takes the mean time (for communication and hosts: the median) of the activities
-    with the same kind, name and number in the step, over all ranks and steps. The row `job` is the time of the replayed
-    job divided by the time of the ideal job (S). Rows `rank` are the same if only that rank kept its own times (S_w),
-    and rows `kind` if only activities of this kind kept theirs (S_t). `recovered_ratio` of the row `job` is the share
-    of the slowdown that would go away if the worst 3% of ranks were ideal (M_W), from 0 to 1; it is null if the
+    with the same kind, name and number in the step, over all ranks and steps (of a job with more than a million
+    activities, over the steps that are looked at together). The row `job` is the time of the replayed job divided by
+    the time of the ideal job (S). Rows `rank` are the same if only that rank kept its own times (S_w), and rows `kind`
+    if only activities of this kind kept theirs (S_t). `recovered_ratio` of the row `job` is the share of the slowdown
+    that would go away if the worst 3% of ranks were ideal (M_W), from 0 to 1; it is null if the
     slowdown is below 1%. In jobs of more than 32 ranks, only the ranks whose times are furthest above the ideal have
     rows. There is no answer if the replay differs from the recorded time by more than 5%.
     """
-    work = _ideal(graph)
-    if work.is_empty() or graph.steps.is_empty():
+    sums = graphs.map(_summed)
+    above, recorded = _added(one.above for one in sums), _added(one.recorded for one in sums)
+    if not above or not recorded:
         return pl.DataFrame(schema=slowdown.nothing.schema)
-    ranks, kinds = _furthest(work), work["kind"].unique().cast(pl.String).sort().to_list()
-    all_ranks, all_kinds, mixed = _labelled(graph, work)
-    replayed = _Replayed(graph, mixed, frozenset(all_ranks.values()), frozenset(all_kinds.values()))
-    labels = [*(all_ranks[rank] for rank in ranks), *(all_kinds[kind] for kind in kinds)]
-    of_each = [*(replayed.ranks for _ in ranks), *(replayed.kinds for _ in kinds)]
-    others = [every - {one} for every, one in zip(of_each, labels, strict=True)]
-    base, best, *times = replayed.times([frozenset(), replayed.kinds, *others, *(frozenset({one}) for one in labels)])
-    alone, without = times[: len(labels)], times[len(labels) :]
-    by_rank = sorted(zip(alone[: len(ranks)], ranks, strict=True), key=lambda pair: (-pair[0], pair[1]))
-    worst = [rank for _, rank in by_rank[: ceil(WORST_RATIO * len(all_ranks))]]
-    (rest,) = replayed.times([frozenset(all_ranks[rank] for rank in worst)])
-    recorded = max(graph.steps.group_by("rank").agg(pl.col("recorded_ns").sum())["recorded_ns"])
+    labels, known = _Labels(graphs.ranks), [one.replayed for one in sums]
+    times = _times(graphs, labels, _asked(labels, above), known)
+    base, best = times[_NOTHING], times[labels.everything]
+    ranks = {rank: labels.of_rank(rank) for rank in _furthest(above)}
+    kinds = {kind: labels.of_kind(kind) for kind in sorted(frozenset[str]().union(*(one.kinds for one in sums)))}
+    worst = labels.worst({rank: times[labels.but(label)] for rank, label in ranks.items()}, len(above))
+    if worst not in times:
+        times |= _times(graphs, labels, [worst], known)
     lost = base - best
 
-    def recovered(time: float) -> float | None:
+    def recovered(ideal: _Case) -> float | None:
         # Ideal is a mean, so where one is faster than that, the ideal time is the longer one.
-        return min(max((base - time) / lost, 0.0), 1.0) if lost > LEAST_RATIO * best else None
+        return min(max((base - times[ideal]) / lost, 0.0), 1.0) if lost > LEAST_RATIO * best else None
+
+    def ratio(ideal: _Case) -> float | None:
+        return times[ideal] / best if best else None
 
     table: list[tuple[int | None, str, str | None, float | None, float | None]]
-    table = [(None, "job", None, base / best if best else None, recovered(rest))]
-    names = [*((rank, "rank", None) for rank in ranks), *((None, "kind", kind) for kind in kinds)]
-    table += [
-        (*name, one / best if best else None, recovered(other))
-        for name, one, other in zip(names, alone, without, strict=True)
-    ]
-    known = pl.DataFrame(table, schema=slowdown.nothing.schema, orient="row")
-    is_trusted = recorded > 0 and abs(base / recorded - 1) <= TRUSTED_RATIO
-    return known if is_trusted else known.with_columns(slowdown_ratio=None, recovered_ratio=None)
-
-
-def _ideal(graph: JobGraph) -> pl.DataFrame:
-    """What each activity takes and would ideally take: activity, rank, kind, own_ns, ideal_ns."""
-    work = numbered(graph).select("activity", "rank", "kind", "own_ns", "same", "step").drop_nulls("step")
-    is_mean = (pl.col("kind") == COMPUTE).cast(pl.UInt8)
-    usual = pl.DataFrame(native.usual_times(work.select("same", "own_ns", is_mean=is_mean)))
-    return work.select("activity", "rank", "kind", "own_ns").hstack([usual["usual_ns"].alias("ideal_ns")])
-
-
-def _furthest(work: pl.DataFrame) -> list[int]:
-    """The ranks whose times are furthest above the ideal, in order of their numbers."""
-    above = work.group_by("rank").agg(above=(pl.col("own_ns") - pl.col("ideal_ns")).sum())
-    return sorted(above.sort("above", "rank", descending=[True, False])["rank"].head(_MOST_RANKS))
-
-
-def _labelled(graph: JobGraph, work: pl.DataFrame) -> tuple[dict[int, int], dict[str, int], pl.DataFrame]:
-    """The label of each rank and of each kind of ``work``, and all activities with theirs, as for ``Replay.mixed``."""
-    ranks = work["rank"].unique().sort().to_list()
-    kinds = work["kind"].unique().cast(pl.String).sort().to_list()
-    of_ranks = dict(zip(ranks, range(len(ranks)), strict=True))
-    of_kinds = dict(zip(kinds, range(len(ranks), len(ranks) + len(kinds)), strict=True))
-    own = graph.activities["own_ns"]
-    nothing = pl.Series([NONE], dtype=pl.UInt32()).new_from_index(0, len(own))
-    labels = work.select(
-        pl.col("rank").replace_strict(of_ranks, return_dtype=pl.UInt32),
-        kind=pl.coalesce(pl.when(pl.col("kind") == kind).then(label) for kind, label in of_kinds.items()),
-    )
-    mixed = pl.DataFrame(
-        {
-            "usual_ns": own,
-            "other_ns": own.clone().scatter(work["activity"], work["ideal_ns"]),
-            "label": nothing.clone().scatter(work["activity"], labels["rank"]),
-            "second_label": nothing.scatter(work["activity"], labels["kind"]),
-        }
-    )
-    return of_ranks, of_kinds, mixed
-
-
-@dataclass(frozen=True)
-class _Replayed:
-    """The time of the job in cases of ``Replay.mixed``, each of which is replayed once."""
-
-    graph: JobGraph
-    mixed: pl.DataFrame
-    # The labels of all ranks and of all kinds: either are those of all work.
-    ranks: frozenset[int]
-    kinds: frozenset[int]
-    known: dict[frozenset[int], float] = field(default_factory=dict)
-
-    def times(self, cases: Sequence[frozenset[int]]) -> list[float]:
-        """The time of all steps on the rank that takes longest, where what has these labels is ideal."""
-        asked = [self.kinds if case == self.ranks else case for case in cases]
-        new = [case for case in dict.fromkeys(asked) if case not in self.known]
-        if new:
-            steps = self.graph.mixed_step_times(self.mixed, [sorted(case) for case in new])
-            longest = steps.group_by("case", "rank").agg(pl.col("replayed_ns").sum())
-            times = longest.group_by("case").agg(pl.col("replayed_ns").max()).sort("case")["replayed_ns"]
-            self.known.update(zip(new, map(float, times), strict=True))
-        return [self.known[case] for case in asked]
+    table = [(None, "job", None, ratio(_NOTHING), recovered(worst))]
+    for rank, label in ranks.items():
+        table.append((rank, "rank", None, ratio(labels.but(label)), recovered(labels.only(label))))
+    for kind, label in kinds.items():
+        table.append((None, "kind", kind, ratio(labels.but(label)), recovered(labels.only(label))))
+    found = pl.DataFrame(table, schema=slowdown.nothing.schema, orient="row")
+    longest = max(recorded.values())
+    is_trusted = longest > 0 and abs(base / longest - 1) <= TRUSTED_RATIO
+    return found if is_trusted else found.with_columns(slowdown_ratio=None, recovered_ratio=None)
 
 
 @slowdown.rule

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import polars as pl
 
@@ -13,6 +14,7 @@ from holotrace.derive.names import pair
 from holotrace.graph import job
 from holotrace.graph import rank as of_rank
 from holotrace.graph.job import JobGraph
+from holotrace.graph.stretches import Stretches
 from holotrace.graph.waits import UNEXPLAINED, causes
 
 # Differences are listed until so much of them is; the rest is one row.
@@ -20,10 +22,43 @@ LISTED_RATIO = 0.95
 _WAIT = ["waiting_rank", "group"]
 
 
+class _Sums(NamedTuple):
+    """What the waits in a graph consist of, by rank, wait and signature; how long they are, by wait; its ranks."""
+
+    terms: pl.DataFrame
+    waited: pl.DataFrame
+    ranks: pl.Series
+
+
+def _summed(graph: JobGraph) -> _Sums:
+    at = graph.rows.filter(graph.is_told).select("activity", "step", "group", waiting_rank="rank")
+    terms = causes(graph)
+    # What both did for as long cancels, wherever it was done.
+    net = (
+        terms.select("activity", "signature", "kind", "rank", "ns")
+        .sort(-pl.col("ns"), "rank")
+        .group_by("activity", label=pair("signature", "kind"), maintain_order=True)
+        .agg(pl.col("ns").sum(), pl.col("signature", "kind", "rank").first())
+        .filter(pl.col("ns") != 0)
+        .join(at, on="activity", maintain_order="left")
+    )
+    waiting = terms.unique("activity").select("activity", "waited_ns").join(at, on="activity")
+    of_terms = net.group_by("rank", *_WAIT, "signature", "kind").agg(
+        excess_ns=pl.col("ns").sum(),
+        wait_count=pl.col("activity").n_unique().cast(pl.Int64),
+        step_count=pl.col("step").drop_nulls().n_unique().cast(pl.Int64),
+    )
+    of_waits = waiting.group_by(_WAIT).agg(pl.col("waited_ns").sum())
+    texts = pl.col("group").cast(pl.String)
+    of_terms = of_terms.with_columns(texts, pl.col("signature", "kind").cast(pl.String))
+    return _Sums(of_terms, of_waits.with_columns(texts), graph.sets["rank"])
+
+
 @per_job(
     part=of_rank.part,
     part_columns=of_rank.PART,
-    joined=JobGraph.from_parts,
+    joined=Stretches,
+    each=_summed,
     columns=(
         Column("waiting_rank", Unit.RANK, "Rank that waited"),
         Column("group", Unit.TEXT, "Process group it waited in; null if unknown"),
@@ -58,7 +93,7 @@ _WAIT = ["waiting_rank", "group"]
         nobody="Small differences",
     ),
 )
-def waits(graph: JobGraph) -> pl.DataFrame:
+def waits(graphs: Stretches) -> pl.DataFrame:
     """Why ranks wait for each other at collectives.
 
     A rank waits for the last one. The cause is the difference between what both did since their last common collective;
@@ -67,32 +102,17 @@ def waits(graph: JobGraph) -> pl.DataFrame:
     waiting rank and group sum to its waits. Small differences are combined into one row of the kind `rest`; a rank that
     never waited has one row of zeros.
     """
-    at = graph.activities.select("activity", "step", "group", waiting_rank="rank")
-    if graph.activities["rank"].n_unique() == 1:  # its devices may wait for each other, but for no rank
-        return _without(graph.activities, waits.nothing)
-    terms = causes(graph)
-    # What both did for as long cancels, wherever it was done.
-    net = (
-        terms.select("activity", "signature", "kind", "rank", "ns")
-        .sort(-pl.col("ns"), "rank")
-        .group_by("activity", label=pair("signature", "kind"), maintain_order=True)
-        .agg(pl.col("ns").sum(), pl.col("signature", "kind", "rank").first())
-        .filter(pl.col("ns") != 0)
-        .join(at, on="activity", maintain_order="left")
-    )
-    waiting = terms.unique("activity").select("activity", "waited_ns").join(at, on="activity")
-    waited = waiting.group_by(_WAIT).agg(pl.col("waited_ns").sum())
-    waited = waited.with_columns(pl.col("group").cast(pl.String)).sort(*_WAIT, nulls_last=True)
+    sums = graphs.map(_summed)
+    ranks = pl.concat([each.ranks for each in sums]).unique().sort()
+    if len(ranks) == 1:  # its devices may wait for each other, but for no rank
+        return _without(ranks, waits.nothing)
     found = (
-        net.group_by("rank", *_WAIT, "signature", "kind")
-        .agg(
-            excess_ns=pl.col("ns").sum(),
-            wait_count=pl.col("activity").n_unique(),
-            step_count=pl.col("step").drop_nulls().n_unique(),
-        )
-        .with_columns(pl.col("group", "signature", "kind").cast(pl.String))
+        pl.concat([each.terms for each in sums])
+        .group_by("rank", *_WAIT, "signature", "kind")
+        .agg(pl.all().sum())
         .sort(*_WAIT, -pl.col("excess_ns").abs(), "rank", "kind", "signature", nulls_last=True)
     )
+    waited = pl.concat([each.waited for each in sums]).group_by(_WAIT).agg(pl.all().sum())
     unexplained = (
         found.filter(pl.col("kind") == UNEXPLAINED).group_by(_WAIT).agg(missing=pl.col("excess_ns").abs().sum())
     )
@@ -104,14 +124,14 @@ def waits(graph: JobGraph) -> pl.DataFrame:
         .with_columns(explained_ratio=pl.when(pl.col("waited_ns") > 0).then(explained.clip(lower_bound=0)))
         .drop("missing")
     )
-    return pl.concat([table, _without(graph.activities, table)]).sort("waiting_rank", maintain_order=True)
+    return pl.concat([table, _without(ranks, table)]).sort("waiting_rank", maintain_order=True)
 
 
-def _without(activities: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
+def _without(ranks: pl.Series, table: pl.DataFrame) -> pl.DataFrame:
     """A row of zeros for each rank that never waited."""
-    others = activities.select("rank").unique().filter(~pl.col("rank").is_in(table["waiting_rank"].implode()))
+    others = ranks.to_frame("rank").filter(~pl.col("rank").is_in(table["waiting_rank"].implode()))
     counts = ("excess_ns", "waited_ns", "wait_count", "step_count")
-    zeros = others.sort("rank").with_columns(
+    zeros = others.with_columns(
         pl.col("rank").alias("waiting_rank"), pl.lit("rest").alias("kind"), *(pl.lit(0).alias(name) for name in counts)
     )
     return pl.concat([table.clear(), zeros.cast({name: table.schema[name] for name in counts})], how="diagonal")

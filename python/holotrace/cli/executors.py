@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from holotrace.engine.processes import Processes, cpu_count
+from holotrace.core.spread import cpu_count
+from holotrace.engine.processes import Processes
 from holotrace.errors import InputError, UsageError, require
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -46,7 +46,8 @@ def sample(
     By default the faults are a straggler, exposed communication and a stall. The file GROUND_TRUTH.txt beside the
     traces lists all faults; the most important ones are printed.
     """
-    from holotrace.engine.processes import Processes, cpu_count  # noqa: PLC0415  # with the one below, not needed for --help
+    from holotrace.core.spread import cpu_count  # noqa: PLC0415  # with those below, not needed for --help
+    from holotrace.engine.processes import Processes  # noqa: PLC0415
     from holotrace.sample import write  # noqa: PLC0415
 
     with ExitStack() as stack:

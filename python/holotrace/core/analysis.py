@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    overload,
+    runtime_checkable,
+)
 
 import polars as pl
 
@@ -164,9 +175,12 @@ class Analysis(ABC, Generic[P]):
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
         """What one ``rank`` contributes with these ``options``; made where the rank is read, and small."""
 
+    def forget(self, rank: RankTrace) -> None:
+        """Let go of what the ``rank`` keeps of its part."""
+
     @abstractmethod
-    def gathered(self, parts: Iterable[pl.DataFrame]) -> Any:
-        """What the ``parts`` of all ranks are made into, once for all analyses that share them."""
+    def gathered(self, parts: Iterable[pl.DataFrame], asked: Sequence[Analysis[Any]] = ()) -> Any:
+        """What the ``parts`` of all ranks are made into, once for all analyses that share them: those ``asked``."""
 
     @abstractmethod
     def answer(self, gathered: Any, options: Mapping[str, Any]) -> pl.DataFrame:
@@ -233,7 +247,7 @@ class PerRank(Analysis[P]):
         rows = self.source(rank, **options)  # type: ignore[call-arg]  # options were checked by their signature
         return _rows_of(rank, rows, self.columns, self.name)
 
-    def gathered(self, parts: Iterable[pl.DataFrame]) -> Any:
+    def gathered(self, parts: Iterable[pl.DataFrame], asked: Sequence[Analysis[Any]] = ()) -> Any:
         return pl.concat([self.nothing, *parts])
 
     def answer(self, gathered: Any, options: Mapping[str, Any]) -> pl.DataFrame:
@@ -270,11 +284,22 @@ class Contribution:
         return None if "<" in name else name
 
 
+@runtime_checkable
+class InPieces(Protocol):
+    """What is joined of all ranks and looked at piece by piece, as all of it would not fit into memory."""
+
+    def expect(self, wanted: Sequence[Callable[[Any], Any]]) -> None:
+        """Whenever the pieces are gone through first, all that is ``wanted`` of each is made."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PerJob(Analysis[P]):
     """Compares ranks: a function from what all ranks contribute to a table."""
 
     contribution: Contribution
+
+    each: Callable[[Any], Any] | None = None
+    """What it makes of each piece of what was joined, where that is looked at in pieces."""
 
     @property
     def part_columns(self) -> tuple[Column, ...]:
@@ -291,8 +316,15 @@ class PerJob(Analysis[P]):
     def part(self, rank: RankTrace, options: Mapping[str, Any]) -> pl.DataFrame:
         return rank.cached(self.contribution)
 
-    def gathered(self, parts: Iterable[pl.DataFrame]) -> Any:
-        return self.contribution.joined(pl.concat([empty(self.contribution.columns), *parts]))
+    def forget(self, rank: RankTrace) -> None:
+        rank.forget(self.contribution)
+        rank.forget(self.contribution.make)
+
+    def gathered(self, parts: Iterable[pl.DataFrame], asked: Sequence[Analysis[Any]] = ()) -> Any:
+        joined = self.contribution.joined(pl.concat([empty(self.contribution.columns), *parts]))
+        if isinstance(joined, InPieces):
+            joined.expect([analysis.each for analysis in asked if isinstance(analysis, PerJob) and analysis.each])
+        return joined
 
     def answer(self, gathered: Any, options: Mapping[str, Any]) -> pl.DataFrame:
         table = self.source(gathered, **options)  # type: ignore[call-arg]  # options were checked by their signature
@@ -351,6 +383,7 @@ def per_job(
     reads: tuple[Table, ...],
     chart: Chart | None = None,
     joined: Callable[[pl.DataFrame], T] = _as_they_are,  # type: ignore[assignment]  # T is a frame then
+    each: Callable[[Any], Any] | None = None,
     named_by: tuple[str, ...] = (),
 ) -> Callable[[Callable[Concatenate[T, P], pl.DataFrame]], Analysis[P]]:
     """Declare an analysis that compares ranks: it gets the rows of ``part`` of all ranks and answers for the job.
@@ -362,11 +395,12 @@ def per_job(
         reads: Tables and columns that ``part`` needs.
         chart: What to draw of the answer.
         joined: What the rows are made into, once for all analyses with this ``part``; the rows themselves by default.
+        each: What the function makes of each piece of that, where it is ``InPieces``: made at once for all analyses.
         named_by: Columns that tell what a row is of, where the chart's names do not.
     """
     contribution = Contribution(part, (RANK, *part_columns), joined)
 
     def declare(source: Callable[Concatenate[T, P], pl.DataFrame]) -> Analysis[P]:
-        return PerJob(source, (RANK, *columns), reads, chart, (), named_by, contribution=contribution)
+        return PerJob(source, (RANK, *columns), reads, chart, (), named_by, contribution=contribution, each=each)
 
     return declare

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 S = TypeVar("S")
 T = TypeVar("T")
+
+
+def cpu_count() -> int:
+    """CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) or 1
+    return os.cpu_count() or 1
 
 
 def spread(work: Callable[[S], T], items: Iterable[S], workers: int) -> list[T]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.derive import intervals
-from holotrace.derive.host_activities import COMPILATION, DISPATCH, TRACING
+from holotrace.derive.host_activities import COMPILATION, DISPATCH, PROGRAM, TRACING
 
 # Compiling a program, as opposed to what goes before it (tracing, lowering) and is part of it (passes).
 _WHOLE = r"(^|[^A-Za-z])([Cc]ompile|backend_compile)"
@@ -22,8 +22,10 @@ def compilations(calls: pl.DataFrame) -> pl.DataFrame:
     Args:
         calls: Spans of the host that tell an activity.
     """
-    # Text takes many times the memory of labels, and few calls tell anything.
-    told = calls.select("activity", "start_ns", "end_ns", pl.col("name", "tid", "arguments").cast(pl.String()))
+    # Text takes many times the memory of labels, and code of the program, which is most of the calls, tells nothing.
+    told = calls.filter(pl.col("activity") != PROGRAM).select(
+        "activity", "start_ns", "end_ns", pl.col("name", "tid", "arguments").cast(pl.String())
+    )
     compiling = told.filter(activity=COMPILATION)
     found = _grouped(compiling, _requests(told, compiling))
     inside = pl.col("from_ns").is_between("start_ns", "end_ns", closed="left")

@@ -38,11 +38,10 @@ _SYNC = "SyncTensorsGraphInternal"
 
 
 def calls(rank: RankTrace) -> pl.DataFrame:
-    """The spans of the host whose names tell an ``activity``, but the steps: those are told by what is inside them."""
-    return rank.cached(_calls)
+    """The spans of the host whose names tell an ``activity``, but the steps: those are told by what is inside them.
 
-
-def _calls(rank: RankTrace) -> pl.DataFrame:
+    They are much of the memory of a long recording, and so never kept.
+    """
     return _without_steps(host_activities.telling(rank, _SPANS), rank)
 
 
@@ -70,7 +69,7 @@ def _stepping(rank: RankTrace) -> pl.Series:
 
 
 def activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
-    """Spans of the host whose names tell an ``activity``: ``name``, ``tid``, ``start_ns``, ``end_ns``.
+    """Spans of the host whose names tell an ``activity``: ``name`` (a label), ``tid``, ``start_ns``, ``end_ns``.
 
     Args:
         rank: A rank with what ``READS`` names.
@@ -86,7 +85,7 @@ def _by_default(rank: RankTrace) -> pl.DataFrame:
 def _activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
     named = ranges(rank)
     of_runtime = calls(rank).join(named, on="event_id", how="anti")
-    columns = (pl.col("name").cast(pl.String()), pl.col("tid", "start_ns", "end_ns"))
+    columns = (pl.col("name").cast(pl.Categorical()), pl.col("tid", "start_ns", "end_ns"))
     spans = pl.concat(
         [
             of_runtime.select(*columns, "activity"),
@@ -188,7 +187,7 @@ def told(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
     )
     is_program = pl.col("activity") == PROGRAM
     half = pl.col("took_ns") * 2 >= pl.col("took_ns").max().over("span")
-    is_built_in = pl.col("name").str.contains(BUILT_IN)
+    is_built_in = pl.col("name").cast(pl.String()).str.contains(BUILT_IN)
     length = pl.when(is_built_in).then(_MUCH * pl.col("length_ns")).otherwise("length_ns")
     named = (
         beside.filter(~is_program | half)
@@ -198,7 +197,7 @@ def told(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.col("name", "took_ns", "until_ns").first())
     )
     found = numbered.select("span").join(named, on="span", how="left", maintain_order="left")
-    return found.select("name", "took_ns", "until_ns")
+    return found.select(pl.col("name").cast(pl.String()), "took_ns", "until_ns")
 
 
 def _met(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:

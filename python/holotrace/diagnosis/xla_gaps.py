@@ -164,7 +164,10 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
     )
     reads = named.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=READ_BACK)
     waits = host_time.outermost(reads).select(
-        began_ns="start_ns", returned_ns="end_ns", responsible="name", event_id=pl.lit(None, pl.UInt32)
+        began_ns="start_ns",
+        returned_ns="end_ns",
+        responsible=pl.col("name").cast(pl.String),
+        event_id=pl.lit(None, pl.UInt32),
     )
     laid = lead.laid_to_waits(known, gaps, waits)
     return laid.drop("window").sort("start_ns", "share_ns", "cause", descending=[False, True, False])
@@ -190,7 +193,7 @@ def _interpreted(gaps: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) 
     A function that began before the recording did, such as the loop over steps, is not recorded itself.
     """
     own = activities.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=PROGRAM)
-    functions = own.filter(pl.col("name").str.starts_with(_FRAME))
+    functions = own.filter(decided(own["name"], lambda name: _FRAME if name.startswith(_FRAME) else None).is_not_null())
     called_ns = gaps["end_ns"] - gaps["start_ns"] - intervals.uncovered_ns(gaps, intervals.union(functions))
     is_between = (pl.col("unattributed_ns") > 0) & (_MOST_BETWEEN * called_ns >= pl.col("unattributed_ns"))
     return gaps.with_columns(is_between_calls=is_between).with_columns(
@@ -236,7 +239,11 @@ def _runs(rank: RankTrace) -> pl.DataFrame:
 def _named(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:
     """The activities, compilations by their programs: those say more than the call that compiled them."""
     programs = rank.cached(_compilations).select(
-        "start_ns", "end_ns", name="module", activity=pl.lit(COMPILATION), tid=pl.lit("")
+        "start_ns",
+        "end_ns",
+        name=pl.col("module").cast(pl.Categorical),
+        activity=pl.lit(COMPILATION),
+        tid=pl.lit(""),
     )
     return pl.concat([programs, activities.filter(pl.col("activity") != COMPILATION)], how="diagonal")
 
@@ -249,7 +256,7 @@ def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:
     """The activities, reading back by the range and line that asked for it."""
     reads = activities.filter(activity=READ_BACK)
     who = callers.around(rank, reads.select("tid", at_ns="start_ns"))
-    named = reads.with_columns(name=pl.coalesce(who, "name"))
+    named = reads.with_columns(name=pl.coalesce(who.cast(pl.Categorical), "name"))
     return pl.concat([activities.filter(pl.col("activity") != READ_BACK), named])
 
 

@@ -20,9 +20,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from holotrace.core.problems import LOST, UNREAD, problem
 from holotrace.core.schema import Table
+from holotrace.core.spread import cpu_count
 from holotrace.core.trace import RankTrace
 from holotrace.discovery import RankSource
-from holotrace.engine.processes import Processes, cpu_count
+from holotrace.engine.processes import Processes
 from holotrace.errors import InputError, TraceFormatError
 from holotrace.loading.rank import load, narrowed
 

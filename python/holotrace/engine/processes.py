@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from holotrace.core.spread import cpu_count
+
 T = TypeVar("T")
 _POLARS_THREADS = "POLARS_MAX_THREADS"
 # Threads share the environment, which processes are started with.
@@ -117,10 +119,3 @@ def _start_processes_uninterrupted() -> None:
 def _leave_interrupts_to_the_parent() -> None:
     # A terminal interrupts all processes of a command at once.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def cpu_count() -> int:
-    """CPUs that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0)) or 1
-    return os.cpu_count() or 1

@@ -18,7 +18,7 @@ from holotrace.analyses.duty_cycle import duty_cycle
 from holotrace.core.analysis import Analysis, Finding, PerJob
 from holotrace.core.problems import frame
 from holotrace.core.schema import Table
-from holotrace.core.spread import spread
+from holotrace.core.spread import cpu_count, spread
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import RankTrace
 from holotrace.derive import worth
@@ -26,7 +26,6 @@ from holotrace.derive.device_time import ON_HOST
 from holotrace.diagnosis.symptoms import explained, folded
 from holotrace.discovery import Survey
 from holotrace.engine.comparable import Comparison, Recorded, of_ranks, ranks_left_out
-from holotrace.engine.processes import cpu_count
 from holotrace.present.figures import figure
 from holotrace.present.notebook import Findings, result_html
 from holotrace.present.wording import worded
@@ -35,7 +34,7 @@ from holotrace.present.wording import worded
 COMPARED_INFO = "compared_info"
 # An analysis and its options.
 Asked = tuple[Analysis[Any], Mapping[str, Any]]
-# To let go of the tables of a smaller rank one by one would take longer than it is worth.
+# To let go of the tables of a smaller rank one by one, or to compress a smaller part, takes longer than it is worth.
 _LARGE_BYTES = 1 << 23
 
 
@@ -53,6 +52,32 @@ class _Packed(Mapping[str, pl.DataFrame]):
 
     def __len__(self) -> int:
         return len(self._packed)
+
+
+class _Parts(Mapping[str, pl.DataFrame]):
+    """Frames of which large ones are compressed until somebody asks for them, as which they take a tenth."""
+
+    def __init__(self, held: Mapping[str, pl.DataFrame | bytes]) -> None:
+        self._held = held
+
+    @staticmethod
+    def held(frame: pl.DataFrame) -> pl.DataFrame | bytes:
+        """The frame as it is held."""
+        if frame.estimated_size() < _LARGE_BYTES:
+            return frame
+        target = BytesIO()
+        frame.write_ipc_stream(target, compression="zstd")
+        return target.getvalue()
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        held = self._held[name]
+        return pl.read_ipc_stream(BytesIO(held)) if isinstance(held, bytes) else held
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
 
 
 @dataclass(frozen=True)
@@ -96,9 +121,12 @@ class Questions:
         left, lock = dict(asked), Lock()
         is_large = sum(frame.estimated_size() for frame in rank.held.values()) > _LARGE_BYTES
 
-        def answered(name: str) -> pl.DataFrame:
+        def answered(name: str) -> pl.DataFrame | bytes:
             analysis, options = asked[name]
-            part = analysis.part(rank, options)
+            part = _Parts.held(analysis.part(rank, options))
+            if isinstance(part, bytes):
+                # Whoever shares what it was made of makes that again, rather than that all wait with it.
+                analysis.forget(rank)
             with lock:
                 del left[name]
                 if is_large:
@@ -108,7 +136,7 @@ class Questions:
 
         order = _in_turn({name: analysis.reads for name, (analysis, _) in asked.items()}, rank)
         parts = dict(zip(order, spread(answered, order, self.workers), strict=True))
-        return Answers({name: parts[name] for name in asked}, rank[RANK_INFO], rank[PROBLEMS])
+        return Answers(_Parts({name: parts[name] for name in asked}), rank[RANK_INFO], rank[PROBLEMS])
 
     def combined(
         self,
@@ -161,7 +189,9 @@ class _Shared:
         with self._locks[shared]:
             if shared not in self._gathered:
                 of = self._compared if isinstance(analysis, PerJob) else self._answers
-                self._gathered[shared] = analysis.gathered(answer.parts[analysis.part_name] for answer in of)
+                parts = (answer.parts[analysis.part_name] for answer in of)
+                asked = [each for each, _ in self._asked if each.shares == shared]
+                self._gathered[shared] = analysis.gathered(parts, asked)
             gathered = self._gathered[shared]
             self._left[shared] -= 1
             if not self._left[shared]:

@@ -14,6 +14,7 @@ from holotrace.analyses import ALL
 from holotrace.core.analysis import Analysis, PerJob
 from holotrace.core.problems import MISSING, spelled
 from holotrace.core.schema import Table
+from holotrace.core.spread import cpu_count
 from holotrace.core.tables import PROBLEMS, RANK_INFO
 from holotrace.core.trace import Question, RankTrace, T
 from holotrace.discovery import RankSource, Survey
@@ -21,7 +22,6 @@ from holotrace.engine.answers import QuestionTask
 from holotrace.engine.comparable import Comparison, Recorded, comparison
 from holotrace.engine.map_ranks import Load, Progress, RankTask, read_ranks
 from holotrace.engine.noticed import Noticed
-from holotrace.engine.processes import cpu_count
 from holotrace.engine.program import running_program
 from holotrace.engine.questions import COMPARED_INFO, Answers, JobResult, Questions
 from holotrace.engine.table_cache import CachedRankTask, TableCache

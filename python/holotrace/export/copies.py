@@ -53,4 +53,5 @@ def write_timeline(session: Session, path: Path, wanted: Wanted, progress: Progr
 
 def _path(session: Session) -> pl.DataFrame:
     parts = session.compared(job_graph.numbered_part, job_graph.READS)
-    return job_path.of(job_graph.JobGraph.from_parts(pl.concat([empty(job_graph.PART), *parts])))
+    graph = job_graph.JobGraph.from_parts(pl.concat([empty(job_graph.PART), *parts]))
+    return job_path.of(graph).select(*job_path.COLUMNS)

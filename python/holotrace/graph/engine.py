@@ -13,6 +13,8 @@ from holotrace.core.native import native
 NONE = 2**32 - 1
 # The lag of an edge that a change takes away.
 REMOVED = -(2**63)
+# What a part of the time before a point is.
+BEFORE, OWN_TIME, EDGE, UNEXPLAINED = range(4)
 
 ACTIVITIES = pl.Schema({"own_ns": pl.Int64(), "start_ns": pl.Int64(), "end_ns": pl.Int64(), "crossing": pl.UInt32()})
 EDGES = pl.Schema({"from_point": pl.UInt32(), "to_point": pl.UInt32(), "lag_ns": pl.Int64()})
@@ -116,44 +118,44 @@ class Replay:
         times = self._native.mixed(shaped, [list(labels) for labels in cases], _wanted(points))
         return _of_cases(pl.DataFrame(times), points)
 
-    def paths_to(self, ends: pl.DataFrame, changes: Changes = UNCHANGED, *, has_delays: bool = False) -> pl.DataFrame:
-        """The chains of what came last before points, one after the other, each in order of time.
+    def parts_to(self, ends: pl.DataFrame, changes: Changes = UNCHANGED, *, has_delays: bool = False) -> pl.DataFrame:
+        """What the time before points was spent on, each moment once, one point after the other, in order of time.
 
-        Columns: path (the row of ``ends``), via (0: an activity's own time, 1: an edge, 2: the last one at a crossing,
-        3: it waited for nothing), from_point, to_point, edge, start_ns, end_ns, delay_ns (what of the time between is
-        neither own time nor lag). Points from the doubled count of activities on are crossings.
+        It goes back from a point to what that waited for last, and so on. Columns: path (the row of ``ends``), activity
+        (whose time it is), from_activity (from which its point was reached; null for a crossing, or for none), spent
+        (BEFORE all that is known, the activity's OWN_TIME, the lag of an EDGE, or UNEXPLAINED), start_ns, end_ns.
 
         Args:
-            ends: ENDS: point, and since_ns: the first link of its chain leads over that time or has nothing before it.
+            ends: ENDS: point, and since_ns: when its time begins.
             changes: Own times and lags that are other.
             has_delays: Whether what no edge explains is kept.
         """
         own, lags = _columns([changes])
-        return pl.DataFrame(self._native.paths(_ends(ends), own, lags, has_delays=has_delays))
+        return pl.DataFrame(self._native.parts(_ends(ends), own, lags, has_delays=has_delays))
 
     def shares(self, ends: pl.DataFrame, marked: pl.Series) -> pl.DataFrame:
-        """Of the chains as recorded, a row per row of ``ends``: delay_ns, edge_count, marked_count.
+        """Of the chains of what came last, as recorded, a row per row of ``ends``: delay_ns, edge_count, marked_count.
 
         Args:
-            ends: As for ``paths_to``.
+            ends: As for ``parts_to``.
             marked: Numbers of edges.
         """
         edges = marked.cast(pl.UInt32).alias("edge").to_frame()
         return pl.DataFrame(self._native.shares(_ends(ends), edges))
 
-    def waits(self, activities: pl.DataFrame, edges: pl.DataFrame, beginning: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def waits(
+        self, activities: pl.DataFrame, *, lag: int, delay: int, beginning: int
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Visits of crossings, and what their waits consist of; see ``holotrace.graph.waits``.
 
         Args:
-            activities: A row per activity: process, signature, delay_signature (numbers).
-            edges: A row per edge: signature, as which its lag counts.
+            activities: A row per activity: process, signature (numbers).
+            lag: Signature of the lags of edges.
+            delay: Signature of what no edge explains.
             beginning: Signature of when something began that waited for nothing.
         """
-        visits, causes = self._native.waits(
-            activities.select(pl.col("process", "signature", "delay_signature").cast(pl.UInt32)),
-            edges.select(pl.col("signature").cast(pl.UInt32)),
-            beginning,
-        )
+        told = activities.select(pl.col("process", "signature").cast(pl.UInt32))
+        visits, causes = self._native.waits(told, lag, delay, beginning)
         return pl.DataFrame(visits), pl.DataFrame(causes)
 
 

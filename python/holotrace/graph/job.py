@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
 
 import polars as pl
 
+from holotrace.core.on_demand import Rows
 from holotrace.core.schema import empty
 from holotrace.core.tables import RANK
 from holotrace.core.trace import JobTrace, RankTrace
-from holotrace.derive import arrivals, collectives
 from holotrace.derive.kernel_kinds import COMMUNICATION
-from holotrace.graph import messages
+from holotrace.graph import meetings
 from holotrace.graph import rank as of_rank
-from holotrace.graph.engine import UNCHANGED, Changes, Replay
+from holotrace.graph.engine import ACTIVITIES, UNCHANGED, Changes, Replay
+from holotrace.graph.steps import only
 
 READS = of_rank.READS
 PART = (RANK, *of_rank.PART)
@@ -26,6 +27,10 @@ TRUSTED_RATIO = 0.05
 # The kind of the moment at which a step is over.
 STEP = "step"
 _POINT = pl.UInt32
+_COLUMNS = (
+    *("activity", "rank", "lane", "is_device", "device", "stream", "name", "kind", "start_ns", "end_ns", "own_ns"),
+    *("step", "event_id", "crossing", "group", "group_ranks", "operation", "element_count"),
+)
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,24 @@ class Counts:
     unclocked_count: int
 
 
+@dataclass(frozen=True)
+class Stretch:
+    """What is known of the whole job where the graph is that of some of its steps."""
+
+    # The first step of which something is told.
+    first: int
+    # As the attributes of the graph.
+    began_ns: int | None
+    sets: pl.DataFrame
+
+
 class JobGraph:
     """What every lane of every rank did, what it waited for, and when all would happen with changes.
 
     Times are nanoseconds since 1970 (or the files' own 0) on the clock of the median rank. A lane is a thread of a host
     or a queue of a device. Points are twice the number of an activity for its start and one more for its end.
+
+    Of a large job it may be that of a stretch of its steps, with the step before it; see ``Stretches``.
 
     Attributes:
         activities: A row per activity, in the order of numbers: activity, rank, lane, is_device, device, stream, name,
@@ -59,20 +77,32 @@ class JobGraph:
             start_ns, end_ns, own_ns (what it takes when all that it waits for is over; of a collective from when its
             last rank has come), step, event_id, crossing (the number of its collective, null for others), group,
             group_ranks, operation, element_count.
-        edges: A row per edge: from_point, to_point, lag_ns, is_inferred, rank.
+        rows: The same, without what many activities share: whoever needs some columns asks for those only.
+        edges: A row per edge: from_point, to_point, lag_ns, is_inferred.
         steps: A row per rank and step, by rank and time: rank, step (null where a rank has none and is looked at as a
             whole), begin and over (points), recorded_ns. A step is over when the host is done and all that it launched
             has ended; it lasts from when the one before was over, the first from its begin on the host.
+        told: The steps of which something is told.
+        began_ns: When the first activity of the job began; null where there is none.
+        sets: The lowest of the ranks that each meets, also by others: rank, first_rank.
     """
 
-    def __init__(self, activities: pl.DataFrame, edges: pl.DataFrame, steps: pl.DataFrame, unclocked: int = 0) -> None:
-        self.activities = activities
+    def __init__(
+        self,
+        rows: Rows,
+        edges: pl.DataFrame,
+        steps: pl.DataFrame,
+        unclocked: int = 0,
+        stretch: Stretch | None = None,
+    ) -> None:
+        self.rows = rows
         self.edges = edges
         self.steps = steps
         self._unclocked = unclocked
+        self._stretch = stretch
         # Held while something is made that several ask for: the replayer, and what path.of found.
         self.lock = RLock()
-        self.recorded_path: pl.DataFrame | None = None
+        self.recorded_path: Rows | None = None
         self._replayer: Replay | None = None
 
     @classmethod
@@ -89,24 +119,74 @@ class JobGraph:
     def from_parts(cls, rows: pl.DataFrame, step: int | None = None) -> JobGraph:
         """The graph of a job from the rows of all ranks (``PART``)."""
         kinds = of_rank.unpacked(rows.sort("rank", maintain_order=True))
-        return _joined(kinds if step is None else _only(kinds, step))
+        if step is not None:
+            kept = (kinds[of_rank.ACTIVITY]["step"] == step).fill_null(value=False)
+            kinds = only(kinds, kept, pl.col("step") == step)
+        met, offsets = meetings.met(kinds[of_rank.COLLECTIVE])
+        kinds = with_meetings(kinds, met)
+        return joined(kinds, offsets)
+
+    @property
+    def activities(self) -> pl.DataFrame:
+        """All columns of all activities."""
+        return self.rows.select(*_COLUMNS)
+
+    @property
+    def ranks(self) -> pl.Series:
+        """The ranks that did anything, in order."""
+        ranks: pl.Series = self.rows.shared["place"]["rank"].drop_nulls().unique().sort()
+        return ranks
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is of all steps of the job."""
+        return self._stretch is None
+
+    def tells(self, step: pl.Expr) -> pl.Expr:
+        """Whether something is told of a step."""
+        return pl.lit(value=True) if self._stretch is None else step >= self._stretch.first
+
+    @property
+    def is_told(self) -> pl.Series:
+        """Whether something is told of each activity: what is in no step is told of with the last that had begun."""
+        if self._stretch is None:
+            return pl.repeat(value=True, n=self.rows.own.height, eager=True)
+        begun = self.told.select("rank", first_ns=self.rows["start_ns"].gather(self.told["begin"] // 2))
+        first = _of_ranks(self.rows["rank"], begun.group_by("rank").agg(pl.col("first_ns").min()))
+        at = self.rows.select("step", "start_ns")
+        told: pl.Series = at.select(told=pl.coalesce(self.tells(pl.col("step")), pl.col("start_ns") >= first))["told"]
+        return told
+
+    @cached_property
+    def told(self) -> pl.DataFrame:
+        return self.steps.filter(self.tells(pl.col("step")))
+
+    @cached_property
+    def began_ns(self) -> int | None:
+        began: int | None = self.rows.own.select(pl.col("start_ns").min()).item()
+        return began if self._stretch is None else self._stretch.began_ns
+
+    @cached_property
+    def sets(self) -> pl.DataFrame:
+        if self._stretch is not None:
+            return self._stretch.sets
+        return meetings.sets(self.ranks, self.rows.select("rank", "crossing").drop_nulls("crossing"))
 
     @property
     def replayer(self) -> Replay:
         """The graph in the core, to be replayed."""
         with self.lock:
             if self._replayer is None:
-                self._replayer = Replay(self.activities, self.edges)
+                self._replayer = Replay(self.rows.select(*ACTIVITIES), self.edges)
             return self._replayer
 
     @cached_property
     def counts(self) -> Counts:
         """What the trace lacks and what is a guess."""
         is_met = pl.col("crossing").is_not_null()
-        met, cut = self.activities.select(
-            met=is_met.sum(), cut=((pl.col("kind") == COMMUNICATION) & ~is_met).sum()
-        ).row(0)
-        work = self.activities.filter("is_device")
+        activities = self.rows.select("activity", "kind", "is_device", "crossing")
+        met, cut = activities.select(met=is_met.sum(), cut=((pl.col("kind") == COMMUNICATION) & ~is_met).sum()).row(0)
+        work = activities.filter("is_device")
         starts = self.edges.join(self._of_host, left_on="from_point", right_on="point", how="semi")
         launched = starts.select(activity=pl.col("to_point") // 2).unique()
         return Counts(
@@ -123,7 +203,8 @@ class JobGraph:
     @property
     def _of_host(self) -> pl.DataFrame:
         """Starts of activities of the host."""
-        return self.activities.filter(~pl.col("is_device")).select(point=(pl.col("activity") * 2).cast(_POINT))
+        activities = self.rows.select("activity", "is_device")
+        return activities.filter(~pl.col("is_device")).select(point=(pl.col("activity") * 2).cast(_POINT))
 
     def replay(self, changes: Changes = UNCHANGED, *, has_delays: bool = False) -> pl.DataFrame:
         """When each activity starts and ends: start_ns, end_ns, in the order of ``activities``.
@@ -167,6 +248,7 @@ class JobGraph:
             begun.join(over, on=["case", "place"], maintain_order="left")
             .join(steps, on="place", maintain_order="left")
             .select("case", "rank", "step", "recorded_ns", replayed_ns=over_ns - since)
+            .filter(self.tells(pl.col("step")))
         )
 
 
@@ -184,33 +266,45 @@ def _numbered(rows: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     return rows.select(pl.lit(rank.rank, pl.Int32).alias("rank"), *rows.columns)
 
 
-def _joined(kinds: Mapping[str, pl.DataFrame]) -> JobGraph:
-    found = kinds[of_rank.ACTIVITY]
+def with_meetings(kinds: Mapping[str, pl.DataFrame], met: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The rows of ranks, with the meeting of each collective and how long it moved data (``meetings.met``)."""
+    calls = kinds[of_rank.COLLECTIVE].join(met, on=["rank", "activity"], how="left", maintain_order="left")
+    return {**kinds, of_rank.COLLECTIVE: calls}
+
+
+def joined(kinds: dict[str, pl.DataFrame], offsets: pl.DataFrame, stretch: Stretch | None = None) -> JobGraph:
+    """The graph of a job from the rows of all ranks.
+
+    Args:
+        kinds: Rows with meetings, by rank; they are taken out of it.
+        offsets: How far the clock of each rank is ahead: rank, offset_ns.
+        stretch: What of the job they are; by default all.
+    """
+    # Each is let go as soon as nobody needs it: they are most of the memory.
+    found, edges, calls = kinds.pop(of_rank.ACTIVITY), kinds.pop(of_rank.EDGE), kinds.pop(of_rank.COLLECTIVE)
     sizes = found.group_by("rank").agg(size=pl.len()).sort("rank")
     first = sizes.select("rank", first=(pl.col("size").cum_sum() - pl.col("size")).cast(pl.Int64))
-    met, offsets = _met(kinds[of_rank.COLLECTIVE])
-    activities = _activities(found, kinds[of_rank.COLLECTIVE], met, offsets, first)
+    edges = _moved(edges, first).drop("rank")
+    marks = _moved(kinds[of_rank.STEP], first).select("rank", "step", begin="from_point", end="to_point")
+    rows = _rows(found, kinds[of_rank.LANE], _calls(calls, first), offsets)
+    del found
+    rows, edges, steps = _with_steps(rows, edges, marks)
+    unclocked = max(sizes.height - offsets.height, 0) if calls.height and sizes.height > 1 else 0
+    return JobGraph(rows, edges, steps, unclocked, stretch)
 
-    def moved(frame: pl.DataFrame) -> pl.DataFrame:
+
+def _moved(frame: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
+    """The frame with the numbers that points have in the job."""
+    if first.height > 1:
         # A join of all columns would copy them.
-        shift = 2 * frame.select("rank").join(first, on="rank", how="left", maintain_order="left")["first"]
-        return frame.with_columns(
-            from_point=(pl.col("from_point") + shift).cast(_POINT), to_point=(pl.col("to_point") + shift).cast(_POINT)
-        )
-
-    edges = moved(kinds[of_rank.EDGE]).select("from_point", "to_point", "lag_ns", "is_inferred", "rank")
-    marks = moved(kinds[of_rank.STEP]).select("rank", "step", begin="from_point", end="to_point")
-    activities, edges, steps = _with_steps(activities, edges, marks)
-    told = kinds[of_rank.COLLECTIVE]["rank"].n_unique()
-    unclocked = max(sizes.height - offsets.height, 0) if told and sizes.height > 1 else 0
-    return JobGraph(activities, edges, steps, unclocked)
+        frame = frame.with_columns(pl.col("from_point", "to_point") + 2 * _of_ranks(frame["rank"], first))
+    return frame.with_columns(pl.col("from_point", "to_point").cast(_POINT))
 
 
-def _with_steps(
-    activities: pl.DataFrame, edges: pl.DataFrame, marks: pl.DataFrame
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+def _with_steps(rows: Rows, edges: pl.DataFrame, marks: pl.DataFrame) -> tuple[Rows, pl.DataFrame, pl.DataFrame]:
     """The graph with a moment at which each step is over, and the steps."""
     point = pl.col("activity") * 2
+    activities = rows.select("activity", "rank", "lane", "is_device", "start_ns", "end_ns", "step")
     stepless = activities.join(marks, on="rank", how="anti")
     whole = (
         stepless.group_by("rank")
@@ -246,25 +340,30 @@ def _with_steps(
     # What a step launched may run on when that of the next is done, whose step takes no time then.
     over = pl.col("over_ns").cum_max().over("rank")
     since = pl.coalesce(pl.col("over_ns").cum_max().shift(1).over("rank"), "begin_ns")
-    moments = begun.select(
-        "rank",
+    places = begun.select("rank").unique(maintain_order=True).with_columns(pl.lit(False).alias("is_device"))
+    known = rows.shared["place"]
+    numbers = places.select("rank", place=pl.int_range(pl.len(), dtype=_POINT) + known.height)
+    moments = begun.join(numbers, on="rank", maintain_order="left").select(
+        "place",
         "step",
         activity="over",
         kind=pl.lit(STEP, pl.Categorical),
-        is_device=pl.lit(False),
         start_ns="over_ns",
         end_ns="over_ns",
         own_ns=pl.lit(0, pl.Int64),
     )
-    reached = ends.select(
-        "rank", from_point="end", to_point=pl.col("over") * 2, lag_ns=pl.lit(0, pl.Int64), is_inferred=pl.lit(False)
-    )
+    reached = ends.select(from_point="end", to_point=pl.col("over") * 2, lag_ns=pl.lit(0), is_inferred=pl.lit(False))
     steps = begun.select("rank", "step", "begin", over=(pl.col("over") * 2 + 1).cast(_POINT), recorded_ns=over - since)
-    return (
-        pl.concat([activities, moments], how="diagonal"),
-        pl.concat([edges, reached.select(pl.col(name).cast(dtype) for name, dtype in edges.schema.items())]),
-        steps,
-    )
+    shared = {**rows.shared, "place": pl.concat([known, places], how="diagonal")}
+    return Rows(_appended(rows.own, moments), shared), _appended(edges, reached), steps
+
+
+def _appended(frame: pl.DataFrame, more: pl.DataFrame) -> pl.DataFrame:
+    """The rows of both, each column in one piece, which the core can share; column after column, as they are large."""
+    missing = [pl.lit(None).alias(name) for name in frame.columns if name not in more.columns]
+    last = more.with_columns(missing).select(pl.col(name).cast(dtype) for name, dtype in frame.schema.items())
+    both = zip(frame.get_columns(), last.get_columns(), strict=True)
+    return pl.DataFrame([pl.concat([column, end]).rechunk() for column, end in both])
 
 
 def _kept_waiting(activities: pl.DataFrame, edges: pl.DataFrame) -> pl.DataFrame:
@@ -293,79 +392,44 @@ def _timed(frame: pl.DataFrame, at: pl.DataFrame, name: str) -> pl.DataFrame:
     )
 
 
-def _met(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Collectives of several ranks (rank, activity, match, moved_ns), and how far clocks are ahead: rank, offset_ns."""
-    arrived = arrivals.of_ranks(collectives.comparable(calls))
-    moved = pl.col("left_ns") - pl.col("arrival_ns").max().over("match")
-    met = arrived.select("rank", "activity", "match", moved_ns=moved.clip(lower_bound=0))
-    # Devices of one rank have the clock of their host.
-    offsets = arrived.group_by("rank").agg(offset_ns=pl.col("clock_offset_ns").median().round().cast(pl.Int64))
-    sent = messages.paired(calls, offsets, after=met["match"].max())
-    met = pl.concat([met, sent.select(pl.col(name).cast(dtype) for name, dtype in met.schema.items())])
-    return met.unique(["rank", "activity"], keep="first", maintain_order=True), offsets
-
-
-def _activities(
-    found: pl.DataFrame, calls: pl.DataFrame, met: pl.DataFrame, offsets: pl.DataFrame, first: pl.DataFrame
-) -> pl.DataFrame:
-    told = calls.select("rank", "activity", "group", "group_ranks", "operation", "element_count")
-    told = told.join(met, on=["rank", "activity"], how="full", coalesce=True).join(first, on="rank")
-    told = told.with_columns((pl.col("activity") + pl.col("first")).cast(_POINT)).drop("rank", "first")
-    # Rows are by rank, and the numbers of each go on from those of the one before. They are joined by their keys, as a
-    # join of all columns would copy them.
-    offset = found.select("rank").join(offsets, on="rank", how="left", maintain_order="left")["offset_ns"]
-    numbers = pl.int_range(found.height, dtype=_POINT, eager=True).alias("activity").to_frame()
-    of_calls = numbers.join(told, on="activity", how="left", maintain_order="left")
-    return (
-        found.drop("activity", strict=False)
-        .hstack(of_calls)
-        .select(
-            "activity",
-            *("rank", "lane", "is_device", "device", "stream"),
-            pl.col("name", "kind"),
-            pl.col("start_ns", "end_ns") - offset.fill_null(0),
-            pl.coalesce("moved_ns", "own_ns").alias("own_ns"),
-            "step",
-            "event_id",
-            pl.col("match").cast(_POINT).alias("crossing"),
-            *("group", "group_ranks", "operation", "element_count"),
-        )
+def _calls(calls: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
+    """Collectives and messages by activity: crossing, moved_ns, group, group_ranks, operation, element_count."""
+    return calls.join(first, on="rank", maintain_order="left").select(
+        (pl.col("activity") + pl.col("first")).cast(_POINT),
+        pl.col("match").cast(_POINT).alias("crossing"),
+        *("moved_ns", "group", "group_ranks", "operation", "element_count"),
     )
 
 
-def _only(kinds: Mapping[str, pl.DataFrame], step: int) -> dict[str, pl.DataFrame]:
-    """The rows of one step: what began or was launched in it, and the edges among that."""
-    activities = kinds[of_rank.ACTIVITY].with_columns(activity=pl.int_range(pl.len(), dtype=pl.Int64).over("rank"))
-    kept = activities.filter(pl.col("step") == step)
-    numbers = kept.select("rank", "activity", new=pl.int_range(pl.len(), dtype=pl.Int64).over("rank"))
-
-    def renumbered(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
-        for name in names:
-            at = pl.col(name)
-            renamed = numbers.select("rank", (pl.col("activity")).alias(f"{name}_of"), pl.col("new"))
-            frame = (
-                frame.with_columns((at // 2).alias(f"{name}_of"))
-                .join(renamed, on=["rank", f"{name}_of"], maintain_order="left")
-                .with_columns(pl.col("new") * 2 + at % 2)
-                .with_columns(pl.col("new").alias(name))
-                .drop("new", f"{name}_of")
-            )
-        return frame
-
-    of_step = kinds[of_rank.STEP].filter(pl.col("step") == step)
-    calls = kinds[of_rank.COLLECTIVE].join(numbers, on=["rank", "activity"]).with_columns(activity="new")
-    ends = ("from_point", "to_point")
-    return {
-        of_rank.ACTIVITY: kept,
-        of_rank.EDGE: renumbered(kinds[of_rank.EDGE], ends),
-        of_rank.STEP: renumbered(_clamped(of_step, kept), ends),
-        of_rank.COLLECTIVE: calls.drop("new"),
-    }
+def _rows(found: pl.DataFrame, lanes: pl.DataFrame, calls: pl.DataFrame, offsets: pl.DataFrame) -> Rows:
+    """Activities by rank, without what those of a lane and few calls share; on the clock of the median rank."""
+    counts = lanes.group_by("rank").agg(count=pl.col("lane").max().cast(pl.Int64) + 1).sort("rank")
+    before = counts.select("rank", before=pl.col("count").cum_sum() - pl.col("count"))
+    place = (found["lane"] + _of_ranks(found["rank"], before)).cast(_POINT).alias("place")
+    known = lanes.with_columns(place=(lanes["lane"] + _of_ranks(lanes["rank"], before)).cast(_POINT))
+    numbers = pl.int_range(int(counts["count"].sum()), dtype=_POINT, eager=True).alias("place").to_frame()
+    moved = calls.drop_nulls("moved_ns")
+    call = pl.Series("call", [None], _POINT).new_from_index(0, found.height)
+    offset = _of_ranks(found["rank"], offsets).fill_null(0)
+    own = pl.DataFrame(
+        [
+            pl.int_range(found.height, dtype=_POINT, eager=True).alias("activity"),
+            place,
+            *found["name", "kind"],
+            found["start_ns"] - offset,
+            found["end_ns"] - offset,
+            found["own_ns"].clone().scatter(moved["activity"], moved["moved_ns"]),
+            *found["step", "event_id"],
+            call.scatter(calls["activity"], pl.int_range(calls.height, dtype=_POINT, eager=True)),
+        ]
+    )
+    shared = {"place": numbers.join(known, on="place", how="left", maintain_order="left").drop("place")}
+    return Rows(own, {**shared, "call": calls.drop("activity", "moved_ns")})
 
 
-def _clamped(steps: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
-    """The steps, where one that ends at the start of what comes after it ends at the end of what comes before."""
-    numbers = kept.select("rank", at="activity")
-    inside = steps.with_columns(at=pl.col("to_point") // 2).join(numbers, on=["rank", "at"], how="semi").drop("at")
-    outside = steps.join(inside, on=["rank", "step"], how="anti")
-    return pl.concat([inside, outside.with_columns(to_point=(pl.col("to_point") // 2 - 1) * 2 + 1)])
+def _of_ranks(ranks: pl.Series, of_rank: pl.DataFrame) -> pl.Series:
+    """For each of the ranks what the second column tells of it."""
+    if of_rank.height == 1 and ranks.n_unique() == 1 and of_rank["rank"][0] == ranks[0]:
+        value: pl.Series = of_rank.to_series(1).new_from_index(0, len(ranks))
+        return value
+    return ranks.to_frame().join(of_rank, on="rank", how="left", maintain_order="left").to_series(1)

@@ -11,7 +11,8 @@ from holotrace.core.schema import Column, Unit
 from holotrace.errors import InputError
 
 PART = (
-    Column("row", Unit.TEXT, "What the rows are of: activity, edge, step or collective"),
+    Column("row", Unit.TEXT, "What the rows are of: activity, lane, edge, step or collective"),
+    Column("count", Unit.COUNT, "How many these are"),
     Column("rows", Unit.BINARY, "The rows, as a compressed stream of Arrow"),
 )
 _EVENTS = 2**32
@@ -19,10 +20,9 @@ _EVENTS = 2**32
 _LARGE_ROWS = 2_000
 
 
-def packed(frames: Iterable[tuple[str, pl.DataFrame]]) -> pl.DataFrame:
-    """A row of PART for each of these frames."""
-    written = [(row, _written(frame)) for row, frame in frames]
-    return pl.DataFrame(written, schema={column.name: column.unit.dtype for column in PART}, orient="row")
+def part(pieces: Iterable[tuple[str, int, bytes]]) -> pl.DataFrame:
+    """A row of PART for each of these pieces."""
+    return pl.DataFrame(list(pieces), schema={column.name: column.unit.dtype for column in PART}, orient="row")
 
 
 def unpacked(
@@ -65,7 +65,8 @@ def _joined(frames: Sequence[pl.DataFrame], schema: pl.Schema, made: Sequence[pl
     return whole.select("rank", *columns)
 
 
-def _written(frame: pl.DataFrame) -> bytes:
+def written(frame: pl.DataFrame) -> bytes:
+    """The rows of a frame as one piece."""
     target = BytesIO()
     frame.write_ipc_stream(target, compression="zstd")
     return target.getvalue()
@@ -85,11 +86,9 @@ def activities(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def edges(frame: pl.DataFrame) -> pl.DataFrame:
-    """Edges by the point they reach, packed: they leave near points."""
-    to = pl.col("to_point").cast(pl.Int64)
-    return frame.with_columns(
-        from_point=to - pl.col("from_point").cast(pl.Int64), to_point=to - to.shift(1).fill_null(0)
-    )
+    """Edges by the point they reach, packed: they leave near points. Differences are numbers modulo those of points."""
+    to = pl.col("to_point")
+    return frame.with_columns(from_point=to - pl.col("from_point"), to_point=to - to.shift(1).fill_null(0))
 
 
 def unpacked_activities() -> tuple[pl.Expr, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Mapping
 
 import polars as pl
 
@@ -15,17 +15,14 @@ from holotrace.graph import device, host, packed, xla
 
 READS = (*host.READS, *device.READS, *collectives.READS)
 # What a row of a part is.
-ACTIVITY, EDGE, STEP, COLLECTIVE = "activity", "edge", "step", "collective"
+ACTIVITY, LANE, EDGE, STEP, COLLECTIVE = "activity", "lane", "edge", "step", "collective"
 PART = packed.PART
-_I64, _POINT = pl.Int64(), pl.Int64()
+_I64, _POINT = pl.Int64(), pl.UInt32()
 # Times of activities and ends of edges are packed; lanes are threads of the host or queues of a device.
 _SCHEMAS = {
     ACTIVITY: pl.Schema(
         {
             "lane": pl.Int32(),
-            "is_device": pl.Boolean(),
-            "device": _I64,
-            "stream": _I64,
             "name": pl.Categorical(),
             "kind": pl.Categorical(),
             "start_ns": _I64,
@@ -35,14 +32,17 @@ _SCHEMAS = {
             "event_id": pl.UInt32(),
         }
     ),
+    LANE: pl.Schema({"lane": pl.Int32(), "is_device": pl.Boolean(), "device": _I64, "stream": _I64}),
     EDGE: pl.Schema({"from_point": _POINT, "to_point": _POINT, "lag_ns": _I64, "is_inferred": pl.Boolean()}),
     STEP: pl.Schema({"step": _I64, "start_ns": _I64, "end_ns": _I64, "from_point": _POINT, "to_point": _POINT}),
     COLLECTIVE: pl.Schema({"activity": _I64} | {column.name: column.unit.dtype for column in collectives.CALLS}),
 }
+# With the meetings of ranks, which are known when all ranks are.
+_MET = {**_SCHEMAS, COLLECTIVE: pl.Schema({**_SCHEMAS[COLLECTIVE], "match": _I64, "moved_ns": _I64})}
 
 
 def part(rank: RankTrace) -> pl.DataFrame:
-    """Activities, edges, steps and collectives of one rank, as rows of PART; ``unpacked`` says what they are.
+    """Activities, lanes, edges, steps and collectives of one rank, as rows of PART; ``unpacked`` says what they are.
 
     Calls that only ask the runtime for something it knows are time of the span around them: a third of all calls.
     """
@@ -71,25 +71,63 @@ def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
     edges, own = device.joined(work, on_host, held, times, returned, usual=usual, can_wait=can_wait)
     steps = on_host.steps if not is_xla else xla.begun(on_host.steps, work, rank)
     steps = steps.sort("start_ns", "step").rename({"begin": "from_point", "end": "to_point"})
+    # Each of these is let go when it is packed, before the next is made.
+    found = [_packed(EDGE, packed.edges(edges))]
+    del edges
+    found += [
+        _packed(STEP, steps.with_columns(since_1970)),
+        _packed(COLLECTIVE, _collectives(rank, work)),
+        _packed(LANE, _lanes(on_host, work)),
+    ]
+    activities = _activities(rank, on_host, work, own)
+    del work, on_host
+    activities = packed.activities(activities.with_columns(since_1970))
+    return packed.part([_packed(ACTIVITY, activities), *found])
 
-    def frames() -> Iterator[tuple[str, pl.DataFrame]]:
-        """Each is packed before the next is made."""
-        yield ACTIVITY, packed.activities(_activities(rank, on_host, work, own).with_columns(since_1970))
-        yield EDGE, packed.edges(edges)
-        yield STEP, steps.with_columns(since_1970)
-        yield COLLECTIVE, _collectives(rank, work)
 
-    return packed.packed((row, _shaped(frame, _SCHEMAS[row])) for row, frame in frames())
+def packed_again(rank: int, kinds: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """What was unpacked of a rank and has its meetings, as rows of PART with its rank."""
+    edges = kinds[EDGE].with_columns(pl.col("from_point", "to_point").cast(_POINT))
+    made = {**kinds, ACTIVITY: packed.activities(kinds[ACTIVITY]), EDGE: packed.edges(edges)}
+    rows = packed.part(_packed(kind, made[kind], schema) for kind, schema in _MET.items())
+    return rows.select(pl.lit(rank, pl.Int32).alias("rank"), *rows.columns)
 
 
-def unpacked(parts: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """The graphs of all ranks, those of each together: activities, edges, steps and collectives."""
+def unpacked(
+    parts: pl.DataFrame, kinds: Collection[str] = tuple(_SCHEMAS), *, has_met: bool = False
+) -> dict[str, pl.DataFrame]:
+    """The graphs of all ranks, those of each together: activities, lanes, edges, steps and collectives, or some of it.
+
+    Args:
+        parts: Rows of PART, with rank.
+        kinds: Which of them.
+        has_met: Whether the rows have the meetings of ranks.
+    """
+    schemas = _MET if has_met else _SCHEMAS
     made = {ACTIVITY: packed.unpacked_activities(), EDGE: packed.unpacked_edges()}
-    return packed.unpacked(parts, _SCHEMAS, made)
+    asked = parts.filter(~pl.col("row").is_in(set(schemas) - set(kinds)))
+    return packed.unpacked(asked, {kind: schemas[kind] for kind in kinds}, made)
+
+
+def _packed(row: str, frame: pl.DataFrame, schema: pl.Schema | None = None) -> tuple[str, int, bytes]:
+    return row, frame.height, packed.written(_shaped(frame, schema or _SCHEMAS[row]))
 
 
 def _shaped(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+
+
+def _lanes(on_host: host.Host, work: pl.DataFrame) -> pl.DataFrame:
+    """The threads of the host, then the queues of devices."""
+    of_host = on_host.activities.select(lane="thread", is_device=pl.lit(False)).unique("lane").sort("lane")
+    of_device = work.select("device", "stream", lane=_lane(on_host), is_device=pl.lit(True)).unique("lane").sort("lane")
+    return pl.concat([of_host, of_device], how="diagonal_relaxed")
+
+
+def _lane(on_host: host.Host) -> pl.Expr:
+    """The lane of a queue."""
+    lanes = on_host.activities["thread"].max()
+    return pl.col("queue") + (0 if lanes is None else int(str(lanes)) + 1)
 
 
 def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
@@ -100,25 +138,12 @@ def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, own: pl
         "end_ns",
         "event_id",
         lane="thread",
-        is_device=pl.lit(False),
         kind="kind",
         own_ns=of_host["own_ns"].scatter(own["activity"], own["own_ns"]),
         step=launched_in(of_host["start_ns"], host.steps_of(rank)),
     )
-    lanes = on_host.activities["thread"].max()
-    of_device = work.select(
-        "name",
-        "start_ns",
-        "end_ns",
-        "event_id",
-        "step",
-        "device",
-        "stream",
-        lane=pl.col("queue") + (0 if lanes is None else int(str(lanes)) + 1),
-        is_device=pl.lit(True),
-        kind="kind",
-        own_ns=pl.col("end_ns") - pl.col("start_ns"),
-    )
+    columns = ("name", "start_ns", "end_ns", "event_id", "step", "kind")
+    of_device = work.select(*columns, lane=_lane(on_host), own_ns=pl.col("end_ns") - pl.col("start_ns"))
     # Names of the host stay numbers, where texts would take as long as all else.
     both = pl.concat([of_host, of_device.cast({"name": pl.Categorical})], how="diagonal_relaxed")
     is_recorded = pl.col("event_id") < xla.FIRST_MADE

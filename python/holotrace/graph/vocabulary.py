@@ -102,7 +102,7 @@ class Draft:
     @classmethod
     def of(cls, graph: JobGraph, within: pl.Series) -> Draft:
         """All as it is; only what is ``within`` changes."""
-        return cls(graph, within, graph.activities["own_ns"].cast(pl.Float64), graph.edges["lag_ns"])
+        return cls(graph, within, graph.rows["own_ns"].cast(pl.Float64), graph.edges["lag_ns"])
 
     def scaled(self, factors: Mapping[str, float]) -> Draft:
         """Times multiplied by factors: by what they are bound by (``BOUNDS``), or by names; all that fit count."""
@@ -118,9 +118,9 @@ class Draft:
 
     def scaled_lags(self, of: str, factor: float) -> Draft:
         """Time until work starts: after its launch, or after the work before it."""
-        activities, edges = self.graph.activities, self.graph.edges
+        edges = self.graph.edges
         starts, ends = edges["from_point"] // 2, edges["to_point"] // 2
-        is_device = activities["is_device"]
+        is_device = self.graph.rows["is_device"]
         after = is_device.gather(starts) if of == DELAY else ~is_device.gather(starts)
         which = after & is_device.gather(ends) & self.within.gather(ends) & (self.lag > 0)
         lag = pl.select(pl.when(which).then(self.lag * factor).otherwise(self.lag).round().cast(pl.Int64))
@@ -133,7 +133,7 @@ class Draft:
         the same. What half of the ranks have at most stays as it is.
         """
         usual = usual_own(self.graph)
-        rows = self.graph.activities.select("activity", own=self.own, within=self.within)
+        rows = self.graph.rows.select("activity").with_columns(own=self.own, within=self.within)
         rows = rows.join(usual, on="activity", how="left", maintain_order="left")
         usually = pl.when("within").then(pl.coalesce("usual_ns", "own")).otherwise("own")
         return self._with(rows.select(own=usually)["own"])
@@ -148,7 +148,7 @@ class Draft:
     def launches_free(self) -> Draft:
         """Calls that launch work take no time, and work starts at once."""
         edges = self.graph.edges
-        is_device = self.graph.activities["is_device"]
+        is_device = self.graph.rows["is_device"]
         launch = ~is_device.gather(edges["from_point"] // 2) & is_device.gather(edges["to_point"] // 2)
         calls = (edges.filter(launch)["from_point"] // 2).unique()
         return self.scaled_own(pl.col("activity").is_in(calls.implode()), 0).scaled_lags(LAUNCH, 0)
@@ -159,7 +159,8 @@ class Draft:
     def changes(self) -> Changes:
         """What is other than in the graph."""
         own = self.own.round().cast(pl.Int64)
-        activities, edges = self.graph.activities, self.graph.edges.with_row_index("edge")
+        activities = self.graph.rows.select("activity", "own_ns")
+        edges = self.graph.edges.with_row_index("edge")
         changed, moved = own != activities["own_ns"], self.lag != edges["lag_ns"]
         return Changes(
             own=activities.select("activity", own_ns=own).filter(changed),
@@ -175,7 +176,7 @@ def numbered(graph: JobGraph) -> pl.DataFrame:
     computes: a thread is told by what it does most.
     """
     columns = ("activity", "rank", "lane", "is_device", "step", "name", "kind", "start_ns", "own_ns")
-    rows = graph.activities.select(columns).filter(pl.col("kind") != STEP)
+    rows = graph.rows.select(*columns).filter(pl.col("kind") != STEP)
     code = pl.UInt32()
     told = rows.select(
         "start_ns",
@@ -193,7 +194,7 @@ def numbered(graph: JobGraph) -> pl.DataFrame:
 def usual_own(graph: JobGraph) -> pl.DataFrame:
     """What each activity takes on the median rank, where more than half of the ranks have it: activity, usual_ns."""
     key, rows = ["step", "same"], numbered(graph)
-    world = graph.activities["rank"].n_unique()
+    world = len(graph.ranks)
     usual = (
         rows.group_by(key)
         .agg(usual_ns=pl.col("own_ns").median(), member_count=pl.col("rank").n_unique())
@@ -209,9 +210,8 @@ def alone(graph: JobGraph) -> Changes:
     same name on the rank that ran alone, if that is less.
     """
     place = ["rank", "device"]
-    work = graph.activities.filter(pl.col("is_device")).select(
-        "activity", "own_ns", "start_ns", "end_ns", "name", "kind", *place
-    )
+    columns = ("activity", "own_ns", "start_ns", "end_ns", "name", "kind", "is_device", *place)
+    work = graph.rows.select(*columns).filter("is_device")
     moving = (
         work.filter(pl.col("kind") == COMMUNICATION)
         .sort("start_ns")

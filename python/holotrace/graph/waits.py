@@ -34,10 +34,10 @@ def causes(graph: JobGraph) -> pl.DataFrame:
     work it is), signature (name of a call, span or kernel; null outside of all), kind (host, data_loading, compute,
     communication, memory, latency, unexplained or beginning), ns (signed), waited_ns.
     """
-    activities = graph.activities
-    if activities["crossing"].null_count() == activities.height:
+    if graph.rows["crossing"].null_count() == graph.rows.own.height:
         return _NONE.to_frame()
-    ranks = activities["rank"].unique().sort()
+    ranks = graph.ranks
+    activities = graph.rows.select("rank", "kind", "name")
     labels_of = activities.select("kind", "name", label=pair("kind", "name"))
     known = labels_of.unique("label")
     texts = pl.col("kind", "name").cast(pl.String)
@@ -52,10 +52,8 @@ def causes(graph: JobGraph) -> pl.DataFrame:
     of_activities = activities.select(
         numbered["signature"],
         process=pl.col("rank").replace_strict(ranks, pl.Series(range(len(ranks))), return_dtype=pl.UInt32),
-        delay_signature=pl.lit(count + 1, pl.UInt32),
     )
-    of_edges = graph.edges.with_columns(signature=pl.lit(count, pl.UInt32))
-    visits, found = graph.replayer.waits(of_activities, of_edges, count + 2)
+    visits, found = graph.replayer.waits(of_activities, lag=count, delay=count + 1, beginning=count + 2)
     at = visits.with_row_index("visit").select("visit", "activity", "waited_ns")
     return (
         found.join(at, on="visit", maintain_order="left")

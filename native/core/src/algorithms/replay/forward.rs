@@ -5,12 +5,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{available_parallelism, scope};
 
-use super::{Graph, Step};
+use super::Graph;
 use crate::columns::arrow::NONE;
 
 /// At most so many counterfactuals share a pass: their times of one point fill a line of the cache.
 const LANES: usize = 8;
-/// Of more positions half as many share one, since each thread holds the times of all.
+/// Of more points a fourth as many share one, since each thread holds the times of all.
 const MANY: usize = 1_000_000;
 
 /// What is different in each counterfactual; columns of equal length, three for own times and three for lags.
@@ -26,6 +26,12 @@ pub struct Changes<'a> {
     pub lag: &'a [i64],
 }
 
+impl Changes<'_> {
+    pub fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.lag.is_empty()
+    }
+}
+
 /// Counterfactuals in which activities take one of two times; columns of equal length.
 #[derive(Clone, Copy)]
 pub struct Mix<'a> {
@@ -37,7 +43,7 @@ pub struct Mix<'a> {
     pub cases: &'a [Vec<u32>],
 }
 
-/// Times by position in as many lanes as are needed: few counterfactuals take less room.
+/// Times by point in as many lanes as are needed: few counterfactuals take less room.
 enum Times {
     One(Vec<[i64; 1]>),
     Two(Vec<[i64; 2]>),
@@ -58,23 +64,22 @@ macro_rules! each_width {
 }
 
 impl Times {
-    fn new(cases: usize, positions: usize) -> Self {
-        match cases {
-            0 | 1 => Self::One(vec![[0]; positions]),
-            2 => Self::Two(vec![[0; 2]; positions]),
-            3 | 4 => Self::Four(vec![[0; 4]; positions]),
-            _ if positions > MANY => Self::Four(vec![[0; 4]; positions]),
-            _ => Self::All(vec![[0; LANES]; positions]),
+    fn new(lanes: usize, points: usize) -> Self {
+        match lanes {
+            0 | 1 => Self::One(vec![[0]; points]),
+            2 => Self::Two(vec![[0; 2]; points]),
+            3 | 4 => Self::Four(vec![[0; 4]; points]),
+            _ => Self::All(vec![[0; LANES]; points]),
         }
     }
 
-    fn at(&self, position: usize, lane: usize) -> i64 {
-        each_width!(self, |times| times[position][lane])
+    fn at(&self, point: usize, lane: usize) -> i64 {
+        each_width!(self, |times| times[point][lane])
     }
 }
 
-/// A value that is other in one lane, by where in the pass it is met.
-pub(super) type Other = (u32, u8, i64);
+/// A value that is other in one lane, by the position of the point whose it is and by the edge.
+type Other = ((u32, u32), u8, i64);
 
 impl Graph {
     /// Start and end of each activity, unchanged; with delays they are as recorded.
@@ -86,17 +91,17 @@ impl Graph {
     pub fn replayed_with(&self, changes: Changes, has_delays: bool) -> (Vec<i64>, Vec<i64>) {
         let times = self.times_with(changes, has_delays);
         let of = |is_end: usize| {
-            let at = |activity: usize| times[self.position[2 * activity + is_end] as usize];
-            (0..self.activities).map(|activity| at(activity).saturating_add(self.base)).collect()
+            let at = |activity: usize| times[2 * activity + is_end];
+            (0..self.activities.count()).map(|activity| at(activity).saturating_add(self.base)).collect()
         };
         (of(0), of(1))
     }
 
-    /// Time of each position since the base, in the counterfactual 0.
+    /// Time of each point since the base, in the counterfactual 0.
     pub(super) fn times_with(&self, changes: Changes, has_delays: bool) -> Vec<i64> {
         let lags = self.lags_of(changes, 0..1);
-        let mut times = vec![[0_i64]; self.steps.len()];
-        self.pass(&mut times, changed(&self.owns_of(changes, 0..1)), &lags, has_delays);
+        let mut times = vec![[0_i64]; self.order.len()];
+        self.pass(&mut times, changed(&self.activities.own, &self.owns_of(changes, 0..1)), &lags, has_delays);
         times.into_iter().map(|[time]| time).collect()
     }
 
@@ -104,7 +109,7 @@ impl Graph {
     pub fn cases(&self, cases: usize, changes: Changes, wanted: &[u32], has_delays: bool) -> Vec<i64> {
         self.side_by_side(cases, wanted, &|lanes, times| {
             let (owns, lags) = (self.owns_of(changes, lanes.clone()), self.lags_of(changes, lanes));
-            each_width!(times, |times| self.pass(times, changed(&owns), &lags, has_delays));
+            each_width!(times, |times| self.pass(times, changed(&self.activities.own, &owns), &lags, has_delays));
         })
     }
 
@@ -134,11 +139,11 @@ impl Graph {
         if found.is_empty() {
             return found;
         }
-        let lanes = if self.steps.len() > MANY { LANES / 2 } else { LANES };
+        let lanes = if self.order.len() > MANY { LANES / 4 } else { LANES };
         let chunks: Vec<Mutex<&mut [i64]>> = found.chunks_mut(lanes * wanted.len()).map(Mutex::new).collect();
         let next = AtomicUsize::new(0);
         let work = || {
-            let mut times = Times::new(cases, self.steps.len());
+            let mut times = Times::new(cases.min(lanes), self.order.len());
             while let Some(chunk) = {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 chunks.get(number).map(|chunk| (number, chunk))
@@ -149,7 +154,7 @@ impl Graph {
                 let mut chunk = chunk.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 for (lane, of_case) in chunk.chunks_mut(wanted.len()).enumerate() {
                     for (found, &point) in of_case.iter_mut().zip(wanted) {
-                        *found = times.at(self.position[point as usize] as usize, lane).saturating_add(self.base);
+                        *found = times.at(point as usize, lane).saturating_add(self.base);
                     }
                 }
             }
@@ -162,64 +167,68 @@ impl Graph {
         found
     }
 
-    pub(super) fn owns_of(&self, changes: Changes, lanes: Range<u32>) -> Vec<Other> {
+    fn owns_of(&self, changes: Changes, lanes: Range<u32>) -> Vec<Other> {
         let all = changes.own_case.iter().zip(changes.own_activity).zip(changes.own);
         let within = all.filter(|((case, _), _)| lanes.contains(case));
-        let end = |activity: u32| self.position[2 * activity as usize + 1];
-        in_order(within.map(|((&case, &activity), &own)| (end(activity), (case - lanes.start) as u8, own)).collect())
+        let place = |activity: u32| (self.position[2 * activity as usize + 1], activity);
+        in_order(within.map(|((&case, &activity), &own)| (place(activity), (case - lanes.start) as u8, own)).collect())
     }
 
-    pub(super) fn lags_of(&self, changes: Changes, lanes: Range<u32>) -> Vec<Other> {
+    fn lags_of(&self, changes: Changes, lanes: Range<u32>) -> Vec<Other> {
         let all = changes.lag_case.iter().zip(changes.lag_edge).zip(changes.lag);
-        let within = all.filter(|((case, edge), _)| lanes.contains(case) && self.place[**edge as usize] != NONE);
-        let place = |edge: u32| self.place[edge as usize];
+        let within = all.filter(|((case, edge), _)| lanes.contains(case) && self.is_forward(**edge));
+        let place = |edge: u32| (self.position[self.edges.to[edge as usize] as usize], edge);
         in_order(within.map(|((&case, &edge), &lag)| (place(edge), (case - lanes.start) as u8, lag)).collect())
     }
 
     fn pass<const N: usize>(
         &self,
         times: &mut [[i64; N]],
-        mut own_at: impl FnMut(usize, &Step) -> [i64; N],
+        mut own_of: impl FnMut(u32) -> [i64; N],
         lags: &[Other],
         has_delays: bool,
     ) {
         let mut lags = lags.iter().peekable();
-        for (at, step) in self.steps.iter().enumerate() {
-            let mut reached = [step.release; N];
-            let end = self.steps.get(at + 1).map_or(self.sources.len(), |next| next.first as usize);
-            for place in step.first as usize..end {
-                let source = &self.sources[place];
-                let from = &times[source.position as usize];
-                if lags.peek().is_some_and(|(other, ..)| *other as usize == place) {
-                    let mut lag = [source.lag; N];
-                    while let Some(&(_, lane, other)) = lags.next_if(|(other, ..)| *other as usize == place) {
+        for &point in &self.order {
+            let mut reached = [i64::MIN; N];
+            let entering = self.entering.of(point);
+            for &number in entering {
+                let (from, usual) = self.waited_for(number);
+                let from = &times[from as usize];
+                if lags.peek().is_some_and(|((_, edge), ..)| *edge == number) {
+                    let mut lag = [usual; N];
+                    while let Some(&(_, lane, other)) = lags.next_if(|((_, edge), ..)| *edge == number) {
                         lag[usize::from(lane)] = other;
                     }
                     (0..N).for_each(|n| reached[n] = reached[n].max(from[n].saturating_add(lag[n])));
                 } else {
-                    (0..N).for_each(|n| reached[n] = reached[n].max(from[n].saturating_add(source.lag)));
+                    (0..N).for_each(|n| reached[n] = reached[n].max(from[n].saturating_add(usual)));
                 }
             }
-            if step.own_from != NONE {
-                let own = own_at(at, step);
-                let from = &times[step.own_from as usize];
+            if let Some(from) = self.own_from(point) {
+                let own = own_of(point / 2);
+                let from = &times[from as usize];
                 (0..N).for_each(|n| reached[n] = reached[n].max(from[n].saturating_add(own[n])));
+            } else if entering.is_empty() {
+                // It waits for nothing.
+                reached = [self.recorded(point); N];
             }
             if has_delays {
-                reached.iter_mut().for_each(|time| *time = time.saturating_add(step.delay));
+                let delay = self.delay(point);
+                reached.iter_mut().for_each(|time| *time = time.saturating_add(delay));
             }
             // What no longer waits for anything comes at the very beginning.
-            times[at] = reached.map(|time| time.max(0));
+            times[point as usize] = reached.map(|time| time.max(0));
         }
     }
 }
 
 /// Own times as they are in the graph, but for some, in order of positions.
-fn changed<const N: usize>(others: &[Other]) -> impl FnMut(usize, &Step) -> [i64; N] + '_ {
+fn changed<'a, const N: usize>(usual: &'a [i64], others: &'a [Other]) -> impl FnMut(u32) -> [i64; N] + 'a {
     let mut others = others.iter().peekable();
-    move |at, step| {
-        let mut own = [step.own; N];
-        while let Some(&(_, lane, other)) = others.next_if(|(position, ..)| *position as usize == at) {
+    move |activity| {
+        let mut own = [usual[activity as usize]; N];
+        while let Some(&(_, lane, other)) = others.next_if(|((_, of), ..)| *of == activity) {
             own[usize::from(lane)] = other;
         }
         own
@@ -227,12 +236,9 @@ fn changed<const N: usize>(others: &[Other]) -> impl FnMut(usize, &Step) -> [i64
 }
 
 /// Own times of which the bits of an activity say which of two it is in each lane.
-fn mixed<'a, const N: usize>(
-    mix: Mix<'a>,
-    bits: impl Fn(usize) -> u8 + 'a,
-) -> impl FnMut(usize, &Step) -> [i64; N] + 'a {
-    move |_, step| {
-        let activity = step.point as usize / 2;
+fn mixed<'a, const N: usize>(mix: Mix<'a>, bits: impl Fn(usize) -> u8 + 'a) -> impl FnMut(u32) -> [i64; N] + 'a {
+    move |activity| {
+        let activity = activity as usize;
         let (bits, usual, other) = (bits(activity), mix.usual[activity], mix.other[activity]);
         std::array::from_fn(|lane| if bits >> lane & 1 == 1 { other } else { usual })
     }

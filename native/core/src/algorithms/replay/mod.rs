@@ -8,32 +8,59 @@ mod forward;
 mod order;
 mod path;
 
+use arrow_buffer::ScalarBuffer;
+
+use self::order::Grouped;
 use crate::columns::arrow::NONE;
 
 pub use forward::{Changes, Mix};
-pub use path::{End, Segment, Share, Via};
+pub use path::{End, Parts, Segment, Share, Via};
 
 /// The lag of an edge that is taken away.
 pub const REMOVED: i64 = i64::MIN;
 
 /// Intervals of lanes as columns of equal length.
-#[derive(Clone, Copy)]
-pub struct Activities<'a> {
+#[derive(Clone)]
+pub struct Activities {
     /// What it takes from its start, or from the crossing's moment, to its end.
-    pub own: &'a [i64],
+    pub own: ScalarBuffer<i64>,
     /// As recorded.
-    pub start: &'a [i64],
-    pub end: &'a [i64],
+    pub start: ScalarBuffer<i64>,
+    pub end: ScalarBuffer<i64>,
     /// Which crossing it takes part in, or `NONE`: all of one go on at the latest start of any.
-    pub crossing: &'a [u32],
+    pub crossing: ScalarBuffer<u32>,
+}
+
+impl Activities {
+    pub fn count(&self) -> usize {
+        self.own.len()
+    }
+
+    /// How many points they have, after which come those of crossings.
+    pub fn points(&self) -> u32 {
+        2 * self.count() as u32
+    }
+
+    /// Members of crossings, and the points at which these meet.
+    fn met(&self) -> impl Iterator<Item = (u32, u32)> {
+        let points = self.points();
+        let met = (0..).zip(self.crossing.iter()).filter(|(_, crossing)| **crossing != NONE);
+        met.map(move |(activity, crossing)| (activity, points.saturating_add(*crossing)))
+    }
 }
 
 /// What waits for what, as columns of equal length. Points are twice the number of the activity, one more for its end.
-#[derive(Clone, Copy)]
-pub struct Edges<'a> {
-    pub from: &'a [u32],
-    pub to: &'a [u32],
-    pub lag: &'a [i64],
+#[derive(Clone)]
+pub struct Edges {
+    pub from: ScalarBuffer<u32>,
+    pub to: ScalarBuffer<u32>,
+    pub lag: ScalarBuffer<i64>,
+}
+
+impl Edges {
+    pub fn count(&self) -> usize {
+        self.lag.len()
+    }
 }
 
 /// What is odd about a graph.
@@ -47,155 +74,120 @@ pub struct Oddities {
     pub contradicted: u32,
 }
 
-/// A graph, laid out for passes over it.
+/// A graph and the order in which a replay passes over it.
+///
+/// Of a job of millions of activities each column counts: what others hold already is shared with them.
 pub struct Graph {
-    activities: usize,
-    /// Time of the earliest point; all times below are since then.
+    activities: Activities,
+    edges: Edges,
+    /// When the last of each crossing came, and the time of the earliest point, since when times are told.
+    met: Vec<i64>,
     base: i64,
-    /// By position in topological order.
-    steps: Vec<Step>,
-    /// In-edges of all positions, `Step::first` says where those of each begin.
-    sources: Vec<Source>,
-    /// Position of each point.
+    /// All points in topological order, and the position of each in it.
+    order: Vec<u32>,
     position: Vec<u32>,
-    /// Place of each edge in `sources`, or `NONE` where it was left out.
-    place: Vec<u32>,
+    /// What each point waits for: edges, and after their numbers those of activities that come to a crossing.
+    entering: Grouped,
     pub oddities: Oddities,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    point: u32,
-    /// Where its in-edges begin.
-    first: u32,
-    /// Position from which the activity's own time is counted, or `NONE`.
-    own_from: u32,
-    own: i64,
-    /// What no edge explains of when it was recorded; negative where it came too early.
-    delay: i64,
-    /// When it comes if it waits for nothing; `i64::MIN` if it waits for something.
-    release: i64,
-    recorded: i64,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Source {
-    position: u32,
-    edge: u32,
-    lag: i64,
 }
 
 impl Graph {
     /// Lay out a graph; edges to or from nowhere count as circular.
     pub fn new(activities: Activities, edges: Edges) -> Self {
-        let count = activities.own.len();
-        let (recorded, base) = order::recorded(activities);
-        let position = order::topological(activities, edges, &recorded);
-        let mut oddities = Oddities::default();
-        let mut place = vec![NONE; edges.from.len()];
-        let mut graph = {
-            let (steps, sources) = laid_out(activities, edges, &recorded, &position, &mut place, &mut oddities);
-            Self { activities: count, base, steps, sources, position, place, oddities }
-        };
-        graph.find_delays();
+        let recorded = order::Recorded::of(&activities);
+        let position = order::topological(&activities, &edges, &recorded);
+        let mut order = vec![0_u32; position.len()];
+        for (point, &at) in (0..).zip(&position) {
+            order[at as usize] = point;
+        }
+        let is_before = |from: u32, to: u32| position[from as usize] < position[to as usize];
+        let points = activities.points();
+        let entering = Grouped::new(position.len(), || {
+            let ends = (0..).zip(edges.from.iter().zip(edges.to.iter()));
+            let forward = move |from: u32, to: u32| from < points && to < points && is_before(from, to);
+            let of_edges = ends.filter_map(move |(edge, (&from, &to))| forward(from, to).then_some((to, edge)));
+            let first = edges.count() as u32;
+            let arrivals = activities.met().filter(move |&(activity, point)| is_before(2 * activity, point));
+            of_edges.chain(arrivals.map(move |(activity, point)| (point, first + activity)))
+        });
+        let order::Recorded { base, met, .. } = recorded;
+        let mut graph = Self { activities, edges, met, base, order, position, entering, oddities: Oddities::default() };
+        graph.oddities = graph.found_odd();
         graph
+    }
+
+    pub fn activities(&self) -> &Activities {
+        &self.activities
+    }
+
+    pub fn edges(&self) -> &Edges {
+        &self.edges
     }
 
     /// What no edge explains of each activity's start and end.
     pub fn delays(&self) -> (Vec<i64>, Vec<i64>) {
-        let delay = |point: usize| self.steps[self.position[point] as usize].delay;
-        let of = |is_end: usize| (0..self.activities).map(|activity| delay(2 * activity + is_end)).collect();
+        let of = |is_end: u32| (0..self.activities.points() / 2).map(|at| self.delay(2 * at + is_end)).collect();
         (of(0), of(1))
     }
 
-    fn find_delays(&mut self) {
-        let mut contradicted = 0;
-        for at in 0..self.steps.len() {
-            let step = self.steps[at];
-            let mut reached = step.release;
-            for source in self.sources_of(at) {
-                let earliest = self.steps[source.position as usize].recorded.saturating_add(source.lag);
-                contradicted += u32::from(earliest > step.recorded);
-                reached = reached.max(earliest);
-            }
-            if step.own_from != NONE {
-                reached = reached.max(self.steps[step.own_from as usize].recorded.saturating_add(step.own));
-            }
-            self.steps[at].delay = step.recorded.saturating_sub(reached);
-        }
-        self.oddities.contradicted = contradicted;
-    }
-
-    fn sources_of(&self, at: usize) -> &[Source] {
-        let end = self.steps.get(at + 1).map_or(self.sources.len(), |next| next.first as usize);
-        &self.sources[self.steps[at].first as usize..end]
-    }
-}
-
-/// The steps in order, and what they wait for; edges against the order are left out.
-fn laid_out(
-    activities: Activities,
-    edges: Edges,
-    recorded: &[i64],
-    position: &[u32],
-    place: &mut [u32],
-    oddities: &mut Oddities,
-) -> (Vec<Step>, Vec<Source>) {
-    let points = 2 * activities.own.len();
-    let mut at_position = vec![0_u32; recorded.len()];
-    for (point, &at) in position.iter().enumerate() {
-        at_position[at as usize] = point as u32;
-    }
-    let known = |point: u32| (point as usize) < points;
-    let entering = order::Grouped::new(recorded.len(), || {
-        let of_edges = (0..edges.from.len()).filter_map(|edge| {
-            let (from, to) = (edges.from[edge], edges.to[edge]);
-            let forward = known(from) && known(to) && position[from as usize] < position[to as usize];
-            forward.then_some((to, edge as u32))
-        });
-        let of_crossings = activities.crossing.iter().enumerate().filter(|(_, crossing)| **crossing != NONE);
-        // Arrivals have the numbers after those of edges.
-        let arrivals = of_crossings.filter_map(|(activity, crossing)| {
-            let point = points as u32 + crossing;
-            let forward = position[2 * activity] < position[point as usize];
-            forward.then_some((point, (edges.from.len() + activity) as u32))
-        });
-        of_edges.chain(arrivals)
-    });
-    let mut steps = Vec::with_capacity(recorded.len());
-    let mut sources = Vec::with_capacity(edges.from.len());
-    for &point in &at_position {
-        let first = sources.len() as u32;
-        for &number in entering.of(point) {
-            let edge = number as usize;
-            if let Some(&lag) = edges.lag.get(edge) {
-                oddities.negative += u32::from(lag < 0);
-                place[edge] = sources.len() as u32;
-                sources.push(Source { position: position[edges.from[edge] as usize], edge: number, lag });
-            } else {
-                let activity = edge - edges.lag.len();
-                sources.push(Source { position: position[2 * activity], edge: NONE, lag: 0 });
+    fn found_odd(&self) -> Oddities {
+        let mut odd = Oddities::default();
+        let mut forward = 0;
+        for point in 0..self.activities.points() {
+            for &edge in self.entering.of(point) {
+                let (from, lag) = (self.edges.from[edge as usize], self.edges.lag[edge as usize]);
+                forward += 1;
+                odd.negative += u32::from(lag < 0);
+                odd.contradicted += u32::from(self.recorded(from).saturating_add(lag) > self.recorded(point));
             }
         }
-        let (own_from, own) = own_of(activities, position, point);
-        let is_free = first as usize == sources.len() && own_from == NONE;
-        let recorded = recorded[point as usize];
-        let release = if is_free { recorded } else { i64::MIN };
-        steps.push(Step { point, first, own_from, own, delay: 0, release, recorded });
+        odd.circular = self.edges.count() as u32 - forward;
+        odd
     }
-    oddities.circular = place.iter().filter(|place| **place == NONE).count() as u32;
-    (steps, sources)
-}
 
-/// Where a point's own time is counted from, and how long that is.
-fn own_of(activities: Activities, position: &[u32], point: u32) -> (u32, i64) {
-    let activity = point as usize / 2;
-    if point.is_multiple_of(2) || activity >= activities.own.len() {
-        return (NONE, 0);
+    /// When a point was recorded, since the base.
+    pub(crate) fn recorded(&self, point: u32) -> i64 {
+        match self.met.get((point as usize).wrapping_sub(2 * self.activities.count())) {
+            Some(&met) => met,
+            None => order::recorded(&self.activities, self.base, point),
+        }
     }
-    let before = |other: usize| (position[other] < position[point as usize]).then(|| position[other]);
-    let crossing = activities.crossing[activity];
-    let met = (crossing != NONE).then(|| 2 * activities.own.len() + crossing as usize);
-    let from = met.and_then(before).or_else(|| before(2 * activity));
-    from.map_or((NONE, 0), |from| (from, activities.own[activity]))
+
+    /// Position of a point in the order.
+    pub(crate) fn position_of(&self, point: u32) -> u32 {
+        self.position[point as usize]
+    }
+
+    /// What no edge explains of when a point was recorded; negative where it came too early.
+    fn delay(&self, point: u32) -> i64 {
+        let waited = self.entering.of(point).iter().map(|&number| self.waited_for(number));
+        let own = self.own_from(point).map(|from| (from, self.activities.own[point as usize / 2]));
+        let reached = waited.chain(own).map(|(from, lag)| self.recorded(from).saturating_add(lag)).max();
+        reached.map_or(0, |reached| self.recorded(point).saturating_sub(reached))
+    }
+
+    /// The point that an entry of ``entering`` comes from, and how much later the other one is at least.
+    fn waited_for(&self, number: u32) -> (u32, i64) {
+        match self.edges.from.get(number as usize) {
+            Some(&from) => (from, self.edges.lag[number as usize]),
+            None => (2 * (number - self.edges.count() as u32), 0),
+        }
+    }
+
+    /// Whether an edge is in no circle.
+    fn is_forward(&self, edge: u32) -> bool {
+        self.entering.of(self.edges.to[edge as usize]).binary_search(&edge).is_ok()
+    }
+
+    /// The point from which the own time of an activity is counted, of its end.
+    fn own_from(&self, point: u32) -> Option<u32> {
+        let points = self.activities.points();
+        if point.is_multiple_of(2) || point >= points {
+            return None;
+        }
+        let before = |other: u32| (self.position[other as usize] < self.position[point as usize]).then_some(other);
+        let crossing = self.activities.crossing[point as usize / 2];
+        let met = if crossing == NONE { None } else { before(points + crossing) };
+        met.or_else(|| before(point - 1))
+    }
 }

@@ -1,4 +1,4 @@
-//! What a point came after: the chain of what it waited for last.
+//! What the time before a point was spent on, after the chain of what it waited for last.
 
 use hashbrown::HashMap;
 
@@ -7,7 +7,7 @@ use crate::columns::arrow::NONE;
 
 type Map = HashMap<u32, i64, foldhash::fast::RandomState>;
 
-/// Own times by position and lags by place that are other in a counterfactual.
+/// Own times by the ends of activities and lags by edge that are other in a counterfactual.
 #[derive(Default)]
 struct Others {
     own: Map,
@@ -15,10 +15,15 @@ struct Others {
 }
 
 impl Others {
-    fn of(graph: &Graph, changes: Changes) -> Self {
-        let by_place =
-            |others: Vec<(u32, u8, i64)>| others.into_iter().map(|(place, _, value)| (place, value)).collect();
-        Self { own: by_place(graph.owns_of(changes, 0..1)), lag: by_place(graph.lags_of(changes, 0..1)) }
+    fn of(changes: Changes) -> Self {
+        let of = |cases: &[u32], numbers: &[u32], values: &[i64], point: &dyn Fn(u32) -> u32| {
+            let all = cases.iter().zip(numbers).zip(values).filter(|((case, _), _)| **case == 0);
+            all.map(|((_, &number), &value)| (point(number), value)).collect()
+        };
+        Self {
+            own: of(changes.own_case, changes.own_activity, changes.own, &|activity| 2 * activity + 1),
+            lag: of(changes.lag_case, changes.lag_edge, changes.lag, &|edge| edge),
+        }
     }
 }
 
@@ -52,7 +57,7 @@ pub struct Share {
     pub marked: u32,
 }
 
-/// One link of a chain: a point and how it was reached.
+/// One link of a chain: a point and how it was reached; times are since the base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     pub via: Via,
@@ -67,25 +72,89 @@ pub struct Segment {
     pub delay: i64,
 }
 
+/// What a part of the time is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Spent {
+    /// Before the chain begins.
+    Before,
+    /// An activity's own, or for the last of a crossing to come.
+    Own,
+    /// An edge's lag.
+    Edge,
+    /// Nothing explains it.
+    Unexplained,
+}
+
+/// The time before points, each moment once, in its order: columns of equal length.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Which of the points, from 0.
+    pub path: Vec<u32>,
+    /// The activity whose time it is, and the one from which its point was reached; `NONE` for crossings.
+    pub activity: Vec<u32>,
+    pub from: Vec<u32>,
+    /// As of `Spent`.
+    pub spent: Vec<u8>,
+    pub start: Vec<i64>,
+    pub end: Vec<i64>,
+}
+
 impl Graph {
-    /// The chains that end in points, one after the other, each from its beginning or from the link that leads over
-    /// the time it is followed back to; with the times of the counterfactual 0. Also how many links each has.
-    pub fn paths_to(&self, ends: &[End], changes: Changes, has_delays: bool) -> (Vec<Segment>, Vec<u32>) {
-        let times = self.times_with(changes, has_delays);
-        let others = Others::of(self, changes);
-        let (mut segments, mut counts) = (Vec::new(), Vec::with_capacity(ends.len()));
-        for end in ends {
-            let first = segments.len();
-            self.each_link(*end, &times, &others, |segment| segments.push(segment));
-            segments[first..].reverse();
-            counts.push((segments.len() - first) as u32);
+    /// The time before points since those of `ends`, with the times of the counterfactual 0.
+    pub fn parts_to(&self, ends: &[End], changes: Changes, has_delays: bool) -> Parts {
+        let others = Others::of(changes);
+        if has_delays && changes.is_empty() {
+            return self.parts_at(ends, |point| self.recorded(point), &others);
         }
-        (segments, counts)
+        let times = self.times_with(changes, has_delays);
+        self.parts_at(ends, |point| times[point as usize], &others)
+    }
+
+    fn parts_at(&self, ends: &[End], times: impl Fn(u32) -> i64, others: &Others) -> Parts {
+        let (mut parts, mut chain) = (Parts::default(), Vec::new());
+        for (path, end) in (0..).zip(ends) {
+            chain.clear();
+            self.each_link(*end, &times, others, |segment| chain.push(segment));
+            // Going back, each link has the time from when it begins to when what comes after it does, but what later
+            // ones had before.
+            let since = end.since.saturating_sub(self.base);
+            let mut until = times(end.point).max(since);
+            let first = parts.path.len();
+            for (at, link) in chain.iter().enumerate() {
+                let from = until.min(link.from_time.max(since));
+                let cut = until.min(link.to_time.saturating_sub(link.delay.max(0))).max(from);
+                let explained = if link.via == Via::Edge { Spent::Edge } else { Spent::Own };
+                self.add_part(&mut parts, path, link, (Spent::Unexplained, cut, until));
+                self.add_part(&mut parts, path, link, (explained, from, cut));
+                if at + 1 == chain.len() {
+                    self.add_part(&mut parts, path, link, (Spent::Before, since, from));
+                }
+                until = from;
+            }
+            parts.reverse(first);
+        }
+        parts
+    }
+
+    fn add_part(&self, parts: &mut Parts, path: u32, link: &Segment, (spent, start, end): (Spent, i64, i64)) {
+        if end <= start {
+            return;
+        }
+        let points = self.activities.points();
+        // A link to a crossing takes no time but what no edge explains, which is the one's that came last.
+        let of = if link.to < points { link.to } else { link.from };
+        parts.path.push(path);
+        parts.activity.push(of / 2);
+        parts.from.push(if link.from < points { link.from / 2 } else { NONE });
+        parts.spent.push(spent as u8);
+        parts.start.push(start.saturating_add(self.base));
+        parts.end.push(end.saturating_add(self.base));
     }
 
     /// What the chains that end in points, as they were recorded, owe to delays, and how many of their edges are marked.
     pub fn shares(&self, ends: &[End], is_marked: &[bool]) -> Vec<Share> {
-        let (times, others) = (self.recorded(), Others::default());
+        let (times, others) = (|point: u32| self.recorded(point), Others::default());
         let share_of = |end: &End| {
             let mut share = Share::default();
             self.each_link(*end, &times, &others, |segment| {
@@ -99,62 +168,59 @@ impl Graph {
     }
 
     /// Go back from a point, link by link.
-    fn each_link(&self, end: End, times: &[i64], others: &Others, mut found: impl FnMut(Segment)) {
-        let mut at = self.position[end.point as usize];
-        while at != NONE {
-            let segment = self.before(at as usize, times, others);
-            let is_over = segment.from_time <= end.since;
-            at = if segment.from == NONE || is_over { NONE } else { self.position[segment.from as usize] };
+    fn each_link(&self, end: End, times: &impl Fn(u32) -> i64, others: &Others, mut found: impl FnMut(Segment)) {
+        let mut point = end.point;
+        while point != NONE {
+            let segment = self.before(point, times, others);
+            let is_over = segment.from_time.saturating_add(self.base) <= end.since;
+            point = if is_over { NONE } else { segment.from };
             found(segment);
         }
     }
 
-    /// What the point at a position waited for last; of several the first edge, before the own time.
-    fn before(&self, at: usize, times: &[i64], others: &Others) -> Segment {
-        let step = self.steps[at];
+    /// What a point waited for last; of several the first edge, before the own time.
+    fn before(&self, point: u32, times: &impl Fn(u32) -> i64, others: &Others) -> Segment {
         let mut best = (i64::MIN, NONE, NONE, Via::Nothing);
-        for (place, source) in (step.first..).zip(self.sources_of(at)) {
-            let lag = others.lag.get(&place).copied().unwrap_or(source.lag);
+        for &number in self.entering.of(point) {
+            let (from, usual) = self.waited_for(number);
+            let is_edge = (number as usize) < self.edges.count();
+            let lag = others.lag.get(&number).copied().filter(|_| is_edge).unwrap_or(usual);
             if lag == REMOVED {
                 continue;
             }
-            let reached = times[source.position as usize].saturating_add(lag);
+            let reached = times(from).saturating_add(lag);
             if best.1 == NONE || reached > best.0 {
-                let via = if source.edge == NONE { Via::Crossing } else { Via::Edge };
-                best = (reached, source.position, source.edge, via);
+                best = if is_edge { (reached, from, number, Via::Edge) } else { (reached, from, NONE, Via::Crossing) };
             }
         }
-        if step.own_from != NONE {
-            let own = others.own.get(&(at as u32)).copied().unwrap_or(step.own);
-            let reached = times[step.own_from as usize].saturating_add(own);
+        if let Some(from) = self.own_from(point) {
+            let own = others.own.get(&point).copied().unwrap_or_else(|| self.activities.own[point as usize / 2]);
+            let reached = times(from).saturating_add(own);
             if best.1 == NONE || reached >= best.0 {
-                best = (reached, step.own_from, NONE, Via::Own);
+                best = (reached, from, NONE, Via::Own);
             }
         }
-        let (reached, position, edge, via) = best;
-        let to_time = times[at];
-        let (from, from_time, delay) = if position == NONE {
-            (NONE, to_time, 0)
-        } else {
-            let from = self.steps[position as usize].point;
-            (from, times[position as usize], to_time.saturating_sub(reached))
-        };
-        let since = |time: i64| time.saturating_add(self.base);
-        Segment { via, from, to: step.point, edge, from_time: since(from_time), to_time: since(to_time), delay }
+        let (reached, from, edge, via) = best;
+        let to_time = times(point);
+        let (from_time, delay) =
+            if from == NONE { (to_time, 0) } else { (times(from), to_time.saturating_sub(reached)) };
+        Segment { via, from, to: point, edge, from_time, to_time, delay }
     }
 
-    /// The last link of the chain that ends in a point, with the times of positions.
-    pub(crate) fn link_to(&self, point: u32, times: &[i64]) -> Segment {
-        self.before(self.position[point as usize] as usize, times, &Others::default())
+    /// The last link of the chain that ends in a point, as it was recorded.
+    pub(crate) fn link_to(&self, point: u32) -> Segment {
+        self.before(point, &|point| self.recorded(point), &Others::default())
     }
+}
 
-    /// When each position was recorded, since the base.
-    pub(crate) fn recorded(&self) -> Vec<i64> {
-        self.steps.iter().map(|step| step.recorded).collect()
-    }
-
-    /// Position of a point in the order.
-    pub(crate) fn position_of(&self, point: u32) -> u32 {
-        self.position[point as usize]
+impl Parts {
+    /// Turn round what was added since the row `first`.
+    fn reverse(&mut self, first: usize) {
+        for column in [&mut self.path, &mut self.activity, &mut self.from] {
+            column[first..].reverse();
+        }
+        self.spent[first..].reverse();
+        self.start[first..].reverse();
+        self.end[first..].reverse();
     }
 }

@@ -90,13 +90,13 @@ fn latest(visits: &Visits) -> Map {
     late
 }
 
-/// What each activity's time, each edge's lag and each activity's delay is counted as.
+/// What each activity's time, the lag of edges and delays are counted as.
 #[derive(Clone, Copy)]
 pub struct Signatures<'a> {
     pub process: &'a [u32],
     pub own: &'a [u32],
-    pub lag: &'a [u32],
-    pub delay: &'a [u32],
+    pub lag: u32,
+    pub delay: u32,
     /// When something waited for nothing.
     pub beginning: u32,
 }
@@ -104,7 +104,8 @@ pub struct Signatures<'a> {
 /// The visits of a graph as it was recorded, and the activity of each; `NONE` for points where ways part.
 ///
 /// A process goes back from its coming to a crossing through what it waited for last, to the crossing before.
-pub fn visits(graph: &Graph, crossing: &[u32], signatures: Signatures) -> (Visits, Vec<u32>) {
+pub fn visits(graph: &Graph, signatures: Signatures) -> (Visits, Vec<u32>) {
+    let crossing = &graph.activities().crossing;
     let mut walk = Walk::new(graph, crossing, signatures);
     let mut members: Vec<u32> = (0..crossing.len() as u32).filter(|&a| crossing[a as usize] != NONE).collect();
     members.sort_by_key(|&activity| graph.position_of(2 * activity));
@@ -117,7 +118,6 @@ struct Walk<'a> {
     graph: &'a Graph,
     crossing: &'a [u32],
     signatures: Signatures<'a>,
-    recorded: Vec<i64>,
     /// Of each point: whether a way back leads through it, and whether several do or it is where one begins.
     passed: Vec<bool>,
     is_stop: Vec<bool>,
@@ -135,7 +135,6 @@ impl<'a> Walk<'a> {
             graph,
             crossing,
             signatures,
-            recorded: graph.recorded(),
             passed: vec![false; points],
             is_stop: vec![false; points],
             stops: Map::default(),
@@ -150,7 +149,7 @@ impl<'a> Walk<'a> {
         self.is_stop[stop as usize] = true;
         let mut point = stop;
         while !std::mem::replace(&mut self.passed[point as usize], true) {
-            let link = self.graph.link_to(point, &self.recorded);
+            let link = self.graph.link_to(point);
             match self.on_way(link.from) {
                 Some(before) => point = before,
                 None => return,
@@ -168,7 +167,7 @@ impl<'a> Walk<'a> {
     fn visit(&mut self, activity: u32) {
         let stop = self.stop(2 * activity);
         let point = self.crossing_point(activity);
-        let left = self.recorded[self.graph.position_of(point) as usize];
+        let left = self.graph.recorded(point);
         let arrived = self.visits.arrived[stop as usize];
         let meeting = self.graph.position_of(point);
         let visit = self.add(activity, meeting, (arrived, left), stop, &[], activity);
@@ -202,7 +201,7 @@ impl<'a> Walk<'a> {
             };
             missing.pop();
             let at = self.graph.position_of(point);
-            let time = self.recorded[at as usize];
+            let time = self.graph.recorded(point);
             let visit = self.add(point / 2, at, (time, time), before, &terms, NONE);
             self.stops.insert(point, visit);
         }
@@ -216,21 +215,21 @@ impl<'a> Walk<'a> {
         loop {
             let activity = point / 2;
             let at = activity as usize;
-            let link = self.graph.link_to(point, &self.recorded);
+            let link = self.graph.link_to(point);
             let process = self.signatures.process[at];
             let mut add = |signature: u32, ns: i64| {
                 if ns != 0 {
                     terms.push(Term { process, signature, ns });
                 }
             };
-            add(self.signatures.delay[at], link.delay);
+            add(self.signatures.delay, link.delay);
             let passed = link.to_time.saturating_sub(link.from_time).saturating_sub(link.delay);
             match link.via {
                 Via::Own => add(self.signatures.own[at], passed),
-                Via::Edge => add(self.signatures.lag[link.edge as usize], passed),
+                Via::Edge => add(self.signatures.lag, passed),
                 Via::Crossing => {}
                 Via::Nothing => {
-                    add(self.signatures.beginning, self.recorded[self.graph.position_of(point) as usize]);
+                    add(self.signatures.beginning, self.graph.recorded(point));
                     return (terms, End::Beginning);
                 }
             }
