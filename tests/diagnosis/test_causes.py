@@ -16,9 +16,9 @@ from holotrace import sample
 from holotrace.diagnosis import uneven, unfused
 from holotrace.diagnosis.candidates import Candidate
 from holotrace.diagnosis.candidates import Job as CausesJob
-from holotrace.diagnosis.causes import _least_ratio
-from holotrace.diagnosis.classes import EXPOSED, SLOW_DEVICE, SYNCHRONIZATION
-from holotrace.diagnosis.meetings import Change
+from holotrace.diagnosis.causes import _least_ratio, _with_launches
+from holotrace.diagnosis.classes import EXPOSED, LAUNCH, MORE_WORK, SLOW_DEVICE, SYNCHRONIZATION
+from holotrace.diagnosis.meetings import Change, Meetings
 from quick import every
 from trace_files import REAL_TRACES
 
@@ -171,6 +171,36 @@ def test_kernels_that_one_rank_lacks_were_lost(of_rank_2: list[int], lost: list[
     assert uneven._with_lost_kernels(kinds) == lost
 
 
+def test_a_device_is_slow_at_equal_work_though_another_rank_has_other_shapes() -> None:
+    """Beside a rank with longer sequences a slow device was told to have more work, and to be worth as much as both."""
+    work = [
+        {"row": "work", "rank": rank, "name": name, "operator": name, "cause": None, "count": 6}
+        | {"detail": "long" if rank == 3 else "short", "time_ns": 135 if rank == 3 else 120 if rank == 2 else 100}
+        for rank in range(4)
+        for name in ("mm", "attention", "norm")
+    ]
+    job = CausesJob(pl.DataFrame(work, schema_overrides={"cause": pl.String}), pl.DataFrame(), (0, 1, 2, 3), 0)
+    kinds = uneven.by_kind(job)
+    assert uneven.is_slow(uneven._with_others_pooled(kinds, 2), 0.2)
+    assert not uneven.is_slow(uneven._with_others_pooled(kinds, 3), 0.35)
+
+
+def test_ranks_with_more_of_different_work_are_different_causes() -> None:
+    """One that sorts and one with longer sequences were told as one cause, by the operator of the dearer."""
+    times = {0: (100, 10), 1: (100, 10), 2: (150, 10), 3: (100, 60), 4: (140, 20)}
+    work = [
+        {"row": "work", "rank": rank, "name": name, "operator": name, "cause": None, "detail": "", "count": 1}
+        | {"time_ns": time_ns}
+        for rank, of_rank in times.items()
+        for name, time_ns in zip(("mm", "sort"), of_rank, strict=True)
+    ]
+    rows = pl.DataFrame(work, schema_overrides={"cause": pl.String})
+    kinds = uneven.by_kind(CausesJob(rows, pl.DataFrame(), tuple(times), 0))
+    classes = [(MORE_WORK, 2), (MORE_WORK, 3), (MORE_WORK, 4)]
+    assert uneven._together(classes, kinds) == [(MORE_WORK, [2, 4]), (MORE_WORK, [3])]
+    assert uneven._together([(SLOW_DEVICE, 2), (SLOW_DEVICE, 3)], kinds) == [(SLOW_DEVICE, [2, 3])]
+
+
 def test_of_ranks_that_take_turns_the_operator_is_named_that_takes_longer_in_their_turn() -> None:
     """In sum over the steps each had as much of it, so that what differed by chance was named."""
     work = pl.DataFrame(
@@ -225,6 +255,43 @@ def test_tokens_that_one_rank_has_too_much_are_those_that_others_lack(
     assert uneven._beyond_even(job, kinds, [0], "aten::mm") == pytest.approx(ratio)
 
 
+@pytest.mark.parametrize(
+    ("times", "removed_ns"),
+    [
+        # No amount is that of most ranks: what two have too much the others lack.
+        ([60, 60, 130, 130], [0, 0, 35, 35]),
+        ([60, 130, 130, 60], [0, 35, 35, 0]),
+        # Most have equally much, and would if the one had no more.
+        ([100, 101, 99, 160], [0, 1, 0, 60]),
+        # Of two ranks nobody knows which is the usual one.
+        ([100, 150], [0, 25]),
+    ],
+)
+def test_what_half_of_the_ranks_have_is_not_what_most_have(times: list[int], removed_ns: list[int]) -> None:
+    """Uneven work was worth half as much again: all were to get as little as the lower half had."""
+    usual = sorted(times)[(len(times) - 1) // 2]
+    beyond = pl.DataFrame(
+        [
+            {"rank": rank, "step": step, "time_ns": time_ns, "beyond_ns": max(0, time_ns - usual)}
+            for step in range(4)
+            for rank, time_ns in enumerate(times)
+        ]
+    )
+    assert uneven._balanced(beyond).filter(step=0)["beyond_ns"].to_list() == removed_ns
+
+
+def test_experts_of_each_layer_are_levelled_by_themselves() -> None:
+    """Ranks with the most tokens in one layer and the fewest in the next were imbalanced by their sums alone."""
+    segments = pl.DataFrame(
+        [
+            {"rank": rank, "step": 1, "match": match, "time_ns": 150 if (rank + match) % 2 else 50}
+            for rank in range(2)
+            for match in range(2)
+        ]
+    )
+    assert uneven._level(segments).sort("rank", "match")["part_ns"].to_list() == [0, 50, 50, 0]
+
+
 @pytest.mark.parametrize(("together_ns", "turns"), [(95, ()), (20, (2, 3))])
 def test_ranks_that_are_slow_together_take_no_turns(together_ns: int, turns: tuple[int, ...]) -> None:
     """Half of the devices of a job were slow, now one the slowest, now another, and told as uneven work."""
@@ -243,3 +310,18 @@ def test_how_often_a_step_waits_is_not_told_where_no_steps_are_known() -> None:
     wait = Candidate(SYNCHRONIZATION, Change(), evidence={"count": 1_000})
     ratios = [_least_ratio(each, 4, is_on_host=False) for each in (wait, replace(wait, steps=(1, 2, 3)))]
     assert ratios == [0.05, 0.01]
+
+
+@pytest.mark.parametrize(("call_ratio", "told"), [(1.4, [(MORE_WORK, 50)]), (1.0, [(MORE_WORK, 20), (LAUNCH, 30)])])
+def test_launching_what_a_rank_calls_beyond_the_others_is_a_part_of_its_more_work(
+    call_ratio: float, told: list[tuple[str, int]]
+) -> None:
+    """One rank's additional calls were told twice, as more work and as a host that launches too slowly."""
+    nobody = dict.fromkeys(("match", "rank", "arrival_ns", "left_ns", "time_ns", "needed_ns"), pl.Int64)
+    words = dict.fromkeys(("collective", "group", "group_ranks"), pl.String)
+    met = pl.DataFrame(schema={**nobody, "clock_offset_ns": pl.Int64, **words})
+    meetings = Meetings(met, {0: 100, 1: 1_000}, {})
+    work = Candidate(MORE_WORK, Change(removed={1: [(10, 20.0)]}), (1,), evidence={"call_ratio": call_ratio})
+    launches = Candidate(LAUNCH, Change(removed={1: [(30, 30.0)]}), (1,))
+    found = _with_launches([(work, 20), (launches, 30)], meetings)
+    assert [(candidate.cause, cost) for candidate, cost in found] == told

@@ -164,3 +164,25 @@ def test_a_host_that_waits_seldom_is_too_slow_if_much_is_late_however_far_it_cou
     rows = pl.concat([gaps, pl.DataFrame([{"row": "step", "rank": 0, "step": 1}])], how="diagonal")
     job = CausesJob(rows, pl.DataFrame(), (0,), 0)
     assert idle._is_too_slow(gaps, launching_ns, 1_000, job) == is_too_slow
+
+
+def waits(of_rank_2: int) -> pl.DataFrame:
+    """Waits of three ranks for their devices, two of two ranks and so many of the third."""
+    return pl.DataFrame(
+        [{"rank": rank, "event_id": wait} for rank, count in ((0, 2), (1, 2), (2, of_rank_2)) for wait in range(count)]
+    )
+
+
+def test_a_rank_that_waits_as_often_as_the_others_and_is_late_for_longer_has_more_to_launch() -> None:
+    """Every rank read its loss once a step, and the one that launched a thousand kernels after it was told not to."""
+    assert idle._waits_as_often(waits(2), (2,))
+    assert not idle._waits_as_often(waits(6), (2,))
+    assert not idle._waits_as_often(waits(2).filter(rank=2), (2,))
+
+
+@pytest.mark.parametrize(("longest_ns", "is_apart"), [(1_600, False), (2_400, True)])
+def test_what_all_hosts_do_is_of_no_rank_though_one_was_less_far_ahead(longest_ns: int, is_apart: bool) -> None:
+    """Every rank compiled, and the one whose device ran dry first was named for what it lost beyond the others."""
+    times = [1_000, 1_000, 1_000, longest_ns]
+    excess = pl.DataFrame({"rank": range(4), "step": 1, "time_ns": times, "beyond_ns": [0, 0, 0, longest_ns - 1_000]})
+    assert idle._is_apart(excess, 1_000, CausesJob(pl.DataFrame(), pl.DataFrame(), (0, 1, 2, 3), 100)) == is_apart

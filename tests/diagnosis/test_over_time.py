@@ -24,7 +24,7 @@ def job(times: Sequence[int], *, evaluates: Sequence[int] = (), of_others: Seque
     ]
     rows += [
         {"row": "work", "rank": rank, "step": step, "name": "mm", "operator": "train.py(7): evaluate", "time_ns": 150}
-        | {"cause": EVALUATION}
+        | {"cause": EVALUATION, "detail": "[18000, 1, 1]|[128, 1, 1]|[[8192, 16384]]"}
         for rank in range(2)
         for step in evaluates
     ]
@@ -76,6 +76,8 @@ def test_evaluating_on_all_ranks_is_a_cause_though_their_devices_are_busy() -> N
     (found,) = over_time.causes(job(FLAT, evaluates=[2]))
     assert (found.cause, found.ranks, found.steps) == (EVALUATION, (), (2,))
     assert (found.responsible, removed(found)) == ("train.py(7): evaluate", {0: 150, 1: 150})
+    # The sentence said grid, block and shapes of a kernel as what the evaluation was around.
+    assert found.detail is None
 
 
 @pytest.mark.parametrize(("later_ns", "steps"), [(8_000, (3, 4, 5)), (1_500, ())])

@@ -7,6 +7,7 @@ import pytest
 
 from holotrace.diagnosis import transfers
 from holotrace.diagnosis.candidates import Candidate, Job
+from holotrace.diagnosis.causes import _least_ratio
 from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
 
 SLOW, SIZES = (2, 3), (1_000, 50_000)
@@ -61,7 +62,7 @@ def test_waiting_for_data_is_not_told_from_waiting_for_a_rank_that_was_not_recor
     assert (whole, incomplete) == ([None], [1])
 
 
-def reductions(*times_us: tuple[int, int], elements: int = 12_000_000) -> Candidate:
+def reductions(*times_us: tuple[int, int], elements: int = 12_000_000, collective: str = "allreduce") -> Candidate:
     """The exposed transfer of two ranks that reduce gradients from and until these times of one step."""
     rows = [
         {
@@ -72,7 +73,7 @@ def reductions(*times_us: tuple[int, int], elements: int = 12_000_000) -> Candid
             "left_ns": 1_000 * left,
             "exposed_ns": 1_000 * (left - begun),
             "group_ranks": "[0, 1]",
-            "collective": "allreduce",
+            "collective": collective,
             "element_count": elements,
             "element_type": "BFloat16",
             "step": 1,
@@ -93,11 +94,52 @@ def test_gradients_that_are_reduced_in_a_row_could_be_hidden_but_for_the_last() 
     assert found.evidence["in_a_row_ratio"] == 1
 
 
+def test_of_the_last_of_several_large_buckets_no_more_than_a_bucket_of_usual_size_has_to_stay_exposed() -> None:
+    """Gradients that are reduced in a row after the backward pass were worth a whole reduction too little."""
+    found = reductions((0, 600), (601, 1_200), (1_202, 1_802), elements=2 * (25 << 20) // 2)
+    assert found.evidence["time_ns"] == 1_199_000 + 300_000
+
+
+def test_what_an_all_to_all_takes_longer_for_uneven_tokens_is_not_told_as_exposed() -> None:
+    """Imbalanced experts were told twice: as imbalance, and as an exchange that nothing hides."""
+    rows = [
+        {
+            "match": 0,
+            "rank": rank,
+            "arrival_ns": 0,
+            "start_ns": 0,
+            "left_ns": 200_000,
+            "exposed_ns": 200_000,
+            "group_ranks": "[0, 1, 2, 3]",
+            "collective": "all_to_allv",
+            "element_count": 2_000 if rank == 3 else 1_000,
+            "element_type": "BFloat16",
+            "step": 1,
+            "group_size": 4,
+        }
+        for rank in range(4)
+    ]
+    (exposed,) = transfers.causes(Job(pl.DataFrame(), pl.DataFrame(rows), (0, 1, 2, 3), 0))
+    assert exposed.evidence["time_ns"] == 100_000
+
+
 def test_of_gradients_that_are_reduced_at_once_a_bucket_cannot_be_hidden() -> None:
     found = reductions((0, 1_000), elements=10 * (25 << 20) // 2)
     assert found.evidence["time_ns"] == 900_000
     assert found.evidence["bucket_count"] == 10
     assert reductions((0, 400), (500, 1_000), elements=10 * (25 << 20) // 2).evidence["bucket_count"] == 1
+
+
+def test_collectives_that_are_known_by_their_kernels_only_are_gathers_and_reductions_too() -> None:
+    """Without the metadata of NCCL gathers were taken for something else, and had to cost three times as much."""
+    apart = ((0, 600), (1_000, 1_600), (2_000, 2_600), (3_000, 3_600))
+    gathers, others = (
+        _least_ratio(reductions(*apart, collective=f"ncclDevKernel_{name}_RING_LL(args)"), 2, is_on_host=False)
+        for name in ("AllGather", "SendRecv")
+    )
+    assert (gathers, others) == (0.03, 0.15)
+    in_a_row = reductions((0, 600), (601, 1_200), collective="ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(args)")
+    assert in_a_row.evidence["in_a_row_ratio"] == 1
 
 
 def test_reductions_with_work_between_them_are_in_no_row() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import holotrace
 from drawing import draw, trace
+from hlo_files import Computation, Instruction, Program, Shape
 from holotrace.core.analysis import Finding
 from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS, HOST_CALLS, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
@@ -17,7 +18,7 @@ from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 from holotrace.job import Job
 from trace_files import REAL_TRACES
 from xla_drawing import frame
-from xplane_files import capture
+from xplane_files import Event, Line, Plane, Stat, capture, space
 
 XLA = REAL_TRACES.parent / "xla"
 GPU = Path(__file__).parent.parent / "data" / "jax_gpu"
@@ -41,6 +42,32 @@ def test_time_in_which_the_host_reads_input_is_worth_its_length_and_says_how_to_
     assert (cause["cause"], cause["ranks"], cause["steps"], cause["cost_ns"]) == ("input", [0], [1], 300_000)
     assert cause["responsible"] == "Iterator::Next"
     assert "grain" in cause["advice"]
+
+
+def test_a_function_in_python_that_a_program_calls_is_a_cause_and_no_computing(tmp_path: Path) -> None:
+    """Devices that waited for such a function were told to compute, and to lose nothing."""
+    one, ms = Shape("f32", (8,)), 10**9
+    entry = Computation(
+        "main",
+        (
+            Instruction("x", "parameter", one),
+            Instruction("pure_callback.1", "custom-call", one, ("x",), target="xla_ffi_python_cpu_callback"),
+            Instruction("add.1", "add", one, ("pure_callback.1", "x")),
+        ),
+    )
+    add, call = "add.1", "pure_callback.1"
+    ran = [(add, 0, 4), (call, 4, 6), (add, 10, 4), (call, 14, 6), (add, 20, 4)]
+    told: dict[str, Stat] = {"hlo_module": "jit_f", "program_id": 7}
+    events = [Event(name, at * ms, length * ms, {"hlo_op": name, **told}) for name, at, length in ran]
+    host = Plane("/host:CPU", [Line("tf_XLAEigen/1", events, id=1)])
+    program = Program((entry,)).written()
+    (tmp_path / "host.xplane.pb").write_bytes(space(host, Plane("/host:metadata", programs={"jit_f(7)": program})))
+    job = holotrace.open(tmp_path)
+    (cause,) = job.causes().select("cause", "responsible", "cost_ns").rows()
+    assert cause == ("python-function", "pure_callback.1", 12_000_000)
+    (finding,) = (finding for finding in job.findings() if finding.severity != "info")
+    assert "python-in-programs" in finding.explains
+    assert job.time_breakdown().select("compute_ns", "idle_ns").row(0) == (12_000_000, 12_000_000)
 
 
 def held_by(name: str) -> Job:

@@ -10,6 +10,7 @@ from holotrace.core.analysis import Finding, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import XLA_OPS
+from holotrace.core.tables.xla import PYTHON_TARGET
 from holotrace.core.trace import RankTrace
 from holotrace.derive import device_time, xla_peaks
 from holotrace.derive.device_time import DEVICE
@@ -39,8 +40,6 @@ _OPS = XLA_OPS.only(
     *("device_ps", "flops", "accessed_bytes", "is_wait", "is_collective", "is_async", "is_container"),
     "product_type",
 )
-# Custom calls through which a program calls a Python function.
-_PYTHON = "python.*callback"
 # A collective of an even job that overlaps well takes a few percent; a fifth is what the job waits for.
 COLLECTIVE_RATIO = 0.2
 # Half of the peak is what dense work reaches; less than that in a tenth of the time is worth a look.
@@ -251,7 +250,7 @@ def python_in_programs(table: pl.DataFrame) -> Iterator[Finding]:
     Write the function with operations of XLA, call it for several steps at once, or return from the program what it
     needs and call it outside.
     """
-    calls = table.filter(pl.col("target").str.contains(_PYTHON).fill_null(value=False))
+    calls = table.filter(pl.col("target").str.contains(PYTHON_TARGET).fill_null(value=False))
     taken = calls.group_by("rank").agg(
         python_ns=pl.col("self_ns").sum(), cost_ns=(pl.col("self_ns") / pl.col("device_count")).sum()
     )

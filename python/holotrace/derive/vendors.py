@@ -78,8 +78,8 @@ XLA = Vendor(
         # collective, which is what hiding it would save.
         KindRule(
             SYNC,
-            category=r"^(barrier-cores|dependency-wait|infeed|outfeed|host (send|recv)(-done)?)$",
-            examples=("infeed", "barrier-cores"),
+            category=r"^(barrier-cores|dependency-wait|infeed|outfeed|host (callback|(send|recv)(-done)?))$",
+            examples=("infeed", "barrier-cores", "host callback"),
         ),
         KindRule(COMMUNICATION, category=_HLO_COLLECTIVE, examples=("all-reduce", "all-gather fusion")),
         KindRule(COMMUNICATION, category=r"^async-(start|done|update)$", name=_HLO_COLLECTIVE),

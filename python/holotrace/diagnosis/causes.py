@@ -33,7 +33,7 @@ from holotrace.diagnosis.classes import (
 )
 from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.meetings import Late, Meetings, together
-from holotrace.diagnosis.transfers import ABSENT, EXPOSES
+from holotrace.diagnosis.transfers import ABSENT, EXPOSES, is_gathered
 
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
 FLOOR_RATIO = 0.01
@@ -51,6 +51,9 @@ _USUAL = {
 }
 # What could have been on its way earlier: parameters that are gathered, gradients that are reduced in a row.
 _AHEAD_RATIO, _AT_ONCE_RATIO, _SEVERAL, _MOSTLY_RATIO = 0.03, 0.06, 4, 0.5
+# What begins as soon as its data is computed, several times a step, and is needed at once, as in tensor and expert
+# parallelism: an earlier start would not hide it, only other work beside it.
+_BETWEEN_RATIO = 0.15
 _CRITICAL_RATIO = 0.2
 # A device that copies to its host.
 _TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
@@ -124,6 +127,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     on_host = account.ON_HOST in windows["name"]
     kept = [(c, cost) for c, cost in costs if cost > _least_ratio(c, len(ranks), is_on_host=on_host) * job_ns]
     kept = _with_copies(_once(cores.told_once(_without_followers(kept)), meetings), meetings)
+    kept = _with_launches(kept, meetings)
     joint = meetings.saved_ns(together([candidate.change for candidate, _ in kept]))
     found = []
     for candidate, cost in kept:
@@ -189,6 +193,20 @@ def _with_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[
     return told
 
 
+def _with_launches(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
+    """Where ranks call more operators than others, launching these is a part of the more work."""
+    told = list(kept)
+    for work, cost in kept:
+        if work.cause != MORE_WORK or work.evidence.get("call_ratio", 1.0) <= 1:
+            continue
+        launches = [pair for pair in told if pair[0].cause == LAUNCH and pair[0].ranks == work.ranks]
+        if launches:
+            change = together([work.change, *(launch.change for launch, _ in launches)])
+            told = [pair for pair in told if pair not in launches and pair != (work, cost)]
+            told.append((replace(work, change=change), meetings.saved_ns(change)))
+    return told
+
+
 def _without_followers(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
     """The causes but for transfers that are exposed since hosts launch too late what could hide them."""
     late_ns = max((cost for candidate, cost in kept if candidate.cause == LAUNCH and not candidate.ranks), default=0)
@@ -199,14 +217,7 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> 
     if is_on_host and candidate.cause in (*cores.LONGER, UNEVEN_WORK):
         return _ON_HOST_RATIO
     if candidate.cause == EXPOSED:
-        # Of several gathers in a step all but the first could be on their way while something else is computed.
-        ahead = "gather" in (candidate.responsible or "") and candidate.evidence["per_step_count"] >= _SEVERAL
-        ahead = ahead and candidate.evidence["exposed_ratio"] >= _MOSTLY_RATIO
-        # Gradients that are all reduced one after the other could have been while others were computed.
-        ahead |= candidate.evidence.get("in_a_row_ratio", 0.0) >= _MOSTLY_RATIO
-        # So could those that are reduced at once, when all are there; small models lose little by that.
-        at_once = candidate.evidence.get("bucket_count", 1) >= _SEVERAL
-        return _AHEAD_RATIO if ahead else _AT_ONCE_RATIO if at_once else _USUAL[EXPOSED]
+        return _least_exposed_ratio(candidate)
     # Without steps nothing tells how often in one.
     often = 0 < _SEVERAL * rank_count * len(candidate.steps) <= candidate.evidence.get("count", 0)
     if candidate.cause == SYNCHRONIZATION and (often or EXPOSES in candidate.evidence):
@@ -217,6 +228,21 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> 
         return _USUAL[LAUNCH]
     is_of_some = 0 < len(candidate.ranks) < rank_count and candidate.cause != QUEUED
     return FLOOR_RATIO if is_of_some else max(FLOOR_RATIO, _USUAL.get(candidate.cause, 0.0))
+
+
+def _least_exposed_ratio(candidate: Candidate) -> float:
+    several = candidate.evidence["per_step_count"] >= _SEVERAL
+    several = several and candidate.evidence["exposed_ratio"] >= _MOSTLY_RATIO
+    # Of several gathers in a step all but the first could be on their way while something else is computed.
+    ahead = several and is_gathered(candidate.responsible)
+    # Gradients that are all reduced one after the other could have been while others were computed.
+    ahead |= candidate.evidence.get("in_a_row_ratio", 0.0) >= _MOSTLY_RATIO
+    if ahead:
+        return _AHEAD_RATIO
+    # So could those that are reduced at once, when all are there; small models lose little by that.
+    if candidate.evidence.get("bucket_count", 1) >= _SEVERAL:
+        return _AT_ONCE_RATIO
+    return _BETWEEN_RATIO if several else _USUAL[EXPOSED]
 
 
 def _mean_ns(candidate: Candidate) -> float:
@@ -272,6 +298,7 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
     filled |= {"pauses": wording.pauses(what, meanwhile, is_launch=is_launch), "meanwhile": meanwhile, **c.evidence}
     is_call = _innermost(c).startswith(COPYING_CALLS)
     absent = int(c.evidence.get(ABSENT, 0))
+    filled["tokens"] = wording.tokens(str(filled["who"]), is_of_some=bool(c.ranks))
     filled["exposed"] = wording.exposed(str(filled["what"]), absent)
     filled["copying"] = wording.copying(str(filled["who"]), str(filled["copies"]), is_call=is_call)
     sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)

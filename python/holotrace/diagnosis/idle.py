@@ -44,7 +44,8 @@ _SLOW_HOST_RATIO = 1.3
 _PART_RATIO = 0.2
 # Of a slow host this is slow, however little of it others have: they launch ahead of their devices.
 _SLOW_TOO = (LAUNCH, SYNCHRONIZATION, PAUSE, UNRECORDED)
-# ... and all have some of it, which differs from rank to rank by chance: twice as much is more.
+# All may have some of it, which differs from rank to rank by chance, and by how far hosts were ahead: twice as much is
+# more.
 _TWICE_RATIO = 1.0
 # Waits in a step that are more than reading its loss; and so much late launching, beside what is laid to seldom waits,
 # makes a host too slow.
@@ -83,10 +84,14 @@ def causes(job: Job) -> Iterator[Candidate]:
             on_slow = pl.col("rank").is_in(list(slow))
             of_slow.append(_parts(idle.rows, excess.filter(on_slow), "beyond_ns"))
             excess = excess.with_columns(beyond_ns=pl.when(on_slow).then(0).otherwise("beyond_ns"))
-        is_local = _is_apart(idle.cause, excess, idle.usual_ns, job)
+        is_local = _is_apart(excess, idle.usual_ns, job)
         if is_local:
             where = Where(who(excess, "beyond_ns"), when(excess, "beyond_ns"))
-            yield candidate(idle.cause, idle.name, _parts(idle.rows, excess, "beyond_ns"), where, of_hosts=True)
+            parts = _parts(idle.rows, excess, "beyond_ns")
+            # Ranks that wait as often as the others, but are late for longer after that, have more to launch.
+            is_launching = idle.cause == SYNCHRONIZATION and _waits_as_often(idle.rows, where.ranks)
+            cause, name = (LAUNCH, None) if is_launching else (idle.cause, idle.name)
+            yield candidate(cause, name, parts, where, of_hosts=True)
         taken = pl.col("beyond_ns") if is_local or is_slow else 0
         common = idle.table.with_columns(left_ns=pl.col("time_ns") - taken)
         # What waiting costs may be mostly what it exposes.
@@ -98,12 +103,19 @@ def causes(job: Job) -> Iterator[Candidate]:
     yield from _slow_hosts(of_slow, slow)
 
 
-def _is_apart(cause: str, excess: pl.DataFrame, usual_ns: float, job: Job) -> bool:
-    """Whether some ranks have more of it: what most have is everybody's, and so is what differs a little."""
+def _waits_as_often(rows: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
+    """Whether these ranks wait for their devices no more often than the others do."""
+    waits = rows.group_by("rank").agg(pl.col("event_id").n_unique())
+    is_own = pl.col("rank").is_in(ranks)
+    own, others = waits.filter(is_own)["event_id"].to_list(), waits.filter(~is_own)["event_id"]
+    return not others.is_empty() and max(own, default=0) <= (1 + APART_RATIO) * lower_median(others)
+
+
+def _is_apart(excess: pl.DataFrame, usual_ns: float, job: Job) -> bool:
+    """Whether some ranks have more of it: what most have is everybody's, however far ahead each of them was before."""
     ranks = who(excess, "beyond_ns")
     beyond_ns = total(excess["beyond_ns"])
-    apart = _TWICE_RATIO if cause in _SLOW_TOO else APART_RATIO
-    is_theirs = beyond_ns > apart * usual_ns * len(ranks)
+    is_theirs = beyond_ns > _TWICE_RATIO * usual_ns * len(ranks)
     return beyond_ns > job.floor_ns and is_theirs and len(ranks) <= len(job.ranks) / 2
 
 

@@ -52,7 +52,8 @@ def _evaluations(job: Job, everybody: tuple[int, ...]) -> Iterator[Candidate]:
         share = own.join(of_name, on=["step", "operator"]).select(
             "rank", "step", part_ratio=pl.col("common_ns") / pl.col("time_ns")
         )
-        rows = work.filter(pl.col("operator") == name).with_columns(at_ns="start_ns")
+        # What tells kernels apart is nothing that is around them.
+        rows = work.filter(pl.col("operator") == name).with_columns(at_ns="start_ns", detail=pl.lit(None, pl.String))
         steps = tuple(sorted(of_name["step"].unique()))
         yield candidate(EVALUATION, str(name), of_share(rows, share), Where(everybody, steps))
 

@@ -49,6 +49,7 @@ OF_CLASS = {
     **dict.fromkeys(("early-read", "forced-execution"), (classes.SYNCHRONIZATION,)),
     **dict.fromkeys(("host-bound-device", "small-programs"), _OF_HOST),
     "slow-tracing": (classes.LAUNCH,),
+    "python-in-programs": (classes.FUNCTION,),
     "costly-collective": (classes.EXPOSED, *_OF_LATE),
     "synchronous-collectives": (classes.EXPOSED,),
     "slow-upload": (classes.UPLOAD,),

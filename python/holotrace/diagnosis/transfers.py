@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.diagnosis import account, over_time
+from holotrace.diagnosis import account, over_time, uneven
 from holotrace.diagnosis.candidates import Candidate, Job, total
 from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
 from holotrace.diagnosis.meetings import Change
@@ -24,6 +25,7 @@ _AT_ONCE_NS = 50_000
 _OF_GROUP = ("step", "group_ranks")
 # A bucket of gradients, and one of them, if they are as most are: DistributedDataParallel's buckets, 16 bits.
 _BUCKET_BYTES, _ELEMENT_BYTES = 25 << 20, 2
+_WHOLE, _GATHER = r"(?i)all_?reduce", "(?i)gather"
 # A transfer of which so much is exposed is not hidden.
 _MOSTLY_RATIO = 0.5
 
@@ -37,8 +39,11 @@ def causes(job: Job) -> Iterator[Candidate]:
     known = [match for link in links for match in link.change.transfer]
     links += _slow_steps(meetings.filter(~pl.col("match").is_in(known)), job.ranks)
     yield from links
-    # What a slow link costs is no matter of hiding transfers.
-    slow = [(match, ratio) for link in links for match, ratio in link.change.transfer.items()]
+    # What a slow link costs is no matter of hiding transfers, nor is what a rank gets beyond its share.
+    slower = uneven.even_ratios(job)
+    for link in links:
+        slower |= link.change.transfer
+    slow = sorted(slower.items())
     ratios = pl.DataFrame(slow, schema={"match": meetings.schema["match"], "usual_ratio": pl.Float64}, orient="row")
     beside = meetings.join(ratios, on="match", how="left").with_columns(pl.col("usual_ratio").fill_null(1.0))
     beside = beside.with_columns(pl.col("exposed_transfer_ns") * pl.col("usual_ratio")).sort("match")
@@ -48,6 +53,11 @@ def causes(job: Job) -> Iterator[Candidate]:
     # Programs of XLA reduce gradients whenever their compiler says.
     is_xla = not job.rows.is_empty() and account.XLA in job.of(account.WINDOW)["detail"]
     yield from _exposed(beside, in_buckets=not is_xla)
+
+
+def is_gathered(collective: object) -> bool:
+    """Whether a collective of that name, or of that kernel's, gathers."""
+    return re.search(_GATHER, str(collective)) is not None
 
 
 def _transferred(job: Job) -> pl.DataFrame:
@@ -161,7 +171,7 @@ def _held_back(meetings: pl.DataFrame) -> pl.DataFrame:
 
     The first of a step gathers what the step before has changed last, and cannot be.
     """
-    gathers = meetings.filter(pl.col("collective").str.contains("gather")).sort("come_ns")
+    gathers = meetings.filter(pl.col("collective").str.contains(_GATHER)).sort("come_ns")
     is_first = pl.int_range(pl.len()).over("step", "group_ranks") == 0
     held = gathers.filter(~is_first, pl.col("held_back") > _MOSTLY_RATIO, pl.col("exposed_transfer_ns") > 0)
     return held.sort("match")
@@ -186,11 +196,11 @@ def _synchronized(late: pl.DataFrame, rank_count: int) -> Iterator[Candidate]:
 def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]:
     """Collectives whose transfer nothing hides."""
     # Gathers of other sizes are of other parameters, which may be prefetched where these are not.
-    is_gather = pl.col("collective").str.contains("gather")
+    is_gather = pl.col("collective").str.contains(_GATHER)
     sized = meetings.with_columns(size=pl.when(is_gather).then("element_count"))
     for (name, _), every in sized.group_by("collective", "size", maintain_order=True):
-        is_reduction = in_buckets and "reduce" in str(name)
-        hideable = _but_the_last(every) if is_reduction else _since_the_last(every) if "gather" in str(name) else every
+        is_reduction = in_buckets and "reduce" in str(name).lower()
+        hideable = _but_the_last(every) if is_reduction else _since_the_last(every) if is_gathered(name) else every
         table = hideable.filter(pl.col("exposed_transfer_ns") > 0)
         if table.is_empty():
             continue
@@ -236,7 +246,9 @@ def _since_the_last(gathers: pl.DataFrame) -> pl.DataFrame:
 def _but_the_last(reductions: pl.DataFrame) -> pl.DataFrame:
     """Reductions without what nothing can hide: the last bucket of a step, whose gradients are computed last."""
     size = pl.col("element_count").cast(pl.Float64) * _ELEMENT_BYTES
-    bucket = pl.when(pl.len().over(_OF_GROUP) == 1).then((_BUCKET_BYTES / size).clip(0, 1)).otherwise(1.0)
+    # What is reduced as a whole can be cut into buckets; what is scattered is of units of the model.
+    is_whole = (pl.len().over(_OF_GROUP) == 1) | pl.col("collective").str.contains(_WHOLE)
+    bucket = pl.when(is_whole).then((_BUCKET_BYTES / size).clip(0, 1)).otherwise(1.0)
     is_last = pl.col("come_ns") == pl.col("come_ns").max().over(_OF_GROUP)
     left = pl.when(is_last).then(bucket.fill_null(1.0)).otherwise(0.0)
     hideable = pl.col("exposed_transfer_ns") - (left * pl.col("transfer_ns"))
@@ -245,7 +257,7 @@ def _but_the_last(reductions: pl.DataFrame) -> pl.DataFrame:
 
 def _buckets(reductions: pl.DataFrame) -> int:
     """How many buckets the only reduction of most steps could be; what is scattered is of units of the model."""
-    is_whole = pl.col("collective").str.contains(r"(?i)all_?reduce")
+    is_whole = pl.col("collective").str.contains(_WHOLE)
     alone = reductions.filter(pl.len().over(_OF_GROUP) == 1, is_whole)
     if 2 * alone.height < reductions.height:
         return 1

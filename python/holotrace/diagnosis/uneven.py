@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
@@ -55,6 +56,8 @@ _DIRECTION = r"_?(?i:forward|backward)\d*$"
 _OF_MOST_RATIO = 0.1
 # So much of what a rank has beyond others in steps is beyond theirs in sum.
 _BORNE_OUT_RATIO = 0.5
+# Ranks differ by less in equal work.
+_EQUAL_RATIO = 0.05
 # Tokens that a rank of experts gets beyond the others' show in its all-to-all by at least this.
 _MORE_TOKENS_RATIO = 1.1
 
@@ -110,7 +113,9 @@ def _among(job: Job) -> Iterator[Candidate]:
         # In sum over steps those that take turns have equally much.
         name, kernel = largest(job.of(account.WORK), turns, by=("step",))
         even = _balanced(complete)
-        yield candidate(cause, name, _placed(segments, even), Where((), when(even, "beyond_ns")), kernel=kernel)
+        parts = _level(segments) if cause == EXPERTS else _placed(segments, even)
+        found = candidate(cause, name, parts, Where((), when(even, "beyond_ns")), kernel=kernel)
+        yield _with_exchanges(found, job) if cause == EXPERTS else found
         return
     those = tuple(rank for rank in those if _is_borne_out(rank, kinds, beyond))
     if not those:
@@ -119,10 +124,7 @@ def _among(job: Job) -> Iterator[Candidate]:
     # A device that is slow at all its work, or a stage, is slow all over.
     ratio = pl.col("beyond_ns") / pl.col("time_ns")
     evenly = of_share(segments, beyond.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=ratio))
-    by_class: dict[str, list[int]] = {}
-    for rank in those:
-        by_class.setdefault(_class(job, rank, kinds, beyond), []).append(rank)
-    for cause, ranks in by_class.items():
+    for cause, ranks in _together([(_class(job, rank, kinds, beyond), rank) for rank in those], kinds):
         mine = beyond.filter(pl.col("rank").is_in(ranks))
         beyond_ns = total(mine["beyond_ns"])
         time_ratio = 1 + beyond_ns / max(1.0, total(mine["time_ns"]) - beyond_ns)
@@ -133,15 +135,37 @@ def _among(job: Job) -> Iterator[Candidate]:
         own = (evenly if is_even else parts).filter(pl.col("rank").is_in(ranks))
         if cause == EXPERTS:
             own = own.with_columns(pl.col("part_ns") * _beyond_even(job, kinds, ranks, name))
-        yield candidate(
+        found = candidate(
             cause,
             None if cause == SLOW_DEVICE else name,
             own,
             Where(tuple(ranks), _steps(mine) if cause == SLOW_DEVICE else when(mine, "beyond_ns")),
             kernel=kernel,
             time_ratio=round(time_ratio, 4),
-            **({"is_equal": True} if cause == MORE_WORK and is_equal(kinds, tuple(ranks)) else {}),
+            **(_of_more_work(kinds, ranks) if cause == MORE_WORK else {}),
         )
+        yield _with_exchanges(found, job) if cause == EXPERTS else found
+
+
+def _together(classes: Sequence[tuple[str, int]], kinds: pl.DataFrame) -> list[tuple[str, list[int]]]:
+    """The ranks that have one class, and are not slow, by what most of their work is: of others it is another cause."""
+    found: list[tuple[str, list[int], str | None]] = []
+    excess = pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
+    for cause, rank in classes:
+        by_operator = kinds.filter(rank=rank).group_by("operator").agg(ns=excess.sum())
+        own = dict(by_operator.iter_rows())
+        most = largest(kinds, (rank,))[0]
+        alike = _ALIKE_RATIO * max(own.values(), default=0)
+        same = (
+            ranks
+            for each, ranks, name in found
+            if each == cause and (cause == SLOW_DEVICE or own.get(name, 0) >= alike)
+        )
+        if (ranks := next(same, None)) is None:
+            found.append((cause, [rank], most))
+        else:
+            ranks.append(rank)
+    return [(cause, ranks) for cause, ranks, _ in found]
 
 
 def _steps(beyond: pl.DataFrame) -> tuple[int, ...]:
@@ -155,15 +179,43 @@ def _steps(beyond: pl.DataFrame) -> tuple[int, ...]:
 def _balanced(beyond: pl.DataFrame) -> pl.DataFrame:
     """What each rank has beyond an even share of the step's work.
 
-    Where most have equally much and some more, the share is what most have. Where ranks have less than that too, what
-    some have too much is what others lack: the share is the mean.
+    Where most have equally much and some more, the share is what most have. Where no amount is that of most, what some
+    have too much is what others lack: the share is the mean.
     """
     usual = pl.col("time_ns").quantile(0.5, "lower").over("step")
     missing = beyond.select((usual - pl.col("time_ns")).clip(lower_bound=0).sum()).item()
-    if missing < APART_RATIO * total(beyond["beyond_ns"]):
+    has_usual = pl.col("time_ns") <= (1 + _EQUAL_RATIO) * usual
+    is_of_most = has_usual.mean().over("step") > 0.5
+    are_most = beyond.select(is_of_most.mean()).item() > _MOSTLY_RATIO
+    if missing < APART_RATIO * total(beyond["beyond_ns"]) and are_most:
         return beyond
     mean = pl.col("time_ns").mean().over("step")
     return beyond.with_columns(beyond_ns=(pl.col("time_ns") - mean).clip(lower_bound=0))
+
+
+def _level(segments: pl.DataFrame) -> pl.DataFrame:
+    """Segments with what each rank has beyond the mean of all from one meeting to the next, ``part_ns``.
+
+    Tokens are spread anew in each layer, so that a rank with the most in one may have the least in the next.
+    """
+    own = segments.group_by("rank", "step", "match").agg(own_ns=pl.col("time_ns").sum())
+    beyond_ns = (pl.col("own_ns") - pl.col("own_ns").mean().over("step", "match")).clip(lower_bound=0)
+    share = own.filter(pl.col("own_ns") > 0).with_columns(part_ratio=beyond_ns / pl.col("own_ns"))
+    placed = segments.join(share, on=["rank", "step", "match"], nulls_equal=True)
+    return placed.with_columns(part_ns=pl.col("time_ns") * pl.col("part_ratio"))
+
+
+def _with_exchanges(found: Candidate, job: Job) -> Candidate:
+    """The cause with what exchanges take longer, as each lasts until the rank has its tokens that gets the most."""
+    return replace(found, change=replace(found.change, transfer=even_ratios(job)))
+
+
+def even_ratios(job: Job) -> dict[int, float]:
+    """Of each all-to-all in which ranks get more than others, how long it would take with even shares."""
+    most, even = pl.col("element_count").max(), pl.col("element_count").quantile(0.5, "lower")
+    ratios = _exchanged(job).group_by("match").agg(most=most, even=even)
+    uneven = ratios.filter(pl.col("even") > 0, pl.col("most") > _MORE_TOKENS_RATIO * pl.col("even"))
+    return dict(uneven.sort("match").select("match", pl.col("even") / pl.col("most")).iter_rows())
 
 
 def _above_noise(ranks: Sequence[int], beyond: pl.DataFrame, floor_ns: float) -> tuple[int, ...]:
@@ -344,8 +396,13 @@ def _with_lost_kernels(kinds: pl.DataFrame) -> list[int]:
 
 
 def _with_others_pooled(kinds: pl.DataFrame, rank: int) -> pl.DataFrame:
-    """The work of one rank; kinds that ranks have in different numbers, such as shapes of experts, are one per name."""
-    marked = kinds.with_columns(differs=_DIFFERS)
+    """The work of one rank; kinds of which it has more or fewer than most, such as shapes of experts, are one per name.
+
+    What only some other rank has in another number is equal work on this one.
+    """
+    is_own = (pl.col("rank") == rank) & (pl.col("count") != pl.col("usual_count"))
+    differs = is_own.any().over(*_KIND) | (pl.col("usual_count") == 0)
+    marked = kinds.with_columns(differs=differs)
     pooled = marked.filter("differs").group_by("rank", "name", "operator", "cause").agg(pl.col("time_ns").sum())
     usual = pl.col("time_ns").quantile(0.5, "lower").over("name", "operator", "cause")
     # Nothing tells that it is equal work.
@@ -399,6 +456,13 @@ def _is_of_dense_products(longer: pl.DataFrame) -> bool:
     dense = longer.filter(pl.Series([_is_dense(name or "") for name in longer["name"]], dtype=pl.Boolean))
     is_most = total(dense["excess_ns"]) > _MOSTLY_RATIO * total(longer["excess_ns"])
     return is_most and dense["name"].n_unique() >= _FEWEST_FAMILIES
+
+
+def _of_more_work(kinds: pl.DataFrame, ranks: Sequence[int]) -> dict[str, Any]:
+    """How many kernels ranks run for each one of the others, and whether it is as many equal ones that take longer."""
+    usual, own = kinds.filter(pl.col("rank").is_in(ranks)).select(pl.col("usual_count", "count").sum()).row(0)
+    ratio = {"call_ratio": round(float(own) / max(1.0, float(usual)), 3)}
+    return ratio | ({"is_equal": True} if is_equal(kinds, tuple(ranks)) else {})
 
 
 def _is_dense(kernel: str) -> bool:

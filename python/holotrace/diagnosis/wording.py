@@ -192,12 +192,12 @@ CLASSES: Mapping[str, Class] = {
         confused="More work, if it is mostly the same rank.",
     ),
     classes.EXPERTS: Class(
-        "{who} {has} more tokens for its experts than the others, most of the work in {what}: experts are imbalanced, "
-        "and the others wait in the all-to-all",
+        "{tokens}, most of the work in {what}: experts are imbalanced, and the others wait in the all-to-all",
         "Balance the experts: an auxiliary or bias-based balancing loss, a capacity factor, or more than one copy of "
         "experts that many tokens go to.",
         _SHAPES,
-        seen="A rank computes longer, and receives more elements than others in an all-to-all.",
+        seen="A rank computes longer, and receives more elements than others in an all-to-all. The cost is what it "
+        "computes beyond an even share, and what exchanges take longer since they end when it has all its tokens.",
         confused="More work, if there is no all-to-all.",
     ),
     classes.PIPELINE: Class(
@@ -354,6 +354,13 @@ OF_XLA: Mapping[str, Class] = {
         advice="Keep shapes from changing (pad to a few sizes), compile before the measured steps, and keep programs "
         "between runs (jax_compilation_cache_dir; torch_xla.runtime.initialize_cache).",
     ),
+    classes.FUNCTION: replace(
+        CLASSES[classes.FUNCTION],
+        advice="Move this work out of the step: to another thread or process, or to every n-th step. Where the program "
+        "calls a function in Python (jax.pure_callback, io_callback), write it with operations of XLA, or return what "
+        "it needs and call it outside.",
+        seen="A Python function that launches nothing holds the host for more than 1 ms, or a program calls one.",
+    ),
     classes.SYNCHRONIZATION: replace(
         CLASSES[classes.SYNCHRONIZATION],
         sentence="the host of {who} reads results back in {what}, so that it prepares nothing and the device waits",
@@ -428,6 +435,13 @@ def copying(who: str, copies: str, *, is_call: bool) -> str:
     if is_call:
         return f"the device of {who} has nothing to do while the host is in a call that copies data"
     return f"{who} {copies} data while nothing else runs"
+
+
+def tokens(who: str, *, is_of_some: bool) -> str:
+    """Whose experts get more tokens; no rank's for long where that changes."""
+    if is_of_some:
+        return f"experts of {who} get more tokens than those of other ranks"
+    return "experts of one rank get more tokens than those of the others, now on this rank and now on that"
 
 
 def whose(ranks: tuple[int, ...], count: int) -> str:

@@ -20,6 +20,9 @@ from holotrace.core.tables.columns import (
     TID,
 )
 
+# What programs call functions in Python by: a device waits for them.
+PYTHON_TARGET = "python.*callback"
+
 DEVICES = Table(
     "devices",
     "Accelerators of an XLA profile, with the properties that the profile declares",

@@ -8,6 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from holotrace.core.on_demand import Rows
+from holotrace.core.tables.xla import PYTHON_TARGET
 from holotrace.formats.xplane import command_buffers
 from holotrace.formats.xplane.profile import WAITS, Profile
 
@@ -44,6 +45,8 @@ COLLECTIVE = (
     r"(^|[^a-z])(all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute|collective-broadcast|"
     r"async-collective|ragged-all-to-all)|^(send|recv)(-done)?(\.\d+)?$"
 )
+# The category of what calls a function in Python.
+_CALLBACK = "host callback"
 _WAIT = r"-done(\.\d+)?$|^(barrier-cores|dependency-wait|infeed|host recv)(\.\d+)?$"
 _CONTAINER = r"^(while|conditional|call)(\.\d+)?$"
 _NUMBER = r"(\.clone)?(\.\d+)?$"
@@ -130,9 +133,8 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
     names = examples.join(written, on="event_id", how="left", maintain_order="left")
     shown = [column for column in _OF_PROGRAM if column in wanted]
     counts = {column: name for each in wanted for column, name in SHAPED.get(each, {}).items()}
-    hlo = pl.DataFrame(profile.space.hlo(["program", "name", "opcode", *shown, *counts])).unique(
-        ["program", "name"], keep="first"
-    )
+    asked = dict.fromkeys(["program", "name", "opcode", "target", *shown, *counts])
+    hlo = pl.DataFrame(profile.space.hlo([*asked])).unique(["program", "name"], keep="first")
     hlo = hlo.rename({"source": "program_source", **counts}, strict=False)
     instruction = pl.coalesce("instruction", _instruction()).cast(pl.Categorical())
     names = names.with_columns(instruction=instruction).join(
@@ -142,6 +144,7 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
     display = pl.col("display").cast(pl.String)
     kind_of = pl.coalesce(pl.col("hlo_category", "opcode").cast(pl.String), base)
     is_kernel, is_async = pl.col("role") == "stream", pl.col("role") == "async"
+    is_python = pl.col("target").cast(pl.String).str.contains(PYTHON_TARGET).fill_null(False)
     ran = (
         pl.when(pl.col("memcpy_details").is_not_null() | display.str.starts_with("Memcpy"))
         .then(pl.lit("gpu_memcpy"))
@@ -151,7 +154,12 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
     )
     names = names.with_columns(
         op_category=kind_of.cast(pl.Categorical()),
-        category=pl.when(is_kernel).then(ran).otherwise(kind_of).cast(pl.Categorical()),
+        category=pl.when(is_kernel)
+        .then(ran)
+        .when(is_python)
+        .then(pl.lit(_CALLBACK))
+        .otherwise(kind_of)
+        .cast(pl.Categorical()),
         is_wait=_any_contains([kind_of, base], _WAIT) & ~is_async,
         is_span=is_async,
         awaited=pl.col("name").cast(pl.String).str.extract(_AWAITED).cast(pl.Categorical),
@@ -168,7 +176,7 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
         names = names.with_columns(source_line=pl.coalesce("source", "program_source")).drop("program_source")
     shared = ("scope", "source_line", "shape", "layout", "target", "groups", "element_count")
     extra = [column for column in shared if column in names.columns]
-    extra = [column for column in extra if column != "scope" or "scope" in wanted]
+    extra = [column for column in extra if column not in ("scope", "target") or column in wanted]
     counts_itself = pl.col("device_kind").cast(pl.String).is_in(_COUNTING).fill_null(value=False)
     by_shapes = [
         pl.when(~counts_itself & ~pl.col("is_span")).then(name).alias(name) for name in dict.fromkeys(counts.values())
