@@ -30,14 +30,15 @@ def _limits(graph: JobGraph, *, of_step: int | None, by_segment: bool) -> pl.Dat
         found = found.filter(found["step"].eq_missing(of_step))
     queue = pl.format("device {} stream {}", "device", "stream")
     named = pl.when("is_device").then(queue).otherwise(pl.lit("host")).cast(pl.Categorical)
-    found = found.with_shared(place=found.shared["place"].select("rank", lane=named))
+    places = found.shared["place"].select("rank", lane=named)
+    found = found.with_shared(place=places)
     rows = _in_order(found) if by_segment else _by_name(found)
     began_ns = pl.lit(graph.began_ns, pl.Int64)
     return rows.with_columns(
         from_ns=pl.col("start_ns") - began_ns,
         to_ns=pl.col("end_ns") - began_ns,
         step_ratio=pl.col("duration_ns") / pl.col("step_ns"),
-    ).select(*(column.name for column in job_path.columns))
+    )
 
 
 def _in_order(parts: Rows) -> pl.DataFrame:
@@ -130,8 +131,7 @@ def job_path(graphs: Stretches, *, of_step: int | None = None, by_segment: bool 
         by_segment: One row per part of the path, in its order, instead of one per name.
     """
     rows = pl.concat(graphs.map(partial(_limits, of_step=of_step, by_segment=by_segment)))
-    ordered = rows.sort("first_rank", maintain_order=True)
-    return ordered.select(*(column.name for column in job_path.columns))
+    return rows.sort("first_rank", maintain_order=True).select(*(column.name for column in job_path.columns))
 
 
 @job_path.rule

@@ -192,7 +192,7 @@ def slowdown(graphs: Stretches) -> pl.DataFrame:
     """How much longer a job takes than it would if equal work took equally long.
 
     In the ideal job, every activity takes the mean time (for communication and hosts: the median) of the activities
-    with the same kind, name and number in the step, over all ranks and steps (of a job with more than a million
+    with the same kind, name and number in the step, over all ranks and steps (of a job with more than 4 million
     activities, over the steps that are looked at together). The row `job` is the time of the replayed job divided by
     the time of the ideal job (S). Rows `rank` are the same if only that rank kept its own times (S_w), and rows `kind`
     if only activities of this kind kept theirs (S_t). `recovered_ratio` of the row `job` is the share of the slowdown

@@ -31,7 +31,7 @@ class _Sums(NamedTuple):
 
 
 def _summed(graph: JobGraph) -> _Sums:
-    at = graph.told_rows.select("activity", "step", "group", waiting_rank="rank")
+    at = graph.rows.filter(graph.is_told).select("activity", "step", "group", waiting_rank="rank")
     terms = causes(graph)
     # What both did for as long cancels, wherever it was done.
     net = (

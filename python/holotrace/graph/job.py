@@ -123,7 +123,19 @@ class JobGraph:
             kept = (kinds[of_rank.ACTIVITY]["step"] == step).fill_null(value=False)
             kinds = only(kinds, kept, pl.col("step") == step)
         met, offsets = meetings.met(kinds[of_rank.COLLECTIVE])
-        return joined(with_meetings(kinds, met), offsets)
+        kinds = with_meetings(kinds, met)
+        return joined(kinds, offsets)
+
+    @property
+    def activities(self) -> pl.DataFrame:
+        """All columns of all activities."""
+        return self.rows.select(*_COLUMNS)
+
+    @property
+    def ranks(self) -> pl.Series:
+        """The ranks that did anything, in order."""
+        ranks: pl.Series = self.rows.shared["place"]["rank"].drop_nulls().unique().sort()
+        return ranks
 
     @property
     def is_whole(self) -> bool:
@@ -135,15 +147,15 @@ class JobGraph:
         return pl.lit(value=True) if self._stretch is None else step >= self._stretch.first
 
     @property
-    def told_rows(self) -> Rows:
-        """The activities of which something is told: what is in no step is told of with the last one that had begun."""
+    def is_told(self) -> pl.Series:
+        """Whether something is told of each activity: what is in no step is told of with the last that had begun."""
         if self._stretch is None:
-            return self.rows
+            return pl.repeat(value=True, n=self.rows.own.height, eager=True)
         begun = self.told.select("rank", first_ns=self.rows["start_ns"].gather(self.told["begin"] // 2))
-        first = begun.group_by("rank").agg(pl.col("first_ns").min())
-        at = self.rows.select("rank", "step", "start_ns").join(first, on="rank", how="left", maintain_order="left")
-        is_told = pl.coalesce(self.tells(pl.col("step")), pl.col("start_ns") >= pl.col("first_ns"))
-        return self.rows.filter(at.select(is_told.fill_null(value=False)).to_series())
+        first = _of_ranks(self.rows["rank"], begun.group_by("rank").agg(pl.col("first_ns").min()))
+        at = self.rows.select("step", "start_ns")
+        told: pl.Series = at.select(told=pl.coalesce(self.tells(pl.col("step")), pl.col("start_ns") >= first))["told"]
+        return told
 
     @cached_property
     def told(self) -> pl.DataFrame:
@@ -151,27 +163,14 @@ class JobGraph:
 
     @cached_property
     def began_ns(self) -> int | None:
-        if self._stretch is not None:
-            return self._stretch.began_ns
         began: int | None = self.rows.own.select(pl.col("start_ns").min()).item()
-        return began
+        return began if self._stretch is None else self._stretch.began_ns
 
     @cached_property
     def sets(self) -> pl.DataFrame:
         if self._stretch is not None:
             return self._stretch.sets
         return meetings.sets(self.ranks, self.rows.select("rank", "crossing").drop_nulls("crossing"))
-
-    @cached_property
-    def ranks(self) -> pl.Series:
-        """The ranks that have activities, in order."""
-        ranks: pl.Series = self.rows.shared["place"]["rank"].gather(self.rows.own["place"].unique()).unique().sort()
-        return ranks
-
-    @property
-    def activities(self) -> pl.DataFrame:
-        """All columns of all activities."""
-        return self.rows.select(*_COLUMNS)
 
     @property
     def replayer(self) -> Replay:
@@ -273,22 +272,22 @@ def with_meetings(kinds: Mapping[str, pl.DataFrame], met: pl.DataFrame) -> dict[
     return {**kinds, of_rank.COLLECTIVE: calls}
 
 
-def joined(kinds: Mapping[str, pl.DataFrame], offsets: pl.DataFrame, stretch: Stretch | None = None) -> JobGraph:
+def joined(kinds: dict[str, pl.DataFrame], offsets: pl.DataFrame, stretch: Stretch | None = None) -> JobGraph:
     """The graph of a job from the rows of all ranks.
 
     Args:
-        kinds: Rows with meetings, by rank.
+        kinds: Rows with meetings, by rank; they are taken out of it.
         offsets: How far the clock of each rank is ahead: rank, offset_ns.
         stretch: What of the job they are; by default all.
     """
-    sizes = kinds[of_rank.ACTIVITY].group_by("rank").agg(size=pl.len()).sort("rank")
+    # Each is let go as soon as nobody needs it: they are most of the memory.
+    found, edges, calls = kinds.pop(of_rank.ACTIVITY), kinds.pop(of_rank.EDGE), kinds.pop(of_rank.COLLECTIVE)
+    sizes = found.group_by("rank").agg(size=pl.len()).sort("rank")
     first = sizes.select("rank", first=(pl.col("size").cum_sum() - pl.col("size")).cast(pl.Int64))
-    calls = kinds[of_rank.COLLECTIVE]
-    edges = _moved(kinds[of_rank.EDGE], first).drop("rank")
+    edges = _moved(edges, first).drop("rank")
     marks = _moved(kinds[of_rank.STEP], first).select("rank", "step", begin="from_point", end="to_point")
-    rows = _rows(kinds[of_rank.ACTIVITY], kinds[of_rank.LANE], _calls(calls, first), offsets)
-    # What they were made of is most of the memory.
-    del kinds
+    rows = _rows(found, kinds[of_rank.LANE], _calls(calls, first), offsets)
+    del found
     rows, edges, steps = _with_steps(rows, edges, marks)
     unclocked = max(sizes.height - offsets.height, 0) if calls.height and sizes.height > 1 else 0
     return JobGraph(rows, edges, steps, unclocked, stretch)
@@ -395,7 +394,7 @@ def _timed(frame: pl.DataFrame, at: pl.DataFrame, name: str) -> pl.DataFrame:
 
 def _calls(calls: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
     """Collectives and messages by activity: crossing, moved_ns, group, group_ranks, operation, element_count."""
-    return calls.join(first, on="rank").select(
+    return calls.join(first, on="rank", maintain_order="left").select(
         (pl.col("activity") + pl.col("first")).cast(_POINT),
         pl.col("match").cast(_POINT).alias("crossing"),
         *("moved_ns", "group", "group_ranks", "operation", "element_count"),

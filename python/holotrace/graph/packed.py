@@ -21,7 +21,7 @@ _LARGE_ROWS = 2_000
 
 
 def part(pieces: Iterable[tuple[str, int, bytes]]) -> pl.DataFrame:
-    """A row of PART for each of these pieces: what its rows are of, how many there are, and the rows."""
+    """A row of PART for each of these pieces."""
     return pl.DataFrame(list(pieces), schema={column.name: column.unit.dtype for column in PART}, orient="row")
 
 
@@ -87,8 +87,8 @@ def activities(frame: pl.DataFrame) -> pl.DataFrame:
 
 def edges(frame: pl.DataFrame) -> pl.DataFrame:
     """Edges by the point they reach, packed: they leave near points. Differences are numbers modulo those of points."""
-    to, came = (pl.col(name).cast(pl.UInt32) for name in ("to_point", "from_point"))
-    return frame.with_columns(from_point=to - came, to_point=to - to.shift(1).fill_null(0))
+    to = pl.col("to_point")
+    return frame.with_columns(from_point=to - pl.col("from_point"), to_point=to - to.shift(1).fill_null(0))
 
 
 def unpacked_activities() -> tuple[pl.Expr, ...]:

@@ -34,7 +34,7 @@ _SCHEMAS = {
     ),
     LANE: pl.Schema({"lane": pl.Int32(), "is_device": pl.Boolean(), "device": _I64, "stream": _I64}),
     EDGE: pl.Schema({"from_point": _POINT, "to_point": _POINT, "lag_ns": _I64, "is_inferred": pl.Boolean()}),
-    STEP: pl.Schema({"step": _I64, "start_ns": _I64, "end_ns": _I64, "from_point": _I64, "to_point": _I64}),
+    STEP: pl.Schema({"step": _I64, "start_ns": _I64, "end_ns": _I64, "from_point": _POINT, "to_point": _POINT}),
     COLLECTIVE: pl.Schema({"activity": _I64} | {column.name: column.unit.dtype for column in collectives.CALLS}),
 }
 # With the meetings of ranks, which are known when all ranks are.
@@ -87,15 +87,16 @@ def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
 
 def packed_again(rank: int, kinds: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """What was unpacked of a rank and has its meetings, as rows of PART with its rank."""
-    made = {**kinds, ACTIVITY: packed.activities(kinds[ACTIVITY]), EDGE: packed.edges(kinds[EDGE])}
-    rows = packed.part(_packed(kind, made[kind], _MET) for kind in _MET)
+    edges = kinds[EDGE].with_columns(pl.col("from_point", "to_point").cast(_POINT))
+    made = {**kinds, ACTIVITY: packed.activities(kinds[ACTIVITY]), EDGE: packed.edges(edges)}
+    rows = packed.part(_packed(kind, made[kind], schema) for kind, schema in _MET.items())
     return rows.select(pl.lit(rank, pl.Int32).alias("rank"), *rows.columns)
 
 
 def unpacked(
     parts: pl.DataFrame, kinds: Collection[str] = tuple(_SCHEMAS), *, has_met: bool = False
 ) -> dict[str, pl.DataFrame]:
-    """The graphs of all ranks, those of each together: activities, lanes, edges, steps and collectives, or some.
+    """The graphs of all ranks, those of each together: activities, lanes, edges, steps and collectives, or some of it.
 
     Args:
         parts: Rows of PART, with rank.
@@ -108,8 +109,8 @@ def unpacked(
     return packed.unpacked(asked, {kind: schemas[kind] for kind in kinds}, made)
 
 
-def _packed(row: str, frame: pl.DataFrame, schemas: Mapping[str, pl.Schema] = _SCHEMAS) -> tuple[str, int, bytes]:
-    return row, frame.height, packed.written(_shaped(frame, schemas[row]))
+def _packed(row: str, frame: pl.DataFrame, schema: pl.Schema | None = None) -> tuple[str, int, bytes]:
+    return row, frame.height, packed.written(_shaped(frame, schema or _SCHEMAS[row]))
 
 
 def _shaped(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:

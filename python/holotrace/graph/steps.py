@@ -12,7 +12,7 @@ _POINTS = ("from_point", "to_point")
 
 
 def only(kinds: Mapping[str, pl.DataFrame], kept: pl.Series, steps: pl.Expr) -> dict[str, pl.DataFrame]:
-    """Some activities and steps, and the edges and collectives among these activities.
+    """Some activities and steps, and the edges and collectives among these activities; all lanes.
 
     Args:
         kinds: The rows of ranks, as ``rank.unpacked`` returns them.
@@ -31,12 +31,12 @@ def only(kinds: Mapping[str, pl.DataFrame], kept: pl.Series, steps: pl.Expr) -> 
         """With the new numbers of activities, or of their points; null for what is not kept."""
         first = first_of(frame)
         less = before.gather(first)
-        at = (frame[name] for name in names)
+        at = (frame[name].cast(pl.Int64) for name in names)
         return frame.with_columns(
             ((number.gather(old // each + first) - less) * each + old % each).rename(old.name) for old in at
         )
 
-    begun = kinds[of_rank.STEP].filter(steps)
+    begun = kinds[of_rank.STEP].filter(steps).with_columns(pl.col(_POINTS).cast(pl.Int64))
     # One that ends at the start of what comes after it ends at the end of what comes before it, if only that is kept.
     last = begun["to_point"] // 2
     is_inside = kept.gather(last + first_of(begun))

@@ -17,8 +17,8 @@ from holotrace.graph.job import STEP, JobGraph, Stretch, joined, with_meetings
 from holotrace.graph.steps import only
 
 T = TypeVar("T")
-# A graph of so many activities takes some 300 MB.
-MOST_ACTIVITIES = 1_000_000
+# A graph of so many activities takes some 500 MB.
+MOST_ACTIVITIES = 4_000_000
 
 
 class Stretches:
@@ -141,40 +141,32 @@ def _after(
 
     That moment is the same on all ranks, so that differences between them stay what they are.
     """
-    activities, lanes, edges = kinds[of_rank.ACTIVITY], kinds[of_rank.LANE], kinds[of_rank.EDGE]
-    count = activities.height
-    lane = pl.DataFrame({"rank": lanes["rank"][:1], "lane": lanes["lane"].max(), "is_device": False})
-    lane = lane.with_columns(pl.col("lane") + 1).cast({name: lanes.schema[name] for name in lane.columns})
-    moment = pl.DataFrame(
-        {
-            "rank": activities["rank"][:1],
-            "lane": lane["lane"],
-            "kind": STEP,
-            "start_ns": from_ns,
-            "end_ns": from_ns,
-            "own_ns": 0,
-        }
-    )
-    moment = pl.concat(
-        [activities.clear(), moment.cast({name: activities.schema[name] for name in moment.columns})], how="diagonal"
-    )
+    activities, lanes = kinds[of_rank.ACTIVITY], kinds[of_rank.LANE]
+    edges = kinds[of_rank.EDGE].with_columns(pl.col("from_point", "to_point").cast(pl.Int64))
+    lane = int(lanes.select(pl.col("lane").max()).item()) + 1
+    of_moment = {"rank": activities["rank"][0], "lane": lane, "is_device": False, "kind": STEP, "own_ns": 0}
+    moment = pl.DataFrame([{**of_moment, "start_ns": from_ns, "end_ns": from_ns}])
     at, is_end = edges["from_point"] // 2, edges["from_point"] % 2 == 1
     is_cut = kept.gather(edges["to_point"] // 2) & ~kept.gather(at)
     came_ns = activities["end_ns"].gather(at).zip_with(is_end, activities["start_ns"].gather(at))
     lag_ns = (came_ns - from_ns).clip(0) + edges["lag_ns"]
+    end_of_moment = pl.Series([2 * activities.height + 1])
     waiting = edges.with_columns(
-        from_point=pl.Series([2 * count + 1], dtype=edges.schema["from_point"])
-        .new_from_index(0, edges.height)
-        .zip_with(is_cut, edges["from_point"]),
-        lag_ns=lag_ns.zip_with(is_cut, edges["lag_ns"]),
+        from_point=end_of_moment.zip_with(is_cut, edges["from_point"]), lag_ns=lag_ns.zip_with(is_cut, edges["lag_ns"])
     )
     rows = {
         **kinds,
-        of_rank.ACTIVITY: pl.concat([activities, moment]),
-        of_rank.LANE: pl.concat([lanes, lane], how="diagonal"),
+        of_rank.ACTIVITY: _and(activities, moment),
+        of_rank.LANE: _and(lanes, moment),
         of_rank.EDGE: waiting,
     }
     return rows, pl.concat([kept, pl.Series([True])])
+
+
+def _and(frame: pl.DataFrame, more: pl.DataFrame) -> pl.DataFrame:
+    """The rows of both, with the columns of the first."""
+    names = [name for name in frame.columns if name in more.columns]
+    return pl.concat([frame, more.select(pl.col(name).cast(frame.schema[name]) for name in names)], how="diagonal")
 
 
 def _place(activities: pl.DataFrame, marks: pl.DataFrame, steps: pl.Series) -> pl.Series:
