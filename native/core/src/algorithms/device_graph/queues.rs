@@ -48,32 +48,17 @@ impl Parts<'_> {
     /// Work waits for its launch, at least for as long as that takes at its quickest; where the call stood still before
     /// it launched anything, for its return.
     pub(super) fn launches(&self, edges: &mut Vec<Edge>) {
-        let (works, calls, usual) = (self.works, self.calls, self.usual);
-        let mut launched = Vec::with_capacity(works.start.len());
-        for queue in self.queues() {
-            let first = queue.start;
-            launched.extend(queue.filter_map(|at| self.launch_of(at).map(|call| (at, call))).map(|(at, call)| {
-                let was_free = |time: i64| at == first || works.end[at - 1] <= time;
-                let took = works.start[at].saturating_sub(calls.start[call]);
-                let is_prompt = was_free(calls.start[call]) && (0..=usual.waited).contains(&took);
-                let (lasted, after) = (
-                    calls.end[call].saturating_sub(calls.start[call]),
-                    works.start[at].saturating_sub(calls.end[call]),
-                );
-                let stood_still =
-                    lasted > usual.waited && was_free(calls.end[call]) && (0..=usual.waited).contains(&after);
-                Launched { at, call, took, is_prompt, after: stood_still.then_some(after) }
-            }));
-        }
-        let prompt =
-            launched.iter().filter(|launch| launch.is_prompt).map(|launch| (calls.name[launch.call], launch.took));
+        let (calls, usual) = (self.calls, self.usual);
+        // Gone through twice: to hold them would take as much memory as the work itself.
+        let launched = || self.queues().flat_map(|queue| self.launched_in(queue));
+        let prompt = launched().filter(|launch| launch.is_prompt).map(|launch| (calls.name[launch.call], launch.took));
         let of_names: Map<(f64, f64)> = grouped(prompt.collect())
             .filter_map(|(name, took)| {
                 let quickest = ((took.len() - 1) as f64 * QUICKEST).round() as usize;
                 median(&took).map(|median| (name, (median, took[quickest] as f64)))
             })
             .collect();
-        edges.extend(launched.into_iter().map(|Launched { at, call, took, is_prompt, after }| {
+        edges.extend(launched().map(|Launched { at, call, took, is_prompt, after }| {
             let (to, activity) = (self.start_of(at), calls.activity[call]);
             if let Some(lag) = after {
                 return Edge { to, from: 2 * activity + 1, lag, is_inferred: false };
@@ -83,6 +68,20 @@ impl Parts<'_> {
             let lag = if is_prompt && took as f64 <= USUAL * of_name { took } else { least.min(took as f64) as i64 };
             Edge { to, from: 2 * activity, lag, is_inferred: false }
         }));
+    }
+
+    /// The works of a queue whose calls are known.
+    fn launched_in(&self, queue: Range<usize>) -> impl Iterator<Item = Launched> {
+        let (works, calls, usual, first) = (self.works, self.calls, self.usual, queue.start);
+        queue.filter_map(|at| self.launch_of(at).map(|call| (at, call))).map(move |(at, call)| {
+            let was_free = |time: i64| at == first || works.end[at - 1] <= time;
+            let took = works.start[at].saturating_sub(calls.start[call]);
+            let is_prompt = was_free(calls.start[call]) && (0..=usual.waited).contains(&took);
+            let lasted = calls.end[call].saturating_sub(calls.start[call]);
+            let after = works.start[at].saturating_sub(calls.end[call]);
+            let stood_still = lasted > usual.waited && was_free(calls.end[call]) && (0..=usual.waited).contains(&after);
+            Launched { at, call, took, is_prompt, after: stood_still.then_some(after) }
+        })
     }
 
     /// Work launched before the recording began is not in it: the first work of a device waited for that, where it
