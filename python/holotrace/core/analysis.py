@@ -121,9 +121,13 @@ class Analysis(ABC, Generic[P]):
         if unnamed := set(self.named_by) - {c.name for c in self.columns}:
             raise ValueError(f"{self.name}: rows are named by undeclared columns {sorted(unnamed)}")
 
-    @cached_property
+    @property
     def nothing(self) -> pl.DataFrame:
-        """The answer where there is nothing to say."""
+        """The answer where there is nothing to say; a frame of its own for each thread that asks."""
+        return self._nothing.clone()
+
+    @cached_property
+    def _nothing(self) -> pl.DataFrame:
         return empty(self.columns)
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 import polars as pl
 
 from holotrace.core.native import native
@@ -18,3 +20,15 @@ def frame(table: native.ArrowTable | pl.DataFrame) -> pl.DataFrame:
     if isinstance(table, pl.DataFrame) or table.height < _MANY_ROWS:
         return pl.DataFrame(table)
     return pl.DataFrame([pl.DataFrame(column).to_series() for column in table.columns()])
+
+
+def stream(frame: pl.DataFrame) -> bytes:
+    """The rows as a compressed stream of Arrow.
+
+    Polars locks a frame while it writes it into a file of Python's, for which it needs the interpreter: a thread that
+    holds the interpreter and asks the same frame for anything would wait for ever. So another frame with the same
+    columns is written.
+    """
+    target = BytesIO()
+    frame.clone().write_ipc_stream(target, compression="zstd")
+    return target.getvalue()

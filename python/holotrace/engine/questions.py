@@ -15,6 +15,7 @@ import polars as pl
 from holotrace.analyses import named
 from holotrace.analyses.causes import causes
 from holotrace.analyses.duty_cycle import duty_cycle
+from holotrace.core import arrow
 from holotrace.core.analysis import Analysis, Finding, PerJob
 from holotrace.core.problems import frame
 from holotrace.core.schema import Table
@@ -42,7 +43,7 @@ class _Packed(Mapping[str, pl.DataFrame]):
     """Small frames that are compressed until somebody asks for them: as frames they take twenty times the memory."""
 
     def __init__(self, frames: Mapping[str, pl.DataFrame]) -> None:
-        self._packed = {name: zlib.compress(frame.serialize(), 1) for name, frame in frames.items()}
+        self._packed = {name: zlib.compress(frame.clone().serialize(), 1) for name, frame in frames.items()}
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         return pl.DataFrame.deserialize(BytesIO(zlib.decompress(self._packed[name])))
@@ -65,9 +66,7 @@ class _Parts(Mapping[str, pl.DataFrame]):
         """The frame as it is held."""
         if frame.estimated_size() < _LARGE_BYTES:
             return frame
-        target = BytesIO()
-        frame.write_ipc_stream(target, compression="zstd")
-        return target.getvalue()
+        return arrow.stream(frame)
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         held = self._held[name]

@@ -65,13 +65,6 @@ def _joined(frames: Sequence[pl.DataFrame], schema: pl.Schema, made: Sequence[pl
     return whole.select("rank", *columns)
 
 
-def written(frame: pl.DataFrame) -> bytes:
-    """The rows of a frame as one piece."""
-    target = BytesIO()
-    frame.write_ipc_stream(target, compression="zstd")
-    return target.getvalue()
-
-
 def activities(frame: pl.DataFrame) -> pl.DataFrame:
     """Activities by lane and time, packed: most begin where the one before ended, and take their own time."""
     ended = pl.col("end_ns").shift(1).fill_null(0)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 import polars as pl
 
+from holotrace.core import arrow
 from holotrace.core.trace import RankTrace
 from holotrace.derive import collectives, step_graph
 from holotrace.derive.epoch import base_ns
@@ -110,7 +111,7 @@ def unpacked(
 
 
 def _packed(row: str, frame: pl.DataFrame, schema: pl.Schema | None = None) -> tuple[str, int, bytes]:
-    return row, frame.height, packed.written(_shaped(frame, schema or _SCHEMAS[row]))
+    return row, frame.height, arrow.stream(_shaped(frame, schema or _SCHEMAS[row]))
 
 
 def _shaped(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 import polars as pl
 
 from holotrace import stores
+from holotrace.core import arrow
 from holotrace.core.schema import Column
 from holotrace.core.source import RankSource
 from holotrace.core.tables import PROBLEMS, RANK_INFO
@@ -86,9 +87,7 @@ class StoredAnswers:
         with ZipFile(content, "w") as archive:
             archive.comment = self.identity + self.tables
             for name, frame in parts.items():
-                stream = BytesIO()
-                frame.write_ipc_stream(stream, compression="zstd")
-                archive.writestr(ZipInfo(name), stream.getvalue())
+                archive.writestr(ZipInfo(name), arrow.stream(frame))
         if content.tell() > MOST_BYTES:
             return
         try:
