@@ -91,8 +91,8 @@ def _summed(graph: JobGraph) -> _Sums:
     above = Counter(dict(told.agg((pl.col("own_ns") - pl.col("ideal_ns")).sum()).iter_rows()))
     recorded = Counter(dict(graph.told.group_by("rank").agg(pl.col("recorded_ns").sum()).iter_rows()))
     cases: list[_Case] = []
-    if graph.is_whole and above:
-        cases = _asked(labels, above)
+    if graph.is_whole:
+        cases = _asked(labels, above) if above else []
     elif len(labels.ranks) <= _MOST_RANKS:
         cases = labels.cases(labels.ranks)
     kinds = frozenset(work["kind"].unique().cast(pl.String))

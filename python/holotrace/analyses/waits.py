@@ -23,11 +23,10 @@ _WAIT = ["waiting_rank", "group"]
 
 
 class _Sums(NamedTuple):
-    """What the waits in a graph consist of, by rank, wait and signature; how long they are, by wait; its ranks."""
+    """What the waits in a graph consist of, by rank, wait and signature, and how long they are, by wait."""
 
     terms: pl.DataFrame
     waited: pl.DataFrame
-    ranks: pl.Series
 
 
 def _summed(graph: JobGraph) -> _Sums:
@@ -51,7 +50,7 @@ def _summed(graph: JobGraph) -> _Sums:
     of_waits = waiting.group_by(_WAIT).agg(pl.col("waited_ns").sum())
     texts = pl.col("group").cast(pl.String)
     of_terms = of_terms.with_columns(texts, pl.col("signature", "kind").cast(pl.String))
-    return _Sums(of_terms, of_waits.with_columns(texts), graph.sets["rank"])
+    return _Sums(of_terms, of_waits.with_columns(texts))
 
 
 @per_job(
@@ -102,10 +101,10 @@ def waits(graphs: Stretches) -> pl.DataFrame:
     waiting rank and group sum to its waits. Small differences are combined into one row of the kind `rest`; a rank that
     never waited has one row of zeros.
     """
-    sums = graphs.map(_summed)
-    ranks = pl.concat([each.ranks for each in sums]).unique().sort()
+    ranks = pl.Series("rank", graphs.ranks, pl.Int32())
     if len(ranks) == 1:  # its devices may wait for each other, but for no rank
         return _without(ranks, waits.nothing)
+    sums = graphs.map(_summed)
     found = (
         pl.concat([each.terms for each in sums])
         .group_by("rank", *_WAIT, "signature", "kind")

@@ -40,18 +40,13 @@ class Stretches:
         parts = rows.sort("rank", maintain_order=True)
         sizes = parts.filter(pl.col("row") == of_rank.ACTIVITY).filter(pl.col("count") > 0)
         self.ranks: tuple[int, ...] = tuple(sizes["rank"].unique().sort())
-        marks = of_rank.unpacked(parts, (of_rank.STEP,))[of_rank.STEP].drop_nulls("step")
-        steps = marks["step"].unique().sort()
-        count = int(sizes["count"].sum())
-        is_cut = count > most and set(sizes["rank"]) <= set(marks["rank"])
-        # Each stretch has a step more than are told of.
-        told = max(most * len(steps) // max(count, 1) - 1, 1) if is_cut else max(len(steps), 1)
+        is_large = int(sizes["count"].sum()) > most
         # Each analysis holds a graph, so that one after the other goes through those of a large job.
         self._lock, self._first = Lock(), Lock()
         self._wanted: Sequence[Callable[[JobGraph], Any]] = ()
         self._made: dict[Hashable, Sequence[Any]] = {}
-        self._whole = JobGraph.from_parts(parts) if told >= len(steps) else None
-        self._cut = _cut(parts, steps, told) if self._whole is None else ()
+        self._cut = _cut(parts, sizes, most) if is_large else ()
+        self._whole = None if self._cut else JobGraph.from_parts(parts)
 
     def __iter__(self) -> Iterator[JobGraph]:
         if self._whole is not None:
@@ -96,13 +91,19 @@ class _Piece:
         return joined(of_rank.unpacked(self.parts, has_met=True), self.offsets, self.stretch)
 
 
-def _cut(parts: pl.DataFrame, steps: pl.Series, told: int) -> tuple[_Piece, ...]:
-    """The stretches in which so many steps are told of, from the rows of all ranks, which are unpacked one by one."""
+def _cut(parts: pl.DataFrame, sizes: pl.DataFrame, most: int) -> tuple[_Piece, ...]:
+    """The stretches of so many activities, of ranks that are unpacked one by one; none where nothing can be cut."""
+    marks = of_rank.unpacked(parts, (of_rank.STEP,))[of_rank.STEP].drop_nulls("step")
+    steps = marks["step"].unique().sort()
+    # Each stretch has a step more than are told of.
+    told = max(most * len(steps) // int(sizes["count"].sum()) - 1, 1)
+    if told >= len(steps) or not set(sizes["rank"]) <= set(marks["rank"]):
+        return ()
     calls = of_rank.unpacked(parts, (of_rank.COLLECTIVE,))[of_rank.COLLECTIVE]
     met, offsets = meetings.met(calls)
-    sets = meetings.sets(parts.filter(pl.col("count") > 0)["rank"], met.select("rank", crossing="match"))
+    sets = meetings.sets(sizes["rank"], met.select("rank", crossing="match"))
     firsts = range(0, len(steps), told)
-    from_ns = _begins(of_rank.unpacked(parts, (of_rank.STEP,))[of_rank.STEP], offsets, steps)
+    from_ns = _begins(marks, offsets, steps)
     pieces: list[list[pl.DataFrame]] = [[] for _ in firsts]
     began: list[int] = []
     for of_one in parts.partition_by("rank", maintain_order=True):
