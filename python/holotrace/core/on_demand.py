@@ -142,13 +142,18 @@ class OnDemand:
         """With a column that follows row by row from others: made once for all rows that share those."""
         # Numbers of shared rows may have its name.
         source = f"made {name}"
-        made_of = {each: self.sources.get(each) for each in of}
-        shown = [made for made in made_of.values() if isinstance(made, str)]
-        sharing = [number for number, table in self.rows.shared.items() if {*shown} <= {*table.columns}]
-        if sharing and len(shown) == len(made_of) and not {*shown} & {*self.rows.own.columns}:
+        made_of = {each: self.sources.get(each, pl.Null()) for each in of}
+        shown = {made for made in made_of.values() if isinstance(made, str)}
+        sharing = [number for number, table in self.rows.shared.items() if shown <= {*table.columns}]
+        if sharing and shown and not shown & {*self.rows.own.columns}:
             table = self.rows.shared[sharing[0]]
-            values = make(pl.DataFrame({each: table[made] for each, made in zip(made_of, shown, strict=True)}))
-            rows = self.rows.with_shared(**{sharing[0]: table.with_columns(values.alias(source))})
+            known = [
+                (table[made] if isinstance(made, str) else pl.repeat(None, table.height, dtype=made, eager=True)).alias(
+                    each
+                )
+                for each, made in made_of.items()
+            ]
+            rows = self.rows.with_shared(**{sharing[0]: table.with_columns(make(pl.DataFrame(known)).alias(source))})
         else:
             every = replace(self, is_kept=None, height=self.rows.own.height)
             rows = self.rows.with_own(make(every.select(of)).alias(source))
