@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from holotrace.core.schema import Column, typed
+from holotrace.core.schema import Column, typed, with_nothing
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,10 @@ class OnDemand:
 
     def select(self, names: Iterable[str]) -> pl.DataFrame:
         """These columns."""
-        numbers: dict[str, pl.Series] = {}
-        return pl.DataFrame([self._made(name, numbers) for name in names])
+        wanted, numbers = list(names), dict[str, pl.Series]()
+        there = pl.DataFrame([self._made(name, numbers) for name in wanted if isinstance(self.sources[name], str)])
+        lacking = {name: dtype for name in wanted if not isinstance(dtype := self.sources[name], str)}
+        return with_nothing(there, lacking, self.height)[wanted] if lacking else there
 
     def where(self, names: Iterable[str], is_kept: pl.Series) -> pl.DataFrame:
         """These columns of some of its rows, of which no more than those are put together."""
@@ -161,10 +163,7 @@ class OnDemand:
 
     def _made(self, name: str, numbers: dict[str, pl.Series]) -> pl.Series:
         """A column; ``numbers`` holds those columns of numbers that were made before."""
-        source = self.sources[name]
-        if not isinstance(source, str):
-            made: pl.Series = pl.Series(name, [None], source).new_from_index(0, self.height)
-            return made
+        source = str(self.sources[name])
         if source in self.rows.own.columns:
             return self._kept(self.rows.own[source]).alias(name)
         number = self.rows.sharing(source)
