@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 
 from holotrace.core.arrow import frame
 from holotrace.core.on_demand import OnDemand, Rows, Tables, narrowed, whole
-from holotrace.core.schema import Column, Unit
+from holotrace.core.schema import Column, Unit, filled
 from holotrace.core.tables import CPU_OPS
 from holotrace.core.trace import RankTrace
 
@@ -85,6 +85,32 @@ def test_what_follows_from_shared_columns_is_made_once_for_all_rows_that_share_t
     assert seen == [2, 4]
     assert shared[["kind"]]["kind"].to_list() == ["compute/dot", "compute/dot", "copy/add"]
     assert own[["kind"]]["kind"].to_list() == ["1/dot", "2/dot", "2/add"]
+
+
+def test_a_column_that_the_file_lacks_is_null_where_another_follows_from_it() -> None:
+    seen: list[list[str | None]] = []
+
+    def scopes(of: pl.DataFrame) -> pl.Series:
+        seen.append(of["input_dims"].to_list())
+        return of.select(pl.coalesce("input_dims", "name").cast(pl.String)).to_series()
+
+    asked = CPU_OPS.only("name", "input_dims")
+    table = OnDemand.of(ROWS, IS_KEPT, **SHOWN).filled(asked.columns)
+    rank = RankTrace(0, Tables({CPU_OPS.name: table}))
+    of_frame = RankTrace(0, {CPU_OPS.name: whole(table)})
+    assert rank.follows(asked, scopes).to_list() == of_frame.follows(asked, scopes).to_list() == ["dot", "dot", "add"]
+    assert seen == [[None, None], [None, None, None]]
+
+
+@pytest.mark.parametrize("height", [0, 3, 20_000])
+def test_columns_of_which_there_is_nothing_are_null_in_tables_of_any_length(height: int) -> None:
+    own = pl.DataFrame({"event_id": pl.int_range(height, dtype=pl.UInt32, eager=True)})
+    asked = CPU_OPS.only("event_id", "sequence", "input_dims")
+    table = OnDemand.of(Rows(own, {}), event_id="event_id").filled(asked.columns)
+    expected = {"event_id": own["event_id"], **dict.fromkeys(("sequence", "input_dims"), [None] * height)}
+    schema = {column.name: column.unit.dtype for column in asked.columns}
+    for found in (whole(table), filled(own, asked.columns), RankTrace(0, Tables({CPU_OPS.name: table}))[asked]):
+        assert_frame_equal(found, pl.DataFrame(expected, schema=schema))
 
 
 def test_a_narrowed_table_holds_no_more_than_it_shows() -> None:

@@ -90,12 +90,14 @@ def _summed(graph: JobGraph) -> _Sums:
     told = work.filter(graph.tells(pl.col("step"))).group_by("rank")
     above = Counter(dict(told.agg((pl.col("own_ns") - pl.col("ideal_ns")).sum()).iter_rows()))
     recorded = Counter(dict(graph.told.group_by("rank").agg(pl.col("recorded_ns").sum()).iter_rows()))
+    kinds = frozenset(work["kind"].unique().cast(pl.String))
+    # While all is replayed, each column is much of the memory.
+    work = work.drop("step", "own_ns")
     cases: list[_Case] = []
     if graph.is_whole:
         cases = _asked(labels, above) if above else []
     elif len(labels.ranks) <= _MOST_RANKS:
         cases = labels.cases(labels.ranks)
-    kinds = frozenset(work["kind"].unique().cast(pl.String))
     return _Sums(above, recorded, kinds, _replayed(graph, work, labels, cases))
 
 

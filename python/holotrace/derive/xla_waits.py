@@ -33,7 +33,7 @@ def waits(rank: RankTrace) -> pl.DataFrame:
     if runs.is_empty():
         return pl.DataFrame(schema=SCHEMA)
     work = _work(rank)
-    copies = _within(_long_calls(rank[_CALLS]), _copies(work), "copied_ns")
+    copies = _within(_long_calls(rank), _copies(work), "copied_ns")
     until = pl.coalesce("copied_ns", "end_ns")
     found = _within(copies.with_columns(end_ns=until), _last_work(runs, work), "ended_ns", "after_id")
     return found.drop_nulls("after_id").select(
@@ -42,12 +42,14 @@ def waits(rank: RankTrace) -> pl.DataFrame:
 
 
 def _work(rank: RankTrace) -> pl.DataFrame:
-    return rank[_EVENTS].filter(pl.col("kind").is_in(WORK)).with_columns(pl.col("device").fill_null(0))
+    return rank.where(_EVENTS, pl.col("kind").is_in(WORK)).with_columns(pl.col("device").fill_null(0))
 
 
-def _long_calls(spans: pl.DataFrame) -> pl.DataFrame:
+def _long_calls(rank: RankTrace) -> pl.DataFrame:
     """The outermost calls that read back or wait, if they took long: event_id, start_ns, end_ns."""
-    told = spans.filter(host_activities.of_calls(spans["name"]).is_in([READ_BACK, WAIT]))
+    names = distinct(rank[_CALLS.only("name")]["name"])
+    waiting = names.filter(host_activities.of_calls(names).is_in([READ_BACK, WAIT]))
+    told = rank.where(_CALLS, pl.col("name").is_in(waiting.implode()))
     thread = ["pid", "tid"]
     reached = pl.col("end_ns").cum_max().shift(1).over(thread)
     ordered = told.sort("start_ns", "end_ns", "event_id", descending=[False, True, False])
