@@ -45,8 +45,7 @@ WORK_EVENTS = DEVICE_EVENTS.only(
     *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns")
 )
 _CALLS = CALLS.only(
-    *("event_id", "name", "category", "pid", "tid", "start_ns", "end_ns", "on_device", "parent_id", "depth"),
-    "work_count",
+    *("event_id", "name", "category", "pid", "tid", "start_ns", "end_ns", "on_device", "parent_id", "work_count")
 ).where_launched_singly()
 _XLA_CALLS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns")
 READS = (WORK_EVENTS, _CALLS, _XLA_CALLS, LAUNCHES.only("launch_id", "device_event_id", "tid"), STEPS)
