@@ -122,3 +122,28 @@ def test_what_is_launched_too_late_after_a_call_that_used_up_the_lead_is_what_th
     found = kernels_around_a_call(tmp_path, begins_us=100, small=60).causes()
     assert found["responsible"].to_list() == ["train.py(7): update_ema"]
     assert found["cost_ns"][0] > 6_050_000 + 59 * 20_000
+
+
+@pytest.mark.parametrize("launched_us", [100, 5_000])
+def test_work_whose_launch_was_not_recorded_was_launched_before_what_comes_after_it_in_its_queue(
+    tmp_path: Path, launched_us: int
+) -> None:
+    """As at the beginning of a recording of a device that is far behind its host."""
+    kernels = [(200, "first"), (8_000, "second"), (9_000, "third")]
+    launches = {9_000: launched_us}
+    events: list[dict[str, Any]] = [
+        *(
+            {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": 1_000}
+            | {"args": {"correlation": ts, "stream": 7, "device": 0}}
+            for ts, name in kernels
+        ),
+        *(
+            {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": ts, "dur": 5}
+            | {"args": {"correlation": correlation}}
+            for correlation, ts in launches.items()
+        ),
+        {"ph": "X", "cat": "python_function", "name": "model.py(3): mask", "pid": 1, "tid": 1, "ts": 0, "dur": 9_500},
+    ]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    causes = {(gap["start_ns"] // 1_000, gap["cause"]) for gap in holotrace.open(tmp_path).gaps().to_dicts()}
+    assert causes == {(1_200, "queued" if launched_us < 1_200 else "unattributed")}
