@@ -139,7 +139,7 @@ def _of_xla(rank: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def _span_ns(rank: RankTrace) -> int | None:
-    work = rank.cached(modelled_work.events)
+    work = modelled_work.events(rank)
     spans = rank[STEPS] if rank[STEPS].height else work
     first, last = spans.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     return None if first is None else int(last - first)

@@ -115,7 +115,7 @@ def modules(rank: RankTrace, *, by_class: bool = False, by_step: bool = False) -
 
 
 def _on_device(rank: RankTrace) -> pl.DataFrame:
-    """Every kernel and copy with its module's ``path``, and with the figures of its operator, once for each call."""
+    """Sums of kernels and copies by their step and module's ``path``, and of the figures of their operators' calls."""
     flops = pl.when("is_matrix").then(pl.col("flops").cast(pl.Float64))
     of_calls = (
         rank.cached(modelled_work.modelled)
@@ -130,7 +130,7 @@ def _on_device(rank: RankTrace) -> pl.DataFrame:
             shaped_count=pl.col("input_dims").is_not_null().cast(pl.Int64),
         )
     )
-    work = rank.cached(module_work.events).lazy().join(of_calls, on="op_id", how="left", maintain_order="left")
+    work = module_work.events(rank).lazy().join(of_calls, on="op_id", how="left", maintain_order="left")
     is_first = pl.col("op_id").is_first_distinct()
     computes = (pl.col("kind") != COMMUNICATION) & pl.col("is_held").fill_null(value=True)
     share = pl.col("share_ns")
@@ -144,7 +144,7 @@ def _on_device(rank: RankTrace) -> pl.DataFrame:
         known_ns=pl.when(computes & pl.col("is_known")).then(share),
         **{name: pl.when(is_first).then(name) for name in ("flops", "held_flops", "at_peak_ns", "shaped_count")},
     )
-    return done(rows)
+    return done(rows.group_by("step", "path").agg(pl.col(_SUMS).sum()))
 
 
 def _on_host(calls: pl.LazyFrame) -> pl.LazyFrame:

@@ -102,12 +102,12 @@ def operator_efficiency(
     of_calls = calls.with_columns(step).group_by(keys).agg(
         *_texts(by_operator=by_operator), *_figures(by_operator=by_operator), *_times(), *_sums()
     )  # fmt: skip
-    alone = rank.cached(modelled_work.outside).lazy()
+    alone = rank.cached(modelled_work.outside).lazy().with_columns(span_ns="work_ns")
     of_others = (alone.group_by("step", "name") if by_step else alone.group_by("name")).agg(
         pl.col("category").first(), *_times()
     )
     of_others = of_others.with_columns(step, assumed=pl.lit(OUTSIDE))
-    parts = [done(_rated(of_calls)), done(of_others.with_columns(_as_text("name")))]
+    parts = [done(_rated(of_calls)), done(of_others.with_columns(_as_text("name"), _as_text("category")))]
     rows = pl.concat(parts, how="diagonal_relaxed")
     nothing = empty(operator_efficiency.columns[1:])
     known = [name for name in nothing.columns if name in rows.columns]

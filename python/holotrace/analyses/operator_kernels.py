@@ -96,7 +96,7 @@ def _launched(rank: RankTrace) -> pl.LazyFrame:
         .with_columns(pl.col("operator").cast(pl.String), source=pl.lit(launched_by.OPERATOR))
     )
     outside = (
-        rank.cached(launched_by.outside)
+        launched_by.outside(rank)
         .lazy()
         .filter(source=launched_by.LAUNCH)
         .with_columns(operator=pl.col("launch_name").cast(pl.String), op_id="launch_id", op_start_ns="launch_start_ns")

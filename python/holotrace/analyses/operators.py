@@ -106,7 +106,7 @@ def _sums(calls: pl.LazyFrame, keys: Sequence[str], names: Sequence[str]) -> pl.
 
 def _outside(rank: RankTrace) -> pl.DataFrame:
     """A row for each call that launched work outside of all operators, and one for all work without a known launch."""
-    work = rank.cached(launched_by.outside)
+    work = launched_by.outside(rank)
     call_ns = (pl.col("launch_end_ns") - pl.col("launch_start_ns")).fill_null(0)
     return (
         work.group_by("launch_id")

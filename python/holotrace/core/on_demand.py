@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from holotrace.core.schema import Column, typed
+from holotrace.core.schema import Column, typed, with_nothing
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,10 @@ class OnDemand:
 
     def select(self, names: Iterable[str]) -> pl.DataFrame:
         """These columns."""
-        numbers: dict[str, pl.Series] = {}
-        return pl.DataFrame([self._made(name, numbers) for name in names])
+        wanted, numbers = list(names), dict[str, pl.Series]()
+        there = pl.DataFrame([self._made(name, numbers) for name in wanted if isinstance(self.sources[name], str)])
+        lacking = {name: dtype for name in wanted if not isinstance(dtype := self.sources[name], str)}
+        return with_nothing(there, lacking, self.height)[wanted] if lacking else there
 
     def where(self, names: Iterable[str], is_kept: pl.Series) -> pl.DataFrame:
         """These columns of some of its rows, of which no more than those are put together."""
@@ -142,13 +144,18 @@ class OnDemand:
         """With a column that follows row by row from others: made once for all rows that share those."""
         # Numbers of shared rows may have its name.
         source = f"made {name}"
-        made_of = {each: self.sources.get(each) for each in of}
-        shown = [made for made in made_of.values() if isinstance(made, str)]
-        sharing = [number for number, table in self.rows.shared.items() if {*shown} <= {*table.columns}]
-        if sharing and len(shown) == len(made_of) and not {*shown} & {*self.rows.own.columns}:
+        made_of = {each: self.sources.get(each, pl.Null()) for each in of}
+        shown = {made for made in made_of.values() if isinstance(made, str)}
+        sharing = [number for number, table in self.rows.shared.items() if shown <= {*table.columns}]
+        if sharing and shown and not shown & {*self.rows.own.columns}:
             table = self.rows.shared[sharing[0]]
-            values = make(pl.DataFrame({each: table[made] for each, made in zip(made_of, shown, strict=True)}))
-            rows = self.rows.with_shared(**{sharing[0]: table.with_columns(values.alias(source))})
+            known = [
+                (table[made] if isinstance(made, str) else pl.repeat(None, table.height, dtype=made, eager=True)).alias(
+                    each
+                )
+                for each, made in made_of.items()
+            ]
+            rows = self.rows.with_shared(**{sharing[0]: table.with_columns(make(pl.DataFrame(known)).alias(source))})
         else:
             every = replace(self, is_kept=None, height=self.rows.own.height)
             rows = self.rows.with_own(make(every.select(of)).alias(source))
@@ -156,10 +163,7 @@ class OnDemand:
 
     def _made(self, name: str, numbers: dict[str, pl.Series]) -> pl.Series:
         """A column; ``numbers`` holds those columns of numbers that were made before."""
-        source = self.sources[name]
-        if not isinstance(source, str):
-            made: pl.Series = pl.Series(name, [None], source).new_from_index(0, self.height)
-            return made
+        source = str(self.sources[name])
         if source in self.rows.own.columns:
             return self._kept(self.rows.own[source]).alias(name)
         number = self.rows.sharing(source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property, lru_cache
@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 import polars as pl
 
 # Columns by which files are in order, as a rule.
+_MANY_ROWS = 10_000
 _IN_ORDER = ("event_id", "device_event_id")
 
 
@@ -127,17 +128,23 @@ def conform(frame: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.
 
 def filled(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """Exactly ``columns``, in order and with their types; null where ``frame`` lacks one."""
-    # Column by column: an expression for each would take longer than all else that is done to a small table.
     there = dict(zip(frame.columns, frame.get_columns(), strict=True))
+    known = [typed(there[column.name], column.unit.dtype) for column in columns if column.name in there]
+    lacking = {column.name: column.unit.dtype for column in columns if column.name not in there}
+    found = pl.DataFrame(known)
+    return with_nothing(found, lacking, frame.height)[[column.name for column in columns]]
+
+
+def with_nothing(frame: pl.DataFrame, columns: Mapping[str, pl.DataType], height: int) -> pl.DataFrame:
+    """The frame, of that height, and behind its own these columns in which there is nothing."""
     if not columns:
-        return frame.select()
-    first, *rest = (
-        typed(there[column.name], column.unit.dtype)
-        if column.name in there
-        else pl.Series(column.name, [None], column.unit.dtype).new_from_index(0, frame.height)
-        for column in columns
-    )
-    return first.to_frame().hstack(rest)
+        return frame
+    if frame.width and height >= _MANY_ROWS:
+        # As long as nobody writes into them, these take no memory.
+        return frame.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in columns.items())
+    # An expression for each would take longer than all else that is done to a small table.
+    first, *rest = (pl.Series(name, [None], dtype).new_from_index(0, height) for name, dtype in columns.items())
+    return frame.hstack([first, *rest]) if frame.width else first.to_frame().hstack(rest)
 
 
 def typed(found: pl.Series, wanted: pl.DataType) -> pl.Series:

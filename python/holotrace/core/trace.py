@@ -104,6 +104,15 @@ class RankTrace:
             is_kept = held[is_kept.meta.root_names()].select(is_kept).to_series()
         return held[names].filter(is_kept) if isinstance(held, pl.DataFrame) else held.where(names, is_kept)
 
+    def follows(self, table: Table, make: Callable[[pl.DataFrame], pl.Series]) -> pl.Series:
+        """A column that follows row by row from those of ``table``: made once for all rows that share their values."""
+        held = self.held[table.name]
+        if isinstance(held, pl.DataFrame):
+            return make(self[table])
+        self._cached.note((table.name,))
+        of = [name for name in table.column_names if name in held.columns]
+        return held.with_made("it", of, make)[["it"]].to_series()
+
     def count(self, table: Table) -> int:
         """How many rows ``table`` has, of which no column is put together."""
         self._cached.note((table.name,))

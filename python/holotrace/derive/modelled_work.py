@@ -21,8 +21,8 @@ from holotrace.efficiency.work import OperatorWork, operator_work
 SIGNATURE = ("input_dims", "input_types", "input_strides", "concrete_inputs")
 _OPS = CPU_OPS.only("event_id", *SIGNATURE)
 _EVENTS = DEVICE_EVENTS.only("event_id", "kind", "name", "start_ns", "end_ns", "device_ps", "step")
-_INSTRUCTIONS = XLA_OPS.only("event_id", "name", "kind", "opcode", "category", "scope", "target", "product_type")
-READS = (*launched_by.READS, *serving_steps.READS, _OPS, _EVENTS, _INSTRUCTIONS)
+_INSTRUCTIONS = XLA_OPS.only("name", "kind", "opcode", "category", "scope", "target", "product_type")
+READS = (*launched_by.READS, *serving_steps.READS, _OPS, _EVENTS, XLA_OPS.only("event_id"), _INSTRUCTIONS)
 # Names under which a rank holds what the user gave for this.
 MODELS, PEAKS = "models", "peaks"
 OUTSIDE = "launched outside of operators"
@@ -37,9 +37,18 @@ def events(rank: RankTrace) -> pl.DataFrame:
     Parts add up to the time in which at least one kernel or copy ran. Where several ran at once, the time belongs to
     computing before communication before copies, and of one kind to what began first.
     """
-    work = rank[_EVENTS].filter(pl.col("kind").is_in(WORK))
+    owned = rank.cached(_owned)
+    known = (rank[_EVENTS.only(name)].to_series().gather(owned["row"]) for name in _EVENTS.column_names)
+    return pl.DataFrame([*known, *owned["share_ns", "op_id"]])
+
+
+def _owned(rank: RankTrace) -> pl.DataFrame:
+    """The ``row`` of each of ``events`` among those of devices, with what is made here: all else is there already."""
+    placed = rank[_EVENTS.only("event_id", "kind", "start_ns", "end_ns")].with_row_index("row")
+    work = placed.filter(pl.col("kind").is_in(WORK))
     launched = rank.cached(launched_by.work).select("event_id", "op_id").unique("event_id", keep="first")
-    return _shared(work).join(launched, on="event_id", how="left")
+    owned = _shared(work).select("row", "event_id", "share_ns")
+    return owned.join(launched, on="event_id", how="left").drop("event_id")
 
 
 def _shared(work: pl.DataFrame) -> pl.DataFrame:
@@ -72,7 +81,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     same), ``work_ns``, of that ``communication_ns``, ``share_ns``, and ``span_ns``, the time in which at least one of
     its kernels ran.
     """
-    work = rank.cached(events).drop_nulls("op_id")
+    work = events(rank).drop_nulls("op_id")
     lasts = pl.col("end_ns") - pl.col("start_ns")
     of_calls = work.group_by("op_id", maintain_order=True).agg(
         pl.col("step").first(),
@@ -109,9 +118,7 @@ def signatures(rank: RankTrace) -> pl.DataFrame:
     """
     of_calls = rank.cached(calls)
     given = of_calls.group_by("signature", maintain_order=True).agg(pl.col("name", *SIGNATURE, "is_memory").first())
-    given = given.join(
-        _longest_kernel(rank.cached(events), of_calls), on="signature", how="left", maintain_order="left"
-    )
+    given = given.join(_longest_kernel(events(rank), of_calls), on="signature", how="left", maintain_order="left")
     found = _works(rank, given)
     texts = given.select(pl.col("name", "kernel").cast(pl.String), "kernels").rows()
     told = pl.DataFrame(
@@ -251,8 +258,8 @@ def limits() -> list[pl.Expr]:
 
 
 def outside(rank: RankTrace) -> pl.DataFrame:
-    """Kernels and copies that no operator launched: ``step``, ``name``, ``category``, times as of calls."""
-    alone = rank.cached(events).filter(pl.col("op_id").is_null())
+    """Kernels and copies that no operator launched: ``step``, ``name``, ``category``, ``share_ns``, ``work_ns``."""
+    alone = events(rank).filter(pl.col("op_id").is_null())
     of_programs = _instructions(rank)
     # By the clock of the device, where that is known: the host's stretches it.
     own = pl.coalesce(pl.col("device_ps") // 1000, pl.col("end_ns") - pl.col("start_ns"))
@@ -261,39 +268,45 @@ def outside(rank: RankTrace) -> pl.DataFrame:
         .lazy()
         .join(of_programs.lazy(), on="event_id", how="left", maintain_order="left")
         .with_columns(category=pl.coalesce("of_program", "category"))
-        .select("step", "name", "category", "share_ns", work_ns=own, span_ns=own)
+        .select("step", "name", "category", "share_ns", work_ns=own)
     )
 
 
 def parts(rank: RankTrace) -> pl.DataFrame:
-    """What the busy time is made of: ``step``, ``category``, ``share_ns``; of compiled regions kernel by kernel."""
+    """What the busy time is made of, by ``step`` and ``category``: ``share_ns``; of compiled regions by kernel."""
     known = rank.cached(modelled)
     regions = known["op_id"].filter(known["is_of_kernels"])
-    work = rank.cached(events)
-    inside = _by_kernel(work.filter(work["op_id"].is_in(regions.implode())) if len(regions) else work.clear())
-    told = [known.filter(~pl.col("is_of_kernels")), inside, rank.cached(outside)]
-    return pl.concat([part.select("step", pl.col("category").cast(pl.String), "share_ns") for part in told])
+    told = [known.filter(~pl.col("is_of_kernels")), rank.cached(outside)]
+    if len(regions):
+        work = events(rank)
+        told.append(_by_kernel(work.filter(work["op_id"].is_in(regions.implode()))))
+    keys = ["step", "category"]
+    named = (part.select("step", pl.col("category").cast(pl.Categorical), "share_ns") for part in told)
+    sums = (part.group_by(keys).agg(pl.col("share_ns").sum()) for part in named)
+    return pl.concat(sums).group_by(keys).agg(pl.col("share_ns").sum()).cast({"category": pl.String})
 
 
 def _by_kernel(work: pl.DataFrame) -> pl.DataFrame:
     """The work with its ``category``, by the name of each kernel."""
     names = work["name"].unique()
     texts = names.cast(pl.String).to_list()
-    by_name = pl.DataFrame({"name": names, "category": [categories.of_kernel(text or "") for text in texts]})
-    of_kind = pl.when(pl.col("kind") == COMMUNICATION).then(pl.lit(COMMUNICATION))
-    return work.join(by_name, on="name", how="left", nulls_equal=True, maintain_order="left").with_columns(
-        category=pl.coalesce(of_kind, "category")
-    )
+    told = pl.Series("category", [categories.of_kernel(text or "") for text in texts], dtype=pl.Categorical())
+    of_kind = pl.when(pl.col("kind") == COMMUNICATION).then(pl.lit(COMMUNICATION, pl.Categorical()))
+    return work.join(
+        pl.DataFrame([names, told]), on="name", how="left", nulls_equal=True, maintain_order="left"
+    ).with_columns(category=pl.coalesce(of_kind, "category"))
 
 
 def _instructions(rank: RankTrace) -> pl.DataFrame:
     """The categories of the instructions of XLA's programs that devices ran: ``event_id``, ``of_program``."""
+    of_program = rank.follows(_INSTRUCTIONS, _of_program).alias("of_program")
+    return pl.DataFrame([rank[XLA_OPS.only("event_id")].to_series(), of_program])
+
+
+def _of_program(ran: pl.DataFrame) -> pl.Series:
+    """The category of each of these instructions; null of what no program tells."""
     described = ("name", "kind", "scope", "target", "has_product")
-    ran = rank[_INSTRUCTIONS].filter(pl.col("opcode").is_not_null() | pl.col("category").is_not_null())
-    if ran.is_empty():
-        return pl.DataFrame(schema={"event_id": pl.UInt32(), "of_program": pl.String()})
     told = ran.select(
-        "event_id",
         pl.col("name", "scope", "target"),
         kind=pl.coalesce(pl.col("category", "opcode")),
         has_product=pl.col("product_type").is_not_null(),
@@ -301,8 +314,8 @@ def _instructions(rank: RankTrace) -> pl.DataFrame:
     kinds = told.select(described).unique()
     texts = kinds.select(pl.col(described[:-1]).cast(pl.String).fill_null(""), "has_product")
     found = [categories.of_instruction(*row[:-1], has_product=row[-1]) for row in texts.iter_rows()]
-    by_kind = kinds.with_columns(pl.Series("of_program", found, dtype=pl.String))
-    moved = ran["kind"] == COMMUNICATION
-    return told.join(by_kind, on=described, how="left", nulls_equal=True, maintain_order="left").select(
-        "event_id", of_program=pl.when(moved).then(pl.lit(COMMUNICATION)).otherwise("of_program")
-    )
+    by_kind = kinds.with_columns(pl.Series("of_program", found, dtype=pl.Categorical()))
+    named = told.join(by_kind, on=described, how="left", nulls_equal=True, maintain_order="left")
+    moved = (ran["kind"] == COMMUNICATION).fill_null(value=False)
+    category = pl.when(moved).then(pl.lit(COMMUNICATION, pl.Categorical())).otherwise("of_program")
+    return named.select(pl.when(pl.col("kind").is_not_null()).then(category)).to_series()

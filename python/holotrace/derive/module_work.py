@@ -30,7 +30,7 @@ def events(rank: RankTrace) -> pl.DataFrame:
     first = starts.lazy().unique("launch_id", keep="first", maintain_order=True).sort("launch_id")
     at = done(first.select("launch_id", "pid", "tid", start_ns=began, end_ns=began + 1))
     found = _owners(rank, at)
-    work = rank.cached(modelled_work.events)
+    work = modelled_work.events(rank)
     launched = _rows(at["launch_id"], starts["launch_id"])[_rows(starts["device_event_id"], work["event_id"])]
     return work.hstack(found[launched]).with_columns(pl.col("is_backward").fill_null(value=False))
 

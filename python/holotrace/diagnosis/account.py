@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import polars as pl
 
 from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.core.plans import done
-from holotrace.core.schema import Column, Unit, filled
+from holotrace.core.schema import Column, Unit, empty, filled
 from holotrace.core.source import believable
 from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS, XLA_OPS
 from holotrace.core.tables.xla import PYTHON_TARGET
@@ -52,9 +54,9 @@ _OWN = (
     Column("needed_ns", Unit.NS, "Of a message received: when the first kernel began that was launched after it"),
 )
 COLUMNS = (*_OWN, *(column for column in collectives.CALLS if column.name not in {own.name for own in _OWN}))
+_HOW = ("external", "grid", "block")
 _KERNELS = DEVICE_EVENTS.only(
-    *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns", "step"),
-    *("external", "grid", "block"),
+    *("event_id", "name", "kind", "device", "start_ns", "end_ns", "launch_id", "launch_ns", "step"), *_HOW
 )
 _OPERATORS = CPU_OPS.only("name", "external", "input_dims")
 _CALLBACKS = XLA_OPS.only("event_id", "name", "target", "source", "start_ns", "end_ns", "launch_ns")
@@ -83,6 +85,8 @@ _LONGEST_NS = 86_400_000_000_000
 def account(rank: RankTrace) -> pl.DataFrame:
     """Where the time of one rank's device went, as rows of several kinds; see ``COLUMNS``."""
     base = base_ns(rank.metadata)
+    # What is much of the memory while it is made comes before the kernels.
+    rank.cached(_gaps_of(rank))
     meetings = pairs.paired(rank.cached(collectives.calls), rank).with_columns(row=pl.lit(MEETING), at_ns="end_ns")
     if rank[STEPS].is_empty():
         turns = rank.cached(_kernels).select("event_id", "step").unique("event_id")
@@ -106,10 +110,24 @@ def account(rank: RankTrace) -> pl.DataFrame:
     ]
     # They are most of the memory of a long recording.
     rank.forget(_kernels)
-    own = pl.concat([filled(part, COLUMNS) for part in parts]).with_columns(pl.col("at_ns", "start_ns") + base)
-    return pl.concat([own, filled(meetings, COLUMNS)]).sort(
-        "row", "step", "at_ns", "start_ns", "name", "detail", "operator"
-    )
+    own = [_with_base(part, base) for part in parts if not part.is_empty()]
+    return _in_order([*own, meetings])
+
+
+def _with_base(part: pl.DataFrame, base: int) -> pl.DataFrame:
+    return part.with_columns(pl.col(name) + base for name in ("at_ns", "start_ns") if name in part.columns)
+
+
+def _in_order(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The rows of all parts, in order: those of a kind by themselves, as most columns are null in most of them."""
+    by_row = [(row, group) for part in parts for (row,), group in part.partition_by("row", as_dict=True).items()]
+    kinds = [
+        pl.concat([filled(group, COLUMNS) for name, group in by_row if name == row]).sort(
+            "step", "at_ns", "start_ns", "name", "detail", "operator"
+        )
+        for row in sorted({row for row, _ in by_row})
+    ]
+    return pl.concat(kinds) if kinds else empty(COLUMNS)
 
 
 def _edges(meetings: pl.DataFrame, base: int) -> pl.Series:
@@ -184,9 +202,11 @@ def _held_back(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFra
 
 def _needed_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     """When the rank needed the messages that it received: no later than what it launched next; null for all else."""
+    if not (meetings["collective"] == pairs.PAIR).any():
+        return pl.repeat(None, meetings.height, dtype=pl.Int64, eager=True).alias("needed_ns")
     kernels = rank.cached(_kernels).lazy()
     launched = kernels.select("event_id", received_ns="launch_ns").unique("event_id")
-    computed = kernels.filter(pl.col("kind") == COMPUTE).drop_nulls("launch_ns").sort("launch_ns", "start_ns")
+    computed = _computing(rank, "launch_ns", "start_ns").lazy().drop_nulls("launch_ns").sort("launch_ns", "start_ns")
     is_received = pl.col("group_ranks").cast(pl.String).str.ends_with(f", {rank.rank}]")
     is_received &= pl.col("collective") == pairs.PAIR
     needed = (
@@ -241,9 +261,14 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
 
 def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Gaps by cause and what is responsible, summed between meetings."""
-    gaps = rank.cached(xla_gaps.by_class if xla_gaps.is_xla(rank) else host.gaps)
+    gaps = rank.cached(_gaps_of(rank))
     named = gaps.lazy().rename({"share_ns": "time_ns", "responsible": "name", "where": "detail"})
     return _summed(named.with_columns(step=launched_in(gaps["when_ns"], rank.cached(rounds.steps))), edges, GAP)
+
+
+def _gaps_of(rank: RankTrace) -> Callable[[RankTrace], pl.DataFrame]:
+    """What finds the gaps of such a rank."""
+    return xla_gaps.by_class if xla_gaps.is_xla(rank) else host.gaps
 
 
 def _late(rank: RankTrace) -> pl.DataFrame:
@@ -318,7 +343,7 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     spans = rank.cached(busy.of).computing
     if spans.is_empty():
         return spans.clear()
-    kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE)
+    kernels = _computing(rank, "start_ns", "step")
     # A step's work is told from the next one's, also where nobody is met in between.
     begun = kernels.group_by("step").agg(pl.col("start_ns").min())["start_ns"]
     ends = pl.Series([spans["start_ns"].min(), spans["end_ns"].max()], dtype=pl.Int64)
@@ -331,14 +356,14 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 def _step_of_work(rank: RankTrace, times: pl.Series) -> pl.Series:
     """The step that the device worked for at each time: that of the kernel that began last before it."""
-    kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE).sort("start_ns").select("start_ns", "step")
+    kernels = _computing(rank, "start_ns", "step").sort("start_ns")
     asked = times.to_frame("start_ns").sort("start_ns")
     return asked.join_asof(kernels, on="start_ns", strategy="forward")["step"]
 
 
 def _work(rank: RankTrace) -> pl.DataFrame:
     """Kernels by what was launched how: those of equal name, grid, block and shapes do equal work."""
-    kernels = rank.cached(_kernels).filter(pl.col("kind") == COMPUTE)
+    kernels = _computing(rank, "event_id", "name", "start_ns", "end_ns", "launch_id", "step", *_HOW)
     operators = (
         rank[_OPERATORS]
         .lazy()
@@ -347,7 +372,7 @@ def _work(rank: RankTrace) -> pl.DataFrame:
         .select("external", operator="name", dims="input_dims")
     )
     text = [pl.col(name).cast(pl.String).fill_null("") for name in ("grid", "block", "dims")]
-    within = host.evaluating(rank, kernels["launch_id"])
+    within = host.evaluating(rank, kernels["launch_id"]).cast(pl.Categorical)
     labels = ("name", "grid", "block", "operator", "dims")
     return done(
         kernels.lazy()
@@ -360,7 +385,7 @@ def _work(rank: RankTrace) -> pl.DataFrame:
             count=pl.len(),
         )
         # Labels are numbers until there are few of them. What is evaluated is of no operator.
-        .with_columns(operator=pl.coalesce("within", pl.col("operator").cast(pl.String)))
+        .with_columns(operator=pl.coalesce(pl.col("within", "operator").cast(pl.String)))
         .group_by("step", *labels, "within")
         .agg(pl.col("time_ns", "count").sum(), pl.col("start_ns", "event_id").min())
         .sort("step", "name", "grid", "block", "operator", "dims")
@@ -379,14 +404,20 @@ def _work(rank: RankTrace) -> pl.DataFrame:
     )
 
 
+def _computing(rank: RankTrace, *columns: str) -> pl.DataFrame:
+    """These columns of the kernels that compute."""
+    kernels = rank.cached(_kernels)
+    return kernels[list(columns)].filter(kernels["kind"] == COMPUTE)
+
+
 def _cores(rank: RankTrace) -> pl.DataFrame:
     """What each device of a rank with several computes, by name."""
     kernels = rank.cached(_kernels)
     if kernels["device"].n_unique() <= 1:
         return pl.DataFrame(schema={"row": pl.String()})
     return done(
-        kernels.lazy()
-        .filter(pl.col("kind") == COMPUTE)
+        _computing(rank, "device", "name", "start_ns", "end_ns")
+        .lazy()
         .group_by("device", "name")
         .agg(time_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(), count=pl.len())
         .with_columns(pl.col("name").cast(pl.String), row=pl.lit(CORE))

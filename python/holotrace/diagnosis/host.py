@@ -441,7 +441,7 @@ def evaluating(rank: RankTrace, launch_ids: pl.Series) -> pl.Series:
     """Of launches within something that evaluates the model its name, as ``within``; null for all others."""
     names = distinct(spans(rank)["name"])
     if not any(named(name) == EVALUATION for name in names if name):
-        return pl.Series("within", [None] * len(launch_ids), dtype=pl.String)
+        return pl.repeat(None, len(launch_ids), dtype=pl.String, eager=True).alias("within")
     found = contexts(rank, launch_ids)
     told = (found.get(launch, (None, None)) for launch in launch_ids)
     return pl.Series("within", [name if cause == EVALUATION else None for cause, name in told], dtype=pl.String)

@@ -50,7 +50,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     told = pl.concat([*(way(rank, every) for way in ways), done(slow)]).lazy().filter(pl.col("time_ns") > 0)
     first, step_of = told.unique("op_id", keep="first", maintain_order=True), every.lazy().select("op_id", "step")
     chosen = done(first.join(step_of, on="op_id", maintain_order="left")).lazy()
-    work = rank.cached(modelled_work.events).lazy().join(chosen.select("op_id"), on="op_id", how="semi")
+    work = modelled_work.events(rank).lazy().join(chosen.select("op_id"), on="op_id", how="semi")
     spans = (
         work.sort("start_ns", "event_id")
         .group_by("op_id", maintain_order=True)

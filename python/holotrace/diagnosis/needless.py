@@ -52,7 +52,7 @@ def slice_gradients(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
 
 def channels_first(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     """Convolutions that turn layouts, with the time of that, and batch norms that are far slower for their layout."""
-    events = rank.cached(modelled_work.events).drop_nulls("op_id")
+    events = modelled_work.events(rank).drop_nulls("op_id")
     turning = events.filter(pl.col("name").cast(pl.String).str.contains(_TURNS))
     # Group norms take longer with channels last, by more than turning layouts takes.
     if turning.is_empty() or calls["name"].cast(pl.String).is_in(_GROUP_NORMS).any():

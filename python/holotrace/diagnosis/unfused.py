@@ -185,7 +185,7 @@ def optimizer(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
 
 def _with_pauses(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     """The calls, lasting from the end of the work before them where the device only went from that to theirs."""
-    events = rank.cached(modelled_work.events).lazy().sort("start_ns", "end_ns", "event_id")
+    events = modelled_work.events(rank).lazy().sort("start_ns", "end_ns", "event_id")
     pause = pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1)
     pauses = events.select("op_id", pause_ns=pause).filter(pl.col("pause_ns").is_between(1, host.MIN_GAP_NS))
     of_calls = pauses.filter(pl.col("op_id").is_in(calls["op_id"].implode()))
