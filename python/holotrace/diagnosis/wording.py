@@ -423,7 +423,7 @@ OF_XLA: Mapping[str, Class] = {
 
 
 def exposed(what: str, absent: int, waiting: str) -> str:
-    """What a collective that nothing hides takes, or a rank that nobody has recorded, which these are ``waiting`` for."""
+    """What a collective that nothing hides takes, or a rank that nobody has recorded and others are ``waiting`` for."""
     if not absent:
         return f"communication in {what} is exposed: no rank computes during it"
     ranks = "a rank that was" if absent == 1 else f"one of {absent} ranks that were"

@@ -110,8 +110,10 @@ def _spans(rank: RankTrace, asking: Collection[str]) -> pl.DataFrame:
 def _placed(spans: pl.DataFrame) -> pl.DataFrame:
     """The spans with the number of their thread, which counts from 0."""
     threads = distinct_pairs(spans.select(_PLACE)).sort(_PLACE).with_row_index("thread")
-    numbers = spans.lazy().select(place=pair(*_PLACE)).join(
-        threads.lazy().select("thread", place=pair(*_PLACE)), on="place", how="left", maintain_order="left"
+    numbers = (
+        spans.lazy()
+        .select(place=pair(*_PLACE))
+        .join(threads.lazy().select("thread", place=pair(*_PLACE)), on="place", how="left", maintain_order="left")
     )
     return spans.drop(_PLACE).with_columns(done(numbers)["thread"])
 
