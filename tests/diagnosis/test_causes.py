@@ -13,7 +13,7 @@ import pytest
 
 import holotrace
 from holotrace import sample
-from holotrace.diagnosis import uneven, unfused
+from holotrace.diagnosis import idle, uneven, unfused
 from holotrace.diagnosis.candidates import Candidate
 from holotrace.diagnosis.candidates import Job as CausesJob
 from holotrace.diagnosis.causes import _least_ratio, _with_launches
@@ -325,3 +325,16 @@ def test_launching_what_a_rank_calls_beyond_the_others_is_a_part_of_its_more_wor
     launches = Candidate(LAUNCH, Change(removed={1: [(30, 30.0)]}), (1,))
     found = _with_launches([(work, 20), (launches, 30)], meetings)
     assert [(candidate.cause, cost) for candidate, cost in found] == told
+
+
+def test_what_all_ranks_do_in_one_step_is_not_what_one_rank_does_in_another() -> None:
+    """All ranks allocated in the first step; that one did so later, too, was told as a cause of all ranks."""
+    rows = [
+        {"row": "gap", "rank": rank, "step": step, "at_ns": step, "time_ns": time, "cause": "allocator"}
+        | {"count": 1, "name": "cudaMalloc", "detail": None, "event_id": 1, "start_ns": step}
+        for rank in range(4)
+        for step, time in enumerate((2_500, 100 if rank == 2 else 0, 0))
+    ]
+    job = CausesJob(pl.DataFrame(rows), pl.DataFrame(), (0, 1, 2, 3), floor_ns=30)
+    found = {(c.ranks, c.steps, c.evidence["time_ns"]) for c in idle.causes(job)}
+    assert found == {((), (0,), 10_000), ((2,), (1,), 100)}

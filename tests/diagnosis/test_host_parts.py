@@ -10,7 +10,7 @@ import pytest
 import holotrace
 from drawing import draw
 from holotrace import sample
-from holotrace.diagnosis.classes import COMPILATION, named, traits
+from holotrace.diagnosis.classes import CHECKPOINT, COMPILATION, named, traits
 from holotrace.diagnosis.host_parts import PARTS
 from holotrace.job import Job
 from trace_files import REAL_TRACES
@@ -94,3 +94,17 @@ def test_categories_of_older_recorders_are_known() -> None:
 
 def test_extensions_that_are_built_are_compiled() -> None:
     assert named("torch/utils/cpp_extension.py(2020): _jit_compile") == COMPILATION
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nn.Module: CheckpointWrapper_2",
+        "transformers/modeling_layers.py(83): _gradient_checkpointing_func",
+        "megatron/core/tensor_parallel/random.py(487): checkpoint",
+        "deepspeed/runtime/activation_checkpointing/checkpointing.py(990): checkpoint",
+    ],
+)
+def test_activations_that_are_computed_again_are_no_checkpoint(name: str) -> None:
+    assert named(name) is None
+    assert named("trainer/io.py(30): save_checkpoint") == CHECKPOINT

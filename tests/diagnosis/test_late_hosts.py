@@ -12,6 +12,8 @@ from drawing import draw
 from holotrace.job import Job
 from trace_files import write_trace
 
+AG = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+
 
 def launching(job: Job) -> list[tuple[int, str | None]]:
     """What launching too late costs, in microseconds, and in what range."""
@@ -122,3 +124,58 @@ def test_what_is_launched_too_late_after_a_call_that_used_up_the_lead_is_what_th
     found = kernels_around_a_call(tmp_path, begins_us=100, small=60).causes()
     assert found["responsible"].to_list() == ["train.py(7): update_ema"]
     assert found["cost_ns"][0] > 6_050_000 + 59 * 20_000
+
+
+@pytest.mark.parametrize("launched_us", [100, 5_000])
+def test_work_whose_launch_was_not_recorded_was_launched_before_what_comes_after_it_in_its_queue(
+    tmp_path: Path, launched_us: int
+) -> None:
+    """As at the beginning of a recording of a device that is far behind its host."""
+    kernels = [(200, "first"), (8_000, "second"), (9_000, "third")]
+    launches = {9_000: launched_us}
+    events: list[dict[str, Any]] = [
+        *(
+            {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": 1_000}
+            | {"args": {"correlation": ts, "stream": 7, "device": 0}}
+            for ts, name in kernels
+        ),
+        *(
+            {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": ts, "dur": 5}
+            | {"args": {"correlation": correlation}}
+            for correlation, ts in launches.items()
+        ),
+        {"ph": "X", "cat": "python_function", "name": "model.py(3): mask", "pid": 1, "tid": 1, "ts": 0, "dur": 9_500},
+    ]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    causes = {(gap["start_ns"] // 1_000, gap["cause"]) for gap in holotrace.open(tmp_path).gaps().to_dicts()}
+    assert causes == {(1_200, "queued" if launched_us < 1_200 else "unattributed")}
+
+
+@pytest.mark.parametrize("world_size", [1, 4])
+def test_the_only_rank_that_was_recorded_waits_for_data_or_for_others(tmp_path: Path, world_size: int) -> None:
+    """It was told that no cause is known, though two thirds of its time went into all-reduces."""
+    events: list[dict[str, Any]] = []
+    for step in range(4):
+        begin = 10_000 * step
+        events.append(
+            {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": begin, "dur": 9_990}
+            | {"pid": 1, "tid": 1, "args": {}}
+        )
+        work = [("gemm", 100, 2_000, 7), *((AG, 2_200 + 3_800 * n, 3_700, 9) for n in range(2))]
+        for number, (name, ts, dur, stream) in enumerate(work):
+            launched = {"pid": 1, "tid": 1, "ts": begin + 10 + 20 * number, "dur": 9}
+            args = {"correlation": 10 * step + number, "stream": stream, "device": 0}
+            events += [
+                {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", **launched, "args": args},
+                {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": begin + ts, "dur": dur}
+                | {"args": args},
+            ]
+    job_info = {"rank": 2, "world_size": world_size, "backend": "nccl"}
+    write_trace(tmp_path / "rank-2.json", events=events, distributedInfo=job_info)
+    found = holotrace.open(tmp_path).causes().filter(cause="exposed-transfer")
+    assert found.height == (world_size > 1)
+    for cause in found.to_dicts():
+        assert cause["ranks"] == [2]
+        assert cause["message"].startswith("Rank 2 waits in ")
+        assert "3 ranks that were not recorded" in cause["message"]
+        assert cause["cost_ns"] > 0.3 * 40_000_000

@@ -185,4 +185,4 @@ def test_what_all_hosts_do_is_of_no_rank_though_one_was_less_far_ahead(longest_n
     """Every rank compiled, and the one whose device ran dry first was named for what it lost beyond the others."""
     times = [1_000, 1_000, 1_000, longest_ns]
     excess = pl.DataFrame({"rank": range(4), "step": 1, "time_ns": times, "beyond_ns": [0, 0, 0, longest_ns - 1_000]})
-    assert idle._is_apart(excess, 1_000, CausesJob(pl.DataFrame(), pl.DataFrame(), (0, 1, 2, 3), 100)) == is_apart
+    assert idle._is_apart(excess, CausesJob(pl.DataFrame(), pl.DataFrame(), (0, 1, 2, 3), 100)) == is_apart

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from holotrace.diagnosis import wording
+import pytest
+
+from holotrace.diagnosis import classes, wording
 
 
 def test_steps_and_ranks_in_many_pieces_are_counted_and_not_listed() -> None:
@@ -15,3 +17,16 @@ def test_steps_and_ranks_in_many_pieces_are_counted_and_not_listed() -> None:
 def test_few_pieces_are_listed() -> None:
     assert wording.when((1, 2, 5), tuple(range(9))) == ", in steps 1-2, 5"
     assert wording.whose((1, 2, 5), 64) == "ranks 1-2, 5"
+
+
+@pytest.mark.parametrize(
+    ("cause", "name", "advice"),
+    [
+        (classes.EXPOSED, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", "TrainPipelineSparseDist"),
+        (classes.LAUNCH, "execute_context_1(888_788544)_generation_0(0)", "enforce-eager"),
+        (classes.LAUNCH, "forward", "torch.compile"),
+        (classes.SYNCHRONIZATION, "vllm/v1/engine/core.py(30): step", "async-scheduling"),
+    ],
+)
+def test_advice_is_of_the_kind_of_job(cause: str, name: str, advice: str) -> None:
+    assert advice in wording.advice(wording.CLASSES[cause], name)

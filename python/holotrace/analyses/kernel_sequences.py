@@ -24,7 +24,7 @@ OFTEN = 10
 BOUND_RATIO = 0.5
 SEQUENCE = ["operator", "kernels"]
 _CALLS = CALLS.only(
-    "event_id", "name", "on_device", "parent_id", "start_ns", "end_ns", "work_count", "work_ns"
+    "event_id", "name", "on_device", "parent_id", "start_ns", "end_ns", "work_count"
 ).where_launched_singly()
 _XLA_CALLS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns")
 _WORK = DEVICE_EVENTS.only("event_id", "name", "kind", "start_ns", "end_ns")
@@ -74,9 +74,9 @@ def kernel_sequences(
     launched = calls.lazy().filter("on_device", pl.col("work_count") > 0)
     work = done(launched.join(tops.lazy(), on="top_id", how="semi").sort("start_ns", "event_id"))
     # Numbers stand for names: some are thousands of characters long.
-    sequences = work.lazy().group_by("top_id").agg(numbers=pl.col("name").to_physical())
     lasted = pl.col("end_ns") - pl.col("start_ns")
-    called = tops.lazy().select("name", "work_ns", top_id="event_id", call_ns=lasted).join(sequences, on="top_id")
+    sequences = work.lazy().group_by("top_id").agg(numbers=pl.col("name").to_physical(), work_ns=lasted.sum())
+    called = tops.lazy().select("name", top_id="event_id", call_ns=lasted).join(sequences, on="top_id")
     alike = done(
         called.group_by("name", "numbers").agg(
             pl.col("work_ns", "call_ns").sum(), count=pl.len(), example_id=pl.col("top_id").min()
@@ -108,15 +108,9 @@ def _of_xla(rank: RankTrace) -> pl.DataFrame:
     launching = rank.where(_XLA_CALLS.only("tid"), is_launch)["tid"].unique()
     spans = rank.where(_XLA_CALLS, pl.col("tid").is_in(launching.implode()))
     made = rank[_WORK].join(launches, left_on="event_id", right_on="device_event_id")
-    is_work, lasts = pl.col("kind").is_in(WORK), pl.col("end_ns") - pl.col("start_ns")
-    on_host = call_tree.nested(
-        spans.with_columns(pid="tid"),
-        made.filter(is_work),
-        ("parent_id", "work_count", "work_ns"),
-    )
-    on_device = made.with_columns(
-        parent_id="launch_id", work_count=is_work.cast(pl.Int64), work_ns=pl.when(is_work).then(lasts).otherwise(0)
-    )
+    is_work = pl.col("kind").is_in(WORK)
+    on_host = call_tree.nested(spans.with_columns(pid="tid"), made.filter(is_work), ("parent_id", "work_count"))
+    on_device = made.with_columns(parent_id="launch_id", work_count=is_work.cast(pl.Int64))
     columns = [name for name in _CALLS.column_names if name != "on_device"]
     both = [on_host.select(*columns, on_device=False), on_device.select(*columns, on_device=True)]
     return pl.concat(both, how="vertical_relaxed").sort("event_id")

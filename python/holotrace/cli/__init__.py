@@ -9,6 +9,7 @@ from importlib import import_module
 import click
 
 from holotrace import __getattr__ as attribute
+from holotrace.allocator import collect_seldom
 from holotrace.cli.errors import Commands, prepare_for_abort
 
 __all__ = ["main", "start"]
@@ -46,5 +47,6 @@ for command in commands():
 
 def start() -> None:
     """Run the command as a process of its own."""
+    collect_seldom()
     prepare_for_abort()
     main(prog_name="holotrace")

@@ -61,6 +61,29 @@ def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def of_one_rank(calls: pl.DataFrame, job_size: int) -> pl.DataFrame:
+    """The same of the only rank that was recorded of a job of this size: when it came to what it met others in.
+
+    Nothing tells when they came, so that none of its time is ``lost_ns``.
+    """
+    is_met = pl.coalesce(pl.col("group_size").cast(pl.Int64, strict=False), pl.lit(job_size)) > 1
+    return (
+        collectives.comparable(calls)
+        .filter(is_met)
+        .sort("start_ns", "end_ns", "event_id")
+        .with_row_index("match")
+        .with_columns(
+            arrival_ns="start_ns",
+            left_ns="end_ns",
+            come_ns="start_ns",
+            waited_ns=pl.lit(0, pl.Int64),
+            lost_ns=pl.lit(0, pl.Int64),
+            clock_offset_ns=pl.lit(0, pl.Int64),
+            first_rank="rank",
+        )
+    )
+
+
 def once(rows: pl.DataFrame, length: str, by: Sequence[str]) -> pl.Series:
     """How much of each row's span, which ends at ``come_ns`` and has this length, is in no earlier span of its group.
 

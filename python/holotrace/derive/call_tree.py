@@ -57,7 +57,7 @@ def _of_both(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> li
         .filter(pl.col("kind").is_in(WORK))
         .join(launches.lazy(), left_on="event_id", right_on="device_event_id")
     )
-    nested_host = nested(host, work, {"depth", *columns} & _ADDED).with_columns(on_device=pl.lit(False))
+    nested_host = nested(host, work, _ADDED.intersection(columns)).with_columns(on_device=pl.lit(False))
     if "continues_id" in columns:
         continues = host[["event_id"]].join(
             continued(tables[CPU_OPS.name]), on="event_id", how="left", maintain_order="left"
@@ -65,15 +65,15 @@ def _of_both(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> li
         nested_host = nested_host.with_columns(continues["continues_id"])
     lasts = pl.col("end_ns") - pl.col("start_ns")
     is_work = pl.col("event_id").is_in(work["event_id"].implode())
-    depths = nested_host.lazy().select("event_id", launch_depth="depth")
+    depth = pl.col("depth") if "depth" in columns else pl.lit(0)
+    callers = nested_host.lazy().select(depth=depth + 1, launch_id="event_id")
     launched = (
         events.lazy()
         .join(launches.lazy(), left_on="event_id", right_on="device_event_id")
-        .join(depths, left_on="launch_id", right_on="event_id")
+        .join(callers, on="launch_id")
         .with_columns(
             on_device=pl.lit(True),
             parent_id="launch_id",
-            depth=pl.col("launch_depth") + 1,
             height=0,
             self_ns=lasts,
             continues_id=None,
@@ -108,6 +108,8 @@ def nested(calls: pl.DataFrame, work: pl.DataFrame, added: Collection[str] = _AD
     if launched["launch_id"].null_count():
         launched = launched.drop_nulls("launch_id")
     made = sorted({*added, "end_ns"} if cut else added)
+    if not made:
+        return calls
     return calls.with_columns(pl.DataFrame(native.call_tree(placed, launched, made)))
 
 

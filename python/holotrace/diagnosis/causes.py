@@ -94,7 +94,12 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     windows = rows.filter(pl.col("row") == account.WINDOW)
     if windows.is_empty():
         return [], 0
-    come = arrivals.of_ranks(rows.filter(pl.col("row") == account.MEETING).drop("row"))
+    calls = rows.filter(pl.col("row") == account.MEETING).drop("row")
+    # Devices of one XLA rank meet each other.
+    if windows["rank"].n_unique() == 1 and account.XLA not in windows["detail"]:
+        come = arrivals.of_one_rank(calls, max(windows["count"].drop_nulls().to_list(), default=1))
+    else:
+        come = arrivals.of_ranks(calls)
     visits = _visits(come)
     offsets = dict(visits.select("rank", "clock_offset_ns").unique("rank").iter_rows())
     ranks = tuple(windows["rank"].unique().sort())
@@ -299,7 +304,10 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
     is_call = _innermost(c).startswith(COPYING_CALLS)
     absent = int(c.evidence.get(ABSENT, 0))
     filled["tokens"] = wording.tokens(str(filled["who"]), is_of_some=bool(c.ranks))
-    filled["exposed"] = wording.exposed(str(filled["what"]), absent)
+    waiting = who if c.ranks else "all recorded ranks"
+    filled["exposed"] = wording.exposed(
+        str(filled["what"]), absent, f"{waiting} {'waits' if len(c.ranks) == 1 else 'wait'}"
+    )
     filled["copying"] = wording.copying(str(filled["who"]), str(filled["copies"]), is_call=is_call)
     sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)
     return {

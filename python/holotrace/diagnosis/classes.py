@@ -55,7 +55,10 @@ _NAMED = (
 )
 _COMPILED = tuple((cause, re.compile(pattern)) for cause, pattern in _NAMED)
 _RECOMPUTED = re.compile(
-    r"(?i)utils/checkpoint\.py|algorithms/.*checkpoint|CheckpointFunction|_checkpoint_hook|checkpoint_wrapper"
+    r"(?i)utils/checkpoint\.py|algorithms/.*checkpoint|CheckpointFunction|_checkpoint_hook|checkpoint_?wrapper"
+    r"|(gradient|activation)s?_?checkpoint|checkpoint_?activation|tensor_parallel/random\.py|recompute"
+    # A module computes.
+    r"|^nn\.Module: "
 )
 # Categories of calls of a device's runtime, which begin with its vendor, and of operators; older recorders say less.
 RUNTIME = re.compile(r"(?i)(^|_)(runtime|driver)$")

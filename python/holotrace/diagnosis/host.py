@@ -45,8 +45,7 @@ WORK_EVENTS = DEVICE_EVENTS.only(
     *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns")
 )
 _CALLS = CALLS.only(
-    *("event_id", "name", "category", "pid", "tid", "start_ns", "end_ns", "on_device", "parent_id", "depth"),
-    "work_count",
+    *("event_id", "name", "category", "pid", "tid", "start_ns", "end_ns", "on_device", "parent_id", "work_count")
 ).where_launched_singly()
 _XLA_CALLS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns")
 READS = (WORK_EVENTS, _CALLS, _XLA_CALLS, LAUNCHES.only("launch_id", "device_event_id", "tid"), STEPS)
@@ -382,13 +381,31 @@ def _timed(found: pl.DataFrame, calls: pl.DataFrame, rank: RankTrace) -> pl.Data
     threads = rank[LAUNCHES].lazy().select(next_id="device_event_id", launch_tid="tid").unique("next_id")
     launch = open_calls.looked_up(calls, found["launch_id"], "end_ns")
     # Work that is being launched when the device runs dry comes too late too.
+    launched = pl.min_horizontal(pl.coalesce(launch["end_ns"], "launch_ns", "queued_ns"), "end_ns")
     return done(
         found.lazy()
         .join(threads, on="next_id", how="left", maintain_order="left")
+        .join(_queued_before(rank), on="next_id", how="left", maintain_order="left")
         .with_row_index("window")
-        .with_columns(pl.coalesce("launch_tid", "tid").alias("tid"))
-        .drop("launch_tid")
-        .with_columns(launched_ns=pl.min_horizontal(pl.coalesce(launch["end_ns"], "launch_ns"), "end_ns"))
+        .with_columns(pl.coalesce("launch_tid", "tid").alias("tid"), launched_ns=launched)
+        .drop("launch_tid", "queued_ns")
+    )
+
+
+def _queued_before(rank: RankTrace) -> pl.LazyFrame:
+    """When work had been launched of which that was not recorded: before what comes after it in its queue."""
+    work = rank[WORK_EVENTS]
+    unknown = work.lazy().filter(pl.col("launch_ns").is_null()).select("device", "stream").unique()
+    # The earliest launch of all that comes later; only queues in which some is unknown are looked at.
+    queued = pl.col("launch_ns").reverse().cum_min().reverse().backward_fill().over("device", "stream")
+    return (
+        work.lazy()
+        .join(unknown, on=["device", "stream"], how="semi")
+        .sort("start_ns", "end_ns", "event_id")
+        .select(next_id="event_id", queued_ns=queued, launch_ns="launch_ns")
+        .filter(pl.col("launch_ns").is_null())
+        .drop("launch_ns")
+        .unique("next_id")
     )
 
 

@@ -84,7 +84,7 @@ def causes(job: Job) -> Iterator[Candidate]:
             on_slow = pl.col("rank").is_in(list(slow))
             of_slow.append(_parts(idle.rows, excess.filter(on_slow), "beyond_ns"))
             excess = excess.with_columns(beyond_ns=pl.when(on_slow).then(0).otherwise("beyond_ns"))
-        is_local = _is_apart(excess, idle.usual_ns, job)
+        is_local = _is_apart(excess, job)
         if is_local:
             where = Where(who(excess, "beyond_ns"), when(excess, "beyond_ns"))
             parts = _parts(idle.rows, excess, "beyond_ns")
@@ -111,10 +111,16 @@ def _waits_as_often(rows: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
     return not others.is_empty() and max(own, default=0) <= (1 + APART_RATIO) * lower_median(others)
 
 
-def _is_apart(excess: pl.DataFrame, usual_ns: float, job: Job) -> bool:
-    """Whether some ranks have more of it: what most have is everybody's, however far ahead each of them was before."""
+def _is_apart(excess: pl.DataFrame, job: Job) -> bool:
+    """Whether some ranks have more of it: what most have is everybody's, however far ahead each of them was before.
+
+    What all have in other steps than those is another matter.
+    """
     ranks = who(excess, "beyond_ns")
     beyond_ns = total(excess["beyond_ns"])
+    steps = when(excess, "beyond_ns")
+    beside = excess.filter(pl.col("step").is_in(steps) | pl.col("step").is_null()) if steps else excess
+    usual_ns = lower_median(beside.group_by("rank").agg(pl.col("time_ns").sum())["time_ns"])
     is_theirs = beyond_ns > _TWICE_RATIO * usual_ns * len(ranks)
     return beyond_ns > job.floor_ns and is_theirs and len(ranks) <= len(job.ranks) / 2
 

@@ -52,7 +52,7 @@ def causes(job: Job) -> Iterator[Candidate]:
     beside = beside.filter(~pl.col("match").is_in(late["match"].implode()))
     # Programs of XLA reduce gradients whenever their compiler says.
     is_xla = not job.rows.is_empty() and account.XLA in job.of(account.WINDOW)["detail"]
-    yield from _exposed(beside, in_buckets=not is_xla)
+    yield from _exposed(beside, job.ranks if len(job.ranks) == 1 else (), in_buckets=not is_xla)
 
 
 def is_gathered(collective: object) -> bool:
@@ -193,7 +193,7 @@ def _synchronized(late: pl.DataFrame, rank_count: int) -> Iterator[Candidate]:
         )
 
 
-def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]:
+def _exposed(meetings: pl.DataFrame, ranks: tuple[int, ...], *, in_buckets: bool) -> Iterator[Candidate]:
     """Collectives whose transfer nothing hides."""
     # Gathers of other sizes are of other parameters, which may be prefetched where these are not.
     is_gather = pl.col("collective").str.contains(_GATHER)
@@ -216,7 +216,7 @@ def _exposed(meetings: pl.DataFrame, *, in_buckets: bool) -> Iterator[Candidate]
         yield Candidate(
             EXPOSED,
             Change(transfer=hidden),
-            (),
+            ranks,
             tuple(sorted(table["step"].drop_nulls().unique())),
             str(name),
             start_ns=table.sort("exposed_transfer_ns")["start_ns"][-1],

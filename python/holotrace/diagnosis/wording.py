@@ -300,6 +300,11 @@ _OVERLAPPING = (
         "(fp8 tokens), and keep experts that are used together on one node.",
     ),
     (
+        r"(?i)send_?recv",
+        "Start it earlier: exchange what the next batch needs while this one is computed (torchrec: "
+        "TrainPipelineSparseDist), give a pipeline more micro-batches, or send fewer bytes (quantised exchanges).",
+    ),
+    (
         r"(?i)gather",
         "Start it earlier: prefetch the parameters of the next layer (FSDP forward_prefetch, backward_prefetch); in "
         "tensor parallelism, overlap it with the matrix product that needs it (async tensor parallelism).",
@@ -326,12 +331,18 @@ _SERVED = (
     "Let the server prepare the next step while the device computes this one (vLLM: --async-scheduling; SGLang: the "
     "overlap scheduler, which is on unless --disable-overlap-schedule), and sample on the device."
 )
+_LAUNCHED_BY_GRAPHS = (
+    "Let the server launch whole steps as CUDA graphs, for all batch sizes that occur (vLLM: without --enforce-eager, "
+    "cudagraph_capture_sizes; SGLang: without --disable-cuda-graph, --cuda-graph-max-bs), and serve larger batches."
+)
 
 
 def advice(told: Class, responsible: str | None, around: str = "", *, has_copies: bool = False) -> str:
     """What to change, for what is responsible and what is around it."""
-    if told is CLASSES[classes.SYNCHRONIZATION] and re.search(_SERVING, f"{responsible} {around}"):
-        return _SERVED
+    if told in (CLASSES[classes.SYNCHRONIZATION], CLASSES[classes.LAUNCH]) and re.search(
+        _SERVING, f"{responsible} {around}"
+    ):
+        return _SERVED if told is CLASSES[classes.SYNCHRONIZATION] else _LAUNCHED_BY_GRAPHS
     if has_copies:
         return f"{CLASSES[classes.CHECKPOINT].advice} {told.advice}"
     if told is CLASSES[classes.UNFUSED_ATTENTION] and "attention_math" in (responsible or ""):
@@ -411,12 +422,12 @@ OF_XLA: Mapping[str, Class] = {
 }
 
 
-def exposed(what: str, absent: int) -> str:
-    """What a collective that nothing hides takes, or a rank that nobody has recorded."""
+def exposed(what: str, absent: int, waiting: str) -> str:
+    """What a collective that nothing hides takes, or a rank that nobody has recorded and others are ``waiting`` for."""
     if not absent:
         return f"communication in {what} is exposed: no rank computes during it"
     ranks = "a rank that was" if absent == 1 else f"one of {absent} ranks that were"
-    return f"all recorded ranks wait in {what}, for its data or for {ranks} not recorded: the trace does not tell which"
+    return f"{waiting} in {what}, for its data or for {ranks} not recorded: the trace does not tell which"
 
 
 def pauses(what: str, meanwhile: str = "", *, is_launch: bool) -> str:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from holotrace.allocator import collect_seldom
 from holotrace.core.spread import cpu_count
 
 T = TypeVar("T")
@@ -62,7 +63,7 @@ class Processes(Executor):
 
     def _started(self) -> ProcessPoolExecutor:
         # A fork would copy locks that threads of Polars hold.
-        process = ProcessPoolExecutor(1, get_context("spawn"), initializer=_leave_interrupts_to_the_parent)
+        process = ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin)
         with _STARTING, _polars_threads(self._polars_threads):
             if self._ended:
                 raise BrokenExecutor("it was shut down")
@@ -116,6 +117,7 @@ def _start_processes_uninterrupted() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    # A terminal interrupts all processes of a command at once.
+def _begin() -> None:
+    collect_seldom()
+    # A terminal interrupts all processes of a command at once, and the parent looks after the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

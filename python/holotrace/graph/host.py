@@ -12,7 +12,7 @@ from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, RUNTIME_CALLS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.critical_steps import HOST, LOADING, LOADING_DATA
-from holotrace.derive.names import distinct, pair
+from holotrace.derive.names import distinct, distinct_pairs, pair
 from holotrace.derive.vendors import ASKING
 from holotrace.graph import xla
 
@@ -23,9 +23,9 @@ CALLS_READ = RUNTIME_CALLS.only(*_SPAN, "correlation")
 _RANGES = ANNOTATIONS.only(*_SPAN, "on_device")
 READS = (STEPS_READ, _OPS, CALLS_READ, _RANGES, *xla.READS)
 _PLACE = ["pid", "tid"]
-# What spans are to the core, which cuts threads by them: work, ranges that only have names, calls of the runtime, and
-# those that only ask, which are a third of all and cut nothing.
-_OPERATOR, _RANGE, _CALL, _QUERY = 0, 1, 2, 3
+# What spans are to the core, which cuts threads by them: work, ranges that only have names, calls of the runtime,
+# those that only ask, which are a third of all and cut nothing, and steps, which it is told of apart.
+_OPERATOR, _RANGE, _CALL, _QUERY, _STEP = 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,10 @@ def of(rank: RankTrace, work: pl.DataFrame, *, has_queries: bool) -> Host:
     asking = ASKING if not has_queries else frozenset()
     spans = _placed(_of_xla(rank, work) if xla.is_xla(rank) else _spans(rank, asking))
     is_step = pl.col("event_id").is_in(steps["event_id"].implode()) & (pl.col("role") < _CALL)
-    marked, spans = spans.filter(is_step), spans.filter(~is_step)
-    main = _main_thread(marked, spans)
-    threads_of = marked.lazy().select("event_id", "thread").unique("event_id")
+    # Without them all other columns would be copied.
+    spans = spans.with_columns(role=pl.when(is_step).then(pl.lit(_STEP, pl.UInt8)).otherwise("role"))
+    main = _main_thread(spans)
+    threads_of = spans.lazy().filter(pl.col("role") == _STEP).select("event_id", "thread").unique("event_id")
     of_steps = steps.lazy().join(threads_of, on="event_id", how="left")
     steps = done(of_steps.with_columns(pl.col("thread").fill_null(main)))
     threads = 1 + max(main, *(int(frame["thread"].max() or 0) for frame in (spans, steps)))  # type: ignore[arg-type]
@@ -108,17 +109,21 @@ def _spans(rank: RankTrace, asking: Collection[str]) -> pl.DataFrame:
 
 def _placed(spans: pl.DataFrame) -> pl.DataFrame:
     """The spans with the number of their thread, which counts from 0."""
-    numbered = spans.lazy().with_columns(place=pair(*_PLACE))
-    threads = numbered.unique("place").sort(_PLACE).with_row_index("thread").select("place", "thread")
-    return done(numbered.join(threads, on="place", how="left", maintain_order="left").drop("place"))
+    threads = distinct_pairs(spans.select(_PLACE)).sort(_PLACE).with_row_index("thread")
+    numbers = (
+        spans.lazy()
+        .select(place=pair(*_PLACE))
+        .join(threads.lazy().select("thread", place=pair(*_PLACE)), on="place", how="left", maintain_order="left")
+    )
+    return spans.drop(_PLACE).with_columns(done(numbers)["thread"])
 
 
-def _main_thread(marked: pl.DataFrame, spans: pl.DataFrame) -> int:
+def _main_thread(spans: pl.DataFrame) -> int:
     """The thread of most steps, else of most calls or operators."""
-    of_calls, of_ops = spans.filter(pl.col("role") >= _CALL), spans.filter(pl.col("role") == _OPERATOR)
-    for frame in (marked, of_calls, of_ops):
-        if not frame.is_empty():
-            return int(frame["thread"].value_counts(sort=True)["thread"][0])
+    for roles in ([_STEP], [_CALL, _QUERY], [_OPERATOR]):
+        threads = spans["thread"].filter(spans["role"].is_in(roles))
+        if len(threads):
+            return int(threads.value_counts(sort=True)["thread"][0])
     return 0
 
 

@@ -117,8 +117,7 @@ def verdict(report: Report, analyses: Analyses = ALL) -> tuple[str, ...]:
 def has_answer(analysis: Analysis[Any], table: pl.DataFrame) -> bool:
     """Whether a table is worth a section: formats differ in what they record, and not every job communicates."""
     measures = [column.name for column in analysis.columns if column.unit in _MEASURES]
-    told = table.select(((pl.col(name) != 0).any()) for name in measures) if measures else table
-    return not table.is_empty() and (not measures or any(told.row(0)))
+    return not table.is_empty() and (not measures or any((table[name] != 0).any() for name in measures))
 
 
 def step_count(report: Report) -> int:

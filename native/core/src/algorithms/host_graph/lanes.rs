@@ -28,13 +28,15 @@ impl<'a> Lanes<'a> {
     pub fn new(spans: Spans<'a>, least: u32) -> Self {
         let count = spans.thread.iter().copied().max().unwrap_or(0).max(least) as usize + 1;
         let mut firsts = vec![0_usize; count + 1];
-        spans.thread.iter().for_each(|&thread| firsts[thread as usize + 1] += 1);
+        let is_told = |row: usize| spans.role[row] <= QUERY;
+        (0..spans.role.len()).filter(|&row| is_told(row)).for_each(|row| firsts[spans.thread[row] as usize + 1] += 1);
         (0..count).for_each(|thread| firsts[thread + 1] += firsts[thread]);
         let mut next = firsts.clone();
-        let mut placed = vec![(0_i64, Reverse(0_i64), 0_u32); spans.thread.len()];
-        for (row, &thread) in spans.thread.iter().enumerate() {
-            placed[next[thread as usize]] = (spans.start[row], Reverse(spans.end[row]), row as u32);
-            next[thread as usize] += 1;
+        let mut placed = vec![(0_i64, Reverse(0_i64), 0_u32); firsts[count]];
+        for row in (0..spans.role.len()).filter(|&row| is_told(row)) {
+            let at = &mut next[spans.thread[row] as usize];
+            placed[*at] = (spans.start[row], Reverse(spans.end[row]), row as u32);
+            *at += 1;
         }
         // Stable, because it makes use of the runs that are in order already, of which a trace is made.
         firsts.windows(2).for_each(|ends| placed[ends[0]..ends[1]].sort());

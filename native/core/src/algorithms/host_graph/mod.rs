@@ -19,7 +19,7 @@ pub const CALL: u8 = 2;
 /// A call that only asks and returns at once: its time is that of the span around it.
 pub const QUERY: u8 = 3;
 
-/// Spans of threads as columns of equal length, of equal ones the outer first.
+/// Spans of threads as columns of equal length, of equal ones the outer first; those of other roles are left out.
 #[derive(Clone, Copy)]
 pub struct Spans<'a> {
     pub thread: &'a [u32],
@@ -194,6 +194,12 @@ mod tests {
         let inferred: Vec<(u32, u32)> =
             found.edges.iter().filter(|edge| edge.is_inferred).map(|edge| (edge.from, edge.to)).collect();
         assert_eq!(inferred, [(11, 6), (4, 10)]);
+    }
+
+    #[test]
+    fn spans_of_other_roles_are_left_out() {
+        let found = graph(&[(0, QUERY + 1, 0, 100), (0, OPERATOR, 10, 60), (1, QUERY + 1, 5, 7)], &[]);
+        assert_eq!(activities(&found), [(10, 60, 1, NONE)]);
     }
 
     #[test]
