@@ -14,7 +14,7 @@ import pytest
 import holotrace
 from holotrace import sample
 from holotrace.diagnosis import idle, uneven, unfused
-from holotrace.diagnosis.candidates import Candidate
+from holotrace.diagnosis.candidates import Candidate, beyond_others
 from holotrace.diagnosis.candidates import Job as CausesJob
 from holotrace.diagnosis.causes import _least_ratio, _with_launches
 from holotrace.diagnosis.classes import EXPOSED, LAUNCH, MORE_WORK, SLOW_DEVICE, SYNCHRONIZATION
@@ -364,7 +364,7 @@ def test_what_a_rank_computes_more_before_a_meeting_is_not_taken_from_what_it_co
     )
     job = CausesJob(pl.DataFrame(rows), visits, (0, 1, 2), floor_ns=5)
     segments = uneven._met(job.rows, job)
-    beyond = uneven.beyond_others(segments, job, ())
+    beyond = beyond_others(segments, job, ())
     placed = uneven._placed(segments, beyond).filter(pl.col("part_ns") > 0)
     assert placed.select("rank", "at_ns", "part_ns").rows() == [(2, 150, 50.0)]
 

@@ -269,7 +269,8 @@ def _are_stages(job: Job, ranks: Sequence[int]) -> bool:
 def _met(segments: pl.DataFrame, job: Job) -> pl.DataFrame:
     """The segments with the meeting that the rank left next, ``match``; those of one meeting can be compared.
 
-    So can those ``is_beside`` it, and those before the rank came to it. Only meetings that held most of their ranks up count: what is computed beside one may be done before or after it.
+    So can those ``is_beside`` it, and those before the rank came to it. Only meetings that held most of their ranks up
+    count: what is computed beside one may be done before or after it.
     """
     holds = (pl.col("time_ns") > 0).mean().over("match") > 0.5
     left = (
