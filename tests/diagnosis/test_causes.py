@@ -14,7 +14,7 @@ import pytest
 import holotrace
 from holotrace import sample
 from holotrace.diagnosis import idle, uneven, unfused
-from holotrace.diagnosis.candidates import Candidate
+from holotrace.diagnosis.candidates import Candidate, beyond_others
 from holotrace.diagnosis.candidates import Job as CausesJob
 from holotrace.diagnosis.causes import _least_ratio, _with_launches
 from holotrace.diagnosis.classes import EXPOSED, LAUNCH, MORE_WORK, SLOW_DEVICE, SYNCHRONIZATION
@@ -338,3 +338,45 @@ def test_what_all_ranks_do_in_one_step_is_not_what_one_rank_does_in_another() ->
     job = CausesJob(pl.DataFrame(rows), pl.DataFrame(), (0, 1, 2, 3), floor_ns=30)
     found = {(c.ranks, c.steps, c.evidence["time_ns"]) for c in idle.causes(job)}
     assert found == {((), (0,), 10_000), ((2,), (1,), 100)}
+
+
+@pytest.mark.parametrize("own", [60.0, 10.0, 0.0])
+def test_a_rank_that_does_all_that_others_do_and_more_can_be_compared_with_them(own: float) -> None:
+    """A rank whose own kernels took a third of its time was told to run another program, and not named."""
+    usual = {"gemm": 70.0, "norm": 30.0}
+    assert uneven._is_alike(usual, usual | {"sort": own})
+    assert not uneven._is_alike(usual, {"gemm": 30.0, "conv": 70.0, "sort": own})
+
+
+def test_what_a_rank_computes_more_before_a_meeting_is_not_taken_from_what_it_computes_beside_it() -> None:
+    """Of extra work before an all-reduce a third was placed beside it, where it holds nobody up."""
+    rows = [
+        {"row": "segment", "rank": rank, "step": 1, "start_ns": start, "at_ns": end, "time_ns": end - start, "count": 1}
+        | {"detail": None, "event_id": 1}
+        for rank, came in ((0, 100), (1, 100), (2, 150))
+        for start, end in ((0, came), (came, came + 80))
+    ]
+    visits = pl.DataFrame(
+        [
+            {"match": 7, "rank": rank, "arrival_ns": came, "left_ns": 250, "clock_offset_ns": 0, "time_ns": 20}
+            for rank, came in ((0, 100), (1, 100), (2, 150))
+        ]
+    )
+    job = CausesJob(pl.DataFrame(rows), visits, (0, 1, 2), floor_ns=5)
+    segments = uneven._met(job.rows, job)
+    beyond = beyond_others(segments, job, ())
+    placed = uneven._placed(segments, beyond).filter(pl.col("part_ns") > 0)
+    assert placed.select("rank", "at_ns", "part_ns").rows() == [(2, 150, 50.0)]
+
+
+def test_of_kernels_that_no_operator_is_known_of_the_kernel_is_named() -> None:
+    """Another operator, which took a little longer, was named for work that was a kernel's."""
+    kinds = pl.DataFrame(
+        {
+            "rank": [0, 1, 0, 1],
+            "name": ["copy", "copy", "gemm", "gemm"],
+            "operator": [None, None, "aten::mm", "aten::mm"],
+            "time_ns": [0, 900, 500, 510],
+        }
+    )
+    assert uneven.largest(kinds, (1,)) == ("copy", "copy")

@@ -41,6 +41,8 @@ _ALIKE_RATIO = 0.7
 _COMMON_RATIO = 0.7
 # Ranks that spend so much of their time in kernels that the other has, too, run the same program.
 _SAME_RATIO = 0.99
+# Of what the one with less to do computes, another does so much, if it does the same and more.
+_ALL_RATIO = 0.9
 # Equal work of healthy devices differs by less.
 _SLOW_RATIO = 1.02
 # So much of what a rank computes has to be comparable to tell a slow device from more work.
@@ -71,12 +73,12 @@ def causes(job: Job) -> Iterator[Candidate]:
 def _alike(job: Job) -> list[Job]:
     """The job's ranks by what they compute: stages of a pipeline may run other kernels, and cannot be compared."""
     work = job.of(account.WORK).group_by("rank", "name").agg(pl.col("time_ns").sum()).sort("rank", "name")
-    shares: dict[int, dict[str, float]] = {}
-    for rank, name, share in work.with_columns(pl.col("time_ns") / pl.col("time_ns").sum().over("rank")).iter_rows():
-        shares.setdefault(rank, {})[name] = share
+    times: dict[int, dict[str, float]] = {}
+    for rank, name, time in work.iter_rows():
+        times.setdefault(rank, {})[name] = time
     groups: list[list[int]] = []
-    for rank, own in shares.items():
-        group = next((group for group in groups if _is_alike(own, shares[group[0]])), None)
+    for rank, own in times.items():
+        group = next((group for group in groups if _is_alike(own, times[group[0]])), None)
         if group is None:
             groups.append([rank])
         else:
@@ -85,14 +87,21 @@ def _alike(job: Job) -> list[Job]:
 
 
 def _is_alike(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """Whether two ranks compute the same: in the same parts, or by the same kernels, which one has more calls of."""
-    known = min(sum(share for name, share in a.items() if name in b) for a, b in ((one, other), (other, one)))
-    return _common(one, other) > _COMMON_RATIO or known > _SAME_RATIO
+    """Whether two ranks compute the same, by the time that each kernel takes them.
+
+    They do so in the same parts, or by the same kernels, which one has more calls of; or one does all that the other
+    does, and something else.
+    """
+    shares = [{name: time / max(1.0, sum(times.values())) for name, time in times.items()} for times in (one, other)]
+    first, second = shares
+    known = min(sum(share for name, share in a.items() if name in b) for a, b in ((first, second), (second, first)))
+    less = min(sum(one.values()), sum(other.values()))
+    return _common(first, second) > _COMMON_RATIO or known > _SAME_RATIO or _common(one, other) > _ALL_RATIO * less
 
 
 def _common(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     """How much of their time two ranks spend in the same kernels."""
-    return sum(min(share, other.get(name, 0.0)) for name, share in one.items())
+    return sum(min(time, other.get(name, 0.0)) for name, time in one.items())
 
 
 def _among(job: Job) -> Iterator[Candidate]:
@@ -260,19 +269,27 @@ def _are_stages(job: Job, ranks: Sequence[int]) -> bool:
 def _met(segments: pl.DataFrame, job: Job) -> pl.DataFrame:
     """The segments with the meeting that the rank left next, ``match``; those of one meeting can be compared.
 
-    Only meetings that held most of their ranks up count: what is computed beside one may be done before or after it.
+    So can those ``is_beside`` it, and those before the rank came to it. Only meetings that held most of their ranks up
+    count: what is computed beside one may be done before or after it.
     """
     holds = (pl.col("time_ns") > 0).mean().over("match") > 0.5
     left = (
         job.visits.filter(holds)
-        .select("rank", "match", end_ns=pl.col("left_ns") + pl.col("clock_offset_ns"))
+        .select(
+            "rank",
+            "match",
+            end_ns=pl.col("left_ns") + pl.col("clock_offset_ns"),
+            came_ns=pl.col("arrival_ns") + pl.col("clock_offset_ns"),
+        )
         .sort("end_ns")
     )
-    order = segments.drop("match", "end_ns", strict=False).with_row_index("place").sort("at_ns")
+    order = segments.drop("match", "end_ns", "is_beside", strict=False).with_row_index("place").sort("at_ns")
     met = order.join_asof(
         left, left_on="at_ns", right_on="end_ns", by="rank", strategy="forward", check_sortedness=False
     )
-    return met.sort("place").drop("place", "end_ns").with_columns(pl.col("match").fill_null(2**32 - 1))
+    is_beside = (pl.col("start_ns") >= pl.col("came_ns")).fill_null(value=False)
+    known = met.sort("place").with_columns(pl.col("match").fill_null(2**32 - 1), is_beside=is_beside)
+    return known.drop("place", "end_ns", "came_ns")
 
 
 def _placed(segments: pl.DataFrame, beyond: pl.DataFrame) -> pl.DataFrame:
@@ -280,13 +297,14 @@ def _placed(segments: pl.DataFrame, beyond: pl.DataFrame) -> pl.DataFrame:
 
     It is where the rank took longer than the others from one meeting to the next; where nobody was met, all over.
     """
-    key = ["rank", "step", "match"]
+    where = ["step", "match", "is_beside"]
+    key = ["rank", *where]
     between = (
         segments.group_by(key)
         .agg(own_ns=pl.col("time_ns").sum())
         .with_columns(
-            others=pl.len().over("step", "match"),
-            usual_ns=pl.col("own_ns").quantile(0.5, "lower").over("step", "match"),
+            others=pl.len().over(where),
+            usual_ns=pl.col("own_ns").quantile(0.5, "lower").over(where),
         )
     )
     longer = (
@@ -507,4 +525,6 @@ def largest(work: pl.DataFrame, ranks: tuple[int, ...], by: tuple[str, ...] = ()
         return str(found) if found else None
 
     kernel = most("name")
-    return most("operator") or kernel, kernel
+    # Of kernels that no operator is known of, the kernel is all that can be named.
+    work = work.with_columns(pl.coalesce("operator", "name").alias("operator"))
+    return most("operator"), kernel
