@@ -105,7 +105,12 @@ class RankTrace:
         return held[names].filter(is_kept) if isinstance(held, pl.DataFrame) else held.where(names, is_kept)
 
     def follows(self, table: Table, make: Callable[[pl.DataFrame], pl.Series]) -> pl.Series:
-        """A column that follows row by row from those of ``table``: made once for all rows that share their values."""
+        """A column that follows row by row from those of ``table``: made once for all rows that share their values.
+
+        Args:
+            table: The columns that it follows from.
+            make: Returns it for some rows of them.
+        """
         held = self.held[table.name]
         if isinstance(held, pl.DataFrame):
             return make(self[table])
