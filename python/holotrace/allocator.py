@@ -1,4 +1,4 @@
-"""Loads Polars with an allocator that keeps for a second what was let go: most of it is soon needed again.
+"""How memory is let go: Polars keeps it for a second, as most of it is soon needed again, and cycles are sought seldom.
 
 By itself it gives pages back after half a second, of arenas of which there are four for each CPU, and the kernel clears
 each page that it hands out again: a fourth of the CPU time of a report on a long profile (decision 0016).
@@ -11,7 +11,7 @@ import os
 from importlib import import_module
 
 _SETTINGS = "_RJEM_MALLOC_CONF"
-# By itself Python looks for garbage each time that there are 700 more.
+# By itself Python looks for garbage each time that there are 700 more, or 2,000, as of its version.
 _OBJECTS_TO_SEARCH = 50_000
 
 environment = os.environ  # noqa: TID251  # the allocator has no other way

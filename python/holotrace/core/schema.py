@@ -10,8 +10,9 @@ from functools import cached_property, lru_cache
 import polars as pl
 
 # Columns by which files are in order, as a rule.
-_MANY_ROWS = 10_000
 _IN_ORDER = ("event_id", "device_event_id")
+# In a smaller table an expression takes longer than the memory of a column is worth.
+_MANY_ROWS = 10_000
 
 
 class Unit(Enum):
@@ -142,7 +143,6 @@ def with_nothing(frame: pl.DataFrame, columns: Mapping[str, pl.DataType], height
     if frame.width and height >= _MANY_ROWS:
         # As long as nobody writes into them, these take no memory.
         return frame.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in columns.items())
-    # An expression for each would take longer than all else that is done to a small table.
     first, *rest = (pl.Series(name, [None], dtype).new_from_index(0, height) for name, dtype in columns.items())
     return frame.hstack([first, *rest]) if frame.width else first.to_frame().hstack(rest)
 

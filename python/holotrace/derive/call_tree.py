@@ -101,15 +101,15 @@ def nested(calls: pl.DataFrame, work: pl.DataFrame, added: Collection[str] = _AD
             ``first_work_ns`` and ``last_work_ns`` that are wanted.
     """
     cut = [pl.col("is_cut").cast(pl.UInt8)] if "is_cut" in calls.columns else []
+    made = sorted({*added, "end_ns"} if cut else added)
+    if not made:
+        return calls
     placed = calls.select(
         "event_id", "start_ns", "end_ns", pl.col("pid", "tid").to_physical().cast(pl.UInt32).fill_null(_NONE), *cut
     )
     launched = work[["launch_id", "start_ns", "end_ns"]]
     if launched["launch_id"].null_count():
         launched = launched.drop_nulls("launch_id")
-    made = sorted({*added, "end_ns"} if cut else added)
-    if not made:
-        return calls
     return calls.with_columns(pl.DataFrame(native.call_tree(placed, launched, made)))
 
 

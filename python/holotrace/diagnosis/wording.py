@@ -327,22 +327,21 @@ _FALLING_BACK = (
 
 # What serves a model one token after the other, and what to do there where each token is read.
 _SERVING = r"(?i)vllm|sglang|lightllm|tensorrt_llm|execute_context|execute_model|decode"
-_SERVED = (
-    "Let the server prepare the next step while the device computes this one (vLLM: --async-scheduling; SGLang: the "
-    "overlap scheduler, which is on unless --disable-overlap-schedule), and sample on the device."
-)
-_LAUNCHED_BY_GRAPHS = (
-    "Let the server launch whole steps as CUDA graphs, for all batch sizes that occur (vLLM: without --enforce-eager, "
-    "cudagraph_capture_sizes; SGLang: without --disable-cuda-graph, --cuda-graph-max-bs), and serve larger batches."
-)
+_OF_SERVERS = {
+    classes.SYNCHRONIZATION: "Let the server prepare the next step while the device computes this one (vLLM: "
+    "--async-scheduling; SGLang: the overlap scheduler, which is on unless --disable-overlap-schedule), and sample on "
+    "the device.",
+    classes.LAUNCH: "Let the server launch whole steps as CUDA graphs, for all batch sizes that occur (vLLM: without "
+    "--enforce-eager, cudagraph_capture_sizes; SGLang: without --disable-cuda-graph, --cuda-graph-max-bs), and serve "
+    "larger batches.",
+}
 
 
 def advice(told: Class, responsible: str | None, around: str = "", *, has_copies: bool = False) -> str:
     """What to change, for what is responsible and what is around it."""
-    if told in (CLASSES[classes.SYNCHRONIZATION], CLASSES[classes.LAUNCH]) and re.search(
-        _SERVING, f"{responsible} {around}"
-    ):
-        return _SERVED if told is CLASSES[classes.SYNCHRONIZATION] else _LAUNCHED_BY_GRAPHS
+    of_servers = next((text for cause, text in _OF_SERVERS.items() if told is CLASSES[cause]), None)
+    if of_servers and re.search(_SERVING, f"{responsible} {around}"):
+        return of_servers
     if has_copies:
         return f"{CLASSES[classes.CHECKPOINT].advice} {told.advice}"
     if told is CLASSES[classes.UNFUSED_ATTENTION] and "attention_math" in (responsible or ""):

@@ -54,7 +54,7 @@ def of(rank: RankTrace, work: pl.DataFrame, *, has_queries: bool) -> Host:
     asking = ASKING if not has_queries else frozenset()
     spans = _placed(_of_xla(rank, work) if xla.is_xla(rank) else _spans(rank, asking))
     is_step = pl.col("event_id").is_in(steps["event_id"].implode()) & (pl.col("role") < _CALL)
-    # Without them all other columns would be copied.
+    # To take them out would copy all other columns.
     spans = spans.with_columns(role=pl.when(is_step).then(pl.lit(_STEP, pl.UInt8)).otherwise("role"))
     main = _main_thread(spans)
     threads_of = spans.lazy().filter(pl.col("role") == _STEP).select("event_id", "thread").unique("event_id")
