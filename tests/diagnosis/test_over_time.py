@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import polars as pl
 import pytest
 
 from holotrace.diagnosis import over_time, transfers
 from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import EVALUATION, SLOW_DEVICE, SLOW_LINK
+from holotrace.diagnosis.classes import COMPILATION, EVALUATION, SLOW_DEVICE, SLOW_LINK
 
 FLAT = [100] * 6
 
@@ -51,6 +52,15 @@ def test_devices_that_all_become_slow_are_slow_since_that_step() -> None:
     assert (found.cause, found.ranks, found.steps) == (SLOW_DEVICE, (), (3, 4, 5))
     assert found.evidence["time_ratio"] == 1.3
     assert removed(found) == {0: 270, 1: 270}
+
+
+def test_kernels_that_all_ranks_try_out_in_a_step_are_compiling() -> None:
+    """Autotuning keeps devices busy, so that only the waits between its kernels were told, as synchronization."""
+    tried = job(FLAT, evaluates=[2])
+    rows = tried.rows.with_columns(cause=pl.when(cause=EVALUATION).then(pl.lit(COMPILATION)))
+    (found,) = over_time.causes(replace(tried, rows=rows))
+    assert (found.cause, found.ranks, found.steps) == (COMPILATION, (), (2,))
+    assert removed(found) == {0: 150, 1: 150}
 
 
 @pytest.mark.parametrize(
