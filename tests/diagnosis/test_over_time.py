@@ -8,7 +8,8 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import over_time, transfers
+from holotrace.core.schema import filled
+from holotrace.diagnosis import account, causes, over_time, transfers
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import COMPILATION, EVALUATION, SLOW_DEVICE, SLOW_LINK
 
@@ -61,6 +62,21 @@ def test_kernels_that_all_ranks_try_out_in_a_step_are_compiling() -> None:
     (found,) = over_time.causes(replace(tried, rows=rows))
     assert (found.cause, found.ranks, found.steps) == (COMPILATION, (), (2,))
     assert removed(found) == {0: 150, 1: 150}
+
+
+def test_what_an_evaluation_takes_of_host_and_device_is_one_cause_before_it_is_too_little() -> None:
+    """Of an evaluation worth 7 % of the job, 3 % its host's and 4 % its device's, nothing was told."""
+    rows = [
+        {"row": "window", "start_ns": 0, "at_ns": 1_000_000, "time_ns": 1_000_000, "count": 1},
+        {"row": "step", "step": 1, "start_ns": 0, "at_ns": 1_000_000, "time_ns": 1_000_000, "count": 1},
+        {"row": "gap", "step": 1, "cause": EVALUATION, "name": "evaluate", "start_ns": 0, "at_ns": 30_000}
+        | {"time_ns": 30_000, "count": 1},
+        {"row": "work", "step": 1, "cause": EVALUATION, "name": "mm", "operator": "evaluate", "start_ns": 30_000}
+        | {"at_ns": 70_000, "time_ns": 40_000, "count": 1},
+    ]
+    own = filled(pl.DataFrame(rows, infer_schema_length=None), account.COLUMNS)
+    found, _ = causes.of_rows(own.with_columns(rank=pl.lit(0, pl.Int64)))
+    assert [(one.candidate.cause, one.cost_ns) for one in found] == [(EVALUATION, 70_000)]
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,8 @@ def test_collectives_that_are_known_by_their_kernels_only_are_gathers_and_reduct
 
 def test_reductions_with_work_between_them_are_in_no_row() -> None:
     assert reductions((0, 600), (1_000, 1_600), (2_000, 2_600)).evidence["in_a_row_ratio"] == 0
+    # Between those of a decoding step there are kernels of 20 us.
+    assert reductions((0, 20), (42, 62), (84, 104)).evidence["in_a_row_ratio"] == 0
 
 
 def gathers(*, waits_in: str | None = None, apart_us: int = 1_000) -> list[Candidate]:

@@ -125,8 +125,9 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     named_shares = done(by_range.drop("annotation"))
     asked = _of_launching_threads(every, rank)
     others = rank.cached(stalls).filter(pl.col("cause") != ALLOCATOR)
-    beside = lead.laid_to_stalls(named_shares, every.found, others, asked)
-    told = lead.laid_to_waits(beside, every.found, asked)
+    launches = rank[WORK_EVENTS]["launch_ns"].drop_nulls().unique().sort()
+    beside = lead.laid_to_stalls(named_shares, every.found, others, asked, launches)
+    told = lead.laid_to_waits(beside, every.found, asked, launches)
     is_wait = pl.col("cause") == SYNCHRONIZATION
     waits = told.select(pl.when(is_wait).then("event_id")).to_series()
     asked_by = open_calls.asked_by(rank.cached(host_calls), waits)

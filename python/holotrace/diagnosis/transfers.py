@@ -315,5 +315,7 @@ def _buckets(reductions: pl.DataFrame) -> int:
 def _in_a_row(reductions: pl.DataFrame) -> float:
     """How many of the reductions that follow another in their step begin as soon as it ends."""
     before = pl.col("left_ns").shift(1).over(_OF_GROUP)
-    after = reductions.sort("come_ns").select(after_ns=pl.col("come_ns") - before).drop_nulls()
-    return after.filter(pl.col("after_ns") < _AT_ONCE_NS).height / max(1, after.height)
+    after = reductions.sort("come_ns").select("transfer_ns", after_ns=pl.col("come_ns") - before).drop_nulls("after_ns")
+    # Where transfers are as short as that, something may have been computed between them.
+    soon = after.filter(pl.col("after_ns") < _AT_ONCE_NS, pl.col("after_ns") < _MOSTLY_RATIO * pl.col("transfer_ns"))
+    return soon.height / max(1, after.height)
