@@ -22,6 +22,10 @@ SLICE_GRADIENTS, CHANNELS_FIRST = "slice-gradients", "channels-first"
 EXPERTS, PIPELINE = "expert-imbalance", "pipeline-bubble"
 UPLOAD = "upload"  # XLA: the host sends data that is needed now
 SLOW_HOST, SLOW_LINK, EXPOSED = "slow-host", "slow-link", "exposed-transfer"
+# Functions that hand something from one process to the others.
+FROM_OTHERS = r"(?i)shm_broadcast|acquire_read|(broadcast|recv|receive)_(object|pyobj|tensor_dict|request|req)"
+# What a host does instead of launching.
+STALLING = (INPUT, FUNCTION, LOGGING, CHECKPOINT, COMPILATION, ALLOCATOR, COLLECTION)
 
 
 # Kernels that are run to find out which is the fastest.

@@ -20,19 +20,15 @@ from holotrace.derive.vendors import BLOCKING
 from holotrace.diagnosis import lead, open_calls
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
-    CHECKPOINT,
-    COLLECTION,
-    COMPILATION,
     FULL_QUEUE,
     FUNCTION,
-    INPUT,
     LAUNCH,
-    LOGGING,
     PAUSE,
     PROFILER,
     PYTHON,
     QUEUED,
     RUNTIME,
+    STALLING,
     STEP_RANGE,
     SYNCHRONIZATION,
     UNRECORDED,
@@ -70,8 +66,6 @@ _OF_EVENTS = re.compile(r"EventSynchronize")
 _AWAITING = re.compile(
     r"(?i)acquire|poll|select\b|wait|recv|barrier|gloo|(^|\W)join\b|rendezvous|store|(cuda|hip|cu)(Mem)?Free"
 )
-# What a host does instead of launching.
-STALLING = (INPUT, FUNCTION, LOGGING, CHECKPOINT, COMPILATION, ALLOCATOR, COLLECTION)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from holotrace.diagnosis import account
+from holotrace.diagnosis import account, awaited
 from holotrace.diagnosis.candidates import (
     APART_RATIO,
     NAMED_RATIO,
@@ -74,6 +74,7 @@ class _Idle:
 
 def causes(job: Job) -> Iterator[Candidate]:
     """Idle time by what the host did meanwhile."""
+    job, waiting = awaited.apart(job)
     slow = {rank: ratio for rank, ratio in _host_ratios(job).items() if ratio > _SLOW_HOST_RATIO}
     slow = slow if len(slow) <= len(job.ranks) / 2 else {}
     of_slow: list[pl.DataFrame] = []
@@ -91,7 +92,7 @@ def causes(job: Job) -> Iterator[Candidate]:
             # Ranks that wait as often as the others, but are late for longer after that, have more to launch.
             is_launching = idle.cause == SYNCHRONIZATION and _waits_as_often(idle.rows, where.ranks)
             cause, name = (LAUNCH, None) if is_launching else (idle.cause, idle.name)
-            yield candidate(cause, name, parts, where, of_hosts=True)
+            yield awaited.with_waits(candidate(cause, name, parts, where, of_hosts=True), parts, waiting)
         taken = pl.col("beyond_ns") if is_local or is_slow else 0
         common = idle.table.with_columns(left_ns=pl.col("time_ns") - taken)
         # What waiting costs may be mostly what it exposes.

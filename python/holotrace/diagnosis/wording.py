@@ -340,11 +340,19 @@ _OF_SERVERS = {
 }
 
 
+_FROM_OTHERS = (
+    "Look at the process that this one waits for, such as a server's scheduler, which was not recorded with it: let it "
+    "prepare the next step while the device computes this one (vLLM: --async-scheduling)."
+)
+
+
 def advice(told: Class, responsible: str | None, around: str = "", *, has_copies: bool = False) -> str:
     """What to change, for what is responsible and what is around it."""
     of_servers = next((text for cause, text in _OF_SERVERS.items() if told is CLASSES[cause]), None)
     if of_servers and re.search(_SERVING, f"{responsible} {around}"):
         return of_servers
+    if told is CLASSES[classes.FUNCTION] and re.search(classes.FROM_OTHERS, f"{responsible} {around}"):
+        return _FROM_OTHERS
     if has_copies:
         return f"{CLASSES[classes.CHECKPOINT].advice} {told.advice}"
     if told is CLASSES[classes.UNFUSED_ATTENTION] and "attention_math" in (responsible or ""):
