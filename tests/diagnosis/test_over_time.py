@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import polars as pl
 import pytest
 
-from holotrace.core.schema import filled
-from holotrace.diagnosis import account, causes, over_time, transfers
+from holotrace.diagnosis import over_time, transfers
 from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import COMPILATION, EVALUATION, SLOW_DEVICE, SLOW_LINK
+from holotrace.diagnosis.classes import SLOW_DEVICE, SLOW_LINK
 
 FLAT = [100] * 6
 
 
-def job(times: Sequence[int], *, evaluates: Sequence[int] = (), of_others: Sequence[int] | None = None) -> Job:
-    """Two ranks whose three kernels take so long in each step, and half as long again for evaluating in some."""
+def job(times: Sequence[int], *, of_others: Sequence[int] | None = None) -> Job:
+    """Two ranks whose three kernels take so long in each step."""
     rows: list[dict[str, object]] = [
         {"row": "work", "rank": rank, "step": step, "name": kernel, "operator": kernel, "time_ns": time_ns}
         for rank in range(2)
         for step, time_ns in enumerate(times if rank == 0 or of_others is None else of_others)
         for kernel in ("mm", "add", "norm")
-    ]
-    rows += [
-        {"row": "work", "rank": rank, "step": step, "name": "mm", "operator": "train.py(7): evaluate", "time_ns": 150}
-        | {"cause": EVALUATION, "detail": "[18000, 1, 1]|[128, 1, 1]|[[8192, 16384]]"}
-        for rank in range(2)
-        for step in evaluates
     ]
     rows += [
         {"row": "segment", "rank": rank, "step": step, "time_ns": 3 * time_ns}
@@ -55,30 +47,6 @@ def test_devices_that_all_become_slow_are_slow_since_that_step() -> None:
     assert removed(found) == {0: 270, 1: 270}
 
 
-def test_kernels_that_all_ranks_try_out_in_a_step_are_compiling() -> None:
-    """Autotuning keeps devices busy, so that only the waits between its kernels were told, as synchronization."""
-    tried = job(FLAT, evaluates=[2])
-    rows = tried.rows.with_columns(cause=pl.when(cause=EVALUATION).then(pl.lit(COMPILATION)))
-    (found,) = over_time.causes(replace(tried, rows=rows))
-    assert (found.cause, found.ranks, found.steps) == (COMPILATION, (), (2,))
-    assert removed(found) == {0: 150, 1: 150}
-
-
-def test_what_an_evaluation_takes_of_host_and_device_is_one_cause_before_it_is_too_little() -> None:
-    """Of an evaluation worth 7 % of the job, 3 % its host's and 4 % its device's, nothing was told."""
-    rows = [
-        {"row": "window", "start_ns": 0, "at_ns": 1_000_000, "time_ns": 1_000_000, "count": 1},
-        {"row": "step", "step": 1, "start_ns": 0, "at_ns": 1_000_000, "time_ns": 1_000_000, "count": 1},
-        {"row": "gap", "step": 1, "cause": EVALUATION, "name": "evaluate", "start_ns": 0, "at_ns": 30_000}
-        | {"time_ns": 30_000, "count": 1},
-        {"row": "work", "step": 1, "cause": EVALUATION, "name": "mm", "operator": "evaluate", "start_ns": 30_000}
-        | {"at_ns": 70_000, "time_ns": 40_000, "count": 1},
-    ]
-    own = filled(pl.DataFrame(rows, infer_schema_length=None), account.COLUMNS)
-    found, _ = causes.of_rows(own.with_columns(rank=pl.lit(0, pl.Int64)))
-    assert [(one.candidate.cause, one.cost_ns) for one in found] == [(EVALUATION, 70_000)]
-
-
 @pytest.mark.parametrize(
     "times",
     [
@@ -95,15 +63,6 @@ def test_devices_that_differ_from_step_to_step_are_not_slow(times: list[int]) ->
 
 def test_a_device_that_becomes_slow_alone_is_no_matter_of_all() -> None:
     assert list(over_time.causes(job(FLAT, of_others=[100, 100, 100, 130, 130, 130]))) == []
-
-
-def test_evaluating_on_all_ranks_is_a_cause_though_their_devices_are_busy() -> None:
-    """An evaluation in which devices always compute was not told, as no rank had more of it than others."""
-    (found,) = over_time.causes(job(FLAT, evaluates=[2]))
-    assert (found.cause, found.ranks, found.steps) == (EVALUATION, (), (2,))
-    assert (found.responsible, removed(found)) == ("train.py(7): evaluate", {0: 150, 1: 150})
-    # The sentence said grid, block and shapes of a kernel as what the evaluation was around.
-    assert found.detail is None
 
 
 @pytest.mark.parametrize(("later_ns", "steps"), [(8_000, (3, 4, 5)), (1_500, ())])

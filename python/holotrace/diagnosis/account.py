@@ -43,12 +43,11 @@ _OWN = (
     Column(
         "cause",
         Unit.TEXT,
-        "Of a gap: what kept the device waiting; of work: what it was for, where a name around it tells; of a meeting: "
-        "what kept the host from launching it earlier",
+        "Of a gap: what kept the device waiting; of a meeting: what kept the host from launching it earlier",
     ),
     Column("name", Unit.TEXT, "What is responsible, or the kernel's name, or the call's"),
     Column("detail", Unit.TEXT, "What was open around it, innermost first, or the kernel's grid, block and shapes"),
-    Column("operator", Unit.TEXT, "Of work: the operator that asked for it, or what it was for"),
+    Column("operator", Unit.TEXT, "Of work: the operator that asked for it"),
     Column("event_id", Unit.EVENT, "An event of the file to look at"),
     Column("end_ns", Unit.NS, "Of a meeting: when its kernel ended"),
     Column("needed_ns", Unit.NS, "Of a message received: when the first kernel began that was launched after it"),
@@ -101,6 +100,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _gaps(rank, edges),
         _late(rank),
         _copies(rank, edges),
+        _beside(rank, edges),
         _callbacks(rank, edges),
         _segments(rank, edges),
         _work(rank),
@@ -321,6 +321,21 @@ def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     return _summed(named, edges, GAP)
 
 
+def _beside(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
+    """What devices computed that is no work of the step, as in evaluations: as if they had stood still meanwhile."""
+    # Of kernels that run at once the first has the time that they share.
+    ordered = rank.cached(_kernels_beside).lazy().sort("start_ns", "end_ns", "event_id")
+    apart = ordered.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1)))
+    timed = apart.with_columns(time_ns=pl.col("end_ns") - pl.col("start_ns"), detail=pl.lit(None, pl.String))
+    return _summed(timed.filter(pl.col("time_ns") > 0), edges, GAP)
+
+
+def _kernels_beside(rank: RankTrace) -> pl.DataFrame:
+    """Kernels that are no work of the step, each with the ``cause`` and the ``name`` of what launched it."""
+    kernels = _computing(rank, "event_id", "start_ns", "end_ns", "launch_id", "step")
+    return kernels.drop("launch_id").hstack(host.beside_the_step(rank, kernels["launch_id"])).drop_nulls("cause")
+
+
 def _callbacks(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Functions in Python that programs of XLA call, while which nothing was computed or communicated."""
     is_python = pl.col("target").cast(pl.String).str.contains(PYTHON_TARGET).fill_null(value=False)
@@ -340,7 +355,7 @@ def _callbacks(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """How long the device computed between two meetings, by step."""
-    spans = rank.cached(busy.of).computing
+    spans = intervals.subtract(rank.cached(busy.of).computing, rank.cached(_kernels_beside))
     if spans.is_empty():
         return spans.clear()
     kernels = _computing(rank, "start_ns", "step")
@@ -363,7 +378,8 @@ def _step_of_work(rank: RankTrace, times: pl.Series) -> pl.Series:
 
 def _work(rank: RankTrace) -> pl.DataFrame:
     """Kernels by what was launched how: those of equal name, grid, block and shapes do equal work."""
-    kernels = _computing(rank, "event_id", "name", "start_ns", "end_ns", "launch_id", "step", *_HOW)
+    kernels = _computing(rank, "event_id", "name", "start_ns", "end_ns", "step", *_HOW)
+    kernels = kernels.filter(~pl.col("event_id").is_in(rank.cached(_kernels_beside)["event_id"].implode()))
     operators = (
         rank[_OPERATORS]
         .lazy()
@@ -372,22 +388,19 @@ def _work(rank: RankTrace) -> pl.DataFrame:
         .select("external", operator="name", dims="input_dims")
     )
     text = [pl.col(name).cast(pl.String).fill_null("") for name in ("grid", "block", "dims")]
-    beside = host.beside_the_step(rank, kernels["launch_id"]).cast(pl.Categorical)
     labels = ("name", "grid", "block", "operator", "dims")
     return done(
         kernels.lazy()
         .join(operators, on="external", how="left", maintain_order="left")
-        .select("step", "start_ns", "event_id", *labels, *beside, time_ns=pl.col("end_ns") - pl.col("start_ns"))
-        .group_by("step", *labels, "cause", "within")
+        .select("step", "start_ns", "event_id", *labels, time_ns=pl.col("end_ns") - pl.col("start_ns"))
+        .group_by("step", *labels)
         .agg(
             pl.col("time_ns").sum(),
             pl.col("start_ns", "event_id").min(),
             count=pl.len(),
         )
-        # Labels are numbers until there are few of them. What is evaluated is of no operator.
-        .with_columns(operator=pl.coalesce(pl.col("within", "operator").cast(pl.String)))
-        .group_by("step", *labels, "cause")
-        .agg(pl.col("time_ns", "count").sum(), pl.col("start_ns", "event_id").min())
+        # Labels are numbers until there are few of them.
+        .with_columns(pl.col("operator").cast(pl.String))
         .sort("step", "name", "grid", "block", "operator", "dims")
         .select(
             "step",
@@ -397,7 +410,6 @@ def _work(rank: RankTrace) -> pl.DataFrame:
             "event_id",
             "operator",
             pl.col("name").cast(pl.String),
-            pl.col("cause").cast(pl.String),
             detail=pl.concat_str(text, separator="|"),
             row=pl.lit(WORK),
         )

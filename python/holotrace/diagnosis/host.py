@@ -423,10 +423,10 @@ def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str
 
 
 def beside_the_step(rank: RankTrace, launch_ids: pl.Series) -> pl.DataFrame:
-    """Of launches that are no work of the step, such as an evaluation's, ``cause`` and name, ``within``; else nulls."""
+    """Of launches that are no work of the step, such as an evaluation's, ``cause`` and ``name``; else nulls."""
     found = _within(rank, launch_ids, beside)
     rows = [found.get(launch, (None, None)) for launch in launch_ids]
-    return pl.DataFrame(rows, {"cause": pl.String, "within": pl.String}, orient="row")
+    return pl.DataFrame(rows, {"cause": pl.String, "name": pl.String}, orient="row")
 
 
 def _within(rank: RankTrace, launch_ids: pl.Series, telling: Callable[[str], str | None]) -> dict[int, tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What some steps take longer for than others, on all ranks alike: evaluations, and devices that become slow."""
+"""What some steps take longer for than others, on all ranks alike: devices that become slow."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ _KIND = ("name", "detail", "operator")
 
 
 def causes(job: Job) -> Iterator[Candidate]:
-    """Work beside the steps' own that all ranks do, and devices that all become slow."""
+    """Devices that all become slow."""
     everybody = job.ranks if len(job.ranks) == 1 else ()
-    yield from _beside_steps(job, everybody)
     yield from _slow_devices(job, everybody)
 
 
@@ -38,24 +37,6 @@ def slow(ratios: Mapping[int, float], longer: float) -> tuple[int, ...]:
     # As much as the slow ones differ from them the others do not differ by chance.
     is_apart = max(ratios[step] for step in others) < 1 + 0.5 * (longer - 1)
     return tuple(found) if is_apart and places[-1] - places[0] == len(places) - 1 else ()
-
-
-def _beside_steps(job: Job, everybody: tuple[int, ...]) -> Iterator[Candidate]:
-    """What devices compute beside the steps' own work, as in evaluations; what one has more of it is that rank's."""
-    work = job.of(account.WORK).drop_nulls(["cause", "step"])
-    own = work.group_by("rank", "step", "cause", "operator").agg(pl.col("time_ns").sum())
-    common = own.group_by("step", "cause", "operator").agg(
-        common_ns=pl.col("time_ns").min(), ranks=pl.col("rank").n_unique(), most_ns=pl.col("time_ns").max()
-    )
-    common = common.filter(pl.col("ranks") == len(job.ranks))
-    for (cause, name), of_name in common.group_by("cause", "operator", maintain_order=True):
-        share = own.join(of_name, on=["step", "cause", "operator"]).select(
-            "rank", "step", part_ratio=pl.col("common_ns") / pl.col("time_ns")
-        )
-        # What tells kernels apart is nothing that is around them.
-        rows = work.filter(cause=cause, operator=name).with_columns(at_ns="start_ns", detail=pl.lit(None, pl.String))
-        steps = tuple(sorted(of_name["step"].unique()))
-        yield candidate(str(cause), str(name), of_share(rows, share), Where(everybody, steps))
 
 
 def _slow_devices(job: Job, everybody: tuple[int, ...]) -> Iterator[Candidate]:
@@ -79,7 +60,7 @@ def _ratios(job: Job) -> pl.DataFrame:
 
     Returns ``step``, ``ratio`` and ``families``; nothing where steps have too little in common.
     """
-    work = job.of(account.WORK).filter(pl.col("cause").is_null()).drop_nulls("step")
+    work = job.of(account.WORK).drop_nulls("step")
     own = work.group_by("rank", "step", *_KIND).agg(pl.col("time_ns", "count").sum())
     usual_ns = pl.col("time_ns").quantile(USUAL_QUANTILE, "lower").over("rank", *_KIND)
     usual_count = pl.col("count").quantile(0.5, "lower").over("rank", *_KIND)

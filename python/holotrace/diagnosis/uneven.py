@@ -28,7 +28,7 @@ from holotrace.diagnosis.pairs import PAIR
 from holotrace.efficiency import categories
 
 # Kernels that do equal work; and of so many kinds some were lost, not left out.
-_KIND, _LOST_KINDS = ("name", "detail", "operator", "cause"), 3
+_KIND, _LOST_KINDS = ("name", "detail", "operator"), 3
 # Kinds that ranks have in different numbers.
 _DIFFERS = (pl.col("count") != pl.col("usual_count")).any().over(*_KIND)
 # A device is slow if kernels of so many of its kinds of work, by time, take longer by at least half of what all do.
@@ -253,8 +253,6 @@ def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> st
     mine = beyond.filter(pl.col("rank") == rank)
     ratio = total(mine["beyond_ns"]) / max(1.0, total(mine["time_ns"]) - total(mine["beyond_ns"]))
     own = _with_others_pooled(kinds, rank)
-    if told := _told(own):
-        return told
     if (is_slow(own, ratio) or _is_slow_at_some(own)) and not sizes.has_larger_grids(kinds, rank):
         return SLOW_DEVICE
     # Tables that are spread over ranks are no experts, and a lookup is no product.
@@ -429,8 +427,8 @@ def _with_others_pooled(kinds: pl.DataFrame, rank: int) -> pl.DataFrame:
     is_own = (pl.col("rank") == rank) & (pl.col("count") != pl.col("usual_count"))
     differs = is_own.any().over(*_KIND) | (pl.col("usual_count") == 0)
     marked = kinds.with_columns(differs=differs)
-    pooled = marked.filter("differs").group_by("rank", "name", "operator", "cause").agg(pl.col("time_ns").sum())
-    usual = pl.col("time_ns").quantile(0.5, "lower").over("name", "operator", "cause")
+    pooled = marked.filter("differs").group_by("rank", "name", "operator").agg(pl.col("time_ns").sum())
+    usual = pl.col("time_ns").quantile(0.5, "lower").over("name", "operator")
     # Nothing tells that it is equal work.
     others = pooled.with_columns(usual_ns=usual, count=pl.lit(1, pl.Int64), usual_count=pl.lit(0.0))
     every = pl.concat([marked.filter(~pl.col("differs")), others], how="diagonal_relaxed")
@@ -498,14 +496,6 @@ def _of_more_work(kinds: pl.DataFrame, ranks: Sequence[int]) -> dict[str, Any]:
 
 def _is_dense(kernel: str) -> bool:
     return categories.of_kernel(kernel) in _DENSE and not re.search(_GROUPED, kernel)
-
-
-def _told(kinds: pl.DataFrame) -> str | None:
-    """The class of most of the work that others do not have, where names around it tell one."""
-    excess = (pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)).clip(lower_bound=0)
-    by_cause = kinds.group_by("cause").agg(excess_ns=excess.sum())
-    most = by_cause.drop_nulls("cause").filter(pl.col("excess_ns") > _MOSTLY_RATIO * total(by_cause["excess_ns"]))
-    return None if most.is_empty() else str(most["cause"][0])
 
 
 def is_equal(kinds: pl.DataFrame, ranks: tuple[int, ...]) -> bool:

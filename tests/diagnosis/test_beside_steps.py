@@ -1,0 +1,102 @@
+"""What devices compute beside the steps' own work: evaluations, and kernels that are tried out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holotrace
+from trace_files import write_trace
+
+KERNELS, KERNEL_US, FUNCTION_US = 4, 800, 2_600
+# The slower of two devices takes a tenth longer.
+STEP_US = 30 + round(1.1 * KERNELS * KERNEL_US) + 60
+
+
+def event(cat: str, name: str, ts: int, dur: int, **args: Any) -> dict[str, Any]:
+    place = {"pid": 0, "tid": 7} if cat == "kernel" else {"pid": 1, "tid": 1}
+    return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
+
+
+def rank_of(rank: int, function: str | None, *, slow: float) -> list[dict[str, Any]]:
+    """Four steps of four kernels and a reduction that both ranks meet in, and before step 1 a function.
+
+    The function waits 1 ms, runs three kernels of 0.5 ms and waits until they are done. The reduction of that step ends
+    so much later on both ranks.
+    """
+    events: list[dict[str, Any]] = []
+    correlation = 0
+
+    def launch(name: str, at: int, begun: int, dur: int, **args: Any) -> None:
+        nonlocal correlation
+        correlation += 1
+        known = {"correlation": correlation, "stream": 20 if args else 7, "device": 0, "grid": [8, 1, 1]}
+        events.append(event("cuda_runtime", "cudaLaunchKernel", at, 5, correlation=correlation))
+        events.append(event("kernel", name, begun, dur, **known, **args))
+
+    at = 0
+    for step in range(4):
+        begun = own = at
+        if step == 1:
+            if function:
+                events.append(event("python_function", function, at + 5, FUNCTION_US - 10))
+                for kernel in range(3):
+                    launch("gemm", at + 1_010 + 10 * kernel, at + 1_050 + 500 * kernel, 499)
+                events.append(event("cuda_runtime", "cudaStreamSynchronize", at + 1_100, 1_460))
+                own += FUNCTION_US
+            at += FUNCTION_US
+        for kernel in range(KERNELS):
+            lasts = round(KERNEL_US * slow)
+            launch(f"kernel{kernel}", own + 10 * kernel + 10, own + 30 + kernel * lasts, lasts - 1)
+        meets = {
+            "Collective name": "allreduce",
+            "In msg nelems": 1_000,
+            "Out msg nelems": 1_000,
+            "Group size": 2,
+            "dtype": "Float",
+            "Process Group Name": "0",
+            "Process Group Ranks": "[0, 1]",
+        }
+        came, left = own + 30 + KERNELS * lasts, at + STEP_US - 20
+        launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", own + 60, came, left - came, **meets)
+        at += STEP_US
+        events.append(event("user_annotation", f"ProfilerStep#{step}", begun, at - begun))
+    return events
+
+
+def found(folder: Path, functions: tuple[str | None, str | None], slow: float = 1.0) -> list[dict[str, Any]]:
+    for rank, function in enumerate(functions):
+        told = {"rank": rank, "world_size": 2, "backend": "nccl"}
+        events = rank_of(rank, function, slow=slow if rank == 0 else 1.0)
+        write_trace(folder / f"rank-{rank}.json", events=events, distributedInfo=told)
+    return holotrace.open(folder).causes().to_dicts()
+
+
+EVALUATE, TUNE = "train.py(7): run_validation", "triton/testing.py(96): do_bench"
+
+
+@pytest.mark.parametrize(
+    ("functions", "cause", "ranks"),
+    [
+        ((EVALUATE, EVALUATE), "evaluation", []),
+        ((EVALUATE, None), "evaluation", [0]),
+        # It keeps the device busy, so that only the waits between its kernels were told, as synchronization.
+        ((TUNE, TUNE), "compilation", []),
+    ],
+)
+def test_what_is_computed_beside_the_steps_is_one_cause_with_what_its_host_waits_for(
+    tmp_path: Path, functions: tuple[str | None, str | None], cause: str, ranks: list[int]
+) -> None:
+    """Where the parts of the host and of the device each were less than is told of an evaluation, nothing was."""
+    (only,) = found(tmp_path, functions)
+    assert (only["cause"], only["ranks"], only["steps"]) == (cause, ranks, [1])
+    assert only["cost_ns"] == pytest.approx(2_600_000, rel=0.1)
+
+
+def test_a_slow_device_that_evaluates_has_two_causes(tmp_path: Path) -> None:
+    """All that the rank computed beyond the others was laid to its evaluation."""
+    causes = {one["cause"]: one for one in found(tmp_path, (EVALUATE, None), slow=1.1)}
+    assert set(causes) == {"evaluation", "slow-device"}
+    assert {name: one["ranks"] for name, one in causes.items()} == {"evaluation": [0], "slow-device": [0]}
