@@ -19,13 +19,14 @@ from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
-from holotrace.diagnosis import host, inefficient, pairs, rounds, xla_gaps
+from holotrace.diagnosis import host, inefficient, own_time, pairs, rounds, xla_gaps
 from holotrace.diagnosis.classes import COPY, FUNCTION, OPERATOR, RUNTIME, SYNCHRONIZATION
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
 LATE = "late"  # the end of a gap in which the host did something else than launching
 CORE = "core"  # what each of several devices of one rank computes
+HOST = "host"  # how long the host takes by itself
 UNPROFILED = "unprofiled"  # how long a step took while nothing was recorded, where the recorder measured it
 # What a window is of where the profile is one of XLA, and its name where devices are threads of the host.
 XLA, ON_HOST = "xla", "on-host"
@@ -33,7 +34,8 @@ _OWN = (
     Column(
         "row",
         Unit.TEXT,
-        "What the row is about: window, step, gap, late, work, core, slow-work, segment, meeting, call, unprofiled",
+        "What the row is about: window, step, gap, late, work, core, slow-work, segment, meeting, call, host or "
+        "unprofiled",
     ),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
@@ -107,6 +109,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _cores(rank),
         _slow_work(rank, edges),
         _calls(rank),
+        _host(rank),
     ]
     # They are most of the memory of a long recording.
     rank.forget(_kernels)
@@ -441,6 +444,13 @@ def _slow_work(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     if xla_gaps.is_xla(rank):
         return pl.DataFrame(schema={"row": pl.String()})
     return _summed(rank.cached(inefficient.calls).lazy(), edges, inefficient.SLOW_WORK)
+
+
+def _host(rank: RankTrace) -> pl.DataFrame:
+    """How long the host takes by itself."""
+    if xla_gaps.is_xla(rank):
+        return pl.DataFrame(schema={"row": pl.String()})
+    return pl.DataFrame({"row": [HOST], "time_ns": [own_time.of_host(rank)], "count": [1]})
 
 
 def _calls(rank: RankTrace) -> pl.DataFrame:

@@ -125,7 +125,10 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         *transfers.causes(job),
         *inefficient.causes(job),
     )
-    costs = [(candidate, meetings.saved_ns(candidate.change)) for candidate in every]
+    own_ns = max(rows.filter(pl.col("row") == account.HOST)["time_ns"].to_list(), default=0)
+    # What hosts take without the profiler is not known call by call.
+    room_ns = job_ns - own_ns if profiler_ns is None else job_ns
+    costs = [(candidate, _at_most(meetings.saved_ns(candidate.change), candidate, room_ns)) for candidate in every]
     # A wait costs what the device stands still for and what it exposes, which may each be little.
     waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
     costs = [*_once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
@@ -142,6 +145,11 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
             Found(candidate, cost, min(cost, last), max(cost, last), job_ns, profiler_ns, begun_ns, max(1, steps))
         )
     return sorted(found, key=lambda cause: -cause.cost_ns), joint
+
+
+def _at_most(cost_ns: int, candidate: Candidate, room_ns: int) -> int:
+    """The cost: with faster devices and links the job still takes as long as its slowest host does."""
+    return cost_ns if candidate.change.of_hosts else min(cost_ns, max(0, room_ns))
 
 
 def _late(rows: pl.DataFrame) -> dict[int, list[Late]]:

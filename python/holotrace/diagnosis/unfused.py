@@ -30,6 +30,8 @@ ATTENTION_RATIO, OPTIMIZER_RATIO = 0.4, 0.78
 _BACKWARD_TIMES = 2.5
 # Shorter calls are mostly start and end of a kernel.
 LONG_NS = 20_000
+# Kernels of tensors so small that their time is that of any kernel; the shortest of a rank, but for some by chance.
+_TINY_NS, _SHORTEST_QUANTILE = 5_000, 0.05
 # Smaller scores fill few tiles of a kernel.
 _LEAST_TOKENS = _LEAST_WIDTH = 64
 # Work that is further from the limits, or beyond them, was not measured on such a device.
@@ -209,6 +211,10 @@ def _of_optimizer(ops: pl.DataFrame, *, is_adam: bool) -> Iterator[tuple[pl.Data
         if moved:
             peak: Any = single["peak_bytes"].max()
             yield single, moved / (OPTIMIZER_RATIO * peak)
+    elif (single["span_ns"].median() or _TINY_NS) < _TINY_NS:  # type: ignore[operator]  # a column of numbers
+        # What they take beyond the shortest of them is their data's, which one kernel would read and write, too.
+        shortest = single["span_ns"].quantile(_SHORTEST_QUANTILE, "lower") or 0.0
+        yield single, single.select((pl.col("span_ns") - shortest).clip(lower_bound=0).sum()).item()
     # Lists are recorded without their sizes: how often each operator reads or writes one. The second factor of an
     # addcmul_ is the first.
     is_square = pl.col("name").str.contains("addcmul").cast(pl.Int64)

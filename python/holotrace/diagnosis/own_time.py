@@ -1,0 +1,41 @@
+"""How long a rank's host takes by itself: no faster device, and no faster link, makes the job shorter than that."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from holotrace.core.tables import LAUNCHES
+from holotrace.core.trace import RankTrace
+from holotrace.derive import intervals
+from holotrace.diagnosis import host
+from holotrace.diagnosis.classes import FROM_OTHERS, OPERATOR, RUNTIME
+
+# A call of the runtime that lasts so long, and so much longer than most, waits for the device or for room in its queue.
+_WAITS_NS, _WAITS_RATIO = 15_000, 3
+# Shorter functions are many, and little.
+_LONG_NS = 100_000
+_OF_OTHERS = re.compile(rf"{FROM_OTHERS}|gloo|barrier|rendezvous")
+
+
+def of_host(rank: RankTrace) -> int:
+    """How long the threads that launch work are in operators, or in functions and ranges that call nothing.
+
+    What they wait for is not theirs; what no call tells of may be waiting, too.
+    """
+    calls = rank.cached(host.host_calls)
+    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
+    own = calls.filter(pl.col("tid").is_in(threads.implode()))
+    if own.is_empty():
+        return 0
+    lasts = pl.col("end_ns") - pl.col("start_ns")
+    is_of_runtime, is_operator = (host.matching(own["category"], kind) for kind in (RUNTIME, OPERATOR))
+    runtime = own.filter(is_of_runtime)
+    usual = runtime.select(lasts.median()).item() or 0
+    is_of_others = host.matching(own["name"], _OF_OTHERS)
+    waits = [runtime.filter(lasts > max(_WAITS_NS, _WAITS_RATIO * usual)), own.filter(is_of_others)]
+    long = own.filter(~(is_of_runtime | is_operator | is_of_others), lasts > _LONG_NS)
+    busy = [own.filter(is_operator), long.filter(~pl.col("event_id").is_in(own["parent_id"].unique().implode()))]
+    spans, waiting = (pl.concat([frame.select("start_ns", "end_ns") for frame in frames]) for frames in (busy, waits))
+    return intervals.total_ns(intervals.subtract(spans, waiting))

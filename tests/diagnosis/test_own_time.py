@@ -1,0 +1,53 @@
+"""How long hosts take by themselves, and what faster devices are worth then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import holotrace
+from holotrace.core.schema import filled
+from holotrace.diagnosis import account, causes
+from trace_files import write_trace
+
+
+def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
+    place = {"pid": 0, "tid": 7} if cat == "kernel" else {"pid": 1, "tid": 1}
+    return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
+
+
+def test_a_host_takes_what_it_neither_waits_for_nor_stands_in_a_full_queue_for(tmp_path: Path) -> None:
+    kernels = [event("kernel", "mm", 60 + 100 * i, 99, correlation=i, stream=7, device=0) for i in range(11)]
+    launches = [event("cuda_runtime", "cudaLaunchKernel", 50 * i, 5, correlation=i) for i in range(10)]
+    operators = [event("cpu_op", "aten::mm", 50 * i, 20) for i in range(10)]
+    # Standing in a full queue, waiting for the device, and, of another rank, for its host.
+    waits = [
+        event("cpu_op", "aten::mm", 600, 220),
+        event("cuda_runtime", "cudaLaunchKernel", 610, 200, correlation=10),
+        event("cuda_runtime", "cudaStreamSynchronize", 900, 300),
+        event("python_function", "vllm/shm_broadcast.py(452): acquire_read", 1_500, 500),
+    ]
+    sleeps = [
+        event("python_function", "train.py(7): step", 1_205, 290),
+        event("python_function", "train.py(9): pause", 1_210, 280),
+    ]
+    write_trace(tmp_path / "rank-0.json", events=[*launches, *kernels, *operators, *waits, *sleeps])
+    (rows,) = holotrace.open(tmp_path).map(account.account, account.READS)
+    assert rows.filter(pl.col("row") == account.HOST)["time_ns"].to_list() == [(10 * 20 + 20 + 280) * 1_000]
+
+
+@pytest.mark.parametrize(("own_ns", "cost_ns"), [(500_000, 300_000), (900_000, 100_000)])
+def test_faster_devices_save_no_more_than_their_hosts_leave(own_ns: int, cost_ns: int) -> None:
+    """Where a loader takes nearly as long as the device, products in fp32 were worth more than twice what they cost."""
+    rows = [
+        {"row": "window", "start_ns": 0, "at_ns": 1_000_000, "time_ns": 1_000_000},
+        {"row": "slow-work", "start_ns": 100_000, "at_ns": 400_000, "time_ns": 300_000}
+        | {"cause": "wrong-type", "name": "aten::mm"},
+        {"row": "host", "time_ns": own_ns},
+    ]
+    own = filled(pl.DataFrame(rows, infer_schema_length=None), account.COLUMNS)
+    found, _ = causes.of_rows(own.with_columns(rank=pl.lit(0, pl.Int64), count=1))
+    assert [(one.candidate.cause, one.cost_ns) for one in found] == [("wrong-type", cost_ns)]
