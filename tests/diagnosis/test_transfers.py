@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
@@ -9,6 +11,7 @@ from holotrace.diagnosis import transfers
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.causes import _least_ratio
 from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
+from holotrace.diagnosis.meetings import Change
 
 SLOW, SIZES = (2, 3), (1_000, 50_000)
 
@@ -238,3 +241,10 @@ def test_exchanges_of_other_tokens_in_each_step_are_compared_by_their_rate(is_sl
     slow = [found for found in transfers.causes(job) if found.cause == SLOW_LINK]
     assert [(found.steps, len(found.change.transfer)) for found in slow] == ([((3, 4, 5), 6)] if is_slow else [])
     assert all(factor == pytest.approx(0.25) for found in slow for factor in found.change.transfer.values())
+
+
+@pytest.mark.parametrize(("kind", "ratio"), [("Pinned", 0.03), ("Pageable", 0.01)])
+def test_batches_that_are_sent_as_fast_as_can_be_are_part_of_healthy_steps(kind: str, ratio: float) -> None:
+    sent = Candidate("copy", Change(), responsible=f"Memcpy HtoD ({kind} -> Device)")
+    assert _least_ratio(sent, 4, is_on_host=False) == ratio
+    assert _least_ratio(replace(sent, ranks=(1,)), 4, is_on_host=False) == 0.01

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import holotrace
+from holotrace.diagnosis import open_calls
 from trace_files import write_trace
 
 KERNELS, KERNEL_US, HOST_US = 40, 500, 30_000
@@ -62,3 +64,13 @@ def test_functions_whose_names_tell_nothing_are_not_part_of_the_job(tmp_path: Pa
 
 def test_neither_are_threads_that_launch_nothing(tmp_path: Path) -> None:
     assert causes_of(tmp_path, "train.py(9): log_metrics", ENDED_US, tid=5) == []
+
+
+@pytest.mark.parametrize(
+    "mark", ["Optimizer.step#AdamW.step", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"]
+)
+def test_the_thread_of_the_training_loop_is_known_by_what_it_leaves_without_steps(mark: str) -> None:
+    """What the loop did before the backward pass was not recorded, as that made more calls on its own thread."""
+    calls = pl.DataFrame({"name": [mark, *["aten::mm"] * 5], "tid": [1, *[2] * 5]})
+    known = calls.with_columns(pl.col("name").cast(pl.Categorical), pl.col("tid").cast(pl.UInt32))
+    assert open_calls.main_thread(known) == 1

@@ -55,6 +55,7 @@ _AHEAD_RATIO, _AT_ONCE_RATIO, _SEVERAL, _MOSTLY_RATIO = 0.03, 0.06, 4, 0.5
 # parallelism: an earlier start would not hide it, only other work beside it.
 _BETWEEN_RATIO = 0.15
 _CRITICAL_RATIO = 0.2
+_PINNED, _SENT_RATIO = "Pinned -> Device", 0.03
 # A device that copies to its host.
 _TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
 # Threads of one host share its cores, so that equal work of theirs differs by more than that of devices.
@@ -236,6 +237,9 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> 
     if candidate.cause == SYNCHRONIZATION and (often or EXPOSES in candidate.evidence):
         # More often than the loss is read, or before a step's gathers.
         return FLOOR_RATIO
+    if candidate.cause == COPY and not candidate.ranks and _PINNED in (candidate.responsible or ""):
+        # Every step has its batch sent, and it is as fast as it can be.
+        return _SENT_RATIO
     if candidate.cause == INPUT and not candidate.ranks and _mean_ns(candidate) < idle.SHORT_NS:
         # Any loader takes as long to hand over a batch that is ready.
         return _USUAL[LAUNCH]

@@ -81,7 +81,8 @@ _RECOMPUTED = re.compile(
 RUNTIME = re.compile(r"(?i)(^|_)(runtime|driver)$")
 OPERATOR = re.compile(r"^(cpu_op|Operator)$")
 _OF_LIBRARIES = re.compile(
-    r"^<|^(torch|numpy|pandas|transformers|accelerate|lightning)/|/python\d|site-packages|dist-packages"
+    r"^<|^(torch(vision|audio|data)?|numpy|scipy|sklearn|pandas|pyarrow|datasets|tokenizers|transformers|accelerate"
+    r"|(pytorch_)?lightning|PIL|cv2|matplotlib)/|/python\d|site-packages|dist-packages"
 )
 STEP_RANGE = re.compile(r"^ProfilerStep#")
 _CONTAINERS = re.compile(r"^ProfilerStep|^iteration|^step\b|^PyTorch Profiler|<module>|^train_step")

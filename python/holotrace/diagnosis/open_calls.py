@@ -18,6 +18,8 @@ LONG_LAUNCH_NS = 100_000
 _LEVELS = 4
 # From a call of the runtime up to the program's own code there are no more than so many.
 _MOST_LEVELS = 16
+# Ranges that the thread of the training loop leaves; backward passes make more calls, on a thread of their own.
+_OF_MAIN = ("ProfilerStep", "Optimizer.step#", "enumerate(DataLoader)#")
 _KINDS = pl.Series("cause", KINDS)
 # What tells of each window what most of it went by.
 NAMES = ("operator", "module", "function", "annotation", "call")
@@ -94,11 +96,14 @@ def nothing(windows: pl.DataFrame) -> pl.DataFrame:
 
 
 def main_thread(calls: pl.DataFrame) -> int:
-    """The number of the thread that holds the steps, else of the one that made the most calls."""
-    names = distinct(calls["name"])
-    steps = [name for name in names if name and name.startswith("ProfilerStep")]
-    marked = calls.filter(pl.col("name").is_in(pl.Series(steps, dtype=names.dtype).implode())) if steps else calls
-    return _busiest(marked["tid"], None) or 0
+    """The number of the thread that holds the steps, or the ranges of their parts, else of what made the most calls."""
+    names = [name for name in distinct(calls["name"]) if name]
+    for mark in _OF_MAIN:
+        marks = [name for name in names if name.startswith(mark)]
+        if marks:
+            marked = calls.filter(pl.col("name").is_in(pl.Series(marks, dtype=calls.schema["name"]).implode()))
+            return _busiest(marked["tid"], None) or 0
+    return _busiest(calls["tid"], None) or 0
 
 
 def busiest_thread(calls: pl.DataFrame, but: int) -> int:
