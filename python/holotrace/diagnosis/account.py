@@ -10,9 +10,9 @@ from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, empty, filled
 from holotrace.core.source import believable
-from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS, XLA_OPS
+from holotrace.core.tables import CALLS, CPU_OPS, DEVICE_EVENTS, STEPS, XLA_OPS
 from holotrace.core.tables.xla import PYTHON_TARGET
-from holotrace.core.trace import RankTrace
+from holotrace.core.trace import RankTrace, finished_with
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
@@ -105,11 +105,12 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _segments(rank, edges),
         _work(rank),
         _cores(rank),
-        _slow_work(rank, edges),
         _calls(rank),
     ]
-    # They are most of the memory of a long recording.
+    # They are most of the memory of a long recording, and what is left needs much.
     rank.forget(_kernels)
+    finished_with(CALLS)
+    parts.append(_slow_work(rank, edges))
     own = [_with_base(part, base) for part in parts if not part.is_empty()]
     return _in_order([*own, meetings])
 
