@@ -20,7 +20,7 @@ from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
 from holotrace.diagnosis import host, inefficient, pairs, rounds, xla_gaps
-from holotrace.diagnosis.classes import COPY, EVALUATION, FUNCTION, OPERATOR, RUNTIME, SYNCHRONIZATION
+from holotrace.diagnosis.classes import COPY, FUNCTION, OPERATOR, RUNTIME, SYNCHRONIZATION
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
@@ -373,13 +373,13 @@ def _work(rank: RankTrace) -> pl.DataFrame:
         .select("external", operator="name", dims="input_dims")
     )
     text = [pl.col(name).cast(pl.String).fill_null("") for name in ("grid", "block", "dims")]
-    within = host.evaluating(rank, kernels["launch_id"]).cast(pl.Categorical)
+    beside = host.beside_the_step(rank, kernels["launch_id"]).cast(pl.Categorical)
     labels = ("name", "grid", "block", "operator", "dims")
     return done(
         kernels.lazy()
         .join(operators, on="external", how="left", maintain_order="left")
-        .select("step", "start_ns", "event_id", *labels, within, time_ns=pl.col("end_ns") - pl.col("start_ns"))
-        .group_by("step", *labels, "within")
+        .select("step", "start_ns", "event_id", *labels, *beside, time_ns=pl.col("end_ns") - pl.col("start_ns"))
+        .group_by("step", *labels, "cause", "within")
         .agg(
             pl.col("time_ns").sum(),
             pl.col("start_ns", "event_id").min(),
@@ -387,7 +387,7 @@ def _work(rank: RankTrace) -> pl.DataFrame:
         )
         # Labels are numbers until there are few of them. What is evaluated is of no operator.
         .with_columns(operator=pl.coalesce(pl.col("within", "operator").cast(pl.String)))
-        .group_by("step", *labels, "within")
+        .group_by("step", *labels, "cause")
         .agg(pl.col("time_ns", "count").sum(), pl.col("start_ns", "event_id").min())
         .sort("step", "name", "grid", "block", "operator", "dims")
         .select(
@@ -398,7 +398,7 @@ def _work(rank: RankTrace) -> pl.DataFrame:
             "event_id",
             "operator",
             pl.col("name").cast(pl.String),
-            cause=pl.when(pl.col("within").is_not_null()).then(pl.lit(EVALUATION)),
+            pl.col("cause").cast(pl.String),
             detail=pl.concat_str(text, separator="|"),
             row=pl.lit(WORK),
         )
