@@ -175,6 +175,8 @@ def told(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
         ),
     ]
     last = pl.min_horizontal("until_ns", "end_ns")
+    # A gap may end just after the next call of the same name began, which has hardly any of it.
+    has_much = pl.col("took_ns") * 2 >= pl.col("took_ns").max()
     beside = (
         pl.concat(met)
         .with_columns(took_ns=last - pl.max_horizontal("from_ns", "start_ns"), last_ns=last)
@@ -182,7 +184,7 @@ def told(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
         .agg(
             pl.col("took_ns").sum(),
             length_ns=(pl.col("until_ns") - pl.col("from_ns")).max(),
-            until_ns=pl.col("last_ns").max(),
+            until_ns=pl.col("last_ns").filter(has_much).max(),
         )
     )
     is_program = pl.col("activity") == PROGRAM
