@@ -15,6 +15,7 @@ from holotrace.core.analysis import Finding
 from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS, HOST_CALLS, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
+from holotrace.diagnosis.symptoms import SAME_INPUTS
 from holotrace.job import Job
 from trace_files import REAL_TRACES
 from xla_drawing import frame
@@ -107,8 +108,23 @@ def test_the_recompilation_of_a_jax_program_comes_first_with_the_shape_that_chan
     assert (first.rule, first.ranks) == ("compilation", (0,))
     assert first.message.endswith("compiles in jit_train_step, in step 5")
     assert abs((first.cost_ns or 0) - 1_057_681_520) < 1_000_000
-    assert first.what_to_do.startswith("Inputs changed: s32[4,64] became s32[4,96].")
+    assert first.what_to_do.startswith("Inputs changed: s32[4,64] became s32[4,96] (called in train_step_dispatch).")
     assert {"recompilation", "idle-device", "late-host"} <= set(first.explains)
+
+
+def test_a_program_that_is_compiled_again_for_the_same_inputs_is_said_to_have_other_constants() -> None:
+    job = draw(f"""
+        step |{"1" * 4000}{"2" * 4000}|
+        tpu  |{"." * 100}{"A" * 900}{"." * 6000}{"B" * 1000}|
+        call |a{"." * 3999}{"L" * 2901}b{"." * 1099}|
+        deep |{"." * 4000}{"C" * 2900}{"." * 1100}|
+        C = backend_compile
+        L = PjitFunction(f)
+        A = fusion in jit_f(1)
+        B = fusion in jit_f(2)
+    """)
+    (first,) = (finding for finding in job.findings() if finding.rule == "compilation")
+    assert first.what_to_do.startswith(SAME_INPUTS)
 
 
 @pytest.mark.slow

@@ -40,6 +40,12 @@ _OF_HOST = (
     *(classes.COMPILATION, classes.SLOW_HOST),
 )
 _OF_LATE = (*_OF_HOST, classes.SLOW_DEVICE, classes.MORE_WORK, classes.UNEVEN_WORK)
+# Where a program was compiled again, and none of its inputs is known to have changed.
+SAME_INPUTS = (
+    "No input is known whose shape or type changed, so look for what else makes another program: static arguments and "
+    "Python constants (pass what changes every few steps as an array), Python numbers in place of arrays (weak types), "
+    "and functions that are defined and compiled anew (jax.jit of a lambda in a loop)."
+)
 # Input that is read while devices work costs nothing, however long it takes.
 _OF_INPUT = ("slow-input", "input-stall")
 # Rules that show certain classes of causes, most about profiles of XLA.
@@ -121,6 +127,11 @@ def _concerns(cause: Finding, symptom: Finding) -> bool:
 
 
 def _with_change(cause: Finding, symptom: Finding) -> Finding:
-    """The cause with what the symptom knows of why a program was compiled again."""
-    change = symptom.values.get("change") if symptom.rule == "recompilation" else None
-    return replace(cause, what_to_do=f"Inputs changed: {change}. {cause.what_to_do}") if change else cause
+    """The cause with what the symptom knows of why a program was compiled again, if it is the cause's program."""
+    if symptom.rule != "recompilation" or str(symptom.values.get("module")) not in cause.message:
+        return cause
+    change, caller = symptom.values.get("change"), symptom.values.get("caller")
+    if not change:
+        return replace(cause, what_to_do=f"{SAME_INPUTS} {cause.what_to_do}")
+    called = f" (called in {caller})" if caller else ""
+    return replace(cause, what_to_do=f"Inputs changed: {change}{called}. {cause.what_to_do}")

@@ -363,6 +363,13 @@ OF_XLA: Mapping[str, Class] = {
         CLASSES[classes.COMPILATION],
         advice="Keep shapes from changing (pad to a few sizes), compile before the measured steps, and keep programs "
         "between runs (jax_compilation_cache_dir; torch_xla.runtime.initialize_cache).",
+        to_know_more="Run with jax_explain_cache_misses=True (JAX) or PT_XLA_DEBUG_LEVEL=2 (PyTorch/XLA), so that the "
+        "log says which argument or line made another program.",
+    ),
+    classes.CHECKPOINT: replace(
+        CLASSES[classes.CHECKPOINT],
+        advice="Save asynchronously (orbax.checkpoint.AsyncCheckpointer; save_async of the CheckpointManager of "
+        "torch_xla.experimental.distributed_checkpoint), less often, or sharded over all hosts.",
     ),
     classes.FUNCTION: replace(
         CLASSES[classes.FUNCTION],
