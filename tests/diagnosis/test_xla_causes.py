@@ -112,6 +112,21 @@ def test_the_recompilation_of_a_jax_program_comes_first_with_the_shape_that_chan
     assert {"recompilation", "idle-device", "late-host"} <= set(first.explains)
 
 
+@pytest.mark.parametrize(("copied", "is_told"), [("copy.14", False), ("copy-done.3", True)])
+def test_what_a_program_copies_within_its_device_is_work_and_no_transfer(
+    copied: str, is_told: bool, tmp_path: Path
+) -> None:
+    """A layout that is changed, or a buffer that was not donated, had the advice to offload less to the host."""
+    ms = 1_000_000_000
+    ran = [
+        Event(f"%{name} = f32[8]", at * ms, 5 * ms, {"hlo_category": name.partition(".")[0]}, name)
+        for at, name in enumerate((copied, "fusion.1") * 4)
+        for at in (5 * at,)
+    ]
+    (tmp_path / "host.xplane.pb").write_bytes(space(Plane("/device:TPU:0", [Line("XLA Ops", ran, id=3)])))
+    assert ("copy" in holotrace.open(tmp_path).causes()["cause"]) is is_told
+
+
 def test_a_program_that_is_compiled_again_for_the_same_inputs_is_said_to_have_other_constants() -> None:
     job = draw(f"""
         step |{"1" * 4000}{"2" * 4000}|

@@ -72,7 +72,7 @@ READS = (
     _CALLBACKS,
     busy.EVENTS,
 )
-_WITHIN = r"(?i)DtoD|Device -> Device|memset"
+_WITHIN = r"(?i)DtoD|Device -> Device|memset|^copy(\.\w+)*$"
 # A wait costs the host its lead in many gaps, and is one; those that cost next to nothing are not counted.
 _WAITS = pl.col("event_id").filter(pl.col("time_ns") >= 0.1 * pl.col("time_ns").max()).n_unique()
 # So many kinds of calls tell how fast a host is.
