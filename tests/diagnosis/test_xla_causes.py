@@ -127,6 +127,18 @@ def test_what_a_program_copies_within_its_device_is_work_and_no_transfer(
     assert ("copy" in holotrace.open(tmp_path).causes()["cause"]) is is_told
 
 
+def test_a_step_that_nothing_put_into_one_program_is_told_to_be_one() -> None:
+    job = draw(f"""
+        step |{"1" * 1200}{"2" * 1200}|
+        tpu  |{"." * 60}{("A" + "." * 59) * 39}|
+        call |{("K" * 59 + "a") * 39}{"." * 60}|
+        K = PjitFunction(add)
+        A = add.1 in jit_add(1)
+    """)
+    (first,) = (finding for finding in job.findings() if finding.rule == "launch-bound")
+    assert first.what_to_do.startswith("A step runs 19 programs of less than 0.1 ms (jit_add): put all that belongs")
+
+
 def test_a_program_that_is_compiled_again_for_the_same_inputs_is_said_to_have_other_constants() -> None:
     job = draw(f"""
         step |{"1" * 4000}{"2" * 4000}|

@@ -46,6 +46,8 @@ SAME_INPUTS = (
     "Python constants (pass what changes every few steps as an array), Python numbers in place of arrays (weak types), "
     "and functions that are defined and compiled anew (jax.jit of a lambda in a loop)."
 )
+# So many small programs in a step are operations that nothing put together.
+MANY_PROGRAMS, _SHOWN = 10, 3
 # Input that is read while devices work costs nothing, however long it takes.
 _OF_INPUT = ("slow-input", "input-stall")
 # Rules that show certain classes of causes, most about profiles of XLA.
@@ -96,7 +98,7 @@ def folded(
             others += [symptom] if (costs_much or is_of_xla) and not is_overrated else []
         elif symptom.rule not in explained[place]:
             explained[place].append(symptom.rule)
-            causes[place] = _with_change(causes[place], symptom)
+            causes[place] = _with_more(causes[place], symptom)
     said = (replace(cause, explains=tuple(explained[place])) for place, cause in enumerate(causes))
     return by_cost([*said, *(_below_the_noise(other, job_ns) for other in others)])
 
@@ -126,12 +128,27 @@ def _concerns(cause: Finding, symptom: Finding) -> bool:
     )
 
 
-def _with_change(cause: Finding, symptom: Finding) -> Finding:
-    """The cause with what the symptom knows of why a program was compiled again, if it is the cause's program."""
-    if symptom.rule != "recompilation" or str(symptom.values.get("module")) not in cause.message:
-        return cause
-    change, caller = symptom.values.get("change"), symptom.values.get("caller")
-    if not change:
-        return replace(cause, what_to_do=f"{SAME_INPUTS} {cause.what_to_do}")
+def _with_more(cause: Finding, symptom: Finding) -> Finding:
+    """The cause with what the symptom knows of what to do about it, if it is what the cause is about."""
+    said = ""
+    if symptom.rule == "recompilation" and str(symptom.values.get("module")) in cause.message:
+        said = _of_compilation(**{name: symptom.values.get(name) for name in ("change", "caller")})
+    elif symptom.rule == "small-programs" and 2 * (symptom.cost_ns or 0) >= (cause.cost_ns or 0):
+        said = _of_programs(**{name: symptom.values[name] for name in ("modules", "per_step", "callers")})
+    return replace(cause, what_to_do=f"{said} {cause.what_to_do}") if said else cause
+
+
+def _of_compilation(change: str | None, caller: str | None) -> str:
     called = f" (called in {caller})" if caller else ""
-    return replace(cause, what_to_do=f"Inputs changed: {change}{called}. {cause.what_to_do}")
+    return f"Inputs changed: {change}{called}." if change else SAME_INPUTS
+
+
+def _of_programs(modules: Sequence[str], per_step: int, callers: Sequence[str]) -> str:
+    if per_step < MANY_PROGRAMS:
+        return ""
+    some = ", ".join(modules[:_SHOWN]) + (", ..." if len(modules) > _SHOWN else "")
+    where = f", most of them started in {callers[0]}" if callers else ""
+    return (
+        f"A step runs {per_step:,} programs of less than 0.1 ms ({some}){where}: put all that belongs to a step into "
+        "one program (jax.jit around the whole step, torch_xla.compile)."
+    )
