@@ -139,6 +139,22 @@ def test_a_step_that_nothing_put_into_one_program_is_told_to_be_one() -> None:
     assert first.what_to_do.startswith("A step runs 19 programs of less than 0.1 ms (jit_add): put all that belongs")
 
 
+def test_a_step_that_begins_with_its_program_is_the_one_that_waited_for_it(tmp_path: Path) -> None:
+    """What was compiled for the fourth batch was said to be compiled in the third step."""
+    ms = 1_000_000_000
+    starts, held = (0, 10, 20, 60, 70, 80), 25
+    ran = [Event(f"jit_f({8 if at == 60 else 7})", at * ms, 10 * ms, {"run_id": at}) for at in starts]
+    host = [
+        Event("PjitFunction(f)", held * ms, 34 * ms),
+        Event("backend_compile", held * ms, 33 * ms, {"module": "jit_f"}),
+    ]
+    device = Plane("/device:TPU:0", [Line("XLA Modules", ran, id=2)])
+    (tmp_path / "host.xplane.pb").write_bytes(space(device, Plane("/host:CPU", [Line("python", host)])))
+    job = holotrace.open(tmp_path)
+    assert job.causes().filter(cause="compilation")["steps"].to_list() == [[3]]
+    assert job.compilations()["step"].to_list() == [3]
+
+
 def test_a_program_that_is_compiled_again_for_the_same_inputs_is_said_to_have_other_constants() -> None:
     job = draw(f"""
         step |{"1" * 4000}{"2" * 4000}|
