@@ -90,7 +90,8 @@ def _of_xla(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:
     ops, ranges = rank.where(_OPS, own), rank.where(_RANGES, own & ~pl.col("on_device")).drop("on_device")
     is_call = pl.col("event_id").is_in(xla.calls(rank).implode())
     role = pl.when(is_call).then(_CALL).otherwise(_OPERATOR)
-    roles = ((ops, role), (ranges, pl.lit(_RANGE)), (xla.unrecorded_waits(rank, work), pl.lit(_CALL)))
+    waits = pl.concat([xla.handed(rank), xla.unrecorded_waits(rank, work)])
+    roles = ((ops, role), (ranges, pl.lit(_RANGE)), (waits, pl.lit(_CALL)))
     return pl.concat([frame.with_columns(role=role.cast(pl.UInt8)) for frame, role in roles])
 
 
