@@ -71,6 +71,43 @@ def test_a_function_in_python_that_a_program_calls_is_a_cause_and_no_computing(t
     assert job.time_breakdown().select("compute_ns", "idle_ns").row(0) == (12_000_000, 12_000_000)
 
 
+@pytest.mark.parametrize(
+    ("waiting", "cause", "name"),
+    [("infeed", "input", "infeed.1"), ("host recv-done", "python-function", "infeed.1 (train.py:7)")],
+)
+def test_a_program_that_waits_for_what_its_host_sends_is_held_up_by_that_once(
+    waiting: str, cause: str, name: str, tmp_path: Path
+) -> None:
+    """Devices that stood in an infeed had the advice to start copies and collectives earlier."""
+    ms = 1_000_000_000
+    told: dict[str, Stat] = {"hlo_category": waiting, **({"source": "train.py:7"} if "(" in name else {})}
+    ran = [
+        event
+        for at in range(0, 60, 10)
+        for event in (
+            Event("%infeed.1", at * ms, 4 * ms, told, "infeed.1"),
+            Event("%fusion.1", (at + 4) * ms, 6 * ms, {"hlo_category": "loop fusion"}, "fusion.1"),
+        )
+    ]
+    planes = [Plane(f"/device:TPU:{core}", [Line("XLA Ops", ran, id=3)]) for core in range(2)]
+    (tmp_path / "host.xplane.pb").write_bytes(space(*planes))
+    job = holotrace.open(tmp_path)
+    assert job.causes().select("cause", "responsible", "cost_ns").rows() == [(cause, name, 24_000_000)]
+    assert "waiting-device" in next(iter(job.findings())).explains
+
+
+def test_results_that_are_read_while_devices_work_cost_nothing() -> None:
+    """A host that waited for its loss for most of the time was said to lose all of it."""
+    job = draw(f"""
+        step |{"1" * 1000}{"2" * 1000}{"3" * 1000}|
+        tpu  |{"A" * 1000}{"B" * 1000}{"C" * 1000}|
+        call |a{"R" * 990}{"." * 9}b{"R" * 990}{"." * 9}c{"R" * 990}{"." * 9}|
+        R = np.asarray(jax.Array)
+    """)
+    (found,) = (finding for finding in job.findings() if finding.rule == "early-read")
+    assert (found.severity, found.cost_ns) == ("info", None)
+
+
 def held_by(name: str) -> Job:
     """A job whose host is in ``name`` for 2.8 of 4 ms of a step, while the device waits."""
     return draw(f"""

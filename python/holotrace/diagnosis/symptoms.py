@@ -9,7 +9,7 @@ import polars as pl
 
 from holotrace.core.analysis import CAUSES, Finding, by_cost
 from holotrace.diagnosis import classes
-from holotrace.diagnosis.causes import FLOOR_RATIO
+from holotrace.diagnosis.causes import FLOOR_RATIO, USUAL
 
 # Symptoms that cost less of the job's time need no cause.
 LEFT_RATIO = 0.15
@@ -65,7 +65,7 @@ OF_CLASS = {
     "time-above-the-limits": (classes.INEFFICIENT, classes.CHANNELS_FIRST),
     # Kernels for each parameter are many launches too.
     "optimizer-not-fused": (classes.UNFUSED_OPTIMIZER, classes.LAUNCH),
-    "waiting-device": (classes.COPY,),
+    "waiting-device": (classes.COPY, classes.INPUT, classes.FUNCTION, classes.EXPOSED),
 }
 # Of these the search for causes accounts for every nanosecond.
 _WAITS = ("communication-on-critical-path", "exposed-communication")
@@ -94,13 +94,19 @@ def folded(
         if place is None:
             costs_much = (symptom.cost_ns or 0) > LEFT_RATIO * job_ns and symptom.rule not in _WAITS
             is_overrated = is_on_host and symptom.rule in SYMPTOMS
-            is_of_xla = is_xla and symptom.rule not in _OF_INPUT
-            others += [symptom] if (costs_much or is_of_xla) and not is_overrated else []
+            is_usual = symptom.rule in _WAITS and (symptom.cost_ns or 0) <= USUAL[classes.EXPOSED] * job_ns
+            is_of_xla = is_xla and symptom.rule not in _OF_INPUT and not is_usual
+            others += [_of_host_alone(symptom)] if (costs_much or is_of_xla) and not is_overrated else []
         elif symptom.rule not in explained[place]:
             explained[place].append(symptom.rule)
             causes[place] = _with_more(causes[place], symptom)
     said = (replace(cause, explains=tuple(explained[place])) for place, cause in enumerate(causes))
     return by_cost([*said, *(_below_the_noise(other, job_ns) for other in others)])
+
+
+def _of_host_alone(finding: Finding) -> Finding:
+    """A host that reads results while its devices work loses nothing by that: otherwise there would be a cause."""
+    return replace(finding, severity="info", cost_ns=None) if finding.rule == "early-read" else finding
 
 
 def _below_the_noise(finding: Finding, job_ns: int) -> Finding:
