@@ -10,8 +10,7 @@ from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, empty, filled
 from holotrace.core.source import believable
-from holotrace.core.tables import CALLS, CPU_OPS, DEVICE_EVENTS, STEPS, XLA_OPS
-from holotrace.core.tables.xla import PYTHON_TARGET
+from holotrace.core.tables import CALLS, CPU_OPS, DEVICE_EVENTS, STEPS
 from holotrace.core.trace import RankTrace, finished_with
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
@@ -19,8 +18,8 @@ from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
-from holotrace.diagnosis import host, inefficient, pairs, rounds, xla_gaps
-from holotrace.diagnosis.classes import COPY, FUNCTION, OPERATOR, RUNTIME, SYNCHRONIZATION
+from holotrace.diagnosis import held_up, host, inefficient, pairs, rounds, xla_gaps
+from holotrace.diagnosis.classes import COPY, OPERATOR, RUNTIME, SYNCHRONIZATION
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
@@ -59,7 +58,6 @@ _KERNELS = DEVICE_EVENTS.only(
     *("event_id", "name", "kind", "device", "start_ns", "end_ns", "launch_id", "launch_ns", "step"), *_HOW
 )
 _OPERATORS = CPU_OPS.only("name", "external", "input_dims")
-_CALLBACKS = XLA_OPS.only("event_id", "name", "target", "source", "start_ns", "end_ns", "launch_ns")
 READS = (
     *xla_gaps.READS,
     pairs.KNOWN,
@@ -69,10 +67,10 @@ READS = (
     *inefficient.READS,
     _KERNELS,
     _OPERATORS,
-    _CALLBACKS,
+    *held_up.READS,
     busy.EVENTS,
 )
-_WITHIN = r"(?i)DtoD|Device -> Device|memset"
+_WITHIN = r"(?i)DtoD|Device -> Device|memset|^copy(\.\w+)*$"
 # A wait costs the host its lead in many gaps, and is one; those that cost next to nothing are not counted.
 _WAITS = pl.col("event_id").filter(pl.col("time_ns") >= 0.1 * pl.col("time_ns").max()).n_unique()
 # So many kinds of calls tell how fast a host is.
@@ -101,7 +99,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _gaps(rank, edges),
         _late(rank),
         _copies(rank, edges),
-        _callbacks(rank, edges),
+        _summed(held_up.by_hosts(rank), edges, GAP),
         _segments(rank, edges),
         _work(rank),
         _cores(rank),
@@ -320,23 +318,6 @@ def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     text = pl.col("name").cast(pl.String)
     named = copies.hstack(told).lazy().with_columns(name=pl.coalesce("within", text), detail=text)
     return _summed(named, edges, GAP)
-
-
-def _callbacks(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
-    """Functions in Python that programs of XLA call, while which nothing was computed or communicated."""
-    is_python = pl.col("target").cast(pl.String).str.contains(PYTHON_TARGET).fill_null(value=False)
-    calls = rank.where(_CALLBACKS, is_python).sort("start_ns", "event_id")
-    alone = intervals.uncovered_ns(calls, rank.cached(busy.of).computing_or_communicating)
-    launched = calls.select(pl.coalesce("launch_ns", "start_ns")).to_series()
-    text, line = pl.col("name").cast(pl.String), pl.col("source").cast(pl.String)
-    named = calls.lazy().with_columns(
-        time_ns=alone,
-        cause=pl.lit(FUNCTION),
-        name=pl.coalesce(pl.format("{} ({})", text, line), text),
-        detail=pl.lit(None, pl.String),
-        step=launched_in(launched, rank.cached(rounds.steps)),
-    )
-    return _summed(named.filter(pl.col("time_ns") > host.MIN_GAP_NS), edges, GAP)
 
 
 def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:

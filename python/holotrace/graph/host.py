@@ -94,7 +94,8 @@ def _of_xla(rank: RankTrace, work: pl.DataFrame) -> Sequence[tuple[pl.DataFrame,
     ops, ranges = rank.where(_OPS, own), rank.where(_RANGES, own & ~pl.col("on_device")).drop("on_device")
     is_call = pl.col("event_id").is_in(xla.calls(rank).implode())
     role = pl.when(is_call).then(_CALL).otherwise(_OPERATOR)
-    return ((ops, role), (ranges, pl.lit(_RANGE)), (xla.unrecorded_waits(rank, work), pl.lit(_CALL)))
+    waits = pl.concat([xla.handed(rank), xla.unrecorded_waits(rank, work)])
+    return ((ops, role), (ranges, pl.lit(_RANGE)), (waits, pl.lit(_CALL)))
 
 
 def _spans(rank: RankTrace, asking: Collection[str]) -> Sequence[tuple[pl.DataFrame, pl.Expr]]:
