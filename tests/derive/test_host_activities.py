@@ -24,6 +24,14 @@ from holotrace.derive.host_activities import INPUT_RANGES, of_calls, of_ranges
         ("dispatch", ["PjitFunction(step)", "DoEnqueueProgram", "ExecuteReplicated", "hipModuleLaunchKernel"]),
         ("wait", ["Wait for donation holds", "ThunkExecutor::Execute (wait for completion)", "Rendezvous"]),
         ("program", ["$train.py:29 transformer_block"]),
+        # A function is told by its own name, whatever its file is called, and a library's may only look something up.
+        (
+            "program",
+            ["$recompile_launcher.py:4 main", "$h2d.py:3 step", "$pxla.py:1209 compile", "$ck.py:9 compiles"],
+        ),
+        ("compilation", ["$compiler.py:292 backend_compile_and_load", "$partial_eval.py:2268 trace_to_jaxpr"]),
+        ("upload", ["$api.py:2035 device_put"]),
+        ("input", ["$gen.py:6 loader", "$gen.py:9 train_batches"]),
         (None, ["ThunkExecutor::Execute", "tpu::System::Execute=>Done", "MemoryAllocation", "Transpose::Execute"]),
         # It runs, it is not made.
         (None, ["CompiledFunction", "CompleteCallbacks"]),

@@ -198,8 +198,8 @@ def test_no_host_would_have_been_further_ahead_than_the_queue_of_its_device_is_l
     late = {"window": 0, "cause": "launch-bound", "share_ns": 500_000, "responsible": None, "event_id": None}
     launches = pl.Series(range(1_000_000, 1_000_000 + 2_000 * apart_ns, apart_ns))
     known = {"event_id": pl.Int64, "responsible": pl.String}
-    frames = (pl.DataFrame([row], schema_overrides=known) for row in (late, gap, wait))
-    told = lead.laid_to_waits(*frames, launches)
+    shares, gaps, waits = (pl.DataFrame([row], schema_overrides=known) for row in (late, gap, wait))
+    told = lead.laid_to_waits(shares, gaps, waits, launches)
     assert dict(told.select("cause", "share_ns").iter_rows()).get("synchronization") == pytest.approx(laid_ns, abs=1)
 
 

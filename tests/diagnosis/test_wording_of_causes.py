@@ -30,3 +30,8 @@ def test_few_pieces_are_listed() -> None:
 )
 def test_advice_is_of_the_kind_of_job(cause: str, name: str, advice: str) -> None:
     assert advice in wording.advice(wording.CLASSES[cause], name)
+
+
+def test_functions_that_jax_recorded_are_named_before_their_place() -> None:
+    assert wording.short("$train.py:7 augment") == "augment (train.py:7)"
+    assert wording.short("code that calls $<unknown> copy") == "code that calls copy"

@@ -15,6 +15,7 @@ from holotrace.core.analysis import Finding
 from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS, HOST_CALLS, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
+from holotrace.diagnosis.symptoms import SAME_INPUTS
 from holotrace.job import Job
 from trace_files import REAL_TRACES
 from xla_drawing import frame
@@ -70,6 +71,43 @@ def test_a_function_in_python_that_a_program_calls_is_a_cause_and_no_computing(t
     assert job.time_breakdown().select("compute_ns", "idle_ns").row(0) == (12_000_000, 12_000_000)
 
 
+@pytest.mark.parametrize(
+    ("waiting", "cause", "name"),
+    [("infeed", "input", "infeed.1"), ("host recv-done", "python-function", "infeed.1 (train.py:7)")],
+)
+def test_a_program_that_waits_for_what_its_host_sends_is_held_up_by_that_once(
+    waiting: str, cause: str, name: str, tmp_path: Path
+) -> None:
+    """Devices that stood in an infeed had the advice to start copies and collectives earlier."""
+    ms = 1_000_000_000
+    told: dict[str, Stat] = {"hlo_category": waiting, **({"source": "train.py:7"} if "(" in name else {})}
+    ran = [
+        event
+        for at in range(0, 60, 10)
+        for event in (
+            Event("%infeed.1", at * ms, 4 * ms, told, "infeed.1"),
+            Event("%fusion.1", (at + 4) * ms, 6 * ms, {"hlo_category": "loop fusion"}, "fusion.1"),
+        )
+    ]
+    planes = [Plane(f"/device:TPU:{core}", [Line("XLA Ops", ran, id=3)]) for core in range(2)]
+    (tmp_path / "host.xplane.pb").write_bytes(space(*planes))
+    job = holotrace.open(tmp_path)
+    assert job.causes().select("cause", "responsible", "cost_ns").rows() == [(cause, name, 24_000_000)]
+    assert "waiting-device" in next(iter(job.findings())).explains
+
+
+def test_results_that_are_read_while_devices_work_cost_nothing() -> None:
+    """A host that waited for its loss for most of the time was said to lose all of it."""
+    job = draw(f"""
+        step |{"1" * 1000}{"2" * 1000}{"3" * 1000}|
+        tpu  |{"A" * 1000}{"B" * 1000}{"C" * 1000}|
+        call |a{"R" * 990}{"." * 9}b{"R" * 990}{"." * 9}c{"R" * 990}{"." * 9}|
+        R = np.asarray(jax.Array)
+    """)
+    (found,) = (finding for finding in job.findings() if finding.rule == "early-read")
+    assert (found.severity, found.cost_ns) == ("info", None)
+
+
 def held_by(name: str) -> Job:
     """A job whose host is in ``name`` for 2.8 of 4 ms of a step, while the device waits."""
     return draw(f"""
@@ -107,8 +145,66 @@ def test_the_recompilation_of_a_jax_program_comes_first_with_the_shape_that_chan
     assert (first.rule, first.ranks) == ("compilation", (0,))
     assert first.message.endswith("compiles in jit_train_step, in step 5")
     assert abs((first.cost_ns or 0) - 1_057_681_520) < 1_000_000
-    assert first.what_to_do.startswith("Inputs changed: s32[4,64] became s32[4,96].")
+    assert first.what_to_do.startswith("Inputs changed: s32[4,64] became s32[4,96] (called in train_step_dispatch).")
     assert {"recompilation", "idle-device", "late-host"} <= set(first.explains)
+
+
+@pytest.mark.parametrize(("copied", "is_told"), [("copy.14", False), ("copy-done.3", True)])
+def test_what_a_program_copies_within_its_device_is_work_and_no_transfer(
+    copied: str, is_told: bool, tmp_path: Path
+) -> None:
+    """A layout that is changed, or a buffer that was not donated, had the advice to offload less to the host."""
+    ms = 1_000_000_000
+    ran = [
+        Event(f"%{name} = f32[8]", at * ms, 5 * ms, {"hlo_category": name.partition(".")[0]}, name)
+        for at, name in enumerate((copied, "fusion.1") * 4)
+        for at in (5 * at,)
+    ]
+    (tmp_path / "host.xplane.pb").write_bytes(space(Plane("/device:TPU:0", [Line("XLA Ops", ran, id=3)])))
+    assert ("copy" in holotrace.open(tmp_path).causes()["cause"]) is is_told
+
+
+def test_a_step_that_nothing_put_into_one_program_is_told_to_be_one() -> None:
+    job = draw(f"""
+        step |{"1" * 1200}{"2" * 1200}|
+        tpu  |{"." * 60}{("A" + "." * 59) * 39}|
+        call |{("K" * 59 + "a") * 39}{"." * 60}|
+        K = PjitFunction(add)
+        A = add.1 in jit_add(1)
+    """)
+    (first,) = (finding for finding in job.findings() if finding.rule == "launch-bound")
+    assert first.what_to_do.startswith("A step runs 19 programs of less than 0.1 ms (jit_add): put all that belongs")
+
+
+def test_a_step_that_begins_with_its_program_is_the_one_that_waited_for_it(tmp_path: Path) -> None:
+    """What was compiled for the fourth batch was said to be compiled in the third step."""
+    ms = 1_000_000_000
+    starts, held = (0, 10, 20, 60, 70, 80), 25
+    ran = [Event(f"jit_f({8 if at == 60 else 7})", at * ms, 10 * ms, {"run_id": at}) for at in starts]
+    host = [
+        Event("PjitFunction(f)", held * ms, 34 * ms),
+        Event("backend_compile", held * ms, 33 * ms, {"module": "jit_f"}),
+    ]
+    device = Plane("/device:TPU:0", [Line("XLA Modules", ran, id=2)])
+    (tmp_path / "host.xplane.pb").write_bytes(space(device, Plane("/host:CPU", [Line("python", host)])))
+    job = holotrace.open(tmp_path)
+    assert job.causes().filter(cause="compilation")["steps"].to_list() == [[3]]
+    assert job.compilations()["step"].to_list() == [3]
+
+
+def test_a_program_that_is_compiled_again_for_the_same_inputs_is_said_to_have_other_constants() -> None:
+    job = draw(f"""
+        step |{"1" * 4000}{"2" * 4000}|
+        tpu  |{"." * 100}{"A" * 900}{"." * 6000}{"B" * 1000}|
+        call |a{"." * 3999}{"L" * 2901}b{"." * 1099}|
+        deep |{"." * 4000}{"C" * 2900}{"." * 1100}|
+        C = backend_compile
+        L = PjitFunction(f)
+        A = fusion in jit_f(1)
+        B = fusion in jit_f(2)
+    """)
+    (first,) = (finding for finding in job.findings() if finding.rule == "compilation")
+    assert first.what_to_do.startswith(SAME_INPUTS)
 
 
 @pytest.mark.slow

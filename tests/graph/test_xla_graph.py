@@ -10,8 +10,9 @@ from polars.testing import assert_series_equal
 
 import holotrace
 from holotrace.graph import JobGraph
+from holotrace.graph.engine import Changes
 from holotrace.job import Job
-from xplane_files import DATA, capture, found
+from xplane_files import DATA, Event, Line, Plane, capture, found, space
 
 _GPU = DATA.parent / "jax_gpu"
 _CAPTURES = ("jax_cpu_2x4", "jax_cpu_gaps", "jax_cpu_multihost2x2", "torch_xla_cpu_gaps")
@@ -78,3 +79,38 @@ def test_each_kernel_that_a_thread_of_the_program_launches_waits_for_its_launch(
     launched = graph.edges.filter((pl.col("from_point") // 2).is_in(of_host))["to_point"].implode()
     assert kernels.height == 87
     assert kernels["point"].is_in(launched).all()
+
+
+def test_a_launch_that_another_thread_holds_until_the_device_has_room_waits_for_the_device(tmp_path: Path) -> None:
+    """A host that is two programs ahead was taken to be as slow as its device, so that a faster one gained nothing."""
+    us, run_us, launched_us = 1_000_000, 10_000, 0
+    python, runtime, ran, runs = [], [], [], []
+    for number in range(12):
+        start = 1_000 + number * run_us
+        # The device has finished the last run but one.
+        room = max(launched_us + 20, 1_000 + (number - 1) * run_us) if number > 1 else launched_us + 20
+        runtime.append(Event("Acquire semaphore", (launched_us + 15) * us, (room - launched_us - 15) * us))
+        enqueued = {"run_id": number, "queue_id": 0, "device_ordinal": 0}
+        runtime.append(Event("DoEnqueueProgram", room * us, 10 * us, enqueued))
+        runtime.append(
+            Event("Execute", (launched_us + 10) * us, (room - launched_us + 10) * us, {"_ct": 5, "_c": number})
+        )
+        called = {"_pt": 5, "_p": number}
+        python.append(Event("PjitFunction(f)", launched_us * us, (room - launched_us + 30) * us, called))
+        launched_us = room + 50
+        runs.append(Event("jit_f(7)", start * us, run_us * us, {"run_id": number, "queue_id": 0}))
+        ran.append(Event(f"%fusion.{number}", start * us, run_us * us, {"hlo_category": "fusion"}, "fusion.1"))
+    lines = [Line("XLA Modules", runs, id=2), Line("XLA Ops", ran, id=3)]
+    host = Plane("/host:CPU", [Line("python", python, id=1), Line("py_xla_execute/7", runtime, id=2)])
+    (tmp_path / "host.xplane.pb").write_bytes(space(Plane("/device:TPU:0", lines), host))
+    halved = holotrace.what_if(holotrace.open(tmp_path), {"compute": 0.5}).row(0, named=True)
+    assert halved["saved_ratio"] == pytest.approx(0.5, abs=0.02)
+
+
+def test_copies_of_a_tpu_whose_host_is_ahead_are_worth_what_they_take() -> None:
+    job = holotrace.open(found(_TPU))
+    graph = JobGraph.of(job)
+    copies = graph.activities.filter("is_device", pl.col("kind") == "memory").select("activity", own_ns=pl.lit(0))
+    (replayed,) = graph.step_times([Changes(own=copies)]).select(pl.col("replayed_ns").sum()).row(0)
+    # What is left is computing, and next to nothing of what was said of the host.
+    assert replayed < 1.1 * int(job.factors()["compute_ns"][0])

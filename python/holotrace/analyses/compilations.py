@@ -68,19 +68,18 @@ def compilations(rank: RankTrace) -> pl.DataFrame:
     """
     compiled = found.compilations(host_activities.telling(rank, _CALLS))
     ran = programs.first_runs(rank[MODULES]).with_columns(pl.col("first_ns").alias("ran_ns"))
-    pairs = (
-        compiled.join_asof(
-            ran, left_on="start_ns", right_on="first_ns", by="module", strategy="forward", check_sortedness=False
-        )
-        .join_asof(
-            ran.select("module", before="program", first_ns="first_ns"),
-            left_on="start_ns",
-            right_on="first_ns",
-            by="module",
-            check_sortedness=False,
-        )
-        .with_columns(step=launched_in(compiled["start_ns"], rank[STEPS]))
+    pairs = compiled.join_asof(
+        ran, left_on="start_ns", right_on="first_ns", by="module", strategy="forward", check_sortedness=False
+    ).join_asof(
+        ran.select("module", before="program", first_ns="first_ns"),
+        left_on="start_ns",
+        right_on="first_ns",
+        by="module",
+        check_sortedness=False,
     )
+    # What a step that begins with its program waited for is compiled before it.
+    at = pl.coalesce("ran_ns", "start_ns") if host_time.begin_with_programs(rank) else pl.col("start_ns")
+    pairs = pairs.with_columns(step=launched_in(pairs.select(at).to_series(), rank[STEPS]))
     inputs = programs.inputs(rank[HLO])
     stepping = host_time.stepping_threads(rank).sort().head(1)
     places = pairs.select(at_ns="start_ns", tid=pl.lit(stepping.item() if stepping.len() else None, pl.String))

@@ -172,7 +172,8 @@ def early_read(table: pl.DataFrame) -> Iterator[Finding]:
 
     What calls `.item()`, `float()` or `print()`, or branches on a value, needs the result now: what was collected has
     to run (in PyTorch/XLA as a graph of its own, which is compiled too), and the host can prepare nothing meanwhile.
-    The cost is the time an average rank spends on it, without what it compiles.
+    What devices lose by that is a cause (synchronization), which this explains; without that cause, the host waited for
+    devices that worked, and reading cost nothing.
 
     Read results one step later or every hundredth step, keep running sums on the device, and log from a callback
     (`xm.add_step_closure`, `jax.debug.callback`).

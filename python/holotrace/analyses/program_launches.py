@@ -159,7 +159,13 @@ def small_programs(table: pl.DataFrame) -> Iterator[Finding]:
     ranks = costly.group_by("rank").agg(pl.col("unlaunched_ns").sum()).sort("rank")
     cost_ns = int(ranks.select(pl.col("unlaunched_ns").mean()).item())
     message = "devices wait {took:duration} for the launch of {modules:names}, which {verb:text} less than 0.1 ms a run"
-    values = {"took": cost_ns, "modules": _named(costly), "verb": "takes" if len(_named(costly)) == 1 else "take"}
+    values = {
+        "took": cost_ns,
+        "modules": _named(costly),
+        "verb": "takes" if len(_named(costly)) == 1 else "take",
+        "per_step": _per_step(costly),
+        "callers": _most(costly.drop_nulls("caller"), "caller"),
+    }
     yield Finding("warning", message, tuple(ranks["rank"]), cost_ns, values=values)
 
 
@@ -217,7 +223,20 @@ def slow_tracing(table: pl.DataFrame) -> Iterator[Finding]:
     yield Finding("info", message, tuple(ranks["rank"]), cost_ns, values=values)
 
 
+def _per_step(table: pl.DataFrame) -> int:
+    """How many runs of these programs a step has, on the rank that has most; 0 where no steps are known."""
+    counts = table.group_by("rank").agg(pl.col("run_count").sum(), pl.col("step_count").max())
+    return max(
+        (runs // steps for runs, steps in counts.select("run_count", "step_count").iter_rows() if steps), default=0
+    )
+
+
 def _named(table: pl.DataFrame) -> list[str]:
     """Programs, those that devices wait longest for first."""
-    order = table.group_by("module").agg(pl.col("unlaunched_ns").sum())
-    return order.drop_nulls("module").sort("unlaunched_ns", "module", descending=[True, False])["module"].to_list()
+    return _most(table.drop_nulls("module"), "module")
+
+
+def _most(table: pl.DataFrame, name: str) -> list[str]:
+    """The values of a column, those that devices wait longest for first."""
+    order = table.group_by(name).agg(pl.col("unlaunched_ns").sum())
+    return order.sort("unlaunched_ns", name, descending=[True, False])[name].to_list()

@@ -38,14 +38,27 @@ _RULES = (
     (COMPILATION, r"[Cc]ompile(?!d)|Codegen|HLO passes|hlo passes|lower_sharding|trace_to_jaxpr"),
     (READ_BACK, r"TransferFrom|D2H|d2h|DtoH|np\.asarray|device_get|ToLiteral"),
     (UPLOAD, r"TransferTo|H2D|h2d|HtoD|BufferFromHost|device_put|DevicePut|Linearize|TransferShards|^shard_args"),
-    (INPUT, r"^\$\S+ (?i:next_?batch|get_?batch|load_?batch|fetch_?(data|batch)|data_iter|prefetch)"),
     (INPUT, r"^Iterator::|IteratorGetNext|(?i:dataloader)|_ipl_stage|\bgrain\b"),
     (TRACING, r"StepMarker|Sync(Live)?TensorsGraph|CollectSyncTensors|RunPostOrder|ExtractIR"),
     (DISPATCH, r"Execute|EnqueueProgram|PjitFunction|RunExecutable|Launch|^LoadProgram"),
-    # Functions of the program, where the profiler recorded Python.
-    (PROGRAM, r"^\$"),
 )
-_COMPILED = tuple((activity, re.compile(pattern)) for activity, pattern in _RULES)
+# Where the profiler recorded Python, functions are called "$train.py:29 step": what they do is told by their own names,
+# and only libraries of input also by their files. What JAX compiles with is looked up there: `compile` may only return
+# what was compiled before, and whatever else has such a name is no compiler of XLA.
+_OF_FUNCTIONS = (
+    (WAIT, r" block_until_ready$"),
+    (COMPILATION, r" (trace_to_jaxpr\w*|lower_sharding_computation|backend_compile\w*|compile_or_get_cached)$"),
+    (READ_BACK, r" \w*device_get\w*$"),
+    (UPLOAD, r" \w*(device_put|shard_args)\w*$"),
+    (INPUT, r" (?i:next_?batch|get_?batch|load_?batch|fetch_?(data|batch)|data_iter|prefetch)"),
+    (INPUT, r" (?i:(data|batch|input|train)?_?(loader|batches|generator))$"),
+    (INPUT, r"(?i:dataloader)|\bgrain\b"),
+    (PROGRAM, r""),
+)
+_FUNCTION = "$"
+_COMPILED, _COMPILED_OF_FUNCTIONS = (
+    tuple((activity, re.compile(pattern)) for activity, pattern in rules) for rules in (_RULES, _OF_FUNCTIONS)
+)
 # A program's own ranges are its code, whatever words their names hold, unless they move data.
 _OF_RANGES = (READ_BACK, UPLOAD)
 
@@ -79,4 +92,5 @@ def of_ranges(name: pl.Series, input_ranges: str) -> pl.Series:
 
 @lru_cache(maxsize=1 << 14)
 def _activity(name: str) -> str:
-    return next((activity for activity, pattern in _COMPILED if pattern.search(name, 0, LOOKED_AT)), _NOTHING)
+    rules = _COMPILED_OF_FUNCTIONS if name.startswith(_FUNCTION) else _COMPILED
+    return next((activity for activity, pattern in rules if pattern.search(name, 0, LOOKED_AT)), _NOTHING)

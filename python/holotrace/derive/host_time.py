@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from holotrace.core.tables import ANNOTATIONS, HOST_CALLS, STEPS
+from holotrace.core.tables import ANNOTATIONS, HOST_CALLS, MODULES, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import host_activities, intervals
 from holotrace.derive.host_activities import (
@@ -55,6 +55,16 @@ def _without_steps(spans: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
     # A step that was inferred has the event of its launch, which is another span.
     marked = rank[STEPS].select("event_id", "start_ns")
     return spans.with_columns(pl.col("tid").cast(pl.String())).join(marked, on=["event_id", "start_ns"], how="anti")
+
+
+def begin_with_programs(rank: RankTrace) -> bool:
+    """Whether steps begin with runs of a program and no host marked them: all that one waited for came before it."""
+    steps = rank[STEPS].select("event_id", "start_ns")
+    begin = rank[MODULES.only("start_ns")]["start_ns"]
+    if not steps["start_ns"].is_in(begin.implode()).all():
+        return False
+    calls = rank.where(_SPANS.only("event_id", "start_ns"), pl.col("event_id").is_in(steps["event_id"].implode()))
+    return steps.join(calls, on=["event_id", "start_ns"], how="semi").is_empty()
 
 
 def stepping_threads(rank: RankTrace) -> pl.Series:
@@ -175,6 +185,8 @@ def told(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
         ),
     ]
     last = pl.min_horizontal("until_ns", "end_ns")
+    # A gap may end just after the next call of the same name began, which has hardly any of it.
+    has_much = pl.col("took_ns") * 2 >= pl.col("took_ns").max()
     beside = (
         pl.concat(met)
         .with_columns(took_ns=last - pl.max_horizontal("from_ns", "start_ns"), last_ns=last)
@@ -182,7 +194,7 @@ def told(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
         .agg(
             pl.col("took_ns").sum(),
             length_ns=(pl.col("until_ns") - pl.col("from_ns")).max(),
-            until_ns=pl.col("last_ns").max(),
+            until_ns=pl.col("last_ns").filter(has_much).max(),
         )
     )
     is_program = pl.col("activity") == PROGRAM

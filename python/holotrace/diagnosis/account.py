@@ -10,17 +10,16 @@ from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, empty, filled
 from holotrace.core.source import believable
-from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS, XLA_OPS
-from holotrace.core.tables.xla import PYTHON_TARGET
-from holotrace.core.trace import RankTrace
+from holotrace.core.tables import CALLS, CPU_OPS, DEVICE_EVENTS, STEPS
+from holotrace.core.trace import RankTrace, finished_with
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
-from holotrace.diagnosis import host, inefficient, own_time, pairs, rounds, xla_gaps
-from holotrace.diagnosis.classes import COPY, FUNCTION, OPERATOR, RUNTIME, SYNCHRONIZATION
+from holotrace.diagnosis import held_up, host, inefficient, own_time, pairs, rounds, xla_gaps
+from holotrace.diagnosis.classes import COPY, OPERATOR, RUNTIME, SYNCHRONIZATION
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
@@ -60,7 +59,6 @@ _KERNELS = DEVICE_EVENTS.only(
     *("event_id", "name", "kind", "device", "start_ns", "end_ns", "launch_id", "launch_ns", "step"), *_HOW
 )
 _OPERATORS = CPU_OPS.only("name", "external", "input_dims")
-_CALLBACKS = XLA_OPS.only("event_id", "name", "target", "source", "start_ns", "end_ns", "launch_ns")
 READS = (
     *xla_gaps.READS,
     pairs.KNOWN,
@@ -70,10 +68,10 @@ READS = (
     *inefficient.READS,
     _KERNELS,
     _OPERATORS,
-    _CALLBACKS,
+    *held_up.READS,
     busy.EVENTS,
 )
-_WITHIN = r"(?i)DtoD|Device -> Device|memset"
+_WITHIN = r"(?i)DtoD|Device -> Device|memset|^copy(\.\w+)*$"
 # A wait costs the host its lead in many gaps, and is one; those that cost next to nothing are not counted.
 _WAITS = pl.col("event_id").filter(pl.col("time_ns") >= 0.1 * pl.col("time_ns").max()).n_unique()
 # So many kinds of calls tell how fast a host is.
@@ -103,16 +101,17 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _late(rank),
         _copies(rank, edges),
         _beside(rank, edges),
-        _callbacks(rank, edges),
+        _summed(held_up.by_hosts(rank), edges, GAP),
         _segments(rank, edges),
         _work(rank),
         _cores(rank),
-        _slow_work(rank, edges),
         _calls(rank),
         _host(rank),
     ]
-    # They are most of the memory of a long recording.
+    # They are most of the memory of a long recording, and what is left needs much.
     rank.forget(_kernels)
+    finished_with(CALLS)
+    parts.append(_slow_work(rank, edges))
     own = [_with_base(part, base) for part in parts if not part.is_empty()]
     return _in_order([*own, meetings])
 
@@ -337,23 +336,6 @@ def _kernels_beside(rank: RankTrace) -> pl.DataFrame:
     """Kernels that are no work of the step, each with the ``cause`` and the ``name`` of what launched it."""
     kernels = _computing(rank, "event_id", "start_ns", "end_ns", "launch_id", "step")
     return kernels.drop("launch_id").hstack(host.beside_the_step(rank, kernels["launch_id"])).drop_nulls("cause")
-
-
-def _callbacks(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
-    """Functions in Python that programs of XLA call, while which nothing was computed or communicated."""
-    is_python = pl.col("target").cast(pl.String).str.contains(PYTHON_TARGET).fill_null(value=False)
-    calls = rank.where(_CALLBACKS, is_python).sort("start_ns", "event_id")
-    alone = intervals.uncovered_ns(calls, rank.cached(busy.of).computing_or_communicating)
-    launched = calls.select(pl.coalesce("launch_ns", "start_ns")).to_series()
-    text, line = pl.col("name").cast(pl.String), pl.col("source").cast(pl.String)
-    named = calls.lazy().with_columns(
-        time_ns=alone,
-        cause=pl.lit(FUNCTION),
-        name=pl.coalesce(pl.format("{} ({})", text, line), text),
-        detail=pl.lit(None, pl.String),
-        step=launched_in(launched, rank.cached(rounds.steps)),
-    )
-    return _summed(named.filter(pl.col("time_ns") > host.MIN_GAP_NS), edges, GAP)
 
 
 def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:

@@ -38,7 +38,7 @@ from holotrace.diagnosis.transfers import ABSENT, EXPOSES, is_gathered
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
 FLOOR_RATIO = 0.01
 # Parts of every healthy step: launching, reading the loss, sending gradients. Only more than this of it is a cause.
-_USUAL = {
+USUAL = {
     QUEUED: 0.05,
     LAUNCH: 0.05,
     UNRECORDED: 0.05,
@@ -242,9 +242,9 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> 
         return _SENT_RATIO
     if candidate.cause == INPUT and not candidate.ranks and _mean_ns(candidate) < idle.SHORT_NS:
         # Any loader takes as long to hand over a batch that is ready.
-        return _USUAL[LAUNCH]
+        return USUAL[LAUNCH]
     is_of_some = 0 < len(candidate.ranks) < rank_count and candidate.cause != QUEUED
-    return FLOOR_RATIO if is_of_some else max(FLOOR_RATIO, _USUAL.get(candidate.cause, 0.0))
+    return FLOOR_RATIO if is_of_some else max(FLOOR_RATIO, USUAL.get(candidate.cause, 0.0))
 
 
 def _least_exposed_ratio(candidate: Candidate) -> float:
@@ -259,7 +259,7 @@ def _least_exposed_ratio(candidate: Candidate) -> float:
     # So could those that are reduced at once, when all are there; small models lose little by that.
     if candidate.evidence.get("bucket_count", 1) >= _SEVERAL:
         return _AT_ONCE_RATIO
-    return _BETWEEN_RATIO if several else _USUAL[EXPOSED]
+    return _BETWEEN_RATIO if several else USUAL[EXPOSED]
 
 
 def _mean_ns(candidate: Candidate) -> float:

@@ -9,7 +9,7 @@ import polars as pl
 
 from holotrace.core.analysis import CAUSES, Finding, by_cost
 from holotrace.diagnosis import classes
-from holotrace.diagnosis.causes import FLOOR_RATIO
+from holotrace.diagnosis.causes import FLOOR_RATIO, USUAL
 
 # Symptoms that cost less of the job's time need no cause.
 LEFT_RATIO = 0.15
@@ -40,6 +40,14 @@ _OF_HOST = (
     *(classes.COMPILATION, classes.SLOW_HOST),
 )
 _OF_LATE = (*_OF_HOST, classes.SLOW_DEVICE, classes.MORE_WORK, classes.UNEVEN_WORK)
+# Where a program was compiled again, and none of its inputs is known to have changed.
+SAME_INPUTS = (
+    "No input is known whose shape or type changed, so look for what else makes another program: static arguments and "
+    "Python constants (pass what changes every few steps as an array), Python numbers in place of arrays (weak types), "
+    "and functions that are defined and compiled anew (jax.jit of a lambda in a loop)."
+)
+# So many small programs in a step are operations that nothing put together.
+MANY_PROGRAMS, _SHOWN = 10, 3
 # Input that is read while devices work costs nothing, however long it takes.
 _OF_INPUT = ("slow-input", "input-stall")
 # Rules that show certain classes of causes, most about profiles of XLA.
@@ -57,7 +65,7 @@ OF_CLASS = {
     "time-above-the-limits": (classes.INEFFICIENT, classes.CHANNELS_FIRST),
     # Kernels for each parameter are many launches too.
     "optimizer-not-fused": (classes.UNFUSED_OPTIMIZER, classes.LAUNCH),
-    "waiting-device": (classes.COPY,),
+    "waiting-device": (classes.COPY, classes.INPUT, classes.FUNCTION, classes.EXPOSED),
 }
 # Of these the search for causes accounts for every nanosecond.
 _WAITS = ("communication-on-critical-path", "exposed-communication")
@@ -86,13 +94,19 @@ def folded(
         if place is None:
             costs_much = (symptom.cost_ns or 0) > LEFT_RATIO * job_ns and symptom.rule not in _WAITS
             is_overrated = is_on_host and symptom.rule in SYMPTOMS
-            is_of_xla = is_xla and symptom.rule not in _OF_INPUT
-            others += [symptom] if (costs_much or is_of_xla) and not is_overrated else []
+            is_usual = symptom.rule in _WAITS and (symptom.cost_ns or 0) <= USUAL[classes.EXPOSED] * job_ns
+            is_of_xla = is_xla and symptom.rule not in _OF_INPUT and not is_usual
+            others += [_of_host_alone(symptom)] if (costs_much or is_of_xla) and not is_overrated else []
         elif symptom.rule not in explained[place]:
             explained[place].append(symptom.rule)
-            causes[place] = _with_change(causes[place], symptom)
+            causes[place] = _with_more(causes[place], symptom)
     said = (replace(cause, explains=tuple(explained[place])) for place, cause in enumerate(causes))
     return by_cost([*said, *(_below_the_noise(other, job_ns) for other in others)])
+
+
+def _of_host_alone(finding: Finding) -> Finding:
+    """A host that reads results while its devices work loses nothing by that: otherwise there would be a cause."""
+    return replace(finding, severity="info", cost_ns=None) if finding.rule == "early-read" else finding
 
 
 def _below_the_noise(finding: Finding, job_ns: int) -> Finding:
@@ -120,7 +134,27 @@ def _concerns(cause: Finding, symptom: Finding) -> bool:
     )
 
 
-def _with_change(cause: Finding, symptom: Finding) -> Finding:
-    """The cause with what the symptom knows of why a program was compiled again."""
-    change = symptom.values.get("change") if symptom.rule == "recompilation" else None
-    return replace(cause, what_to_do=f"Inputs changed: {change}. {cause.what_to_do}") if change else cause
+def _with_more(cause: Finding, symptom: Finding) -> Finding:
+    """The cause with what the symptom knows of what to do about it, if it is what the cause is about."""
+    said = ""
+    if symptom.rule == "recompilation" and str(symptom.values.get("module")) in cause.message:
+        said = _of_compilation(**{name: symptom.values.get(name) for name in ("change", "caller")})
+    elif symptom.rule == "small-programs" and 2 * (symptom.cost_ns or 0) >= (cause.cost_ns or 0):
+        said = _of_programs(**{name: symptom.values[name] for name in ("modules", "per_step", "callers")})
+    return replace(cause, what_to_do=f"{said} {cause.what_to_do}") if said else cause
+
+
+def _of_compilation(change: str | None, caller: str | None) -> str:
+    called = f" (called in {caller})" if caller else ""
+    return f"Inputs changed: {change}{called}." if change else SAME_INPUTS
+
+
+def _of_programs(modules: Sequence[str], per_step: int, callers: Sequence[str]) -> str:
+    if per_step < MANY_PROGRAMS:
+        return ""
+    some = ", ".join(modules[:_SHOWN]) + (", ..." if len(modules) > _SHOWN else "")
+    where = f", most of them started in {callers[0]}" if callers else ""
+    return (
+        f"A step runs {per_step:,} programs of less than 0.1 ms ({some}){where}: put all that belongs to a step into "
+        "one program (jax.jit around the whole step, torch_xla.compile)."
+    )

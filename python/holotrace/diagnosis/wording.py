@@ -374,6 +374,13 @@ OF_XLA: Mapping[str, Class] = {
         CLASSES[classes.COMPILATION],
         advice="Keep shapes from changing (pad to a few sizes), compile before the measured steps, and keep programs "
         "between runs (jax_compilation_cache_dir; torch_xla.runtime.initialize_cache).",
+        to_know_more="Run with jax_explain_cache_misses=True (JAX) or PT_XLA_DEBUG_LEVEL=2 (PyTorch/XLA), so that the "
+        "log says which argument or line made another program.",
+    ),
+    classes.CHECKPOINT: replace(
+        CLASSES[classes.CHECKPOINT],
+        advice="Save asynchronously (orbax.checkpoint.AsyncCheckpointer; save_async of the CheckpointManager of "
+        "torch_xla.experimental.distributed_checkpoint), less often, or sharded over all hosts.",
     ),
     classes.FUNCTION: replace(
         CLASSES[classes.FUNCTION],
@@ -478,8 +485,13 @@ def whose(ranks: tuple[int, ...], count: int) -> str:
 
 
 def short(name: str) -> str:
-    """A name without addresses, and if it is long without the types that C++ puts into it."""
+    """A name without addresses, and if it is long without the types that C++ puts into it.
+
+    Of functions that JAX recorded as "$train.py:7 augment" it is the function, and where it is.
+    """
     name = re.sub(r" at 0x[0-9a-fA-F]+", "", name)
+    name = re.sub(r"\$(\S+:\d+) (\S+)", r"\2 (\1)", name)
+    name = re.sub(r"\$\S+ (\S+)$", r"\1", name)
     if len(name) <= _LONG_NAME or "::" not in name:
         return name
     plain = name.removeprefix("void ").replace("(anonymous namespace)::", "")

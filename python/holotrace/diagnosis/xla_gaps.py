@@ -127,7 +127,8 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
     """Times in which none of the rank's devices worked, by what kept them; as ``host.gaps`` returns them."""
     activities = host_time.activities(rank, INPUT_RANGES)
     gaps = _interpreted(_with_parts(_idle(rank), activities, rank), activities, rank).with_row_index("window")
-    index = ["window", "start_ns", "end_ns", "is_between_calls"]
+    gaps = gaps.join(_begun_by_devices(rank), on="step", how="left", maintain_order="left")
+    index = ["window", "start_ns", "end_ns", "is_between_calls", "begun_ns"]
     parts = (
         gaps.drop("cause")
         .unpivot([f"{part}_ns" for part in _PARTS], index=index, value_name="share_ns")
@@ -160,7 +161,7 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
         where=pl.lit(None, pl.String),
         event_id=pl.lit(None, pl.UInt32),
         # What is done last in a gap is done for the step that comes next.
-        when_ns=pl.coalesce("until_ns", "end_ns") - 1,
+        when_ns=pl.coalesce("begun_ns", pl.coalesce("until_ns", "end_ns") - 1),
     )
     reads = named.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=READ_BACK)
     waits = host_time.outermost(reads).select(
@@ -171,6 +172,12 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
     )
     laid = lead.laid_to_waits(known, gaps, waits)
     return laid.drop("window").sort("start_ns", "share_ns", "cause", descending=[False, True, False])
+
+
+def _begun_by_devices(rank: RankTrace) -> pl.DataFrame:
+    """The steps that begin with a program, and when each does, ``begun_ns``; none where hosts mark them."""
+    steps = rank[STEPS].select("step", begun_ns="start_ns")
+    return steps if host_time.begin_with_programs(rank) else steps.clear()
 
 
 def _idle(rank: RankTrace) -> pl.DataFrame:

@@ -12,8 +12,9 @@ from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, MODULES, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import groups, host_activities
-from holotrace.derive.host_activities import WAITING
+from holotrace.derive.host_activities import BACK_PRESSURE, WAITING
 from holotrace.derive.kernel_kinds import COMPUTE, WORK
+from holotrace.derive.names import distinct
 from holotrace.derive.unrecorded_waits import WAITED_NS
 
 _SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
@@ -29,6 +30,7 @@ _STEPS = STEPS.only("step", "event_id", "start_ns", "end_ns")
 READS = (_OPS, _RANGES, _RUNS, _EVENTS, _STEPS)
 # A shorter wait is a look whether there is anything to wait for, and a shorter pause the device's.
 _WAIT_NS, _PAUSE_NS = 10_000, 1_000
+_LASTS = pl.col("end_ns") - pl.col("start_ns") >= _WAIT_NS
 # Runtimes hand programs and results from thread to thread, and results are copied when a program is over.
 _HANDED_NS = 1_000_000
 USUAL = {"returned_ns": 1_000_000_000, "waited_ns": 2_000_000, "handed_ns": _HANDED_NS}
@@ -253,12 +255,42 @@ def _between(alone: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def handed(rank: RankTrace) -> pl.DataFrame:
+    """Waits for a place in a device's queue on threads of the runtime, on the thread that stands in a launch meanwhile.
+
+    A TPU's programs are handed to another thread, and the call that launches one returns when that thread goes on.
+    Returns event_id, name, pid, tid, start_ns and end_ns.
+    """
+    return rank.cached(_handed)
+
+
+def _handed(rank: RankTrace) -> pl.DataFrame:
+    own = threads(rank).implode()
+    names = distinct(rank[_OPS.only("name")]["name"]).drop_nulls()
+    full = names.filter(host_activities.of_calls(names) == BACK_PRESSURE).implode()
+    waiting = rank.where(_OPS, pl.col("name").is_in(full) & ~pl.col("tid").is_in(own)).filter(_LASTS)
+    launches = rank.where(_OPS, pl.col("event_id").is_in(_launched(rank).implode()) & pl.col("tid").is_in(own))
+    around = launches.select("pid", "tid", from_ns="start_ns", until_ns="end_ns").sort("from_ns")
+    return (
+        waiting.drop("pid", "tid")
+        .sort("start_ns")
+        .join_asof(around, left_on="start_ns", right_on="from_ns", check_sortedness=False)
+        .filter(pl.col("end_ns") <= pl.col("until_ns"))
+        .select(_SPAN)
+    )
+
+
+def _launched(rank: RankTrace) -> pl.Series:
+    """The calls that launch programs and other work of devices."""
+    return pl.concat([rank[_RUNS]["launch_id"], rank[_EVENTS]["launch_id"]]).drop_nulls().unique()
+
+
 def _waits(rank: RankTrace) -> pl.DataFrame:
-    """Calls on the program's threads that wait for devices: event_id, tid, start_ns, end_ns."""
-    lasts = pl.col("end_ns") - pl.col("start_ns") >= _WAIT_NS
-    lasting = rank.where(_OPS, lasts & pl.col("tid").is_in(threads(rank).implode()))
+    """Calls on the program's threads that wait for devices, or for others that do: event_id, tid, start_ns, end_ns."""
+    lasting = rank.where(_OPS, _LASTS & pl.col("tid").is_in(threads(rank).implode()))
     activity = host_activities.of_calls(lasting["name"])
-    return lasting.filter(activity.is_in(WAITING)).select("event_id", "tid", "start_ns", "end_ns")
+    waiting = lasting.filter(activity.is_in(WAITING))
+    return pl.concat(frame.select("event_id", "tid", "start_ns", "end_ns") for frame in (waiting, handed(rank)))
 
 
 def _launches(rank: RankTrace) -> pl.DataFrame:
@@ -266,8 +298,7 @@ def _launches(rank: RankTrace) -> pl.DataFrame:
 
     That is the call itself, or the first one within it that waits: what is around a call is cut where that begins.
     """
-    launched = pl.concat([rank[_RUNS]["launch_id"], rank[_EVENTS]["launch_id"]]).drop_nulls().unique()
-    is_launch = pl.col("event_id").is_in(launched.implode()) & pl.col("tid").is_in(threads(rank).implode())
+    is_launch = pl.col("event_id").is_in(_launched(rank).implode()) & pl.col("tid").is_in(threads(rank).implode())
     spans = rank.where(_OPS, is_launch).sort("start_ns")
     waits = rank.cached(_waits).sort("start_ns")
     within = spans.select("tid", "start_ns", "end_ns", launch_id="event_id").join_asof(

@@ -13,6 +13,7 @@ from holotrace.derive import intervals
 from holotrace.formats.xplane.steps import inferred
 from holotrace.job import Job
 from trace_files import write_trace
+from xla_drawing import frame
 from xplane_files import Event, Line, Plane, Stat, capture, found, space, started_at
 
 US = 1_000_000  # in ps
@@ -318,6 +319,25 @@ def test_steps_are_spans_with_a_number_whatever_their_name(tmp_path: Path) -> No
 
 def test_a_profile_without_any_program_has_no_steps_of_its_own() -> None:
     assert inferred(MODULES.empty()).kind == "none"
+
+
+def runs_of(programs: str) -> pl.DataFrame:
+    """A run of ``jit_f`` for each letter, one program per letter."""
+    rows = [
+        {"module_id": at, "module": "jit_f", "program": ord(letter), "device": 0, "plane": "/device:TPU:0"}
+        | {"start_ns": 10 * at, "end_ns": 10 * at + 5}
+        for at, letter in enumerate(programs)
+    ]
+    return frame(MODULES, rows)
+
+
+def test_a_step_whose_program_was_compiled_again_for_another_batch_is_a_step() -> None:
+    """Steps were told of by lower numbers after each short batch, and took two in one."""
+    assert inferred(runs_of("AAAABAACAA")).frame["step"].to_list() == list(range(10))
+
+
+def test_two_programs_of_one_name_that_each_step_runs_are_one_step() -> None:
+    assert inferred(runs_of("ABABABABAB")).frame["step"].to_list() == list(range(5))
 
 
 def test_unix_times_in_old_profiles_are_kept(tmp_path: Path) -> None:

@@ -85,9 +85,10 @@ def inferred(modules: pl.DataFrame) -> Steps:
 
     It lasts from the start of one execution to that of the next: the host may have launched all of them at once.
     """
+    modules = _with_variants(modules)
     first = modules.filter(pl.col("device") == pl.col("device").min())
     span_ns = pl.col("end_ns").max() - pl.col("start_ns").min()
-    work = first.group_by("module", "program").agg(
+    work = first.group_by("module", "variant").agg(
         runs=pl.len(), busy_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(), span_ns=span_ns
     )
     main = work.filter(
@@ -97,7 +98,7 @@ def inferred(modules: pl.DataFrame) -> Steps:
     ).sort("busy_ns", descending=True)
     if main.is_empty():
         return Steps(STEPS.empty(), "none")
-    of_all = modules.join(main.head(1), on=["module", "program"], how="semi", nulls_equal=True)
+    of_all = modules.join(main.head(1), on=["module", "variant"], how="semi", nulls_equal=True)
     of_all = of_all.sort("start_ns").with_columns(step=pl.int_range(pl.len(), dtype=pl.Int64).over("device", "plane"))
     runs = of_all.filter(pl.col("device") == first["device"][0], pl.col("plane") == first["plane"][0])
     spans = runs.select(
@@ -113,3 +114,18 @@ def inferred(modules: pl.DataFrame) -> Steps:
     name = main["module"].cast(pl.String)[0]
     found = _steps(spans, "inferred", f"{spans.height} executions of {name}")
     return replace(found, runs=known)
+
+
+def _with_variants(modules: pl.DataFrame) -> pl.DataFrame:
+    """Executions with the ``variant`` of their module: a program that was compiled again for other inputs is no other.
+
+    Programs of one name that ran equally often are parts of a step, each of which is its own variant.
+    """
+    once = modules.filter(pl.col("device") == pl.col("device").min()).group_by("module", "program").agg(runs=pl.len())
+    often = pl.col("runs") + 1 >= pl.col("runs").max().over("module")
+    known = once.with_columns(
+        variant=pl.when((often.sum().over("module") > 1) | pl.col("module").is_null()).then("program")
+    )
+    return modules.join(
+        known.drop("runs"), on=["module", "program"], how="left", nulls_equal=True, maintain_order="left"
+    )
