@@ -26,6 +26,7 @@ WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work
 LATE = "late"  # the end of a gap in which the host did something else than launching
 CORE = "core"  # what each of several devices of one rank computes
 HOST = "host"  # how long the host takes by itself
+FUNCTION_TIME = "function"  # how long the host is in a function or range, whatever its device does meanwhile
 UNPROFILED = "unprofiled"  # how long a step took while nothing was recorded, where the recorder measured it
 # What a window is of where the profile is one of XLA, and its name where devices are threads of the host.
 XLA, ON_HOST = "xla", "on-host"
@@ -33,8 +34,8 @@ _OWN = (
     Column(
         "row",
         Unit.TEXT,
-        "What the row is about: window, step, gap, late, work, core, slow-work, segment, meeting, call, host or "
-        "unprofiled",
+        "What the row is about: window, step, gap, late, work, core, slow-work, segment, meeting, call, host, "
+        "function or unprofiled",
     ),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
@@ -76,6 +77,7 @@ _WITHIN = r"(?i)DtoD|Device -> Device|memset|^copy(\.\w+)*$"
 _WAITS = pl.col("event_id").filter(pl.col("time_ns") >= 0.1 * pl.col("time_ns").max()).n_unique()
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
+_MOST_FUNCTIONS = 64
 _TOLD = pl.Schema({"cause": pl.String(), "name": pl.String()})
 # No step takes a day.
 _LONGEST_NS = 86_400_000_000_000
@@ -107,6 +109,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _cores(rank),
         _calls(rank),
         _host(rank),
+        _functions(rank),
     ]
     # They are most of the memory of a long recording, and what is left needs much.
     rank.forget(_kernels)
@@ -433,6 +436,21 @@ def _host(rank: RankTrace) -> pl.DataFrame:
     if xla_gaps.is_xla(rank):
         return pl.DataFrame(schema={"row": pl.String()})
     return pl.DataFrame({"row": [HOST], "time_ns": [own_time.of_host(rank)], "count": [1]})
+
+
+def _functions(rank: RankTrace) -> pl.DataFrame:
+    """How long the host is in functions and ranges that last, by name and step."""
+    if xla_gaps.is_xla(rank):
+        return pl.DataFrame(schema={"row": pl.String()})
+    lasting = own_time.lasting(rank)
+    step = launched_in(lasting["start_ns"], rank.cached(rounds.steps))
+    by_step = (
+        lasting.with_columns(step=step).lazy().group_by("step", "name").agg(pl.col("time_ns").sum(), count=pl.len())
+    )
+    longest = by_step.group_by("name").agg(pl.col("time_ns").sum()).sort("time_ns", "name", descending=[True, False])
+    return done(
+        by_step.join(longest.head(_MOST_FUNCTIONS), on="name", how="semi").with_columns(row=pl.lit(FUNCTION_TIME))
+    )
 
 
 def _calls(rank: RankTrace) -> pl.DataFrame:

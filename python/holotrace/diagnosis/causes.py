@@ -27,6 +27,7 @@ from holotrace.diagnosis.classes import (
     SLICE_GRADIENTS,
     SYNCHRONIZATION,
     UNEVEN_WORK,
+    UNFUSED_ATTENTION,
     UNFUSED_OPTIMIZER,
     UNRECORDED,
     WRONG_TYPE,
@@ -149,8 +150,12 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
 
 
 def _at_most(cost_ns: int, candidate: Candidate, room_ns: int) -> int:
-    """The cost: with faster devices and links the job still takes as long as its slowest host does."""
-    return cost_ns if candidate.change.of_hosts else min(cost_ns, max(0, room_ns))
+    """The cost: with faster devices and links the job still takes as long as its slowest host does.
+
+    What is fused is launched by fewer calls, too.
+    """
+    is_of_hosts = candidate.change.of_hosts or candidate.cause in (UNFUSED_OPTIMIZER, UNFUSED_ATTENTION)
+    return cost_ns if is_of_hosts else min(cost_ns, max(0, room_ns))
 
 
 def _late(rows: pl.DataFrame) -> dict[int, list[Late]]:

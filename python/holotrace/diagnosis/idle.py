@@ -29,6 +29,7 @@ from holotrace.diagnosis.classes import (
     LAUNCH,
     PAUSE,
     SLOW_HOST,
+    STALLING,
     SYNCHRONIZATION,
     UNRECORDED,
 )
@@ -52,6 +53,8 @@ _TWICE_RATIO = 1.0
 _OFTEN, _LATE_ANYWAY_RATIO = 4, 0.4
 # So long any data loader takes to hand a batch over that is ready.
 SHORT_NS = 200_000
+# What takes others nearly as long is not of some ranks.
+_ALIKE_RATIO = 0.8
 # Other things that take so much longer than the calls do are held up by something else.
 _MUCH_LONGER = 2.5
 
@@ -78,8 +81,14 @@ def causes(job: Job) -> Iterator[Candidate]:
     slow = {rank: ratio for rank, ratio in _host_ratios(job).items() if ratio > _SLOW_HOST_RATIO}
     slow = slow if len(slow) <= len(job.ranks) / 2 else {}
     of_slow: list[pl.DataFrame] = []
+    functions = _functions(job)
     for idle in _things(job):
         excess = idle.table
+        if _is_everybodys(idle, functions, job):
+            parts = _parts(idle.rows, idle.table, "time_ns")
+            found = candidate(idle.cause, idle.name, parts, Where((), when(idle.table, "time_ns")), of_hosts=True)
+            yield awaited.with_waits(found, parts, waiting)
+            continue
         is_slow = _follows(idle, slow)
         if is_slow:
             on_slow = pl.col("rank").is_in(list(slow))
@@ -102,6 +111,29 @@ def causes(job: Job) -> Iterator[Candidate]:
             parts = _parts(idle.rows, common, "left_ns")
             yield candidate(idle.cause, idle.name, parts, Where(ranks, when(common, "left_ns")), of_hosts=True)
     yield from _slow_hosts(of_slow, slow)
+
+
+def _functions(job: Job) -> pl.DataFrame:
+    """How long each rank's host is in functions in each step, whether or not its device waits."""
+    times = job.of(account.FUNCTION_TIME).select("rank", "step", "name", "time_ns")
+    return times.with_columns(pl.col("name").str.replace_all(_NUMBERED, "$1"))
+
+
+def _is_everybodys(idle: _Idle, functions: pl.DataFrame, job: Job) -> bool:
+    """Whether some ranks' devices wait for a function that the other hosts are in for as long, as they wait for these.
+
+    Their devices then wait in a collective, so that all of it seems to be of the ranks that are last anyway.
+    """
+    excess = idle.table
+    if idle.cause not in STALLING or idle.name is None or total(excess["beyond_ns"]) <= job.floor_ns:
+        return False
+    ranks, steps = who(excess, "beyond_ns"), when(excess, "beyond_ns")
+    if len(ranks) > len(job.ranks) / 2:
+        return False
+    same = functions.filter(pl.col("name") == idle.name, pl.col("step").is_in(steps) | pl.lit(not steps))
+    times = dict(same.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
+    others = lower_median(pl.Series([times.get(rank, 0) for rank in job.ranks if rank not in ranks]))
+    return others > _ALIKE_RATIO * max(times.get(rank, 0) for rank in ranks) and others > 0
 
 
 def _waits_as_often(rows: pl.DataFrame, ranks: tuple[int, ...]) -> bool:

@@ -10,13 +10,26 @@ from holotrace.core.tables import LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
 from holotrace.diagnosis import host
-from holotrace.diagnosis.classes import FROM_OTHERS, OPERATOR, RUNTIME
+from holotrace.diagnosis.classes import FROM_OTHERS, OPERATOR, RUNTIME, STEP_RANGE
 
 # A call of the runtime that lasts so long, and so much longer than most, waits for the device or for room in its queue.
 _WAITS_NS, _WAITS_RATIO = 15_000, 3
 # Shorter functions are many, and little.
 _LONG_NS = 100_000
 _OF_OTHERS = re.compile(rf"{FROM_OTHERS}|gloo|barrier|rendezvous")
+
+
+def lasting(rank: RankTrace) -> pl.DataFrame:
+    """Functions and named ranges that last, on threads that launch or hold the steps: name, start_ns, time_ns."""
+    calls = rank.cached(host.host_calls)
+    lasts = pl.col("end_ns") - pl.col("start_ns")
+    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
+    is_own = pl.col("tid").is_in(threads.implode()) | (pl.col("tid").to_physical() == rank.cached(host.main_thread))
+    long = calls.filter(lasts > _LONG_NS, is_own).select("name", "category", "start_ns", time_ns=lasts)
+    text = pl.col("name").cast(pl.String)
+    is_function = pl.col("category").cast(pl.String).is_in(["python_function", "user_annotation"])
+    named = long.filter(is_function).with_columns(name=text)
+    return named.filter(~pl.col("name").str.contains(rf"^nn\.Module: |{STEP_RANGE.pattern}")).drop("category")
 
 
 def of_host(rank: RankTrace) -> int:

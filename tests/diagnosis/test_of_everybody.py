@@ -1,0 +1,38 @@
+"""What every host does, of which only those devices wait that are last anyway."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from holotrace.core.schema import filled
+from holotrace.diagnosis import account, idle
+from holotrace.diagnosis.candidates import Job
+
+FUNCTION = "monitor.py(55): grad_histogram"
+
+
+@pytest.mark.parametrize(("of_others_ns", "ranks"), [(5_000_000, ()), (50_000, (2,))])
+def test_a_function_of_all_hosts_is_of_all_though_only_the_last_rank_has_its_device_wait_for_it(
+    of_others_ns: int, ranks: tuple[int, ...]
+) -> None:
+    """Beside a slow host, whose rank the others wait for, the function was taken for a part of the slow host."""
+    function = {"name": FUNCTION, "count": 1, "event_id": 1}
+    rows: list[dict[str, object]] = [
+        {"row": "function", "rank": rank, "step": step, "time_ns": 5_000_000 if rank == 2 else of_others_ns} | function
+        for rank in range(4)
+        for step in range(4)
+    ]
+    rows += [
+        {"row": "gap", "rank": 2, "step": step, "time_ns": 5_000_000, "cause": "python-function", "start_ns": at_ns}
+        | {"at_ns": at_ns + 5_000_000}
+        | function
+        for step in range(4)
+        for at_ns in [20_000_000 * step]
+    ]
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
+    visits = pl.DataFrame({"rank": range(4), "clock_offset_ns": 0, "collective": "allreduce"})
+    (found,) = idle.causes(Job(every, visits, (0, 1, 2, 3), 100_000))
+    assert (found.responsible, found.ranks) == (FUNCTION, ranks)
+    assert sum(ns for _, ns in found.change.removed[2]) == 20_000_000
