@@ -15,7 +15,7 @@ from holotrace.diagnosis.classes import FROM_OTHERS, OPERATOR, RUNTIME, STEP_RAN
 # A call of the runtime that lasts so long, and so much longer than most, waits for the device or for room in its queue.
 _WAITS_NS, _WAITS_RATIO = 15_000, 3
 # Shorter functions are many, and little.
-_LONG_NS = 100_000
+_LONG_NS, _SHORT_NS = 100_000, 8_000
 _OF_OTHERS = re.compile(rf"{FROM_OTHERS}|gloo|barrier|rendezvous")
 
 
@@ -49,6 +49,9 @@ def of_host(rank: RankTrace) -> int:
     is_of_others = host.matching(own["name"], _OF_OTHERS)
     waits = [runtime.filter(lasts > max(_WAITS_NS, _WAITS_RATIO * usual)), own.filter(is_of_others)]
     long = own.filter(~(is_of_runtime | is_operator | is_of_others), lasts > _LONG_NS)
-    busy = [own.filter(is_operator), long.filter(~pl.col("event_id").is_in(own["parent_id"].unique().implode()))]
+    calling = own.filter(pl.col("parent_id").is_in(long["event_id"].implode()))["parent_id"].unique()
+    # The shortest are mostly within others.
+    operators = own.filter(is_operator, lasts > _SHORT_NS)
+    busy = [operators, long.filter(~pl.col("event_id").is_in(calling.implode()))]
     spans, waiting = (pl.concat([frame.select("start_ns", "end_ns") for frame in frames]) for frames in (busy, waits))
     return intervals.total_ns(intervals.subtract(spans, waiting))
