@@ -228,11 +228,13 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> 
     if candidate.cause == SYNCHRONIZATION and (often or EXPOSES in candidate.evidence):
         # More often than the loss is read, or before a step's gathers.
         return FLOOR_RATIO
-    if candidate.cause == INPUT and not candidate.ranks and _mean_ns(candidate) < idle.SHORT_NS:
+    is_of_some = 0 < len(candidate.ranks) < rank_count
+    if candidate.cause == INPUT and not is_of_some and _mean_ns(candidate) < idle.SHORT_NS:
         # Any loader takes as long to hand over a batch that is ready.
         return USUAL[LAUNCH]
-    is_of_some = 0 < len(candidate.ranks) < rank_count and candidate.cause != QUEUED
-    return FLOOR_RATIO if is_of_some else max(FLOOR_RATIO, USUAL.get(candidate.cause, 0.0))
+    return (
+        FLOOR_RATIO if is_of_some and candidate.cause != QUEUED else max(FLOOR_RATIO, USUAL.get(candidate.cause, 0.0))
+    )
 
 
 def _least_exposed_ratio(candidate: Candidate) -> float:
