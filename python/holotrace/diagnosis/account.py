@@ -100,6 +100,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _late(rank),
         _copies(rank, edges),
         _summed(held_up.by_hosts(rank), edges, GAP),
+        _summed(held_up.by_messages(rank), edges, GAP),
         _segments(rank, edges),
         _work(rank),
         _cores(rank),

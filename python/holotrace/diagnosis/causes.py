@@ -238,7 +238,8 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> 
 
 
 def _least_exposed_ratio(candidate: Candidate) -> float:
-    several = candidate.evidence["per_step_count"] >= _SEVERAL
+    # Nothing more is known of messages whose other end is not.
+    several = candidate.evidence.get("per_step_count", 0) >= _SEVERAL
     several = several and candidate.evidence["exposed_ratio"] >= _MOSTLY_RATIO
     # Of several gathers in a step all but the first could be on their way while something else is computed.
     ahead = several and is_gathered(candidate.responsible)
