@@ -452,3 +452,29 @@ def test_a_program_that_its_launching_thread_executes_itself_is_not_launched_aft
     (module,) = job.table("modules").rows(named=True)
     assert module["start_ns"] - module["launch_ns"] == 10_000
     assert text(job.table("launches"), "launch_name") == [name]
+
+
+def test_programs_that_begin_when_the_one_before_is_over_are_launched_by_their_own_calls(tmp_path: Path) -> None:
+    """All steps whose parameters are donated to the next were those of the first launch, and so of the first step."""
+    python, pool = [], []
+    functions = ("f", "f", "<lambda>", "f")
+    for number, function in enumerate(functions):
+        begun = 40 * US * number
+        python.append(Event("train", begun, 30 * US, {"_r": 1, "step_num": number}))
+        python.append(Event(f"PjitFunction({function})", begun + US, 20 * US))
+        python.append(Event("CommonPjRtLoadedExecutable::ExecuteHelperOnSingleDevice", begun + 2 * US, 10 * US))
+        module: dict[str, Stat] = {
+            "hlo_module": f"jit_{function.replace('<', '_').rstrip('>')}",
+            "program_id": 7 + len(function),
+        }
+        ran: dict[str, Stat] = {"hlo_op": "dot.1", "run_id": 100 + number, "device_ordinal": 0, **module}
+        pool.append(Event("dot.1", (number + 1) * 200 * US, 100 * US, ran))
+    # Only the first hands its program to the pool, which goes on with the others.
+    handed = Event("ThreadpoolListener::Record", 5 * US, US, {"_pt": 15, "_p": 1})
+    region = Event("ThreadpoolListener::Region", 100 * US, 900 * US, {"_ct": 15, "_c": 1})
+    python.append(handed)
+    lines = [Line("python", sorted(python, key=lambda event: (event.start_ps, -event.duration_ps)), id=1)]
+    job = written(tmp_path, Plane("/host:CPU", [*lines, Line("tf_XLAPjRtCpuClient/2", [region, *pool], id=2)]))
+    modules = job.table("modules").sort("start_ns")
+    assert modules["step"].to_list() == [0, 1, 2, 3]
+    assert (modules["launch_ns"] - modules["launch_ns"][0]).to_list() == [0, 40_000, 80_000, 120_000]

@@ -141,9 +141,54 @@ def _on_host(profile: Profile, operations: Rows) -> tuple[pl.DataFrame, Rows]:
     # Of a program that the thread that launches it executes itself, only what follows names the run.
     modules = modules.with_columns(begun=pl.when(pl.col("begun_ns") <= pl.col("start_ns")).then("begun"))
     modules = modules.with_columns(through=pl.coalesce("begun", "mark", _around(profile, modules), "any_op"))
-    modules = _launched(profile, modules, "through")
+    modules = _unchained(profile, _launched(profile, modules, "through"))
     shown = ("plane", "device", "is_placed", "module_id", "run_id", "program_id", "hlo_module")
     return _as_modules(modules), operations.with_shared(stretch=stretches.select(shown))
+
+
+def _unchained(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
+    """With the launch of each program of its own, where it seems to be that of the one before it.
+
+    A CPU device begins a program whose inputs another one makes when that is over, on the same thread, so that both go
+    back to one launch: the next launches of a function are those of its next programs.
+    """
+    ordered = modules.sort("start_ns", "module_id")
+    order = pl.int_range(pl.len())
+    is_first = (order.over("launch_id", "device") == 0) | pl.col("launch_id").is_null() | pl.col("begun").is_not_null()
+    chained = ordered.filter(~is_first)
+    if chained.is_empty():
+        return modules
+    executed_by, functions = profile.named(_EXECUTIONS)["event_id"], profile.named(r"^PjitFunction\(")
+    calls = _causes(profile, executed_by, "launch", "root", "mark", marks=functions).drop_nulls("mark")
+    calls = calls.select("root", "mark", own_id=pl.coalesce("launch", "event_id")).unique("own_id")
+    calls = calls.join(modules.select(own_id="launch_id"), on="own_id", how="anti")
+    names, times = (
+        profile.of_rows(["event_id", column], calls.select(event_id=key).unique().sort("event_id"))
+        for key, column in (("mark", "name"), ("own_id", "start_ns"))
+    )
+    own = (
+        calls.join(names.rename({"event_id": "mark"}), on="mark")
+        .join(times.rename({"event_id": "own_id"}), on="own_id")
+        .with_columns(function=_function(pl.col("name"), r"^PjitFunction\((.*)\)$"))
+        .sort("start_ns", "own_id")
+        .select("function", "own_id", own_root="root", own_ns="start_ns", place=order.over("function"))
+    )
+    named = chained.with_columns(function=_function(pl.col("module"), r"^jit_(.*)$"))
+    placed = named.select("module_id", "start_ns", "function", place=order.over("function"))
+    found = placed.join(own, on=["function", "place"]).filter(pl.col("own_ns") <= pl.col("start_ns"))
+    return modules.join(
+        found.select("module_id", "^own_.*$"), on="module_id", how="left", maintain_order="left"
+    ).select(
+        pl.exclude("launch_id", "launch_ns", "root", "own_id", "own_ns", "own_root"),
+        launch_id=pl.coalesce("own_id", "launch_id"),
+        launch_ns=pl.coalesce("own_ns", "launch_ns"),
+        root=pl.when(pl.col("own_id").is_null()).then("root").otherwise("own_root"),
+    )
+
+
+def _function(name: pl.Expr, pattern: str) -> pl.Expr:
+    """The function that a program was made of, as far as programs may be called by it."""
+    return name.cast(pl.String).str.extract(pattern).str.replace_all(r"\W", "_").str.strip_chars("_")
 
 
 def _executors(profile: Profile, operations: Rows) -> pl.Series:
