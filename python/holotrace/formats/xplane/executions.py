@@ -147,15 +147,18 @@ def _on_host(profile: Profile, operations: Rows) -> tuple[pl.DataFrame, Rows]:
 
 
 def _unchained(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
-    """With the launch of each program of its own, where it seems to be that of the one before it.
+    """With the launch of each program of its own, where it seems to be that of the one before it, or is not known.
 
     A CPU device begins a program whose inputs another one makes when that is over, on the same thread, so that both go
-    back to one launch: the next launches of a function are those of its next programs.
+    back to one launch: the next launches of a function are those of its next programs. Where there are fewer launches
+    than programs, the first of these were launched before the recording began.
     """
     ordered = modules.sort("start_ns", "module_id")
     order = pl.int_range(pl.len())
     is_first = (order.over("launch_id", "device") == 0) | pl.col("launch_id").is_null() | pl.col("begun").is_not_null()
-    chained = ordered.filter(~is_first)
+    # Where nothing leads back to a call, an operation is its own.
+    is_known = pl.col("launch_id").ne_missing(pl.col("any_op"))
+    chained = ordered.filter(~(is_first & is_known))
     if chained.is_empty():
         return modules
     executed_by, functions = profile.named(_EXECUTIONS)["event_id"], profile.named(r"^PjitFunction\(")
@@ -174,7 +177,9 @@ def _unchained(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
         .select("function", "own_id", own_root="root", own_ns="start_ns", place=order.over("function"))
     )
     named = chained.with_columns(function=_function(pl.col("module"), r"^jit_(.*)$"))
-    placed = named.select("module_id", "start_ns", "function", place=order.over("function"))
+    named = named.join(own.group_by("function").agg(known=pl.len()), on="function", maintain_order="left")
+    early = (pl.len().over("function").cast(pl.Int64) - pl.col("known")).clip(lower_bound=0)
+    placed = named.select("module_id", "start_ns", "function", place=order.over("function") - early)
     found = placed.join(own, on=["function", "place"]).filter(pl.col("own_ns") <= pl.col("start_ns"))
     return modules.join(
         found.select("module_id", "^own_.*$"), on="module_id", how="left", maintain_order="left"
