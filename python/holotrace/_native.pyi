@@ -265,10 +265,16 @@ class StepGraph:
         """event_id, time_ns, is_start; by time, event, a start before its end."""
     def connected(self) -> ArrowTable:
         """node: the nodes that have edges, in the order in which these were found."""
-    def edges(self) -> ArrowTable:
-        """from_node, to_node, kind, weight_ns, event_id (whose time that is); in the order in which they were found."""
-    def longest_path(self, weights: ArrowStream) -> ArrowTable:
-        """edge: rows of the edges on the longest path; ``weights``: weight_ns, one per edge, none negative."""
+    def edges(self, rows: ArrowStream | None = None) -> ArrowTable:
+        """from_node, to_node, kind, weight_ns, event_id (whose time that is); in the order in which they were found.
+
+        ``rows``: edge, the rows that are asked for; by default all.
+        """
+    def longest_path(self, weights: ArrowStream | None = None) -> ArrowTable:
+        """edge: rows of the edges on the longest path; ``weights``: weight_ns, one per edge, none negative.
+
+        By default each weighs what it does itself, or 0 where that is negative.
+        """
 
 def step_graph(
     host: ArrowStream, device: ArrowStream, *, longest_kernel_delay_ns: int, has_all_launches: bool

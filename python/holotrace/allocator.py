@@ -1,7 +1,7 @@
-"""How memory is let go: Polars keeps it for a second, as most of it is soon needed again, and cycles are sought seldom.
+"""How memory is let go: Polars keeps it for a moment, as most of it is soon needed again, and cycles are sought seldom.
 
-By itself it gives pages back after half a second, of arenas of which there are four for each CPU, and the kernel clears
-each page that it hands out again: a fourth of the CPU time of a report on a long profile (decision 0016).
+By itself it has four arenas for each CPU, and what it no longer uses is for another second still counted as the
+process's. The kernel clears each page that it hands out again, which large pages make cheap (decision 0016).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ environment = os.environ  # noqa: TID251  # the allocator has no other way
 if _SETTINGS in environment:
     import_module("polars")
 else:
-    environment[_SETTINGS] = "dirty_decay_ms:1000,narenas:1"
+    environment[_SETTINGS] = "background_thread:false,dirty_decay_ms:200,muzzy_decay_ms:0,narenas:1,thp:always"
     try:
         import_module("polars")
     finally:

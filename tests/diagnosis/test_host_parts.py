@@ -10,7 +10,7 @@ import pytest
 import holotrace
 from drawing import draw
 from holotrace import sample
-from holotrace.diagnosis.classes import CHECKPOINT, COMPILATION, named, traits
+from holotrace.diagnosis.classes import CHECKPOINT, COMPILATION, EVALUATION, LOGGING, beside, named, traits
 from holotrace.diagnosis.host_parts import PARTS
 from holotrace.job import Job
 from trace_files import REAL_TRACES
@@ -94,6 +94,44 @@ def test_categories_of_older_recorders_are_known() -> None:
 
 def test_extensions_that_are_built_are_compiled() -> None:
     assert named("torch/utils/cpp_extension.py(2020): _jit_compile") == COMPILATION
+
+
+@pytest.mark.parametrize(
+    "name", ["train.py(230): run_validation", "nanogpt.py(215): estimate_loss", "fit.py(9): do_eval", "eval"]
+)
+def test_names_that_say_that_the_model_is_evaluated(name: str) -> None:
+    """An evaluation in a function of another name was told as more work, and the batches that it reads as input."""
+    assert (named(name), beside(name)) == (EVALUATION, EVALUATION)
+
+
+@pytest.mark.parametrize(
+    "name", ["torch/nn/modules/module.py(2860): eval", "<built-in function eval>", "cfg.py(3): val"]
+)
+def test_names_that_have_eval_in_them_and_evaluate_no_model(name: str) -> None:
+    assert named(name) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch/_inductor/runtime/triton_heuristics.py(900): autotune_to_one_config",
+        "triton/testing.py(96): do_bench",
+        "torch/_inductor/runtime/benchmarking.py(200): benchmark_gpu",
+    ],
+)
+def test_kernels_that_are_tried_out_are_compiled(name: str) -> None:
+    assert (named(name), beside(name)) == (COMPILATION, COMPILATION)
+    # What only compiles launches nothing, and what runs what was compiled is the step's own.
+    assert beside("torch/_dynamo/convert_frame.py(715): compile_inner") is None
+    assert named("triton/runtime/autotuner.py(156): run") is None
+
+
+@pytest.mark.parametrize(
+    "name", ["training.py(310): training_log", "log.py(8): maybe_log", "tqdm/std.py(1200): refresh"]
+)
+def test_names_that_say_that_something_is_logged(name: str) -> None:
+    assert named(name) == LOGGING
+    assert named("model.py(8): log_softmax_loss") is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import holotrace
 from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.cli import main
-from holotrace.diagnosis import idle
+from holotrace.diagnosis import idle, lead
 from holotrace.diagnosis.candidates import Job as CausesJob
 from holotrace.errors import UsageError
 from trace_files import write_trace
@@ -186,3 +186,26 @@ def test_what_all_hosts_do_is_of_no_rank_though_one_was_less_far_ahead(longest_n
     times = [1_000, 1_000, 1_000, longest_ns]
     excess = pl.DataFrame({"rank": range(4), "step": 1, "time_ns": times, "beyond_ns": [0, 0, 0, longest_ns - 1_000]})
     assert idle._is_apart(excess, CausesJob(pl.DataFrame(), pl.DataFrame(), (0, 1, 2, 3), 100)) == is_apart
+
+
+@pytest.mark.parametrize(("apart_ns", "laid_ns"), [(100, 100 * 1_023), (2_000, 500_000)])
+def test_no_host_would_have_been_further_ahead_than_the_queue_of_its_device_is_long(
+    apart_ns: int, laid_ns: int
+) -> None:
+    """After a read of the loss thousands of short kernels came too late, as they would have without it."""
+    wait = {"began_ns": 0, "returned_ns": 1_000_000, "responsible": "aten::item", "event_id": 1}
+    gap = {"window": 0, "start_ns": 1_000_000, "end_ns": 9_000_000}
+    late = {"window": 0, "cause": "launch-bound", "share_ns": 500_000, "responsible": None, "event_id": None}
+    launches = pl.Series(range(1_000_000, 1_000_000 + 2_000 * apart_ns, apart_ns))
+    known = {"event_id": pl.Int64, "responsible": pl.String}
+    shares, gaps, waits = (pl.DataFrame([row], schema_overrides=known) for row in (late, gap, wait))
+    told = lead.laid_to_waits(shares, gaps, waits, launches)
+    assert dict(told.select("cause", "share_ns").iter_rows()).get("synchronization") == pytest.approx(laid_ns, abs=1)
+
+
+@pytest.mark.parametrize(("time_ns", "is_slow"), [(500_000, True), (5_000_000, False)])
+def test_a_batch_that_is_ready_is_handed_over_as_slowly_as_a_slow_host_does_all(time_ns: int, is_slow: bool) -> None:
+    """The others did so while their devices worked, so that the slow host waited for input, too."""
+    rows = pl.DataFrame([{"rank": 1, "time_ns": time_ns, "count": 1}])
+    table = pl.DataFrame({"rank": range(4), "step": 1, "time_ns": [0, time_ns, 0, 0], "beyond_ns": [0, time_ns, 0, 0]})
+    assert idle._follows(idle._Idle("input", None, rows, table), {1: 3.4}) == is_slow

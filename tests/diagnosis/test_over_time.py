@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import over_time, transfers
+from holotrace.core.schema import filled
+from holotrace.diagnosis import account, causes, over_time, transfers
 from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.classes import EVALUATION, SLOW_DEVICE, SLOW_LINK
+from holotrace.diagnosis.classes import COMPILATION, EVALUATION, SLOW_DEVICE, SLOW_LINK
 
 FLAT = [100] * 6
 
@@ -51,6 +53,30 @@ def test_devices_that_all_become_slow_are_slow_since_that_step() -> None:
     assert (found.cause, found.ranks, found.steps) == (SLOW_DEVICE, (), (3, 4, 5))
     assert found.evidence["time_ratio"] == 1.3
     assert removed(found) == {0: 270, 1: 270}
+
+
+def test_kernels_that_all_ranks_try_out_in_a_step_are_compiling() -> None:
+    """Autotuning keeps devices busy, so that only the waits between its kernels were told, as synchronization."""
+    tried = job(FLAT, evaluates=[2])
+    rows = tried.rows.with_columns(cause=pl.when(cause=EVALUATION).then(pl.lit(COMPILATION)))
+    (found,) = over_time.causes(replace(tried, rows=rows))
+    assert (found.cause, found.ranks, found.steps) == (COMPILATION, (), (2,))
+    assert removed(found) == {0: 150, 1: 150}
+
+
+def test_what_an_evaluation_takes_of_host_and_device_is_one_cause_before_it_is_too_little() -> None:
+    """Of an evaluation worth 7 % of the job, 3 % its host's and 4 % its device's, nothing was told."""
+    rows = [
+        {"row": "window", "start_ns": 0, "at_ns": 1_000_000, "time_ns": 1_000_000, "count": 1},
+        {"row": "step", "step": 1, "start_ns": 0, "at_ns": 1_000_000, "time_ns": 1_000_000, "count": 1},
+        {"row": "gap", "step": 1, "cause": EVALUATION, "name": "evaluate", "start_ns": 0, "at_ns": 30_000}
+        | {"time_ns": 30_000, "count": 1},
+        {"row": "work", "step": 1, "cause": EVALUATION, "name": "mm", "operator": "evaluate", "start_ns": 30_000}
+        | {"at_ns": 70_000, "time_ns": 40_000, "count": 1},
+    ]
+    own = filled(pl.DataFrame(rows, infer_schema_length=None), account.COLUMNS)
+    found, _ = causes.of_rows(own.with_columns(rank=pl.lit(0, pl.Int64)))
+    assert [(one.candidate.cause, one.cost_ns) for one in found] == [(EVALUATION, 70_000)]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,12 @@ def test_waiting_for_data_is_not_told_from_waiting_for_a_rank_that_was_not_recor
     assert (whole, incomplete) == ([None], [1])
 
 
-def reductions(*times_us: tuple[int, int], elements: int = 12_000_000, collective: str = "allreduce") -> Candidate:
+def reductions(
+    *times_us: tuple[int, int],
+    elements: int = 12_000_000,
+    collective: str = "allreduce",
+    computed_us: int | None = None,
+) -> Candidate:
     """The exposed transfer of two ranks that reduce gradients from and until these times of one step."""
     rows = [
         {
@@ -82,9 +87,22 @@ def reductions(*times_us: tuple[int, int], elements: int = 12_000_000, collectiv
         for place, (begun, left) in enumerate(times_us)
         for rank in range(2)
     ]
-    job = Job(pl.DataFrame(), pl.DataFrame(rows), (0, 1), 0)
+    computed = [
+        {"row": "segment", "rank": rank, "step": 1, "time_ns": 1_000 * computed_us, "count": 1, "detail": None}
+        for rank in range(2)
+        if computed_us is not None
+    ]
+    job = Job(pl.DataFrame(computed), pl.DataFrame(rows), (0, 1), 0)
     (found,) = transfers.causes(job)
     return found
+
+
+def test_no_more_of_the_gradients_can_be_hidden_than_the_backward_pass_has_time_for() -> None:
+    """A link that takes longer than all computing was worth all of its time, which no schedule can hide."""
+    at = (0, 600), (601, 1_200), (1_202, 1_800)
+    # Two thirds of 900 us are the backward pass, and in the first third of that no bucket is complete.
+    assert reductions(*at, computed_us=900).evidence["time_ns"] == pytest.approx(400_000, abs=2)
+    assert reductions(*at, computed_us=9_000).evidence["time_ns"] == 1_199_000
 
 
 def test_gradients_that_are_reduced_in_a_row_could_be_hidden_but_for_the_last() -> None:
@@ -144,6 +162,8 @@ def test_collectives_that_are_known_by_their_kernels_only_are_gathers_and_reduct
 
 def test_reductions_with_work_between_them_are_in_no_row() -> None:
     assert reductions((0, 600), (1_000, 1_600), (2_000, 2_600)).evidence["in_a_row_ratio"] == 0
+    # Between those of a decoding step there are kernels of 20 us.
+    assert reductions((0, 20), (42, 62), (84, 104)).evidence["in_a_row_ratio"] == 0
 
 
 def gathers(*, waits_in: str | None = None, apart_us: int = 1_000) -> list[Candidate]:
@@ -189,3 +209,32 @@ def test_no_more_of_a_gather_can_be_hidden_than_what_runs_since_the_one_before()
     """Gathers that take longer than the layers between them were worth all of their time."""
     (exposed,) = gathers(apart_us=600)
     assert exposed.change.transfer == {0: pytest.approx(0.2), 1: pytest.approx(0.8)}
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_exchanges_of_other_tokens_in_each_step_are_compared_by_their_rate(is_slow: bool) -> None:
+    """No two exchanges of experts have equal sizes, so that a link that became slow was slow for the gradients only."""
+    rows = [
+        {
+            "match": 2 * step + place,
+            "rank": rank,
+            "arrival_ns": 10_000 * step + 2_000 * place,
+            "start_ns": 10_000 * step + 2_000 * place,
+            "left_ns": 10_000 * step + 2_000 * place + elements * (4 if is_slow and step > 2 else 1),
+            "exposed_ns": 1_000,
+            "group_ranks": "[0, 1]",
+            "collective": "all_to_allv",
+            "element_count": elements,
+            "element_type": "BFloat16",
+            "step": step,
+            "group_size": 2,
+        }
+        for step in range(6)
+        for place in range(2)
+        for elements in [400 + 7 * step + 11 * place]
+        for rank in range(2)
+    ]
+    job = Job(pl.DataFrame(), pl.DataFrame(rows), (0, 1), 0)
+    slow = [found for found in transfers.causes(job) if found.cause == SLOW_LINK]
+    assert [(found.steps, len(found.change.transfer)) for found in slow] == ([((3, 4, 5), 6)] if is_slow else [])
+    assert all(factor == pytest.approx(0.25) for found in slow for factor in found.change.transfer.values())

@@ -25,12 +25,13 @@ from holotrace.analyses import named
 from holotrace.cli import main
 from holotrace.core.analysis import per_rank
 from holotrace.core.schema import Column, Unit
-from holotrace.core.tables import STEPS
-from holotrace.core.trace import RankTrace
+from holotrace.core.tables import LAUNCHES, STEPS
+from holotrace.core.trace import RankTrace, finished_with
 from holotrace.discovery import survey
 from holotrace.engine import program, questions
 from holotrace.engine.session import Session
 from holotrace.formats.dataset import answers as stored
+from holotrace.sample import write as write_sample
 from noted import Reads
 from pages import page
 from quick import every
@@ -64,6 +65,35 @@ def test_parts_that_are_held_compressed_are_what_they_were(traces: Path, monkeyp
     assert usual.keys() == compressed.keys()
     for name, table in usual.items():
         assert_frame_equal(compressed[name], table)
+
+
+def test_answers_are_the_same_where_tables_are_let_go_as_early_as_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sample job has what all analyses of PyTorch speak of, so that each asks for its tables."""
+    write_sample(tmp_path, ranks=1, steps=2, seed=1)
+    usual = holotrace.open(tmp_path).run().tables
+    monkeypatch.setattr(questions, "_LARGE_BYTES", 0)
+    early = holotrace.open(tmp_path).run().tables
+    for name, table in usual.items():
+        assert_frame_equal(early[name], table)
+
+
+def test_tables_that_a_part_has_finished_with_go_before_it_is_made(
+    traces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[set[str]] = []
+
+    @per_rank(columns=(Column("step_count", Unit.COUNT, "Steps"),), reads=(STEPS, LAUNCHES))
+    def in_two_turns(rank: RankTrace) -> pl.DataFrame:
+        held.append({*rank.held})
+        finished_with(LAUNCHES)
+        held.append({*rank.held})
+        return pl.DataFrame({"step_count": [rank[STEPS].height]})
+
+    monkeypatch.setattr(questions, "_LARGE_BYTES", 0)
+    holotrace.open(traces).only(0).run([in_two_turns])
+    assert [LAUNCHES.name in names for names in held] == [True, False]
 
 
 @per_rank(columns=(Column("step_count", Unit.COUNT, "Steps"),), reads=(STEPS,))

@@ -1,6 +1,6 @@
 //! Drawings in, trees out: which call is whose, in any order of arrival.
 
-use holotrace_core::algorithms::call_tree::{CallTree, Calls, Work, work_of};
+use holotrace_core::algorithms::call_tree::{CallTree, Calls, rows_of_launches};
 use holotrace_core::columns::NONE;
 use proptest::prelude::*;
 
@@ -18,9 +18,10 @@ fn tree(calls: &[Call]) -> CallTree {
 /// Id of each call, of its caller, depth and own time; by id.
 fn rows(calls: &[Call]) -> Vec<(u32, Option<u32>, u32, i64)> {
     let tree = tree(calls);
+    let depths = tree.depths();
     let caller = |row: usize| (tree.parent[row] != NONE).then(|| calls[tree.parent[row] as usize].0);
     let mut rows: Vec<_> =
-        (0..calls.len()).map(|row| (calls[row].0, caller(row), tree.depth[row], tree.own[row])).collect();
+        (0..calls.len()).map(|row| (calls[row].0, caller(row), depths[row], tree.own[row])).collect();
     rows.sort();
     rows
 }
@@ -81,24 +82,22 @@ fn a_million_calls_one_in_the_other_need_no_stack() {
     let count = 1_000_000;
     let calls: Vec<Call> = (0..count).map(|i| (i as u32, i, 2 * count - i, 0)).collect();
     let tree = tree(&calls);
-    assert_eq!(*tree.depth.last().unwrap(), count as u32 - 1);
-    assert_eq!(tree.height[0], count as u32 - 1);
-    let work = tree.summed(vec![Work::new(3, 5); count as usize]);
-    assert_eq!(work[0], Work { count: count as u32, sum: 2 * count, first_start: 3, last_end: 5 });
+    assert_eq!(*tree.depths().last().unwrap(), count as u32 - 1);
+    assert_eq!(tree.heights()[0], count as u32 - 1);
+    let pieces = (0..count as u32).map(|row| (row, 2));
+    assert_eq!(tree.brought_about(pieces, 0, i64::saturating_add)[0], 2 * count);
 }
 
 #[test]
 fn work_belongs_to_the_call_that_launched_it_and_to_all_around() {
     let calls = [(10, 0, 100, 0), (11, 10, 50, 0), (12, 60, 90, 0), (13, 0, 9, 1)];
     let id: Vec<u32> = calls.iter().map(|call| call.0).collect();
-    let pieces =
-        [(11, Work::new(200, 210)), (11, Work::new(205, 220)), (12, Work::new(130, 140)), (99, Work::new(0, 1))];
-    let own = work_of(&id, pieces.into_iter());
-    let work = tree(&calls).summed(own);
-    assert_eq!(work[0], Work { count: 3, sum: 35, first_start: 130, last_end: 220 });
-    assert_eq!(work[1], Work { count: 2, sum: 25, first_start: 200, last_end: 220 });
-    assert_eq!(work[2], Work { count: 1, sum: 10, first_start: 130, last_end: 140 });
-    assert_eq!(work[3], Work::NONE);
+    let rows = rows_of_launches(&id, &[11, 11, 12, 99]);
+    assert_eq!(rows, [1, 1, 2, NONE]);
+    let tree = tree(&calls);
+    let lasted = || rows.iter().copied().zip([10_i64, 15, 10, 1]);
+    assert_eq!(tree.brought_about(lasted(), 0, i64::saturating_add), [35, 25, 10, 0]);
+    assert_eq!(tree.brought_about(lasted(), i64::MIN, i64::max), [15, 15, 10, i64::MIN]);
 }
 
 /// Calls that touch, coincide, overlap in part and have no duration, on two threads.
@@ -136,12 +135,13 @@ proptest! {
     #[test]
     fn depths_heights_and_own_times_are_those_of_the_definition(calls in any_calls()) {
         let tree = tree(&calls);
+        let (depths, heights) = (tree.depths(), tree.heights());
         for row in 0..calls.len() {
             let parent = tree.parent[row];
-            let depth = if parent == NONE { 0 } else { tree.depth[parent as usize] + 1 };
-            prop_assert_eq!(tree.depth[row], depth);
+            let depth = if parent == NONE { 0 } else { depths[parent as usize] + 1 };
+            prop_assert_eq!(depths[row], depth);
             let below = (0..calls.len()).filter(|&call| tree.parent[call] == row as u32);
-            prop_assert_eq!(tree.height[row], below.map(|call| tree.height[call] + 1).max().unwrap_or(0));
+            prop_assert_eq!(heights[row], below.map(|call| heights[call] + 1).max().unwrap_or(0));
             let inside: Vec<i64> = (calls[row].1..calls[row].2)
                 .filter(|&at| !(0..calls.len()).any(|c| tree.parent[c] == row as u32 && calls[c].1 <= at && at < calls[c].2))
                 .collect();

@@ -1,15 +1,18 @@
 //! Call trees for Python.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use arrow_array::types::{Int64Type, UInt8Type, UInt32Type};
-use holotrace_core::algorithms::call_tree::{CallTree, Calls, Work, covered, outermost, sums, threads, work_of};
-use holotrace_core::columns::{NONE, all_ids, batch, ids, times, times_or_null};
+use arrow_array::{ArrayRef, UInt32Array};
+use holotrace_core::algorithms::call_tree::{CallTree, Calls, covered, outermost, rows_of_launches, sums, threads};
+use holotrace_core::columns::{NONE, batch, ids, times, times_or_null};
 use holotrace_core::{Error, Result};
 use pyo3::prelude::*;
 
 use crate::arrow::{ArrowTable, Batches};
 use crate::error::{raise, without_panic};
+use crate::intervals::column;
 
 #[pyfunction]
 pub fn call_tree(
@@ -21,17 +24,18 @@ pub fn call_tree(
     let calls = Batches::of(calls)?;
     let id = calls.values::<UInt32Type>("event_id")?;
     let (start, end) = (calls.values::<Int64Type>("start_ns")?, calls.values::<Int64Type>("end_ns")?);
-    let (process, thread) = (calls.values::<UInt32Type>("pid")?, calls.values::<UInt32Type>("tid")?);
+    let thread = {
+        let (process, thread) = (calls.values::<UInt32Type>("pid")?, calls.values::<UInt32Type>("tid")?);
+        threads(&process, &thread)
+    };
     let is_cut = calls.has("is_cut").then(|| calls.values::<UInt8Type>("is_cut")).transpose()?;
     let work = Batches::of(work)?;
     let launch = work.values::<UInt32Type>("launch_id")?;
     let (began, ended) = (work.values::<Int64Type>("start_ns")?, work.values::<Int64Type>("end_ns")?);
     let table = py.detach(|| {
         without_panic(|| {
-            let thread = threads(&process, &thread);
             let calls = Calls { id: &id, start: &start, end: &end, thread: &thread, is_cut: is_cut.as_deref() };
-            let pieces = launch.iter().zip(began.iter().zip(&ended));
-            tree_table(calls, pieces.map(|(&launch, (&start, &end))| (launch, Work::new(start, end))), columns)
+            tree_table(calls, Work { launch: &launch, start: &began, end: &ended }, columns)
         })
     });
     table.map(ArrowTable).map_err(|error| raise(py, error, Path::new("call tree")))
@@ -76,33 +80,48 @@ pub fn covered_at(py: Python<'_>, spans: &Bound<'_, PyAny>, count: usize) -> PyR
     table.map(ArrowTable).map_err(|error| raise(py, error, Path::new("call tree")))
 }
 
-fn tree_table(
-    calls: Calls,
-    pieces: impl Iterator<Item = (u32, Work)>,
-    columns: Vec<String>,
-) -> Result<arrow_array::RecordBatch> {
-    let tree = CallTree::new(calls);
-    // Of a large trace that takes as much memory as the tree.
-    let work = if columns.iter().any(|name| name.contains("work")) {
-        tree.summed(work_of(calls.id, pieces))
-    } else {
-        Vec::new()
-    };
-    let some = |work: &Work, value: i64| (work.count > 0).then_some(value);
-    let column = |name: &str| {
+/// Pieces of work on devices, as columns of equal length.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    launch: &'a [u32],
+    start: &'a [i64],
+    end: &'a [i64],
+}
+
+fn tree_table(calls: Calls, work: Work, columns: Vec<String>) -> Result<arrow_array::RecordBatch> {
+    let mut tree = CallTree::new(calls);
+    let asks_work = columns.iter().any(|name| name.contains("work"));
+    let rows = if asks_work { rows_of_launches(calls.id, work.launch) } else { Vec::new() };
+    let starts = || rows.iter().copied().zip(work.start.iter().copied());
+    let ends = || rows.iter().copied().zip(work.end.iter().copied());
+    // Of a large trace each column is much of the memory: it is made by itself, and handed over as it is.
+    let mut made = |name: &str| -> Result<ArrayRef> {
         Ok(match name {
             "parent_id" => ids(tree.parent.iter().map(|&row| if row == NONE { NONE } else { calls.id[row as usize] })),
-            "depth" => all_ids(tree.depth.iter().copied()),
-            "height" => all_ids(tree.height.iter().copied()),
-            "end_ns" => times(tree.end.iter().copied()),
-            "self_ns" => times(tree.own.iter().copied()),
-            "work_count" => all_ids(work.iter().map(|work| work.count)),
-            "work_ns" => times(work.iter().map(|work| work.sum)),
-            "first_work_ns" => times_or_null(work.iter().map(|work| some(work, work.first_start))),
-            "last_work_ns" => times_or_null(work.iter().map(|work| some(work, work.last_end))),
+            "depth" => counts(tree.depths()),
+            "height" => counts(tree.heights()),
+            "end_ns" => column(std::mem::take(&mut tree.end)),
+            "self_ns" => column(std::mem::take(&mut tree.own)),
+            "work_count" => counts(tree.brought_about(rows.iter().map(|&row| (row, 1)), 0, u32::saturating_add)),
+            "work_ns" => {
+                let lasts = starts().zip(work.end).map(|((row, start), end)| (row, end.saturating_sub(start)));
+                column(tree.brought_about(lasts, 0, i64::saturating_add))
+            }
+            "first_work_ns" => {
+                let first = tree.brought_about(starts(), i64::MAX, i64::min);
+                times_or_null(first.into_iter().map(|start| (start != i64::MAX).then_some(start)))
+            }
+            "last_work_ns" => {
+                let last = tree.brought_about(ends(), i64::MIN, i64::max);
+                times_or_null(last.into_iter().map(|end| (end != i64::MIN).then_some(end)))
+            }
             _ => return Err(Error::unknown_column("call tree", name)),
         })
     };
-    let made = columns.iter().map(|name| column(name)).collect::<Result<Vec<_>>>()?;
+    let made = columns.iter().map(|name| made(name)).collect::<Result<Vec<_>>>()?;
     batch(columns.into_iter().zip(made).collect())
+}
+
+fn counts(values: Vec<u32>) -> ArrayRef {
+    Arc::new(UInt32Array::from(values))
 }

@@ -81,25 +81,38 @@ impl StepGraph {
         table(py, [("node", self.connected.clone())])
     }
 
-    fn edges(&self, py: Python<'_>) -> PyResult<ArrowTable> {
+    #[pyo3(signature = (rows = None))]
+    fn edges(&self, py: Python<'_>, rows: Option<&Bound<'_, PyAny>>) -> PyResult<ArrowTable> {
         let edges = &self.graph.edges;
-        let kind: ArrayRef =
-            Arc::new(StringArray::from_iter_values(edges.iter().map(|edge| KINDS[edge.kind as usize])));
+        let rows = match rows {
+            Some(rows) => Batches::of(rows)?.values::<UInt32Type>("edge")?,
+            None => (0..edges.len() as u32).collect(),
+        };
+        if rows.iter().any(|&row| row as usize >= edges.len()) {
+            return Err(PyValueError::new_err("each row must be that of an edge"));
+        }
+        let asked = || rows.iter().map(|&row| &edges[row as usize]);
+        let kind: ArrayRef = Arc::new(StringArray::from_iter_values(asked().map(|edge| KINDS[edge.kind as usize])));
         table(
             py,
             [
-                ("from_node", all_ids(edges.iter().map(|edge| edge.from))),
-                ("to_node", all_ids(edges.iter().map(|edge| edge.to))),
+                ("from_node", all_ids(asked().map(|edge| edge.from))),
+                ("to_node", all_ids(asked().map(|edge| edge.to))),
                 ("kind", kind),
-                ("weight_ns", times(edges.iter().map(|edge| edge.weight))),
-                ("event_id", ids(edges.iter().map(|edge| edge.event))),
+                ("weight_ns", times(asked().map(|edge| edge.weight))),
+                ("event_id", ids(asked().map(|edge| edge.event))),
             ],
         )
     }
 
-    fn longest_path(&self, py: Python<'_>, weights: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
-        let weights = Batches::of(weights)?.values::<Int64Type>("weight_ns")?;
-        if weights.len() != self.graph.edges.len() || weights.iter().any(|&weight| weight < 0) {
+    #[pyo3(signature = (weights = None))]
+    fn longest_path(&self, py: Python<'_>, weights: Option<&Bound<'_, PyAny>>) -> PyResult<ArrowTable> {
+        let edges = &self.graph.edges;
+        let weights = match weights {
+            Some(weights) => Batches::of(weights)?.values::<Int64Type>("weight_ns")?,
+            None => edges.iter().map(|edge| edge.weight.max(0)).collect(),
+        };
+        if weights.len() != edges.len() || weights.iter().any(|&weight| weight < 0) {
             return Err(PyValueError::new_err("there must be a weight for each edge, none negative"));
         }
         let path = py.detach(|| without_panic(|| Ok(self.graph.longest_path(&weights))));

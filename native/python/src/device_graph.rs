@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::types::{Int64Type, UInt8Type, UInt32Type};
 use arrow_array::{ArrayRef, BooleanArray};
 use arrow_buffer::ScalarBuffer;
-use holotrace_core::algorithms::device_graph::{Calls, DeviceGraph, Edge, Pairs, Usual, Works};
+use holotrace_core::algorithms::device_graph::{Calls, DeviceGraph, HostEdges, Pairs, Usual, Works};
 use holotrace_core::columns::{all_ids, batch, times};
 use pyo3::prelude::*;
 
@@ -71,8 +71,7 @@ pub fn device_graph(
             traits: &traits,
         };
         let [held, times, returned] = [&held, &times, &returned].map(|(after, waits)| Pairs { after, waits });
-        let of_host = from.iter().zip(to.iter()).zip(is_inferred);
-        let of_host = of_host.map(|((&from, &to), is_inferred)| Edge { to, from, lag: 0, is_inferred }).collect();
+        let of_host = HostEdges { to: &to, from: &from, is_inferred: &is_inferred };
         tables(&DeviceGraph::new(works, calls, held, times, returned, (first, of_host), usual.into()))
     })?;
     Ok((ArrowTable(made.0), ArrowTable(made.1)))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -18,6 +20,22 @@ from holotrace.core.schema import Table
 
 T = TypeVar("T")
 J = TypeVar("J", bound="JobTrace")
+_finished: ContextVar[Callable[[Sequence[Table]], None]] = ContextVar("finished", default=lambda _: None)
+
+
+def finished_with(*tables: Table) -> None:
+    """Say that the answer which is being made needs no more of these tables: they need not wait until it is made."""
+    _finished.get()(tables)
+
+
+@contextmanager
+def hearing(tell: Callable[[Sequence[Table]], None]) -> Iterator[None]:
+    """Within this, ``tell`` hears which tables are finished with."""
+    before = _finished.set(tell)
+    try:
+        yield
+    finally:
+        _finished.reset(before)
 
 
 class _Made:

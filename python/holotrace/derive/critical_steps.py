@@ -48,7 +48,7 @@ class StepOfRank:
     def edges(self, rows: pl.Series | None = None) -> pl.DataFrame:
         """All edges, or those in ``rows``: start_ns, end_ns, what bounds it, its event's columns; null where none."""
         time = self.graph.nodes["time_ns"]
-        edges = self.graph.edges if rows is None else self.graph.edges[rows]
+        edges = self.graph.edges if rows is None else self.graph.edges_at(rows)
         events = self.events if rows is None else self.events.join(edges, on="event_id", how="semi")
         named = edges.join(events, on="event_id", how="left", maintain_order="left")
         return named.with_columns(

@@ -24,6 +24,7 @@ _EVENTS = DEVICE_EVENTS.only("event_id", "kind", "name", "start_ns", "end_ns")
 READS = (_OPS, _CALLS, _STARTS, _THREADS, _EVENTS)
 # Calls of threads that launch nothing that are looked at together: trees of all would be most of the memory.
 _TOGETHER = 500_000
+_ROW = pl.int_range(pl.len(), dtype=pl.UInt32)
 # Who launched work: an operator, a host call outside of all operators, or nobody knows.
 OPERATOR, LAUNCH, UNKNOWN = "operator", "launch", "unknown"
 
@@ -60,7 +61,7 @@ def _taken(tree: pl.DataFrame) -> Iterator[pl.DataFrame]:
 def work(rank: RankTrace) -> pl.DataFrame:
     """Every kernel and copy that an operator launched: its launch, and the operator's ``op_id`` and start."""
     nested = rank.cached(_nested)
-    rows = nested.lazy()
+    rows = nested.lazy().with_row_index("number")
     ops = rows.filter("is_op").select(op="number", op_id="event_id", operator="name", op_start_ns="start_ns")
     calls = rows.select("is_op", launch_id="event_id", op=_operator(nested)).filter(~pl.col("is_op"))
     launched = _launched(rank).lazy().join(calls.drop("is_op"), on="launch_id")
@@ -100,7 +101,7 @@ def _of_all_threads(rank: RankTrace) -> pl.DataFrame:
     if not _has_others(rank):
         return launching
     others = _tree(rank, pl.concat(_of_others(rank)))
-    return pl.concat([launching, others.with_columns(pl.col("number", "parent_id") + launching.height)])
+    return pl.concat([launching, others.with_columns(pl.col("parent_id") + launching.height)])
 
 
 def _has_others(rank: RankTrace) -> bool:
@@ -109,7 +110,7 @@ def _has_others(rank: RankTrace) -> bool:
 
 
 def _nested(rank: RankTrace) -> pl.DataFrame:
-    """Operators and calls of the device's runtime, of threads that launch: one tree, ``parent_id`` is a ``number``."""
+    """Operators and calls of the device's runtime, of threads that launch: one tree, ``parent_id`` is a row of it."""
     return _tree(rank, None)
 
 
@@ -146,13 +147,13 @@ def _tree(rank: RankTrace, others: pl.Series | None) -> pl.DataFrame:
     work = done(launched.select("start_ns", "end_ns", launch_id="launch"))
     added = ("parent_id", "self_ns", "work_count", "work_ns")
     tree = call_tree.nested(both.with_columns(event_id="number"), work, added)
-    return tree.with_columns(both["event_id"]).drop("pid", "tid", "is_cut")
+    return tree.with_columns(both["event_id"]).drop("number", "pid", "tid", "is_cut")
 
 
 def _operator(nested: pl.DataFrame) -> pl.Series:
     """The number of the innermost operator around each row, or of itself; null where there is none."""
     # A call of the runtime may be made by another: each round goes up twice as far as the one before.
-    reached = nested.select(at=pl.when("is_op").then("number").otherwise("parent_id"))["at"]
+    reached = nested.select(at=pl.when("is_op").then(_ROW).otherwise("parent_id"))["at"]
     while not (further := reached[reached]).equals(reached, null_equal=True):
         reached = further
     return reached
@@ -187,8 +188,8 @@ def outermost(rank: RankTrace, chosen: pl.Series) -> pl.DataFrame:
         return pl.DataFrame(schema={"op_id": pl.UInt32(), "around_id": pl.UInt32(), "around": pl.String()})
     nested = _of_all_threads(rank)
     is_chosen = nested["event_id"].is_in(chosen.implode()) & nested["is_op"]
-    found = call_tree.outermost(nested.select("parent_id", event_id="number"), is_chosen)
-    rows = nested.lazy()
+    found = call_tree.outermost(nested.select("parent_id", event_id=_ROW), is_chosen)
+    rows = nested.lazy().with_row_index("number")
     named = rows.select(around="number", around_id="event_id", around_name="name")
     return done(
         rows.select("is_op", op_id="event_id", around=found)
@@ -202,7 +203,7 @@ def within(rank: RankTrace, names: pl.Series) -> pl.Series:
     """The ``event_id`` of every operator of these names, or within one."""
     nested = _of_all_threads(rank)
     is_chosen = nested["is_op"] & nested["name"].is_in(names.implode()).fill_null(value=False)
-    around = call_tree.outermost(nested.select("parent_id", event_id="number"), is_chosen)
+    around = call_tree.outermost(nested.select("parent_id", event_id=_ROW), is_chosen)
     found: pl.Series = nested["event_id"].filter(nested["is_op"] & around.is_not_null())
     return found
 

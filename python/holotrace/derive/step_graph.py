@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -79,11 +80,23 @@ class StepGraph:
 
     def __init__(self, native: native.StepGraph) -> None:
         self._native = native
-        # A row per node, by time: event_id, time_ns, is_start.
-        self.nodes = pl.DataFrame(native.nodes())
-        # A row per edge: from_node, to_node (rows of nodes), kind (operator, dependency, launch_delay, kernel_delay,
-        # sync), weight_ns, and event_id, the event whose time that is.
-        self.edges = pl.DataFrame(native.edges())
+
+    @cached_property
+    def nodes(self) -> pl.DataFrame:
+        """A row per node, by time: event_id, time_ns, is_start."""
+        return pl.DataFrame(self._native.nodes())
+
+    @cached_property
+    def edges(self) -> pl.DataFrame:
+        """A row per edge: from_node, to_node (rows of nodes), kind, weight_ns, and event_id, whose time that is.
+
+        Its kind is operator, dependency, launch_delay, kernel_delay or sync.
+        """
+        return pl.DataFrame(self._native.edges())
+
+    def edges_at(self, rows: pl.Series) -> pl.DataFrame:
+        """Some rows of ``edges``, of which there are many more."""
+        return pl.DataFrame(self._native.edges(rows.to_frame("edge")))
 
     @property
     def connected(self) -> pl.Series:
@@ -97,9 +110,8 @@ class StepGraph:
             weight_ns: What each edge takes instead; by default its own weight, or 0 where clocks differ so much that it
                 is negative.
         """
-        weights = self.edges["weight_ns"] if weight_ns is None else weight_ns
-        column = weights.cast(pl.Int64).clip(lower_bound=0).alias("weight_ns").to_frame()
-        path: pl.Series = pl.DataFrame(self._native.longest_path(column))["edge"]
+        given = None if weight_ns is None else weight_ns.cast(pl.Int64).clip(lower_bound=0).to_frame("weight_ns")
+        path: pl.Series = pl.DataFrame(self._native.longest_path(given))["edge"]
         return path
 
 

@@ -10,8 +10,8 @@ from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, empty, filled
 from holotrace.core.source import believable
-from holotrace.core.tables import CPU_OPS, DEVICE_EVENTS, STEPS
-from holotrace.core.trace import RankTrace
+from holotrace.core.tables import CALLS, CPU_OPS, DEVICE_EVENTS, STEPS
+from holotrace.core.trace import RankTrace, finished_with
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
@@ -19,7 +19,7 @@ from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
 from holotrace.diagnosis import held_up, host, inefficient, pairs, rounds, xla_gaps
-from holotrace.diagnosis.classes import COPY, EVALUATION, OPERATOR, RUNTIME, SYNCHRONIZATION
+from holotrace.diagnosis.classes import COPY, OPERATOR, RUNTIME, SYNCHRONIZATION
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
@@ -104,11 +104,12 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _segments(rank, edges),
         _work(rank),
         _cores(rank),
-        _slow_work(rank, edges),
         _calls(rank),
     ]
-    # They are most of the memory of a long recording.
+    # They are most of the memory of a long recording, and what is left needs much.
     rank.forget(_kernels)
+    finished_with(CALLS)
+    parts.append(_slow_work(rank, edges))
     own = [_with_base(part, base) for part in parts if not part.is_empty()]
     return _in_order([*own, meetings])
 
@@ -354,13 +355,13 @@ def _work(rank: RankTrace) -> pl.DataFrame:
         .select("external", operator="name", dims="input_dims")
     )
     text = [pl.col(name).cast(pl.String).fill_null("") for name in ("grid", "block", "dims")]
-    within = host.evaluating(rank, kernels["launch_id"]).cast(pl.Categorical)
+    beside = host.beside_the_step(rank, kernels["launch_id"]).cast(pl.Categorical)
     labels = ("name", "grid", "block", "operator", "dims")
     return done(
         kernels.lazy()
         .join(operators, on="external", how="left", maintain_order="left")
-        .select("step", "start_ns", "event_id", *labels, within, time_ns=pl.col("end_ns") - pl.col("start_ns"))
-        .group_by("step", *labels, "within")
+        .select("step", "start_ns", "event_id", *labels, *beside, time_ns=pl.col("end_ns") - pl.col("start_ns"))
+        .group_by("step", *labels, "cause", "within")
         .agg(
             pl.col("time_ns").sum(),
             pl.col("start_ns", "event_id").min(),
@@ -368,7 +369,7 @@ def _work(rank: RankTrace) -> pl.DataFrame:
         )
         # Labels are numbers until there are few of them. What is evaluated is of no operator.
         .with_columns(operator=pl.coalesce(pl.col("within", "operator").cast(pl.String)))
-        .group_by("step", *labels, "within")
+        .group_by("step", *labels, "cause")
         .agg(pl.col("time_ns", "count").sum(), pl.col("start_ns", "event_id").min())
         .sort("step", "name", "grid", "block", "operator", "dims")
         .select(
@@ -379,7 +380,7 @@ def _work(rank: RankTrace) -> pl.DataFrame:
             "event_id",
             "operator",
             pl.col("name").cast(pl.String),
-            cause=pl.when(pl.col("within").is_not_null()).then(pl.lit(EVALUATION)),
+            pl.col("cause").cast(pl.String),
             detail=pl.concat_str(text, separator="|"),
             row=pl.lit(WORK),
         )

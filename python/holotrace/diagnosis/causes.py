@@ -14,6 +14,7 @@ from holotrace.derive.vendors import GRAPH_LAUNCHING, LAUNCHING
 from holotrace.diagnosis import account, cores, idle, inefficient, over_time, profiled, transfers, uneven, wording
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import (
+    COMPILATION,
     COPY,
     EVALUATION,
     EXPERTS,
@@ -59,6 +60,8 @@ _CRITICAL_RATIO = 0.2
 _TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
 # Threads of one host share its cores, so that equal work of theirs differs by more than that of devices.
 _ON_HOST_RATIO = 0.1
+# What may cost both host and device time, or be there for nothing but what it exposes.
+_IN_PARTS = (SYNCHRONIZATION, EVALUATION, COMPILATION)
 # What the trace does not say in so many words.
 _INFERRED = (QUEUED, PAUSE, UNRECORDED)
 # Of these the responsible name says it all.
@@ -126,9 +129,10 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         *inefficient.causes(job),
     )
     costs = [(candidate, meetings.saved_ns(candidate.change)) for candidate in every]
-    # A wait costs what the device stands still for and what it exposes, which may each be little.
-    waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
-    costs = [*_once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
+    # A wait costs what the device stands still for and what it exposes, an evaluation the time of the host and of the
+    # device, which may each be little.
+    in_parts = [pair for pair in costs if pair[0].cause in _IN_PARTS]
+    costs = [*_once(in_parts, meetings), *(pair for pair in costs if pair[0].cause not in _IN_PARTS)]
     on_host = account.ON_HOST in windows["name"]
     kept = [(c, cost) for c, cost in costs if cost > _least_ratio(c, len(ranks), is_on_host=on_host) * job_ns]
     kept = _with_copies(_once(cores.told_once(_without_followers(kept)), meetings), meetings)

@@ -24,6 +24,8 @@ UPLOAD = "upload"  # XLA: the host sends data that is needed now
 SLOW_HOST, SLOW_LINK, EXPOSED = "slow-host", "slow-link", "exposed-transfer"
 
 
+# Kernels that are run to find out which is the fastest.
+_BENCHMARKING = r"\): (autotune\w*|do_bench\w*|benchmark_\w+|benchmark)$|^CachingAutotuner\.benchmark"
 # Names that say what goes on below them, whatever else does. Tried from the outside in, in this order.
 _NAMED = (
     (PROFILER, r"(?i)torch/profiler/|profiler\.py\(\d+\): (step|stop|start|_transit)"),
@@ -39,17 +41,28 @@ _NAMED = (
         COMPILATION,
         r"(?i)^(compile|compiling|compilation)\b|_inductor/(codegen|graph|scheduler|lowering|autotune|codecache)",
     ),
+    (COMPILATION, _BENCHMARKING),
     (COMPILATION, rf"^({'|'.join(LOADING_CODE)})"),
     (INPUT, r"(?i)dataloader|data_?loader|next_?batch|get_?batch|load_?batch|fetch_?(data|batch)|data_iter|prefetcher"),
     (
         CHECKPOINT,
-        r"(?i)checkpoint(?!\.py.*(checkpoint|forward))|torch/serialization|save_(model|state|pretrained)|state_dict",
+        r"(?i)checkpoint(?!\.py.*(checkpoint|forward))|torch/serialization|save_(model|state|pretrained)|state_dict"
+        r"|(save|write|dump)_?\w*ckpt|ckpt_?(save|write|dump)|safetensors/\w+\.py\(\d+\): save",
     ),
-    (EVALUATION, r"(?i:\): |^)(evaluate|evaluation|validate|validation|run_eval|eval_(loop|step|epoch))\w*$"),
+    (
+        EVALUATION,
+        r"(?i)(\): |^)_?((run|do|perform|call|maybe)_?)*(evaluate|evaluation|validate|validation)\w*$"
+        r"|(\): |^)_?((run|do|perform|call|maybe)_)+(eval|val)(_\w+)?$"
+        r"|(\): |^)(eval|val)_(loop|step|epoch|one_epoch|model|pass|loss|metrics|perplexity)\w*$"
+        r"|^(eval|val)$|(\): )estimate_loss$|evaluation_?loop",
+    ),
     (
         LOGGING,
-        r"(?i:\): |^)(log|print|report|write)_?\w*(metric|stat|scalar|summary|loss|progress|log)s?\w*$"
-        r"|(?i:wandb|tensorboard)/",
+        r"(?i:\): |^)(log(?!_?(softmax|prob|sum))|print|report|write)_?\w*"
+        r"(metric|stat|scalar|summary|loss|progress|log|step|epoch|image|gradient|memory|throughput|result)s?\w*$"
+        r"|(?i:\): |^)_?(maybe_log|training_log)\w*$"
+        r"|(?i:\): )add_(scalar|histogram|image)s?$|(?i:wandb|tensorboard|tensorboardX|mlflow|tqdm)/"
+        r"|^logging/(__init__|handlers)\.py",
     ),
     (COLLECTION, r"(?i)garbage|\bgc\b|(^|_)gc(_|$)|built-in (function|method) (gc\.)?collect\b"),
 )
@@ -77,6 +90,13 @@ def named(name: str) -> str | None:
         # Activations that are computed again are no checkpoint that is saved.
         return None
     return next((cause for cause, pattern in _COMPILED if pattern.search(name)), None)
+
+
+@lru_cache(maxsize=20_000)
+def beside(name: str) -> str | None:
+    """The class of a name within which devices compute what is no work of the step; null if it tells none."""
+    cause = named(name)
+    return cause if cause == EVALUATION or (cause == COMPILATION and re.search(_BENCHMARKING, name)) else None
 
 
 # What a call is by its name and category, as bits; native code knows them by these numbers.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -23,7 +23,6 @@ from holotrace.diagnosis.classes import (
     CHECKPOINT,
     COLLECTION,
     COMPILATION,
-    EVALUATION,
     FULL_QUEUE,
     FUNCTION,
     INPUT,
@@ -37,6 +36,7 @@ from holotrace.diagnosis.classes import (
     STEP_RANGE,
     SYNCHRONIZATION,
     UNRECORDED,
+    beside,
     is_of_program,
     named,
 )
@@ -125,8 +125,9 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     named_shares = done(by_range.drop("annotation"))
     asked = _of_launching_threads(every, rank)
     others = rank.cached(stalls).filter(pl.col("cause") != ALLOCATOR)
-    beside = lead.laid_to_stalls(named_shares, every.found, others, asked)
-    told = lead.laid_to_waits(beside, every.found, asked)
+    launches = rank[WORK_EVENTS]["launch_ns"].drop_nulls().unique().sort()
+    beside = lead.laid_to_stalls(named_shares, every.found, others, asked, launches)
+    told = lead.laid_to_waits(beside, every.found, asked, launches)
     is_wait = pl.col("cause") == SYNCHRONIZATION
     waits = told.select(pl.when(is_wait).then("event_id")).to_series()
     asked_by = open_calls.asked_by(rank.cached(host_calls), waits)
@@ -424,8 +425,20 @@ def _all_of(found: pl.DataFrame, cause: str) -> pl.DataFrame:
 
 def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str]]:
     """Of launches within something whose name tells what goes on (see ``classes.named``): that, and the name."""
+    return _within(rank, launch_ids, named)
+
+
+def beside_the_step(rank: RankTrace, launch_ids: pl.Series) -> pl.DataFrame:
+    """Of launches that are no work of the step, such as an evaluation's, ``cause`` and name, ``within``; else nulls."""
+    found = _within(rank, launch_ids, beside)
+    rows = [found.get(launch, (None, None)) for launch in launch_ids]
+    return pl.DataFrame(rows, {"cause": pl.String, "within": pl.String}, orient="row")
+
+
+def _within(rank: RankTrace, launch_ids: pl.Series, telling: Callable[[str], str | None]) -> dict[int, tuple[str, str]]:
+    """Of launches within something whose name tells a class, that class and the name of the outermost."""
     calls = spans(rank)
-    told = {name: cause for name in distinct(calls["name"]) if name and (cause := named(name))}
+    told = {name: cause for name in distinct(calls["name"]) if name and (cause := telling(name))}
     if not told:
         return {}
     outer = _outermost(calls.filter(among(calls["name"], told)))
@@ -435,16 +448,6 @@ def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str
     found = found.join_asof(outer.lazy(), on="start_ns", by=["pid", "tid"], check_sortedness=False)
     within = done(found.filter(pl.col("end_ns") <= pl.col("outer_end_ns")).select("event_id", "outer_name"))
     return {launch: (told[name], name) for launch, name in within.iter_rows()}
-
-
-def evaluating(rank: RankTrace, launch_ids: pl.Series) -> pl.Series:
-    """Of launches within something that evaluates the model its name, as ``within``; null for all others."""
-    names = distinct(spans(rank)["name"])
-    if not any(named(name) == EVALUATION for name in names if name):
-        return pl.repeat(None, len(launch_ids), dtype=pl.String, eager=True).alias("within")
-    found = contexts(rank, launch_ids)
-    told = (found.get(launch, (None, None)) for launch in launch_ids)
-    return pl.Series("within", [name if cause == EVALUATION else None for cause, name in told], dtype=pl.String)
 
 
 def _outermost(calls: pl.DataFrame) -> pl.DataFrame:

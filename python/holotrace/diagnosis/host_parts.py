@@ -94,14 +94,15 @@ def of_steps(rank: RankTrace) -> pl.DataFrame:
         end_ns=reached,
         step_ns=pl.col("end_ns") - pl.col("start_ns"),
     ).with_row_index("window")
-    every = rank.cached(host.host_calls)
+    calls = rank.cached(host.host_calls)
     main = rank.cached(host.main_thread)
-    # The range of a step tells nothing of it.
-    calls = every.filter(~host.matching(every["name"], classes.STEP_RANGE))
     # The backward pass runs on a thread of its own, while the one that holds the steps waits for it.
     of_main = apart.with_columns(tid=pl.lit(main, pl.UInt32))
     beside = open_calls.busiest_thread(calls, main)
-    shares = open_calls.of(calls, of_main, fallback=beside).shares if calls.height else open_calls.NO_SHARES
+    # The range of a step tells nothing of it.
+    of_step = host.matching(calls["name"], classes.STEP_RANGE)
+    told = open_calls.of(calls, of_main, fallback=beside, ignored=of_step) if calls.height else None
+    shares = told.shares if told else open_calls.NO_SHARES
     parts = _wide(shares, apart["window"], _IN_STEPS)
     known = parts.select(pl.sum_horizontal(f"{part}_ns" for part in PARTS[:-1])).to_series()
     left = apart["step_ns"] - known

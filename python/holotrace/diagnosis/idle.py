@@ -176,10 +176,18 @@ def _follows(idle: _Idle, slow: dict[int, float]) -> bool:
     """Whether it takes as much longer on slow hosts as everything does there."""
     if not slow or idle.cause in _SLOW_TOO:
         return bool(slow)
+    if idle.cause == INPUT and _mean_ns(idle.rows, list(slow)) < SHORT_NS * max(slow.values()):
+        # The others hand their batches over while their devices have something else to do.
+        return True
     of_rank = dict(idle.table.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
     usual_ns = idle.usual_ns
     most = max(float(of_rank[rank]) / ratio for rank, ratio in slow.items())
     return 0 < most <= _MUCH_LONGER * usual_ns
+
+
+def _mean_ns(rows: pl.DataFrame, ranks: list[int]) -> float:
+    own = rows.filter(pl.col("rank").is_in(ranks))
+    return total(own["time_ns"]) / max(1.0, total(own["count"]))
 
 
 def _slow_hosts(of_slow: list[pl.DataFrame], slow: dict[int, float]) -> Iterator[Candidate]:

@@ -7,11 +7,19 @@ import polars as pl
 from holotrace.derive import intervals
 from holotrace.diagnosis.classes import LAUNCH, SYNCHRONIZATION
 
+# No host is further ahead than its device's queue is long: launches block from then on.
+_QUEUE_LENGTH = 1_024  # as of CUDA
 # Calls that wait for a device return sooner than this where it has nothing to do.
 _SHORT_NS = 20_000
 
 
-def laid_to_stalls(shares: pl.DataFrame, gaps: pl.DataFrame, stalls: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+def laid_to_stalls(
+    shares: pl.DataFrame,
+    gaps: pl.DataFrame,
+    stalls: pl.DataFrame,
+    waits: pl.DataFrame,
+    launches: pl.Series | None = None,
+) -> pl.DataFrame:
     """Lays launching too late to what kept the host from launching just before, as far as it used up its lead.
 
     For as long as the host did something else while its device worked, the device caught up with it: so much of what it
@@ -25,13 +33,14 @@ def laid_to_stalls(shares: pl.DataFrame, gaps: pl.DataFrame, stalls: pl.DataFram
         gaps: As of ``laid_to_waits``.
         stalls: ``began_ns``, ``returned_ns``, ``cause``, ``responsible`` and ``event_id``.
         waits: As of ``laid_to_waits``.
+        launches: As of ``laid_to_waits``.
     """
     late = _late(shares, gaps)
     if stalls.is_empty() or late.is_empty():
         return shares
     spans = stalls.select(start_ns="began_ns", end_ns="returned_ns")
     known = stalls.select("began_ns", "returned_ns", "cause", "responsible", "event_id")
-    used = known.with_columns(intervals.uncovered_ns(spans, gaps).alias("used_ns"))
+    used = known.with_columns(_at_most(intervals.uncovered_ns(spans, gaps), stalls["returned_ns"], launches, "used_ns"))
     before = pl.concat([used, _long(waits)], how="diagonal").sort("returned_ns").with_row_index("stop")
     own = pl.col("late_ns").cum_sum().over("stop") - pl.col("late_ns")
     found = (
@@ -44,7 +53,9 @@ def laid_to_stalls(shares: pl.DataFrame, gaps: pl.DataFrame, stalls: pl.DataFram
     return _split(shares, found)
 
 
-def laid_to_waits(shares: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+def laid_to_waits(
+    shares: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame, launches: pl.Series | None = None
+) -> pl.DataFrame:
     """Lays launching too late to the waits before it, as far as the host would have been ahead without these.
 
     For as long as it waited for a device that worked, the host could have launched ahead: all that it launches too late
@@ -57,11 +68,12 @@ def laid_to_waits(shares: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame)
         gaps: Times in which the device had nothing to do: ``window``, ``start_ns``, ``end_ns``.
         waits: ``began_ns``, ``returned_ns``, ``responsible`` and ``event_id``: those of the threads that launch, none
             within another.
+        launches: When the host launched, in order, if that limits how far ahead it can be.
     """
     long, late = _long(waits), _late(shares, gaps)
     if long.is_empty() or late.is_empty():
         return shares
-    return _split(shares, _lost(late, gaps, long).with_columns(cause=pl.lit(SYNCHRONIZATION)))
+    return _split(shares, _lost(late, gaps, long, launches).with_columns(cause=pl.lit(SYNCHRONIZATION)))
 
 
 def _long(waits: pl.DataFrame) -> pl.DataFrame:
@@ -88,10 +100,24 @@ def _split(shares: pl.DataFrame, laid: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([left.select(shares.columns), taken.select(shares.columns)])
 
 
-def _lost(late: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+def _at_most(won: pl.Series, returned: pl.Series, launches: pl.Series | None, name: str) -> pl.Series:
+    """How far ahead the host would have been: no more than it takes to launch as much as the queue holds."""
+    if launches is None or launches.is_empty():
+        return won.alias(name)
+    last = launches.search_sorted(returned) + (_QUEUE_LENGTH - 1)
+    until = launches.gather(last.clip(upper_bound=len(launches) - 1))
+    reach = pl.Series(until.zip_with(last < len(launches), pl.repeat(None, len(last), dtype=pl.Int64, eager=True)))
+    limited = pl.DataFrame({name: won, "reach_ns": reach - returned})
+    return limited.select(pl.min_horizontal(name, "reach_ns").alias(name)).to_series()
+
+
+def _lost(late: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame, launches: pl.Series | None) -> pl.DataFrame:
     """Of each window the part of ``late_ns`` that is lost by waiting, ``ratio``, and the last wait before its end."""
     spans = waits.select(start_ns="began_ns", end_ns="returned_ns")
-    won = waits.select(at_ns="returned_ns", won_ns=intervals.uncovered_ns(spans, gaps))
+    won = waits.select(
+        at_ns="returned_ns",
+        won_ns=_at_most(intervals.uncovered_ns(spans, gaps), waits["returned_ns"], launches, "won_ns"),
+    )
     # The lead never falls below nothing: what is beyond it was late anyway.
     lead = (pl.col("won_ns").fill_null(0) - pl.col("late_ns").fill_null(0)).cum_sum()
     beyond = (-lead).cum_max().clip(lower_bound=0)

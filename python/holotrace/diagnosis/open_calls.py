@@ -61,7 +61,9 @@ class Found:
         return pl.DataFrame([*named, tid, took["other_ns"]])
 
 
-def of(calls: pl.DataFrame, windows: pl.DataFrame, fallback: int | None = None) -> Found:
+def of(
+    calls: pl.DataFrame, windows: pl.DataFrame, fallback: int | None = None, *, ignored: pl.Series | None = None
+) -> Found:
     """What threads did in windows.
 
     Args:
@@ -75,10 +77,13 @@ def of(calls: pl.DataFrame, windows: pl.DataFrame, fallback: int | None = None) 
         "start_ns", "end_ns", thread=pl.col("tid").to_physical().cast(pl.UInt32).fill_null(main)
     ).rechunk()
     code = pl.UInt32()
+    thread = pl.col("tid").to_physical().cast(code).fill_null(NONE)
+    # To leave them out would copy all others.
+    told = thread if ignored is None else pl.when(ignored).then(NONE).otherwise(thread)
     placed_calls = calls.select(
         *("event_id", "start_ns", "end_ns"),
         *(pl.col(name).to_physical().cast(code).fill_null(NONE) for name in ("name", "category")),
-        thread=pl.col("tid").to_physical().cast(code).fill_null(NONE),
+        thread=told.cast(code),
         launches=(pl.col("work_count") > 0).fill_null(value=False).cast(pl.UInt8),
     )
     shares, names = native.open_calls(

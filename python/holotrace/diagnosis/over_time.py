@@ -8,7 +8,7 @@ import polars as pl
 
 from holotrace.diagnosis import account
 from holotrace.diagnosis.candidates import Candidate, Job, Where, candidate, of_share, total
-from holotrace.diagnosis.classes import EVALUATION, SLOW_DEVICE
+from holotrace.diagnosis.classes import SLOW_DEVICE
 
 # The steps that are not slow take about as long as the quickest of them, and a recording begins with one of them.
 USUAL_QUANTILE = 0.25
@@ -21,9 +21,9 @@ _KIND = ("name", "detail", "operator")
 
 
 def causes(job: Job) -> Iterator[Candidate]:
-    """Evaluations that all ranks make, and devices that all become slow."""
+    """Work beside the steps' own that all ranks do, and devices that all become slow."""
     everybody = job.ranks if len(job.ranks) == 1 else ()
-    yield from _evaluations(job, everybody)
+    yield from _beside_steps(job, everybody)
     yield from _slow_devices(job, everybody)
 
 
@@ -40,22 +40,22 @@ def slow(ratios: Mapping[int, float], longer: float) -> tuple[int, ...]:
     return tuple(found) if is_apart and places[-1] - places[0] == len(places) - 1 else ()
 
 
-def _evaluations(job: Job, everybody: tuple[int, ...]) -> Iterator[Candidate]:
-    """What devices compute in evaluations, where all have it; what one has more of it is that rank's."""
-    work = job.of(account.WORK).filter(pl.col("cause") == EVALUATION).drop_nulls("step")
-    own = work.group_by("rank", "step", "operator").agg(pl.col("time_ns").sum())
-    common = own.group_by("step", "operator").agg(
+def _beside_steps(job: Job, everybody: tuple[int, ...]) -> Iterator[Candidate]:
+    """What devices compute beside the steps' own work, as in evaluations; what one has more of it is that rank's."""
+    work = job.of(account.WORK).drop_nulls(["cause", "step"])
+    own = work.group_by("rank", "step", "cause", "operator").agg(pl.col("time_ns").sum())
+    common = own.group_by("step", "cause", "operator").agg(
         common_ns=pl.col("time_ns").min(), ranks=pl.col("rank").n_unique(), most_ns=pl.col("time_ns").max()
     )
     common = common.filter(pl.col("ranks") == len(job.ranks))
-    for (name,), of_name in common.group_by("operator", maintain_order=True):
-        share = own.join(of_name, on=["step", "operator"]).select(
+    for (cause, name), of_name in common.group_by("cause", "operator", maintain_order=True):
+        share = own.join(of_name, on=["step", "cause", "operator"]).select(
             "rank", "step", part_ratio=pl.col("common_ns") / pl.col("time_ns")
         )
         # What tells kernels apart is nothing that is around them.
-        rows = work.filter(pl.col("operator") == name).with_columns(at_ns="start_ns", detail=pl.lit(None, pl.String))
+        rows = work.filter(cause=cause, operator=name).with_columns(at_ns="start_ns", detail=pl.lit(None, pl.String))
         steps = tuple(sorted(of_name["step"].unique()))
-        yield candidate(EVALUATION, str(name), of_share(rows, share), Where(everybody, steps))
+        yield candidate(str(cause), str(name), of_share(rows, share), Where(everybody, steps))
 
 
 def _slow_devices(job: Job, everybody: tuple[int, ...]) -> Iterator[Candidate]:

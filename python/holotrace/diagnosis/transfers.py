@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
 
@@ -26,6 +27,8 @@ _OF_GROUP = ("step", "group_ranks")
 # A bucket of gradients, and one of them, if they are as most are: DistributedDataParallel's buckets, 16 bits.
 _BUCKET_BYTES, _ELEMENT_BYTES = 25 << 20, 2
 _WHOLE, _GATHER = r"(?i)all_?reduce", "(?i)gather"
+# The backward pass, which alone can hide gradients, takes twice as long as the forward pass.
+_BACKWARD_RATIO = 2 / 3
 # A transfer of which so much is exposed is not hidden.
 _MOSTLY_RATIO = 0.5
 
@@ -52,7 +55,7 @@ def causes(job: Job) -> Iterator[Candidate]:
     beside = beside.filter(~pl.col("match").is_in(late["match"].implode()))
     # Programs of XLA reduce gradients whenever their compiler says.
     is_xla = not job.rows.is_empty() and account.XLA in job.of(account.WINDOW)["detail"]
-    yield from _exposed(beside, job.ranks if len(job.ranks) == 1 else (), in_buckets=not is_xla)
+    yield from _exposed(beside, job, in_buckets=not is_xla)
 
 
 def is_gathered(collective: object) -> bool:
@@ -138,11 +141,21 @@ def _slow_steps(meetings: pl.DataFrame, ranks: tuple[int, ...]) -> Iterator[Cand
     """Groups whose transfers take longer in some steps than those of equal size in others."""
     alike = ["member_ranks", "collective", "element_count", "element_type", "place"]
     whole = meetings.drop_nulls("step").filter(pl.col("absent") <= 0).sort("come_ns")
-    # Steps send the same in the same order, where no size is known.
+    # Steps send the same in the same order, where no size is known, or each has its own, as with tokens of experts.
     place = pl.int_range(pl.len()).over("step", "member_ranks", "collective")
-    whole = whole.with_columns(place=pl.when(pl.col("element_count").is_null()).then(place))
-    usual = pl.col("transfer_ns").quantile(over_time.USUAL_QUANTILE, "lower").over(alike)
-    sized = whole.with_columns(usual_ns=usual)
+    kind = ["member_ranks", "collective", "element_type"]
+    times = pl.col("step").n_unique().over(*kind, "element_count").min().over(kind)
+    is_of_size = pl.col("element_count").is_not_null() & (2 * times >= pl.col("step").n_unique().over(kind))
+    placed = whole.with_columns(
+        place=pl.when(~is_of_size).then(place),
+        element_count=pl.when(is_of_size).then("element_count"),
+        elements=pl.col("element_count").fill_null(1).clip(lower_bound=1),
+    )
+    rate = pl.col("transfer_ns") / pl.col("elements")
+    usual = rate.quantile(over_time.USUAL_QUANTILE, "lower").over(alike) * pl.col("elements")
+    # Of other sizes than those of other steps the rate is another.
+    is_alike = (pl.col("elements") / pl.col("elements").median().over(alike)).is_between(0.5, 2)
+    sized = placed.with_columns(usual_ns=pl.when(is_alike).then(usual).otherwise("transfer_ns"))
     for (members,), table in sized.group_by("member_ranks", maintain_order=True):
         ratio = pl.col("transfer_ns").sum() / pl.col("usual_ns").sum()
         ratios = dict(table.filter(pl.col("usual_ns") > 0).group_by("step").agg(ratio).iter_rows())
@@ -193,15 +206,19 @@ def _synchronized(late: pl.DataFrame, rank_count: int) -> Iterator[Candidate]:
         )
 
 
-def _exposed(meetings: pl.DataFrame, ranks: tuple[int, ...], *, in_buckets: bool) -> Iterator[Candidate]:
+def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[Candidate]:
     """Collectives whose transfer nothing hides."""
+    ranks = job.ranks if len(job.ranks) == 1 else ()
+    # What devices of a host compute while others of it communicate is no measure for programs of XLA.
+    computed = _computed(job) if in_buckets else _computed(replace(job, rows=job.rows.clear()))
     # Gathers of other sizes are of other parameters, which may be prefetched where these are not.
     is_gather = pl.col("collective").str.contains(_GATHER)
     sized = meetings.with_columns(size=pl.when(is_gather).then("element_count"))
     for (name, _), every in sized.group_by("collective", "size", maintain_order=True):
         is_reduction = in_buckets and "reduce" in str(name).lower()
         hideable = _but_the_last(every) if is_reduction else _since_the_last(every) if is_gathered(name) else every
-        table = hideable.filter(pl.col("exposed_transfer_ns") > 0)
+        room = _BACKWARD_RATIO * (1 - 1 / _pieces(every)) if is_reduction else 1.0
+        table = _within_what_hides(hideable, every, computed, room).filter(pl.col("exposed_transfer_ns") > 0)
         if table.is_empty():
             continue
         hidden = {
@@ -233,6 +250,36 @@ def _exposed(meetings: pl.DataFrame, ranks: tuple[int, ...], *, in_buckets: bool
                 ),
             },
         )
+
+
+def _computed(job: Job) -> pl.DataFrame:
+    """How long ranks compute in each step."""
+    segments = job.rows if job.rows.is_empty() else job.of(account.SEGMENT)
+    if segments.is_empty():
+        return pl.DataFrame(schema={"step": pl.Int64(), "computed_ns": pl.Float64()})
+    of_rank = segments.group_by("rank", "step").agg(pl.col("time_ns").sum())
+    return of_rank.group_by("step").agg(computed_ns=pl.col("time_ns").quantile(0.5, "lower"))
+
+
+def _within_what_hides(
+    hideable: pl.DataFrame, every: pl.DataFrame, computed: pl.DataFrame, ratio: float
+) -> pl.DataFrame:
+    """What could be hidden, no more in a step than the ``ratio`` of its computing that hides none of them yet."""
+    hidden = every.group_by(*_OF_GROUP).agg(hidden_ns=(pl.col("transfer_ns") - pl.col("exposed_transfer_ns")).sum())
+    known = hideable.join(hidden, on=_OF_GROUP, how="left", nulls_equal=True).join(
+        computed, on="step", how="left", nulls_equal=True
+    )
+    room = (ratio * pl.col("computed_ns") - pl.col("hidden_ns")).clip(lower_bound=0)
+    part = (room / pl.col("exposed_transfer_ns").sum().over(_OF_GROUP)).clip(upper_bound=1).fill_nan(1).fill_null(1)
+    return known.with_columns(pl.col("exposed_transfer_ns") * part).sort("match")
+
+
+def _pieces(reductions: pl.DataFrame) -> float:
+    """In how many pieces the gradients of a step are reduced, or could be: the first waits for part of the backward."""
+    size = pl.col("element_count").cast(pl.Float64) * _ELEMENT_BYTES
+    pieces = pl.max_horizontal(1.0, size / _BUCKET_BYTES).fill_null(1.0).sum()
+    most = reductions.group_by(*_OF_GROUP).agg(pieces=pieces)["pieces"].median()
+    return max(2.0, most) if isinstance(most, float) else 2.0
 
 
 def _since_the_last(gathers: pl.DataFrame) -> pl.DataFrame:
@@ -268,5 +315,7 @@ def _buckets(reductions: pl.DataFrame) -> int:
 def _in_a_row(reductions: pl.DataFrame) -> float:
     """How many of the reductions that follow another in their step begin as soon as it ends."""
     before = pl.col("left_ns").shift(1).over(_OF_GROUP)
-    after = reductions.sort("come_ns").select(after_ns=pl.col("come_ns") - before).drop_nulls()
-    return after.filter(pl.col("after_ns") < _AT_ONCE_NS).height / max(1, after.height)
+    after = reductions.sort("come_ns").select("transfer_ns", after_ns=pl.col("come_ns") - before).drop_nulls("after_ns")
+    # Where transfers are as short as that, something may have been computed between them.
+    soon = after.filter(pl.col("after_ns") < _AT_ONCE_NS, pl.col("after_ns") < _MOSTLY_RATIO * pl.col("transfer_ns"))
+    return soon.height / max(1, after.height)

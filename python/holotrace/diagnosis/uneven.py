@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from holotrace.diagnosis import account
+from holotrace.diagnosis import account, sizes
 from holotrace.diagnosis.candidates import (
     APART_RATIO,
     NAMED_RATIO,
@@ -118,7 +118,11 @@ def _among(job: Job) -> Iterator[Candidate]:
     complete = beyond.filter(~pl.col("rank").is_in(_with_lost_kernels(kinds)))
     turns = _turns(complete) or (those if len(those) > len(job.ranks) / 2 else ())
     if turns:
-        cause = EXPERTS if _has_more_tokens(job, turns, in_turns=True) else UNEVEN_WORK
+        has_experts = _has_more_tokens(job, turns, in_turns=True)
+        heavy = complete.filter(pl.col("beyond_ns") > 0.25 * pl.col("beyond_ns").max()).select("rank", "step")
+        in_turn = by_kind(job, ("step",)).join(heavy, on=["rank", "step"], how="semi", nulls_equal=True)
+        has_experts = has_experts and sizes.has_equal_work(in_turn)
+        cause = EXPERTS if has_experts else UNEVEN_WORK
         # In sum over steps those that take turns have equally much.
         name, kernel = largest(job.of(account.WORK), turns, by=("step",))
         even = _balanced(complete)
@@ -251,11 +255,15 @@ def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> st
     own = _with_others_pooled(kinds, rank)
     if told := _told(own):
         return told
-    if is_slow(own, ratio) or _is_slow_at_some(own):
+    if (is_slow(own, ratio) or _is_slow_at_some(own)) and not sizes.has_larger_grids(kinds, rank):
         return SLOW_DEVICE
     # Tables that are spread over ranks are no experts, and a lookup is no product.
     is_lookup = re.search(_LOOKUP, largest(kinds, (rank,))[0] or "")
-    if not is_lookup and _has_more_tokens(job, (rank,), in_turns=False):
+    if (
+        not is_lookup
+        and _has_more_tokens(job, (rank,), in_turns=False)
+        and sizes.has_equal_work(kinds.filter(rank=rank))
+    ):
         return EXPERTS
     return PIPELINE if _are_stages(job, [rank]) else MORE_WORK
 
@@ -388,10 +396,10 @@ def lower(values: pl.Series) -> float:
     return float(found) if found is not None else 0.0
 
 
-def by_kind(job: Job) -> pl.DataFrame:
-    """Work of each rank by kernel, grid, block and shapes, beside that of the median rank."""
+def by_kind(job: Job, by: tuple[str, ...] = ()) -> pl.DataFrame:
+    """Work of each rank by kernel, grid, block and shapes, beside that of the median rank; ``by`` step, if asked."""
     work = job.of(account.WORK)
-    key = list(_KIND)
+    key = [*by, *_KIND]
     by_rank = work.group_by("rank", *key).agg(pl.col("time_ns", "count").sum())
     keys = by_rank.select(key).unique()
     every = keys.join(pl.DataFrame({"rank": job.ranks}, schema={"rank": by_rank.schema["rank"]}), how="cross")
@@ -434,8 +442,9 @@ def is_slow(kinds: pl.DataFrame, ratio: float) -> bool:
 
     Work that no other rank has, such as that of tokens that differ from rank to rank, is no witness.
     """
-    equal = kinds.filter(pl.col("count") == pl.col("usual_count"), pl.col("usual_ns") > 0)
-    if equal.is_empty() or total(equal["time_ns"]) < _COMPARABLE_RATIO * total(kinds["time_ns"]):
+    regular = kinds.filter(~_is_of_data())
+    equal = regular.filter(pl.col("count") == pl.col("usual_count"), pl.col("usual_ns") > 0)
+    if equal.is_empty() or total(equal["time_ns"]) < _COMPARABLE_RATIO * total(regular["time_ns"]):
         return False
     usual = total(equal["usual_ns"])
     longer_ratio = total(equal["time_ns"]) / usual - 1
@@ -461,12 +470,16 @@ def _is_slow_at_some(kinds: pl.DataFrame) -> bool:
     own = (pl.col("excess_ns") / pl.col("usual_ns")).is_between(0.5 * ratio, 1.5 * ratio)
     alike = longer.filter(own)
     total_ns = total(alike["excess_ns"])
-    is_of_data = pl.col("operator").fill_null("").str.contains(_OF_DATA) | pl.col("name").str.contains(_OF_DATA)
-    alike = alike.filter(~is_of_data)
+    alike = alike.filter(~_is_of_data())
     families = alike["operator"].fill_null("").str.replace(_DIRECTION, "").unique()
     most = max(alike.group_by("operator").agg(pl.col("excess_ns").sum())["excess_ns"].to_list(), default=0)
     is_of_several = len(families) >= _FEWEST_FAMILIES and most < NAMED_RATIO * total(alike["excess_ns"])
     return total_ns > _FAMILIES_RATIO * total(longer["excess_ns"]) and (is_of_several or _is_of_dense_products(alike))
+
+
+def _is_of_data() -> pl.Expr:
+    """Work that takes as long as its data say, whatever their shapes."""
+    return pl.any_horizontal(pl.col(name).fill_null("").str.contains(_OF_DATA) for name in ("operator", "name"))
 
 
 def _is_of_dense_products(longer: pl.DataFrame) -> bool:

@@ -48,10 +48,13 @@ CLASSES: Mapping[str, Class] = {
         confused=("A host pause, if no call names the loader; a slow host, if all calls of the rank take longer."),
     ),
     classes.COMPILATION: Class(
-        "the device of {who} has nothing to do while the host compiles in {what}",
+        "the work of {who} stands still while the host compiles in {what}",
         "Keep shapes from changing (pad to a few sizes, mark_dynamic), compile before the measured steps, and keep the "
         "caches of the compiler between runs (TORCHINDUCTOR_FX_GRAPH_CACHE=1). TORCH_LOGS=recompiles says why.",
-        seen="Compiling ranges or functions of Dynamo, Inductor or Triton, or the driver loading modules.",
+        seen=(
+            "Compiling ranges or functions of Dynamo, Inductor or Triton, the driver loading modules, or kernels that "
+            "are run to find the fastest."
+        ),
         confused="Running compiled code: the functions that wrap it are not counted.",
     ),
     classes.CHECKPOINT: Class(
@@ -66,7 +69,7 @@ CLASSES: Mapping[str, Class] = {
     classes.EVALUATION: Class(
         "training stands still while {who} {evaluates} in {what}",
         "Evaluate less often, or on other devices.",
-        seen="A function or range whose name contains evaluation or validation.",
+        seen="A function or range whose name says that the model is evaluated or validated.",
         confused="A Python function, if its name does not contain these words.",
     ),
     classes.LOGGING: Class(

@@ -6,6 +6,7 @@ import zlib
 from collections import Counter
 from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from threading import Lock
 from typing import Any
@@ -21,7 +22,7 @@ from holotrace.core.problems import frame
 from holotrace.core.schema import Table
 from holotrace.core.spread import cpu_count, spread
 from holotrace.core.tables import PROBLEMS, RANK_INFO
-from holotrace.core.trace import RankTrace
+from holotrace.core.trace import RankTrace, hearing
 from holotrace.derive import worth
 from holotrace.derive.device_time import ON_HOST
 from holotrace.diagnosis.symptoms import explained, folded
@@ -117,23 +118,29 @@ class Questions:
 
     def __call__(self, rank: RankTrace) -> Answers:
         asked = {analysis.part_name: (analysis, options) for analysis, options in self.asked}
-        left, lock = dict(asked), Lock()
+        reads = {name: analysis.reads for name, (analysis, _) in asked.items()}
+        left, lock = dict(reads), Lock()
         is_large = sum(frame.estimated_size() for frame in rank.held.values()) > _LARGE_BYTES
+
+        def let_go(name: str, finished: Sequence[Table]) -> None:
+            names = {table.name for table in finished}
+            with lock:
+                left[name] = tuple(table for table in left[name] if table.name not in names)
+                if is_large:
+                    # Nobody will ask for the rest again, which may be most of the memory.
+                    rank.keep([(RANK_INFO, PROBLEMS), *left.values()])
 
         def answered(name: str) -> pl.DataFrame | bytes:
             analysis, options = asked[name]
-            part = _Parts.held(analysis.part(rank, options))
+            with hearing(partial(let_go, name)):
+                part = _Parts.held(analysis.part(rank, options))
             if isinstance(part, bytes):
                 # Whoever shares what it was made of makes that again, rather than that all wait with it.
                 analysis.forget(rank)
-            with lock:
-                del left[name]
-                if is_large:
-                    # Nobody will ask for the rest again, which may be most of the memory.
-                    rank.keep([(RANK_INFO, PROBLEMS), *(analysis.reads for analysis, _ in left.values())])
+            let_go(name, reads[name])
             return part
 
-        order = _in_turn({name: analysis.reads for name, (analysis, _) in asked.items()}, rank)
+        order = _in_turn(reads, rank)
         parts = dict(zip(order, spread(answered, order, self.workers), strict=True))
         return Answers(_Parts({name: parts[name] for name in asked}), rank[RANK_INFO], rank[PROBLEMS])
 

@@ -42,11 +42,7 @@ def works(rank: RankTrace) -> pl.DataFrame:
     """Kernels and copies in the order of their queues."""
     found = rank[EVENTS_READ].lazy().filter(pl.col("kind").is_in(WORK)).with_columns(pl.col("device").fill_null(0))
     queue = pl.struct("device", "stream").rank("dense").cast(pl.UInt32)
-    return done(
-        found.with_columns(queue=queue, name=pl.col("name").cast(pl.String))
-        .sort("queue", "start_ns", "event_id")
-        .with_row_index("activity")
-    )
+    return done(found.with_columns(queue=queue).sort("queue", "start_ns", "event_id").with_row_index("activity"))
 
 
 def waits(work: pl.DataFrame) -> pl.DataFrame:

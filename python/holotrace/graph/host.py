@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -36,7 +36,7 @@ class Host:
     thread), kind, name (the call's, else that of the innermost span around it; null outside of all), event_id (of the
     call of the device's runtime, null between calls). ``calls`` are the calls with the activity in which each began:
     event_id, name, start_ns, end_ns, thread, activity. ``edges``, by to_point and from_point: from_point, to_point,
-    lag_ns, is_inferred. ``steps``: step, start_ns, end_ns, begin (a point), end (a point).
+    is_inferred. ``steps``: step, start_ns, end_ns, begin (a point), end (a point).
     """
 
     activities: pl.DataFrame
@@ -52,10 +52,10 @@ def of(rank: RankTrace, work: pl.DataFrame, *, has_queries: bool) -> Host:
     """
     steps = steps_of(rank)
     asking = ASKING if not has_queries else frozenset()
-    spans = _placed(_of_xla(rank, work) if xla.is_xla(rank) else _spans(rank, asking))
-    is_step = pl.col("event_id").is_in(steps["event_id"].implode()) & (pl.col("role") < _CALL)
-    # To take them out would copy all other columns.
-    spans = spans.with_columns(role=pl.when(is_step).then(pl.lit(_STEP, pl.UInt8)).otherwise("role"))
+    kinds = _of_xla(rank, work) if xla.is_xla(rank) else _spans(rank, asking)
+    is_step = pl.col("event_id").is_in(steps["event_id"].implode())
+    # To take steps out would copy all other columns, as would a new column of all kinds of spans together.
+    spans = _placed([frame.with_columns(role=_role(role, is_step).cast(pl.UInt8)) for frame, role in kinds])
     main = _main_thread(spans)
     threads_of = spans.lazy().filter(pl.col("role") == _STEP).select("event_id", "thread").unique("event_id")
     of_steps = steps.lazy().join(threads_of, on="event_id", how="left")
@@ -74,7 +74,7 @@ def of(rank: RankTrace, work: pl.DataFrame, *, has_queries: bool) -> Host:
     return Host(
         activities=_named(cut, spans),
         calls=calls,
-        edges=edges.with_columns(lag_ns=pl.lit(0, pl.Int64)),
+        edges=edges,
         steps=steps.select("step", "start_ns", "end_ns").hstack(points),
     )
 
@@ -84,18 +84,21 @@ def steps_of(rank: RankTrace) -> pl.DataFrame:
     return xla.steps(rank) if xla.is_xla(rank) else rank[STEPS_READ]
 
 
-def _of_xla(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:
+def _role(role: pl.Expr, is_step: pl.Expr) -> pl.Expr:
+    return pl.when(is_step & (role < _CALL)).then(_STEP).otherwise(role)
+
+
+def _of_xla(rank: RankTrace, work: pl.DataFrame) -> Sequence[tuple[pl.DataFrame, pl.Expr]]:
     """The spans of the program's threads, with what each is."""
     own = pl.col("tid").is_in(xla.threads(rank).implode())
     ops, ranges = rank.where(_OPS, own), rank.where(_RANGES, own & ~pl.col("on_device")).drop("on_device")
     is_call = pl.col("event_id").is_in(xla.calls(rank).implode())
     role = pl.when(is_call).then(_CALL).otherwise(_OPERATOR)
     waits = pl.concat([xla.handed(rank), xla.unrecorded_waits(rank, work)])
-    roles = ((ops, role), (ranges, pl.lit(_RANGE)), (waits, pl.lit(_CALL)))
-    return pl.concat([frame.with_columns(role=role.cast(pl.UInt8)) for frame, role in roles])
+    return ((ops, role), (ranges, pl.lit(_RANGE)), (waits, pl.lit(_CALL)))
 
 
-def _spans(rank: RankTrace, asking: Collection[str]) -> pl.DataFrame:
+def _spans(rank: RankTrace, asking: Collection[str]) -> Sequence[tuple[pl.DataFrame, pl.Expr]]:
     """The spans of all threads, with what each is."""
     ops, ranges = rank[_OPS], rank[_RANGES].filter(~pl.col("on_device")).drop("on_device")
     both = ops.filter(pl.col("event_id").is_in(ranges["event_id"].implode()))["event_id"]
@@ -104,19 +107,21 @@ def _spans(rank: RankTrace, asking: Collection[str]) -> pl.DataFrame:
     names = [name for name in distinct(calls["name"]) if name in asking]
     asks = pl.col("name").is_in(pl.Series(names, dtype=calls.schema["name"]).implode())
     of_calls = pl.when(asks.fill_null(False)).then(_QUERY).otherwise(_CALL)
-    roles = ((ops, pl.lit(_OPERATOR)), (ranges, pl.lit(_RANGE)), (calls, of_calls))
-    return pl.concat([frame.with_columns(role=role.cast(pl.UInt8)) for frame, role in roles])
+    return ((ops, pl.lit(_OPERATOR)), (ranges, pl.lit(_RANGE)), (calls, of_calls))
 
 
-def _placed(spans: pl.DataFrame) -> pl.DataFrame:
-    """The spans with the number of their thread, which counts from 0."""
-    threads = distinct_pairs(spans.select(_PLACE)).sort(_PLACE).with_row_index("thread")
-    numbers = (
-        spans.lazy()
-        .select(place=pair(*_PLACE))
-        .join(threads.lazy().select("thread", place=pair(*_PLACE)), on="place", how="left", maintain_order="left")
-    )
-    return spans.drop(_PLACE).with_columns(done(numbers)["thread"])
+def _placed(kinds: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """All of these spans with the number of their thread, which counts from 0."""
+    places = pl.concat(distinct_pairs(spans.select(_PLACE)) for spans in kinds)
+    threads = distinct_pairs(places).sort(_PLACE).with_row_index("thread")
+    numbers = threads.lazy().select("thread", place=pair(*_PLACE))
+
+    def placed(spans: pl.DataFrame) -> pl.DataFrame:
+        places = spans.lazy().select(place=pair(*_PLACE))
+        thread = done(places.join(numbers, on="place", how="left", maintain_order="left"))["thread"]
+        return spans.drop(_PLACE).with_columns(thread)
+
+    return pl.concat(placed(spans) for spans in kinds)
 
 
 def _main_thread(spans: pl.DataFrame) -> int:
@@ -136,12 +141,12 @@ def _named(activities: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     loading = pl.Series(loaders, dtype=around.dtype).implode()
     kind = (
         pl.when(around.is_in(loading) if loaders else pl.lit(value=False))
-        .then(pl.lit(LOADING_DATA))
-        .otherwise(pl.lit(HOST))
+        .then(pl.lit(LOADING_DATA, pl.Categorical()))
+        .otherwise(pl.lit(HOST, pl.Categorical()))
     )
     return activities.select(
         *("thread", "start_ns", "end_ns", "own_ns"),
         event_id=spans["event_id"][called],
         name=pl.coalesce(names[called], around),
-        kind=kind.cast(pl.Categorical),
+        kind=kind,
     )

@@ -65,9 +65,12 @@ def _joined(frames: Sequence[pl.DataFrame], schema: pl.Schema, made: Sequence[pl
     return whole.select("rank", *columns)
 
 
-def activities(frame: pl.DataFrame) -> pl.DataFrame:
-    """Activities by lane and time, packed: most begin where the one before ended, and take their own time."""
-    ended = pl.col("end_ns").shift(1).fill_null(0)
+def activities(frame: pl.DataFrame, later_ns: int = 0) -> pl.DataFrame:
+    """Activities by lane and time, packed: most begin where the one before ended, and take their own time.
+
+    Unpacked, each is ``later_ns`` later.
+    """
+    ended = pl.col("end_ns").shift(1).fill_null(-later_ns)
     lasted = pl.col("end_ns") - pl.col("start_ns")
     event = pl.col("event_id").cast(pl.Int64)
     return frame.with_columns(

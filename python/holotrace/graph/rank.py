@@ -68,7 +68,7 @@ def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
         usual, can_wait = device.USUAL, device.can_wait
     count = on_host.activities.height
     work = work.with_columns(pl.col("activity") + count)
-    since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
+    base = base_ns(rank.metadata)
     edges, own = device.joined(work, on_host, held, times, returned, usual=usual, can_wait=can_wait)
     steps = on_host.steps if not is_xla else xla.begun(on_host.steps, work, rank)
     steps = steps.sort("start_ns", "step").rename({"begin": "from_point", "end": "to_point"})
@@ -76,13 +76,13 @@ def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
     found = [_packed(EDGE, packed.edges(edges))]
     del edges
     found += [
-        _packed(STEP, steps.with_columns(since_1970)),
+        _packed(STEP, steps.with_columns(pl.col("start_ns", "end_ns") + base)),
         _packed(COLLECTIVE, _collectives(rank, work)),
         _packed(LANE, _lanes(on_host, work)),
     ]
     activities = _activities(rank, on_host, work, own)
     del work, on_host
-    activities = packed.activities(activities.with_columns(since_1970))
+    activities = packed.activities(activities, later_ns=base)
     return packed.part([_packed(ACTIVITY, activities), *found])
 
 
@@ -145,10 +145,10 @@ def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, own: pl
     )
     columns = ("name", "start_ns", "end_ns", "event_id", "step", "kind")
     of_device = work.select(*columns, lane=_lane(on_host), own_ns=pl.col("end_ns") - pl.col("start_ns"))
-    # Names of the host stay numbers, where texts would take as long as all else.
-    both = pl.concat([of_host, of_device.cast({"name": pl.Categorical})], how="diagonal_relaxed")
     is_recorded = pl.col("event_id") < xla.FIRST_MADE
-    return both.with_columns(pl.when(is_recorded).then("event_id").alias("event_id"))
+    # Before they are put together: a new column of both would copy all others.
+    both = (part.with_columns(pl.when(is_recorded).then("event_id").alias("event_id")) for part in (of_host, of_device))
+    return pl.concat(both, how="diagonal_relaxed")
 
 
 def _recorded(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -83,12 +83,17 @@ def _from_file(
     read: dict[str, Held] = {}
     for name, table in parsed.tables.items():
         if isinstance(table, pl.DataFrame):
-            read[name] = in_order(table.hstack(made[name]) if name in made else table)
+            read[name] = in_order(_told(table.hstack(made[name]) if name in made else table))
         elif name in _OF_A_KIND and _has_kind(needed.get(name)):
             read[name] = table.with_made("kind", _MAKE_KIND, partial(kernel_kinds.kinds, rules=source.kinds))
         else:
             read[name] = table
     return RankTrace(source.rank, Tables({**made, **read}), parsed.metadata)
+
+
+def _told(table: pl.DataFrame) -> pl.DataFrame:
+    """The columns in which there is anything: of the others nothing need be held."""
+    return table[[column.name for column in table.get_columns() if column.null_count() < table.height]]
 
 
 def _made(

@@ -25,10 +25,6 @@ pub struct Calls<'a> {
 pub struct CallTree {
     /// Row of the caller, or `NONE`.
     pub parent: Vec<u32>,
-    /// Callers: 0 for a call that nothing encloses.
-    pub depth: Vec<u32>,
-    /// Levels of calls below: 0 for a call that made none.
-    pub height: Vec<u32>,
     /// Time in which none of the calls it made itself ran.
     pub own: Vec<i64>,
     /// When it ended: as given, or where it was cut.
@@ -73,14 +69,7 @@ impl CallTree {
     pub fn new(calls: Calls) -> Self {
         let count = calls.id.len();
         let order = calls.in_order();
-        let mut tree = Self {
-            parent: vec![NONE; count],
-            depth: vec![0; count],
-            height: vec![0; count],
-            own: vec![0; count],
-            end: calls.end.to_vec(),
-            order,
-        };
+        let mut tree = Self { parent: vec![NONE; count], own: vec![0; count], end: calls.end.to_vec(), order };
         let mut open: Vec<Open> = Vec::new();
         let mut current = None;
         for &row in &tree.order {
@@ -107,31 +96,60 @@ impl CallTree {
                 tree.own[parent] = tree.own[parent].saturating_sub(taken);
                 caller.reached = caller.reached.max(end);
             }
-            tree.depth[row as usize] = open.len() as u32;
             tree.own[row as usize] = own;
             open.push(Open { row, end, reached: start, is_cut });
-        }
-        for &row in tree.order.iter().rev() {
-            let parent = tree.parent[row as usize];
-            if parent != NONE {
-                let below = tree.height[row as usize];
-                let above = &mut tree.height[parent as usize];
-                *above = (*above).max(below + 1);
-            }
         }
         tree
     }
 
-    /// What each call and all that it called brought about, given what each brought about itself.
-    pub fn summed(&self, mut work: Vec<Work>) -> Vec<Work> {
-        for &row in self.order.iter().rev() {
-            let parent = self.parent[row as usize];
-            if parent != NONE {
-                let below = work[row as usize];
-                work[parent as usize].add(below);
+    /// Callers of each call: 0 for one that nothing encloses.
+    pub fn depths(&self) -> Vec<u32> {
+        let mut depths = vec![0; self.order.len()];
+        for &row in &self.order {
+            if let Some(caller) = self.caller(row) {
+                depths[row as usize] = depths[caller] + 1;
             }
         }
-        work
+        depths
+    }
+
+    /// Levels of calls below each: 0 for one that made none.
+    pub fn heights(&self) -> Vec<u32> {
+        let mut heights = vec![0; self.order.len()];
+        self.upwards(&mut heights, |height: u32, below| height.max(below + 1));
+        heights
+    }
+
+    /// What each call and all that it called brought about.
+    ///
+    /// Each piece belongs to a row, or to none of them; what two bring about together is `joined`, without any `nothing`.
+    pub fn brought_about<T: Copy>(
+        &self,
+        pieces: impl Iterator<Item = (u32, T)>,
+        nothing: T,
+        joined: impl Fn(T, T) -> T,
+    ) -> Vec<T> {
+        let mut all = vec![nothing; self.order.len()];
+        for (row, piece) in pieces {
+            if let Some(so_far) = all.get_mut(row as usize) {
+                *so_far = joined(*so_far, piece);
+            }
+        }
+        self.upwards(&mut all, joined);
+        all
+    }
+
+    /// Add what is below each call to what it has.
+    fn upwards<T: Copy>(&self, values: &mut [T], joined: impl Fn(T, T) -> T) {
+        for &row in self.order.iter().rev() {
+            if let Some(caller) = self.caller(row) {
+                values[caller] = joined(values[caller], values[row as usize]);
+            }
+        }
+    }
+
+    fn caller(&self, row: u32) -> Option<usize> {
+        Some(self.parent[row as usize]).filter(|&caller| caller != NONE).map(|caller| caller as usize)
     }
 }
 
@@ -154,41 +172,10 @@ fn cut(open: &mut Vec<Open>, start: i64, end: i64) -> i64 {
     around.map_or(end, |call| call.end.min(end))
 }
 
-/// Pieces of work elsewhere, on a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Work {
-    pub count: u32,
-    /// Time of all, those that overlap in full.
-    pub sum: i64,
-    pub first_start: i64,
-    pub last_end: i64,
-}
-
-impl Work {
-    pub const NONE: Self = Self { count: 0, sum: 0, first_start: i64::MAX, last_end: i64::MIN };
-
-    pub fn new(start: i64, end: i64) -> Self {
-        Self { count: 1, sum: end.saturating_sub(start), first_start: start, last_end: end }
-    }
-
-    pub fn add(&mut self, other: Self) {
-        self.count = self.count.saturating_add(other.count);
-        self.sum = self.sum.saturating_add(other.sum);
-        self.first_start = self.first_start.min(other.first_start);
-        self.last_end = self.last_end.max(other.last_end);
-    }
-}
-
-/// The work of each of the calls with these ids, from pieces that each name the call that launched them.
-pub fn work_of(id: &[u32], pieces: impl Iterator<Item = (u32, Work)>) -> Vec<Work> {
+/// The row of the call that launched each piece of work, by the calls' ids; `NONE` where it is not there.
+pub fn rows_of_launches(id: &[u32], launches: &[u32]) -> Vec<u32> {
     let rows = rows_of(id);
-    let mut work = vec![Work::NONE; id.len()];
-    for (launch, piece) in pieces {
-        if let Some(row) = row_of(&rows, launch) {
-            work[row].add(piece);
-        }
-    }
-    work
+    launches.iter().map(|&launch| rows.get(i64::from(launch))).collect()
 }
 
 /// Numbers of the threads, the same for the same process and thread.

@@ -83,6 +83,14 @@ pub struct Edge {
     pub is_inferred: bool,
 }
 
+/// Edges of the host, by the point that is reached, then by that which it waits for, as columns of equal length.
+#[derive(Clone, Copy)]
+pub struct HostEdges<'a> {
+    pub to: &'a [u32],
+    pub from: &'a [u32],
+    pub is_inferred: &'a [bool],
+}
+
 /// Edges by the point that is reached, then by that which it waits for; and what activities of calls take that waited
 /// for a device, had they not.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -117,7 +125,7 @@ impl DeviceGraph {
         held: Pairs,
         times: Pairs,
         returned: Pairs,
-        (first, of_host): (u32, Vec<Edge>),
+        (first, of_host): (u32, HostEdges),
         usual: Usual,
     ) -> Self {
         let by_id = IdMap::of_rows(calls.id.iter().map(|&id| i64::from(id)));
@@ -132,7 +140,7 @@ impl DeviceGraph {
         parts.call_waits(returned, &by_id, &mut edges, &mut own);
         parts.waits_for_room(&mut edges, &mut own);
         edges.sort_unstable();
-        merge(&mut edges, &of_host);
+        merge(&mut edges, of_host);
         own.sort_unstable();
         own.dedup_by_key(|&mut (activity, _)| activity);
         Self { edges, own }
@@ -170,18 +178,16 @@ impl Parts<'_> {
 }
 
 /// Put more edges, in order as those are, in their places from behind: a sort would need half as much memory again.
-fn merge(edges: &mut Vec<Edge>, more: &[Edge]) {
-    let (mut left, mut rest) = (edges.len(), more);
-    edges.extend_from_slice(more);
-    while let Some((&last, before)) = rest.split_last() {
-        let at = left + rest.len() - 1;
-        if left > 0 && edges[left - 1] > last {
+fn merge(edges: &mut Vec<Edge>, more: HostEdges) {
+    let mut left = edges.len();
+    edges.resize(left + more.to.len(), Edge { to: NONE, from: NONE, lag: 0, is_inferred: false });
+    for rest in (0..more.to.len()).rev() {
+        let next = Edge { to: more.to[rest], from: more.from[rest], lag: 0, is_inferred: more.is_inferred[rest] };
+        while left > 0 && edges[left - 1] > next {
             left -= 1;
-            edges[at] = edges[left];
-        } else {
-            edges[at] = last;
-            rest = before;
+            edges[left + rest + 1] = edges[left];
         }
+        edges[left + rest] = next;
     }
 }
 

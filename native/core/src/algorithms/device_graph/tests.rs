@@ -49,7 +49,8 @@ impl Made {
             activity: &activity,
             traits: &traits,
         };
-        DeviceGraph::new(of_works, of_calls, held, times, NOTHING, (self.calls.len() as u32, Vec::new()), USUAL)
+        let of_host = HostEdges { to: &[], from: &[], is_inferred: &[] };
+        DeviceGraph::new(of_works, of_calls, held, times, NOTHING, (self.calls.len() as u32, of_host), USUAL)
     }
 
     /// The point at which a work starts; one more is its end.
@@ -164,4 +165,21 @@ fn launches_wait_for_room_in_a_full_queue() {
 #[test]
 fn a_median_of_two_is_between_them() {
     assert_eq!([median(&[]), median(&[1, 4]), median(&[1, 4, 9])], [None, Some(2.5), Some(4.0)]);
+}
+
+#[test]
+fn edges_of_the_host_come_between_those_of_the_device_in_order() {
+    let mut edges = vec![edge(5, 2, 1, false), edge(1, 4, 0, false), edge(3, 4, 7, true)];
+    let of_host = HostEdges { to: &[1, 4, 4, 9], from: &[0, 1, 2, 3], is_inferred: &[false, true, false, true] };
+    merge(&mut edges, of_host);
+    let expected = [
+        edge(0, 1, 0, false),
+        edge(5, 2, 1, false),
+        edge(1, 4, 0, false),
+        edge(1, 4, 0, true),
+        edge(2, 4, 0, false),
+        edge(3, 4, 7, true),
+        edge(3, 9, 0, true),
+    ];
+    assert_eq!(edges, expected);
 }

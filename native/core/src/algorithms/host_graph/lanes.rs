@@ -32,15 +32,15 @@ impl<'a> Lanes<'a> {
         (0..spans.role.len()).filter(|&row| is_told(row)).for_each(|row| firsts[spans.thread[row] as usize + 1] += 1);
         (0..count).for_each(|thread| firsts[thread + 1] += firsts[thread]);
         let mut next = firsts.clone();
-        let mut placed = vec![(0_i64, Reverse(0_i64), 0_u32); firsts[count]];
+        let mut order = vec![0_u32; firsts[count]];
         for row in (0..spans.role.len()).filter(|&row| is_told(row)) {
             let at = &mut next[spans.thread[row] as usize];
-            placed[*at] = (spans.start[row], Reverse(spans.end[row]), row as u32);
+            order[*at] = row as u32;
             *at += 1;
         }
+        let place = |row: &u32| (spans.start[*row as usize], Reverse(spans.end[*row as usize]), *row);
         // Stable, because it makes use of the runs that are in order already, of which a trace is made.
-        firsts.windows(2).for_each(|ends| placed[ends[0]..ends[1]].sort());
-        let order: Vec<u32> = placed.into_iter().map(|(.., row)| row).collect();
+        firsts.windows(2).for_each(|ends| order[ends[0]..ends[1]].sort_by_key(place));
         let mut role = spans.role.to_vec();
         firsts.windows(2).for_each(|ends| count_lone_queries(spans, &order[ends[0]..ends[1]], &mut role));
         Self { spans, role, order, firsts }
