@@ -15,7 +15,8 @@ from holotrace.diagnosis import host, rounds
 from holotrace.diagnosis.classes import EXPOSED, FUNCTION, INPUT
 
 _OPS = XLA_OPS.only("event_id", "name", "category", "target", "source", "start_ns", "end_ns", "launch_ns")
-READS = (_OPS, *rounds.READS, busy.EVENTS, *collectives.READS)
+# Beside what is read of every rank.
+READS = (_OPS,)
 # What takes from the host, or gives to it, while a program runs.
 _FEEDS, _INFEED = r"^(infeed|outfeed|host (send|recv)(-done)?)$", "infeed"
 

@@ -336,6 +336,10 @@ def test_a_step_whose_program_was_compiled_again_for_another_batch_is_a_step() -
     assert inferred(runs_of("AAAABAACAA")).frame["step"].to_list() == list(range(10))
 
 
+def test_operations_that_run_one_by_one_make_no_steps_though_many_have_one_name() -> None:
+    assert inferred(runs_of("ABBCCABCBA")).kind == "none"
+
+
 def test_two_programs_of_one_name_that_each_step_runs_are_one_step() -> None:
     assert inferred(runs_of("ABABABABAB")).frame["step"].to_list() == list(range(5))
 
