@@ -150,8 +150,8 @@ def _unchained(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
     """With the launch of each program of its own, where it seems to be that of the one before it, or is not known.
 
     A CPU device begins a program whose inputs another one makes when that is over, on the same thread, so that both go
-    back to one launch: the next launches of a function are those of its next programs. Where there are fewer launches
-    than programs, the first of these were launched before the recording began.
+    back to one launch: the next launches of a function are those of its next programs. Nothing is known where there are
+    fewer launches than programs: some were not recorded, or were made in another way.
     """
     ordered = modules.sort("start_ns", "module_id")
     order = pl.int_range(pl.len())
@@ -161,25 +161,19 @@ def _unchained(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
     chained = ordered.filter(~(is_first & is_known))
     if chained.is_empty():
         return modules
-    executed_by, functions = profile.named(_EXECUTIONS)["event_id"], profile.named(r"^PjitFunction\(")
-    calls = _causes(profile, executed_by, "launch", "root", "mark", marks=functions).drop_nulls("mark")
-    calls = calls.select("root", "mark", own_id=pl.coalesce("launch", "event_id")).unique("own_id")
-    calls = calls.join(modules.select(own_id="launch_id"), on="own_id", how="anti")
-    names, times = (
-        profile.of_rows(["event_id", column], calls.select(event_id=key).unique().sort("event_id"))
-        for key, column in (("mark", "name"), ("own_id", "start_ns"))
-    )
+    calls = _in_functions(profile)
+    causes = _causes(profile, calls["event_id"], "launch", "root").join(calls, on="event_id")
     own = (
-        calls.join(names.rename({"event_id": "mark"}), on="mark")
-        .join(times.rename({"event_id": "own_id"}), on="own_id")
-        .with_columns(function=_function(pl.col("name"), r"^PjitFunction\((.*)\)$"))
+        causes.with_columns(own_id=pl.coalesce("launch", "event_id"))
+        .join(modules.select(own_id="launch_id"), on="own_id", how="anti")
         .sort("start_ns", "own_id")
+        .unique("own_id", keep="first", maintain_order=True)
         .select("function", "own_id", own_root="root", own_ns="start_ns", place=order.over("function"))
     )
     named = chained.with_columns(function=_function(pl.col("module"), r"^jit_(.*)$"))
     named = named.join(own.group_by("function").agg(known=pl.len()), on="function", maintain_order="left")
-    early = (pl.len().over("function").cast(pl.Int64) - pl.col("known")).clip(lower_bound=0)
-    placed = named.select("module_id", "start_ns", "function", place=order.over("function") - early)
+    whole = named.filter(pl.len().over("function") <= pl.col("known"))
+    placed = whole.select("module_id", "start_ns", "function", place=order.over("function"))
     found = placed.join(own, on=["function", "place"]).filter(pl.col("own_ns") <= pl.col("start_ns"))
     return modules.join(
         found.select("module_id", "^own_.*$"), on="module_id", how="left", maintain_order="left"
@@ -189,6 +183,21 @@ def _unchained(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
         launch_ns=pl.coalesce("own_ns", "launch_ns"),
         root=pl.when(pl.col("own_id").is_null()).then("root").otherwise("own_root"),
     )
+
+
+def _in_functions(profile: Profile) -> pl.DataFrame:
+    """Calls that execute programs, each with the function that JAX called around it: event_id, start_ns, function."""
+    columns = ["event_id", "line", "start_ns", "end_ns"]
+    functions = profile.of_rows([*columns, "name"], profile.named(r"^PjitFunction\(")).sort("start_ns")
+    called = functions.select(
+        "line",
+        from_ns="start_ns",
+        until_ns="end_ns",
+        function=_function(pl.col("name"), r"^PjitFunction\((.*)\)$"),
+    )
+    calls = profile.of_rows(columns, profile.named(_EXECUTIONS)).sort("start_ns")
+    found = calls.join_asof(called, left_on="start_ns", right_on="from_ns", by="line", check_sortedness=False)
+    return found.filter(pl.col("end_ns") <= pl.col("until_ns")).select("event_id", "start_ns", "function")
 
 
 def _function(name: pl.Expr, pattern: str) -> pl.Expr:
