@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import holotrace
 from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.cli import main
-from holotrace.diagnosis import idle, lead
+from holotrace.diagnosis import host, idle, lead
 from holotrace.diagnosis.candidates import Job as CausesJob
 from holotrace.errors import UsageError
 from trace_files import write_trace
@@ -35,13 +35,17 @@ def steps(
     reads: bool,
     reader: tuple[tuple[str, str], ...] = ITEM,
     unprofiled_step_ms: float | None = None,
+    waited_us: int = 0,
     **metadata: Any,
 ) -> pl.DataFrame:
     """The causes of steps of layers, each of kernels that take so long, and whose result is read or not.
 
     Every launch takes the host LAUNCH_US. A read waits until the device has done all, and all times follow from that.
+    At first the host has waited for work that was not recorded.
     """
-    events, host, device, correlation = [], 0, 0, 0
+    events, host, device, correlation = [], waited_us, waited_us, 0
+    if waited_us:
+        events.append(event("cuda_runtime", "cudaStreamSynchronize", 0, waited_us - 1))
     for step in range(4):
         begin = host
         for layer in range(LAYER):
@@ -96,6 +100,33 @@ def test_a_host_that_never_waits_keeps_that_device_busy(tmp_path: Path) -> None:
 def test_a_host_that_launches_too_slowly_loses_nothing_by_reading(tmp_path: Path) -> None:
     (found,) = steps(tmp_path, [5] * 6, reads=True).to_dicts()
     assert (found["cause"], found["responsible"]) == ("launch-bound", None)
+
+
+def test_what_was_waited_for_before_the_recording_is_no_lead_that_the_host_lost(tmp_path: Path) -> None:
+    """Of eight H200 that decode, all that hosts launched too late was laid to the warm-up before."""
+    (found,) = steps(tmp_path, [5] * 6, reads=False, waited_us=100_000).to_dicts()
+    assert (found["cause"], found["responsible"]) == ("launch-bound", None)
+
+
+def test_a_wait_costs_no_more_than_the_host_waited(tmp_path: Path) -> None:
+    """A graph is launched in 2 ms, runs for 1 ms, and is waited for: without that, a turn took 2 ms instead of 3."""
+    events = []
+    for turn in range(20):
+        at = 3_010 * turn
+        events += [
+            event("cuda_runtime", "cudaGraphLaunch", at, 2_000, correlation=turn),
+            event("kernel", "gemm", at + 2_000, 500, correlation=turn, stream=7, device=0),
+            event("kernel", "gemm", at + 2_500, 500, correlation=turn, stream=7, device=0),
+            event("cpu_op", "aten::item", at + 2_005, 1_002),
+            event("cuda_runtime", "cudaStreamSynchronize", at + 2_010, 995),
+        ]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    (gaps,) = holotrace.open(tmp_path).map(host.gaps, host.READS)
+    of_waits, of_launches = (
+        gaps.filter(cause=cause)["share_ns"].sum() for cause in ("synchronization", "launch-bound")
+    )
+    assert of_waits == pytest.approx(19 * 990_000, rel=0.03)
+    assert of_launches == pytest.approx(19 * 1_010_000, rel=0.03)
 
 
 def test_what_the_profiler_takes_of_a_step_is_not_the_fault_of_its_host(tmp_path: Path) -> None:

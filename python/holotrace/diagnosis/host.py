@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import Any
 
 import polars as pl
 
@@ -140,12 +141,15 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
 
 
 def _of_launching_threads(gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
-    """Waits of threads that launch; not copies to the device."""
+    """Waits of threads that launch, since the first work that was recorded; not copies to the device."""
     calls = rank.cached(host_calls)
     threads = gaps.found["tid"].drop_nulls().unique()
     sent = rank[WORK_EVENTS].filter(matching(rank[WORK_EVENTS]["name"], _SENDING))["launch_id"].drop_nulls().unique()
     launching = calls.filter(pl.col("tid").is_in(threads.implode()), ~pl.col("event_id").is_in(sent.implode()))
-    return _named_waits(_waits(launching), calls)
+    begun_ns: Any = rank[WORK_EVENTS]["start_ns"].min()
+    # While it waited for what was not recorded, the host could not have launched what was.
+    waits = _waits(launching).filter(pl.col("returned_ns") > begun_ns)
+    return _named_waits(waits.with_columns(pl.col("began_ns").clip(lower_bound=begun_ns)), calls)
 
 
 def stalls(rank: RankTrace) -> pl.DataFrame:
@@ -476,10 +480,11 @@ def matching(labels: pl.Series, pattern: re.Pattern[str]) -> pl.Series:
 
 
 def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Launching after a wait for the device is what the wait costs: the host could not run ahead of the device."""
+    """Launching after a wait for the device is what the wait costs, for as long as the host could have run ahead."""
     waits = _waits(calls)
     if waits.is_empty() or told.is_empty():
         return told
+    is_launching = pl.col("cause").is_in(_LAUNCHING)
     before = (
         told.lazy()
         .join(found.lazy().select("window", "start_ns", "end_ns"), on="window")
@@ -489,18 +494,28 @@ def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame)
             is_after=(pl.col("began_ns") < pl.col("start_ns"))
             & (pl.col("returned_ns") <= pl.min_horizontal("end_ns", pl.col("start_ns") + _RETURN_NS))
         )
+        # While it waited the device worked until the gap began; what the host needs longer than that it launches late.
+        .with_columns(
+            ahead_ratio=(pl.col("start_ns") - pl.col("began_ns"))
+            / pl.col("share_ns").filter(is_launching).sum().over("window")
+        )
+        .with_columns(
+            laid_ns=pl.when(pl.col("is_after") & (is_launching | (pl.col("cause") == SYNCHRONIZATION)))
+            .then(
+                pl.col("share_ns") * pl.when(is_launching).then(pl.col("ahead_ratio").clip(upper_bound=1)).otherwise(1)
+            )
+            .round()
+            .cast(pl.Int64)
+            .fill_null(0)
+        )
     )
     who = _named_waits(waits, calls).select(wait_id="event_id", waits_in="responsible")
-    is_launching = pl.col("is_after").fill_null(False) & pl.col("cause").is_in([*_LAUNCHING, SYNCHRONIZATION])
-    return done(
-        before.join(who.lazy(), on="wait_id", how="left", maintain_order="left")
-        .with_columns(
-            cause=pl.when(is_launching).then(pl.lit(SYNCHRONIZATION)).otherwise("cause"),
-            responsible=pl.when(is_launching).then("waits_in").otherwise("responsible"),
-            event_id=pl.when(is_launching).then("wait_id").otherwise("event_id"),
-        )
-        .select(told.columns)
+    laid = before.filter(pl.col("laid_ns") > 0).join(who.lazy(), on="wait_id", how="left", maintain_order="left")
+    left = before.with_columns(pl.col("share_ns") - pl.col("laid_ns")).filter(pl.col("share_ns") > 0)
+    laid = laid.with_columns(
+        cause=pl.lit(SYNCHRONIZATION), responsible="waits_in", event_id="wait_id", share_ns="laid_ns"
     )
+    return done(pl.concat([part.select(told.columns) for part in (laid, left)]).sort("window", maintain_order=True))
 
 
 def _waits(calls: pl.DataFrame) -> pl.DataFrame:

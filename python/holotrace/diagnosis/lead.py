@@ -81,9 +81,17 @@ def _long(waits: pl.DataFrame) -> pl.DataFrame:
 
 
 def _late(shares: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
-    """The windows in which the host launched too late, ``late_ns``, and when each ended, ``at_ns``."""
-    is_late = pl.col("cause").is_in([LAUNCH, SYNCHRONIZATION])
-    late = shares.filter(is_late).group_by("window").agg(late_ns=pl.col("share_ns").sum())
+    """The windows in which the host launched too late: for how long, ``late_ns``, and when each ended, ``at_ns``.
+
+    ``told_ns`` is the part of that which is laid to a wait already.
+    """
+    is_told = pl.col("cause") == SYNCHRONIZATION
+    share = pl.col("share_ns")
+    late = (
+        shares.filter((pl.col("cause") == LAUNCH) | is_told)
+        .group_by("window")
+        .agg(late_ns=share.sum(), told_ns=share.filter(is_told).sum())
+    )
     return late.filter(pl.col("late_ns") > 0).join(gaps.select("window", at_ns="end_ns"), on="window")
 
 
@@ -132,5 +140,7 @@ def _lost(late: pl.DataFrame, gaps: pl.DataFrame, waits: pl.DataFrame, launches:
             strategy="backward",
             check_sortedness=False,
         )
-        .select("window", "responsible", "event_id", ratio=1 - pl.col("anyway_ns") / pl.col("late_ns"))
+        .with_columns(launch_ns=pl.col("late_ns") - pl.col("told_ns"))
+        .filter(pl.col("launch_ns") > 0)
+        .select("window", "responsible", "event_id", ratio=1 - (pl.col("anyway_ns") / pl.col("launch_ns")).clip(0, 1))
     )
