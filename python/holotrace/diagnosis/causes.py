@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -33,6 +35,7 @@ from holotrace.diagnosis.classes import (
     WRONG_TYPE,
 )
 from holotrace.diagnosis.cores import DEVICE
+from holotrace.diagnosis.hidden import with_hidden
 from holotrace.diagnosis.meetings import Late, Meetings, together
 from holotrace.diagnosis.transfers import ABSENT, EXPOSES, is_gathered
 
@@ -136,14 +139,16 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     on_host = account.ON_HOST in windows["name"]
     kept = [(c, cost) for c, cost in costs if cost > _least_ratio(c, len(ranks), is_on_host=on_host) * job_ns]
     kept = _with_copies(_once(cores.told_once(_without_followers(kept)), meetings), meetings)
-    kept = _with_launches(kept, meetings)
+    kept = with_hidden(_with_launches(kept, meetings), costs, meetings, FLOOR_RATIO * job_ns, len(ranks))
     joint = meetings.saved_ns(together([candidate.change for candidate, _ in kept]))
     found = []
     for candidate, cost in kept:
         others = together([other.change for other, _ in kept if other is not candidate])
         last = joint - meetings.saved_ns(others) if len(kept) > 1 else cost
         found.append(
-            Found(candidate, cost, min(cost, last), max(cost, last), job_ns, profiler_ns, begun_ns, max(1, steps))
+            Found(
+                candidate, max(0, cost), min(cost, last), max(cost, last), job_ns, profiler_ns, begun_ns, max(1, steps)
+            )
         )
     return sorted(found, key=lambda cause: -cause.cost_ns), joint
 
@@ -293,9 +298,14 @@ def table(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> pl.DataFrame:
     )
 
 
+def is_hidden(row: Mapping[str, Any]) -> bool:
+    """Whether a row of the table is of a cause that costs next to nothing by itself, since others hide it."""
+    return bool(row) and row["share_ratio"] <= FLOOR_RATIO and row["high_ns"] > row["cost_ns"]
+
+
 def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_count: int) -> dict[str, object]:
     c = found.candidate
-    share = found.cost_ns / found.job_ns if found.job_ns else 0.0
+    share = max(0, found.cost_ns) / found.job_ns if found.job_ns else 0.0
     who = wording.whose(c.ranks, rank_count)
     if DEVICE in c.evidence:
         who = f"device {c.evidence[DEVICE]} of {who}"
@@ -317,6 +327,8 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
     )
     filled["copying"] = wording.copying(str(filled["who"]), str(filled["copies"]), is_call=is_call)
     sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)
+    if share <= FLOOR_RATIO:
+        sentence += wording.HIDDEN
     return {
         "rank": c.event_rank,
         "cause": c.cause,
