@@ -35,3 +35,9 @@ def test_advice_is_of_the_kind_of_job(cause: str, name: str, advice: str) -> Non
 def test_functions_that_jax_recorded_are_named_before_their_place() -> None:
     assert wording.short("$train.py:7 augment") == "augment (train.py:7)"
     assert wording.short("code that calls $<unknown> copy") == "code that calls copy"
+
+
+def test_functions_that_jax_recorded_tell_what_they_do_by_the_same_names() -> None:
+    """What a JAX program computed in an evaluation was told as work of its steps."""
+    assert classes.named("$train.py:6 evaluate") == classes.named("train.py(6): evaluate") == classes.EVALUATION
+    assert classes.named("$evaluate.py:6 train_step") is None

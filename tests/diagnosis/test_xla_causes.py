@@ -73,9 +73,14 @@ def test_a_function_in_python_that_a_program_calls_is_a_cause_and_no_computing(t
 
 @pytest.mark.parametrize(
     ("waiting", "cause", "name"),
-    [("infeed", "input", "infeed.1"), ("host recv-done", "python-function", "infeed.1 (train.py:7)")],
+    [
+        ("infeed", "input", "infeed.1"),
+        ("host recv-done", "python-function", "recv-done.1 (train.py:7)"),
+        # Between slices, over the network of data centres.
+        ("recv-done", "exposed-transfer", "recv-done.1"),
+    ],
 )
-def test_a_program_that_waits_for_what_its_host_sends_is_held_up_by_that_once(
+def test_a_program_that_waits_for_what_others_send_is_held_up_by_that_once(
     waiting: str, cause: str, name: str, tmp_path: Path
 ) -> None:
     """Devices that stood in an infeed had the advice to start copies and collectives earlier."""
@@ -85,7 +90,7 @@ def test_a_program_that_waits_for_what_its_host_sends_is_held_up_by_that_once(
         event
         for at in range(0, 60, 10)
         for event in (
-            Event("%infeed.1", at * ms, 4 * ms, told, "infeed.1"),
+            Event(f"%{name}", at * ms, 4 * ms, told, name.partition(" ")[0]),
             Event("%fusion.1", (at + 4) * ms, 6 * ms, {"hlo_category": "loop fusion"}, "fusion.1"),
         )
     ]

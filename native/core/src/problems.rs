@@ -9,6 +9,7 @@ use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
 use crate::columns::arrow::batch;
 use crate::error::{Error, Result};
 use crate::trace_event::unescape::decode;
+use crate::xplane::Malformed;
 
 /// Bytes of an example that are shown.
 const EXAMPLE_BYTES: usize = 120;
@@ -38,6 +39,7 @@ macro_rules! kinds {
 
 kinds! {
     CutOff = "file cut off", false, "every whole entry before the end was read";
+    DamagedMessage = "profile damaged", false, "what it is in was read up to the damage";
     DamagedStream = "compressed stream damaged", false, "every whole entry before the damage was read";
     TrailingText = "text after the end", false, "only events that the trace did not hold already were kept";
     ByteOrderMark = "byte order mark", false, "skipped";
@@ -88,6 +90,11 @@ impl Problems {
             example: decode(&example[..example.len().min(EXAMPLE_BYTES)]).0,
         });
         seen.count += 1;
+    }
+
+    /// A message of a profile that is read no further than to where it is damaged.
+    pub fn damaged(&mut self, malformed: &Malformed) {
+        self.add(Problem::DamagedMessage, malformed.offset, malformed.reason.as_bytes());
     }
 
     /// Take in what was seen further on.

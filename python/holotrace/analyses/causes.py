@@ -12,6 +12,7 @@ from holotrace.core.charts import Bar
 from holotrace.core.schema import Column, Unit, empty
 from holotrace.core.tables import RANK
 from holotrace.diagnosis import account
+from holotrace.diagnosis.causes import is_hidden
 from holotrace.diagnosis.causes import table as found
 from holotrace.errors import UsageError
 
@@ -71,6 +72,9 @@ def causes(rows: pl.DataFrame, *, unprofiled_step_ms: float | None = None) -> pl
     to the next: each rank takes its own time, minus the time of the cause; a collective ends after its last rank has
     arrived, and so does the waiting of the others. So a delay that another rank would have caused anyway costs nothing.
 
+    Where two ranks are late to the same meetings, only the later one costs anything until it is mended. The cause of
+    the other one is reported too: `high_ns` is what it costs then.
+
     Causes below 1% of the job's time are not reported, because equal ranks and steps differ by as much. Work that every
     healthy step has (launching, reading the loss, sending gradients) is reported only above a higher share: see the
     guide.
@@ -104,7 +108,7 @@ def lost_time(table: pl.DataFrame) -> Iterator[Finding]:
             row["severity"],
             row["message"],
             tuple(sorted(row["ranks"])),
-            row["cost_ns"],
+            None if is_hidden(row) else row["cost_ns"],
             rule=row["cause"],
             what_to_do=row["advice"],
         )

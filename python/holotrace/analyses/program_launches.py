@@ -164,6 +164,7 @@ def small_programs(table: pl.DataFrame) -> Iterator[Finding]:
         "modules": _named(costly),
         "verb": "takes" if len(_named(costly)) == 1 else "take",
         "per_step": _per_step(costly),
+        "count": costly.group_by("rank").agg(pl.col("run_count").sum())["run_count"].max(),
         "callers": _most(costly.drop_nulls("caller"), "caller"),
     }
     yield Finding("warning", message, tuple(ranks["rank"]), cost_ns, values=values)

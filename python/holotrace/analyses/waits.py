@@ -76,7 +76,11 @@ def _summed(graph: JobGraph) -> _Sums:
             Unit.NS,
             "Its time on the late rank's path minus that on the waiting rank's path; may be negative",
         ),
-        Column("waited_ns", Unit.NS, "All waiting time of the rank in the group; excess_ns of its rows sums to this"),
+        Column(
+            "waited_ns",
+            Unit.NS,
+            "All waiting time of the rank in the group, of all of its devices; excess_ns of its rows sums to this",
+        ),
         Column("wait_count", Unit.COUNT, "Number of waits that it contributes to"),
         Column("step_count", Unit.COUNT, "Number of steps in which it contributes to a wait"),
         Column("explained_ratio", Unit.RATIO, "Part of waited_ns that is not unexplained; null where it did not wait"),

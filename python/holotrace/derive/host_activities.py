@@ -50,7 +50,7 @@ _OF_FUNCTIONS = (
     (COMPILATION, r" (trace_to_jaxpr\w*|lower_sharding_computation|backend_compile\w*|compile_or_get_cached)$"),
     (READ_BACK, r" \w*device_get\w*$"),
     (UPLOAD, r" \w*(device_put|shard_args)\w*$"),
-    (INPUT, r" (?i:next_?batch|get_?batch|load_?batch|fetch_?(data|batch)|data_iter|prefetch)"),
+    (INPUT, r" (?i:(next|get|load|make|prepare|sample)_?batch|fetch_?(data|batch)|data_iter|prefetch)"),
     (INPUT, r" (?i:(data|batch|input|train)?_?(loader|batches|generator))$"),
     (INPUT, r"(?i:dataloader)|\bgrain\b"),
     (PROGRAM, r""),

@@ -104,6 +104,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _copies(rank, edges),
         _beside(rank, edges),
         _summed(held_up.by_hosts(rank), edges, GAP),
+        _summed(held_up.by_messages(rank), edges, GAP),
         _segments(rank, edges),
         _work(rank),
         _cores(rank),

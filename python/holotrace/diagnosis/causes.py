@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -33,6 +35,7 @@ from holotrace.diagnosis.classes import (
     WRONG_TYPE,
 )
 from holotrace.diagnosis.cores import DEVICE
+from holotrace.diagnosis.hidden import with_hidden
 from holotrace.diagnosis.meetings import Late, Meetings, together
 from holotrace.diagnosis.transfers import ABSENT, EXPOSES, is_gathered
 
@@ -137,14 +140,16 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     on_host = account.ON_HOST in windows["name"]
     kept = [(c, cost) for c, cost in costs if cost > _least_ratio(c, len(ranks), is_on_host=on_host) * job_ns]
     kept = _with_copies(_once(cores.told_once(_without_followers(kept)), meetings), meetings)
-    kept = _with_launches(kept, meetings)
+    kept = with_hidden(_with_launches(kept, meetings), costs, meetings, FLOOR_RATIO * job_ns, len(ranks))
     joint = meetings.saved_ns(together([candidate.change for candidate, _ in kept]))
     found = []
     for candidate, cost in kept:
         others = together([other.change for other, _ in kept if other is not candidate])
         last = joint - meetings.saved_ns(others) if len(kept) > 1 else cost
         found.append(
-            Found(candidate, cost, min(cost, last), max(cost, last), job_ns, profiler_ns, begun_ns, max(1, steps))
+            Found(
+                candidate, max(0, cost), min(cost, last), max(cost, last), job_ns, profiler_ns, begun_ns, max(1, steps)
+            )
         )
     return sorted(found, key=lambda cause: -cause.cost_ns), joint
 
@@ -242,18 +247,21 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> 
     if candidate.cause == SYNCHRONIZATION and (often or EXPOSES in candidate.evidence):
         # More often than the loss is read, or before a step's gathers.
         return FLOOR_RATIO
-    if candidate.cause == COPY and not candidate.ranks and _PINNED in (candidate.responsible or ""):
+    is_of_some = 0 < len(candidate.ranks) < rank_count
+    if candidate.cause == COPY and not is_of_some and _PINNED in (candidate.responsible or ""):
         # Every step has its batch sent, and it is as fast as it can be.
         return _SENT_RATIO
-    if candidate.cause == INPUT and not candidate.ranks and _mean_ns(candidate) < idle.SHORT_NS:
+    if candidate.cause == INPUT and not is_of_some and _mean_ns(candidate) < idle.SHORT_NS:
         # Any loader takes as long to hand over a batch that is ready.
         return USUAL[LAUNCH]
-    is_of_some = 0 < len(candidate.ranks) < rank_count and candidate.cause != QUEUED
-    return FLOOR_RATIO if is_of_some else max(FLOOR_RATIO, USUAL.get(candidate.cause, 0.0))
+    return (
+        FLOOR_RATIO if is_of_some and candidate.cause != QUEUED else max(FLOOR_RATIO, USUAL.get(candidate.cause, 0.0))
+    )
 
 
 def _least_exposed_ratio(candidate: Candidate) -> float:
-    several = candidate.evidence["per_step_count"] >= _SEVERAL
+    # Nothing more is known of messages whose other end is not.
+    several = candidate.evidence.get("per_step_count", 0) >= _SEVERAL
     several = several and candidate.evidence["exposed_ratio"] >= _MOSTLY_RATIO
     # Of several gathers in a step all but the first could be on their way while something else is computed.
     ahead = several and is_gathered(candidate.responsible)
@@ -303,9 +311,14 @@ def table(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> pl.DataFrame:
     )
 
 
+def is_hidden(row: Mapping[str, Any]) -> bool:
+    """Whether a row of the table is of a cause that costs next to nothing by itself, since others hide it."""
+    return bool(row) and row["share_ratio"] <= FLOOR_RATIO and row["high_ns"] > row["cost_ns"]
+
+
 def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_count: int) -> dict[str, object]:
     c = found.candidate
-    share = found.cost_ns / found.job_ns if found.job_ns else 0.0
+    share = max(0, found.cost_ns) / found.job_ns if found.job_ns else 0.0
     who = wording.whose(c.ranks, rank_count)
     if DEVICE in c.evidence:
         who = f"device {c.evidence[DEVICE]} of {who}"
@@ -327,6 +340,8 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
     )
     filled["copying"] = wording.copying(str(filled["who"]), str(filled["copies"]), is_call=is_call)
     sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)
+    if share <= FLOOR_RATIO:
+        sentence += wording.HIDDEN
     return {
         "rank": c.event_rank,
         "cause": c.cause,

@@ -85,12 +85,15 @@ _OF_LIBRARIES = re.compile(
     r"|(pytorch_)?lightning|PIL|cv2|matplotlib)/|/python\d|site-packages|dist-packages"
 )
 STEP_RANGE = re.compile(r"^ProfilerStep#")
+# How the profiler of JAX names a Python function: its file, line and name, which that of PyTorch has in other places.
+_OF_JAX = re.compile(r"^\$(\S+):(\d+) (.*)$")
 _CONTAINERS = re.compile(r"^ProfilerStep|^iteration|^step\b|^PyTorch Profiler|<module>|^train_step")
 
 
 @lru_cache(maxsize=20_000)
 def named(name: str) -> str | None:
     """The class that a name of an annotation, function or operator tells by itself; null if it tells none."""
+    name = _OF_JAX.sub(r"\1(\2): \3", name)
     if _RECOMPUTED.search(name):
         # Activations that are computed again are no checkpoint that is saved.
         return None

@@ -1,4 +1,4 @@
-"""When programs of XLA that run on devices are held up by their hosts."""
+"""When programs of XLA that run on devices are held up by their hosts, or by messages from elsewhere."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import polars as pl
 from holotrace.core.tables import XLA_OPS
 from holotrace.core.tables.xla import PYTHON_TARGET
 from holotrace.core.trace import RankTrace
-from holotrace.derive import busy, intervals
+from holotrace.derive import busy, collectives, intervals
+from holotrace.derive.epoch import base_ns
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.diagnosis import host, rounds
-from holotrace.diagnosis.classes import FUNCTION, INPUT
+from holotrace.diagnosis.classes import EXPOSED, FUNCTION, INPUT
 
 _OPS = XLA_OPS.only("event_id", "name", "category", "target", "source", "start_ns", "end_ns", "launch_ns")
-READS = (_OPS, *rounds.READS, busy.EVENTS)
+# Beside what is read of every rank.
+READS = (_OPS,)
 # What takes from the host, or gives to it, while a program runs.
 _FEEDS, _INFEED = r"^(infeed|outfeed|host (send|recv)(-done)?)$", "infeed"
 
@@ -30,9 +32,7 @@ def by_hosts(rank: RankTrace) -> pl.LazyFrame:
     calls = rank.where(_OPS, is_python | pl.col("category").is_in(feeding.implode()))
     calls = calls.sort("start_ns", "end_ns", "event_id")
     launched = calls.select(pl.coalesce("launch_ns", "start_ns")).to_series()
-    # Of devices that are held up at once the first has the time that they share.
-    reached = pl.col("end_ns").cum_max().shift(1)
-    calls = calls.with_columns(pl.max_horizontal("start_ns", reached).clip(upper_bound=pl.col("end_ns")))
+    calls = _once(calls)
     alone = intervals.uncovered_ns(calls, rank.cached(busy.of).computing_or_communicating)
     text, line = pl.col("name").cast(pl.String), pl.col("source").cast(pl.String)
     is_input = (pl.col("category").cast(pl.String) == _INFEED).fill_null(value=False)
@@ -47,3 +47,34 @@ def by_hosts(rank: RankTrace) -> pl.LazyFrame:
         )
         .filter(pl.col("time_ns") > host.MIN_GAP_NS)
     )
+
+
+def by_messages(rank: RankTrace) -> pl.LazyFrame:
+    """Messages between slices or hosts during which nothing was computed, where nothing tells who is at the other end.
+
+    Returns the same.
+    """
+    calls = rank.cached(collectives.calls)
+    name = pl.col("collective").cast(pl.String)
+    is_unmatched = name.is_in((collectives.SEND, collectives.RECEIVE)) & pl.col("group_ranks").is_null()
+    messages = calls.filter(is_unmatched & pl.lit(rank.count(_OPS) > 0)).sort("start_ns", "end_ns", "event_id")
+    messages = _once(messages.with_columns(pl.col("start_ns", "end_ns") - base_ns(rank.metadata)))
+    named = rank.where(_OPS.only("event_id", "name"), pl.col("event_id").is_in(messages["event_id"].implode()))
+    return (
+        messages.lazy()
+        .join(named.lazy(), on="event_id", how="left", maintain_order="left")
+        .select(
+            *("step", "event_id", "start_ns", "end_ns"),
+            cause=pl.lit(EXPOSED),
+            name=pl.col("name").cast(pl.String),
+            detail=pl.lit(None, pl.String),
+            time_ns=intervals.uncovered_ns(messages, rank.cached(busy.of).computing),
+        )
+        .filter(pl.col("time_ns") > host.MIN_GAP_NS)
+    )
+
+
+def _once(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls, ordered by their start: of devices that are held up at once the first has the time that they share."""
+    reached = pl.col("end_ns").cum_max().shift(1)
+    return calls.with_columns(pl.max_horizontal("start_ns", reached).clip(upper_bound=pl.col("end_ns")))

@@ -140,7 +140,7 @@ def _with_more(cause: Finding, symptom: Finding) -> Finding:
     if symptom.rule == "recompilation" and str(symptom.values.get("module")) in cause.message:
         said = _of_compilation(**{name: symptom.values.get(name) for name in ("change", "caller")})
     elif symptom.rule == "small-programs" and 2 * (symptom.cost_ns or 0) >= (cause.cost_ns or 0):
-        said = _of_programs(**{name: symptom.values[name] for name in ("modules", "per_step", "callers")})
+        said = _of_programs(**{name: symptom.values[name] for name in ("modules", "per_step", "count", "callers")})
     return replace(cause, what_to_do=f"{said} {cause.what_to_do}") if said else cause
 
 
@@ -149,12 +149,13 @@ def _of_compilation(change: str | None, caller: str | None) -> str:
     return f"Inputs changed: {change}{called}." if change else SAME_INPUTS
 
 
-def _of_programs(modules: Sequence[str], per_step: int, callers: Sequence[str]) -> str:
-    if per_step < MANY_PROGRAMS:
+def _of_programs(modules: Sequence[str], per_step: int, count: int, callers: Sequence[str]) -> str:
+    if (per_step or count) < MANY_PROGRAMS:
         return ""
+    whose = f"A step runs {per_step:,}" if per_step else f"The job runs {count:,}"
     some = ", ".join(modules[:_SHOWN]) + (", ..." if len(modules) > _SHOWN else "")
     where = f", most of them started in {callers[0]}" if callers else ""
     return (
-        f"A step runs {per_step:,} programs of less than 0.1 ms ({some}){where}: put all that belongs to a step into "
+        f"{whose} programs of less than 0.1 ms ({some}){where}: put all that belongs to a step into "
         "one program (jax.jit around the whole step, torch_xla.compile)."
     )

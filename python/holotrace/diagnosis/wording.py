@@ -506,6 +506,10 @@ def verbs(ranks: tuple[int, ...], count: int) -> dict[str, str]:
     return {"is_": "is", "has": "has", "copies": "copies", "computes": "computes", "evaluates": "evaluates"}
 
 
+# Of a cause that others hide.
+HIDDEN = "; other causes hide what this costs"
+
+
 def when(steps: tuple[int, ...], known: tuple[int, ...]) -> str:
     """In which steps, in words; empty where it is all of them or there are none."""
     if not steps or not known or set(steps) == set(known):

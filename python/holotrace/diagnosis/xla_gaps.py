@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import polars as pl
 
 from holotrace.core.tables import HOST_CALLS, MODULES, STEPS, XLA_OPS
@@ -43,9 +41,8 @@ _MIN_BETWEEN_NS = 4_000
 _MOST_BETWEEN, _CALLER = 4, pl.format("code that calls {}", "name")
 # What the program's own code does by its name, whatever is called below it.
 _BY_NAME = (classes.CHECKPOINT, classes.EVALUATION, classes.LOGGING, classes.COLLECTION)
-# How the profiler of JAX names a Python function: its file, line and name, which that of PyTorch has in other places.
+# How the profiler of JAX begins the name of a Python function.
 _FRAME = "$"
-_AS_IN_KINETO = re.compile(r"^\$(\S+):(\d+) (.*)$")
 _PARTS = tuple(part for part in PARTS if part != ALLOCATION)
 # The class of the diagnosis that each part of a gap belongs to.
 _CLASSES = {
@@ -228,7 +225,7 @@ def _by_name(parts: pl.DataFrame, telling: pl.DataFrame) -> tuple[pl.DataFrame, 
 
 
 def _class_of(name: str) -> str | None:
-    told = classes.named(_AS_IN_KINETO.sub(r"\1(\2): \3", name))
+    told = classes.named(name)
     return told if told in _BY_NAME else None
 
 

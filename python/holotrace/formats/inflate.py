@@ -12,22 +12,32 @@ from holotrace.errors import InputError
 from holotrace.stores import Origin
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_BLOCK_BYTES = 1 << 20
+
+
+# A field of a protobuf message that goes on beyond its end: it says that something came behind it.
+_CUT_OFF = b"\x0a\x7f"
 
 
 def inflated(where: Origin, *, most_bytes: int) -> bytes:
-    """All of a file, inflated where it is packed. Raises InputError where it is damaged, or larger than that."""
+    """All of a profile's file, inflated where it is packed; of one that is cut off what there is, and that it is.
+
+    Raises InputError where it is damaged, or larger than that.
+    """
     begin = stores.first(where, 32)
     source = stores.source(where)
     if begin.startswith(_ZSTD):
-        # The core gives what came before damage, which here would be a part that looks whole.
         content = native.read_ends(source, head_bytes=most_bytes + 1, tail_bytes=0)[0]
-        if len(content) < _zstd_bytes(begin):
+        if not content:
             raise InputError(f"{where} cannot be read: it is cut off or damaged; give the whole file")
+        if len(content) < _zstd_bytes(begin):
+            # The core gives what came before damage, which by itself may look whole.
+            content += _CUT_OFF
     elif begin.startswith(_GZIP):
         try:
             packed = open(source, "rb") if isinstance(source, str) else BytesIO(b"".join(source.pieces))  # noqa: PTH123, SIM115
             with packed, gzip.open(packed) as file:
-                content = file.read(most_bytes + 1)
+                content = _whole_blocks(file, most_bytes + 1)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError(f"{where} cannot be read: {error}; give the whole file") from error
     else:
@@ -35,6 +45,21 @@ def inflated(where: Origin, *, most_bytes: int) -> bytes:
     if len(content) > most_bytes:
         raise InputError(f"{where} holds more than {most_bytes >> 30} GiB; unpack it, and give the file")
     return content
+
+
+def _whole_blocks(file: gzip.GzipFile, most_bytes: int) -> bytes:
+    """So many bytes at most, and where the file ends too early those before that."""
+    blocks: list[bytes] = []
+    left = most_bytes
+    try:
+        while left > 0 and (block := file.read1(min(left, _BLOCK_BYTES))):
+            blocks.append(block)
+            left -= len(block)
+    except EOFError:
+        if not blocks:
+            raise
+        blocks.append(_CUT_OFF)
+    return b"".join(blocks)
 
 
 def _zstd_bytes(begin: bytes) -> int:

@@ -10,10 +10,11 @@ import polars as pl
 
 from holotrace.core.analysis import CAUSES, Finding, by_cost
 from holotrace.core.schema import Column
+from holotrace.diagnosis.causes import is_hidden
 from holotrace.present import figures, report
 from holotrace.present import format as fmt
 from holotrace.present.charts.rows import Piece, Row, Rows
-from holotrace.present.verdict import MOST, row_of
+from holotrace.present.verdict import MOST, hidden_worth, row_of
 from holotrace.present.wording import sentence
 
 _NAME = 32  # characters of what is responsible
@@ -98,8 +99,8 @@ def _cause(finding: Finding, result: report.Report, analyses: report.Analyses) -
     return Cause(
         severity=finding.severity,
         message=fmt.printable(sentence(finding)),
-        worth=f"{fmt.duration(per_step)}{each}" if per_step else "",
-        share=fmt.percent(row["share_ratio"]) if row.get("share_ratio") else "",
+        worth=hidden_worth(row, steps) or (f"{fmt.duration(per_step)}{each}" if per_step else ""),
+        share=fmt.percent(row["share_ratio"]) if row.get("share_ratio") and not is_hidden(row) else "",
         details=(("Ranks", fmt.ranks(finding.ranks) if finding.ranks else "all"), *_details(row, analyses)),
         advice=report.advice(finding, analyses),
     )

@@ -10,11 +10,11 @@ from typing import Any
 import polars as pl
 
 from holotrace.core.analysis import CAUSES, Finding, by_cost
+from holotrace.diagnosis.causes import FLOOR_RATIO, is_hidden
 from holotrace.present import format as fmt
 from holotrace.present.wording import sentence
 
 MOST = 3  # causes that are told; all of them stand among the findings
-_FLOOR_RATIO = 0.01  # what the analysis says nothing below
 _HOSTS_ONLY = (
     "Finding causes needs the events of devices, so record these too (PyTorch: activities=[ProfilerActivity.CPU, "
     "ProfilerActivity.CUDA]); `operators` and `host_steps` show what took most of the hosts' time."
@@ -37,8 +37,8 @@ class Reason:
 
     message: str
     cost_ns: int
-    per_step_ns: float
-    share_ratio: float
+    worth: str
+    """What the job, or each step, would gain, and its share; ``hidden_worth`` of what others hide."""
     ranks: tuple[int, ...]
     advice: str
 
@@ -52,16 +52,13 @@ class Verdict:
     reasons: tuple[Reason, ...] = ()
     more: int = 0
     """Causes beyond the reasons that are told."""
-    each: str = ""
-    """What worths are of: of the whole where empty."""
     limits: str = ""
     """Of a job that loses nothing: what its time is limited by."""
 
     @property
     def why(self) -> tuple[str, ...]:
         """A line for each reason."""
-        worth = (f"{fmt.duration(r.per_step_ns)}{self.each} ({fmt.percent(r.share_ratio)})" for r in self.reasons)
-        return tuple(f"{of}: {r.message.rstrip('.')}." for of, r in zip(worth, self.reasons, strict=True))
+        return tuple(f"{reason.worth}: {reason.message.rstrip('.')}." for reason in self.reasons)
 
     @property
     def next(self) -> tuple[str, ...]:
@@ -83,16 +80,15 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
     if table.is_empty() and _is_of_hosts(tables):
         return Verdict(_HOSTS_ONLY)
     if table.is_empty():
-        nothing = f"No cause is known that is worth more than {fmt.percent(_FLOOR_RATIO)} of the time."
+        nothing = f"No cause is known that is worth more than {fmt.percent(FLOOR_RATIO)} of the time."
         return Verdict(nothing, limits=_limits(tables))
     causes = [finding for finding in by_cost(findings) if finding.analysis == CAUSES]
     reasons = [_reason(finding, row_of(finding, table), steps) for finding in causes[:MOST]]
     first = table.row(0, named=True)
     joint_ns = int(first["joint_ns"] or first["cost_ns"])
     job_ns = first["cost_ns"] / first["share_ratio"] if first["share_ratio"] else 0.0
-    each = " a step" if steps > 1 else ""
     saving = _saving(joint_ns, job_ns, first.get("profiler_ns"), steps)
-    return Verdict(saving, tuple(reasons), max(0, len(causes) - MOST), each)
+    return Verdict(saving, tuple(reasons), max(0, len(causes) - MOST))
 
 
 def _is_of_hosts(tables: Mapping[str, pl.DataFrame]) -> bool:
@@ -110,14 +106,22 @@ def row_of(finding: Finding, table: pl.DataFrame | None) -> Mapping[str, Any]:
 
 def _reason(finding: Finding, row: Mapping[str, Any], steps: int) -> Reason:
     cost_ns = finding.cost_ns or 0
+    told = f"{fmt.duration(cost_ns / steps)}{_each(steps)} ({fmt.percent(float(row.get('share_ratio') or 0.0))})"
+    worth = hidden_worth(row, steps) or told
     return Reason(
-        fmt.printable(sentence(finding)),
-        cost_ns,
-        cost_ns / steps,
-        float(row.get("share_ratio") or 0.0),
-        finding.ranks,
-        finding.what_to_do,
+        fmt.printable(sentence(finding)), cost_ns, worth[0].upper() + worth[1:], finding.ranks, finding.what_to_do
     )
+
+
+def hidden_worth(row: Mapping[str, Any], steps: int) -> str:
+    """What a cause that other causes hide is worth without them; empty where it costs enough by itself."""
+    if not is_hidden(row):
+        return ""
+    return f"up to {fmt.duration(row['high_ns'] / steps)}{_each(steps)} once the others are gone"
+
+
+def _each(steps: int) -> str:
+    return " a step" if steps > 1 else ""
 
 
 def _saving(joint_ns: int, job_ns: float, profiler_ns: int | None, steps: int) -> str:

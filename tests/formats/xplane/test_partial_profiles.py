@@ -121,3 +121,35 @@ def test_calls_are_there_for_who_asks_though_no_analysis_needs_them(tmp_path: Pa
     job.kernel_sequences()
     named = job.table("calls").filter(~pl.col("on_device"), pl.col("tid") == "python").sort("event_id")
     assert named.select(pl.col("name").cast(pl.String), "depth").rows() == [("call", 0), ("inner", 1)]
+
+
+def test_a_profile_that_is_cut_off_has_every_whole_event_before_the_end(tmp_path: Path) -> None:
+    """It was refused, with all planes before the one that is cut off."""
+    events = [Event(f"%fusion.{at} = f32[8]", at * US, US, {"hlo_category": "fusion"}, "fusion") for at in range(9)]
+    planes = [Plane(f"/device:TPU:{core}", [Line("XLA Ops", events, id=3)]) for core in range(2)]
+    whole = space(planes[0])[: -len(space())]
+    path = tmp_path / "host.xplane.pb"
+    path.write_bytes((whole + space(planes[1]))[: len(whole) + 100])
+    job = holotrace.open(path)
+    assert job.table("xla_ops").filter(device=0).height == 9
+    problems = dict(job.problems().select("problem", "count").iter_rows())
+    assert problems["file cut off"] == 1
+    # The names of the last plane would have come behind its events.
+    assert problems["name missing"] == job.table("events").height - 9 > 0
+
+
+def test_what_is_damaged_in_a_profile_is_left_out_and_said_and_all_else_is_read(tmp_path: Path) -> None:
+    names = [f"%fusion.{at} = f32[8]" for at in range(9)]
+    stats = {"hlo_category": "fusion", "source": "train.py:7"}
+    events = [Event(name, at * US, US, stats, name[1:9]) for at, name in enumerate(names)]
+    written = bytearray(space(Plane("/device:TPU:0", [Line("XLA Ops", events, id=3)])))
+    # The length of the fourth event's last stat.
+    at = [place for place in range(len(written)) if written[place:].startswith(b"train.py:7")][3] - 1
+    written[at] = 0x7F
+    path = tmp_path / "host.xplane.pb"
+    path.write_bytes(written)
+    job = holotrace.open(path)
+    operations = job.table("xla_ops").sort("start_ns")
+    assert operations["start_ns"].diff().drop_nulls().to_list() == [1_000] * 8
+    assert operations["source"].null_count() == 1
+    assert job.problems().filter(problem="profile damaged").select("count", "first_offset").row(0)[0] == 1

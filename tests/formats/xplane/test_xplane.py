@@ -336,6 +336,10 @@ def test_a_step_whose_program_was_compiled_again_for_another_batch_is_a_step() -
     assert inferred(runs_of("AAAABAACAA")).frame["step"].to_list() == list(range(10))
 
 
+def test_operations_that_run_one_by_one_make_no_steps_though_many_have_one_name() -> None:
+    assert inferred(runs_of("ABBCCABCBA")).kind == "none"
+
+
 def test_two_programs_of_one_name_that_each_step_runs_are_one_step() -> None:
     assert inferred(runs_of("ABABABABAB")).frame["step"].to_list() == list(range(5))
 
@@ -390,7 +394,6 @@ def test_a_table_of_another_format_is_empty(tmp_path: Path) -> None:
     [
         (b"", "empty, as a profile of more than 2 GB becomes"),
         (b"\x0a\xff\x01abc", "at byte 0, a field is longer than what it is in; it is cut off or damaged"),
-        (space(Plane("/host:CPU", [Line("python", [Event("a", 0, 1)])]))[:-9], "cut off or damaged"),
         ("\ufffd".encode() * 50, "passed through a text tool"),
     ],
 )
@@ -453,3 +456,36 @@ def test_a_program_that_its_launching_thread_executes_itself_is_not_launched_aft
     (module,) = job.table("modules").rows(named=True)
     assert module["start_ns"] - module["launch_ns"] == 10_000
     assert text(job.table("launches"), "launch_name") == [name]
+
+
+@pytest.mark.parametrize(("recorded", "steps"), [((0, 1, 2, 3), [0, 1, 2, 3]), ((0, 2, 3), [0, 0, 2, 0])])
+def test_programs_that_begin_when_the_one_before_is_over_are_launched_by_their_own_calls(
+    recorded: tuple[int, ...], steps: list[int], tmp_path: Path
+) -> None:
+    """All steps whose parameters are donated to the next were those of the first launch, and so of the first step.
+
+    Where a launch is missing, nothing tells which of its function's programs it was of.
+    """
+    python, pool = [], []
+    functions = ("f", "f", "<lambda>", "f")
+    for number, function in enumerate(functions):
+        begun = 40 * US * number
+        python.append(Event("train", begun, 30 * US, {"_r": 1, "step_num": number}))
+        python.append(Event(f"PjitFunction({function})", begun + US, 20 * US))
+        if number in recorded:
+            python.append(Event("CommonPjRtLoadedExecutable::ExecuteHelperOnSingleDevice", begun + 2 * US, 10 * US))
+        module: dict[str, Stat] = {
+            "hlo_module": f"jit_{function.replace('<', '_').rstrip('>')}",
+            "program_id": 7 + len(function),
+        }
+        ran: dict[str, Stat] = {"hlo_op": "dot.1", "run_id": 100 + number, "device_ordinal": 0, **module}
+        pool.append(Event("dot.1", (number + 1) * 200 * US, 100 * US, ran))
+    # Only the first hands its program to the pool, which goes on with the others.
+    handed = Event("ThreadpoolListener::Record", 5 * US, US, {"_pt": 15, "_p": 1})
+    region = Event("ThreadpoolListener::Region", 100 * US, 900 * US, {"_ct": 15, "_c": 1})
+    python.append(handed)
+    lines = [Line("python", sorted(python, key=lambda event: (event.start_ps, -event.duration_ps)), id=1)]
+    job = written(tmp_path, Plane("/host:CPU", [*lines, Line("tf_XLAPjRtCpuClient/2", [region, *pool], id=2)]))
+    modules = job.table("modules").sort("start_ns")
+    assert modules["step"].to_list() == steps
+    assert (modules["launch_ns"] - modules["launch_ns"][0]).to_list() == [40_000 * step for step in steps]

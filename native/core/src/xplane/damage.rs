@@ -11,12 +11,7 @@ pub fn explained(source: &Source, stop: Stop) -> Error {
         Stop::Io(error) => return error.into(),
         Stop::Malformed(malformed) => malformed,
     };
-    let mut head = vec![0; source.len().min(1 << 20) as usize];
-    if source.read_exact_at(&mut head, 0).is_err() {
-        head.clear();
-    }
-    let is_mangled = head.windows(REPLACEMENT.len()).filter(|bytes| *bytes == REPLACEMENT).count() > 8;
-    let cause = if is_mangled {
+    let cause = if is_mangled(source) {
         "; it has passed through a text tool, which replaced bytes that are no UTF-8"
     } else if malformed.reason == LONGER {
         "; it is cut off or damaged"
@@ -24,4 +19,13 @@ pub fn explained(source: &Source, stop: Stop) -> Error {
         ""
     };
     Error::NotASpace { offset: malformed.offset, reason: format!("{}{cause}", malformed.reason) }
+}
+
+/// Whether bytes that are no UTF-8 were replaced, so that hardly a number is what it was.
+pub fn is_mangled(source: &Source) -> bool {
+    let mut head = vec![0; source.len().min(1 << 20) as usize];
+    if source.read_exact_at(&mut head, 0).is_err() {
+        head.clear();
+    }
+    head.windows(REPLACEMENT.len()).filter(|bytes| *bytes == REPLACEMENT).count() > 8
 }

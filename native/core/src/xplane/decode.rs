@@ -11,7 +11,7 @@ use crate::problems::{Problem, Problems};
 use crate::trace_event::kineto::MAX_DURATION_NS;
 use crate::xplane::index::Lines;
 use crate::xplane::model::{Columns, LineHead, MAX_NS, Options, Part};
-use crate::xplane::protobuf::{FieldValue, Fields, Malformed, Source, Span, Stop, Value, Window, text};
+use crate::xplane::protobuf::{FieldValue, Fields, Source, Span, Stop, Value, Window, text};
 use crate::xplane::schema::{x_event, x_line};
 use crate::xplane::space::Space;
 use crate::xplane::stats::{Dictionary, Stat};
@@ -19,6 +19,9 @@ use crate::xplane::workers::each;
 
 /// Of an event in memory: its name, times, and some stats.
 const EVENT_BYTES: usize = 64;
+
+/// The id of no metadata.
+const NOTHING: i64 = i64::MIN;
 
 /// A line to be decoded.
 struct Task<'a> {
@@ -98,6 +101,8 @@ fn count(window: &mut Window<'_>, span: Span) -> std::result::Result<u64, Stop> 
     while let Some((number, held)) = window.field(&mut rest)? {
         count += u64::from(number == x_line::EVENTS && matches!(held, FieldValue::Bytes(_)));
     }
+    // The damage is told when events are read.
+    window.damage.clear();
     Ok(count)
 }
 
@@ -121,7 +126,7 @@ fn line(
     while let Some((number, held)) = window.field(&mut rest)? {
         match (number, held) {
             (x_line::EVENTS, FieldValue::Bytes(span)) => {
-                event(window.bytes(span)?, span.start, task.dictionary, &mut part, &mut slot, &mut json)?;
+                event(window.bytes(span)?, span.start, task.dictionary, &mut part, &mut slot, &mut json);
             }
             (x_line::ID, FieldValue::Number(id)) => part.head.id = id as i64,
             (x_line::NAME, FieldValue::Bytes(span)) => part.head.name = text(window, span)?,
@@ -130,30 +135,44 @@ fn line(
             _ => {}
         }
     }
+    for malformed in window.damage.drain(..) {
+        part.problems.damaged(&malformed);
+    }
     Ok(part)
 }
 
 #[inline(always)]
-fn event(
-    bytes: &[u8],
-    origin: u64,
-    dictionary: &Dictionary,
-    part: &mut Part,
-    slot: &mut Slot<'_>,
-    json: &mut Vec<u8>,
-) -> std::result::Result<(), Malformed> {
-    let (mut id, mut offset_ps, mut duration_ps) = (0, 0, 0);
+fn event(bytes: &[u8], origin: u64, dictionary: &Dictionary, part: &mut Part, slot: &mut Slot<'_>, json: &mut Vec<u8>) {
+    let (mut id, mut offset_ps, mut duration_ps, mut has_stats) = (0, 0, 0, false);
     let row = part.count;
     let mut has_arguments = dictionary.keeps_arguments;
     json.clear();
     let mut fields = Fields::new(bytes, origin);
     while let Some(field) = fields.next() {
-        match field? {
+        let field = match field {
+            Ok(field) => field,
+            Err(malformed) => {
+                part.problems.damaged(&malformed);
+                // Times come before stats: without any of these, who knows.
+                if !has_stats {
+                    (id, duration_ps) = (NOTHING, 0);
+                }
+                break;
+            }
+        };
+        match field {
             (x_event::METADATA_ID, Value::Varint(number)) => id = number as i64,
             (x_event::OFFSET_PS, Value::Varint(number)) => offset_ps = number as i64,
             (x_event::DURATION_PS, Value::Varint(number)) => duration_ps = number as i64,
             (x_event::STATS, Value::Bytes(bytes)) => {
-                let stat = Stat::read(bytes, fields.offset() - bytes.len() as u64)?;
+                has_stats = true;
+                let stat = match Stat::read(bytes, fields.offset() - bytes.len() as u64) {
+                    Ok(stat) => stat,
+                    Err(malformed) => {
+                        part.problems.damaged(&malformed);
+                        continue;
+                    }
+                };
                 let Some(key) = dictionary.key(stat.key) else { continue };
                 if let Some(column) = part.stats.get_mut(key.column as usize) {
                     dictionary.keep(column, row, &stat);
@@ -190,5 +209,4 @@ fn event(
             part.arguments.rows.push(row);
         }
     }
-    Ok(())
 }

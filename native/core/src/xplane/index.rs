@@ -4,9 +4,13 @@ use std::collections::HashSet;
 
 use crate::columns::arrow::NONE;
 use crate::columns::id_map::IdMap;
+use crate::problems::{Problem, Problems};
+use crate::xplane::damage::is_mangled;
 use crate::xplane::hlo::Instructions;
 use crate::xplane::model::Options;
-use crate::xplane::protobuf::{FieldValue, Fields, Malformed, Source, Span, Stop, Value, WINDOW_BYTES, Window, text};
+use crate::xplane::protobuf::{
+    FieldValue, Fields, LONGER, Malformed, Source, Span, Stop, Value, WINDOW_BYTES, Window, text,
+};
 use crate::xplane::schema::{map_entry, x_event_metadata, x_plane, x_space, x_stat_metadata};
 use crate::xplane::space::{Line, Plane, Space};
 use crate::xplane::stats::{Dictionary, Key, Stat, StatValue};
@@ -23,16 +27,34 @@ pub fn index(source: &Source, options: &Options) -> std::result::Result<(Space, 
     let mut window = Window::new(source, WINDOW_BYTES);
     let mut rest = Span { start: 0, end: source.len() };
     let mut lines = Vec::new();
-    while let Some((number, held)) = window.field(&mut rest)? {
+    let mut stops = Vec::new();
+    loop {
+        let offset = rest.start;
+        let Some((number, held)) = window.field(&mut rest)? else { break };
+        if let FieldValue::Cut(span) = held {
+            space.problems.add(Problem::CutOff, span.end, &[]);
+            stops.push(Malformed { offset, reason: LONGER });
+        }
         match (number, held) {
-            (x_space::PLANES, FieldValue::Bytes(span)) => lines.push(plane(&mut window, span, options, &mut space)?),
+            (x_space::PLANES, FieldValue::Bytes(span) | FieldValue::Cut(span)) => {
+                lines.push(plane(&mut window, span, options, &mut space)?);
+            }
             (x_space::ERRORS, FieldValue::Bytes(span)) => space.errors.push(text(&mut window, span)?),
             (x_space::WARNINGS, FieldValue::Bytes(span)) => space.warnings.push(text(&mut window, span)?),
             (x_space::HOSTNAMES, FieldValue::Bytes(span)) => space.hostnames.push(text(&mut window, span)?),
             _ => {}
         }
     }
-    Ok((space, lines))
+    for malformed in &window.damage {
+        space.problems.damaged(malformed);
+    }
+    stops.append(&mut window.damage);
+    // What is damaged is a profile as long as it has a plane by name, unless hardly a number of it is what it was.
+    let is_any = space.planes.iter().any(|plane| !plane.name.is_empty());
+    match stops.first() {
+        Some(&stop) if !is_any || is_mangled(source) => Err(stop.into()),
+        _ => Ok((space, lines)),
+    }
 }
 
 /// A plane's names, stats and where its lines are.
@@ -49,14 +71,14 @@ fn plane(
         match (number, held) {
             (x_plane::ID, FieldValue::Number(value)) => id = value as i64,
             (x_plane::NAME, FieldValue::Bytes(span)) => name = text(window, span)?,
-            (x_plane::LINES, FieldValue::Bytes(span)) => lines.push(span),
+            (x_plane::LINES, FieldValue::Bytes(span) | FieldValue::Cut(span)) => lines.push(span),
             (x_plane::EVENT_METADATA, FieldValue::Bytes(span)) => events.push(span),
             (x_plane::STAT_METADATA, FieldValue::Bytes(span)) => keys.push(span),
             (x_plane::STATS, FieldValue::Bytes(span)) => stats.push(span),
             _ => {}
         }
     }
-    let (keys, key_places) = dictionary_keys(window, &keys, options)?;
+    let (keys, key_places) = dictionary_keys(window, &keys, options, &mut space.problems)?;
     let number = space.planes.len() as u32;
     let is_programs = name == "/host:metadata";
     let keeps_arguments = options.arguments && !name.starts_with("/device:");
@@ -64,8 +86,10 @@ fn plane(
     let mut dictionary =
         Dictionary { keys, key_places, metadata_rows: IdMap::of_rows([].into_iter()), keeps_arguments };
     for span in stats {
-        let stat = Stat::read(window.bytes(span)?, span.start)?;
-        dictionary.plane_stat(number, &stat, space);
+        match Stat::read(window.bytes(span)?, span.start) {
+            Ok(stat) => dictionary.plane_stat(number, &stat, space),
+            Err(malformed) => space.problems.damaged(&malformed),
+        }
     }
     dictionary.metadata_rows = metadata(window, &events, &dictionary, options.hlo && is_programs, space)?;
     let first = space.lines.len() as u32;
@@ -78,15 +102,24 @@ fn dictionary_keys(
     window: &mut Window<'_>,
     spans: &[Span],
     options: &Options,
+    problems: &mut Problems,
 ) -> std::result::Result<(Vec<Key>, IdMap), Stop> {
     let mut keys = Vec::with_capacity(spans.len());
     let mut ids = Vec::with_capacity(spans.len());
     for &span in spans {
-        let (id, value, origin) = entry(window.bytes(span)?, span.start)?;
+        let (id, value, origin) = match entry(window.bytes(span)?, span.start) {
+            Ok(entry) => entry,
+            Err(malformed) => {
+                problems.damaged(&malformed);
+                continue;
+            }
+        };
         let mut name: &[u8] = b"";
         for field in Fields::new(value, origin) {
-            if let (x_stat_metadata::NAME, Value::Bytes(text)) = field? {
-                name = text;
+            match field {
+                Ok((x_stat_metadata::NAME, Value::Bytes(text))) => name = text,
+                Ok(_) => {}
+                Err(malformed) => problems.damaged(&malformed),
             }
         }
         let column = options.stats.iter().position(|(key, _)| key.as_bytes() == name);
@@ -127,18 +160,37 @@ fn metadata(
 ) -> std::result::Result<IdMap, Stop> {
     let mut ids = Vec::with_capacity(spans.len());
     for &span in spans {
-        let (id, value, origin) = entry(window.bytes(span)?, span.start)?;
+        let (id, value, origin) = match entry(window.bytes(span)?, span.start) {
+            Ok(entry) => entry,
+            Err(malformed) => {
+                space.problems.damaged(&malformed);
+                continue;
+            }
+        };
         let row = space.metadata_names.len() as u32;
         let (mut name, mut display): (&[u8], &[u8]) = (b"", b"");
         let mut program = Program::default();
         let mut fields = Fields::new(value, origin);
         while let Some(field) = fields.next() {
-            match field? {
+            let field = match field {
+                Ok(field) => field,
+                Err(malformed) => {
+                    space.problems.damaged(&malformed);
+                    break;
+                }
+            };
+            match field {
                 (x_event_metadata::NAME, Value::Bytes(text)) => name = text,
                 (x_event_metadata::DISPLAY_NAME, Value::Bytes(text)) => display = text,
                 (x_event_metadata::STATS, Value::Bytes(bytes)) => {
                     let origin = fields.offset() - bytes.len() as u64;
-                    let stat = Stat::read(bytes, origin)?;
+                    let stat = match Stat::read(bytes, origin) {
+                        Ok(stat) => stat,
+                        Err(malformed) => {
+                            space.problems.damaged(&malformed);
+                            continue;
+                        }
+                    };
                     if let Some(key) = dictionary.key(stat.key) {
                         if let Some(column) = space.metadata_stats.get_mut(key.column as usize) {
                             dictionary.keep(column, row, &stat);
@@ -150,7 +202,8 @@ fn metadata(
             }
         }
         if has_programs {
-            program.read(name, &mut space.instructions, &mut space.programs)?;
+            let read = program.read(name, &mut space.instructions, &mut space.programs);
+            read.unwrap_or_else(|malformed| space.problems.damaged(&malformed));
         }
         space.metadata_names.push(space.names.code(name));
         space.metadata_displays.push(if display.is_empty() { NONE } else { space.names.code(display) });

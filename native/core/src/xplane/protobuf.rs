@@ -187,6 +187,8 @@ impl Span {
 pub enum FieldValue {
     Number(u64),
     Bytes(Span),
+    /// What is there of a field that goes on beyond the end of the file.
+    Cut(Span),
     /// A number of fixed width, which no field that is looked for has.
     Skipped,
 }
@@ -224,6 +226,8 @@ pub fn text(window: &mut Window<'_>, span: Span) -> Result<String, Stop> {
 /// Part of the file, moved forward as it is read.
 pub struct Window<'a> {
     source: &'a Source,
+    /// Where messages were damaged, of which what follows the damage was not read.
+    pub damage: Vec<Malformed>,
     buffer: Vec<u8>,
     origin: u64,
     step: usize,
@@ -234,7 +238,7 @@ const MAX_HEAD: u64 = 20;
 
 impl<'a> Window<'a> {
     pub fn new(source: &'a Source, step: usize) -> Self {
-        Self { source, buffer: Vec::new(), origin: 0, step }
+        Self { source, damage: Vec::new(), buffer: Vec::new(), origin: 0, step }
     }
 
     /// The bytes of `span`, which lies within the file.
@@ -264,11 +268,25 @@ impl<'a> Window<'a> {
     }
 
     /// The next field of the message that fills `rest`, which then begins behind it; bytes are not read yet.
+    ///
+    /// A message that is damaged ends where it is.
     #[inline(always)]
     pub fn field(&mut self, rest: &mut Span) -> Result<Option<(u32, FieldValue)>, Stop> {
         if rest.start >= rest.end {
             return Ok(None);
         }
+        match self.whole_field(rest) {
+            Err(Stop::Malformed(malformed)) => {
+                rest.start = rest.end;
+                self.damage.push(malformed);
+                Ok(None)
+            }
+            found => found.map(Some),
+        }
+    }
+
+    #[inline(always)]
+    fn whole_field(&mut self, rest: &mut Span) -> Result<(u32, FieldValue), Stop> {
         let head = Span { start: rest.start, end: rest.end.min(rest.start + MAX_HEAD) };
         let bad = |reason| Malformed { offset: head.start, reason };
         let bytes = self.bytes(head)?;
@@ -283,9 +301,13 @@ impl<'a> Window<'a> {
             2 => {
                 let (length, start) = varint(bytes, at).map_err(bad)?;
                 let start = rest.start + start as u64;
-                let end = start.checked_add(length).filter(|&end| end <= rest.end);
-                let end = end.ok_or_else(|| bad(LONGER))?;
-                (FieldValue::Bytes(Span { start, end }), end - rest.start)
+                match start.checked_add(length).filter(|&end| end <= rest.end) {
+                    Some(end) => (FieldValue::Bytes(Span { start, end }), end - rest.start),
+                    None if rest.end == self.source.len() && start <= rest.end => {
+                        (FieldValue::Cut(Span { start, end: rest.end }), rest.bytes())
+                    }
+                    None => return Err(bad(LONGER).into()),
+                }
             }
             5 => (FieldValue::Skipped, at as u64 + 4),
             _ => return Err(bad("a field has an impossible type").into()),
@@ -294,7 +316,7 @@ impl<'a> Window<'a> {
             return Err(bad("a number is cut off").into());
         }
         rest.start += length;
-        Ok(Some((number, held)))
+        Ok((number, held))
     }
 }
 
@@ -349,7 +371,7 @@ mod tests {
                     number,
                     match held {
                         FieldValue::Number(value) => value,
-                        FieldValue::Bytes(span) => window.bytes(span).unwrap().len() as u64,
+                        FieldValue::Bytes(span) | FieldValue::Cut(span) => window.bytes(span).unwrap().len() as u64,
                         FieldValue::Skipped => 0,
                     },
                 ));

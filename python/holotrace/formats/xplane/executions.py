@@ -141,9 +141,68 @@ def _on_host(profile: Profile, operations: Rows) -> tuple[pl.DataFrame, Rows]:
     # Of a program that the thread that launches it executes itself, only what follows names the run.
     modules = modules.with_columns(begun=pl.when(pl.col("begun_ns") <= pl.col("start_ns")).then("begun"))
     modules = modules.with_columns(through=pl.coalesce("begun", "mark", _around(profile, modules), "any_op"))
-    modules = _launched(profile, modules, "through")
+    modules = _unchained(profile, _launched(profile, modules, "through"))
     shown = ("plane", "device", "is_placed", "module_id", "run_id", "program_id", "hlo_module")
     return _as_modules(modules), operations.with_shared(stretch=stretches.select(shown))
+
+
+def _unchained(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
+    """With the launch of each program of its own, where it seems to be that of the one before it, or is not known.
+
+    A CPU device begins a program whose inputs another one makes when that is over, on the same thread, so that both go
+    back to one launch: the next launches of a function are those of its next programs. Nothing is known where there are
+    fewer launches than programs: some were not recorded, or were made in another way.
+    """
+    ordered = modules.sort("start_ns", "module_id")
+    order = pl.int_range(pl.len())
+    is_first = (order.over("launch_id", "device") == 0) | pl.col("launch_id").is_null() | pl.col("begun").is_not_null()
+    # Where nothing leads back to a call, an operation is its own.
+    is_known = pl.col("launch_id").ne_missing(pl.col("any_op"))
+    chained = ordered.filter(~(is_first & is_known))
+    if chained.is_empty():
+        return modules
+    calls = _in_functions(profile)
+    causes = _causes(profile, calls["event_id"], "launch", "root").join(calls, on="event_id")
+    own = (
+        causes.with_columns(own_id=pl.coalesce("launch", "event_id"))
+        .join(modules.select(own_id="launch_id"), on="own_id", how="anti")
+        .sort("start_ns", "own_id")
+        .unique("own_id", keep="first", maintain_order=True)
+        .select("function", "own_id", own_root="root", own_ns="start_ns", place=order.over("function"))
+    )
+    named = chained.with_columns(function=_function(pl.col("module"), r"^jit_(.*)$"))
+    named = named.join(own.group_by("function").agg(known=pl.len()), on="function", maintain_order="left")
+    whole = named.filter(pl.len().over("function") <= pl.col("known"))
+    placed = whole.select("module_id", "start_ns", "function", place=order.over("function"))
+    found = placed.join(own, on=["function", "place"]).filter(pl.col("own_ns") <= pl.col("start_ns"))
+    return modules.join(
+        found.select("module_id", "^own_.*$"), on="module_id", how="left", maintain_order="left"
+    ).select(
+        pl.exclude("launch_id", "launch_ns", "root", "own_id", "own_ns", "own_root"),
+        launch_id=pl.coalesce("own_id", "launch_id"),
+        launch_ns=pl.coalesce("own_ns", "launch_ns"),
+        root=pl.when(pl.col("own_id").is_null()).then("root").otherwise("own_root"),
+    )
+
+
+def _in_functions(profile: Profile) -> pl.DataFrame:
+    """Calls that execute programs, each with the function that JAX called around it: event_id, start_ns, function."""
+    columns = ["event_id", "line", "start_ns", "end_ns"]
+    functions = profile.of_rows([*columns, "name"], profile.named(r"^PjitFunction\(")).sort("start_ns")
+    called = functions.select(
+        "line",
+        from_ns="start_ns",
+        until_ns="end_ns",
+        function=_function(pl.col("name"), r"^PjitFunction\((.*)\)$"),
+    )
+    calls = profile.of_rows(columns, profile.named(_EXECUTIONS)).sort("start_ns")
+    found = calls.join_asof(called, left_on="start_ns", right_on="from_ns", by="line", check_sortedness=False)
+    return found.filter(pl.col("end_ns") <= pl.col("until_ns")).select("event_id", "start_ns", "function")
+
+
+def _function(name: pl.Expr, pattern: str) -> pl.Expr:
+    """The function that a program was made of, as far as programs may be called by it."""
+    return name.cast(pl.String).str.extract(pattern).str.replace_all(r"\W", "_").str.strip_chars("_")
 
 
 def _executors(profile: Profile, operations: Rows) -> pl.Series:

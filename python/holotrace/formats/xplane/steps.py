@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -13,6 +14,8 @@ from holotrace.formats.xplane.profile import Profile
 # time.
 _LEAST_RUNS = 3
 _LEAST_SHARE = 0.5
+# Its variants ran at most so often in its place.
+_MOST_VARIANTS = 0.5
 
 
 @dataclass(frozen=True)
@@ -85,10 +88,9 @@ def inferred(modules: pl.DataFrame) -> Steps:
 
     It lasts from the start of one execution to that of the next: the host may have launched all of them at once.
     """
-    modules = _with_variants(modules)
     first = modules.filter(pl.col("device") == pl.col("device").min())
     span_ns = pl.col("end_ns").max() - pl.col("start_ns").min()
-    work = first.group_by("module", "variant").agg(
+    work = first.group_by("module", "program").agg(
         runs=pl.len(), busy_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(), span_ns=span_ns
     )
     main = work.filter(
@@ -98,7 +100,8 @@ def inferred(modules: pl.DataFrame) -> Steps:
     ).sort("busy_ns", descending=True)
     if main.is_empty():
         return Steps(STEPS.empty(), "none")
-    of_all = modules.join(main.head(1), on=["module", "variant"], how="semi", nulls_equal=True)
+    of_steps = pl.concat([main.head(1), _variants(main.row(0, named=True), work)])
+    of_all = modules.join(of_steps, on=["module", "program"], how="semi", nulls_equal=True)
     of_all = of_all.sort("start_ns").with_columns(step=pl.int_range(pl.len(), dtype=pl.Int64).over("device", "plane"))
     runs = of_all.filter(pl.col("device") == first["device"][0], pl.col("plane") == first["plane"][0])
     spans = runs.select(
@@ -116,16 +119,10 @@ def inferred(modules: pl.DataFrame) -> Steps:
     return replace(found, runs=known)
 
 
-def _with_variants(modules: pl.DataFrame) -> pl.DataFrame:
-    """Executions with the ``variant`` of their module: a program that was compiled again for other inputs is no other.
+def _variants(main: Mapping[str, object], work: pl.DataFrame) -> pl.DataFrame:
+    """Other programs of the main one's name that ran now and then in its place: it was compiled again for other inputs.
 
-    Programs of one name that ran equally often are parts of a step, each of which is its own variant.
+    Those that run as often are parts of the same step.
     """
-    once = modules.filter(pl.col("device") == pl.col("device").min()).group_by("module", "program").agg(runs=pl.len())
-    often = pl.col("runs") + 1 >= pl.col("runs").max().over("module")
-    known = once.with_columns(
-        variant=pl.when((often.sum().over("module") > 1) | pl.col("module").is_null()).then("program")
-    )
-    return modules.join(
-        known.drop("runs"), on=["module", "program"], how="left", nulls_equal=True, maintain_order="left"
-    )
+    others = work.filter(pl.col("module") == main["module"], pl.col("program") != main["program"])
+    return others.filter(pl.col("runs").sum() <= _MOST_VARIANTS * pl.lit(main["runs"]))

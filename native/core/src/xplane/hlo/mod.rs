@@ -62,8 +62,31 @@ struct Module<'a> {
 }
 
 impl Instructions {
-    /// Add all instructions of an `HloProto` that begins at `origin` in the file.
+    /// Add all instructions of an `HloProto` that begins at `origin` in the file; none of one that is damaged.
     pub fn add(&mut self, proto: &[u8], origin: u64, module: &[u8], program: i64) -> Result<(), Malformed> {
+        let (rows, buffers) = (self.program.len(), self.buffers.len());
+        let added = self.add_whole(proto, origin, module, program);
+        if added.is_err() {
+            self.truncate(rows);
+            self.buffers.truncate(buffers);
+        }
+        added
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.texts.iter_mut().for_each(|codes| codes.truncate(rows));
+        self.program.truncate(rows);
+        self.is_fused.truncate(rows);
+        self.is_entry.truncate(rows);
+        self.result_bytes.truncate(rows);
+        self.element_count.truncate(rows);
+        self.channel.truncate(rows);
+        self.flops.truncate(rows);
+        self.moved_bytes.truncate(rows);
+        self.product_type.truncate(rows);
+    }
+
+    fn add_whole(&mut self, proto: &[u8], origin: u64, module: &[u8], program: i64) -> Result<(), Malformed> {
         let Some((module_bytes, origin)) = member(proto, origin, hlo_proto::HLO_MODULE)? else { return Ok(()) };
         let frames = match member(module_bytes, origin, hlo_module::STACK_FRAME_INDEX)? {
             Some((index, origin)) => Frames::read(index, origin)?,

@@ -1,0 +1,84 @@
+"""Of two ranks that are late to the same meetings only the later one costs anything, until it is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import holotrace
+from holotrace import sample
+from holotrace.diagnosis.candidates import Candidate
+from holotrace.diagnosis.hidden import with_hidden
+from holotrace.diagnosis.meetings import Change, Meetings
+from holotrace.present import verdict
+
+LEAST_NS, RANKS = 10, 4
+
+
+class OneMeeting(Meetings):
+    """All ranks meet once, and the job ends when the last has come."""
+
+    def __init__(self, late_ns: Mapping[int, float]) -> None:
+        self.late_ns = late_ns
+
+    def saved_ns(self, change: Change) -> int:
+        left = {
+            rank: late - sum(length for _, length in change.removed.get(rank, ()))
+            for rank, late in self.late_ns.items()
+        }
+        return int(max(self.late_ns.values()) - max(left.values()))
+
+
+def found(late_ns: Mapping[int, float], of_ranks: Mapping[int, tuple[int, ...]] | None = None) -> list[tuple[int, ...]]:
+    """Ranks of the causes that are told where each rank's own delay is one."""
+    meetings = OneMeeting({**dict.fromkeys(range(RANKS), 0), **late_ns})
+    causes = [
+        Candidate("input", Change({rank: [(0, late)]}), (of_ranks or {}).get(rank, (rank,)))
+        for rank, late in late_ns.items()
+    ]
+    costs = [(cause, meetings.saved_ns(cause.change)) for cause in causes]
+    kept = [(cause, cost) for cause, cost in costs if cost > LEAST_NS]
+    return [cause.ranks for cause, _ in with_hidden(kept, costs, meetings, LEAST_NS, RANKS)]
+
+
+@pytest.mark.parametrize(
+    ("late_ns", "ranks"),
+    [
+        ({1: 100}, [(1,)]),
+        ({1: 100, 2: 70}, [(1,), (2,)]),
+        ({1: 100, 2: 95}, [(1,), (2,)]),
+        ({1: 100, 2: 100}, [(1,), (2,)]),
+        # Without either of the two the third still costs too little.
+        ({1: 100, 2: 98, 3: 5}, [(1,), (2,)]),
+        ({1: 100, 2: 8}, [(1,)]),
+        ({1: 5, 2: 5}, []),
+        ({0: 60, 1: 100, 2: 100}, [(1,), (2,), (0,)]),
+    ],
+)
+def test_causes_that_others_hide_are_told_if_they_would_cost_enough(
+    late_ns: dict[int, float], ranks: list[tuple[int, ...]]
+) -> None:
+    assert sorted(found(late_ns)) == sorted(ranks)
+
+
+def test_what_all_ranks_have_is_hidden_by_nobody() -> None:
+    assert found({1: 100, 2: 70}, {2: ()}) == [(1,)]
+
+
+def test_a_hidden_fault_of_a_job_is_told_with_what_it_costs_then(tmp_path: Path) -> None:
+    """The slower allocator hides the loader: alone it costs nothing, and without the allocator a sixth of the job."""
+    made = sample.write(tmp_path, ranks=4, steps=6, seed=2, faults=("input", "allocator"), compress=False)
+    of_loader = sample.write(tmp_path / "one", ranks=4, steps=6, seed=2, faults=("input",), compress=False)
+    (then_ns,) = of_loader.costs_ns.values()
+    result = holotrace.open(tmp_path).run()
+    first, second = result.tables["causes"].to_dicts()
+    assert (first["cause"], first["ranks"], second["cause"], second["ranks"]) == ("allocator", [2], "input", [1])
+    assert (second["cost_ns"], second["severity"]) == (0, "warning")
+    assert second["high_ns"] == pytest.approx(then_ns, rel=0.05)
+    saved_ns = made.job_ns - (of_loader.job_ns - then_ns)
+    assert first["joint_ns"] == second["joint_ns"] == pytest.approx(saved_ns, rel=0.05)
+    told = verdict.of(result.tables, result.findings, 6).why
+    assert told[1].startswith("Up to 4.8") and "a step once the others are gone: The device of rank 1" in told[1]
+    assert [finding.analysis for finding in result.findings if finding.severity != "info"] == ["causes", "causes"]
