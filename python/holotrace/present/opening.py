@@ -21,6 +21,7 @@ _NAME = 32  # characters of what is responsible
 _TOLD = 12  # names of sections in a sentence
 # What a row of the table of causes tells besides its sentence, in this order.
 _DETAILS = ("steps", "responsible", "where_ns", "event_id", "low_ns", "high_ns", "confidence", "to_know_more")
+_HIDDEN = "without the others"
 _GAIN = "#c4314b"
 _STEP = "Measured step"
 _IDEAL_STEP, _WHOLE_TIME = "From an ideal step to the measured one", "What the measured time is made of"
@@ -100,7 +101,7 @@ def _cause(finding: Finding, result: report.Report, analyses: report.Analyses) -
         severity=finding.severity,
         message=fmt.printable(sentence(finding)),
         worth=hidden_worth(row, steps) or (f"{fmt.duration(per_step)}{each}" if per_step else ""),
-        share=fmt.percent(row["share_ratio"]) if row.get("share_ratio") and not is_hidden(row) else "",
+        share=_HIDDEN if is_hidden(row) else fmt.percent(row["share_ratio"]) if row.get("share_ratio") else "",
         details=(("Ranks", fmt.ranks(finding.ranks) if finding.ranks else "all"), *_details(row, analyses)),
         advice=report.advice(finding, analyses),
     )

@@ -38,7 +38,7 @@ class Reason:
     message: str
     cost_ns: int
     worth: str
-    """What the job, or each step, would gain, and its share; ``hidden_worth`` of what others hide."""
+    """What the job, or each step, would gain, and its share; of what others hide, what it would gain without these."""
     ranks: tuple[int, ...]
     advice: str
 
@@ -107,17 +107,16 @@ def row_of(finding: Finding, table: pl.DataFrame | None) -> Mapping[str, Any]:
 def _reason(finding: Finding, row: Mapping[str, Any], steps: int) -> Reason:
     cost_ns = finding.cost_ns or 0
     told = f"{fmt.duration(cost_ns / steps)}{_each(steps)} ({fmt.percent(float(row.get('share_ratio') or 0.0))})"
-    worth = hidden_worth(row, steps) or told
-    return Reason(
-        fmt.printable(sentence(finding)), cost_ns, worth[0].upper() + worth[1:], finding.ranks, finding.what_to_do
-    )
+    then = hidden_worth(row, steps)
+    worth = f"{then[0].upper()}{then[1:]} once the others are gone" if then else told
+    return Reason(fmt.printable(sentence(finding)), cost_ns, worth, finding.ranks, finding.what_to_do)
 
 
 def hidden_worth(row: Mapping[str, Any], steps: int) -> str:
     """What a cause that other causes hide is worth without them; empty where it costs enough by itself."""
     if not is_hidden(row):
         return ""
-    return f"up to {fmt.duration(row['high_ns'] / steps)}{_each(steps)} once the others are gone"
+    return f"up to {fmt.duration(row['high_ns'] / steps)}{_each(steps)}"
 
 
 def _each(steps: int) -> str:
