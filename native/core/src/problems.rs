@@ -9,7 +9,6 @@ use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
 use crate::columns::arrow::batch;
 use crate::error::{Error, Result};
 use crate::trace_event::unescape::decode;
-use crate::xplane::Malformed;
 
 /// Bytes of an example that are shown.
 const EXAMPLE_BYTES: usize = 120;
@@ -90,11 +89,6 @@ impl Problems {
             example: decode(&example[..example.len().min(EXAMPLE_BYTES)]).0,
         });
         seen.count += 1;
-    }
-
-    /// A message of a profile that is read no further than to where it is damaged.
-    pub fn damaged(&mut self, malformed: &Malformed) {
-        self.add(Problem::DamagedMessage, malformed.offset, malformed.reason.as_bytes());
     }
 
     /// Take in what was seen further on.

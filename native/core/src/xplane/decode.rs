@@ -136,7 +136,7 @@ fn line(
         }
     }
     for malformed in window.damage.drain(..) {
-        part.problems.damaged(&malformed);
+        malformed.tell(&mut part.problems);
     }
     Ok(part)
 }
@@ -152,7 +152,7 @@ fn event(bytes: &[u8], origin: u64, dictionary: &Dictionary, part: &mut Part, sl
         let field = match field {
             Ok(field) => field,
             Err(malformed) => {
-                part.problems.damaged(&malformed);
+                malformed.tell(&mut part.problems);
                 // Times come before stats: without any of these, who knows.
                 if !has_stats {
                     (id, duration_ps) = (NOTHING, 0);
@@ -169,7 +169,7 @@ fn event(bytes: &[u8], origin: u64, dictionary: &Dictionary, part: &mut Part, sl
                 let stat = match Stat::read(bytes, fields.offset() - bytes.len() as u64) {
                     Ok(stat) => stat,
                     Err(malformed) => {
-                        part.problems.damaged(&malformed);
+                        malformed.tell(&mut part.problems);
                         continue;
                     }
                 };

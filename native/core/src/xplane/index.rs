@@ -46,7 +46,7 @@ pub fn index(source: &Source, options: &Options) -> std::result::Result<(Space, 
         }
     }
     for malformed in &window.damage {
-        space.problems.damaged(malformed);
+        malformed.tell(&mut space.problems);
     }
     stops.append(&mut window.damage);
     // What is damaged is a profile as long as it has a plane by name, unless hardly a number of it is what it was.
@@ -88,7 +88,7 @@ fn plane(
     for span in stats {
         match Stat::read(window.bytes(span)?, span.start) {
             Ok(stat) => dictionary.plane_stat(number, &stat, space),
-            Err(malformed) => space.problems.damaged(&malformed),
+            Err(malformed) => malformed.tell(&mut space.problems),
         }
     }
     dictionary.metadata_rows = metadata(window, &events, &dictionary, options.hlo && is_programs, space)?;
@@ -110,7 +110,7 @@ fn dictionary_keys(
         let (id, value, origin) = match entry(window.bytes(span)?, span.start) {
             Ok(entry) => entry,
             Err(malformed) => {
-                problems.damaged(&malformed);
+                malformed.tell(problems);
                 continue;
             }
         };
@@ -119,7 +119,7 @@ fn dictionary_keys(
             match field {
                 Ok((x_stat_metadata::NAME, Value::Bytes(text))) => name = text,
                 Ok(_) => {}
-                Err(malformed) => problems.damaged(&malformed),
+                Err(malformed) => malformed.tell(problems),
             }
         }
         let column = options.stats.iter().position(|(key, _)| key.as_bytes() == name);
@@ -163,7 +163,7 @@ fn metadata(
         let (id, value, origin) = match entry(window.bytes(span)?, span.start) {
             Ok(entry) => entry,
             Err(malformed) => {
-                space.problems.damaged(&malformed);
+                malformed.tell(&mut space.problems);
                 continue;
             }
         };
@@ -175,7 +175,7 @@ fn metadata(
             let field = match field {
                 Ok(field) => field,
                 Err(malformed) => {
-                    space.problems.damaged(&malformed);
+                    malformed.tell(&mut space.problems);
                     break;
                 }
             };
@@ -187,7 +187,7 @@ fn metadata(
                     let stat = match Stat::read(bytes, origin) {
                         Ok(stat) => stat,
                         Err(malformed) => {
-                            space.problems.damaged(&malformed);
+                            malformed.tell(&mut space.problems);
                             continue;
                         }
                     };
@@ -203,7 +203,7 @@ fn metadata(
         }
         if has_programs {
             let read = program.read(name, &mut space.instructions, &mut space.programs);
-            read.unwrap_or_else(|malformed| space.problems.damaged(&malformed));
+            read.unwrap_or_else(|malformed| malformed.tell(&mut space.problems));
         }
         space.metadata_names.push(space.names.code(name));
         space.metadata_displays.push(if display.is_empty() { NONE } else { space.names.code(display) });

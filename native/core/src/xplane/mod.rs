@@ -27,7 +27,7 @@ use crate::xplane::index::index;
 use crate::xplane::model::{FIRST_UNIX_NS, MAX_NS, Part};
 
 pub use self::model::Options;
-pub use self::protobuf::{Malformed, Source};
+pub use self::protobuf::Source;
 pub use self::space::Space;
 pub use self::tables::Selection;
 

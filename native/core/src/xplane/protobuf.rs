@@ -3,11 +3,20 @@
 use std::fs::File;
 use std::io;
 
+use crate::problems::{Problem, Problems};
+
 /// Why bytes are no message, and which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed {
     pub offset: u64,
     pub reason: &'static str,
+}
+
+impl Malformed {
+    /// What it is in was read no further than to there.
+    pub fn tell(&self, problems: &mut Problems) {
+        problems.add(Problem::DamagedMessage, self.offset, self.reason.as_bytes());
+    }
 }
 
 /// A field's value.
