@@ -57,5 +57,6 @@ def test_faster_devices_save_no_more_than_their_hosts_leave(own_ns: int, cause: 
         {"row": "host", "time_ns": own_ns},
     ]
     own = filled(pl.DataFrame(rows, infer_schema_length=None), account.COLUMNS)
-    found, _ = causes.of_rows(own.with_columns(rank=pl.lit(0, pl.Int64), count=1))
-    assert [(one.candidate.cause, one.cost_ns) for one in found] == [(cause, cost_ns)]
+    found, joint_ns = causes.of_rows(own.with_columns(rank=pl.lit(0, pl.Int64), count=1))
+    assert [(one.candidate.cause, one.cost_ns, one.high_ns) for one in found] == [(cause, cost_ns, cost_ns)]
+    assert joint_ns == cost_ns

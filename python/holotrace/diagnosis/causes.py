@@ -141,26 +141,38 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     kept = [(c, cost) for c, cost in costs if cost > _least_ratio(c, len(ranks), is_on_host=on_host) * job_ns]
     kept = _with_copies(_once(cores.told_once(_without_followers(kept)), meetings), meetings)
     kept = with_hidden(_with_launches(kept, meetings), costs, meetings, FLOOR_RATIO * job_ns, len(ranks))
-    joint = meetings.saved_ns(together([candidate.change for candidate, _ in kept]))
+    kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
+    joint = _joint_ns([candidate for candidate, _ in kept], meetings, room_ns)
     found = []
     for candidate, cost in kept:
-        others = together([other.change for other, _ in kept if other is not candidate])
-        last = joint - meetings.saved_ns(others) if len(kept) > 1 else cost
+        others = [other for other, _ in kept if other is not candidate]
+        last = max(0, joint - _joint_ns(others, meetings, room_ns)) if others else cost
         found.append(
-            Found(
-                candidate, max(0, cost), min(cost, last), max(cost, last), job_ns, profiler_ns, begun_ns, max(1, steps)
-            )
+            Found(candidate, cost, min(cost, last), max(cost, last), job_ns, profiler_ns, begun_ns, max(1, steps))
         )
     return sorted(found, key=lambda cause: -cause.cost_ns), joint
 
 
 def _at_most(cost_ns: int, candidate: Candidate, room_ns: int) -> int:
-    """The cost: with faster devices and links the job still takes as long as its slowest host does.
+    """The cost: with faster devices and links the job still takes as long as its slowest host does."""
+    return min(cost_ns, max(0, room_ns)) if _is_of_devices(candidate) else cost_ns
 
-    What is fused is launched by fewer calls, too.
-    """
-    is_of_hosts = candidate.change.of_hosts or candidate.cause in (UNFUSED_OPTIMIZER, UNFUSED_ATTENTION)
-    return cost_ns if is_of_hosts else min(cost_ns, max(0, room_ns))
+
+def _joint_ns(candidates: list[Candidate], meetings: Meetings, room_ns: int) -> int:
+    """What the job would gain without all of these: of devices and links no more than their hosts leave."""
+    if not candidates:
+        return 0
+    saved = meetings.saved_ns(together([candidate.change for candidate in candidates]))
+    of_devices = [candidate.change for candidate in candidates if _is_of_devices(candidate)]
+    if not of_devices:
+        return saved
+    by_devices = saved if len(of_devices) == len(candidates) else meetings.saved_ns(together(of_devices))
+    return saved - max(0, by_devices - max(0, room_ns))
+
+
+def _is_of_devices(candidate: Candidate) -> bool:
+    """Whether it goes away without the host doing less; what is fused is launched by fewer calls, too."""
+    return not candidate.change.of_hosts and candidate.cause not in (UNFUSED_OPTIMIZER, UNFUSED_ATTENTION)
 
 
 def _late(rows: pl.DataFrame) -> dict[int, list[Late]]:
