@@ -79,6 +79,24 @@ def library(a: Arguments) -> Figures:
 
 
 @model(
+    "grouped product of FBGEMM",
+    "gemm",
+    r"(fbgemm|mslk)::(f8f8bf16_rowwise|bf16bf16bf16)_grouped_stacked",
+    flops=_FLOPS,
+    moved=_MOVED,
+    is_matrix=True,
+)
+def stacked(a: Arguments) -> Figures:
+    """Rows [T, K], a matrix [N, K] for each group, (scales of both,) rows of each group."""
+    rows, weights = a.tensor(0), a.tensor(1)
+    flops, dims = _grouped(rows, weights, turned=True)
+    # A result that is given is the one that is written.
+    others = [tensor for place, tensor in a.all_tensors() if place > 1 and tensor.dims != dims]
+    written = rows.like(dims, "c10::BFloat16")
+    return Figures(flops, total_bytes(rows, weights, *others, written), "each row belongs to a group")
+
+
+@model(
     "grouped product along the depth",
     "gemm",
     r"primus_turbo(_cpp_extension)?::\w*grouped_gemm_variable_k\w*",
