@@ -363,7 +363,7 @@ def advice(told: Class, responsible: str | None, around: str = "", *, has_copies
 
 
 # How advice on compilations of XLA begins, which says nothing where no shape changed.
-KEEP_SHAPES = "Keep shapes from changing (pad to a few sizes), "
+KEEP_SHAPES = "Keep shapes and types from changing (pad to a few sizes), "
 # What is said otherwise of programs compiled by XLA.
 OF_XLA: Mapping[str, Class] = {
     **CLASSES,
