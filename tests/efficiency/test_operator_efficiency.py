@@ -234,7 +234,8 @@ INSTRUCTIONS = {
         ("multiply.2", "multiply", "", "", False),
     ),
     "copy": (("copy_bitcast_fusion.5", "fusion", "", "", False), ("copy.769", "data formatting", "", "", False)),
-    "sort": (("sort.1", "sort", "", "", False),),
+    "sort": (("sort.1", "sort", "", "", False), ("sort.0", "sort", "jit(f)/jit(_shuffle)/sort", "", False)),
+    "rng": (("broadcast_add_fusion", "fusion", "jit(f)/jit(_normal)/jit(_uniform)/while/body/add", "", False),),
     "fft": (("fft.2", "fft", "jit(f)/fft", "", False),),
     "linalg": (
         ("svd.0", "custom-call", "jit(f)/jit(svd)/svd", "lapack_sgesdd_ffi", False),

@@ -162,7 +162,11 @@ _WORDS = (
     ),
 )
 # What the scopes of other instructions than products tell of them.
-_SCOPES = ((OPTIMIZER, r"optimi[sz]er|adam|sgd"), (NORM, r"(layer|rms|batch|group|instance)_?norm"))
+_SCOPES = (
+    (OPTIMIZER, r"optimi[sz]er|adam|sgd"),
+    (NORM, r"(layer|rms|batch|group|instance)_?norm"),
+    (RNG, r"threefry|random_bits|jit\(_(uniform|normal|normal_real|bernoulli|gumbel|truncated_normal|randint)\)"),
+)
 _KNOWN_WORDS = tuple((category, frozenset(words.split())) for category, words in _WORDS)
 _COMPILED_SCOPES = tuple((category, re.compile(pattern)) for category, pattern in _SCOPES)
 _SEPARATORS = re.compile(r"[^a-z]+")
