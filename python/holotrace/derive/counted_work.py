@@ -16,7 +16,8 @@ _OPS = XLA_OPS.only(
 READS = (_OPS, xla_peaks.KNOWN)
 SAID = "operations as the compiler counts them"
 SAID_OF_SHAPES = "operations of products, by the shapes in the programs"
-# The compiler names so what it computes a second time instead of keeping it, and JAX the scope of what a checkpoint does.
+# The compiler names so what it computes a second time instead of keeping it, and JAX the scope of what a checkpoint
+# has computed again.
 _AGAIN, _CHECKPOINTED = r"\.remat\d*(\.|$)", r"(^|/)rematted_computation(/|$)"
 
 
