@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.families.gemm import product
 from holotrace.efficiency.model import Figures, joined, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
@@ -47,6 +48,20 @@ def grouped(a: Arguments) -> Figures:
     code = a.type_at(7 if "scaled" in a.name else 4, "c10::BFloat16" if "scaled" in a.name else left.type)
     others = [t for p, t in a.all_tensors() if p > 1]
     return Figures(flops, total_bytes(left, right, *others, left.like(dims, code)), _filled(groups))
+
+
+@model(
+    "products of two lists", "gemm", r"aten::_foreach_mm", flops="2·M·N·K of each pair", moved=_MOVED, is_matrix=True
+)
+def listed(a: Arguments) -> Figures:
+    """Matrices, and as many others."""
+    lefts, rights = a.tensors(0, "float"), a.tensors(1, "float")
+    if len(lefts) != len(rights):
+        raise Unknown("the lists do not fit each other")
+    each = [product(left, right) for left, right in zip(lefts, rights, strict=True)]
+    written = [left.like(dims) for left, (_, dims) in zip(lefts, each, strict=True)]
+    moved = total_bytes(*lefts, *rights, *written)
+    return Figures(sum(flops for flops, _ in each), moved, "the elements of lists are floats")
 
 
 def _filled(groups: Tensor | None) -> str | None:
