@@ -141,7 +141,8 @@ def _of_launching_threads(gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
     threads = gaps.found["tid"].drop_nulls().unique()
     sent = rank[WORK_EVENTS].filter(matching(rank[WORK_EVENTS]["name"], _SENDING))["launch_id"].drop_nulls().unique()
     launching = calls.filter(pl.col("tid").is_in(threads.implode()), ~pl.col("event_id").is_in(sent.implode()))
-    begun_ns = pl.lit(rank[WORK_EVENTS]["start_ns"].min(), pl.Int64)
+    # Null where devices did nothing.
+    begun_ns = pl.lit(rank[WORK_EVENTS]["start_ns"].min(), pl.Int64())
     # While it waited for what was not recorded, the host could not have launched what was.
     waits = _waits(launching).filter(pl.col("returned_ns") > begun_ns)
     return _named_waits(waits.with_columns(pl.max_horizontal("began_ns", begun_ns)), calls)

@@ -368,6 +368,8 @@ def advice(told: Class, responsible: str | None, around: str = "", *, has_copies
     return next((text for pattern, text in _OVERLAPPING if re.search(pattern, responsible)), told.advice)
 
 
+# How advice on compilations of XLA begins, which says nothing where no shape changed.
+KEEP_SHAPES = "Keep shapes and types from changing (pad to a few sizes), "
 # What is said otherwise of programs compiled by XLA.
 OF_XLA: Mapping[str, Class] = {
     **CLASSES,
@@ -378,8 +380,8 @@ OF_XLA: Mapping[str, Class] = {
     ),
     classes.COMPILATION: replace(
         CLASSES[classes.COMPILATION],
-        advice="Keep shapes from changing (pad to a few sizes), compile before the measured steps, and keep programs "
-        "between runs (jax_compilation_cache_dir; torch_xla.runtime.initialize_cache).",
+        advice=f"{KEEP_SHAPES}compile before the measured steps, and keep programs between runs "
+        "(jax_compilation_cache_dir; torch_xla.runtime.initialize_cache).",
         to_know_more="Run with jax_explain_cache_misses=True (JAX) or PT_XLA_DEBUG_LEVEL=2 (PyTorch/XLA), so that the "
         "log says which argument or line made another program.",
     ),
