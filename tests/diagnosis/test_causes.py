@@ -301,6 +301,20 @@ def test_ranks_that_are_slow_together_take_no_turns(together_ns: int, turns: tup
             for rank in range(4)
             for step in range(6)
         ]
+    ).with_columns(time_ns=1000 + pl.col("beyond_ns"))
+    assert uneven._turns(beyond) == turns
+
+
+@pytest.mark.parametrize(("others_ns", "turns"), [(0, ()), (40, (2, 3))])
+def test_devices_that_lag_behind_their_hosts_take_no_turns(others_ns: int, turns: tuple[int, ...]) -> None:
+    """Work of one step counted for the next on one of two slow devices now and then, as if they took turns."""
+    beyond = pl.DataFrame(
+        [
+            {"rank": rank, "step": step, "beyond_ns": 0 if rank < 2 else 100 if rank == 2 + step % 2 else 60}
+            | {"time_ns": 1000 + (others_ns if rank < 2 else 100 if rank == 2 + step % 2 else 60)}
+            for rank in range(4)
+            for step in range(6)
+        ]
     )
     assert uneven._turns(beyond) == turns
 

@@ -179,3 +179,28 @@ def test_the_only_rank_that_was_recorded_waits_for_data_or_for_others(tmp_path: 
         assert cause["message"].startswith("Rank 2 waits in ")
         assert "3 ranks that were not recorded" in cause["message"]
         assert cause["cost_ns"] > 0.3 * 40_000_000
+
+
+@pytest.mark.parametrize(("reductions", "cost_us"), [(1, 1_030), (2, 4_030)])
+def test_what_comes_after_the_last_reduction_of_a_step_needs_its_result(
+    tmp_path: Path, reductions: int, cost_us: int
+) -> None:
+    """A function that the host was in meanwhile was told to cost all of it, though the optimizer has to wait."""
+
+    def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
+        place = {"pid": 0, "tid": args["stream"]} if cat == "kernel" else {"pid": 1, "tid": 1}
+        return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
+
+    work = [("gemm", 10, 20, 1_980, 7), ("ncclDevKernel_AllReduce_Sum", 30, 2_000, 3_000, 20)]
+    work.append(("adam", 6_020, 6_030, 300, 7))
+    work += [("ncclDevKernel_AllReduce_Sum", 6_050, 6_330, 100, 20)] * (reductions - 1)
+    events = [
+        event("user_annotation", "ProfilerStep#1", 0, 6_230 + 100 * reductions),
+        event("python_function", "monitor.py(9): histogram", 100, 5_900),
+    ]
+    for number, (name, launched, ts, dur, stream) in enumerate(work):
+        events.append(event("cuda_runtime", "cudaLaunchKernel", launched, 9, correlation=number))
+        events.append(event("kernel", name, ts, dur, correlation=number, stream=stream, device=0))
+    write_trace(tmp_path / "rank-0.json", events=events)
+    found = holotrace.open(tmp_path).causes().row(0, named=True)
+    assert (found["responsible"], found["cost_ns"] // 1_000) == ("monitor.py(9): histogram", cost_us)

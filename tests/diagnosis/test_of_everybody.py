@@ -36,3 +36,21 @@ def test_a_function_of_all_hosts_is_of_all_though_only_the_last_rank_has_its_dev
     (found,) = idle.causes(Job(every, visits, (0, 1, 2, 3), 100_000))
     assert (found.responsible, found.ranks) == (FUNCTION, ranks)
     assert sum(ns for _, ns in found.change.removed[2]) == 20_000_000
+
+
+@pytest.mark.parametrize(("own_ns", "ranks"), [(19_100_000, ()), (30_000_000, (0, 3))])
+def test_ranks_that_come_last_by_chance_are_not_launch_bound_by_themselves(own_ns: int, ranks: tuple[int, ...]) -> None:
+    """In groups of which one member has its device wait for its host, the others' devices wait for that member."""
+    gap = {"row": "gap", "cause": "launch-bound", "step": 1, "at_ns": 20_000_000, "start_ns": 0, "count": 100}
+    rows: list[dict[str, object]] = [
+        {"rank": rank, "time_ns": 8_000_000 if rank in (0, 3) else 2_000_000} | gap for rank in range(6)
+    ]
+    rows += [
+        {"row": "host", "rank": rank, "time_ns": own_ns if rank in (0, 3) else 19_000_000, "count": 1}
+        for rank in range(6)
+    ]
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
+    visits = pl.DataFrame({"rank": range(6), "clock_offset_ns": 0, "collective": "allreduce"})
+    first, *others = idle.causes(Job(every, visits, tuple(range(6)), 200_000))
+    assert (first.cause, first.ranks, len(others)) == ("launch-bound", ranks, bool(ranks))

@@ -163,6 +163,16 @@ def test_collectives_that_are_known_by_their_kernels_only_are_gathers_and_reduct
     assert in_a_row.evidence["in_a_row_ratio"] == 1
 
 
+@pytest.mark.parametrize(("exposed_ratio", "ratio"), [(1.0, 0.03), (0.25, 0.1)])
+def test_reductions_in_a_row_that_are_hidden_but_for_the_last_are_early_enough(
+    exposed_ratio: float, ratio: float
+) -> None:
+    """Where a link is busy for as long as the backward pass, they were told to have been reduced too late."""
+    evidence = {"per_step_count": 3, "in_a_row_ratio": 0.7, "exposed_ratio": exposed_ratio}
+    found = Candidate("exposed-transfer", Change(), responsible="allreduce", evidence=evidence)
+    assert _least_ratio(found, 4, is_on_host=False) == ratio
+
+
 def test_reductions_with_work_between_them_are_in_no_row() -> None:
     assert reductions((0, 600), (1_000, 1_600), (2_000, 2_600)).evidence["in_a_row_ratio"] == 0
     # Between those of a decoding step there are kernels of 20 us.
@@ -243,7 +253,7 @@ def test_exchanges_of_other_tokens_in_each_step_are_compared_by_their_rate(is_sl
     assert all(factor == pytest.approx(0.25) for found in slow for factor in found.change.transfer.values())
 
 
-@pytest.mark.parametrize(("kind", "ratio"), [("Pinned", 0.03), ("Pageable", 0.01)])
+@pytest.mark.parametrize(("kind", "ratio"), [("Pinned", 0.05), ("Pageable", 0.01)])
 def test_batches_that_are_sent_as_fast_as_can_be_are_part_of_healthy_steps(kind: str, ratio: float) -> None:
     sent = Candidate("copy", Change(), responsible=f"Memcpy HtoD ({kind} -> Device)")
     assert _least_ratio(sent, 4, is_on_host=False) == ratio

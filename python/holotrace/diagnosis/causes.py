@@ -25,6 +25,7 @@ from holotrace.diagnosis.classes import (
     LAUNCH,
     MORE_WORK,
     PAUSE,
+    PIPELINE,
     QUEUED,
     SLICE_GRADIENTS,
     SYNCHRONIZATION,
@@ -52,6 +53,8 @@ USUAL = {
     EXPOSED: 0.1,
     INEFFICIENT: 0.05,
     SLICE_GRADIENTS: 0.05,
+    # Stages consist of whole layers, and one has the loss, too: less than a layer cannot be moved.
+    PIPELINE: 0.03,
 }
 # What could have been on its way earlier: parameters that are gathered, gradients that are reduced in a row.
 _AHEAD_RATIO, _AT_ONCE_RATIO, _SEVERAL, _MOSTLY_RATIO = 0.03, 0.06, 4, 0.5
@@ -59,7 +62,7 @@ _AHEAD_RATIO, _AT_ONCE_RATIO, _SEVERAL, _MOSTLY_RATIO = 0.03, 0.06, 4, 0.5
 # parallelism: an earlier start would not hide it, only other work beside it.
 _BETWEEN_RATIO = 0.15
 _CRITICAL_RATIO = 0.2
-_PINNED, _SENT_RATIO = "Pinned -> Device", 0.03
+_PINNED, _SENT_RATIO = "Pinned -> Device", 0.05
 # A device that copies to its host.
 _TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
 # Threads of one host share its cores, so that equal work of theirs differs by more than that of devices.
@@ -266,19 +269,19 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> 
     if candidate.cause == INPUT and not is_of_some and _mean_ns(candidate) < idle.SHORT_NS:
         # Any loader takes as long to hand over a batch that is ready.
         return USUAL[LAUNCH]
-    return (
-        FLOOR_RATIO if is_of_some and candidate.cause != QUEUED else max(FLOOR_RATIO, USUAL.get(candidate.cause, 0.0))
-    )
+    is_usual = not is_of_some or candidate.cause in (QUEUED, PIPELINE)
+    return max(FLOOR_RATIO, USUAL.get(candidate.cause, 0.0)) if is_usual else FLOOR_RATIO
 
 
 def _least_exposed_ratio(candidate: Candidate) -> float:
     # Nothing more is known of messages whose other end is not.
-    several = candidate.evidence.get("per_step_count", 0) >= _SEVERAL
-    several = several and candidate.evidence["exposed_ratio"] >= _MOSTLY_RATIO
+    is_mostly = candidate.evidence["exposed_ratio"] >= _MOSTLY_RATIO
+    several = candidate.evidence.get("per_step_count", 0) >= _SEVERAL and is_mostly
     # Of several gathers in a step all but the first could be on their way while something else is computed.
     ahead = several and is_gathered(candidate.responsible)
-    # Gradients that are all reduced one after the other could have been while others were computed.
-    ahead |= candidate.evidence.get("in_a_row_ratio", 0.0) >= _MOSTLY_RATIO
+    # Gradients that are all reduced one after the other could have been while others were computed, unless most were:
+    # then the link is busy as long as the backward pass, and what is left of it comes after that.
+    ahead |= candidate.evidence.get("in_a_row_ratio", 0.0) >= _MOSTLY_RATIO and is_mostly
     if ahead:
         return _AHEAD_RATIO
     # So could those that are reduced at once, when all are there; small models lose little by that.

@@ -16,8 +16,9 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree, intervals
 from holotrace.derive.kernel_kinds import COMMUNICATION, WORK
 from holotrace.derive.names import distinct
+from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
-from holotrace.diagnosis import lead, open_calls
+from holotrace.diagnosis import lead, open_calls, rounds
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
     FULL_QUEUE,
@@ -44,7 +45,7 @@ _CALLS = CALLS.only(
     *("event_id", "name", "category", "pid", "tid", "start_ns", "end_ns", "on_device", "parent_id", "work_count")
 ).where_launched_singly()
 _XLA_CALLS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns")
-READS = (WORK_EVENTS, _CALLS, _XLA_CALLS, LAUNCHES.only("launch_id", "device_event_id", "tid"), STEPS)
+READS = (WORK_EVENTS, _CALLS, _XLA_CALLS, LAUNCHES.only("launch_id", "device_event_id", "tid"), *rounds.READS)
 # Shorter gaps are what a device needs from one kernel to the next.
 MIN_GAP_NS = 4_000
 # What a host does in a gap for so long tells that it did not launch; and of one rank so many of these are kept.
@@ -56,6 +57,7 @@ _FEW_NAMES = 8
 # A device begins so soon with what is launched while it has nothing else to do.
 _PROMPT_NS = 10_000
 _SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
+_REDUCING = re.compile(r"(?i)reduce")
 # Operators of others that never are called but by these.
 _READING = ("aten::nonzero",)  # tells more than what needs it, as indexing with a mask
 _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
@@ -143,7 +145,7 @@ def _of_launching_threads(gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
     begun_ns = pl.lit(rank[WORK_EVENTS]["start_ns"].min(), pl.Int64())
     # While it waited for what was not recorded, the host could not have launched what was.
     waits = _waits(launching).filter(pl.col("returned_ns") > begun_ns)
-    return _named_waits(waits.with_columns(pl.col("began_ns").clip(lower_bound=begun_ns)), calls)
+    return _named_waits(waits.with_columns(pl.max_horizontal("began_ns", begun_ns)), calls)
 
 
 def stalls(rank: RankTrace) -> pl.DataFrame:
@@ -249,8 +251,21 @@ def late(rank: RankTrace) -> pl.DataFrame:
     timed = _timed(others, calls, rank)
     is_late = (pl.col("launched_ns") > pl.col("start_ns")) & (pl.col("end_ns") - pl.col("launched_ns") <= _PROMPT_NS)
     found = timed.filter(is_late, ~timed["window"].is_in(_waited_for(timed, communicated, calls).implode()))
+    found = _after_the_last(found, communicated, rank)
     is_beside = intervals.uncovered_ns(found, communicated) < found["end_ns"] - found["start_ns"]
     return found.filter(is_beside).select(others.columns)
+
+
+def _after_the_last(gaps: pl.DataFrame, communicated: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The gaps from the end of a step's last reduction on, if that ends in them: what comes next needs its result."""
+    step = launched_in(communicated["launch_ns"], rank.cached(rounds.steps))
+    reductions = communicated.hstack([step.alias("step")]).filter(matching(communicated["name"], _REDUCING))
+    last = reductions.drop_nulls("step").group_by("step").agg(pl.col("end_ns").max()).select(last_ns="end_ns")
+    within = gaps.sort("end_ns").join_asof(
+        last.sort("last_ns"), left_on="end_ns", right_on="last_ns", strategy="backward", check_sortedness=False
+    )
+    since = pl.max_horizontal("start_ns", "last_ns")
+    return within.with_columns(start_ns=since).filter(pl.col("end_ns") - pl.col("start_ns") > MIN_GAP_NS)
 
 
 def _with_late(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:

@@ -55,6 +55,8 @@ _OFTEN, _LATE_ANYWAY_RATIO = 4, 0.4
 SHORT_NS = 200_000
 # What takes others nearly as long is not of some ranks.
 _ALIKE_RATIO = 0.8
+# So much of what a rank has beyond others must be its own host's.
+_OWN_RATIO = 0.5
 # Other things that take so much longer than the calls do are held up by something else.
 _MUCH_LONGER = 2.5
 
@@ -84,7 +86,7 @@ def causes(job: Job) -> Iterator[Candidate]:
     functions = _functions(job)
     for idle in _things(job):
         excess = idle.table
-        if _is_everybodys(idle, functions, job):
+        if _is_everybodys(idle, functions, job) or _is_in_turns(idle, job):
             parts = _parts(idle.rows, idle.table, "time_ns")
             found = candidate(idle.cause, idle.name, parts, Where((), when(idle.table, "time_ns")), of_hosts=True)
             yield awaited.with_waits(found, parts, waiting)
@@ -134,6 +136,23 @@ def _is_everybodys(idle: _Idle, functions: pl.DataFrame, job: Job) -> bool:
     times = dict(same.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
     others = lower_median(pl.Series([times.get(rank, 0) for rank in job.ranks if rank not in ranks]))
     return others > _ALIKE_RATIO * max(times.get(rank, 0) for rank in ranks) and others > 0
+
+
+def _is_in_turns(idle: _Idle, job: Job) -> bool:
+    """Whether all launch too late, and those that do so most have no more to do on their hosts than the others.
+
+    Who comes last to a meeting by chance has the gap, and the others, who are as late, wait for it.
+    """
+    if idle.cause != LAUNCH or idle.usual_ns <= job.floor_ns or not total(idle.table["beyond_ns"]):
+        return False
+    ranks = who(idle.table, "beyond_ns")
+    busy = dict(job.of(account.HOST).select("rank", "time_ns").iter_rows())
+    others = [busy.get(rank, 0) for rank in job.ranks if rank not in ranks]
+    if not others:
+        return False
+    beyond_ns = total(idle.table.filter(pl.col("rank").is_in(ranks))["beyond_ns"]) / len(ranks)
+    more_ns = lower_median(pl.Series([busy.get(rank, 0) for rank in ranks])) - lower_median(pl.Series(others))
+    return more_ns < _OWN_RATIO * beyond_ns
 
 
 def _waits_as_often(rows: pl.DataFrame, ranks: tuple[int, ...]) -> bool:

@@ -37,6 +37,8 @@ _FAMILIES_RATIO = 0.7
 _MOSTLY_RATIO = 0.6
 # Ranks of which each has so much of what the worst one has in a step have it together.
 _ALIKE_RATIO = 0.7
+# So much do where devices lag behind their hosts, if each has in sum over steps what it has beyond others in each.
+_LAGGING_RATIO = 0.5
 # Ranks that spend so much of their time in the same kernels do the same.
 _COMMON_RATIO = 0.7
 # Ranks that spend so much of their time in kernels that the other has, too, run the same program.
@@ -60,6 +62,8 @@ _OF_MOST_RATIO = 0.1
 _BORNE_OUT_RATIO = 0.5
 # Ranks differ by less in equal work.
 _EQUAL_RATIO = 0.05
+# Stages that do no more than so many different things, as a forward and a backward pass, may do unequal work in them.
+_FEW_KINDS = 2
 # Tokens that a rank of experts gets beyond the others' show in its all-to-all by at least this.
 _MORE_TOKENS_RATIO = 1.1
 
@@ -252,6 +256,8 @@ def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> st
     """Why a rank computes longer."""
     mine = beyond.filter(pl.col("rank") == rank)
     ratio = total(mine["beyond_ns"]) / max(1.0, total(mine["time_ns"]) - total(mine["beyond_ns"]))
+    if _are_stages(job, [rank]) and kinds.filter(rank=rank)["name"].n_unique() <= _FEW_KINDS:
+        return PIPELINE
     own = _with_others_pooled(kinds, rank)
     if (is_slow(own, ratio) or _is_slow_at_some(own)) and not sizes.has_larger_grids(kinds, rank):
         return SLOW_DEVICE
@@ -343,7 +349,12 @@ def _turns(beyond: pl.DataFrame) -> tuple[int, ...]:
         heavy.select("step", worst="rank", most_ns="beyond_ns"), on="step"
     )
     others = others.filter(pl.col("rank") != pl.col("worst"))
-    if total(others["beyond_ns"]) > _ALIKE_RATIO * total(others["most_ns"]):
+    # Of a device that lags behind its host the work of one step counts for the next, but not in the sum of all steps.
+    in_sum = beyond.group_by("rank").agg(pl.col("time_ns", "beyond_ns").sum())
+    excess_ns = (pl.col("time_ns") - lower(in_sum["time_ns"])).clip(lower_bound=0)
+    own_ns, sums_ns = in_sum.filter(pl.col("rank").is_in(turns.implode())).select("beyond_ns", excess_ns).sum().row(0)
+    alike = _LAGGING_RATIO if sums_ns > NAMED_RATIO * own_ns else _ALIKE_RATIO
+    if total(others["beyond_ns"]) > alike * total(others["most_ns"]):
         return ()
     return tuple(heavy["rank"].unique().sort()) if most < _MOSTLY_RATIO * total(heavy["beyond_ns"]) else ()
 

@@ -30,7 +30,7 @@ LONGER = (
     "{computes} longer than the others in calls of equal shapes (the data differ, or the device is slow at these calls)"
 )
 # What a host copies while it pauses.
-COPYING = " between copies from the device, as in saving a checkpoint"
+COPYING = " between copies from the device, as in saving a checkpoint or working on results"
 # Of ranks and steps that are told one by one; the columns of the table have all.
 _MOST_RUNS = 6
 _LONG_NAME = 80  # characters
@@ -346,6 +346,12 @@ _FROM_OTHERS = (
 )
 
 
+_OF_CHECKPOINTS = (
+    f"Of a checkpoint: {CLASSES[classes.CHECKPOINT].advice[0].lower()}{CLASSES[classes.CHECKPOINT].advice[1:]}"
+)
+_OF_RESULTS = "Of results: keep them on the device, or work on them in another process while the device goes on."
+
+
 def advice(told: Class, responsible: str | None, around: str = "", *, has_copies: bool = False) -> str:
     """What to change, for what is responsible and what is around it."""
     of_servers = next((text for cause, text in _OF_SERVERS.items() if told is CLASSES[cause]), None)
@@ -354,7 +360,7 @@ def advice(told: Class, responsible: str | None, around: str = "", *, has_copies
     if told is CLASSES[classes.FUNCTION] and re.search(classes.FROM_OTHERS, f"{responsible} {around}"):
         return _FROM_OTHERS
     if has_copies:
-        return f"{CLASSES[classes.CHECKPOINT].advice} {told.advice}"
+        return f"{_OF_CHECKPOINTS} {_OF_RESULTS} {told.advice}"
     if told is CLASSES[classes.UNFUSED_ATTENTION] and "attention_math" in (responsible or ""):
         return _FALLING_BACK
     if told is not CLASSES[classes.EXPOSED] or not responsible:
