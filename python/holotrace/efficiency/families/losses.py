@@ -175,5 +175,5 @@ def temporal(a: Arguments) -> Figures:
 def temporal_backward(a: Arguments) -> Figures:
     """grad, scores, targets, lengths of both, loss, what forward kept."""
     scores = a.tensor(1)
-    kept = (a.tensor(0), scores, a.tensor(2), a.tensor(5), a.tensor(6))
+    kept = (a.tensor(0), scores, a.tensor(2), a.optional(3), a.optional(4), a.tensor(5), a.tensor(6))
     return Figures(None, total_bytes(*kept, scores.like()))
