@@ -275,7 +275,7 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> 
 
 def _least_exposed_ratio(candidate: Candidate) -> float:
     # Nothing more is known of messages whose other end is not.
-    is_mostly = candidate.evidence["exposed_ratio"] >= _MOSTLY_RATIO
+    is_mostly = candidate.evidence.get("exposed_ratio", 0.0) >= _MOSTLY_RATIO
     several = candidate.evidence.get("per_step_count", 0) >= _SEVERAL and is_mostly
     # Of several gathers in a step all but the first could be on their way while something else is computed.
     ahead = several and is_gathered(candidate.responsible)
