@@ -63,3 +63,25 @@ def test_copies_to_the_device_and_in_other_steps_are_their_own_cause(
 def test_to_pause_in_a_step_is_to_pause_anywhere(tmp_path: Path) -> None:
     (found,) = causes(tmp_path, copy="", copied_in=())
     assert "ProfilerStep" not in found["message"]
+
+
+def test_a_thread_that_waits_for_those_of_autograd_is_in_no_function(tmp_path: Path) -> None:
+    """A pause in the backward pass was told as a slow function, that which runs the pass."""
+
+    def event(cat: str, name: str, ts: int, dur: int, tid: int, **args: int) -> dict[str, Any]:
+        return {"ph": "X", "cat": cat, "name": name, "pid": int(cat != "kernel"), "tid": tid, "ts": ts, "dur": dur} | {
+            "args": args
+        }
+
+    run = "<built-in method run_backward of torch._C._EngineBase object at 0x7f22>"
+    events = [event("user_annotation", "ProfilerStep#1", 0, 21_000, 1), event("python_function", run, 5, 20_900, 1)]
+    for number, at in enumerate((100, 20_000)):
+        events += [
+            event("cpu_op", "aten::mm", at, 50, 2),
+            event("cuda_runtime", "cudaLaunchKernel", at + 10, 10, 2, correlation=number),
+            event("kernel", "gemm", at + 30, 800, 7, correlation=number, stream=7, device=0),
+        ]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    found = holotrace.open(tmp_path).causes().row(0, named=True)
+    assert found["cause"] == "host-pause"
+    assert "(<built-in" not in found["message"]

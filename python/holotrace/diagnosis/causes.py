@@ -58,6 +58,8 @@ USUAL = {
 }
 # What could have been on its way earlier: parameters that are gathered, gradients that are reduced in a row.
 _AHEAD_RATIO, _AT_ONCE_RATIO, _SEVERAL, _MOSTLY_RATIO = 0.03, 0.06, 4, 0.5
+# Where each gather is exposed none was ahead, beyond doubt.
+_EACH_RATIO, _NONE_AHEAD_RATIO = 0.9, 0.02
 # What begins as soon as its data is computed, several times a step, and is needed at once, as in tensor and expert
 # parallelism: an earlier start would not hide it, only other work beside it.
 _BETWEEN_RATIO = 0.15
@@ -69,6 +71,7 @@ _TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
 _ON_HOST_RATIO = 0.1
 # What the trace does not say in so many words.
 _INFERRED = (QUEUED, PAUSE, UNRECORDED)
+_ADDRESS = r" at 0x[0-9a-fA-F]+"
 # Of these the responsible name says it all.
 _WHOLE = (COPY, MORE_WORK, UNEVEN_WORK, EXPERTS, INPUT, WRONG_TYPE, LAUNCH, UNFUSED_OPTIMIZER)
 
@@ -279,6 +282,8 @@ def _least_exposed_ratio(candidate: Candidate) -> float:
     several = candidate.evidence.get("per_step_count", 0) >= _SEVERAL and is_mostly
     # Of several gathers in a step all but the first could be on their way while something else is computed.
     ahead = several and is_gathered(candidate.responsible)
+    if ahead and candidate.evidence["exposed_ratio"] >= _EACH_RATIO:
+        return _NONE_AHEAD_RATIO
     # Gradients that are all reduced one after the other could have been while others were computed, unless most were:
     # then the link is busy as long as the backward pass, and what is left of it comes after that.
     ahead |= candidate.evidence.get("in_a_row_ratio", 0.0) >= _MOSTLY_RATIO and is_mostly
@@ -395,4 +400,4 @@ def _what(candidate: Candidate) -> str:
 
 
 def _innermost(candidate: Candidate) -> str:
-    return (candidate.detail or "").partition(" < ")[0]
+    return re.sub(_ADDRESS, "", (candidate.detail or "").partition(" < ")[0])

@@ -87,7 +87,10 @@ _OF_LIBRARIES = re.compile(
 STEP_RANGE = re.compile(r"^ProfilerStep#")
 # How the profiler of JAX names a Python function: its file, line and name, which that of PyTorch has in other places.
 _OF_JAX = re.compile(r"^\$(\S+):(\d+) (.*)$")
-_CONTAINERS = re.compile(r"^ProfilerStep|^iteration|^step\b|^PyTorch Profiler|<module>|^train_step")
+# In the last of these a thread waits for those of autograd.
+_CONTAINERS = re.compile(
+    r"^ProfilerStep|^iteration|^step\b|^PyTorch Profiler|<module>|^train_step|method run_backward\b"
+)
 
 
 @lru_cache(maxsize=20_000)
