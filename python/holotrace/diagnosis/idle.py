@@ -147,11 +147,15 @@ def _is_in_turns(idle: _Idle, job: Job) -> bool:
         return False
     ranks = who(idle.table, "beyond_ns")
     busy = dict(job.of(account.HOST).select("rank", "time_ns").iter_rows())
-    others = [busy.get(rank, 0) for rank in job.ranks if rank not in ranks]
+    # What a host stood still for is told by itself.
+    stood = job.of(account.GAP).filter(pl.col("cause").is_in((*STALLING, PAUSE)))
+    stood_ns = dict(stood.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
+    own = {rank: busy.get(rank, 0) - stood_ns.get(rank, 0) for rank in job.ranks}
+    others = [own[rank] for rank in job.ranks if rank not in ranks]
     if not others:
         return False
     beyond_ns = total(idle.table.filter(pl.col("rank").is_in(ranks))["beyond_ns"]) / len(ranks)
-    more_ns = lower_median(pl.Series([busy.get(rank, 0) for rank in ranks])) - lower_median(pl.Series(others))
+    more_ns = lower_median(pl.Series([own[rank] for rank in ranks])) - lower_median(pl.Series(others))
     return more_ns < _OWN_RATIO * beyond_ns
 
 
