@@ -213,8 +213,29 @@ def _executors(profile: Profile, operations: Rows) -> pl.Series:
         return nothing
     marks = profile.named(_EXECUTORS)
     found = profile.space.causes(["mark"], operations.select("event_id"), profile.numbers("host"), marks)
-    mark = pl.DataFrame(found)["mark"]
+    mark = _continued(operations, pl.DataFrame(found)["mark"])
     return nothing.zip_with(is_named, mark) if is_named.any() else mark
+
+
+def _continued(operations: Rows, mark: pl.Series) -> pl.Series:
+    """With that of the execution under way for operations that lead back to no call, as some versions of XLA have them.
+
+    What goes on in another thread after a wait may have lost where it came from. Executions of one program that are
+    under way at once, on several devices, leave open whose such an operation is.
+    """
+    if not mark.null_count() or mark.null_count() == len(mark):
+        return mark
+    rows = operations.select("program_id", "start_ns").with_columns(mark).with_row_index("at").sort("start_ns")
+    spans = rows.drop_nulls().group_by("program_id", "mark").agg(
+        begun_ns=pl.col("start_ns").min(), last_ns=pl.col("start_ns").max()
+    ).sort("begun_ns", "mark")  # fmt: skip
+    before_ns = pl.col("last_ns").cum_max().shift(1).over("program_id")
+    is_alone = (pl.col("begun_ns") > before_ns).fill_null(value=True).all().over("program_id")
+    lost = rows.filter(pl.col("mark").is_null()).drop("mark")
+    found = lost.join_asof(
+        spans.filter(is_alone), left_on="start_ns", right_on="begun_ns", by="program_id", check_sortedness=False
+    ).drop_nulls("mark")
+    return mark.scatter(found["at"], found["mark"])
 
 
 def _around(profile: Profile, modules: pl.DataFrame) -> pl.Series:
