@@ -42,3 +42,22 @@ def test_an_operation_without_a_call_belongs_to_the_only_execution_under_way(
     lone = job.table("xla_ops").sort("start_ns")
     assert [step for name, step in lone.select("name", "step").rows() if name != "add.2"] == steps
     assert [count - 1 for count in job.table("modules").sort("start_ns")["op_count"].to_list()] == counts
+
+
+def test_equal_programs_whose_runs_have_one_id_are_each_launched_by_its_own_call(tmp_path: Path) -> None:
+    """Programs that JAX 0.7 compiled anew in each step were launched in the first, and began late in all others."""
+    python, pool = [], []
+    for number in range(3):
+        begun, run = 100 * US * number, {"run_id": 5}
+        python += [
+            Event("train", begun, 90 * US, {"_r": 1, "step_num": number}),
+            Event("PjRtCpuExecutable::ExecuteHelper", begun + 50 * US, 20 * US, run),
+        ]
+        ran: dict[str, Stat] = {"hlo_op": "dot.1", "hlo_module": "jit_f", "program_id": 7 + number, **run}
+        done = Event("ThunkExecutor::Execute (wait for completion)", begun + 66 * US, US, run)
+        pool += [Event("dot.1", begun + 55 * US, 10 * US, ran), done]
+    lines = [Line("python", python, id=1), Line("tf_XLAPjRtCpuClient/2", pool, id=2)]
+    (tmp_path / "host.xplane.pb").write_bytes(space(Plane("/host:CPU", lines)))
+    modules = holotrace.open(tmp_path).table("modules").sort("start_ns")
+    assert modules["step"].to_list() == [0, 1, 2]
+    assert (modules["start_ns"] - modules["launch_ns"]).to_list() == [5_000] * 3
