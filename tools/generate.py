@@ -21,7 +21,7 @@ from holotrace.core.schema import Column, Table
 from holotrace.core.tables import ALL as TABLES
 from holotrace.core.tables import MADE
 from holotrace.derive.vendors import VENDORS, Vendor
-from holotrace.diagnosis.wording import CLASSES, OF_XLA, Class
+from holotrace.diagnosis.class_texts import CLASSES, OF_XLA, Class
 from holotrace.efficiency.devices import TYPES, known
 from holotrace.efficiency.families import ALL as MODELS
 from holotrace.efficiency.model import OperatorModel
@@ -104,7 +104,7 @@ def causes_page(classes: Mapping[str, Class], of_xla: Mapping[str, Class]) -> st
         for name, told in sorted(classes.items())
     ]
     return page(
-        source_of("holotrace.diagnosis.wording"),
+        source_of("holotrace.diagnosis.class_texts"),
         "# Classes of causes",
         "What [causes](causes.md) can say, class by class. A class is named with ranks and a responsible function or "
         "call where the trace tells them; without, the sentence says that the trace does not.",

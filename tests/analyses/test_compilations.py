@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import polars as pl
+
 from drawing import draw, trace
 from holotrace.analyses.compilations import compilations
 from holotrace.core.tables import HLO
@@ -60,6 +62,24 @@ def test_inputs_that_change_alike_are_said_once_and_many_are_cut() -> None:
 def test_a_program_for_the_same_shapes_is_new_for_another_reason() -> None:
     job = with_inputs(AGAIN, p1=["f32[8]"], p2=["f32[8]"])
     assert job.compilations()["cause"].to_list() == ["new_program"]
+
+
+def test_another_function_of_the_same_name_is_used_for_the_first_time() -> None:
+    lines: dict[str, tuple[list[str], list[str]]] = {
+        "first_use": (["train.py:3", "train.py:4"], ["train.py:9"]),
+        "new_program": (["train.py:3", "train.py:4"], ["train.py:4", "train.py:5"]),
+    }
+    for cause, of_programs in lines.items():
+        job = with_inputs(AGAIN, p1=["f32[8]"], p2=["f32[8]"])
+        rows = [
+            {"module": "jit_f", "program": number, "name": line, "opcode": "add", "computation": "main", "source": line}
+            for number, of_program in enumerate(of_programs, start=1)
+            for line in of_program
+        ]
+        table = pl.concat([job.table("hlo").drop("rank"), frame(HLO, rows)])
+        rank = trace(AGAIN)
+        told = Job.from_ranks({0: replace(rank, tables={**rank.tables, "hlo": table})}).compilations()
+        assert told["cause"].to_list() == [cause]
 
 
 def test_a_program_that_nobody_knew_is_used_for_the_first_time() -> None:

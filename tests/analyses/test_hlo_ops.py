@@ -47,7 +47,9 @@ def test_programs_get_of_the_device_what_the_compiler_counts() -> None:
     place = {"device": 0, "plane": "/device:TPU:0", "line": "XLA Ops", "category": "fusion", "kind": "compute"}
     ops = [
         {"name": "fusion.1", "start_ns": 0, "flops": 300_000_000, "step": 1},
-        {"name": "fusion.1.remat", "start_ns": 1_000_000, "flops": 100_000_000, "step": 1},
+        {"name": "fusion.1.remat", "start_ns": 1_000_000, "flops": 60_000_000, "step": 1},
+        {"name": "dot.4", "start_ns": 1_000_000, "flops": 40_000_000, "step": 1}
+        | {"scope": "jit(f)/transpose(jvp(g))/checkpoint/rematted_computation/dot_general"},
         {"name": "while.2", "start_ns": 0, "flops": 900_000_000, "step": 1, "is_container": True},
         {"name": "all-reduce.3", "start_ns": 0, "flops": 7, "step": 1, "kind": "communication"},
     ]

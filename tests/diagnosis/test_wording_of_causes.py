@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from holotrace.diagnosis import classes, wording
+from holotrace.diagnosis.advice import advice
+from holotrace.diagnosis.class_texts import CLASSES
 
 
 def test_steps_and_ranks_in_many_pieces_are_counted_and_not_listed() -> None:
@@ -20,7 +22,7 @@ def test_few_pieces_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "name", "advice"),
+    ("cause", "name", "said"),
     [
         (classes.EXPOSED, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", "TrainPipelineSparseDist"),
         (classes.LAUNCH, "execute_context_1(888_788544)_generation_0(0)", "enforce-eager"),
@@ -28,8 +30,8 @@ def test_few_pieces_are_listed() -> None:
         (classes.SYNCHRONIZATION, "vllm/v1/engine/core.py(30): step", "async-scheduling"),
     ],
 )
-def test_advice_is_of_the_kind_of_job(cause: str, name: str, advice: str) -> None:
-    assert advice in wording.advice(wording.CLASSES[cause], name)
+def test_advice_is_of_the_kind_of_job(cause: str, name: str, said: str) -> None:
+    assert said in advice(CLASSES[cause], name)
 
 
 def test_functions_that_jax_recorded_are_named_before_their_place() -> None:

@@ -210,6 +210,21 @@ def test_a_program_that_is_compiled_again_for_the_same_inputs_is_said_to_have_ot
     """)
     (first,) = (finding for finding in job.findings() if finding.rule == "compilation")
     assert first.what_to_do.startswith(SAME_INPUTS)
+    assert "from changing" not in first.what_to_do
+
+
+def test_a_program_is_named_after_a_function_without_what_is_no_letter() -> None:
+    job = draw(f"""
+        step |{"1" * 4000}{"2" * 4000}|
+        tpu  |{"." * 100}{"A" * 900}{"." * 6000}{"B" * 1000}|
+        call |a{"." * 3999}{"L" * 2901}b{"." * 1099}|
+        deep |{"." * 4000}{"C" * 2900}{"." * 1100}|
+        C = backend_compile
+        L = PjitFunction(<lambda>)
+        A = fusion in jit_f(1)
+        B = fusion in jit__lambda(2)
+    """)
+    assert job.compilations().select("module", "cause").rows() == [("jit__lambda", "first_use")]
 
 
 @pytest.mark.slow

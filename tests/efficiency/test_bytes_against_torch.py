@@ -30,7 +30,8 @@ CHOSEN = r"nll_loss(2d)?_backward"
 WITHOUT_BIAS = r"native_layer_norm_backward"
 ON_CPU = r".*batch_norm.*|log_sigmoid_forward|native_layer_norm|_scaled_dot_product_flash_attention_for_cpu.*"
 STATES = r"rrelu_with_noise"
-EXCEPTIONS = "|".join((SIZE_ONLY, WRITTEN_ONLY, CHOSEN, WITHOUT_BIAS, ON_CPU, STATES))
+DIAGONAL = r"trace"
+EXCEPTIONS = "|".join((SIZE_ONLY, WRITTEN_ONLY, CHOSEN, WITHOUT_BIAS, ON_CPU, STATES, DIAGONAL))
 
 
 def moved(tensor: Any) -> int:

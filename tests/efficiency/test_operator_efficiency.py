@@ -158,6 +158,14 @@ NAMED = {
     "embedding": ("void at::native::vectorized_gather_kernel<16, long>(char*)",),
     "elementwise": ("triton_poi_fused_add_0", "void at::native::vectorized_elementwise_kernel<4, int>(int)"),
     "reduction": ("triton_red_fused_sum_1", "void at::native::reduce_kernel<512, 1, int>(int)"),
+    "fft": ("void vector_fft_r2c<128u, EPT<8u>, 4u>(kernel_arguments_t<unsigned int>)", "fft_rtc_fwd_len256_factors_4"),
+    "linalg": (
+        "void potrf_alg2_cta_lower<float, float, 5, false>(int)",
+        "void getrf_pivot<float>(int)",
+        "lapack_sgesdd_ffi",
+        "void trsm_left_kernel<float, 256, 4, false, false>(int)",
+        "cusolver_syevd_ffi",
+    ),
     "other": ("pe_exe",),
 }
 
@@ -226,7 +234,13 @@ INSTRUCTIONS = {
         ("multiply.2", "multiply", "", "", False),
     ),
     "copy": (("copy_bitcast_fusion.5", "fusion", "", "", False), ("copy.769", "data formatting", "", "", False)),
-    "sort": (("sort.1", "sort", "", "", False),),
+    "sort": (("sort.1", "sort", "", "", False), ("sort.0", "sort", "jit(f)/jit(_shuffle)/sort", "", False)),
+    "rng": (("broadcast_add_fusion", "fusion", "jit(f)/jit(_normal)/jit(_uniform)/while/body/add", "", False),),
+    "fft": (("fft.2", "fft", "jit(f)/fft", "", False),),
+    "linalg": (
+        ("svd.0", "custom-call", "jit(f)/jit(svd)/svd", "lapack_sgesdd_ffi", False),
+        ("triangular-solve.1", "triangular-solve", "", "", False),
+    ),
     "other": (("partition-id", "partition-id", "", "", False),),
 }
 
@@ -234,6 +248,13 @@ INSTRUCTIONS = {
 @pytest.mark.parametrize(("category", "row"), [(c, row) for c, rows in INSTRUCTIONS.items() for row in rows])
 def test_category_of_an_instruction_of_xla(category: str, row: tuple[str, str, str, str, bool]) -> None:
     assert of_instruction(*row[:4], has_product=row[4]) == category
+
+
+def test_a_fusion_that_has_no_name_is_what_is_inside() -> None:
+    assert of_instruction("ynn_fusion", "fusion", "", "", "reduce-window multiply", has_product=False) == "reduction"
+    assert of_instruction("ynn_fusion", "fusion", "", "", "pad convolution add", has_product=True) == "convolution"
+    assert of_instruction("ynn_fusion", "fusion", "", "", "dot add", has_product=True) == "gemm"
+    assert of_instruction("ynn_fusion", "fusion", "jit(f)/dot_general", "", "convolution", has_product=True) == "gemm"
 
 
 @pytest.mark.parametrize("name", ["jax_cpu_gaps", "torch_xla_cpu_gaps", "jax_cpu_2x4"])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import other_jobs
 import polars as pl
+import pytest
 
 import holotrace
 from drawing import draw
 from holotrace import sample
 from holotrace.core.analysis import CAUSES, Finding
-from holotrace.present import terminal, verdict
+from holotrace.present import report, terminal, verdict
 
 
 def causes(*rows: tuple[str, str, int, float], joint_ns: int) -> pl.DataFrame:
@@ -58,6 +60,17 @@ def test_a_clean_job_is_told_its_mfu_where_nearly_all_work_is_known() -> None:
     )
     unknown = known.with_columns(modelled_ratio=0.5)
     assert verdict.of({CAUSES: of_causes, "efficiency": unknown}, [], 1).limits == ""
+
+
+@pytest.mark.parametrize(
+    ("between", "outside", "said"),
+    [(2_000, 1_000, ", most of it within programs, between their operations"), (1, 2, "")],
+)
+def test_idle_time_is_said_to_be_within_programs_where_most_of_it_is(between: int, outside: int, said: str) -> None:
+    result = draw("host |K....|\ncompute |KK..K|").run()
+    steps = pl.DataFrame({"other_ns": [between], "idle_ns": [outside]})
+    told = report.verdict_parts(replace(result, tables={**result.tables, "device_steps": steps}))
+    assert told.where_time_goes == f"The rank ran 5.00 µs: 60% compute (3.00 µs) and 40% idle (2.00 µs{said})."
 
 
 def test_without_devices_it_says_what_to_record() -> None:

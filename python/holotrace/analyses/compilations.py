@@ -62,19 +62,20 @@ def compilations(rank: RankTrace) -> pl.DataFrame:
 
     - new_shapes: a program of that name was there already, for inputs of other types or shapes.
     - new_program: one of that name was there already, for the same inputs; constants or options differ.
-    - first_use: no other of that name is known.
+    - first_use: no other of that name is known, or only those that were made of other lines of code.
 
     The compiled program is taken to be the first one with this name that ran afterwards.
     """
     compiled = found.compilations(host_activities.telling(rank, _CALLS))
-    ran = programs.first_runs(rank[MODULES]).with_columns(pl.col("first_ns").alias("ran_ns"))
+    ran = programs.by_function(programs.first_runs(rank[MODULES]), rank[HLO])
+    ran = ran.with_columns(ran_ns="first_ns")
     pairs = compiled.join_asof(
         ran, left_on="start_ns", right_on="first_ns", by="module", strategy="forward", check_sortedness=False
     ).join_asof(
-        ran.select("module", before="program", first_ns="first_ns"),
+        ran.select("module", "function", before="program", first_ns="first_ns"),
         left_on="start_ns",
         right_on="first_ns",
-        by="module",
+        by=["module", "function"],
         check_sortedness=False,
     )
     # What a step that begins with its program waited for is compiled before it.

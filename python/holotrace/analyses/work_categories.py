@@ -28,6 +28,8 @@ _MEANINGS = {
     "communication": "communication that nothing computed meanwhile hides",
     "rng": "random numbers",
     "sort": "sorting and the largest elements",
+    "fft": "Fourier transforms",
+    "linalg": "factorizations, linear systems, eigenvalues and singular values",
     "other": "all else",
 }
 

@@ -9,8 +9,9 @@ from holotrace.derive.host_activities import COMPILATION, DISPATCH, PROGRAM, TRA
 
 # Compiling a program, as opposed to what goes before it (tracing, lowering) and is part of it (passes).
 _WHOLE = r"(^|[^A-Za-z])([Cc]ompile|backend_compile)"
-# JAX names a program after the function that is called: "jit_" and its name.
+# JAX names a program after the function that is called: "jit_" and its name, as far as that is made of letters.
 _FUNCTION = r"^PjitFunction\((.*)\)$"
+_NO_NAME = r"[^\w.-]"
 
 
 def compilations(calls: pl.DataFrame) -> pl.DataFrame:
@@ -85,7 +86,7 @@ def _named(compiling: pl.DataFrame) -> pl.DataFrame:
 def _called(told: pl.DataFrame) -> pl.DataFrame:
     """Calls of functions that may have to be compiled first."""
     return told.select(
-        module="jit_" + pl.col("name").str.extract(_FUNCTION),
+        module="jit_" + pl.col("name").str.extract(_FUNCTION).str.replace_all(_NO_NAME, "_").str.strip_chars_end("_"),
         from_ns="start_ns",
         until_ns="end_ns",
         took_ns=pl.col("end_ns") - pl.col("start_ns"),

@@ -11,13 +11,14 @@ from holotrace.derive.device_time import DEVICE, IS_WAIT
 
 _OPS = XLA_OPS.only(
     *("name", "kind", "device", "plane", "line", "self_ns", "device_ps", "flops", "accessed_bytes"),
-    *("is_wait", "is_async", "is_container", "start_ns", "end_ns", "step", "product_type"),
+    *("is_wait", "is_async", "is_container", "start_ns", "end_ns", "step", "scope", "product_type"),
 )
 READS = (_OPS, xla_peaks.KNOWN)
 SAID = "operations as the compiler counts them"
 SAID_OF_SHAPES = "operations of products, by the shapes in the programs"
-# The compiler names so what it computes a second time instead of keeping it.
-_AGAIN = r"\.remat\d*(\.|$)"
+# The compiler names so what it computes a second time instead of keeping it, and JAX the scope of what a checkpoint
+# has computed again.
+_AGAIN, _CHECKPOINTED = r"\.remat\d*(\.|$)", r"(^|/)rematted_computation(/|$)"
 
 
 def executed(rank: RankTrace) -> pl.DataFrame:
@@ -56,9 +57,7 @@ def sums(ops: pl.DataFrame, *, by_step: bool) -> pl.DataFrame:
     """By ``step``: ``model_flops``, ``recomputed_flops``, and of the time of operations ``known_ps``, ``total_ps``."""
     step = pl.col("step") if by_step else pl.lit(None, pl.Int64()).alias("step")
     own = device_time.own_ps()
-    names = ops["name"].drop_nulls().unique()
-    repeated = names.filter(names.cast(pl.String()).str.contains(_AGAIN))
-    again = pl.col("name").is_in(repeated.implode()).fill_null(value=False)
+    again = _having(ops["name"], _AGAIN) | _having(ops["scope"], _CHECKPOINTED)
     flops = pl.col("flops").cast(pl.Float64())
     return (
         ops.with_columns(step, own_ps=own)
@@ -72,3 +71,10 @@ def sums(ops: pl.DataFrame, *, by_step: bool) -> pl.DataFrame:
             total_ps=pl.col("own_ps").sum(),
         )
     )
+
+
+def _having(labels: pl.Series, pattern: str) -> pl.Expr:
+    """Whether the label of a row has the pattern in it."""
+    distinct = labels.drop_nulls().unique()
+    found = distinct.filter(distinct.cast(pl.String()).str.contains(pattern))
+    return pl.col(labels.name).is_in(found.implode()).fill_null(value=False)

@@ -21,7 +21,7 @@ from holotrace.efficiency.work import OperatorWork, operator_work
 SIGNATURE = ("input_dims", "input_types", "input_strides", "concrete_inputs")
 _OPS = CPU_OPS.only("event_id", *SIGNATURE)
 _EVENTS = DEVICE_EVENTS.only("event_id", "kind", "name", "start_ns", "end_ns", "device_ps", "step")
-_INSTRUCTIONS = XLA_OPS.only("name", "kind", "opcode", "category", "scope", "target", "product_type")
+_INSTRUCTIONS = XLA_OPS.only("name", "kind", "opcode", "category", "scope", "target", "inside", "product_type")
 READS = (*launched_by.READS, *serving_steps.READS, _OPS, _EVENTS, XLA_OPS.only("event_id"), _INSTRUCTIONS)
 # Names under which a rank holds what the user gave for this.
 MODELS, PEAKS = "models", "peaks"
@@ -305,9 +305,9 @@ def _instructions(rank: RankTrace) -> pl.DataFrame:
 
 def _of_program(ran: pl.DataFrame) -> pl.Series:
     """The category of each of these instructions; null of what no program tells."""
-    described = ("name", "kind", "scope", "target", "has_product")
+    described = ("name", "kind", "scope", "target", "inside", "has_product")
     told = ran.select(
-        pl.col("name", "scope", "target"),
+        pl.col("name", "scope", "target", "inside"),
         kind=pl.coalesce(pl.col("category", "opcode")),
         has_product=pl.col("product_type").is_not_null(),
     )

@@ -6,6 +6,7 @@ import polars as pl
 
 KEY = ("module", "program")
 _SHOWN = 3  # inputs that differ, in a sentence
+_LINKS = 8  # programs that have lines in common with the next, one after the other
 
 
 def first_runs(modules: pl.DataFrame) -> pl.DataFrame:
@@ -16,6 +17,31 @@ def first_runs(modules: pl.DataFrame) -> pl.DataFrame:
         .agg(first_ns=pl.col("start_ns").min())
         .sort("first_ns", *KEY)
     )
+
+
+def by_function(ran: pl.DataFrame, hlo: pl.DataFrame) -> pl.DataFrame:
+    """The programs that ran, as from ``first_runs``, with ``function``, a number within their module.
+
+    Functions of one name, as lambdas have it, make programs of one name. Those of one function were made of lines of
+    which some are the same; where a program does not say, all of that name are taken for one function's.
+    """
+    several = ran.filter(pl.len().over("module") > 1).select(KEY)
+    lines = (
+        hlo.select(pl.col("module", "source").cast(pl.String()), "program")
+        .drop_nulls()
+        .unique()
+        .join(several, on=KEY, how="semi")
+        .with_columns(function="program")
+    )
+    for _ in range(_LINKS):
+        of_line = lines.select(*KEY, "source", pl.col("function").min().over("module", "source"))
+        linked = of_line.with_columns(pl.col("function").min().over(KEY))
+        if linked["function"].equals(lines["function"]):
+            break
+        lines = linked
+    found = ran.join(lines.select(*KEY, "function").unique(KEY, keep="any"), on=KEY, how="left", maintain_order="left")
+    is_told = pl.col("function").is_not_null().all().over("module")
+    return found.with_columns(pl.when(is_told).then("function").otherwise(0))
 
 
 def inputs(hlo: pl.DataFrame) -> pl.DataFrame:

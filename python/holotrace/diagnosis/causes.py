@@ -14,7 +14,9 @@ from holotrace.derive import arrivals
 from holotrace.derive.vendors import COPYING as COPYING_CALLS
 from holotrace.derive.vendors import GRAPH_LAUNCHING, LAUNCHING
 from holotrace.diagnosis import account, cores, idle, inefficient, over_time, profiled, transfers, uneven, wording
+from holotrace.diagnosis.advice import advice
 from holotrace.diagnosis.candidates import Candidate, Job
+from holotrace.diagnosis.class_texts import ALL_RANKS, CLASSES, OF_XLA, Class
 from holotrace.diagnosis.classes import (
     COPY,
     EVALUATION,
@@ -324,7 +326,7 @@ def table(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> pl.DataFrame:
     steps = tuple(rows.filter(pl.col("row") == account.STEP)["step"].unique().sort())
     count = rows["rank"].n_unique()
     is_xla = not rows.filter(pl.col("row") == account.WINDOW, pl.col("detail") == account.XLA).is_empty()
-    classes = wording.OF_XLA if is_xla else wording.CLASSES
+    classes = OF_XLA if is_xla else CLASSES
     return pl.DataFrame(
         [_row(cause, classes[cause.candidate.cause], steps, count) | {"joint_ns": joint_ns} for cause in found],
         infer_schema_length=None,
@@ -336,7 +338,7 @@ def is_hidden(row: Mapping[str, Any]) -> bool:
     return bool(row) and row["share_ratio"] <= FLOOR_RATIO and row["high_ns"] > row["cost_ns"]
 
 
-def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_count: int) -> dict[str, object]:
+def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: int) -> dict[str, object]:
     c = found.candidate
     share = max(0, found.cost_ns) / found.job_ns if found.job_ns else 0.0
     who = wording.whose(c.ranks, rank_count)
@@ -381,12 +383,10 @@ def _row(found: Found, words: wording.Class, known_steps: tuple[int, ...], rank_
         "share_ratio": share,
         "confidence": "inferred" if c.cause in _INFERRED or absent else "measured",
         "evidence": json.dumps(dict(c.evidence) | ({"around": c.detail} if c.detail else {}), ensure_ascii=False),
-        "advice": wording.advice(
-            words, c.responsible, c.detail or "", has_copies=bool(c.evidence.get("copies_to_host"))
-        ),
+        "advice": advice(words, c.responsible, c.detail or "", has_copies=bool(c.evidence.get("copies_to_host"))),
         # Known when the findings of other analyses are: see ``symptoms.explained``.
         "explains": None,
-        "to_know_more": wording.ALL_RANKS if absent else words.to_know_more or None,
+        "to_know_more": ALL_RANKS if absent else words.to_know_more or None,
     }
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any
 
 import polars as pl
 
@@ -142,10 +141,11 @@ def _of_launching_threads(gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
     threads = gaps.found["tid"].drop_nulls().unique()
     sent = rank[WORK_EVENTS].filter(matching(rank[WORK_EVENTS]["name"], _SENDING))["launch_id"].drop_nulls().unique()
     launching = calls.filter(pl.col("tid").is_in(threads.implode()), ~pl.col("event_id").is_in(sent.implode()))
-    begun_ns: Any = rank[WORK_EVENTS]["start_ns"].min()
+    # Null where devices did nothing.
+    begun_ns = pl.lit(rank[WORK_EVENTS]["start_ns"].min(), pl.Int64())
     # While it waited for what was not recorded, the host could not have launched what was.
     waits = _waits(launching).filter(pl.col("returned_ns") > begun_ns)
-    return _named_waits(waits.with_columns(pl.col("began_ns").clip(lower_bound=begun_ns)), calls)
+    return _named_waits(waits.with_columns(pl.max_horizontal("began_ns", begun_ns)), calls)
 
 
 def stalls(rank: RankTrace) -> pl.DataFrame:

@@ -10,6 +10,7 @@ import polars as pl
 from holotrace.core.analysis import CAUSES, Finding, by_cost
 from holotrace.diagnosis import classes
 from holotrace.diagnosis.causes import FLOOR_RATIO, USUAL
+from holotrace.diagnosis.class_texts import KEEP_SHAPES
 
 # Symptoms that cost less of the job's time need no cause.
 LEFT_RATIO = 0.15
@@ -136,12 +137,15 @@ def _concerns(cause: Finding, symptom: Finding) -> bool:
 
 def _with_more(cause: Finding, symptom: Finding) -> Finding:
     """The cause with what the symptom knows of what to do about it, if it is what the cause is about."""
-    said = ""
+    said, known = "", cause.what_to_do
     if symptom.rule == "recompilation" and str(symptom.values.get("module")) in cause.message:
         said = _of_compilation(**{name: symptom.values.get(name) for name in ("change", "caller")})
+        if said == SAME_INPUTS and known.startswith(KEEP_SHAPES):
+            known = known.removeprefix(KEEP_SHAPES)
+            known = known[:1].upper() + known[1:]
     elif symptom.rule == "small-programs" and 2 * (symptom.cost_ns or 0) >= (cause.cost_ns or 0):
         said = _of_programs(**{name: symptom.values[name] for name in ("modules", "per_step", "count", "callers")})
-    return replace(cause, what_to_do=f"{said} {cause.what_to_do}") if said else cause
+    return replace(cause, what_to_do=f"{said} {known}") if said else cause
 
 
 def _of_compilation(change: str | None, caller: str | None) -> str:

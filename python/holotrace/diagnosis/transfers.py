@@ -110,11 +110,16 @@ def _world_size(job: Job) -> int:
 def _links(meetings: pl.DataFrame) -> Iterator[Candidate]:
     """Groups whose transfers take longer than those of equal size in other groups."""
     alike = ["collective", "element_count", "element_type", "size"]
-    groups = meetings.group_by(*alike, "member_ranks").agg(
-        pl.col("absent").max(),
-        typical_ns=pl.col("transfer_ns").median(),
-        matches=pl.col("match"),
-        step=pl.col("step").drop_nulls().unique(),
+    # Of messages of unknown size nobody knows how long they should take.
+    groups = (
+        meetings.drop_nulls("element_count")
+        .group_by(*alike, "member_ranks")
+        .agg(
+            pl.col("absent").max(),
+            typical_ns=pl.col("transfer_ns").median(),
+            matches=pl.col("match"),
+            step=pl.col("step").drop_nulls().unique(),
+        )
     )
     usual = pl.col("typical_ns").quantile(0.5, "lower").over(alike)
     slow = groups.with_columns(usual_ns=usual, others=pl.len().over(alike)).filter(

@@ -62,6 +62,8 @@ _OF_MOST_RATIO = 0.1
 _BORNE_OUT_RATIO = 0.5
 # Ranks differ by less in equal work.
 _EQUAL_RATIO = 0.05
+# Stages that do no more than so many different things, as a forward and a backward pass, may do unequal work in them.
+_FEW_KINDS = 2
 # Tokens that a rank of experts gets beyond the others' show in its all-to-all by at least this.
 _MORE_TOKENS_RATIO = 1.1
 
@@ -254,6 +256,8 @@ def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> st
     """Why a rank computes longer."""
     mine = beyond.filter(pl.col("rank") == rank)
     ratio = total(mine["beyond_ns"]) / max(1.0, total(mine["time_ns"]) - total(mine["beyond_ns"]))
+    if _are_stages(job, [rank]) and kinds.filter(rank=rank)["name"].n_unique() <= _FEW_KINDS:
+        return PIPELINE
     own = _with_others_pooled(kinds, rank)
     if (is_slow(own, ratio) or _is_slow_at_some(own)) and not sizes.has_larger_grids(kinds, rank):
         return SLOW_DEVICE

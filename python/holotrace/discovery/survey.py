@@ -89,7 +89,7 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
 
 def _surveyed(paths: Paths, recursive: bool, on_duplicate: OnDuplicate) -> Survey:
     if isinstance(paths, bytes):
-        looked = [_look_at(Candidate(Held("bytes", paths), named=True))]
+        looked = _look([Candidate(Held("bytes", paths), named=True)])
         return _survey_of(_ranked(looked), on_duplicate, *called(paths))
     if isinstance(paths, Mapping):
         return _survey_of(_given(paths), on_duplicate, *called(paths))
@@ -145,15 +145,22 @@ def _given(paths: Mapping[int, AnyPath]) -> list[_File]:
     if wrong:
         raise UsageError(f"{wrong[0]!r} is no rank; the keys of the dict are whole numbers from 0")
     by_rank = {rank: Candidate(file_at(place(path)), named=True) for rank, path in paths.items()}
-    looked = _look(list(by_rank.values()))
+    looked = [_look_at(candidate) for candidate in by_rank.values()]
     return [replace(file, rank=rank, rank_from="caller") for rank, file in zip(by_rank, looked, strict=True)]
 
 
 def _look(files: list[Candidate]) -> list[_File]:
+    """What the files hold: a rank each, as a rule."""
     if len(files) == 1:
-        return [_look_at(files[0])]
+        return _ranks_in(_look_at(files[0]))
     with ThreadPoolExecutor(_READERS) as readers:
-        return list(readers.map(_look_at, files))
+        return [rank for file in readers.map(_look_at, files) for rank in _ranks_in(file)]
+
+
+def _ranks_in(file: _File) -> list[_File]:
+    if file.unfit or file.format is None or file.format.ranks_in is None:
+        return [file]
+    return [_with_rank(replace(file, info=info), "trace") for info in file.format.ranks_in(file.path).values()]
 
 
 def _look_at(candidate: Candidate) -> _File:

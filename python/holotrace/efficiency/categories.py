@@ -7,7 +7,7 @@ from functools import lru_cache
 
 GEMM, ATTENTION, CONVOLUTION, NORM, ELEMENTWISE = "gemm", "attention", "convolution", "norm", "elementwise"
 REDUCTION, COPY, EMBEDDING, MOE, OPTIMIZER = "reduction", "copy", "embedding", "moe", "optimizer"
-COMMUNICATION, RNG, SORT, OTHER = "communication", "rng", "sort", "other"
+COMMUNICATION, RNG, SORT, FFT, LINALG, OTHER = "communication", "rng", "sort", "fft", "linalg", "other"
 CATEGORIES = (
     GEMM,
     ATTENTION,
@@ -22,10 +22,12 @@ CATEGORIES = (
     COMMUNICATION,
     RNG,
     SORT,
+    FFT,
+    LINALG,
     OTHER,
 )  # fmt: skip
 # What models call families that have no category of their own.
-_OF_FAMILY = {"pooling": REDUCTION, "index": EMBEDDING, "rope": ELEMENTWISE, "loss": REDUCTION, "fft": OTHER}
+_OF_FAMILY = {"pooling": REDUCTION, "index": EMBEDDING, "rope": ELEMENTWISE, "loss": REDUCTION}
 # Rules are tried in order, on names in lower case; the first that fits decides.
 _KERNELS = (
     (COPY, r"^(gpu_)?mem(cpy|set)|__amd_rocclr_(copy|fill)|^dma(_|$)|_and_cache"),
@@ -54,6 +56,14 @@ _KERNELS = (
         r"conv(?!ert)|winograd|wgrad|dgrad(?!.*gemm)|fprop|implicit_gemm|implicitgemm|im\d?d?2\d?col|col2im|"
         r"nchwtonhwc|nhwctonchw|igemm|miopen.*(naive|sp3|asm)|cudnn_?infer|batched_transpose|subtensorop|scudnn|"
         r"(folded)?nhwctofolded|foldednhwc|fft[12]d_|flip_filter|cask\w*_cudnn|cudnn::cnn::",
+    ),
+    (FFT, r"(?<![a-z])fft|cufft|rocfft|vkfft|[sd]p(radix|vector)\d|(?<![a-z])stft"),
+    (
+        LINALG,
+        r"lapack|cusolver|hipsolver|rocsolver|magma_|cholesky|triangular_?solve|householder|(lu|qr)_?decomposition|"
+        r"(?<![a-z])(eigh?|svd|lu_(factor|solve|unpack|pivot))(?![a-z])|"
+        r"(?<![a-z])[sdcz]?(potr[fsi]|getr[fsi]|geqrf|gesvd|gesdd|syev|heev|geev|gebrd|bdsqr|sytr[df]|hetr[df]|org(qr|br|tr)"
+        r"|orm(qr|br|tr)|ung(qr|br|tr)|larf[bgt]|trsm|trtri)",
     ),
     (
         GEMM,
@@ -118,12 +128,15 @@ _OPERATORS = (
         r"^(c10d|_c10d|nccl|gloo|symm_mem|record_param_comms)|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all",
     ),
     (EMBEDDING, r"split_?(embedding|lookup)|pooled_?emb"),
+    (COPY, r"cache_ops::|_and_cache|transfer_kv"),
     (OPTIMIZER, r"optimizer|adam|_foreach_|sgd"),
     (MOE, r"moe|experts"),
     (ATTENTION, r"attention|attn|fmha"),
     (CONVOLUTION, r"conv(?!ert)"),
-    (GEMM, r"gemm|matmul|linear|(^|::|_)(mm|bmm)($|_)|addmm"),
+    (GEMM, r"gemm|matmul|linear(?!i[sz]e)|(^|::|_)(mm|bmm)($|_)|addmm"),
     (NORM, r"norm(?!al)"),
+    (FFT, r"(^|::|_)fft_|stft"),
+    (LINALG, r"linalg_(?!cross|diagonal)|cholesky|(^|::|_)(lu|qr|svd|eigh?|lstsq|pinverse|logdet|slogdet)($|_)"),
     (EMBEDDING, r"embedding|index|gather|scatter"),
     (SORT, r"sort|topk|unique|nonzero|nms"),
 )
@@ -132,6 +145,8 @@ _OPERATORS = (
 _WORDS = (
     (GEMM, "dot gemm matmul einsum"),
     (CONVOLUTION, "convolution conv"),
+    (FFT, "fft"),
+    (LINALG, "cholesky triangular solve eigh svd lu qr geqrf householder"),
     (SORT, "sort topk"),
     (RNG, "rng threefry philox"),
     (EMBEDDING, "gather scatter"),
@@ -147,7 +162,11 @@ _WORDS = (
     ),
 )
 # What the scopes of other instructions than products tell of them.
-_SCOPES = ((OPTIMIZER, r"optimi[sz]er|adam|sgd"), (NORM, r"(layer|rms|batch|group|instance)_?norm"))
+_SCOPES = (
+    (OPTIMIZER, r"optimi[sz]er|adam|sgd"),
+    (NORM, r"(layer|rms|batch|group|instance)_?norm"),
+    (RNG, r"threefry|random_bits|jit\(_(uniform|normal|normal_real|bernoulli|gumbel|truncated_normal|randint)\)"),
+)
 _KNOWN_WORDS = tuple((category, frozenset(words.split())) for category, words in _WORDS)
 _COMPILED_SCOPES = tuple((category, re.compile(pattern)) for category, pattern in _SCOPES)
 _SEPARATORS = re.compile(r"[^a-z]+")
@@ -212,13 +231,14 @@ def _by_operator(name: str, of_model: str | None) -> str:
 
 
 @lru_cache(maxsize=1 << 16)
-def of_instruction(name: str, kind: str, scope: str, target: str, *, has_product: bool) -> str:
+def of_instruction(name: str, kind: str, scope: str, target: str, inside: str = "", *, has_product: bool) -> str:
     """The category of an instruction of an XLA program.
 
     Args:
         kind: Its opcode, or what TPUs call its kind.
         scope: The name scopes and the operator that it was made from, one in the other.
         target: What a custom call calls.
+        inside: Opcodes of what a fusion is made of.
         has_product: Whether its shapes tell of a product in it.
     """
     operator = scope.rpartition("/")[2]
@@ -230,11 +250,12 @@ def of_instruction(name: str, kind: str, scope: str, target: str, *, has_product
         if of_scope_end in (GEMM, CONVOLUTION):
             return of_scope_end
         # TPUs compute products of matrices as convolutions, too; of theirs no product is known.
-        return CONVOLUTION if said == CONVOLUTION and has_product else GEMM
+        is_convolution = said == CONVOLUTION or _of_words(inside) == CONVOLUTION
+        return CONVOLUTION if is_convolution and has_product else GEMM
     of_scope = _first(_COMPILED_SCOPES, scope.lower())
     if of_scope != OTHER:
         return of_scope
-    told = (said, _of_words(name), of_kernel(name), of_scope_end, of_kernel(operator))
+    told = (said, _of_words(name), of_kernel(name), of_scope_end, of_kernel(operator), _of_words(inside))
     found = next((one for one in told if one != OTHER), OTHER)
     return ELEMENTWISE if found == OTHER and kind == "loop fusion" else found
 

@@ -23,6 +23,8 @@ _OVERLOAD = re.compile(
     r"|int_Scalar|int_Tensor|self|self_int|self_Tensor|dtype|vec|vec_out|other|input|list|List|float|full|correction|mode"
     r"|grad_input|values|values_stable|stable|start_step|start|src|value|reduce|two|Tensor_with_indices|low_dtype|ScalarList)"
 )
+# What PyTorch may compute an operator with instead of its own kernels, which takes the same arguments.
+_OVERRIDE = re.compile(r"_native::(?P<name>\w+?)(_out)?_(native|triton|cutedsl|quack)_\d+")
 _ANY_OVERLOAD = re.compile(r"\w[\w.]*::\w+\.\w+")
 
 
@@ -98,6 +100,8 @@ def _tensors(given: arguments.Arguments) -> list[tuple[int, arguments.Tensor]]:
 def _without_overload(name: str) -> str | None:
     if match := _OVERLOAD.fullmatch(name):
         return match["name"]
+    if match := _OVERRIDE.fullmatch(name):
+        return f"aten::{match['name']}"
     return None if _ANY_OVERLOAD.fullmatch(name) else name
 
 

@@ -95,6 +95,8 @@ class Format:
     """Endings of names that make a file of a folder worth looking at; those of packed files need not be named."""
     rank_of: Callable[[bytes], Mapping[str, Any]] = _nothing
     """``rank``, ``world_size`` and more that the first or last bytes of a file tell of its rank and job."""
+    ranks_in: Callable[[Origin], Mapping[int, Mapping[str, Any]]] | None = None
+    """The ranks of a file that holds several, each with what it tells of it; ``read`` gives those of one."""
     tables: tuple[Table, ...] = ALL
     """The tables and columns that a file can have; no others are asked for, but columns of the caller's own."""
     read_closely: Callable[[RankSource, Sequence[Table]], Parsed[Held]] | None = None

@@ -36,13 +36,15 @@ class Host:
     thread), kind, name (the call's, else that of the innermost span around it; null outside of all), event_id (of the
     call of the device's runtime, null between calls). ``calls`` are the calls with the activity in which each began:
     event_id, name, start_ns, end_ns, thread, activity. ``edges``, by to_point and from_point: from_point, to_point,
-    is_inferred. ``steps``: step, start_ns, end_ns, begin (a point), end (a point).
+    is_inferred. ``steps``: step, start_ns, end_ns, begin (a point), end (a point). ``is_recorded``: whether more than
+    steps is known of it.
     """
 
     activities: pl.DataFrame
     calls: pl.DataFrame
     edges: pl.DataFrame
     steps: pl.DataFrame
+    is_recorded: bool
 
 
 def of(rank: RankTrace, work: pl.DataFrame, *, has_queries: bool) -> Host:
@@ -76,7 +78,39 @@ def of(rank: RankTrace, work: pl.DataFrame, *, has_queries: bool) -> Host:
         calls=calls,
         edges=edges,
         steps=steps.select("step", "start_ns", "end_ns").hstack(points),
+        is_recorded=not spans.is_empty(),
     )
+
+
+def in_steps(on_host: Host, work: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What a host of which nothing but its steps was recorded did in them: it waited for its devices.
+
+    Returns edges (from_point, to_point, lag_ns, is_inferred) from the begin of each step to its first work, and from
+    the last of it to its end; and what the host takes by itself (activity, own_ns).
+
+    Args:
+        on_host: The host's part of a graph.
+        work: What devices ran, with step and its activity in the whole graph.
+    """
+    number = pl.col("activity").cast(pl.Int64)
+    ends = (
+        work.drop_nulls("step")
+        .group_by("step")
+        .agg(
+            at_ns=pl.col("start_ns").min(),
+            over_ns=pl.col("end_ns").max(),
+            first=number.sort_by("start_ns", number).first(),
+            last=number.sort_by("end_ns", number).last(),
+        )
+    )
+    # A step begins with the activity that it is.
+    found = on_host.steps.join(ends, on="step").with_columns(step_is=pl.col("begin").cast(pl.Int64) // 2)
+    before_ns, after_ns = (pl.col("at_ns") - pl.col("start_ns"), pl.col("end_ns") - pl.col("over_ns"))
+    first, last = 2 * pl.col("first"), 2 * pl.col("last") + 1
+    begun = found.select(from_point=2 * pl.col("step_is"), to_point=first, lag_ns=before_ns.clip(lower_bound=0))
+    over = found.select(from_point=last, to_point=2 * pl.col("step_is") + 1, lag_ns=after_ns.clip(lower_bound=0))
+    edges = pl.concat([begun, over]).with_columns(pl.col("from_point", "to_point").cast(pl.UInt32), is_inferred=True)
+    return edges, found.select(activity=pl.col("step_is").cast(pl.UInt32), own_ns=pl.lit(0, pl.Int64))
 
 
 def steps_of(rank: RankTrace) -> pl.DataFrame:

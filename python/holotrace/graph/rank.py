@@ -70,6 +70,10 @@ def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
     work = work.with_columns(pl.col("activity") + count)
     base = base_ns(rank.metadata)
     edges, own = device.joined(work, on_host, held, times, returned, usual=usual, can_wait=can_wait)
+    if not on_host.is_recorded:
+        waits, waiting = host.in_steps(on_host, work)
+        edges = pl.concat([edges, waits.select(edges.columns)]).sort("to_point", "from_point")
+        own = pl.concat([own, waiting.select(own.columns)])
     steps = on_host.steps if not is_xla else xla.begun(on_host.steps, work, rank)
     steps = steps.sort("start_ns", "step").rename({"begin": "from_point", "end": "to_point"})
     # Each of these is let go when it is packed, before the next is made.

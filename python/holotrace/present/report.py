@@ -256,7 +256,7 @@ def _where_time_goes(report: Report, analyses: Analyses) -> str:
             return "No rank recorded any time, so there is nothing to judge."
         return "No rank recorded work on a device, so only what hosts did is judged."
     said = [
-        f"{fmt.percent(part.ratio)} {part.label.lower()} ({fmt.duration(part.ns)})"
+        f"{fmt.percent(part.ratio)} {part.label.lower()} ({fmt.duration(part.ns)}{_of_idle(part, report)})"
         for part in shares
         if part.ratio >= WORTH_SAYING
     ]
@@ -270,6 +270,15 @@ def _where_time_goes(report: Report, analyses: Analyses) -> str:
     if recorded > (1 + _SAME_TIME) * whole:
         who = f"from the first work on its device to the last, {who}, of {fmt.duration(recorded)} recorded"
     return f"{who[0].upper()}{who[1:]}{each}: {_listed(said)}."
+
+
+def _of_idle(part: Part, report: Report) -> str:
+    """Where most of the idle time is that no host is to blame for: within programs that run."""
+    steps = report.tables.get("device_steps")
+    if part.name != "idle_ns" or steps is None or steps.is_empty():
+        return ""
+    between, outside = (float(steps[name].sum() or 0) for name in ("other_ns", "idle_ns"))
+    return ", most of it within programs, between their operations" if between > outside else ""
 
 
 def _recorded_ns(report: Report) -> float:

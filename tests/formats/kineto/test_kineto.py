@@ -52,6 +52,20 @@ def test_tables_that_are_made_at_the_same_time_are_the_same(tmp_path: Path, monk
         assert_frame_equal(frame, one_by_one[name])
 
 
+def test_what_the_end_of_a_span_says_belongs_to_the_span(tmp_path: Path) -> None:
+    place = {"name": "pass", "pid": 0, "tid": 0}
+    entries = [
+        place | {"ph": "B", "ts": 1, "args": {"a": 1, "b": 1}},
+        place | {"ph": "B", "ts": 2},
+        place | {"ph": "E", "ts": 3, "args": {"b": 20}},
+        place | {"ph": "E", "ts": 4, "args": {"b": 10}},
+    ]
+    named = replace(EVENTS, columns=tuple(Column(name, Unit.NUMBER, "An arg", arg=name) for name in "ab"))
+    found = kineto.read(written(tmp_path, json.dumps(entries)), [named]).tables["events"]
+    # Of two values the later counts, as in Chrome.
+    assert found.rows() == [(1, 10), (None, 20)]
+
+
 def test_an_arg_nobody_declared_is_read_by_its_name(tmp_path: Path) -> None:
     mine = replace(EVENTS, columns=(Column("mine", Unit.LABEL, "An arg of ours", arg="my arg"),))
     parsed = kineto.read(written(tmp_path, json.dumps([KERNEL])), [mine])

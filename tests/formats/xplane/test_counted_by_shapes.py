@@ -87,6 +87,8 @@ def test_a_fusion_computes_what_is_inside_and_moves_what_it_takes_and_gives(tmp_
     fusion = Instruction("fusion.1", "fusion", bf16(128, 32), ("a", "b"), ("fused",))
     rows = told(tmp_path, inside, entry(a, b, fusion))
     assert rows["fusion.1"] == (2 * 128 * 32 * 64, 2 * (128 * 64 + 64 * 32 + 128 * 32), "bf16")
+    table = holotrace.open(tmp_path / "host.xplane.pb").table("hlo").drop_nulls("inside")
+    assert table.select(pl.col("name", "inside").cast(pl.String)).rows() == [("fusion.1", "dot exponential")]
 
 
 def test_a_fusion_that_updates_a_part_moves_that_part(tmp_path: Path) -> None:

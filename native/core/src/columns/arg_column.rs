@@ -78,6 +78,29 @@ impl ArgColumn {
         }
     }
 
+    /// Take the values out of another column of the same arg, whose rows are in any order and stand above those here.
+    pub fn overlay(&mut self, other: &mut ArgColumn) {
+        if other.rows.is_empty() {
+            return;
+        }
+        self.append(other, 0);
+        let mut order: Vec<usize> = (0..self.rows.len()).collect();
+        order.sort_by_key(|&at| self.rows[at]);
+        // Of several values of a row the last counts.
+        let is_last = |pair: &[usize]| self.rows[pair[0]] != self.rows[pair[1]];
+        let mut kept: Vec<usize> = order.windows(2).filter(|pair| is_last(pair)).map(|pair| pair[0]).collect();
+        kept.extend(order.last());
+        fn of<T: Copy>(values: &[T], kept: &[usize]) -> Vec<T> {
+            kept.iter().map(|&at| values[at]).collect()
+        }
+        self.rows = of(&self.rows, &kept);
+        match &mut self.values {
+            ArgValues::Int(values) => *values = of(values, &kept),
+            ArgValues::Float(values) => *values = of(values, &kept),
+            ArgValues::Text(codes, _) => *codes = of(codes, &kept),
+        }
+    }
+
     /// Positions of the values of a stretch of rows.
     pub fn within(&self, rows: Range<u32>) -> Range<usize> {
         self.rows.partition_point(|&row| row < rows.start)..self.rows.partition_point(|&row| row < rows.end)
@@ -169,6 +192,18 @@ mod tests {
             let array = array.as_any().downcast_ref::<Int64Array>().unwrap();
             assert_eq!(array.iter().collect::<Vec<_>>(), found);
         }
+    }
+
+    #[test]
+    fn values_that_come_later_stand_above_those_that_are_there() {
+        let mut column = ArgColumn::new("bytes".into(), ArgType::Int);
+        (column.rows, column.values) = (vec![1, 4], ArgValues::Int(vec![10, 40]));
+        let mut late = ArgColumn::new("bytes".into(), ArgType::Int);
+        (late.rows, late.values) = (vec![7, 4, 0], ArgValues::Int(vec![70, 41, 0]));
+        column.overlay(&mut late);
+        let array = column.array(&[0, 1, 4, 7]);
+        let array = array.as_any().downcast_ref::<Int64Array>().unwrap();
+        assert_eq!(array.iter().collect::<Vec<_>>(), [Some(0), Some(10), Some(41), Some(70)]);
     }
 
     #[test]

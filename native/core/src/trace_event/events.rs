@@ -1,5 +1,6 @@
 //! What becomes of an entry of the events array: a row of a table, or a problem.
 
+use crate::columns::arg_column::ArgColumn;
 use crate::columns::arrow::NONE;
 use crate::columns::interner::Interner;
 use crate::problems::Problem;
@@ -10,7 +11,7 @@ use crate::trace_event::lexer::{Raw, Scan};
 use crate::trace_event::options::Options;
 use crate::trace_event::place::Place;
 use crate::trace_event::projection::{ArgProjection, TableFilter};
-use crate::trace_event::store::Store;
+use crate::trace_event::store::{Store, arg_columns};
 use crate::trace_event::templates::Layouts;
 
 /// Takes entries into a store.
@@ -26,6 +27,8 @@ pub struct EventSink {
     pub(super) scratch: Vec<(u32, Raw)>,
     /// Ids of arrows that are no numbers.
     pub(super) flow_names: Interner,
+    /// Args that stand at the ends of spans, for the rows of these.
+    pub(super) late: Vec<ArgColumn>,
     /// By track: the spans begun and not ended.
     pub(super) open: Vec<Vec<Begun>>,
     /// Whether an entry needed others of the file: the end of a span, an id that is no number.
@@ -50,6 +53,7 @@ impl EventSink {
             filter: TableFilter::of(options),
             scratch: Vec::new(),
             flow_names: Interner::default(),
+            late: arg_columns(&options.args),
             open: Vec::new(),
             needs_others: false,
         }
@@ -68,8 +72,11 @@ impl EventSink {
         std::mem::replace(&mut self.store, empty)
     }
 
-    /// Say which spans never ended, at the end of the text.
+    /// Put the args of ends to their spans, and say which of these never ended, at the end of the text.
     pub fn end_of_text(&mut self, end: u64) {
+        for (column, late) in self.store.spans.args.iter_mut().zip(&mut self.late) {
+            column.overlay(late);
+        }
         for Begun { row, .. } in std::mem::take(&mut self.open).into_iter().flatten().filter(|begun| begun.row != NONE)
         {
             let name = self.store.spans.name[row as usize];

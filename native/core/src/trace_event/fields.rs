@@ -129,7 +129,7 @@ impl Visitor for EntryVisitor<'_> {
         let class = self.class;
         // The class says whether they are wanted; where it is not known yet they are looked at.
         let is_wanted = match self.fields.phase {
-            b'X' | b'B' => category.is_absent() || self.projection.by_class[class as usize],
+            b'X' | b'B' | b'E' => category.is_absent() || self.projection.by_class[class as usize],
             b'i' | b'I' => self.projection.of_instants,
             0 => true,
             _ => false,

@@ -117,6 +117,10 @@ impl EventSink {
             self.store.counts.skipped += 1;
             return;
         }
+        let class = self.store.spans.class[row as usize];
+        if !self.scratch.is_empty() && self.projection.by_class[class as usize] {
+            push_args(&mut self.late, &self.scratch, row, at, &mut self.store.problems);
+        }
         let start = self.store.spans.start[row as usize];
         self.store.spans.end[row as usize] = match end - start {
             ..0 => {

@@ -144,7 +144,8 @@ impl Store {
     }
 }
 
-fn arg_columns(args: &[(String, ArgType)]) -> Vec<ArgColumn> {
+/// A column without values for each arg.
+pub fn arg_columns(args: &[(String, ArgType)]) -> Vec<ArgColumn> {
     args.iter().map(|(key, kind)| ArgColumn::new(key.clone(), *kind)).collect()
 }
 

@@ -82,6 +82,7 @@ XLA_OPS = Table(
         Column("shape", Unit.LABEL, "Type and dimensions of its result, e.g. f32[8,128]"),
         Column("layout", Unit.LABEL, "Layout in memory, e.g. {1,0:T(8,128)}: order of dimensions, tiles, memory space"),
         Column("target", Unit.LABEL, "What a custom call calls"),
+        Column("inside", Unit.LABEL, "Opcodes of what a fusion is made of, each once; null for other operations"),
         Column(
             "same_as",
             Unit.LABEL,
@@ -141,6 +142,7 @@ HLO = Table(
         Column("shape", Unit.LABEL, "Type and dimensions of its result, e.g. f32[8,128]"),
         Column("layout", Unit.LABEL, "Layout in memory, e.g. {1,0:T(8,128)}: order of dimensions, tiles, memory space"),
         Column("target", Unit.LABEL, "What a custom call calls"),
+        Column("inside", Unit.LABEL, "Opcodes of what a fusion is made of, each once; null for other operations"),
         Column("result_bytes", Unit.BYTES, "Size of its result"),
         Column("element_count", Unit.COUNT, "Elements of its result"),
         Column("channel", Unit.NUMBER, "Channel of a collective"),

@@ -12,6 +12,7 @@ from holotrace.efficiency.unknown import Unknown
 
 _FLOPS = "2·weights·batch·output positions; of input positions if transposed"
 _MOVED = "input, weights, bias and result"
+_UNARY = 10  # arguments of a convolution of oneDNN that takes no other tensor
 
 
 @dataclass(frozen=True)
@@ -226,6 +227,59 @@ def transposed_by_columns(a: Arguments) -> Figures:
     """self, weight, kernel_size, bias, stride, padding, output_padding, dilation."""
     how = _How(a.integers(4), a.integers(5), a.integers(7), 1, True, a.integers(6))
     return _forward(a.tensor(0), a.tensor(1), how, a.optional(3))
+
+
+@model(
+    "convolution of oneDNN with an activation",
+    "convolution",
+    r"(mkldnn|onednn)::_convolution_pointwise_?",
+    flops=_FLOPS,
+    moved="input, weights, bias, a tensor that is added, and result",
+    is_matrix=True,
+)
+def pointwise(a: Arguments) -> Figures:
+    """X, W, bias, padding, stride, dilation, groups, …; or with another tensor behind X, or in place of it before X."""
+    in_place = a.name.endswith("_")
+    with_other = len(a) > _UNARY
+    x, other = a.tensor(1 if in_place else 0), a.tensor(0 if in_place else 1) if with_other else None
+    first = 2 if with_other else 1
+    how = _How(a.integers(first + 3), a.integers(first + 2), a.integers(first + 4), a.integer(first + 5))
+    return _forward(x, a.tensor(first), how, a.optional(first + 1), other)
+
+
+@model(
+    "transposed convolution of oneDNN with an activation",
+    "convolution",
+    r"(mkldnn|onednn)::_convolution_transpose_pointwise",
+    flops=_FLOPS,
+    moved=_MOVED,
+    is_matrix=True,
+)
+def transposed_pointwise(a: Arguments) -> Figures:
+    """X, W, bias, padding, output_padding, stride, dilation, groups, …"""
+    how = _How(a.integers(5), a.integers(3), a.integers(6), a.integer(7), True, a.integers(4))
+    return _forward(a.tensor(0), a.tensor(1), how, a.optional(2))
+
+
+@model(
+    "convolution by columns, backward",
+    "convolution",
+    r"aten::_slow_conv2d_backward",
+    flops="as much as forward for each gradient that is asked for",
+    moved="gradient of the result, what the asked gradients need, and the gradients",
+    is_matrix=True,
+)
+def by_columns_backward(a: Arguments) -> Figures:
+    """grad, input, weight, kernel_size, stride, padding, which gradients; or the gradients to be written."""
+    grad, x, weight = a.tensor(0), a.tensor(1), a.tensor(2)
+    how = _How(a.integers(4), a.integers(5), [1], 1)
+    if _output(x, weight, how) != grad.dims:
+        raise Unknown("the gradient has not the dims of the convolution's result")
+    into = a.is_tensor(6) or a.is_tensor(7) or a.is_tensor(8)
+    asked = [a.is_tensor(place) for place in (6, 7, 8)] if into else [bool(one) for one in a.listed(6)]
+    if len(asked) != 3:  # of input, weights and bias
+        raise Unknown("which gradients are asked for is not recorded")
+    return _backward(grad, x, weight, asked, False)
 
 
 @model(

@@ -26,7 +26,7 @@ def copy(a: Arguments) -> Figures:
 @model(
     "new copy",
     "copy",
-    r"aten::(clone|contiguous|_reshape_copy|_to_copy|to|type_as|lift_fresh_copy|flip|roll|tril|triu|_pin_memory|_copy_from|rot90|fliplr|flipud|channel_shuffle|pixel_shuffle|pixel_unshuffle)_?",
+    r"aten::(clone|contiguous|_reshape_copy|_to_copy|to|type_as|lift_fresh_copy|flip|roll|tril|triu|_pin_memory|_copy_from|rot90|fliplr|flipud|channel_shuffle|native_channel_shuffle|pixel_shuffle|pixel_unshuffle)_?",
     flops="0",
     moved=_BOTH,
 )

@@ -216,6 +216,39 @@ def cell(a: Arguments) -> Figures:
 
 
 @model(
+    "cell of a recurrent layer with gates",
+    "elementwise",
+    r"aten::_thnn_fused_gru_cell",
+    flops="10 an element of the state",
+    moved="gates, state and biases; the new state and what is kept, five times as large",
+)
+def gated_cell(a: Arguments) -> Figures:
+    """Gates of the input and of the state, [B, 3·H], and the state [B, H]."""
+    gates, hidden, state = a.tensor(0), a.tensor(1), a.tensor(2)
+    if gates.dims != hidden.dims or gates.count != 3 * state.count:
+        raise Unknown("the dims are not those of gates and a state")
+    moved = total_bytes(gates, hidden, state, a.optional(3), a.optional(4))
+    return Figures(10 * state.count, moved + 6 * state.like().bytes)
+
+
+@model(
+    "cell of a recurrent layer, backward",
+    "elementwise",
+    r"aten::_thnn_fused_(gru_cell_backward|lstm_cell_backward_impl)",
+    flops="10 an element of the state",
+    moved="gradients, states and what was kept; gradients of the gates and of the state",
+)
+def cell_backward(a: Arguments) -> Figures:
+    """LSTM: gradients of both states, both states, what was kept. GRU: gradient, what was kept."""
+    given = list(a.all_tensors())
+    kept = a.tensor(4 if "lstm" in a.name else 1)
+    state = kept.count // (4 if "lstm" in a.name else 5)
+    # Those of an LSTM are as large as what was kept; those of a GRU are of the input and of the state.
+    written = kept.element_bytes * (kept.count + state if "lstm" in a.name else 7 * state)
+    return Figures(10 * state, total_bytes(*(tensor for _, tensor in given)) + written)
+
+
+@model(
     "dropout",
     "elementwise",
     r"aten::(native_dropout|_fused_dropout|fused_dropout)",

@@ -171,7 +171,33 @@ def found(a: Arguments) -> Figures:
     return Figures(0, total_bytes(*given), "what is found is not counted")
 
 
-@model("one number", "copy", r"aten::(_local_scalar_dense|item|is_nonzero)", flops="0", moved="the number")
+@model(
+    "elements by number, written",
+    "index",
+    r"aten::put_",
+    moved="numbers, values, and what is written; read too if added",
+)
+def put(a: Arguments) -> Figures:
+    """self, numbers, values, accumulate."""
+    x, chosen, values = a.tensor(0), a.tensor(1), a.tensor(2)
+    adds = a.flag(3, False)
+    written = x.element_bytes * min(chosen.count, x.count)
+    return Figures(chosen.count if adds else 0, total_bytes(chosen, values) + written * (2 if adds else 1), _DISTINCT)
+
+
+@model(
+    "masked choice, written",
+    "index",
+    r"aten::masked_scatter_?",
+    moved="mask only; how much is written is not recorded",
+)
+def masked_scatter(a: Arguments) -> Figures:
+    return Figures(0, a.tensor(1).bytes, "what is read and written is not counted", is_partial=True)
+
+
+@model(
+    "one number", "copy", r"aten::(_local_scalar_dense|item|is_nonzero|_assert_async)", flops="0", moved="the number"
+)
 def one_number(a: Arguments) -> Figures:
     return Figures(0, a.tensor(0).bytes)
 

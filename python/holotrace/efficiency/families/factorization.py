@@ -20,7 +20,7 @@ def _matrix(x: Tensor) -> tuple[int, int, int]:
 
 @model(
     "factors of a matrix",
-    "other",
+    "linalg",
     r"aten::(linalg_cholesky_ex|linalg_lu_factor_ex|linalg_ldl_factor_ex|linalg_inv_ex|geqrf|linalg_qr|_linalg_det"
     r"|_linalg_slogdet|linalg_lu)",
     flops="N³/3 (Cholesky, LDL), 2·N³/3 (LU, determinant), 2·N³ (inverse), 2·M·N² - 2·N³/3 (QR)",
@@ -43,7 +43,7 @@ def factors(a: Arguments) -> Figures:
 
 @model(
     "solution of a linear system",
-    "other",
+    "linalg",
     r"aten::(linalg_solve_triangular|triangular_solve|cholesky_solve|linalg_lu_solve|_linalg_solve_ex)",
     flops="N²·K with a triangular matrix, 2·N²·K with its factors, 2·N³/3 more where it is factored first",
     moved="the matrix, the right sides, and the solutions",
@@ -65,7 +65,7 @@ def solution(a: Arguments) -> Figures:
 
 @model(
     "eigenvalues or singular values",
-    "other",
+    "linalg",
     r"aten::(_linalg_eigh|linalg_eig|_linalg_eigvals|_linalg_svd|linalg_matrix_exp|linalg_householder_product|ormqr)",
     flops="unknown: they are found step by step",
     moved="the matrix and as much written",

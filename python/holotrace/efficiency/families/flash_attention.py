@@ -135,6 +135,20 @@ def unequal_lengths_backward(a: Arguments) -> Figures:
 
 
 @model(
+    "AITER's attention, unequal lengths, backward",
+    "attention",
+    r"aiter::(mha_varlen_bwd|fmha_v3_varlen_bwd)",
+    flops=BACKWARD_FLOPS,
+    moved=BACKWARD_MOVED,
+    is_matrix=True,
+)
+def aiter_unequal_backward(a: Arguments) -> Figures:
+    """grad, q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, max_q, max_k, dropout, scale, zeroed, causal, window."""
+    given = [a.tensor(place) for place in range(5)]
+    return unequal_backward(given, a.tensor(6), longest(a, 8), _window(a, 13, 14))
+
+
+@model(
     "flash-attn 3",
     "attention",
     r"flash_attn_3::(_flash_attn_forward|fwd)|flash_attn_3::_C::fwd",

@@ -9,6 +9,7 @@ from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
 _FLOPS, _MOVED = "2·M·N·K, times the batch", "both matrices, what is added, and the result"
+_BINARY = 5  # arguments of a layer of oneDNN that takes another tensor; one that does not has six
 
 
 def product(a: Tensor, b: Tensor) -> tuple[int, tuple[int, ...]]:
@@ -88,7 +89,6 @@ def outer_product(a: Arguments) -> Figures:
     "linear layer",
     "gemm",
     r"aten::(linear|_linear|mkldnn_linear|mkldnn_linear_pointwise)"
-    r"|mkl::_mkl_linear|mkldnn::_linear_pointwise"
     r"|vllm::(rocm_)?(unquantized|aiter_tuned)_gemm(_impl)?|aiter::(gemm_a16w16\w*|gemm_a16w16_asm)",
     flops=_FLOPS,
     moved=_MOVED,
@@ -102,6 +102,75 @@ def linear(a: Arguments) -> Figures:
     if bias is not None and bias.dims == dims and len(dims) > 1:
         return Figures(flops, total_bytes(rows, weight, bias))
     return Figures(flops, total_bytes(rows, weight, bias, rows.like(dims, a.type_at(3, rows.type))))
+
+
+@model("linear layer of MKL", "gemm", r"mkl::_mkl_linear", flops=_FLOPS, moved=_MOVED, is_matrix=True)
+def packed_linear(a: Arguments) -> Figures:
+    """X, packed W, W, bias: the packed one is read, which is as large."""
+    rows, weight = a.tensor(0), a.tensor(2)
+    flops, dims = by_rows(rows, weight)
+    return Figures(flops, total_bytes(rows, weight.like(), a.optional(3), rows.like(dims)))
+
+
+@model(
+    "linear layer of oneDNN",
+    "gemm",
+    r"(mkldnn|onednn)::_linear_pointwise",
+    flops=_FLOPS,
+    moved="input, weight, bias, a tensor that is added, and result",
+    is_matrix=True,
+)
+def linear_pointwise(a: Arguments) -> Figures:
+    """X, W, bias, activation, its numbers, algorithm; or X, another tensor, W, bias, what is done with both."""
+    other = a.tensor(1) if len(a) == _BINARY else None
+    weight = 1 if other is None else 2
+    rows, matrix = a.tensor(0), a.tensor(weight)
+    flops, dims = by_rows(rows, matrix)
+    return Figures(flops, total_bytes(rows, matrix, other, a.optional(weight + 1), rows.like(dims)))
+
+
+@model(
+    "linear layer, backward",
+    "gemm",
+    r"aten::linear_backward",
+    flops="2·M·N·K for the gradient of the input and for that of the weight, as they are asked for",
+    moved="gradient of the result, what the asked gradients need, and the gradients",
+    is_matrix=True,
+)
+def linear_backward(a: Arguments) -> Figures:
+    """input, grad, weight, which gradients: of the input, the weight, the bias."""
+    x, grad, weight = a.tensor(0), a.tensor(1), a.tensor(2)
+    one, dims = by_rows(x, weight)
+    if dims != grad.dims:
+        raise Unknown("the gradient has not the dims of the layer's result")
+    return _gradients((x, grad, weight), a.listed(3), one, grad.like((weight.dims[0],)))
+
+
+@model(
+    "product of matrices, backward",
+    "gemm",
+    r"aten::matmul_backward",
+    flops="2·M·N·K times the batch, for each gradient that is asked for",
+    moved="gradient of the result, what the asked gradients need, and the gradients",
+    is_matrix=True,
+)
+def matmul_backward(a: Arguments) -> Figures:
+    """grad, left, right, which gradients."""
+    grad, left, right = a.tensor(0), a.tensor(1), a.tensor(2)
+    one, dims = _spread(left, right)
+    if prod(dims) != grad.count:
+        raise Unknown("the gradient has not the dims of the product")
+    return _gradients((left, grad, right), [*a.listed(3), False], one, None)
+
+
+def _gradients(given: tuple[Tensor, Tensor, Tensor], mask: list[int], one: int, bias: Tensor | None) -> Figures:
+    """Each factor's gradient needs the other factor."""
+    left, grad, right = given
+    if len(mask) != 3:  # one of each factor, and one of the bias
+        raise Unknown("which gradients are asked for is not recorded")
+    moved = grad.bytes + (total_bytes(right, left.like()) if mask[0] else 0)
+    moved += (total_bytes(left, right.like()) if mask[1] else 0) + (total_bytes(bias) if mask[2] else 0)
+    return Figures(one * (bool(mask[0]) + bool(mask[1])), moved)
 
 
 @model("bilinear layer", "gemm", r"aten::(bilinear|_trilinear)", flops="2·B·N·K1·K2 + 2·B·N·K2", is_matrix=True)
@@ -119,6 +188,12 @@ def bilinear(a: Arguments) -> Figures:
 @model("matrix product", "gemm", r"aten::matmul", flops=_FLOPS, moved=_MOVED, is_matrix=True)
 def matmul(a: Arguments) -> Figures:
     left, right = a.tensor(0), a.tensor(1)
+    flops, dims = _spread(left, right)
+    return Figures(flops, total_bytes(left, right, a.out(2) or left.like(dims)))
+
+
+def _spread(left: Tensor, right: Tensor) -> tuple[int, tuple[int, ...]]:
+    """Floating-point operations and dims of a product of whatever ranks, where a vector is a row or a column."""
     if not left.dims or not right.dims:
         raise Unknown("the dims are not those of matrices to multiply")
     rows = (1, *left.dims) if len(left.dims) == 1 else left.dims
@@ -126,7 +201,7 @@ def matmul(a: Arguments) -> Figures:
     if rows[-1] != columns[-2]:
         raise Unknown("the dims are not those of matrices to multiply")
     dims = (*broadcast(rows[:-2], columns[:-2]), rows[-2], columns[-1])
-    return Figures(2 * prod(dims) * rows[-1], total_bytes(left, right, a.out(2) or left.like(dims)))
+    return 2 * prod(dims) * rows[-1], dims
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.families.gemm import product
 from holotrace.efficiency.model import Figures, joined, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
@@ -49,6 +50,20 @@ def grouped(a: Arguments) -> Figures:
     return Figures(flops, total_bytes(left, right, *others, left.like(dims, code)), _filled(groups))
 
 
+@model(
+    "products of two lists", "gemm", r"aten::_foreach_mm", flops="2·M·N·K of each pair", moved=_MOVED, is_matrix=True
+)
+def listed(a: Arguments) -> Figures:
+    """Matrices, and as many others."""
+    lefts, rights = a.tensors(0, "float"), a.tensors(1, "float")
+    if len(lefts) != len(rights):
+        raise Unknown("the lists do not fit each other")
+    each = [product(left, right) for left, right in zip(lefts, rights, strict=True)]
+    written = [left.like(dims) for left, (_, dims) in zip(lefts, each, strict=True)]
+    moved = total_bytes(*lefts, *rights, *written)
+    return Figures(sum(flops for flops, _ in each), moved, "the elements of lists are floats")
+
+
 def _filled(groups: Tensor | None) -> str | None:
     return None if groups is None else "each row belongs to a group"
 
@@ -76,6 +91,24 @@ def library(a: Arguments) -> Figures:
     others = [tensor for _, tensor in found[2:] if len(tensor.dims) == 1]
     ambiguous = turned is None and weights.dims[1] == weights.dims[2]
     return Figures(flops, total_bytes(rows, weights, *others, rows.like(dims)), joined("" if not ambiguous else None))
+
+
+@model(
+    "grouped product of FBGEMM",
+    "gemm",
+    r"(fbgemm|mslk)::(f8f8bf16_rowwise|bf16bf16bf16)_grouped_stacked",
+    flops=_FLOPS,
+    moved=_MOVED,
+    is_matrix=True,
+)
+def stacked(a: Arguments) -> Figures:
+    """Rows [T, K], a matrix [N, K] for each group, (scales of both,) rows of each group."""
+    rows, weights = a.tensor(0), a.tensor(1)
+    flops, dims = _grouped(rows, weights, turned=True)
+    # A result that is given is the one that is written.
+    others = [tensor for place, tensor in a.all_tensors() if place > 1 and tensor.dims != dims]
+    written = rows.like(dims, "c10::BFloat16")
+    return Figures(flops, total_bytes(rows, weights, *others, written), "each row belongs to a group")
 
 
 @model(

@@ -89,6 +89,60 @@ def likelihood_backward(a: Arguments) -> Figures:
 
 
 @model(
+    "loss of margins between classes",
+    "loss",
+    r"aten::multi_margin_loss",
+    flops="3 an element",
+    moved="scores, targets, weights and the result",
+)
+def margins(a: Arguments) -> Figures:
+    """self, target, power, margin, weight, reduction."""
+    x, target = a.tensor(0), a.tensor(1)
+    dims = target.dims if a.integer(5, 1) == 0 else ()
+    return Figures(3 * x.count, total_bytes(x, target, a.optional(4), a.out(6) or x.like(dims)))
+
+
+@model(
+    "loss of margins between classes, backward",
+    "loss",
+    r"aten::multi_margin_loss_backward",
+    flops="3 an element",
+    moved="gradient, scores, targets, weights and the new gradient",
+)
+def margins_backward(a: Arguments) -> Figures:
+    """grad, self, target, power, margin, weight, reduction."""
+    grad, x, target = a.tensor(0), a.tensor(1), a.tensor(2)
+    return Figures(3 * x.count, total_bytes(grad, x, target, a.optional(5), x.like()))
+
+
+@model(
+    "loss of margins between labels",
+    "loss",
+    r"aten::multilabel_margin_loss_forward",
+    flops="3 an element",
+    moved="scores, targets, the result, and which classes are targets",
+)
+def labels(a: Arguments) -> Figures:
+    """self, target, reduction."""
+    x, target = a.tensor(0), a.tensor(1)
+    dims = x.dims[:-1] if a.integer(2, 1) == 0 else ()
+    return Figures(3 * x.count, total_bytes(x, target, x.like(dims), x.like()))
+
+
+@model(
+    "loss of margins between labels, backward",
+    "loss",
+    r"aten::multilabel_margin_loss_backward",
+    flops="3 an element",
+    moved="gradient, scores, targets, which classes are targets, and the new gradient",
+)
+def labels_backward(a: Arguments) -> Figures:
+    """grad, self, target, reduction, which classes are targets."""
+    x = a.tensor(1)
+    return Figures(3 * x.count, total_bytes(a.tensor(0), x, a.tensor(2), a.tensor(4), x.like()))
+
+
+@model(
     "cross entropy",
     "loss",
     r"aten::cross_entropy_loss|liger\w*::\w*cross_entropy\w*|CrossEntropyFunction|LigerCrossEntropyFunction",
@@ -110,3 +164,16 @@ def cross_entropy(a: Arguments) -> Figures:
 )
 def temporal(a: Arguments) -> Figures:
     return Figures(None, total_bytes(a.tensor(0), a.tensor(1)), "what is kept is not counted")
+
+
+@model(
+    "connectionist temporal classification, backward",
+    "loss",
+    r"aten::_ctc_loss_backward",
+    moved="gradient, scores, targets, what forward kept, and the new gradient",
+)
+def temporal_backward(a: Arguments) -> Figures:
+    """grad, scores, targets, lengths of both, loss, what forward kept."""
+    scores = a.tensor(1)
+    kept = (a.tensor(0), scores, a.tensor(2), a.optional(3), a.optional(4), a.tensor(5), a.tensor(6))
+    return Figures(None, total_bytes(*kept, scores.like()))

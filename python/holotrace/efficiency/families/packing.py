@@ -80,6 +80,38 @@ def rows(a: Arguments) -> Figures:
 
 
 @model(
+    "quantisation of torch",
+    "elementwise",
+    r"aten::quantize_per_(tensor|tensor_dynamic|channel)",
+    flops="2 an element",
+    moved="input, scales, and the result",
+)
+def of_torch(a: Arguments) -> Figures:
+    """self, scale, zero point, type; or scales, zero points, dim, type of each channel; dynamic: type alone."""
+    x = a.tensor(0)
+    place = {"tensor": 3, "dynamic": 1, "channel": 4}[a.name.rpartition("_")[2]]
+    kind = element_types.by_code(a.integer(place))
+    return Figures(2 * x.count, total_bytes(*(t for _, t in a.all_tensors()), x.like(type=kind)))
+
+
+@model(
+    "values of quantised elements of torch",
+    "elementwise",
+    r"aten::dequantize|aten::int_repr",
+    flops="2 an element",
+    moved="input and floats, or the whole numbers as they are",
+)
+def values_of_torch(a: Arguments) -> Figures:
+    x = a.tensor(0)
+    if not x.type.startswith("c10::q"):
+        raise Unknown("the input is not quantised")
+    kinds = {"c10::qint8": "signed char", "c10::quint8": "unsigned char", "c10::qint32": "int"}
+    whole = a.name.endswith("int_repr")
+    written = x.like(type=kinds.get(x.type, x.type) if whole else "float")
+    return Figures(0 if whole else 2 * x.count, total_bytes(x, written))
+
+
+@model(
     "rounding as quantisation does",
     "elementwise",
     r"aten::fake_quantize_per_(tensor|channel)_affine_cachemask|aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",

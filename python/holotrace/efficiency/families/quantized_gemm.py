@@ -45,6 +45,16 @@ def scaled(a: Arguments) -> Figures:
     return Figures(flops, moved)
 
 
+@model("scaled product and sum", "gemm", r"aten::_scaled_addmm_?", flops=_FLOPS, moved=_MOVED, is_matrix=True)
+def scaled_sum(a: Arguments) -> Figures:
+    """What is added, both matrices, lists of scales."""
+    added, left, right = a.tensor(0), a.tensor(1), a.tensor(2)
+    flops, dims = product(left, right)
+    double = 2 if left.type in _PACKED else 1
+    moved = total_bytes(added, left, right, added.like(dims))
+    return Figures(flops * double, moved, "scales are not counted", type=left.type)
+
+
 @model(
     "product of integers",
     "gemm",
@@ -151,6 +161,49 @@ def _is_narrow(tensor: Tensor) -> bool:
 
 def _four_bits(double: int) -> str | None:
     return "c10::Float4_e2m1fn_x2" if double == 2 else None
+
+
+@model(
+    "product with a matrix of which half is zeros",
+    "gemm",
+    r"aten::_sparse_semi_structured_(mm|addmm|linear)|aten::_cslt_sparse_mm",
+    flops="2·M·N·K, of which K counts the elements that are kept",
+    moved="kept elements, which ones they are, the other matrix, what is added, and the result",
+    is_matrix=True,
+)
+def half_zeros(a: Arguments) -> Figures:
+    """mm: kept [M, K/2], which, other [K, N]; addmm: added before; linear: rows [..., K], kept [N, K/2], which."""
+    if a.name.endswith("_cslt_sparse_mm"):
+        raise Unknown("the compressed matrix does not show its dims")
+    is_layer = a.name.endswith("linear")
+    kept, other = (a.tensor(1), a.tensor(0)) if is_layer else (a.tensor(0), a.tensor(2))
+    if a.name.endswith("addmm"):
+        kept, other = a.tensor(1), a.tensor(3)
+    depth = other.dims[-1] if is_layer else other.dims[0]
+    if len(kept.dims) != 2 or 2 * kept.dims[1] != depth:
+        raise Unknown("the dims are not those of a matrix of which half is kept")
+    dims = (*other.dims[:-1], kept.dims[0]) if is_layer else (kept.dims[0], other.dims[1])
+    code = {"mm": 3, "addmm": 6, "linear": 5}[a.name.rpartition("_")[2]]
+    written = other.like(dims, a.type_at(code, "int" if other.type == "signed char" else other.type))
+    return Figures(2 * prod(dims) * kept.dims[1], _scales(a) + written.bytes)
+
+
+@model(
+    "product with weights of 4 bits of FBGEMM",
+    "gemm",
+    r"fbgemm::(f8i4bf16_rowwise|bf16i4bf16_rowwise)",
+    flops=_FLOPS,
+    moved=_MOVED,
+    is_matrix=True,
+)
+def packed_rows(a: Arguments) -> Figures:
+    """Rows [M, K], and a weight of two elements a byte [N, K/2]."""
+    rows, weight = a.tensor(0), a.tensor(1)
+    if len(weight.dims) != 2 or 2 * weight.dims[1] != rows.dims[-1]:
+        raise Unknown("the packed weight does not fit the input")
+    dims = (*rows.dims[:-1], weight.dims[0])
+    moved = _scales(a) + rows.like(dims, "c10::BFloat16").bytes
+    return Figures(2 * prod(dims) * rows.dims[-1], moved, type=rows.type)
 
 
 @model(

@@ -11,7 +11,7 @@ from holotrace.efficiency.unknown import Unknown
 @model(
     "random numbers in place",
     "rng",
-    r"aten::(normal_|uniform_|random_|bernoulli_|exponential_|geometric_|cauchy_|log_normal_)",
+    r"aten::(normal_|uniform_|random_|bernoulli_|exponential_|geometric_|cauchy_|log_normal_|_fill_mem_eff_dropout_mask_)",
     flops="0",
     moved="what is written",
 )
@@ -22,7 +22,7 @@ def in_place(a: Arguments) -> Figures:
 @model(
     "random numbers",
     "rng",
-    r"aten::(bernoulli|normal|poisson|rand_like|randn_like|randint_like|multinomial|binomial)",
+    r"aten::(bernoulli|normal|poisson|rand_like|randn_like|randint_like|multinomial|binomial|_standard_gamma|_sample_dirichlet)",
     flops="0",
     moved="input, and as much written",
 )

@@ -145,12 +145,34 @@ def of_pairs(a: Arguments) -> Figures:
     return Figures(3 * prod(dims) * x.dims[-1], total_bytes(x, other, x.like(dims)))
 
 
-@model("running sum", "reduction", r"aten::(cumsum|cumprod|logcumsumexp)_?", flops=_FLOPS, moved=_MOVED)
+@model("running sum", "reduction", r"aten::_?(cumsum|cumprod|logcumsumexp)_?", flops=_FLOPS, moved=_MOVED)
 def running(a: Arguments) -> Figures:
     x = a.tensor(0)
     default = x.type if element_types.is_floating(x.type) else "long int"
     out = x if a.name.endswith("_") else a.out(3) or x.like(type=a.type_at(2, default))
     return Figures(x.count, total_bytes(x, out))
+
+
+@model(
+    "running extremes into given tensors",
+    "reduction",
+    r"aten::_cum(max|min)_helper",
+    flops=_FLOPS,
+    moved="input, result and places of 8 bytes",
+)
+def running_extremes(a: Arguments) -> Figures:
+    """self, values, places, dim."""
+    x = a.tensor(0)
+    return Figures(x.count, total_bytes(x, a.tensor(1), a.tensor(2)))
+
+
+@model("trace", "reduction", r"aten::trace", flops="1 an element of the diagonal", moved="the diagonal and one number")
+def diagonal(a: Arguments) -> Figures:
+    x = a.tensor(0)
+    if len(x.dims) != 2:
+        raise Unknown("the dims are not those of a matrix")
+    default = x.type if element_types.is_floating(x.type) else "long int"
+    return Figures(min(x.dims), min(x.dims) * x.element_bytes + x.like((), default).bytes)
 
 
 @model(
@@ -161,6 +183,14 @@ def running(a: Arguments) -> Figures:
 )
 def count(a: Arguments) -> Figures:
     return Figures(None, a.tensor(0).bytes, "the result is not counted")
+
+
+@model(
+    "elements among others", "reduction", r"aten::isin", moved="both inputs, and a bool for each element of the first"
+)
+def among(a: Arguments) -> Figures:
+    x, other = a.tensor(0), a.tensor(1)
+    return Figures(None, total_bytes(x, other, x.like(type="bool")))
 
 
 @model("equality", "reduction", r"aten::(equal|allclose|is_same_size)", flops="1 an element", moved="both inputs")

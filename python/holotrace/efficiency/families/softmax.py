@@ -43,6 +43,18 @@ def masked(a: Arguments) -> Figures:
 
 
 @model(
+    "masked softmax, backward",
+    "reduction",
+    r"aten::_masked_softmax_backward",
+    flops="4 an element",
+    moved="gradient, result, mask and the new gradient",
+)
+def masked_backward(a: Arguments) -> Figures:
+    grad, out = a.tensor(0), a.tensor(1)
+    return Figures(_OPERATIONS * out.count, total_bytes(grad, out, a.tensor(2), grad.like()))
+
+
+@model(
     "softmax, backward",
     "reduction",
     r"aten::_(log_)?softmax_backward_data",

@@ -285,7 +285,7 @@ class Content:
 
     def _hlo(self) -> pl.DataFrame:
         columns = ("module", "program", "name", "opcode", "computation", "is_entry", "is_fused", "scope", "source")
-        more = ("shape", "layout", "target", "result_bytes", "element_count", "channel", "groups")
+        more = ("shape", "layout", "target", "inside", "result_bytes", "element_count", "channel", "groups")
         counts = {"flops": "flops", "product_type": "product_type", "moved_bytes": "accessed_bytes"}
         return pl.DataFrame(self.profile.space.hlo([*columns, *more, *counts])).rename(counts)
 

@@ -27,7 +27,7 @@ DETAILS = {
 }
 _COPIES = ("memcpy_details", "memset_details")
 # Columns of the program that are wanted only where they are shown.
-_OF_PROGRAM = ("scope", "source", "shape", "layout", "target", "groups", "element_count")
+_OF_PROGRAM = ("scope", "source", "shape", "layout", "target", "inside", "groups", "element_count")
 # What the tables call them.
 _CALLED = {"group_ranks": "groups", "group_size": "groups", "element_type": "shape", "out_elements": "element_count"}
 
@@ -174,7 +174,7 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
         names = names.with_columns(scope=scope.cast(pl.Categorical()))
     if "source" in wanted:
         names = names.with_columns(source_line=pl.coalesce("source", "program_source")).drop("program_source")
-    shared = ("scope", "source_line", "shape", "layout", "target", "groups", "element_count")
+    shared = ("scope", "source_line", "shape", "layout", "target", "inside", "groups", "element_count")
     extra = [column for column in shared if column in names.columns]
     extra = [column for column in extra if column not in ("scope", "target") or column in wanted]
     counts_itself = pl.col("device_kind").cast(pl.String).is_in(_COUNTING).fill_null(value=False)

@@ -33,6 +33,8 @@ MORE_COLORS = (
     "#7d5ba6",
     "#e0a458",
     "#4f6d3a",
+    "#d98cb3",
+    "#3b5b92",
 )
 # Words of column names and kernel kinds that stand for a concept; the first that fits wins.
 _CONCEPTS = (

@@ -42,6 +42,8 @@ pub struct Instructions {
     moved_bytes: Vec<Option<i64>>,
     /// What the largest product inside each instruction is computed in.
     product_type: Vec<u32>,
+    /// Opcodes of what each fusion is made of.
+    inside: Vec<u32>,
     buffers: Vec<Buffer>,
 }
 
@@ -84,6 +86,7 @@ impl Instructions {
         self.flops.truncate(rows);
         self.moved_bytes.truncate(rows);
         self.product_type.truncate(rows);
+        self.inside.truncate(rows);
     }
 
     fn add_whole(&mut self, proto: &[u8], origin: u64, module: &[u8], program: i64) -> Result<(), Malformed> {
@@ -147,10 +150,9 @@ impl Instructions {
         for work in program.work() {
             self.flops.push(work.flops);
             self.moved_bytes.push(work.bytes);
-            self.product_type.push(match work.product_type.as_str() {
-                "" => NONE,
-                name => self.strings.code(name.as_bytes()),
-            });
+            for (codes, text) in [(&mut self.product_type, work.product_type), (&mut self.inside, work.inside)] {
+                codes.push(if text.is_empty() { NONE } else { self.strings.code(text.as_bytes()) });
+            }
         }
     }
 
@@ -192,6 +194,7 @@ impl Instructions {
                 "flops" => Arc::new(Int64Array::from(self.flops.clone())),
                 "moved_bytes" => Arc::new(Int64Array::from(self.moved_bytes.clone())),
                 "product_type" => self.strings.dictionary(self.product_type.iter().copied()),
+                "inside" => self.strings.dictionary(self.inside.iter().copied()),
                 _ => return None,
             })
         };

@@ -35,6 +35,8 @@ pub struct Work {
     pub bytes: Option<i64>,
     /// What is multiplied in the largest product, e.g. `bf16`, or `f32 highest` where fewer bits are forbidden.
     pub product_type: String,
+    /// Opcodes of what a fusion is made of, each once.
+    pub inside: String,
 }
 
 /// An instruction as far as its work depends on it.
@@ -111,8 +113,27 @@ impl<'a> Program<'a> {
     pub fn work(&self) -> impl Iterator<Item = Work> {
         (0..self.nodes.len() as u32).map(|at| {
             let (flops, product) = self.flops(at, 0);
-            Work { flops, bytes: self.bytes(at), product_type: self.product_type(product) }
+            Work { flops, bytes: self.bytes(at), product_type: self.product_type(product), inside: self.opcodes(at) }
         })
+    }
+
+    fn opcodes(&self, at: u32) -> String {
+        let node = &self.nodes[at as usize];
+        let mut found: Vec<&[u8]> = Vec::new();
+        if node.opcode == b"fusion" {
+            let mut left: Vec<(i64, usize)> = node.called.iter().map(|&id| (id, 0)).collect();
+            while let Some((id, depth)) = left.pop() {
+                let Some(&Computation { first, end, .. }) = self.computations.get(&id) else { continue };
+                for inner in &self.nodes[first as usize..end as usize] {
+                    if inner.opcode == b"fusion" && depth < MAX_DEPTH {
+                        left.extend(inner.called.iter().map(|&id| (id, depth + 1)));
+                    } else if !FREE.contains(&inner.opcode) && !found.contains(&inner.opcode) {
+                        found.push(inner.opcode);
+                    }
+                }
+            }
+        }
+        String::from_utf8_lossy(&found.join(&b' ')).into_owned()
     }
 
     fn product_type(&self, product: Option<u32>) -> String {

@@ -1,0 +1,79 @@
+"""What to change, for a cause and what is responsible for it."""
+
+from __future__ import annotations
+
+import re
+
+from holotrace.diagnosis import classes
+from holotrace.diagnosis.class_texts import CLASSES, Class
+
+_OVERLAPPING = (
+    (
+        r"(?i)all_?to_?all|dispatch|combine|deep_?ep",
+        "Overlap the exchange of one micro-batch with the computing of another (two-batch overlap), send fewer bytes "
+        "(fp8 tokens), and keep experts that are used together on one node.",
+    ),
+    (
+        r"(?i)send_?recv",
+        "Start it earlier: exchange what the next batch needs while this one is computed (torchrec: "
+        "TrainPipelineSparseDist), give a pipeline more micro-batches, or send fewer bytes (quantised exchanges).",
+    ),
+    (
+        r"(?i)gather",
+        "Start it earlier: prefetch the parameters of the next layer (FSDP forward_prefetch, backward_prefetch); in "
+        "tensor parallelism, overlap it with the matrix product that needs it (async tensor parallelism).",
+    ),
+    (
+        r"(?i)reduce",
+        "Reduce gradients in smaller buckets while the rest is computed (DDP bucket_cap_mb, FSDP backward_prefetch), "
+        "in fewer bytes, or less often (no_sync while accumulating).",
+    ),
+)
+
+
+# What to do where PyTorch's own attention computes it so.
+_FALLING_BACK = (
+    "Find out why no fused backend takes it: torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, "
+    "SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION]) around the call warns of types, masks, shapes and "
+    "strides that these backends do not support."
+)
+
+
+# What serves a model one token after the other, and what to do there where each token is read.
+_SERVING = r"(?i)vllm|sglang|lightllm|tensorrt_llm|execute_context|execute_model|decode"
+_OF_SERVERS = {
+    classes.SYNCHRONIZATION: "Let the server prepare the next step while the device computes this one (vLLM: "
+    "--async-scheduling; SGLang: the overlap scheduler, which is on unless --disable-overlap-schedule), and sample on "
+    "the device.",
+    classes.LAUNCH: "Let the server launch whole steps as CUDA graphs, for all batch sizes that occur (vLLM: without "
+    "--enforce-eager, cudagraph_capture_sizes; SGLang: without --disable-cuda-graph, --cuda-graph-max-bs), and serve "
+    "larger batches.",
+}
+
+
+_FROM_OTHERS = (
+    "Look at the process that this one waits for, such as a server's scheduler, which was not recorded with it: let it "
+    "prepare the next step while the device computes this one (vLLM: --async-scheduling)."
+)
+
+
+_OF_CHECKPOINTS = (
+    f"Of a checkpoint: {CLASSES[classes.CHECKPOINT].advice[0].lower()}{CLASSES[classes.CHECKPOINT].advice[1:]}"
+)
+_OF_RESULTS = "Of results: keep them on the device, or work on them in another process while the device goes on."
+
+
+def advice(told: Class, responsible: str | None, around: str = "", *, has_copies: bool = False) -> str:
+    """What to change, for what is responsible and what is around it."""
+    of_servers = next((text for cause, text in _OF_SERVERS.items() if told is CLASSES[cause]), None)
+    if of_servers and re.search(_SERVING, f"{responsible} {around}"):
+        return of_servers
+    if told is CLASSES[classes.FUNCTION] and re.search(classes.FROM_OTHERS, f"{responsible} {around}"):
+        return _FROM_OTHERS
+    if has_copies:
+        return f"{_OF_CHECKPOINTS} {_OF_RESULTS} {told.advice}"
+    if told is CLASSES[classes.UNFUSED_ATTENTION] and "attention_math" in (responsible or ""):
+        return _FALLING_BACK
+    if told is not CLASSES[classes.EXPOSED] or not responsible:
+        return told.advice
+    return next((text for pattern, text in _OVERLAPPING if re.search(pattern, responsible)), told.advice)
