@@ -192,7 +192,8 @@ CLASSES: Mapping[str, Class] = {
         "{who} {is_} a slow stage of the pipeline: computing takes {time_ratio:.2f} times as long as in the other "
         "stages, most of it in {what}, and they wait for it (pipeline bubble)",
         "Move layers from this stage to others; embedding, last layer and loss count as work, too. If it has no more "
-        "than the others, compare clocks, temperature and power limit of its device with theirs (nvidia-smi -q, rocm-smi).",
+        "than the others, compare clocks, temperature and power limit of its device with theirs (nvidia-smi -q, "
+        "rocm-smi).",
         _SHAPES,
         seen="A rank that sends to others and receives from them computes longer than the other stages.",
         confused="A slow device, if equal kernels take longer. A file that tells of passes only, as MegaScan's, does "
