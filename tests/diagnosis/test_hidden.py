@@ -31,12 +31,15 @@ class OneMeeting(Meetings):
         return int(max(self.late_ns.values()) - max(left.values()))
 
 
-def found(late_ns: Mapping[int, float], of_ranks: Mapping[int, tuple[int, ...]] | None = None) -> list[tuple[int, ...]]:
-    """Ranks of the causes that are told where each rank's own delay is one."""
+def found(
+    late_ns: Mapping[int, float], of_ranks: Mapping[int, tuple[int, ...]] | None = None, *, of_all: str = "input"
+) -> list[tuple[int, ...]]:
+    """Ranks of the causes that are told where each rank's own delay is one, ``of_all`` those of all ranks."""
     meetings = OneMeeting({**dict.fromkeys(range(RANKS), 0), **late_ns})
     causes = [
-        Candidate("input", Change({rank: [(0, late)]}), (of_ranks or {}).get(rank, (rank,)))
+        Candidate("input" if ranks else of_all, Change({rank: [(0, late)]}), ranks)
         for rank, late in late_ns.items()
+        for ranks in [(of_ranks or {}).get(rank, (rank,))]
     ]
     costs = [(cause, meetings.saved_ns(cause.change)) for cause in causes]
     kept = [(cause, cost) for cause, cost in costs if cost > LEAST_NS]
@@ -65,6 +68,11 @@ def test_causes_that_others_hide_are_told_if_they_would_cost_enough(
 
 def test_what_all_ranks_have_is_hidden_by_nobody() -> None:
     assert found({1: 100, 2: 70}, {2: ()}) == [(1,)]
+
+
+def test_needless_work_of_all_devices_is_hidden_while_their_hosts_do_something_else() -> None:
+    """Beside a function in every step an optimizer that runs one operator after another was not told."""
+    assert found({1: 100, 2: 70}, {2: ()}, of_all="unfused-optimizer") == [(1,), ()]
 
 
 def test_a_hidden_fault_of_a_job_is_told_with_what_it_costs_then(tmp_path: Path) -> None:

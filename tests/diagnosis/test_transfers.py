@@ -70,6 +70,7 @@ def reductions(
     elements: int = 12_000_000,
     collective: str = "allreduce",
     computed_us: int | None = None,
+    losses: int = 1,
 ) -> Candidate:
     """The exposed transfer of two ranks that reduce gradients from and until these times of one step."""
     rows = [
@@ -95,7 +96,12 @@ def reductions(
         for rank in range(2)
         if computed_us is not None
     ]
-    job = Job(pl.DataFrame(computed), pl.DataFrame(rows), (0, 1), 0)
+    work = [
+        {"row": "work", "rank": rank, "step": 1, "time_ns": 9, "count": count, "operator": operator, "name": "kernel"}
+        for rank in range(2)
+        for operator, count in (("aten::mm", 12), ("aten::nll_loss", losses))
+    ]
+    job = Job(pl.DataFrame([*computed, *(work if computed else [])]), pl.DataFrame(rows), (0, 1), 0)
     (found,) = transfers.causes(job)
     return found
 
@@ -106,6 +112,17 @@ def test_no_more_of_the_gradients_can_be_hidden_than_the_backward_pass_has_time_
     # Two thirds of 900 us are the backward pass, and in the first third of that no bucket is complete.
     assert reductions(*at, computed_us=900).evidence["time_ns"] == pytest.approx(400_000, abs=2)
     assert reductions(*at, computed_us=9_000).evidence["time_ns"] == 1_199_000
+
+
+@pytest.mark.parametrize(("between_us", "passes"), [(1, 2), (1_500, 1)])
+def test_of_the_passes_of_a_step_only_the_last_hides_gradients_that_are_reduced_once(
+    between_us: int, passes: int
+) -> None:
+    """Where gradients were accumulated, all backward passes of a step were taken for what could hide them."""
+    second = 601 + between_us
+    at = (0, 600), (second, second + 600), (second + 601, second + 1_200)
+    found = reductions(*at, computed_us=1_800, losses=2)
+    assert found.evidence["time_ns"] == pytest.approx(800_000 / passes, abs=2)
 
 
 def test_gradients_that_are_reduced_in_a_row_could_be_hidden_but_for_the_last() -> None:

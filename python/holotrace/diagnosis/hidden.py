@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holotrace.diagnosis.candidates import Candidate
-from holotrace.diagnosis.classes import QUEUED
+from holotrace.diagnosis.classes import CHANNELS_FIRST, QUEUED, UNFUSED_ATTENTION, UNFUSED_OPTIMIZER, WRONG_TYPE
 from holotrace.diagnosis.meetings import Meetings, together
 
 Costs = list[tuple[Candidate, int]]
 # So many of them are tried: each needs replays of the whole job.
 _MOST = 8
+# Work that devices of all ranks do beyond what they need: while their hosts do something else it delays nobody.
+_OF_DEVICES = (UNFUSED_OPTIMIZER, UNFUSED_ATTENTION, WRONG_TYPE, CHANNELS_FIRST)
 
 
 def with_hidden(kept: Costs, every: Costs, meetings: Meetings, least_ns: float, rank_count: int) -> Costs:
@@ -24,13 +26,13 @@ def with_hidden(kept: Costs, every: Costs, meetings: Meetings, least_ns: float, 
         every: All that were found, each with what it costs by itself.
         meetings: Replays the job.
         least_ns: What is worth saying.
-        rank_count: How many ranks there are; what all of them have delays them alike, and hides nothing.
+        rank_count: How many ranks there are; what the hosts of all have delays them alike, and hides nothing.
     """
     ours = {(candidate.cause, candidate.ranks) for candidate, _ in kept}
     rest = [
         (candidate, cost)
         for candidate, cost in every
-        if 0 < len(candidate.ranks) < rank_count
+        if (0 < len(candidate.ranks) < rank_count or candidate.cause in _OF_DEVICES)
         and candidate.cause != QUEUED
         and (candidate.cause, candidate.ranks) not in ours
         and cost <= least_ns

@@ -29,6 +29,9 @@ _BUCKET_BYTES, _ELEMENT_BYTES = 25 << 20, 2
 _WHOLE, _GATHER = r"(?i)all_?reduce", "(?i)gather"
 # The backward pass, which alone can hide gradients, takes twice as long as the forward pass.
 _BACKWARD_RATIO = 2 / 3
+_LOSS = r"(?i)loss|log_softmax|cross_?entropy"
+# A forward pass takes more than a pass both ways by this; it is a third of it.
+_FORWARDS = 4
 # A transfer of which so much is exposed is not hidden.
 _MOSTLY_RATIO = 0.5
 
@@ -215,6 +218,7 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
     """Collectives whose transfer nothing hides."""
     ranks = job.ranks if len(job.ranks) == 1 else ()
     # What devices of a host compute while others of it communicate is no measure for programs of XLA.
+    losses = _losses(job) if in_buckets else 1
     computed = _computed(job) if in_buckets else _computed(replace(job, rows=job.rows.clear()))
     # Gathers of other sizes are of other parameters, which may be prefetched where these are not.
     is_gather = pl.col("collective").str.contains(_GATHER)
@@ -222,7 +226,7 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
     for (name, _), every in sized.group_by("collective", "size", maintain_order=True):
         is_reduction = in_buckets and "reduce" in str(name).lower()
         hideable = _but_the_last(every) if is_reduction else _since_the_last(every) if is_gathered(name) else every
-        room = _BACKWARD_RATIO * (1 - 1 / _pieces(every)) if is_reduction else 1.0
+        room = _BACKWARD_RATIO * (1 - 1 / _pieces(every)) / _passes(every, computed, losses) if is_reduction else 1.0
         table = _within_what_hides(hideable, every, computed, room).filter(pl.col("exposed_transfer_ns") > 0)
         if table.is_empty():
             continue
@@ -285,6 +289,31 @@ def _pieces(reductions: pl.DataFrame) -> float:
     pieces = pl.max_horizontal(1.0, size / _BUCKET_BYTES).fill_null(1.0).sum()
     most = reductions.group_by(*_OF_GROUP).agg(pieces=pieces)["pieces"].median()
     return max(2.0, most) if isinstance(most, float) else 2.0
+
+
+def _losses(job: Job) -> int:
+    """How often ranks compute a loss in each step, which they do for each part of the batch."""
+    work = job.rows if job.rows.is_empty() else job.of(account.WORK)
+    if work.is_empty():
+        return 1
+    losses = work.filter(pl.any_horizontal(pl.col("operator", "name").fill_null("").str.contains(_LOSS)))
+    often = losses.group_by("rank", "step", "operator", "name").agg(pl.col("count").sum())
+    usual = often.group_by("operator", "name").agg(pl.col("count").median())["count"]
+    return max(1, round(min(usual.to_list(), default=1)))
+
+
+def _passes(reductions: pl.DataFrame, computed: pl.DataFrame, losses: int) -> int:
+    """How many backward passes a step has of which only the last hides reductions: none is reduced in the others.
+
+    Where gradients are reduced in each pass, a forward pass is between the reductions of one and of the next.
+    """
+    if losses == 1:
+        return 1
+    ordered = reductions.sort("come_ns").join(computed, on="step", how="left", nulls_equal=True)
+    apart = pl.col("come_ns") - pl.col("left_ns").shift(1).over(_OF_GROUP)
+    is_forward = apart > pl.col("computed_ns") / (_FORWARDS * losses)
+    forwards = ordered.group_by(*_OF_GROUP).agg(is_forward.sum())["come_ns"].median()
+    return 1 if isinstance(forwards, float) and forwards >= losses - 1 else losses
 
 
 def _since_the_last(gathers: pl.DataFrame) -> pl.DataFrame:
