@@ -85,3 +85,30 @@ def test_executions_that_begin_when_the_one_before_is_over_have_calls_of_their_o
     modules = holotrace.open(tmp_path).table("modules").sort("start_ns")
     assert modules["op_count"].to_list() == [12 // count] * count
     assert modules["launch_ns"].n_unique() == count
+
+
+@pytest.mark.parametrize(("called", "steps"), [(True, [0, 1]), (False, [1])])
+def test_the_first_execution_of_a_recording_may_have_waited_for_one_from_before_it(
+    called: bool, steps: list[int], tmp_path: Path
+) -> None:
+    """The first step of JAX 0.5 had no work where the program before it was under way. Its call tells that it began."""
+    python, pool = [], []
+    for number in range(2):
+        begun = 400 * US * number
+        python.append(Event("train", begun, 380 * US, {"_r": 1, "step_num": number}))
+        if called or number:
+            python.append(Event("TfrtCpuExecutable::ExecuteHelper", begun + US, 10 * US))
+        if number:
+            python.append(Event("ThreadpoolListener::Record", begun + 2 * US, US, {"_pt": 15, "_p": 1}))
+            pool.append(Event("ThreadpoolListener::Region", begun + 20 * US, 200 * US, {"_ct": 15, "_c": 1}))
+        for name, at in (("dot.1", 120), ("add.2", 140)):
+            pool.append(Event(name, begun + at * US, 10 * US, {"hlo_op": name, **PROGRAM}))
+    # What is left of the program that was under way when the recording began.
+    pool.append(Event("add.2", 30 * US, 10 * US, {"hlo_op": "add.2", **PROGRAM}))
+    pool.sort(key=lambda event: event.start_ps)
+    lines = [Line("python", python, id=1), Line("tf_XLAEigen/2", pool, id=2)]
+    (tmp_path / "host.xplane.pb").write_bytes(space(Plane("/host:CPU", lines)))
+    job = holotrace.open(tmp_path)
+    modules = job.table("modules").sort("start_ns")
+    assert (modules["step"].to_list(), modules["op_count"].to_list()) == (steps, [2] * len(steps))
+    assert job.table("xla_ops")["step"].null_count() == 5 - 2 * len(steps)

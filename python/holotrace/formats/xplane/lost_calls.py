@@ -16,16 +16,46 @@ def continued(operations: Rows, mark: pl.Series) -> pl.Series:
     if not mark.null_count() or mark.null_count() == len(mark):
         return mark
     rows = operations.select("program_id", "start_ns").with_columns(mark).with_row_index("at").sort("start_ns")
-    spans = rows.drop_nulls().group_by("program_id", "mark").agg(
+    spans = _alone(rows)
+    lost = rows.filter(pl.col("mark").is_null()).drop("mark")
+    found = lost.join_asof(
+        spans, left_on="start_ns", right_on="begun_ns", by="program_id", check_sortedness=False
+    ).drop_nulls("mark")
+    return mark.scatter(found["at"], found["mark"])
+
+
+def _alone(rows: pl.DataFrame) -> pl.DataFrame:
+    """When executions began, ``program_id``, ``mark`` and ``begun_ns``: of programs that run one after the other."""
+    spans = rows.drop_nulls("mark").group_by("program_id", "mark").agg(
         begun_ns=pl.col("start_ns").min(), last_ns=pl.col("start_ns").max()
     ).sort("begun_ns", "mark")  # fmt: skip
     before_ns = pl.col("last_ns").cum_max().shift(1).over("program_id")
-    is_alone = (pl.col("begun_ns") > before_ns).fill_null(value=True).all().over("program_id")
-    lost = rows.filter(pl.col("mark").is_null()).drop("mark")
-    found = lost.join_asof(
-        spans.filter(is_alone), left_on="start_ns", right_on="begun_ns", by="program_id", check_sortedness=False
-    ).drop_nulls("mark")
-    return mark.scatter(found["at"], found["mark"])
+    return spans.filter((pl.col("begun_ns") > before_ns).fill_null(value=True).all().over("program_id"))
+
+
+def begun_before(operations: Rows, mark: pl.Series, calls: pl.DataFrame) -> pl.Series:
+    """With the call of executions at the beginning that lead back to a call from before the recording.
+
+    They waited for an execution that was under way then. They begin with the operation with which the later ones of
+    their program do; the first calls, which seem to execute nothing, are theirs, if there are just as many.
+    """
+    if not mark.null_count() or mark.null_count() == len(mark):
+        return mark
+    columns = ("program_id", "instruction", "start_ns", "end_ns")
+    rows = operations.select(*columns).with_columns(mark).with_row_index("at")
+    rows = rows.sort("start_ns", "end_ns", descending=[False, True])
+    known = rows.join(_alone(rows), on=["program_id", "mark"], how="semi", maintain_order="left")
+    firsts = known.unique("mark", keep="first", maintain_order=True).select("program_id", "instruction").unique()
+    firsts = firsts.filter(pl.len().over("program_id") == 1)
+    lost = rows.filter(pl.col("mark").is_null()).select("at", "program_id", "instruction", "start_ns")
+    begins = lost.join(firsts, on=["program_id", "instruction"], how="semi", maintain_order="left")
+    used = calls.join(rows.select(event_id="mark").drop_nulls(), on="event_id", how="semi")["start_ns"].min()
+    idle = calls.filter(pl.col("start_ns") < used).sort("start_ns")
+    if begins.height != idle.height or (begins["start_ns"] < idle["start_ns"]).any():
+        return mark
+    begins = begins.select("program_id", "start_ns").hstack([idle["event_id"].alias("call")])
+    found = lost.join_asof(begins, on="start_ns", by="program_id", check_sortedness=False).drop_nulls("call")
+    return mark.scatter(found["at"], found["call"])
 
 
 def of_each_execution(operations: Rows, mark: pl.Series, calls: pl.DataFrame) -> pl.Series:
