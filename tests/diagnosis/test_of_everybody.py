@@ -54,3 +54,23 @@ def test_ranks_that_come_last_by_chance_are_not_launch_bound_by_themselves(own_n
     visits = pl.DataFrame({"rank": range(6), "clock_offset_ns": 0, "collective": "allreduce"})
     first, *others = idle.causes(Job(every, visits, tuple(range(6)), 200_000))
     assert (first.cause, first.ranks, len(others)) == ("launch-bound", ranks, bool(ranks))
+
+
+def test_a_slow_host_does_not_make_the_others_too_slow_for_their_devices() -> None:
+    """What a slow host launches too late was more than all that hosts waited for, which then was launching, too."""
+    place = {"step": 1, "at_ns": 20_000_000, "start_ns": 0, "count": 100, "event_id": 7}
+    rows: list[dict[str, object]] = [
+        {"row": "gap", "rank": rank, "cause": "synchronization", "name": "aten::item", "time_ns": 3_000_000} | place
+        for rank in range(4)
+    ]
+    rows += [{"row": "gap", "rank": 3, "cause": "launch-bound", "time_ns": 40_000_000} | place]
+    rows += [
+        {"row": "call", "rank": rank, "name": name, "time_ns": 9_000 if rank == 3 else 3_000, "count": 9}
+        for rank in range(4)
+        for name in ("aten::mm", "aten::add")
+    ]
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
+    visits = pl.DataFrame({"rank": range(4), "clock_offset_ns": 0, "collective": "allreduce"})
+    found = idle.causes(Job(every, visits, tuple(range(4)), 200_000))
+    assert {(each.cause, each.ranks) for each in found} == {("synchronization", ()), ("slow-host", (3,))}

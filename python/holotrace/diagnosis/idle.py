@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -84,7 +84,7 @@ def causes(job: Job) -> Iterator[Candidate]:
     slow = slow if len(slow) <= len(job.ranks) / 2 else {}
     of_slow: list[pl.DataFrame] = []
     functions = _functions(job)
-    for idle in _things(job):
+    for idle in _things(job, list(slow)):
         excess = idle.table
         if _is_everybodys(idle, functions, job) or _is_in_turns(idle, job):
             parts = _parts(idle.rows, idle.table, "time_ns")
@@ -181,13 +181,15 @@ def _is_apart(excess: pl.DataFrame, job: Job) -> bool:
     return beyond_ns > job.floor_ns and is_theirs and len(ranks) <= len(job.ranks) / 2
 
 
-def _things(job: Job) -> Iterator[_Idle]:
+def _things(job: Job, slow: Sequence[int]) -> Iterator[_Idle]:
     gaps = job.of(account.GAP).with_columns(pl.col("name").fill_null("").str.replace_all(_NUMBERED, "$1"))
     # To pause in a step is to pause anywhere.
     is_anywhere = pl.col("cause").is_in((PAUSE, UNRECORDED)) & pl.col("name").str.contains(_STEP)
     gaps = gaps.with_columns(name=pl.when(is_anywhere).then(pl.lit("")).otherwise("name"))
-    by_cause = dict(gaps.group_by("cause").agg(pl.col("time_ns").sum()).iter_rows())
-    if _is_too_slow(gaps, by_cause.get(LAUNCH, 0), by_cause.get(SYNCHRONIZATION, 0), job):
+    # A slow host launches everything too late, whatever the others wait for.
+    usual = gaps.filter(~pl.col("rank").is_in(slow))
+    by_cause = dict(usual.group_by("cause").agg(pl.col("time_ns").sum()).iter_rows())
+    if _is_too_slow(usual, by_cause.get(LAUNCH, 0), by_cause.get(SYNCHRONIZATION, 0), job):
         # A host that cannot keep up with its device loses nothing by waiting for it, and spends as much on each call.
         is_short = (pl.col("cause") == INPUT) & (pl.col("time_ns") < SHORT_NS)
         is_waiting = (pl.col("cause") == SYNCHRONIZATION) | is_short
