@@ -61,3 +61,27 @@ def test_equal_programs_whose_runs_have_one_id_are_each_launched_by_its_own_call
     modules = holotrace.open(tmp_path).table("modules").sort("start_ns")
     assert modules["step"].to_list() == [0, 1, 2]
     assert (modules["start_ns"] - modules["launch_ns"]).to_list() == [5_000] * 3
+
+
+@pytest.mark.parametrize(("called", "count"), [(3, 3), (2, 1)])
+def test_executions_that_begin_when_the_one_before_is_over_have_calls_of_their_own(
+    called: int, count: int, tmp_path: Path
+) -> None:
+    """Ten programs that JAX 0.4 was given at once were one. Where a call is missing, nothing tells whose it was."""
+    python = [Event("TfrtCpuExecutable::ExecuteHelper", (1 + 3 * number) * US, US) for number in range(called)]
+    python.append(Event("ThreadpoolListener::Record", 1_500_000, 100_000, {"_pt": 15, "_p": 1}))
+    python.sort(key=lambda event: event.start_ps)
+    pool = [Event("ThreadpoolListener::Region", 20 * US, 500 * US, {"_ct": 15, "_c": 1})]
+    for number in range(3):
+        at = (30 + 100 * number) * US
+        loop = [Event("dot.2", at + (21 + 10 * turn) * US, 5 * US, {"hlo_op": "dot.2", **PROGRAM}) for turn in range(2)]
+        pool += [
+            Event("exp.1", at, 10 * US, {"hlo_op": "exp.1", **PROGRAM}),
+            Event("while.3", at + 20 * US, 30 * US, {"hlo_op": "while.3", **PROGRAM}),
+            *loop,
+        ]
+    lines = [Line("python", python, id=1), Line("tf_XLATfrtCpuClient/2", pool, id=2)]
+    (tmp_path / "host.xplane.pb").write_bytes(space(Plane("/host:CPU", lines)))
+    modules = holotrace.open(tmp_path).table("modules").sort("start_ns")
+    assert modules["op_count"].to_list() == [12 // count] * count
+    assert modules["launch_ns"].n_unique() == count

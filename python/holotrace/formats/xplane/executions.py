@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from holotrace.core.on_demand import Rows
+from holotrace.formats.xplane import lost_calls
 from holotrace.formats.xplane.profile import Profile
 from holotrace.formats.xplane.steps import Steps, inferred, marked, of_device
 
@@ -233,29 +234,10 @@ def _executors(profile: Profile, operations: Rows) -> pl.Series:
         return nothing
     marks = profile.named(_EXECUTORS)
     found = profile.space.causes(["mark"], operations.select("event_id"), profile.numbers("host"), marks)
-    mark = _continued(operations, pl.DataFrame(found)["mark"])
+    mark = lost_calls.continued(operations, pl.DataFrame(found)["mark"])
+    calls = profile.of_rows(["event_id", "start_ns"], marks)
+    mark = lost_calls.of_each_execution(operations, mark, calls)
     return nothing.zip_with(is_named, mark) if is_named.any() else mark
-
-
-def _continued(operations: Rows, mark: pl.Series) -> pl.Series:
-    """With that of the execution under way for operations that lead back to no call, as some versions of XLA have them.
-
-    What goes on in another thread after a wait may have lost where it came from. Executions of one program that are
-    under way at once, on several devices, leave open whose such an operation is.
-    """
-    if not mark.null_count() or mark.null_count() == len(mark):
-        return mark
-    rows = operations.select("program_id", "start_ns").with_columns(mark).with_row_index("at").sort("start_ns")
-    spans = rows.drop_nulls().group_by("program_id", "mark").agg(
-        begun_ns=pl.col("start_ns").min(), last_ns=pl.col("start_ns").max()
-    ).sort("begun_ns", "mark")  # fmt: skip
-    before_ns = pl.col("last_ns").cum_max().shift(1).over("program_id")
-    is_alone = (pl.col("begun_ns") > before_ns).fill_null(value=True).all().over("program_id")
-    lost = rows.filter(pl.col("mark").is_null()).drop("mark")
-    found = lost.join_asof(
-        spans.filter(is_alone), left_on="start_ns", right_on="begun_ns", by="program_id", check_sortedness=False
-    ).drop_nulls("mark")
-    return mark.scatter(found["at"], found["mark"])
 
 
 def _around(profile: Profile, modules: pl.DataFrame) -> pl.Series:
