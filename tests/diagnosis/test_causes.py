@@ -13,7 +13,7 @@ import pytest
 
 import holotrace
 from holotrace import sample
-from holotrace.diagnosis import idle, uneven, unfused
+from holotrace.diagnosis import equal_work, idle, uneven, unfused
 from holotrace.diagnosis.candidates import Candidate, beyond_others
 from holotrace.diagnosis.candidates import Job as CausesJob
 from holotrace.diagnosis.causes import _least_ratio, _with_launches
@@ -131,7 +131,7 @@ def test_a_device_that_is_slow_at_products_only_is_slow_as_their_time_does_not_d
 def test_work_that_takes_other_ranks_no_time_makes_no_device_slow(usual_ns: list[float]) -> None:
     """A report on ranks whose work mostly had no duration ended in a division by zero."""
     kinds = pl.DataFrame({**PIECES, "time_ns": [90, 5_000], "usual_ns": usual_ns})
-    assert not uneven._is_slow_at_some(kinds)
+    assert not equal_work.is_slow_at_some(kinds)
 
 
 def test_lookups_that_take_longer_on_one_rank_make_no_device_slow_as_memory_does() -> None:
@@ -146,8 +146,8 @@ def test_lookups_that_take_longer_on_one_rank_make_no_device_slow_as_memory_does
             "usual_ns": [1000.0] * 4,
         }
     )
-    assert not uneven._is_slow_at_some(kinds.with_columns(time_ns=pl.Series([1300, 1300, 1000, 1001])))
-    assert uneven._is_slow_at_some(kinds.with_columns(time_ns=pl.Series([1300, 1300, 1300, 1300])))
+    assert not equal_work.is_slow_at_some(kinds.with_columns(time_ns=pl.Series([1300, 1300, 1000, 1001])))
+    assert equal_work.is_slow_at_some(kinds.with_columns(time_ns=pl.Series([1300, 1300, 1300, 1300])))
 
 
 def test_work_that_counts_for_another_step_than_elsewhere_is_no_more_work() -> None:
@@ -168,7 +168,7 @@ def test_kernels_that_one_rank_lacks_were_lost(of_rank_2: list[int], lost: list[
             for rank in range(4)
         ]
     )
-    assert uneven._with_lost_kernels(kinds) == lost
+    assert equal_work.with_lost_kernels(kinds) == lost
 
 
 def test_a_device_is_slow_at_equal_work_though_another_rank_has_other_shapes() -> None:
@@ -180,9 +180,9 @@ def test_a_device_is_slow_at_equal_work_though_another_rank_has_other_shapes() -
         for name in ("mm", "attention", "norm")
     ]
     job = CausesJob(pl.DataFrame(work, schema_overrides={"cause": pl.String}), pl.DataFrame(), (0, 1, 2, 3), 0)
-    kinds = uneven.by_kind(job)
-    assert uneven.is_slow(uneven._with_others_pooled(kinds, 2), 0.2)
-    assert not uneven.is_slow(uneven._with_others_pooled(kinds, 3), 0.35)
+    kinds = equal_work.by_kind(job)
+    assert equal_work.is_slow(equal_work.with_others_pooled(kinds, 2), 0.2)
+    assert not equal_work.is_slow(equal_work.with_others_pooled(kinds, 3), 0.35)
 
 
 def test_ranks_with_more_of_different_work_are_different_causes() -> None:
@@ -195,7 +195,7 @@ def test_ranks_with_more_of_different_work_are_different_causes() -> None:
         for name, time_ns in zip(("mm", "sort"), of_rank, strict=True)
     ]
     rows = pl.DataFrame(work, schema_overrides={"cause": pl.String})
-    kinds = uneven.by_kind(CausesJob(rows, pl.DataFrame(), tuple(times), 0))
+    kinds = equal_work.by_kind(CausesJob(rows, pl.DataFrame(), tuple(times), 0))
     classes = [(MORE_WORK, 2), (MORE_WORK, 3), (MORE_WORK, 4)]
     assert uneven._together(classes, kinds) == [(MORE_WORK, [2, 4]), (MORE_WORK, [3])]
     assert uneven._together([(SLOW_DEVICE, 2), (SLOW_DEVICE, 3)], kinds) == [(SLOW_DEVICE, [2, 3])]
@@ -211,7 +211,7 @@ def test_of_ranks_that_take_turns_the_operator_is_named_that_takes_longer_in_the
             for name, time_ns in (("mm", 150 if step == rank else 100), ("adam", 41 if rank == 3 else 40))
         ]
     )
-    assert uneven.largest(work, (0, 1, 2, 3), by=("step",)) == ("mm", "mm")
+    assert equal_work.largest(work, (0, 1, 2, 3), by=("step",)) == ("mm", "mm")
 
 
 @pytest.mark.parametrize("dims", [None, "", "[[8,8]", "1.5", '{"a": 1}', "[1, [], [2.5], null]", "[" * 100_000])
@@ -393,4 +393,4 @@ def test_of_kernels_that_no_operator_is_known_of_the_kernel_is_named() -> None:
             "time_ns": [0, 900, 500, 510],
         }
     )
-    assert uneven.largest(kinds, (1,)) == ("copy", "copy")
+    assert equal_work.largest(kinds, (1,)) == ("copy", "copy")

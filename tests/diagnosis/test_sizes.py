@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import sizes, uneven
+from holotrace.diagnosis import equal_work, sizes
 
 
 def kinds(*kernels: tuple[str, Mapping[int, tuple[str, int]]]) -> pl.DataFrame:
@@ -57,4 +57,4 @@ def test_lookups_of_other_data_are_no_witness_of_a_slow_device() -> None:
         ("aten::_fused_adamw_", {0: ("b", 100), 1: ("b", 100), 2: ("b", 100)}),
         ("aten::mm", {0: ("c", 1_000), 1: ("c", 1_000), 2: ("d", 1_150)}),
     )
-    assert not uneven.is_slow(found.filter(rank=2), 0.14)
+    assert not equal_work.is_slow(found.filter(rank=2), 0.14)

@@ -232,6 +232,7 @@ INSTRUCTIONS = {
         ("subtract_exponential_fusion.1", "fusion", "", "", False),
         ("fusion.7", "loop fusion", "", "", False),
         ("multiply.2", "multiply", "", "", False),
+        ("tanh_fusion", "fusion", "jit(sgd_step)/jvp()/tanh", "", False),
     ),
     "copy": (("copy_bitcast_fusion.5", "fusion", "", "", False), ("copy.769", "data formatting", "", "", False)),
     "sort": (("sort.1", "sort", "", "", False), ("sort.0", "sort", "jit(f)/jit(_shuffle)/sort", "", False)),

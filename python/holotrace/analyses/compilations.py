@@ -68,16 +68,21 @@ def compilations(rank: RankTrace) -> pl.DataFrame:
     """
     compiled = found.compilations(host_activities.telling(rank, _CALLS))
     ran = programs.by_function(programs.first_runs(rank[MODULES]), rank[HLO])
-    ran = ran.with_columns(ran_ns="first_ns")
-    pairs = compiled.join_asof(
-        ran, left_on="start_ns", right_on="first_ns", by="module", strategy="forward", check_sortedness=False
-    ).join_asof(
-        ran.select("module", "function", before="program", first_ns="first_ns"),
-        left_on="start_ns",
-        right_on="first_ns",
-        by=["module", "function"],
-        check_sortedness=False,
+    # Functions whose names end in something else than a letter give programs names that do so or not, by version.
+    stem = pl.col("module").str.strip_chars_end("_").alias("stem")
+    ran = ran.select("function", "first_ns", "program", stem, ran_module="module", ran_ns="first_ns")
+    pairs = (
+        compiled.with_columns(stem)
+        .join_asof(ran, left_on="start_ns", right_on="first_ns", by="stem", strategy="forward", check_sortedness=False)
+        .join_asof(
+            ran.select("stem", "function", before="program", first_ns="first_ns"),
+            left_on="start_ns",
+            right_on="first_ns",
+            by=["stem", "function"],
+            check_sortedness=False,
+        )
     )
+    pairs = pairs.with_columns(module=pl.coalesce("ran_module", "module"))
     # What a step that begins with its program waited for is compiled before it.
     at = pl.coalesce("ran_ns", "start_ns") if host_time.begin_with_programs(rank) else pl.col("start_ns")
     pairs = pairs.with_columns(step=launched_in(pairs.select(at).to_series(), rank[STEPS]))

@@ -18,7 +18,8 @@ from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
-from holotrace.diagnosis import held_up, host, inefficient, own_time, pairs, rounds, xla_gaps
+from holotrace.diagnosis import held_up, host, idle_windows, inefficient, own_time, pairs, rounds, xla_gaps
+from holotrace.diagnosis.calls import among, beside_the_step, contexts, host_calls, matching
 from holotrace.diagnosis.classes import COPY, OPERATOR, RUNTIME, SYNCHRONIZATION
 
 # Kinds of rows.
@@ -194,7 +195,7 @@ def _held_back(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFra
 
     It is a wait since the step's first, as what was waited for before that is what the step before has computed.
     """
-    if xla_gaps.is_xla(rank) or meetings.is_empty() or rank.cached(host.host_calls).is_empty():
+    if xla_gaps.is_xla(rank) or meetings.is_empty() or rank.cached(host_calls).is_empty():
         return pl.DataFrame({"cause": [None] * meetings.height, "name": [None] * meetings.height}, schema=_TOLD)
     first = meetings.select(first_ns=pl.col("start_ns").min().over("step", "group", "group_ranks") - base)
     held = host.held_back(rank, meetings["event_id"]).with_columns(meetings["exposed_ns"], first["first_ns"])
@@ -250,7 +251,7 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
     """The whole recording and each step: ``start_ns`` and ``at_ns`` are its ends."""
     steps = rank[STEPS].select(row=pl.lit(STEP), step="step", start_ns="start_ns", at_ns="end_ns")
     events = rank.cached(_kernels)
-    spans = [events, rank[STEPS] if xla_gaps.is_xla(rank) else rank.cached(host.recorded)]
+    spans = [events, rank[STEPS] if xla_gaps.is_xla(rank) else rank.cached(idle_windows.recorded)]
     if xla_gaps.is_xla(rank):
         # No gap is outside of it.
         spans.append(xla_gaps.window(rank))
@@ -319,7 +320,7 @@ def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     alone = intervals.uncovered_ns(copies, rank.cached(busy.of).computing_or_communicating)
     copies = copies.with_columns(time_ns=alone).filter(pl.col("time_ns") > host.MIN_GAP_NS)
     # What a checkpoint or an input pipeline copies is theirs.
-    within = host.contexts(rank, copies["launch_id"])
+    within = contexts(rank, copies["launch_id"])
     causes = [within.get(launch, (COPY, None)) for launch in copies["launch_id"]]
     told = pl.DataFrame(causes, schema={"cause": pl.String, "within": pl.String}, orient="row")
     text = pl.col("name").cast(pl.String)
@@ -339,7 +340,7 @@ def _beside(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 def _kernels_beside(rank: RankTrace) -> pl.DataFrame:
     """Kernels that are no work of the step, each with the ``cause`` and the ``name`` of what launched it."""
     kernels = _computing(rank, "event_id", "start_ns", "end_ns", "launch_id", "step")
-    return kernels.drop("launch_id").hstack(host.beside_the_step(rank, kernels["launch_id"])).drop_nulls("cause")
+    return kernels.drop("launch_id").hstack(beside_the_step(rank, kernels["launch_id"])).drop_nulls("cause")
 
 
 def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
@@ -456,13 +457,13 @@ def _functions(rank: RankTrace) -> pl.DataFrame:
 
 def _calls(rank: RankTrace) -> pl.DataFrame:
     """How long the host takes for the calls it makes most often, without those below them; the median."""
-    calls = rank.cached(host.host_calls)
+    calls = rank.cached(host_calls)
     blocking = BLOCKING.intersection(distinct(calls["name"]))
-    is_asked = host.matching(calls["category"], RUNTIME) | host.matching(calls["category"], OPERATOR)
+    is_asked = matching(calls["category"], RUNTIME) | matching(calls["category"], OPERATOR)
     return done(
         calls.lazy()
         .select("name", lasted_ns=pl.col("end_ns") - pl.col("start_ns"))
-        .filter(is_asked & ~host.among(calls["name"], blocking))
+        .filter(is_asked & ~among(calls["name"], blocking))
         .group_by("name")
         .agg(count=pl.len(), time_ns=pl.col("lasted_ns").median().cast(pl.Int64))
         .with_columns(pl.col("name").cast(pl.String))

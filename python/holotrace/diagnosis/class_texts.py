@@ -191,10 +191,13 @@ CLASSES: Mapping[str, Class] = {
     classes.PIPELINE: Class(
         "{who} {is_} a slow stage of the pipeline: computing takes {time_ratio:.2f} times as long as in the other "
         "stages, most of it in {what}, and they wait for it (pipeline bubble)",
-        "Move layers from this stage to others; embedding, last layer and loss count as work, too.",
+        "Move layers from this stage to others; embedding, last layer and loss count as work, too. If it has no more "
+        "than the others, compare clocks, temperature and power limit of its device with theirs (nvidia-smi -q, "
+        "rocm-smi).",
         _SHAPES,
         seen="A rank that sends to others and receives from them computes longer than the other stages.",
-        confused="A slow device, if equal kernels take longer.",
+        confused="A slow device, if equal kernels take longer. A file that tells of passes only, as MegaScan's, does "
+        "not show which of the two it is.",
     ),
     classes.WRONG_TYPE: Class(
         "{who} {computes} matrix products in fp32 without TF32 (most of that time in {what}), while the device has "

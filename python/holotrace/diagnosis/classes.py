@@ -47,7 +47,14 @@ _NAMED = (
     ),
     (COMPILATION, _BENCHMARKING),
     (COMPILATION, rf"^({'|'.join(LOADING_CODE)})"),
-    (INPUT, r"(?i)dataloader|data_?loader|next_?batch|get_?batch|load_?batch|fetch_?(data|batch)|data_iter|prefetcher"),
+    (
+        INPUT,
+        r"(?i)(?<!meta)data[_ ]?(load|fetch|wait|iter|pipeline)|prefetcher|collate|(^|[^a-z_])input[_ ]?pipeline"
+        r"|(?<![a-z])(next|get|load|loading|fetch|read|wait[_ ]?for)[_ ]?(the[_ ])?"
+        r"((mini|micro)?_?batch(?![_ ]?(size|norm|stat|dim|shape|to_run))"
+        r"|samples?(?![a-z_])|data(?!_?(parallel|ptr|type|class|frame)))"
+        r"|(^|/)datasets?\.py\(\d+\): __(getitem|getitems|iter|next)__|^\W*data\W*$",
+    ),
     (
         CHECKPOINT,
         r"(?i)checkpoint(?!\.py.*(checkpoint|forward))|torch/serialization|save_(model|state|pretrained)|state_dict"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from holotrace.derive import arrivals
-from holotrace.diagnosis import account, uneven
+from holotrace.diagnosis import account, equal_work
 from holotrace.diagnosis.candidates import NAMED_RATIO, Candidate, Job, total, when
 from holotrace.diagnosis.classes import MORE_WORK, SLOW_DEVICE
 from holotrace.diagnosis.meetings import Change
@@ -80,17 +80,17 @@ def _of_rank(computed: pl.DataFrame, late: pl.DataFrame, job: Job) -> Candidate 
         return None
     # What ranks are to a job, devices are to their rank.
     peers = computed.with_columns(row=pl.lit(account.WORK), rank=pl.col("device").cast(pl.Int32))
-    kinds = uneven.by_kind(replace(job, rows=peers, ranks=tuple(peers["rank"].unique().sort())))
+    kinds = equal_work.by_kind(replace(job, rows=peers, ranks=tuple(peers["rank"].unique().sort())))
     sums = dict(kinds.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
     own_ns = sums.get(device, 0)
-    beyond_ns = own_ns - uneven.lower(pl.Series(list(sums.values()), dtype=pl.Float64))
+    beyond_ns = own_ns - equal_work.lower(pl.Series(list(sums.values()), dtype=pl.Float64))
     if beyond_ns < _EXPLAINED_RATIO * late_ns:
         return None
     mine = late.filter(pl.col("device") == device, pl.col("time_ns") > 0)
     ratio = beyond_ns / max(1.0, own_ns - beyond_ns)
-    is_slow = uneven.is_slow(kinds.filter(rank=device), ratio)
-    name, kernel = uneven.largest(kinds, (device,))
-    is_equal = not is_slow and uneven.is_equal(kinds, (device,))
+    is_slow = equal_work.is_slow(kinds.filter(rank=device), ratio)
+    name, kernel = equal_work.largest(kinds, (device,))
+    is_equal = not is_slow and equal_work.is_equal(kinds, (device,))
     worst = mine.sort("time_ns", "come_ns", descending=[True, False]).row(0, named=True)
     own_clock = mine.select(pl.col("done_ns") + pl.col("clock_offset_ns"), "time_ns")
     return Candidate(

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 
 import polars as pl
 
 from holotrace.core.plans import done
-from holotrace.core.tables import CALLS, DEVICE_EVENTS, HOST_CALLS, LAUNCHES, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import call_tree, intervals
-from holotrace.derive.kernel_kinds import COMMUNICATION, WORK
+from holotrace.derive import intervals
+from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
-from holotrace.diagnosis import lead, open_calls, rounds
+from holotrace.diagnosis import idle_windows, lead, open_calls, rounds
+from holotrace.diagnosis.calls import among, host_calls, main_thread, matching
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
     FULL_QUEUE,
     FUNCTION,
     LAUNCH,
     PAUSE,
-    PROFILER,
     PYTHON,
     QUEUED,
     RUNTIME,
@@ -33,27 +29,17 @@ from holotrace.diagnosis.classes import (
     STEP_RANGE,
     SYNCHRONIZATION,
     UNRECORDED,
-    beside,
     is_of_program,
-    named,
 )
 
-WORK_EVENTS = DEVICE_EVENTS.only(
-    *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns")
-)
-_CALLS = CALLS.only(
-    *("event_id", "name", "category", "pid", "tid", "start_ns", "end_ns", "on_device", "parent_id", "work_count")
-).where_launched_singly()
-_XLA_CALLS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns")
-READS = (WORK_EVENTS, _CALLS, _XLA_CALLS, LAUNCHES.only("launch_id", "device_event_id", "tid"), *rounds.READS)
+WORK_EVENTS = idle_windows.WORK_EVENTS
+READS = idle_windows.READS
 # Shorter gaps are what a device needs from one kernel to the next.
 MIN_GAP_NS = 4_000
 # What a host does in a gap for so long tells that it did not launch; and of one rank so many of these are kept.
 _STALL_NS, _MOST_STALLS = 50_000, 512
 # A synchronisation returns so soon after the device has nothing to do any more.
 _RETURN_NS = 60_000
-# To compare a label with so many names takes less than to look it up among them.
-_FEW_NAMES = 8
 # A device begins so soon with what is launched while it has nothing else to do.
 _PROMPT_NS = 10_000
 _SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
@@ -226,13 +212,13 @@ def held_back(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
 
 def of_all_devices(rank: RankTrace) -> Gaps:
     """The gaps in which none of the rank's devices worked, or none computed since the host launched too late."""
-    idle = _idle(rank[WORK_EVENTS], rank.cached(recorded), MIN_GAP_NS)
+    idle = idle_windows.idle(rank[WORK_EVENTS], rank.cached(idle_windows.recorded), MIN_GAP_NS)
     return _told(_with_late(rank, idle), rank)
 
 
 def explained(rank: RankTrace, events: pl.DataFrame, min_gap_ns: int) -> Gaps:
     """The gaps between the work among ``events`` that are longer than ``min_gap_ns``."""
-    return _told(_idle(events, rank.cached(recorded), min_gap_ns), rank)
+    return _told(idle_windows.idle(events, rank.cached(idle_windows.recorded), min_gap_ns), rank)
 
 
 def late(rank: RankTrace) -> pl.DataFrame:
@@ -242,13 +228,15 @@ def late(rank: RankTrace) -> pl.DataFrame:
     """
     events = rank[WORK_EVENTS]
     communicated = events.filter(pl.col("kind") == COMMUNICATION)
-    others = _idle(events.filter(pl.col("kind") != COMMUNICATION), rank.cached(recorded), MIN_GAP_NS)
+    others = idle_windows.idle(
+        events.filter(pl.col("kind") != COMMUNICATION), rank.cached(idle_windows.recorded), MIN_GAP_NS
+    )
     # Where nothing comes after it, nothing was launched too late.
     others = others.filter(pl.col("next_id").is_not_null())
     if communicated.is_empty():
         return others.clear()
     calls = rank.cached(host_calls)
-    timed = _timed(others, calls, rank)
+    timed = idle_windows.timed(others, calls, rank)
     is_late = (pl.col("launched_ns") > pl.col("start_ns")) & (pl.col("end_ns") - pl.col("launched_ns") <= _PROMPT_NS)
     found = timed.filter(is_late, ~timed["window"].is_in(_waited_for(timed, communicated, calls).implode()))
     found = _after_the_last(found, communicated, rank)
@@ -294,7 +282,7 @@ def _waited_for(gaps: pl.DataFrame, communicated: pl.DataFrame, calls: pl.DataFr
 def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
     """Gaps with what the host did in them."""
     calls = rank.cached(host_calls)
-    found = _timed(idle, calls, rank)
+    found = idle_windows.timed(idle, calls, rank)
     is_queued = (pl.col("launched_ns") <= pl.col("start_ns")).fill_null(value=False)
     waiting = found.filter(~is_queued)
     shares = _all_of(found.filter(is_queued), QUEUED)
@@ -332,97 +320,6 @@ def _in_one(told: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def host_calls(rank: RankTrace) -> pl.DataFrame:
-    """The rank's calls on the host; none of a profile of XLA."""
-    return call_tree.on_host(rank[_CALLS])
-
-
-def spans(rank: RankTrace) -> pl.DataFrame:
-    """The same, or the spans of an XLA profile's host: ``event_id``, ``name``, ``pid``, ``tid`` and times."""
-    calls = rank.cached(host_calls)
-    return rank[_XLA_CALLS].with_columns(pid="tid") if calls.is_empty() else calls
-
-
-def main_thread(rank: RankTrace) -> int:
-    """The number of the thread that holds the steps, else of the one that made the most calls."""
-    return open_calls.main_thread(rank.cached(host_calls))
-
-
-def recorded(rank: RankTrace) -> pl.DataFrame:
-    """What may have kept the device waiting, also before its first and after its last work.
-
-    These are the steps; where none was marked, what the threads that launch did and whose name tells what it is.
-    Returns ``start_ns``, ``end_ns`` and ``tid``, null for the main thread.
-    """
-    calls = rank.cached(host_calls)
-    if not rank[STEPS].is_empty():
-        return rank[STEPS].select("start_ns", "end_ns", tid=pl.lit(None, calls.schema["tid"]))
-    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
-    launching = calls.filter(pl.col("tid").is_in(threads.implode()))
-    telling = [name for name in distinct(launching["name"]) if name and named(name) not in (None, PROFILER)]
-    return launching.filter(among(launching["name"], telling)).select("start_ns", "end_ns", "tid")
-
-
-def _idle(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -> pl.DataFrame:
-    """The gaps between work of any kind, each with the work that ends it and when that was launched.
-
-    The first begins with what was recorded first, and the last ends with the last of that.
-    """
-    work = done(events.lazy().filter(pl.col("kind").is_in(WORK)).sort("start_ns", "end_ns", "event_id"))
-    if work.is_empty():
-        return work.select(
-            *("start_ns", "end_ns", "launch_ns", "launch_id"),
-            next_id="event_id",
-            tid=pl.lit(None, recorded.schema["tid"]),
-        )
-    begin = recorded["start_ns"].min()
-    between = work.lazy().select(
-        start_ns=pl.col("end_ns").cum_max().shift(1).fill_null(pl.lit(begin, pl.Int64)),
-        end_ns="start_ns",
-        next_id="event_id",
-        launch_ns="launch_ns",
-        launch_id="launch_id",
-    )
-    after = (
-        recorded.lazy().top_k(1, by="end_ns").select("end_ns", "tid", start_ns=pl.lit(work["end_ns"].max(), pl.Int64))
-    )
-    both = pl.concat([between, after], how="diagonal")
-    return done(both.filter(pl.col("end_ns") - pl.col("start_ns") > min_gap_ns))
-
-
-def _timed(found: pl.DataFrame, calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
-    """The gaps with the thread that launched what ends each, and when it had."""
-    threads = rank[LAUNCHES].lazy().select(next_id="device_event_id", launch_tid="tid").unique("next_id")
-    launch = open_calls.looked_up(calls, found["launch_id"], "end_ns")
-    # Work that is being launched when the device runs dry comes too late too.
-    launched = pl.min_horizontal(pl.coalesce(launch["end_ns"], "launch_ns", "queued_ns"), "end_ns")
-    return done(
-        found.lazy()
-        .join(threads, on="next_id", how="left", maintain_order="left")
-        .join(_queued_before(rank), on="next_id", how="left", maintain_order="left")
-        .with_row_index("window")
-        .with_columns(pl.coalesce("launch_tid", "tid").alias("tid"), launched_ns=launched)
-        .drop("launch_tid", "queued_ns")
-    )
-
-
-def _queued_before(rank: RankTrace) -> pl.LazyFrame:
-    """When work had been launched of which that was not recorded: before what comes after it in its queue."""
-    work = rank[WORK_EVENTS]
-    unknown = work.lazy().filter(pl.col("launch_ns").is_null()).select("device", "stream").unique()
-    # The earliest launch of all that comes later; only queues in which some is unknown are looked at.
-    queued = pl.col("launch_ns").reverse().cum_min().reverse().backward_fill().over("device", "stream")
-    return (
-        work.lazy()
-        .join(unknown, on=["device", "stream"], how="semi")
-        .sort("start_ns", "end_ns", "event_id")
-        .select(next_id="event_id", queued_ns=queued, launch_ns="launch_ns")
-        .filter(pl.col("launch_ns").is_null())
-        .drop("launch_ns")
-        .unique("next_id")
-    )
-
-
 def _all_of(found: pl.DataFrame, cause: str) -> pl.DataFrame:
     """One share per gap."""
     return found.select(
@@ -434,58 +331,6 @@ def _all_of(found: pl.DataFrame, cause: str) -> pl.DataFrame:
         share_ns=pl.col("end_ns") - pl.col("start_ns"),
         when_ns="start_ns",
     )
-
-
-def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str]]:
-    """Of launches within something whose name tells what goes on (see ``classes.named``): that, and the name."""
-    return _within(rank, launch_ids, named)
-
-
-def beside_the_step(rank: RankTrace, launch_ids: pl.Series) -> pl.DataFrame:
-    """Of launches that are no work of the step, such as an evaluation's, ``cause`` and ``name``; else nulls."""
-    found = _within(rank, launch_ids, beside)
-    rows = [found.get(launch, (None, None)) for launch in launch_ids]
-    return pl.DataFrame(rows, {"cause": pl.String, "name": pl.String}, orient="row")
-
-
-def _within(rank: RankTrace, launch_ids: pl.Series, telling: Callable[[str], str | None]) -> dict[int, tuple[str, str]]:
-    """Of launches within something whose name tells a class, that class and the name of the outermost."""
-    calls = spans(rank)
-    told = {name: cause for name in distinct(calls["name"]) if name and (cause := telling(name))}
-    if not told:
-        return {}
-    outer = _outermost(calls.filter(among(calls["name"], told)))
-    launches = calls.filter(pl.col("event_id").is_in(launch_ids.drop_nulls().unique().implode()))
-    # Wherever a thread is within one, the last that began is the one, as none is within another.
-    found = launches.lazy().sort("start_ns")
-    found = found.join_asof(outer.lazy(), on="start_ns", by=["pid", "tid"], check_sortedness=False)
-    within = done(found.filter(pl.col("end_ns") <= pl.col("outer_end_ns")).select("event_id", "outer_name"))
-    return {launch: (told[name], name) for launch, name in within.iter_rows()}
-
-
-def _outermost(calls: pl.DataFrame) -> pl.DataFrame:
-    """Those of these calls that are within no other of them."""
-    before = pl.col("end_ns").cum_max().shift(1).over("pid", "tid")
-    ordered = calls.lazy().sort("start_ns", -pl.col("end_ns"), "event_id")
-    outer = ordered.filter((pl.col("end_ns") > before).fill_null(True))
-    names = pl.col("name").cast(pl.String)
-    return done(outer.select("pid", "tid", "start_ns", outer_end_ns="end_ns", outer_name=names))
-
-
-def among(labels: pl.Series, chosen: Iterable[str]) -> pl.Series:
-    """Which labels are among those that were chosen; compared as numbers, since there are many."""
-    names = list(chosen)
-    if not names:
-        nothing: pl.Series = pl.Series(labels.name, [False]).new_from_index(0, len(labels))
-        return nothing
-    if len(names) > _FEW_NAMES:
-        return labels.is_in(pl.Series(names, dtype=labels.dtype).implode())
-    return reduce(or_, (labels == name for name in names))
-
-
-def matching(labels: pl.Series, pattern: re.Pattern[str]) -> pl.Series:
-    """Which labels a pattern is found in; each label is looked at once."""
-    return among(labels, [name for name in distinct(labels) if name and pattern.search(name)])
 
 
 def _after_waiting(told: pl.DataFrame, found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:

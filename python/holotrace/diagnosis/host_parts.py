@@ -12,10 +12,11 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import host_activities as xla
 from holotrace.derive.kernel_kinds import WORK
 from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import classes, host, open_calls
+from holotrace.diagnosis import classes, host, idle_windows, open_calls
+from holotrace.diagnosis.calls import host_calls, main_thread, matching
 
 READS = host.READS
-WORK_EVENTS = host.WORK_EVENTS
+WORK_EVENTS = idle_windows.WORK_EVENTS
 ALLOCATION, QUEUED, UNATTRIBUTED = "allocation", classes.QUEUED, "unattributed"
 ACTIVITIES = (*xla.PRIORITY, ALLOCATION)
 PARTS = (*ACTIVITIES, QUEUED, UNATTRIBUTED)
@@ -44,7 +45,7 @@ def of_gaps(rank: RankTrace, *, min_gap_ns: int, by_stream: bool) -> pl.DataFram
     of PARTS, which add up to the gap, ``cause`` (the largest of them), ``detail`` (what most of that went by), and what
     ``open_calls.Found.names`` has.
     """
-    work = rank[host.WORK_EVENTS].filter(pl.col("kind").is_in(WORK))
+    work = rank[idle_windows.WORK_EVENTS].filter(pl.col("kind").is_in(WORK))
     lanes = _DEVICE if by_stream else _DEVICE[:1]
     every = work.partition_by(lanes, maintain_order=True) if work.height else []
     found = [_rows(_gaps(rank, events, len(every), min_gap_ns), events, rank, by_stream) for events in every]
@@ -94,13 +95,13 @@ def of_steps(rank: RankTrace) -> pl.DataFrame:
         end_ns=reached,
         step_ns=pl.col("end_ns") - pl.col("start_ns"),
     ).with_row_index("window")
-    calls = rank.cached(host.host_calls)
-    main = rank.cached(host.main_thread)
+    calls = rank.cached(host_calls)
+    main = rank.cached(main_thread)
     # The backward pass runs on a thread of its own, while the one that holds the steps waits for it.
     of_main = apart.with_columns(tid=pl.lit(main, pl.UInt32))
     beside = open_calls.busiest_thread(calls, main)
     # The range of a step tells nothing of it.
-    of_step = host.matching(calls["name"], classes.STEP_RANGE)
+    of_step = matching(calls["name"], classes.STEP_RANGE)
     told = open_calls.of(calls, of_main, fallback=beside, ignored=of_step) if calls.height else None
     shares = told.shares if told else open_calls.NO_SHARES
     parts = _wide(shares, apart["window"], _IN_STEPS)

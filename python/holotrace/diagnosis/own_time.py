@@ -9,7 +9,7 @@ import polars as pl
 from holotrace.core.tables import LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
-from holotrace.diagnosis import host
+from holotrace.diagnosis.calls import host_calls, main_thread, matching
 from holotrace.diagnosis.classes import FROM_OTHERS, OPERATOR, RUNTIME, STEP_RANGE
 
 # A call of the runtime that lasts so long, and so much longer than most, waits for the device or for room in its queue.
@@ -21,10 +21,10 @@ _OF_OTHERS = re.compile(rf"{FROM_OTHERS}|gloo|barrier|rendezvous")
 
 def lasting(rank: RankTrace) -> pl.DataFrame:
     """Functions and named ranges that last, on threads that launch or hold the steps: name, start_ns, time_ns."""
-    calls = rank.cached(host.host_calls)
+    calls = rank.cached(host_calls)
     lasts = pl.col("end_ns") - pl.col("start_ns")
     threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
-    is_own = pl.col("tid").is_in(threads.implode()) | (pl.col("tid").to_physical() == rank.cached(host.main_thread))
+    is_own = pl.col("tid").is_in(threads.implode()) | (pl.col("tid").to_physical() == rank.cached(main_thread))
     long = calls.filter(lasts > _LONG_NS, is_own).select("name", "category", "start_ns", time_ns=lasts)
     text = pl.col("name").cast(pl.String)
     is_function = pl.col("category").cast(pl.String).is_in(["python_function", "user_annotation"])
@@ -37,16 +37,16 @@ def of_host(rank: RankTrace) -> int:
 
     What they wait for is not theirs; what no call tells of may be waiting, too.
     """
-    calls = rank.cached(host.host_calls)
+    calls = rank.cached(host_calls)
     threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
     own = calls.filter(pl.col("tid").is_in(threads.implode()))
     if own.is_empty():
         return 0
     lasts = pl.col("end_ns") - pl.col("start_ns")
-    is_of_runtime, is_operator = (host.matching(own["category"], kind) for kind in (RUNTIME, OPERATOR))
+    is_of_runtime, is_operator = (matching(own["category"], kind) for kind in (RUNTIME, OPERATOR))
     runtime = own.filter(is_of_runtime)
     usual = runtime.select(lasts.median()).item() or 0
-    is_of_others = host.matching(own["name"], _OF_OTHERS)
+    is_of_others = matching(own["name"], _OF_OTHERS)
     waits = [runtime.filter(lasts > max(_WAITS_NS, _WAITS_RATIO * usual)), own.filter(is_of_others)]
     long = own.filter(~(is_of_runtime | is_operator | is_of_others), lasts > _LONG_NS)
     calling = own.filter(pl.col("parent_id").is_in(long["event_id"].implode()))["parent_id"].unique()

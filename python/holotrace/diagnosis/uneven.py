@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import polars as pl
 
@@ -24,15 +23,21 @@ from holotrace.diagnosis.candidates import (
     who,
 )
 from holotrace.diagnosis.classes import EXPERTS, MORE_WORK, PIPELINE, SLOW_DEVICE, UNEVEN_WORK
+from holotrace.diagnosis.equal_work import (
+    KIND,
+    by_kind,
+    is_slow,
+    is_slow_at_some,
+    largest,
+    lower,
+    of_more_work,
+    with_lost_kernels,
+    with_others_pooled,
+)
 from holotrace.diagnosis.pairs import PAIR
-from holotrace.efficiency import categories
 
-# Kernels that do equal work; and of so many kinds some were lost, not left out.
-_KIND, _LOST_KINDS = ("name", "detail", "operator"), 3
 # Kinds that ranks have in different numbers.
-_DIFFERS = (pl.col("count") != pl.col("usual_count")).any().over(*_KIND)
-# A device is slow if kernels of so many of its kinds of work, by time, take longer by at least half of what all do.
-_FAMILIES_RATIO = 0.7
+_DIFFERS = (pl.col("count") != pl.col("usual_count")).any().over(*KIND)
 # More than half, beyond doubt.
 _MOSTLY_RATIO = 0.6
 # Ranks of which each has so much of what the worst one has in a step have it together.
@@ -45,17 +50,7 @@ _COMMON_RATIO = 0.7
 _SAME_RATIO = 0.99
 # Of what the one with less to do computes, another does so much, if it does the same and more.
 _ALL_RATIO = 0.9
-# Equal work of healthy devices differs by less.
-_SLOW_RATIO = 1.02
-# So much of what a rank computes has to be comparable to tell a slow device from more work.
-_COMPARABLE_RATIO = 0.25
 _LOOKUP = "(?i)embedding"
-# Work of so many operators that is slow alike tells of the device.
-_FEWEST_FAMILIES = 2
-# What of equal shapes takes as long as its data say.
-_OF_DATA = r"(?i)embedding|lookup|moe|expert|grouped|index|sort|unique|nonzero"
-_DENSE, _GROUPED = (categories.GEMM, categories.CONVOLUTION), r"(?i)group|ptr_?array|mask"
-_DIRECTION = r"_?(?i:forward|backward)\d*$"
 # A rank that is named has so much of what the worst has.
 _OF_MOST_RATIO = 0.1
 # So much of what a rank has beyond others in steps is beyond theirs in sum.
@@ -119,7 +114,7 @@ def _among(job: Job) -> Iterator[Candidate]:
         return
     kinds = by_kind(job)
     those = _above_noise(who(beyond, "beyond_ns"), beyond, job.floor_ns)
-    complete = beyond.filter(~pl.col("rank").is_in(_with_lost_kernels(kinds)))
+    complete = beyond.filter(~pl.col("rank").is_in(with_lost_kernels(kinds)))
     turns = _turns(complete) or (those if len(those) > len(job.ranks) / 2 else ())
     if turns:
         has_experts = _has_more_tokens(job, turns, in_turns=True)
@@ -159,7 +154,7 @@ def _among(job: Job) -> Iterator[Candidate]:
             Where(tuple(ranks), _steps(mine) if cause == SLOW_DEVICE else when(mine, "beyond_ns")),
             kernel=kernel,
             time_ratio=round(time_ratio, 4),
-            **(_of_more_work(kinds, ranks) if cause == MORE_WORK else {}),
+            **(of_more_work(kinds, ranks) if cause == MORE_WORK else {}),
         )
         yield _with_exchanges(found, job) if cause == EXPERTS else found
 
@@ -258,8 +253,8 @@ def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> st
     ratio = total(mine["beyond_ns"]) / max(1.0, total(mine["time_ns"]) - total(mine["beyond_ns"]))
     if _are_stages(job, [rank]) and kinds.filter(rank=rank)["name"].n_unique() <= _FEW_KINDS:
         return PIPELINE
-    own = _with_others_pooled(kinds, rank)
-    if (is_slow(own, ratio) or _is_slow_at_some(own)) and not sizes.has_larger_grids(kinds, rank):
+    own = with_others_pooled(kinds, rank)
+    if (is_slow(own, ratio) or is_slow_at_some(own)) and not sizes.has_larger_grids(kinds, rank):
         return SLOW_DEVICE
     # Tables that are spread over ranks are no experts, and a lookup is no product.
     is_lookup = re.search(_LOOKUP, largest(kinds, (rank,))[0] or "")
@@ -397,148 +392,3 @@ def _exchanged(job: Job) -> pl.DataFrame:
         pl.col("collective").cast(pl.String).str.to_lowercase().str.contains("all_?to_?all"),
         pl.col("rank").is_in(job.ranks),
     ).drop_nulls("element_count")
-
-
-def lower(values: pl.Series) -> float:
-    """The lower median."""
-    found = values.quantile(0.5, "lower")
-    return float(found) if found is not None else 0.0
-
-
-def by_kind(job: Job, by: tuple[str, ...] = ()) -> pl.DataFrame:
-    """Work of each rank by kernel, grid, block and shapes, beside that of the median rank; ``by`` step, if asked."""
-    work = job.of(account.WORK)
-    key = [*by, *_KIND]
-    by_rank = work.group_by("rank", *key).agg(pl.col("time_ns", "count").sum())
-    keys = by_rank.select(key).unique()
-    every = keys.join(pl.DataFrame({"rank": job.ranks}, schema={"rank": by_rank.schema["rank"]}), how="cross")
-    full = every.join(by_rank, on=["rank", *key], how="left", nulls_equal=True).with_columns(
-        pl.col("time_ns", "count").fill_null(0)
-    )
-    return full.with_columns(
-        usual_ns=pl.col("time_ns").quantile(0.5, "lower").over(key),
-        usual_count=pl.col("count").quantile(0.5, "lower").over(key),
-    )
-
-
-def _with_lost_kernels(kinds: pl.DataFrame) -> list[int]:
-    """Ranks that lack kernels which all others have as often as each other, and have none beyond: they were lost."""
-    fewer = pl.col("count") < pl.col("usual_count")
-    others_agree = (pl.col("count") == pl.col("usual_count")).sum().over(*_KIND) == pl.len().over(*_KIND) - 1
-    told = kinds.select("rank", is_lost=fewer & others_agree, is_more=pl.col("count") > pl.col("usual_count"))
-    by_rank = told.group_by("rank").agg(lost=pl.col("is_lost").sum(), more=pl.col("is_more").sum())
-    return list(by_rank.filter(pl.col("lost") >= _LOST_KINDS, pl.col("more") == 0)["rank"].sort())
-
-
-def _with_others_pooled(kinds: pl.DataFrame, rank: int) -> pl.DataFrame:
-    """The work of one rank; kinds of which it has more or fewer than most, such as shapes of experts, are one per name.
-
-    What only some other rank has in another number is equal work on this one.
-    """
-    is_own = (pl.col("rank") == rank) & (pl.col("count") != pl.col("usual_count"))
-    differs = is_own.any().over(*_KIND) | (pl.col("usual_count") == 0)
-    marked = kinds.with_columns(differs=differs)
-    pooled = marked.filter("differs").group_by("rank", "name", "operator").agg(pl.col("time_ns").sum())
-    usual = pl.col("time_ns").quantile(0.5, "lower").over("name", "operator")
-    # Nothing tells that it is equal work.
-    others = pooled.with_columns(usual_ns=usual, count=pl.lit(1, pl.Int64), usual_count=pl.lit(0.0))
-    every = pl.concat([marked.filter(~pl.col("differs")), others], how="diagonal_relaxed")
-    return every.filter(pl.col("rank") == rank)
-
-
-def is_slow(kinds: pl.DataFrame, ratio: float) -> bool:
-    """Whether equal work takes longer, in most kinds of kernels alike, by enough to make up the excess ``ratio``.
-
-    Work that no other rank has, such as that of tokens that differ from rank to rank, is no witness.
-    """
-    regular = kinds.filter(~_is_of_data())
-    equal = regular.filter(pl.col("count") == pl.col("usual_count"), pl.col("usual_ns") > 0)
-    if equal.is_empty() or total(equal["time_ns"]) < _COMPARABLE_RATIO * total(regular["time_ns"]):
-        return False
-    usual = total(equal["usual_ns"])
-    longer_ratio = total(equal["time_ns"]) / usual - 1
-    longer = equal.filter(pl.col("time_ns") / pl.col("usual_ns") > 1 + 0.5 * longer_ratio)
-    families = total(longer["usual_ns"]) / usual
-    return longer_ratio > _SLOW_RATIO - 1 and longer_ratio > _MOSTLY_RATIO * ratio and families > _FAMILIES_RATIO
-
-
-def _is_slow_at_some(kinds: pl.DataFrame) -> bool:
-    """Whether nothing but equal work takes longer, much of it by about the same factor: clocks, or memory, are slow.
-
-    Kernels that either clocks or memory limit are then slow, and the others not. Work that depends on the data is no
-    witness: lookups and experts by their names; others, such as attention within documents, are of one operator,
-    forward and backward, and no dense product.
-    """
-    excess = pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
-    more = kinds.with_columns(excess_ns=excess).filter(pl.col("excess_ns") > 0)
-    equal = more.filter(pl.col("count") == pl.col("usual_count"), pl.col("usual_ns") > 0)
-    longer = equal.filter(pl.col("time_ns") > _SLOW_RATIO * pl.col("usual_ns"))
-    if longer.is_empty() or total(longer["excess_ns"]) < _FAMILIES_RATIO * total(more["excess_ns"]):
-        return False
-    ratio = total(longer["excess_ns"]) / total(longer["usual_ns"])
-    own = (pl.col("excess_ns") / pl.col("usual_ns")).is_between(0.5 * ratio, 1.5 * ratio)
-    alike = longer.filter(own)
-    total_ns = total(alike["excess_ns"])
-    alike = alike.filter(~_is_of_data())
-    families = alike["operator"].fill_null("").str.replace(_DIRECTION, "").unique()
-    most = max(alike.group_by("operator").agg(pl.col("excess_ns").sum())["excess_ns"].to_list(), default=0)
-    is_of_several = len(families) >= _FEWEST_FAMILIES and most < NAMED_RATIO * total(alike["excess_ns"])
-    return total_ns > _FAMILIES_RATIO * total(longer["excess_ns"]) and (is_of_several or _is_of_dense_products(alike))
-
-
-def _is_of_data() -> pl.Expr:
-    """Work that takes as long as its data say, whatever their shapes."""
-    return pl.any_horizontal(pl.col(name).fill_null("").str.contains(_OF_DATA) for name in ("operator", "name"))
-
-
-def _is_of_dense_products(longer: pl.DataFrame) -> bool:
-    """Whether several kernels of products take longer: of equal shapes they take equally long, whatever the data."""
-    dense = longer.filter(pl.Series([_is_dense(name or "") for name in longer["name"]], dtype=pl.Boolean))
-    is_most = total(dense["excess_ns"]) > _MOSTLY_RATIO * total(longer["excess_ns"])
-    return is_most and dense["name"].n_unique() >= _FEWEST_FAMILIES
-
-
-def _of_more_work(kinds: pl.DataFrame, ranks: Sequence[int]) -> dict[str, Any]:
-    """How many kernels ranks run for each one of the others, and whether it is as many equal ones that take longer."""
-    usual, own = kinds.filter(pl.col("rank").is_in(ranks)).select(pl.col("usual_count", "count").sum()).row(0)
-    ratio = {"call_ratio": round(float(own) / max(1.0, float(usual)), 3)}
-    return ratio | ({"is_equal": True} if is_equal(kinds, tuple(ranks)) else {})
-
-
-def _is_dense(kernel: str) -> bool:
-    return categories.of_kernel(kernel) in _DENSE and not re.search(_GROUPED, kernel)
-
-
-def is_equal(kinds: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
-    """Whether ranks take longer for as many calls of as large kernels as the others make."""
-    mine = kinds.filter(pl.col("rank").is_in(ranks))
-    excess = (pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)).clip(lower_bound=0)
-    equal = mine.filter(pl.col("count") == pl.col("usual_count")).select(excess.sum()).item()
-    return float(equal) > _MOSTLY_RATIO * float(mine.select(excess.sum()).item())
-
-
-def largest(work: pl.DataFrame, ranks: tuple[int, ...], by: tuple[str, ...] = ()) -> tuple[str | None, str | None]:
-    """The operator, and the kernel, with the largest excess on these ranks.
-
-    Args:
-        work: rank, name, operator and time_ns of kernels, and what they are told apart ``by``.
-        ranks: The ranks whose work is more than that of the median rank.
-        by: Within what ranks are compared, as within each step; the whole by default.
-    """
-    excess = pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
-
-    def most(column: str) -> str | None:
-        # Of equal operators and kernels, whatever shapes they had.
-        by_rank = work.group_by("rank", *by, column).agg(pl.col("time_ns").sum())
-        beside = by_rank.with_columns(usual_ns=pl.col("time_ns").quantile(0.5, "lower").over(*by, column))
-        more = beside.filter(pl.col("rank").is_in(ranks)).select(
-            column, ns=excess.clip(lower_bound=0) if by else excess
-        )
-        summed = more.group_by(column).agg(pl.col("ns").sum()).drop_nulls(column)
-        found = summed.sort("ns", column, descending=[True, False])[column].first()
-        return str(found) if found else None
-
-    kernel = most("name")
-    # Of kernels that no operator is known of, the kernel is all that can be named.
-    work = work.with_columns(pl.coalesce("operator", "name").alias("operator"))
-    return most("operator"), kernel

@@ -167,6 +167,7 @@ _SCOPES = (
     (NORM, r"(layer|rms|batch|group|instance)_?norm"),
     (RNG, r"threefry|random_bits|jit\(_(uniform|normal|normal_real|bernoulli|gumbel|truncated_normal|randint)\)"),
 )
+_PROGRAM = re.compile(r"^p?jit\([^/]*\)/")
 _KNOWN_WORDS = tuple((category, frozenset(words.split())) for category, words in _WORDS)
 _COMPILED_SCOPES = tuple((category, re.compile(pattern)) for category, pattern in _SCOPES)
 _SEPARATORS = re.compile(r"[^a-z]+")
@@ -252,7 +253,8 @@ def of_instruction(name: str, kind: str, scope: str, target: str, inside: str = 
         # TPUs compute products of matrices as convolutions, too; of theirs no product is known.
         is_convolution = said == CONVOLUTION or _of_words(inside) == CONVOLUTION
         return CONVOLUTION if is_convolution and has_product else GEMM
-    of_scope = _first(_COMPILED_SCOPES, scope.lower())
+    # What a whole program is called tells nothing of its parts.
+    of_scope = _first(_COMPILED_SCOPES, _PROGRAM.sub("", scope).lower())
     if of_scope != OTHER:
         return of_scope
     told = (said, _of_words(name), of_kernel(name), of_scope_end, of_kernel(operator), _of_words(inside))

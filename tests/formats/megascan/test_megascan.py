@@ -86,6 +86,16 @@ def test_equal_stages_have_no_cause(tmp_path: Path) -> None:
     assert holotrace.open(written(tmp_path, simulated([1.0] * 4)[0])).causes().is_empty()
 
 
+def test_ranks_of_one_stage_have_a_pipeline_each(tmp_path: Path) -> None:
+    entries = []
+    for replica in (0, 1):
+        # As Megatron numbers ranks: those of one stage stand together.
+        entries += [{**entry, "pid": 2 * entry["pid"] + replica} for entry in simulated([1, 1 + replica], steps=2)[0]]
+    job = holotrace.open(written(tmp_path, sorted(entries, key=lambda entry: (entry["ts"], entry["ph"] == "B"))))
+    sent = job.table("collectives").filter(pl.col("collective") == "send").drop_nulls("destination_rank")
+    assert set(sent.select("rank", "destination_rank").iter_rows()) == {(0, 2), (2, 0), (1, 3), (3, 1)}
+
+
 def test_what_one_rank_recorded_is_refused_with_the_way_out(tmp_path: Path) -> None:
     entries = [{**entry, "rel_ts": entry["ts"]} for entry in simulated([1, 1])[0]]
     with pytest.raises(InputError, match="by a clock of its own; give the file that its aggregation made"):

@@ -12,6 +12,7 @@ from holotrace.derive import call_tree, host_time
 from holotrace.derive.host_activities import INPUT_RANGES
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE, MEMORY
 from holotrace.diagnosis import host
+from holotrace.diagnosis.calls import among, host_calls
 
 STEP, HOST, IDLE, COPY = "step", "host", "idle", "copy"
 LANES = (STEP, HOST, COMPUTE, COMMUNICATION, COPY, IDLE)
@@ -60,14 +61,14 @@ def _is_part(rank: RankTrace) -> pl.Expr:
 
 def _outermost(rank: RankTrace) -> pl.DataFrame:
     """The ranges and operators of the host that are within no other; where calls overlap in part, also some more."""
-    calls = rank.cached(host.host_calls)
+    calls = rank.cached(host_calls)
     if calls.is_empty():
         return host_time.ranges(rank).select("tid", "start_ns", "end_ns", "name").filter(_is_part(rank))
     marked = rank[STEPS]
     is_step = pl.col("event_id").is_in(marked["event_id"].implode()) & pl.col("start_ns").is_in(
         marked["start_ns"].implode()
     )
-    is_phase = host.among(calls["category"], _PHASES) & calls.select(_is_part(rank) & ~is_step).to_series()
+    is_phase = among(calls["category"], _PHASES) & calls.select(_is_part(rank) & ~is_step).to_series()
     around = call_tree.outermost(calls, is_phase.fill_null(value=False))
     return calls.select("tid", "start_ns", "end_ns", "name").filter(
         (around == calls["event_id"]).fill_null(value=False)

@@ -12,7 +12,7 @@ from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import call_tree
 from holotrace.derive.kernel_kinds import COMPUTE
-from holotrace.diagnosis import host
+from holotrace.diagnosis.calls import spans
 
 # As many times, and as many events of each, as a page of many ranks can carry.
 MOST_WINDOWS, MOST_EVENTS = 8, 300
@@ -81,7 +81,7 @@ class Events:
         work = rank[WORK].filter(pl.col("kind").is_in(list(KINDS)))
         lane = pl.col("kind").cast(pl.String).replace_strict(KINDS, return_dtype=pl.String)
         on_device = work.select(*_SPAN, lane=lane, track=pl.col("stream").cast(pl.Int64))
-        calls = host.spans(rank)
+        calls = spans(rank)
         depth = [pl.col("depth").alias("track")] if "depth" in calls.columns else ["event_id"]
         on_host = calls.select(*_SPAN, *depth, lane=pl.lit(HOST), tid="tid")
         marked = rank[STEPS].select("event_id")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from holotrace.core.on_demand import Rows
+from holotrace.formats.xplane import lost_calls
 from holotrace.formats.xplane.profile import Profile
 from holotrace.formats.xplane.steps import Steps, inferred, marked, of_device
 
@@ -135,15 +136,35 @@ def _on_host(profile: Profile, operations: Rows) -> tuple[pl.DataFrame, Rows]:
     stretches = stretches.join(
         modules.select(*_KEYS, "module_id"), on=_KEYS, how="left", nulls_equal=True, maintain_order="left"
     )
-    begun = _runs(profile).unique("run_id", keep="first", maintain_order=True)
-    begun = begun.select("run_id", begun="event_id", begun_ns="start_ns")
-    modules = modules.join(begun, on="run_id", how="left", maintain_order="left")
+    modules = _begun(profile, modules)
     # Of a program that the thread that launches it executes itself, only what follows names the run.
     modules = modules.with_columns(begun=pl.when(pl.col("begun_ns") <= pl.col("start_ns")).then("begun"))
     modules = modules.with_columns(through=pl.coalesce("begun", "mark", _around(profile, modules), "any_op"))
     modules = _unchained(profile, _launched(profile, modules, "through"))
     shown = ("plane", "device", "is_placed", "module_id", "run_id", "program_id", "hlo_module")
     return _as_modules(modules), operations.with_shared(stretch=stretches.select(shown))
+
+
+def _begun(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
+    """With begun and begun_ns: the first call that names the run of each program.
+
+    Some versions of XLA count the runs of each compiled program by itself, so that those of equal programs, compiled
+    one after the other, have the same ids: then it is the last such call before the program.
+    """
+    named = _runs(profile)
+    firsts = named.unique("run_id", keep="first", maintain_order=True)
+    begun = firsts.select("run_id", begun="event_id", begun_ns="start_ns")
+    found = modules.join(begun, on="run_id", how="left", maintain_order="left")
+    is_shared = pl.col("program_id").n_unique().over("run_id") > 1
+    shared = found.filter(is_shared & pl.col("run_id").is_not_null()).drop("begun", "begun_ns")
+    if shared.is_empty():
+        return found
+    alike = named.join(firsts.select("run_id", "name"), on=["run_id", "name"], how="semi")
+    alike = alike.select("run_id", begun="event_id", begun_ns="start_ns", at_ns="start_ns").sort("at_ns")
+    told = shared.join_asof(
+        alike, left_on="start_ns", right_on="at_ns", by="run_id", check_sortedness=False
+    ).select("module_id", "begun", "begun_ns")  # fmt: skip
+    return found.update(told, on="module_id", how="left").sort("module_id")
 
 
 def _unchained(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
@@ -213,7 +234,9 @@ def _executors(profile: Profile, operations: Rows) -> pl.Series:
         return nothing
     marks = profile.named(_EXECUTORS)
     found = profile.space.causes(["mark"], operations.select("event_id"), profile.numbers("host"), marks)
-    mark = pl.DataFrame(found)["mark"]
+    mark = lost_calls.continued(operations, pl.DataFrame(found)["mark"])
+    calls = profile.of_rows(["event_id", "start_ns"], marks)
+    mark = lost_calls.of_each_execution(operations, mark, calls)
     return nothing.zip_with(is_named, mark) if is_named.any() else mark
 
 

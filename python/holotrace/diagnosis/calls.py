@@ -1,0 +1,94 @@
+"""The calls of a rank's host, and which of them are within which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import or_
+
+import polars as pl
+
+from holotrace.core.plans import done
+from holotrace.core.tables import CALLS, HOST_CALLS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import call_tree
+from holotrace.derive.names import distinct
+from holotrace.diagnosis import open_calls
+from holotrace.diagnosis.classes import beside, named
+
+_CALLS = CALLS.only(
+    *("event_id", "name", "category", "pid", "tid", "start_ns", "end_ns", "on_device", "parent_id", "work_count")
+).where_launched_singly()
+_XLA_CALLS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns")
+READS = (_CALLS, _XLA_CALLS)
+# To compare a label with so many names takes less than to look it up among them.
+_FEW_NAMES = 8
+
+
+def host_calls(rank: RankTrace) -> pl.DataFrame:
+    """The rank's calls on the host; none of a profile of XLA."""
+    return call_tree.on_host(rank[_CALLS])
+
+
+def spans(rank: RankTrace) -> pl.DataFrame:
+    """The same, or the spans of an XLA profile's host: ``event_id``, ``name``, ``pid``, ``tid`` and times."""
+    calls = rank.cached(host_calls)
+    return rank[_XLA_CALLS].with_columns(pid="tid") if calls.is_empty() else calls
+
+
+def main_thread(rank: RankTrace) -> int:
+    """The number of the thread that holds the steps, else of the one that made the most calls."""
+    return open_calls.main_thread(rank.cached(host_calls))
+
+
+def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str]]:
+    """Of launches within something whose name tells what goes on (see ``classes.named``): that, and the name."""
+    return _within(rank, launch_ids, named)
+
+
+def beside_the_step(rank: RankTrace, launch_ids: pl.Series) -> pl.DataFrame:
+    """Of launches that are no work of the step, such as an evaluation's, ``cause`` and ``name``; else nulls."""
+    found = _within(rank, launch_ids, beside)
+    rows = [found.get(launch, (None, None)) for launch in launch_ids]
+    return pl.DataFrame(rows, {"cause": pl.String, "name": pl.String}, orient="row")
+
+
+def _within(rank: RankTrace, launch_ids: pl.Series, telling: Callable[[str], str | None]) -> dict[int, tuple[str, str]]:
+    """Of launches within something whose name tells a class, that class and the name of the outermost."""
+    calls = spans(rank)
+    told = {name: cause for name in distinct(calls["name"]) if name and (cause := telling(name))}
+    if not told:
+        return {}
+    outer = _outermost(calls.filter(among(calls["name"], told)))
+    launches = calls.filter(pl.col("event_id").is_in(launch_ids.drop_nulls().unique().implode()))
+    # Wherever a thread is within one, the last that began is the one, as none is within another.
+    found = launches.lazy().sort("start_ns")
+    found = found.join_asof(outer.lazy(), on="start_ns", by=["pid", "tid"], check_sortedness=False)
+    within = done(found.filter(pl.col("end_ns") <= pl.col("outer_end_ns")).select("event_id", "outer_name"))
+    return {launch: (told[name], name) for launch, name in within.iter_rows()}
+
+
+def _outermost(calls: pl.DataFrame) -> pl.DataFrame:
+    """Those of these calls that are within no other of them."""
+    before = pl.col("end_ns").cum_max().shift(1).over("pid", "tid")
+    ordered = calls.lazy().sort("start_ns", -pl.col("end_ns"), "event_id")
+    outer = ordered.filter((pl.col("end_ns") > before).fill_null(True))
+    names = pl.col("name").cast(pl.String)
+    return done(outer.select("pid", "tid", "start_ns", outer_end_ns="end_ns", outer_name=names))
+
+
+def among(labels: pl.Series, chosen: Iterable[str]) -> pl.Series:
+    """Which labels are among those that were chosen; compared as numbers, since there are many."""
+    names = list(chosen)
+    if not names:
+        nothing: pl.Series = pl.Series(labels.name, [False]).new_from_index(0, len(labels))
+        return nothing
+    if len(names) > _FEW_NAMES:
+        return labels.is_in(pl.Series(names, dtype=labels.dtype).implode())
+    return reduce(or_, (labels == name for name in names))
+
+
+def matching(labels: pl.Series, pattern: re.Pattern[str]) -> pl.Series:
+    """Which labels a pattern is found in; each label is looked at once."""
+    return among(labels, [name for name in distinct(labels) if name and pattern.search(name)])

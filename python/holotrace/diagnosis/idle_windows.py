@@ -1,0 +1,95 @@
+"""Times in which no work ran on a device, and when what ended each had been launched."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.plans import done
+from holotrace.core.tables import DEVICE_EVENTS, LAUNCHES, STEPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.names import distinct
+from holotrace.diagnosis import open_calls, rounds
+from holotrace.diagnosis.calls import READS as READ_CALLS
+from holotrace.diagnosis.calls import among, host_calls
+from holotrace.diagnosis.classes import PROFILER, named
+
+WORK_EVENTS = DEVICE_EVENTS.only(
+    *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns")
+)
+READS = (WORK_EVENTS, LAUNCHES.only("launch_id", "device_event_id", "tid"), *rounds.READS, *READ_CALLS)
+
+
+def recorded(rank: RankTrace) -> pl.DataFrame:
+    """What may have kept the device waiting, also before its first and after its last work.
+
+    These are the steps; where none was marked, what the threads that launch did and whose name tells what it is.
+    Returns ``start_ns``, ``end_ns`` and ``tid``, null for the main thread.
+    """
+    calls = rank.cached(host_calls)
+    if not rank[STEPS].is_empty():
+        return rank[STEPS].select("start_ns", "end_ns", tid=pl.lit(None, calls.schema["tid"]))
+    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
+    launching = calls.filter(pl.col("tid").is_in(threads.implode()))
+    telling = [name for name in distinct(launching["name"]) if name and named(name) not in (None, PROFILER)]
+    return launching.filter(among(launching["name"], telling)).select("start_ns", "end_ns", "tid")
+
+
+def idle(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -> pl.DataFrame:
+    """The gaps between work of any kind, each with the work that ends it and when that was launched.
+
+    The first begins with what was recorded first, and the last ends with the last of that.
+    """
+    work = done(events.lazy().filter(pl.col("kind").is_in(WORK)).sort("start_ns", "end_ns", "event_id"))
+    if work.is_empty():
+        return work.select(
+            *("start_ns", "end_ns", "launch_ns", "launch_id"),
+            next_id="event_id",
+            tid=pl.lit(None, recorded.schema["tid"]),
+        )
+    begin = recorded["start_ns"].min()
+    between = work.lazy().select(
+        start_ns=pl.col("end_ns").cum_max().shift(1).fill_null(pl.lit(begin, pl.Int64)),
+        end_ns="start_ns",
+        next_id="event_id",
+        launch_ns="launch_ns",
+        launch_id="launch_id",
+    )
+    after = (
+        recorded.lazy().top_k(1, by="end_ns").select("end_ns", "tid", start_ns=pl.lit(work["end_ns"].max(), pl.Int64))
+    )
+    both = pl.concat([between, after], how="diagonal")
+    return done(both.filter(pl.col("end_ns") - pl.col("start_ns") > min_gap_ns))
+
+
+def timed(found: pl.DataFrame, calls: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The gaps with the thread that launched what ends each, and when it had."""
+    threads = rank[LAUNCHES].lazy().select(next_id="device_event_id", launch_tid="tid").unique("next_id")
+    launch = open_calls.looked_up(calls, found["launch_id"], "end_ns")
+    # Work that is being launched when the device runs dry comes too late too.
+    launched = pl.min_horizontal(pl.coalesce(launch["end_ns"], "launch_ns", "queued_ns"), "end_ns")
+    return done(
+        found.lazy()
+        .join(threads, on="next_id", how="left", maintain_order="left")
+        .join(_queued_before(rank), on="next_id", how="left", maintain_order="left")
+        .with_row_index("window")
+        .with_columns(pl.coalesce("launch_tid", "tid").alias("tid"), launched_ns=launched)
+        .drop("launch_tid", "queued_ns")
+    )
+
+
+def _queued_before(rank: RankTrace) -> pl.LazyFrame:
+    """When work had been launched of which that was not recorded: before what comes after it in its queue."""
+    work = rank[WORK_EVENTS]
+    unknown = work.lazy().filter(pl.col("launch_ns").is_null()).select("device", "stream").unique()
+    # The earliest launch of all that comes later; only queues in which some is unknown are looked at.
+    queued = pl.col("launch_ns").reverse().cum_min().reverse().backward_fill().over("device", "stream")
+    return (
+        work.lazy()
+        .join(unknown, on=["device", "stream"], how="semi")
+        .sort("start_ns", "end_ns", "event_id")
+        .select(next_id="event_id", queued_ns=queued, launch_ns="launch_ns")
+        .filter(pl.col("launch_ns").is_null())
+        .drop("launch_ns")
+        .unique("next_id")
+    )

@@ -1,0 +1,63 @@
+"""Which calls execute operations of CPU devices whose way back to a call is lost, or leads to another's."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.on_demand import Rows
+
+
+def continued(operations: Rows, mark: pl.Series) -> pl.Series:
+    """With that of the execution under way for operations that lead back to no call, as some versions of XLA have them.
+
+    What goes on in another thread after a wait may have lost where it came from. Executions of one program that are
+    under way at once, on several devices, leave open whose such an operation is.
+    """
+    if not mark.null_count() or mark.null_count() == len(mark):
+        return mark
+    rows = operations.select("program_id", "start_ns").with_columns(mark).with_row_index("at").sort("start_ns")
+    spans = rows.drop_nulls().group_by("program_id", "mark").agg(
+        begun_ns=pl.col("start_ns").min(), last_ns=pl.col("start_ns").max()
+    ).sort("begun_ns", "mark")  # fmt: skip
+    before_ns = pl.col("last_ns").cum_max().shift(1).over("program_id")
+    is_alone = (pl.col("begun_ns") > before_ns).fill_null(value=True).all().over("program_id")
+    lost = rows.filter(pl.col("mark").is_null()).drop("mark")
+    found = lost.join_asof(
+        spans.filter(is_alone), left_on="start_ns", right_on="begun_ns", by="program_id", check_sortedness=False
+    ).drop_nulls("mark")
+    return mark.scatter(found["at"], found["mark"])
+
+
+def of_each_execution(operations: Rows, mark: pl.Series, calls: pl.DataFrame) -> pl.Series:
+    """With a call for each execution of a program, where those that wait for it lead back to the call of the first.
+
+    An execution begins with the operation that was the very first, which is in no loop and so runs once in each. The
+    calls that seem to execute nothing are those of the executions after the first, if there are just as many.
+
+    Args:
+        operations: Those of CPU devices.
+        mark: The call that each leads back to.
+        calls: All calls that execute programs: event_id, start_ns.
+    """
+    columns = ("program_id", "instruction", "start_ns", "end_ns")
+    rows = operations.select(*columns).with_columns(mark).with_row_index("at").drop_nulls("mark")
+    used = calls.join(rows.select(event_id="mark"), on="event_id", how="semi").sort("start_ns")
+    idle = calls.join(used, on="event_id", how="anti").sort("start_ns")
+    if idle.is_empty() or used.is_empty():
+        return mark
+    # What contains others begins before them, or with them and ends later.
+    lone = rows.filter(pl.col("program_id").n_unique().over("mark") == 1)
+    lone = lone.sort("start_ns", "end_ns", descending=[False, True])
+    firsts = lone.unique("mark", keep="first", maintain_order=True).select("mark", "instruction")
+    begins = lone.join(firsts, on=["mark", "instruction"], how="semi", maintain_order="left")
+    begins = begins.select("mark", "start_ns", place=pl.int_range(pl.len()).over("mark"))
+    owners = used.select("start_ns", mark="event_id")
+    own = idle.join_asof(owners, on="start_ns").select("mark", call="event_id").drop_nulls()
+    own = own.with_columns(place=pl.int_range(1, pl.len() + 1).over("mark"))
+    counts = begins.group_by("mark").agg(begun=pl.len())
+    whole = own.group_by("mark").agg(known=pl.len() + 1).join(counts, on="mark")
+    own = own.join(whole.filter(pl.col("known") == pl.col("begun")), on="mark", how="semi")
+    asked = lone.join(own, on="mark", how="semi").select("at", "mark", "start_ns").sort("start_ns")
+    placed = asked.join_asof(begins, on="start_ns", by="mark", check_sortedness=False)
+    found = placed.join(own, on=["mark", "place"])
+    return mark.scatter(found["at"], found["call"])
