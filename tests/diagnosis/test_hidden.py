@@ -75,6 +75,15 @@ def test_needless_work_of_all_devices_is_hidden_while_their_hosts_do_something_e
     assert found({1: 100, 2: 70}, {2: ()}, of_all="unfused-optimizer") == [(1,), ()]
 
 
+def test_a_rank_that_has_stood_still_is_not_launch_bound_as_well() -> None:
+    """After a collection of garbage the rank was the last one to launch, and was told to be launch-bound, too."""
+    meetings = OneMeeting({0: 0, 1: 100, 2: 90})
+    kept = [(Candidate("garbage-collection", Change({1: [(0, 100)]}), (1,)), 10)]
+    every = [*kept, *((Candidate("launch-bound", Change({rank: [(0, 90)]}), (rank,)), 0) for rank in (1, 2))]
+    told = with_hidden(kept, every, meetings, LEAST_NS, RANKS)
+    assert [(cause.cause, cause.ranks) for cause, _ in told[1:]] == [("launch-bound", (2,))]
+
+
 def test_a_hidden_fault_of_a_job_is_told_with_what_it_costs_then(tmp_path: Path) -> None:
     """The slower allocator hides the loader: alone it costs nothing, and without the allocator a sixth of the job."""
     made = sample.write(tmp_path, ranks=4, steps=6, seed=2, faults=("input", "allocator"), compress=False)

@@ -38,6 +38,29 @@ def test_a_function_of_all_hosts_is_of_all_though_only_the_last_rank_has_its_dev
     assert sum(ns for _, ns in found.change.removed[2]) == 20_000_000
 
 
+def test_what_the_last_rank_is_in_a_function_for_longer_than_others_is_its_own_and_the_rest_of_all() -> None:
+    """Where all hosts are in a function and one twice as long, all of it was told to be of that one."""
+    function = {"name": FUNCTION, "count": 1, "event_id": 1}
+    rows: list[dict[str, object]] = [
+        {"row": "function", "rank": rank, "step": step, "time_ns": 6_000_000 if rank == 2 else 3_000_000} | function
+        for rank in range(4)
+        for step in range(4)
+    ]
+    rows += [
+        {"row": "gap", "rank": rank, "step": step, "cause": "python-function", "start_ns": 0, "at_ns": 6_000_000}
+        | {"time_ns": 5_000_000 if rank == 2 else 500_000}
+        | function
+        for rank in range(4)
+        for step in range(4)
+    ]
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
+    visits = pl.DataFrame({"rank": range(4), "clock_offset_ns": 0, "collective": "allreduce"})
+    own, of_all = idle.causes(Job(every, visits, (0, 1, 2, 3), 100_000))
+    assert (own.ranks, of_all.ranks) == ((2,), ())
+    assert [round(sum(ns for _, ns in found.change.removed[2])) for found in (own, of_all)] == [12_000_000, 8_000_000]
+
+
 @pytest.mark.parametrize(("own_ns", "ranks"), [(19_100_000, ()), (30_000_000, (0, 3))])
 def test_ranks_that_come_last_by_chance_are_not_launch_bound_by_themselves(own_ns: int, ranks: tuple[int, ...]) -> None:
     """In groups of which one member has its device wait for its host, the others' devices wait for that member."""
@@ -54,3 +77,23 @@ def test_ranks_that_come_last_by_chance_are_not_launch_bound_by_themselves(own_n
     visits = pl.DataFrame({"rank": range(6), "clock_offset_ns": 0, "collective": "allreduce"})
     first, *others = idle.causes(Job(every, visits, tuple(range(6)), 200_000))
     assert (first.cause, first.ranks, len(others)) == ("launch-bound", ranks, bool(ranks))
+
+
+def test_a_slow_host_does_not_make_the_others_too_slow_for_their_devices() -> None:
+    """What a slow host launches too late was more than all that hosts waited for, which then was launching, too."""
+    place = {"step": 1, "at_ns": 20_000_000, "start_ns": 0, "count": 100, "event_id": 7}
+    rows: list[dict[str, object]] = [
+        {"row": "gap", "rank": rank, "cause": "synchronization", "name": "aten::item", "time_ns": 3_000_000} | place
+        for rank in range(4)
+    ]
+    rows += [{"row": "gap", "rank": 3, "cause": "launch-bound", "time_ns": 40_000_000} | place]
+    rows += [
+        {"row": "call", "rank": rank, "name": name, "time_ns": 9_000 if rank == 3 else 3_000, "count": 9}
+        for rank in range(4)
+        for name in ("aten::mm", "aten::add")
+    ]
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
+    visits = pl.DataFrame({"rank": range(4), "clock_offset_ns": 0, "collective": "allreduce"})
+    found = idle.causes(Job(every, visits, tuple(range(4)), 200_000))
+    assert {(each.cause, each.ranks) for each in found} == {("synchronization", ()), ("slow-host", (3,))}

@@ -43,30 +43,51 @@ _NAMED = (
     ),
     (
         COMPILATION,
-        r"(?i)^(compile|compiling|compilation)\b|_inductor/(codegen|graph|scheduler|lowering|autotune|codecache)",
+        r"(?i)^(compile|compiling|compilation)\b|_inductor/(codegen|graph|scheduler|lowering|autotune|codecache)"
+        r"|^\W*(torch\.compile|(torch\._)?(dynamo|inductor)|autotun(e|ing))\W*$|jit_compile"
+        r"|(\): |^)compile_(kernel|model|graph|program|module)s?$",
     ),
     (COMPILATION, _BENCHMARKING),
     (COMPILATION, rf"^({'|'.join(LOADING_CODE)})"),
-    (INPUT, r"(?i)dataloader|data_?loader|next_?batch|get_?batch|load_?batch|fetch_?(data|batch)|data_iter|prefetcher"),
+    (
+        INPUT,
+        r"(?i)(?<!meta)data[_ ]?(load|fetch|wait|iter|pipeline)|prefetcher|collate|(^|[^a-z_])input[_ ]?pipeline"
+        r"|(?<![a-z])(next|get|load|loading|fetch|read|wait[_ ]?for)[_ ]?(the[_ ])?"
+        r"((mini|micro)?_?batch(?![_ ]?(size|norm|stat|dim|shape|to_run))"
+        r"|samples?(?![a-z_])|data(?!_?(parallel|ptr|type|class|frame)))"
+        r"|(^|/)datasets?\.py\(\d+\): __(getitem|getitems|iter|next)__|^\W*data\W*$",
+    ),
     (
         CHECKPOINT,
         r"(?i)checkpoint(?!\.py.*(checkpoint|forward))|torch/serialization|save_(model|state|pretrained)|state_dict"
-        r"|(save|write|dump)_?\w*ckpt|ckpt_?(save|write|dump)|safetensors/\w+\.py\(\d+\): save",
+        r"|(save|write|dump)_?\w*ckpt|ckpt_?(save|write|dump)|safetensors/\w+\.py\(\d+\): save"
+        r"|(?<![a-z])(save|write|dump|persist|export|serialize)_?(the_)?"
+        r"((model|training|optimizer|all)_?)?(snapshot|weights|param(eter)?s|to_disk)(?![a-z])"
+        r"|^\W*(save|saving|snapshot|ckpt|serialize|torch\.save|(dcp\.)?(async_)?save)\W*$|\): save$",
     ),
     (
         EVALUATION,
-        r"(?i)(\): |^)_?((run|do|perform|call|maybe)_?)*(evaluate|evaluation|validate|validation)\w*$"
+        r"(?i)(\): |^)_?((run|do|perform|call|maybe)_?)*(evaluate|evaluation|validate|validation)"
+        r"(?!_?(args?|kwargs|inputs?|config|shapes?|param|request|schema|types?|tensors?|device|options?)(?![a-z]))\w*$"
         r"|(\): |^)_?((run|do|perform|call|maybe)_)+(eval|val)(_\w+)?$"
         r"|(\): |^)(eval|val)_(loop|step|epoch|one_epoch|model|pass|loss|metrics|perplexity)\w*$"
-        r"|^(eval|val)$|(\): )estimate_loss$|evaluation_?loop",
+        r"|(?<![a-z])(validation|eval|val)_(loss|loop|step|epoch|phase|pass|metrics|perplexity)(?![a-z])"
+        r"|^\W*(eval|val|valid)\W*$|(\): )estimate_loss$|evaluation_?loop",
     ),
     (
         LOGGING,
         r"(?i:\): |^)(log(?!_?(softmax|prob|sum))|print|report|write)_?\w*"
         r"(metric|stat|scalar|summary|loss|progress|log|step|epoch|image|gradient|memory|throughput|result)s?\w*$"
-        r"|(?i:\): |^)_?(maybe_log|training_log)\w*$"
+        r"|(?i:\): |^)_?(maybe_log|training_log|log_to|log_training|log_iteration|log_everything)\w*$"
         r"|(?i:\): )add_(scalar|histogram|image)s?$|(?i:wandb|tensorboard|tensorboardX|mlflow|tqdm)/"
         r"|^logging/(__init__|handlers)\.py",
+    ),
+    (
+        LOGGING,
+        r"(?i)(?<![a-z_:])_?(flush|write|dump|update|emit|push|send|upload|publish|report)_?"
+        r"((train|training|step|all)_?)?(logs?|metrics?|telemetry|progress_?bar|summar(y|ies)|tensorboard)(?![a-z])"
+        r"|^\W*(log|logs|logging|print|printing|report|reporting|metrics|telemetry|tqdm|tensorboard|wandb|progress)\W*$"
+        r"|wandb\.\w+$|SummaryWriter|(^|/)(loguru|logger|telemetry)\w*(/\w+)*\.py\(\d+\): ",
     ),
     (COLLECTION, r"(?i)garbage|\bgc\b|(^|_)gc(_|$)|built-in (function|method) (gc\.)?collect\b"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holotrace.diagnosis.candidates import Candidate
-from holotrace.diagnosis.classes import CHANNELS_FIRST, QUEUED, UNFUSED_ATTENTION, UNFUSED_OPTIMIZER, WRONG_TYPE
+from holotrace.diagnosis.classes import CHANNELS_FIRST, LAUNCH, QUEUED, UNFUSED_ATTENTION, UNFUSED_OPTIMIZER, WRONG_TYPE
 from holotrace.diagnosis.meetings import Meetings, together
 
 Costs = list[tuple[Candidate, int]]
@@ -29,6 +29,8 @@ def with_hidden(kept: Costs, every: Costs, meetings: Meetings, least_ns: float, 
         rank_count: How many ranks there are; what the hosts of all have delays them alike, and hides nothing.
     """
     ours = {(candidate.cause, candidate.ranks) for candidate, _ in kept}
+    # A rank that has stood still is the last one after that, with all that it launches.
+    ours |= {(LAUNCH, candidate.ranks) for candidate, _ in kept}
     rest = [
         (candidate, cost)
         for candidate, cost in every

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -84,13 +84,16 @@ def causes(job: Job) -> Iterator[Candidate]:
     slow = slow if len(slow) <= len(job.ranks) / 2 else {}
     of_slow: list[pl.DataFrame] = []
     functions = _functions(job)
-    for idle in _things(job):
+    for idle in _things(job, list(slow)):
         excess = idle.table
-        if _is_everybodys(idle, functions, job) or _is_in_turns(idle, job):
+        everybodys = _everybodys_ratio(idle, functions, job)
+        if everybodys > _ALIKE_RATIO or _is_in_turns(idle, job):
             parts = _parts(idle.rows, idle.table, "time_ns")
             found = candidate(idle.cause, idle.name, parts, Where((), when(idle.table, "time_ns")), of_hosts=True)
             yield awaited.with_waits(found, parts, waiting)
             continue
+        # Of what takes longer here than elsewhere only that is a rank's own.
+        table = excess = excess.with_columns(pl.col("beyond_ns") * (1 - everybodys))
         is_slow = _follows(idle, slow)
         if is_slow:
             on_slow = pl.col("rank").is_in(list(slow))
@@ -105,7 +108,7 @@ def causes(job: Job) -> Iterator[Candidate]:
             cause, name = (LAUNCH, None) if is_launching else (idle.cause, idle.name)
             yield awaited.with_waits(candidate(cause, name, parts, where, of_hosts=True), parts, waiting)
         taken = pl.col("beyond_ns") if is_local or is_slow else 0
-        common = idle.table.with_columns(left_ns=pl.col("time_ns") - taken)
+        common = table.with_columns(left_ns=pl.col("time_ns") - taken)
         # What waiting costs may be mostly what it exposes.
         least_ns = (_PART_RATIO if idle.cause == SYNCHRONIZATION else 1) * job.floor_ns
         if lower_median(common.group_by("rank").agg(pl.col("left_ns").sum())["left_ns"]) > least_ns:
@@ -121,21 +124,25 @@ def _functions(job: Job) -> pl.DataFrame:
     return times.with_columns(pl.col("name").str.replace_all(_NUMBERED, "$1"))
 
 
-def _is_everybodys(idle: _Idle, functions: pl.DataFrame, job: Job) -> bool:
-    """Whether some ranks' devices wait for a function that the other hosts are in for as long, as they wait for these.
+def _everybodys_ratio(idle: _Idle, functions: pl.DataFrame, job: Job) -> float:
+    """Of a function that some ranks' devices wait for, for which part the other hosts are in it while they wait too.
 
     Their devices then wait in a collective, so that all of it seems to be of the ranks that are last anyway.
     """
     excess = idle.table
     if idle.cause not in STALLING or idle.name is None or total(excess["beyond_ns"]) <= job.floor_ns:
-        return False
+        return 0.0
     ranks, steps = who(excess, "beyond_ns"), when(excess, "beyond_ns")
     if len(ranks) > len(job.ranks) / 2:
-        return False
+        return 0.0
     same = functions.filter(pl.col("name") == idle.name, pl.col("step").is_in(steps) | pl.lit(not steps))
     times = dict(same.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
     others = lower_median(pl.Series([times.get(rank, 0) for rank in job.ranks if rank not in ranks]))
-    return others > _ALIKE_RATIO * max(times.get(rank, 0) for rank in ranks) and others > 0
+    own = [float(times.get(rank, 0)) for rank in ranks]
+    if not _PART_RATIO * max(own) < others <= _ALIKE_RATIO * max(own):
+        return float(0 < others > _PART_RATIO * max(own))
+    beyond_ns = total(excess.filter(pl.col("rank").is_in(ranks))["beyond_ns"])
+    return 1 - min(1.0, sum(max(0.0, time - others) for time in own) / max(1.0, beyond_ns))
 
 
 def _is_in_turns(idle: _Idle, job: Job) -> bool:
@@ -181,13 +188,15 @@ def _is_apart(excess: pl.DataFrame, job: Job) -> bool:
     return beyond_ns > job.floor_ns and is_theirs and len(ranks) <= len(job.ranks) / 2
 
 
-def _things(job: Job) -> Iterator[_Idle]:
+def _things(job: Job, slow: Sequence[int]) -> Iterator[_Idle]:
     gaps = job.of(account.GAP).with_columns(pl.col("name").fill_null("").str.replace_all(_NUMBERED, "$1"))
     # To pause in a step is to pause anywhere.
     is_anywhere = pl.col("cause").is_in((PAUSE, UNRECORDED)) & pl.col("name").str.contains(_STEP)
     gaps = gaps.with_columns(name=pl.when(is_anywhere).then(pl.lit("")).otherwise("name"))
-    by_cause = dict(gaps.group_by("cause").agg(pl.col("time_ns").sum()).iter_rows())
-    if _is_too_slow(gaps, by_cause.get(LAUNCH, 0), by_cause.get(SYNCHRONIZATION, 0), job):
+    # A slow host launches everything too late, whatever the others wait for.
+    usual = gaps.filter(~pl.col("rank").is_in(slow))
+    by_cause = dict(usual.group_by("cause").agg(pl.col("time_ns").sum()).iter_rows())
+    if _is_too_slow(usual, by_cause.get(LAUNCH, 0), by_cause.get(SYNCHRONIZATION, 0), job):
         # A host that cannot keep up with its device loses nothing by waiting for it, and spends as much on each call.
         is_short = (pl.col("cause") == INPUT) & (pl.col("time_ns") < SHORT_NS)
         is_waiting = (pl.col("cause") == SYNCHRONIZATION) | is_short
