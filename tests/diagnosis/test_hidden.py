@@ -80,8 +80,7 @@ def test_a_rank_that_has_stood_still_is_not_launch_bound_as_well() -> None:
     meetings = OneMeeting({0: 0, 1: 100, 2: 90})
     kept = [(Candidate("garbage-collection", Change({1: [(0, 100)]}), (1,)), 10)]
     every = [*kept, *((Candidate("launch-bound", Change({rank: [(0, 90)]}), (rank,)), 0) for rank in (1, 2))]
-    told = with_hidden(kept, every, meetings, LEAST_NS, RANKS)
-    assert [(cause.cause, cause.ranks) for cause, _ in told[1:]] == [("launch-bound", (2,))]
+    assert with_hidden(kept, every, meetings, LEAST_NS, RANKS) == kept
 
 
 def test_a_hidden_fault_of_a_job_is_told_with_what_it_costs_then(tmp_path: Path) -> None:

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holotrace.diagnosis.candidates import Candidate
-from holotrace.diagnosis.classes import CHANNELS_FIRST, LAUNCH, QUEUED, UNFUSED_ATTENTION, UNFUSED_OPTIMIZER, WRONG_TYPE
+from holotrace.diagnosis.classes import (
+    CHANNELS_FIRST,
+    LAUNCH,
+    PIPELINE,
+    QUEUED,
+    UNFUSED_ATTENTION,
+    UNFUSED_OPTIMIZER,
+    WRONG_TYPE,
+)
 from holotrace.diagnosis.meetings import Meetings, together
 
 Costs = list[tuple[Candidate, int]]
 # So many of them are tried: each needs replays of the whole job.
 _MOST = 8
+# These are of whichever rank is the last one; without other causes it is another, or all are.
+_OF_EVERYBODY = (QUEUED, LAUNCH, PIPELINE)
 # Work that devices of all ranks do beyond what they need: while their hosts do something else it delays nobody.
 _OF_DEVICES = (UNFUSED_OPTIMIZER, UNFUSED_ATTENTION, WRONG_TYPE, CHANNELS_FIRST)
 
@@ -29,13 +39,11 @@ def with_hidden(kept: Costs, every: Costs, meetings: Meetings, least_ns: float, 
         rank_count: How many ranks there are; what the hosts of all have delays them alike, and hides nothing.
     """
     ours = {(candidate.cause, candidate.ranks) for candidate, _ in kept}
-    # A rank that has stood still is the last one after that, with all that it launches.
-    ours |= {(LAUNCH, candidate.ranks) for candidate, _ in kept}
     rest = [
         (candidate, cost)
         for candidate, cost in every
         if (0 < len(candidate.ranks) < rank_count or candidate.cause in _OF_DEVICES)
-        and candidate.cause != QUEUED
+        and candidate.cause not in _OF_EVERYBODY
         and (candidate.cause, candidate.ranks) not in ours
         and cost <= least_ns
     ]
