@@ -85,7 +85,7 @@ _NAMED = (
     (
         LOGGING,
         r"(?i)(?<![a-z_:])_?(flush|write|dump|update|emit|push|send|upload|publish|report)_?"
-        r"((train|training|step|all)_?)?(logs?|metrics?|telemetry|progress_?bar|summar(y|ies)|tensorboard)(?![a-z])"
+        r"((train|training|step|all)_?)?(logs?|metrics?|telemetry|progress_?bar|summary|summaries|tensorboard)(?![a-z])"
         r"|^\W*(log|logs|logging|print|printing|report|reporting|metrics|telemetry|tqdm|tensorboard|wandb|progress)\W*$"
         r"|wandb\.\w+$|SummaryWriter|(^|/)(loguru|logger|telemetry)\w*(/\w+)*\.py\(\d+\): ",
     ),
