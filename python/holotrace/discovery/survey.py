@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from holotrace.core.problems import problem
 from holotrace.core.schema import legible
 from holotrace.core.source import AnyPath, Paths, RankSource, called, several
-from holotrace.core.trace import RankTrace
+from holotrace.core.trace import RankTrace, T
 from holotrace.discovery.completeness import doubts
 from holotrace.discovery.files import (
     Candidate,
@@ -89,7 +89,7 @@ def survey(paths: Paths, *, recursive: bool = False, on_duplicate: OnDuplicate =
 
 def _surveyed(paths: Paths, recursive: bool, on_duplicate: OnDuplicate) -> Survey:
     if isinstance(paths, bytes):
-        looked = _look([Candidate(Held("bytes", paths), named=True)])
+        looked = _ranks_in(Candidate(Held("bytes", paths), named=True))
         return _survey_of(_ranked(looked), on_duplicate, *called(paths))
     if isinstance(paths, Mapping):
         return _survey_of(_given(paths), on_duplicate, *called(paths))
@@ -101,7 +101,8 @@ def _surveyed(paths: Paths, recursive: bool, on_duplicate: OnDuplicate) -> Surve
             if declared.open_folder:
                 return _survey_of_folder(named[0], declared.open_folder(named[0]))
     seen = _expanded(named, recursive=recursive)
-    survey = _survey_of(_ranked(_look(seen.candidates)), on_duplicate, *called(paths))
+    looked = [file for files in _look(_ranks_in, seen.candidates) for file in files]
+    survey = _survey_of(_ranked(looked), on_duplicate, *called(paths))
     left_out = (*survey.left_out, *sorted(seen.left_out, key=lambda one: natural(one.path)))
     return replace(survey, problems=(*seen.problems, *survey.problems), left_out=left_out)
 
@@ -145,22 +146,29 @@ def _given(paths: Mapping[int, AnyPath]) -> list[_File]:
     if wrong:
         raise UsageError(f"{wrong[0]!r} is no rank; the keys of the dict are whole numbers from 0")
     by_rank = {rank: Candidate(file_at(place(path)), named=True) for rank, path in paths.items()}
-    looked = [_look_at(candidate) for candidate in by_rank.values()]
+    looked = _look(_look_at, list(by_rank.values()))
     return [replace(file, rank=rank, rank_from="caller") for rank, file in zip(by_rank, looked, strict=True)]
 
 
-def _look(files: list[Candidate]) -> list[_File]:
-    """What the files hold: a rank each, as a rule."""
+def _look(at: Callable[[Candidate], T], files: list[Candidate]) -> list[T]:
     if len(files) == 1:
-        return _ranks_in(_look_at(files[0]))
+        return [at(files[0])]
     with ThreadPoolExecutor(_READERS) as readers:
-        return [rank for file in readers.map(_look_at, files) for rank in _ranks_in(file)]
+        return list(readers.map(at, files))
 
 
-def _ranks_in(file: _File) -> list[_File]:
+def _ranks_in(candidate: Candidate) -> list[_File]:
+    """What a file holds: one rank, as a rule."""
+    file = _look_at(candidate)
     if file.unfit or file.format is None or file.format.ranks_in is None:
         return [file]
-    return [_with_rank(replace(file, info=info), "trace") for info in file.format.ranks_in(file.path).values()]
+    try:
+        ranks = file.format.ranks_in(file.path)
+    except InputError as error:
+        if candidate.named:
+            raise
+        return [_File(file.path, unfit=str(error))]
+    return [_with_rank(replace(file, info=info), "trace") for info in ranks.values()]
 
 
 def _look_at(candidate: Candidate) -> _File:

@@ -164,10 +164,17 @@ def facts(info: pl.DataFrame, source: str) -> tuple[tuple[str, str], ...]:
         ("Software", _distinct(info["software"])),
         ("Steps", steps[0] if len(steps) == 1 else f"{steps[0]} to {steps[-1]}" if steps else ""),
         ("Recorded time", fmt.duration(float(span)) if isinstance(span, int) else ""),
-        ("Events", f"{fmt.number(events)}, {fmt.number(device_events)} on devices" if seen else "0"),
+        ("Events", _events(events, device_events) if seen else "0"),
         ("Read", f"{fmt.size(stored)}{speed}" if stored else ""),
     )
     return tuple((label, value) for label, value in pairs if value)
+
+
+def _events(in_files: int, on_devices: int) -> str:
+    if on_devices > in_files:
+        # Some of those on devices follow from what a file says.
+        return f"{fmt.number(in_files)} read; {fmt.number(on_devices)} on devices, with those that follow from them"
+    return f"{fmt.number(in_files)}, {fmt.number(on_devices)} on devices"
 
 
 def _peaks(info: pl.DataFrame) -> str:

@@ -51,9 +51,12 @@ def written(folder: Path, entries: list[dict[str, Any]]) -> Path:
 
 
 def test_each_rank_of_a_file_has_its_passes_steps_and_messages(tmp_path: Path) -> None:
-    job = holotrace.open(written(tmp_path, simulated([1, 1])[0]))
+    entries = simulated([1, 1])[0]
+    job = holotrace.open(written(tmp_path, entries))
     assert job.ranks == (0, 1)
     assert job.info()["world_count"].to_list() == [2, 2]
+    # Those of the file, without what follows from them.
+    assert job.info()["event_count"].sum() == len(entries)
     assert job.table("steps", rank=1)["step"].to_list() == [0, 1, 2, 3]
     work = job.table("device_events", rank=1).filter(step=0)
     computed = work.filter(kind="compute").sort("start_ns")
@@ -100,6 +103,22 @@ def test_what_one_rank_recorded_is_refused_with_the_way_out(tmp_path: Path) -> N
     entries = [{**entry, "rel_ts": entry["ts"]} for entry in simulated([1, 1])[0]]
     with pytest.raises(InputError, match="by a clock of its own; give the file that its aggregation made"):
         holotrace.open(written(tmp_path, entries))
+
+
+def test_a_rank_that_a_file_does_not_hold_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, simulated([1, 1])[0])
+    assert holotrace.open({1: path}).ranks == (1,)
+    with pytest.raises(InputError, match="holds no rank 7; it has ranks 0-1"):
+        holotrace.open({7: path}).overlap()
+
+
+def test_a_schedule_of_nothing_beside_others_is_left_out(tmp_path: Path) -> None:
+    written(tmp_path, simulated([1, 1])[0])
+    nothing = [{**entry, "name": "other"} for entry in simulated([1, 1])[0]]
+    (tmp_path / "other.json").write_text(json.dumps(nothing))
+    job = holotrace.open(tmp_path)
+    assert job.ranks == (0, 1)
+    assert job.problems().filter(problem="file left out")["example"].str.contains("no forward").to_list() == [True]
 
 
 def test_a_schedule_without_any_pass_that_ended_is_refused(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def between(passes: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     found = needs.select(*key, "free_ns", destination="rank", taken_ns="start_ns").join(made, on=key)
     found = found.filter(pl.col("source") != pl.col("destination"), pl.col("sent_ns") <= pl.col("taken_ns"))
     took = found.filter(pl.col("sent_ns") >= pl.col("free_ns")).select(pl.col("taken_ns") - pl.col("sent_ns"))
-    usual_ns = int(took.to_series().median() or 0)  # type: ignore[arg-type]  # of integers
+    usual_ns = int(took.median().item() or 0)
     there = pl.min_horizontal(pl.col("sent_ns") + usual_ns, "taken_ns")
     return (
         found.with_columns(there_ns=there, free_ns=pl.min_horizontal("free_ns", "taken_ns"))

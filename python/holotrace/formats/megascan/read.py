@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from holotrace.core.problems import frame, problem
+from holotrace.core.problems import frame, problem, spelled
 from holotrace.core.schema import Column, Table, Unit, filled
 from holotrace.core.source import MAX_RANKS, RankSource
 from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS, EVENTS, INSTANTS, PROBLEMS, STEPS
@@ -81,6 +81,9 @@ def ranks_in(path: Origin) -> Mapping[int, Mapping[str, Any]]:
 def read(source: RankSource, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
     """The wanted tables of one rank, as far as a schedule has them."""
     schedule = _schedule(source.path)
+    ranks = schedule.passes["rank"].unique()
+    if source.rank not in ranks:
+        raise TraceFormatError(f"{source.path} holds no rank {source.rank}; it has ranks {spelled(ranks)}")
     is_own = pl.col("rank") == source.rank
     passes, steps = schedule.passes.filter(is_own), schedule.steps.filter(is_own)
     # What begins at the same time is done in the order of its numbers: a pass comes after what it received.
@@ -94,7 +97,7 @@ def read(source: RankSource, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
     began = steps.select("step", launch_ns="start_ns")
     work = work.join(began, on="step", how="left", maintain_order="left").with_columns(device=pl.lit(0))
     work = work.sort("start_ns", "event_id")
-    of_first, problems = source.rank == schedule.passes["rank"].min(), schedule.parsed.tables[PROBLEMS.name]
+    of_first, problems = source.rank == ranks.min(), schedule.parsed.tables[PROBLEMS.name]
     made = {
         EVENTS.name: schedule.spans.filter(is_own).with_columns(event_id),
         INSTANTS.name: schedule.moments.filter(is_own).with_columns(event_id),
@@ -104,28 +107,22 @@ def read(source: RankSource, tables: Sequence[Table]) -> Parsed[pl.DataFrame]:
         # They are the file's, and are told once.
         PROBLEMS.name: problems if of_first else problems.clear(),
     }
-    found = {table.name: _typed(made[table.name], table) for table in tables}
-    count = work.height + made[INSTANTS.name].height
-    counts = {"entries": count, "text_bytes": 0, "file_bytes": 0}
+    found = {table.name: filled(made[table.name], table.columns) for table in tables}
+    # A span has a begin and an end.
+    counts = {"entries": 2 * made[EVENTS.name].height + made[INSTANTS.name].height, "text_bytes": 0, "file_bytes": 0}
     if of_first:
         counts |= {name: schedule.parsed.counts[name] for name in ("text_bytes", "file_bytes")}
     return Parsed(found, schedule.parsed.metadata, counts, schedule.parsed.load_ns if of_first else 0)
-
-
-def _typed(found: pl.DataFrame, table: Table) -> pl.DataFrame:
-    there = [column for column in table.columns if column.name in found.columns]
-    return filled(found.select(pl.col(column.name).cast(column.unit.dtype) for column in there), table.columns)
-
-
-def _with(problems: pl.DataFrame, told: Mapping[str, Any]) -> pl.DataFrame:
-    return pl.concat([problems, frame([told]).select(problems.columns).cast(dict(problems.schema))])  # type: ignore[arg-type]
 
 
 def _schedule(path: Origin) -> Schedule:
     """All ranks of a file, which is read once for all that follow each other."""
     if not isinstance(path, Path):
         return _read(path)
-    known = path.stat()
+    try:
+        known = path.stat()
+    except OSError:
+        return _read(path)  # which says why it cannot be read
     return _read_once(path, known.st_size, known.st_mtime_ns)
 
 
@@ -150,7 +147,10 @@ def _read(path: Origin) -> Schedule:
         raise TraceFormatError(
             f"{path} holds no forward and no backward pass that ended; record at least one iteration to its end"
         )
-    lost = spans.join(passes.select("event_id"), on="event_id", how="anti").filter(name.is_in(messages.PASSES))
+    ranks = passes["rank"].unique()
+    is_of_rank = pl.col("rank").is_in(ranks.implode()).fill_null(value=False)
+    is_pass = pl.col("event_id").is_in(passes["event_id"].implode())
+    lost = spans.filter(~is_of_rank | (name.is_in(messages.PASSES) & ~is_pass))
     if not lost.is_empty():
         told = problem(
             "pass left out",
@@ -158,11 +158,12 @@ def _read(path: Origin) -> Schedule:
             example=str(lost["name"][0]),
             action="left out; it lacks its rank, iteration, micro-batch, chunk or stage, or is there twice",
         )
-        parsed = replace(parsed, tables={**parsed.tables, PROBLEMS.name: _with(parsed.tables[PROBLEMS.name], told)})
+        problems = parsed.tables[PROBLEMS.name]
+        problems = pl.concat([problems, frame([told]).select(problems.columns)])
+        parsed = replace(parsed, tables={**parsed.tables, PROBLEMS.name: problems})
     of_chunk = pl.format("{} of chunk {}", "name", "chunk")
     passes = passes.with_columns(shown=of_chunk if passes["chunk"].n_unique() > 1 else pl.col("name"))
-    ranks = passes["rank"].unique()
-    moments = parsed.tables[INSTANTS.name].with_columns(rank=rank).filter(pl.col("rank").is_in(ranks.implode()))
+    moments = parsed.tables[INSTANTS.name].with_columns(rank=rank).filter(is_of_rank)
     marked = moments.drop_nulls("step").select("rank", "step", start_ns="time_ns", end_ns="time_ns")
     within = pl.concat([passes.select(marked.columns), marked])
     # Ranks of a pipeline begin a step together and end it together.

@@ -161,9 +161,9 @@ def _begun(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
         return found
     alike = named.join(firsts.select("run_id", "name"), on=["run_id", "name"], how="semi")
     alike = alike.select("run_id", begun="event_id", begun_ns="start_ns", at_ns="start_ns").sort("at_ns")
-    told = shared.join_asof(
-        alike, left_on="start_ns", right_on="at_ns", by="run_id", check_sortedness=False
-    ).select("module_id", "begun", "begun_ns")  # fmt: skip
+    told = shared.join_asof(alike, left_on="start_ns", right_on="at_ns", by="run_id", check_sortedness=False).select(
+        "module_id", "begun", "begun_ns"
+    )
     return found.update(told, on="module_id", how="left").sort("module_id")
 
 

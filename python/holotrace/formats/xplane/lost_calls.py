@@ -26,9 +26,12 @@ def continued(operations: Rows, mark: pl.Series) -> pl.Series:
 
 def _alone(rows: pl.DataFrame) -> pl.DataFrame:
     """When executions began, ``program_id``, ``mark`` and ``begun_ns``: of programs that run one after the other."""
-    spans = rows.drop_nulls("mark").group_by("program_id", "mark").agg(
-        begun_ns=pl.col("start_ns").min(), last_ns=pl.col("start_ns").max()
-    ).sort("begun_ns", "mark")  # fmt: skip
+    spans = (
+        rows.drop_nulls("mark")
+        .group_by("program_id", "mark")
+        .agg(begun_ns=pl.col("start_ns").min(), last_ns=pl.col("start_ns").max())
+        .sort("begun_ns", "mark")
+    )
     before_ns = pl.col("last_ns").cum_max().shift(1).over("program_id")
     return spans.filter((pl.col("begun_ns") > before_ns).fill_null(value=True).all().over("program_id"))
 
