@@ -151,16 +151,6 @@ def _read(path: Origin) -> Schedule:
     is_of_rank = pl.col("rank").is_in(ranks.implode()).fill_null(value=False)
     is_pass = pl.col("event_id").is_in(passes["event_id"].implode())
     lost = spans.filter(~is_of_rank | (name.is_in(messages.PASSES) & ~is_pass))
-    if not lost.is_empty():
-        told = problem(
-            "pass left out",
-            count=lost.height,
-            example=str(lost["name"][0]),
-            action="left out; it lacks its rank, iteration, micro-batch, chunk or stage, or is there twice",
-        )
-        problems = parsed.tables[PROBLEMS.name]
-        problems = pl.concat([problems, frame([told]).select(problems.columns)])
-        parsed = replace(parsed, tables={**parsed.tables, PROBLEMS.name: problems})
     of_chunk = pl.format("{} of chunk {}", "name", "chunk")
     passes = passes.with_columns(shown=of_chunk if passes["chunk"].n_unique() > 1 else pl.col("name"))
     moments = parsed.tables[INSTANTS.name].with_columns(rank=rank).filter(is_of_rank)
@@ -169,4 +159,14 @@ def _read(path: Origin) -> Schedule:
     # Ranks of a pipeline begin a step together and end it together.
     spans_of = within.group_by("step").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
     steps = within.select("rank", "step").unique().join(spans_of, on="step").sort("rank", "step")
-    return Schedule(parsed, spans, moments, passes, steps, messages.between(passes, steps), messages.flushes(passes))
+    sent = messages.between(passes, steps)
+    told = []
+    if not sent.is_empty():
+        told.append(problem("messages not recorded", count=sent.height, action="taken from the order of passes"))
+    if not lost.is_empty():
+        what = "left out; it lacks its rank, iteration, micro-batch, chunk or stage, or is there twice"
+        told.append(problem("pass left out", count=lost.height, example=str(lost["name"][0]), action=what))
+    problems = parsed.tables[PROBLEMS.name]
+    problems = pl.concat([problems, frame(told).select(problems.columns)])
+    parsed = replace(parsed, tables={**parsed.tables, PROBLEMS.name: problems})
+    return Schedule(parsed, spans, moments, passes, steps, sent, messages.flushes(passes))
