@@ -56,8 +56,8 @@ def test_each_rank_of_a_file_has_its_passes_steps_and_messages(tmp_path: Path) -
     assert job.ranks == (0, 1)
     assert job.info()["world_count"].to_list() == [2, 2]
     # What is inferred is said to be: eight messages each way in each of four steps.
-    told = job.problems().select("rank", "problem", "count").rows()
-    assert told == [(0, "messages not recorded", 2 * MICROBATCHES * 4)]
+    told = job.problems().select("rank", "problem", "example").rows()
+    assert told == [(0, "messages not recorded", f"{2 * MICROBATCHES * 4} messages between stages")]
     # Those of the file, without what follows from them.
     assert job.info()["event_count"].sum() == len(entries)
     assert job.table("steps", rank=1)["step"].to_list() == [0, 1, 2, 3]

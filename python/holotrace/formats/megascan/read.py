@@ -162,7 +162,8 @@ def _read(path: Origin) -> Schedule:
     sent = messages.between(passes, steps)
     told = []
     if not sent.is_empty():
-        told.append(problem("messages not recorded", count=sent.height, action="taken from the order of passes"))
+        how_many = f"{sent.height} messages between stages"
+        told.append(problem("messages not recorded", example=how_many, action="taken from the order of passes"))
     if not lost.is_empty():
         what = "left out; it lacks its rank, iteration, micro-batch, chunk or stage, or is there twice"
         told.append(problem("pass left out", count=lost.height, example=str(lost["name"][0]), action=what))
