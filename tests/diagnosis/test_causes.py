@@ -201,6 +201,20 @@ def test_ranks_with_more_of_different_work_are_different_causes() -> None:
     assert uneven._together([(SLOW_DEVICE, 2), (SLOW_DEVICE, 3)], kinds) == [(SLOW_DEVICE, [2, 3])]
 
 
+def test_more_of_one_operator_is_another_cause_than_more_of_everything() -> None:
+    """A rank with a hot table and one with a larger batch, most of which are lookups, were told as one cause."""
+    times = {0: (100, 100), 1: (100, 100), 2: (300, 100), 3: (160, 140)}
+    work = [
+        {"row": "work", "rank": rank, "name": name, "operator": name, "cause": None, "detail": "", "count": 1}
+        | {"time_ns": time_ns}
+        for rank, of_rank in times.items()
+        for name, time_ns in zip(("lookup", "mm"), of_rank, strict=True)
+    ]
+    rows = pl.DataFrame(work, schema_overrides={"cause": pl.String})
+    kinds = equal_work.by_kind(CausesJob(rows, pl.DataFrame(), tuple(times), 0))
+    assert uneven._together([(MORE_WORK, 2), (MORE_WORK, 3)], kinds) == [(MORE_WORK, [2]), (MORE_WORK, [3])]
+
+
 def test_of_ranks_that_take_turns_the_operator_is_named_that_takes_longer_in_their_turn() -> None:
     """In sum over the steps each had as much of it, so that what differed by chance was named."""
     work = pl.DataFrame(

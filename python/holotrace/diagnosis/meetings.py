@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from types import MappingProxyType
@@ -34,6 +34,8 @@ class Change:
     of_hosts: Mapping[int, Removed] = field(default_factory=dict)
     # By meeting, how long its transfer takes now relative to what it took; 0 for one that is hidden.
     transfer: Mapping[int, float] = field(default_factory=dict)
+    # By rank and time, what can be removed then at most, by this and others that know of such a limit.
+    limits: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, order=True)
@@ -220,10 +222,30 @@ def together(changes: list[Change]) -> Change:
     removed: dict[int, list[tuple[int, float]]] = {}
     of_hosts: dict[int, list[tuple[int, float]]] = {}
     transfer: dict[int, float] = {}
+    limits: dict[int, dict[int, float]] = {}
     for change in changes:
         for every, parts_of in ((removed, change.removed), (of_hosts, change.of_hosts)):
             for rank, parts in parts_of.items():
                 every.setdefault(rank, []).extend(parts)
         for match, factor in change.transfer.items():
             transfer[match] = min(factor, transfer.get(match, 1.0))
-    return Change(removed, of_hosts, transfer)
+        for rank, most in change.limits.items():
+            limits.setdefault(rank, {}).update(most)
+    for rank, at, ns in _beyond_limits(changes, limits):
+        removed.setdefault(rank, []).append((at, -ns))
+        of_hosts.setdefault(rank, []).append((at, -ns))
+    return Change(removed, of_hosts, transfer, limits)
+
+
+def _beyond_limits(
+    changes: Sequence[Change], limits: Mapping[int, Mapping[int, float]]
+) -> Iterator[tuple[int, int, float]]:
+    """What changes that know of limits remove together beyond these: rank, time and how much."""
+    for rank, most in limits.items():
+        sums = dict.fromkeys(most, 0.0)
+        for change in changes:
+            known = change.limits.get(rank, {})
+            for at, ns in change.removed.get(rank, ()) if known else ():
+                if at in known:
+                    sums[at] += ns
+        yield from ((rank, at, ns - most[at]) for at, ns in sums.items() if ns > most[at])

@@ -160,21 +160,20 @@ def _among(job: Job) -> Iterator[Candidate]:
 
 
 def _together(classes: Sequence[tuple[str, int]], kinds: pl.DataFrame) -> list[tuple[str, list[int]]]:
-    """The ranks that have one class, and are not slow, by what most of their work is: of others it is another cause."""
-    found: list[tuple[str, list[int], str | None]] = []
+    """The ranks that have one class, and are not slow, by what their more work is: that of others is another cause."""
+    found: list[tuple[str, list[int], Mapping[str, float]]] = []
     excess = pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
     for cause, rank in classes:
-        by_operator = kinds.filter(rank=rank).group_by("operator").agg(ns=excess.sum())
-        own = dict(by_operator.iter_rows())
-        most = largest(kinds, (rank,))[0]
-        alike = _ALIKE_RATIO * max(own.values(), default=0)
+        by_operator = kinds.filter(rank=rank).group_by("operator").agg(ns=excess.sum()).filter(pl.col("ns") > 0)
+        all_ns = max(1.0, total(by_operator["ns"]))
+        own = {name: ns / all_ns for name, ns in by_operator.iter_rows()}
         same = (
             ranks
-            for each, ranks, name in found
-            if each == cause and (cause == SLOW_DEVICE or own.get(name, 0) >= alike)
+            for each, ranks, theirs in found
+            if each == cause and (cause == SLOW_DEVICE or _common(own, theirs) > _COMMON_RATIO)
         )
         if (ranks := next(same, None)) is None:
-            found.append((cause, [rank], most))
+            found.append((cause, [rank], own))
         else:
             ranks.append(rank)
     return [(cause, ranks) for cause, ranks, _ in found]
