@@ -355,15 +355,29 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     bounds = pl.concat([edges, begun, ends]).unique().sort()
     computed = intervals.covered_between_ns(spans, bounds)
     return pl.DataFrame({"start_ns": bounds[:-1], "at_ns": bounds[1:], "time_ns": computed}).with_columns(
-        step=_step_of_work(rank, bounds[:-1]), row=pl.lit(SEGMENT), count=1
+        step=_steps_of_work(rank, bounds), row=pl.lit(SEGMENT), count=1
     )
 
 
-def _step_of_work(rank: RankTrace, times: pl.Series) -> pl.Series:
-    """The step that the device worked for at each time: that of the kernel that began last before it."""
-    kernels = _computing(rank, "start_ns", "step").sort("start_ns")
-    asked = times.to_frame("start_ns").sort("start_ns")
-    return asked.join_asof(kernels, on="start_ns", strategy="forward")["step"]
+def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
+    """The step that the device worked for most from each of the times to the next, by the kernels that begin there.
+
+    Some of the next step may begin on another queue before the last ones of a step.
+    """
+    kernels = _computing(rank, "start_ns", "end_ns", "step")
+    place = pl.lit(bounds).search_sorted(pl.col("start_ns"), side="right") - 1
+    most = done(
+        kernels.lazy()
+        .group_by("step", place=place.cast(pl.Int64))
+        .agg(time_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+        .sort("time_ns", "step", descending=[True, False])
+        .unique("place", keep="first")
+        .select("place", "step")
+    )
+    every = pl.DataFrame({"place": range(len(bounds) - 1)}, schema={"place": pl.Int64})
+    # Where none begins, it is for that of the next.
+    steps: pl.Series = every.join(most, on="place", how="left", maintain_order="left")["step"].backward_fill()
+    return steps
 
 
 def _work(rank: RankTrace) -> pl.DataFrame:
