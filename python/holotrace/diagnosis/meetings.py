@@ -40,13 +40,15 @@ class Change:
 
 @dataclass(frozen=True, order=True)
 class Late:
-    """Work that a host launched when its device had nothing to do, so that no faster device begins it earlier."""
+    """Work that a host launched when its device had little or nothing to do: no faster device begins it earlier."""
 
     begun_ns: int
     # Since when the host did something else, however fast its device was.
     since_ns: int
     # For how much of that the device had nothing to do.
     gap_ns: int
+    # When it was launched, if the device still had something to do then.
+    launched_ns: int
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,10 @@ class Meetings:
         """
         self.offsets = offsets
         self._late = {
-            rank: [Late(each.begun_ns - offset, each.since_ns - offset, each.gap_ns) for each in of_rank]
+            rank: [
+                Late(each.begun_ns - offset, each.since_ns - offset, each.gap_ns, each.launched_ns - offset)
+                for each in of_rank
+            ]
             for rank, of_rank in late.items()
             for offset in [offsets.get(rank, 0)]
         }
@@ -169,8 +174,9 @@ class _Moved:
             until = pending[0][0] if pending and pending[0][0] <= time_ns else time_ns
             if late and late[-1].begun_ns <= until:
                 launched = late.pop()
-                now = max(self._own(launched.begun_ns), self._launched(launched))
-                self._resumes(launched.begun_ns, now)
+                now = self._launched(launched)
+                if now > self._own(launched.begun_ns):
+                    self._resumes(launched.begun_ns, now)
             elif pending and pending[0][0] <= time_ns:
                 on, stood, there, likely = heappop(pending)
                 if on - self._went > _AT_ONCE_NS or likely >= self._likely:
@@ -194,7 +200,7 @@ class _Moved:
     def _launched(self, late: Late) -> float:
         """When its host can have launched it."""
         spared = self._of_hosts.before(late.begun_ns) - self._of_hosts.before(late.since_ns)
-        lasted = late.begun_ns - late.since_ns
+        lasted = late.launched_ns - late.since_ns
         # What does not happen takes no time at all, and not only none of that in which the device had nothing to do.
         return self._own(late.since_ns) + lasted - max(spared, lasted * min(1.0, spared / max(1, late.gap_ns)))
 
