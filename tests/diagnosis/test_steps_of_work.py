@@ -38,7 +38,7 @@ def test_the_work_that_was_launched_the_least_before_it_began_bounds_what_is_bet
     work = [("A", 20, 30, 30), ("ncclDevKernel_AllReduce_R", 30, 60, 110), ("B", 40, 180, 30), ("C", 215, 220, 30)]
     events: list[dict[str, Any]] = []
     for number, (name, launched, begun, lasts) in enumerate(work, 1):
-        known = {"correlation": number, "stream": 20 if "nccl" in name else 7, "device": 0}
+        known: dict[str, Any] = {"correlation": number, "stream": 20 if "nccl" in name else 7, "device": 0}
         known |= meets if "nccl" in name else {}
         call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1}
         kernel = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": known["stream"]}

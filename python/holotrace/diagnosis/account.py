@@ -81,8 +81,8 @@ _WAITS = pl.col("event_id").filter(pl.col("time_ns") >= 0.1 * pl.col("time_ns").
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
 _MOST_FUNCTIONS = 64
-# Work was launched just before it began if that is so little of the recording; and so many of a rank's are kept.
-_SLACK_RATIO, _MOST_NEARLY_LATE = 0.05, 512
+# Work was launched just before it began if that is so little of the recording, which has so many stretches.
+_SLACK_RATIO, _STRETCHES = 0.05, 512
 _TOLD = pl.Schema({"cause": pl.String(), "name": pl.String()})
 # No step takes a day.
 _LONGEST_NS = 86_400_000_000_000
@@ -106,7 +106,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _unprofiled(rank),
         _gaps(rank, edges),
         _late(rank),
-        _nearly_late(rank, edges),
+        _nearly_late(rank),
         _copies(rank, edges),
         _beside(rank, edges),
         _summed(held_up.by_hosts(rank), edges, GAP),
@@ -291,8 +291,8 @@ def _late(rank: RankTrace) -> pl.DataFrame:
     return found.select(row=pl.lit(LATE), at_ns="end_ns", start_ns="began_ns", time_ns="share_ns", count=1)
 
 
-def _nearly_late(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
-    """The work between two meetings that was launched the least before it began: no faster device begins it earlier.
+def _nearly_late(rank: RankTrace) -> pl.DataFrame:
+    """Of each stretch of time the work that was launched the least before it began: no faster device begins it earlier.
 
     ``start_ns`` is when the host had last stood in a call, as in a wait for its device, and launched since by itself.
     """
@@ -303,10 +303,9 @@ def _nearly_late(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     known = kernels.lazy().select("launch_ns", at_ns="start_ns", slack_ns=pl.col("start_ns") - pl.col("launch_ns"))
     few = (
         known.filter(pl.col("slack_ns").is_between(0, _SLACK_RATIO * (ended_ns - begun_ns)))
-        .with_columns(segment=pl.lit(edges).search_sorted(pl.col("at_ns"), side="left"))
+        .with_columns(stretch=(pl.col("at_ns") - begun_ns) * _STRETCHES // max(1, ended_ns - begun_ns))
         .sort("slack_ns", "at_ns")
-        .unique("segment", keep="first", maintain_order=True)
-        .head(_MOST_NEARLY_LATE)
+        .unique("stretch", keep="first", maintain_order=True)
         .sort("launch_ns")
     )
     stood = rank.cached(host.returns).to_frame("start_ns").lazy()

@@ -14,6 +14,7 @@ from holotrace.diagnosis.candidates import (
     Candidate,
     Job,
     Where,
+    are_same_steps,
     beyond_others,
     candidate,
     lower_median,
@@ -50,6 +51,8 @@ _TWICE_RATIO = 1.0
 _OFTEN, _LATE_ANYWAY_RATIO = 4, 0.4
 # So long any data loader takes to hand a batch over that is ready.
 SHORT_NS = 200_000
+# What more groups of ranks have, each in other steps, they have by chance.
+_MOST_GROUPS = 2
 # So much of what a rank has beyond others must be its own host's.
 _OWN_RATIO = 0.5
 # Other things that take so much longer than the calls do are held up by something else.
@@ -103,9 +106,8 @@ def causes(job: Job) -> Iterator[Candidate]:
             of_slow.append(_parts(idle.rows, excess.filter(on_slow), "beyond_ns"))
             excess = excess.with_columns(beyond_ns=pl.when(on_slow).then(0).otherwise("beyond_ns"))
         is_local = _is_apart(excess, job)
-        if is_local:
-            where = Where(who(excess, "beyond_ns"), when(excess, "beyond_ns"))
-            parts = _parts(idle.rows, excess, "beyond_ns")
+        for where, theirs in _by_steps(excess, job) if is_local else ():
+            parts = _parts(idle.rows, theirs, "beyond_ns")
             # Ranks that wait as often as the others, but are late for longer after that, have more to launch.
             is_launching = idle.cause == SYNCHRONIZATION and _waits_as_often(idle.rows, where.ranks)
             cause, name = (LAUNCH, None) if is_launching else (idle.cause, idle.name)
@@ -119,6 +121,23 @@ def causes(job: Job) -> Iterator[Candidate]:
             parts = _parts(idle.rows, common, "left_ns")
             yield candidate(idle.cause, idle.name, parts, Where(ranks, when(common, "left_ns")), of_hosts=True)
     yield from _slow_hosts(of_slow, slow)
+
+
+def _by_steps(excess: pl.DataFrame, job: Job) -> list[tuple[Where, pl.DataFrame]]:
+    """Where ranks have what is beyond the others', and that: what few of them have in other steps is another thing."""
+    of_rank = excess.group_by("rank").agg(pl.col("beyond_ns").sum()).sort("beyond_ns", "rank", descending=[True, False])
+    groups: list[tuple[tuple[int, ...], list[int]]] = []
+    for rank in of_rank.filter(pl.col("beyond_ns") > job.floor_ns)["rank"]:
+        steps = when(excess.filter(rank=rank), "beyond_ns")
+        same = next((ranks for others, ranks in groups if are_same_steps(steps, others)), None)
+        if same is None:
+            groups.append((steps, [rank]))
+        else:
+            same.append(rank)
+    if not 1 < len(groups) <= _MOST_GROUPS:
+        return [(Where(who(excess, "beyond_ns"), when(excess, "beyond_ns")), excess)]
+    tables = [excess.filter(pl.col("rank").is_in(ranks)) for _, ranks in groups]
+    return [(Where(who(table, "beyond_ns"), when(table, "beyond_ns")), table) for table in tables]
 
 
 def _is_in_turns(idle: _Idle, job: Job) -> bool:

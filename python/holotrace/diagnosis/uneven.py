@@ -15,6 +15,7 @@ from holotrace.diagnosis.candidates import (
     Candidate,
     Job,
     Where,
+    are_same_steps,
     beyond_others,
     candidate,
     of_share,
@@ -177,7 +178,7 @@ def _together(
         for each, ranks in found:
             first = ranks[0]
             is_same = (
-                _are_same_steps(slow_in[first], slow_in[rank])
+                are_same_steps(slow_in[first], slow_in[rank])
                 if cause == SLOW_DEVICE
                 else _common(shares[first], shares[rank]) > _COMMON_RATIO
             )
@@ -187,12 +188,6 @@ def _together(
         else:
             found.append((cause, [rank]))
     return found
-
-
-def _are_same_steps(one: Sequence[int], other: Sequence[int]) -> bool:
-    """Whether most of the steps of both are the same ones."""
-    both, either = set(one) & set(other), set(one) | set(other)
-    return len(both) > _MOSTLY_RATIO * len(either) or not either
 
 
 def _steps(beyond: pl.DataFrame) -> tuple[int, ...]:
