@@ -141,19 +141,23 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
     """What else than waiting kept hosts from launching in gaps, by what is responsible.
 
     Returns ``event_id``, ``cause``, ``responsible``, ``began_ns`` (when that began, or the launch before it returned),
-    ``returned_ns``, ``end_ns`` of the gap, ``share_ns``, its part of that, and ``is_own``: whether the host did
-    something itself, and did not wait for anybody.
+    ``returned_ns``, ``end_ns`` of the gap, ``share_ns``, its part of that, and ``is_own``: whether the host is known to
+    have done something itself, and not to have waited for anybody.
     """
     every = rank.cached(of_all_devices)
     calls = rank.cached(host_calls)
     gaps = every.found.lazy().select("window", "end_ns", at_ns=pl.coalesce("launch_ns", "launched_ns"))
+    # A pause lasts from one launch to the next.
+    is_pause = pl.col("cause") == PAUSE
     stood = done(
         every.shares.lazy()
-        .filter(pl.col("cause").is_in(STALLING), pl.col("event_id").is_not_null(), pl.col("share_ns") > _STALL_NS)
+        .filter(is_pause | (pl.col("cause").is_in(STALLING) & pl.col("event_id").is_not_null()))
+        .filter(pl.col("share_ns") > _STALL_NS)
         .top_k(_MOST_STALLS, by="share_ns")
         .join(gaps, on="window")
         .sort("share_ns", "window", descending=[True, False])
-        .unique("event_id", keep="first", maintain_order=True)
+        .with_columns(pause=pl.when(is_pause).then("window"))
+        .unique(["event_id", "pause"], keep="first", maintain_order=True)
         .sort("at_ns", "window")
     )
     call = open_calls.looked_up(calls, stood["event_id"], "start_ns", "end_ns").rename({"end_ns": "until_ns"})
@@ -161,8 +165,8 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
     launched = rank[WORK_EVENTS].lazy().select(before_ns="launch_ns").drop_nulls().sort("before_ns")
     return done(
         stood.lazy()
-        .with_columns(call, is_own=~matching(inner, _AWAITING))
-        .drop_nulls("until_ns")
+        .with_columns(call, is_own=~is_pause & ~matching(inner, _AWAITING))
+        .filter(is_pause | pl.col("until_ns").is_not_null())
         .join_asof(
             launched,
             left_on="at_ns",

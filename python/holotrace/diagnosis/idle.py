@@ -124,19 +124,26 @@ def causes(job: Job) -> Iterator[Candidate]:
 
 
 def _by_steps(excess: pl.DataFrame, job: Job) -> list[tuple[Where, pl.DataFrame]]:
-    """Where ranks have what is beyond the others', and that: what few of them have in other steps is another thing."""
+    """Where ranks have what is beyond the others', and that: what few of them have in other steps is another thing.
+
+    Unless each has it as often, and for as long: all of them collect garbage now and then.
+    """
     of_rank = excess.group_by("rank").agg(pl.col("beyond_ns").sum()).sort("beyond_ns", "rank", descending=[True, False])
-    groups: list[tuple[tuple[int, ...], list[int]]] = []
-    for rank in of_rank.filter(pl.col("beyond_ns") > job.floor_ns)["rank"]:
+    groups: list[tuple[tuple[int, ...], int, list[int]]] = []
+    for rank, ns in of_rank.filter(pl.col("beyond_ns") > job.floor_ns).iter_rows():
         steps = when(excess.filter(rank=rank), "beyond_ns")
-        same = next((ranks for others, ranks in groups if are_same_steps(steps, others)), None)
-        if same is None:
-            groups.append((steps, [rank]))
+        same = (
+            ranks
+            for others, most_ns, ranks in groups
+            if are_same_steps(steps, others) or (len(steps) == len(others) and ns > ALIKE_RATIO * most_ns)
+        )
+        if (found := next(same, None)) is None:
+            groups.append((steps, ns, [rank]))
         else:
-            same.append(rank)
+            found.append(rank)
     if not 1 < len(groups) <= _MOST_GROUPS:
         return [(Where(who(excess, "beyond_ns"), when(excess, "beyond_ns")), excess)]
-    tables = [excess.filter(pl.col("rank").is_in(ranks)) for _, ranks in groups]
+    tables = [excess.filter(pl.col("rank").is_in(ranks)) for *_, ranks in groups]
     return [(Where(who(table, "beyond_ns"), when(table, "beyond_ns")), table) for table in tables]
 
 
