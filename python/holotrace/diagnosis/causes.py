@@ -13,7 +13,7 @@ import polars as pl
 from holotrace.derive import arrivals
 from holotrace.derive.vendors import COPYING as COPYING_CALLS
 from holotrace.derive.vendors import GRAPH_LAUNCHING, LAUNCHING
-from holotrace.diagnosis import account, cores, idle, inefficient, over_time, profiled, transfers, uneven, wording
+from holotrace.diagnosis import account, cores, idle, over_time, profiled, slow_work, transfers, uneven, wording
 from holotrace.diagnosis.advice import advice
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.class_texts import ALL_RANKS, CLASSES, OF_XLA, Class
@@ -32,6 +32,7 @@ from holotrace.diagnosis.classes import (
     SLICE_GRADIENTS,
     SYNCHRONIZATION,
     UNEVEN_WORK,
+    UNFUSED_ATTENTION,
     UNFUSED_OPTIMIZER,
     UNRECORDED,
     WRONG_TYPE,
@@ -135,7 +136,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         *uneven.causes(job),
         *over_time.causes(job),
         *transfers.causes(job),
-        *inefficient.causes(job),
+        *slow_work.causes(job),
     )
     own_ns = max(rows.filter(pl.col("row") == account.HOST)["time_ns"].to_list(), default=0)
     # What hosts take without the profiler is not known call by call.
@@ -146,7 +147,9 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     costs = [*_once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
     on_host = account.ON_HOST in windows["name"]
     kept = [(c, cost) for c, cost in costs if cost > _least_ratio(c, len(ranks), is_on_host=on_host) * job_ns]
-    kept = _with_copies(_once(cores.told_once(_without_followers(kept)), meetings), meetings)
+    kept = _with_copies(
+        _once(cores.told_once(_without_followers(_without_launches_of_unfused(kept))), meetings), meetings
+    )
     kept = with_hidden(_with_launches(kept, meetings), costs, meetings, FLOOR_RATIO * job_ns, len(ranks))
     kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
     joint = _joint_ns([candidate for candidate, _ in kept], meetings, room_ns)
@@ -249,6 +252,18 @@ def _with_launches(kept: list[tuple[Candidate, int]], meetings: Meetings) -> lis
             told = [pair for pair in told if pair not in launches and pair != (work, cost)]
             told.append((replace(work, change=change), meetings.saved_ns(change)))
     return told
+
+
+def _without_launches_of_unfused(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
+    """The causes but for too many launches of what should be fused, which are a part of that."""
+    unfused = {
+        candidate.responsible for candidate, _ in kept if candidate.cause in (UNFUSED_OPTIMIZER, UNFUSED_ATTENTION)
+    }
+    return [
+        (candidate, cost)
+        for candidate, cost in kept
+        if candidate.cause != LAUNCH or candidate.ranks or candidate.responsible not in unfused
+    ]
 
 
 def _without_followers(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:

@@ -17,6 +17,7 @@ from holotrace.diagnosis.candidates import (
     are_same_steps,
     beyond_others,
     candidate,
+    limits,
     lower_median,
     of_share,
     total,
@@ -88,8 +89,7 @@ def causes(job: Job) -> Iterator[Candidate]:
         if levels:
             for level in levels:
                 parts = _parts(idle.rows, level.table, "part_ns")
-                found = candidate(idle.cause, idle.name, parts, level.where, of_hosts=True)
-                found = replace(found, change=replace(found.change, limits=_limits(idle.rows)))
+                found = _limited(candidate(idle.cause, idle.name, parts, level.where, of_hosts=True), idle.rows)
                 yield awaited.with_waits(found, parts, waiting)
             continue
         everybodys = of_functions.everybodys_ratio(idle.cause, idle.name, excess, functions, job)
@@ -111,7 +111,8 @@ def causes(job: Job) -> Iterator[Candidate]:
             # Ranks that wait as often as the others, but are late for longer after that, have more to launch.
             is_launching = idle.cause == SYNCHRONIZATION and _waits_as_often(idle.rows, where.ranks)
             cause, name = (LAUNCH, None) if is_launching else (idle.cause, idle.name)
-            yield awaited.with_waits(candidate(cause, name, parts, where, of_hosts=True), parts, waiting)
+            found = candidate(cause, name, parts, where, of_hosts=True)
+            yield awaited.with_waits(_limited(found, idle.rows) if cause == LAUNCH else found, parts, waiting)
         taken = pl.col("beyond_ns") if is_local or is_slow else 0
         common = table.with_columns(left_ns=pl.col("time_ns") - taken)
         # What waiting costs may be mostly what it exposes.
@@ -119,7 +120,8 @@ def causes(job: Job) -> Iterator[Candidate]:
         if lower_median(common.group_by("rank").agg(pl.col("left_ns").sum())["left_ns"]) > least_ns:
             ranks = job.ranks if len(job.ranks) == 1 else ()
             parts = _parts(idle.rows, common, "left_ns")
-            yield candidate(idle.cause, idle.name, parts, Where(ranks, when(common, "left_ns")), of_hosts=True)
+            found = candidate(idle.cause, idle.name, parts, Where(ranks, when(common, "left_ns")), of_hosts=True)
+            yield _limited(found, idle.rows) if idle.cause == LAUNCH else found
     yield from _slow_hosts(of_slow, slow)
 
 
@@ -239,14 +241,6 @@ def _parts(rows: pl.DataFrame, table: pl.DataFrame, column: str) -> pl.DataFrame
     return of_share(rows, table.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=ratio))
 
 
-def _limits(rows: pl.DataFrame) -> dict[int, dict[int, float]]:
-    """How long devices waited at most until each time, by rank: no two causes save more together."""
-    limits: dict[int, dict[int, float]] = {}
-    for rank, at, ns in rows.group_by("rank", "at_ns").agg(pl.col("time_ns").sum()).sort("rank", "at_ns").iter_rows():
-        limits.setdefault(rank, {})[at] = float(ns)
-    return limits
-
-
 def _follows(idle: _Idle, slow: dict[int, float]) -> bool:
     """Whether it takes as much longer on slow hosts as everything does there."""
     if not slow or idle.cause in _SLOW_TOO:
@@ -273,7 +267,13 @@ def _slow_hosts(of_slow: list[pl.DataFrame], slow: dict[int, float]) -> Iterator
     ranks = who(every, "part_ns")
     mine = every.filter(pl.col("rank").is_in(ranks))
     ratio = round(min(slow[rank] for rank in ranks), 2)
-    yield candidate(SLOW_HOST, None, mine, Where(ranks, when(mine, "part_ns")), of_hosts=True, host_ratio=ratio)
+    found = candidate(SLOW_HOST, None, mine, Where(ranks, when(mine, "part_ns")), of_hosts=True, host_ratio=ratio)
+    yield _limited(found, mine)
+
+
+def _limited(found: Candidate, rows: pl.DataFrame) -> Candidate:
+    """The cause, which shares waits of devices with others."""
+    return replace(found, change=replace(found.change, limits=limits(rows)))
 
 
 def _host_ratios(job: Job) -> dict[int, float]:
