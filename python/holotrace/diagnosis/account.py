@@ -15,6 +15,7 @@ from holotrace.core.trace import RankTrace, finished_with
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
+from holotrace.derive.kernel_kinds import WORK as OF_WORK
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
@@ -300,7 +301,9 @@ def _nearly_late(rank: RankTrace) -> pl.DataFrame:
     if xla_gaps.is_xla(rank) or kernels.is_empty() or rank.cached(host_calls).is_empty():
         return pl.DataFrame(schema={"row": pl.String()})
     begun_ns, ended_ns = kernels.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-    known = kernels.lazy().select("launch_ns", at_ns="start_ns", slack_ns=pl.col("start_ns") - pl.col("launch_ns"))
+    # What waits for an event is there as soon as it is asked for.
+    work = kernels.lazy().filter(pl.col("kind").is_in(OF_WORK))
+    known = work.select("launch_ns", at_ns="start_ns", slack_ns=pl.col("start_ns") - pl.col("launch_ns"))
     few = (
         known.filter(pl.col("slack_ns").is_between(0, _SLACK_RATIO * (ended_ns - begun_ns)))
         .with_columns(stretch=(pl.col("at_ns") - begun_ns) * _STRETCHES // max(1, ended_ns - begun_ns))
