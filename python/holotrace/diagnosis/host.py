@@ -108,7 +108,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
         .otherwise(pl.col("responsible").replace(_READ_BY))
     )
     named_shares = done(by_range.drop("annotation"))
-    asked = _of_launching_threads(every, rank)
+    asked = of_launching_threads(every, rank)
     others = rank.cached(stalls).filter(pl.col("cause") != ALLOCATOR)
     launches = rank[WORK_EVENTS]["launch_ns"].drop_nulls().unique().sort()
     beside = lead.laid_to_stalls(named_shares, every.found, others, asked, launches)
@@ -124,7 +124,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     )
 
 
-def _of_launching_threads(gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
+def of_launching_threads(gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
     """Waits of threads that launch, since the first work that was recorded; not copies to the device."""
     calls = rank.cached(host_calls)
     threads = gaps.found["tid"].drop_nulls().unique()
@@ -208,7 +208,7 @@ def held_back(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
     """
     calls = rank.cached(host_calls)
     gaps = rank.cached(of_all_devices)
-    waits = _of_launching_threads(gaps, rank)
+    waits = of_launching_threads(gaps, rank)
     names = open_calls.looked_up(calls, waits["event_id"], "name")["name"]
     waits = waits.filter(~matching(names, _OF_EVENTS)).sort("returned_ns")
     spans = waits.select(start_ns="began_ns", end_ns="returned_ns")

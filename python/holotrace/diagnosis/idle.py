@@ -25,8 +25,7 @@ from holotrace.diagnosis.candidates import (
     who,
 )
 from holotrace.diagnosis.classes import (
-    COPY,
-    FUNCTION,
+    BY_NAME,
     INPUT,
     LAUNCH,
     PAUSE,
@@ -37,8 +36,6 @@ from holotrace.diagnosis.classes import (
 )
 from holotrace.diagnosis.of_functions import ALIKE_RATIO, NUMBERED, PART_RATIO
 
-# Of these each name is a cause of its own.
-_BY_NAME = (FUNCTION, COPY, SYNCHRONIZATION)
 _STEP = r"^ProfilerStep$"
 # Host calls of a slow host take so much longer than those of others.
 _SLOW_HOST_RATIO = 1.3
@@ -83,6 +80,7 @@ def causes(job: Job) -> Iterator[Candidate]:
     slow = slow if len(slow) <= len(job.ranks) / 2 else {}
     of_slow: list[pl.DataFrame] = []
     functions = of_functions.times(job)
+    hidden = job.of(account.RECOVERED).with_columns(pl.col("name").fill_null("").str.replace_all(NUMBERED, "$1"))
     for idle in _things(job, list(slow)):
         excess = idle.table
         levels = None if _follows(idle, slow) else of_functions.levels(idle.cause, idle.name, excess, functions, job)
@@ -112,7 +110,8 @@ def causes(job: Job) -> Iterator[Candidate]:
             is_launching = idle.cause == SYNCHRONIZATION and _waits_as_often(idle.rows, where.ranks)
             cause, name = (LAUNCH, None) if is_launching else (idle.cause, idle.name)
             found = candidate(cause, name, parts, where, of_hosts=True)
-            yield awaited.with_waits(_limited(found, idle.rows) if cause == LAUNCH else found, parts, waiting)
+            found = awaited.with_waits(_limited(found, idle.rows) if cause == LAUNCH else found, parts, waiting)
+            yield found if is_launching else _with_later(found, idle, hidden)
         taken = pl.col("beyond_ns") if is_local or is_slow else 0
         common = table.with_columns(left_ns=pl.col("time_ns") - taken)
         # What waiting costs may be mostly what it exposes.
@@ -121,7 +120,7 @@ def causes(job: Job) -> Iterator[Candidate]:
             ranks = job.ranks if len(job.ranks) == 1 else ()
             parts = _parts(idle.rows, common, "left_ns")
             found = candidate(idle.cause, idle.name, parts, Where(ranks, when(common, "left_ns")), of_hosts=True)
-            yield _limited(found, idle.rows) if idle.cause == LAUNCH else found
+            yield _limited(found, idle.rows) if idle.cause == LAUNCH else _with_later(found, idle, hidden)
     yield from _slow_hosts(of_slow, slow)
 
 
@@ -209,7 +208,7 @@ def _things(job: Job, slow: Sequence[int]) -> Iterator[_Idle]:
             name=pl.when(is_waiting).then(pl.lit("")).otherwise("name"),
         )
     # Some classes are one thing, whatever names it has.
-    gaps = gaps.with_columns(key=pl.when(pl.col("cause").is_in(_BY_NAME)).then("name").otherwise(pl.lit("")))
+    gaps = gaps.with_columns(key=pl.when(pl.col("cause").is_in(BY_NAME)).then("name").otherwise(pl.lit("")))
     beyond = beyond_others(gaps, job, ("cause", "key"))
     by_key = gaps.partition_by("cause", "key", as_dict=True)
     for (cause, key), table in beyond.group_by("cause", "key", maintain_order=True):
@@ -269,6 +268,19 @@ def _slow_hosts(of_slow: list[pl.DataFrame], slow: dict[int, float]) -> Iterator
     ratio = round(min(slow[rank] for rank in ranks), 2)
     found = candidate(SLOW_HOST, None, mine, Where(ranks, when(mine, "part_ns")), of_hosts=True, host_ratio=ratio)
     yield _limited(found, mine)
+
+
+def _with_later(found: Candidate, idle: _Idle, hidden: pl.DataFrame) -> Candidate:
+    """The cause with what its ranks' hosts would have hidden later."""
+    is_same = pl.col("cause") == idle.cause
+    if idle.cause in BY_NAME:
+        is_same &= pl.col("name") == (idle.name or "")
+    if found.ranks:
+        is_same &= pl.col("rank").is_in(found.ranks)
+    later: dict[int, list[tuple[int, float]]] = {}
+    for rank, at, ns in hidden.filter(is_same).select("rank", "at_ns", "time_ns").iter_rows():
+        later.setdefault(rank, []).append((at, float(ns)))
+    return replace(found, change=replace(found.change, later=later)) if later else found
 
 
 def _limited(found: Candidate, rows: pl.DataFrame) -> Candidate:
