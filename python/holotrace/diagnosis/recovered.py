@@ -10,8 +10,8 @@ from holotrace.derive import intervals
 from holotrace.diagnosis import host, lead
 from holotrace.diagnosis.classes import BY_NAME, PAUSE, STALLING, SYNCHRONIZATION
 
-# Less is not looked at, and no more things that hosts stand still for.
-_LEAST_NS, _MOST_THINGS = 100_000, 8
+# Any host takes less to go on with its next step; and no more things that hosts stand still for are looked at.
+_LEAST_NS, _MOST_THINGS = 200_000, 8
 _SCHEMA = {
     **dict.fromkeys(("cause", "responsible"), pl.String()),
     **dict.fromkeys(("start_ns", "end_ns", "share_ns"), pl.Int64()),
@@ -33,7 +33,7 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     waits = lead.long(host.of_launching_threads(every, rank)).with_columns(cause=pl.lit(SYNCHRONIZATION))
     known = ("cause", "responsible", "began_ns", "returned_ns", "event_id")
     stops = pl.concat([waits.select(known), rank.cached(host.stalls).select(known)])
-    later = rank.cached(host.gaps).filter(pl.col("cause").is_in((*STALLING, PAUSE)))
+    later = rank.cached(host.gaps).filter(pl.col("cause").is_in((*STALLING, PAUSE)), pl.col("share_ns") > _LEAST_NS)
     if stops.is_empty() or later.is_empty():
         return pl.DataFrame(schema=_SCHEMA)
     spans = stops.select(start_ns="began_ns", end_ns="returned_ns")
