@@ -29,7 +29,7 @@ CORE = "core"  # what each of several devices of one rank computes
 HOST = "host"  # how long the host takes by itself
 FUNCTION_TIME = "function"  # how long the host is in a function or range, whatever its device does meanwhile
 UNPROFILED = "unprofiled"  # how long a step took while nothing was recorded, where the recorder measured it
-# What a window is of where the profile is one of XLA, and its name where devices are threads of the host.
+# What a window is of where the profile is one of XLA, and its name where the host computes.
 XLA, ON_HOST = "xla", "on-host"
 _OWN = (
     Column(
@@ -258,7 +258,8 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
     both = pl.concat([frame.select("start_ns", "end_ns") for frame in spans])
     whole = both.select(row=pl.lit(WINDOW), start_ns=pl.col("start_ns").min(), at_ns=pl.col("end_ns").max())
     kind = pl.lit(XLA if xla_gaps.is_xla(rank) else None, pl.String)
-    place = pl.lit(ON_HOST if xla_gaps.is_on_host(rank) else None, pl.String)
+    on_host = rank.computes_on_host or xla_gaps.is_on_host(rank)
+    place = pl.lit(ON_HOST if on_host else None, pl.String)
     world = believable(rank.metadata.get("distributedInfo")).get("world_size")
     ranks = pl.when(pl.col("row") == WINDOW).then(world)
     return pl.concat([whole.drop_nulls(), steps], how="diagonal").with_columns(

@@ -31,6 +31,7 @@ from holotrace.diagnosis.classes import (
     UNRECORDED,
     is_of_program,
 )
+from holotrace.graph import on_host
 
 WORK_EVENTS = idle_windows.WORK_EVENTS
 READS = idle_windows.READS
@@ -238,7 +239,8 @@ def late(rank: RankTrace) -> pl.DataFrame:
     calls = rank.cached(host_calls)
     timed = idle_windows.timed(others, calls, rank)
     is_late = (pl.col("launched_ns") > pl.col("start_ns")) & (pl.col("end_ns") - pl.col("launched_ns") <= _PROMPT_NS)
-    found = timed.filter(is_late, ~timed["window"].is_in(_waited_for(timed, communicated, calls).implode()))
+    waited_for = _waited_for(timed, communicated, _returns(rank))
+    found = timed.filter(is_late, ~timed["window"].is_in(waited_for.implode()))
     found = _after_the_last(found, communicated, rank)
     is_beside = intervals.uncovered_ns(found, communicated) < found["end_ns"] - found["start_ns"]
     return found.filter(is_beside).select(others.columns)
@@ -266,14 +268,14 @@ def _with_late(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([gaps, known.select(gaps.columns)]).sort("start_ns", "end_ns")
 
 
-def _waited_for(gaps: pl.DataFrame, communicated: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
+def _waited_for(gaps: pl.DataFrame, communicated: pl.DataFrame, waits: pl.DataFrame) -> pl.Series:
     """The gaps in which the host waited until a collective ended: a call that waits returned then."""
     ends = communicated.lazy().select(at_ns="end_ns").sort("at_ns")
     within = ends.join_asof(
         gaps.lazy(), left_on="at_ns", right_on="start_ns", strategy="backward", check_sortedness=False
     )
     returned = within.join_asof(
-        _waits(calls).lazy(), left_on="at_ns", right_on="returned_ns", strategy="forward", check_sortedness=False
+        waits.lazy(), left_on="at_ns", right_on="returned_ns", strategy="forward", check_sortedness=False
     )
     is_awaited = (pl.col("began_ns") < pl.col("at_ns")) & (pl.col("returned_ns") <= pl.col("at_ns") + _RETURN_NS)
     return done(returned.filter(pl.col("at_ns") < pl.col("end_ns"), is_awaited))["window"]
@@ -381,6 +383,17 @@ def _waits(calls: pl.DataFrame) -> pl.DataFrame:
         .select(wait_id="event_id", wait_parent="parent_id", call="name", began_ns="start_ns", returned_ns="end_ns")
         .sort("returned_ns")
     )
+
+
+def _returns(rank: RankTrace) -> pl.DataFrame:
+    """When threads waited for a device, or for an exchange of hosts that compute: ``began_ns``, ``returned_ns``."""
+    calls = rank.cached(host_calls)
+    waits = _waits(calls).select("began_ns", "returned_ns")
+    if not rank.computes_on_host:
+        return waits
+    found = on_host.waits(calls, rank[WORK_EVENTS])
+    both = pl.concat([waits, found.select(began_ns="start_ns", returned_ns="ended_ns")])
+    return both.sort("returned_ns")
 
 
 def _is_own(function: str) -> bool:

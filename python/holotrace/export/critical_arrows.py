@@ -39,11 +39,13 @@ def _of_path(rank: RankTrace, of_step: int | None) -> Addition:
     if found is None or path is None or path.is_empty():
         return Addition()
     nodes = found.graph.nodes.join(rank[EVENTS], on="event_id", how="left", maintain_order="left")
-    leads = path.filter(pl.col("kind") != "operator")
+    # Work of a host that computes is not in the file; the operator or range that it was made of is.
+    is_there = nodes["tid"].is_not_null()
+    leads = path.filter(pl.col("kind") != "operator", is_there[path["from_node"]], is_there[path["to_node"]])
     ends = (_placed(nodes[leads[f"{side}_node"]], side) for side in ("from", "to"))
     told = leads.select("kind", "bound_by", duration_ns="weight_ns")
     through = pl.concat([path["from_node"], path["to_node"]])
-    critical = found.graph.nodes["event_id"].gather(through).unique().sort()
+    critical = nodes["event_id"].gather(through.filter(is_there[through])).unique().sort()
     texts = arrows(pl.concat([told, *ends], how="horizontal"), name="critical_path")
     return Addition((Edit(critical, args=MARK),), tuple(texts))
 

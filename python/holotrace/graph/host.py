@@ -14,7 +14,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive.critical_steps import HOST, LOADING, LOADING_DATA
 from holotrace.derive.names import distinct, distinct_pairs, pair
 from holotrace.derive.vendors import ASKING
-from holotrace.graph import xla
+from holotrace.graph import on_host, xla
 
 _SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
 STEPS_READ = STEPS.only("step", "event_id", "start_ns", "end_ns")
@@ -54,7 +54,7 @@ def of(rank: RankTrace, work: pl.DataFrame, *, has_queries: bool) -> Host:
     """
     steps = steps_of(rank)
     asking = ASKING if not has_queries else frozenset()
-    kinds = _of_xla(rank, work) if xla.is_xla(rank) else _spans(rank, asking)
+    kinds = _of_xla(rank, work) if xla.is_xla(rank) else _spans(rank, asking, work)
     is_step = pl.col("event_id").is_in(steps["event_id"].implode())
     # To take steps out would copy all other columns, as would a new column of all kinds of spans together.
     spans = _placed([frame.with_columns(role=_role(role, is_step).cast(pl.UInt8)) for frame, role in kinds])
@@ -82,14 +82,14 @@ def of(rank: RankTrace, work: pl.DataFrame, *, has_queries: bool) -> Host:
     )
 
 
-def in_steps(on_host: Host, work: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def in_steps(threads: Host, work: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """What a host of which nothing but its steps was recorded did in them: it waited for its devices.
 
     Returns edges (from_point, to_point, lag_ns, is_inferred) from the begin of each step to its first work, and from
     the last of it to its end; and what the host takes by itself (activity, own_ns).
 
     Args:
-        on_host: The host's part of a graph.
+        threads: The host's part of a graph.
         work: What devices ran, with step and its activity in the whole graph.
     """
     number = pl.col("activity").cast(pl.Int64)
@@ -104,7 +104,7 @@ def in_steps(on_host: Host, work: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFr
         )
     )
     # A step begins with the activity that it is.
-    found = on_host.steps.join(ends, on="step").with_columns(step_is=pl.col("begin").cast(pl.Int64) // 2)
+    found = threads.steps.join(ends, on="step").with_columns(step_is=pl.col("begin").cast(pl.Int64) // 2)
     before_ns, after_ns = (pl.col("at_ns") - pl.col("start_ns"), pl.col("end_ns") - pl.col("over_ns"))
     first, last = 2 * pl.col("first"), 2 * pl.col("last") + 1
     begun = found.select(from_point=2 * pl.col("step_is"), to_point=first, lag_ns=before_ns.clip(lower_bound=0))
@@ -132,7 +132,7 @@ def _of_xla(rank: RankTrace, work: pl.DataFrame) -> Sequence[tuple[pl.DataFrame,
     return ((ops, role), (ranges, pl.lit(_RANGE)), (waits, pl.lit(_CALL)))
 
 
-def _spans(rank: RankTrace, asking: Collection[str]) -> Sequence[tuple[pl.DataFrame, pl.Expr]]:
+def _spans(rank: RankTrace, asking: Collection[str], work: pl.DataFrame) -> Sequence[tuple[pl.DataFrame, pl.Expr]]:
     """The spans of all threads, with what each is."""
     ops, ranges = rank[_OPS], rank[_RANGES].filter(~pl.col("on_device")).drop("on_device")
     both = ops.filter(pl.col("event_id").is_in(ranges["event_id"].implode()))["event_id"]
@@ -141,6 +141,11 @@ def _spans(rank: RankTrace, asking: Collection[str]) -> Sequence[tuple[pl.DataFr
     names = [name for name in distinct(calls["name"]) if name in asking]
     asks = pl.col("name").is_in(pl.Series(names, dtype=calls.schema["name"]).implode())
     of_calls = pl.when(asks.fill_null(False)).then(_QUERY).otherwise(_CALL)
+    if rank.computes_on_host:
+        is_launch = pl.col("event_id").is_in(work["launch_id"].drop_nulls().implode())
+        waits = on_host.of_rank(rank, work).select(_SPAN)
+        role = pl.when(is_launch).then(_CALL).otherwise(_OPERATOR)
+        return ((ops, role), (ranges, pl.lit(_RANGE)), (pl.concat([calls, waits]), pl.lit(_CALL)))
     return ((ops, pl.lit(_OPERATOR)), (ranges, pl.lit(_RANGE)), (calls, of_calls))
 
 

@@ -111,7 +111,8 @@ impl Table {
             Table::Events | Table::Flows => true,
             Table::DeviceEvents | Table::Launches => matches!(class, Class::Device | Class::Runtime),
             Table::CpuOps => class == Class::CpuOp,
-            Table::Collectives => matches!(class, Class::Device | Class::CpuOp),
+            // Backends of hosts have ranges for them.
+            Table::Collectives => matches!(class, Class::Device | Class::CpuOp | Class::Annotation),
             // Old releases wrote steps as operators.
             Table::Steps => matches!(class, Class::Annotation | Class::CpuOp),
             Table::Annotations => matches!(class, Class::Annotation | Class::DeviceAnnotation),
