@@ -9,7 +9,7 @@ import polars as pl
 
 from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
-from holotrace.derive import intervals
+from holotrace.derive import exchange_waits, intervals
 from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
@@ -31,7 +31,6 @@ from holotrace.diagnosis.classes import (
     UNRECORDED,
     is_of_program,
 )
-from holotrace.graph import on_host
 
 WORK_EVENTS = idle_windows.WORK_EVENTS
 READS = idle_windows.READS
@@ -391,7 +390,7 @@ def _returns(rank: RankTrace) -> pl.DataFrame:
     waits = _waits(calls).select("began_ns", "returned_ns")
     if not rank.computes_on_host:
         return waits
-    found = on_host.waits(calls, rank[WORK_EVENTS])
+    found = exchange_waits.of_calls(calls, rank[WORK_EVENTS])
     both = pl.concat([waits, found.select(began_ns="start_ns", returned_ns="ended_ns")])
     return both.sort("returned_ns")
 

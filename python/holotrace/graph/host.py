@@ -11,17 +11,18 @@ from holotrace.core.native import native
 from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, RUNTIME_CALLS, STEPS
 from holotrace.core.trace import RankTrace
+from holotrace.derive import exchange_waits
 from holotrace.derive.critical_steps import HOST, LOADING, LOADING_DATA
 from holotrace.derive.names import distinct, distinct_pairs, pair
 from holotrace.derive.vendors import ASKING
-from holotrace.graph import on_host, xla
+from holotrace.graph import xla
 
 _SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
 STEPS_READ = STEPS.only("step", "event_id", "start_ns", "end_ns")
 _OPS = CPU_OPS.only(*_SPAN)
 CALLS_READ = RUNTIME_CALLS.only(*_SPAN, "correlation")
 _RANGES = ANNOTATIONS.only(*_SPAN, "on_device")
-READS = (STEPS_READ, _OPS, CALLS_READ, _RANGES, *xla.READS)
+READS = (STEPS_READ, _OPS, CALLS_READ, _RANGES, *exchange_waits.READS, *xla.READS)
 _PLACE = ["pid", "tid"]
 # What spans are to the core, which cuts threads by them: work, ranges that only have names, calls of the runtime,
 # those that only ask, which are a third of all and cut nothing, and steps, which it is told of apart.
@@ -143,7 +144,7 @@ def _spans(rank: RankTrace, asking: Collection[str], work: pl.DataFrame) -> Sequ
     of_calls = pl.when(asks.fill_null(False)).then(_QUERY).otherwise(_CALL)
     if rank.computes_on_host:
         is_launch = pl.col("event_id").is_in(work["launch_id"].drop_nulls().implode())
-        waits = on_host.of_rank(rank, work).select(_SPAN)
+        waits = rank.cached(exchange_waits.of_rank).select(_SPAN)
         role = pl.when(is_launch).then(_CALL).otherwise(_OPERATOR)
         return ((ops, role), (ranges, pl.lit(_RANGE)), (pl.concat([calls, waits]), pl.lit(_CALL)))
     return ((ops, pl.lit(_OPERATOR)), (ranges, pl.lit(_RANGE)), (calls, of_calls))

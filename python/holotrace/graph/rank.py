@@ -8,11 +8,11 @@ import polars as pl
 
 from holotrace.core import arrow
 from holotrace.core.trace import RankTrace
-from holotrace.derive import collectives, step_graph
+from holotrace.derive import collectives, exchange_waits, pauses, step_graph
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import WORK
 from holotrace.derive.steps import launched_in
-from holotrace.graph import device, host, on_host, packed, pauses, xla
+from holotrace.graph import device, host, packed, xla
 
 READS = (*host.READS, *device.READS, *collectives.READS)
 # What a row of a part is.
@@ -67,8 +67,8 @@ def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
         times = device.waits(work if held.is_empty() else work.clear())
         usual, can_wait = device.USUAL, device.can_wait
         if rank.computes_on_host:
-            usual = {**usual, **on_host.USUAL}
-            returned = on_host.of_rank(rank, work).select("after_id", waits_id="event_id")
+            usual = {**usual, **exchange_waits.USUAL}
+            returned = rank.cached(exchange_waits.of_rank).select("after_id", waits_id="event_id")
     count = threads.activities.height
     work = work.with_columns(pl.col("activity") + count)
     base = base_ns(rank.metadata)

@@ -11,12 +11,11 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, MODULES, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import groups, host_activities
+from holotrace.derive import groups, host_activities, pauses
 from holotrace.derive.host_activities import BACK_PRESSURE, WAITING
 from holotrace.derive.kernel_kinds import COMPUTE, WORK
 from holotrace.derive.names import distinct
 from holotrace.derive.unrecorded_waits import WAITED_NS
-from holotrace.graph import pauses
 
 _SPAN = pauses.SPAN
 _OPS = CPU_OPS.only(*_SPAN)
@@ -204,14 +203,14 @@ def _between(alone: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     )
     ends = whole.lazy().select("run", start_ns="end_ns", end_ns="end_ns")
     # What runs has no two operations at once, so that the one before is the last that ended.
-    pauses = (
+    between = (
         groups.ordered(done(pl.concat([of_runs, ends])), ["run", "start_ns"])
         .lazy()
         .select("run", from_ns=pl.col("end_ns").shift(1).over("run"), until_ns="start_ns")
         .filter(pl.col("from_ns").is_null() | (pl.col("until_ns") - pl.col("from_ns") >= _PAUSE_NS))
     )
     return done(
-        pauses.join(whole.lazy(), on="run")
+        between.join(whole.lazy(), on="run")
         .join(main.lazy(), on="device", how="left")
         .with_columns(from_ns=pl.coalesce("from_ns", "start_ns"), until_ns=pl.min_horizontal("until_ns", "end_ns"))
         .filter(pl.col("until_ns") - pl.col("from_ns") >= _PAUSE_NS)

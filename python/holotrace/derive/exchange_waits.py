@@ -1,6 +1,6 @@
-"""What the graph is made of where the host itself computes: operators that end when their work does.
+"""When threads of a host that computes waited for exchanges with others, of which nothing is recorded.
 
-Operations between ranks run on threads of their own, as on a queue. Nothing is recorded of a thread that waits for one.
+Operations between hosts run on threads of their own, as on a queue.
 """
 
 from __future__ import annotations
@@ -8,19 +8,20 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.core.plans import done
-from holotrace.core.tables import ANNOTATIONS, CPU_OPS
+from holotrace.core.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import groups
+from holotrace.derive import groups, pauses
 from holotrace.derive.kernel_kinds import COMMUNICATION
-from holotrace.graph import pauses
 
 _PLACE = ("event_id", "pid", "tid", "start_ns", "end_ns")
 _OPS, _RANGES = CPU_OPS.only(*_PLACE), ANNOTATIONS.only(*_PLACE)
+_WORK = DEVICE_EVENTS.only("event_id", "kind", "launch_id", "start_ns", "end_ns")
+READS = (_OPS, _RANGES, _WORK)
 # A thread that waits is woken by another, which has to get a CPU.
 USUAL = {"returned_ns": 1_000_000_000}
 
 
-def waits(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
+def of_calls(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     """When threads computed nothing until an exchange was over: ``pauses.SPAN``, and the exchange: after_id, ended_ns.
 
     Args:
@@ -39,6 +40,7 @@ def waits(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     return done(pauses.waits(found).select(*pauses.SPAN, "after_id", "ended_ns"))
 
 
-def of_rank(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:
-    """The same of a rank."""
-    return waits(pl.concat([rank[_OPS], rank[_RANGES]]), work)
+def of_rank(rank: RankTrace) -> pl.DataFrame:
+    """The same of a rank; none where accelerators compute."""
+    calls, work = pl.concat([rank[_OPS], rank[_RANGES]]), rank[_WORK]
+    return of_calls(calls, work) if rank.computes_on_host else of_calls(calls.clear(), work.clear())
