@@ -197,8 +197,39 @@ def test_ranks_with_more_of_different_work_are_different_causes() -> None:
     rows = pl.DataFrame(work, schema_overrides={"cause": pl.String})
     kinds = equal_work.by_kind(CausesJob(rows, pl.DataFrame(), tuple(times), 0))
     classes = [(MORE_WORK, 2), (MORE_WORK, 3), (MORE_WORK, 4)]
-    assert uneven._together(classes, kinds) == [(MORE_WORK, [2, 4]), (MORE_WORK, [3])]
-    assert uneven._together([(SLOW_DEVICE, 2), (SLOW_DEVICE, 3)], kinds) == [(SLOW_DEVICE, [2, 3])]
+    assert uneven._together(classes, kinds, {}) == [(MORE_WORK, [2, 4]), (MORE_WORK, [3])]
+
+
+@pytest.mark.parametrize(
+    ("steps", "causes"),
+    [
+        ({2: (3, 4, 5), 3: (3, 4, 5)}, [(SLOW_DEVICE, [2, 3])]),
+        # One of two devices that throttle begins a step later.
+        ({2: (3, 4, 5), 3: (4, 5)}, [(SLOW_DEVICE, [2, 3])]),
+        ({2: (3, 4, 5), 3: (3,)}, [(SLOW_DEVICE, [2]), (SLOW_DEVICE, [3])]),
+    ],
+)
+def test_devices_that_are_slow_in_other_steps_are_different_causes(
+    steps: dict[int, tuple[int, ...]], causes: list[tuple[str, list[int]]]
+) -> None:
+    """A device that is slow from some step on and one that is slow once were told as one cause, of all those steps."""
+    work = [{"row": "work", "rank": rank, "operator": "mm", "name": "mm", "detail": ""} for rank in (2, 3)]
+    kinds = pl.DataFrame(work).with_columns(time_ns=120, usual_ns=100)
+    assert uneven._together([(SLOW_DEVICE, 2), (SLOW_DEVICE, 3)], kinds, steps) == causes
+
+
+def test_more_of_one_operator_is_another_cause_than_more_of_everything() -> None:
+    """A rank with a hot table and one with a larger batch, most of which are lookups, were told as one cause."""
+    times = {0: (100, 100), 1: (100, 100), 2: (300, 100), 3: (160, 140)}
+    work = [
+        {"row": "work", "rank": rank, "name": name, "operator": name, "cause": None, "detail": "", "count": 1}
+        | {"time_ns": time_ns}
+        for rank, of_rank in times.items()
+        for name, time_ns in zip(("lookup", "mm"), of_rank, strict=True)
+    ]
+    rows = pl.DataFrame(work, schema_overrides={"cause": pl.String})
+    kinds = equal_work.by_kind(CausesJob(rows, pl.DataFrame(), tuple(times), 0))
+    assert uneven._together([(MORE_WORK, 2), (MORE_WORK, 3)], kinds, {}) == [(MORE_WORK, [2]), (MORE_WORK, [3])]
 
 
 def test_of_ranks_that_take_turns_the_operator_is_named_that_takes_longer_in_their_turn() -> None:

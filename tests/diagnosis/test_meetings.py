@@ -7,6 +7,17 @@ import pytest
 
 from holotrace.diagnosis.meetings import Change, Late, Meetings
 
+# No meetings.
+NONE = pl.DataFrame(
+    schema={
+        **dict.fromkeys(("match", "rank", "arrival_ns", "left_ns", "time_ns", "needed_ns"), pl.Int64()),
+        "clock_offset_ns": pl.Int64(),
+        "collective": pl.String(),
+        "group": pl.String(),
+        "group_ranks": pl.String(),
+    }
+)
+
 
 def message(*, needed_ns: int | None) -> Meetings:
     """Rank 1 computes until 100 and then needs what rank 0 has sent it from 40 to 50; both end at 140."""
@@ -66,16 +77,25 @@ def test_a_message_that_comes_while_a_rank_waits_for_another_does_not_hold_it_ba
 )
 def test_a_faster_device_waits_longer_for_a_host_that_launches_late(change: Change, end_ns: int) -> None:
     """A slow device beside a slow data loader was worth too much: the loader takes as long with a faster one."""
-    rows = pl.DataFrame(
-        schema={
-            **dict.fromkeys(("match", "rank", "arrival_ns", "left_ns", "time_ns", "needed_ns"), pl.Int64()),
-            "clock_offset_ns": pl.Int64(),
-            "collective": pl.String(),
-            "group": pl.String(),
-            "group_ranks": pl.String(),
-        }
-    )
-    alone = Meetings(rows, {0: 300}, {}, {0: [Late(250, since_ns=70, gap_ns=150)]})
+    alone = Meetings(NONE, {0: 300}, {}, {0: [Late(250, since_ns=70, gap_ns=150, launched_ns=250)]})
+    assert alone.ends(change)[0] == end_ns
+
+
+@pytest.mark.parametrize(
+    ("change", "end_ns"),
+    [
+        (Change(removed={0: [(90, 15)]}), 285),
+        # It was launched only 20 before it began.
+        (Change(removed={0: [(90, 60)]}), 280),
+        # The host goes on earlier if the device has done earlier what it waited for.
+        (Change(removed={0: [(60, 30)]}), 270),
+        # It is not known how much earlier it would be launched.
+        (Change(removed={0: [(90, 60)]}, of_hosts={0: [(90, 60)]}), 240),
+    ],
+)
+def test_a_faster_device_begins_nothing_before_it_is_launched(change: Change, end_ns: int) -> None:
+    """A slow device that kept up with its host was worth all of its slowness, though a fast one only waits."""
+    alone = Meetings(NONE, {0: 300}, {}, {0: [Late(250, since_ns=70, gap_ns=0, launched_ns=230)]})
     assert alone.ends(change)[0] == end_ns
 
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from holotrace.core.schema import filled
-from holotrace.diagnosis import account, idle
+from holotrace.diagnosis import account, idle, meetings
 from holotrace.diagnosis.candidates import Job
 
 FUNCTION = "monitor.py(55): grad_histogram"
@@ -39,7 +39,10 @@ def test_a_function_of_all_hosts_is_of_all_though_only_the_last_rank_has_its_dev
 
 
 def test_what_the_last_rank_is_in_a_function_for_longer_than_others_is_its_own_and_the_rest_of_all() -> None:
-    """Where all hosts are in a function and one twice as long, all of it was told to be of that one."""
+    """Where all hosts are in a function and one twice as long, all of it was told to be of that one.
+
+    The device had work for 1 ms of the 6: without the others' 3 it waits for 2, and without both not at all.
+    """
     function = {"name": FUNCTION, "count": 1, "event_id": 1}
     rows: list[dict[str, object]] = [
         {"row": "function", "rank": rank, "step": step, "time_ns": 6_000_000 if rank == 2 else 3_000_000} | function
@@ -47,18 +50,21 @@ def test_what_the_last_rank_is_in_a_function_for_longer_than_others_is_its_own_a
         for step in range(4)
     ]
     rows += [
-        {"row": "gap", "rank": rank, "step": step, "cause": "python-function", "start_ns": 0, "at_ns": 6_000_000}
-        | {"time_ns": 5_000_000 if rank == 2 else 500_000}
+        {"row": "gap", "rank": rank, "step": step, "cause": "python-function", "start_ns": at_ns}
+        | {"at_ns": at_ns + 6_000_000, "time_ns": 5_000_000 if rank == 2 else 500_000}
         | function
         for rank in range(4)
         for step in range(4)
+        for at_ns in [20_000_000 * step]
     ]
     table = pl.DataFrame(rows, infer_schema_length=None)
     every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
     visits = pl.DataFrame({"rank": range(4), "clock_offset_ns": 0, "collective": "allreduce"})
     own, of_all = idle.causes(Job(every, visits, (0, 1, 2, 3), 100_000))
     assert (own.ranks, of_all.ranks) == ((2,), ())
-    assert [round(sum(ns for _, ns in found.change.removed[2])) for found in (own, of_all)] == [12_000_000, 8_000_000]
+    both = meetings.together([own.change, of_all.change])
+    removed = [round(sum(ns for _, ns in change.removed[2])) for change in (own.change, of_all.change, both)]
+    assert removed == [12_000_000, 12_000_000, 20_000_000]
 
 
 @pytest.mark.parametrize(("own_ns", "ranks"), [(19_100_000, ()), (30_000_000, (0, 3))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -71,8 +72,13 @@ def reductions(
     collective: str = "allreduce",
     computed_us: int | None = None,
     losses: int = 1,
+    work_us: Sequence[tuple[str, str, int, int]] = (),
+    optimizer_us: int = 0,
 ) -> Candidate:
-    """The exposed transfer of two ranks that reduce gradients from and until these times of one step."""
+    """The exposed transfer of two ranks that reduce gradients from and until these times of one step.
+
+    What they compute is before that, but for the optimizer; of some ``work`` it is known when it began and ended.
+    """
     rows = [
         {
             "match": place,
@@ -87,21 +93,32 @@ def reductions(
             "element_type": "BFloat16",
             "step": 1,
             "group_size": 2,
+            "clock_offset_ns": 0,
         }
         for place, (begun, left) in enumerate(times_us)
         for rank in range(2)
     ]
+    end_ns = 1_000 * max(left for _, left in times_us)
     computed = [
-        {"row": "segment", "rank": rank, "step": 1, "time_ns": 1_000 * computed_us, "count": 1, "detail": None}
+        {"row": "segment", "rank": rank, "step": 1, "time_ns": 1_000 * us, "at_ns": at_ns, "count": 1, "detail": None}
         for rank in range(2)
-        if computed_us is not None
+        for us, at_ns in ((computed_us, 0), (optimizer_us, end_ns + 1_000 * optimizer_us))
+        if us is not None and computed_us is not None
     ]
     work = [
         {"row": "work", "rank": rank, "step": 1, "time_ns": 9, "count": count, "operator": operator, "name": "kernel"}
         for rank in range(2)
         for operator, count in (("aten::mm", 12), ("aten::nll_loss", losses))
     ]
-    job = Job(pl.DataFrame([*computed, *(work if computed else [])]), pl.DataFrame(rows), (0, 1), 0)
+    timed = [
+        {"row": "work", "rank": rank, "step": 1, "start_ns": 1_000 * begun, "time_ns": 1_000 * (ended - begun)}
+        | {"count": 1, "operator": operator, "name": name}
+        for rank in range(2)
+        for operator, name, begun, ended in work_us
+    ]
+    every = pl.DataFrame([*computed, *([*work, *timed] if computed else [])], infer_schema_length=None)
+    every = every if every.is_empty() or "start_ns" in every.columns else every.with_columns(start_ns=None)
+    job = Job(every, pl.DataFrame(rows), (0, 1), 0)
     (found,) = transfers.causes(job)
     return found
 
@@ -112,6 +129,29 @@ def test_no_more_of_the_gradients_can_be_hidden_than_the_backward_pass_has_time_
     # Two thirds of 900 us are the backward pass, and in the first third of that no bucket is complete.
     assert reductions(*at, computed_us=900).evidence["time_ns"] == pytest.approx(400_000, abs=2)
     assert reductions(*at, computed_us=9_000).evidence["time_ns"] == 1_199_000
+
+
+def test_the_optimizer_hides_no_gradients_as_it_comes_after_them() -> None:
+    """What a large optimizer computes was taken for a part of the backward pass."""
+    at = (0, 600), (601, 1_200), (1_202, 1_800)
+    with_optimizer = reductions(*at, computed_us=900, optimizer_us=600)
+    assert with_optimizer.evidence["time_ns"] == pytest.approx(400_000, abs=2)
+
+
+def test_what_is_computed_before_the_first_gradient_of_the_backward_pass_hides_nothing() -> None:
+    """The last layer may have most of the weights, and nothing is reduced before its products."""
+    at = (0, 600), (601, 1_200), (1_202, 1_800)
+    gemm = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n"
+    work = (
+        ("aten::mm", gemm, -900, -620),
+        ("aten::_log_softmax_backward_data", "softmax_backward", -600, -500),
+        ("aten::mm", gemm + "_input", -500, -450),
+        ("aten::mm", gemm + "_weights", -450, -350),
+        ("aten::mm", gemm + "_of_others", -350, -10),
+    )
+    # Two thirds of 900 us are the backward pass, and its first 250 us the loss and the last layer.
+    found = reductions(*at, computed_us=900, work_us=work)
+    assert found.evidence["time_ns"] == pytest.approx(350_000, abs=2)
 
 
 @pytest.mark.parametrize(("between_us", "passes"), [(1, 2), (1_500, 1)])

@@ -52,7 +52,9 @@ _OWN = (
     Column("detail", Unit.TEXT, "What was open around it, innermost first, or the kernel's grid, block and shapes"),
     Column("operator", Unit.TEXT, "Of work: the operator that asked for it"),
     Column("event_id", Unit.EVENT, "An event of the file to look at"),
-    Column("end_ns", Unit.NS, "Of a meeting: when its kernel ended"),
+    Column(
+        "end_ns", Unit.NS, "Of a meeting: when its kernel ended; of late work: when it was launched, if before at_ns"
+    ),
     Column("needed_ns", Unit.NS, "Of a message received: when the first kernel began that was launched after it"),
 )
 COLUMNS = (*_OWN, *(column for column in collectives.CALLS if column.name not in {own.name for own in _OWN}))
@@ -79,6 +81,8 @@ _WAITS = pl.col("event_id").filter(pl.col("time_ns") >= 0.1 * pl.col("time_ns").
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
 _MOST_FUNCTIONS = 64
+# Work was launched just before it began if that is so little of the recording, which has so many stretches.
+_SLACK_RATIO, _STRETCHES = 0.05, 512
 _TOLD = pl.Schema({"cause": pl.String(), "name": pl.String()})
 # No step takes a day.
 _LONGEST_NS = 86_400_000_000_000
@@ -102,6 +106,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _unprofiled(rank),
         _gaps(rank, edges),
         _late(rank),
+        _nearly_late(rank),
         _copies(rank, edges),
         _beside(rank, edges),
         _summed(held_up.by_hosts(rank), edges, GAP),
@@ -122,7 +127,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
 
 
 def _with_base(part: pl.DataFrame, base: int) -> pl.DataFrame:
-    return part.with_columns(pl.col(name) + base for name in ("at_ns", "start_ns") if name in part.columns)
+    return part.with_columns(pl.col(name) + base for name in ("at_ns", "start_ns", "end_ns") if name in part.columns)
 
 
 def _in_order(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -287,6 +292,35 @@ def _late(rank: RankTrace) -> pl.DataFrame:
     return found.select(row=pl.lit(LATE), at_ns="end_ns", start_ns="began_ns", time_ns="share_ns", count=1)
 
 
+def _nearly_late(rank: RankTrace) -> pl.DataFrame:
+    """Of each stretch of time the work that was launched the least before it began: no faster device begins it earlier.
+
+    ``start_ns`` is when the host had last stood in a call, as in a wait for its device, and launched since by itself.
+    """
+    kernels = rank.cached(_kernels)
+    if xla_gaps.is_xla(rank) or kernels.is_empty() or rank.cached(host_calls).is_empty():
+        return pl.DataFrame(schema={"row": pl.String()})
+    begun_ns, ended_ns = kernels.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    known = kernels.lazy().select("launch_ns", at_ns="start_ns", slack_ns=pl.col("start_ns") - pl.col("launch_ns"))
+    few = (
+        known.filter(pl.col("slack_ns").is_between(0, _SLACK_RATIO * (ended_ns - begun_ns)))
+        .with_columns(stretch=(pl.col("at_ns") - begun_ns) * _STRETCHES // max(1, ended_ns - begun_ns))
+        .sort("slack_ns", "at_ns")
+        .unique("stretch", keep="first", maintain_order=True)
+        .sort("launch_ns")
+    )
+    stood = rank.cached(host.returns).to_frame("start_ns").lazy()
+    since = few.join_asof(stood, left_on="launch_ns", right_on="start_ns", check_sortedness=False)
+    return done(since).select(
+        "at_ns",
+        pl.col("start_ns").fill_null(begun_ns),
+        row=pl.lit(LATE),
+        end_ns="launch_ns",
+        time_ns=pl.lit(0, pl.Int64),
+        count=1,
+    )
+
+
 def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
     """Rows of one cause, name and step, summed between meetings, each with the start and the event of its longest.
 
@@ -356,15 +390,29 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     bounds = pl.concat([edges, begun, ends]).unique().sort()
     computed = intervals.covered_between_ns(spans, bounds)
     return pl.DataFrame({"start_ns": bounds[:-1], "at_ns": bounds[1:], "time_ns": computed}).with_columns(
-        step=_step_of_work(rank, bounds[:-1]), row=pl.lit(SEGMENT), count=1
+        step=_steps_of_work(rank, bounds), row=pl.lit(SEGMENT), count=1
     )
 
 
-def _step_of_work(rank: RankTrace, times: pl.Series) -> pl.Series:
-    """The step that the device worked for at each time: that of the kernel that began last before it."""
-    kernels = _computing(rank, "start_ns", "step").sort("start_ns")
-    asked = times.to_frame("start_ns").sort("start_ns")
-    return asked.join_asof(kernels, on="start_ns", strategy="forward")["step"]
+def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
+    """The step that the device worked for most from each of the times to the next, by the kernels that begin there.
+
+    Some of the next step may begin on another queue before the last ones of a step.
+    """
+    kernels = _computing(rank, "start_ns", "end_ns", "step")
+    place = pl.lit(bounds).search_sorted(pl.col("start_ns"), side="right") - 1
+    most = done(
+        kernels.lazy()
+        .group_by("step", place=place.cast(pl.Int64))
+        .agg(time_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+        .sort("time_ns", "step", descending=[True, False])
+        .unique("place", keep="first")
+        .select("place", "step")
+    )
+    every = pl.DataFrame({"place": range(len(bounds) - 1)}, schema={"place": pl.Int64})
+    # Where none begins, it is for that of the next.
+    steps: pl.Series = every.join(most, on="place", how="left", maintain_order="left")["step"].backward_fill()
+    return steps
 
 
 def _work(rank: RankTrace) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,8 @@ from holotrace.diagnosis.meetings import Change
 NAMED_RATIO = 0.8
 # So much more than the median rank has is a rank's own.
 APART_RATIO = 0.25
+# More than half, beyond doubt.
+_MOSTLY_RATIO = 0.6
 
 
 @dataclass(frozen=True)
@@ -129,3 +131,9 @@ def when(table: pl.DataFrame, column: str) -> tuple[int, ...]:
     if totals.is_empty():
         return ()
     return tuple(sorted(totals.filter(pl.col(column) >= 0.25 * pl.col(column).max())["step"]))
+
+
+def are_same_steps(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether most of the steps of both are the same ones."""
+    both, either = set(one) & set(other), set(one) | set(other)
+    return len(both) > _MOSTLY_RATIO * len(either) or not either

@@ -32,7 +32,6 @@ from holotrace.diagnosis.classes import (
     SLICE_GRADIENTS,
     SYNCHRONIZATION,
     UNEVEN_WORK,
-    UNFUSED_ATTENTION,
     UNFUSED_OPTIMIZER,
     UNRECORDED,
     WRONG_TYPE,
@@ -180,15 +179,16 @@ def _joint_ns(candidates: list[Candidate], meetings: Meetings, room_ns: int) -> 
 
 
 def _is_of_devices(candidate: Candidate) -> bool:
-    """Whether it goes away without the host doing less; what is fused is launched by fewer calls, too."""
-    return not candidate.change.of_hosts and candidate.cause not in (UNFUSED_OPTIMIZER, UNFUSED_ATTENTION)
+    """Whether it goes away without the host doing less."""
+    return not candidate.change.of_hosts
 
 
 def _late(rows: pl.DataFrame) -> dict[int, list[Late]]:
     """What each rank's host launched too late, by rank."""
     late: dict[int, list[Late]] = {}
     found = rows.filter(pl.col("row") == account.LATE)
-    for rank, *times in found.select("rank", "at_ns", "start_ns", "time_ns").iter_rows():
+    launched = pl.coalesce("end_ns", "at_ns")
+    for rank, *times in found.select("rank", "at_ns", "start_ns", "time_ns", launched).iter_rows():
         late.setdefault(rank, []).append(Late(*times))
     return late
 

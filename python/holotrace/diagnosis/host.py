@@ -21,6 +21,7 @@ from holotrace.diagnosis.classes import (
     FULL_QUEUE,
     FUNCTION,
     LAUNCH,
+    OPERATOR,
     PAUSE,
     PYTHON,
     QUEUED,
@@ -38,6 +39,8 @@ READS = idle_windows.READS
 MIN_GAP_NS = 4_000
 # What a host does in a gap for so long tells that it did not launch; and of one rank so many of these are kept.
 _STALL_NS, _MOST_STALLS = 50_000, 512
+# A host that calls nothing for so long may wait for something; Python between two calls takes less.
+_NOTHING_NS = 1_000_000
 # A synchronisation returns so soon after the device has nothing to do any more.
 _RETURN_NS = 60_000
 # A device begins so soon with what is launched while it has nothing else to do.
@@ -174,6 +177,22 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
         .filter(pl.col("began_ns") < pl.col("returned_ns"))
         .select("event_id", "cause", "responsible", "began_ns", "returned_ns", "end_ns", "is_own", "share_ns")
     )
+
+
+def returns(rank: RankTrace) -> pl.Series:
+    """When threads that launch had last stood still: in calls of the runtime that lasted, or where nothing was called.
+
+    Whether that was to wait for their devices or for anything else is not known.
+    """
+    calls = rank.cached(host_calls)
+    threads = rank.cached(of_all_devices).found["tid"].drop_nulls().unique()
+    own = calls.filter(calls["tid"].is_in(threads.implode())).select("category", "start_ns", "end_ns")
+    is_of_runtime = matching(own["category"], RUNTIME)
+    lasted = own.filter(is_of_runtime, pl.col("end_ns") - pl.col("start_ns") > _STALL_NS)
+    called = intervals.union(own.filter(is_of_runtime | matching(own["category"], OPERATOR)))
+    after = called.filter(pl.col("start_ns") - pl.col("end_ns").shift(1) > _NOTHING_NS)
+    times: pl.Series = pl.concat([lasted["end_ns"], after["start_ns"]]).sort()
+    return times
 
 
 def held_back(rank: RankTrace, events: pl.Series) -> pl.DataFrame:

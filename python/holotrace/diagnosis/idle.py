@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
-from holotrace.diagnosis import account, awaited
+from holotrace.diagnosis import account, awaited, of_functions
 from holotrace.diagnosis.candidates import (
     APART_RATIO,
     NAMED_RATIO,
     Candidate,
     Job,
     Where,
+    are_same_steps,
     beyond_others,
     candidate,
     lower_median,
@@ -33,16 +34,13 @@ from holotrace.diagnosis.classes import (
     SYNCHRONIZATION,
     UNRECORDED,
 )
+from holotrace.diagnosis.of_functions import ALIKE_RATIO, NUMBERED, PART_RATIO
 
 # Of these each name is a cause of its own.
 _BY_NAME = (FUNCTION, COPY, SYNCHRONIZATION)
-# Numbers of steps and addresses of objects make no other thing of a name.
-_NUMBERED = r"#\d+$|^(copy-\w+)\.\d+$| at 0x[0-9a-fA-F]+"
 _STEP = r"^ProfilerStep$"
 # Host calls of a slow host take so much longer than those of others.
 _SLOW_HOST_RATIO = 1.3
-# So much of what is worth telling is worth adding to what else the same costs.
-_PART_RATIO = 0.2
 # Of a slow host this is slow, however little of it others have: they launch ahead of their devices.
 _SLOW_TOO = (LAUNCH, SYNCHRONIZATION, PAUSE, UNRECORDED)
 # All may have some of it, which differs from rank to rank by chance, and by how far hosts were ahead: twice as much is
@@ -53,8 +51,8 @@ _TWICE_RATIO = 1.0
 _OFTEN, _LATE_ANYWAY_RATIO = 4, 0.4
 # So long any data loader takes to hand a batch over that is ready.
 SHORT_NS = 200_000
-# What takes others nearly as long is not of some ranks.
-_ALIKE_RATIO = 0.8
+# What more groups of ranks have, each in other steps, they have by chance.
+_MOST_GROUPS = 2
 # So much of what a rank has beyond others must be its own host's.
 _OWN_RATIO = 0.5
 # Other things that take so much longer than the calls do are held up by something else.
@@ -83,11 +81,19 @@ def causes(job: Job) -> Iterator[Candidate]:
     slow = {rank: ratio for rank, ratio in _host_ratios(job).items() if ratio > _SLOW_HOST_RATIO}
     slow = slow if len(slow) <= len(job.ranks) / 2 else {}
     of_slow: list[pl.DataFrame] = []
-    functions = _functions(job)
+    functions = of_functions.times(job)
     for idle in _things(job, list(slow)):
         excess = idle.table
-        everybodys = _everybodys_ratio(idle, functions, job)
-        if everybodys > _ALIKE_RATIO or _is_in_turns(idle, job):
+        levels = None if _follows(idle, slow) else of_functions.levels(idle.cause, idle.name, excess, functions, job)
+        if levels:
+            for level in levels:
+                parts = _parts(idle.rows, level.table, "part_ns")
+                found = candidate(idle.cause, idle.name, parts, level.where, of_hosts=True)
+                found = replace(found, change=replace(found.change, limits=_limits(idle.rows)))
+                yield awaited.with_waits(found, parts, waiting)
+            continue
+        everybodys = of_functions.everybodys_ratio(idle.cause, idle.name, excess, functions, job)
+        if everybodys > ALIKE_RATIO or _is_in_turns(idle, job):
             parts = _parts(idle.rows, idle.table, "time_ns")
             found = candidate(idle.cause, idle.name, parts, Where((), when(idle.table, "time_ns")), of_hosts=True)
             yield awaited.with_waits(found, parts, waiting)
@@ -100,9 +106,8 @@ def causes(job: Job) -> Iterator[Candidate]:
             of_slow.append(_parts(idle.rows, excess.filter(on_slow), "beyond_ns"))
             excess = excess.with_columns(beyond_ns=pl.when(on_slow).then(0).otherwise("beyond_ns"))
         is_local = _is_apart(excess, job)
-        if is_local:
-            where = Where(who(excess, "beyond_ns"), when(excess, "beyond_ns"))
-            parts = _parts(idle.rows, excess, "beyond_ns")
+        for where, theirs in _by_steps(excess, job) if is_local else ():
+            parts = _parts(idle.rows, theirs, "beyond_ns")
             # Ranks that wait as often as the others, but are late for longer after that, have more to launch.
             is_launching = idle.cause == SYNCHRONIZATION and _waits_as_often(idle.rows, where.ranks)
             cause, name = (LAUNCH, None) if is_launching else (idle.cause, idle.name)
@@ -110,7 +115,7 @@ def causes(job: Job) -> Iterator[Candidate]:
         taken = pl.col("beyond_ns") if is_local or is_slow else 0
         common = table.with_columns(left_ns=pl.col("time_ns") - taken)
         # What waiting costs may be mostly what it exposes.
-        least_ns = (_PART_RATIO if idle.cause == SYNCHRONIZATION else 1) * job.floor_ns
+        least_ns = (PART_RATIO if idle.cause == SYNCHRONIZATION else 1) * job.floor_ns
         if lower_median(common.group_by("rank").agg(pl.col("left_ns").sum())["left_ns"]) > least_ns:
             ranks = job.ranks if len(job.ranks) == 1 else ()
             parts = _parts(idle.rows, common, "left_ns")
@@ -118,31 +123,21 @@ def causes(job: Job) -> Iterator[Candidate]:
     yield from _slow_hosts(of_slow, slow)
 
 
-def _functions(job: Job) -> pl.DataFrame:
-    """How long each rank's host is in functions in each step, whether or not its device waits."""
-    times = job.of(account.FUNCTION_TIME).select("rank", "step", "name", "time_ns")
-    return times.with_columns(pl.col("name").str.replace_all(_NUMBERED, "$1"))
-
-
-def _everybodys_ratio(idle: _Idle, functions: pl.DataFrame, job: Job) -> float:
-    """Of a function that some ranks' devices wait for, for which part the other hosts are in it while they wait too.
-
-    Their devices then wait in a collective, so that all of it seems to be of the ranks that are last anyway.
-    """
-    excess = idle.table
-    if idle.cause not in STALLING or idle.name is None or total(excess["beyond_ns"]) <= job.floor_ns:
-        return 0.0
-    ranks, steps = who(excess, "beyond_ns"), when(excess, "beyond_ns")
-    if len(ranks) > len(job.ranks) / 2:
-        return 0.0
-    same = functions.filter(pl.col("name") == idle.name, pl.col("step").is_in(steps) | pl.lit(not steps))
-    times = dict(same.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
-    others = lower_median(pl.Series([times.get(rank, 0) for rank in job.ranks if rank not in ranks]))
-    own = [float(times.get(rank, 0)) for rank in ranks]
-    if not _PART_RATIO * max(own) < others <= _ALIKE_RATIO * max(own):
-        return float(0 < others > _PART_RATIO * max(own))
-    beyond_ns = total(excess.filter(pl.col("rank").is_in(ranks))["beyond_ns"])
-    return 1 - min(1.0, sum(max(0.0, time - others) for time in own) / max(1.0, beyond_ns))
+def _by_steps(excess: pl.DataFrame, job: Job) -> list[tuple[Where, pl.DataFrame]]:
+    """Where ranks have what is beyond the others', and that: what few of them have in other steps is another thing."""
+    of_rank = excess.group_by("rank").agg(pl.col("beyond_ns").sum()).sort("beyond_ns", "rank", descending=[True, False])
+    groups: list[tuple[tuple[int, ...], list[int]]] = []
+    for rank in of_rank.filter(pl.col("beyond_ns") > job.floor_ns)["rank"]:
+        steps = when(excess.filter(rank=rank), "beyond_ns")
+        same = next((ranks for others, ranks in groups if are_same_steps(steps, others)), None)
+        if same is None:
+            groups.append((steps, [rank]))
+        else:
+            same.append(rank)
+    if not 1 < len(groups) <= _MOST_GROUPS:
+        return [(Where(who(excess, "beyond_ns"), when(excess, "beyond_ns")), excess)]
+    tables = [excess.filter(pl.col("rank").is_in(ranks)) for _, ranks in groups]
+    return [(Where(who(table, "beyond_ns"), when(table, "beyond_ns")), table) for table in tables]
 
 
 def _is_in_turns(idle: _Idle, job: Job) -> bool:
@@ -189,7 +184,7 @@ def _is_apart(excess: pl.DataFrame, job: Job) -> bool:
 
 
 def _things(job: Job, slow: Sequence[int]) -> Iterator[_Idle]:
-    gaps = job.of(account.GAP).with_columns(pl.col("name").fill_null("").str.replace_all(_NUMBERED, "$1"))
+    gaps = job.of(account.GAP).with_columns(pl.col("name").fill_null("").str.replace_all(NUMBERED, "$1"))
     # To pause in a step is to pause anywhere.
     is_anywhere = pl.col("cause").is_in((PAUSE, UNRECORDED)) & pl.col("name").str.contains(_STEP)
     gaps = gaps.with_columns(name=pl.when(is_anywhere).then(pl.lit("")).otherwise("name"))
@@ -235,6 +230,14 @@ def _is_too_slow(gaps: pl.DataFrame, launching_ns: float, waiting_ns: float, job
 def _parts(rows: pl.DataFrame, table: pl.DataFrame, column: str) -> pl.DataFrame:
     ratio = pl.col(column) / pl.col("time_ns")
     return of_share(rows, table.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=ratio))
+
+
+def _limits(rows: pl.DataFrame) -> dict[int, dict[int, float]]:
+    """How long devices waited at most until each time, by rank: no two causes save more together."""
+    limits: dict[int, dict[int, float]] = {}
+    for rank, at, ns in rows.group_by("rank", "at_ns").agg(pl.col("time_ns").sum()).sort("rank", "at_ns").iter_rows():
+        limits.setdefault(rank, {})[at] = float(ns)
+    return limits
 
 
 def _follows(idle: _Idle, slow: dict[int, float]) -> bool:

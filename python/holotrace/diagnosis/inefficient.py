@@ -11,7 +11,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import modelled_work
 from holotrace.diagnosis import needless, unfused
 from holotrace.diagnosis.candidates import Candidate, Job, Where, candidate, when
-from holotrace.diagnosis.classes import INEFFICIENT, WRONG_TYPE
+from holotrace.diagnosis.classes import INEFFICIENT, UNFUSED_ATTENTION, UNFUSED_OPTIMIZER, WRONG_TYPE
 
 READS = unfused.READS
 # Units for fp32 do so many times less than those for narrow types, where these are used at all.
@@ -129,4 +129,6 @@ def causes(job: Job) -> Iterator[Candidate]:
             names = rows.group_by("name").agg(pl.col("time_ns").sum()).sort("time_ns", "name", descending=[True, False])
             where = Where(job.ranks if len(job.ranks) == 1 else (), when(rows, "time_ns"))
             parts = rows.with_columns(part_ns="time_ns")
-            yield candidate(str(cause), str(names["name"][0]), parts, where)
+            # What is fused is launched by fewer calls.
+            is_fused = cause in (UNFUSED_ATTENTION, UNFUSED_OPTIMIZER)
+            yield candidate(str(cause), str(names["name"][0]), parts, where, of_hosts=is_fused)

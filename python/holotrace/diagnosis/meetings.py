@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from types import MappingProxyType
@@ -34,17 +34,21 @@ class Change:
     of_hosts: Mapping[int, Removed] = field(default_factory=dict)
     # By meeting, how long its transfer takes now relative to what it took; 0 for one that is hidden.
     transfer: Mapping[int, float] = field(default_factory=dict)
+    # By rank and time, what can be removed then at most, by this and others that know of such a limit.
+    limits: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, order=True)
 class Late:
-    """Work that a host launched when its device had nothing to do, so that no faster device begins it earlier."""
+    """Work that a host launched when its device had little or nothing to do: no faster device begins it earlier."""
 
     begun_ns: int
     # Since when the host did something else, however fast its device was.
     since_ns: int
     # For how much of that the device had nothing to do.
     gap_ns: int
+    # When it was launched, if the device still had something to do then.
+    launched_ns: int
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,10 @@ class Meetings:
         """
         self.offsets = offsets
         self._late = {
-            rank: [Late(each.begun_ns - offset, each.since_ns - offset, each.gap_ns) for each in of_rank]
+            rank: [
+                Late(each.begun_ns - offset, each.since_ns - offset, each.gap_ns, each.launched_ns - offset)
+                for each in of_rank
+            ]
             for rank, of_rank in late.items()
             for offset in [offsets.get(rank, 0)]
         }
@@ -167,8 +174,9 @@ class _Moved:
             until = pending[0][0] if pending and pending[0][0] <= time_ns else time_ns
             if late and late[-1].begun_ns <= until:
                 launched = late.pop()
-                now = max(self._own(launched.begun_ns), self._launched(launched))
-                self._resumes(launched.begun_ns, now)
+                now = self._launched(launched)
+                if now > self._own(launched.begun_ns):
+                    self._resumes(launched.begun_ns, now)
             elif pending and pending[0][0] <= time_ns:
                 on, stood, there, likely = heappop(pending)
                 if on - self._went > _AT_ONCE_NS or likely >= self._likely:
@@ -192,7 +200,7 @@ class _Moved:
     def _launched(self, late: Late) -> float:
         """When its host can have launched it."""
         spared = self._of_hosts.before(late.begun_ns) - self._of_hosts.before(late.since_ns)
-        lasted = late.begun_ns - late.since_ns
+        lasted = late.launched_ns - late.since_ns
         # What does not happen takes no time at all, and not only none of that in which the device had nothing to do.
         return self._own(late.since_ns) + lasted - max(spared, lasted * min(1.0, spared / max(1, late.gap_ns)))
 
@@ -220,10 +228,30 @@ def together(changes: list[Change]) -> Change:
     removed: dict[int, list[tuple[int, float]]] = {}
     of_hosts: dict[int, list[tuple[int, float]]] = {}
     transfer: dict[int, float] = {}
+    limits: dict[int, dict[int, float]] = {}
     for change in changes:
         for every, parts_of in ((removed, change.removed), (of_hosts, change.of_hosts)):
             for rank, parts in parts_of.items():
                 every.setdefault(rank, []).extend(parts)
         for match, factor in change.transfer.items():
             transfer[match] = min(factor, transfer.get(match, 1.0))
-    return Change(removed, of_hosts, transfer)
+        for rank, most in change.limits.items():
+            limits.setdefault(rank, {}).update(most)
+    for rank, at, ns in _beyond_limits(changes, limits):
+        removed.setdefault(rank, []).append((at, -ns))
+        of_hosts.setdefault(rank, []).append((at, -ns))
+    return Change(removed, of_hosts, transfer, limits)
+
+
+def _beyond_limits(
+    changes: Sequence[Change], limits: Mapping[int, Mapping[int, float]]
+) -> Iterator[tuple[int, int, float]]:
+    """What changes that know of limits remove together beyond these: rank, time and how much."""
+    for rank, most in limits.items():
+        sums = dict.fromkeys(most, 0.0)
+        for change in changes:
+            known = change.limits.get(rank, {})
+            for at, ns in change.removed.get(rank, ()) if known else ():
+                if at in known:
+                    sums[at] += ns
+        yield from ((rank, at, ns - most[at]) for at, ns in sums.items() if ns > most[at])

@@ -9,6 +9,7 @@ from dataclasses import replace
 import polars as pl
 
 from holotrace.diagnosis import account, over_time, uneven
+from holotrace.diagnosis.backward import BUCKET_BYTES, ELEMENT_BYTES, OF_GROUP, Backward, computed
 from holotrace.diagnosis.candidates import Candidate, Job, total
 from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
 from holotrace.diagnosis.meetings import Change
@@ -23,15 +24,7 @@ _SLOW_LINK_RATIO = 1.4
 _SLOW_STEPS_RATIO = 2.0
 # What starts so soon after another transfer was waiting for that.
 _AT_ONCE_NS = 50_000
-_OF_GROUP = ("step", "group_ranks")
-# A bucket of gradients, and one of them, if they are as most are: DistributedDataParallel's buckets, 16 bits.
-_BUCKET_BYTES, _ELEMENT_BYTES = 25 << 20, 2
 _WHOLE, _GATHER = r"(?i)all_?reduce", "(?i)gather"
-# The backward pass, which alone can hide gradients, takes twice as long as the forward pass.
-_BACKWARD_RATIO = 2 / 3
-_LOSS = r"(?i)loss|log_softmax|cross_?entropy"
-# A forward pass takes more than a pass both ways by this; it is a third of it.
-_FORWARDS = 4
 # A transfer of which so much is exposed is not hidden.
 _MOSTLY_RATIO = 0.5
 
@@ -218,16 +211,16 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
     """Collectives whose transfer nothing hides."""
     ranks = job.ranks if len(job.ranks) == 1 else ()
     # What devices of a host compute while others of it communicate is no measure for programs of XLA.
-    losses = _losses(job) if in_buckets else 1
-    computed = _computed(job) if in_buckets else _computed(replace(job, rows=job.rows.clear()))
+    beside = computed(job if in_buckets else replace(job, rows=job.rows.clear()))
+    backward = Backward(job)
     # Gathers of other sizes are of other parameters, which may be prefetched where these are not.
     is_gather = pl.col("collective").str.contains(_GATHER)
     sized = meetings.with_columns(size=pl.when(is_gather).then("element_count"))
     for (name, _), every in sized.group_by("collective", "size", maintain_order=True):
         is_reduction = in_buckets and "reduce" in str(name).lower()
         hideable = _but_the_last(every) if is_reduction else _since_the_last(every) if is_gathered(name) else every
-        room = _BACKWARD_RATIO * (1 - 1 / _pieces(every)) / _passes(every, computed, losses) if is_reduction else 1.0
-        table = _within_what_hides(hideable, every, computed, room).filter(pl.col("exposed_transfer_ns") > 0)
+        room = backward.room(every) if is_reduction else beside
+        table = _within_what_hides(hideable, every, room).filter(pl.col("exposed_transfer_ns") > 0)
         if table.is_empty():
             continue
         hidden = {
@@ -261,76 +254,32 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
         )
 
 
-def _computed(job: Job) -> pl.DataFrame:
-    """How long ranks compute in each step."""
-    segments = job.rows if job.rows.is_empty() else job.of(account.SEGMENT)
-    if segments.is_empty():
-        return pl.DataFrame(schema={"step": pl.Int64(), "computed_ns": pl.Float64()})
-    of_rank = segments.group_by("rank", "step").agg(pl.col("time_ns").sum())
-    return of_rank.group_by("step").agg(computed_ns=pl.col("time_ns").quantile(0.5, "lower"))
-
-
-def _within_what_hides(
-    hideable: pl.DataFrame, every: pl.DataFrame, computed: pl.DataFrame, ratio: float
-) -> pl.DataFrame:
-    """What could be hidden, no more in a step than the ``ratio`` of its computing that hides none of them yet."""
-    hidden = every.group_by(*_OF_GROUP).agg(hidden_ns=(pl.col("transfer_ns") - pl.col("exposed_transfer_ns")).sum())
-    known = hideable.join(hidden, on=_OF_GROUP, how="left", nulls_equal=True).join(
-        computed, on="step", how="left", nulls_equal=True
+def _within_what_hides(hideable: pl.DataFrame, every: pl.DataFrame, room: pl.DataFrame) -> pl.DataFrame:
+    """What could be hidden, no more in a step than the ``room`` of its computing that hides none of them yet."""
+    hidden = every.group_by(*OF_GROUP).agg(hidden_ns=(pl.col("transfer_ns") - pl.col("exposed_transfer_ns")).sum())
+    known = hideable.join(hidden, on=OF_GROUP, how="left", nulls_equal=True).join(
+        room, on="step", how="left", nulls_equal=True
     )
-    room = (ratio * pl.col("computed_ns") - pl.col("hidden_ns")).clip(lower_bound=0)
-    part = (room / pl.col("exposed_transfer_ns").sum().over(_OF_GROUP)).clip(upper_bound=1).fill_nan(1).fill_null(1)
+    left = (pl.col("computed_ns") - pl.col("hidden_ns")).clip(lower_bound=0)
+    part = (left / pl.col("exposed_transfer_ns").sum().over(OF_GROUP)).clip(upper_bound=1).fill_nan(1).fill_null(1)
     return known.with_columns(pl.col("exposed_transfer_ns") * part).sort("match")
-
-
-def _pieces(reductions: pl.DataFrame) -> float:
-    """In how many pieces the gradients of a step are reduced, or could be: the first waits for part of the backward."""
-    size = pl.col("element_count").cast(pl.Float64) * _ELEMENT_BYTES
-    pieces = pl.max_horizontal(1.0, size / _BUCKET_BYTES).fill_null(1.0).sum()
-    most = reductions.group_by(*_OF_GROUP).agg(pieces=pieces)["pieces"].median()
-    return max(2.0, most) if isinstance(most, float) else 2.0
-
-
-def _losses(job: Job) -> int:
-    """How often ranks compute a loss in each step, which they do for each part of the batch."""
-    work = job.rows if job.rows.is_empty() else job.of(account.WORK)
-    if work.is_empty():
-        return 1
-    losses = work.filter(pl.any_horizontal(pl.col("operator", "name").fill_null("").str.contains(_LOSS)))
-    often = losses.group_by("rank", "step", "operator", "name").agg(pl.col("count").sum())
-    usual = often.group_by("operator", "name").agg(pl.col("count").median())["count"]
-    return max(1, round(min(usual.to_list(), default=1)))
-
-
-def _passes(reductions: pl.DataFrame, computed: pl.DataFrame, losses: int) -> int:
-    """How many backward passes a step has of which only the last hides reductions: none is reduced in the others.
-
-    Where gradients are reduced in each pass, a forward pass is between the reductions of one and of the next.
-    """
-    if losses == 1:
-        return 1
-    ordered = reductions.sort("come_ns").join(computed, on="step", how="left", nulls_equal=True)
-    apart = pl.col("come_ns") - pl.col("left_ns").shift(1).over(_OF_GROUP)
-    is_forward = apart > pl.col("computed_ns") / (_FORWARDS * losses)
-    forwards = ordered.group_by(*_OF_GROUP).agg(is_forward.sum())["come_ns"].median()
-    return 1 if isinstance(forwards, float) and forwards >= losses - 1 else losses
 
 
 def _since_the_last(gathers: pl.DataFrame) -> pl.DataFrame:
     """Gathers as far as something can hide them: they come one after the other, so only what runs between two can."""
     ordered = gathers.sort("come_ns")
-    between = pl.col("come_ns") - pl.col("left_ns").shift(1).over(_OF_GROUP)
+    between = pl.col("come_ns") - pl.col("left_ns").shift(1).over(OF_GROUP)
     hideable = pl.min_horizontal("exposed_transfer_ns", between.clip(lower_bound=0))
     return ordered.with_columns(exposed_transfer_ns=hideable).sort("match")
 
 
 def _but_the_last(reductions: pl.DataFrame) -> pl.DataFrame:
     """Reductions without what nothing can hide: the last bucket of a step, whose gradients are computed last."""
-    size = pl.col("element_count").cast(pl.Float64) * _ELEMENT_BYTES
+    size = pl.col("element_count").cast(pl.Float64) * ELEMENT_BYTES
     # What is reduced as a whole can be cut into buckets; what is scattered is of units of the model.
-    is_whole = (pl.len().over(_OF_GROUP) == 1) | pl.col("collective").str.contains(_WHOLE)
-    bucket = pl.when(is_whole).then((_BUCKET_BYTES / size).clip(0, 1)).otherwise(1.0)
-    is_last = pl.col("come_ns") == pl.col("come_ns").max().over(_OF_GROUP)
+    is_whole = (pl.len().over(OF_GROUP) == 1) | pl.col("collective").str.contains(_WHOLE)
+    bucket = pl.when(is_whole).then((BUCKET_BYTES / size).clip(0, 1)).otherwise(1.0)
+    is_last = pl.col("come_ns") == pl.col("come_ns").max().over(OF_GROUP)
     left = pl.when(is_last).then(bucket.fill_null(1.0)).otherwise(0.0)
     hideable = pl.col("exposed_transfer_ns") - (left * pl.col("transfer_ns"))
     return reductions.with_columns(exposed_transfer_ns=hideable.clip(lower_bound=0))
@@ -339,16 +288,16 @@ def _but_the_last(reductions: pl.DataFrame) -> pl.DataFrame:
 def _buckets(reductions: pl.DataFrame) -> int:
     """How many buckets the only reduction of most steps could be; what is scattered is of units of the model."""
     is_whole = pl.col("collective").str.contains(_WHOLE)
-    alone = reductions.filter(pl.len().over(_OF_GROUP) == 1, is_whole)
+    alone = reductions.filter(pl.len().over(OF_GROUP) == 1, is_whole)
     if 2 * alone.height < reductions.height:
         return 1
     count = alone["element_count"].drop_nulls().median()
-    return max(1, int(count * _ELEMENT_BYTES // _BUCKET_BYTES)) if isinstance(count, (int, float)) else 1
+    return max(1, int(count * ELEMENT_BYTES // BUCKET_BYTES)) if isinstance(count, (int, float)) else 1
 
 
 def _in_a_row(reductions: pl.DataFrame) -> float:
     """How many of the reductions that follow another in their step begin as soon as it ends."""
-    before = pl.col("left_ns").shift(1).over(_OF_GROUP)
+    before = pl.col("left_ns").shift(1).over(OF_GROUP)
     after = reductions.sort("come_ns").select("transfer_ns", after_ns=pl.col("come_ns") - before).drop_nulls("after_ns")
     # Where transfers are as short as that, something may have been computed between them.
     soon = after.filter(pl.col("after_ns") < _AT_ONCE_NS, pl.col("after_ns") < _MOSTLY_RATIO * pl.col("transfer_ns"))

@@ -15,6 +15,7 @@ from holotrace.diagnosis.candidates import (
     Candidate,
     Job,
     Where,
+    are_same_steps,
     beyond_others,
     candidate,
     of_share,
@@ -136,7 +137,8 @@ def _among(job: Job) -> Iterator[Candidate]:
     # A device that is slow at all its work, or a stage, is slow all over.
     ratio = pl.col("beyond_ns") / pl.col("time_ns")
     evenly = of_share(segments, beyond.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=ratio))
-    for cause, ranks in _together([(_class(job, rank, kinds, beyond), rank) for rank in those], kinds):
+    slow_in = {rank: _steps(beyond.filter(pl.col("rank") == rank)) for rank in those}
+    for cause, ranks in _together([(_class(job, rank, kinds, beyond), rank) for rank in those], kinds, slow_in):
         mine = beyond.filter(pl.col("rank").is_in(ranks))
         beyond_ns = total(mine["beyond_ns"])
         time_ratio = 1 + beyond_ns / max(1.0, total(mine["time_ns"]) - beyond_ns)
@@ -159,25 +161,33 @@ def _among(job: Job) -> Iterator[Candidate]:
         yield _with_exchanges(found, job) if cause == EXPERTS else found
 
 
-def _together(classes: Sequence[tuple[str, int]], kinds: pl.DataFrame) -> list[tuple[str, list[int]]]:
-    """The ranks that have one class, and are not slow, by what most of their work is: of others it is another cause."""
-    found: list[tuple[str, list[int], str | None]] = []
+def _together(
+    classes: Sequence[tuple[str, int]], kinds: pl.DataFrame, slow_in: Mapping[int, tuple[int, ...]]
+) -> list[tuple[str, list[int]]]:
+    """The ranks that have one class, by what their more work is: that of others is another cause.
+
+    Devices are slow for one reason if they are ``slow_in`` the same steps.
+    """
     excess = pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
+    shares: dict[int, Mapping[str, float]] = {}
+    found: list[tuple[str, list[int]]] = []
     for cause, rank in classes:
-        by_operator = kinds.filter(rank=rank).group_by("operator").agg(ns=excess.sum())
-        own = dict(by_operator.iter_rows())
-        most = largest(kinds, (rank,))[0]
-        alike = _ALIKE_RATIO * max(own.values(), default=0)
-        same = (
-            ranks
-            for each, ranks, name in found
-            if each == cause and (cause == SLOW_DEVICE or own.get(name, 0) >= alike)
-        )
-        if (ranks := next(same, None)) is None:
-            found.append((cause, [rank], most))
+        by_operator = kinds.filter(rank=rank).group_by("operator").agg(ns=excess.sum()).filter(pl.col("ns") > 0)
+        all_ns = max(1.0, total(by_operator["ns"]))
+        shares[rank] = {name: ns / all_ns for name, ns in by_operator.iter_rows()}
+        for each, ranks in found:
+            first = ranks[0]
+            is_same = (
+                are_same_steps(slow_in[first], slow_in[rank])
+                if cause == SLOW_DEVICE
+                else _common(shares[first], shares[rank]) > _COMMON_RATIO
+            )
+            if each == cause and is_same:
+                ranks.append(rank)
+                break
         else:
-            ranks.append(rank)
-    return [(cause, ranks) for cause, ranks, _ in found]
+            found.append((cause, [rank]))
+    return found
 
 
 def _steps(beyond: pl.DataFrame) -> tuple[int, ...]:

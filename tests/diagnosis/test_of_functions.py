@@ -1,0 +1,69 @@
+"""What all ranks have of a function, and what some have beyond that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+import pytest
+
+from holotrace.diagnosis import of_functions
+from holotrace.diagnosis.candidates import Job, Where
+
+LOADER = "enumerate(DataLoader)"
+Times = Mapping[int, Sequence[int]]
+
+
+def levels(waiting: Times, host: Times, ranks: int = 4) -> list[tuple[Where, dict[int, int]]]:
+    """The levels: where each is, and how much of each rank's waiting.
+
+    Args:
+        waiting: How long devices wait in each step, by rank.
+        host: How long hosts are in the loader in each step, by rank.
+        ranks: How many ranks there are.
+    """
+
+    def table(of: Times, **others: str) -> pl.DataFrame:
+        rows = [
+            {"rank": rank, "step": step, "time_ns": ns} for rank, every in of.items() for step, ns in enumerate(every)
+        ]
+        return pl.DataFrame(rows).with_columns(**{name: pl.lit(value) for name, value in others.items()})
+
+    job = Job(pl.DataFrame(), pl.DataFrame(), tuple(range(ranks)), 10)
+    found = of_functions.levels("input", LOADER, table(waiting), table(host, name=LOADER), job)
+    return [
+        (level.where, dict(level.table.group_by("rank").agg(pl.col("part_ns").sum()).sort("rank").iter_rows()))
+        for level in found or ()
+    ]
+
+
+def test_a_slow_loader_of_all_ranks_beside_a_stall_of_one_is_two_causes() -> None:
+    """They were told as one, of all ranks; each alone saves no more than the device waits for it."""
+    host = {rank: [100, 100, 250 if rank == 2 else 100] for rank in range(4)}
+    # The others wait for rank 2 meanwhile, which had work for 20 of it.
+    waiting = {rank: [100, 100, 230 if rank == 2 else 0] for rank in range(4)}
+    own, common = levels(waiting, host)
+    assert own == (Where((2,), (2,)), {0: 0, 1: 0, 2: 150, 3: 0})
+    assert common == (Where((), (0, 1, 2)), {0: 200, 1: 200, 2: 300, 3: 200})
+
+
+def test_only_ranks_that_read_input_are_compared() -> None:
+    """In a pipeline only the first and the last stage read any, of which all was told as theirs."""
+    host = {0: [100, 100], 3: [100, 250]}
+    own, common = levels({0: [100, 100], 1: [0, 0], 2: [0, 0], 3: [100, 250]}, host)
+    assert own == (Where((3,), (1,)), {0: 0, 3: 150})
+    assert common == (Where((0, 3), (0, 1)), {0: 200, 3: 200})
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        {rank: [100, 110 if rank % 2 else 100] for rank in range(4)},  # of half of the ranks by chance
+        {rank: [2, 250 if rank == 1 else 2] for rank in range(4)},  # of one rank alone
+        {rank: [100, 100] for rank in range(4)},  # of all alike
+        {rank: [100 + 60 * (rank == step) for step in range(4)] for rank in range(4)},  # each in another step
+        {1: [100, 250]},  # the only one that has it
+    ],
+)
+def test_what_is_one_thing_is_not_told_as_two(host: Times) -> None:
+    assert not levels(host, host)

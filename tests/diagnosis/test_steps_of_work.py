@@ -1,0 +1,51 @@
+"""What ranks contribute to the search for causes: the step of work, and what was launched just before it began."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+import holotrace
+from drawing import US, draw
+from holotrace.diagnosis import account
+from trace_files import write_trace
+
+
+def test_what_begins_early_on_another_queue_takes_no_work_of_the_step_before_with_it() -> None:
+    """A copy for the next step's gather counted what was computed beside it for that step, on some ranks only."""
+    job = draw(
+        """
+        step     |1112222......................|
+        host     |ABRCD........................|
+        compute  |...AAA......BBBBBB.....DDDD..|
+        compute2 |...........C.................|
+        comm     |..................RRRRR......|
+        """
+    )
+    (rows,) = job.map(account.account, account.READS)
+    computed = rows.filter(row=account.SEGMENT).group_by("step").agg(pl.col("time_ns").sum()).sort("step")
+    # With C, which is nearly nothing, where B is.
+    assert computed.rows() == [(1, (3 + 1 + 6) * US), (2, 4 * US)]
+
+
+def test_the_work_that_was_launched_the_least_before_it_began_bounds_what_is_between_two_meetings(
+    tmp_path: Path,
+) -> None:
+    """Of A, R, B and C only A and C waited for their launches; B had been launched long before R was over."""
+    meets = {"Collective name": "allreduce", "Process Group Name": "0", "Process Group Ranks": "[0, 1]"}
+    work = [("A", 20, 30, 30), ("ncclDevKernel_AllReduce_R", 30, 60, 110), ("B", 40, 180, 30), ("C", 215, 220, 30)]
+    events: list[dict[str, Any]] = []
+    for number, (name, launched, begun, lasts) in enumerate(work, 1):
+        known: dict[str, Any] = {"correlation": number, "stream": 20 if "nccl" in name else 7, "device": 0}
+        known |= meets if "nccl" in name else {}
+        call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1}
+        kernel = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": known["stream"]}
+        events.append(call | {"ts": launched, "dur": 4, "args": {"correlation": number}})
+        events.append(kernel | {"ts": begun, "dur": lasts, "args": known})
+    write_trace(tmp_path / "rank-0.json", events=events, distributedInfo={"rank": 0, "world_size": 2})
+    (rows,) = holotrace.open(tmp_path).map(account.account, account.READS)
+    late = rows.filter(row=account.LATE).select("at_ns", "end_ns").sort("at_ns")
+    begun_ns = rows.filter(row=account.WINDOW)["start_ns"][0] - 30 * US
+    assert [(at - begun_ns, end - begun_ns) for at, end in late.rows()] == [(30 * US, 20 * US), (220 * US, 215 * US)]
