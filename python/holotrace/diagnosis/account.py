@@ -286,7 +286,8 @@ def _gaps_of(rank: RankTrace) -> Callable[[RankTrace], pl.DataFrame]:
 
 def _late(rank: RankTrace) -> pl.DataFrame:
     """The ends of gaps in which the host did something else than launching by itself, since ``start_ns``."""
-    if xla_gaps.is_xla(rank):
+    # Where the host computes, its launches are as early as its work is done.
+    if xla_gaps.is_xla(rank) or rank.computes_on_host:
         return pl.DataFrame(schema={"row": pl.String()})
     found = rank.cached(host.stalls).filter("is_own")
     return found.select(row=pl.lit(LATE), at_ns="end_ns", start_ns="began_ns", time_ns="share_ns", count=1)
@@ -298,7 +299,7 @@ def _nearly_late(rank: RankTrace) -> pl.DataFrame:
     ``start_ns`` is when the host had last stood in a call, as in a wait for its device, and launched since by itself.
     """
     kernels = rank.cached(_kernels)
-    if xla_gaps.is_xla(rank) or kernels.is_empty() or rank.cached(host_calls).is_empty():
+    if xla_gaps.is_xla(rank) or rank.computes_on_host or kernels.is_empty() or rank.cached(host_calls).is_empty():
         return pl.DataFrame(schema={"row": pl.String()})
     begun_ns, ended_ns = kernels.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     known = kernels.lazy().select("launch_ns", at_ns="start_ns", slack_ns=pl.col("start_ns") - pl.col("launch_ns"))

@@ -431,11 +431,13 @@ def _named_waits(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         text = pl.col("name").cast(pl.String)
         is_step = text.str.contains(STEP_RANGE.pattern)
         is_function = pl.col("category") == "python_function"
-        return done(
+        told = done(
             rows.with_columns(pl.when(~is_step).then(text).alias("name"), function=pl.when(is_function).then(text))
-            .with_columns(own=pl.col("function").map_elements(_is_own, pl.Boolean, skip_nulls=True))
-            .select(**columns)
         )
+        # Not in a thread of Polars, where it would wait for the interpreter while others wait for that thread.
+        own = {name: _is_own(name) for name in told["function"].drop_nulls().unique()}
+        is_own = told["function"].replace_strict(own, default=None, return_dtype=pl.Boolean) if own else None
+        return told.with_columns(own=is_own if own else pl.lit(None, pl.Boolean)).select(**columns)
 
     parents = those(waits["wait_parent"], wait_parent="event_id", wait_name="name", around_id="parent_id", own="own")
     parents = parents.with_columns(around_id=pl.when(~pl.col("own").fill_null(value=False)).then("around_id"))
