@@ -22,6 +22,7 @@ from holotrace.core.tables import ALL as TABLES
 from holotrace.core.tables import MADE
 from holotrace.derive.vendors import VENDORS, Vendor
 from holotrace.diagnosis.class_texts import CLASSES, OF_XLA, Class
+from holotrace.diagnosis.texts_on_host import OF_HOSTS
 from holotrace.efficiency.devices import TYPES, known
 from holotrace.efficiency.families import ALL as MODELS
 from holotrace.efficiency.model import OperatorModel
@@ -37,7 +38,9 @@ def pages() -> dict[str, str]:
         "docs/concepts/kinds.md": kinds_page(VENDORS),
         "docs/concepts/operator-models.md": models_page(MODELS),
         "docs/concepts/device-peaks.md": peaks_page(known()),
-        "docs/concepts/cause-classes.md": causes_page(CLASSES, OF_XLA),
+        "docs/concepts/cause-classes.md": causes_page(
+            CLASSES, {"In programs of XLA": OF_XLA, "On hosts that compute": OF_HOSTS}
+        ),
         "docs/tables.md": tables_page((*TABLES, *MADE)),
         "docs/cli.md": cli_page(),
         "docs/problems.md": problems_page(ROOT / "native/core/src/problems.rs"),
@@ -86,7 +89,7 @@ def peaks_page(devices: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def causes_page(classes: Mapping[str, Class], of_xla: Mapping[str, Class]) -> str:
+def causes_page(classes: Mapping[str, Class], elsewhere: Mapping[str, Mapping[str, Class]]) -> str:
     """Every class of causes: how it is told, what looks like it, what to do."""
     sections = [
         "\n\n".join(
@@ -96,7 +99,11 @@ def causes_page(classes: Mapping[str, Class], of_xla: Mapping[str, Class]) -> st
                 f"**What decides.** {told.seen}",
                 f"**What looks like it.** {told.confused}",
                 f"**What to do.** {told.advice}",
-                f"**In programs of XLA.** {of_xla[name].advice}" if of_xla[name].advice != told.advice else "",
+                *(
+                    f"**{where}.** {others[name].advice}"
+                    for where, others in elsewhere.items()
+                    if others[name].advice != told.advice
+                ),
                 f"**To know more.** {told.to_know_more}" if told.to_know_more else "",
             )
             if text

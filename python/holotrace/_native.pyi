@@ -73,6 +73,12 @@ class Trace:
         ``entries`` is the sum of complete, begins, ends, instants, counters, flows, labels and reported (those that the
         problems lost). ``skipped`` counts those of them that no table asked for holds. Also text_bytes, file_bytes.
         """
+    @property
+    def computes_on_host(self) -> bool:
+        """Whether the host itself is the device: operators that compute are rows of it, too."""
+    @property
+    def has_device_events(self) -> bool:
+        """Whether work of a device is among its rows, be the device the host itself."""
     def table(self, name: str, columns: Sequence[str]) -> ArrowTable:
         """A table of holotrace.core.tables, e.g. ``trace.table("device_events", ["event_id", "start_ns", "stream"])``.
 

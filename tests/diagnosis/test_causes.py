@@ -353,7 +353,7 @@ def test_devices_that_lag_behind_their_hosts_take_no_turns(others_ns: int, turns
 def test_how_often_a_step_waits_is_not_told_where_no_steps_are_known() -> None:
     """Decoding that nobody marked waited often in the whole recording, and was told to wait often in a step."""
     wait = Candidate(SYNCHRONIZATION, Change(), evidence={"count": 1_000})
-    ratios = [_least_ratio(each, 4, is_on_host=False) for each in (wait, replace(wait, steps=(1, 2, 3)))]
+    ratios = [_least_ratio(each, 4, shares_cores=False) for each in (wait, replace(wait, steps=(1, 2, 3)))]
     assert ratios == [0.05, 0.01]
 
 

@@ -212,7 +212,7 @@ def test_collectives_that_are_known_by_their_kernels_only_are_gathers_and_reduct
     """Without the metadata of NCCL gathers were taken for something else, and had to cost three times as much."""
     apart = ((0, 600), (1_000, 1_600), (2_000, 2_600), (3_000, 3_600))
     gathers, others = (
-        _least_ratio(reductions(*apart, collective=f"ncclDevKernel_{name}_RING_LL(args)"), 2, is_on_host=False)
+        _least_ratio(reductions(*apart, collective=f"ncclDevKernel_{name}_RING_LL(args)"), 2, shares_cores=False)
         for name in ("AllGather", "SendRecv")
     )
     assert (gathers, others) == (0.02, 0.15)
@@ -227,7 +227,7 @@ def test_reductions_in_a_row_that_are_hidden_but_for_the_last_are_early_enough(
     """Where a link is busy for as long as the backward pass, they were told to have been reduced too late."""
     evidence = {"per_step_count": 3, "in_a_row_ratio": 0.7, "exposed_ratio": exposed_ratio}
     found = Candidate("exposed-transfer", Change(), responsible="allreduce", evidence=evidence)
-    assert _least_ratio(found, 4, is_on_host=False) == ratio
+    assert _least_ratio(found, 4, shares_cores=False) == ratio
 
 
 def test_reductions_with_work_between_them_are_in_no_row() -> None:
@@ -313,5 +313,5 @@ def test_exchanges_of_other_tokens_in_each_step_are_compared_by_their_rate(is_sl
 @pytest.mark.parametrize(("kind", "ratio"), [("Pinned", 0.05), ("Pageable", 0.01)])
 def test_batches_that_are_sent_as_fast_as_can_be_are_part_of_healthy_steps(kind: str, ratio: float) -> None:
     sent = Candidate("copy", Change(), responsible=f"Memcpy HtoD ({kind} -> Device)")
-    assert _least_ratio(sent, 4, is_on_host=False) == ratio
-    assert _least_ratio(replace(sent, ranks=(1,)), 4, is_on_host=False) == 0.01
+    assert _least_ratio(sent, 4, shares_cores=False) == ratio
+    assert _least_ratio(replace(sent, ranks=(1,)), 4, shares_cores=False) == 0.01

@@ -110,7 +110,9 @@ def test_marks_and_arrows_are_the_segments_of_the_analysis(tmp_path: Path, file:
     )
     spans = job.table("events", columns=["event_id", "start_ns", "end_ns"])
     ids = marked(events)
-    assert set(segments["event_id"].drop_nulls()) <= set(ids)
+    # What a host that computes exchanges has numbers behind those of the file.
+    in_file = segments["event_id"].drop_nulls().is_in(spans["event_id"].implode())
+    assert set(segments["event_id"].drop_nulls().filter(in_file)) <= set(ids)
     # What is marked begins or ends where a segment does.
     ends = {*segments["start_ns"], *segments["end_ns"]}
     of_marked = spans.filter(spans["event_id"].is_in(ids)).select("start_ns", "end_ns").rows()

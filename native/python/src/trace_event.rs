@@ -55,6 +55,18 @@ impl Trace {
         ])
     }
 
+    /// Whether this work is of the host itself.
+    #[getter]
+    fn computes_on_host(&self) -> bool {
+        self.store.computes_on_host()
+    }
+
+    /// Whether work of a device is among its rows.
+    #[getter]
+    fn has_device_events(&self) -> bool {
+        self.store.has_device_events()
+    }
+
     fn table(&self, py: Python<'_>, name: &str, columns: Vec<String>) -> PyResult<ArrowTable> {
         let batch = py.detach(|| without_panic(|| self.store.table(name, &columns)));
         batch.map(ArrowTable).map_err(|error| raise(py, error, &self.path))

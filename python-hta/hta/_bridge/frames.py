@@ -17,6 +17,7 @@ import polars as pl
 import holotrace
 from holotrace.core import tables
 from holotrace.core.schema import Column, Table, Unit
+from holotrace.core.trace import COMPUTES_ON_HOST
 from hta._bridge import device_ranges
 from hta._bridge.event_args import EVENT_ARGS
 from hta.common.trace_symbol_table import TraceSymbolTable
@@ -255,7 +256,8 @@ def _events(trace: holotrace.RankTrace, args: Sequence[AttributeSpec]) -> RankEv
     early_ns = np.zeros(index.max(initial=-1) + 1, dtype=np.int16)
     early_ns[index] = ts * NS_PER_US - start_ns
     exact = Exact((index[ranges], index[shown[ranges]]), early_ns)
-    return RankEvents(trace.rank, trace.metadata, columns, name, cat, exact)
+    metadata = {key: value for key, value in trace.metadata.items() if key != COMPUTES_ON_HOST}
+    return RankEvents(trace.rank, metadata, columns, name, cat, exact)
 
 
 def _host_ranges(external: pl.Series, name: Coded, cat: Coded) -> Integers:

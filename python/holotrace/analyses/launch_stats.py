@@ -55,7 +55,8 @@ def launch_stats(
 
     Work that begins before its call has ended has a delay of 0. Long delays are no fault by themselves: a host that is
     ahead of its device lets work wait in the queue. Work shorter than its call can keep no device busy, unless a graph
-    launches much of it at once; each kernel of a graph is compared with the whole call.
+    launches much of it at once; each kernel of a graph is compared with the whole call. Where operators compute on the
+    host itself, nothing is launched.
 
     Args:
         each: A row per kernel or copy and the call that launched it, in order of the calls, instead of one per name.
@@ -72,7 +73,7 @@ def launch_stats(
 
 def _pairs(rank: RankTrace, *, slow_call_ns: int, late_ns: int) -> pl.DataFrame:
     """Each piece of work and the call that launched it, in any order."""
-    work = rank[EVENTS].lazy().filter(pl.col("kind").is_in(WORK))
+    work = rank[EVENTS].lazy().filter(pl.col("kind").is_in(WORK) & (not rank.computes_on_host))
     pairs = done(rank[CALLS].lazy().join(work, left_on="device_event_id", right_on="event_id"))
     call_ns = pairs["launch_end_ns"] - pairs["launch_start_ns"]
     device_ns = pairs["end_ns"] - pairs["start_ns"]

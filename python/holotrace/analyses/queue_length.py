@@ -64,7 +64,8 @@ def queue_length(rank: RankTrace, *, over_time: bool = False, full_at: int = FUL
         full_at: Number of waiting launches from which a queue counts as full.
     """
     check_whole(1, full_at=full_at)
-    events = rank[EVENTS].filter(pl.col("kind").is_in(WORK))
+    # A host that computes itself puts nothing on a queue.
+    events = rank[EVENTS].filter(pl.col("kind").is_in(WORK) & (not rank.computes_on_host))
     waiting = levels.over_time(_changes(events), by=QUEUE, levels=["waiting"])
     rows = (waiting["waiting"] >= full_at).arg_true()
     full = waiting[["start_ns", "end_ns", "lasted_ns"]][rows]

@@ -18,6 +18,8 @@ from holotrace.core.kinds import KindRule
 from holotrace.core.on_demand import Held, Tables, narrowed
 from holotrace.core.schema import Table
 
+# The key of the metadata that says so; see RankTrace.
+COMPUTES_ON_HOST = "computes_on_host"
 T = TypeVar("T")
 J = TypeVar("J", bound="JobTrace")
 _finished: ContextVar[Callable[[Sequence[Table]], None]] = ContextVar("finished", default=lambda _: None)
@@ -100,6 +102,11 @@ class RankTrace:
     """What else the user gave for questions about it, by name: models of operators, peaks of devices."""
 
     _cached: _Made = field(init=False, repr=False, compare=False, default_factory=_Made)
+
+    @property
+    def computes_on_host(self) -> bool:
+        """Whether its operators compute in their own time: it has no accelerator, and the host is its device."""
+        return self.metadata.get(COMPUTES_ON_HOST) is True
 
     def __getitem__(self, table: Table) -> pl.DataFrame:
         """The columns of ``table``, as far as they were asked for; an analysis gets what its ``reads`` declares."""

@@ -17,7 +17,7 @@ READS = (
     ANNOTATIONS.only("event_id", "on_device"),
     CPU_OPS.only("event_id", "start_ns", "end_ns", "sequence", "forward_thread"),
     LAUNCHES.only("launch_id", "device_event_id"),
-    DEVICE_EVENTS.only("event_id", "kind", "start_ns", "end_ns"),
+    DEVICE_EVENTS.only("event_id", "name", "kind", "start_ns", "end_ns"),
 )
 _NONE = 2**32 - 1  # stands for no call in the core
 # What ``nested`` tells of each call.
@@ -68,7 +68,8 @@ def _of_both(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> li
     depth = pl.col("depth") if "depth" in columns else pl.lit(0)
     callers = nested_host.lazy().select(depth=depth + 1, launch_id="event_id")
     launched = (
-        events.lazy()
+        pl.concat([events, _made(device, launches, events)])
+        .lazy()
         .join(launches.lazy(), left_on="event_id", right_on="device_event_id")
         .join(callers, on="launch_id")
         .with_columns(
@@ -84,6 +85,15 @@ def _of_both(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> li
         )
     )
     return [done(_typed(rows, columns)) for rows in (nested_host.lazy(), launched)]
+
+
+def _made(device: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """Work that is no event of the file, as operators do that compute on the host: where it was launched."""
+    last = events["event_id"].max()
+    made = device.filter(pl.col("event_id") > (-1 if last is None else last))
+    where = launches.join(events.select("category", "pid", "tid", launch_id="event_id"), on="launch_id")
+    placed = made.join(where, left_on="event_id", right_on="device_event_id")
+    return placed.select(events.columns)
 
 
 def nested(calls: pl.DataFrame, work: pl.DataFrame, added: Collection[str] = _ADDED) -> pl.DataFrame:

@@ -9,9 +9,9 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, RUNTIME_CALLS, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import host_activities, unrecorded_waits, xla_waits
+from holotrace.derive import exchange_waits, host_activities, unrecorded_waits, xla_waits
 from holotrace.derive.host_activities import BACK_PRESSURE, WAIT
-from holotrace.derive.kernel_kinds import SYNC, WORK
+from holotrace.derive.kernel_kinds import COMMUNICATION, SYNC, WORK
 from holotrace.derive.step_graph import CALL, HOLDS, OP, RANGE, GraphRules, StepGraph, build
 
 # What PyTorch calls the wait for the next batch.
@@ -30,7 +30,7 @@ _EVENTS = DEVICE_EVENTS.only(
     *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns"),
     *("launch_id", "launch_ns", "wait_on_stream", "wait_on_record"),
 )
-READS = (_STEPS, _OPS, _CALLS, _RANGES, _EVENTS, *xla_waits.READS)
+READS = (_STEPS, _OPS, _CALLS, _RANGES, _EVENTS, *exchange_waits.READS, *xla_waits.READS)
 _HOST = [*_SPAN, "kind", "correlation"]
 _KIND = pl.Enum([OP, CALL, RANGE])
 
@@ -84,7 +84,7 @@ def of_range(rank: RankTrace, name: str, instance: int = 0) -> StepOfRank | None
 def _within(rank: RankTrace, step: int | None, window: pl.DataFrame | None) -> StepOfRank:
     """What the host began within the first row of ``window``, or ever."""
     window_ns = None if window is None else (int(window["start_ns"][0]), int(window["end_ns"][0]))
-    device = _device(rank)
+    device, exchanged = _device(rank), rank.cached(exchange_waits.of_rank)
     # What begins as the step ends is the next one's.
     within_ns = window_ns and (window_ns[0], window_ns[1] - 1)
     # What a synchronisation waits for may have been recorded long before.
@@ -96,7 +96,7 @@ def _within(rank: RankTrace, step: int | None, window: pl.DataFrame | None) -> S
         device,
         window_ns=within_ns,
         rules=rules,
-        waits=pl.concat([_unrecorded(within, device), rank.cached(xla_waits.waits)]),
+        waits=pl.concat([_unrecorded(within, device), rank.cached(xla_waits.waits), _of_exchanges(exchanged)]),
     )
     begun_ns, done_ns = _span(graph)
     start_ns, end_ns = window_ns or (begun_ns, done_ns)
@@ -129,16 +129,26 @@ def _host(rank: RankTrace, within_ns: tuple[int, int] | None) -> pl.DataFrame:
         ops.with_columns(kind=op, correlation=none),
         calls.with_columns(kind=call),
         once.with_columns(kind=pl.when(_is_loading()).then(op).otherwise(span), correlation=none),
+        rank.cached(exchange_waits.of_rank).filter(begins).with_columns(kind=call, correlation=none),
     )
     return pl.concat(part[_HOST] for part in parts)
 
 
+def _of_exchanges(waits: pl.DataFrame) -> pl.DataFrame:
+    """Waits for exchanges of a host that computes, as ``unrecorded_waits`` tells of others."""
+    return waits.select(
+        pl.col("event_id").cast(pl.UInt32).alias("held_id"), "after_id", "ended_ns", is_call=pl.lit(value=True)
+    )
+
+
 def _device(rank: RankTrace) -> pl.DataFrame:
     is_sync = pl.col("kind") == SYNC
+    # An operator of a host that computes takes its own time.
+    kinds = [COMMUNICATION] if rank.computes_on_host else [*WORK, SYNC]
     return done(
         rank[_EVENTS]
         .lazy()
-        .filter(pl.col("kind").is_in((*WORK, SYNC)))
+        .filter(pl.col("kind").is_in(kinds))
         .with_columns(
             call_id="launch_id",
             sync=pl.when(is_sync).then(pl.col("name").cast(pl.String).fill_null("")),

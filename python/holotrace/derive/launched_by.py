@@ -45,6 +45,10 @@ def operators(rank: RankTrace) -> Iterator[pl.DataFrame]:
     ops = launched.select("op_id", name="operator", start_ns="op_start_ns").unique("op_id")
     busy = covered_at(launched, by="op_id")[ops["op_id"]]
     yield ops.select("name", "start_ns").with_columns(self_busy_ns=busy)
+    if rank.computes_on_host:
+        # No call that an operator makes has launched it.
+        lasted = pl.col("end_ns") - pl.col("start_ns")
+        yield launched.select(name="operator", start_ns="op_start_ns", self_work_count=1, self_work_ns=lasted)
 
 
 def _taken(tree: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -63,7 +67,7 @@ def work(rank: RankTrace) -> pl.DataFrame:
     nested = rank.cached(_nested)
     rows = nested.lazy().with_row_index("number")
     ops = rows.filter("is_op").select(op="number", op_id="event_id", operator="name", op_start_ns="start_ns")
-    calls = rows.select("is_op", launch_id="event_id", op=_operator(nested)).filter(~pl.col("is_op"))
+    calls = rows.select("is_op", launch_id="event_id", op=_operator(nested)).filter(_can_launch(rank))
     launched = _launched(rank).lazy().join(calls.drop("is_op"), on="launch_id")
     return done(launched.join(ops, on="op").drop("op"))
 
@@ -142,7 +146,7 @@ def _tree(rank: RankTrace, others: pl.Series | None) -> pl.DataFrame:
     rows = pl.concat([ops.lazy().sort("event_id"), calls.lazy().sort("event_id")]).with_row_index("number")
     # The profiler writes the end of a launch up to some ten microseconds after that of its operator.
     both = done(rows.with_columns(is_cut=~pl.col("is_op")))
-    numbers = both.lazy().filter(~pl.col("is_op")).select(launch_id="event_id", launch="number")
+    numbers = both.lazy().filter(_can_launch(rank)).select(launch_id="event_id", launch="number")
     launched = _launched(rank).lazy().join(numbers, on="launch_id")
     work = done(launched.select("start_ns", "end_ns", launch_id="launch"))
     added = ("parent_id", "self_ns", "work_count", "work_ns")
@@ -160,11 +164,16 @@ def _operator(nested: pl.DataFrame) -> pl.Series:
 
 
 def _launched(rank: RankTrace) -> pl.DataFrame:
-    """Work with its launch, where that may be a call of the device's runtime."""
-    is_work = pl.col("kind").is_in(WORK) & bool(rank.count(_CALLS))
+    """Work with its launch, where that may be a call of the device's runtime, or an operator that computes itself."""
+    is_work = pl.col("kind").is_in(WORK) & (rank.count(_CALLS) > 0 or rank.computes_on_host)
     return done(
         rank.where(_EVENTS, is_work).lazy().join(rank[_STARTS].lazy(), left_on="event_id", right_on="device_event_id")
     )
+
+
+def _can_launch(rank: RankTrace) -> pl.Expr:
+    """Which operators and calls of the runtime may have launched work."""
+    return ~pl.col("is_op") | rank.computes_on_host
 
 
 def around(rank: RankTrace, ops: pl.Series) -> pl.Series:

@@ -99,7 +99,12 @@ def calls(rank: RankTrace) -> pl.DataFrame:
 
 
 def device_of(rank: RankTrace) -> Device | None:
-    """The device that a rank's work ran on, and its peaks; None if it is not known."""
+    """The device that a rank's work ran on, and its peaks; None if it is not known.
+
+    No trace names the CPU of a host that computes: its peaks are those that the user gives for ``CPU``.
+    """
+    if rank.computes_on_host:
+        return devices.device(devices.HOST, table=rank.settings.get(PEAKS))
     listed = rank.metadata.get("deviceProperties")
     found = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     if not found:

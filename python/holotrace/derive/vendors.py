@@ -109,6 +109,8 @@ PYTORCH = Vendor(
         ),
         # PyTorch's own operators run on one device, whatever they are called.
         KindRule(COMPUTE, r"^at::native::", examples=("void at::native::index_reduce_scatter(float*)",)),
+        # The same of operators that compute on the host; exchanges have names of their backend.
+        KindRule(COMPUTE, r"^(aten|fsdp|inductor)::", examples=("fsdp::all_gather_copy_in", "aten::scatter_reduce")),
     ),
     kinds=(
         KindRule(

@@ -31,7 +31,7 @@ CORE = "core"  # what each of several devices of one rank computes
 HOST = "host"  # how long the host takes by itself
 FUNCTION_TIME = "function"  # how long the host is in a function or range, whatever its device does meanwhile
 UNPROFILED = "unprofiled"  # how long a step took while nothing was recorded, where the recorder measured it
-# What a window is of where the profile is one of XLA, and its name where devices are threads of the host.
+# What a window is of where the profile is one of XLA, and its name where the host computes.
 XLA, ON_HOST = "xla", "on-host"
 _OWN = (
     Column(
@@ -266,7 +266,8 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
     both = pl.concat([frame.select("start_ns", "end_ns") for frame in spans])
     whole = both.select(row=pl.lit(WINDOW), start_ns=pl.col("start_ns").min(), at_ns=pl.col("end_ns").max())
     kind = pl.lit(XLA if xla_gaps.is_xla(rank) else None, pl.String)
-    place = pl.lit(ON_HOST if xla_gaps.is_on_host(rank) else None, pl.String)
+    on_host = rank.computes_on_host or xla_gaps.is_on_host(rank)
+    place = pl.lit(ON_HOST if on_host else None, pl.String)
     world = believable(rank.metadata.get("distributedInfo")).get("world_size")
     ranks = pl.when(pl.col("row") == WINDOW).then(world)
     return pl.concat([whole.drop_nulls(), steps], how="diagonal").with_columns(
@@ -288,7 +289,8 @@ def _gaps_of(rank: RankTrace) -> Callable[[RankTrace], pl.DataFrame]:
 
 def _late(rank: RankTrace) -> pl.DataFrame:
     """The ends of gaps in which the host did something else than launching by itself, since ``start_ns``."""
-    if xla_gaps.is_xla(rank):
+    # Where the host computes, its launches are as early as its work is done.
+    if xla_gaps.is_xla(rank) or rank.computes_on_host:
         return pl.DataFrame(schema={"row": pl.String()})
     found = rank.cached(host.stalls).filter("is_own")
     return found.select(row=pl.lit(LATE), at_ns="end_ns", start_ns="began_ns", time_ns="share_ns", count=1)
@@ -310,7 +312,7 @@ def _nearly_late(rank: RankTrace) -> pl.DataFrame:
     ``start_ns`` is when the host had last stood in a call, as in a wait for its device, and launched since by itself.
     """
     kernels = rank.cached(_kernels)
-    if xla_gaps.is_xla(rank) or kernels.is_empty() or rank.cached(host_calls).is_empty():
+    if xla_gaps.is_xla(rank) or rank.computes_on_host or kernels.is_empty() or rank.cached(host_calls).is_empty():
         return pl.DataFrame(schema={"row": pl.String()})
     begun_ns, ended_ns = kernels.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     # What waits for an event is there as soon as it is asked for.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +40,7 @@ from holotrace.diagnosis.classes import (
 from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.hidden import with_hidden
 from holotrace.diagnosis.meetings import Late, Meetings, together
+from holotrace.diagnosis.texts_on_host import OF_HOSTS
 from holotrace.diagnosis.transfers import ABSENT, EXPOSES, is_gathered
 
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
@@ -147,8 +148,8 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     # A wait costs what the device stands still for and what it exposes, which may each be little.
     waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
     costs = [*_once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
-    on_host = account.ON_HOST in windows["name"]
-    kept = [(c, cost) for c, cost in costs if cost > _least_ratio(c, len(ranks), is_on_host=on_host) * job_ns]
+    shares_cores = _sharing_cores(windows)
+    kept = [(c, cost) for c, cost in costs if cost > _least_ratio(c, len(ranks), shares_cores=shares_cores(c)) * job_ns]
     kept = _with_copies(
         _once(cores.told_once(_without_followers(_without_launches_of_unfused(kept))), meetings), meetings
     )
@@ -278,8 +279,18 @@ def _without_followers(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidat
     return [(candidate, cost) for candidate, cost in kept if candidate.cause != EXPOSED or cost >= late_ns]
 
 
-def _least_ratio(candidate: Candidate, rank_count: int, *, is_on_host: bool) -> float:
-    if is_on_host and candidate.cause in (*cores.LONGER, UNEVEN_WORK):
+def _sharing_cores(windows: pl.DataFrame) -> Callable[[Candidate], bool]:
+    """Whether a cause is one that threads and processes of a host, which share its cores, bring about by chance."""
+    if account.ON_HOST not in windows["name"]:
+        return lambda _: False
+    # Operators tell by their shapes that there is more to do; programs of XLA do not.
+    tells = account.XLA not in windows["detail"]
+    longer = (*cores.LONGER, UNEVEN_WORK)
+    return lambda c: c.cause in longer and not (tells and c.cause == MORE_WORK and not c.evidence.get("is_equal"))
+
+
+def _least_ratio(candidate: Candidate, rank_count: int, *, shares_cores: bool) -> float:
+    if shares_cores:
         return _ON_HOST_RATIO
     if candidate.cause == EXPOSED:
         return _least_exposed_ratio(candidate)
@@ -346,12 +357,20 @@ def table(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> pl.DataFrame:
     found, joint_ns = of_rows(rows, unprofiled_ns)
     steps = tuple(rows.filter(pl.col("row") == account.STEP)["step"].unique().sort())
     count = rows["rank"].n_unique()
-    is_xla = not rows.filter(pl.col("row") == account.WINDOW, pl.col("detail") == account.XLA).is_empty()
-    classes = OF_XLA if is_xla else CLASSES
+    words = _words(rows)
     return pl.DataFrame(
-        [_row(cause, classes[cause.candidate.cause], steps, count) | {"joint_ns": joint_ns} for cause in found],
+        [_row(cause, words[cause.candidate.cause], steps, count) | {"joint_ns": joint_ns} for cause in found],
         infer_schema_length=None,
     )
+
+
+def _words(rows: pl.DataFrame) -> Mapping[str, Class]:
+    """What is said of each class in a job of this kind."""
+    of_job = rows.filter(pl.col("row") == account.WINDOW)
+    if (of_job["detail"] == account.XLA).any():
+        return OF_XLA
+    is_on_host = not of_job.is_empty() and of_job["name"].eq_missing(account.ON_HOST).all()
+    return OF_HOSTS if is_on_host else CLASSES
 
 
 def is_hidden(row: Mapping[str, Any]) -> bool:
@@ -366,7 +385,8 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
     if DEVICE in c.evidence:
         who = f"device {c.evidence[DEVICE]} of {who}"
     filled = {"who": who, "what": _what(c), **wording.verbs(c.ranks, rank_count)}
-    filled["is_slow"] = "is slow" if DEVICE in c.evidence else f"{filled['has']} a slow device"
+    slow = "CPU" if words is OF_HOSTS[c.cause] else "device"
+    filled["is_slow"] = "is slow" if DEVICE in c.evidence else f"{filled['has']} a slow {slow}"
     more = wording.LONGER if c.evidence.get("is_equal") else wording.MORE
     what = _what(c) if c.responsible else ""
     is_launch = not (LAUNCHING | GRAPH_LAUNCHING).isdisjoint((c.responsible, _innermost(c)))

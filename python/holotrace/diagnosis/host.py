@@ -9,7 +9,7 @@ import polars as pl
 
 from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
-from holotrace.derive import intervals
+from holotrace.derive import exchange_waits, intervals
 from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
@@ -261,7 +261,8 @@ def late(rank: RankTrace) -> pl.DataFrame:
     calls = rank.cached(host_calls)
     timed = idle_windows.timed(others, calls, rank)
     is_late = (pl.col("launched_ns") > pl.col("start_ns")) & (pl.col("end_ns") - pl.col("launched_ns") <= _PROMPT_NS)
-    found = timed.filter(is_late, ~timed["window"].is_in(_waited_for(timed, communicated, calls).implode()))
+    waited_for = _waited_for(timed, communicated, _returns(rank))
+    found = timed.filter(is_late, ~timed["window"].is_in(waited_for.implode()))
     found = _after_the_last(found, communicated, rank)
     is_beside = intervals.uncovered_ns(found, communicated) < found["end_ns"] - found["start_ns"]
     return found.filter(is_beside).select(others.columns)
@@ -289,14 +290,14 @@ def _with_late(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([gaps, known.select(gaps.columns)]).sort("start_ns", "end_ns")
 
 
-def _waited_for(gaps: pl.DataFrame, communicated: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
+def _waited_for(gaps: pl.DataFrame, communicated: pl.DataFrame, waits: pl.DataFrame) -> pl.Series:
     """The gaps in which the host waited until a collective ended: a call that waits returned then."""
     ends = communicated.lazy().select(at_ns="end_ns").sort("at_ns")
     within = ends.join_asof(
         gaps.lazy(), left_on="at_ns", right_on="start_ns", strategy="backward", check_sortedness=False
     )
     returned = within.join_asof(
-        _waits(calls).lazy(), left_on="at_ns", right_on="returned_ns", strategy="forward", check_sortedness=False
+        waits.lazy(), left_on="at_ns", right_on="returned_ns", strategy="forward", check_sortedness=False
     )
     is_awaited = (pl.col("began_ns") < pl.col("at_ns")) & (pl.col("returned_ns") <= pl.col("at_ns") + _RETURN_NS)
     return done(returned.filter(pl.col("at_ns") < pl.col("end_ns"), is_awaited))["window"]
@@ -406,6 +407,17 @@ def _waits(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _returns(rank: RankTrace) -> pl.DataFrame:
+    """When threads waited for a device, or for an exchange of hosts that compute: ``began_ns``, ``returned_ns``."""
+    calls = rank.cached(host_calls)
+    waits = _waits(calls).select("began_ns", "returned_ns")
+    if not rank.computes_on_host:
+        return waits
+    found = exchange_waits.of_calls(calls, rank[WORK_EVENTS])
+    both = pl.concat([waits, found.select(began_ns="start_ns", returned_ns="ended_ns")])
+    return both.sort("returned_ns")
+
+
 def _is_own(function: str) -> bool:
     return is_of_program(function, "python_function")
 
@@ -423,11 +435,13 @@ def _named_waits(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         text = pl.col("name").cast(pl.String)
         is_step = text.str.contains(STEP_RANGE.pattern)
         is_function = pl.col("category") == "python_function"
-        return done(
+        told = done(
             rows.with_columns(pl.when(~is_step).then(text).alias("name"), function=pl.when(is_function).then(text))
-            .with_columns(own=pl.col("function").map_elements(_is_own, pl.Boolean, skip_nulls=True))
-            .select(**columns)
         )
+        # Not in a thread of Polars, where it would wait for the interpreter while others wait for that thread.
+        own = {name: _is_own(name) for name in told["function"].drop_nulls().unique()}
+        is_own = told["function"].replace_strict(own, default=None, return_dtype=pl.Boolean) if own else None
+        return told.with_columns(own=is_own if own else pl.lit(None, pl.Boolean)).select(**columns)
 
     parents = those(waits["wait_parent"], wait_parent="event_id", wait_name="name", around_id="parent_id", own="own")
     parents = parents.with_columns(around_id=pl.when(~pl.col("own").fill_null(value=False)).then("around_id"))

@@ -8,7 +8,7 @@ import polars as pl
 
 from holotrace.core.tables import LAUNCHES
 from holotrace.core.trace import RankTrace
-from holotrace.derive import intervals
+from holotrace.derive import busy, intervals
 from holotrace.diagnosis.calls import host_calls, main_thread, matching
 from holotrace.diagnosis.classes import FROM_OTHERS, OPERATOR, RUNTIME, STEP_RANGE
 
@@ -48,10 +48,12 @@ def of_host(rank: RankTrace) -> int:
     usual = runtime.select(lasts.median()).item() or 0
     is_of_others = matching(own["name"], _OF_OTHERS)
     waits = [runtime.filter(lasts > max(_WAITS_NS, _WAITS_RATIO * usual)), own.filter(is_of_others)]
+    # An operator that computes does so as a device.
+    waits += [rank.cached(busy.of).working] if rank.computes_on_host else []
     long = own.filter(~(is_of_runtime | is_operator | is_of_others), lasts > _LONG_NS)
     calling = own.filter(pl.col("parent_id").is_in(long["event_id"].implode()))["parent_id"].unique()
     # The shortest are mostly within others.
     operators = own.filter(is_operator, lasts > _SHORT_NS)
-    busy = [operators, long.filter(~pl.col("event_id").is_in(calling.implode()))]
-    spans, waiting = (pl.concat([frame.select("start_ns", "end_ns") for frame in frames]) for frames in (busy, waits))
+    doing = [operators, long.filter(~pl.col("event_id").is_in(calling.implode()))]
+    spans, waiting = (pl.concat([frame.select("start_ns", "end_ns") for frame in frames]) for frames in (doing, waits))
     return intervals.total_ns(intervals.subtract(spans, waiting))

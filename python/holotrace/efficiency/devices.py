@@ -120,6 +120,10 @@ def _check(row: Any, path: Path) -> None:
         raise InputError(f"{path}: a peak of {row['name']} is no number above zero")
 
 
+# What a host is called that computes itself.
+HOST = "CPU"
+
+
 def device(
     name: str,
     properties: Mapping[str, Any] | None = None,

@@ -120,7 +120,8 @@ class TableCache:
             before = [known[table.name].table for table in missing if table.name in known]
             beside = [self._together[table.name] for table in missing if table.name in self._together]
             loaded = self._load(source, (*missing, *before, *beside))
-            metadata = loaded.metadata
+            # A file that is asked for less may tell less of itself.
+            metadata = {**(metadata or {}), **loaded.metadata}
             frames |= {table.name: loaded[table].select(table.column_names) for table in missing}
             self._keep(rank, metadata, {t: loaded[t] for t in merged((*missing, *before, *beside)).values()})
         return RankTrace(source.rank, frames, metadata, source.kinds, source.settings)

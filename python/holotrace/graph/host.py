@@ -11,6 +11,7 @@ from holotrace.core.native import native
 from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, RUNTIME_CALLS, STEPS
 from holotrace.core.trace import RankTrace
+from holotrace.derive import exchange_waits
 from holotrace.derive.critical_steps import HOST, LOADING, LOADING_DATA
 from holotrace.derive.names import distinct, distinct_pairs, pair
 from holotrace.derive.vendors import ASKING
@@ -21,7 +22,7 @@ STEPS_READ = STEPS.only("step", "event_id", "start_ns", "end_ns")
 _OPS = CPU_OPS.only(*_SPAN)
 CALLS_READ = RUNTIME_CALLS.only(*_SPAN, "correlation")
 _RANGES = ANNOTATIONS.only(*_SPAN, "on_device")
-READS = (STEPS_READ, _OPS, CALLS_READ, _RANGES, *xla.READS)
+READS = (STEPS_READ, _OPS, CALLS_READ, _RANGES, *exchange_waits.READS, *xla.READS)
 _PLACE = ["pid", "tid"]
 # What spans are to the core, which cuts threads by them: work, ranges that only have names, calls of the runtime,
 # those that only ask, which are a third of all and cut nothing, and steps, which it is told of apart.
@@ -54,7 +55,7 @@ def of(rank: RankTrace, work: pl.DataFrame, *, has_queries: bool) -> Host:
     """
     steps = steps_of(rank)
     asking = ASKING if not has_queries else frozenset()
-    kinds = _of_xla(rank, work) if xla.is_xla(rank) else _spans(rank, asking)
+    kinds = _of_xla(rank, work) if xla.is_xla(rank) else _spans(rank, asking, work)
     is_step = pl.col("event_id").is_in(steps["event_id"].implode())
     # To take steps out would copy all other columns, as would a new column of all kinds of spans together.
     spans = _placed([frame.with_columns(role=_role(role, is_step).cast(pl.UInt8)) for frame, role in kinds])
@@ -82,14 +83,14 @@ def of(rank: RankTrace, work: pl.DataFrame, *, has_queries: bool) -> Host:
     )
 
 
-def in_steps(on_host: Host, work: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def in_steps(threads: Host, work: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """What a host of which nothing but its steps was recorded did in them: it waited for its devices.
 
     Returns edges (from_point, to_point, lag_ns, is_inferred) from the begin of each step to its first work, and from
     the last of it to its end; and what the host takes by itself (activity, own_ns).
 
     Args:
-        on_host: The host's part of a graph.
+        threads: The host's part of a graph.
         work: What devices ran, with step and its activity in the whole graph.
     """
     number = pl.col("activity").cast(pl.Int64)
@@ -104,7 +105,7 @@ def in_steps(on_host: Host, work: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFr
         )
     )
     # A step begins with the activity that it is.
-    found = on_host.steps.join(ends, on="step").with_columns(step_is=pl.col("begin").cast(pl.Int64) // 2)
+    found = threads.steps.join(ends, on="step").with_columns(step_is=pl.col("begin").cast(pl.Int64) // 2)
     before_ns, after_ns = (pl.col("at_ns") - pl.col("start_ns"), pl.col("end_ns") - pl.col("over_ns"))
     first, last = 2 * pl.col("first"), 2 * pl.col("last") + 1
     begun = found.select(from_point=2 * pl.col("step_is"), to_point=first, lag_ns=before_ns.clip(lower_bound=0))
@@ -132,7 +133,7 @@ def _of_xla(rank: RankTrace, work: pl.DataFrame) -> Sequence[tuple[pl.DataFrame,
     return ((ops, role), (ranges, pl.lit(_RANGE)), (waits, pl.lit(_CALL)))
 
 
-def _spans(rank: RankTrace, asking: Collection[str]) -> Sequence[tuple[pl.DataFrame, pl.Expr]]:
+def _spans(rank: RankTrace, asking: Collection[str], work: pl.DataFrame) -> Sequence[tuple[pl.DataFrame, pl.Expr]]:
     """The spans of all threads, with what each is."""
     ops, ranges = rank[_OPS], rank[_RANGES].filter(~pl.col("on_device")).drop("on_device")
     both = ops.filter(pl.col("event_id").is_in(ranges["event_id"].implode()))["event_id"]
@@ -141,6 +142,11 @@ def _spans(rank: RankTrace, asking: Collection[str]) -> Sequence[tuple[pl.DataFr
     names = [name for name in distinct(calls["name"]) if name in asking]
     asks = pl.col("name").is_in(pl.Series(names, dtype=calls.schema["name"]).implode())
     of_calls = pl.when(asks.fill_null(False)).then(_QUERY).otherwise(_CALL)
+    if rank.computes_on_host:
+        is_launch = pl.col("event_id").is_in(work["launch_id"].drop_nulls().implode())
+        waits = rank.cached(exchange_waits.of_rank).select(_SPAN)
+        role = pl.when(is_launch).then(_CALL).otherwise(_OPERATOR)
+        return ((ops, role), (ranges, pl.lit(_RANGE)), (pl.concat([calls, waits]), pl.lit(_CALL)))
     return ((ops, pl.lit(_OPERATOR)), (ranges, pl.lit(_RANGE)), (calls, of_calls))
 
 

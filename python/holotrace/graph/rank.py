@@ -8,7 +8,7 @@ import polars as pl
 
 from holotrace.core import arrow
 from holotrace.core.trace import RankTrace
-from holotrace.derive import collectives, step_graph
+from holotrace.derive import collectives, exchange_waits, pauses, step_graph
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import WORK
 from holotrace.derive.steps import launched_in
@@ -59,22 +59,25 @@ def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
     held, returned = _recorded(rank)
     is_xla = xla.is_xla(rank)
     work = xla.works(rank) if is_xla else device.works(rank)
-    on_host = host.of(rank, work, has_queries=has_queries)
+    threads = host.of(rank, work, has_queries=has_queries)
     if is_xla:
         times, work = xla.waits(work)
         usual, can_wait = {**device.USUAL, **xla.USUAL}, xla.can_wait
     else:
         times = device.waits(work if held.is_empty() else work.clear())
         usual, can_wait = device.USUAL, device.can_wait
-    count = on_host.activities.height
+        if rank.computes_on_host:
+            usual = {**usual, **exchange_waits.USUAL}
+            returned = rank.cached(exchange_waits.of_rank).select("after_id", waits_id="event_id")
+    count = threads.activities.height
     work = work.with_columns(pl.col("activity") + count)
     base = base_ns(rank.metadata)
-    edges, own = device.joined(work, on_host, held, times, returned, usual=usual, can_wait=can_wait)
-    if not on_host.is_recorded:
-        waits, waiting = host.in_steps(on_host, work)
+    edges, own = device.joined(work, threads, held, times, returned, usual=usual, can_wait=can_wait)
+    if not threads.is_recorded:
+        waits, waiting = host.in_steps(threads, work)
         edges = pl.concat([edges, waits.select(edges.columns)]).sort("to_point", "from_point")
         own = pl.concat([own, waiting.select(own.columns)])
-    steps = on_host.steps if not is_xla else xla.begun(on_host.steps, work, rank)
+    steps = threads.steps if not is_xla else xla.begun(threads.steps, work, rank)
     steps = steps.sort("start_ns", "step").rename({"begin": "from_point", "end": "to_point"})
     # Each of these is let go when it is packed, before the next is made.
     found = [_packed(EDGE, packed.edges(edges))]
@@ -82,10 +85,10 @@ def _part(rank: RankTrace, *, has_queries: bool) -> pl.DataFrame:
     found += [
         _packed(STEP, steps.with_columns(pl.col("start_ns", "end_ns") + base)),
         _packed(COLLECTIVE, _collectives(rank, work)),
-        _packed(LANE, _lanes(on_host, work)),
+        _packed(LANE, _lanes(threads, work)),
     ]
-    activities = _activities(rank, on_host, work, own)
-    del work, on_host
+    activities = _activities(rank, threads, work, own)
+    del work, threads
     activities = packed.activities(activities, later_ns=base)
     return packed.part([_packed(ACTIVITY, activities), *found])
 
@@ -122,21 +125,21 @@ def _shaped(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
 
 
-def _lanes(on_host: host.Host, work: pl.DataFrame) -> pl.DataFrame:
+def _lanes(threads: host.Host, work: pl.DataFrame) -> pl.DataFrame:
     """The threads of the host, then the queues of devices."""
-    of_host = on_host.activities.select(lane="thread", is_device=pl.lit(False)).unique("lane").sort("lane")
-    of_device = work.select("device", "stream", lane=_lane(on_host), is_device=pl.lit(True)).unique("lane").sort("lane")
+    of_host = threads.activities.select(lane="thread", is_device=pl.lit(False)).unique("lane").sort("lane")
+    of_device = work.select("device", "stream", lane=_lane(threads), is_device=pl.lit(True)).unique("lane").sort("lane")
     return pl.concat([of_host, of_device], how="diagonal_relaxed")
 
 
-def _lane(on_host: host.Host) -> pl.Expr:
+def _lane(threads: host.Host) -> pl.Expr:
     """The lane of a queue."""
-    lanes = on_host.activities["thread"].max()
+    lanes = threads.activities["thread"].max()
     return pl.col("queue") + (0 if lanes is None else int(str(lanes)) + 1)
 
 
-def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
-    of_host = on_host.activities
+def _activities(rank: RankTrace, threads: host.Host, work: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
+    of_host = threads.activities
     of_host = of_host.select(
         "name",
         "start_ns",
@@ -148,8 +151,8 @@ def _activities(rank: RankTrace, on_host: host.Host, work: pl.DataFrame, own: pl
         step=launched_in(of_host["start_ns"], host.steps_of(rank)),
     )
     columns = ("name", "start_ns", "end_ns", "event_id", "step", "kind")
-    of_device = work.select(*columns, lane=_lane(on_host), own_ns=pl.col("end_ns") - pl.col("start_ns"))
-    is_recorded = pl.col("event_id") < xla.FIRST_MADE
+    of_device = work.select(*columns, lane=_lane(threads), own_ns=pl.col("end_ns") - pl.col("start_ns"))
+    is_recorded = pl.col("event_id") < pauses.FIRST_MADE
     # Before they are put together: a new column of both would copy all others.
     both = (part.with_columns(pl.when(is_recorded).then("event_id").alias("event_id")) for part in (of_host, of_device))
     return pl.concat(both, how="diagonal_relaxed")

@@ -11,13 +11,13 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.tables import ANNOTATIONS, CPU_OPS, DEVICE_EVENTS, MODULES, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import groups, host_activities
+from holotrace.derive import groups, host_activities, pauses
 from holotrace.derive.host_activities import BACK_PRESSURE, WAITING
 from holotrace.derive.kernel_kinds import COMPUTE, WORK
 from holotrace.derive.names import distinct
 from holotrace.derive.unrecorded_waits import WAITED_NS
 
-_SPAN = ("event_id", "name", "pid", "tid", "start_ns", "end_ns")
+_SPAN = pauses.SPAN
 _OPS = CPU_OPS.only(*_SPAN)
 _RANGES = ANNOTATIONS.only("event_id", "pid", "tid", "start_ns", "end_ns", "on_device")
 _RUNS = MODULES.only("module", "device", "plane", "start_ns", "end_ns", "launch_id", "launch_ns", "step")
@@ -34,14 +34,8 @@ _LASTS = pl.col("end_ns") - pl.col("start_ns") >= _WAIT_NS
 # Runtimes hand programs and results from thread to thread, and results are copied when a program is over.
 _HANDED_NS = 1_000_000
 USUAL = {"returned_ns": 1_000_000_000, "waited_ns": 2_000_000, "handed_ns": _HANDED_NS}
-# What a program does between its operations has no event; waits that were not recorded have numbers of their own.
+# What a program does between its operations has no event.
 NO_EVENT = 2**32 - 1
-FIRST_MADE = 2**32 - 2**20
-# What a thread is called that does nothing until a device has nothing to do either.
-UNRECORDED_WAIT = "waiting for the device"
-# A thread goes on so soon after what it waited for, or within so much of its wait where threads have to share CPUs.
-_GOES_ON_NS, _GOES_ON_RATIO = 200_000, 0.1
-_LEAST_UNRECORDED_NS = 100_000
 
 
 def is_xla(rank: RankTrace) -> bool:
@@ -51,7 +45,7 @@ def is_xla(rank: RankTrace) -> bool:
 
 def can_wait(name: str) -> bool:
     """Whether a call of the runtime returns when work of a device is over."""
-    return name == UNRECORDED_WAIT or host_activities.of_calls(pl.Series([name]))[0] in WAITING
+    return name == pauses.WAIT or host_activities.of_calls(pl.Series([name]))[0] in WAITING
 
 
 def calls(rank: RankTrace) -> pl.Series:
@@ -70,36 +64,16 @@ def unrecorded_waits(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:
     most of the time before, is what it waited for. ``work`` is as of ``works``.
     """
     own = pl.col("tid").is_in(threads(rank).implode())
-    place = ["pid", "tid"]
-    times = ("start_ns", "end_ns")
     ranges = rank[_RANGES].filter(own, ~pl.col("on_device"))
-    cuts = [ranges.select(*place, start_ns=time, end_ns=time) for time in times]
-    spans = pl.concat([rank.where(_OPS, own).select(*place, *times), *cuts])
-    pauses = (
-        groups.ordered(spans, ["start_ns"])
-        .lazy()
-        .select(*place, start_ns=pl.col("end_ns").cum_max().shift(1).over(place), end_ns="start_ns")
-        .filter(pl.col("end_ns") - pl.col("start_ns") >= _LEAST_UNRECORDED_NS)
-    )
     ran = groups.ordered(work.select("start_ns", "end_ns"), ["end_ns"]).lazy()
     running = ran.select("end_ns", began_ns=pl.col("start_ns").reverse().cum_min().reverse())
     found = (
-        pauses.sort("end_ns")
+        pauses.of(rank.where(_OPS, own), ranges)
         .join_asof(ran.select(ended_ns="end_ns"), left_on="end_ns", right_on="ended_ns", check_sortedness=False)
         .join_asof(running, on="end_ns", strategy="forward", allow_exact_matches=False, check_sortedness=False)
     )
-    lasted, after = pl.col("end_ns") - pl.col("start_ns"), pl.col("end_ns") - pl.col("ended_ns")
-    is_wait = (
-        (after <= pl.max_horizontal(_GOES_ON_NS, _GOES_ON_RATIO * lasted))
-        & (2 * after <= lasted)
-        & (pl.col("began_ns").is_null() | (pl.col("began_ns") >= pl.col("end_ns")))
-    )
-    return done(
-        found.filter(is_wait)
-        .head(NO_EVENT - FIRST_MADE)
-        .with_row_index("event_id", offset=FIRST_MADE)
-        .select("event_id", pl.lit(UNRECORDED_WAIT, pl.Categorical()).alias("name"), *place, *times)
-    )
+    stands_still = pl.col("began_ns").is_null() | (pl.col("began_ns") >= pl.col("end_ns"))
+    return done(pauses.waits(found.filter(stands_still)).select(_SPAN))
 
 
 def threads(rank: RankTrace) -> pl.Series:
@@ -229,14 +203,14 @@ def _between(alone: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     )
     ends = whole.lazy().select("run", start_ns="end_ns", end_ns="end_ns")
     # What runs has no two operations at once, so that the one before is the last that ended.
-    pauses = (
+    between = (
         groups.ordered(done(pl.concat([of_runs, ends])), ["run", "start_ns"])
         .lazy()
         .select("run", from_ns=pl.col("end_ns").shift(1).over("run"), until_ns="start_ns")
         .filter(pl.col("from_ns").is_null() | (pl.col("until_ns") - pl.col("from_ns") >= _PAUSE_NS))
     )
     return done(
-        pauses.join(whole.lazy(), on="run")
+        between.join(whole.lazy(), on="run")
         .join(main.lazy(), on="device", how="left")
         .with_columns(from_ns=pl.coalesce("from_ns", "start_ns"), until_ns=pl.min_horizontal("until_ns", "end_ns"))
         .filter(pl.col("until_ns") - pl.col("from_ns") >= _PAUSE_NS)

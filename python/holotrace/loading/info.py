@@ -13,7 +13,7 @@ from holotrace.core.tables import DEVICE_EVENTS, MODULES, PROBLEMS, RANK_INFO, S
 from holotrace.core.trace import RankTrace
 from holotrace.derive.modelled_work import device_of
 from holotrace.derive.vendors import NVIDIA, VENDORS
-from holotrace.efficiency.devices import Device
+from holotrace.efficiency.devices import HOST, Device
 from holotrace.formats.parsed import Columns, Parsed
 
 # The types that most models compute in come first.
@@ -38,6 +38,7 @@ def describe(
 ) -> pl.DataFrame:
     """One row of the rank_info table; a rank that was never in a file has neither ``source`` nor ``parsed``."""
     counts = parsed.counts if parsed else {}
+    seen = RankTrace(rank, {}, metadata, settings=settings or {})
     devices = [device for device in _list(metadata.get("deviceProperties")) if isinstance(device, dict)]
     names = sorted({str(device["name"]) for device in devices if device.get("name")})
     job = {**(source.metadata if source else {}), **believable(metadata.get("distributedInfo"))}
@@ -47,9 +48,10 @@ def describe(
         "file": str(source.path) if source else None,
         "rank_from": source.rank_from if source else "caller",
         "world_count": _whole(job.get("world_size")),
-        "device": ", ".join(names) or None,
-        "device_count": len(devices) or None,
-        **_peaks(device_of(RankTrace(rank, {}, metadata, settings=settings or {}))),
+        # Accelerators that a host has and does not use are not what it runs on.
+        "device": HOST if seen.computes_on_host else ", ".join(names) or None,
+        "device_count": None if seen.computes_on_host else len(devices) or None,
+        **_peaks(device_of(seen)),
         "software": _software(metadata, job),
         "backend": str(job["backend"]) if job.get("backend") else None,
         "step_count": steps.height,

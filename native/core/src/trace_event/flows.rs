@@ -21,8 +21,10 @@ pub struct FlowEvent {
 }
 
 /// Arrows from their ends, joined by category and id; an end without its other end is kept alone.
-pub fn flow_events(flows: &Flows, spans: &Spans) -> Vec<FlowEvent> {
-    let touched = touched_spans(flows, spans);
+///
+/// They touch the `recorded` first spans.
+pub fn flow_events(flows: &Flows, spans: &Spans, recorded: usize) -> Vec<FlowEvent> {
+    let touched = touched_spans(flows, spans, &spans.track[..recorded]);
     let key = |end: u32| (flows.category[end as usize], flows.flow[end as usize]);
     let mut order: Vec<u32> = (0..flows.time.len() as u32).collect();
     order.sort_by_key(|&end| (key(end), flows.time[end as usize], flows.phase[end as usize]));
@@ -70,10 +72,10 @@ pub fn flow_events(flows: &Flows, spans: &Spans) -> Vec<FlowEvent> {
 }
 
 /// For each end of an arrow the row of the innermost event on its track at its time, or `NONE`.
-fn touched_spans(flows: &Flows, spans: &Spans) -> Vec<u32> {
+fn touched_spans(flows: &Flows, spans: &Spans, span_tracks: &[u32]) -> Vec<u32> {
     let mut touched = vec![NONE; flows.time.len()];
-    let tracks = flows.track.iter().chain(&spans.track).max().map_or(0, |&last| last as usize + 1);
-    let (ends, rows) = (Grouping::of_rows(tracks, &flows.track), Grouping::of_rows(tracks, &spans.track));
+    let tracks = flows.track.iter().chain(span_tracks).max().map_or(0, |&last| last as usize + 1);
+    let (ends, rows) = (Grouping::of_rows(tracks, &flows.track), Grouping::of_rows(tracks, span_tracks));
     for track in 0..tracks as u32 {
         let mut ends = ends.of(track).to_vec();
         if ends.is_empty() {

@@ -38,7 +38,7 @@ pub fn class_of(category: &[u8]) -> Class {
     let category = category.to_ascii_lowercase();
     match category.as_slice() {
         b"kernel" | b"gpu_memcpy" | b"gpu_memset" | b"memcpy" | b"memset" | b"cuda_sync" | b"xpu_sync"
-        | b"mtia_ccp_events" | b"hpu_op" | b"collective_comm" => Class::Device,
+        | b"mtia_ccp_events" | b"hpu_op" | b"collective_comm" | b"gpu_op" => Class::Device,
         b"cpu_op" | b"operator" => Class::CpuOp,
         b"user_annotation" => Class::Annotation,
         b"gpu_user_annotation" => Class::DeviceAnnotation,
@@ -111,7 +111,8 @@ impl Table {
             Table::Events | Table::Flows => true,
             Table::DeviceEvents | Table::Launches => matches!(class, Class::Device | Class::Runtime),
             Table::CpuOps => class == Class::CpuOp,
-            Table::Collectives => matches!(class, Class::Device | Class::CpuOp),
+            // Backends of hosts have ranges for them.
+            Table::Collectives => matches!(class, Class::Device | Class::CpuOp | Class::Annotation),
             // Old releases wrote steps as operators.
             Table::Steps => matches!(class, Class::Annotation | Class::CpuOp),
             Table::Annotations => matches!(class, Class::Annotation | Class::DeviceAnnotation),
@@ -144,6 +145,8 @@ mod tests {
             ("kernel", Class::Device),
             ("Kernel", Class::Device),
             ("gpu_memcpy", Class::Device),
+            // Of Intel's unitrace.
+            ("gpu_op", Class::Device),
             ("cuda_runtime", Class::Runtime),
             ("Runtime", Class::Runtime),
             ("xpu_runtime", Class::Runtime),

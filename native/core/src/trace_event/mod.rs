@@ -6,6 +6,7 @@ mod events;
 pub(crate) mod fields;
 mod flows;
 pub(crate) mod grammar;
+mod host_work;
 pub(crate) mod kineto;
 mod launches;
 pub(crate) mod lexer;

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::io::blocks::{Block, Blocks};
 use crate::memory::has_room;
 use crate::trace_event::grammar::{Reader, State};
+use crate::trace_event::host_work;
 use crate::trace_event::lexer::Stop;
 use crate::trace_event::options::Options;
 use crate::trace_event::store::Store;
@@ -50,7 +51,7 @@ pub fn read(blocks: Blocks, options: &Options, cancelled: &mut dyn FnMut() -> bo
         Ok(())
     })?;
     match (blocks.into_inner(), joined.into_inner()) {
-        (Ok(blocks), Ok(joined)) => joined.finish(&blocks),
+        (Ok(blocks), Ok(joined)) => joined.finish(&blocks, options),
         _ => Err(Error::Defect("a scanner panicked".into())),
     }
 }
@@ -174,7 +175,7 @@ impl Joined {
     }
 
     /// All that was read, once no block is to come.
-    fn finish(mut self, blocks: &Blocks) -> Result<Store> {
+    fn finish(mut self, blocks: &Blocks, options: &Options) -> Result<Store> {
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -185,6 +186,7 @@ impl Joined {
         let mut store = self.reader.sink.store;
         store.counts.text_bytes = self.window.text_bytes;
         store.counts.file_bytes = blocks.file_bytes;
+        host_work::add(&mut store, options)?;
         Ok(store)
     }
 }

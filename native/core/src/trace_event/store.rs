@@ -11,6 +11,7 @@ use crate::problems::Problems;
 use crate::trace_event::columns::{
     Categories, Counters, Counts, Flows, HardwareCounters, Instants, Labels, Spans, Tracks,
 };
+use crate::trace_event::kineto::Class;
 
 /// One file's columns.
 #[derive(Default)]
@@ -26,6 +27,8 @@ pub struct Store {
     pub labels: Labels,
     pub problems: Problems,
     pub counts: Counts,
+    /// Spans of the file; those behind are made of them (`host_work`).
+    pub recorded: usize,
     /// The top-level keys other than the events, each with its value as JSON text.
     pub metadata: Vec<(String, String)>,
     /// For each event on a device the row of the call that launched it, or `NONE`: found once all is read.
@@ -44,6 +47,26 @@ impl Store {
         store.spans.args = arg_columns(args);
         store.instants.args = arg_columns(args);
         store
+    }
+
+    pub fn name_of(&self, row: u32) -> Option<&[u8]> {
+        let name = self.spans.name[row as usize];
+        (name != NONE).then(|| self.names.get(name))
+    }
+
+    /// Whether the file lists accelerators of the machine.
+    pub fn has_accelerators(&self) -> bool {
+        let listed = self.metadata.iter().find(|(key, _)| key == "deviceProperties");
+        listed.is_some_and(|(_, text)| text.contains('{'))
+    }
+
+    /// Whether rows were made of the file's.
+    pub fn computes_on_host(&self) -> bool {
+        self.recorded < self.spans.id.len()
+    }
+
+    pub fn has_device_events(&self) -> bool {
+        self.spans.class.contains(&Class::Device)
     }
 
     /// Take what was read of the text that follows out of its store, which keeps its memory.

@@ -36,7 +36,7 @@ impl Store {
 
     fn provider<'a>(&'a self, table: Table) -> ColumnProvider<'a> {
         match table {
-            Table::Events => self.span_columns((0..self.spans.id.len() as u32).collect()),
+            Table::Events => self.span_columns((0..self.recorded as u32).collect()),
             Table::DeviceEvents => self.device_columns(),
             Table::CpuOps => self.span_columns(self.rows(|class| class == Class::CpuOp)),
             Table::Collectives => self.span_columns(self.collective_rows()),
@@ -242,7 +242,7 @@ impl Store {
     }
 
     fn flow_columns<'a>(&'a self) -> ColumnProvider<'a> {
-        let found = flows::flow_events(&self.flows, &self.spans);
+        let found = flows::flow_events(&self.flows, &self.spans, self.recorded);
         let flows = &self.flows;
         Box::new(move |column| {
             let at = |times: &'a Vec<i64>, row: u32| (row != NONE).then(|| times[row as usize]);

@@ -33,6 +33,7 @@ from holotrace.core.tables import (
     STEPS,
     TRACK_LABELS,
 )
+from holotrace.core.trace import COMPUTES_ON_HOST
 from holotrace.errors import InputError
 from holotrace.formats.parsed import Parsed
 from holotrace.stores import Origin
@@ -71,6 +72,16 @@ _ARG_TYPES = {
 MANY = 100_000
 # Those of a trace that take long.
 _TABLES_AT_A_TIME = 4
+# Tables that tell of a device; where a job has none but its hosts, they are made of these columns.
+_OF_DEVICES = (DEVICE_EVENTS.name, LAUNCHES.name, COLLECTIVES.name)
+_HOST_WORK = (
+    DEVICE_EVENTS.only("event_id"),
+    CPU_OPS.only("event_id", "input_dims", "input_types"),
+    ANNOTATIONS.only("event_id"),
+    RUNTIME_CALLS.only("event_id"),
+    PYTHON_CALLS.only("event_id"),
+    COLLECTIVES.only("event_id", "collective", "in_elements", "element_type"),
+)
 _LAUNCHED = ("launch_id", "launch_ns", "device_event_id")
 
 
@@ -112,17 +123,22 @@ def read(path: Origin, tables: Sequence[Table], beside: Sequence[Table] = ()) ->
 def scan(path: Origin, tables: Sequence[Table], beside: Sequence[Table] = ()) -> Parsed[Unmade]:
     """The same, but no table is made yet."""
     started = time.perf_counter_ns()
+    trace = _read(path, (*tables, *beside))
+    if not trace.has_device_events and any(table.name in _OF_DEVICES for table in tables):
+        # Only now is it known that the operators, which need not be asked for, may be what a device did.
+        trace = _read(path, (*tables, *beside, *_HOST_WORK))
+    unmade = {table.name: Unmade(trace, table) for table in tables}
+    metadata = {key: _value(text) for key, text in trace.metadata if key != COMPUTES_ON_HOST}
+    if trace.computes_on_host:
+        metadata[COMPUTES_ON_HOST] = True
+    return Parsed(unmade, metadata, trace.counts, time.perf_counter_ns() - started)
+
+
+def _read(path: Origin, tables: Sequence[Table]) -> native.Trace:
     try:
-        trace = native.read_trace_event(
-            stores.source(path),
-            tables=_names((*tables, *beside)),
-            args=_args((*tables, *beside)),
-        )
+        return native.read_trace_event(stores.source(path), tables=_names(tables), args=_args(tables))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
-    unmade = {table.name: Unmade(trace, table) for table in tables}
-    metadata = {key: _value(text) for key, text in trace.metadata}
-    return Parsed(unmade, metadata, trace.counts, time.perf_counter_ns() - started)
 
 
 def _value(text: str) -> Any:
@@ -149,6 +165,9 @@ def _args(tables: Sequence[Table]) -> list[tuple[str, str]]:
     # Launches are matched by correlation, whether or not that column is wanted itself; and steps by launches.
     if _has_steps(tables) or any(column.name in _LAUNCHED for table in tables for column in table.columns):
         args["correlation"] = "int"
+    if {DEVICE_EVENTS.name, ANNOTATIONS.name} <= {table.name for table in tables}:
+        # Where the host is the device: of exchanges that were not over when the recording ended.
+        args["finished"] = "text"
     return list(args.items())
 
 
