@@ -19,7 +19,8 @@ LATER = [{"cause": "input", "responsible": LOADER, "start_ns": 140, "end_ns": 20
 
 def hidden(stops: list[dict[str, object]], later: list[dict[str, object]], cause: str, name: str) -> dict[int, int]:
     """How much of each gap is hidden, by its end."""
-    known = pl.DataFrame(stops).with_columns(event_id=pl.lit(1, pl.UInt32))
+    known = pl.DataFrame([{"asked_by": None, **stop} for stop in stops], schema_overrides={"asked_by": pl.String})
+    known = known.with_columns(event_id=pl.lit(1, pl.UInt32))
     found = recovered._of(cause, name, known, pl.DataFrame(later))
     return dict(found.select("end_ns", "share_ns").iter_rows())
 
@@ -32,6 +33,8 @@ def hidden(stops: list[dict[str, object]], later: list[dict[str, object]], cause
         (STOPS, [*LATER, {**LATER[0], "start_ns": 250, "end_ns": 350, "share_ns": 100}], {200: 60, 350: 40}),
         # Another wait for the device, after which the host is as far ahead as it was.
         ([*STOPS, {**STOPS[0], "responsible": "aten::nonzero", "returned_ns": 120}], LATER, {}),
+        # The same, but asked for by something else: the loss is read, too.
+        ([*STOPS, {**STOPS[0], "asked_by": "loss", "returned_ns": 120, "won_ns": 0}], LATER, {}),
         # What is waited for before is none of it.
         ([{**STOPS[0], "returned_ns": 300}, STOPS[1]], LATER, {}),
     ],

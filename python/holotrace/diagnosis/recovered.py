@@ -7,7 +7,8 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
-from holotrace.diagnosis import host, lead
+from holotrace.diagnosis import host, open_calls
+from holotrace.diagnosis.calls import host_calls
 from holotrace.diagnosis.classes import BY_NAME, PAUSE, STALLING, SYNCHRONIZATION
 
 # Any host takes less to go on with its next step; and no more things that hosts stand still for are looked at.
@@ -30,9 +31,11 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     the gap, and ``share_ns``, the part of that.
     """
     every = rank.cached(host.of_all_devices)
-    waits = lead.long(host.of_launching_threads(every, rank)).with_columns(cause=pl.lit(SYNCHRONIZATION))
+    waits = host.of_launching_threads(every, rank)
+    asked_by = open_calls.asked_by(rank.cached(host_calls), waits["event_id"]).alias("asked_by")
+    waits = waits.hstack([asked_by]).with_columns(cause=pl.lit(SYNCHRONIZATION))
     known = ("cause", "responsible", "began_ns", "returned_ns", "event_id")
-    stops = pl.concat([waits.select(known), rank.cached(host.stalls).select(known)])
+    stops = pl.concat([waits.select(*known, "asked_by"), rank.cached(host.stalls).select(known)], how="diagonal")
     later = rank.cached(host.gaps).filter(pl.col("cause").is_in((*STALLING, PAUSE)), pl.col("share_ns") > _LEAST_NS)
     if stops.is_empty() or later.is_empty():
         return pl.DataFrame(schema=_SCHEMA)
@@ -54,9 +57,14 @@ def _of(cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame) 
     is_same = pl.col("cause") == cause
     if cause in BY_NAME:
         is_same &= pl.col("responsible").eq_missing(name)
-    own, others = stops.filter(is_same), later.filter(~is_same)
-    # Having waited for its device the host is as far ahead as it was.
-    again = stops.filter(~is_same, pl.col("cause") == SYNCHRONIZATION)["returned_ns"].sort()
+    others = later.filter(~is_same)
+    # Of waits that are called from several places most of the time may be of one; the others stay.
+    asked = stops.filter(is_same).group_by("asked_by").agg(pl.col("won_ns").sum())
+    most = asked.sort("won_ns", "asked_by", descending=[True, False])["asked_by"][0]
+    is_own = is_same & pl.col("asked_by").eq_missing(pl.lit(most, pl.String))
+    own = stops.filter(is_own)
+    # Having waited for its device, which it would have to for longer then, the host is as far ahead as it was.
+    again = stops.filter(~is_own, pl.col("cause") == SYNCHRONIZATION)["returned_ns"].sort()
     won = own.select("won_ns", "event_id", at_ns="returned_ns")
     needed = others.select("start_ns", "end_ns", needed_ns="share_ns", at_ns="end_ns")
     level = (pl.col("won_ns").fill_null(0) - pl.col("needed_ns").fill_null(0)).cum_sum().over("run")
