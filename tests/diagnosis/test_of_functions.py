@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import of_functions
+from holotrace.diagnosis import idle, of_functions
 from holotrace.diagnosis.candidates import Job, Where
 
 LOADER = "enumerate(DataLoader)"
@@ -67,3 +67,20 @@ def test_only_ranks_that_read_input_are_compared() -> None:
 )
 def test_what_is_one_thing_is_not_told_as_two(host: Times) -> None:
     assert not levels(host, host)
+
+
+@pytest.mark.parametrize(
+    ("beyond", "ranks"),
+    [
+        # Rank 2 in each step, and rank 1 once.
+        ({1: [0, 80, 0], 2: [100, 100, 100]}, [(2,), (1,)]),
+        ({1: [70, 80, 70], 2: [100, 100, 100]}, [(1, 2)]),
+        # Each once, as long as the other.
+        ({1: [0, 95, 0], 2: [0, 0, 100]}, [(1, 2)]),
+    ],
+)
+def test_pauses_of_ranks_in_other_steps_are_different_causes(beyond: Times, ranks: list[tuple[int, ...]]) -> None:
+    """A rank that stood still in each step and one that paused once were told as one cause."""
+    rows = [{"rank": rank, "step": step, "beyond_ns": ns} for rank, of in beyond.items() for step, ns in enumerate(of)]
+    found = idle._by_steps(pl.DataFrame(rows), Job(pl.DataFrame(), pl.DataFrame(), (0, 1, 2, 3), 10))
+    assert [where.ranks for where, _ in found] == ranks

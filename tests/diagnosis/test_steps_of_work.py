@@ -44,6 +44,11 @@ def test_the_work_that_was_launched_the_least_before_it_began_bounds_what_is_bet
         kernel = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": known["stream"]}
         events.append(call | {"ts": launched, "dur": 4, "args": {"correlation": number}})
         events.append(kernel | {"ts": begun, "dur": lasts, "args": known})
+    # Waiting for an event is no work, and begins as soon as it is asked for.
+    wait = {"ph": "X", "cat": "cuda_sync", "name": "Stream Wait Event", "pid": 0, "tid": 7, "ts": 46, "dur": 0}
+    call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaStreamWaitEvent", "pid": 1, "tid": 1, "ts": 45, "dur": 1}
+    known = {"correlation": 9, "stream": 7, "device": 0}
+    events += [call | {"args": {"correlation": 9}}, wait | {"args": known}]
     write_trace(tmp_path / "rank-0.json", events=events, distributedInfo={"rank": 0, "world_size": 2})
     (rows,) = holotrace.open(tmp_path).map(account.account, account.READS)
     late = rows.filter(row=account.LATE).select("at_ns", "end_ns").sort("at_ns")

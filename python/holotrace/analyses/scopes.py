@@ -60,9 +60,11 @@ def scopes(rank: RankTrace) -> pl.DataFrame:
             own_backward_ns=pl.col("work_ns").filter(phase=names.BACKWARD).sum(),
         )
     )
-    around = spent.with_columns(scope=pl.col("path").map_elements(_around, return_dtype=pl.List(pl.String()))).explode(
-        "scope"
+    # Not in a thread of Polars, where it would wait for the interpreter while others wait for that thread.
+    scopes = pl.Series(
+        "scope", [None if path is None else _around(path) for path in spent["path"]], pl.List(pl.String())
     )
+    around = spent.with_columns(scopes).explode("scope")
     total_ns = int(spent["own_ns"].sum())
     return (
         around.group_by("scope")

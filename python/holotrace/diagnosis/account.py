@@ -15,15 +15,17 @@ from holotrace.core.trace import RankTrace, finished_with
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
+from holotrace.derive.kernel_kinds import WORK as OF_WORK
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
-from holotrace.diagnosis import held_up, host, idle_windows, inefficient, own_time, pairs, rounds, xla_gaps
+from holotrace.diagnosis import held_up, host, idle_windows, inefficient, own_time, pairs, recovered, rounds, xla_gaps
 from holotrace.diagnosis.calls import among, beside_the_step, contexts, host_calls, matching
 from holotrace.diagnosis.classes import COPY, OPERATOR, RUNTIME, SYNCHRONIZATION
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
+RECOVERED = "recovered"  # parts of gaps that would be hidden had the host not stood still before
 LATE = "late"  # the end of a gap in which the host did something else than launching
 CORE = "core"  # what each of several devices of one rank computes
 HOST = "host"  # how long the host takes by itself
@@ -35,8 +37,8 @@ _OWN = (
     Column(
         "row",
         Unit.TEXT,
-        "What the row is about: window, step, gap, late, work, core, slow-work, segment, meeting, call, host, "
-        "function or unprofiled",
+        "What the row is about: window, step, gap, late, recovered, work, core, slow-work, segment, meeting, call, "
+        "host, function or unprofiled",
     ),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
@@ -106,6 +108,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _unprofiled(rank),
         _gaps(rank, edges),
         _late(rank),
+        _recovered(rank, edges),
         _nearly_late(rank),
         _copies(rank, edges),
         _beside(rank, edges),
@@ -286,10 +289,21 @@ def _gaps_of(rank: RankTrace) -> Callable[[RankTrace], pl.DataFrame]:
 
 def _late(rank: RankTrace) -> pl.DataFrame:
     """The ends of gaps in which the host did something else than launching by itself, since ``start_ns``."""
-    if xla_gaps.is_xla(rank):
+    # Where the host computes, its launches are as early as its work is done.
+    if xla_gaps.is_xla(rank) or rank.computes_on_host:
         return pl.DataFrame(schema={"row": pl.String()})
     found = rank.cached(host.stalls).filter("is_own")
     return found.select(row=pl.lit(LATE), at_ns="end_ns", start_ns="began_ns", time_ns="share_ns", count=1)
+
+
+def _recovered(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
+    """What would be hidden of gaps without what hosts had stood still for before, summed between meetings."""
+    if xla_gaps.is_xla(rank) or rank.cached(host_calls).is_empty():
+        return pl.DataFrame(schema={"row": pl.String()})
+    found = rank.cached(recovered.rows)
+    named = found.lazy().rename({"share_ns": "time_ns", "responsible": "name"})
+    step = launched_in(found["start_ns"], rank.cached(rounds.steps))
+    return _summed(named.with_columns(step=step, detail=pl.lit(None, pl.String)), edges, RECOVERED)
 
 
 def _nearly_late(rank: RankTrace) -> pl.DataFrame:
@@ -298,10 +312,12 @@ def _nearly_late(rank: RankTrace) -> pl.DataFrame:
     ``start_ns`` is when the host had last stood in a call, as in a wait for its device, and launched since by itself.
     """
     kernels = rank.cached(_kernels)
-    if xla_gaps.is_xla(rank) or kernels.is_empty() or rank.cached(host_calls).is_empty():
+    if xla_gaps.is_xla(rank) or rank.computes_on_host or kernels.is_empty() or rank.cached(host_calls).is_empty():
         return pl.DataFrame(schema={"row": pl.String()})
     begun_ns, ended_ns = kernels.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-    known = kernels.lazy().select("launch_ns", at_ns="start_ns", slack_ns=pl.col("start_ns") - pl.col("launch_ns"))
+    # What waits for an event is there as soon as it is asked for.
+    work = kernels.lazy().filter(pl.col("kind").is_in(OF_WORK))
+    known = work.select("launch_ns", at_ns="start_ns", slack_ns=pl.col("start_ns") - pl.col("launch_ns"))
     few = (
         known.filter(pl.col("slack_ns").is_between(0, _SLACK_RATIO * (ended_ns - begun_ns)))
         .with_columns(stretch=(pl.col("at_ns") - begun_ns) * _STRETCHES // max(1, ended_ns - begun_ns))

@@ -137,3 +137,11 @@ def are_same_steps(one: Sequence[int], other: Sequence[int]) -> bool:
     """Whether most of the steps of both are the same ones."""
     both, either = set(one) & set(other), set(one) | set(other)
     return len(both) > _MOSTLY_RATIO * len(either) or not either
+
+
+def limits(rows: pl.DataFrame) -> dict[int, dict[int, float]]:
+    """How long devices waited at most until each time, by rank: no two causes save more together."""
+    most: dict[int, dict[int, float]] = {}
+    for rank, at, ns in rows.group_by("rank", "at_ns").agg(pl.col("time_ns").sum()).sort("rank", "at_ns").iter_rows():
+        most.setdefault(rank, {})[at] = float(ns)
+    return most

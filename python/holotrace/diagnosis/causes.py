@@ -13,7 +13,7 @@ import polars as pl
 from holotrace.derive import arrivals
 from holotrace.derive.vendors import COPYING as COPYING_CALLS
 from holotrace.derive.vendors import GRAPH_LAUNCHING, LAUNCHING
-from holotrace.diagnosis import account, cores, idle, inefficient, over_time, profiled, transfers, uneven, wording
+from holotrace.diagnosis import account, cores, idle, over_time, profiled, slow_work, transfers, uneven, wording
 from holotrace.diagnosis.advice import advice
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.class_texts import ALL_RANKS, CLASSES, OF_XLA, Class
@@ -32,6 +32,7 @@ from holotrace.diagnosis.classes import (
     SLICE_GRADIENTS,
     SYNCHRONIZATION,
     UNEVEN_WORK,
+    UNFUSED_ATTENTION,
     UNFUSED_OPTIMIZER,
     UNRECORDED,
     WRONG_TYPE,
@@ -136,21 +137,27 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         *uneven.causes(job),
         *over_time.causes(job),
         *transfers.causes(job),
-        *inefficient.causes(job),
+        *slow_work.causes(job),
     )
     own_ns = max(rows.filter(pl.col("row") == account.HOST)["time_ns"].to_list(), default=0)
     # What hosts take without the profiler is not known call by call.
     room_ns = job_ns - own_ns if profiler_ns is None else job_ns
-    costs = [(candidate, _at_most(meetings.saved_ns(candidate.change), candidate, room_ns)) for candidate in every]
+    # Whether anything is told of it does not depend on what others have a part in.
+    alone = [(candidate, meetings.saved_ns(replace(candidate.change, later={}))) for candidate in every]
+    costs = [(candidate, _at_most(cost, candidate, room_ns)) for candidate, cost in alone]
     # A wait costs what the device stands still for and what it exposes, which may each be little.
     waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
     costs = [*_once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
     shares_cores = _sharing_cores(windows)
     kept = [(c, cost) for c, cost in costs if cost > _least_ratio(c, len(ranks), shares_cores=shares_cores(c)) * job_ns]
-    kept = _with_copies(_once(cores.told_once(_without_followers(kept)), meetings), meetings)
+    kept = _with_copies(
+        _once(cores.told_once(_without_followers(_without_launches_of_unfused(kept))), meetings), meetings
+    )
     kept = with_hidden(_with_launches(kept, meetings), costs, meetings, FLOOR_RATIO * job_ns, len(ranks))
+    kept = [(c, max(cost, meetings.saved_ns(c.change)) if c.change.later else cost) for c, cost in kept]
     kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
     joint = _joint_ns([candidate for candidate, _ in kept], meetings, room_ns)
+    joint = max([joint, *(cost for _, cost in kept)])
     found = []
     for candidate, cost in kept:
         others = [other for other, _ in kept if other is not candidate]
@@ -203,7 +210,9 @@ def _once(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[C
         dearest, cost = max(same, key=lambda pair: pair[1])
         if len(same) > 1:
             steps = sorted({step for candidate, _ in same for step in candidate.steps})
-            change = together([candidate.change for candidate, _ in same])
+            changes = [candidate.change for candidate, _ in same]
+            later = next((change.later for change in changes if change.later), {})
+            change = replace(together(changes), later=later)
             counts = [candidate.evidence["count"] for candidate, _ in same if "count" in candidate.evidence]
             known = {name: value for candidate, _ in same for name, value in candidate.evidence.items()}
             evidence = {**known, **dearest.evidence, **({"count": sum(counts)} if counts else {})}
@@ -250,6 +259,18 @@ def _with_launches(kept: list[tuple[Candidate, int]], meetings: Meetings) -> lis
             told = [pair for pair in told if pair not in launches and pair != (work, cost)]
             told.append((replace(work, change=change), meetings.saved_ns(change)))
     return told
+
+
+def _without_launches_of_unfused(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
+    """The causes but for too many launches of what should be fused, which are a part of that."""
+    unfused = {
+        candidate.responsible for candidate, _ in kept if candidate.cause in (UNFUSED_OPTIMIZER, UNFUSED_ATTENTION)
+    }
+    return [
+        (candidate, cost)
+        for candidate, cost in kept
+        if candidate.cause != LAUNCH or candidate.ranks or candidate.responsible not in unfused
+    ]
 
 
 def _without_followers(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:

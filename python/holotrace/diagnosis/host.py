@@ -108,7 +108,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
         .otherwise(pl.col("responsible").replace(_READ_BY))
     )
     named_shares = done(by_range.drop("annotation"))
-    asked = _of_launching_threads(every, rank)
+    asked = of_launching_threads(every, rank)
     others = rank.cached(stalls).filter(pl.col("cause") != ALLOCATOR)
     launches = rank[WORK_EVENTS]["launch_ns"].drop_nulls().unique().sort()
     beside = lead.laid_to_stalls(named_shares, every.found, others, asked, launches)
@@ -124,7 +124,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     )
 
 
-def _of_launching_threads(gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
+def of_launching_threads(gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
     """Waits of threads that launch, since the first work that was recorded; not copies to the device."""
     calls = rank.cached(host_calls)
     threads = gaps.found["tid"].drop_nulls().unique()
@@ -141,19 +141,23 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
     """What else than waiting kept hosts from launching in gaps, by what is responsible.
 
     Returns ``event_id``, ``cause``, ``responsible``, ``began_ns`` (when that began, or the launch before it returned),
-    ``returned_ns``, ``end_ns`` of the gap, ``share_ns``, its part of that, and ``is_own``: whether the host did
-    something itself, and did not wait for anybody.
+    ``returned_ns``, ``end_ns`` of the gap, ``share_ns``, its part of that, and ``is_own``: whether the host is known to
+    have done something itself, and not to have waited for anybody.
     """
     every = rank.cached(of_all_devices)
     calls = rank.cached(host_calls)
     gaps = every.found.lazy().select("window", "end_ns", at_ns=pl.coalesce("launch_ns", "launched_ns"))
+    # A pause lasts from one launch to the next.
+    is_pause = pl.col("cause") == PAUSE
     stood = done(
         every.shares.lazy()
-        .filter(pl.col("cause").is_in(STALLING), pl.col("event_id").is_not_null(), pl.col("share_ns") > _STALL_NS)
+        .filter(is_pause | (pl.col("cause").is_in(STALLING) & pl.col("event_id").is_not_null()))
+        .filter(pl.col("share_ns") > _STALL_NS)
         .top_k(_MOST_STALLS, by="share_ns")
         .join(gaps, on="window")
         .sort("share_ns", "window", descending=[True, False])
-        .unique("event_id", keep="first", maintain_order=True)
+        .with_columns(pause=pl.when(is_pause).then("window"))
+        .unique(["event_id", "pause"], keep="first", maintain_order=True)
         .sort("at_ns", "window")
     )
     call = open_calls.looked_up(calls, stood["event_id"], "start_ns", "end_ns").rename({"end_ns": "until_ns"})
@@ -161,8 +165,8 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
     launched = rank[WORK_EVENTS].lazy().select(before_ns="launch_ns").drop_nulls().sort("before_ns")
     return done(
         stood.lazy()
-        .with_columns(call, is_own=~matching(inner, _AWAITING))
-        .drop_nulls("until_ns")
+        .with_columns(call, is_own=~is_pause & ~matching(inner, _AWAITING))
+        .filter(is_pause | pl.col("until_ns").is_not_null())
         .join_asof(
             launched,
             left_on="at_ns",
@@ -204,7 +208,7 @@ def held_back(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
     """
     calls = rank.cached(host_calls)
     gaps = rank.cached(of_all_devices)
-    waits = _of_launching_threads(gaps, rank)
+    waits = of_launching_threads(gaps, rank)
     names = open_calls.looked_up(calls, waits["event_id"], "name")["name"]
     waits = waits.filter(~matching(names, _OF_EVENTS)).sort("returned_ns")
     spans = waits.select(start_ns="began_ns", end_ns="returned_ns")
@@ -431,11 +435,13 @@ def _named_waits(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         text = pl.col("name").cast(pl.String)
         is_step = text.str.contains(STEP_RANGE.pattern)
         is_function = pl.col("category") == "python_function"
-        return done(
+        told = done(
             rows.with_columns(pl.when(~is_step).then(text).alias("name"), function=pl.when(is_function).then(text))
-            .with_columns(own=pl.col("function").map_elements(_is_own, pl.Boolean, skip_nulls=True))
-            .select(**columns)
         )
+        # Not in a thread of Polars, where it would wait for the interpreter while others wait for that thread.
+        own = {name: _is_own(name) for name in told["function"].drop_nulls().unique()}
+        is_own = told["function"].replace_strict(own, default=None, return_dtype=pl.Boolean) if own else None
+        return told.with_columns(own=is_own if own else pl.lit(None, pl.Boolean)).select(**columns)
 
     parents = those(waits["wait_parent"], wait_parent="event_id", wait_name="name", around_id="parent_id", own="own")
     parents = parents.with_columns(around_id=pl.when(~pl.col("own").fill_null(value=False)).then("around_id"))

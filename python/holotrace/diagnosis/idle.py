@@ -17,6 +17,7 @@ from holotrace.diagnosis.candidates import (
     are_same_steps,
     beyond_others,
     candidate,
+    limits,
     lower_median,
     of_share,
     total,
@@ -24,8 +25,7 @@ from holotrace.diagnosis.candidates import (
     who,
 )
 from holotrace.diagnosis.classes import (
-    COPY,
-    FUNCTION,
+    BY_NAME,
     INPUT,
     LAUNCH,
     PAUSE,
@@ -36,8 +36,6 @@ from holotrace.diagnosis.classes import (
 )
 from holotrace.diagnosis.of_functions import ALIKE_RATIO, NUMBERED, PART_RATIO
 
-# Of these each name is a cause of its own.
-_BY_NAME = (FUNCTION, COPY, SYNCHRONIZATION)
 _STEP = r"^ProfilerStep$"
 # Host calls of a slow host take so much longer than those of others.
 _SLOW_HOST_RATIO = 1.3
@@ -82,14 +80,14 @@ def causes(job: Job) -> Iterator[Candidate]:
     slow = slow if len(slow) <= len(job.ranks) / 2 else {}
     of_slow: list[pl.DataFrame] = []
     functions = of_functions.times(job)
+    hidden = job.of(account.RECOVERED).with_columns(pl.col("name").fill_null("").str.replace_all(NUMBERED, "$1"))
     for idle in _things(job, list(slow)):
         excess = idle.table
         levels = None if _follows(idle, slow) else of_functions.levels(idle.cause, idle.name, excess, functions, job)
         if levels:
             for level in levels:
                 parts = _parts(idle.rows, level.table, "part_ns")
-                found = candidate(idle.cause, idle.name, parts, level.where, of_hosts=True)
-                found = replace(found, change=replace(found.change, limits=_limits(idle.rows)))
+                found = _limited(candidate(idle.cause, idle.name, parts, level.where, of_hosts=True), idle.rows)
                 yield awaited.with_waits(found, parts, waiting)
             continue
         everybodys = of_functions.everybodys_ratio(idle.cause, idle.name, excess, functions, job)
@@ -111,7 +109,9 @@ def causes(job: Job) -> Iterator[Candidate]:
             # Ranks that wait as often as the others, but are late for longer after that, have more to launch.
             is_launching = idle.cause == SYNCHRONIZATION and _waits_as_often(idle.rows, where.ranks)
             cause, name = (LAUNCH, None) if is_launching else (idle.cause, idle.name)
-            yield awaited.with_waits(candidate(cause, name, parts, where, of_hosts=True), parts, waiting)
+            found = candidate(cause, name, parts, where, of_hosts=True)
+            found = awaited.with_waits(_limited(found, idle.rows) if cause == LAUNCH else found, parts, waiting)
+            yield found if is_launching else _with_later(found, idle, hidden)
         taken = pl.col("beyond_ns") if is_local or is_slow else 0
         common = table.with_columns(left_ns=pl.col("time_ns") - taken)
         # What waiting costs may be mostly what it exposes.
@@ -119,24 +119,32 @@ def causes(job: Job) -> Iterator[Candidate]:
         if lower_median(common.group_by("rank").agg(pl.col("left_ns").sum())["left_ns"]) > least_ns:
             ranks = job.ranks if len(job.ranks) == 1 else ()
             parts = _parts(idle.rows, common, "left_ns")
-            yield candidate(idle.cause, idle.name, parts, Where(ranks, when(common, "left_ns")), of_hosts=True)
+            found = candidate(idle.cause, idle.name, parts, Where(ranks, when(common, "left_ns")), of_hosts=True)
+            yield _limited(found, idle.rows) if idle.cause == LAUNCH else _with_later(found, idle, hidden)
     yield from _slow_hosts(of_slow, slow)
 
 
 def _by_steps(excess: pl.DataFrame, job: Job) -> list[tuple[Where, pl.DataFrame]]:
-    """Where ranks have what is beyond the others', and that: what few of them have in other steps is another thing."""
+    """Where ranks have what is beyond the others', and that: what few of them have in other steps is another thing.
+
+    Unless each has it as often, and for as long: all of them collect garbage now and then.
+    """
     of_rank = excess.group_by("rank").agg(pl.col("beyond_ns").sum()).sort("beyond_ns", "rank", descending=[True, False])
-    groups: list[tuple[tuple[int, ...], list[int]]] = []
-    for rank in of_rank.filter(pl.col("beyond_ns") > job.floor_ns)["rank"]:
+    groups: list[tuple[tuple[int, ...], int, list[int]]] = []
+    for rank, ns in of_rank.filter(pl.col("beyond_ns") > job.floor_ns).iter_rows():
         steps = when(excess.filter(rank=rank), "beyond_ns")
-        same = next((ranks for others, ranks in groups if are_same_steps(steps, others)), None)
-        if same is None:
-            groups.append((steps, [rank]))
+        same = (
+            ranks
+            for others, most_ns, ranks in groups
+            if are_same_steps(steps, others) or (len(steps) == len(others) and ns > ALIKE_RATIO * most_ns)
+        )
+        if (found := next(same, None)) is None:
+            groups.append((steps, ns, [rank]))
         else:
-            same.append(rank)
+            found.append(rank)
     if not 1 < len(groups) <= _MOST_GROUPS:
         return [(Where(who(excess, "beyond_ns"), when(excess, "beyond_ns")), excess)]
-    tables = [excess.filter(pl.col("rank").is_in(ranks)) for _, ranks in groups]
+    tables = [excess.filter(pl.col("rank").is_in(ranks)) for *_, ranks in groups]
     return [(Where(who(table, "beyond_ns"), when(table, "beyond_ns")), table) for table in tables]
 
 
@@ -200,7 +208,7 @@ def _things(job: Job, slow: Sequence[int]) -> Iterator[_Idle]:
             name=pl.when(is_waiting).then(pl.lit("")).otherwise("name"),
         )
     # Some classes are one thing, whatever names it has.
-    gaps = gaps.with_columns(key=pl.when(pl.col("cause").is_in(_BY_NAME)).then("name").otherwise(pl.lit("")))
+    gaps = gaps.with_columns(key=pl.when(pl.col("cause").is_in(BY_NAME)).then("name").otherwise(pl.lit("")))
     beyond = beyond_others(gaps, job, ("cause", "key"))
     by_key = gaps.partition_by("cause", "key", as_dict=True)
     for (cause, key), table in beyond.group_by("cause", "key", maintain_order=True):
@@ -232,14 +240,6 @@ def _parts(rows: pl.DataFrame, table: pl.DataFrame, column: str) -> pl.DataFrame
     return of_share(rows, table.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=ratio))
 
 
-def _limits(rows: pl.DataFrame) -> dict[int, dict[int, float]]:
-    """How long devices waited at most until each time, by rank: no two causes save more together."""
-    limits: dict[int, dict[int, float]] = {}
-    for rank, at, ns in rows.group_by("rank", "at_ns").agg(pl.col("time_ns").sum()).sort("rank", "at_ns").iter_rows():
-        limits.setdefault(rank, {})[at] = float(ns)
-    return limits
-
-
 def _follows(idle: _Idle, slow: dict[int, float]) -> bool:
     """Whether it takes as much longer on slow hosts as everything does there."""
     if not slow or idle.cause in _SLOW_TOO:
@@ -266,7 +266,26 @@ def _slow_hosts(of_slow: list[pl.DataFrame], slow: dict[int, float]) -> Iterator
     ranks = who(every, "part_ns")
     mine = every.filter(pl.col("rank").is_in(ranks))
     ratio = round(min(slow[rank] for rank in ranks), 2)
-    yield candidate(SLOW_HOST, None, mine, Where(ranks, when(mine, "part_ns")), of_hosts=True, host_ratio=ratio)
+    found = candidate(SLOW_HOST, None, mine, Where(ranks, when(mine, "part_ns")), of_hosts=True, host_ratio=ratio)
+    yield _limited(found, mine)
+
+
+def _with_later(found: Candidate, idle: _Idle, hidden: pl.DataFrame) -> Candidate:
+    """The cause with what its ranks' hosts would have hidden later."""
+    is_same = pl.col("cause") == idle.cause
+    if idle.cause in BY_NAME:
+        is_same &= pl.col("name") == (idle.name or "")
+    if found.ranks:
+        is_same &= pl.col("rank").is_in(found.ranks)
+    later: dict[int, list[tuple[int, float]]] = {}
+    for rank, at, ns in hidden.filter(is_same).select("rank", "at_ns", "time_ns").iter_rows():
+        later.setdefault(rank, []).append((at, float(ns)))
+    return replace(found, change=replace(found.change, later=later)) if later else found
+
+
+def _limited(found: Candidate, rows: pl.DataFrame) -> Candidate:
+    """The cause, which shares waits of devices with others."""
+    return replace(found, change=replace(found.change, limits=limits(rows)))
 
 
 def _host_ratios(job: Job) -> dict[int, float]:

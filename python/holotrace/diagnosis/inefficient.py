@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
 from holotrace.derive import modelled_work
 from holotrace.diagnosis import needless, unfused
-from holotrace.diagnosis.candidates import Candidate, Job, Where, candidate, when
-from holotrace.diagnosis.classes import INEFFICIENT, UNFUSED_ATTENTION, UNFUSED_OPTIMIZER, WRONG_TYPE
+from holotrace.diagnosis.classes import INEFFICIENT, WRONG_TYPE
 
 READS = unfused.READS
 # Units for fp32 do so many times less than those for narrow types, where these are used at all.
@@ -119,16 +116,3 @@ def _in_tf32(peak: float | None, is_asked: pl.Expr) -> pl.Expr:
     )
     least = pl.max_horizontal(pl.col("flops") / peak, pl.col("moved_bytes") / pl.col("peak_bytes"))
     return pl.when(is_asked & is_limited).then(least / TF32_RATIO)
-
-
-def causes(job: Job) -> Iterator[Candidate]:
-    """Operators that most ranks compute with too slowly; what one rank alone does is told by comparing ranks."""
-    found = job.of(SLOW_WORK)
-    for (cause,), rows in found.group_by("cause", maintain_order=True):
-        if rows["rank"].n_unique() > len(job.ranks) / 2:
-            names = rows.group_by("name").agg(pl.col("time_ns").sum()).sort("time_ns", "name", descending=[True, False])
-            where = Where(job.ranks if len(job.ranks) == 1 else (), when(rows, "time_ns"))
-            parts = rows.with_columns(part_ns="time_ns")
-            # What is fused is launched by fewer calls.
-            is_fused = cause in (UNFUSED_ATTENTION, UNFUSED_OPTIMIZER)
-            yield candidate(str(cause), str(names["name"][0]), parts, where, of_hosts=is_fused)

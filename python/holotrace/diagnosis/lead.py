@@ -41,7 +41,7 @@ def laid_to_stalls(
     spans = stalls.select(start_ns="began_ns", end_ns="returned_ns")
     known = stalls.select("began_ns", "returned_ns", "cause", "responsible", "event_id")
     used = known.with_columns(_at_most(intervals.uncovered_ns(spans, gaps), stalls["returned_ns"], launches, "used_ns"))
-    before = pl.concat([used, _long(waits)], how="diagonal").sort("returned_ns").with_row_index("stop")
+    before = pl.concat([used, long(waits)], how="diagonal").sort("returned_ns").with_row_index("stop")
     own = pl.col("late_ns").cum_sum().over("stop") - pl.col("late_ns")
     found = (
         late.sort("at_ns")
@@ -70,13 +70,14 @@ def laid_to_waits(
             within another.
         launches: When the host launched, in order, if that limits how far ahead it can be.
     """
-    long, late = _long(waits), _late(shares, gaps)
-    if long.is_empty() or late.is_empty():
+    waits, late = long(waits), _late(shares, gaps)
+    if waits.is_empty() or late.is_empty():
         return shares
-    return _split(shares, _lost(late, gaps, long, launches).with_columns(cause=pl.lit(SYNCHRONIZATION)))
+    return _split(shares, _lost(late, gaps, waits, launches).with_columns(cause=pl.lit(SYNCHRONIZATION)))
 
 
-def _long(waits: pl.DataFrame) -> pl.DataFrame:
+def long(waits: pl.DataFrame) -> pl.DataFrame:
+    """Waits that last longer than those that return as the device has nothing to do, in order of their return."""
     return waits.filter(pl.col("returned_ns") - pl.col("began_ns") > _SHORT_NS).sort("returned_ns")
 
 

@@ -34,6 +34,8 @@ class Change:
     of_hosts: Mapping[int, Removed] = field(default_factory=dict)
     # By meeting, how long its transfer takes now relative to what it took; 0 for one that is hidden.
     transfer: Mapping[int, float] = field(default_factory=dict)
+    # What others have a part in: what is hidden later since the host is further ahead, by rank as what is removed.
+    later: Mapping[int, Removed] = field(default_factory=dict)
     # By rank and time, what can be removed then at most, by this and others that know of such a limit.
     limits: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
 
@@ -115,7 +117,9 @@ class Meetings:
         """When each rank ends with the change."""
         ranks = {
             rank: _Moved(
-                self._removals(change.removed, rank), self._removals(change.of_hosts, rank), self._late.get(rank, ())
+                self._removals(rank, change.removed, change.later),
+                self._removals(rank, change.of_hosts, change.later),
+                self._late.get(rank, ()),
             )
             for rank in self._ranks
         }
@@ -148,9 +152,9 @@ class Meetings:
                     moved.goes_on(visit.left_ns, visit.left_ns - visit.held_ns, ended, visit.held_ratio)
         return {rank: round(ranks[rank].at(end)) for rank, end in self._ends.items()}
 
-    def _removals(self, removed: Mapping[int, Removed], rank: int) -> _Removals:
+    def _removals(self, rank: int, *removed: Mapping[int, Removed]) -> _Removals:
         offset = self.offsets.get(rank, 0)
-        return _Removals([(at - offset, ns) for at, ns in removed.get(rank, ())])
+        return _Removals([(at - offset, ns) for each in removed for at, ns in each.get(rank, ())])
 
 
 class _Moved:
@@ -224,7 +228,7 @@ class _Removals:
 
 
 def together(changes: list[Change]) -> Change:
-    """All of these changes at once."""
+    """All of these changes at once, without what others have a part in."""
     removed: dict[int, list[tuple[int, float]]] = {}
     of_hosts: dict[int, list[tuple[int, float]]] = {}
     transfer: dict[int, float] = {}
@@ -240,7 +244,7 @@ def together(changes: list[Change]) -> Change:
     for rank, at, ns in _beyond_limits(changes, limits):
         removed.setdefault(rank, []).append((at, -ns))
         of_hosts.setdefault(rank, []).append((at, -ns))
-    return Change(removed, of_hosts, transfer, limits)
+    return Change(removed, of_hosts, transfer, limits=limits)
 
 
 def _beyond_limits(

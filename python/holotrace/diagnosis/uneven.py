@@ -60,6 +60,8 @@ _BORNE_OUT_RATIO = 0.5
 _EQUAL_RATIO = 0.05
 # Stages that do no more than so many different things, as a forward and a backward pass, may do unequal work in them.
 _FEW_KINDS = 2
+# What one stage has too much is as much as another's if it is so large a part of it.
+_ALIKE_STAGES_RATIO = 0.5
 # Tokens that a rank of experts gets beyond the others' show in its all-to-all by at least this.
 _MORE_TOKENS_RATIO = 1.1
 
@@ -166,14 +168,15 @@ def _together(
 ) -> list[tuple[str, list[int]]]:
     """The ranks that have one class, by what their more work is: that of others is another cause.
 
-    Devices are slow for one reason if they are ``slow_in`` the same steps.
+    Devices are slow for one reason if they are ``slow_in`` the same steps. Of stages a much slower one stands alone.
     """
     excess = pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)
     shares: dict[int, Mapping[str, float]] = {}
+    sums: dict[int, float] = {}
     found: list[tuple[str, list[int]]] = []
     for cause, rank in classes:
         by_operator = kinds.filter(rank=rank).group_by("operator").agg(ns=excess.sum()).filter(pl.col("ns") > 0)
-        all_ns = max(1.0, total(by_operator["ns"]))
+        all_ns = sums[rank] = max(1.0, total(by_operator["ns"]))
         shares[rank] = {name: ns / all_ns for name, ns in by_operator.iter_rows()}
         for each, ranks in found:
             first = ranks[0]
@@ -182,7 +185,8 @@ def _together(
                 if cause == SLOW_DEVICE
                 else _common(shares[first], shares[rank]) > _COMMON_RATIO
             )
-            if each == cause and is_same:
+            less, more = sorted((sums[first], sums[rank]))
+            if each == cause and is_same and (cause != PIPELINE or less > _ALIKE_STAGES_RATIO * more):
                 ranks.append(rank)
                 break
         else:

@@ -92,6 +92,12 @@ def test_equal_stages_have_no_cause(tmp_path: Path) -> None:
     assert holotrace.open(written(tmp_path, simulated([1.0] * 4)[0])).causes().is_empty()
 
 
+def test_a_much_slower_stage_is_told_alone(tmp_path: Path) -> None:
+    first = holotrace.open(written(tmp_path, simulated([1.18, 1, 1, 1.57])[0])).findings()[0]
+    assert (first.rule, first.ranks) == ("pipeline-bubble", (3,))
+    assert "1.57 times" in first.message
+
+
 def test_ranks_of_one_stage_have_a_pipeline_each(tmp_path: Path) -> None:
     entries = []
     for replica in (0, 1):

@@ -70,10 +70,11 @@ def of_rank(sent: pl.DataFrame, flushed: pl.DataFrame, rank: int) -> pl.DataFram
     sending, receiving = sent.filter(source=rank).sort("sent_ns"), sent.filter(destination=rank)
     sending = sending.with_columns(lane=pl.Series(_lanes(sending), dtype=pl.Int64))
     to, of = pl.format("send to rank {}", "destination"), pl.format("receive from rank {}", "source")
+    ends = ("source", "destination")
     of_pair = {
         "sequence": pl.col("number"),
         "group": pl.lit("pipeline"),
-        "group_ranks": pl.concat_list("source", "destination").map_elements(_as_json, pl.String),
+        "group_ranks": pl.format("[{}, {}]", pl.min_horizontal(ends), pl.max_horizontal(ends)),
         "group_size": pl.lit(2),
         "source_rank": pl.col("source"),
         "destination_rank": pl.col("destination"),

@@ -1,0 +1,37 @@
+"""Operators that take longer than they need to, as causes: with the launches that go away with them."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.schema import filled
+from holotrace.diagnosis import account, slow_work
+from holotrace.diagnosis.candidates import Candidate, Job
+from holotrace.diagnosis.causes import _without_launches_of_unfused
+from holotrace.diagnosis.meetings import Change, together
+
+OPTIMIZER = "Optimizer.step#AdamW.step"
+
+
+def test_the_launches_of_an_optimizer_that_is_not_fused_go_away_with_it() -> None:
+    """Beside a slow host it was worth only what devices compute longer: the waits for its launches were told apart."""
+    slow = {"row": "slow-work", "cause": "unfused-optimizer", "name": OPTIMIZER, "time_ns": 10, "at_ns": 100}
+    late = {"row": "gap", "cause": "launch-bound", "name": OPTIMIZER, "time_ns": 60, "at_ns": 200}
+    other = {"row": "gap", "cause": "launch-bound", "name": "forward", "time_ns": 30, "at_ns": 300}
+    rows = [row | {"rank": rank, "step": 1, "count": 1} for rank in range(2) for row in (slow, late, other)]
+    table = pl.DataFrame(rows)
+    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
+    (found,) = slow_work.causes(Job(every, pl.DataFrame(), (0, 1), 0))
+    assert (found.cause, found.responsible, found.evidence["time_ns"]) == ("unfused-optimizer", OPTIMIZER, 140)
+    # What the devices wait for is taken away once, with all that hosts launch too late as well.
+    launching = Change({0: [(200, 60.0), (300, 30.0)]}, limits={0: {200: 60.0, 300: 30.0}})
+    both = together([found.change, launching])
+    assert sum(ns for _, ns in both.removed[0]) == 10 + 60 + 30
+
+
+def test_launching_what_should_be_fused_is_no_cause_of_its_own() -> None:
+    unfused = Candidate("unfused-optimizer", Change(), responsible=OPTIMIZER)
+    launches = Candidate("launch-bound", Change(), responsible=OPTIMIZER)
+    others = Candidate("launch-bound", Change(), responsible="forward")
+    kept = _without_launches_of_unfused([(unfused, 3), (launches, 2), (others, 1)])
+    assert [candidate for candidate, _ in kept] == [unfused, others]
