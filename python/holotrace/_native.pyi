@@ -18,6 +18,7 @@ __all__ = [
     "device_graph",
     "first_rows",
     "gaps",
+    "give_back",
     "held_up",
     "host_graph",
     "levels",
@@ -413,6 +414,9 @@ def wait_causes(visits: ArrowStream, terms: ArrowStream) -> ArrowTable:
 def checksum(path: str) -> int:
     """CRC-32 of a whole file. Raises OSError."""
 
+def give_back() -> None:
+    """Give the system back what the C library keeps of memory that was let go."""
+
 def say_on_abort(sentence: str, code: int, to: int) -> None:
     """From now on a process that a library aborts writes this to a descriptor and ends with this code; Unix only."""
 
@@ -471,6 +475,8 @@ class Space:
         around it on any thread on the way, ``first`` the call on the thread before its own, ``launch`` that on the last
         one, ``root`` the step around it. The stats _pt, _p, _ct, _c and _r must have been asked for.
         """
+    def keep_stats(self, keys: Sequence[str]) -> None:
+        """Let go of all other stats; ``causes`` can no longer be asked for."""
     def hlo(self, columns: Sequence[str]) -> ArrowTable:
         """Columns of the hlo table; empty unless it was asked for."""
 

@@ -32,6 +32,7 @@ WHOLE = pl.DataFrame(
         "tid": ["1", "1", "2", "2"],
     }
 )
+UNITS = (("event_id", Unit.EVENT), ("name", Unit.LABEL), ("category", Unit.LABEL), ("tid", Unit.LABEL))
 IS_KEPT = pl.Series([True, False, True, True])
 
 
@@ -129,3 +130,15 @@ def test_tables_travel_to_other_processes() -> None:
 
 def test_a_frame_of_a_frame_is_that_frame() -> None:
     assert_frame_equal(frame(WHOLE), WHOLE)
+
+
+@pytest.mark.parametrize("kept", [pl.lit(value=True) & pl.col("tid").is_not_null(), pl.col("event_id") > 3])
+@pytest.mark.parametrize("by", [["name"], ["tid", "category"], ["event_id", "name"], ["start_ns", "tid"]])
+def test_rows_that_are_alike_are_summed_as_those_of_a_frame(kept: pl.Expr, by: list[str]) -> None:
+    table = OnDemand.of(ROWS, None, **SHOWN).filled(
+        tuple(Column(name, unit, "") for name, unit in (*UNITS, ("start_ns", Unit.NS)))
+    )
+    sums = {"count": pl.len(), "last_id": pl.col("event_id").max()}
+    found = RankTrace(0, Tables({CPU_OPS.name: table})).summed(CPU_OPS, kept, by, **sums)
+    assert_frame_equal(found, RankTrace(0, {CPU_OPS.name: whole(table)}).summed(CPU_OPS, kept, by, **sums))
+    assert found["count"].sum() == whole(table).filter(kept).height

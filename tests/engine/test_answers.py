@@ -23,7 +23,7 @@ import holotrace
 from holotrace import InputError, Job, JobResult
 from holotrace.analyses import named
 from holotrace.cli import main
-from holotrace.core.analysis import per_rank
+from holotrace.core.analysis import PerJob, per_rank
 from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import LAUNCHES, STEPS
 from holotrace.core.trace import RankTrace, finished_with
@@ -77,6 +77,37 @@ def test_answers_are_the_same_where_tables_are_let_go_as_early_as_can_be(
     early = holotrace.open(tmp_path).run().tables
     for name, table in usual.items():
         assert_frame_equal(early[name], table)
+
+
+def test_answers_are_the_same_where_analyses_of_much_come_one_after_the_other(
+    traces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [named(name) for name in ("communication", "causes", "job_path", "replay", "stragglers")]
+    usual = holotrace.open(traces).run(asked).tables
+    monkeypatch.setattr(questions, "_MUCH_BYTES", -1)
+    in_turn = holotrace.open(traces).run(asked).tables
+    for name, table in usual.items():
+        assert_frame_equal(in_turn[name], table)
+
+
+def test_what_is_much_and_asked_once_comes_before_what_several_ask(
+    traces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A graph of the job stays until the last analysis of it is done, and would be there beside all else."""
+    gathered: list[str] = []
+    by_default = PerJob.gathered
+
+    def noted(self: PerJob[Any], *given: Any) -> Any:
+        gathered.append(self.name)
+        return by_default(self, *given)
+
+    monkeypatch.setattr(PerJob, "gathered", noted)
+    monkeypatch.setattr(questions, "cpu_count", lambda: 1)
+    asked = [named(name) for name in ("job_path", "replay", "causes")]
+    holotrace.open(traces).run(asked)
+    monkeypatch.setattr(questions, "_MUCH_BYTES", -1)
+    holotrace.open(traces).run(asked)
+    assert gathered == ["job_path", "causes", "causes", "job_path"]
 
 
 def test_tables_that_a_part_has_finished_with_go_before_it_is_made(

@@ -24,6 +24,7 @@ use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(allocator::give_back, module)?)?;
     module.add_class::<arrow::ArrowTable>()?;
     module.add_function(wrap_pyfunction!(abort::say_on_abort, module)?)?;
     module.add_class::<trace_event::Trace>()?;

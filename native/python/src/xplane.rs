@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use arrow_array::types::UInt32Type;
 use holotrace_core::Error;
@@ -10,6 +11,7 @@ use holotrace_core::xplane::{self, Options, Selection, Source, read, times};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::allocator::give_back;
 use crate::arrow::{ArrowTable, Batches};
 use crate::error::{raise, without_panic};
 use crate::interrupt::interruptible;
@@ -18,17 +20,21 @@ use crate::trace_event::arg_types;
 /// One profile's columns.
 #[pyclass(frozen, module = "holotrace._native")]
 pub struct Space {
-    space: xplane::Space,
+    space: RwLock<xplane::Space>,
     path: PathBuf,
 }
 
 impl Space {
+    fn read(&self) -> RwLockReadGuard<'_, xplane::Space> {
+        self.space.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn table(
         &self,
         py: Python<'_>,
         make: impl FnOnce(&xplane::Space) -> Result<arrow_array::RecordBatch, Error> + Send,
     ) -> PyResult<ArrowTable> {
-        let batch = py.detach(|| without_panic(|| make(&self.space)));
+        let batch = py.detach(|| without_panic(|| make(&self.read())));
         batch.map(ArrowTable).map_err(|error| raise(py, error, &self.path))
     }
 }
@@ -37,23 +43,25 @@ impl Space {
 impl Space {
     #[getter]
     fn counts(&self) -> HashMap<&'static str, u64> {
-        HashMap::from([("entries", self.space.len() as u64), ("file_bytes", self.space.file_bytes)])
+        let space = self.read();
+        HashMap::from([("entries", space.len() as u64), ("file_bytes", space.file_bytes)])
     }
 
     #[getter]
     fn origin_ns(&self) -> i64 {
-        self.space.origin_ns
+        self.read().origin_ns
     }
 
     #[getter]
     fn hostnames(&self) -> Vec<String> {
-        self.space.hostnames.clone()
+        self.read().hostnames.clone()
     }
 
     #[getter]
     fn messages(&self) -> Vec<(&'static str, String)> {
-        let errors = self.space.errors.iter().map(|text| ("error", text.clone()));
-        errors.chain(self.space.warnings.iter().map(|text| ("warning", text.clone()))).collect()
+        let space = self.read();
+        let errors = space.errors.iter().map(|text| ("error", text.clone()));
+        errors.chain(space.warnings.iter().map(|text| ("warning", text.clone()))).collect()
     }
 
     fn planes(&self, py: Python<'_>) -> PyResult<ArrowTable> {
@@ -117,6 +125,10 @@ impl Space {
         self.table(py, |space| space.instructions.buffer_table(&columns))
     }
 
+    fn keep_stats(&self, py: Python<'_>, keys: Vec<String>) {
+        py.detach(|| self.space.write().unwrap_or_else(PoisonError::into_inner).keep_stats(&keys));
+    }
+
     fn problems(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<ArrowTable> {
         self.table(py, |space| space.problems.table(&columns))
     }
@@ -170,5 +182,7 @@ fn read_source(
     open: impl FnOnce() -> std::io::Result<Source> + Send,
 ) -> PyResult<Space> {
     let space = interruptible(py, &path, || None, |interrupt| read(&open()?, &options, &mut || interrupt.is_raised()))?;
-    Ok(Space { space, path })
+    // Each line was read into columns of its own.
+    give_back(py);
+    Ok(Space { space: RwLock::new(space), path })
 }

@@ -24,6 +24,7 @@ LOW, KNOWN = 0.3, 0.9
 MUCH_AGAIN = 0.05
 _NOT_COUNTED, _NO_PEAK = "no operations are counted", "the peak of the device is not known"
 _SUPPOSED = "peaks are assumed"
+_NO_CPU = "no trace tells what the CPU could do; give its peaks (--peaks)"
 _NO_SHAPES, _NO_DEVICE, _NO_WORK = "no operator has recorded shapes", "the device is not known", "nothing ran"
 
 
@@ -99,7 +100,8 @@ def efficiency(rank: RankTrace) -> pl.DataFrame:
             steps.lazy().join(of_steps, on="step", how="left"),
         ]
     )
-    return done(_ratios(found, modelled_work.device_of(rank)).sort("step"))
+    unknown = _NO_CPU if rank.computes_on_host else _NO_DEVICE
+    return done(_ratios(found, modelled_work.device_of(rank), unknown).sort("step"))
 
 
 def _of_xla(rank: RankTrace, steps: pl.DataFrame) -> pl.DataFrame:
@@ -186,14 +188,14 @@ def _reasons(calls: pl.LazyFrame, alone: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _ratios(found: pl.LazyFrame, device: Device | None) -> pl.LazyFrame:
+def _ratios(found: pl.LazyFrame, device: Device | None, unknown: str) -> pl.LazyFrame:
     all_flops = pl.col("model_flops") + pl.col("recomputed_flops")
     total_ns = pl.col("shaped_ns").fill_null(0) + pl.col("outside_ns").fill_null(0)
     has_shapes = pl.col("has_shapes").fill_null(value=False)
     # The peak is that of the types which the operations were in, each as much as it counts.
     peak = pl.col("held_flops") / pl.col("at_peak_ns")
     shapes = pl.when(total_ns == 0).then(pl.lit(_NO_WORK)).when(~has_shapes).then(pl.lit(_NO_SHAPES))
-    no_device = shapes.when(pl.lit(device is None)).then(pl.lit(_NO_DEVICE))
+    no_device = shapes.when(pl.lit(device is None)).then(pl.lit(unknown))
     nothing = no_device.when(all_flops > 0, ~peak.is_finite().fill_null(value=False)).then(pl.lit(_NO_PEAK))
     supposed = pl.lit(f"{_SUPPOSED}: {device.assumed}" if device and device.assumed else None, pl.String())
     can = has_shapes & (pl.col("step_ns") > 0)

@@ -136,26 +136,32 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
     Args:
         by_category: One row per category instead of one per operation.
     """
-    ops = xla_peaks.of(rank, rank.where(_OPS, device_time.IS_EXECUTED))
     keys = ["category"] if by_category else ["category", *_OF_ONE]
-    rated = ops.with_columns(own_ps=device_time.own_ps()).with_columns(
-        pl.col("flops", "accessed_bytes").cast(pl.Float64),
+    # There are millions of runs, of some thousand operations.
+    runs = rank.summed(
+        _OPS,
+        device_time.IS_EXECUTED,
+        ("category", *_OF_ONE, "kind", *DEVICE, *_TOLD, "is_wait", "is_collective", "product_type"),
+        own_ps=device_time.own_ps().sum(),
+        op_count=pl.len(),
+        **{name: _sum(pl.col(name).cast(pl.Float64)) for name in ("flops", "accessed_bytes")},
+    )
+    rated = xla_peaks.of(rank, runs).with_columns(
         # What the device could have done meanwhile.
         possible_flops=pl.col("peak_flops") * pl.col("own_ps") / 1e12,
         possible_bytes=pl.col("peak_bandwidth") * pl.col("own_ps") / 1e12,
     )
     summed = ("flops", "accessed_bytes", "possible_flops", "possible_bytes")
     total_ps = int(rated["own_ps"].sum())
-    places = ops.select(*keys, *DEVICE).unique()
+    places = runs.select(*keys, *DEVICE).unique()
     table = (
-        rated.group_by(keys)
+        rated.group_by(keys, maintain_order=True)
         .agg(
             pl.col("kind").unique().cast(pl.String).min(),
-            pl.col("own_ps").sum(),
+            pl.col("own_ps", "op_count").sum(),
             pl.col("is_wait", "is_collective").fill_null(False).all(),
-            *(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in summed),
+            *(_sum(pl.col(name)).alias(name) for name in summed),
             *(pl.col(name).first().cast(pl.String()) for name in _TOLD),
-            op_count=pl.len(),
         )
         .join(places.group_by(keys).agg(device_count=pl.len()), on=keys, nulls_equal=True)
         .with_columns(
@@ -206,6 +212,11 @@ def hlo_ops(rank: RankTrace, *, by_category: bool = False) -> pl.DataFrame:
         .drop("own_ps", "seconds", "possible_flops", "possible_bytes", "is_wait", "is_collective")
         .sort("self_ns", *keys, descending=[True, *[False] * len(keys)], nulls_last=True)
     )
+
+
+def _sum(counts: pl.Expr) -> pl.Expr:
+    """Null where none is known."""
+    return pl.when(counts.count() > 0).then(counts.sum())
 
 
 def _rate(done: str, over: str) -> pl.Expr:

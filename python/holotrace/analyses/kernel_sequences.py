@@ -103,11 +103,16 @@ def kernel_sequences(
 
 def _of_xla(rank: RankTrace) -> pl.DataFrame:
     """The calls of an XLA profile's threads that launch, and what they launched."""
-    launches = rank[_LAUNCHES].unique("device_event_id")
+    work, launches = rank[_WORK], rank[_LAUNCHES]
+    if work["event_id"].equals(launches["device_event_id"]):
+        # As a rule all work was launched: a join of some million rows would take much memory.
+        made = work.with_columns(launches["launch_id"])
+    else:
+        made = work.join(launches.unique("device_event_id"), left_on="event_id", right_on="device_event_id")
     is_launch = pl.col("event_id").is_in(launches["launch_id"].unique().implode())
+    del work, launches
     launching = rank.where(_XLA_CALLS.only("tid"), is_launch)["tid"].unique()
     spans = rank.where(_XLA_CALLS, pl.col("tid").is_in(launching.implode()))
-    made = rank[_WORK].join(launches, left_on="event_id", right_on="device_event_id")
     is_work = pl.col("kind").is_in(WORK)
     on_host = call_tree.nested(spans.with_columns(pid="tid"), made.filter(is_work), ("parent_id", "work_count"))
     on_device = made.with_columns(parent_id="launch_id", work_count=is_work.cast(pl.Int64))
@@ -119,7 +124,10 @@ def _of_xla(rank: RankTrace) -> pl.DataFrame:
 def _chosen(calls: pl.DataFrame, rank: RankTrace, operator: str | None) -> pl.Series:
     """Which calls may be at the top."""
     if operator is None:
-        return calls["event_id"].is_in(rank[CPU_OPS.only("event_id")]["event_id"].implode())
+        on_host = calls["event_id"].filter(~calls["on_device"]).implode()
+        # Of some million operators few are asked for.
+        ops = rank.where(CPU_OPS.only("event_id"), pl.col("event_id").is_in(on_host))["event_id"]
+        return calls["event_id"].is_in(ops.implode())
     named = pl.col("name").cast(pl.String).str.contains(operator, literal=True).fill_null(False)
     return calls.select(named & ~pl.col("on_device")).to_series()
 

@@ -87,10 +87,9 @@ def programs(rank: RankTrace, *, depth: int = DEPTH) -> pl.DataFrame:
     """
     check_whole(1, depth=depth)
     # There are millions of runs, of some hundred operations.
+    by = (*_LABELS, "program", "device", "is_wait")
     known = (
-        rank.where(_OPS, device_time.IS_EXECUTED)
-        .group_by(*_LABELS, "program", "device", "is_wait")
-        .agg(own_ps=device_time.own_ps().sum(), op_count=pl.len())
+        rank.summed(_OPS, device_time.IS_EXECUTED, by, own_ps=device_time.own_ps().sum(), op_count=pl.len())
         .with_columns(pl.col(_LABELS).cast(pl.String))
         .with_columns(place=pl.struct("device", "plane"), operation=pl.coalesce("same_as", "name"), instruction="name")
     )

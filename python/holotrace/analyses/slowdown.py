@@ -91,14 +91,15 @@ def _summed(graph: JobGraph) -> _Sums:
     above = Counter(dict(told.agg((pl.col("own_ns") - pl.col("ideal_ns")).sum()).iter_rows()))
     recorded = Counter(dict(graph.told.group_by("rank").agg(pl.col("recorded_ns").sum()).iter_rows()))
     kinds = frozenset(work["kind"].unique().cast(pl.String))
-    # While all is replayed, each column is much of the memory.
-    work = work.drop("step", "own_ns")
     cases: list[_Case] = []
     if graph.is_whole:
         cases = _asked(labels, above) if above else []
     elif len(labels.ranks) <= _MOST_RANKS:
         cases = labels.cases(labels.ranks)
-    return _Sums(above, recorded, kinds, _replayed(graph, work, labels, cases))
+    # While all is replayed, each column is much of the memory.
+    mixed = _mixed(graph, work, labels)
+    del work
+    return _Sums(above, recorded, kinds, _replayed(graph, mixed, cases))
 
 
 def _asked(labels: _Labels, above: Mapping[int, int]) -> list[_Case]:
@@ -119,14 +120,12 @@ def _ideal(graph: JobGraph) -> pl.DataFrame:
     return work.select("activity", "rank", "kind", "step", "own_ns").hstack([usual["usual_ns"].alias("ideal_ns")])
 
 
-def _replayed(
-    graph: JobGraph, work: pl.DataFrame, labels: _Labels, cases: Iterable[_Case]
-) -> dict[_Case, Counter[int]]:
+def _replayed(graph: JobGraph, mixed: pl.DataFrame, cases: Iterable[_Case]) -> dict[_Case, Counter[int]]:
     """The time of the steps of each rank in each case."""
     found: dict[_Case, Counter[int]] = {case: Counter() for case in cases}
     if found:
         of_number = list(found)
-        times = graph.mixed_step_times(_mixed(graph, work, labels), [sorted(case) for case in found])
+        times = graph.mixed_step_times(mixed, [sorted(case) for case in found])
         for case, rank, ns in times.group_by("case", "rank").agg(pl.col("replayed_ns").sum()).iter_rows():
             found[of_number[case]][rank] = ns
     return found
@@ -137,16 +136,17 @@ def _mixed(graph: JobGraph, work: pl.DataFrame, labels: _Labels) -> pl.DataFrame
     own = graph.rows["own_ns"]
     nothing = pl.Series([NONE], dtype=pl.UInt32()).new_from_index(0, len(own))
     of_ranks = {rank: labels.of_rank(rank) for rank in labels.ranks}
-    of_work = work.select(
-        pl.col("rank").replace_strict(of_ranks, return_dtype=pl.UInt32),
-        kind=pl.coalesce(pl.when(pl.col("kind") == kind).then(labels.of_kind(kind)) for kind in KINDS),
-    )
+    of_work = work.select(pl.col("rank").replace_strict(of_ranks, return_dtype=pl.UInt32))
+    second = nothing.clone()
+    # One after the other: of some million activities each column is much.
+    for kind in KINDS:
+        second = second.scatter(work["activity"].filter(work["kind"] == kind), labels.of_kind(kind))
     return pl.DataFrame(
         {
             "usual_ns": own,
             "other_ns": own.clone().scatter(work["activity"], work["ideal_ns"]),
             "label": nothing.clone().scatter(work["activity"], of_work["rank"]),
-            "second_label": nothing.scatter(work["activity"], of_work["kind"]),
+            "second_label": second,
         }
     )
 
@@ -156,7 +156,11 @@ def _times(
 ) -> dict[_Case, float]:
     """The time of all steps on the rank that takes longest in each case, replayed where it is not known."""
     new = [case for case in dict.fromkeys(cases) if any(case not in of_graph for of_graph in known)]
-    more = [_replayed(graph, _ideal(graph), labels, new) for graph in graphs] if new else [{} for _ in known]
+    more = (
+        [_replayed(graph, _mixed(graph, _ideal(graph), labels), new) for graph in graphs]
+        if new
+        else [{} for _ in known]
+    )
     all_known = [{**of_graph, **added} for of_graph, added in zip(known, more, strict=True)]
     return {case: float(max(_added(of_graph[case] for of_graph in all_known).values(), default=0)) for case in cases}
 

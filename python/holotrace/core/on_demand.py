@@ -114,6 +114,38 @@ class OnDemand:
         own = replace(self.rows, own=self.rows.own[rows])
         return replace(self, rows=own, is_kept=None, height=len(rows)).select(names)
 
+    def summed(self, by: Sequence[str], is_kept: pl.Series, sums: Mapping[str, pl.Expr]) -> pl.DataFrame:
+        """Some of its rows, those with the same values in ``by`` together, in the order of their firsts.
+
+        Values that many rows share are compared once for all of these, and are numbers until there are few of them.
+        """
+        groups: dict[str, pl.DataFrame] = {}
+        for number, table in self.rows.shared.items():
+            found = [
+                name for name in by if self._is_shared(name) and self.rows.sharing(str(self.sources[name])) == number
+            ]
+            if found:
+                groups[number] = table.select(pl.col(str(self.sources[name])).alias(name) for name in found)
+        known = {name for table in groups.values() for name in table.columns}
+        own = [name for name in by if name not in known]
+        read = dict.fromkeys(root for each in sums.values() for root in each.meta.root_names())
+        numbers = {f"number of {number}": number for number in groups}
+        numbered = replace(self, sources={**self.sources, **numbers})
+        rows = numbered.where(dict.fromkeys((*own, *read, *numbers)), is_kept)
+        values, ids = [], []
+        for name, table in zip(numbers, groups.values(), strict=True):
+            distinct = table.unique(maintain_order=True)
+            places = table.join(
+                distinct.with_row_index(name), on=table.columns, how="left", nulls_equal=True, maintain_order="left"
+            )[name]
+            values.append(distinct)
+            ids.append(places.gather(rows[name]))
+        table = rows.with_columns(ids).group_by(*numbers, *own, maintain_order=True).agg(**sums)
+        told = [
+            column for name, each in zip(numbers, values, strict=True) for column in each[table[name]].get_columns()
+        ]
+        return table.hstack(told).select(*by, *sums)
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.select(self.columns).__arrow_c_stream__(requested_schema)
 
@@ -160,6 +192,10 @@ class OnDemand:
             every = replace(self, is_kept=None, height=self.rows.own.height)
             rows = self.rows.with_own(make(every.select(of)).alias(source))
         return replace(self, rows=rows, sources={**self.sources, name: source})
+
+    def _is_shared(self, name: str) -> bool:
+        source = self.sources[name]
+        return isinstance(source, str) and source not in self.rows.own.columns
 
     def _made(self, name: str, numbers: dict[str, pl.Series]) -> pl.Series:
         """A column; ``numbers`` holds those columns of numbers that were made before."""

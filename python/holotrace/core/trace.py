@@ -129,6 +129,21 @@ class RankTrace:
             is_kept = held[is_kept.meta.root_names()].select(is_kept).to_series()
         return held[names].filter(is_kept) if isinstance(held, pl.DataFrame) else held.where(names, is_kept)
 
+    def summed(self, table: Table, is_kept: pl.Expr, by: Sequence[str], **sums: pl.Expr) -> pl.DataFrame:
+        """The rows of ``table`` that are kept, those with the same values in ``by`` put together.
+
+        Args:
+            table: What is asked for.
+            is_kept: Of each row, by any columns of the table.
+            by: Columns; rows are in the order of the first with their values.
+            sums: Expressions of the rows that are alike.
+        """
+        held = self.held[table.name]
+        self._cached.note((table.name,))
+        if isinstance(held, pl.DataFrame):
+            return held.filter(is_kept).group_by(by, maintain_order=True).agg(**sums)
+        return held.summed(by, held[is_kept.meta.root_names()].select(is_kept).to_series(), sums)
+
     def follows(self, table: Table, make: Callable[[pl.DataFrame], pl.Series]) -> pl.Series:
         """A column that follows row by row from those of ``table``: made once for all rows that share their values.
 

@@ -108,9 +108,16 @@ def _activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
 
 def everywhere(activities: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """The time in which each activity goes on, on any thread."""
-    of_all = {activity: activities.filter(activity=activity) for activity in PRIORITY}
     # A call that starts a program returns at once, unless it needs what is still done elsewhere.
-    return {name: intervals.union(_dispatching(activities) if name == DISPATCH else of_all[name]) for name in PRIORITY}
+    return {
+        name: intervals.union(_dispatching(activities) if name == DISPATCH else _of(activities, name))
+        for name in PRIORITY
+    }
+
+
+def _of(activities: pl.DataFrame, activity: str, *columns: str) -> pl.DataFrame:
+    """These columns of one activity, and the times: of millions of rows all columns of all would be much."""
+    return activities.select(*columns, "start_ns", "end_ns").filter(activities["activity"] == activity)
 
 
 def shares(
@@ -152,10 +159,10 @@ def shares(
 
 def _dispatching(activities: pl.DataFrame) -> pl.DataFrame:
     """The time in which threads start programs, without that in which they only wait to be able to."""
-    waiting = activities.filter(activity=WAIT)
+    waiting = _of(activities, WAIT, "tid")
     started = [
         intervals.subtract(spans, waiting.filter(pl.col("tid").eq_missing(pl.lit(tid))))
-        for (tid,), spans in activities.filter(activity=DISPATCH).partition_by("tid", as_dict=True).items()
+        for (tid,), spans in _of(activities, DISPATCH, "tid").partition_by("tid", as_dict=True).items()
     ]
     return pl.concat([activities.select("start_ns", "end_ns").clear(), *started])
 

@@ -219,7 +219,7 @@ def within(rank: RankTrace, names: pl.Series) -> pl.Series:
 
 def named(rank: RankTrace, pattern: str) -> pl.Series:
     """The ``event_id`` of every operator of such a name."""
-    ops = rank[_OPS]
+    ops = rank[_OPS.only("event_id", "name")]
     names = distinct(ops["name"])
     chosen = names.filter(names.cast(pl.String).str.contains(pattern).fill_null(value=False))
     return ops["event_id"].filter(ops["name"].is_in(chosen.implode())) if len(chosen) else ops["event_id"].clear()

@@ -91,7 +91,8 @@ def calls(rank: RankTrace) -> pl.DataFrame:
         is_memory=(pl.col("kind") == MEMORY).all(),
     )
     spans = launched_by.covered_at(work, "op_id")[of_calls["op_id"]].alias("span_ns")
-    ops = rank[CPU_OPS.only("event_id", "name", *SIGNATURE)].rename({"event_id": "op_id"})
+    is_one = pl.col("event_id").is_in(of_calls["op_id"].implode())
+    ops = rank.where(CPU_OPS.only("event_id", "name", *SIGNATURE), is_one).rename({"event_id": "op_id"})
     known = of_calls.with_columns(spans).join(ops, on="op_id")
     keys = [pl.col(name).to_physical().alias(name) for name in ("name", *SIGNATURE)]
     numbered = known.select(keys).with_columns(signature=pl.struct("name", *SIGNATURE).rank("dense"))

@@ -89,7 +89,9 @@ def _placed(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
     if not modules.is_empty():
         return _with_paths(_unwrapped(_adopted(_nested(modules))))
     ranges = rank[_RANGES].filter(~pl.col("on_device"), ~pl.col("event_id").is_in(rank[_STEPS]["event_id"].implode()))
-    found = pl.concat([_renamed(ranges, _range), _renamed(rank[_OPS], _compiled)])
+    names = rank[_OPS.only("name")]["name"]
+    compiled = rank.where(_OPS, pl.col("name").is_in(_chosen(names, _compiled).implode()))
+    found = pl.concat([_renamed(ranges, _range), _renamed(compiled, _compiled)])
     bare = {"label": pl.col("name"), "class": pl.lit(None, pl.String())}
     never = pl.lit(value=False)
     return _with_paths(_nested(found).with_columns(**bare, is_wrapped=never, is_inner=never))
@@ -98,10 +100,15 @@ def _placed(rank: RankTrace) -> tuple[pl.DataFrame, pl.DataFrame]:
 def _renamed(rows: pl.DataFrame, decide: Callable[[str], str | None]) -> pl.DataFrame:
     """Those that have a name by ``decide``, with it."""
     # Few events are modules: as texts the names of all of them would take most of the time.
-    chosen = [name for name in distinct(rows["name"]) if name is not None and decide(name) is not None]
-    names = pl.Series(chosen, dtype=rows.schema["name"])
-    found = rows[list(_SPAN)].filter(rows["name"].is_in(names.implode())) if chosen else rows[list(_SPAN)].clear()
+    names = _chosen(rows["name"], decide)
+    found = rows[list(_SPAN)].filter(rows["name"].is_in(names.implode())) if len(names) else rows[list(_SPAN)].clear()
     return found.with_columns(decided(found["name"], decide))
+
+
+def _chosen(names: pl.Series, decide: Callable[[str], str | None]) -> pl.Series:
+    """Of these names, once each, those that have one by ``decide``."""
+    chosen = [name for name in distinct(names) if name is not None and decide(name) is not None]
+    return pl.Series(chosen, dtype=names.dtype)
 
 
 def _module(name: str) -> str | None:

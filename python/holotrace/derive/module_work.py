@@ -38,7 +38,8 @@ def events(rank: RankTrace) -> pl.DataFrame:
 def _owners(rank: RankTrace, at: pl.DataFrame) -> pl.DataFrame:
     """The ``path`` of the module that each point in the program belongs to, and whether it ``is_backward``."""
     modules = module_calls.calls(rank)
-    ops = rank[_OPS].sort("event_id")
+    # Others go on from none and are gone on from by none: of XLA all.
+    ops = rank.where(_OPS, pl.col("sequence").is_not_null()).sort("event_id")
     continued = call_tree.continued(ops).sort("event_id")
     ids, spans = ops["event_id"], ops[list(_PLACE)]
     backward = spans[_rows(ids, continued["event_id"])]

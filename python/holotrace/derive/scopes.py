@@ -53,9 +53,8 @@ def by_scope(rank: RankTrace, keys: Sequence[str]) -> pl.DataFrame:
 
     A profile has some thousand scopes and millions of operations: names are looked at once for each of these.
     """
-    columns = {"scope", "module", "self_ns", "is_wait", *keys}
-    ops = rank.where(XLA_OPS.only(*columns), device_time.IS_EXECUTED)
-    return ops.group_by(*keys, "scope", "module").agg(op_count=pl.len(), **device_time.WORK_AND_WAIT)
+    by = (*keys, "scope", "module")
+    return rank.summed(XLA_OPS, device_time.IS_EXECUTED, by, op_count=pl.len(), **device_time.WORK_AND_WAIT)
 
 
 def phases(ops: pl.DataFrame) -> pl.Series:

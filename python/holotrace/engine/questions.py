@@ -18,6 +18,7 @@ from holotrace.analyses.causes import causes
 from holotrace.analyses.duty_cycle import duty_cycle
 from holotrace.core import arrow
 from holotrace.core.analysis import Analysis, Finding, PerJob
+from holotrace.core.native import native
 from holotrace.core.problems import frame
 from holotrace.core.schema import Table
 from holotrace.core.spread import cpu_count, spread
@@ -38,6 +39,8 @@ COMPARED_INFO = "compared_info"
 Asked = tuple[Analysis[Any], Mapping[str, Any]]
 # To let go of the tables of a smaller rank one by one, or to compress a smaller part, takes longer than it is worth.
 _LARGE_BYTES = 1 << 23
+# What is made of a part that takes as much while it waits, such as the graph of a million activities, is a hundred MB.
+_MUCH_BYTES = 1 << 22
 
 
 class _Packed(Mapping[str, pl.DataFrame]):
@@ -72,6 +75,10 @@ class _Parts(Mapping[str, pl.DataFrame]):
     def __getitem__(self, name: str) -> pl.DataFrame:
         held = self._held[name]
         return pl.read_ipc_stream(BytesIO(held)) if isinstance(held, bytes) else held
+
+    def held_bytes(self, name: str) -> int:
+        held = self._held[name]
+        return len(held) if isinstance(held, bytes) else int(held.estimated_size())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._held)
@@ -129,6 +136,7 @@ class Questions:
                 if is_large:
                     # Nobody will ask for the rest again, which may be most of the memory.
                     rank.keep([(RANK_INFO, PROBLEMS), *left.values()])
+                    native.give_back()
 
         def answered(name: str) -> pl.DataFrame | bytes:
             analysis, options = asked[name]
@@ -185,8 +193,19 @@ class _Shared:
     def order(self) -> list[Asked]:
         """The analyses in an order in which threads seldom wait for what another gathers."""
         firsts = {analysis.shares: (analysis, chosen) for analysis, chosen in reversed(self._asked)}
-        first = sorted(firsts.values(), key=lambda pair: -self._left[pair[0].shares])
+
+        def place(asked: Asked) -> tuple[bool, int]:
+            # What is much and asked once is let go before what several ask comes, which is more.
+            count = self._left[asked[0].shares]
+            return not (count == 1 and self._is_much(asked[0])), -count
+
+        first = sorted(firsts.values(), key=place)
         return [*first, *(pair for pair in self._asked if firsts[pair[0].shares][0] is not pair[0])]
+
+    def _is_much(self, analysis: Analysis[Any]) -> bool:
+        """Whether a rank contributes so much that one after the other looks at it."""
+        parts = (answer.parts for answer in self._answers)
+        return any(isinstance(part, _Parts) and part.held_bytes(analysis.part_name) > _MUCH_BYTES for part in parts)
 
     def answer(self, question: Asked) -> pl.DataFrame:
         """The table of all ranks."""
@@ -203,6 +222,8 @@ class _Shared:
             if not self._left[shared]:
                 # A graph of a whole job is large.
                 del self._gathered[shared]
+            if self._is_much(analysis):
+                return analysis.answer(gathered, chosen)
         return analysis.answer(gathered, chosen)
 
 

@@ -101,25 +101,44 @@ impl ArgColumn {
         }
     }
 
+    /// This column for `wanted` rows (ascending), null where there is no value.
+    pub fn array(&self, wanted: &[u32]) -> ArrayRef {
+        self.view().array(wanted)
+    }
+
+    pub fn view(&self) -> ArgView<'_> {
+        ArgView { rows: &self.rows, values: &self.values }
+    }
+}
+
+/// A column that is read; several may have the same rows.
+#[derive(Clone, Copy)]
+pub struct ArgView<'a> {
+    pub rows: &'a [u32],
+    pub values: &'a ArgValues,
+}
+
+impl<'a> ArgView<'a> {
     /// Positions of the values of a stretch of rows.
     pub fn within(&self, rows: Range<u32>) -> Range<usize> {
         self.rows.partition_point(|&row| row < rows.start)..self.rows.partition_point(|&row| row < rows.end)
     }
 
     /// The position of each of `wanted` (ascending rows) among this column's values; `NONE` where there is none.
-    pub fn positions<'a>(&'a self, wanted: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
-        let mut at = wanted.first().map_or(0, |first| self.rows.partition_point(|row| row < first));
+    pub fn positions<'b>(&self, wanted: &'b [u32]) -> impl Iterator<Item = u32> + use<'a, 'b> {
+        let rows = self.rows;
+        let mut at = wanted.first().map_or(0, |first| rows.partition_point(|row| row < first));
         wanted.iter().map(move |&row| {
-            while at < self.rows.len() && self.rows[at] < row {
+            while at < rows.len() && rows[at] < row {
                 at += 1;
             }
-            if self.rows.get(at) == Some(&row) { at as u32 } else { NONE }
+            if rows.get(at) == Some(&row) { at as u32 } else { NONE }
         })
     }
 
     /// This column for `wanted` rows (ascending), null where there is no value.
     pub fn array(&self, wanted: &[u32]) -> ArrayRef {
-        match (&self.values, stretch(wanted)) {
+        match (self.values, stretch(wanted)) {
             // Memory that nobody wrote to is no memory yet.
             (ArgValues::Int(_), _) if self.rows.is_empty() => new_null_array(&DataType::Int64, wanted.len()),
             (ArgValues::Float(_), _) if self.rows.is_empty() => new_null_array(&DataType::Float64, wanted.len()),
@@ -166,7 +185,7 @@ impl ArgColumn {
         fn of<T: Copy>(values: &[T], positions: &[u32], none: T) -> Vec<T> {
             positions.iter().map(|&at| values.get(at as usize).copied().unwrap_or(none)).collect()
         }
-        match &self.values {
+        match self.values {
             ArgValues::Int(values) => Arc::new(Int64Array::new(of(values, positions, 0).into(), nulls(positions))),
             ArgValues::Float(values) => {
                 Arc::new(Float64Array::new(of(values, positions, 0.0).into(), nulls(positions)))

@@ -6,7 +6,7 @@ use std::thread;
 use arrow_array::RecordBatch;
 use hashbrown::HashMap;
 
-use crate::columns::arg_column::{ArgColumn, ArgValues};
+use crate::columns::arg_column::{ArgValues, ArgView};
 use crate::columns::arrow::{NONE, batch, ids};
 use crate::error::{Error, Result};
 use crate::xplane::flows::{CONSUMER, FlowEnds, PRODUCER};
@@ -121,8 +121,8 @@ pub fn inner_ps(space: &Space, rows: &[u32]) -> Vec<i64> {
 }
 
 /// How long an event took: by the clock of its device where that measured it, else by that of the host.
-fn lasted_ps(space: &Space, row: u32, measured: Option<&ArgColumn>) -> i64 {
-    let known = measured.and_then(|column| match &column.values {
+fn lasted_ps(space: &Space, row: u32, measured: Option<ArgView<'_>>) -> i64 {
+    let known = measured.and_then(|column| match column.values {
         ArgValues::Int(values) => column.rows.binary_search(&row).ok().map(|at| values[at]),
         _ => None,
     });

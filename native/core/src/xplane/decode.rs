@@ -10,7 +10,7 @@ use crate::memory::has_room;
 use crate::problems::{Problem, Problems};
 use crate::trace_event::kineto::MAX_DURATION_NS;
 use crate::xplane::index::Lines;
-use crate::xplane::model::{Columns, LineHead, MAX_NS, Options, Part};
+use crate::xplane::model::{Columns, LONG, LineHead, MAX_NS, Options, Part};
 use crate::xplane::protobuf::{FieldValue, Fields, Source, Span, Stop, Value, Window, text};
 use crate::xplane::schema::{x_event, x_line};
 use crate::xplane::space::Space;
@@ -34,7 +34,7 @@ struct Task<'a> {
 struct Slot<'a> {
     metadata: &'a mut [u32],
     start_ps: &'a mut [i64],
-    duration_ps: &'a mut [i64],
+    duration_ps: &'a mut [u32],
 }
 
 /// Decode all lines; they come back in file order.
@@ -118,6 +118,7 @@ fn line(
         count: 0,
         stats: options.stats.iter().map(|(key, kind)| ArgColumn::new(key.clone(), *kind)).collect(),
         arguments: ArgColumn::new("arguments".into(), ArgType::Text),
+        long: Vec::new(),
         problems: Problems::default(),
         offset: task.span.start,
     };
@@ -201,7 +202,11 @@ fn event(bytes: &[u8], origin: u64, dictionary: &Dictionary, part: &mut Part, sl
     }
     part.count += 1;
     let at = row as usize;
-    (slot.metadata[at], slot.start_ps[at], slot.duration_ps[at]) = (metadata, offset_ps, duration_ps.max(0));
+    let short_ps = u32::try_from(duration_ps.max(0)).ok().filter(|&short_ps| short_ps < LONG);
+    if short_ps.is_none() {
+        part.long.push((row, duration_ps));
+    }
+    (slot.metadata[at], slot.start_ps[at], slot.duration_ps[at]) = (metadata, offset_ps, short_ps.unwrap_or(LONG));
     if has_arguments && !json.is_empty() {
         json.push(b'}');
         if let ArgValues::Text(codes, strings) = &mut part.arguments.values {

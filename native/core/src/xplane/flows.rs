@@ -25,7 +25,7 @@ pub struct FlowEnds<'a> {
 impl<'a> FlowEnds<'a> {
     pub fn of(space: &'a Space, (kind, id): (&str, &str)) -> Result<Self> {
         let (types, ids) = (space.stat(kind)?, space.stat(id)?);
-        let (ArgValues::Int(types_of), ArgValues::Int(ids_of)) = (&types.values, &ids.values) else {
+        let (ArgValues::Int(types_of), ArgValues::Int(ids_of)) = (types.values, ids.values) else {
             return Err(Error::NotRequested(format!("stats {kind:?} and {id:?} as numbers")));
         };
         let all = 0..space.len() as u32;

@@ -26,8 +26,12 @@ pub struct Columns {
     pub metadata: Vec<u32>,
     /// From the line's own time on.
     pub start_ps: Vec<i64>,
-    pub duration_ps: Vec<i64>,
+    /// `LONG` for those that are in their part.
+    pub duration_ps: Vec<u32>,
 }
+
+/// Durations from here on, some milliseconds, are few, and kept elsewhere: most of a profile is much shorter.
+pub const LONG: u32 = 1 << 31;
 
 /// What else there is of one line.
 pub struct Part {
@@ -37,6 +41,8 @@ pub struct Part {
     /// Of some events; rows are counted from the line's first.
     pub stats: Vec<ArgColumn>,
     pub arguments: ArgColumn,
+    /// Rows of events that last long, with their durations in ps.
+    pub long: Vec<(u32, i64)>,
     pub problems: Problems,
     /// Where in the file the line begins.
     pub offset: u64,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::columns::arg_column::{ArgColumn, ArgValues};
+use crate::columns::arg_column::ArgValues;
 use crate::columns::arrow::NONE;
 use crate::error::{Error, Result};
 use crate::xplane::space::Space;
@@ -26,12 +26,12 @@ struct Signature {
 /// The signature of each of `rows` (ascending), numbered in the order in which they come.
 pub fn signatures(space: &Space, rows: &[u32]) -> Result<Vec<u32>> {
     let (names, programs) = (space.stat(INSTRUCTION.0)?, space.stat(INSTRUCTION.1)?);
-    let (ArgValues::Text(names_of, _), ArgValues::Int(programs_of)) = (&names.values, &programs.values) else {
+    let (ArgValues::Text(names_of, _), ArgValues::Int(programs_of)) = (names.values, programs.values) else {
         return Err(Error::NotRequested(format!("{INSTRUCTION:?} as text and number")));
     };
     let instructions = names.positions(rows).map(|at| names_of.get(at as usize).copied().unwrap_or(NONE));
     let programs = programs.positions(rows).map(|at| programs_of.get(at as usize).copied());
-    let has = |column: &'static str| space.stat(column).map(|column: &ArgColumn| column.positions(rows));
+    let has = |column: &'static str| space.stat(column).map(|column| column.positions(rows));
     let marks = has(COPY)?.zip(has(FILL)?).map(|(copy, fill)| (copy != NONE, fill != NONE));
     let mut numbers: HashMap<Signature, u32> = HashMap::new();
     // Events of one metadata nearly always have the signature of the one before.

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use crate::columns::arg_column::{ArgColumn, ArgType};
+use crate::columns::arg_column::{ArgColumn, ArgType, ArgValues, ArgView};
 use crate::columns::interner::Interner;
 use crate::error::{Error, Result};
 use crate::problems::{Problem, Problems};
 use crate::xplane::hlo::Instructions;
-use crate::xplane::model::{Columns, MAX_NS, Options, Part};
+use crate::xplane::model::{Columns, LONG, MAX_NS, Options, Part};
 use crate::xplane::web::Web;
 
 pub struct Plane {
@@ -60,9 +60,11 @@ pub struct Space {
     /// Row of the metadata of each event.
     pub(super) metadata: Vec<u32>,
     pub(super) start_ps: Vec<i64>,
-    pub(super) duration_ps: Vec<i64>,
+    pub(super) durations: Durations,
     /// Stats of events by row, and behind them those of metadata.
     pub(super) stats: Vec<ArgColumn>,
+    /// The stat that has the rows of each: several are told by the same events.
+    rows_of: Vec<usize>,
     pub(super) arguments: ArgColumn,
     /// Where events go back to.
     pub(super) web: OnceLock<Web>,
@@ -90,8 +92,9 @@ impl Space {
             origin_ns: 0,
             metadata: Vec::new(),
             start_ps: Vec::new(),
-            duration_ps: Vec::new(),
+            durations: Durations::default(),
             stats: options.stats.iter().map(column).collect(),
+            rows_of: (0..options.stats.len()).collect(),
             arguments: ArgColumn::new("arguments".into(), ArgType::Text),
             web: OnceLock::new(),
         }
@@ -99,16 +102,45 @@ impl Space {
 
     /// Take in the events of all lines, in file order.
     pub fn take(&mut self, mut parts: Vec<Part>, columns: Columns) {
-        (self.metadata, self.start_ps, self.duration_ps) = (columns.metadata, columns.start_ps, columns.duration_ps);
+        (self.metadata, self.start_ps, self.durations.short_ps) =
+            (columns.metadata, columns.start_ps, columns.duration_ps);
         let mut first = 0;
         for part in &mut parts {
             let end = first + part.count;
+            self.durations.take(&part.long, first);
             self.place(part, first, end);
             first = end;
         }
         for (column, mut shared) in self.stats.iter_mut().zip(std::mem::take(&mut self.metadata_stats)) {
             column.append(&mut shared, first);
         }
+        self.share_rows();
+    }
+
+    /// Keep the rows of stats that the same events have once.
+    fn share_rows(&mut self) {
+        for at in 0..self.stats.len() {
+            let rows = &self.stats[at].rows;
+            if let Some(same) = (0..at).find(|&other| !rows.is_empty() && self.stats[other].rows == *rows) {
+                self.stats[at].rows = Vec::new();
+                self.rows_of[at] = same;
+            }
+        }
+    }
+
+    /// Let go of all stats but these, and of how events hang together, which follows from them.
+    pub fn keep_stats(&mut self, keys: &[String]) {
+        let kept: Vec<usize> = (0..self.stats.len()).filter(|&at| keys.contains(&self.stats[at].key)).collect();
+        let rows: Vec<usize> = kept.iter().map(|&at| self.rows_of[at]).collect();
+        for at in (0..self.stats.len()).filter(|at| !kept.contains(at)) {
+            let column = &mut self.stats[at];
+            column.values = ArgValues::Int(Vec::new());
+            column.key = String::new();
+            if !rows.contains(&at) {
+                column.rows = Vec::new();
+            }
+        }
+        self.web = OnceLock::new();
     }
 
     /// Take in the stats of the next line, whose rows begin at `first`.
@@ -162,11 +194,11 @@ impl Space {
     /// Start and end, from the beginning of the profile.
     pub fn times_ps(&self, row: u32) -> (i64, i64) {
         let start = self.start_ps[row as usize];
-        (start, start + self.duration_ps[row as usize])
+        (start, start + self.durations.of(row as usize))
     }
 
     pub fn span_ps(&self, row: u32) -> i64 {
-        self.duration_ps[row as usize]
+        self.durations.of(row as usize)
     }
 
     /// Whether an event ends after it began, to the nanosecond.
@@ -194,8 +226,34 @@ impl Space {
         found
     }
 
-    pub fn stat(&self, key: &str) -> Result<&ArgColumn> {
-        let found = self.stats.iter().find(|column| column.key == key);
-        found.ok_or_else(|| Error::NotRequested(format!("stat {key:?}")))
+    pub fn stat(&self, key: &str) -> Result<ArgView<'_>> {
+        let found = self.stats.iter().position(|column| column.key == key);
+        let at = found.ok_or_else(|| Error::NotRequested(format!("stat {key:?}")))?;
+        Ok(ArgView { rows: &self.stats[self.rows_of[at]].rows, values: &self.stats[at].values })
+    }
+}
+
+/// How long events last, in ps.
+#[derive(Default)]
+pub(super) struct Durations {
+    /// From `LONG` on, the place among the long ones.
+    short_ps: Vec<u32>,
+    long_ps: Vec<i64>,
+}
+
+impl Durations {
+    pub fn of(&self, row: usize) -> i64 {
+        match self.short_ps[row] {
+            short if short < LONG => i64::from(short),
+            place => self.long_ps[(place - LONG) as usize],
+        }
+    }
+
+    /// Take in those that last long of the line whose rows begin at `first`.
+    fn take(&mut self, long: &[(u32, i64)], first: u32) {
+        for &(row, duration_ps) in long {
+            self.short_ps[(first + row) as usize] = LONG + self.long_ps.len() as u32;
+            self.long_ps.push(duration_ps);
+        }
     }
 }

@@ -134,9 +134,9 @@ impl Space {
             "start_ns" => times(rows.iter().map(|row| time_ns(self.start_ps[of_row(row)]))),
             "end_ns" => times(rows.iter().map(|row| {
                 let row = of_row(row);
-                time_ns(self.start_ps[row] + self.duration_ps[row])
+                time_ns(self.start_ps[row] + self.durations.of(row))
             })),
-            "duration_ps" => times(rows.iter().map(|row| self.duration_ps[of_row(row)])),
+            "duration_ps" => times(rows.iter().map(|row| self.durations.of(of_row(row)))),
             "arguments" => self.arguments.array(rows),
             key => {
                 // A stat may have the name of a column above.

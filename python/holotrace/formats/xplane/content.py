@@ -106,9 +106,9 @@ class Content:
         """Events of host threads but operations with category, pid and tid; those that last, where that will do."""
         return host.categorized(self.profile, lasts=self._lasts)
 
-    def forget_spans(self) -> None:
-        """Let go of what only the tables ``OF_SPANS`` are made of."""
-        self.__dict__.pop("_spans", None)
+    def keep_spans(self) -> None:
+        """Let go of what the tables ``OF_SPANS`` are not made of."""
+        self.profile.space.keep_stats(host.STATS)
 
     @cached_property
     def _tracks(self) -> pl.DataFrame:

@@ -9,6 +9,8 @@ import polars as pl
 from holotrace.core.on_demand import Rows
 
 _FLOPS, _BYTES, _TYPE = _BY_SHAPES = ("shape_flops", "shape_bytes", "product_type")
+# What is counted: the columns in which a profile tells it, the first that does, and that of shapes.
+_COUNTS = {"flops": (("model_flops", "flops"), _FLOPS), "bytes_accessed": (("bytes_accessed",), _BYTES)}
 
 
 def counted(found: Rows, wanted: Collection[str]) -> Rows:
@@ -20,18 +22,22 @@ def counted(found: Rows, wanted: Collection[str]) -> Rows:
     if not {"flops", "accessed_bytes", "product_type"} & set(wanted):
         return found
     by_shapes = _of_main_kinds(found)
-    own, none = found.own, pl.lit(None, pl.Int64)
-    inner = ~own["is_container"]
-    if "flops" in wanted:
-        shaped = by_shapes[_FLOPS].gather(own["kind"]) if _FLOPS in by_shapes.columns else none
-        told = pl.coalesce("model_flops", "flops")
-        own = own.with_columns(flops=pl.coalesce(told, pl.when(inner).then(shaped))).drop("model_flops")
-    if "accessed_bytes" in wanted and _BYTES in by_shapes.columns:
-        shaped = by_shapes[_BYTES].gather(own["kind"])
-        own = own.with_columns(bytes_accessed=pl.coalesce("bytes_accessed", pl.when(inner).then(shaped)))
-    kinds = found.shared["kind"]
-    told_by_program = [name for name in _BY_SHAPES if name in kinds.columns]
+    own, kinds = found.own, found.shared["kind"]
     kept = [by_shapes[_TYPE]] if _TYPE in by_shapes.columns else []
+    for name, (columns, shape) in _COUNTS.items():
+        if name not in own.columns:
+            continue
+        told = own.select(pl.coalesce(columns).alias(name)).to_series()
+        own = own.drop(columns)
+        if shape not in by_shapes.columns:
+            own = own.with_columns(told)
+        elif told.count() or by_shapes[shape].filter(kinds["may_contain"]).count():
+            # What contains others does nothing itself.
+            inner = pl.when(~pl.col("is_container")).then(by_shapes[shape].gather(own["kind"]))
+            own = own.with_columns(pl.coalesce(told, inner).alias(name))
+        else:
+            kept.append(by_shapes[shape].alias(name))
+    told_by_program = [name for name in _BY_SHAPES if name in kinds.columns]
     kinds = kinds.drop(told_by_program).with_columns(kept)
     return Rows(own, {**found.shared, "kind": kinds})
 

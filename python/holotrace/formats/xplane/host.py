@@ -9,6 +9,9 @@ from holotrace.formats.xplane.profile import Profile
 
 _SPAN = ("event_id", "line", "name", "start_ns", "end_ns")
 
+# What is asked of the events of the host's threads, steps among them.
+STATS = ("_r", "step_num", "iter_num", "hlo_op", "run_id", "device_ordinal")
+
 HOST, PYTHON, ANNOTATION = CATEGORIES = ("host_call", "python_function", "user_annotation")
 
 # Names that runtimes and frameworks give their own spans on the threads of user code: PyTorch/XLA, JAX, PjRt, TPU.

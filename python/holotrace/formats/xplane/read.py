@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from functools import partial
 from pathlib import Path
 
 from holotrace import stores
 from holotrace.core.native import native
 from holotrace.core.on_demand import Held, narrowed
 from holotrace.core.schema import Table
-from holotrace.core.spread import spread
 from holotrace.core.tables import (
     ANNOTATIONS,
     BUFFERS,
@@ -95,25 +93,16 @@ def read(path: Origin, tables: Sequence[Table]) -> Parsed[Held]:
 
 
 def _frames(tabled: Content, tables: Sequence[Table]) -> dict[str, Held]:
-    """The tables, those of the host's threads beside those of the devices' work: they share little."""
+    """The tables, those that need most memory while they are made before there is much else."""
 
     def made(part: Sequence[Table]) -> dict[str, Held]:
         return {table.name: _frame(tabled, table) for table in part}
 
-    def of_spans(part: Sequence[Table]) -> dict[str, Held]:
-        found = made(part)
-        tabled.forget_spans()
-        return found
-
-    # What is large while it is made, and made of all, comes before there is much else.
     every = made([table for table in tables if table.name == EVENTS.name])
     left = [table for table in tables if table.name != EVENTS.name]
-    spans, others = (
-        [table for table in left if (table.name in OF_SPANS) is is_of_spans] for is_of_spans in (True, False)
-    )
-    works = [partial(of_spans, spans), partial(made, others)]
-    first, second = spread(lambda work: work(), works, 2)
-    return {**every, **first, **second}
+    of_work = made([table for table in left if table.name not in OF_SPANS])
+    tabled.keep_spans()
+    return {**every, **of_work, **made([table for table in left if table.name in OF_SPANS])}
 
 
 def _space(path: Origin, names: Collection[str]) -> native.Space | ExportedSpace:

@@ -12,6 +12,8 @@ use crate::columns::arrow::NONE;
 const LANES: usize = 8;
 /// Of more points a fourth as many share one, since each thread holds the times of all.
 const MANY: usize = 1_000_000;
+/// Of more points there is one thread: the times of all take as much as the graph.
+const MOST: usize = 3_000_000;
 
 /// What is different in each counterfactual; columns of equal length, three for own times and three for lags.
 #[derive(Clone, Copy, Default)]
@@ -159,7 +161,8 @@ impl Graph {
                 }
             }
         };
-        let threads = available_parallelism().map_or(1, usize::from).min(chunks.len());
+        let most = if self.order.len() > MOST { 1 } else { available_parallelism().map_or(1, usize::from) };
+        let threads = most.min(chunks.len());
         scope(|scope| {
             (1..threads).for_each(|_| drop(scope.spawn(work)));
             work();
