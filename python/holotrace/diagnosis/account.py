@@ -10,16 +10,28 @@ from holotrace.capture import UNPROFILED_STEP_NS
 from holotrace.core.plans import done
 from holotrace.core.schema import Column, Unit, empty, filled
 from holotrace.core.source import believable
-from holotrace.core.tables import CALLS, CPU_OPS, DEVICE_EVENTS, STEPS
+from holotrace.core.tables import CALLS, CPU_OPS, STEPS
 from holotrace.core.trace import RankTrace, finished_with
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
-from holotrace.derive.kernel_kinds import COMPUTE, MEMORY
+from holotrace.derive.kernel_kinds import MEMORY
 from holotrace.derive.kernel_kinds import WORK as OF_WORK
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
-from holotrace.diagnosis import held_up, host, idle_windows, inefficient, own_time, pairs, recovered, rounds, xla_gaps
+from holotrace.diagnosis import (
+    held_up,
+    host,
+    idle_windows,
+    inefficient,
+    kernels,
+    own_meetings,
+    own_time,
+    pairs,
+    recovered,
+    rounds,
+    xla_gaps,
+)
 from holotrace.diagnosis.calls import among, beside_the_step, contexts, host_calls, matching
 from holotrace.diagnosis.classes import COPY, OPERATOR, RUNTIME, SYNCHRONIZATION
 
@@ -60,10 +72,6 @@ _OWN = (
     Column("needed_ns", Unit.NS, "Of a message received: when the first kernel began that was launched after it"),
 )
 COLUMNS = (*_OWN, *(column for column in collectives.CALLS if column.name not in {own.name for own in _OWN}))
-_HOW = ("external", "grid", "block")
-_KERNELS = DEVICE_EVENTS.only(
-    *("event_id", "name", "kind", "device", "start_ns", "end_ns", "launch_id", "launch_ns", "step"), *_HOW
-)
 _OPERATORS = CPU_OPS.only("name", "external", "input_dims")
 READS = (
     *xla_gaps.READS,
@@ -72,7 +80,7 @@ READS = (
     *host.READS,
     *collectives.READS,
     *inefficient.READS,
-    _KERNELS,
+    kernels.READ,
     _OPERATORS,
     *held_up.READS,
     busy.EVENTS,
@@ -85,7 +93,6 @@ _MOST_CALLS = 24
 _MOST_FUNCTIONS = 64
 # Work was launched just before it began if that is so little of the recording, which has so many stretches.
 _SLACK_RATIO, _STRETCHES = 0.05, 512
-_TOLD = pl.Schema({"cause": pl.String(), "name": pl.String()})
 # No step takes a day.
 _LONGEST_NS = 86_400_000_000_000
 
@@ -95,14 +102,8 @@ def account(rank: RankTrace) -> pl.DataFrame:
     base = base_ns(rank.metadata)
     # What is much of the memory while it is made comes before the kernels.
     rank.cached(_gaps_of(rank))
-    meetings = pairs.paired(rank.cached(collectives.calls), rank).with_columns(row=pl.lit(MEETING), at_ns="end_ns")
-    if rank[STEPS].is_empty():
-        turns = rank.cached(_kernels).select("event_id", "step").unique("event_id")
-        meetings = meetings.drop("step").join(turns, on="event_id", how="left", maintain_order="left")
-    meetings = _without_late(meetings, rank, base)
-    meetings = meetings.with_columns(time_ns=_held_ns(meetings, rank, base), needed_ns=_needed_ns(meetings, rank, base))
-    meetings = meetings.hstack(_held_back(meetings, rank, base))
-    edges = _edges(meetings, base)
+    meetings = own_meetings.of_rank(rank, base).with_columns(row=pl.lit(MEETING), at_ns="end_ns")
+    edges = own_meetings.edges(meetings, base)
     parts = [
         _windows(rank),
         _unprofiled(rank),
@@ -122,7 +123,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _functions(rank),
     ]
     # They are most of the memory of a long recording, and what is left needs much.
-    rank.forget(_kernels)
+    rank.forget(kernels.every)
     finished_with(CALLS)
     parts.append(_slow_work(rank, edges))
     own = [_with_base(part, base) for part in parts if not part.is_empty()]
@@ -145,109 +146,6 @@ def _in_order(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(kinds) if kinds else empty(COLUMNS)
 
 
-def _edges(meetings: pl.DataFrame, base: int) -> pl.Series:
-    """The times at which the rank came to others or went on, on the clock of the file; in between is one segment."""
-    blocked = pl.col("end_ns") - pl.col("time_ns")
-    times: pl.Series = (
-        pl.concat([meetings["start_ns"], meetings.select(blocked).to_series(), meetings["end_ns"]]) - base
-    )
-    edges: pl.Series = times.unique().sort()
-    return edges
-
-
-def _without_late(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFrame:
-    """The meetings without the time in which their rank waited for its host, which hid none of it."""
-    if xla_gaps.is_xla(rank) or meetings.is_empty():
-        return meetings.with_columns(is_late=pl.lit(value=False))
-    gaps = rank.cached(host.late).sort("start_ns")
-    spans = meetings.select(pl.col("start_ns", "end_ns") - base)
-    late_ns = spans["end_ns"] - spans["start_ns"] - intervals.uncovered_ns(spans, gaps)
-    last = spans.lazy().select("end_ns").with_row_index("place").sort("end_ns")
-    ended = done(
-        last.join_asof(
-            gaps.lazy().select("start_ns", until_ns="end_ns"),
-            left_on="end_ns",
-            right_on="start_ns",
-            strategy="backward",
-            allow_exact_matches=False,
-            check_sortedness=False,
-        ).sort("place")
-    )
-    return meetings.with_columns(
-        exposed_ns=(pl.col("exposed_ns") - late_ns).clip(lower_bound=0),
-        is_late=(ended["end_ns"] < ended["until_ns"]).fill_null(value=False),
-    )
-
-
-def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
-    """How long each collective held the rank up: until it ended nothing was computed for so long."""
-    spans = rank.cached(busy.of).computing
-    if spans.is_empty() or meetings.is_empty():
-        return meetings["exposed_ns"]
-    ends = meetings["end_ns"] - base
-    before = pl.Series(spans["start_ns"].search_sorted(ends)).cast(pl.Int64) - 1
-    computed = spans["end_ns"].gather(before.clip(lower_bound=0))
-    began = meetings["start_ns"] - base
-    alone = pl.DataFrame(
-        {"end_ns": ends, "exposed_ns": meetings["exposed_ns"], "since_ns": computed, "began_ns": began}
-    )
-    since = pl.max_horizontal("since_ns", "began_ns")
-    held = alone.select(pl.min_horizontal("exposed_ns", pl.col("end_ns") - since)).to_series()
-    held = held.zip_with(before >= 0, meetings["exposed_ns"])
-    lasting: pl.Series = held * ((held > host.MIN_GAP_NS) & ~meetings["is_late"]).cast(pl.Int64)
-    return lasting
-
-
-def _held_back(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFrame:
-    """What kept the host from launching each collective that began as late as it was launched: ``cause``, ``name``.
-
-    It is a wait since the step's first, as what was waited for before that is what the step before has computed.
-    """
-    if xla_gaps.is_xla(rank) or meetings.is_empty() or rank.cached(host_calls).is_empty():
-        return pl.DataFrame({"cause": [None] * meetings.height, "name": [None] * meetings.height}, schema=_TOLD)
-    first = meetings.select(first_ns=pl.col("start_ns").min().over("step", "group", "group_ranks") - base)
-    held = host.held_back(rank, meetings["event_id"]).with_columns(meetings["exposed_ns"], first["first_ns"])
-    # It would have been hidden if it had been on its way for so much longer.
-    is_held = (pl.col("held_ns") >= pl.col("exposed_ns")) & (pl.col("exposed_ns") > 0)
-    is_held &= pl.col("returned_ns") > pl.col("first_ns")
-    return held.select(
-        cause=pl.when(is_held).then(pl.lit(SYNCHRONIZATION)), name=pl.when(is_held).then("responsible")
-    ).cast(_TOLD)
-
-
-def _needed_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
-    """When the rank needed the messages that it received: no later than what it launched next; null for all else."""
-    if not (meetings["collective"] == pairs.PAIR).any():
-        return pl.repeat(None, meetings.height, dtype=pl.Int64, eager=True).alias("needed_ns")
-    kernels = rank.cached(_kernels).lazy()
-    launched = kernels.select("event_id", received_ns="launch_ns").unique("event_id")
-    computed = _computing(rank, "launch_ns", "start_ns").lazy().drop_nulls("launch_ns").sort("launch_ns", "start_ns")
-    is_received = pl.col("group_ranks").cast(pl.String).str.ends_with(f", {rank.rank}]")
-    is_received &= pl.col("collective") == pairs.PAIR
-    needed = (
-        meetings.lazy()
-        .select("event_id", is_received.alias("is_received"))
-        .with_row_index("place")
-        .join(launched, on="event_id", how="left")
-        .sort("received_ns")
-        .join_asof(
-            computed.select("launch_ns", needed_ns="start_ns"),
-            left_on="received_ns",
-            right_on="launch_ns",
-            strategy="forward",
-            check_sortedness=False,
-        )
-        .sort("place")
-        .select(needed_ns=pl.when("is_received").then(pl.col("needed_ns") + base))
-    )
-    times: pl.Series = done(needed)["needed_ns"]
-    return times
-
-
-def _kernels(rank: RankTrace) -> pl.DataFrame:
-    return rounds.of_kernels(rank[_KERNELS], rank)
-
-
 def _unprofiled(rank: RankTrace) -> pl.DataFrame:
     told = rank.metadata.get(UNPROFILED_STEP_NS)
     is_time = isinstance(told, int) and 0 < told < _LONGEST_NS
@@ -258,7 +156,7 @@ def _unprofiled(rank: RankTrace) -> pl.DataFrame:
 def _windows(rank: RankTrace) -> pl.DataFrame:
     """The whole recording and each step: ``start_ns`` and ``at_ns`` are its ends."""
     steps = rank[STEPS].select(row=pl.lit(STEP), step="step", start_ns="start_ns", at_ns="end_ns")
-    events = rank.cached(_kernels)
+    events = rank.cached(kernels.every)
     spans = [events, rank[STEPS] if xla_gaps.is_xla(rank) else rank.cached(idle_windows.recorded)]
     if xla_gaps.is_xla(rank):
         # No gap is outside of it.
@@ -311,12 +209,12 @@ def _nearly_late(rank: RankTrace) -> pl.DataFrame:
 
     ``start_ns`` is when the host had last stood in a call, as in a wait for its device, and launched since by itself.
     """
-    kernels = rank.cached(_kernels)
-    if xla_gaps.is_xla(rank) or rank.computes_on_host or kernels.is_empty() or rank.cached(host_calls).is_empty():
+    ran = rank.cached(kernels.every)
+    if xla_gaps.is_xla(rank) or rank.computes_on_host or ran.is_empty() or rank.cached(host_calls).is_empty():
         return pl.DataFrame(schema={"row": pl.String()})
-    begun_ns, ended_ns = kernels.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    begun_ns, ended_ns = ran.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     # What waits for an event is there as soon as it is asked for.
-    work = kernels.lazy().filter(pl.col("kind").is_in(OF_WORK))
+    work = ran.lazy().filter(pl.col("kind").is_in(OF_WORK))
     known = work.select("launch_ns", at_ns="start_ns", slack_ns=pl.col("start_ns") - pl.col("launch_ns"))
     few = (
         known.filter(pl.col("slack_ns").is_between(0, _SLACK_RATIO * (ended_ns - begun_ns)))
@@ -364,7 +262,7 @@ def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Copies beside which nothing was computed or communicated: the device could have worked instead."""
     # What a device copies within itself is work.
     is_within = pl.col("name").cast(pl.String).str.contains(_WITHIN)
-    copied = rank.cached(_kernels).lazy().filter(kind=MEMORY).filter(~is_within)
+    copied = rank.cached(kernels.every).lazy().filter(kind=MEMORY).filter(~is_within)
     every = copied.sort("start_ns", "end_ns", "event_id")
     # Of copies that run at once the first has the time that they share.
     copies = done(every.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1))))
@@ -390,8 +288,8 @@ def _beside(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 def _kernels_beside(rank: RankTrace) -> pl.DataFrame:
     """Kernels that are no work of the step, each with the ``cause`` and the ``name`` of what launched it."""
-    kernels = _computing(rank, "event_id", "start_ns", "end_ns", "launch_id", "step")
-    return kernels.drop("launch_id").hstack(beside_the_step(rank, kernels["launch_id"])).drop_nulls("cause")
+    ran = kernels.computing(rank, "event_id", "start_ns", "end_ns", "launch_id", "step")
+    return ran.drop("launch_id").hstack(beside_the_step(rank, ran["launch_id"])).drop_nulls("cause")
 
 
 def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
@@ -399,9 +297,9 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     spans = intervals.subtract(rank.cached(busy.of).computing, rank.cached(_kernels_beside))
     if spans.is_empty():
         return spans.clear()
-    kernels = _computing(rank, "start_ns", "step")
+    ran = kernels.computing(rank, "start_ns", "step")
     # A step's work is told from the next one's, also where nobody is met in between.
-    begun = kernels.group_by("step").agg(pl.col("start_ns").min())["start_ns"]
+    begun = ran.group_by("step").agg(pl.col("start_ns").min())["start_ns"]
     ends = pl.Series([spans["start_ns"].min(), spans["end_ns"].max()], dtype=pl.Int64)
     bounds = pl.concat([edges, begun, ends]).unique().sort()
     computed = intervals.covered_between_ns(spans, bounds)
@@ -415,10 +313,10 @@ def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
 
     Some of the next step may begin on another queue before the last ones of a step.
     """
-    kernels = _computing(rank, "start_ns", "end_ns", "step")
+    ran = kernels.computing(rank, "start_ns", "end_ns", "step")
     place = pl.lit(bounds).search_sorted(pl.col("start_ns"), side="right") - 1
     most = done(
-        kernels.lazy()
+        ran.lazy()
         .group_by("step", place=place.cast(pl.Int64))
         .agg(time_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
         .sort("time_ns", "step", descending=[True, False])
@@ -433,19 +331,19 @@ def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
 
 def _work(rank: RankTrace) -> pl.DataFrame:
     """Kernels by what was launched how: those of equal name, grid, block and shapes do equal work."""
-    kernels = _computing(rank, "event_id", "name", "start_ns", "end_ns", "step", *_HOW)
-    kernels = kernels.filter(~pl.col("event_id").is_in(rank.cached(_kernels_beside)["event_id"].implode()))
+    ran = kernels.computing(rank, "event_id", "name", "start_ns", "end_ns", "step", *kernels.HOW)
+    ran = ran.filter(~pl.col("event_id").is_in(rank.cached(_kernels_beside)["event_id"].implode()))
     operators = (
         rank[_OPERATORS]
         .lazy()
-        .join(kernels.lazy(), on="external", how="semi")
+        .join(ran.lazy(), on="external", how="semi")
         .unique("external")
         .select("external", operator="name", dims="input_dims")
     )
     text = [pl.col(name).cast(pl.String).fill_null("") for name in ("grid", "block", "dims")]
     labels = ("name", "grid", "block", "operator", "dims")
     return done(
-        kernels.lazy()
+        ran.lazy()
         .join(operators, on="external", how="left", maintain_order="left")
         .select("step", "start_ns", "event_id", *labels, time_ns=pl.col("end_ns") - pl.col("start_ns"))
         .group_by("step", *labels)
@@ -471,19 +369,13 @@ def _work(rank: RankTrace) -> pl.DataFrame:
     )
 
 
-def _computing(rank: RankTrace, *columns: str) -> pl.DataFrame:
-    """These columns of the kernels that compute."""
-    kernels = rank.cached(_kernels)
-    return kernels[list(columns)].filter(kernels["kind"] == COMPUTE)
-
-
 def _cores(rank: RankTrace) -> pl.DataFrame:
     """What each device of a rank with several computes, by name."""
-    kernels = rank.cached(_kernels)
-    if kernels["device"].n_unique() <= 1:
+    ran = rank.cached(kernels.every)
+    if ran["device"].n_unique() <= 1:
         return pl.DataFrame(schema={"row": pl.String()})
     return done(
-        _computing(rank, "device", "name", "start_ns", "end_ns")
+        kernels.computing(rank, "device", "name", "start_ns", "end_ns")
         .lazy()
         .group_by("device", "name")
         .agg(time_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(), count=pl.len())

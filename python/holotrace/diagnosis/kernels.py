@@ -1,0 +1,27 @@
+"""Kernels of a rank as causes look at them: with the step, or the turn, that launched each."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.core.trace import RankTrace
+from holotrace.derive.kernel_kinds import COMPUTE
+from holotrace.diagnosis import rounds
+
+# What tells how a kernel was launched.
+HOW = ("external", "grid", "block")
+READ = DEVICE_EVENTS.only(
+    *("event_id", "name", "kind", "device", "start_ns", "end_ns", "launch_id", "launch_ns", "step"), *HOW
+)
+
+
+def every(rank: RankTrace) -> pl.DataFrame:
+    """All events of devices, with the columns of ``READ``."""
+    return rounds.of_kernels(rank[READ], rank)
+
+
+def computing(rank: RankTrace, *columns: str) -> pl.DataFrame:
+    """These columns of the kernels that compute."""
+    kernels = rank.cached(every)
+    return kernels[list(columns)].filter(kernels["kind"] == COMPUTE)

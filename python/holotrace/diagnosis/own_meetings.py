@@ -1,0 +1,126 @@
+"""When a rank came to others and went on, and what of that was only because of its own host."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.plans import done
+from holotrace.core.tables import STEPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import busy, collectives, intervals
+from holotrace.diagnosis import host, kernels, pairs, xla_gaps
+from holotrace.diagnosis.calls import host_calls
+from holotrace.diagnosis.classes import SYNCHRONIZATION
+
+_TOLD = pl.Schema({"cause": pl.String(), "name": pl.String()})
+
+
+def of_rank(rank: RankTrace, base: int) -> pl.DataFrame:
+    """Collectives and messages of a rank, on the clock of the job, which is ``base`` later than that of the file."""
+    meetings = pairs.paired(rank.cached(collectives.calls), rank)
+    if rank[STEPS].is_empty():
+        turns = rank.cached(kernels.every).select("event_id", "step").unique("event_id")
+        meetings = meetings.drop("step").join(turns, on="event_id", how="left", maintain_order="left")
+    meetings = _without_late(meetings, rank, base)
+    meetings = meetings.with_columns(time_ns=_held_ns(meetings, rank, base), needed_ns=_needed_ns(meetings, rank, base))
+    return meetings.hstack(_held_back(meetings, rank, base))
+
+
+def edges(meetings: pl.DataFrame, base: int) -> pl.Series:
+    """The times at which the rank came to others or went on, on the clock of the file; in between is one segment."""
+    blocked = pl.col("end_ns") - pl.col("time_ns")
+    times: pl.Series = (
+        pl.concat([meetings["start_ns"], meetings.select(blocked).to_series(), meetings["end_ns"]]) - base
+    )
+    found: pl.Series = times.unique().sort()
+    return found
+
+
+def _without_late(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFrame:
+    """The meetings without the time in which their rank waited for its host, which hid none of it."""
+    if xla_gaps.is_xla(rank) or meetings.is_empty():
+        return meetings.with_columns(is_late=pl.lit(value=False))
+    gaps = rank.cached(host.late).sort("start_ns")
+    spans = meetings.select(pl.col("start_ns", "end_ns") - base)
+    late_ns = spans["end_ns"] - spans["start_ns"] - intervals.uncovered_ns(spans, gaps)
+    last = spans.lazy().select("end_ns").with_row_index("place").sort("end_ns")
+    ended = done(
+        last.join_asof(
+            gaps.lazy().select("start_ns", until_ns="end_ns"),
+            left_on="end_ns",
+            right_on="start_ns",
+            strategy="backward",
+            allow_exact_matches=False,
+            check_sortedness=False,
+        ).sort("place")
+    )
+    return meetings.with_columns(
+        exposed_ns=(pl.col("exposed_ns") - late_ns).clip(lower_bound=0),
+        is_late=(ended["end_ns"] < ended["until_ns"]).fill_null(value=False),
+    )
+
+
+def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
+    """How long each collective held the rank up: until it ended nothing was computed for so long."""
+    spans = rank.cached(busy.of).computing
+    if spans.is_empty() or meetings.is_empty():
+        return meetings["exposed_ns"]
+    ends = meetings["end_ns"] - base
+    before = pl.Series(spans["start_ns"].search_sorted(ends)).cast(pl.Int64) - 1
+    computed = spans["end_ns"].gather(before.clip(lower_bound=0))
+    began = meetings["start_ns"] - base
+    alone = pl.DataFrame(
+        {"end_ns": ends, "exposed_ns": meetings["exposed_ns"], "since_ns": computed, "began_ns": began}
+    )
+    since = pl.max_horizontal("since_ns", "began_ns")
+    held = alone.select(pl.min_horizontal("exposed_ns", pl.col("end_ns") - since)).to_series()
+    held = held.zip_with(before >= 0, meetings["exposed_ns"])
+    lasting: pl.Series = held * ((held > host.MIN_GAP_NS) & ~meetings["is_late"]).cast(pl.Int64)
+    return lasting
+
+
+def _held_back(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFrame:
+    """What kept the host from launching each collective that began as late as it was launched: ``cause``, ``name``.
+
+    It is a wait since the step's first, as what was waited for before that is what the step before has computed.
+    """
+    if xla_gaps.is_xla(rank) or meetings.is_empty() or rank.cached(host_calls).is_empty():
+        return pl.DataFrame({"cause": [None] * meetings.height, "name": [None] * meetings.height}, schema=_TOLD)
+    first = meetings.select(first_ns=pl.col("start_ns").min().over("step", "group", "group_ranks") - base)
+    held = host.held_back(rank, meetings["event_id"]).with_columns(meetings["exposed_ns"], first["first_ns"])
+    # It would have been hidden if it had been on its way for so much longer.
+    is_held = (pl.col("held_ns") >= pl.col("exposed_ns")) & (pl.col("exposed_ns") > 0)
+    is_held &= pl.col("returned_ns") > pl.col("first_ns")
+    return held.select(
+        cause=pl.when(is_held).then(pl.lit(SYNCHRONIZATION)), name=pl.when(is_held).then("responsible")
+    ).cast(_TOLD)
+
+
+def _needed_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
+    """When the rank needed the messages that it received: no later than what it launched next; null for all else."""
+    if not (meetings["collective"] == pairs.PAIR).any():
+        return pl.repeat(None, meetings.height, dtype=pl.Int64, eager=True).alias("needed_ns")
+    launched = rank.cached(kernels.every).lazy().select("event_id", received_ns="launch_ns").unique("event_id")
+    computed = (
+        kernels.computing(rank, "launch_ns", "start_ns").lazy().drop_nulls("launch_ns").sort("launch_ns", "start_ns")
+    )
+    is_received = pl.col("group_ranks").cast(pl.String).str.ends_with(f", {rank.rank}]")
+    is_received &= pl.col("collective") == pairs.PAIR
+    needed = (
+        meetings.lazy()
+        .select("event_id", is_received.alias("is_received"))
+        .with_row_index("place")
+        .join(launched, on="event_id", how="left")
+        .sort("received_ns")
+        .join_asof(
+            computed.select("launch_ns", needed_ns="start_ns"),
+            left_on="received_ns",
+            right_on="launch_ns",
+            strategy="forward",
+            check_sortedness=False,
+        )
+        .sort("place")
+        .select(needed_ns=pl.when("is_received").then(pl.col("needed_ns") + base))
+    )
+    times: pl.Series = done(needed)["needed_ns"]
+    return times
