@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import holotrace
+from holotrace.diagnosis import account, lead, recovered
 from holotrace.present.report import verdict
 from trace_files import REAL_TRACES, needs_real_traces, write_trace
 
@@ -149,3 +150,16 @@ def test_the_rank_that_sleeps_in_its_loader_is_named_in_a_recording() -> None:
     first = job.findings()[0]
     assert (first.rule, first.ranks) == ("input", (2,))
     assert "data_loading" in first.message
+
+
+def test_a_host_that_computes_has_no_lead_that_standing_still_could_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*_: Any) -> Any:
+        raise AssertionError("what a lead would have hidden was asked for")
+
+    for module, name in ((recovered, "rows"), (lead, "laid_to_stalls"), (lead, "laid_to_waits")):
+        monkeypatch.setattr(module, name, asked)
+    simulated(tmp_path, 1, lambda *_: Fault(loads=6_000))
+    (rows,) = holotrace.open(tmp_path).map(account.account, reads=account.READS)
+    assert "gap" in rows["row"]

@@ -196,7 +196,8 @@ def _late(rank: RankTrace) -> pl.DataFrame:
 
 def _recovered(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """What would be hidden of gaps without what hosts had stood still for before, summed between meetings."""
-    if xla_gaps.is_xla(rank) or rank.cached(host_calls).is_empty():
+    # A host that computes is never ahead of its device.
+    if xla_gaps.is_xla(rank) or rank.computes_on_host or rank.cached(host_calls).is_empty():
         return pl.DataFrame(schema={"row": pl.String()})
     found = rank.cached(recovered.rows)
     named = found.lazy().rename({"share_ns": "time_ns", "responsible": "name"})

@@ -111,8 +111,11 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     asked = of_launching_threads(every, rank)
     others = rank.cached(stalls).filter(pl.col("cause") != ALLOCATOR)
     launches = rank[WORK_EVENTS]["launch_ns"].drop_nulls().unique().sort()
-    beside = lead.laid_to_stalls(named_shares, every.found, others, asked, launches)
-    told = lead.laid_to_waits(beside, every.found, asked, launches)
+    # A host that computes is never ahead of its device, so that no wait and no stall takes a lead from it.
+    told = named_shares
+    if not rank.computes_on_host:
+        beside = lead.laid_to_stalls(named_shares, every.found, others, asked, launches)
+        told = lead.laid_to_waits(beside, every.found, asked, launches)
     is_wait = pl.col("cause") == SYNCHRONIZATION
     waits = told.select(pl.when(is_wait).then("event_id")).to_series()
     asked_by = open_calls.asked_by(rank.cached(host_calls), waits)
