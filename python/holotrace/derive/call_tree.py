@@ -68,7 +68,7 @@ def _of_both(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> li
     depth = pl.col("depth") if "depth" in columns else pl.lit(0)
     callers = nested_host.lazy().select(depth=depth + 1, launch_id="event_id")
     launched = (
-        pl.concat([events, _made(device, launches, events)])
+        _with_made(device, launches, events)
         .lazy()
         .join(launches.lazy(), left_on="event_id", right_on="device_event_id")
         .join(callers, on="launch_id")
@@ -87,13 +87,15 @@ def _of_both(tables: Mapping[str, pl.DataFrame], columns: Collection[str]) -> li
     return [done(_typed(rows, columns)) for rows in (nested_host.lazy(), launched)]
 
 
-def _made(device: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
-    """Work that is no event of the file, as operators do that compute on the host: where it was launched."""
+def _with_made(device: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """The events, and where work was launched that is none of them, as that of operators which compute on the host."""
     last = events["event_id"].max()
     made = device.filter(pl.col("event_id") > (-1 if last is None else last))
+    if made.is_empty():
+        return events
     where = launches.join(events.select("category", "pid", "tid", launch_id="event_id"), on="launch_id")
     placed = made.join(where, left_on="event_id", right_on="device_event_id")
-    return placed.select(events.columns)
+    return pl.concat([events, placed.select(events.columns)])
 
 
 def nested(calls: pl.DataFrame, work: pl.DataFrame, added: Collection[str] = _ADDED) -> pl.DataFrame:

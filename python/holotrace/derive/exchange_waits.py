@@ -42,5 +42,7 @@ def of_calls(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
 
 def of_rank(rank: RankTrace) -> pl.DataFrame:
     """The same of a rank; none where accelerators compute."""
-    calls, work = pl.concat([rank[_OPS], rank[_RANGES]]), rank[_WORK]
-    return of_calls(calls, work) if rank.computes_on_host else of_calls(calls.clear(), work.clear())
+    if not rank.computes_on_host:
+        # Of other ranks nothing is even put together.
+        return of_calls(_OPS.empty(), _WORK.empty())
+    return of_calls(pl.concat([rank[_OPS], rank[_RANGES]]), rank[_WORK])

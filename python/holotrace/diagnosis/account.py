@@ -185,10 +185,17 @@ def _gaps_of(rank: RankTrace) -> Callable[[RankTrace], pl.DataFrame]:
     return xla_gaps.by_class if xla_gaps.is_xla(rank) else host.gaps
 
 
+def _runs_ahead(rank: RankTrace) -> bool:
+    """Whether the host launches work one by one and may be ahead: what it does instead then limits, or costs, its lead.
+
+    Programs of XLA are launched as a whole, and a host that computes itself goes on when its work is done.
+    """
+    return not (xla_gaps.is_xla(rank) or rank.computes_on_host)
+
+
 def _late(rank: RankTrace) -> pl.DataFrame:
     """The ends of gaps in which the host did something else than launching by itself, since ``start_ns``."""
-    # Where the host computes, its launches are as early as its work is done.
-    if xla_gaps.is_xla(rank) or rank.computes_on_host:
+    if not _runs_ahead(rank):
         return pl.DataFrame(schema={"row": pl.String()})
     found = rank.cached(host.stalls).filter("is_own")
     return found.select(row=pl.lit(LATE), at_ns="end_ns", start_ns="began_ns", time_ns="share_ns", count=1)
@@ -196,8 +203,7 @@ def _late(rank: RankTrace) -> pl.DataFrame:
 
 def _recovered(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """What would be hidden of gaps without what hosts had stood still for before, summed between meetings."""
-    # A host that computes is never ahead of its device.
-    if xla_gaps.is_xla(rank) or rank.computes_on_host or rank.cached(host_calls).is_empty():
+    if not _runs_ahead(rank) or rank.cached(host_calls).is_empty():
         return pl.DataFrame(schema={"row": pl.String()})
     found = rank.cached(recovered.rows)
     named = found.lazy().rename({"share_ns": "time_ns", "responsible": "name"})
@@ -211,7 +217,7 @@ def _nearly_late(rank: RankTrace) -> pl.DataFrame:
     ``start_ns`` is when the host had last stood in a call, as in a wait for its device, and launched since by itself.
     """
     ran = rank.cached(kernels.every)
-    if xla_gaps.is_xla(rank) or rank.computes_on_host or ran.is_empty() or rank.cached(host_calls).is_empty():
+    if not _runs_ahead(rank) or ran.is_empty() or rank.cached(host_calls).is_empty():
         return pl.DataFrame(schema={"row": pl.String()})
     begun_ns, ended_ns = ran.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     # What waits for an event is there as soon as it is asked for.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -148,8 +148,11 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     # A wait costs what the device stands still for and what it exposes, which may each be little.
     waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
     costs = [*_once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
-    shares_cores = _sharing_cores(windows)
-    kept = [(c, cost) for c, cost in costs if cost > _least_ratio(c, len(ranks), shares_cores=shares_cores(c)) * job_ns]
+    kept = [
+        (c, cost)
+        for c, cost in costs
+        if cost > _least_ratio(c, len(ranks), shares_cores=_is_of_shared_cores(c, windows)) * job_ns
+    ]
     kept = _with_copies(
         _once(cores.told_once(_without_followers(_without_launches_of_unfused(kept))), meetings), meetings
     )
@@ -279,14 +282,15 @@ def _without_followers(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidat
     return [(candidate, cost) for candidate, cost in kept if candidate.cause != EXPOSED or cost >= late_ns]
 
 
-def _sharing_cores(windows: pl.DataFrame) -> Callable[[Candidate], bool]:
+def _is_of_shared_cores(candidate: Candidate, windows: pl.DataFrame) -> bool:
     """Whether a cause is one that threads and processes of a host, which share its cores, bring about by chance."""
     if account.ON_HOST not in windows["name"]:
-        return lambda _: False
+        return False
     # Operators tell by their shapes that there is more to do; programs of XLA do not.
-    tells = account.XLA not in windows["detail"]
-    longer = (*cores.LONGER, UNEVEN_WORK)
-    return lambda c: c.cause in longer and not (tells and c.cause == MORE_WORK and not c.evidence.get("is_equal"))
+    is_told = candidate.cause == MORE_WORK and account.XLA not in windows["detail"]
+    if is_told and not candidate.evidence.get("is_equal"):
+        return False
+    return candidate.cause in (*cores.LONGER, UNEVEN_WORK)
 
 
 def _least_ratio(candidate: Candidate, rank_count: int, *, shares_cores: bool) -> float:
@@ -385,8 +389,8 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
     if DEVICE in c.evidence:
         who = f"device {c.evidence[DEVICE]} of {who}"
     filled = {"who": who, "what": _what(c), **wording.verbs(c.ranks, rank_count)}
-    slow = "CPU" if words is OF_HOSTS[c.cause] else "device"
-    filled["is_slow"] = "is slow" if DEVICE in c.evidence else f"{filled['has']} a slow {slow}"
+    filled["computer"] = "CPU" if words is OF_HOSTS[c.cause] else "device"
+    filled["is_slow"] = "is slow" if DEVICE in c.evidence else f"{filled['has']} a slow {filled['computer']}"
     more = wording.LONGER if c.evidence.get("is_equal") else wording.MORE
     what = _what(c) if c.responsible else ""
     is_launch = not (LAUNCHING | GRAPH_LAUNCHING).isdisjoint((c.responsible, _innermost(c)))

@@ -111,8 +111,8 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     asked = of_launching_threads(every, rank)
     others = rank.cached(stalls).filter(pl.col("cause") != ALLOCATOR)
     launches = rank[WORK_EVENTS]["launch_ns"].drop_nulls().unique().sort()
-    # A host that computes is never ahead of its device, so that no wait and no stall takes a lead from it.
     told = named_shares
+    # A host that computes is never ahead of its device, so that no wait and no stall takes a lead from it.
     if not rank.computes_on_host:
         beside = lead.laid_to_stalls(named_shares, every.found, others, asked, launches)
         told = lead.laid_to_waits(beside, every.found, asked, launches)
@@ -264,7 +264,7 @@ def late(rank: RankTrace) -> pl.DataFrame:
     calls = rank.cached(host_calls)
     timed = idle_windows.timed(others, calls, rank)
     is_late = (pl.col("launched_ns") > pl.col("start_ns")) & (pl.col("end_ns") - pl.col("launched_ns") <= _PROMPT_NS)
-    waited_for = _waited_for(timed, communicated, _returns(rank))
+    waited_for = _waited_for(timed, communicated, _awaited(rank))
     found = timed.filter(is_late, ~timed["window"].is_in(waited_for.implode()))
     found = _after_the_last(found, communicated, rank)
     is_beside = intervals.uncovered_ns(found, communicated) < found["end_ns"] - found["start_ns"]
@@ -410,7 +410,7 @@ def _waits(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _returns(rank: RankTrace) -> pl.DataFrame:
+def _awaited(rank: RankTrace) -> pl.DataFrame:
     """When threads waited for a device, or for an exchange of hosts that compute: ``began_ns``, ``returned_ns``."""
     calls = rank.cached(host_calls)
     waits = _waits(calls).select("began_ns", "returned_ns")

@@ -11,7 +11,8 @@ from holotrace.diagnosis import classes
 # Which kinds of more work are known.
 MORE = "{has} more work than the others (other shapes or more calls)"
 LONGER = (
-    "{computes} longer than the others in calls of equal shapes (the data differ, or the device is slow at these calls)"
+    "{computes} longer than the others in calls of equal shapes (the data differ, or the {computer} is slow at these "
+    "calls)"
 )
 # What a host copies while it pauses.
 COPYING = " between copies from the device, as in saving a checkpoint or working on results"

@@ -9,7 +9,9 @@ import polars as pl
 import pytest
 
 import holotrace
+from holotrace.core.native import native
 from holotrace.core.tables import ALL, COLLECTIVES, DEVICE_EVENTS, LAUNCHES
+from holotrace.loading.rank import load
 from trace_files import write_trace
 
 Event = dict[str, Any]
@@ -211,3 +213,41 @@ def test_the_tree_of_calls_has_its_work_below_the_operator(tmp_path: Path) -> No
     calls = job(tmp_path, *LINEAR).table("calls")
     assert calls.filter("on_device")["name", "parent_id", "work_ns"].rows() == [("aten::addmm", 3, 85_000)]
     assert calls.filter(pl.col("name") == "aten::linear")["work_ns"].to_list() == [85_000]
+
+
+def test_sizes_of_exchanges_are_read_whatever_else_is_asked_for(tmp_path: Path) -> None:
+    made = job(
+        tmp_path,
+        *LINEAR,
+        span("c10d::allreduce_", 100, 105),
+        span("gloo:all_reduce", 106, 150, category="user_annotation", tid=2, **EXCHANGE),
+    )
+    names = ("device_events", "cpu_ops", "annotations", "runtime_calls", "python_calls")
+    bare = [table.only("event_id") for table in ALL if table.name in names]
+    rank = load(made.sources[0], [*bare, COLLECTIVES.only("event_id", "in_elements")])
+    assert rank.tables[COLLECTIVES.name]["in_elements"].to_list() == [35]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        (*LINEAR, span("ampere_gemm", 0, 1, category="kernel")),
+        (span("train.py(3): step", 0, 1, category="python_function"),),
+        LINEAR,
+    ],
+)
+def test_a_file_of_which_everything_is_asked_is_read_once(
+    tmp_path: Path, events: tuple[Event, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_trace(tmp_path / "rank-0.json", rank=0, events=list(events))
+    (source,) = holotrace.open(tmp_path).sources
+    readings: list[Any] = []
+    original = native.read_trace_event
+
+    def counted(*args: Any, **options: Any) -> Any:
+        readings.append(args)
+        return original(*args, **options)
+
+    monkeypatch.setattr(native, "read_trace_event", counted)
+    load(source, ALL)
+    assert len(readings) == 1

@@ -123,10 +123,13 @@ def read(path: Origin, tables: Sequence[Table], beside: Sequence[Table] = ()) ->
 def scan(path: Origin, tables: Sequence[Table], beside: Sequence[Table] = ()) -> Parsed[Unmade]:
     """The same, but no table is made yet."""
     started = time.perf_counter_ns()
-    trace = _read(path, (*tables, *beside))
-    if not trace.has_device_events and any(table.name in _OF_DEVICES for table in tables):
+    asked, more = (*tables, *beside), (*tables, *beside, *_HOST_WORK)
+    trace = _read(path, asked)
+    if any(table.name in _OF_DEVICES for table in tables):
         # Only now is it known that the operators, which need not be asked for, may be what a device did.
-        trace = _read(path, (*tables, *beside, *_HOST_WORK))
+        lacks_rows = not trace.has_device_events and not {*_names(more)} <= {*_names(asked)}
+        lacks_args = trace.computes_on_host and not {*_args(more)} <= {*_args(asked)}
+        trace = _read(path, more) if lacks_rows or lacks_args else trace
     unmade = {table.name: Unmade(trace, table) for table in tables}
     metadata = {key: _value(text) for key, text in trace.metadata if key != COMPUTES_ON_HOST}
     if trace.computes_on_host:
