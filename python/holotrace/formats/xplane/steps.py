@@ -124,5 +124,5 @@ def _variants(main: Mapping[str, object], work: pl.DataFrame) -> pl.DataFrame:
 
     Those that run as often are parts of the same step.
     """
-    others = work.filter(pl.col("module") == main["module"], pl.col("program") != main["program"])
+    others = work.filter(pl.col("module") == main["module"], pl.col("program").ne_missing(pl.lit(main["program"])))
     return others.filter(pl.col("runs").sum() <= _MOST_VARIANTS * pl.lit(main["runs"]))
