@@ -47,6 +47,15 @@ def _derived(profile: Profile) -> Iterator[dict[str, Any]]:
 
 def _steps(executed: Executed) -> Iterator[dict[str, Any]]:
     steps = executed.steps
+    if steps.others:
+        yield _row(
+            "steps of several names",
+            count=len(steps.others),
+            example=", ".join(steps.others),
+            action=f"those of {steps.name} were taken, as numbers occur twice",
+        )
+    if steps.name and not steps.are_numbered:
+        yield _row("step numbers repeat", example=steps.name, action="numbered in their order")
     if steps.kind == "inferred":
         yield _row("steps not marked", example=steps.rule, action="each was taken for a step")
     elif steps.kind == "none" and executed.operations.own.height:
