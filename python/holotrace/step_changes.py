@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
 import polars as pl
 
 from holotrace.analyses.causes import causes
+from holotrace.analyses.kernels import kernels
 from holotrace.analyses.time_breakdown import PARTS, time_breakdown
 from holotrace.core.problems import spelled
 from holotrace.core.trace import JobTrace
+from holotrace.derive.kernel_kinds import COMPUTE
+from holotrace.diagnosis.causes import FLOOR_RATIO
+from holotrace.present import format as fmt
 
 # Of parts of a step, which add up to it, and of causes, which overlap.
 STEP, CAUSE = "step", "cause"
@@ -15,44 +23,215 @@ _NAMES = {
     "compute_ns": "computing",
     "exposed_comm_ns": "exposed communication",
     "exposed_memory_ns": "exposed copies",
-    "idle_ns": "idle devices",
+    "idle_ns": "idle time",
 }
+_SCHEMA = {"name": pl.String, "category": pl.String, "count": pl.Int64, "total_ns": pl.Int64}
+# Two standard errors, which of normal values are 1.4826 median deviations by the root of their number.
+_ERRORS, _DEVIATION = 2.0, 1.4826
+_LEAST_STEPS = 3  # that tell by how much steps differ
+_MOST_CAUSES, _MOST_KERNELS = 5, 3
+_LONGEST_NAME = 80
+# What XLA numbers anew with every compilation.
+_NUMBER = r"\.\d+$"
+_LEAST_CHANGE_RATIO = 0.001  # what no reader would call a change
 
 
-def of(job: JobTrace) -> pl.DataFrame:
-    """Rows with ``name``, ``category``, ``count`` of steps and ``total_ns``, the time in one step.
+@dataclass(frozen=True)
+class Step:
+    """A step of one job."""
 
-    Parts of the step are means over ranks; a cause is worth what the job would gain without it. Without steps all is of
-    the whole recording.
+    job: JobTrace
+
+    @cached_property
+    def times(self) -> pl.DataFrame:
+        """The parts of each step, as the mean rank spent it; of the whole recording where no step is marked."""
+        # Work that no step launched belongs to none, but where no steps were marked.
+        marked = self.job.ask(time_breakdown, {"by_step": True}).drop_nulls("step")
+        counted = marked if not marked.is_empty() else self.job.ask(time_breakdown, {"by_step": False})
+        return counted.group_by("step", maintain_order=True).agg(pl.col(PARTS).mean())
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """``name``, ``category``, ``count`` of steps and ``total_ns`` in one step, of each part and of each cause."""
+        count = max(1, self.times["step"].drop_nulls().n_unique())
+        parts = [(name, STEP, count, round(mean)) for name, mean in self.parts_ns]
+        found = self.causes.select("name", pl.lit(CAUSE).alias("category"), "count", "total_ns")
+        return pl.concat([pl.DataFrame(parts, schema=_SCHEMA, orient="row"), found])
+
+    @property
+    def parts_ns(self) -> list[tuple[str, float]]:
+        """The name of each part, and how long it is in the mean step."""
+        means = self.times.select(pl.col(PARTS).mean().fill_null(0)).row(0, named=True)
+        return [(name, float(means[part])) for part, name in _NAMES.items()]
+
+    @property
+    def is_marked(self) -> bool:
+        return self.times["step"].drop_nulls().len() > 0
+
+    @property
+    def lengths(self) -> pl.Series:
+        return self.times.select(pl.sum_horizontal(PARTS)).to_series()
+
+    @property
+    def mean_ns(self) -> float:
+        return sum(mean for _, mean in self.parts_ns)
+
+    @property
+    def variance(self) -> float | None:
+        """That of the mean of steps; it is of most steps, so that a stall of one is a change and no noise."""
+        lengths = self.lengths
+        if not self.is_marked or lengths.len() < _LEAST_STEPS:
+            return None
+        deviation = _DEVIATION * float((lengths - lengths.median()).abs().median() or 0)
+        return deviation**2 / lengths.len()
+
+    @cached_property
+    def kernels(self) -> pl.DataFrame:
+        """``name`` of each kernel that computes, and ``total_ns`` of its runs on the mean rank, in a step."""
+        found = self.job.ask(kernels, {}).filter(pl.col("kind") == COMPUTE)
+        rank_count, step_count = found["rank"].n_unique(), max(1, self.times["step"].drop_nulls().n_unique())
+        name = pl.col("name").cast(pl.String).str.replace(_NUMBER, "")
+        return (
+            found.group_by(name).agg(pl.col("sum_ns").sum() / (rank_count * step_count)).rename({"sum_ns": "total_ns"})
+        )
+
+    @cached_property
+    def causes(self) -> pl.DataFrame:
+        """``name``, the same in both jobs, ``count`` of steps it is in, ``total_ns`` in one of all, ``message``."""
+        rows = [
+            (_called(cause, responsible, tuple(ranks)), max(1, len(steps)), cost, message)
+            for cause, responsible, ranks, steps, cost, message in self.job.ask(causes, {})
+            .select("cause", "responsible", "ranks", "steps", "cost_per_step_ns", "message")
+            .iter_rows()
+        ]
+        schema = {"name": pl.String, "count": pl.Int64, "total_ns": pl.Int64, "message": pl.String}
+        found = pl.DataFrame(rows, schema=schema, orient="row").group_by("name", maintain_order=True)
+        return found.agg(pl.col("count").max(), pl.col("total_ns").sum(), pl.col("message").first())
+
+
+@dataclass(frozen=True)
+class StepChange:
+    """How much longer a step of one job takes than one of another, and why.
+
+    The time of a step is the mean over ranks and steps, from where the device work of the step before ends to where its
+    own does; of jobs without marked steps, that of the whole recording.
+
+    Attributes:
+        before: A step of the job to compare with.
+        after: A step of the job that may have become slower.
     """
-    return pl.concat([_parts(job), _causes(job)])
 
+    before: Step
+    after: Step
 
-def _parts(job: JobTrace) -> pl.DataFrame:
-    spent = job.ask(time_breakdown, {"by_step": True})
-    # Work that no step launched belongs to none, but where no steps were marked.
-    marked = spent.drop_nulls("step")
-    counted = marked if not marked.is_empty() else spent
-    mean = counted.select(pl.col(PARTS).mean().round().cast(pl.Int64))
-    steps = max(1, marked["step"].n_unique())
-    return pl.DataFrame(
-        [(_NAMES[part], STEP, steps, mean[part][0] or 0) for part in PARTS],
-        schema={"name": pl.String, "category": pl.String, "count": pl.Int64, "total_ns": pl.Int64},
-        orient="row",
-    )
+    @property
+    def rows(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Parts of a step, which add up to it, and causes, whose worth overlaps: before and after."""
+        return self.before.rows, self.after.rows
 
+    @property
+    def before_ns(self) -> float:
+        """How long a step took before."""
+        return self.before.mean_ns
 
-def _causes(job: JobTrace) -> pl.DataFrame:
-    found = job.ask(causes, {})
-    rows = [
-        (_called(cause, responsible, tuple(ranks)), CAUSE, max(1, len(steps)), cost)
-        for cause, responsible, ranks, steps, cost in found.select(
-            "cause", "responsible", "ranks", "steps", "cost_per_step_ns"
-        ).iter_rows()
-    ]
-    schema = {"name": pl.String, "category": pl.String, "count": pl.Int64, "total_ns": pl.Int64}
-    table = pl.DataFrame(rows, schema=schema, orient="row")
-    return table.group_by("name", "category", maintain_order=True).agg(pl.col("count").max(), pl.col("total_ns").sum())
+    @property
+    def after_ns(self) -> float:
+        """How long a step takes after."""
+        return self.after.mean_ns
+
+    @property
+    def ratio(self) -> float:
+        """By what part of it the step became longer; negative if it became shorter."""
+        return self.after_ns / self.before_ns - 1
+
+    @property
+    def noise_ns(self) -> float | None:
+        """By how much the times may differ by chance: twice the standard error that the spread of steps leaves.
+
+        The spread is the median deviation from the median, which single slow steps do not change. None where one of the
+        jobs has fewer than three steps.
+        """
+        both = self.before.variance, self.after.variance
+        return _ERRORS * (both[0] + both[1]) ** 0.5 if both[0] is not None and both[1] is not None else None
+
+    def exceeds(self, percent: float) -> bool:
+        """Whether the step became longer by more than so many percent, and by more than it may by chance."""
+        return self.after_ns - self.before_ns > max(percent / 100 * self.before_ns, self._chance_ns)
+
+    @property
+    def told(self) -> str:
+        """How long a step takes, and how much longer or shorter than before, as a sentence."""
+        what = "A step takes" if self._is_marked else "The recording takes"
+        now, was = fmt.duration(self.after_ns), fmt.duration(self.before_ns)
+        change, noise = self.after_ns - self.before_ns, self.noise_ns
+        if abs(change) <= self._chance_ns:
+            return f"{what} {now} on average, as long as before ({was})."
+        how = "longer" if change > 0 else "shorter"
+        said = f"{fmt.duration(abs(change))} ({fmt.percent(abs(self.ratio))}) {how} than before"
+        known = f"; by chance it may differ by {fmt.duration(noise)}" if noise else ""
+        return f"{what} {now} on average, {said}{known}."
+
+    @cached_property
+    def verdict(self) -> tuple[str, ...]:
+        """How long a step takes, which parts and kernels of it changed, and which causes of lost time came or went."""
+        return tuple(fmt.printable(line) for line in (self.told, *self._parts(), *self._causes()))
+
+    @property
+    def _is_marked(self) -> bool:
+        return self.before.is_marked and self.after.is_marked
+
+    @property
+    def _floor_ns(self) -> float:
+        """Parts and causes that change by less are not told: equal jobs differ by as much."""
+        return FLOOR_RATIO * self.before_ns
+
+    @property
+    def _chance_ns(self) -> float:
+        """A change up to this is none."""
+        noise = self.noise_ns
+        return self._floor_ns if noise is None else max(noise, _LEAST_CHANGE_RATIO * self.before_ns)
+
+    def _parts(self) -> Iterator[str]:
+        """Which parts of a step changed, the largest change first."""
+        both = zip(self.before.parts_ns, self.after.parts_ns, strict=True)
+        changes = [(after - before, name) for (name, before), (_, after) in both]
+        told = sorted((one for one in changes if abs(one[0]) > self._floor_ns), key=lambda one: -abs(one[0]))
+        said = [f"{fmt.duration(abs(ns))} {'more' if ns > 0 else 'less'} {name}" for ns, name in told]
+        if said:
+            listed = f"{', '.join(said[:-1])} and {said[-1]}" if said[1:] else said[0]
+            yield f"{'Each step' if self._is_marked else 'The recording'} has {listed}."
+        if any(name == _NAMES["compute_ns"] for _, name in told):
+            yield from self._kernels()
+
+    def _kernels(self) -> Iterator[str]:
+        """The kernels that changed most."""
+        changed = self._joined(self.before.kernels, self.after.kernels).head(_MOST_KERNELS)
+        for name, was, became in changed.select("name", "was", "became").iter_rows():
+            yield f"{self._turned(was, became)}: kernel {fmt.middle(name or '', _LONGEST_NAME)}."
+
+    def _causes(self) -> Iterator[str]:
+        """Which causes came, went or changed, the largest change first."""
+        ordered = self._joined(self.before.causes, self.after.causes)
+        for row in ordered.head(_MOST_CAUSES).iter_rows(named=True):
+            message = row["message_after"] or row["message"]
+            yield f"{self._turned(row['was'], row['became'])}: {message[:1].upper()}{message[1:].rstrip('.')}."
+        if (more := ordered.height - _MOST_CAUSES) > 0:
+            yield f"And {fmt.plural(more, 'more cause')} changed."
+
+    def _turned(self, was: float, became: float) -> str:
+        each = " a step" if self._is_marked else ""
+        if not was:
+            return f"New, {fmt.duration(became)}{each}"
+        if not became:
+            return f"Gone, {fmt.duration(was)}{each}"
+        return f"{'Grew' if became > was else 'Shrank'} from {fmt.duration(was)} to {fmt.duration(became)}{each}"
+
+    def _joined(self, before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+        """Rows of equal name beside each other, those that changed by more than equal jobs do, by how much."""
+        both = before.join(after, on="name", how="full", coalesce=True, suffix="_after")
+        was, became = pl.col("total_ns").fill_null(0), pl.col("total_ns_after").fill_null(0)
+        changed = both.with_columns(was=was, became=became).filter((became - was).abs() > self._floor_ns)
+        return changed.sort((became - was).abs(), "name", descending=[True, False])
 
 
 def _called(cause: str, responsible: str | None, ranks: tuple[int, ...]) -> str:
