@@ -50,6 +50,15 @@ def test_parts_add_up_to_the_change_of_the_step(clean: Path, slow: Path) -> None
     assert parts["after_total_ns"].sum() == pytest.approx(steps[1], abs=4)
 
 
+def test_factors_add_up_to_the_step_and_say_what_it_is_lost_to(clean: Path, slow: Path) -> None:
+    rows = holotrace.compare(clean, slow, by="cause")
+    parts, factors = (rows.filter(category=category) for category in ("step", "factor"))
+    for side in ("before_total_ns", "after_total_ns"):
+        assert factors[side].sum() == pytest.approx(parts[side].sum(), abs=5)
+    lost = dict(factors.select("name", "difference_ns").iter_rows())
+    assert lost["host"] > 5_000_000 > 10 * abs(lost["communication"] + lost["balance"] + lost["copies"])
+
+
 def test_steps_cannot_be_chosen_for_causes(clean: Path) -> None:
     with pytest.raises(holotrace.UsageError, match="whole steps"):
         holotrace.compare(clean, clean, by="cause", steps=3)
@@ -68,10 +77,11 @@ def of_steps(*lengths: int) -> Job:
 
 def test_a_verdict_says_how_much_longer_a_step_takes_which_part_does_and_what_came(clean: Path, slow: Path) -> None:
     change = holotrace.step_change(clean, slow)
-    took, part, came = change.verdict
+    took, part, lost, came = change.verdict
     assert change.after_ns - change.before_ns > 5_000_000
     assert " longer than before" in took
     assert "more idle time" in part
+    assert lost.endswith(" more to hosts.")
     assert came.startswith("New, ")
     assert "waits for input" in came
     back = holotrace.step_change(slow, clean)

@@ -100,8 +100,9 @@ def compare(
         device: True for what ran on a device only, False for what the host did only.
         by: ``"module"`` for a row per module of the model, numbered within the one around it: how often it was called,
             and the device time of all that it launched, forward and backward; with ``device=False`` its time on the
-            host. ``"cause"`` for a row per part of an average step, which add up to it, and per cause of lost time with
-            what it costs in each step, which may overlap: causes that came were added, those that grew are more. Of
+            host. ``"cause"`` for a row per part of an average step, which add up to it, per factor that the step loses
+            time to, which with computing add up to it too, and per cause of lost time with what it costs in each step,
+            which may overlap: causes that came were added, those that grew are more. Of
             profiles of XLA ``"program"``, ``"operation"`` or ``"scope"``: time of devices in operations, whose
             numbers do not count, since they change with every compilation; these times add up.
 

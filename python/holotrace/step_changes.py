@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import polars as pl
 
 from holotrace.analyses.causes import causes
+from holotrace.analyses.factors import factors
 from holotrace.analyses.kernels import kernels
 from holotrace.analyses.time_breakdown import PARTS, time_breakdown
 from holotrace.core.problems import spelled
@@ -17,14 +18,23 @@ from holotrace.derive.kernel_kinds import COMPUTE
 from holotrace.diagnosis.causes import FLOOR_RATIO
 from holotrace.present import format as fmt
 
-# Of parts of a step, which add up to it, and of causes, which overlap.
-STEP, CAUSE = "step", "cause"
+# Of parts of a step, and of what keeps devices from computing, which add up to it; and of causes, which overlap.
+STEP, FACTOR, CAUSE = "step", "factor", "cause"
+_COMPUTING = "computing"
 _NAMES = {
-    "compute_ns": "computing",
+    "compute_ns": _COMPUTING,
     "exposed_comm_ns": "exposed communication",
     "exposed_memory_ns": "exposed copies",
     "idle_ns": "idle time",
 }
+# From the one that is the first to go to the last; each is a part of what those before it leave.
+_FACTORS = {
+    "communication_ratio": "communication",
+    "host_ratio": "host",
+    "copy_ratio": "copies",
+    "balance_ratio": "balance",
+}
+_LOST_TO = {"communication": "communication", "host": "hosts", "copies": "copies", "balance": "unequal ranks"}
 _SCHEMA = {"name": pl.String, "category": pl.String, "count": pl.Int64, "total_ns": pl.Int64}
 # Two standard errors, which of normal values are 1.4826 median deviations by the root of their number.
 _ERRORS, _DEVIATION = 2.0, 1.4826
@@ -55,6 +65,7 @@ class Step:
         """``name``, ``category``, ``count`` of steps and ``total_ns`` in one step, of each part and of each cause."""
         count = max(1, self.times["step"].drop_nulls().n_unique())
         parts = [(name, STEP, count, round(mean)) for name, mean in self.parts_ns]
+        parts += [(name, FACTOR, count, round(lost)) for name, lost in self.factors_ns]
         found = self.causes.select("name", pl.lit(CAUSE).alias("category"), "count", "total_ns")
         return pl.concat([pl.DataFrame(parts, schema=_SCHEMA, orient="row"), found])
 
@@ -63,6 +74,21 @@ class Step:
         """The name of each part, and how long it is in the mean step."""
         means = self.times.select(pl.col(PARTS).mean().fill_null(0)).row(0, named=True)
         return [(name, float(means[part])) for part, name in _NAMES.items()]
+
+    @cached_property
+    def factors_ns(self) -> list[tuple[str, float]]:
+        """How much of the mean step keeps devices from computing, and the rest, in which they do; empty if unknown.
+
+        Each is what the step would be shorter by without it and those before it, by the ratios of `factors`.
+        """
+        found = self.job.ask(factors, {}).drop_nulls(list(_FACTORS)).head(1)
+        left, lost = self.mean_ns, []
+        for row in found.iter_rows(named=True):
+            for ratio, name in _FACTORS.items():
+                lost.append((name, left * (1 - row[ratio])))
+                left *= row[ratio]
+            lost.append((_COMPUTING, left))
+        return lost
 
     @property
     def is_marked(self) -> bool:
@@ -174,7 +200,14 @@ class StepChange:
     @cached_property
     def verdict(self) -> tuple[str, ...]:
         """How long a step takes, which parts and kernels of it changed, and which causes of lost time came or went."""
-        return tuple(fmt.printable(line) for line in (self.told, *self._parts(), *self._causes()))
+        return tuple(fmt.printable(line) for line in self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield self.told
+        yield from self._parts()
+        yield from self._factors()
+        yield from self._kernels()
+        yield from self._causes()
 
     @property
     def _is_marked(self) -> bool:
@@ -193,18 +226,33 @@ class StepChange:
 
     def _parts(self) -> Iterator[str]:
         """Which parts of a step changed, the largest change first."""
-        both = zip(self.before.parts_ns, self.after.parts_ns, strict=True)
-        changes = [(after - before, name) for (name, before), (_, after) in both]
-        told = sorted((one for one in changes if abs(one[0]) > self._floor_ns), key=lambda one: -abs(one[0]))
-        said = [f"{fmt.duration(abs(ns))} {'more' if ns > 0 else 'less'} {name}" for ns, name in told]
-        if said:
-            listed = f"{', '.join(said[:-1])} and {said[-1]}" if said[1:] else said[0]
-            yield f"{'Each step' if self._is_marked else 'The recording'} has {listed}."
-        if any(name == _NAMES["compute_ns"] for _, name in told):
-            yield from self._kernels()
+        told = self._changed(self.before.parts_ns, self.after.parts_ns)
+        if told:
+            said = _listed(f"{_how(ns)} {name}" for ns, name in told)
+            yield f"{'Each step' if self._is_marked else 'The recording'} has {said}."
+
+    def _factors(self) -> Iterator[str]:
+        """What keeps devices from computing more, or less, than before."""
+        if not self.before.factors_ns or not self.after.factors_ns:
+            return
+        # How long devices compute is told as a part.
+        lost = self._changed(self.before.factors_ns[:-1], self.after.factors_ns[:-1])
+        if lost:
+            said = _listed(f"{_how(ns)} to {_LOST_TO[name]}" for ns, name in lost)
+            yield f"{'Each step' if self._is_marked else 'The recording'} loses {said}."
+
+    def _changed(
+        self, before: Sequence[tuple[str, float]], after: Sequence[tuple[str, float]]
+    ) -> list[tuple[float, str]]:
+        """By how much each changed that changed by more than equal jobs do, the largest change first."""
+        changes = [(now - was, name) for (name, was), (_, now) in zip(before, after, strict=True)]
+        return sorted((one for one in changes if abs(one[0]) > self._floor_ns), key=lambda one: -abs(one[0]))
 
     def _kernels(self) -> Iterator[str]:
-        """The kernels that changed most."""
+        """The kernels that changed most, if computing did."""
+        both = ([(name, ns) for name, ns in side.parts_ns if name == _COMPUTING] for side in (self.before, self.after))
+        if not self._changed(*both):
+            return
         changed = self._joined(self.before.kernels, self.after.kernels).head(_MOST_KERNELS)
         for name, was, became in changed.select("name", "was", "became").iter_rows():
             yield f"{self._turned(was, became)}: kernel {fmt.middle(name or '', _LONGEST_NAME)}."
@@ -232,6 +280,15 @@ class StepChange:
         was, became = pl.col("total_ns").fill_null(0), pl.col("total_ns_after").fill_null(0)
         changed = both.with_columns(was=was, became=became).filter((became - was).abs() > self._floor_ns)
         return changed.sort((became - was).abs(), "name", descending=[True, False])
+
+
+def _how(ns: float) -> str:
+    return f"{fmt.duration(abs(ns))} {'more' if ns > 0 else 'less'}"
+
+
+def _listed(items: Iterable[str]) -> str:
+    *first, last = items
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _called(cause: str, responsible: str | None, ranks: tuple[int, ...]) -> str:
