@@ -10,10 +10,10 @@ import polars as pl
 
 from holotrace.analyses.causes import causes
 from holotrace.analyses.factors import factors
-from holotrace.analyses.kernels import kernels
 from holotrace.analyses.time_breakdown import PARTS, time_breakdown
 from holotrace.core.problems import spelled
-from holotrace.core.trace import JobTrace
+from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.core.trace import JobTrace, RankTrace
 from holotrace.derive.kernel_kinds import COMPUTE
 from holotrace.diagnosis.causes import FLOOR_RATIO
 from holotrace.present import format as fmt
@@ -43,6 +43,7 @@ _MOST_CAUSES, _MOST_KERNELS = 5, 3
 _LONGEST_NAME = 80
 # What XLA numbers anew with every compilation.
 _NUMBER = r"\.\d+$"
+_WORK = DEVICE_EVENTS.only("name", "kind", "device", "start_ns", "end_ns")
 _LEAST_CHANGE_RATIO = 0.001  # what no reader would call a change
 
 
@@ -113,13 +114,10 @@ class Step:
 
     @cached_property
     def kernels(self) -> pl.DataFrame:
-        """``name`` of each kernel that computes, and ``total_ns`` of its runs on the mean rank, in a step."""
-        found = self.job.ask(kernels, {}).filter(pl.col("kind") == COMPUTE)
-        rank_count, step_count = found["rank"].n_unique(), max(1, self.times["step"].drop_nulls().n_unique())
-        name = pl.col("name").cast(pl.String).str.replace(_NUMBER, "")
-        return (
-            found.group_by(name).agg(pl.col("sum_ns").sum() / (rank_count * step_count)).rename({"sum_ns": "total_ns"})
-        )
+        """``name`` of each kernel that computes, and ``total_ns`` of its runs on the mean device, in a step."""
+        ranks = self.job.map(_kernels, (_WORK,))
+        count = len(ranks) * max(1, self.times["step"].drop_nulls().n_unique())
+        return pl.concat(ranks).group_by("name").agg(pl.col("total_ns").sum() / count)
 
     @cached_property
     def causes(self) -> pl.DataFrame:
@@ -280,6 +278,16 @@ class StepChange:
         was, became = pl.col("total_ns").fill_null(0), pl.col("total_ns_after").fill_null(0)
         changed = both.with_columns(was=was, became=became).filter((became - was).abs() > self._floor_ns)
         return changed.sort((became - was).abs(), "name", descending=[True, False])
+
+
+def _kernels(rank: RankTrace) -> pl.DataFrame:
+    """Of each kernel of a rank that computes the time of its runs on the mean device."""
+    work = rank[_WORK].filter(pl.col("kind") == COMPUTE)
+    name = pl.col("name").cast(pl.String).str.replace(_NUMBER, "")
+    time_ns = (pl.col("end_ns") - pl.col("start_ns")).sum() / max(1, work["device"].n_unique())
+    # A name has many runs; that of XLA has one for each number.
+    named = work.group_by("name").agg(total_ns=time_ns)
+    return named.group_by(name).agg(pl.col("total_ns").sum())
 
 
 def _how(ns: float) -> str:
