@@ -79,8 +79,8 @@ def compare(
 
     With --by module, times are the device times of all work that a module launched. With --by cause, rows are the parts
     of an average step, which add up to the step, what it loses to each factor, which with computing adds up to it too,
-    and the cost of each cause in a step; a verdict says why the step takes longer. With --by program, operation or scope,
-    times are those of XLA's operations, which add up. To compare runs of one log directory, give LOGDIR/RUN.
+    and the cost of each cause in a step; a verdict says why the step takes longer. With --by program, operation or
+    scope, times are those of XLA's operations, which add up. To compare runs of one log directory, give LOGDIR/RUN.
     """
     jobs = [job_at((path,), recursive=recursive, on_duplicate=on_duplicate) for path in (before, after)]
     chosen, after_chosen = ranks or None, after_ranks or None
