@@ -109,7 +109,7 @@ def test_kernels_that_made_computing_longer_are_named() -> None:
     change = holotrace.step_change(of_steps(10, 10, 10), of_steps(12, 12, 12))
     _, part, *named = change.verdict
     assert part == "Each step has 2.00 µs more computing."
-    assert named == [f"Grew from 3.00 µs to 3.67 µs a step: kernel {name}." for name in "ABC"]
+    assert named == [f"Grew from 3.00 µs to 3.67 µs a step: kernel {name}, as often as before." for name in "ABC"]
 
 
 def test_what_steps_differ_by_is_no_change_but_one_slow_step_is() -> None:

@@ -114,10 +114,15 @@ class Step:
 
     @cached_property
     def kernels(self) -> pl.DataFrame:
-        """``name`` of each kernel that computes, and ``total_ns`` of its runs on the mean device, in a step."""
+        """``name`` of each kernel that computes, how long it runs on the mean device in a step, and how often.
+
+        Columns ``total_ns`` and ``count``, and ``of_hosts``: hosts compute, so that it is an operator.
+        """
         ranks = self.job.map(_kernels, (_WORK,))
-        count = len(ranks) * max(1, self.times["step"].drop_nulls().n_unique())
-        return pl.concat(ranks).group_by("name").agg(pl.col("total_ns").sum() / count)
+        steps = len(ranks) * max(1, self.times["step"].drop_nulls().n_unique())
+        return (
+            pl.concat(ranks).group_by("name").agg(pl.col("total_ns", "count").sum() / steps, pl.col("of_hosts").any())
+        )
 
     @cached_property
     def causes(self) -> pl.DataFrame:
@@ -252,8 +257,11 @@ class StepChange:
         if not self._changed(*both):
             return
         changed = self._joined(self.before.kernels, self.after.kernels).head(_MOST_KERNELS)
-        for name, was, became in changed.select("name", "was", "became").iter_rows():
-            yield f"{self._turned(was, became)}: kernel {fmt.middle(name or '', _LONGEST_NAME)}."
+        for row in changed.iter_rows(named=True):
+            name = fmt.middle(row["name"] or "", _LONGEST_NAME)
+            kind = "operator" if row["of_hosts"] or row["of_hosts_after"] else "kernel"
+            often = _often(row["count"], row["count_after"])
+            yield f"{self._turned(row['was'], row['became'])}: {kind} {name}{often}."
 
     def _causes(self) -> Iterator[str]:
         """Which causes came, went or changed, the largest change first."""
@@ -281,13 +289,23 @@ class StepChange:
 
 
 def _kernels(rank: RankTrace) -> pl.DataFrame:
-    """Of each kernel of a rank that computes the time of its runs on the mean device."""
+    """Of each kernel of a rank that computes the time and the number of its runs on the mean device."""
     work = rank[_WORK].filter(pl.col("kind") == COMPUTE)
-    name = pl.col("name").cast(pl.String).str.replace(_NUMBER, "")
-    time_ns = (pl.col("end_ns") - pl.col("start_ns")).sum() / max(1, work["device"].n_unique())
+    devices = max(1, work["device"].n_unique())
     # A name has many runs; that of XLA has one for each number.
-    named = work.group_by("name").agg(total_ns=time_ns)
-    return named.group_by(name).agg(pl.col("total_ns").sum())
+    named = work.group_by("name").agg(total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum() / devices, count=pl.len())
+    name = pl.col("name").cast(pl.String).str.replace(_NUMBER, "")
+    return named.group_by(name).agg(
+        pl.col("total_ns").sum(), pl.col("count").sum() / devices, of_hosts=pl.lit(rank.computes_on_host)
+    )
+
+
+def _often(before: float | None, after: float | None) -> str:
+    """Whether a kernel takes another time since it runs more or less often."""
+    if not before or not after:
+        return ""
+    same = abs(after / before - 1) <= FLOOR_RATIO
+    return ", as often as before" if same else f", {after:.3g} times in place of {before:.3g}"
 
 
 def _how(ns: float) -> str:
