@@ -14,8 +14,10 @@ import holotrace
 from holotrace import sample
 from holotrace.discovery import Paths
 from holotrace.present.report import Report
+from holotrace.present.writers import report_writer
 from pages import page
 from s3 import Store
+from xplane_files import capture
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -29,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def report(paths: Paths, executor: Executor | None = None) -> Report:
-    return holotrace.open(paths, executor=executor).run()
+    return holotrace.open(paths, executor=executor).run(report_writer(Path("page.html")).analyses)
 
 
 @pytest.mark.slow
@@ -55,3 +57,16 @@ def test_the_page_is_the_same_but_for_where_it_came_from(
     for where, result in found.items():
         assert page(result) == page(expected), where
         assert_frame_equal(result.info.drop("load_ns", "file"), expected.info.drop("load_ns", "file"))
+
+
+def _page(folder: Path) -> str:
+    return page(report(folder))
+
+
+@pytest.mark.slow
+def test_each_process_makes_the_same_page(tmp_path: Path) -> None:
+    # Polars numbers names, and orders what is equal, anew in each process.
+    folder = capture("jax_cpu_multihost2x2", tmp_path)
+    with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        first, *others = pool.map(_page, [folder] * 3, chunksize=1)
+    assert others == [first, first]

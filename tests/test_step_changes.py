@@ -6,9 +6,13 @@ from pathlib import Path
 
 import other_jobs
 import pytest
+from click.testing import CliRunner
 from other_jobs import Other
 
 import holotrace
+from drawing import draw
+from holotrace.cli import main
+from holotrace.job import Job
 
 
 def written(folder: Path, job: Other) -> Path:
@@ -46,6 +50,100 @@ def test_parts_add_up_to_the_change_of_the_step(clean: Path, slow: Path) -> None
     assert parts["after_total_ns"].sum() == pytest.approx(steps[1], abs=4)
 
 
+def test_factors_add_up_to_the_step_and_say_what_it_is_lost_to(clean: Path, slow: Path) -> None:
+    rows = holotrace.compare(clean, slow, by="cause")
+    parts, factors = (rows.filter(category=category) for category in ("step", "factor"))
+    for side in ("before_total_ns", "after_total_ns"):
+        assert factors[side].sum() == pytest.approx(parts[side].sum(), abs=5)
+    lost = dict(factors.select("name", "difference_ns").iter_rows())
+    assert lost["host"] > 5_000_000 > 10 * abs(lost["communication"] + lost["balance"] + lost["copies"])
+
+
 def test_steps_cannot_be_chosen_for_causes(clean: Path) -> None:
     with pytest.raises(holotrace.UsageError, match="whole steps"):
         holotrace.compare(clean, clean, by="cause", steps=3)
+
+
+def of_steps(*lengths: int) -> Job:
+    """A rank whose steps take so many microseconds, all of which but the first it computes."""
+    lanes = {"step": "", "host": "", "compute": ""}
+    for number, length in enumerate(lengths):
+        launch = "ABCDEFGH"[number]
+        lanes["step"] += str(number + 1) * length
+        lanes["host"] += launch + "." * (length - 1)
+        lanes["compute"] += "." + launch * (length - 1)
+    return draw("\n".join(f"{lane} |{text}|" for lane, text in lanes.items()))
+
+
+def test_a_verdict_says_how_much_longer_a_step_takes_which_part_does_and_what_came(clean: Path, slow: Path) -> None:
+    change = holotrace.step_change(clean, slow)
+    took, part, lost, came = change.verdict
+    assert change.after_ns - change.before_ns > 5_000_000
+    assert " longer than before" in took
+    assert "more idle time" in part
+    assert lost.endswith(" more to hosts.")
+    assert came.startswith("New, ")
+    assert "waits for input" in came
+    back = holotrace.step_change(slow, clean)
+    assert " shorter than before" in back.told
+    assert back.verdict[-1].startswith("Gone, ")
+    assert not back.exceeds(0)
+
+
+def test_equal_jobs_have_one_sentence(clean: Path) -> None:
+    change = holotrace.step_change(clean, clean)
+    assert len(change.verdict) == 1
+    assert "as long as before" in change.told
+    assert not change.exceeds(0)
+
+
+def test_a_step_that_is_longer_exceeds_what_it_is_longer_by() -> None:
+    change = holotrace.step_change(of_steps(10, 10, 10, 10), of_steps(11, 11, 11, 11))
+    assert change.ratio == pytest.approx(0.1, abs=0.03)
+    assert change.noise_ns == pytest.approx(0, abs=1)
+    assert change.exceeds(5)
+    assert not change.exceeds(15)
+
+
+def test_kernels_that_made_computing_longer_are_named() -> None:
+    change = holotrace.step_change(of_steps(10, 10, 10), of_steps(12, 12, 12))
+    _, part, *named = change.verdict
+    assert part == "Each step has 2.00 µs more computing."
+    assert named == [f"Grew from 3.00 µs to 3.67 µs a step: kernel {name}, as often as before." for name in "ABC"]
+
+
+def test_what_steps_differ_by_is_no_change_but_one_slow_step_is() -> None:
+    restless = of_steps(8, 12, 8, 12, 8, 12), of_steps(9, 12, 9, 13, 8, 12)
+    change = holotrace.step_change(*restless)
+    assert change.after_ns > change.before_ns
+    assert (change.noise_ns or 0) > 1_000
+    assert not change.exceeds(1)
+    assert "as long as before" in change.told
+    assert holotrace.step_change(of_steps(10, 10, 10, 10, 10), of_steps(10, 10, 10, 30, 10)).exceeds(20)
+
+
+def test_few_steps_tell_nothing_of_chance() -> None:
+    change = holotrace.step_change(of_steps(10, 10), of_steps(12, 12))
+    assert change.noise_ns is None
+    assert "by chance" not in change.told
+    assert change.exceeds(5)
+
+
+def test_recordings_without_steps_are_compared_as_wholes_and_with_none_that_has() -> None:
+    whole, longer = draw("host |A...|\ncompute |AAAA|"), draw("host |A.....|\ncompute |AAAAAA|")
+    assert holotrace.step_change(whole, longer).told.startswith("The recording takes 6.00 µs on average, 2.00 µs (50%)")
+    with pytest.raises(holotrace.InputError, match="marked steps"):
+        holotrace.step_change(whole, of_steps(4, 4))
+    with pytest.raises(holotrace.InputError, match="no work on devices"):
+        holotrace.step_change(draw("host |AAAA|"), whole)
+
+
+@pytest.mark.parametrize("by", ["cause", "name"])
+@pytest.mark.parametrize(("percent", "code"), [("1", 4), ("500", 0)])
+def test_the_command_fails_where_a_step_takes_longer_than_it_may(
+    clean: Path, slow: Path, by: str, percent: str, code: int
+) -> None:
+    ended = CliRunner().invoke(main, ["compare", str(clean), str(slow), "--by", by, "--fail-above", percent])
+    assert ended.exit_code == code
+    assert ("That is more than 1%." in ended.stderr) == (code == 4)
+    assert ("New, " in ended.stdout) == (by == "cause")

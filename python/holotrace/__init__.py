@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from holotrace import allocator  # noqa: F401  # before anything that loads Polars
-from holotrace.compare import compare
+from holotrace.compare import compare, step_change
 from holotrace.convert import Conversion, convert
 from holotrace.core.analysis import Finding
 from holotrace.core.kinds import KindRule
@@ -40,6 +40,7 @@ from holotrace.present.notebook import Answer
 from holotrace.query import query
 from holotrace.runs import runs
 from holotrace.serve.view import View
+from holotrace.step_changes import StepChange
 from holotrace.what_if import what_if
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "OperatorWork",
     "PartialDataWarning",
     "RankTrace",
+    "StepChange",
     "StepGraph",
     "TraceFormatError",
     "UnknownWork",
@@ -79,6 +81,7 @@ __all__ = [
     "query",
     "rewrite",
     "runs",
+    "step_change",
     "step_graph",
     "what_if",
 ]

@@ -9,7 +9,6 @@ from typing import Literal
 
 import polars as pl
 
-from holotrace import step_changes
 from holotrace.analyses.modules import modules
 from holotrace.core.problems import CUT, OTHER_STEPS, problem
 from holotrace.core.schema import Column, Table, Unit, conform
@@ -22,6 +21,7 @@ from holotrace.engine.comparable import as_problems
 from holotrace.errors import InputError, UsageError
 from holotrace.job import Job
 from holotrace.open import open as open_job
+from holotrace.step_changes import Step, StepChange
 
 COLUMNS = (
     Column("name", Unit.TEXT, "Operation or kernel, as the profiler wrote it, or path of a module; null for no name"),
@@ -100,8 +100,9 @@ def compare(
         device: True for what ran on a device only, False for what the host did only.
         by: ``"module"`` for a row per module of the model, numbered within the one around it: how often it was called,
             and the device time of all that it launched, forward and backward; with ``device=False`` its time on the
-            host. ``"cause"`` for a row per part of an average step, which add up to it, and per cause of lost time with
-            what it costs in each step, which may overlap: causes that came were added, those that grew are more. Of
+            host. ``"cause"`` for a row per part of an average step, which add up to it, per factor that the step loses
+            time to, which with computing add up to it too, and per cause of lost time with what it costs in each step,
+            which may overlap: causes that came were added, those that grew are more. Of
             profiles of XLA ``"program"``, ``"operation"`` or ``"scope"``: time of devices in operations, whose
             numbers do not count, since they change with every compilation; these times add up.
 
@@ -114,7 +115,9 @@ def compare(
         UsageError: the host's part of programs was asked for, or causes of some steps only.
     """
     if by == "cause":
-        return _by_cause(before, after, (ranks, after_ranks), (steps, after_steps, device))
+        if any(option is not None for option in (steps, after_steps, device)):
+            raise UsageError("by cause compares whole steps of both jobs; leave out steps and device")
+        return of_causes(step_change(before, after, ranks=ranks, after_ranks=after_ranks))
     if by in _OF_XLA and device is False:
         raise UsageError(f"by {by} compares what devices did; leave out device=False, or compare by name")
     jobs = _opened(before, ranks), _opened(after, ranks if after_ranks is None else after_ranks)
@@ -139,16 +142,46 @@ def compare(
     return conform(differences, COLUMNS, "compare")
 
 
-def _by_cause(
-    before: Job | Paths, after: Job | Paths, ranks: tuple[One, One], others: Sequence[object]
-) -> pl.DataFrame:
+def step_change(before: Job | Paths, after: Job | Paths, *, ranks: One = None, after_ranks: One = None) -> StepChange:
+    """How much longer a step of one job takes than one of another, and why: for people, and for tests of speed.
+
+    Args:
+        before: The job to compare with, or where its traces are.
+        after: The job that may have become slower, or where its traces are.
+        ranks: Ranks of both jobs that count; all by default.
+        after_ranks: Ranks of ``after``, where they are not those of ``before``.
+
+    Returns:
+        The times of a step, whether it became longer than it may, and the causes that came, went or changed.
+
+    Raises:
+        InputError: a job cannot be read, or a rank that was asked for is not there.
+    """
+    jobs = _opened(before, ranks), _opened(after, ranks if after_ranks is None else after_ranks)
+    change = StepChange(*map(Step, jobs))
+    sides = [
+        (job.found.title or "one of the jobs", side)
+        for job, side in zip(jobs, (change.before, change.after), strict=True)
+    ]
+    for name, side in sides:
+        if side.times.is_empty():
+            raise InputError(
+                f"{name} has no work on devices, so that nothing tells how long a step takes; record devices too, or "
+                "compare by name"
+            )
+    marked = [name for name, side in sides if side.is_marked]
+    if len(marked) == 1:
+        raise InputError(
+            f"only {marked[0]} has marked steps, and a step cannot be compared with a whole recording; mark the steps "
+            "of both (PyTorch: profiler.step()), or compare by name"
+        )
+    return change
+
+
+def of_causes(change: StepChange) -> pl.DataFrame:
     """Parts of a step and causes, before and after; the change is that of their times."""
-    if any(option is not None for option in others):
-        raise UsageError("by cause compares whole steps of both jobs; leave out steps and device")
-    chosen = (ranks[0], ranks[0] if ranks[1] is None else ranks[1])
-    jobs = [_opened(job, of_job) for job, of_job in zip((before, after), chosen, strict=True)]
     # Their times are those of one step as they are.
-    both = _differences(step_changes.of(jobs[0]), step_changes.of(jobs[1]), 1, 1)
+    both = _differences(*change.rows, 1, 1)
     was, became = pl.col("before_total_ns"), pl.col("after_total_ns")
     grew = pl.when(became > was).then(pl.lit("more")).when(became < was).then(pl.lit("fewer")).otherwise(pl.lit("same"))
     is_there = ~pl.col("change").is_in(["added", "removed"])

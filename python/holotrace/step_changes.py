@@ -2,57 +2,319 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
 import polars as pl
 
 from holotrace.analyses.causes import causes
+from holotrace.analyses.factors import factors
 from holotrace.analyses.time_breakdown import PARTS, time_breakdown
 from holotrace.core.problems import spelled
-from holotrace.core.trace import JobTrace
+from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.core.trace import JobTrace, RankTrace
+from holotrace.derive.kernel_kinds import COMPUTE
+from holotrace.diagnosis.causes import FLOOR_RATIO
+from holotrace.present import format as fmt
 
-# Of parts of a step, which add up to it, and of causes, which overlap.
-STEP, CAUSE = "step", "cause"
+# Of parts of a step, and of what keeps devices from computing, which add up to it; and of causes, which overlap.
+STEP, FACTOR, CAUSE = "step", "factor", "cause"
+_COMPUTING = "computing"
 _NAMES = {
-    "compute_ns": "computing",
+    "compute_ns": _COMPUTING,
     "exposed_comm_ns": "exposed communication",
     "exposed_memory_ns": "exposed copies",
-    "idle_ns": "idle devices",
+    "idle_ns": "idle time",
 }
+# From the one that is the first to go to the last; each is a part of what those before it leave.
+_FACTORS = {
+    "communication_ratio": "communication",
+    "host_ratio": "host",
+    "copy_ratio": "copies",
+    "balance_ratio": "balance",
+}
+_LOST_TO = {"communication": "communication", "host": "hosts", "copies": "copies", "balance": "unequal ranks"}
+_SCHEMA = {"name": pl.String, "category": pl.String, "count": pl.Int64, "total_ns": pl.Int64}
+# Two standard errors, which of normal values are 1.4826 median deviations by the root of their number.
+_ERRORS, _DEVIATION = 2.0, 1.4826
+_LEAST_STEPS = 3  # that tell by how much steps differ
+_MOST_CAUSES, _MOST_KERNELS = 5, 3
+_LONGEST_NAME = 80
+# What XLA numbers anew with every compilation.
+_NUMBER = r"\.\d+$"
+_WORK = DEVICE_EVENTS.only("name", "kind", "device", "start_ns", "end_ns")
+_LEAST_CHANGE_RATIO = 0.001  # what no reader would call a change
 
 
-def of(job: JobTrace) -> pl.DataFrame:
-    """Rows with ``name``, ``category``, ``count`` of steps and ``total_ns``, the time in one step.
+@dataclass(frozen=True)
+class Step:
+    """A step of one job."""
 
-    Parts of the step are means over ranks; a cause is worth what the job would gain without it. Without steps all is of
-    the whole recording.
+    job: JobTrace
+
+    @cached_property
+    def times(self) -> pl.DataFrame:
+        """The parts of each step, as the mean rank spent it; of the whole recording where no step is marked."""
+        # Work that no step launched belongs to none, but where no steps were marked.
+        marked = self.job.ask(time_breakdown, {"by_step": True}).drop_nulls("step")
+        counted = marked if not marked.is_empty() else self.job.ask(time_breakdown, {"by_step": False})
+        return counted.group_by("step", maintain_order=True).agg(pl.col(PARTS).mean())
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """``name``, ``category``, ``count`` of steps and ``total_ns`` in one step, of each part and of each cause."""
+        count = max(1, self.times["step"].drop_nulls().n_unique())
+        parts = [(name, STEP, count, round(mean)) for name, mean in self.parts_ns]
+        parts += [(name, FACTOR, count, round(lost)) for name, lost in self.factors_ns]
+        found = self.causes.select("name", pl.lit(CAUSE).alias("category"), "count", "total_ns")
+        return pl.concat([pl.DataFrame(parts, schema=_SCHEMA, orient="row"), found])
+
+    @property
+    def parts_ns(self) -> list[tuple[str, float]]:
+        """The name of each part, and how long it is in the mean step."""
+        means = self.times.select(pl.col(PARTS).mean().fill_null(0)).row(0, named=True)
+        return [(name, float(means[part])) for part, name in _NAMES.items()]
+
+    @cached_property
+    def factors_ns(self) -> list[tuple[str, float]]:
+        """How much of the mean step keeps devices from computing, and the rest, in which they do; empty if unknown.
+
+        Each is what the step would be shorter by without it and those before it, by the ratios of `factors`.
+        """
+        found = self.job.ask(factors, {}).drop_nulls(list(_FACTORS)).head(1)
+        left, lost = self.mean_ns, []
+        for row in found.iter_rows(named=True):
+            for ratio, name in _FACTORS.items():
+                lost.append((name, left * (1 - row[ratio])))
+                left *= row[ratio]
+            lost.append((_COMPUTING, left))
+        return lost
+
+    @property
+    def is_marked(self) -> bool:
+        return self.times["step"].drop_nulls().len() > 0
+
+    @property
+    def lengths(self) -> pl.Series:
+        return self.times.select(pl.sum_horizontal(PARTS)).to_series()
+
+    @property
+    def mean_ns(self) -> float:
+        return sum(mean for _, mean in self.parts_ns)
+
+    @property
+    def variance(self) -> float | None:
+        """That of the mean of steps; it is of most steps, so that a stall of one is a change and no noise."""
+        lengths = self.lengths
+        if not self.is_marked or lengths.len() < _LEAST_STEPS:
+            return None
+        deviation = _DEVIATION * float((lengths - lengths.median()).abs().median() or 0)
+        return deviation**2 / lengths.len()
+
+    @cached_property
+    def kernels(self) -> pl.DataFrame:
+        """``name`` of each kernel that computes, how long it runs on the mean device in a step, and how often.
+
+        Columns ``total_ns`` and ``count``, and ``of_hosts``: hosts compute, so that it is an operator.
+        """
+        ranks = self.job.map(_kernels, (_WORK,))
+        steps = len(ranks) * max(1, self.times["step"].drop_nulls().n_unique())
+        return (
+            pl.concat(ranks).group_by("name").agg(pl.col("total_ns", "count").sum() / steps, pl.col("of_hosts").any())
+        )
+
+    @cached_property
+    def causes(self) -> pl.DataFrame:
+        """``name``, the same in both jobs, ``count`` of steps it is in, ``total_ns`` in one of all, ``message``."""
+        rows = [
+            (_called(cause, responsible, tuple(ranks)), max(1, len(steps)), cost, message)
+            for cause, responsible, ranks, steps, cost, message in self.job.ask(causes, {})
+            .select("cause", "responsible", "ranks", "steps", "cost_per_step_ns", "message")
+            .iter_rows()
+        ]
+        schema = {"name": pl.String, "count": pl.Int64, "total_ns": pl.Int64, "message": pl.String}
+        found = pl.DataFrame(rows, schema=schema, orient="row").group_by("name", maintain_order=True)
+        return found.agg(pl.col("count").max(), pl.col("total_ns").sum(), pl.col("message").first())
+
+
+@dataclass(frozen=True)
+class StepChange:
+    """How much longer a step of one job takes than one of another, and why.
+
+    The time of a step is the mean over ranks and steps, from where the device work of the step before ends to where its
+    own does; of jobs without marked steps, that of the whole recording.
+
+    Attributes:
+        before: A step of the job to compare with.
+        after: A step of the job that may have become slower.
     """
-    return pl.concat([_parts(job), _causes(job)])
+
+    before: Step
+    after: Step
+
+    @property
+    def rows(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Parts of a step, which add up to it, and causes, whose worth overlaps: before and after."""
+        return self.before.rows, self.after.rows
+
+    @property
+    def before_ns(self) -> float:
+        """How long a step took before."""
+        return self.before.mean_ns
+
+    @property
+    def after_ns(self) -> float:
+        """How long a step takes after."""
+        return self.after.mean_ns
+
+    @property
+    def ratio(self) -> float:
+        """By what part of it the step became longer; negative if it became shorter."""
+        return self.after_ns / self.before_ns - 1
+
+    @property
+    def noise_ns(self) -> float | None:
+        """By how much the times may differ by chance: twice the standard error that the spread of steps leaves.
+
+        The spread is the median deviation from the median, which single slow steps do not change. None where one of the
+        jobs has fewer than three steps.
+        """
+        both = self.before.variance, self.after.variance
+        return _ERRORS * (both[0] + both[1]) ** 0.5 if both[0] is not None and both[1] is not None else None
+
+    def exceeds(self, percent: float) -> bool:
+        """Whether the step became longer by more than so many percent, and by more than it may by chance."""
+        return self.after_ns - self.before_ns > max(percent / 100 * self.before_ns, self._chance_ns)
+
+    @property
+    def told(self) -> str:
+        """How long a step takes, and how much longer or shorter than before, as a sentence."""
+        what = "A step takes" if self._is_marked else "The recording takes"
+        now, was = fmt.duration(self.after_ns), fmt.duration(self.before_ns)
+        change, noise = self.after_ns - self.before_ns, self.noise_ns
+        if abs(change) <= self._chance_ns:
+            return f"{what} {now} on average, as long as before ({was})."
+        how = "longer" if change > 0 else "shorter"
+        said = f"{fmt.duration(abs(change))} ({fmt.percent(abs(self.ratio))}) {how} than before"
+        known = f"; by chance it may differ by {fmt.duration(noise)}" if noise else ""
+        return f"{what} {now} on average, {said}{known}."
+
+    @cached_property
+    def verdict(self) -> tuple[str, ...]:
+        """How long a step takes, which parts and kernels of it changed, and which causes of lost time came or went."""
+        return tuple(fmt.printable(line) for line in self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield self.told
+        yield from self._parts()
+        yield from self._factors()
+        yield from self._kernels()
+        yield from self._causes()
+
+    @property
+    def _is_marked(self) -> bool:
+        return self.before.is_marked and self.after.is_marked
+
+    @property
+    def _floor_ns(self) -> float:
+        """Parts and causes that change by less are not told: equal jobs differ by as much."""
+        return FLOOR_RATIO * self.before_ns
+
+    @property
+    def _chance_ns(self) -> float:
+        """A change up to this is none."""
+        noise = self.noise_ns
+        return self._floor_ns if noise is None else max(noise, _LEAST_CHANGE_RATIO * self.before_ns)
+
+    def _parts(self) -> Iterator[str]:
+        """Which parts of a step changed, the largest change first."""
+        told = self._changed(self.before.parts_ns, self.after.parts_ns)
+        if told:
+            said = _listed(f"{_how(ns)} {name}" for ns, name in told)
+            yield f"{'Each step' if self._is_marked else 'The recording'} has {said}."
+
+    def _factors(self) -> Iterator[str]:
+        """What keeps devices from computing more, or less, than before."""
+        if not self.before.factors_ns or not self.after.factors_ns:
+            return
+        # How long devices compute is told as a part.
+        lost = self._changed(self.before.factors_ns[:-1], self.after.factors_ns[:-1])
+        if lost:
+            said = _listed(f"{_how(ns)} to {_LOST_TO[name]}" for ns, name in lost)
+            yield f"{'Each step' if self._is_marked else 'The recording'} loses {said}."
+
+    def _changed(
+        self, before: Sequence[tuple[str, float]], after: Sequence[tuple[str, float]]
+    ) -> list[tuple[float, str]]:
+        """By how much each changed that changed by more than equal jobs do, the largest change first."""
+        changes = [(now - was, name) for (name, was), (_, now) in zip(before, after, strict=True)]
+        return sorted((one for one in changes if abs(one[0]) > self._floor_ns), key=lambda one: -abs(one[0]))
+
+    def _kernels(self) -> Iterator[str]:
+        """The kernels that changed most, if computing did."""
+        both = ([(name, ns) for name, ns in side.parts_ns if name == _COMPUTING] for side in (self.before, self.after))
+        if not self._changed(*both):
+            return
+        changed = self._joined(self.before.kernels, self.after.kernels).head(_MOST_KERNELS)
+        for row in changed.iter_rows(named=True):
+            name = fmt.middle(row["name"] or "", _LONGEST_NAME)
+            kind = "operator" if row["of_hosts"] or row["of_hosts_after"] else "kernel"
+            often = _often(row["count"], row["count_after"])
+            yield f"{self._turned(row['was'], row['became'])}: {kind} {name}{often}."
+
+    def _causes(self) -> Iterator[str]:
+        """Which causes came, went or changed, the largest change first."""
+        ordered = self._joined(self.before.causes, self.after.causes)
+        for row in ordered.head(_MOST_CAUSES).iter_rows(named=True):
+            message = row["message_after"] or row["message"]
+            yield f"{self._turned(row['was'], row['became'])}: {message[:1].upper()}{message[1:].rstrip('.')}."
+        if (more := ordered.height - _MOST_CAUSES) > 0:
+            yield f"And {fmt.plural(more, 'more cause')} changed."
+
+    def _turned(self, was: float, became: float) -> str:
+        each = " a step" if self._is_marked else ""
+        if not was:
+            return f"New, {fmt.duration(became)}{each}"
+        if not became:
+            return f"Gone, {fmt.duration(was)}{each}"
+        return f"{'Grew' if became > was else 'Shrank'} from {fmt.duration(was)} to {fmt.duration(became)}{each}"
+
+    def _joined(self, before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+        """Rows of equal name beside each other, those that changed by more than equal jobs do, by how much."""
+        both = before.join(after, on="name", how="full", coalesce=True, suffix="_after")
+        was, became = pl.col("total_ns").fill_null(0), pl.col("total_ns_after").fill_null(0)
+        changed = both.with_columns(was=was, became=became).filter((became - was).abs() > self._floor_ns)
+        return changed.sort((became - was).abs(), "name", descending=[True, False])
 
 
-def _parts(job: JobTrace) -> pl.DataFrame:
-    spent = job.ask(time_breakdown, {"by_step": True})
-    # Work that no step launched belongs to none, but where no steps were marked.
-    marked = spent.drop_nulls("step")
-    counted = marked if not marked.is_empty() else spent
-    mean = counted.select(pl.col(PARTS).mean().round().cast(pl.Int64))
-    steps = max(1, marked["step"].n_unique())
-    return pl.DataFrame(
-        [(_NAMES[part], STEP, steps, mean[part][0] or 0) for part in PARTS],
-        schema={"name": pl.String, "category": pl.String, "count": pl.Int64, "total_ns": pl.Int64},
-        orient="row",
+def _kernels(rank: RankTrace) -> pl.DataFrame:
+    """Of each kernel of a rank that computes the time and the number of its runs on the mean device."""
+    work = rank[_WORK].filter(pl.col("kind") == COMPUTE)
+    devices = max(1, work["device"].n_unique())
+    # A name has many runs; that of XLA has one for each number.
+    named = work.group_by("name").agg(total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum() / devices, count=pl.len())
+    name = pl.col("name").cast(pl.String).str.replace(_NUMBER, "")
+    return named.group_by(name).agg(
+        pl.col("total_ns").sum(), pl.col("count").sum() / devices, of_hosts=pl.lit(rank.computes_on_host)
     )
 
 
-def _causes(job: JobTrace) -> pl.DataFrame:
-    found = job.ask(causes, {})
-    rows = [
-        (_called(cause, responsible, tuple(ranks)), CAUSE, max(1, len(steps)), cost)
-        for cause, responsible, ranks, steps, cost in found.select(
-            "cause", "responsible", "ranks", "steps", "cost_per_step_ns"
-        ).iter_rows()
-    ]
-    schema = {"name": pl.String, "category": pl.String, "count": pl.Int64, "total_ns": pl.Int64}
-    table = pl.DataFrame(rows, schema=schema, orient="row")
-    return table.group_by("name", "category", maintain_order=True).agg(pl.col("count").max(), pl.col("total_ns").sum())
+def _often(before: float | None, after: float | None) -> str:
+    """Whether a kernel takes another time since it runs more or less often."""
+    if not before or not after:
+        return ""
+    same = abs(after / before - 1) <= FLOOR_RATIO
+    return ", as often as before" if same else f", {after:.3g} times in place of {before:.3g}"
+
+
+def _how(ns: float) -> str:
+    return f"{fmt.duration(abs(ns))} {'more' if ns > 0 else 'less'}"
+
+
+def _listed(items: Iterable[str]) -> str:
+    *first, last = items
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _called(cause: str, responsible: str | None, ranks: tuple[int, ...]) -> str:

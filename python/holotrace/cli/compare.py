@@ -7,9 +7,10 @@ from typing import get_args
 import click
 import polars as pl
 
+from holotrace.cli.errors import FOUND
 from holotrace.cli.options import job_at, output_options, rank_option, search_options
 from holotrace.cli.output import write_shown
-from holotrace.compare import COLUMNS, By
+from holotrace.compare import COLUMNS, By, of_causes, step_change
 from holotrace.compare import compare as differences
 from holotrace.discovery import OnDuplicate
 from holotrace.present.writers import Shown
@@ -45,8 +46,16 @@ from holotrace.stores import Place
     help="What each row stands for: the name of an operation, a module of the model, a cause of lost time, or an XLA "
     "program, operation or scope.",
 )
+@click.option(
+    "--fail-above",
+    type=click.FloatRange(min=0),
+    metavar="PERCENT",
+    help=f"End with exit code {FOUND} if a step takes longer than before by more than this, and than it may by chance.",
+)
 @output_options
+@click.pass_context
 def compare(
+    context: click.Context,
     *,
     before: str,
     after: str,
@@ -61,6 +70,7 @@ def compare(
     steps: tuple[int, ...],
     after_ranks: tuple[int, ...],
     after_steps: tuple[int, ...],
+    fail_above: float | None,
 ) -> None:
     """How often each operation and kernel ran in the jobs BEFORE and AFTER, for how long, and the differences.
 
@@ -68,18 +78,32 @@ def compare(
     other, so their times cannot be added up.
 
     With --by module, times are the device times of all work that a module launched. With --by cause, rows are the parts
-    of an average step, which add up to the step, and the cost of each cause in a step. With --by program, operation or
+    of an average step, which add up to the step, what it loses to each factor, which with computing adds up to it too,
+    and the cost of each cause in a step; a verdict says why the step takes longer. With --by program, operation or
     scope, times are those of XLA's operations, which add up. To compare runs of one log directory, give LOGDIR/RUN.
     """
     jobs = [job_at((path,), recursive=recursive, on_duplicate=on_duplicate) for path in (before, after)]
-    table = differences(
-        *jobs,
-        ranks=ranks or None,
-        steps=steps or None,
-        after_ranks=after_ranks or None,
-        after_steps=after_steps or None,
-        device=device,
-        by=by,
-    )
+    chosen, after_chosen = ranks or None, after_ranks or None
+    is_by_cause = by == "cause" and not steps and not after_steps and device is None
+    is_asked = is_by_cause or fail_above is not None
+    change = step_change(*jobs, ranks=chosen, after_ranks=after_chosen) if is_asked else None
+    if is_by_cause and change is not None:
+        table, verdict = of_causes(change), change.verdict
+    else:
+        table = differences(
+            *jobs,
+            ranks=chosen,
+            steps=steps or None,
+            after_ranks=after_chosen,
+            after_steps=after_steps or None,
+            device=device,
+            by=by,
+        )
+        verdict = ()
     problems = pl.concat([job.noticed() for job in jobs])
-    write_shown(Shown("compare", table, COLUMNS, f"{before} -> {after}", problems, limit), form, output)
+    write_shown(
+        Shown("compare", table, COLUMNS, f"{before} -> {after}", problems, limit, verdict=verdict), form, output
+    )
+    if change is not None and fail_above is not None and change.exceeds(fail_above):
+        click.echo(f"{change.told} That is more than {fail_above:g}%.", err=True)
+        context.exit(FOUND)

@@ -19,7 +19,7 @@ from holotrace.core.native import native
 from holotrace.errors import HolotraceError, UsageError
 
 USAGE, INPUT, DEFECT = 2, 3, 1
-FOUND = 4  # report --fail-on found what it was to find
+FOUND = 4  # report --fail-on or compare --fail-above found what it was to find
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 
 # What the system says where a thread cannot be started, which takes memory too.

@@ -130,6 +130,12 @@ def table(
     return Group(rest, Text(more, style="dim"))
 
 
+def with_verdict(drawn: RenderableType, title: str, verdict: Sequence[str]) -> RenderableType:
+    """What is drawn below a box that says what it comes to."""
+    lines = Group(*(Text(fmt.printable(line)) for line in verdict))
+    return Group(Panel(lines, title=Text(fmt.printable(title)), title_align="left"), drawn)
+
+
 def with_note(drawn: RenderableType, note: str) -> RenderableType:
     """What is drawn with a line below it."""
     return Group(drawn, Text(note, style="dim")) if note else drawn

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,8 @@ class Shown:
     tells_problems: bool = False
     # Whether that is a chart, which no other form holds.
     is_chart: bool = False
+    # Sentences that say what the table comes to.
+    verdict: tuple[str, ...] = ()
     # What a terminal shows in place of the table: rows and their columns, and a word on them.
     people: tuple[pl.DataFrame, tuple[Column, ...], str] | None = None
     # When the first event of the job was, from which a terminal counts points in time.
@@ -149,6 +151,8 @@ def text(shown: Shown, width: int) -> RenderableType:
     """The table as a terminal shows it."""
     from holotrace.present import terminal  # noqa: PLC0415  # rich is needed for text only
 
+    if shown.verdict:
+        return terminal.with_verdict(text(replace(shown, verdict=()), width), shown.source, shown.verdict)
     rows = shown.most(TERMINAL_ROWS)
     if shown.render is not None:
         return shown.render(rows)
@@ -174,6 +178,7 @@ def json_text(shown: Shown) -> str:
             "name": shown.name,
             "source": shown.source,
             "holotrace": _version(),
+            **({"verdict": list(shown.verdict)} if shown.verdict else {}),
             "columns": _described(shown.columns),
             "problems": _rows(shown.problems),
             "data": _data(shown.head, shown.table.height),
@@ -235,8 +240,9 @@ def parquet_bytes(shown: Shown) -> bytes:
 
 
 def markdown_text(shown: Shown) -> str:
-    """The table as Markdown."""
-    return markdown_table(shown.head, shown.columns) + "\n"
+    """What the table comes to, and the table, as Markdown."""
+    parts = (*(_escaped(line) for line in shown.verdict), markdown_table(shown.head, shown.columns))
+    return "\n\n".join(parts) + "\n"
 
 
 def markdown_report(shown: ShownReport) -> str:

@@ -63,7 +63,8 @@ pub fn runs(start: &[i64], end: &[i64], key: &[u32], grid: Grid, levels: i64) ->
     runs
 }
 
-/// What goes on in each bin of `grid`; of keys that are active equally long the lower one counts.
+/// What goes on in each bin of `grid`; of keys that are active equally long the one whose first span comes first in the
+/// table counts.
 fn bins(start: &[i64], end: &[i64], key: &[u32], grid: Grid) -> Bins {
     let Grid { origin, width, count } = grid;
     let (width, last) = (width.max(1), last(grid));
@@ -92,9 +93,11 @@ fn bins(start: &[i64], end: &[i64], key: &[u32], grid: Grid) -> Bins {
             });
         });
         for bin in touched.drain(..) {
-            if of_key[bin] > longest[bin] {
+            let row = u32::try_from(rows[0]).unwrap_or(u32::MAX);
+            // Keys are numbers of names, which are not the same in each process; rows are.
+            if of_key[bin] > longest[bin] || of_key[bin] == longest[bin] && row < found.row[bin] {
                 longest[bin] = of_key[bin];
-                found.row[bin] = u32::try_from(rows[0]).unwrap_or(u32::MAX);
+                found.row[bin] = row;
             }
             of_key[bin] = 0;
         }
@@ -147,6 +150,13 @@ mod tests {
         assert_eq!(found.row, [0, 0, 3]);
         let found = bins(&[100, 103, 105], &[103, 105, 110], &[2, 1, 1], GRID);
         assert_eq!(found.row[0], 1);
+    }
+
+    #[test]
+    fn of_keys_that_are_active_equally_long_the_first_in_the_table_names_the_bin_whatever_its_number() {
+        for keys in [[1, 2], [2, 1]] {
+            assert_eq!(bins(&[104, 100], &[108, 104], &keys, GRID).row[0], 0);
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ def phases(rank: RankTrace) -> pl.DataFrame:
     else:
         spans = _outermost(rank)
     reached = pl.col("end_ns").cum_max().shift(1).over("tid")
-    ordered = spans.lazy().sort("start_ns", "end_ns", descending=[False, True])
+    ordered = spans.lazy().sort("start_ns", "end_ns", descending=[False, True], maintain_order=True)
     outermost = ordered.filter(reached.is_null() | (pl.col("start_ns") >= reached))
     named = pl.col("name").cast(pl.String).str.replace(_BACKWARD, "backward")
     return done(outermost.select("start_ns", "end_ns", named.cast(pl.Categorical)))
@@ -87,8 +87,9 @@ def idle(rank: RankTrace) -> pl.DataFrame:
         )
     else:
         found = rank.cached(host.gaps)
-    ordered = found.lazy().sort("share_ns", "start_ns", descending=[True, False])
-    of_each = ordered.unique("start_ns", keep="first")
+    # Devices that have nothing to do from one time on, for as long, may have causes of their own.
+    ordered = found.lazy().sort("share_ns", "cause", "responsible", descending=[True, False, False])
+    of_each = ordered.unique("start_ns", keep="first", maintain_order=True)
     said = pl.concat_str("cause", pl.coalesce(pl.lit(": ") + pl.col("responsible"), pl.lit("")))
     name = said.cast(pl.Categorical)
     return done(of_each.select("start_ns", "end_ns", "cause", "share_ns", name=name).sort("start_ns", "end_ns"))
