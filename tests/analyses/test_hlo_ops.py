@@ -46,17 +46,18 @@ def test_rates_are_compared_with_the_peaks_that_the_profile_declares() -> None:
 def test_code_that_the_compiler_cannot_count_is_work_that_is_not_known() -> None:
     """A decomposition in a library took most of the time, and all of the time was said to be modelled."""
     place = {"device": 0, "plane": "/device:TPU:0", "line": "XLA Ops", "kind": "compute", "accessed_bytes": 8}
+    ms = 1_000_000
     ops = [
-        {"name": "dot.1", "category": "dot", "flops": 300_000_000, "self_ns": 1_000_000},
-        {"name": "add.1", "category": "fusion", "flops": None, "self_ns": 1_000_000},
-        {"name": "eigh.1", "category": "custom-call", "flops": None, "self_ns": 5_000_000},
-        {"name": "kernel.1", "category": "custom-call", "flops": 0, "self_ns": 2_000_000},
-        {"name": "kernel.2", "category": "custom-call", "flops": 1_000, "self_ns": 1_000_000},
+        ("dot.1", "dot", 300 * ms, 0, 1),
+        ("add.1", "fusion", None, 1, 2),
+        ("eigh.1", "custom-call", None, 2, 7),
+        ("kernel.1", "custom-call", 0, 7, 9),
+        ("kernel.2", "custom-call", 1_000, 9, 10),
     ]
-    starts = (0, 1, 2, 7, 9)
     rows: list[dict[str, object]] = [
-        place | op | {"start_ns": at * 1_000_000, "end_ns": at * 1_000_000 + int(str(op["self_ns"]))}
-        for op, at in zip(ops, starts, strict=True)
+        {**place, "name": name, "category": category, "flops": flops}
+        | {"start_ns": start * ms, "end_ns": end * ms, "self_ns": (end - start) * ms}
+        for name, category, flops, start, end in ops
     ]
     tables = {"xla_ops": frame(XLA_OPS, rows), "devices": frame(DEVICES, PEAKS)}
     assert Job.from_ranks({0: RankTrace(0, tables)}).efficiency()["modelled_ratio"].to_list() == [0.3]

@@ -16,7 +16,7 @@ _OPS = XLA_OPS.only(
 READS = (_OPS, xla_peaks.KNOWN)
 SAID = "operations as the compiler counts them"
 SAID_OF_SHAPES = "operations of products, by the shapes in the programs"
-# Code from elsewhere, of which the compiler knows what it reads and writes; what it computes only if its author says so.
+# Of code from elsewhere the compiler knows what it reads and writes, and what it computes only if its author says so.
 _FROM_ELSEWHERE = r"custom-call"
 # The compiler names so what it computes a second time instead of keeping it, and JAX the scope of what a checkpoint
 # has computed again.
