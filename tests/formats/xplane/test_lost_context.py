@@ -115,7 +115,7 @@ def test_the_first_execution_of_a_recording_may_have_waited_for_one_from_before_
 
 
 def test_what_a_pool_of_threads_does_for_itself_launches_no_program(tmp_path: Path) -> None:
-    """The program of the second step seemed to be the first one's, and those of later steps to be one step too early."""
+    """The program of the second step was said to be in the first, and all later ones a step too early."""
     python, pool = [], []
     for number in range(3):
         begun = 400 * US * number

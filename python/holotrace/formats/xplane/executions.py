@@ -214,9 +214,9 @@ def _without_pools(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
     launches = profile.of_rows(["event_id", "name"], modules.select(event_id="launch_id").drop_nulls().unique())
     taken = launches.filter(pl.col("name").cast(pl.String).str.starts_with(_POOL))["event_id"]
     is_pool = pl.col("launch_id").is_in(taken.implode()).fill_null(value=False)
-    own = {"launch_id": "any_op", "launch_ns": "start_ns", "root": pl.lit(None, pl.UInt32)}
+    own = {"launch_id": pl.col("any_op"), "launch_ns": pl.col("start_ns"), "root": pl.lit(None, pl.UInt32)}
     return modules.with_columns(
-        pl.when(~is_pool).then(name).otherwise(instead).alias(name) for name, instead in own.items()
+        pl.when(is_pool).then(instead).otherwise(pl.col(name)).alias(name) for name, instead in own.items()
     )
 
 
