@@ -117,3 +117,40 @@ def test_shapes_that_keep_changing_are_a_finding() -> None:
     job = with_inputs(drawing, p1=["s32[1]"], p2=["s32[2]"], p3=["s32[3]"], p4=["s32[4]"])
     messages = [sentence(finding) for finding in job.findings() if finding.rule == "dynamic-shapes"]
     assert messages == ["jit_f was compiled for 3 other shapes"]
+
+
+def test_a_program_that_the_cache_held_is_not_said_to_be_compiled() -> None:
+    """What JAX traced, lowered and read from disk was counted as compiled, with the advice to use the cache."""
+    job = draw("""
+        step |11112222222222|
+        tpu  |A...........AA|
+        call |a...LLLLLLLLa.|
+        deep |.....TTT.RRR..|
+        deep |..........X...|
+        A = fusion in jit_f(1)
+        L = PjitFunction(f)
+        T = lower_sharding_computation
+        R = $compiler.py:387 compile_or_get_cached
+        X = JitCompiler::Compile
+    """)
+    assert job.compilations().select("module", "compile_ns", "is_cached").rows() == [("jit_f", 6_000, True)]
+    (found,) = compilations.findings(job.compilations())
+    assert (found.rule, sentence(found)) == (
+        "programs-read-from-the-cache",
+        "jit_f was traced, lowered and read from the compilation cache in step 2, which took 6.00 µs",
+    )
+
+
+def test_a_program_that_the_cache_did_not_hold_is_compiled() -> None:
+    job = draw("""
+        tpu  |.............A|
+        call |....LLLLLLLLa.|
+        deep |.....TTTRRRR..|
+        deep |..........CC..|
+        A = fusion in jit_f(1)
+        L = PjitFunction(f)
+        T = lower_sharding_computation
+        R = $compiler.py:387 compile_or_get_cached
+        C = backend_compile_and_load
+    """)
+    assert job.compilations().select("compile_ns", "is_cached").rows() == [(7_000, False)]

@@ -43,6 +43,26 @@ def test_rates_are_compared_with_the_peaks_that_the_profile_declares() -> None:
     assert row["caveat"] is None
 
 
+def test_code_that_the_compiler_cannot_count_is_work_that_is_not_known() -> None:
+    """A decomposition in a library took most of the time, and all of the time was said to be modelled."""
+    place = {"device": 0, "plane": "/device:TPU:0", "line": "XLA Ops", "kind": "compute", "accessed_bytes": 8}
+    ms = 1_000_000
+    ops = [
+        ("dot.1", "dot", 300 * ms, 0, 1),
+        ("add.1", "fusion", None, 1, 2),
+        ("eigh.1", "custom-call", None, 2, 7),
+        ("kernel.1", "custom-call", 0, 7, 9),
+        ("kernel.2", "custom-call", 1_000, 9, 10),
+    ]
+    rows: list[dict[str, object]] = [
+        {**place, "name": name, "category": category, "flops": flops}
+        | {"start_ns": start * ms, "end_ns": end * ms, "self_ns": (end - start) * ms}
+        for name, category, flops, start, end in ops
+    ]
+    tables = {"xla_ops": frame(XLA_OPS, rows), "devices": frame(DEVICES, PEAKS)}
+    assert Job.from_ranks({0: RankTrace(0, tables)}).efficiency()["modelled_ratio"].to_list() == [0.3]
+
+
 def test_programs_get_of_the_device_what_the_compiler_counts() -> None:
     place = {"device": 0, "plane": "/device:TPU:0", "line": "XLA Ops", "category": "fusion", "kind": "compute"}
     ops = [

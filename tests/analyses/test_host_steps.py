@@ -35,6 +35,20 @@ def test_a_step_is_made_of_what_the_host_did_in_it() -> None:
     }
 
 
+def test_a_graph_is_not_collected_while_its_thread_waits_for_the_device() -> None:
+    """PyTorch/XLA waits inside StepMarker until the step before has used its inputs: that was said to be tracing."""
+    for waiting in ("Wait for donation holds", "TensorCollectionBarrier", "Acquire semaphore"):
+        job = draw(f"""
+            step |1111111111|
+            call |.MMMMMMMM.|
+            deep |...WWWWW..|
+            M = StepMarker
+            W = {waiting}
+        """)
+        waited = "back_pressure_ns" if "semaphore" in waiting else "wait_ns"
+        assert parts(job) == {"tracing_ns": 3_000, waited: 5_000, "unattributed_ns": 2_000}
+
+
 def test_the_name_of_the_step_itself_is_no_code_in_it() -> None:
     assert parts(draw("step |1111|\ntpu |A...|")) == {"unattributed_ns": 4_000}
 

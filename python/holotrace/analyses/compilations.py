@@ -22,6 +22,7 @@ SHAPES = 3
 # What a finding says of the program that was compiled.
 _TOLD = ("change", "caller")
 _IN_STEPS = " in {steps:numbered step}"
+_IS_MADE = ~pl.col("is_cached")
 
 
 _CALLS = HOST_CALLS.only("name", "tid", "arguments", "start_ns", "end_ns")
@@ -45,6 +46,7 @@ _CALLS = HOST_CALLS.only("name", "tid", "arguments", "start_ns", "end_ns")
             "Start of the compilation, counted from the first step or program; negative before it; null without one",
         ),
         Column("compile_ns", Unit.NS, "Time the host traced, lowered or compiled it, on any thread"),
+        Column("is_cached", Unit.BOOL, "A cache on disk held the program: it was only traced, lowered and read"),
         Column("start_ns", Unit.NS, "When the host began to trace or lower it, on the clock of the file"),
     ),
     reads=(
@@ -64,7 +66,8 @@ def compilations(rank: RankTrace) -> pl.DataFrame:
     - new_program: one of that name was there already, for the same inputs; constants or options differ.
     - first_use: no other of that name is known, or only those that were made of other lines of code.
 
-    The compiled program is taken to be the first one with this name that ran afterwards.
+    The compiled program is taken to be the first one with this name that ran afterwards. Programs that JAX read from
+    its cache on disk are told where the profiler recorded Python, as only functions of JAX show it.
     """
     compiled = found.compilations(host_activities.telling(rank, _CALLS))
     ran = programs.by_function(programs.first_runs(rank[MODULES]), rank[HLO])
@@ -96,6 +99,7 @@ def compilations(rank: RankTrace) -> pl.DataFrame:
         "change",
         "start_ns",
         "compile_ns",
+        "is_cached",
         callers.around(rank, places),
         after_ns=pl.col("start_ns") - pl.concat([rank[STEPS]["start_ns"], rank[MODULES]["start_ns"]]).min(),
         cause=pl.when(pl.col("change").is_not_null())
@@ -119,7 +123,7 @@ def recompilation(table: pl.DataFrame) -> Iterator[Finding]:
     (`jax_compilation_cache_dir`, `xr.initialize_cache`).
     """
     again = (
-        table.filter(pl.col("cause").is_in([NEW_SHAPES, NEW_PROGRAM]))
+        table.filter(pl.col("cause").is_in([NEW_SHAPES, NEW_PROGRAM]), _IS_MADE)
         .group_by("module", "rank")
         .agg(pl.col("compile_ns").sum(), pl.col("step"), *(pl.col(name).sort().first() for name in _TOLD))
         .group_by("module")
@@ -152,21 +156,38 @@ def compilation_while_training(table: pl.DataFrame) -> Iterator[Finding]:
     after the step instead of within it.
     """
     is_explained = pl.col("cause").is_in([NEW_SHAPES, NEW_PROGRAM]).fill_null(False)
-    first = table.filter(~is_explained)
-    if first.is_empty():
+    yield from _together(table.filter(~is_explained, _IS_MADE), "compiled")
+
+
+@compilations.rule
+def programs_read_from_the_cache(table: pl.DataFrame) -> Iterator[Finding]:
+    """A program that the cache on disk held was traced, lowered and read in the middle of the recording.
+
+    JAX knows which program it needs only when it has traced and lowered it, so that a cache saves the compiler's time
+    and no other. The cost is the time that took of an average rank.
+
+    Start to record after a few steps. If it happens later, run every branch once before training; what takes long to
+    trace gets shorter with loops of JAX in place of those of Python (`jax.lax.scan` over layers).
+    """
+    yield from _together(table.filter("is_cached"), "traced, lowered and read from the compilation cache")
+
+
+def _together(table: pl.DataFrame, done: str) -> Iterator[Finding]:
+    """What was ``done`` with all these programs, and how long it took."""
+    if table.is_empty():
         return
     modules = (
-        first.group_by(pl.col("module").fill_null("a program"))
+        table.group_by(pl.col("module").fill_null("a program"))
         .agg(pl.col("compile_ns").max())
         .sort("compile_ns", "module", descending=[True, False])["module"]
         .to_list()
     )
-    cost_ns = int(first.group_by("rank").agg(pl.col("compile_ns").sum()).select(pl.col("compile_ns").mean()).item())
-    known = _known(first["step"])
-    message = "{modules:names} " + ("was" if len(modules) == 1 else "were") + " compiled"
+    cost_ns = int(table.group_by("rank").agg(pl.col("compile_ns").sum()).select(pl.col("compile_ns").mean()).item())
+    known = _known(table["step"])
+    message = "{modules:names} " + ("was" if len(modules) == 1 else "were") + f" {done}"
     message += (_IN_STEPS if known else "") + ", which took {took:duration}"
     values = {"modules": modules, "steps": known, "took": cost_ns}
-    yield Finding("info", message, tuple(first["rank"].unique().sort()), cost_ns, values=values)
+    yield Finding("info", message, tuple(table["rank"].unique().sort()), cost_ns, values=values)
 
 
 @compilations.rule

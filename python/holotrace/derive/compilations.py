@@ -9,6 +9,10 @@ from holotrace.derive.host_activities import COMPILATION, DISPATCH, PROGRAM, TRA
 
 # Compiling a program, as opposed to what goes before it (tracing, lowering) and is part of it (passes).
 _WHOLE = r"(^|[^A-Za-z])([Cc]ompile|backend_compile)"
+# Here JAX compiles a program, unless its cache of compiled programs holds it ...
+_OR_READ = r"compile_or_get_cached$"
+# ... and here it does; code that is read may have to be linked, which CPUs do with their compiler.
+_MADE = r"backend_compile"
 # JAX names a program after the function that is called: "jit_" and its name, as far as that is made of letters.
 _FUNCTION = r"^PjitFunction\((.*)\)$"
 _NO_NAME = r"[^\w.-]"
@@ -18,7 +22,8 @@ def compilations(calls: pl.DataFrame) -> pl.DataFrame:
     """Each compilation: ``start_ns``, ``end_ns``, ``compile_ns``, the time of it that went into compiling, ``module``.
 
     What the host traced and lowered for a program, and compiled of it on several threads, is one compilation. The
-    module is null where the profile does not name it.
+    module is null where the profile does not name it. ``is_cached`` says that nothing was compiled after that, as a
+    cache on disk held the program.
 
     Args:
         calls: Spans of the host that tell an activity.
@@ -47,12 +52,13 @@ def _requests(told: pl.DataFrame, compiling: pl.DataFrame) -> pl.DataFrame:
 
 def _grouped(compiling: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
     """Compilations, each of one or more pieces of time: what leads up to one within a request is part of it."""
-    whole = intervals.union(compiling.filter(pl.col("name").str.contains(_WHOLE)))
+    whole = compiling.filter(pl.col("name").str.contains(_WHOLE))
     pieces = intervals.union(compiling).with_columns(piece=pl.int_range(pl.len()))
-    begun = intervals.covered_before_ns(whole, pieces["start_ns"])
-    ended = intervals.covered_before_ns(whole, pieces["end_ns"])
+    asked, made = (whole.filter(pl.col("name").str.contains(pattern)) for pattern in (_OR_READ, _MADE))
     return (
-        pieces.with_columns(is_whole=ended > begun)
+        pieces.with_columns(
+            is_whole=_are_in(whole, pieces), is_asked=_are_in(asked, pieces), is_made=_are_in(made, pieces)
+        )
         .join_asof(requests, left_on="start_ns", right_on="from_ns")
         .with_columns(request=pl.when(pl.col("end_ns") <= pl.col("until_ns")).then("from_ns"))
         .with_columns(
@@ -66,11 +72,19 @@ def _grouped(compiling: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
             pl.col("end_ns").max(),
             compile_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
             is_whole=pl.col("is_whole").any(),
+            is_cached=pl.col("is_asked").any() & ~pl.col("is_made").any(),
         )
         .filter("is_whole")
-        .select("start_ns", "end_ns", "compile_ns")
+        .select("start_ns", "end_ns", "compile_ns", "is_cached")
         .sort("start_ns")
     )
+
+
+def _are_in(spans: pl.DataFrame, pieces: pl.DataFrame) -> pl.Series:
+    """Whether some time of any of ``spans`` is in each of ``pieces``."""
+    covering = intervals.union(spans)
+    begun, ended = (intervals.covered_before_ns(covering, pieces[name]) for name in ("start_ns", "end_ns"))
+    return ended > begun
 
 
 def _named(compiling: pl.DataFrame) -> pl.DataFrame:

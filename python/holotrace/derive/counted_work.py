@@ -10,12 +10,14 @@ from holotrace.derive import device_time, xla_peaks
 from holotrace.derive.device_time import DEVICE, IS_WAIT
 
 _OPS = XLA_OPS.only(
-    *("name", "kind", "device", "plane", "line", "self_ns", "device_ps", "flops", "accessed_bytes"),
+    *("name", "kind", "category", "device", "plane", "line", "self_ns", "device_ps", "flops", "accessed_bytes"),
     *("is_wait", "is_async", "is_container", "start_ns", "end_ns", "step", "scope", "product_type"),
 )
 READS = (_OPS, xla_peaks.KNOWN)
 SAID = "operations as the compiler counts them"
 SAID_OF_SHAPES = "operations of products, by the shapes in the programs"
+# Of code from elsewhere the compiler knows what it reads and writes, and what it computes only if its author says so.
+_FROM_ELSEWHERE = r"custom-call"
 # The compiler names so what it computes a second time instead of keeping it, and JAX the scope of what a checkpoint
 # has computed again.
 _AGAIN, _CHECKPOINTED = r"\.remat\d*(\.|$)", r"(^|/)rematted_computation(/|$)"
@@ -59,6 +61,7 @@ def sums(ops: pl.DataFrame, *, by_step: bool) -> pl.DataFrame:
     own = device_time.own_ps()
     again = _having(ops["name"], _AGAIN) | _having(ops["scope"], _CHECKPOINTED)
     flops = pl.col("flops").cast(pl.Float64())
+    moves_only = pl.col("accessed_bytes").is_not_null() & ~_having(ops["category"], _FROM_ELSEWHERE)
     return (
         ops.with_columns(step, own_ps=own)
         .filter(pl.col("step").is_not_null() | pl.lit(not by_step))
@@ -67,7 +70,7 @@ def sums(ops: pl.DataFrame, *, by_step: bool) -> pl.DataFrame:
             model_flops=flops.filter(~again).sum(),
             recomputed_flops=flops.filter(again).sum(),
             is_counted=flops.is_not_null().any(),
-            known_ps=pl.col("own_ps").filter(flops.is_not_null() | pl.col("accessed_bytes").is_not_null()).sum(),
+            known_ps=pl.col("own_ps").filter((flops > 0).fill_null(value=False) | moves_only).sum(),
             total_ps=pl.col("own_ps").sum(),
         )
     )

@@ -30,7 +30,11 @@ _NOTHING = ""
 _RULES = (
     # A device takes only so many programs ahead: whoever starts one more waits until it has finished one.
     (BACK_PRESSURE, r"^Acquire semaphore|ComputeSemaphoreAcquire"),
-    (WAIT, r"wait for completion|^Wait\b|block_until_ready|Rendezvous|BlockHostUntil|ReadSyncFlag|^Acquire "),
+    (
+        WAIT,
+        r"wait for completion|^Wait\b|block_until_ready|Rendezvous|BlockHostUntil|ReadSyncFlag|^Acquire "
+        r"|^(Device|TensorCollection)Barrier",
+    ),
     # The work of a CPU device, the machinery of thread pools, layouts changed on the way to or from a device, and what
     # follows when something has ended.
     (_NOTHING, r"^ThunkExecutor|^TaskDispatcher|^ThreadpoolListener|^end: |^Transpose|=>Done$"),

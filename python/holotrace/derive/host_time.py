@@ -31,6 +31,8 @@ READS = (
 )
 # What the threads that matter do goes before what others do.
 _CAUSES = (READ_BACK, UPLOAD, INPUT, TRACING)
+# A call that collects a graph or starts a program returns at once, unless it needs what is still done elsewhere.
+_MAY_WAIT = (TRACING, DISPATCH)
 # How the profiler names functions that are built in, and so many times longer a caller of theirs may be to be named.
 BUILT_IN, _MUCH = r"^\$[^:]+ \S+$", 4
 # What PyTorch/XLA does within StepMarker at the end of a step; by itself, it is for a result that is read before.
@@ -108,11 +110,7 @@ def _activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
 
 def everywhere(activities: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """The time in which each activity goes on, on any thread."""
-    # A call that starts a program returns at once, unless it needs what is still done elsewhere.
-    return {
-        name: intervals.union(_dispatching(activities) if name == DISPATCH else _of(activities, name))
-        for name in PRIORITY
-    }
+    return {name: intervals.union(_going_on(activities, name)) for name in PRIORITY}
 
 
 def _of(activities: pl.DataFrame, activity: str, *columns: str) -> pl.DataFrame:
@@ -139,7 +137,7 @@ def shares(
     layers = [
         # Whoever compiles does it for a thread that waits, in whatever it called.
         (COMPILATION, anywhere[COMPILATION]),
-        *((activity, own.filter(activity=activity)) for activity in _CAUSES),
+        *((activity, _going_on(own, activity)) for activity in _CAUSES),
         # What the threads that matter did in it is known already, so only what others do is added.
         *((activity, anywhere[activity]) for activity in (*_CAUSES, BACK_PRESSURE, DISPATCH, WAIT, PROGRAM)),
     ]
@@ -157,14 +155,16 @@ def shares(
     )
 
 
-def _dispatching(activities: pl.DataFrame) -> pl.DataFrame:
-    """The time in which threads start programs, without that in which they only wait to be able to."""
-    waiting = _of(activities, WAIT, "tid")
-    started = [
+def _going_on(activities: pl.DataFrame, activity: str) -> pl.DataFrame:
+    """The spans of an activity, without the time in which their threads only wait to be able to go on with it."""
+    if activity not in _MAY_WAIT:
+        return _of(activities, activity)
+    waiting = activities.select("tid", "start_ns", "end_ns").filter(activities["activity"].is_in((WAIT, BACK_PRESSURE)))
+    working = [
         intervals.subtract(spans, waiting.filter(pl.col("tid").eq_missing(pl.lit(tid))))
-        for (tid,), spans in _of(activities, DISPATCH, "tid").partition_by("tid", as_dict=True).items()
+        for (tid,), spans in _of(activities, activity, "tid").partition_by("tid", as_dict=True).items()
     ]
-    return pl.concat([activities.select("start_ns", "end_ns").clear(), *started])
+    return pl.concat([activities.select("start_ns", "end_ns").clear(), *working])
 
 
 def details(spans: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:

@@ -47,13 +47,25 @@ SAME_INPUTS = (
     "Python constants (pass what changes every few steps as an array), Python numbers in place of arrays (weak types), "
     "and functions that are defined and compiled anew (jax.jit of a lambda in a loop)."
 )
+# Where nothing was compiled but what ran for the first time.
+FIRST_USE = (
+    "What was compiled had not run before in this recording: if that is how the job begins, record after a few steps, "
+    "as it costs the job this time only once."
+)
+# Where nothing was compiled.
+FROM_CACHE = (
+    "The compilation cache held the program, so that the time went into tracing, lowering and reading it: run each "
+    "program once before the measured steps, and write what is traced for long as a loop of JAX (lax.scan over layers)."
+)
 # So many small programs in a step are operations that nothing put together.
 MANY_PROGRAMS, _SHOWN = 10, 3
 # Input that is read while devices work costs nothing, however long it takes.
 _OF_INPUT = ("slow-input", "input-stall")
 # Rules that show certain classes of causes, most about profiles of XLA.
 OF_CLASS = {
-    **dict.fromkeys(("recompilation", "compilation-while-training"), (classes.COMPILATION,)),
+    **dict.fromkeys(
+        ("recompilation", "compilation-while-training", "programs-read-from-the-cache"), (classes.COMPILATION,)
+    ),
     **dict.fromkeys(_OF_INPUT, (classes.INPUT,)),
     **dict.fromkeys(("early-read", "forced-execution"), (classes.SYNCHRONIZATION,)),
     **dict.fromkeys(("host-bound-device", "small-programs"), _OF_HOST),
@@ -138,14 +150,29 @@ def _concerns(cause: Finding, symptom: Finding) -> bool:
 def _with_more(cause: Finding, symptom: Finding) -> Finding:
     """The cause with what the symptom knows of what to do about it, if it is what the cause is about."""
     said, known = "", cause.what_to_do
+    is_new = known.startswith(KEEP_SHAPES)
     if symptom.rule == "recompilation" and str(symptom.values.get("module")) in cause.message:
         said = _of_compilation(**{name: symptom.values.get(name) for name in ("change", "caller")})
-        if said == SAME_INPUTS and known.startswith(KEEP_SHAPES):
-            known = known.removeprefix(KEEP_SHAPES)
-            known = known[:1].upper() + known[1:]
+        known = _without_shapes(known) if said == SAME_INPUTS else known
+    elif symptom.rule == "compilation-while-training" and is_new and _is_of(symptom, cause):
+        said, known = FIRST_USE, _without_shapes(known)
+    elif symptom.rule == "programs-read-from-the-cache" and is_new and _is_of(symptom, cause):
+        return replace(cause, what_to_do=FROM_CACHE)
     elif symptom.rule == "small-programs" and 2 * (symptom.cost_ns or 0) >= (cause.cost_ns or 0):
         said = _of_programs(**{name: symptom.values[name] for name in ("modules", "per_step", "count", "callers")})
     return replace(cause, what_to_do=f"{said} {known}") if said else cause
+
+
+def _is_of(symptom: Finding, cause: Finding) -> bool:
+    """Whether what was compiled is most of what the cause is about."""
+    is_named = any(module in cause.message for module in symptom.values["modules"])
+    return is_named and 2 * (symptom.cost_ns or 0) >= (cause.cost_ns or 0)
+
+
+def _without_shapes(advice: str) -> str:
+    """The advice for programs that no shape made compile."""
+    known = advice.removeprefix(KEEP_SHAPES)
+    return known[:1].upper() + known[1:]
 
 
 def _of_compilation(change: str | None, caller: str | None) -> str:

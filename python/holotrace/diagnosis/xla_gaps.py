@@ -39,6 +39,8 @@ MIN_GAP_NS = 100_000
 _MIN_BETWEEN_NS = 4_000
 # Between calls of functions at most so many times their own time is interpreting, and what is said then.
 _MOST_BETWEEN, _CALLER = 4, pl.format("code that calls {}", "name")
+# What is traced and lowered, to be looked up in a cache.
+_FROM_CACHE = "{} (read from the compilation cache)"
 # What the program's own code does by its name, whatever is called below it.
 _BY_NAME = (classes.CHECKPOINT, classes.EVALUATION, classes.LOGGING, classes.COLLECTION)
 # How the profiler of JAX begins the name of a Python function.
@@ -242,10 +244,11 @@ def _runs(rank: RankTrace) -> pl.DataFrame:
 
 def _named(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:
     """The activities, compilations by their programs: those say more than the call that compiled them."""
+    name = pl.when("is_cached").then(pl.format(_FROM_CACHE, "module")).otherwise("module")
     programs = rank.cached(_compilations).select(
         "start_ns",
         "end_ns",
-        name=pl.col("module").cast(pl.Categorical),
+        name=name.cast(pl.Categorical),
         activity=pl.lit(COMPILATION),
         tid=pl.lit(""),
     )

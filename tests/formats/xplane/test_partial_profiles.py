@@ -153,3 +153,23 @@ def test_what_is_damaged_in_a_profile_is_left_out_and_said_and_all_else_is_read(
     assert operations["start_ns"].diff().drop_nulls().to_list() == [1_000] * 8
     assert operations["source"].null_count() == 1
     assert job.problems().filter(problem="profile damaged").select("count", "first_offset").row(0)[0] == 1
+
+
+@pytest.mark.parametrize("behind", [b"", b"no gzip"])
+def test_a_packed_profile_with_another_checksum_is_read_and_said_to_be_damaged(behind: bytes, tmp_path: Path) -> None:
+    """It was refused, though all of it was there."""
+    packed = bytearray(gzip.compress(space(core(op("fusion.1", 0, 10)))))
+    if not behind:
+        packed[-5] ^= 1
+    path = tmp_path / "host.xplane.pb.gz"
+    path.write_bytes(packed + behind)
+    job = holotrace.open(path)
+    assert job.table("xla_ops")["name"].cast(pl.String).to_list() == ["fusion.1"]
+    assert "compressed stream damaged" in job.problems()["problem"]
+
+
+def test_a_profile_without_events_says_what_to_record(tmp_path: Path) -> None:
+    """JAX with a host_tracer_level of 0 records only programs: there were no devices, no steps and no word of why."""
+    (row,) = opened(tmp_path, Plane("/host:metadata"), Plane("/host:CPU")).problems().to_dicts()
+    assert row["problem"] == "nothing recorded"
+    assert "host_tracer_level" in row["action"]

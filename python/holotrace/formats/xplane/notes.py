@@ -16,6 +16,7 @@ _COLUMNS = ("problem", "count", "first_offset", "example", "action")
 _DISPATCH = (
     r"^(DoEnqueueProgram|tpu::System::Execute|PJRT_LoadedExecutable_Execute)$|ExecutableExecute|Executable::Execute"
 )
+_RECORD = "nothing was read; record while devices work, with host_tracer_level (ProfileOptions) at least 1"
 
 
 def problems(profile: Profile, executed: Executed) -> pl.DataFrame:
@@ -30,6 +31,8 @@ def _row(problem: str, *, action: str, example: str | None = None, count: int = 
 
 
 def _messages(profile: Profile) -> Iterator[dict[str, Any]]:
+    if profile.is_damaged:
+        yield _row("compressed stream damaged", action="every whole entry before the damage was read")
     for kind, text in profile.space.messages:
         yield _row(f"{kind} of the profiler", example=text, action="read what it recorded")
 
@@ -44,6 +47,15 @@ def _derived(profile: Profile) -> Iterator[dict[str, Any]]:
 
 def _steps(executed: Executed) -> Iterator[dict[str, Any]]:
     steps = executed.steps
+    if steps.others:
+        yield _row(
+            "steps of several names",
+            count=len(steps.others),
+            example=", ".join(steps.others),
+            action=f"those of {steps.name} were taken, as numbers occur twice",
+        )
+    if steps.name and not steps.are_numbered:
+        yield _row("step numbers repeat", example=steps.name, action="numbered in their order")
     if steps.kind == "inferred":
         yield _row("steps not marked", example=steps.rule, action="each was taken for a step")
     elif steps.kind == "none" and executed.operations.own.height:
@@ -64,3 +76,5 @@ def _devices(profile: Profile, executed: Executed) -> Iterator[dict[str, Any]]:
             )
         elif dispatched:
             yield _row("device work not recorded", count=dispatched, action="only the host's calls were read")
+        elif not profile.lines["event_count"].sum():
+            yield _row("nothing recorded", action=_RECORD)

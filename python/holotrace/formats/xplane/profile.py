@@ -42,8 +42,10 @@ WAITS = ("barrier-cores", "dependency-wait")
 class Profile:
     """The lines and events of one file; frames are made when they are first asked for."""
 
-    def __init__(self, space: native.Space | ExportedSpace) -> None:
+    def __init__(self, space: native.Space | ExportedSpace, *, is_damaged: bool = False) -> None:
         self.space = space
+        # What the file was packed with says that some of it is wrong.
+        self.is_damaged = is_damaged
 
     @cached_property
     def planes(self) -> pl.DataFrame:

@@ -80,9 +80,9 @@ def read(path: Origin, tables: Sequence[Table]) -> Parsed[Held]:
     """The wanted tables of one profile, or of a trace exported from one."""
     started = time.perf_counter_ns()
     names = {table.name for table in tables}
-    space = _space(path, names)
+    space, is_damaged = _space(path, names)
     columns = wanted_of(name for table in tables if table.name in _OF_WORK for name in table.column_names)
-    tabled = Content(Profile(space), names, columns)
+    tabled = Content(Profile(space, is_damaged=is_damaged), names, columns)
     frames = _frames(tabled, tables)
     return Parsed(
         frames,
@@ -105,17 +105,19 @@ def _frames(tabled: Content, tables: Sequence[Table]) -> dict[str, Held]:
     return {**every, **of_work, **made([table for table in left if table.name in OF_SPANS])}
 
 
-def _space(path: Origin, names: Collection[str]) -> native.Space | ExportedSpace:
+def _space(path: Origin, names: Collection[str]) -> tuple[native.Space | ExportedSpace, bool]:
+    """What the file holds, and whether its packing is damaged."""
     stats = list(STATS.items())
     arguments, hlo = not _WITH_ARGUMENTS.isdisjoint(names), not _WITH_HLO.isdisjoint(names)
     try:
         begin = heads.head(path).text
         if begin.lstrip()[:1] in (b"{", b"["):
-            return ExportedSpace(path)
+            return ExportedSpace(path), False
         if isinstance(path, Path) and stores.first(path, len(begin)) == begin:
-            return native.read_xplane(str(path), stats=stats, arguments=arguments, hlo=hlo)
-        content = inflated(path, most_bytes=_MOST_INFLATED_BYTES)
-        return native.read_xplane_bytes(content, stats=stats, arguments=arguments, hlo=hlo)
+            return native.read_xplane(str(path), stats=stats, arguments=arguments, hlo=hlo), False
+        whole = inflated(path, most_bytes=_MOST_INFLATED_BYTES)
+        space = native.read_xplane_bytes(whole.content, stats=stats, arguments=arguments, hlo=hlo)
+        return space, whole.is_damaged
     except TraceFormatError as error:
         # Of bytes, the reader knows no name.
         raise TraceFormatError(str(error).replace("the bytes", str(path), 1)) from error

@@ -32,6 +32,9 @@ class Steps:
     runs: pl.DataFrame | None = None
     # Whether the program numbered them itself, so that a number is the same step in every profile of the job.
     are_numbered: bool = False
+    # What they are called, and what others are called that had some of their numbers.
+    name: str = ""
+    others: tuple[str, ...] = ()
 
     def at(self, time_ns: pl.Series) -> pl.Series:
         """The step in which each time lies; null outside of all."""
@@ -66,13 +69,28 @@ def _steps(found: pl.DataFrame, kind: str, rule: str = "") -> Steps:
 
 
 def marked(profile: Profile) -> Steps:
-    """Steps that the host marked: spans that are a root and have a number, whatever their name."""
-    columns = ("event_id", "start_ns", "end_ns", "_r", "step_num", "iter_num", "hlo_op")
+    """Steps that the host marked: spans that are a root and have a number, whatever their name.
+
+    What is marked within a step is a part of it. Where numbers occur twice, the steps are those of the name that takes
+    most of the time, e.g. training and not evaluation; if they still do, as where each epoch begins with 0, the order
+    numbers them.
+    """
+    columns = ("event_id", "line", "name", "start_ns", "end_ns", "_r", "step_num", "iter_num", "hlo_op")
     roots = profile.events(columns, "host", having="_r").filter(pl.col("_r") == 1).sort("start_ns")
-    own = pl.coalesce("step_num", "iter_num")
+    before_ns = pl.col("end_ns").cum_max().shift(1).over("line")
+    roots = roots.filter((pl.col("start_ns") >= before_ns).fill_null(True))
+    own, order = pl.coalesce("step_num", "iter_num"), pl.int_range(pl.len())
     are_numbered = bool(roots.height) and not roots.select(own.is_null().any()).item()
-    found = _steps(roots.with_columns(step=pl.coalesce(own, pl.int_range(pl.len()))), "host")
-    return replace(found, are_numbered=are_numbered)
+    roots = roots.with_columns(step=pl.coalesce(own, order), name=pl.col("name").cast(pl.String))
+    name, others = "", list[str]()
+    if roots["step"].is_duplicated().any():
+        taken = roots.group_by("name").agg(took_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+        name, *others = taken.sort("took_ns", "name", descending=[True, False])["name"]
+        roots = roots.filter(name=name)
+        if roots["step"].is_duplicated().any():
+            roots, are_numbered = roots.with_columns(step=order), False
+    found = _steps(roots, "host")
+    return replace(found, are_numbered=are_numbered, name=name, others=tuple(others))
 
 
 def of_device(profile: Profile) -> Steps:
@@ -124,5 +142,5 @@ def _variants(main: Mapping[str, object], work: pl.DataFrame) -> pl.DataFrame:
 
     Those that run as often are parts of the same step.
     """
-    others = work.filter(pl.col("module") == main["module"], pl.col("program") != main["program"])
+    others = work.filter(pl.col("module") == main["module"], pl.col("program").ne_missing(pl.lit(main["program"])))
     return others.filter(pl.col("runs").sum() <= _MOST_VARIANTS * pl.lit(main["runs"]))
