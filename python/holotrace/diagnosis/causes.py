@@ -67,7 +67,7 @@ _EACH_RATIO, _NONE_AHEAD_RATIO = 0.9, 0.02
 # parallelism: an earlier start would not hide it, only other work beside it.
 _BETWEEN_RATIO = 0.15
 _CRITICAL_RATIO = 0.2
-_PINNED, _SENT_RATIO = "Pinned -> Device", 0.05
+_PINNED, _SENT_RATIO = "Pinned -> Device|Device -> Pinned", 0.05
 # A device that copies to its host.
 _TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
 # Threads of one host share its cores, so that equal work of theirs differs by more than that of devices.
@@ -304,8 +304,8 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, shares_cores: bool) -
         # More often than the loss is read, or before a step's gathers.
         return FLOOR_RATIO
     is_of_some = 0 < len(candidate.ranks) < rank_count
-    if candidate.cause == COPY and not is_of_some and _PINNED in (candidate.responsible or ""):
-        # Every step has its batch sent, and it is as fast as it can be.
+    if candidate.cause == COPY and not is_of_some and re.search(_PINNED, candidate.responsible or ""):
+        # Every step has its batch sent, or its answer fetched, and it is as fast as it can be.
         return _SENT_RATIO
     if candidate.cause == INPUT and not is_of_some and _mean_ns(candidate) < idle.SHORT_NS:
         # Any loader takes as long to hand over a batch that is ready.
