@@ -110,3 +110,27 @@ def test_a_host_that_waits_in_each_step_gains_from_faster_devices_in_all_of_them
     write_trace(tmp_path / "rank-0.json", events=events)
     found = holotrace.open(tmp_path).causes().filter(cause="slow-device").row(0, named=True)
     assert (found["steps"], found["cost_ns"]) == ([3, 4, 5], pytest.approx(3 * 3 * 300_000, rel=0.01))
+
+
+@pytest.mark.parametrize(("longer", "cost_us"), [(1.3, 90 * 300), (1.0, None)])
+def test_devices_become_slow_in_recordings_without_steps_too(
+    tmp_path: Path, longer: float, cost_us: int | None
+) -> None:
+    """Nothing was compared with anything there; kernels that take longer for their data make no device slow."""
+    events: list[dict[str, Any]] = []
+    at = number = 0
+    for turn in range(80):
+        for name in KERNELS:
+            number += 1
+            is_slow = turn >= 50
+            lasts = round(1_000 * (longer if is_slow else 1))
+            if name == "norm" and is_slow and longer == 1.0:
+                lasts = 1_400
+            call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": number}
+            events.append(call | {"dur": 1, "args": {"correlation": number}})
+            kernel = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": at + 300, "dur": lasts - 1}
+            events.append(kernel | {"args": {"correlation": number, "stream": 7, "device": 0}})
+            at += lasts
+    write_trace(tmp_path / "rank-0.json", events=events)
+    found = holotrace.open(tmp_path).causes().filter(cause="slow-device")
+    assert found["cost_ns"].to_list() == ([] if cost_us is None else [pytest.approx(1_000 * cost_us, rel=0.03)])

@@ -27,6 +27,7 @@ from holotrace.diagnosis import (
     kernels,
     own_meetings,
     own_time,
+    pace,
     pairs,
     recovered,
     rounds,
@@ -41,6 +42,7 @@ RECOVERED = "recovered"  # parts of gaps that would be hidden had the host not s
 LATE = "late"  # the end of a gap in which the host did something else than launching
 CORE = "core"  # what each of several devices of one rank computes
 HOST = "host"  # how long the host takes by itself
+PACE = "pace"  # pieces of a recording without steps, with how long their kernels take where they are quickest
 FUNCTION_TIME = "function"  # how long the host is in a function or range, whatever its device does meanwhile
 UNPROFILED = "unprofiled"  # how long a step took while nothing was recorded, where the recorder measured it
 # What a window is of where the profile is one of XLA, and its name where the host computes.
@@ -50,7 +52,7 @@ _OWN = (
         "row",
         Unit.TEXT,
         "What the row is about: window, step, gap, late, recovered, work, core, slow-work, segment, meeting, call, "
-        "host, function or unprofiled",
+        "host, pace, function or unprofiled",
     ),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
@@ -69,7 +71,11 @@ _OWN = (
     Column(
         "end_ns", Unit.NS, "Of a meeting: when its kernel ended; of late work: when it was launched, if before at_ns"
     ),
-    Column("needed_ns", Unit.NS, "Of a message received: when the first kernel began that was launched after it"),
+    Column(
+        "needed_ns",
+        Unit.NS,
+        "Of a message received: when the first kernel began that was launched after it; of pace: what is usual",
+    ),
 )
 COLUMNS = (*_OWN, *(column for column in collectives.CALLS if column.name not in {own.name for own in _OWN}))
 WORK_EVENTS = idle_windows.WORK_EVENTS
@@ -120,6 +126,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _cores(rank),
         _calls(rank),
         _host(rank),
+        _pace(rank),
         _functions(rank),
     ]
     # They are most of the memory of a long recording, and what is left needs much.
@@ -397,6 +404,13 @@ def _host(rank: RankTrace) -> pl.DataFrame:
     if xla_gaps.is_xla(rank):
         return pl.DataFrame(schema={"row": pl.String()})
     return pl.DataFrame({"row": [HOST], "time_ns": [own_time.of_host(rank)], "count": [1]})
+
+
+def _pace(rank: RankTrace) -> pl.DataFrame:
+    """Pieces of a recording of which nothing tells steps."""
+    if xla_gaps.is_xla(rank) or not rank.cached(rounds.steps).is_empty():
+        return pl.DataFrame(schema={"row": pl.String()})
+    return pace.of_rank(rank).with_columns(row=pl.lit(PACE), count=1)
 
 
 def _functions(rank: RankTrace) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from holotrace.diagnosis.backward import BUCKET_BYTES, ELEMENT_BYTES, OF_GROUP, 
 from holotrace.diagnosis.candidates import Candidate, Job, total
 from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
 from holotrace.diagnosis.meetings import Change
+from holotrace.diagnosis.pace import USUAL_QUANTILE
 
 # How many ranks of the group were not recorded.
 ABSENT = "absent_count"
@@ -153,7 +154,7 @@ def _slow_steps(meetings: pl.DataFrame, ranks: tuple[int, ...]) -> Iterator[Cand
         elements=pl.col("element_count").fill_null(1).clip(lower_bound=1),
     )
     rate = pl.col("transfer_ns") / pl.col("elements")
-    usual = rate.quantile(over_time.USUAL_QUANTILE, "lower").over(alike) * pl.col("elements")
+    usual = rate.quantile(USUAL_QUANTILE, "lower").over(alike) * pl.col("elements")
     # Of other sizes than those of other steps the rate is another.
     is_alike = (pl.col("elements") / pl.col("elements").median().over(alike)).is_between(0.5, 2)
     sized = placed.with_columns(usual_ns=pl.when(is_alike).then(usual).otherwise("transfer_ns"))
