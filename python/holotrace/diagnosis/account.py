@@ -31,6 +31,7 @@ from holotrace.diagnosis import (
     pairs,
     recovered,
     rounds,
+    turns,
     xla_gaps,
 )
 from holotrace.diagnosis.calls import among, beside_the_step, host_calls, matching
@@ -42,6 +43,8 @@ RECOVERED = "recovered"  # parts of gaps that would be hidden had the host not s
 LATE = "late"  # the end of a gap in which the host did something else than launching
 CORE = "core"  # what each of several devices of one rank computes
 HOST = "host"  # how long the host takes by itself
+TURNS = "turns"  # how often comes round what most work is launched in, where nothing marks steps
+WAITS = "waits"  # how often its host waits for its device, by what that is in, where turns are known
 PACE = "pace"  # pieces of a recording without steps, with how long their kernels take where they are quickest
 FUNCTION_TIME = "function"  # how long the host is in a function or range, whatever its device does meanwhile
 UNPROFILED = "unprofiled"  # how long a step took while nothing was recorded, where the recorder measured it
@@ -52,7 +55,7 @@ _OWN = (
         "row",
         Unit.TEXT,
         "What the row is about: window, step, gap, late, recovered, work, core, slow-work, segment, meeting, call, "
-        "host, pace, function or unprofiled",
+        "host, pace, turns, waits, function or unprofiled",
     ),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
@@ -92,8 +95,6 @@ READS = (
     *held_up.READS,
     busy.EVENTS,
 )
-# A wait costs the host its lead in many gaps, and is one; those that cost next to nothing are not counted.
-_WAITS = pl.col("event_id").filter(pl.col("time_ns") >= 0.1 * pl.col("time_ns").max()).n_unique()
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
 _MOST_FUNCTIONS = 64
@@ -127,6 +128,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _calls(rank),
         _host(rank),
         _pace(rank),
+        _turns(rank),
         _functions(rank),
     ]
     # They are most of the memory of a long recording, and what is left needs much.
@@ -265,7 +267,7 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
         .agg(
             pl.col("start_ns", "detail", "event_id").first(),
             at_ns=pl.col("end_ns").max(),
-            count=pl.when(is_wait).then(_WAITS).otherwise(pl.len()),
+            count=pl.when(is_wait).then(turns.WAITS).otherwise(pl.len()),
             time_ns=pl.col("time_ns").sum(),
         )
         .with_columns(row=pl.lit(row))
@@ -408,9 +410,22 @@ def _host(rank: RankTrace) -> pl.DataFrame:
 
 def _pace(rank: RankTrace) -> pl.DataFrame:
     """Pieces of a recording of which nothing tells steps."""
-    if xla_gaps.is_xla(rank) or not rank.cached(rounds.steps).is_empty():
+    if not _is_unmarked(rank):
         return pl.DataFrame(schema={"row": pl.String()})
     return pace.of_rank(rank).with_columns(row=pl.lit(PACE), count=1)
+
+
+def _turns(rank: RankTrace) -> pl.DataFrame:
+    """How many turns a server takes, and how often it waits for its device in all of them."""
+    count = turns.count(rank) if _is_unmarked(rank) else 0
+    if not count:
+        return pl.DataFrame(schema={"row": pl.String()})
+    waits = turns.waits(rank).with_columns(row=pl.lit(WAITS))
+    return pl.concat([pl.DataFrame({"row": [TURNS], "count": [count]}), waits], how="diagonal")
+
+
+def _is_unmarked(rank: RankTrace) -> bool:
+    return not xla_gaps.is_xla(rank) and rank.cached(rounds.steps).is_empty()
 
 
 def _functions(rank: RankTrace) -> pl.DataFrame:

@@ -214,6 +214,8 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
     # What devices of a host compute while others of it communicate is no measure for programs of XLA.
     beside = computed(job if in_buckets else replace(job, rows=job.rows.clear()))
     backward = Backward(job)
+    # A server has no steps.
+    turns = max(() if job.rows.is_empty() else job.of(account.TURNS)["count"].to_list(), default=0)
     # Gathers of other sizes are of other parameters, which may be prefetched where these are not.
     is_gather = pl.col("collective").str.contains(_GATHER)
     sized = meetings.with_columns(size=pl.when(is_gather).then("element_count"))
@@ -243,7 +245,7 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
             evidence={
                 "time_ns": int(table["exposed_transfer_ns"].sum()),
                 "count": table.height,
-                "per_step_count": every.height / max(1, every["step"].n_unique()),
+                "per_step_count": every.height / max(1, every["step"].n_unique(), turns),
                 "exposed_ratio": round(mostly.height / usually.height, 3),
                 **({ABSENT: absent} if absent else {}),
                 **(
