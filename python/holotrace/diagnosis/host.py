@@ -254,9 +254,8 @@ def late(rank: RankTrace) -> pl.DataFrame:
     """
     events = rank[WORK_EVENTS]
     communicated = events.filter(pl.col("kind") == COMMUNICATION)
-    others = idle_windows.idle(
-        events.filter(pl.col("kind") != COMMUNICATION), rank.cached(idle_windows.recorded), MIN_GAP_NS
-    )
+    own = idle_windows.in_computing_queues(events.filter(pl.col("kind") != COMMUNICATION))
+    others = idle_windows.idle(own, rank.cached(idle_windows.recorded), MIN_GAP_NS)
     # Where nothing comes after it, nothing was launched too late.
     others = others.filter(pl.col("next_id").is_not_null())
     if communicated.is_empty():
