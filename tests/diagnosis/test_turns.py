@@ -13,7 +13,7 @@ from trace_files import write_trace
 TURNS = 8
 
 
-def server(folder: Path, *, reads: int, prepares_us: int) -> list[str]:
+def server(folder: Path, *, reads: int, prepares_us: int, waits: str = "cudaStreamSynchronize") -> list[str]:
     """The causes of turns of so many parts, each read: the host then needs ``prepares_us`` until the next kernel runs.
 
     Kernels of a turn take 2 ms together.
@@ -35,7 +35,7 @@ def server(folder: Path, *, reads: int, prepares_us: int) -> list[str]:
                 event("kernel", name, at, 1_000 // reads - 1, correlation=number, stream=7, device=0)
                 at += 1_000 // reads
             event("cpu_op", "aten::item", at - 1_000 // reads - 1, 1_000 // reads + 5)
-            event("cuda_runtime", "cudaStreamSynchronize", at - 1_000 // reads, 1_000 // reads + 3)
+            event("cuda_runtime", waits, at - 1_000 // reads, 1_000 // reads + 3)
             at += 3
         event("user_annotation", "execute_model", begin, at - begin - 1)
     write_trace(folder / "rank-0.json", events=events)
@@ -56,3 +56,8 @@ def test_a_server_that_reads_the_tokens_of_each_turn_is_healthy(
 ) -> None:
     """What it took from one turn to the next was told as a needless wait."""
     assert server(tmp_path, reads=reads, prepares_us=prepares_us) == causes
+
+
+def test_who_waits_for_the_whole_device_in_each_turn_reads_no_tokens(tmp_path: Path) -> None:
+    """As benchmarks do, whose range comes round like that of a server."""
+    assert server(tmp_path, reads=1, prepares_us=200, waits="cudaDeviceSynchronize") == ["synchronization"]
