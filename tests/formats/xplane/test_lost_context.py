@@ -112,3 +112,27 @@ def test_the_first_execution_of_a_recording_may_have_waited_for_one_from_before_
     modules = job.table("modules").sort("start_ns")
     assert (modules["step"].to_list(), modules["op_count"].to_list()) == (steps, [2] * len(steps))
     assert job.table("xla_ops")["step"].null_count() == 5 - 2 * len(steps)
+
+
+def test_what_a_pool_of_threads_does_for_itself_launches_no_program(tmp_path: Path) -> None:
+    """The program of the second step was said to be in the first, and all later ones a step too early."""
+    python, pool = [], []
+    for number in range(3):
+        begun = 400 * US * number
+        python += [
+            Event("train", begun, 380 * US, {"_r": 1, "step_num": number}),
+            Event("PjitFunction(f)", begun + US, 20 * US),
+            Event("CommonPjRtLoadedExecutable::ExecuteHelperOnSingleDevice", begun + 2 * US, 10 * US),
+        ]
+    python.insert(3, Event("ThreadpoolListener::Record", 3 * US, 0, {"_pt": 15, "_p": 1}))
+    # The first program's call leads to it and to the third's; the second one's way back ends in the pool.
+    pool.append(Event("ThreadpoolListener::Record", 10 * US, 0, {"_pt": 15, "_p": 7}))
+    for number, context in ((0, 1), (1, 7), (2, 1)):
+        at, stats = (20 + 400 * number) * US, {**PROGRAM, "hlo_module": "jit_f", "run_id": number, "device_ordinal": 0}
+        pool.append(Event("ThreadpoolListener::Region", at, 90 * US, {"_ct": 15, "_c": context}))
+        pool.append(Event("dot.1", at + 10 * US, 50 * US, {**stats, "hlo_op": "dot.1"}))
+    lines = [Line("python", python, id=1), Line("tf_XLAPjRtCpuClient/2", pool, id=2)]
+    (tmp_path / "host.xplane.pb").write_bytes(space(Plane("/host:CPU", lines)))
+    modules = holotrace.open(tmp_path).table("modules").sort("start_ns")
+    assert modules["step"].to_list() == [0, 1, 2]
+    assert (modules["start_ns"] - modules["launch_ns"]).to_list() == [28_000] * 3

@@ -15,6 +15,8 @@ from holotrace.formats.xplane.steps import Steps, inferred, marked, of_device
 _EXECUTORS = r"(PjRtCpu|TfrtCpu)\w*::ExecuteHelper$|^\[\d+\] .*LoadedExecutable::Execute"
 # ... or on several.
 _EXECUTIONS = r"LoadedExecutable::Execute(HelperOnSingleDevice)?( \(.*\))?$"
+# How what pools of threads do for themselves is called.
+_POOL = "ThreadpoolListener::"
 # The host call in which all kernels of one execution of a program are launched on one GPU.
 _GPU_EXECUTIONS = r":XLA GPU module$"
 # The runtime keeps so many bits of a run's id in the events of the host.
@@ -174,6 +176,7 @@ def _unchained(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
     back to one launch: the next launches of a function are those of its next programs. Nothing is known where there are
     fewer launches than programs: some were not recorded, or were made in another way.
     """
+    modules = _without_pools(profile, modules)
     ordered = modules.sort("start_ns", "module_id")
     order = pl.int_range(pl.len())
     is_first = (order.over("launch_id", "device") == 0) | pl.col("launch_id").is_null() | pl.col("begun").is_not_null()
@@ -203,6 +206,17 @@ def _unchained(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
         launch_id=pl.coalesce("own_id", "launch_id"),
         launch_ns=pl.coalesce("own_ns", "launch_ns"),
         root=pl.when(pl.col("own_id").is_null()).then("root").otherwise("own_root"),
+    )
+
+
+def _without_pools(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
+    """Where it leads back to what a pool of threads does for itself, an operation is its own launch."""
+    launches = profile.of_rows(["event_id", "name"], modules.select(event_id="launch_id").drop_nulls().unique())
+    taken = launches.filter(pl.col("name").cast(pl.String).str.starts_with(_POOL))["event_id"]
+    is_pool = pl.col("launch_id").is_in(taken.implode()).fill_null(value=False)
+    own = {"launch_id": pl.col("any_op"), "launch_ns": pl.col("start_ns"), "root": pl.lit(None, pl.UInt32)}
+    return modules.with_columns(
+        pl.when(is_pool).then(instead).otherwise(pl.col(name)).alias(name) for name, instead in own.items()
     )
 
 

@@ -142,5 +142,6 @@ def _variants(main: Mapping[str, object], work: pl.DataFrame) -> pl.DataFrame:
 
     Those that run as often are parts of the same step.
     """
-    others = work.filter(pl.col("module") == main["module"], pl.col("program").ne_missing(pl.lit(main["program"])))
+    module, program = (pl.lit(main[name], work[name].dtype) for name in ("module", "program"))
+    others = work.filter(pl.col("module").eq_missing(module), pl.col("program").ne_missing(program))
     return others.filter(pl.col("runs").sum() <= _MOST_VARIANTS * pl.lit(main["runs"]))
