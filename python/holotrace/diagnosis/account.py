@@ -99,7 +99,7 @@ READS = (
 _MOST_CALLS = 24
 _MOST_FUNCTIONS = 64
 # Work was launched just before it began if that is so little of the recording, which has so many stretches.
-_SLACK_RATIO, _STRETCHES = 0.05, 512
+_SLACK_RATIO, _STRETCHES = 0.2, 512
 # No step takes a day.
 _LONGEST_NS = 86_400_000_000_000
 
