@@ -9,7 +9,9 @@ from typing import Literal
 
 import polars as pl
 
+from holotrace import step_changes
 from holotrace.analyses.modules import modules
+from holotrace.analyses.time_breakdown import time_breakdown
 from holotrace.core.problems import CUT, OTHER_STEPS, problem
 from holotrace.core.schema import Column, Table, Unit, conform
 from holotrace.core.tables import ANNOTATIONS, DEVICE_EVENTS, EVENTS, PROBLEMS, STEPS
@@ -158,7 +160,7 @@ def step_change(before: Job | Paths, after: Job | Paths, *, ranks: One = None, a
         InputError: a job cannot be read, or a rank that was asked for is not there.
     """
     jobs = _opened(before, ranks), _opened(after, ranks if after_ranks is None else after_ranks)
-    change = StepChange(*map(Step, jobs))
+    change = StepChange(*map(_step, jobs))
     sides = [
         (job.found.title or "one of the jobs", side)
         for job, side in zip(jobs, (change.before, change.after), strict=True)
@@ -176,6 +178,12 @@ def step_change(before: Job | Paths, after: Job | Paths, *, ranks: One = None, a
             "of both (PyTorch: profiler.step()), or compare by name"
         )
     return change
+
+
+def _step(job: Job) -> Step:
+    tables = job.run(step_changes.ASKED, step_changes.OPTIONS).tables
+    is_marked = tables[time_breakdown.name]["step"].drop_nulls().len() > 0
+    return Step(tables if is_marked else {**tables, time_breakdown.name: job.time_breakdown()})
 
 
 def of_causes(change: StepChange) -> pl.DataFrame:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import polars as pl
 
 from holotrace.analyses.causes import causes
 from holotrace.analyses.factors import factors
 from holotrace.analyses.time_breakdown import PARTS, time_breakdown
+from holotrace.core.analysis import Analysis, per_rank
+from holotrace.core.charts import Ranking
 from holotrace.core.problems import spelled
+from holotrace.core.schema import Column, Unit
 from holotrace.core.tables import DEVICE_EVENTS
-from holotrace.core.trace import JobTrace, RankTrace
+from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import COMPUTE
 from holotrace.diagnosis.causes import FLOOR_RATIO
 from holotrace.present import format as fmt
@@ -47,18 +51,52 @@ _WORK = DEVICE_EVENTS.only("name", "kind", "device", "start_ns", "end_ns")
 _LEAST_CHANGE_RATIO = 0.001  # what no reader would call a change
 
 
+@per_rank(
+    columns=(
+        Column("name", Unit.TEXT, "Kernel, or operator of a host that computes, without the number that XLA gives it"),
+        Column("total_ns", Unit.NS, "Time of its runs on the mean device of the rank"),
+        Column("run_count", Unit.FLOAT, "Number of its runs on the mean device of the rank"),
+        Column("of_hosts", Unit.BOOL, "Whether hosts compute"),
+    ),
+    reads=(_WORK,),
+    chart=Ranking(x="name", y=("total_ns",), title="Computing by name"),
+)
+def computed(rank: RankTrace) -> pl.DataFrame:
+    """How long each kernel that computes ran."""
+    work = rank[_WORK].filter(pl.col("kind") == COMPUTE)
+    devices = max(1, work["device"].n_unique())
+    # A name has many runs; that of XLA has one for each number.
+    named = work.group_by("name").agg(total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(), run_count=pl.len())
+    name = pl.col("name").cast(pl.String).str.replace(_NUMBER, "")
+    return named.group_by(name).agg(
+        (pl.col("total_ns").sum() / devices).round().cast(pl.Int64),
+        pl.col("run_count").sum() / devices,
+        of_hosts=pl.lit(rank.computes_on_host),
+    )
+
+
+# What is asked of each job, in one reading.
+ASKED: tuple[Analysis[Any], ...] = (time_breakdown, factors, causes, computed)
+OPTIONS = {time_breakdown.name: {"by_step": True}}
+
+
 @dataclass(frozen=True)
 class Step:
-    """A step of one job."""
+    """A step of one job, from the answers to what is ``ASKED`` of it.
 
-    job: JobTrace
+    Attributes:
+        tables: The answers; of a job without marked steps `time_breakdown` of its whole recording.
+    """
+
+    tables: Mapping[str, pl.DataFrame]
 
     @cached_property
     def times(self) -> pl.DataFrame:
         """The parts of each step, as the mean rank spent it; of the whole recording where no step is marked."""
+        spent = self.tables[time_breakdown.name]
         # Work that no step launched belongs to none, but where no steps were marked.
-        marked = self.job.ask(time_breakdown, {"by_step": True}).drop_nulls("step")
-        counted = marked if not marked.is_empty() else self.job.ask(time_breakdown, {"by_step": False})
+        marked = spent.drop_nulls("step")
+        counted = spent if marked.is_empty() else marked
         return counted.group_by("step", maintain_order=True).agg(pl.col(PARTS).mean())
 
     @property
@@ -82,7 +120,7 @@ class Step:
 
         Each is what the step would be shorter by without it and those before it, by the ratios of `factors`.
         """
-        found = self.job.ask(factors, {}).drop_nulls(list(_FACTORS)).head(1)
+        found = self.tables[factors.name].drop_nulls(list(_FACTORS)).head(1)
         left, lost = self.mean_ns, []
         for row in found.iter_rows(named=True):
             for ratio, name in _FACTORS.items():
@@ -116,20 +154,19 @@ class Step:
     def kernels(self) -> pl.DataFrame:
         """``name`` of each kernel that computes, how long it runs on the mean device in a step, and how often.
 
-        Columns ``total_ns`` and ``count``, and ``of_hosts``: hosts compute, so that it is an operator.
+        Columns ``total_ns`` and ``run_count``, and ``of_hosts``: hosts compute, so that it is an operator.
         """
-        ranks = self.job.map(_kernels, (_WORK,))
-        steps = len(ranks) * max(1, self.times["step"].drop_nulls().n_unique())
-        return (
-            pl.concat(ranks).group_by("name").agg(pl.col("total_ns", "count").sum() / steps, pl.col("of_hosts").any())
-        )
+        found = self.tables[computed.name]
+        steps = found["rank"].n_unique() * max(1, self.times["step"].drop_nulls().n_unique())
+        sums = found.group_by("name").agg(pl.col("total_ns", "run_count").sum(), pl.col("of_hosts").any())
+        return sums.with_columns(pl.col("total_ns", "run_count") / max(1, steps))
 
     @cached_property
     def causes(self) -> pl.DataFrame:
         """``name``, the same in both jobs, ``count`` of steps it is in, ``total_ns`` in one of all, ``message``."""
         rows = [
             (_called(cause, responsible, tuple(ranks)), max(1, len(steps)), cost, message)
-            for cause, responsible, ranks, steps, cost, message in self.job.ask(causes, {})
+            for cause, responsible, ranks, steps, cost, message in self.tables[causes.name]
             .select("cause", "responsible", "ranks", "steps", "cost_per_step_ns", "message")
             .iter_rows()
         ]
@@ -260,7 +297,7 @@ class StepChange:
         for row in changed.iter_rows(named=True):
             name = fmt.middle(row["name"] or "", _LONGEST_NAME)
             kind = "operator" if row["of_hosts"] or row["of_hosts_after"] else "kernel"
-            often = _often(row["count"], row["count_after"])
+            often = _often(row["run_count"], row["run_count_after"])
             yield f"{self._turned(row['was'], row['became'])}: {kind} {name}{often}."
 
     def _causes(self) -> Iterator[str]:
@@ -286,18 +323,6 @@ class StepChange:
         was, became = pl.col("total_ns").fill_null(0), pl.col("total_ns_after").fill_null(0)
         changed = both.with_columns(was=was, became=became).filter((became - was).abs() > self._floor_ns)
         return changed.sort((became - was).abs(), "name", descending=[True, False])
-
-
-def _kernels(rank: RankTrace) -> pl.DataFrame:
-    """Of each kernel of a rank that computes the time and the number of its runs on the mean device."""
-    work = rank[_WORK].filter(pl.col("kind") == COMPUTE)
-    devices = max(1, work["device"].n_unique())
-    # A name has many runs; that of XLA has one for each number.
-    named = work.group_by("name").agg(total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum() / devices, count=pl.len())
-    name = pl.col("name").cast(pl.String).str.replace(_NUMBER, "")
-    return named.group_by(name).agg(
-        pl.col("total_ns").sum(), pl.col("count").sum() / devices, of_hosts=pl.lit(rank.computes_on_host)
-    )
 
 
 def _often(before: float | None, after: float | None) -> str:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
+import holotrace
 from holotrace.diagnosis import over_time, transfers
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import SLOW_DEVICE, SLOW_LINK
+from trace_files import write_trace
 
 FLAT = [100] * 6
+KERNELS = ("mm", "add", "norm")
 
 
 def job(times: Sequence[int], *, of_others: Sequence[int] | None = None) -> Job:
@@ -20,7 +25,7 @@ def job(times: Sequence[int], *, of_others: Sequence[int] | None = None) -> Job:
         {"row": "work", "rank": rank, "step": step, "name": kernel, "operator": kernel, "time_ns": time_ns}
         for rank in range(2)
         for step, time_ns in enumerate(times if rank == 0 or of_others is None else of_others)
-        for kernel in ("mm", "add", "norm")
+        for kernel in KERNELS
     ]
     rows += [
         {"row": "segment", "rank": rank, "step": step, "time_ns": 3 * time_ns}
@@ -79,3 +84,53 @@ def test_a_link_that_becomes_slow_is_told_by_the_steps_before(later_ns: int, ste
     assert [each.steps for each in found if each.cause == SLOW_LINK] == ([steps] if steps else [])
     for each in found:
         assert (each.ranks, each.change.transfer) == ((), {3: 0.125, 4: 0.125, 5: 0.125})
+
+
+def test_a_host_that_waits_in_each_step_gains_from_faster_devices_in_all_of_them(tmp_path: Path) -> None:
+    """What a step computes longer was taken off when the next one computes: after its host had waited for it."""
+    events: list[dict[str, Any]] = []
+
+    def event(cat: str, name: str, ts: int, dur: int, **args: int) -> None:
+        place = {"pid": 0, "tid": 7} if "stream" in args else {"pid": 1, "tid": 1}
+        events.append({"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args})
+
+    at = number = 0
+    for step in range(6):
+        begins = at + 20
+        work = [("Memcpy HtoD (Pinned -> Device)", 50), *((name, 1_000 if step < 3 else 1_300) for name in KERNELS)]
+        for place, (name, lasts) in enumerate(work):
+            number += 1
+            call, kind = ("cudaLaunchKernel", "kernel") if place else ("cudaMemcpyAsync", "gpu_memcpy")
+            event("cuda_runtime", call, at + 10 * place, 9, correlation=number)
+            event(kind, name, begins, lasts - 1, correlation=number, stream=7, device=0)
+            begins += lasts
+        event("cuda_runtime", "cudaStreamSynchronize", at + 60, begins + 5 - at - 60)
+        event("user_annotation", f"ProfilerStep#{step}", at, begins + 10 - at)
+        at = begins + 10
+    write_trace(tmp_path / "rank-0.json", events=events)
+    found = holotrace.open(tmp_path).causes().filter(cause="slow-device").row(0, named=True)
+    assert (found["steps"], found["cost_ns"]) == ([3, 4, 5], pytest.approx(3 * 3 * 300_000, rel=0.01))
+
+
+@pytest.mark.parametrize(("longer", "cost_us"), [(1.3, 90 * 300), (1.0, None)])
+def test_devices_become_slow_in_recordings_without_steps_too(
+    tmp_path: Path, longer: float, cost_us: int | None
+) -> None:
+    """Nothing was compared with anything there; kernels that take longer for their data make no device slow."""
+    events: list[dict[str, Any]] = []
+    at = number = 0
+    for turn in range(80):
+        for name in KERNELS:
+            number += 1
+            is_slow = turn >= 50
+            lasts = round(1_000 * (longer if is_slow else 1))
+            if name == "norm" and is_slow and longer == 1.0:
+                lasts = 1_400
+            call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": number}
+            events.append(call | {"dur": 1, "args": {"correlation": number}})
+            kernel = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": at + 300, "dur": lasts - 1}
+            events.append(kernel | {"args": {"correlation": number, "stream": 7, "device": 0}})
+            at += lasts
+    write_trace(tmp_path / "rank-0.json", events=events)
+    found = holotrace.open(tmp_path).causes().filter(cause="slow-device")
+    assert found["cost_ns"].to_list() == ([] if cost_us is None else [pytest.approx(1_000 * cost_us, rel=0.03)])

@@ -145,3 +145,11 @@ def test_kernels_of_an_optimizer_that_are_as_short_as_any_take_no_time_in_one() 
     assert {(cause, name) for cause, name, _ in found} == {(UNFUSED_OPTIMIZER, STEP)}
     # What the longest has beyond the others are its data's.
     assert sum(time for *_, time in found) == pytest.approx(10_000 - 2_000, abs=4)
+
+
+def test_an_optimizer_on_tensors_of_unknown_sizes_is_told_by_the_time_of_its_updates() -> None:
+    """Without recorded shapes nothing was told of it, unless its kernels were tiny."""
+    unknown: dict[str, Given] = {letter: (name, None, None, None) for letter, (name, *_) in ADAM.items()}
+    found = told(after_another(unknown, {"L": 70, "M": 50, "C": 90, "D": 100}, STEP))
+    # The update reads or writes an element four times, and all of a fused step seven times.
+    assert sum(time for *_, time in found) == pytest.approx(310_000 - 100_000 * 7 / 4, abs=4)

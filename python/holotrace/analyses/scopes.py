@@ -61,10 +61,10 @@ def scopes(rank: RankTrace) -> pl.DataFrame:
         )
     )
     # Not in a thread of Polars, where it would wait for the interpreter while others wait for that thread.
-    scopes = pl.Series(
+    nested = pl.Series(
         "scope", [None if path is None else _around(path) for path in spent["path"]], pl.List(pl.String())
     )
-    around = spent.with_columns(scopes).explode("scope")
+    around = spent.with_columns(nested).explode("scope")
     total_ns = int(spent["own_ns"].sum())
     return (
         around.group_by("scope")

@@ -14,12 +14,12 @@ from holotrace.core.tables import CALLS, CPU_OPS, STEPS
 from holotrace.core.trace import RankTrace, finished_with
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
-from holotrace.derive.kernel_kinds import MEMORY
 from holotrace.derive.kernel_kinds import WORK as OF_WORK
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
 from holotrace.diagnosis import (
+    exposed_copies,
     held_up,
     host,
     idle_windows,
@@ -27,13 +27,15 @@ from holotrace.diagnosis import (
     kernels,
     own_meetings,
     own_time,
+    pace,
     pairs,
     recovered,
     rounds,
+    turns,
     xla_gaps,
 )
-from holotrace.diagnosis.calls import among, beside_the_step, contexts, host_calls, matching
-from holotrace.diagnosis.classes import COPY, OPERATOR, RUNTIME, SYNCHRONIZATION
+from holotrace.diagnosis.calls import among, beside_the_step, host_calls, matching
+from holotrace.diagnosis.classes import OPERATOR, RUNTIME, SYNCHRONIZATION
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
@@ -41,6 +43,9 @@ RECOVERED = "recovered"  # parts of gaps that would be hidden had the host not s
 LATE = "late"  # the end of a gap in which the host did something else than launching
 CORE = "core"  # what each of several devices of one rank computes
 HOST = "host"  # how long the host takes by itself
+TURNS = "turns"  # how often comes round what most work is launched in, where nothing marks steps
+WAITS = "waits"  # how often its host waits for its device, by what that is in, where turns are known
+PACE = "pace"  # pieces of a recording without steps, with how long their kernels take where they are quickest
 FUNCTION_TIME = "function"  # how long the host is in a function or range, whatever its device does meanwhile
 UNPROFILED = "unprofiled"  # how long a step took while nothing was recorded, where the recorder measured it
 # What a window is of where the profile is one of XLA, and its name where the host computes.
@@ -50,7 +55,7 @@ _OWN = (
         "row",
         Unit.TEXT,
         "What the row is about: window, step, gap, late, recovered, work, core, slow-work, segment, meeting, call, "
-        "host, function or unprofiled",
+        "host, pace, turns, waits, function or unprofiled",
     ),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
@@ -69,9 +74,14 @@ _OWN = (
     Column(
         "end_ns", Unit.NS, "Of a meeting: when its kernel ended; of late work: when it was launched, if before at_ns"
     ),
-    Column("needed_ns", Unit.NS, "Of a message received: when the first kernel began that was launched after it"),
+    Column(
+        "needed_ns",
+        Unit.NS,
+        "Of a message received: when the first kernel began that was launched after it; of pace: what is usual",
+    ),
 )
 COLUMNS = (*_OWN, *(column for column in collectives.CALLS if column.name not in {own.name for own in _OWN}))
+WORK_EVENTS = idle_windows.WORK_EVENTS
 _OPERATORS = CPU_OPS.only("name", "external", "input_dims")
 READS = (
     *xla_gaps.READS,
@@ -85,14 +95,11 @@ READS = (
     *held_up.READS,
     busy.EVENTS,
 )
-_WITHIN = r"(?i)DtoD|Device -> Device|memset|^copy(\.\w+)*$"
-# A wait costs the host its lead in many gaps, and is one; those that cost next to nothing are not counted.
-_WAITS = pl.col("event_id").filter(pl.col("time_ns") >= 0.1 * pl.col("time_ns").max()).n_unique()
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
 _MOST_FUNCTIONS = 64
 # Work was launched just before it began if that is so little of the recording, which has so many stretches.
-_SLACK_RATIO, _STRETCHES = 0.05, 512
+_SLACK_RATIO, _STRETCHES = 0.2, 512
 # No step takes a day.
 _LONGEST_NS = 86_400_000_000_000
 
@@ -120,6 +127,8 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _cores(rank),
         _calls(rank),
         _host(rank),
+        _pace(rank),
+        _turns(rank),
         _functions(rank),
     ]
     # They are most of the memory of a long recording, and what is left needs much.
@@ -216,13 +225,13 @@ def _nearly_late(rank: RankTrace) -> pl.DataFrame:
 
     ``start_ns`` is when the host had last stood in a call, as in a wait for its device, and launched since by itself.
     """
-    ran = rank.cached(kernels.every)
+    ran = rank[WORK_EVENTS]
     if not _runs_ahead(rank) or ran.is_empty() or rank.cached(host_calls).is_empty():
         return pl.DataFrame(schema={"row": pl.String()})
     begun_ns, ended_ns = ran.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     # What waits for an event is there as soon as it is asked for.
-    work = ran.lazy().filter(pl.col("kind").is_in(OF_WORK))
-    known = work.select("launch_ns", at_ns="start_ns", slack_ns=pl.col("start_ns") - pl.col("launch_ns"))
+    work = idle_windows.in_computing_queues(ran.filter(pl.col("kind").is_in(OF_WORK)))
+    known = work.lazy().select("launch_ns", at_ns="start_ns", slack_ns=pl.col("start_ns") - pl.col("launch_ns"))
     few = (
         known.filter(pl.col("slack_ns").is_between(0, _SLACK_RATIO * (ended_ns - begun_ns)))
         .with_columns(stretch=(pl.col("at_ns") - begun_ns) * _STRETCHES // max(1, ended_ns - begun_ns))
@@ -258,7 +267,7 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
         .agg(
             pl.col("start_ns", "detail", "event_id").first(),
             at_ns=pl.col("end_ns").max(),
-            count=pl.when(is_wait).then(_WAITS).otherwise(pl.len()),
+            count=pl.when(is_wait).then(turns.WAITS).otherwise(pl.len()),
             time_ns=pl.col("time_ns").sum(),
         )
         .with_columns(row=pl.lit(row))
@@ -267,21 +276,7 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
 
 def _copies(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Copies beside which nothing was computed or communicated: the device could have worked instead."""
-    # What a device copies within itself is work.
-    is_within = pl.col("name").cast(pl.String).str.contains(_WITHIN)
-    copied = rank.cached(kernels.every).lazy().filter(kind=MEMORY).filter(~is_within)
-    every = copied.sort("start_ns", "end_ns", "event_id")
-    # Of copies that run at once the first has the time that they share.
-    copies = done(every.with_columns(pl.max_horizontal("start_ns", pl.col("end_ns").cum_max().shift(1))))
-    alone = intervals.uncovered_ns(copies, rank.cached(busy.of).computing_or_communicating)
-    copies = copies.with_columns(time_ns=alone).filter(pl.col("time_ns") > host.MIN_GAP_NS)
-    # What a checkpoint or an input pipeline copies is theirs.
-    within = contexts(rank, copies["launch_id"])
-    causes = [within.get(launch, (COPY, None)) for launch in copies["launch_id"]]
-    told = pl.DataFrame(causes, schema={"cause": pl.String, "within": pl.String}, orient="row")
-    text = pl.col("name").cast(pl.String)
-    named = copies.hstack(told).lazy().with_columns(name=pl.coalesce("within", text), detail=text)
-    return _summed(named, edges, GAP)
+    return _summed(exposed_copies.of_rank(rank, runs_ahead=_runs_ahead(rank)).lazy(), edges, GAP)
 
 
 def _beside(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
@@ -310,9 +305,18 @@ def _segments(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     ends = pl.Series([spans["start_ns"].min(), spans["end_ns"].max()], dtype=pl.Int64)
     bounds = pl.concat([edges, begun, ends]).unique().sort()
     computed = intervals.covered_between_ns(spans, bounds)
-    return pl.DataFrame({"start_ns": bounds[:-1], "at_ns": bounds[1:], "time_ns": computed}).with_columns(
+    return pl.DataFrame({"start_ns": bounds[:-1], "at_ns": _ended(spans, bounds), "time_ns": computed}).with_columns(
         step=_steps_of_work(rank, bounds), row=pl.lit(SEGMENT), count=1
     )
+
+
+def _ended(spans: pl.DataFrame, bounds: pl.Series) -> pl.Series:
+    """When computing ended between each two bounds: what the host waits for is over then, and not at the second."""
+    last = pl.Series(spans["start_ns"].search_sorted(bounds[1:])).cast(pl.Int64) - 1
+    until = pl.min_horizontal("end_ns", "until_ns")
+    ended = pl.DataFrame({"end_ns": spans["end_ns"].gather(last.clip(lower_bound=0)), "until_ns": bounds[1:]})
+    computed: pl.Series = ended.select(pl.when(until > bounds[:-1]).then(until).otherwise("until_ns")).to_series()
+    return computed
 
 
 def _steps_of_work(rank: RankTrace, bounds: pl.Series) -> pl.Series:
@@ -402,6 +406,26 @@ def _host(rank: RankTrace) -> pl.DataFrame:
     if xla_gaps.is_xla(rank):
         return pl.DataFrame(schema={"row": pl.String()})
     return pl.DataFrame({"row": [HOST], "time_ns": [own_time.of_host(rank)], "count": [1]})
+
+
+def _pace(rank: RankTrace) -> pl.DataFrame:
+    """Pieces of a recording of which nothing tells steps."""
+    if not _is_unmarked(rank):
+        return pl.DataFrame(schema={"row": pl.String()})
+    return pace.of_rank(rank).with_columns(row=pl.lit(PACE), count=1)
+
+
+def _turns(rank: RankTrace) -> pl.DataFrame:
+    """How many turns a server takes, and how often it waits for its device in all of them."""
+    count = turns.count(rank) if _is_unmarked(rank) else 0
+    if not count:
+        return pl.DataFrame(schema={"row": pl.String()})
+    waits = turns.waits(rank).with_columns(row=pl.lit(WAITS))
+    return pl.concat([pl.DataFrame({"row": [TURNS], "count": [count]}), waits], how="diagonal")
+
+
+def _is_unmarked(rank: RankTrace) -> bool:
+    return not xla_gaps.is_xla(rank) and rank.cached(rounds.steps).is_empty()
 
 
 def _functions(rank: RankTrace) -> pl.DataFrame:

@@ -66,8 +66,11 @@ _EACH_RATIO, _NONE_AHEAD_RATIO = 0.9, 0.02
 # What begins as soon as its data is computed, several times a step, and is needed at once, as in tensor and expert
 # parallelism: an earlier start would not hide it, only other work beside it.
 _BETWEEN_RATIO = 0.15
+# What a server reads once in each turn, tokens, decides what it does in the next: only more than this is worth a server
+# that launches before it knows.
+_READ_RATIO, _OFTEN_RATIO = 0.15, 1.5
 _CRITICAL_RATIO = 0.2
-_PINNED, _SENT_RATIO = "Pinned -> Device", 0.05
+_PINNED, _SENT_RATIO = "Pinned -> Device|Device -> Pinned", 0.05
 # A device that copies to its host.
 _TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
 # Threads of one host share its cores, so that equal work of theirs differs by more than that of devices.
@@ -298,20 +301,28 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, shares_cores: bool) -
         return _ON_HOST_RATIO
     if candidate.cause == EXPOSED:
         return _least_exposed_ratio(candidate)
-    # Without steps nothing tells how often in one.
-    often = 0 < _SEVERAL * rank_count * len(candidate.steps) <= candidate.evidence.get("count", 0)
-    if candidate.cause == SYNCHRONIZATION and (often or EXPOSES in candidate.evidence):
-        # More often than the loss is read, or before a step's gathers.
-        return FLOOR_RATIO
+    if candidate.cause == SYNCHRONIZATION and (ratio := _least_waiting_ratio(candidate, rank_count)) is not None:
+        return ratio
     is_of_some = 0 < len(candidate.ranks) < rank_count
-    if candidate.cause == COPY and not is_of_some and _PINNED in (candidate.responsible or ""):
-        # Every step has its batch sent, and it is as fast as it can be.
+    if candidate.cause == COPY and not is_of_some and re.search(_PINNED, candidate.responsible or ""):
+        # Every step has its batch sent, or its answer fetched, and it is as fast as it can be.
         return _SENT_RATIO
     if candidate.cause == INPUT and not is_of_some and _mean_ns(candidate) < idle.SHORT_NS:
         # Any loader takes as long to hand over a batch that is ready.
         return USUAL[LAUNCH]
     is_usual = not is_of_some or candidate.cause in (QUEUED, PIPELINE)
     return max(FLOOR_RATIO, USUAL.get(candidate.cause, 0.0)) if is_usual else FLOOR_RATIO
+
+
+def _least_waiting_ratio(candidate: Candidate, rank_count: int) -> float | None:
+    """Of waits that come more often than the loss is read, or as often as a server reads tokens; else null."""
+    per_turn = candidate.evidence.get(idle.PER_TURN, 0.0)
+    if 0 < per_turn < _OFTEN_RATIO:
+        return _READ_RATIO
+    # Without steps nothing tells how often in one.
+    often = 0 < _SEVERAL * rank_count * len(candidate.steps) <= candidate.evidence.get("count", 0)
+    # Those that expose a step's gathers are told, too.
+    return FLOOR_RATIO if often or per_turn >= _SEVERAL or EXPOSES in candidate.evidence else None
 
 
 def _least_exposed_ratio(candidate: Candidate) -> float:

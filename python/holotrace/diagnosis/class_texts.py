@@ -158,7 +158,8 @@ CLASSES: Mapping[str, Class] = {
         seen=(
             "Kernels with the same name, grid, block and input shapes take longer on this rank than on the others. "
             "Most kinds of kernels do, by about the same factor, and that explains all of the rank's extra time. "
-            "Devices of one host are compared with each other in the same way; where all become slow, steps are."
+            "Devices of one host are compared with each other in the same way; where all become slow, steps are, or "
+            "where nothing marks them eight stretches of the recording."
         ),
         confused="More work, if shapes were not recorded.",
     ),

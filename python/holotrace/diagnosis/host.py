@@ -14,7 +14,7 @@ from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
-from holotrace.diagnosis import idle_windows, lead, open_calls, rounds
+from holotrace.diagnosis import idle_windows, lead, open_calls, own_time, rounds
 from holotrace.diagnosis.calls import among, host_calls, main_thread, matching
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
@@ -189,14 +189,15 @@ def stalls(rank: RankTrace) -> pl.DataFrame:
 def returns(rank: RankTrace) -> pl.Series:
     """When threads that launch had last stood still: in calls of the runtime that lasted, or where nothing was called.
 
-    Whether that was to wait for their devices or for anything else is not known.
+    Whether that was to wait for their devices or for anything else is not known, unless something else has a name.
     """
     calls = rank.cached(host_calls)
     threads = rank.cached(of_all_devices).found["tid"].drop_nulls().unique()
     own = calls.filter(calls["tid"].is_in(threads.implode())).select("category", "start_ns", "end_ns")
     is_of_runtime = matching(own["category"], RUNTIME)
     lasted = own.filter(is_of_runtime, pl.col("end_ns") - pl.col("start_ns") > _STALL_NS)
-    called = intervals.union(own.filter(is_of_runtime | matching(own["category"], OPERATOR)))
+    called = own.filter(is_of_runtime | matching(own["category"], OPERATOR)).select("start_ns", "end_ns")
+    called = intervals.union(pl.concat([called, rank.cached(own_time.calling_nothing)]))
     after = called.filter(pl.col("start_ns") - pl.col("end_ns").shift(1) > _NOTHING_NS)
     times: pl.Series = pl.concat([lasted["end_ns"], after["start_ns"]]).sort()
     return times
@@ -254,9 +255,8 @@ def late(rank: RankTrace) -> pl.DataFrame:
     """
     events = rank[WORK_EVENTS]
     communicated = events.filter(pl.col("kind") == COMMUNICATION)
-    others = idle_windows.idle(
-        events.filter(pl.col("kind") != COMMUNICATION), rank.cached(idle_windows.recorded), MIN_GAP_NS
-    )
+    own = idle_windows.in_computing_queues(events.filter(pl.col("kind") != COMMUNICATION))
+    others = idle_windows.idle(own, rank.cached(idle_windows.recorded), MIN_GAP_NS)
     # Where nothing comes after it, nothing was launched too late.
     others = others.filter(pl.col("next_id").is_not_null())
     if communicated.is_empty():

@@ -51,6 +51,8 @@ _OFTEN, _LATE_ANYWAY_RATIO = 4, 0.4
 SHORT_NS = 200_000
 # What more groups of ranks have, each in other steps, they have by chance.
 _MOST_GROUPS = 2
+# Evidence: how often hosts wait in a turn of what comes round.
+PER_TURN = "per_turn_count"
 # So much of what a rank has beyond others must be its own host's.
 _OWN_RATIO = 0.5
 # Other things that take so much longer than the calls do are held up by something else.
@@ -119,7 +121,8 @@ def causes(job: Job) -> Iterator[Candidate]:
         if lower_median(common.group_by("rank").agg(pl.col("left_ns").sum())["left_ns"]) > least_ns:
             ranks = job.ranks if len(job.ranks) == 1 else ()
             parts = _parts(idle.rows, common, "left_ns")
-            found = candidate(idle.cause, idle.name, parts, Where(ranks, when(common, "left_ns")), of_hosts=True)
+            where = Where(ranks, when(common, "left_ns"))
+            found = candidate(idle.cause, idle.name, parts, where, of_hosts=True, **_per_turn(idle, job))
             yield _limited(found, idle.rows) if idle.cause == LAUNCH else _with_later(found, idle, hidden)
     yield from _slow_hosts(of_slow, slow)
 
@@ -167,6 +170,15 @@ def _is_in_turns(idle: _Idle, job: Job) -> bool:
     beyond_ns = total(idle.table.filter(pl.col("rank").is_in(ranks))["beyond_ns"]) / len(ranks)
     more_ns = lower_median(pl.Series([own[rank] for rank in ranks])) - lower_median(pl.Series(others))
     return more_ns < _OWN_RATIO * beyond_ns
+
+
+def _per_turn(idle: _Idle, job: Job) -> dict[str, float]:
+    """How often in a turn hosts wait, where turns are known and steps are not."""
+    turns = job.of(account.TURNS)["count"]
+    if idle.cause != SYNCHRONIZATION or len(turns) < len(job.ranks):
+        return {}
+    waits = job.of(account.WAITS).filter(pl.col("name").eq_missing(pl.lit(idle.name, pl.String)))
+    return {PER_TURN: round(total(waits["count"]) / total(turns), 3)}
 
 
 def _waits_as_often(rows: pl.DataFrame, ranks: tuple[int, ...]) -> bool:

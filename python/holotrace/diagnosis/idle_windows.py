@@ -7,7 +7,7 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.tables import DEVICE_EVENTS, LAUNCHES, STEPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive.kernel_kinds import WORK
+from holotrace.derive.kernel_kinds import COMPUTE, WORK
 from holotrace.derive.names import distinct
 from holotrace.diagnosis import open_calls, rounds
 from holotrace.diagnosis.calls import READS as READ_CALLS
@@ -33,6 +33,12 @@ def recorded(rank: RankTrace) -> pl.DataFrame:
     launching = calls.filter(pl.col("tid").is_in(threads.implode()))
     telling = [name for name in distinct(launching["name"]) if name and named(name) not in (None, PROFILER)]
     return launching.filter(among(launching["name"], telling)).select("start_ns", "end_ns", "tid")
+
+
+def in_computing_queues(events: pl.DataFrame) -> pl.DataFrame:
+    """The events without copies in queues of their own, which begin when launched, whatever computing waits for."""
+    queues = events.filter(pl.col("kind") == COMPUTE)["stream"].unique()
+    return events.filter(pl.col("stream").is_in(queues.implode()))
 
 
 def idle(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -> pl.DataFrame:

@@ -9,14 +9,11 @@ import polars as pl
 from holotrace.diagnosis import account
 from holotrace.diagnosis.candidates import Candidate, Job, Where, candidate, of_share, total
 from holotrace.diagnosis.classes import SLOW_DEVICE
+from holotrace.diagnosis.pace import FAMILIES_RATIO, SAME_RATIO, USUAL_QUANTILE
 
-# The steps that are not slow take about as long as the quickest of them, and a recording begins with one of them.
-USUAL_QUANTILE = 0.25
 FEWEST, OTHERS = 2, 2
 # What the same kernels take longer in some steps is more than clocks differ by as devices get warm.
 _SLOWER_RATIO = 1.08
-# So much of a device's time is spent on the same kernels in each step, and so much of that is slow.
-_SAME_RATIO, _FAMILIES_RATIO = 0.5, 0.7
 _KIND = ("name", "detail", "operator")
 
 
@@ -24,13 +21,16 @@ def causes(job: Job) -> Iterator[Candidate]:
     """Devices that all become slow."""
     everybody = job.ranks if len(job.ranks) == 1 else ()
     yield from _slow_devices(job, everybody)
+    yield from _slow_stretches(job, everybody)
 
 
-def slow(ratios: Mapping[int, float], longer: float) -> tuple[int, ...]:
+def slow(ratios: Mapping[int, float], longer: float, *, are_stretches: bool = False) -> tuple[int, ...]:
     """The steps that take ``longer`` than the others by their ratio to these: at least two in a row, not the first."""
     steps = sorted(ratios)
     found = [step for step in steps if ratios[step] > longer]
-    others = [step for step in steps if step not in found]
+    # What is slow may begin or end within a stretch.
+    blurred = [found[0] - 1, found[-1] + 1] if found and are_stretches else []
+    others = [step for step in steps if step not in (*found, *blurred)]
     if len(found) < FEWEST or len(others) < OTHERS or found[0] == steps[0]:
         return ()
     places = [steps.index(step) for step in found]
@@ -44,7 +44,7 @@ def _slow_devices(job: Job, everybody: tuple[int, ...]) -> Iterator[Candidate]:
     by_step = _ratios(job)
     steps = slow({step: ratio for step, ratio, _ in by_step.iter_rows()}, _SLOWER_RATIO)
     of_all = by_step.filter(pl.col("step").is_in(steps))
-    if not steps or (of_all["families"] < _FAMILIES_RATIO).any():
+    if not steps or (of_all["families"] < FAMILIES_RATIO).any():
         return
     share = of_all.select("step", part_ratio=1 - 1 / pl.col("ratio")).join(
         pl.DataFrame({"rank": job.ranks}, schema={"rank": job.rows.schema["rank"]}), how="cross"
@@ -53,6 +53,24 @@ def _slow_devices(job: Job, everybody: tuple[int, ...]) -> Iterator[Candidate]:
     time_ratio = total(of_all["ratio"]) / of_all.height
     where = Where(everybody, steps)
     yield candidate(SLOW_DEVICE, None, parts, where, time_ratio=round(time_ratio, 4), than="in the other steps")
+
+
+def _slow_stretches(job: Job, everybody: tuple[int, ...]) -> Iterator[Candidate]:
+    """Devices whose kernels take longer from some time on, in recordings of which nothing tells steps."""
+    pieces = job.of(account.PACE)
+    if pieces.is_empty():
+        return
+    of_rank = pieces.group_by("rank", "step").agg(ratio=pl.col("time_ns").sum() / pl.col("needed_ns").sum())
+    middle = of_rank.group_by("step").agg(pl.col("ratio").quantile(0.5, "lower"))
+    stretches = slow(dict(middle.iter_rows()), _SLOWER_RATIO, are_stretches=True)
+    if not stretches or of_rank["rank"].n_unique() < len(job.ranks):
+        return
+    parts = pieces.filter(pl.col("step").is_in(stretches)).with_columns(part_ns=pl.col("time_ns") - pl.col("needed_ns"))
+    time_ratio = total(parts["time_ns"]) / total(parts["needed_ns"])
+    where = Where(everybody, ())
+    yield candidate(
+        SLOW_DEVICE, None, parts, where, time_ratio=round(time_ratio, 4), than="in the rest of the recording"
+    )
 
 
 def _ratios(job: Job) -> pl.DataFrame:
@@ -67,7 +85,7 @@ def _ratios(job: Job) -> pl.DataFrame:
     steps = pl.col("step").n_unique().over("rank", *_KIND) == own["step"].n_unique()
     beside = own.with_columns(usual_ns=usual_ns, is_same=steps & (pl.col("count") == usual_count))
     same = beside.filter("is_same", pl.col("usual_ns") > 0)
-    if total(same["time_ns"]) < _SAME_RATIO * total(own["time_ns"]):
+    if total(same["time_ns"]) < SAME_RATIO * total(own["time_ns"]):
         return pl.DataFrame(schema={"step": own.schema["step"], "ratio": pl.Float64(), "families": pl.Float64()})
     ratio = pl.col("time_ns").sum() / pl.col("usual_ns").sum()
     own_ratio = pl.col("time_ns") / pl.col("usual_ns")

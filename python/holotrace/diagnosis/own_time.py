@@ -32,6 +32,19 @@ def lasting(rank: RankTrace) -> pl.DataFrame:
     return named.filter(~pl.col("name").str.contains(rf"^nn\.Module: |{STEP_RANGE.pattern}")).drop("category")
 
 
+def calling_nothing(rank: RankTrace) -> pl.DataFrame:
+    """Functions and ranges that last and call nothing, ``start_ns`` and ``end_ns``, on threads that launch work."""
+    calls = rank.cached(host_calls)
+    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
+    own = calls.filter(pl.col("tid").is_in(threads.implode()))
+    is_other = (
+        matching(own["category"], RUNTIME) | matching(own["category"], OPERATOR) | matching(own["name"], _OF_OTHERS)
+    )
+    long = own.filter(~is_other, pl.col("end_ns") - pl.col("start_ns") > _LONG_NS)
+    calling = own.filter(pl.col("parent_id").is_in(long["event_id"].implode()))["parent_id"].unique()
+    return long.filter(~pl.col("event_id").is_in(calling.implode())).select("start_ns", "end_ns")
+
+
 def of_host(rank: RankTrace) -> int:
     """How long the threads that launch work are in operators, or in functions and ranges that call nothing.
 
@@ -50,10 +63,8 @@ def of_host(rank: RankTrace) -> int:
     waits = [runtime.filter(lasts > max(_WAITS_NS, _WAITS_RATIO * usual)), own.filter(is_of_others)]
     # An operator that computes does so as a device.
     waits += [rank.cached(busy.of).working] if rank.computes_on_host else []
-    long = own.filter(~(is_of_runtime | is_operator | is_of_others), lasts > _LONG_NS)
-    calling = own.filter(pl.col("parent_id").is_in(long["event_id"].implode()))["parent_id"].unique()
     # The shortest are mostly within others.
     operators = own.filter(is_operator, lasts > _SHORT_NS)
-    doing = [operators, long.filter(~pl.col("event_id").is_in(calling.implode()))]
+    doing = [operators, rank.cached(calling_nothing)]
     spans, waiting = (pl.concat([frame.select("start_ns", "end_ns") for frame in frames]) for frames in (doing, waits))
     return intervals.total_ns(intervals.subtract(spans, waiting))

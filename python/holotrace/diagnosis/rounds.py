@@ -14,7 +14,7 @@ READS = (_CALLS, STEPS)
 # Ranges that libraries leave once in each step, the surest first.
 _MARKS = (r"^Optimizer\.step#", r"^enumerate\(DataLoader\)#", r"dataloader\.py\(\d+\): __next__")
 # What comes fewer times does not come round.
-_FEWEST = 3
+FEWEST = 3
 
 
 def steps(rank: RankTrace) -> pl.DataFrame:
@@ -27,7 +27,7 @@ def steps(rank: RankTrace) -> pl.DataFrame:
         found = calls.filter(pl.col("name").str.contains(mark)).sort("start_ns")
         # What is called within itself, or by a range of the same kind, is one.
         found = found.filter(pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1).fill_null(0))
-        if found.height >= _FEWEST:
+        if found.height >= FEWEST:
             # A step ends with its optimizer; it begins with its input.
             at = found["end_ns"] if mark == _MARKS[0] else found["start_ns"]
             ends = at if mark == _MARKS[0] else at.shift(-1)

@@ -13,6 +13,7 @@ from holotrace.diagnosis.backward import BUCKET_BYTES, ELEMENT_BYTES, OF_GROUP, 
 from holotrace.diagnosis.candidates import Candidate, Job, total
 from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
 from holotrace.diagnosis.meetings import Change
+from holotrace.diagnosis.pace import USUAL_QUANTILE
 
 # How many ranks of the group were not recorded.
 ABSENT = "absent_count"
@@ -153,7 +154,7 @@ def _slow_steps(meetings: pl.DataFrame, ranks: tuple[int, ...]) -> Iterator[Cand
         elements=pl.col("element_count").fill_null(1).clip(lower_bound=1),
     )
     rate = pl.col("transfer_ns") / pl.col("elements")
-    usual = rate.quantile(over_time.USUAL_QUANTILE, "lower").over(alike) * pl.col("elements")
+    usual = rate.quantile(USUAL_QUANTILE, "lower").over(alike) * pl.col("elements")
     # Of other sizes than those of other steps the rate is another.
     is_alike = (pl.col("elements") / pl.col("elements").median().over(alike)).is_between(0.5, 2)
     sized = placed.with_columns(usual_ns=pl.when(is_alike).then(usual).otherwise("transfer_ns"))
@@ -213,6 +214,8 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
     # What devices of a host compute while others of it communicate is no measure for programs of XLA.
     beside = computed(job if in_buckets else replace(job, rows=job.rows.clear()))
     backward = Backward(job)
+    # A server has no steps.
+    turns = max(() if job.rows.is_empty() else job.of(account.TURNS)["count"].to_list(), default=0)
     # Gathers of other sizes are of other parameters, which may be prefetched where these are not.
     is_gather = pl.col("collective").str.contains(_GATHER)
     sized = meetings.with_columns(size=pl.when(is_gather).then("element_count"))
@@ -242,7 +245,7 @@ def _exposed(meetings: pl.DataFrame, job: Job, *, in_buckets: bool) -> Iterator[
             evidence={
                 "time_ns": int(table["exposed_transfer_ns"].sum()),
                 "count": table.height,
-                "per_step_count": every.height / max(1, every["step"].n_unique()),
+                "per_step_count": every.height / max(1, every["step"].n_unique(), turns),
                 "exposed_ratio": round(mostly.height / usually.height, 3),
                 **({ABSENT: absent} if absent else {}),
                 **(

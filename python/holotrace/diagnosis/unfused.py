@@ -42,6 +42,8 @@ _LISTS = "aten::_foreach_"
 # How often a fused optimizer reads or writes each element: Adam parameter and two moments both, and the gradient once;
 # SGD with momentum has one moment.
 _PASSES = {"aten::addcdiv_": 7, "aten::mul_": 5, "aten::add_": 3}
+# How often these operators do so themselves.
+_OWN_PASSES = {"aten::addcdiv_": 4, "aten::mul_": 2, "aten::add_": 3}
 _GIVEN = ("name", "input_dims", "input_types")
 _RESULT = ("op_id", "time_ns", "cause", "name", "detail")
 
@@ -215,6 +217,9 @@ def _of_optimizer(ops: pl.DataFrame, *, is_adam: bool) -> Iterator[tuple[pl.Data
         # What they take beyond the shortest of them is their data's, which one kernel would read and write, too.
         shortest = single["span_ns"].quantile(_SHORTEST_QUANTILE, "lower") or 0.0
         yield single, single.select((pl.col("span_ns") - shortest).clip(lower_bound=0).sum()).item()
+    elif single["roof_ns"].is_null().all() and (update := _update(single["name"], is_adam=is_adam)):
+        # Memory limits all of them, so that those of unknown sizes tell by their time how long a fused one takes.
+        yield single, total(single.filter(name=update)["span_ns"]) * _PASSES[update] / _OWN_PASSES[update]
     # Lists are recorded without their sizes: how often each operator reads or writes one. The second factor of an
     # addcmul_ is the first.
     is_square = pl.col("name").str.contains("addcmul").cast(pl.Int64)

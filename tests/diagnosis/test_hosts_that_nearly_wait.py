@@ -1,0 +1,80 @@
+"""Hosts that keep up with a slow device only: a faster one would wait for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holotrace
+from trace_files import write_trace
+
+STEPS, LAUNCH_US, REDUCES_US = 6, 10, 100
+REDUCTION = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+MEETS = {
+    "Collective name": "allreduce",
+    "In msg nelems": 1_000,
+    "Out msg nelems": 1_000,
+    "Group size": 2,
+    "dtype": "Float",
+    "Process Group Name": "0",
+    "Process Group Ranks": "[0, 1]",
+}
+
+
+def job(folder: Path, *, loads_us: int, computes_us: tuple[int, int]) -> int:
+    """Writes two ranks that load a batch, compute four kernels of each kind and reduce, ahead of their devices.
+
+    Returns when it ends.
+    """
+    events: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
+    hosts, devices, number = [0, 0], [0, 0], 0
+
+    def event(rank: int, cat: str, name: str, ts: int, dur: int, **args: Any) -> None:
+        place = {"pid": 0, "tid": args["stream"]} if "stream" in args else {"pid": 1, "tid": 1}
+        events[rank].append({"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args})
+
+    for step in range(STEPS):
+        came = [0, 0]
+        launched = [0, 0]
+        for rank in range(2):
+            begin = hosts[rank]
+            loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+            event(rank, "user_annotation", loader, begin, loads_us if rank == 0 else 20)
+            at = begin + (loads_us if rank == 0 else 20)
+            for name in ("gemm", "norm", "softmax", "gelu"):
+                number += 1
+                event(rank, "cuda_runtime", "cudaLaunchKernel", at, LAUNCH_US - 1, correlation=number)
+                starts = max(devices[rank], at + LAUNCH_US)
+                lasts = computes_us[rank] // 4
+                event(rank, "kernel", name, starts, lasts - 1, correlation=number, stream=7, device=0)
+                devices[rank], at = starts + lasts, at + LAUNCH_US
+            event(rank, "cuda_runtime", "cudaLaunchKernel", at, LAUNCH_US - 1, correlation=10_000 + step)
+            came[rank], launched[rank] = devices[rank], at
+            hosts[rank] = at + LAUNCH_US
+            event(rank, "user_annotation", f"ProfilerStep#{step}", begin, hosts[rank] - begin)
+        left = max(came) + REDUCES_US
+        for rank in range(2):
+            known = {"correlation": 10_000 + step, "stream": 20, "device": 0, **MEETS}
+            event(rank, "kernel", REDUCTION, came[rank] + 1, left - came[rank] - 2, **known)
+            devices[rank] = left
+    for rank in range(2):
+        told = {"rank": rank, "world_size": 2, "backend": "nccl"}
+        write_trace(folder / f"rank-{rank}.json", events=events[rank], distributedInfo=told)
+    return max(devices)
+
+
+@pytest.mark.parametrize("loads_us", [20, 700, 900])
+def test_a_slow_device_is_worth_what_the_loader_of_another_rank_leaves(tmp_path: Path, loads_us: int) -> None:
+    """The host was taken to have waited for its device while it loaded, and so to be as much faster as that."""
+    recorded = job(tmp_path, loads_us=loads_us, computes_us=(500, 1_000))
+    other = tmp_path / "even"
+    other.mkdir()
+    even = job(other, loads_us=loads_us, computes_us=(500, 500))
+    for path in other.iterdir():
+        path.unlink()
+    other.rmdir()
+    found = holotrace.open(tmp_path).causes().filter(cause="slow-device").row(0, named=True)
+    assert found["ranks"] == [1]
+    assert found["cost_ns"] == pytest.approx(1_000 * (recorded - even), rel=0.1)
