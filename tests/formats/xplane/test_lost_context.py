@@ -112,6 +112,23 @@ def test_programs_that_wait_for_each_other_have_calls_of_their_own(tmp_path: Pat
     assert modules["launch_ns"].diff().drop_nulls().to_list() == [3_000, 7_000, 3_000]
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+def test_executions_without_any_way_back_are_those_of_as_many_calls(lost: int, tmp_path: Path) -> None:
+    """Programs of JAX 0.4 that called Python were in no step. Where a call is missing, nobody knows whose they are."""
+    python, pool = [], []
+    for step in range(3):
+        python.append(Event("train", 10 * step * US, 9 * US, {"_r": 1, "step_num": step}))
+        if step >= lost:
+            python.append(Event("TfrtCpuExecutable::ExecuteHelper", (10 * step + 1) * US, US))
+        for turn, name in ((0, "exp.1"), (10, "custom-call.2")):
+            at = (40 + 100 * step + turn) * US
+            pool.append(Event(name, at, 5 * US, {"hlo_op": name, **PROGRAM}))
+    lines = [Line("python", python, id=1), Line("tf_XLAEigen/2", pool, id=2)]
+    (tmp_path / "host.xplane.pb").write_bytes(space(Plane("/host:CPU", lines)))
+    modules = holotrace.open(tmp_path).table("modules").sort("start_ns")
+    assert modules["step"].to_list() == ([] if lost else [0, 1, 2])
+
+
 @pytest.mark.parametrize(("called", "steps"), [(True, [0, 1]), (False, [1])])
 def test_the_first_execution_of_a_recording_may_have_waited_for_one_from_before_it(
     called: bool, steps: list[int], tmp_path: Path

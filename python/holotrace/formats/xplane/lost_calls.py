@@ -95,3 +95,24 @@ def of_each_execution(operations: Rows, mark: pl.Series, calls: pl.DataFrame) ->
     placed = asked.join_asof(begins, on="start_ns", by=["mark", "program_id"], check_sortedness=False)
     found = placed.join(own, on=["mark", "place"])
     return mark.scatter(found["at"], found["call"])
+
+
+def in_order(operations: Rows, mark: pl.Series, calls: pl.DataFrame) -> pl.Series:
+    """With the calls in the order of the executions, where no operation leads back to any: threads do not tell.
+
+    Executions begin with the very first operation of their program. They are known if there are as many as calls, and
+    those of a program have equally many operations: on several devices at once they would not.
+    """
+    if calls.is_empty() or mark.null_count() < len(mark):
+        return mark
+    rows = operations.select("program_id", "instruction", "start_ns", "end_ns").with_row_index("at")
+    rows = rows.sort("start_ns", "end_ns", descending=[False, True])
+    firsts = rows.unique("program_id", keep="first", maintain_order=True).select("program_id", "instruction")
+    begins = rows.join(firsts, on=["program_id", "instruction"], how="semi", maintain_order="left")
+    calls = calls.sort("start_ns")
+    if begins.height != calls.height or (begins["start_ns"] < calls["start_ns"]).any():
+        return mark
+    begins = begins.select("program_id", "start_ns").hstack([calls["event_id"].alias("call")])
+    found = rows.join_asof(begins, on="start_ns", by="program_id", check_sortedness=False)
+    sizes = found.group_by("program_id", "call").len().group_by("program_id").agg(pl.col("len").n_unique())
+    return mark.scatter(found["at"], found["call"]) if (sizes["len"] == 1).all() else mark
