@@ -147,3 +147,9 @@ def test_the_command_fails_where_a_step_takes_longer_than_it_may(
     assert ended.exit_code == code
     assert ("That is more than 1%." in ended.stderr) == (code == 4)
     assert ("New, " in ended.stdout) == (by == "cause")
+
+
+def test_the_command_does_not_fail_for_some_steps_only(clean: Path) -> None:
+    ended = CliRunner().invoke(main, ["compare", str(clean), str(clean), "--step", "1", "--fail-above", "1"])
+    assert ended.exit_code == 2
+    assert "leave out --step" in ended.stderr

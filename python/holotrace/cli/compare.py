@@ -13,6 +13,7 @@ from holotrace.cli.output import write_shown
 from holotrace.compare import COLUMNS, By, of_causes, step_change
 from holotrace.compare import compare as differences
 from holotrace.discovery import OnDuplicate
+from holotrace.errors import UsageError
 from holotrace.present.writers import Shown
 from holotrace.stores import Place
 
@@ -85,6 +86,8 @@ def compare(
     jobs = [job_at((path,), recursive=recursive, on_duplicate=on_duplicate) for path in (before, after)]
     chosen, after_chosen = ranks or None, after_ranks or None
     is_by_cause = by == "cause" and not steps and not after_steps and device is None
+    if fail_above is not None and (steps or after_steps):
+        raise UsageError("--fail-above judges all steps of both jobs; leave out --step and --after-step")
     is_asked = is_by_cause or fail_above is not None
     change = step_change(*jobs, ranks=chosen, after_ranks=after_chosen) if is_asked else None
     if is_by_cause and change is not None:
