@@ -154,3 +154,27 @@ def test_a_program_that_the_cache_did_not_hold_is_compiled() -> None:
         C = backend_compile_and_load
     """)
     assert job.compilations().select("compile_ns", "is_cached").rows() == [(7_000, False)]
+
+
+def test_a_program_that_is_compiled_for_several_shapes_says_which_came_after_which() -> None:
+    """Only one of the changes was told, which was not that of the other steps."""
+    table = pl.DataFrame(
+        {
+            "rank": [0] * 3,
+            "step": [1, 2, 3],
+            "module": ["jit_f"] * 3,
+            "program": [2, 3, 4],
+            "cause": ["new_shapes"] * 3,
+            "change": ["f32[4] became f32[8]", "f32[8] became f32[6]", "f32[6] became f32[2]"],
+            "caller": [None] * 3,
+            "compile_ns": [1_000] * 3,
+            "is_cached": [False] * 3,
+            "start_ns": [0, 1_000, 2_000],
+        },
+        schema_overrides={"rank": pl.Int32, "program": pl.UInt64, "caller": pl.String},
+    )
+    told = {count: next(iter(compilations.findings(table.head(count)))) for count in (1, 2, 3)}
+    because = {count: sentence(found).partition(", because ")[2] for count, found in told.items()}
+    assert because[1] == "f32[4] became f32[8]"
+    assert because[2] == "f32[4] became f32[8], then f32[8] became f32[6]"
+    assert because[3] == f"{because[2]}, then others"

@@ -19,6 +19,8 @@ NEW_SHAPES, NEW_PROGRAM, FIRST_USE = "new_shapes", "new_program", "first_use"
 # Two shapes may be the last batch of an epoch; three are a habit.
 SHAPES = 3
 
+# So many changes of inputs are told one by one.
+_CHANGES = 2
 # What a finding says of the program that was compiled.
 _TOLD = ("change", "caller")
 _IN_STEPS = " in {steps:numbered step}"
@@ -124,8 +126,9 @@ def recompilation(table: pl.DataFrame) -> Iterator[Finding]:
     """
     again = (
         table.filter(pl.col("cause").is_in([NEW_SHAPES, NEW_PROGRAM]), _IS_MADE)
+        .sort("start_ns")
         .group_by("module", "rank")
-        .agg(pl.col("compile_ns").sum(), pl.col("step"), *(pl.col(name).sort().first() for name in _TOLD))
+        .agg(pl.col("compile_ns").sum(), pl.col("step"), pl.col("caller").sort().first(), _changes())
         .group_by("module")
         .agg(
             pl.col("rank").sort(),
@@ -142,6 +145,13 @@ def recompilation(table: pl.DataFrame) -> Iterator[Finding]:
         message += ", because {change:text}" if change else ""
         values = {"module": module, "steps": known, "took": compile_ns, "change": change, "caller": caller}
         yield Finding("warning", message, tuple(ranks), compile_ns, values=values)
+
+
+def _changes() -> pl.Expr:
+    """What changed from one program to the next, in the order of time: the first few changes."""
+    changes = pl.col("change").drop_nulls().unique(maintain_order=True)
+    more = pl.when(changes.len() > _CHANGES).then(pl.lit(", then others")).otherwise(pl.lit(""))
+    return pl.when(changes.len() > 0).then(changes.head(_CHANGES).str.join(", then ") + more).alias("change")
 
 
 @compilations.rule
