@@ -101,14 +101,17 @@ def test_programs_that_wait_for_each_other_have_calls_of_their_own(tmp_path: Pat
             stats: dict[str, Stat] = {"hlo_module": module, "program_id": place}
             pool += [
                 Event(name, at + turn * US, 5 * US, {"hlo_op": name, **stats})
-                for turn, name in ((0, "exp.1"), (10, "dot.2"))
+                # Threads begin an operation before the first one, once.
+                for turn, name in ((0, "exp.1"), (3 - 5 * step, "add.2"), (10, "dot.3"))
             ]
+    pool.sort(key=lambda event: event.start_ps)
     python.insert(2, Event("ThreadpoolListener::Record", 1_500_000, 100_000, {"_pt": 15, "_p": 1}))
     lines = [Line("python", python, id=1), Line("tf_XLATfrtCpuClient/2", pool, id=2)]
     (tmp_path / "host.xplane.pb").write_bytes(space(Plane("/host:CPU", lines)))
     modules = holotrace.open(tmp_path).table("modules").sort("start_ns")
     assert modules["module"].cast(pl.String).to_list() == ["jit_f", "jit_g"] * 2
     assert modules["step"].to_list() == [0, 0, 1, 1]
+    assert modules["op_count"].to_list() == [3] * 4
     assert modules["launch_ns"].diff().drop_nulls().to_list() == [3_000, 7_000, 3_000]
 
 

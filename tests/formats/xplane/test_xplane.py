@@ -344,6 +344,15 @@ def test_two_programs_of_one_name_that_each_step_runs_are_one_step() -> None:
     assert inferred(runs_of("ABABABABAB")).frame["step"].to_list() == list(range(5))
 
 
+def test_the_last_step_has_the_programs_that_follow_in_each() -> None:
+    """The update of the last step was in none, and that step seemed to be shorter than the others."""
+    end_ns = pl.col("start_ns") + pl.when(program=ord("A")).then(9).otherwise(2)
+    steps = inferred(runs_of("ABABABAC").with_columns(end_ns=end_ns))
+    assert steps.frame.select("start_ns", "end_ns").rows()[-1] == (60, 69)
+    steps = inferred(runs_of("ABABABAB").with_columns(end_ns=end_ns))
+    assert steps.frame.select("start_ns", "end_ns").rows() == [(0, 20), (20, 40), (40, 60), (60, 72)]
+
+
 def test_unix_times_in_old_profiles_are_kept(tmp_path: Path) -> None:
     line = Line("XLA Ops", [Event("%a", 5000, 1000, display="a")], timestamp_ns=START_NS)
     operations = written(tmp_path, Plane("/device:TPU:0", [line])).table("xla_ops")

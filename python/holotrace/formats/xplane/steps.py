@@ -104,7 +104,8 @@ def of_device(profile: Profile) -> Steps:
 def inferred(modules: pl.DataFrame) -> Steps:
     """A step for each execution of the program that makes up most of the first device's work.
 
-    It lasts from the start of one execution to that of the next: the host may have launched all of them at once.
+    It lasts from the start of one execution to that of the next: the host may have launched all of them at once. To the
+    last one belong programs that came after it in other steps, too.
     """
     first = modules.filter(pl.col("device") == pl.col("device").min())
     span_ns = pl.col("end_ns").max() - pl.col("start_ns").min()
@@ -126,7 +127,7 @@ def inferred(modules: pl.DataFrame) -> Steps:
         "step",
         "start_ns",
         event_id="launch_id",
-        end_ns=pl.col("start_ns").shift(-1).fill_null(pl.max_horizontal(pl.col("end_ns").max(), "start_ns")),
+        end_ns=pl.col("start_ns").shift(-1).fill_null(_end_ns(runs, first)),
     )
     # A device that was recorded for a shorter time began in the middle of the others' steps.
     counts = of_all.group_by("device", "plane").len()
@@ -135,6 +136,16 @@ def inferred(modules: pl.DataFrame) -> Steps:
     name = main["module"].cast(pl.String)[0]
     found = _steps(spans, "inferred", f"{spans.height} executions of {name}")
     return replace(found, runs=known)
+
+
+def _end_ns(runs: pl.DataFrame, modules: pl.DataFrame) -> int:
+    """When the last of the steps that begin with ``runs`` is over, of all ``modules`` of the device."""
+    starts = runs["start_ns"].sort()
+    begun, usual_ns = int(starts[-1]), starts.diff().median()
+    known = modules.filter(pl.col("start_ns").is_between(starts[0], begun, closed="left"))
+    later = modules.filter(pl.col("start_ns") >= begun, pl.col("start_ns") - begun < pl.lit(usual_ns))
+    alike = later.join(known, on=["module", "program"], how="semi", nulls_equal=True)
+    return int(pl.concat([runs["end_ns"], alike["end_ns"], starts]).max())
 
 
 def _variants(main: Mapping[str, object], work: pl.DataFrame) -> pl.DataFrame:
