@@ -44,7 +44,7 @@ _SCHEMA = {"name": pl.String, "category": pl.String, "count": pl.Int64, "total_n
 _ERRORS, _DEVIATION = 2.0, 1.4826
 _LEAST_STEPS = 3  # that tell by how much steps differ
 _MOST_CAUSES, _MOST_KERNELS = 5, 3
-_LONGEST_NAME = 80
+_LONGEST_NAME = 120
 # What XLA numbers anew with every compilation.
 _NUMBER = r"\.\d+$"
 _WORK = DEVICE_EVENTS.only("name", "kind", "device", "start_ns", "end_ns")
