@@ -334,8 +334,10 @@ OF_XLA: Mapping[str, Class] = {
     ),
     classes.UNRECORDED: replace(
         CLASSES[classes.UNRECORDED],
-        to_know_more="Record with host_tracer_level=3 and python_tracer_level=1, so that the trace shows what the host "
-        "did.",
+        advice="Look at what the training loop does at that time. With PyTorch/XLA it may be Python that records the "
+        "operations of the step, which torch.compile(backend='openxla') does once.",
+        to_know_more="Record with host_tracer_level=3 and python_tracer_level=1 (JAX), or put xp.Trace around parts of "
+        "the step (PyTorch/XLA), so that the trace shows what the host did.",
     ),
     classes.QUEUED: replace(
         CLASSES[classes.QUEUED],

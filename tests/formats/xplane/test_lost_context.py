@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import holotrace
@@ -85,6 +86,47 @@ def test_executions_that_begin_when_the_one_before_is_over_have_calls_of_their_o
     modules = holotrace.open(tmp_path).table("modules").sort("start_ns")
     assert modules["op_count"].to_list() == [12 // count] * count
     assert modules["launch_ns"].n_unique() == count
+
+
+def test_programs_that_wait_for_each_other_have_calls_of_their_own(tmp_path: Path) -> None:
+    """Thirty programs of ten steps in JAX 0.4 were nine, and none was in a step: one program alone was told apart."""
+    python, pool = [], [Event("ThreadpoolListener::Region", 20 * US, 900 * US, {"_ct": 15, "_c": 1})]
+    for step in range(2):
+        python.append(Event("train", 10 * step * US, 9 * US, {"_r": 1, "step_num": step}))
+        python += [
+            Event("TfrtCpuExecutable::ExecuteHelper", (10 * step + 1 + 3 * place) * US, US) for place in range(2)
+        ]
+        for place, module in enumerate(("jit_f", "jit_g")):
+            at = (30 + 200 * step + 100 * place) * US
+            stats: dict[str, Stat] = {"hlo_module": module, "program_id": place}
+            pool += [
+                Event(name, at + turn * US, 5 * US, {"hlo_op": name, **stats})
+                for turn, name in ((0, "exp.1"), (10, "dot.2"))
+            ]
+    python.insert(2, Event("ThreadpoolListener::Record", 1_500_000, 100_000, {"_pt": 15, "_p": 1}))
+    lines = [Line("python", python, id=1), Line("tf_XLATfrtCpuClient/2", pool, id=2)]
+    (tmp_path / "host.xplane.pb").write_bytes(space(Plane("/host:CPU", lines)))
+    modules = holotrace.open(tmp_path).table("modules").sort("start_ns")
+    assert modules["module"].cast(pl.String).to_list() == ["jit_f", "jit_g"] * 2
+    assert modules["step"].to_list() == [0, 0, 1, 1]
+    assert modules["launch_ns"].diff().drop_nulls().to_list() == [3_000, 7_000, 3_000]
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_executions_without_any_way_back_are_those_of_as_many_calls(lost: int, tmp_path: Path) -> None:
+    """Programs of JAX 0.4 that called Python were in no step. Where a call is missing, nobody knows whose they are."""
+    python, pool = [], []
+    for step in range(3):
+        python.append(Event("train", 10 * step * US, 9 * US, {"_r": 1, "step_num": step}))
+        if step >= lost:
+            python.append(Event("TfrtCpuExecutable::ExecuteHelper", (10 * step + 1) * US, US))
+        for turn, name in ((0, "exp.1"), (10, "custom-call.2")):
+            at = (40 + 100 * step + turn) * US
+            pool.append(Event(name, at, 5 * US, {"hlo_op": name, **PROGRAM}))
+    lines = [Line("python", python, id=1), Line("tf_XLAEigen/2", pool, id=2)]
+    (tmp_path / "host.xplane.pb").write_bytes(space(Plane("/host:CPU", lines)))
+    modules = holotrace.open(tmp_path).table("modules").sort("start_ns")
+    assert modules["step"].to_list() == ([] if lost else [0, 1, 2])
 
 
 @pytest.mark.parametrize(("called", "steps"), [(True, [0, 1]), (False, [1])])

@@ -250,6 +250,7 @@ def _executors(profile: Profile, operations: Rows) -> pl.Series:
     found = profile.space.causes(["mark"], operations.select("event_id"), profile.numbers("host"), marks)
     mark = lost_calls.continued(operations, pl.DataFrame(found)["mark"])
     calls = profile.of_rows(["event_id", "start_ns"], marks)
+    mark = lost_calls.in_order(operations, mark, calls)
     mark = lost_calls.begun_before(operations, mark, calls)
     mark = lost_calls.of_each_execution(operations, mark, calls)
     return nothing.zip_with(is_named, mark) if is_named.any() else mark

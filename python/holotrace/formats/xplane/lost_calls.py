@@ -64,8 +64,9 @@ def begun_before(operations: Rows, mark: pl.Series, calls: pl.DataFrame) -> pl.S
 def of_each_execution(operations: Rows, mark: pl.Series, calls: pl.DataFrame) -> pl.Series:
     """With a call for each execution of a program, where those that wait for it lead back to the call of the first.
 
-    An execution begins with the operation that was the very first, which is in no loop and so runs once in each. The
-    calls that seem to execute nothing are those of the executions after the first, if there are just as many.
+    An execution begins with the operation that was the very first of its program, which is in no loop and so runs once
+    in each. The calls that seem to execute nothing are, in their order, those of the executions after the first, if
+    there are just as many.
 
     Args:
         operations: Those of CPU devices.
@@ -79,18 +80,39 @@ def of_each_execution(operations: Rows, mark: pl.Series, calls: pl.DataFrame) ->
     if idle.is_empty() or used.is_empty():
         return mark
     # What contains others begins before them, or with them and ends later.
-    lone = rows.filter(pl.col("program_id").n_unique().over("mark") == 1)
-    lone = lone.sort("start_ns", "end_ns", descending=[False, True])
-    firsts = lone.unique("mark", keep="first", maintain_order=True).select("mark", "instruction")
-    begins = lone.join(firsts, on=["mark", "instruction"], how="semi", maintain_order="left")
-    begins = begins.select("mark", "start_ns", place=pl.int_range(pl.len()).over("mark"))
+    rows = rows.sort("start_ns", "end_ns", descending=[False, True])
+    firsts = rows.unique(["mark", "program_id"], keep="first", maintain_order=True)
+    firsts = firsts.select("mark", "program_id", "instruction")
+    begins = rows.join(firsts, on=["mark", "program_id", "instruction"], how="semi", maintain_order="left")
+    begins = begins.select("mark", "program_id", "start_ns", place=pl.int_range(pl.len()).over("mark"))
     owners = used.select("start_ns", mark="event_id")
     own = idle.join_asof(owners, on="start_ns").select("mark", call="event_id").drop_nulls()
     own = own.with_columns(place=pl.int_range(1, pl.len() + 1).over("mark"))
     counts = begins.group_by("mark").agg(begun=pl.len())
     whole = own.group_by("mark").agg(known=pl.len() + 1).join(counts, on="mark")
     own = own.join(whole.filter(pl.col("known") == pl.col("begun")), on="mark", how="semi")
-    asked = lone.join(own, on="mark", how="semi").select("at", "mark", "start_ns").sort("start_ns")
-    placed = asked.join_asof(begins, on="start_ns", by="mark", check_sortedness=False)
+    asked = rows.join(own, on="mark", how="semi").select("at", "mark", "program_id", "start_ns").sort("start_ns")
+    placed = asked.join_asof(begins, on="start_ns", by=["mark", "program_id"], check_sortedness=False)
     found = placed.join(own, on=["mark", "place"])
     return mark.scatter(found["at"], found["call"])
+
+
+def in_order(operations: Rows, mark: pl.Series, calls: pl.DataFrame) -> pl.Series:
+    """With the calls in the order of the executions, where no operation leads back to any: threads do not tell.
+
+    Executions begin with the very first operation of their program. They are known if there are as many as calls, and
+    those of a program have equally many operations: on several devices at once they would not.
+    """
+    if calls.is_empty() or mark.null_count() < len(mark):
+        return mark
+    rows = operations.select("program_id", "instruction", "start_ns", "end_ns").with_row_index("at")
+    rows = rows.sort("start_ns", "end_ns", descending=[False, True])
+    firsts = rows.unique("program_id", keep="first", maintain_order=True).select("program_id", "instruction")
+    begins = rows.join(firsts, on=["program_id", "instruction"], how="semi", maintain_order="left")
+    calls = calls.sort("start_ns")
+    if begins.height != calls.height or (begins["start_ns"] < calls["start_ns"]).any():
+        return mark
+    begins = begins.select("program_id", "start_ns").hstack([calls["event_id"].alias("call")])
+    found = rows.join_asof(begins, on="start_ns", by="program_id", check_sortedness=False)
+    sizes = found.group_by("program_id", "call").len().group_by("program_id").agg(pl.col("len").n_unique())
+    return mark.scatter(found["at"], found["call"]) if (sizes["len"] == 1).all() else mark
