@@ -43,11 +43,20 @@ def test_a_cause_that_came_is_added_and_one_that_went_is_removed(clean: Path, sl
 def test_parts_add_up_to_the_change_of_the_step(clean: Path, slow: Path) -> None:
     parts = holotrace.compare(clean, slow, by="cause").filter(category="step")
     assert parts.height == 4
-    steps = [
-        holotrace.open(job).time_breakdown(by_step=True).drop_nulls("step")["total_ns"].mean() for job in (clean, slow)
-    ]
-    assert parts["before_total_ns"].sum() == pytest.approx(steps[0], abs=4)
-    assert parts["after_total_ns"].sum() == pytest.approx(steps[1], abs=4)
+    # From the mark of the first step, as replaying them does.
+    steps = [holotrace.open(job).replay()["recorded_ns"].mean() for job in (clean, slow)]
+    assert parts["before_total_ns"].sum() == pytest.approx(steps[0], rel=1e-3)
+    assert parts["after_total_ns"].sum() == pytest.approx(steps[1], rel=1e-3)
+
+
+@pytest.mark.parametrize("fault", ["loader-of-all", "slow-device", "logging-every-third", "exposed"])
+def test_a_step_is_longer_by_what_the_fault_costs(tmp_path: Path, fault: str) -> None:
+    """The first step's wait for input comes before any work on its device."""
+    before = written(tmp_path / "before", Other("fsdp", ranks=4, steps=6, seed=3))
+    (tmp_path / "after").mkdir()
+    truth = other_jobs.write(tmp_path / "after", Other("fsdp", fault, ranks=4, steps=6, seed=3))
+    change = holotrace.step_change(before, tmp_path / "after")
+    assert 6 * (change.after_ns - change.before_ns) == pytest.approx(1e3 * truth.cost_us, rel=0.02)
 
 
 def test_factors_add_up_to_the_step_and_say_what_it_is_lost_to(clean: Path, slow: Path) -> None:

@@ -16,7 +16,7 @@ from holotrace.core.analysis import Analysis, per_rank
 from holotrace.core.charts import Ranking
 from holotrace.core.problems import spelled
 from holotrace.core.schema import Column, Unit
-from holotrace.core.tables import DEVICE_EVENTS
+from holotrace.core.tables import DEVICE_EVENTS, STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import COMPUTE
 from holotrace.diagnosis.causes import FLOOR_RATIO
@@ -44,7 +44,7 @@ _SCHEMA = {"name": pl.String, "category": pl.String, "count": pl.Int64, "total_n
 _ERRORS, _DEVIATION = 2.0, 1.4826
 _LEAST_STEPS = 3  # that tell by how much steps differ
 _MOST_CAUSES, _MOST_KERNELS = 5, 3
-_LONGEST_NAME = 80
+_LONGEST_NAME = 120
 # What XLA numbers anew with every compilation.
 _NUMBER = r"\.\d+$"
 _WORK = DEVICE_EVENTS.only("name", "kind", "device", "start_ns", "end_ns")
@@ -75,8 +75,28 @@ def computed(rank: RankTrace) -> pl.DataFrame:
     )
 
 
+@per_rank(
+    columns=(
+        Column("step", Unit.STEP, "The first step that is marked and has work on a device"),
+        Column("first_idle_ns", Unit.NS, "How long the device has nothing to do from its mark to its first work"),
+    ),
+    reads=(STEPS, DEVICE_EVENTS.only("start_ns", "end_ns", "step")),
+    chart=Ranking(x="rank", y=("first_idle_ns",), title="Idle before the first step's work"),
+)
+def first_idle(rank: RankTrace) -> pl.DataFrame:
+    """How long devices wait for the first work of the first step."""
+    work = rank[DEVICE_EVENTS.only("start_ns", "end_ns", "step")]
+    own = work.drop_nulls("step").group_by("step").agg(pl.col("start_ns").min().alias("own_ns"))
+    first = rank[STEPS].select("step", "start_ns").join(own, on="step").sort("start_ns").head(1)
+    before = pl.lit(
+        work.join(first, how="cross").filter(pl.col("start_ns") < pl.col("own_ns"))["end_ns"].max(), pl.Int64
+    )
+    idle = pl.col("own_ns") - pl.max_horizontal("start_ns", before)
+    return first.select("step", first_idle_ns=idle.clip(lower_bound=0))
+
+
 # What is asked of each job, in one reading.
-ASKED: tuple[Analysis[Any], ...] = (time_breakdown, factors, causes, computed)
+ASKED: tuple[Analysis[Any], ...] = (time_breakdown, first_idle, factors, causes, computed)
 OPTIONS = {time_breakdown.name: {"by_step": True}}
 
 
@@ -96,8 +116,13 @@ class Step:
         spent = self.tables[time_breakdown.name]
         # Work that no step launched belongs to none, but where no steps were marked.
         marked = spent.drop_nulls("step")
-        counted = spent if marked.is_empty() else marked
+        counted = spent if marked.is_empty() else self._from_its_mark(marked)
         return counted.group_by("step", maintain_order=True).agg(pl.col(PARTS).mean())
+
+    def _from_its_mark(self, steps: pl.DataFrame) -> pl.DataFrame:
+        """The steps, the first of each rank from its mark on: until its own first work its device has nothing to do."""
+        known = steps.join(self.tables[first_idle.name], on=["rank", "step"], how="left", maintain_order="left")
+        return known.with_columns(pl.col("idle_ns") + pl.col("first_idle_ns").fill_null(0))
 
     @property
     def rows(self) -> pl.DataFrame:
@@ -179,8 +204,8 @@ class Step:
 class StepChange:
     """How much longer a step of one job takes than one of another, and why.
 
-    The time of a step is the mean over ranks and steps, from where the device work of the step before ends to where its
-    own does; of jobs without marked steps, that of the whole recording.
+    The time of a step is the mean over ranks and steps, from where the device work of the step before ends, or from the
+    mark of the first step, to where its own does; of jobs without marked steps, that of the whole recording.
 
     Attributes:
         before: A step of the job to compare with.

@@ -16,9 +16,10 @@ from holotrace import sample
 from holotrace.diagnosis import equal_work, idle, uneven, unfused
 from holotrace.diagnosis.candidates import Candidate, beyond_others
 from holotrace.diagnosis.candidates import Job as CausesJob
-from holotrace.diagnosis.causes import _least_ratio, _with_launches
+from holotrace.diagnosis.causes import _least_ratio
 from holotrace.diagnosis.classes import EXPOSED, LAUNCH, MORE_WORK, SLOW_DEVICE, SYNCHRONIZATION
 from holotrace.diagnosis.meetings import Change, Meetings
+from holotrace.diagnosis.one_cause import with_launches
 from quick import every
 from trace_files import REAL_TRACES
 
@@ -368,7 +369,7 @@ def test_launching_what_a_rank_calls_beyond_the_others_is_a_part_of_its_more_wor
     meetings = Meetings(met, {0: 100, 1: 1_000}, {})
     work = Candidate(MORE_WORK, Change(removed={1: [(10, 20.0)]}), (1,), evidence={"call_ratio": call_ratio})
     launches = Candidate(LAUNCH, Change(removed={1: [(30, 30.0)]}), (1,))
-    found = _with_launches([(work, 20), (launches, 30)], meetings)
+    found = with_launches([(work, 20), (launches, 30)], meetings)
     assert [(candidate.cause, cost) for candidate, cost in found] == told
 
 

@@ -12,6 +12,7 @@ from holotrace import sample
 from holotrace.diagnosis.candidates import Candidate
 from holotrace.diagnosis.hidden import with_hidden
 from holotrace.diagnosis.meetings import Change, Meetings
+from holotrace.diagnosis.one_cause import at_once
 from holotrace.present import verdict
 
 LEAST_NS, RANKS = 10, 4
@@ -98,3 +99,27 @@ def test_a_hidden_fault_of_a_job_is_told_with_what_it_costs_then(tmp_path: Path)
     told = verdict.of(result.tables, result.findings, 6).why
     assert told[1].startswith("Up to 4.8") and "a step once the others are gone: The device of rank 1" in told[1]
     assert [finding.analysis for finding in result.findings if finding.severity != "info"] == ["causes", "causes"]
+
+
+@pytest.mark.parametrize(
+    ("late_ns", "names", "told"),
+    [
+        ({0: 100, 3: 100}, "aa", [((0, 3), 100)]),
+        # One thing and another, or more of it on one of the ranks: each is a cause.
+        ({0: 100, 3: 100}, "ab", [((0,), 0), ((3,), 0)]),
+        ({0: 100, 3: 70}, "aa", [((0,), 30), ((3,), 0)]),
+    ],
+)
+def test_what_ranks_do_at_once_is_one_cause_if_nothing_is_won_without_it_on_one_of_them(
+    late_ns: dict[int, float], names: str, told: list[tuple[tuple[int, ...], int]]
+) -> None:
+    """Two stages of a pipeline waited for input together, which was the largest cause, and was told to cost nothing."""
+    meetings = OneMeeting({**dict.fromkeys(range(RANKS), 0), **late_ns})
+    costs = []
+    for (rank, late), name in zip(late_ns.items(), names, strict=True):
+        removed = {rank: [(0, late)]}
+        known = {"time_ns": int(late), "count": 1}
+        change = Change(removed, of_hosts=removed)
+        costs.append((Candidate("input", change, (rank,), (rank,), name, evidence=known), meetings.saved_ns(change)))
+    found = at_once(costs, meetings, LEAST_NS)
+    assert [(cause.ranks, cost) for cause, cost in found] == told

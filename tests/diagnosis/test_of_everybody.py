@@ -30,12 +30,16 @@ def test_a_function_of_all_hosts_is_of_all_though_only_the_last_rank_has_its_dev
         for step in range(4)
         for at_ns in [20_000_000 * step]
     ]
+    # Before its device waited for it the function kept 3 ms from being hidden that come later.
+    recovered = {"row": "recovered", "rank": 2, "step": 1, "time_ns": 3_000_000, "start_ns": 20_000_000}
+    rows.append(recovered | {"cause": "python-function", "at_ns": 28_000_000} | function)
     table = pl.DataFrame(rows, infer_schema_length=None)
     every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
     visits = pl.DataFrame({"rank": range(4), "clock_offset_ns": 0, "collective": "allreduce"})
     (found,) = idle.causes(Job(every, visits, (0, 1, 2, 3), 100_000))
     assert (found.responsible, found.ranks) == (FUNCTION, ranks)
     assert sum(ns for _, ns in found.change.removed[2]) == 20_000_000
+    assert found.change.later == {2: [(28_000_000, 3_000_000.0)]}
 
 
 def test_what_the_last_rank_is_in_a_function_for_longer_than_others_is_its_own_and_the_rest_of_all() -> None:

@@ -134,3 +134,18 @@ def test_devices_become_slow_in_recordings_without_steps_too(
     write_trace(tmp_path / "rank-0.json", events=events)
     found = holotrace.open(tmp_path).causes().filter(cause="slow-device")
     assert found["cost_ns"].to_list() == ([] if cost_us is None else [pytest.approx(1_000 * cost_us, rel=0.03)])
+
+
+@pytest.mark.parametrize(
+    ("ratios", "stretches"),
+    [
+        # It began in the third, or in the second of them.
+        ([1.0, 1.0, 1.11, 1.3, 1.3, 1.3, 1.3, 1.3], (2, 3, 4, 5, 6, 7)),
+        ([1.0, 1.06, 1.3, 1.3, 1.3, 1.3, 1.3, 1.3], (2, 3, 4, 5, 6, 7)),
+        ([1.0, 1.06, 1.0, 1.3, 1.3, 1.3, 1.3, 1.3], ()),
+    ],
+)
+def test_of_stretches_the_one_in_which_devices_become_slow_is_slow_in_part(
+    ratios: list[float], stretches: tuple[int, ...]
+) -> None:
+    assert over_time.slow(dict(enumerate(ratios)), 1.08, are_stretches=True) == stretches

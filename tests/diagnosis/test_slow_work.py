@@ -7,8 +7,8 @@ import polars as pl
 from holotrace.core.schema import filled
 from holotrace.diagnosis import account, slow_work
 from holotrace.diagnosis.candidates import Candidate, Job
-from holotrace.diagnosis.causes import _without_launches_of_unfused
 from holotrace.diagnosis.meetings import Change, together
+from holotrace.diagnosis.one_cause import without_launches_of_unfused
 
 OPTIMIZER = "Optimizer.step#AdamW.step"
 
@@ -33,5 +33,5 @@ def test_launching_what_should_be_fused_is_no_cause_of_its_own() -> None:
     unfused = Candidate("unfused-optimizer", Change(), responsible=OPTIMIZER)
     launches = Candidate("launch-bound", Change(), responsible=OPTIMIZER)
     others = Candidate("launch-bound", Change(), responsible="forward")
-    kept = _without_launches_of_unfused([(unfused, 3), (launches, 2), (others, 1)])
+    kept = without_launches_of_unfused([(unfused, 3), (launches, 2), (others, 1)])
     assert [candidate for candidate, _ in kept] == [unfused, others]

@@ -13,7 +13,18 @@ import polars as pl
 from holotrace.derive import arrivals
 from holotrace.derive.vendors import COPYING as COPYING_CALLS
 from holotrace.derive.vendors import GRAPH_LAUNCHING, LAUNCHING
-from holotrace.diagnosis import account, cores, idle, over_time, profiled, slow_work, transfers, uneven, wording
+from holotrace.diagnosis import (
+    account,
+    cores,
+    idle,
+    one_cause,
+    over_time,
+    profiled,
+    slow_work,
+    transfers,
+    uneven,
+    wording,
+)
 from holotrace.diagnosis.advice import advice
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.class_texts import ALL_RANKS, CLASSES, OF_XLA, Class
@@ -32,7 +43,6 @@ from holotrace.diagnosis.classes import (
     SLICE_GRADIENTS,
     SYNCHRONIZATION,
     UNEVEN_WORK,
-    UNFUSED_ATTENTION,
     UNFUSED_OPTIMIZER,
     UNRECORDED,
     WRONG_TYPE,
@@ -71,8 +81,6 @@ _BETWEEN_RATIO = 0.15
 _READ_RATIO, _OFTEN_RATIO = 0.15, 1.5
 _CRITICAL_RATIO = 0.2
 _PINNED, _SENT_RATIO = "Pinned -> Device|Device -> Pinned", 0.05
-# A device that copies to its host.
-_TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
 # Threads of one host share its cores, so that equal work of theirs differs by more than that of devices.
 _ON_HOST_RATIO = 0.1
 # What the trace does not say in so many words.
@@ -148,18 +156,18 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     # Whether anything is told of it does not depend on what others have a part in.
     alone = [(candidate, meetings.saved_ns(replace(candidate.change, later={}))) for candidate in every]
     costs = [(candidate, _at_most(cost, candidate, room_ns)) for candidate, cost in alone]
+    costs = one_cause.at_once(costs, meetings, FLOOR_RATIO * job_ns)
     # A wait costs what the device stands still for and what it exposes, which may each be little.
     waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
-    costs = [*_once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
+    costs = [*one_cause.once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
     kept = [
         (c, cost)
         for c, cost in costs
         if cost > _least_ratio(c, len(ranks), shares_cores=_is_of_shared_cores(c, windows)) * job_ns
     ]
-    kept = _with_copies(
-        _once(cores.told_once(_without_followers(_without_launches_of_unfused(kept))), meetings), meetings
-    )
-    kept = with_hidden(_with_launches(kept, meetings), costs, meetings, FLOOR_RATIO * job_ns, len(ranks))
+    kept = cores.told_once(one_cause.without_followers(one_cause.without_launches_of_unfused(kept)))
+    kept = one_cause.with_copies(one_cause.once(kept, meetings), meetings)
+    kept = with_hidden(one_cause.with_launches(kept, meetings), costs, meetings, FLOOR_RATIO * job_ns, len(ranks))
     kept = [(c, max(cost, meetings.saved_ns(c.change)) if c.change.later else cost) for c, cost in kept]
     kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
     joint = _joint_ns([candidate for candidate, _ in kept], meetings, room_ns)
@@ -204,85 +212,6 @@ def _late(rows: pl.DataFrame) -> dict[int, list[Late]]:
     for rank, *times in found.select("rank", "at_ns", "start_ns", "time_ns", launched).iter_rows():
         late.setdefault(rank, []).append(Late(*times))
     return late
-
-
-def _once(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
-    """What the same thing costs in several ways is one cause: an evaluation keeps both host and device busy."""
-    alike: dict[tuple[object, ...], list[tuple[Candidate, int]]] = {}
-    for candidate, cost in kept:
-        alike.setdefault((candidate.cause, candidate.ranks, candidate.responsible), []).append((candidate, cost))
-    told = []
-    for same in alike.values():
-        dearest, cost = max(same, key=lambda pair: pair[1])
-        if len(same) > 1:
-            steps = sorted({step for candidate, _ in same for step in candidate.steps})
-            changes = [candidate.change for candidate, _ in same]
-            later = next((change.later for change in changes if change.later), {})
-            change = replace(together(changes), later=later)
-            counts = [candidate.evidence["count"] for candidate, _ in same if "count" in candidate.evidence]
-            known = {name: value for candidate, _ in same for name, value in candidate.evidence.items()}
-            evidence = {**known, **dearest.evidence, **({"count": sum(counts)} if counts else {})}
-            seen = next((candidate for candidate, _ in same if candidate.event_id is not None), dearest)
-            dearest = replace(dearest, change=change, steps=tuple(steps), evidence=evidence)
-            if dearest.event_id is None:
-                dearest = replace(dearest, detail=seen.detail, event_rank=seen.event_rank, event_id=seen.event_id)
-            cost = meetings.saved_ns(change)
-        told.append((dearest, cost))
-    return told
-
-
-def _with_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
-    """What is copied to the host in the same steps as its ranks' hosts pause in is a part of what they do there."""
-    told = list(kept)
-    for pause, _ in kept:
-        if pause.cause not in (PAUSE, UNRECORDED):
-            continue
-        copies = [
-            (copy, cost)
-            for copy, cost in told
-            if copy.cause == COPY
-            and (copy.ranks, copy.steps) == (pause.ranks, pause.steps)
-            and re.search(_TO_HOST, copy.responsible or "")
-        ]
-        if not copies:
-            continue
-        change = together([pause.change, *(copy.change for copy, _ in copies)])
-        merged = replace(pause, change=change, evidence={**pause.evidence, "copies_to_host": True})
-        told = [pair for pair in told if pair[0] is not pause and pair not in copies]
-        told.append((merged, meetings.saved_ns(change)))
-    return told
-
-
-def _with_launches(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
-    """Where ranks call more operators than others, launching these is a part of the more work."""
-    told = list(kept)
-    for work, cost in kept:
-        if work.cause != MORE_WORK or work.evidence.get("call_ratio", 1.0) <= 1:
-            continue
-        launches = [pair for pair in told if pair[0].cause == LAUNCH and pair[0].ranks == work.ranks]
-        if launches:
-            change = together([work.change, *(launch.change for launch, _ in launches)])
-            told = [pair for pair in told if pair not in launches and pair != (work, cost)]
-            told.append((replace(work, change=change), meetings.saved_ns(change)))
-    return told
-
-
-def _without_launches_of_unfused(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
-    """The causes but for too many launches of what should be fused, which are a part of that."""
-    unfused = {
-        candidate.responsible for candidate, _ in kept if candidate.cause in (UNFUSED_OPTIMIZER, UNFUSED_ATTENTION)
-    }
-    return [
-        (candidate, cost)
-        for candidate, cost in kept
-        if candidate.cause != LAUNCH or candidate.ranks or candidate.responsible not in unfused
-    ]
-
-
-def _without_followers(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
-    """The causes but for transfers that are exposed since hosts launch too late what could hide them."""
-    late_ns = max((cost for candidate, cost in kept if candidate.cause == LAUNCH and not candidate.ranks), default=0)
-    return [(candidate, cost) for candidate, cost in kept if candidate.cause != EXPOSED or cost >= late_ns]
 
 
 def _is_of_shared_cores(candidate: Candidate, windows: pl.DataFrame) -> bool:

@@ -96,7 +96,7 @@ def causes(job: Job) -> Iterator[Candidate]:
         if everybodys > ALIKE_RATIO or _is_in_turns(idle, job):
             parts = _parts(idle.rows, idle.table, "time_ns")
             found = candidate(idle.cause, idle.name, parts, Where((), when(idle.table, "time_ns")), of_hosts=True)
-            yield awaited.with_waits(found, parts, waiting)
+            yield _with_later(awaited.with_waits(found, parts, waiting), idle, hidden)
             continue
         # Of what takes longer here than elsewhere only that is a rank's own.
         table = excess = excess.with_columns(pl.col("beyond_ns") * (1 - everybodys))

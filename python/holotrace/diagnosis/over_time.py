@@ -28,14 +28,14 @@ def slow(ratios: Mapping[int, float], longer: float, *, are_stretches: bool = Fa
     """The steps that take ``longer`` than the others by their ratio to these: at least two in a row, not the first."""
     steps = sorted(ratios)
     found = [step for step in steps if ratios[step] > longer]
-    # What is slow may begin or end within a stretch.
-    blurred = [found[0] - 1, found[-1] + 1] if found and are_stretches else []
-    others = [step for step in steps if step not in (*found, *blurred)]
+    others = [step for step in steps if step not in found]
     if len(found) < FEWEST or len(others) < OTHERS or found[0] == steps[0]:
         return ()
     places = [steps.index(step) for step in found]
+    # What is slow may begin or end within a stretch.
+    blurred = (found[0] - 1, found[-1] + 1) if are_stretches else ()
     # As much as the slow ones differ from them the others do not differ by chance.
-    is_apart = max(ratios[step] for step in others) < 1 + 0.5 * (longer - 1)
+    is_apart = max((ratios[step] for step in others if step not in blurred), default=1.0) < 1 + 0.5 * (longer - 1)
     return tuple(found) if is_apart and places[-1] - places[0] == len(places) - 1 else ()
 
 

@@ -1,0 +1,138 @@
+"""Which candidates are one cause: the same thing in several ways, of ranks that have it at once, or part of another."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from holotrace.diagnosis.candidates import Candidate
+from holotrace.diagnosis.classes import (
+    COPY,
+    EXPOSED,
+    LAUNCH,
+    MORE_WORK,
+    PAUSE,
+    UNFUSED_ATTENTION,
+    UNFUSED_OPTIMIZER,
+    UNRECORDED,
+)
+from holotrace.diagnosis.meetings import Meetings, together
+
+# Ranks have a thing together if it costs so many times what it does on each of them: next to nothing.
+_SEVERAL_GROUPS, _TOGETHER_TIMES = 2, 10
+# A device that copies to its host.
+_TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
+
+
+def at_once(costs: list[tuple[Candidate, int]], meetings: Meetings, least_ns: float) -> list[tuple[Candidate, int]]:
+    """What groups of ranks do at the same time is one cause if next to nothing is won without it on one of them only.
+
+    The first and the last stage of a pipeline read input, for example.
+    """
+    alike: dict[tuple[object, ...], list[tuple[Candidate, int]]] = {}
+    for candidate, cost in costs:
+        if candidate.ranks and candidate.change.of_hosts:
+            alike.setdefault((candidate.cause, candidate.responsible), []).append((candidate, cost))
+    for same in alike.values():
+        if len({candidate.ranks for candidate, _ in same}) < _SEVERAL_GROUPS:
+            continue
+        changes = [candidate.change for candidate, _ in same]
+        later: dict[int, list[tuple[int, float]]] = {}
+        for change in changes:
+            for rank, parts in change.later.items():
+                later.setdefault(rank, []).extend(parts)
+        joint = meetings.saved_ns(change := together(changes))
+        if joint <= max(least_ns, _TOGETHER_TIMES * sum(max(0, cost) for _, cost in same)):
+            continue
+        longest = max((candidate for candidate, _ in same), key=lambda candidate: candidate.evidence["time_ns"])
+        merged = replace(
+            longest,
+            change=replace(change, later=later),
+            ranks=tuple(sorted({rank for candidate, _ in same for rank in candidate.ranks})),
+            steps=tuple(sorted({step for candidate, _ in same for step in candidate.steps})),
+            evidence={
+                **longest.evidence,
+                **{name: sum(candidate.evidence[name] for candidate, _ in same) for name in ("time_ns", "count")},
+            },
+        )
+        costs = [pair for pair in costs if pair not in same] + [(merged, joint)]
+    return costs
+
+
+def once(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
+    """What the same thing costs in several ways is one cause: an evaluation keeps both host and device busy."""
+    alike: dict[tuple[object, ...], list[tuple[Candidate, int]]] = {}
+    for candidate, cost in kept:
+        alike.setdefault((candidate.cause, candidate.ranks, candidate.responsible), []).append((candidate, cost))
+    told = []
+    for same in alike.values():
+        dearest, cost = max(same, key=lambda pair: pair[1])
+        if len(same) > 1:
+            steps = sorted({step for candidate, _ in same for step in candidate.steps})
+            changes = [candidate.change for candidate, _ in same]
+            later = next((change.later for change in changes if change.later), {})
+            change = replace(together(changes), later=later)
+            counts = [candidate.evidence["count"] for candidate, _ in same if "count" in candidate.evidence]
+            known = {name: value for candidate, _ in same for name, value in candidate.evidence.items()}
+            evidence = {**known, **dearest.evidence, **({"count": sum(counts)} if counts else {})}
+            seen = next((candidate for candidate, _ in same if candidate.event_id is not None), dearest)
+            dearest = replace(dearest, change=change, steps=tuple(steps), evidence=evidence)
+            if dearest.event_id is None:
+                dearest = replace(dearest, detail=seen.detail, event_rank=seen.event_rank, event_id=seen.event_id)
+            cost = meetings.saved_ns(change)
+        told.append((dearest, cost))
+    return told
+
+
+def with_copies(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
+    """What is copied to the host in the same steps as its ranks' hosts pause in is a part of what they do there."""
+    told = list(kept)
+    for pause, _ in kept:
+        if pause.cause not in (PAUSE, UNRECORDED):
+            continue
+        copies = [
+            (copy, cost)
+            for copy, cost in told
+            if copy.cause == COPY
+            and (copy.ranks, copy.steps) == (pause.ranks, pause.steps)
+            and re.search(_TO_HOST, copy.responsible or "")
+        ]
+        if not copies:
+            continue
+        change = together([pause.change, *(copy.change for copy, _ in copies)])
+        merged = replace(pause, change=change, evidence={**pause.evidence, "copies_to_host": True})
+        told = [pair for pair in told if pair[0] is not pause and pair not in copies]
+        told.append((merged, meetings.saved_ns(change)))
+    return told
+
+
+def with_launches(kept: list[tuple[Candidate, int]], meetings: Meetings) -> list[tuple[Candidate, int]]:
+    """Where ranks call more operators than others, launching these is a part of the more work."""
+    told = list(kept)
+    for work, cost in kept:
+        if work.cause != MORE_WORK or work.evidence.get("call_ratio", 1.0) <= 1:
+            continue
+        launches = [pair for pair in told if pair[0].cause == LAUNCH and pair[0].ranks == work.ranks]
+        if launches:
+            change = together([work.change, *(launch.change for launch, _ in launches)])
+            told = [pair for pair in told if pair not in launches and pair != (work, cost)]
+            told.append((replace(work, change=change), meetings.saved_ns(change)))
+    return told
+
+
+def without_launches_of_unfused(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
+    """The causes but for too many launches of what should be fused, which are a part of that."""
+    unfused = {
+        candidate.responsible for candidate, _ in kept if candidate.cause in (UNFUSED_OPTIMIZER, UNFUSED_ATTENTION)
+    }
+    return [
+        (candidate, cost)
+        for candidate, cost in kept
+        if candidate.cause != LAUNCH or candidate.ranks or candidate.responsible not in unfused
+    ]
+
+
+def without_followers(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
+    """The causes but for transfers that are exposed since hosts launch too late what could hide them."""
+    late_ns = max((cost for candidate, cost in kept if candidate.cause == LAUNCH and not candidate.ranks), default=0)
+    return [(candidate, cost) for candidate, cost in kept if candidate.cause != EXPOSED or cost >= late_ns]
