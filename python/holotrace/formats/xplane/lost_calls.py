@@ -91,27 +91,29 @@ def of_each_execution(operations: Rows, mark: pl.Series, calls: pl.DataFrame) ->
     counts = begins.group_by("mark").agg(begun=pl.len())
     whole = own.group_by("mark").agg(known=pl.len() + 1).join(counts, on="mark")
     own = own.join(whole.filter(pl.col("known") == pl.col("begun")), on="mark", how="semi")
-    asked = rows.join(own, on="mark", how="semi").sort("start_ns")
-    placed = _in_turn(asked.join_asof(begins, on="start_ns", by=["mark", "program_id"], check_sortedness=False), begins)
-    found = placed.join(own, on=["mark", "place"])
+    asked = rows.drop("end_ns").join(own, on="mark", how="semi").sort("start_ns")
+    once = _in_turn(asked, begins)
+    others = asked.drop("instruction").join(once, on="at", how="anti", maintain_order="left")
+    placed = others.join_asof(begins, on="start_ns", by=["mark", "program_id"], check_sortedness=False)
+    found = pl.concat([once, placed.select(once.columns)]).join(own, on=["mark", "place"])
     return mark.scatter(found["at"], found["call"])
 
 
-def _in_turn(placed: pl.DataFrame, begins: pl.DataFrame) -> pl.DataFrame:
-    """With the place of operations that run once in each execution by their order: threads begin some before the first.
+def _in_turn(asked: pl.DataFrame, begins: pl.DataFrame) -> pl.DataFrame:
+    """at, mark and place of operations that run once in each execution: threads begin some before the first.
 
     Args:
-        placed: Operations by start, with the place of the execution that began before each.
+        asked: Operations by start.
         begins: When each execution begins: mark, program_id, place, start_ns. Two at once have no order.
     """
     program, turn = ["mark", "program_id"], pl.int_range(pl.len())
     ordered = begins.filter(~pl.col("start_ns").is_duplicated().any().over(program))
-    turns = ordered.select(*program, turn=turn.over(program), own="place", times=pl.len().over(program))
+    turns = ordered.select(*program, "place", turn=turn.over(program))
     of_each = [*program, "instruction"]
-    once = placed.with_columns(turn=turn.over(of_each), count=pl.len().over(of_each))
-    found = once.join(turns, on=[*program, "turn"], how="left", maintain_order="left")
-    is_once = (pl.col("count") == pl.col("times")).fill_null(value=False)
-    return found.with_columns(place=pl.when(is_once).then("own").otherwise("place"))
+    # Of millions of operations in loops no more is needed than how many there are.
+    counts = asked.group_by(of_each).len().join(ordered.group_by(program).agg(times=pl.len()), on=program)
+    once = asked.join(counts.filter(pl.col("len") == pl.col("times")), on=of_each, how="semi", maintain_order="left")
+    return once.with_columns(turn=turn.over(of_each)).join(turns, on=[*program, "turn"]).select("at", "mark", "place")
 
 
 def in_order(operations: Rows, mark: pl.Series, calls: pl.DataFrame) -> pl.Series:
