@@ -60,3 +60,18 @@ def test_faster_devices_save_no_more_than_their_hosts_leave(own_ns: int, cause: 
     found, joint_ns = causes.of_rows(own.with_columns(rank=pl.lit(0, pl.Int64), count=1))
     assert [(one.candidate.cause, one.cost_ns, one.high_ns) for one in found] == [(cause, cost_ns, cost_ns)]
     assert joint_ns == cost_ns
+
+
+def test_how_long_a_host_compiles_is_known_though_compilers_are_recorded_as_operators(tmp_path: Path) -> None:
+    """Where all hosts compiled beside a stall of one it was taken for that one's, as nothing was known of others."""
+    compiling = "_compile.compile_inner (dynamo_timed)"
+    events = [
+        event("cuda_runtime", "cudaLaunchKernel", 0, 5, correlation=1),
+        event("kernel", "mm", 10, 90, correlation=1, stream=7, device=0),
+        event("cpu_op", compiling, 100, 5_000),
+        event("cpu_op", "aten::mm", 5_200, 400),
+    ]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    (rows,) = holotrace.open(tmp_path).map(account.account, account.READS)
+    known = rows.filter(pl.col("row") == account.FUNCTION_TIME).select("name", "time_ns")
+    assert known.rows() == [(compiling, 5_000_000)]

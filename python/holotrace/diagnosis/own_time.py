@@ -9,8 +9,9 @@ import polars as pl
 from holotrace.core.tables import LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
-from holotrace.diagnosis.calls import host_calls, main_thread, matching
-from holotrace.diagnosis.classes import FROM_OTHERS, OPERATOR, RUNTIME, STEP_RANGE
+from holotrace.derive.names import distinct
+from holotrace.diagnosis.calls import among, host_calls, main_thread, matching
+from holotrace.diagnosis.classes import FROM_OTHERS, OPERATOR, RUNTIME, STEP_RANGE, named
 
 # A call of the runtime that lasts so long, and so much longer than most, waits for the device or for room in its queue.
 _WAITS_NS, _WAITS_RATIO = 15_000, 3
@@ -28,8 +29,10 @@ def lasting(rank: RankTrace) -> pl.DataFrame:
     long = calls.filter(lasts > _LONG_NS, is_own).select("name", "category", "start_ns", time_ns=lasts)
     text = pl.col("name").cast(pl.String)
     is_function = pl.col("category").cast(pl.String).is_in(["python_function", "user_annotation"])
-    named = long.filter(is_function).with_columns(name=text)
-    return named.filter(~pl.col("name").str.contains(rf"^nn\.Module: |{STEP_RANGE.pattern}")).drop("category")
+    # Compilers are operators, too, and their names tell what goes on.
+    telling = among(long["name"], [name for name in distinct(long["name"]) if name and named(name)])
+    known = long.filter(is_function | telling).with_columns(name=text)
+    return known.filter(~pl.col("name").str.contains(rf"^nn\.Module: |{STEP_RANGE.pattern}")).drop("category")
 
 
 def calling_nothing(rank: RankTrace) -> pl.DataFrame:
