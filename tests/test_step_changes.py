@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import other_jobs
@@ -162,3 +163,17 @@ def test_the_command_does_not_fail_for_some_steps_only(clean: Path) -> None:
     ended = CliRunner().invoke(main, ["compare", str(clean), str(clean), "--step", "1", "--fail-above", "1"])
     assert ended.exit_code == 2
     assert "leave out --step" in ended.stderr
+
+
+def test_a_rank_that_is_cut_off_does_not_make_the_step_shorter(clean: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut"
+    shutil.copytree(clean, cut)
+    first, *others = sorted(cut.iterdir())
+    text = first.read_bytes()
+    first.write_bytes(text[: len(text) // 2])
+    change = holotrace.step_change(clean, cut)
+    assert change.after_ns == pytest.approx(change.before_ns, rel=1e-3)
+    for other in others:
+        other.write_bytes(other.read_bytes()[: len(text) // 2])
+    with pytest.raises(holotrace.InputError, match="recorded to its end"):
+        holotrace.step_change(clean, cut)

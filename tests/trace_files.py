@@ -50,6 +50,17 @@ EVENTS: list[dict[str, Any]] = [
     },
 ]
 
+# What a collective of two ranks says of itself.
+ALL_REDUCE: dict[str, Any] = {
+    "Collective name": "allreduce",
+    "In msg nelems": 1_000,
+    "Out msg nelems": 1_000,
+    "Group size": 2,
+    "dtype": "Float",
+    "Process Group Name": "0",
+    "Process Group Ranks": "[0, 1]",
+}
+
 
 def write_trace(
     path: Path,

@@ -19,7 +19,7 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import hlo_totals
 from holotrace.derive.steps import launched_in
 from holotrace.discovery import Paths, spelled
-from holotrace.engine.comparable import as_problems
+from holotrace.engine.comparable import as_problems, of_ranks, ranks_left_out
 from holotrace.errors import InputError, UsageError
 from holotrace.job import Job
 from holotrace.open import open as open_job
@@ -157,7 +157,8 @@ def step_change(before: Job | Paths, after: Job | Paths, *, ranks: One = None, a
         The times of a step, whether it became longer than it may, and the causes that came, went or changed.
 
     Raises:
-        InputError: a job cannot be read, or a rank that was asked for is not there.
+        InputError: a job cannot be read, no rank of it is whole or has work on a device, a rank that was asked for is
+            not there, or only one of the jobs has marked steps.
     """
     jobs = _opened(before, ranks), _opened(after, ranks if after_ranks is None else after_ranks)
     change = StepChange(*map(_step, jobs))
@@ -181,9 +182,17 @@ def step_change(before: Job | Paths, after: Job | Paths, *, ranks: One = None, a
 
 
 def _step(job: Job) -> Step:
-    tables = job.run(step_changes.ASKED, step_changes.OPTIONS).tables
-    is_marked = tables[time_breakdown.name]["step"].drop_nulls().len() > 0
-    return Step(tables if is_marked else {**tables, time_breakdown.name: job.time_breakdown()})
+    found = job.run(step_changes.ASKED, step_changes.OPTIONS)
+    # A step that is cut off would look shorter.
+    without = ranks_left_out(found.problems)
+    if without >= set(job.ranks):
+        raise InputError(
+            f"no rank of {job.found.title or 'the job'} was recorded to its end, and what is missing would look like a "
+            "change; record again"
+        )
+    tables = {name: of_ranks(table, without) for name, table in found.tables.items()}
+    step = Step(tables)
+    return step if step.is_marked else Step({**tables, time_breakdown.name: of_ranks(job.time_breakdown(), without)})
 
 
 def of_causes(change: StepChange) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from holotrace.analyses.causes import causes
-from holotrace.analyses.factors import factors
+from holotrace.analyses.factors import COMPUTING, factors, time_ratios
 from holotrace.analyses.time_breakdown import PARTS, time_breakdown
 from holotrace.core.analysis import Analysis, per_rank
 from holotrace.core.charts import Ranking
@@ -24,19 +24,11 @@ from holotrace.present import format as fmt
 
 # Of parts of a step, and of what keeps devices from computing, which add up to it; and of causes, which overlap.
 STEP, FACTOR, CAUSE = "step", "factor", "cause"
-_COMPUTING = "computing"
 _NAMES = {
-    "compute_ns": _COMPUTING,
+    "compute_ns": COMPUTING,
     "exposed_comm_ns": "exposed communication",
     "exposed_memory_ns": "exposed copies",
     "idle_ns": "idle time",
-}
-# From the one that is the first to go to the last; each is a part of what those before it leave.
-_FACTORS = {
-    "communication_ratio": "communication",
-    "host_ratio": "host",
-    "copy_ratio": "copies",
-    "balance_ratio": "balance",
 }
 _LOST_TO = {"communication": "communication", "host": "hosts", "copies": "copies", "balance": "unequal ranks"}
 _SCHEMA = {"name": pl.String, "category": pl.String, "count": pl.Int64, "total_ns": pl.Int64}
@@ -48,6 +40,7 @@ _LONGEST_NAME = 120
 # What XLA numbers anew with every compilation.
 _NUMBER = r"\.\d+$"
 _WORK = DEVICE_EVENTS.only("name", "kind", "device", "start_ns", "end_ns")
+_LAUNCHED = DEVICE_EVENTS.only("start_ns", "end_ns", "step")
 _LEAST_CHANGE_RATIO = 0.001  # what no reader would call a change
 
 
@@ -80,18 +73,17 @@ def computed(rank: RankTrace) -> pl.DataFrame:
         Column("step", Unit.STEP, "The first step that is marked and has work on a device"),
         Column("first_idle_ns", Unit.NS, "How long the device has nothing to do from its mark to its first work"),
     ),
-    reads=(STEPS, DEVICE_EVENTS.only("start_ns", "end_ns", "step")),
+    reads=(STEPS, _LAUNCHED),
     chart=Ranking(x="rank", y=("first_idle_ns",), title="Idle before the first step's work"),
 )
 def first_idle(rank: RankTrace) -> pl.DataFrame:
     """How long devices wait for the first work of the first step."""
-    work = rank[DEVICE_EVENTS.only("start_ns", "end_ns", "step")]
-    own = work.drop_nulls("step").group_by("step").agg(pl.col("start_ns").min().alias("own_ns"))
+    work = rank[_LAUNCHED]
+    own = work.drop_nulls("step").group_by("step").agg(own_ns=pl.col("start_ns").min())
     first = rank[STEPS].select("step", "start_ns").join(own, on="step").sort("start_ns").head(1)
-    before = pl.lit(
-        work.join(first, how="cross").filter(pl.col("start_ns") < pl.col("own_ns"))["end_ns"].max(), pl.Int64
-    )
-    idle = pl.col("own_ns") - pl.max_horizontal("start_ns", before)
+    # Work that was launched before the mark may still run.
+    earlier = work.filter(pl.col("start_ns") < pl.lit(first["own_ns"].min(), pl.Int64))["end_ns"].max()
+    idle = pl.col("own_ns") - pl.max_horizontal("start_ns", pl.lit(earlier, pl.Int64))
     return first.select("step", first_idle_ns=idle.clip(lower_bound=0))
 
 
@@ -127,9 +119,8 @@ class Step:
     @property
     def rows(self) -> pl.DataFrame:
         """``name``, ``category``, ``count`` of steps and ``total_ns`` in one step, of each part and of each cause."""
-        count = max(1, self.times["step"].drop_nulls().n_unique())
-        parts = [(name, STEP, count, round(mean)) for name, mean in self.parts_ns]
-        parts += [(name, FACTOR, count, round(lost)) for name, lost in self.factors_ns]
+        parts = [(name, STEP, self.count, round(mean)) for name, mean in self.parts_ns]
+        parts += [(name, FACTOR, self.count, round(lost)) for name, lost in self.factors_ns]
         found = self.causes.select("name", pl.lit(CAUSE).alias("category"), "count", "total_ns")
         return pl.concat([pl.DataFrame(parts, schema=_SCHEMA, orient="row"), found])
 
@@ -139,20 +130,16 @@ class Step:
         means = self.times.select(pl.col(PARTS).mean().fill_null(0)).row(0, named=True)
         return [(name, float(means[part])) for part, name in _NAMES.items()]
 
-    @cached_property
+    @property
     def factors_ns(self) -> list[tuple[str, float]]:
-        """How much of the mean step keeps devices from computing, and the rest, in which they do; empty if unknown.
+        """How much of the mean step keeps devices from computing, and the rest, in which they do; empty if unknown."""
+        ratios = time_ratios(self.tables[factors.name])
+        return [(name, ratio * self.mean_ns) for name, ratio in ratios.items()]
 
-        Each is what the step would be shorter by without it and those before it, by the ratios of `factors`.
-        """
-        found = self.tables[factors.name].drop_nulls(list(_FACTORS)).head(1)
-        left, lost = self.mean_ns, []
-        for row in found.iter_rows(named=True):
-            for ratio, name in _FACTORS.items():
-                lost.append((name, left * (1 - row[ratio])))
-                left *= row[ratio]
-            lost.append((_COMPUTING, left))
-        return lost
+    @property
+    def count(self) -> int:
+        """How many steps there are; a recording without marked steps is one."""
+        return max(1, self.times["step"].drop_nulls().len())
 
     @property
     def is_marked(self) -> bool:
@@ -182,7 +169,7 @@ class Step:
         Columns ``total_ns`` and ``run_count``, and ``of_hosts``: hosts compute, so that it is an operator.
         """
         found = self.tables[computed.name]
-        steps = found["rank"].n_unique() * max(1, self.times["step"].drop_nulls().n_unique())
+        steps = found["rank"].n_unique() * self.count
         sums = found.group_by("name").agg(pl.col("total_ns", "run_count").sum(), pl.col("of_hosts").any())
         return sums.with_columns(pl.col("total_ns", "run_count") / max(1, steps))
 
@@ -293,7 +280,7 @@ class StepChange:
         """Which parts of a step changed, the largest change first."""
         told = self._changed(self.before.parts_ns, self.after.parts_ns)
         if told:
-            said = _listed(f"{_how(ns)} {name}" for ns, name in told)
+            said = fmt.listed([f"{_how(ns)} {name}" for ns, name in told])
             yield f"{'Each step' if self._is_marked else 'The recording'} has {said}."
 
     def _factors(self) -> Iterator[str]:
@@ -303,7 +290,7 @@ class StepChange:
         # How long devices compute is told as a part.
         lost = self._changed(self.before.factors_ns[:-1], self.after.factors_ns[:-1])
         if lost:
-            said = _listed(f"{_how(ns)} to {_LOST_TO[name]}" for ns, name in lost)
+            said = fmt.listed([f"{_how(ns)} to {_LOST_TO[name]}" for ns, name in lost])
             yield f"{'Each step' if self._is_marked else 'The recording'} loses {said}."
 
     def _changed(
@@ -315,8 +302,7 @@ class StepChange:
 
     def _kernels(self) -> Iterator[str]:
         """The kernels that changed most, if computing did."""
-        both = ([(name, ns) for name, ns in side.parts_ns if name == _COMPUTING] for side in (self.before, self.after))
-        if not self._changed(*both):
+        if all(name != COMPUTING for _, name in self._changed(self.before.parts_ns, self.after.parts_ns)):
             return
         changed = self._joined(self.before.kernels, self.after.kernels).head(_MOST_KERNELS)
         for row in changed.iter_rows(named=True):
@@ -360,11 +346,6 @@ def _often(before: float | None, after: float | None) -> str:
 
 def _how(ns: float) -> str:
     return f"{fmt.duration(abs(ns))} {'more' if ns > 0 else 'less'}"
-
-
-def _listed(items: Iterable[str]) -> str:
-    *first, last = items
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _called(cause: str, responsible: str | None, ranks: tuple[int, ...]) -> str:

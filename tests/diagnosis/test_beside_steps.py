@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import holotrace
-from trace_files import write_trace
+from trace_files import ALL_REDUCE, write_trace
 
 KERNELS, KERNEL_US, FUNCTION_US = 4, 800, 2_600
 # The slower of two devices takes a tenth longer.
@@ -50,17 +50,8 @@ def rank_of(rank: int, function: str | None, *, slow: float) -> list[dict[str, A
         for kernel in range(KERNELS):
             lasts = round(KERNEL_US * slow)
             launch(f"kernel{kernel}", own + 10 * kernel + 10, own + 30 + kernel * lasts, lasts - 1)
-        meets = {
-            "Collective name": "allreduce",
-            "In msg nelems": 1_000,
-            "Out msg nelems": 1_000,
-            "Group size": 2,
-            "dtype": "Float",
-            "Process Group Name": "0",
-            "Process Group Ranks": "[0, 1]",
-        }
         came, left = own + 30 + KERNELS * lasts, at + STEP_US - 20
-        launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", own + 60, came, left - came, **meets)
+        launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", own + 60, came, left - came, **ALL_REDUCE)
         at += STEP_US
         events.append(event("user_annotation", f"ProfilerStep#{step}", begun, at - begun))
     return events

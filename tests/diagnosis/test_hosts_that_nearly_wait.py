@@ -8,19 +8,10 @@ from typing import Any
 import pytest
 
 import holotrace
-from trace_files import write_trace
+from trace_files import ALL_REDUCE, write_trace
 
 STEPS, LAUNCH_US, REDUCES_US = 6, 10, 100
 REDUCTION = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-MEETS = {
-    "Collective name": "allreduce",
-    "In msg nelems": 1_000,
-    "Out msg nelems": 1_000,
-    "Group size": 2,
-    "dtype": "Float",
-    "Process Group Name": "0",
-    "Process Group Ranks": "[0, 1]",
-}
 
 
 def job(folder: Path, *, loads_us: int, computes_us: tuple[int, int]) -> int:
@@ -56,7 +47,7 @@ def job(folder: Path, *, loads_us: int, computes_us: tuple[int, int]) -> int:
             event(rank, "user_annotation", f"ProfilerStep#{step}", begin, hosts[rank] - begin)
         left = max(came) + REDUCES_US
         for rank in range(2):
-            known = {"correlation": 10_000 + step, "stream": 20, "device": 0, **MEETS}
+            known = {"correlation": 10_000 + step, "stream": 20, "device": 0, **ALL_REDUCE}
             event(rank, "kernel", REDUCTION, came[rank] + 1, left - came[rank] - 2, **known)
             devices[rank] = left
     for rank in range(2):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import holotrace
-from trace_files import write_trace
+from trace_files import ALL_REDUCE, write_trace
 
 Work = tuple[str, int, int, int, int]
 
@@ -24,17 +24,8 @@ def launched(work: list[Work]) -> list[dict[str, Any]]:
     for number, (name, at, begins, lasts, stream) in enumerate(work):
         call = "cudaMemcpyAsync" if name.startswith("Memcpy") else "cudaLaunchKernel"
         kind = "gpu_memcpy" if name.startswith("Memcpy") else "kernel"
-        meets = {
-            "Collective name": "allreduce",
-            "In msg nelems": 1_000,
-            "Out msg nelems": 1_000,
-            "Group size": 2,
-            "dtype": "Float",
-            "Process Group Name": "0",
-            "Process Group Ranks": "[0, 1]",
-        }
         events.append(event("cuda_runtime", call, at, 9, correlation=number))
-        own = meets if name.startswith("nccl") else {}
+        own = ALL_REDUCE if name.startswith("nccl") else {}
         events.append(event(kind, name, begins, lasts, correlation=number, stream=stream, device=0, **own))
     return events
 

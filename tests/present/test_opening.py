@@ -21,7 +21,7 @@ from holotrace.present.opening import Opening, opening
 ANALYSES = (*made_up.ANALYSES, causes, factors, replay)
 # Two ranks: 100 ms and 90 ms computed, 104 ms with copies, 115 ms with communication in no time.
 # 120 ms are replayed, 121 ms recorded.
-_RATIOS = {"host_ratio": 104 / 115, "copy_ratio": 100 / 104, "communication_ratio": 115 / 120}
+_RATIOS = {"host_ratio": 104 / 115, "balance_ratio": 0.95, "copy_ratio": 100 / 104, "communication_ratio": 115 / 120}
 FACTORS = (100, 90), {**_RATIOS, "efficiency_ratio": 95 / 120}
 
 

@@ -147,6 +147,30 @@ def factors(graphs: Stretches) -> pl.DataFrame:
     ).select(column.name for column in factors.columns)
 
 
+# What the job's time is lost to, from what goes first: each is a part of what those before it leave.
+_LOST_TO = {
+    "communication": "communication_ratio",
+    "host": "host_ratio",
+    "copies": "copy_ratio",
+    "balance": "balance_ratio",
+}
+COMPUTING = "computing"
+
+
+def time_ratios(table: pl.DataFrame) -> dict[str, float]:
+    """What part of the job's time each factor of the ``table`` takes, and ``computing`` the rest; empty if unknown.
+
+    The parts add up to 1: each is what the job would be shorter by without it and those before it.
+    """
+    left, parts = 1.0, {}
+    for row in table.drop_nulls("efficiency_ratio").head(1).iter_rows(named=True):
+        for name, ratio in _LOST_TO.items():
+            parts[name] = left * (1 - row[ratio])
+            left *= row[ratio]
+        parts[COMPUTING] = left
+    return parts
+
+
 @factors.rule
 def smallest_factor(table: pl.DataFrame) -> Iterator[Finding]:
     """One of the factors host, balance, copies and communication is below 0.9.

@@ -166,6 +166,11 @@ def plural(count: int, noun: str) -> str:
     return f"{number(count)} {noun}{'' if count == 1 else 's'}"
 
 
+def listed(items: Sequence[str]) -> str:
+    """Items as a sentence lists them: a, b and c."""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
 def ranks(numbers: Sequence[int], at_most: int = 6) -> str:
     """Ranks as ranges, the first ``at_most`` of them: 0-3, 7."""
     spans: list[tuple[int, int]] = []

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from holotrace.analyses.factors import COMPUTING, factors, time_ratios
 from holotrace.core.analysis import CAUSES, Finding, by_cost
 from holotrace.core.schema import Column
 from holotrace.diagnosis.causes import is_hidden
@@ -142,21 +143,19 @@ def _waterfall(result: report.Report, analyses: report.Analyses, causes: Sequenc
 
 def _factors(result: report.Report) -> list[tuple[str, float, str]]:
     """Parts of the replayed time of the job: what is computed, and what each factor keeps from it."""
-    table = result.tables.get("factors")
-    known = None if table is None else table.drop_nulls("efficiency_ratio")
-    if known is None or known.is_empty():
+    table = result.tables.get(factors.name)
+    ratios = {} if table is None else time_ratios(table)
+    if table is None or not ratios:
         return []
-    mean, most = float(known["compute_ns"].mean()), float(known["compute_ns"].max())  # type: ignore[arg-type]  # columns of times
-    replayed, communication = float(known["job_ns"][0]), float(known["communication_ratio"][0])
-    alone = replayed * communication
-    worked = most / float(known["copy_ratio"][0])
-    found = [
-        (_computing(result, known.height), mean, figures.COLORS["compute"]),
-        ("Unequal work of ranks", most - mean, figures.COLORS["other"]),
-        ("Copies not hidden", worked - most, figures.COLORS["memory"]),
-        (_waiting(result), alone - worked, figures.COLORS["idle"]),
-        ("Communication not hidden", replayed - alone, figures.COLORS["communication"]),
-    ]
+    replayed = float(table["job_ns"][0])
+    told = {
+        COMPUTING: (_computing(result, table.height), "compute"),
+        "balance": ("Unequal work of ranks", "other"),
+        "copies": ("Copies not hidden", "memory"),
+        "host": (_waiting(result), "idle"),
+        "communication": ("Communication not hidden", "communication"),
+    }
+    found = [(label, replayed * ratios[name], figures.COLORS[color]) for name, (label, color) in told.items()]
     recorded = _recorded(result)
     return [*found, ("Beyond the replay", recorded - replayed, figures.COLORS["sync"])] if recorded else found
 

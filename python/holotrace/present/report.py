@@ -276,7 +276,7 @@ def _where_time_goes(report: Report, analyses: Analyses) -> str:
     recorded = _recorded_ns(report)
     if recorded > (1 + _SAME_TIME) * whole:
         who = f"from the first work on its device to the last, {who}, of {fmt.duration(recorded)} recorded"
-    return f"{who[0].upper()}{who[1:]}{each}: {_listed(said)}."
+    return f"{who[0].upper()}{who[1:]}{each}: {fmt.listed(said)}."
 
 
 def _of_idle(part: Part, report: Report) -> str:
@@ -359,7 +359,7 @@ def _what_is_missing(report: Report, analyses: Analyses) -> str:
         said.append(f"{fmt.number(len(absent))} {noun} missing ({fmt.ranks(absent)}){waits}")
     if count:
         said.append(f"{fmt.plural(count, 'problem')} came up in reading, listed under Problems")
-    return f"Keep in mind: {_listed(said)}." if said else ""
+    return f"Keep in mind: {fmt.listed(said)}." if said else ""
 
 
 def _distinct(values: pl.Series) -> str:
@@ -370,7 +370,3 @@ def _distinct(values: pl.Series) -> str:
         return texts[0]
     said = [f"{text} ({fmt.plural(n, 'rank')})" for text, n in zip(texts, counts["n"], strict=True)]
     return "; ".join(said[:3]) + (f" and {len(said) - 3} more" if len(said) > 3 else "")
-
-
-def _listed(items: Sequence[str]) -> str:
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
