@@ -150,16 +150,16 @@ def _span_ns(rank: RankTrace) -> int | None:
 def _sums(calls: pl.LazyFrame, alone: pl.LazyFrame) -> pl.LazyFrame:
     """Work, the time it would take at the peak, and times of all kernels, by step."""
     counts = pl.col("is_matrix") & pl.col("flops").is_not_null()
-    flops = pl.col("flops").cast(pl.Float64)
+    flops = modelled_work.summable_flops()
     known = modelled_work.is_known()
     # A compiled region may communicate, too.
     computed_ns = pl.col("work_ns") - pl.col("communication_ns")
     computing = pl.col("category").cast(pl.String) != COMMUNICATION
     sums = calls.group_by("step").agg(
-        flops.filter(counts & ~pl.col("is_again")).sum().alias("model_flops"),
-        flops.filter(counts & pl.col("is_again")).sum().alias("recomputed_flops"),
+        flops.filter(counts & ~pl.col("is_again")).sum().cast(pl.Float64).alias("model_flops"),
+        flops.filter(counts & pl.col("is_again")).sum().cast(pl.Float64).alias("recomputed_flops"),
         pl.col("share_ns").filter("is_again").sum().alias("recomputed_ns"),
-        (flops / pl.col("peak_flops")).filter(counts).sum().alias("at_peak_ns"),
+        modelled_work.at_peak_as().filter(counts).sum(),
         flops.filter(counts & pl.col("peak_flops").is_not_null()).sum().alias("held_flops"),
         computed_ns.filter(computing & known).sum().alias("known_ns"),
         computed_ns.filter(computing).sum().alias("shaped_ns"),
@@ -192,8 +192,7 @@ def _ratios(found: pl.LazyFrame, device: Device | None, unknown: str) -> pl.Lazy
     all_flops = pl.col("model_flops") + pl.col("recomputed_flops")
     total_ns = pl.col("shaped_ns").fill_null(0) + pl.col("outside_ns").fill_null(0)
     has_shapes = pl.col("has_shapes").fill_null(value=False)
-    # The peak is that of the types which the operations were in, each as much as it counts.
-    peak = pl.col("held_flops") / pl.col("at_peak_ns")
+    peak = modelled_work.peak_of_sums()
     shapes = pl.when(total_ns == 0).then(pl.lit(_NO_WORK)).when(~has_shapes).then(pl.lit(_NO_SHAPES))
     no_device = shapes.when(pl.lit(device is None)).then(pl.lit(unknown))
     nothing = no_device.when(all_flops > 0, ~peak.is_finite().fill_null(value=False)).then(pl.lit(_NO_PEAK))

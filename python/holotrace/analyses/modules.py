@@ -32,7 +32,7 @@ _SUMS = (
     "known_ns",
     "flops",
     "held_flops",
-    "at_peak_ns",
+    "at_peak_as",
     "shaped_count",
 )
 
@@ -116,7 +116,8 @@ def modules(rank: RankTrace, *, by_class: bool = False, by_step: bool = False) -
 
 def _on_device(rank: RankTrace) -> pl.DataFrame:
     """Sums of kernels and copies by their step and module's ``path``, and of the figures of their operators' calls."""
-    flops = pl.when("is_matrix").then(pl.col("flops").cast(pl.Float64))
+    is_matrix = pl.when("is_matrix")
+    flops = is_matrix.then(modelled_work.summable_flops())
     of_calls = (
         rank.cached(modelled_work.modelled)
         .lazy()
@@ -126,7 +127,7 @@ def _on_device(rank: RankTrace) -> pl.DataFrame:
             is_held=pl.col("category").cast(pl.String) != COMMUNICATION,
             flops=flops,
             held_flops=pl.when(pl.col("peak_flops").is_not_null()).then(flops),
-            at_peak_ns=flops / pl.col("peak_flops"),
+            at_peak_as=is_matrix.then(modelled_work.at_peak_as()),
             shaped_count=pl.col("input_dims").is_not_null().cast(pl.Int64),
         )
     )
@@ -142,7 +143,7 @@ def _on_device(rank: RankTrace) -> pl.DataFrame:
         backward_ns=pl.when("is_backward").then(share),
         computing_ns=pl.when(computes).then(share),
         known_ns=pl.when(computes & pl.col("is_known")).then(share),
-        **{name: pl.when(is_first).then(name) for name in ("flops", "held_flops", "at_peak_ns", "shaped_count")},
+        **{name: pl.when(is_first).then(name) for name in ("flops", "held_flops", "at_peak_as", "shaped_count")},
     )
     return done(rows.group_by("step", "path").agg(pl.col(_SUMS).sum()))
 
@@ -192,10 +193,10 @@ def _summed(own: pl.LazyFrame, groups: pl.LazyFrame) -> pl.LazyFrame:
 
 def _rated(rows: pl.LazyFrame, has_device: bool) -> pl.LazyFrame:
     has_shapes = pl.col("shaped_count") > 0
-    peak = pl.col("held_flops") / pl.col("at_peak_ns")
-    rate = pl.col("flops") / pl.col("total_ns")
+    peak, flops = modelled_work.peak_of_sums(), pl.col("flops").cast(pl.Float64)
+    rate = flops / pl.col("total_ns")
     return rows.with_columns(
-        flops=pl.when(has_shapes).then("flops"),
+        flops=pl.when(has_shapes).then(flops),
         tflops=_finite(pl.when(has_shapes).then(rate / _TERA)),
         peak_ratio=_finite(pl.when(has_shapes & has_device).then((rate / peak).clip(upper_bound=1))),
         modelled_ratio=_finite(pl.col("known_ns") / pl.col("computing_ns")),

@@ -242,6 +242,29 @@ def modelled(rank: RankTrace) -> pl.DataFrame:
     )
 
 
+# What fractions add up to depends on their order, which threads change; whole numbers add up to one sum.
+_EXACT = pl.Int128()
+
+
+def summable_flops() -> pl.Expr:
+    """Operations of a call, as they are to be summed."""
+    return pl.col("flops").cast(_EXACT)
+
+
+def at_peak_as() -> pl.Expr:
+    """How long a call's operations would take at the peak, in attoseconds: one may take less than a femtosecond."""
+    times = (pl.col("flops") / pl.col("peak_flops") * 1e9).round()
+    return times.cast(_EXACT, strict=False).alias("at_peak_as")
+
+
+def peak_of_sums() -> pl.Expr:
+    """The peak of the types that operations were in, each as much as it counts, per nanosecond.
+
+    It is of the sums ``held_flops`` of operations that have a peak, and ``at_peak_as``.
+    """
+    return pl.col("held_flops").cast(pl.Float64) / pl.col("at_peak_as").cast(pl.Float64) * 1e9
+
+
 def is_known() -> pl.Expr:
     """Whether the work of a call is known: on matrix units its operations, which its bytes do not tell."""
     has_bytes = pl.col("moved_bytes").is_not_null() & ~pl.col("is_matrix")
