@@ -56,7 +56,7 @@ def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
     What was launched before the first step counts as far as it runs in that time, as it does in the time of the steps.
     Returns rank and covered_ns.
     """
-    over_ns = graph.rows["end_ns"].gather(graph.told["over"] // 2)
+    over_ns = graph.rows["end_ns"][graph.told["over"] // 2]
     spans = (
         graph.told.select("rank", over_ns=over_ns, begin_ns=over_ns - pl.col("recorded_ns"))
         .group_by("rank")

@@ -53,9 +53,7 @@ def _by_name(parts: Rows) -> pl.DataFrame:
     # Steps and lanes are numbers to whatever groups by them; all threads of a host are one lane.
     lanes = parts.shared["place"].unique(maintain_order=True).with_row_index("place")
     place = parts.shared["place"].join(lanes, on=["rank", "lane"], nulls_equal=True, maintain_order="left")["place"]
-    own = parts.own.select(
-        "path", "name", "start_ns", "end_ns", place=place.gather(parts.own["place"]), bound_by="kind"
-    )
+    own = parts.own.select("path", "name", "start_ns", "end_ns", place=place[parts.own["place"]], bound_by="kind")
     summed = own.group_by("path", "place", "bound_by", "name").agg(
         pl.col("start_ns").min(),
         pl.col("end_ns").max(),

@@ -16,7 +16,7 @@ from holotrace.graph.stretches import Stretches
 
 def _replayed(graph: JobGraph) -> pl.DataFrame:
     times = graph.step_times()
-    over_ns = graph.rows["end_ns"].gather(graph.told["over"] // 2)
+    over_ns = graph.rows["end_ns"][graph.told["over"] // 2]
     ends = graph.told.select(point="over", since_ns=over_ns - pl.col("recorded_ns"))
     inferred = graph.edges.with_row_index("edge").filter("is_inferred")["edge"]
     recorded, delay = pl.col("recorded_ns"), pl.col("delay_ns")

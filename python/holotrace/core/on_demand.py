@@ -30,7 +30,7 @@ class Rows:
         if name in self.own.columns:
             return self.own[name]
         number = self.sharing(name)
-        return self.shared[number][name].gather(self.own[number])
+        return self.shared[number][name][self.own[number]]
 
     def sharing(self, name: str) -> str:
         """The column of numbers through which rows have a value that they share."""
@@ -110,7 +110,7 @@ class OnDemand:
             return self.select(names)
         rows = is_kept.arg_true()
         if self.is_kept is not None:
-            rows = self.is_kept.arg_true().gather(rows)
+            rows = self.is_kept.arg_true()[rows]
         own = replace(self.rows, own=self.rows.own[rows])
         return replace(self, rows=own, is_kept=None, height=len(rows)).select(names)
 
@@ -139,7 +139,7 @@ class OnDemand:
                 distinct.with_row_index(name), on=table.columns, how="left", nulls_equal=True, maintain_order="left"
             )[name]
             values.append(distinct)
-            ids.append(places.gather(rows[name]))
+            ids.append(places[rows[name]])
         table = rows.with_columns(ids).group_by(*numbers, *own, maintain_order=True).agg(**sums)
         told = [
             column for name, each in zip(numbers, values, strict=True) for column in each[table[name]].get_columns()
@@ -205,7 +205,7 @@ class OnDemand:
         number = self.rows.sharing(source)
         if number not in numbers:
             numbers[number] = self._kept(self.rows.own[number])
-        made = self.rows.shared[number][source].gather(numbers[number])
+        made = self.rows.shared[number][source][numbers[number]]
         return made.alias(name)
 
     def _kept(self, column: pl.Series) -> pl.Series:

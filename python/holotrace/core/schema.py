@@ -129,11 +129,13 @@ def conform(frame: pl.DataFrame, columns: tuple[Column, ...], owner: str) -> pl.
 
 def filled(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """Exactly ``columns``, in order and with their types; null where ``frame`` lacks one."""
-    there = dict(zip(frame.columns, frame.get_columns(), strict=True))
-    known = [typed(there[column.name], column.unit.dtype) for column in columns if column.name in there]
-    lacking = {column.name: column.unit.dtype for column in columns if column.name not in there}
-    found = pl.DataFrame(known)
-    return with_nothing(found, lacking, frame.height)[[column.name for column in columns]]
+    there, wanted = frame.schema, {column.name: column.unit.dtype for column in columns}
+    known = {name: dtype for name, dtype in wanted.items() if name in there}
+    found = frame[:, list(known)]
+    if any(there[name] != dtype for name, dtype in known.items()):
+        found = pl.DataFrame([typed(found[name], dtype) for name, dtype in known.items()])
+    lacking = {name: dtype for name, dtype in wanted.items() if name not in there}
+    return with_nothing(found, lacking, frame.height)[:, list(wanted)] if lacking else found
 
 
 def with_nothing(frame: pl.DataFrame, columns: Mapping[str, pl.DataType], height: int) -> pl.DataFrame:
@@ -143,8 +145,13 @@ def with_nothing(frame: pl.DataFrame, columns: Mapping[str, pl.DataType], height
     if frame.width and height >= _MANY_ROWS:
         # As long as nobody writes into them, these take no memory.
         return frame.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in columns.items())
-    first, *rest = (pl.Series(name, [None], dtype).new_from_index(0, height) for name, dtype in columns.items())
+    first, *rest = (_nothing(dtype).new_from_index(0, height).alias(name) for name, dtype in columns.items())
     return frame.hstack([first, *rest]) if frame.width else first.to_frame().hstack(rest)
+
+
+@lru_cache
+def _nothing(dtype: pl.DataType) -> pl.Series:
+    return pl.Series([None], dtype=dtype)
 
 
 def typed(found: pl.Series, wanted: pl.DataType) -> pl.Series:

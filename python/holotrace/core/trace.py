@@ -113,7 +113,8 @@ class RankTrace:
         frame = self.held[table.name]
         self._cached.note((table.name,))
         there = frame.columns
-        return frame[[name for name in table.column_names if name in there]]
+        names = [name for name in table.column_names if name in there]
+        return frame[:, names] if isinstance(frame, pl.DataFrame) else frame.select(names)
 
     def where(self, table: Table, is_kept: pl.Expr | pl.Series) -> pl.DataFrame:
         """The rows of ``table`` that are kept; others are not even put together.
@@ -126,8 +127,20 @@ class RankTrace:
         self._cached.note((table.name,))
         names = [name for name in table.column_names if name in held.columns]
         if isinstance(is_kept, pl.Expr):
-            is_kept = held[is_kept.meta.root_names()].select(is_kept).to_series()
-        return held[names].filter(is_kept) if isinstance(held, pl.DataFrame) else held.where(names, is_kept)
+            asked = is_kept.meta.root_names()
+            if isinstance(held, pl.DataFrame):
+                both = held[:, list(dict.fromkeys((*names, *asked)))]
+                return both.filter(is_kept)[:, names]
+            is_kept = held.select(asked).select(is_kept).to_series()
+        return held[:, names].filter(is_kept) if isinstance(held, pl.DataFrame) else held.where(names, is_kept)
+
+    def rows(self, table: Table, places: pl.Series) -> pl.DataFrame:
+        """Those rows of ``table``, in that order."""
+        held = self.held[table.name]
+        if isinstance(held, pl.DataFrame):
+            return self[table][places]
+        # Of a large table one column after the other is put together, and let go.
+        return pl.DataFrame([self[table.only(name)].to_series()[places] for name in table.column_names])
 
     def summed(self, table: Table, is_kept: pl.Expr, by: Sequence[str], **sums: pl.Expr) -> pl.DataFrame:
         """The rows of ``table`` that are kept, those with the same values in ``by`` put together.

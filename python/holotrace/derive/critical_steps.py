@@ -53,8 +53,8 @@ class StepOfRank:
         named = edges.join(events, on="event_id", how="left", maintain_order="left")
         return named.with_columns(
             pl.col("name").cast(pl.String),
-            start_ns=time.gather(edges["from_node"]),
-            end_ns=time.gather(edges["to_node"]),
+            start_ns=time[edges["from_node"]],
+            end_ns=time[edges["to_node"]],
             bound_by=pl.col("kind").replace_strict(_BOUND_BY_KIND, default=pl.col("bound_by")),
             weight_ns=pl.col("weight_ns").clip(lower_bound=0),
         )

@@ -94,6 +94,6 @@ def sums(steps: pl.DataFrame, ops: pl.DataFrame, columns: Sequence[str]) -> list
         zero = pl.Series(name, [0.0])
         running = pl.concat([zero, ordered[name].cast(pl.Float64).fill_null(0.0).cum_sum()])
         counted = pl.concat([zero, ordered[name].is_not_null().cast(pl.Float64).cum_sum()])
-        total, count = (series.gather(after) - series.gather(first) for series in (running, counted))
+        total, count = (series[after] - series[first] for series in (running, counted))
         found.append(pl.select(pl.when(count > 0).then(total).alias(name)).to_series())
     return found

@@ -23,11 +23,11 @@ def operators(ops: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     above = nested["parent_id"]
     around = calls.sort("event_id").select("event_id", caller=above.tail(calls.height)).drop_nulls()
     # Each round finds as many callers of a call as all before it: those above the ones that are known.
-    while not (further := around.with_columns(caller=above.gather(around["caller"])).drop_nulls()).is_empty():
-        around, above = pl.concat([around, further]), above.gather(above)
+    while not (further := around.with_columns(caller=above[around["caller"]]).drop_nulls()).is_empty():
+        around, above = pl.concat([around, further]), above[above]
     named = ops.sort("event_id").select(pl.col("name").cast(pl.String)).with_row_index("caller")
     return (
-        around.with_columns(depth=nested["depth"].gather(around["caller"]))
+        around.with_columns(depth=nested["depth"][around["caller"]])
         .join(named, on="caller")
         .sort("event_id", "depth")
         .group_by("event_id", maintain_order=True)

@@ -31,4 +31,4 @@ def by_cause(work: pl.DataFrame, *, by: Sequence[str], max_kernel_gap_ns: int) -
     spans = work[["event_id", "start_ns", "end_ns"]].hstack([launch_ns, groups.numbered(work, by)])
     gaps = pl.DataFrame(native.gaps(spans, max_kernel_gap_ns))
     rounded = pl.col("mean_ns", "std_ns", "p25_ns", "p50_ns", "p75_ns").round().cast(pl.Int64)
-    return work[by][gaps["row"]].hstack(gaps.drop("row").with_columns(rounded, _CAUSES.gather(gaps["cause"])))
+    return work[by][gaps["row"]].hstack(gaps.drop("row").with_columns(rounded, _CAUSES[gaps["cause"]]))

@@ -182,10 +182,10 @@ def around(rank: RankTrace, ops: pl.Series) -> pl.Series:
     above = nested.filter("is_op", pl.col("event_id").is_in(ops.implode()))["parent_id"].drop_nulls().unique()
     found = above
     while not above.is_empty():
-        above = nested["parent_id"].gather(above).drop_nulls().unique()
+        above = nested["parent_id"][above].drop_nulls().unique()
         above = above.filter(~above.is_in(found.implode()))
         found = pl.concat([found, above])
-    return nested["event_id"].gather(found)
+    return nested["event_id"][found]
 
 
 def outermost(rank: RankTrace, chosen: pl.Series) -> pl.DataFrame:

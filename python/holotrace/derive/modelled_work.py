@@ -38,8 +38,7 @@ def events(rank: RankTrace) -> pl.DataFrame:
     computing before communication before copies, and of one kind to what began first.
     """
     owned = rank.cached(_owned)
-    known = (rank[_EVENTS.only(name)].to_series().gather(owned["row"]) for name in _EVENTS.column_names)
-    return pl.DataFrame([*known, *owned["share_ns", "op_id"]])
+    return rank.rows(_EVENTS, owned["row"]).hstack(owned["share_ns", "op_id"])
 
 
 def _owned(rank: RankTrace) -> pl.DataFrame:

@@ -170,9 +170,9 @@ def _unwrapped(calls: pl.DataFrame) -> pl.DataFrame:
     known = known.join(runs, on="number", how="left", maintain_order="left")
     reached = known.select(pl.coalesce("runs", "number")).to_series()
     # A wrapper may run another: each round looks twice as far.
-    while not (further := reached.gather(reached)).equals(reached):
+    while not (further := reached[reached]).equals(reached):
         reached = further
-    run_by = known["run"].gather(known["parent_id"])
+    run_by = known["run"][known["parent_id"]]
     is_wrapped = known.select((pl.col("name") == run_by).fill_null(value=False)).to_series()
     return known.with_columns(
         known.select("label", "class")[reached], is_wrapped=is_wrapped, is_inner=is_wrapped & ~known["is_adopted"]

@@ -100,6 +100,8 @@ _MOST_CALLS = 24
 _MOST_FUNCTIONS = 64
 # Work was launched just before it began if that is so little of the recording, which has so many stretches.
 _SLACK_RATIO, _STRETCHES = 0.2, 512
+# When something was.
+_TIMES = ("at_ns", "start_ns", "end_ns")
 # No step takes a day.
 _LONGEST_NS = 86_400_000_000_000
 
@@ -135,16 +137,15 @@ def account(rank: RankTrace) -> pl.DataFrame:
     rank.forget(kernels.every)
     finished_with(CALLS)
     parts.append(_slow_work(rank, edges))
-    own = [_with_base(part, base) for part in parts if not part.is_empty()]
-    return _in_order([*own, meetings])
+    own = [part for part in parts if not part.is_empty()]
+    return _in_order([*own, meetings.with_columns(pl.col(_TIMES) - base)], base)
 
 
-def _with_base(part: pl.DataFrame, base: int) -> pl.DataFrame:
-    return part.with_columns(pl.col(name) + base for name in ("at_ns", "start_ns", "end_ns") if name in part.columns)
+def _in_order(parts: Sequence[pl.DataFrame], base: int) -> pl.DataFrame:
+    """The rows of all parts, in order: those of a kind by themselves, as most columns are null in most of them.
 
-
-def _in_order(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The rows of all parts, in order: those of a kind by themselves, as most columns are null in most of them."""
+    Their times are since ``base``, and since 1970 in what is returned.
+    """
     by_row = [(row, group) for part in parts for (row,), group in part.partition_by("row", as_dict=True).items()]
     kinds = [
         pl.concat([filled(group, COLUMNS) for name, group in by_row if name == row]).sort(
@@ -152,7 +153,7 @@ def _in_order(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
         )
         for row in sorted({row for row, _ in by_row})
     ]
-    return pl.concat(kinds) if kinds else empty(COLUMNS)
+    return pl.concat(kinds).with_columns(pl.col(_TIMES) + base) if kinds else empty(COLUMNS)
 
 
 def _unprofiled(rank: RankTrace) -> pl.DataFrame:
@@ -314,7 +315,7 @@ def _ended(spans: pl.DataFrame, bounds: pl.Series) -> pl.Series:
     """When computing ended between each two bounds: what the host waits for is over then, and not at the second."""
     last = pl.Series(spans["start_ns"].search_sorted(bounds[1:])).cast(pl.Int64) - 1
     until = pl.min_horizontal("end_ns", "until_ns")
-    ended = pl.DataFrame({"end_ns": spans["end_ns"].gather(last.clip(lower_bound=0)), "until_ns": bounds[1:]})
+    ended = pl.DataFrame({"end_ns": spans["end_ns"][last.clip(lower_bound=0)], "until_ns": bounds[1:]})
     computed: pl.Series = ended.select(pl.when(until > bounds[:-1]).then(until).otherwise("until_ns")).to_series()
     return computed
 

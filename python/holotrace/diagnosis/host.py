@@ -108,7 +108,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
         .otherwise(pl.col("responsible").replace(_READ_BY))
     )
     named_shares = done(by_range.drop("annotation"))
-    asked = of_launching_threads(every, rank)
+    asked = rank.cached(of_launching_threads)
     others = rank.cached(stalls).filter(pl.col("cause") != ALLOCATOR)
     launches = rank[WORK_EVENTS]["launch_ns"].drop_nulls().unique().sort()
     told = named_shares
@@ -127,10 +127,10 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     )
 
 
-def of_launching_threads(gaps: Gaps, rank: RankTrace) -> pl.DataFrame:
+def of_launching_threads(rank: RankTrace) -> pl.DataFrame:
     """Waits of threads that launch, since the first work that was recorded; not copies to the device."""
     calls = rank.cached(host_calls)
-    threads = gaps.found["tid"].drop_nulls().unique()
+    threads = rank.cached(of_all_devices).found["tid"].drop_nulls().unique()
     sent = rank[WORK_EVENTS].filter(matching(rank[WORK_EVENTS]["name"], _SENDING))["launch_id"].drop_nulls().unique()
     launching = calls.filter(pl.col("tid").is_in(threads.implode()), ~pl.col("event_id").is_in(sent.implode()))
     # Null where devices did nothing.
@@ -212,7 +212,7 @@ def held_back(rank: RankTrace, events: pl.Series) -> pl.DataFrame:
     """
     calls = rank.cached(host_calls)
     gaps = rank.cached(of_all_devices)
-    waits = of_launching_threads(gaps, rank)
+    waits = rank.cached(of_launching_threads)
     names = open_calls.looked_up(calls, waits["event_id"], "name")["name"]
     waits = waits.filter(~matching(names, _OF_EVENTS)).sort("returned_ns")
     spans = waits.select(start_ns="began_ns", end_ns="returned_ns")

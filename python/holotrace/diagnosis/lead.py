@@ -114,7 +114,7 @@ def _at_most(won: pl.Series, returned: pl.Series, launches: pl.Series | None, na
     if launches is None or launches.is_empty():
         return won.alias(name)
     last = launches.search_sorted(returned) + (_QUEUE_LENGTH - 1)
-    until = launches.gather(last.clip(upper_bound=len(launches) - 1))
+    until = launches[last.clip(upper_bound=len(launches) - 1)]
     reach = pl.Series(until.zip_with(last < len(launches), pl.repeat(None, len(last), dtype=pl.Int64, eager=True)))
     limited = pl.DataFrame({name: won, "reach_ns": reach - returned})
     return limited.select(pl.min_horizontal(name, "reach_ns").alias(name)).to_series()

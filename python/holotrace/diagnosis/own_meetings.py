@@ -67,7 +67,7 @@ def _held_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
         return meetings["exposed_ns"]
     ends = meetings["end_ns"] - base
     before = pl.Series(spans["start_ns"].search_sorted(ends)).cast(pl.Int64) - 1
-    computed = spans["end_ns"].gather(before.clip(lower_bound=0))
+    computed = spans["end_ns"][before.clip(lower_bound=0)]
     began = meetings["start_ns"] - base
     alone = pl.DataFrame(
         {"end_ns": ends, "exposed_ns": meetings["exposed_ns"], "since_ns": computed, "began_ns": began}

@@ -31,7 +31,7 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     the gap, and ``share_ns``, the part of that.
     """
     every = rank.cached(host.of_all_devices)
-    waits = host.of_launching_threads(every, rank)
+    waits = rank.cached(host.of_launching_threads)
     asked_by = open_calls.asked_by(rank.cached(host_calls), waits["event_id"]).alias("asked_by")
     waits = waits.hstack([asked_by]).with_columns(cause=pl.lit(SYNCHRONIZATION))
     known = ("cause", "responsible", "began_ns", "returned_ns", "event_id")

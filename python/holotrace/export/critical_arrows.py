@@ -44,7 +44,7 @@ def _of_path(rank: RankTrace, of_step: int | None) -> Addition:
     ends = (_placed(nodes[leads[f"{side}_node"]], side) for side in ("from", "to"))
     told = leads.select("kind", "bound_by", duration_ns="weight_ns")
     through = pl.concat([path["from_node"], path["to_node"]])
-    critical = nodes["event_id"].gather(through).unique().sort()
+    critical = nodes["event_id"][through].unique().sort()
     critical = critical.filter(critical.is_in(rank[EVENTS]["event_id"].implode()))
     texts = arrows(pl.concat([told, *ends], how="horizontal"), name="critical_path")
     return Addition((Edit(critical, args=MARK),), tuple(texts))

@@ -166,7 +166,7 @@ def _wanted(points: pl.Series) -> pl.DataFrame:
 def _of_cases(times: pl.DataFrame, points: pl.Series) -> pl.DataFrame:
     number = pl.int_range(times.height, dtype=pl.Int64, eager=True)
     every = max(len(points), 1)
-    of_each: pl.Series = points.cast(pl.UInt32).gather(number % every)
+    of_each: pl.Series = points.cast(pl.UInt32)[number % every]
     return times.select(case=(number // every).cast(pl.UInt32), point=of_each, time_ns="time_ns")
 
 

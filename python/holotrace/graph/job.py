@@ -151,7 +151,7 @@ class JobGraph:
         """Whether something is told of each activity: what is in no step is told of with the last that had begun."""
         if self._stretch is None:
             return pl.repeat(value=True, n=self.rows.own.height, eager=True)
-        begun = self.told.select("rank", first_ns=self.rows["start_ns"].gather(self.told["begin"] // 2))
+        begun = self.told.select("rank", first_ns=self.rows["start_ns"][self.told["begin"] // 2])
         first = _of_ranks(self.rows["rank"], begun.group_by("rank").agg(pl.col("first_ns").min()))
         at = self.rows.select("step", "start_ns")
         told: pl.Series = at.select(told=pl.coalesce(self.tells(pl.col("step")), pl.col("start_ns") >= first))["told"]

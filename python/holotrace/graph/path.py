@@ -58,7 +58,7 @@ def back_from(graph: JobGraph, steps: pl.DataFrame, changes: Changes | None) -> 
     of_activities = graph.rows.own
     own = [
         parts["path"],
-        *(of_activities[name].gather(parts["activity"]) for name in ("place", "name", "event_id")),
+        *(of_activities[name][parts["activity"]] for name in ("place", "name", "event_id")),
         _kinds(parts, graph),
         *parts["start_ns", "end_ns"],
     ]
@@ -86,11 +86,9 @@ def _steps(graph: JobGraph, at: pl.DataFrame) -> pl.DataFrame:
 def timed_steps(graph: JobGraph, at: pl.DataFrame) -> pl.DataFrame:
     """The steps of the graph with begin_ns and over_ns, from the times of activities."""
     begin, over = graph.steps["begin"], graph.steps["over"]
-    starts, ends = at["start_ns"].gather(begin // 2), at["end_ns"].gather(begin // 2)
+    starts, ends = at["start_ns"][begin // 2], at["end_ns"][begin // 2]
     # A step may begin where an activity ends.
-    return graph.steps.with_columns(
-        begin_ns=starts.zip_with(begin % 2 == 0, ends), over_ns=at["end_ns"].gather(over // 2)
-    )
+    return graph.steps.with_columns(begin_ns=starts.zip_with(begin % 2 == 0, ends), over_ns=at["end_ns"][over // 2])
 
 
 def _kinds(parts: pl.DataFrame, graph: JobGraph) -> pl.Series:
@@ -99,10 +97,10 @@ def _kinds(parts: pl.DataFrame, graph: JobGraph) -> pl.Series:
     is_cut = (rows["kind"] == COMMUNICATION) & rows["crossing"].is_null()
     is_device = rows["is_device"]
     told = parts.select("spent").with_columns(
-        kind=rows["kind"].gather(at),
-        is_cut=is_cut.gather(at),
-        is_device=is_device.gather(at),
-        from_device=is_device.gather(parts["from_activity"]),
+        kind=rows["kind"][at],
+        is_cut=is_cut[at],
+        is_device=is_device[at],
+        from_device=is_device[parts["from_activity"]],
     )
     words = (MAYBE_WAITING, SYNC, KERNEL_DELAY, LAUNCH, BEGINNING, UNEXPLAINED)
     maybe, sync, delay, launch, beginning, unexplained = (pl.lit(word, pl.Categorical) for word in words)

@@ -30,16 +30,16 @@ def only(kinds: Mapping[str, pl.DataFrame], kept: pl.Series, steps: pl.Expr) -> 
     def renumbered(frame: pl.DataFrame, names: tuple[str, ...], each: int) -> pl.DataFrame:
         """With the new numbers of activities, or of their points; null for what is not kept."""
         first = first_of(frame)
-        less = before.gather(first)
+        less = before[first]
         at = (frame[name].cast(pl.Int64) for name in names)
         return frame.with_columns(
-            ((number.gather(old // each + first) - less) * each + old % each).rename(old.name) for old in at
+            ((number[old // each + first] - less) * each + old % each).rename(old.name) for old in at
         )
 
     begun = kinds[of_rank.STEP].filter(steps).with_columns(pl.col(_POINTS).cast(pl.Int64))
     # One that ends at the start of what comes after it ends at the end of what comes before it, if only that is kept.
     last = begun["to_point"] // 2
-    is_inside = kept.gather(last + first_of(begun))
+    is_inside = kept[last + first_of(begun)]
     begun = begun.with_columns(to_point=begun["to_point"].zip_with(is_inside, last * 2 - 1))
     return {
         of_rank.ACTIVITY: activities.filter(kept),

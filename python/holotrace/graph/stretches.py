@@ -148,8 +148,8 @@ def _after(
     of_moment = {"rank": activities["rank"][0], "lane": lane, "is_device": False, "kind": STEP, "own_ns": 0}
     moment = pl.DataFrame([{**of_moment, "start_ns": from_ns, "end_ns": from_ns}])
     at, is_end = edges["from_point"] // 2, edges["from_point"] % 2 == 1
-    is_cut = kept.gather(edges["to_point"] // 2) & ~kept.gather(at)
-    came_ns = activities["end_ns"].gather(at).zip_with(is_end, activities["start_ns"].gather(at))
+    is_cut = kept[edges["to_point"] // 2] & ~kept[at]
+    came_ns = activities["end_ns"][at].zip_with(is_end, activities["start_ns"][at])
     lag_ns = (came_ns - from_ns).clip(0) + edges["lag_ns"]
     end_of_moment = pl.Series([2 * activities.height + 1])
     waiting = edges.with_columns(
@@ -174,5 +174,5 @@ def _place(activities: pl.DataFrame, marks: pl.DataFrame, steps: pl.Series) -> p
     """The place of each activity's step among all; of what is in none, of the last that had begun, or the first."""
     begun = marks.drop_nulls("step").sort("start_ns")
     before = begun["start_ns"].search_sorted(activities["start_ns"], side="right").cast(pl.Int64) - 1
-    step = pl.coalesce("step", begun["step"].gather(before.clip(0)))
+    step = pl.coalesce("step", begun["step"][before.clip(0)])
     return activities.select(place=pl.lit(steps).search_sorted(step).cast(pl.Int64))["place"]

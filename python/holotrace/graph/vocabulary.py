@@ -121,8 +121,8 @@ class Draft:
         edges = self.graph.edges
         starts, ends = edges["from_point"] // 2, edges["to_point"] // 2
         is_device = self.graph.rows["is_device"]
-        after = is_device.gather(starts) if of == DELAY else ~is_device.gather(starts)
-        which = after & is_device.gather(ends) & self.within.gather(ends) & (self.lag > 0)
+        after = is_device[starts] if of == DELAY else ~is_device[starts]
+        which = after & is_device[ends] & self.within[ends] & (self.lag > 0)
         lag = pl.select(pl.when(which).then(self.lag * factor).otherwise(self.lag).round().cast(pl.Int64))
         return replace(self, lag=lag.to_series())
 
@@ -149,7 +149,7 @@ class Draft:
         """Calls that launch work take no time, and work starts at once."""
         edges = self.graph.edges
         is_device = self.graph.rows["is_device"]
-        launch = ~is_device.gather(edges["from_point"] // 2) & is_device.gather(edges["to_point"] // 2)
+        launch = ~is_device[edges["from_point"] // 2] & is_device[edges["to_point"] // 2]
         calls = (edges.filter(launch)["from_point"] // 2).unique()
         return self.scaled_own(pl.col("activity").is_in(calls.implode()), 0).scaled_lags(LAUNCH, 0)
 

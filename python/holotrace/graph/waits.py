@@ -66,7 +66,7 @@ def causes(graph: JobGraph) -> pl.DataFrame:
         .select(
             "activity",
             late="late_activity",
-            rank=ranks.gather(found["process"]) if found.height else pl.lit(None, ranks.dtype),
+            rank=ranks[found["process"]] if found.height else pl.lit(None, ranks.dtype),
             signature="name",
             kind="kind",
             ns="ns",

@@ -33,7 +33,7 @@ def counted(found: Rows, wanted: Collection[str]) -> Rows:
             own = own.with_columns(told)
         elif told.count() or by_shapes[shape].filter(kinds["may_contain"]).count():
             # What contains others does nothing itself.
-            inner = pl.when(~pl.col("is_container")).then(by_shapes[shape].gather(own["kind"]))
+            inner = pl.when(~pl.col("is_container")).then(by_shapes[shape][own["kind"]])
             own = own.with_columns(pl.coalesce(told, inner).alias(name))
         else:
             kept.append(by_shapes[shape].alias(name))

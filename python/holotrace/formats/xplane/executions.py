@@ -64,7 +64,7 @@ def _launched_in(steps: Steps, operations: Rows, modules: pl.DataFrame) -> Rows:
 def _step_of(steps: Steps, step: pl.Series, launch_ns: pl.Series) -> pl.Series:
     """Work of no program in a step, e.g. copies, has the step of its launch."""
     alone = (step.is_null() & launch_ns.is_not_null()).arg_true()
-    return step.scatter(alone, steps.at(launch_ns.gather(alone)))
+    return step.scatter(alone, steps.at(launch_ns[alone]))
 
 
 def _stretched(operations: Rows, kind: str) -> Rows:

@@ -69,7 +69,7 @@ def _categories(profile: Profile, found: pl.DataFrame) -> pl.Series:
     last = int(codes.max() or 0)  # type: ignore[arg-type]  # of a column of numbers
     of_code = pl.repeat(CATEGORIES.index(HOST), last + 1, dtype=pl.UInt8(), eager=True)
     of_code = of_code.scatter(of_python, CATEGORIES.index(PYTHON))
-    number = of_code.gather(codes).fill_null(CATEGORIES.index(HOST))
+    number = of_code[codes].fill_null(CATEGORIES.index(HOST))
     places: pl.Series = found["event_id"].search_sorted(annotations)
     return number.scatter(places, CATEGORIES.index(ANNOTATION)).alias("number")
 

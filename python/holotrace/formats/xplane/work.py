@@ -44,7 +44,7 @@ def is_counted(operations: Rows) -> pl.Series:
     )
     is_piece = kinds["is_collective"] & ~pieces["is_span"] & pieces["has_span"].fill_null(value=False)
     is_counted = ~is_piece & ~(kinds["is_span"] & ~kinds["is_collective"])
-    return ~operations["is_container"] & is_counted.gather(operations.own["kind"])
+    return ~operations["is_container"] & is_counted[operations.own["kind"]]
 
 
 def device_events(operations: Rows, is_counted: pl.Series, wanted: Collection[str]) -> Held:
@@ -135,7 +135,7 @@ def launches(operations: Rows, is_counted: pl.Series, calls: pl.DataFrame) -> On
     else:
         of_stretch = launched.hstack(calls[number])
         found = operations.with_shared(stretch=of_stretch)
-        is_launched = number.is_not_null().gather(operations.own["stretch"])
+        is_launched = number.is_not_null()[operations.own["stretch"]]
     sources = {"device_event_id": "event_id", "correlation": "correlation_id"}
     sources |= {"launch_id": "call_id", "pid": "call_pid", "tid": "call_tid"}
     sources |= {name: name for name in ("launch_name", "launch_start_ns", "launch_end_ns")}
