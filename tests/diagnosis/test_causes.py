@@ -366,7 +366,7 @@ def test_launching_what_a_rank_calls_beyond_the_others_is_a_part_of_its_more_wor
     nobody = dict.fromkeys(("match", "rank", "arrival_ns", "left_ns", "time_ns", "needed_ns"), pl.Int64)
     words = dict.fromkeys(("collective", "group", "group_ranks"), pl.String)
     met = pl.DataFrame(schema={**nobody, "clock_offset_ns": pl.Int64, **words})
-    meetings = Meetings(met, {0: 100, 1: 1_000}, {})
+    meetings = Meetings(met, {1: 1_000}, {})
     work = Candidate(MORE_WORK, Change(removed={1: [(10, 20.0)]}), (1,), evidence={"call_ratio": call_ratio})
     launches = Candidate(LAUNCH, Change(removed={1: [(30, 30.0)]}), (1,))
     found = with_launches([(work, 20), (launches, 30)], meetings)

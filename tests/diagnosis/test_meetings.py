@@ -118,3 +118,18 @@ def test_of_two_that_end_at_once_a_rank_waited_for_the_one_that_it_mostly_waits_
     meetings = Meetings(visits, {0: 500_000}, {})
     assert meetings.saved_ns(Change(transfer={0: 0.5, 2: 0.5})) == 100_000
     assert meetings.saved_ns(Change(transfer={1: 0.5, 3: 0.5})) == 0
+
+
+def test_replicas_that_never_meet_count_by_how_many_they_are() -> None:
+    """Of ranks without communication only what the last to end lost was told: one recorded for itself, or later."""
+    replicas = Meetings(NONE, {0: 100, 1: 1_000}, {})
+    assert replicas.lasted_ns({0: 90, 1: 0}) == (10 + 1_000) // 2
+    assert replicas.saved_ns(Change(removed={0: [(95, 8)]})) == 8 // 2
+    assert not replicas.meet_others(set())
+
+
+def test_of_ranks_that_meet_the_last_one_counts() -> None:
+    pair = message(needed_ns=100)
+    assert pair.lasted_ns({0: 0, 1: 20}) == 140
+    assert pair.saved_ns(Change(removed={0: [(120, 20)]})) == 0
+    assert [pair.meet_others(ranks) for ranks in ({0}, {0, 1}, set[int]())] == [True, False, True]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -86,6 +86,8 @@ _ON_HOST_RATIO = 0.1
 # What the trace does not say in so many words.
 _INFERRED = (QUEUED, PAUSE, UNRECORDED)
 _ADDRESS = r" at 0x[0-9a-fA-F]+"
+# Some ranks have more to do than others, which costs those that wait for them.
+_UNEQUAL = (MORE_WORK, UNEVEN_WORK, EXPERTS, PIPELINE)
 # Of these the responsible name says it all.
 _WHOLE = (COPY, MORE_WORK, UNEVEN_WORK, EXPERTS, INPUT, WRONG_TYPE, LAUNCH, UNFUSED_OPTIMIZER)
 
@@ -132,7 +134,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     starts = {rank: start - offsets.get(rank, 0) for rank, start in windows.select("rank", "start_ns").iter_rows()}
     meetings = Meetings(visits, ends, offsets, _late(rows))
     begun_ns = min(starts.values())
-    job_ns = meetings.end_ns - begun_ns
+    job_ns = meetings.lasted_ns(starts)
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
     job = Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns))
     hosts = list(idle.causes(job))
@@ -142,7 +144,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         profiler_ns = profiled.total_ns(rows, unprofiled_ns)
         hosts = profiled.without(hosts, meetings, profiler_ns)
         job_ns = max(1, job_ns - profiler_ns)
-    every = (
+    every: Sequence[Candidate] = (
         *hosts,
         *cores.causes(job, come),
         *uneven.causes(job),
@@ -150,9 +152,12 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         *transfers.causes(job),
         *slow_work.causes(job),
     )
-    own_ns = max(rows.filter(pl.col("row") == account.HOST)["time_ns"].to_list(), default=0)
+    own = dict(rows.filter(pl.col("row") == account.HOST).group_by("rank").agg(pl.col("time_ns").max()).iter_rows())
+    own_ns = meetings.mean_ns(lambda met: max(own.get(rank) or 0 for rank in met))
     # What hosts take without the profiler is not known call by call.
     room_ns = job_ns - own_ns if profiler_ns is None else job_ns
+    # Nobody waits for a replica that has more to do; devices of one rank wait for each other.
+    every = [c for c in every if c.cause not in _UNEQUAL or DEVICE in c.evidence or meetings.meet_others({*c.ranks})]
     # Whether anything is told of it does not depend on what others have a part in.
     alone = [(candidate, meetings.saved_ns(replace(candidate.change, later={}))) for candidate in every]
     costs = [(candidate, _at_most(cost, candidate, room_ns)) for candidate, cost in alone]

@@ -18,6 +18,9 @@ WORK_EVENTS = DEVICE_EVENTS.only(
     *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "launch_id", "launch_ns")
 )
 READS = (WORK_EVENTS, LAUNCHES.only("launch_id", "device_event_id", "tid"), *rounds.READS, *READ_CALLS)
+# A device that has nothing to do begins so soon with what is launched, and even its very first work waits for no more
+# than so much of the time before it.
+_SOON_NS, _WAITED_RATIO = 200_000, 0.1
 
 
 def recorded(rank: RankTrace) -> pl.DataFrame:
@@ -44,7 +47,8 @@ def in_computing_queues(events: pl.DataFrame) -> pl.DataFrame:
 def idle(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -> pl.DataFrame:
     """The gaps between work of any kind, each with the work that ends it and when that was launched.
 
-    The first begins with what was recorded first, and the last ends with the last of that.
+    The first begins with what was recorded first, and the last ends with the last of that. There is no first one where
+    the first work waited in its queue for much of it: for what had been launched before the recording.
     """
     work = done(events.lazy().filter(pl.col("kind").is_in(WORK)).sort("start_ns", "end_ns", "event_id"))
     if work.is_empty():
@@ -53,7 +57,10 @@ def idle(events: pl.DataFrame, recorded: pl.DataFrame, min_gap_ns: int) -> pl.Da
             next_id="event_id",
             tid=pl.lit(None, recorded.schema["tid"]),
         )
-    begin = recorded["start_ns"].min()
+    begin, first_ns = recorded["start_ns"].min(), work["start_ns"][0]
+    waited_ns = first_ns - (work["launch_ns"][0] or first_ns)
+    if begin is not None and waited_ns > max(_SOON_NS, _WAITED_RATIO * (first_ns - begin)):
+        begin = None
     between = work.lazy().select(
         start_ns=pl.col("end_ns").cum_max().shift(1).fill_null(pl.lit(begin, pl.Int64)),
         end_ns="start_ns",

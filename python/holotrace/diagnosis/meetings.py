@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from types import MappingProxyType
@@ -107,11 +107,27 @@ class Meetings:
         self._come = {match: max(visit.arrival_ns for visit in visits) for match, visits in self._meetings.items()}
         self._order = sorted(self._meetings, key=lambda match: self._come[match])
         self._ranks = {*self._ends, *visits["rank"]}
-        self.end_ns = max(self._ends.values(), default=0)
+        self._groups = _groups(self._ends, [{visit.rank for visit in visits} for visits in self._meetings.values()])
 
     def saved_ns(self, change: Change) -> int:
         """How much earlier the job ends with the change."""
-        return self.end_ns - max(self.ends(change).values(), default=0)
+        now = self.ends(change)
+        return self.mean_ns(lambda ranks: self._end_ns(ranks) - max(now[rank] for rank in ranks))
+
+    def lasted_ns(self, starts: Mapping[int, int]) -> int:
+        """How long the job takes whose ranks begin then, on its clock."""
+        return self.mean_ns(lambda ranks: self._end_ns(ranks) - min(starts[rank] for rank in ranks))
+
+    def mean_ns(self, of_ranks: Callable[[Set[int]], float]) -> int:
+        """The mean of a time of ranks that meet, over the job: of groups that never meet each rank counts as much."""
+        return round(sum(of_ranks(ranks) * len(ranks) for ranks in self._groups) / max(1, len(self._ends)))
+
+    def meet_others(self, ranks: Set[int]) -> bool:
+        """Whether one of these ranks, or any if none is named, meets another that is not among them."""
+        return any(group - ranks and group & ranks if ranks else len(group) > 1 for group in self._groups)
+
+    def _end_ns(self, ranks: Set[int]) -> int:
+        return max(self._ends[rank] for rank in ranks)
 
     def ends(self, change: Change) -> dict[int, int]:
         """When each rank ends with the change."""
@@ -225,6 +241,18 @@ class _Removals:
 
     def before(self, time_ns: int) -> float:
         return self._sums[bisect_right(self._times, time_ns)]
+
+
+def _groups(ranks: Iterable[int], meetings: Iterable[Set[int]]) -> list[Set[int]]:
+    """The ranks in groups of those that meet, be it through others."""
+    groups: list[Set[int]] = [{rank} for rank in ranks]
+    for met in meetings:
+        if len(groups) < 2:
+            break
+        apart = [group for group in groups if group & met]
+        if len(apart) > 1:
+            groups = [*(group for group in groups if not group & met), set().union(*apart)]
+    return groups
 
 
 def together(changes: list[Change]) -> Change:
