@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import polars as pl
 import pytest
 
 from holotrace.diagnosis import links
+from holotrace.diagnosis.candidates import Job
 
 # How long transfers of three pairs of ranks take.
 USUAL, SLOW = ((0, 1), (1, 2)), (2, 3)
 
 
-def slow_links(time_ns: Callable[[bool, int], float], elements: Callable[[bool, int], int | None]) -> dict[int, float]:
+def slow_links(
+    time_ns: Callable[[bool, int], float], elements: Callable[[bool, int], int | None], nodes: int = 1
+) -> dict[int, float]:
     """What the transfers of a link that is found to be slow would take relative to what they do.
 
     Args:
         time_ns: Of the transfer of a pair that is slow, or not, in a step.
         elements: What is sent in it.
+        nodes: Over how many nodes the pair is that is slow; the others are within one.
     """
     meetings = pl.DataFrame(
         [
@@ -28,6 +32,7 @@ def slow_links(time_ns: Callable[[bool, int], float], elements: Callable[[bool, 
                 "element_count": elements(pair == SLOW, step),
                 "element_type": None,
                 "size": 2,
+                "node_count": nodes if pair == SLOW else 1,
                 "member_ranks": list(pair),
                 "absent": 0,
                 "transfer_ns": round(time_ns(pair == SLOW, step)),
@@ -76,3 +81,20 @@ def test_a_link_is_not_slow_for_sending_less_in_as_long_or_more_in_longer(factor
         return round((1_000 + 7 * step) * (factor if is_slow else 1))
 
     assert slow_links(lambda is_slow, step: max(1_000, elements(is_slow, step)), elements) == {}
+
+
+@pytest.mark.parametrize(("nodes", "is_told"), [(1, True), (2, False)])
+def test_links_between_nodes_are_not_held_against_those_within(nodes: int, is_told: bool) -> None:
+    """Stages of a pipeline that are next to each other on two nodes were told to have a slow link."""
+    found = slow_links(lambda is_slow, _: 500 if is_slow else 100, lambda *_: 1_000, nodes)
+    assert bool(found) is is_told
+
+
+@pytest.mark.parametrize(
+    ("devices", "counts"), [((0, 1, 0, 1), [1, 2]), ((0, 0, 0, 0), [2, 2]), ((0, 1, None, 1), [1, None])]
+)
+def test_ranks_of_a_node_are_as_far_beyond_their_devices(devices: Sequence[int | None], counts: list[int | None]) -> None:
+    windows = pl.DataFrame({"row": "window", "rank": range(4), "device": devices})
+    visits = pl.DataFrame({"match": [0, 0, 1, 1], "rank": [0, 1, 1, 2]})
+    found = links.nodes(Job(windows, visits, (0, 1, 2, 3), 0)).sort("match")
+    assert found["node_count"].to_list() == counts

@@ -63,6 +63,7 @@ def test_only_ranks_that_read_input_are_compared() -> None:
         {rank: [100, 100] for rank in range(4)},  # of all alike
         {rank: [100 + 60 * (rank == step) for step in range(4)] for rank in range(4)},  # each in another step
         {1: [100, 250]},  # the only one that has it
+        {rank: [ms, ms] for rank, ms in enumerate((90, 96, 104, 112))},  # of all, which differ by chance
     ],
 )
 def test_what_is_one_thing_is_not_told_as_two(host: Times) -> None:

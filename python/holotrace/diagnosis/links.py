@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from holotrace.diagnosis.candidates import Candidate
+from holotrace.diagnosis import account
+from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.classes import SLOW_LINK
 from holotrace.diagnosis.meetings import Change
 
@@ -16,15 +17,18 @@ _SLOW_RATIO = 1.4
 _APART_RATIO, _FEWEST = 1.2, 8
 # Of sizes that differ by more than this data are not sent at the same rate.
 _SIZE_RATIO = 2
+# Of amounts that follow from data hardly all are those of another group, too.
+_SHARED_RATIO = 0.9
 _EXCHANGE = r"(?i)all_?to_?all"
-_KIND = ["collective", "element_type", "size"]
+_KIND = ["collective", "element_type", "size", "node_count"]
 
 
 def of_groups(meetings: pl.DataFrame) -> Iterator[Candidate]:
     """Groups whose transfers take longer than those of equal size in other groups.
 
     Args:
-        meetings: Each with its ``member_ranks``, what they sent and ``transfer_ns``; see ``transfers``.
+        meetings: Each with its ``member_ranks``, over how many ``nodes`` they are, what they sent and ``transfer_ns``;
+            see ``transfers``.
     """
     compared = _compared(meetings)
     alike = [*_KIND, "sent"]
@@ -64,19 +68,33 @@ def of_groups(meetings: pl.DataFrame) -> Iterator[Candidate]:
         )
 
 
+def nodes(job: Job) -> pl.DataFrame:
+    """Over how many nodes each ``match`` goes, ``node_count``; null where that is not known.
+
+    Links within a node are others than those between nodes. The ranks of a node are in a row, as its devices are, so
+    that they are all as far beyond the number of theirs; where each rank sees its own device only, nobody knows.
+    """
+    windows = job.rows if job.rows.is_empty() else job.of(account.WINDOW)
+    if "device" not in windows.columns:
+        return job.visits.select("match", node_count=pl.lit(None, pl.UInt32)).unique("match")
+    first = windows.select("rank", node=pl.col("rank") - pl.col("device")).unique("rank")
+    placed = job.visits.select("match", "rank").join(first, on="rank", how="left")
+    count = pl.when(pl.col("node").is_not_null().all()).then(pl.col("node").n_unique())
+    return placed.group_by("match").agg(node_count=count)
+
+
 def _compared(meetings: pl.DataFrame) -> pl.DataFrame:
     """Meetings by what they sent, ``sent``, with how long they took, ``rate``.
 
-    Of exchanges that send another amount each time, as of the tokens of experts, that is per element, where a small one
-    need not be faster than a usual one. Of messages of unknown size nobody knows how long they should take.
+    Of exchanges that send another amount in each group, as of the tokens of experts, that is per element, where a small
+    one need not be faster than a usual one. Of messages of unknown size nobody knows how long they should take.
     """
-    own = [*_KIND, "members"]
     known = meetings.drop_nulls("element_count").with_columns(
         members=pl.col("member_ranks").cast(pl.List(pl.String)).list.join(" "),
         elements=pl.col("element_count").cast(pl.Int64).clip(lower_bound=1),
     )
-    differs = (pl.col("element_count").n_unique().over(own) > 0.5 * pl.len().over(own)).max().over(_KIND)
-    of_data = differs & pl.col("collective").str.contains(_EXCHANGE)
+    is_shared = pl.col("members").n_unique().over(*_KIND, "element_count") > 1
+    of_data = (is_shared.mean().over(_KIND) < _SHARED_RATIO) & pl.col("collective").str.contains(_EXCHANGE)
     usual = pl.col("elements").median().over(_KIND)
     sized = known.with_columns(of_data=of_data, usual=usual).filter(
         ~pl.col("of_data") | (pl.col("elements") / pl.col("usual")).is_between(1 / _SIZE_RATIO, _SIZE_RATIO)

@@ -16,6 +16,8 @@ NUMBERED = r"#\d+$|^(copy-\w+)\.\d+$| at 0x[0-9a-fA-F]+"
 PART_RATIO = 0.2
 # So many ranks can be compared.
 _FEWEST = 2
+# Others that lack so much of what some have beyond them differ as much from each other.
+_BELOW_RATIO = 0.5
 # What takes others nearly as long is not of some ranks.
 ALIKE_RATIO = 0.8
 
@@ -89,8 +91,10 @@ def levels(
     usual_ns = lower_median(of_rank["usual_ns"])
     least_ns = lower_median(own["beyond_ns"])
     is_of_some = len(ranks) <= len(peers) / 2 and least_ns > job.floor_ns
-    # By so much others differ from each other by chance.
+    # By so much others differ from each other by chance, as far below what is usual as beyond it.
     is_apart = max(others["beyond_ns"].to_list(), default=0) < APART_RATIO * least_ns
+    below_ns = others.select(pl.col("usual_ns").cast(pl.Int64) - pl.col("host_ns").cast(pl.Int64)).to_series()
+    is_apart &= max(below_ns.to_list(), default=0) < _BELOW_RATIO * least_ns
     if not (is_of_some and is_apart and usual_ns > job.floor_ns and usual_ns > PART_RATIO * least_ns):
         return None
     parts = known.with_columns(

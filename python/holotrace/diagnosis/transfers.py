@@ -91,6 +91,7 @@ def _transferred(job: Job) -> pl.DataFrame:
         .with_columns(
             absent=pl.col("size").cast(pl.Int64) - pl.col("member_ranks").list.n_unique().cast(pl.Int64),
         )
+        .join(links.nodes(job), on="match", how="left")
         .sort("match")
     )
 
