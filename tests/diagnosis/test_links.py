@@ -93,7 +93,9 @@ def test_links_between_nodes_are_not_held_against_those_within(nodes: int, is_to
 @pytest.mark.parametrize(
     ("devices", "counts"), [((0, 1, 0, 1), [1, 2]), ((0, 0, 0, 0), [2, 2]), ((0, 1, None, 1), [1, None])]
 )
-def test_ranks_of_a_node_are_as_far_beyond_their_devices(devices: Sequence[int | None], counts: list[int | None]) -> None:
+def test_ranks_of_a_node_are_as_far_beyond_their_devices(
+    devices: Sequence[int | None], counts: list[int | None]
+) -> None:
     windows = pl.DataFrame({"row": "window", "rank": range(4), "device": devices})
     visits = pl.DataFrame({"match": [0, 0, 1, 1], "rank": [0, 1, 1, 2]})
     found = links.nodes(Job(windows, visits, (0, 1, 2, 3), 0)).sort("match")
