@@ -437,9 +437,9 @@ def _functions(rank: RankTrace) -> pl.DataFrame:
         return pl.DataFrame(schema={"row": pl.String()})
     lasting = own_time.lasting(rank)
     step = launched_in(lasting["start_ns"], rank.cached(rounds.steps))
-    by_step = (
-        lasting.with_columns(step=step).lazy().group_by("step", "name").agg(pl.col("time_ns").sum(), count=pl.len())
-    )
+    ended = (pl.col("start_ns") + pl.col("time_ns")).max()
+    summed = (pl.col("time_ns").sum(), ended.alias("at_ns"), pl.len().alias("count"))
+    by_step = lasting.with_columns(step=step).lazy().group_by("step", "name").agg(summed)
     longest = by_step.group_by("name").agg(pl.col("time_ns").sum()).sort("time_ns", "name", descending=[True, False])
     return done(
         by_step.join(longest.head(_MOST_FUNCTIONS), on="name", how="semi").with_columns(row=pl.lit(FUNCTION_TIME))

@@ -98,6 +98,7 @@ def causes(job: Job) -> Iterator[Candidate]:
         if everybodys > ALIKE_RATIO or _is_in_turns(idle, job):
             parts = _parts(idle.rows, idle.table, "time_ns")
             found = candidate(idle.cause, idle.name, parts, Where((), when(idle.table, "time_ns")), of_hosts=True)
+            found = of_functions.with_spent(found, idle.cause, idle.name, functions, job)
             yield _with_later(awaited.with_waits(found, parts, waiting), idle, hidden)
             continue
         # Of what takes longer here than elsewhere only that is a rank's own.
@@ -113,6 +114,7 @@ def causes(job: Job) -> Iterator[Candidate]:
             is_launching = idle.cause == SYNCHRONIZATION and _waits_as_often(idle.rows, where.ranks)
             cause, name = (LAUNCH, None) if is_launching else (idle.cause, idle.name)
             found = candidate(cause, name, parts, where, of_hosts=True)
+            found = of_functions.with_spent(found, cause, name, functions, job)
             found = awaited.with_waits(_limited(found, idle.rows) if cause == LAUNCH else found, parts, waiting)
             yield found if is_launching else _with_later(found, idle, hidden)
         # Without a wait of all a slow host is further ahead, too: mended is either.
@@ -127,6 +129,7 @@ def causes(job: Job) -> Iterator[Candidate]:
             where = Where(ranks, when(common, "left_ns"))
             found = candidate(idle.cause, idle.name, parts, where, of_hosts=True, **_per_turn(idle, job))
             found = _limited(found, idle.rows) if idle.cause == LAUNCH or is_either else found
+            found = of_functions.with_spent(found, idle.cause, idle.name, functions, job)
             yield found if idle.cause == LAUNCH else _with_later(found, idle, hidden)
     yield from _slow_hosts(of_slow, slow)
 
