@@ -181,19 +181,25 @@ def test_the_only_rank_that_was_recorded_waits_for_data_or_for_others(tmp_path: 
         assert cause["cost_ns"] > 0.3 * 40_000_000
 
 
-@pytest.mark.parametrize(("reductions", "cost_us"), [(1, 1_030), (2, 4_030)])
+@pytest.mark.parametrize(
+    ("collective", "reductions", "cost_us"),
+    [("AllReduce_Sum", 1, 1_030), ("AllReduce_Sum", 2, 4_030), ("AllGather", 1, 1_030)],
+)
 def test_what_comes_after_the_last_reduction_of_a_step_needs_its_result(
-    tmp_path: Path, reductions: int, cost_us: int
+    tmp_path: Path, collective: str, reductions: int, cost_us: int
 ) -> None:
-    """A function that the host was in meanwhile was told to cost all of it, though the optimizer has to wait."""
+    """A function that the host was in meanwhile was told to cost all of it, though the optimizer has to wait.
+
+    So has the next step for parameters that are gathered after the optimizer.
+    """
 
     def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
         place = {"pid": 0, "tid": args["stream"]} if cat == "kernel" else {"pid": 1, "tid": 1}
         return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
 
-    work = [("gemm", 10, 20, 1_980, 7), ("ncclDevKernel_AllReduce_Sum", 30, 2_000, 3_000, 20)]
+    work = [("gemm", 10, 20, 1_980, 7), (f"ncclDevKernel_{collective}", 30, 2_000, 3_000, 20)]
     work.append(("adam", 6_020, 6_030, 300, 7))
-    work += [("ncclDevKernel_AllReduce_Sum", 6_050, 6_330, 100, 20)] * (reductions - 1)
+    work += [(f"ncclDevKernel_{collective}", 6_050, 6_330, 100, 20)] * (reductions - 1)
     events = [
         event("user_annotation", "ProfilerStep#1", 0, 6_230 + 100 * reductions),
         event("python_function", "monitor.py(9): histogram", 100, 5_900),

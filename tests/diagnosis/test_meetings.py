@@ -99,6 +99,17 @@ def test_a_faster_device_begins_nothing_before_it_is_launched(change: Change, en
     assert alone.ends(change)[0] == end_ns
 
 
+@pytest.mark.parametrize(("hidden_ns", "end_ns"), [(0, 280), (20, 260), (500, 240)])
+def test_what_a_host_does_not_do_it_does_not_do_either_while_its_device_works(hidden_ns: int, end_ns: int) -> None:
+    """A loader of all ranks that is as slow as their devices was worth half of what it cost.
+
+    Some wait for others, whose devices wait for the loader, and theirs hid it until then.
+    """
+    alone = Meetings(NONE, {0: 300}, {}, {0: [Late(250, since_ns=70, gap_ns=0, launched_ns=230)]})
+    spent = {0: [(200, float(hidden_ns))]} if hidden_ns else {}
+    assert alone.ends(Change({0: [(90, 60.0)]}, spent=spent))[0] == end_ns
+
+
 def test_of_two_that_end_at_once_a_rank_waited_for_the_one_that_it_mostly_waits_for() -> None:
     """Gathering parameters late was worth less where gradients of the layer before ended a moment after."""
     rows = [

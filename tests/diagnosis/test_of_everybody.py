@@ -107,3 +107,41 @@ def test_a_slow_host_does_not_make_the_others_too_slow_for_their_devices() -> No
     visits = pl.DataFrame({"rank": range(4), "clock_offset_ns": 0, "collective": "allreduce"})
     found = idle.causes(Job(every, visits, tuple(range(4)), 200_000))
     assert {(each.cause, each.ranks) for each in found} == {("synchronization", ()), ("slow-host", (3,))}
+
+
+@pytest.mark.parametrize(
+    ("gap", "of_slow_host_ns", "of_all_ns"),
+    [
+        # Without the wait a slow host is ahead of its device, too, so that each of both mends it.
+        ({"cause": "synchronization", "name": "aten::item"}, 6_000_000, 9_000_000),
+        # It came later to what takes all equally long.
+        ({"cause": "garbage-collection", "name": "gc.collect"}, 6_000_000, 3_000_000),
+    ],
+)
+def test_what_a_slow_host_has_beyond_the_others_is_of_its_slowness(
+    gap: dict[str, str], of_slow_host_ns: int, of_all_ns: int
+) -> None:
+    """A wait of all was told too cheap, and a slow host, as what all did seemed to be longer on it."""
+    place = {"step": 1, "at_ns": 20_000_000, "start_ns": 0, "count": 100, "event_id": 7}
+    rows: list[dict[str, object]] = [
+        {"row": "gap", "rank": rank, "time_ns": 9_000_000 if rank == 3 else 3_000_000} | gap | place
+        for rank in range(4)
+    ]
+    rows += [
+        {"row": "call", "rank": rank, "name": name, "time_ns": 9_000 if rank == 3 else 3_000, "count": 9}
+        for rank in range(4)
+        for name in ("aten::mm", "aten::add")
+    ]
+    rows += [
+        {"row": "function", "rank": rank, "step": 1, "name": "gc.collect", "time_ns": 8_000_000, "count": 1}
+        for rank in range(4)
+    ]
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
+    visits = pl.DataFrame({"rank": range(4), "clock_offset_ns": 0, "collective": "allreduce"})
+    found = {each.cause: each for each in idle.causes(Job(every, visits, tuple(range(4)), 200_000))}
+    own, of_all = found["slow-host"].change, found[gap["cause"]].change
+    assert sum(ns for _, ns in own.removed[3]) == of_slow_host_ns
+    assert sum(ns for _, ns in of_all.removed[3]) == of_all_ns
+    both = meetings.together([own, of_all])
+    assert sum(ns for _, ns in both.removed[3]) == 9_000_000

@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from holotrace.diagnosis import idle, of_functions
-from holotrace.diagnosis.candidates import Job, Where
+from holotrace.diagnosis.candidates import Candidate, Job, Where
+from holotrace.diagnosis.meetings import Change
 
 LOADER = "enumerate(DataLoader)"
 Times = Mapping[int, Sequence[int]]
@@ -63,6 +64,7 @@ def test_only_ranks_that_read_input_are_compared() -> None:
         {rank: [100, 100] for rank in range(4)},  # of all alike
         {rank: [100 + 60 * (rank == step) for step in range(4)] for rank in range(4)},  # each in another step
         {1: [100, 250]},  # the only one that has it
+        {rank: [ms, ms] for rank, ms in enumerate((90, 96, 104, 112))},  # of all, which differ by chance
     ],
 )
 def test_what_is_one_thing_is_not_told_as_two(host: Times) -> None:
@@ -84,3 +86,28 @@ def test_pauses_of_ranks_in_other_steps_are_different_causes(beyond: Times, rank
     rows = [{"rank": rank, "step": step, "beyond_ns": ns} for rank, of in beyond.items() for step, ns in enumerate(of)]
     found = idle._by_steps(pl.DataFrame(rows), Job(pl.DataFrame(), pl.DataFrame(), (0, 1, 2, 3), 10))
     assert [where.ranks for where, _ in found] == ranks
+
+
+@pytest.mark.parametrize(
+    ("host", "ranks", "spent"),
+    [
+        # All of it, where it is of all ranks.
+        ({rank: [100, 150] for rank in range(4)}, (), {rank: [(9, 100.0), (19, 150.0)] for rank in range(4)}),
+        # Of what others have, too, the rest; of what no other has all.
+        ({0: [100, 100], 1: [100, 100], 2: [100, 250], 3: [100, 100]}, (2,), {2: [(19, 150.0)]}),
+        ({2: [100, 250]}, (2,), {2: [(9, 100.0), (19, 250.0)]}),
+    ],
+)
+def test_hosts_are_in_a_function_also_while_their_devices_work(
+    host: Times, ranks: tuple[int, ...], spent: dict[int, list[tuple[int, float]]]
+) -> None:
+    rows = [
+        {"rank": rank, "step": step, "time_ns": ns, "at_ns": 10 * step + 9, "name": LOADER}
+        for rank, of in host.items()
+        for step, ns in enumerate(of)
+    ]
+    job = Job(pl.DataFrame(), pl.DataFrame(), (0, 1, 2, 3), 10)
+    found = of_functions.with_spent(
+        Candidate("input", Change(), ranks, responsible=LOADER), "input", LOADER, pl.DataFrame(rows), job
+    )
+    assert found.change.spent == spent

@@ -13,13 +13,14 @@ fetch_batch; get_data; input_pipeline; data_wait; wait_for_data; DataLoading; ##
 collate_fn; data; ## data ##; enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__
 train.py(10): load_data; my/dataset.py(3): __getitem__; data_iter; get_batch; next_minibatch
 train.py(42): get_next_batch; getBatch; trainer.py(3): _get_batch; next_sample; load_microbatch
+batch-generator; data-iterator; load-batch
 """,
     CHECKPOINT: """
 save_checkpoint; torch.save; torch/serialization.py(3): save; checkpointing; save_ckpt; write_ckpt; snapshot
 train.py(3): save_snapshot; save_weights; save_model; model.py(3): save_weights; dump_checkpoint; ## save ##
 saving; save; dcp.save; async_save; torch/distributed/checkpoint/state_dict_saver.py(3): save
 trainer.py(3): _save_checkpoint; save_to_disk; export_checkpoint; safetensors/torch.py(3): save_file; checkpoint
-ckpt; train.py(9): write_snapshot; dump_params
+ckpt; train.py(9): write_snapshot; dump_params; save-checkpoint
 """,
     EVALUATION: """
 evaluate; validation; validate; eval; run_eval; evaluation_loop; eval_step; val; valid; trainer.py(4): evaluate
@@ -29,7 +30,7 @@ do_validation; compute_validation_loss; val_epoch; eval_epoch; validation_step; 
 logging; log; log_metrics; wandb.log; wandb/sdk/x.py(3): log; tensorboard; print; report; train.py(3): log_step
 write_metrics; logger.py(3): info; dump_metrics; report_metrics; metrics; telemetry; log_training
 update_progress_bar; tqdm; log_to_disk; flush_logs; log_scalars; logging/__init__.py(3): info
-loguru/_logger.py(3): info; train.py(3): flush_metrics
+loguru/_logger.py(3): info; train.py(3): flush_metrics; wandb_log; mlflow_log; log-metrics; tensorboard_write
 """,
     COMPILATION: """
 torch.compile; dynamo; jit_compile; compile_kernel; autotune; torch._inductor
@@ -53,6 +54,7 @@ summary_block; report_generation; nn.Module: Logger_0; model.py(3): forward; sen
 update_state; write_kv_cache; reshape_and_cache; export_blocks; saver_attention; load_weights; fetch_weights
 Optimizer.step#AdamW.step; ProfilerStep#3; gradient_checkpointing; metrics.py(3): compute; eval_frame.py(3): _fn
 torch/_dynamo/eval_frame.py(838): _fn; val_to_int; torch/nn/modules/module.py(3): eval; capture_graph_inputs
+forward-backward; forward-compute; backward-compute; optimizer-inner-step; params-all-gather; embedding-grads-all-reduce
 weights_update; dump_kv; snapshot_kv_blocks; forward
 """
 

@@ -79,6 +79,7 @@ _OWN = (
         Unit.NS,
         "Of a message received: when the first kernel began that was launched after it; of pace: what is usual",
     ),
+    Column("device", Unit.NUMBER, "Of a window or a meeting: the device; null for windows of ranks with several"),
 )
 COLUMNS = (*_OWN, *(column for column in collectives.CALLS if column.name not in {own.name for own in _OWN}))
 WORK_EVENTS = idle_windows.WORK_EVENTS
@@ -178,8 +179,10 @@ def _windows(rank: RankTrace) -> pl.DataFrame:
     place = pl.lit(ON_HOST if on_host else None, pl.String)
     world = believable(rank.metadata.get("distributedInfo")).get("world_size")
     ranks = pl.when(pl.col("row") == WINDOW).then(world)
+    devices = distinct(events["device"])
+    device = pl.lit(devices[0] if len(devices) == 1 else None, pl.Int32)
     return pl.concat([whole.drop_nulls(), steps], how="diagonal").with_columns(
-        time_ns=pl.col("at_ns") - pl.col("start_ns"), count=ranks.fill_null(1), detail=kind, name=place
+        time_ns=pl.col("at_ns") - pl.col("start_ns"), count=ranks.fill_null(1), detail=kind, name=place, device=device
     )
 
 
@@ -435,9 +438,9 @@ def _functions(rank: RankTrace) -> pl.DataFrame:
         return pl.DataFrame(schema={"row": pl.String()})
     lasting = own_time.lasting(rank)
     step = launched_in(lasting["start_ns"], rank.cached(rounds.steps))
-    by_step = (
-        lasting.with_columns(step=step).lazy().group_by("step", "name").agg(pl.col("time_ns").sum(), count=pl.len())
-    )
+    ended = (pl.col("start_ns") + pl.col("time_ns")).max()
+    summed = (pl.col("time_ns").sum(), ended.alias("at_ns"), pl.len().alias("count"))
+    by_step = lasting.with_columns(step=step).lazy().group_by("step", "name").agg(summed)
     longest = by_step.group_by("name").agg(pl.col("time_ns").sum()).sort("time_ns", "name", descending=[True, False])
     return done(
         by_step.join(longest.head(_MOST_FUNCTIONS), on="name", how="semi").with_columns(row=pl.lit(FUNCTION_TIME))

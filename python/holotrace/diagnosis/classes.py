@@ -53,7 +53,8 @@ _NAMED = (
     (COMPILATION, rf"^({'|'.join(LOADING_CODE)})"),
     (
         INPUT,
-        r"(?i)(?<!meta)data[_ ]?(load|fetch|wait|iter|pipeline)|prefetcher|collate|(^|[^a-z_])input[_ ]?pipeline"
+        r"(?i)(?<!meta)data[_ ]?(load|fetch|wait|iter|pipeline)|prefetcher|collate"
+        r"|(^|[^a-z_])(input[_ ]?pipeline|batch_generator)"
         r"|(?<![a-z])(next|get|load|loading|fetch|read|wait[_ ]?for)[_ ]?(the[_ ])?"
         r"((mini|micro)?_?batch(?![_ ]?(size|norm|stat|dim|shape|to_run))"
         r"|samples?(?![a-z_])|data(?!_?(parallel|ptr|type|class|frame)))"
@@ -89,7 +90,7 @@ _NAMED = (
         r"(?i)(?<![a-z_:])_?(flush|write|dump|update|emit|push|send|upload|publish|report)_?"
         r"((train|training|step|all)_?)?(logs?|metrics?|telemetry|progress_?bar|summary|summaries|tensorboard)(?![a-z])"
         r"|^\W*(log|logs|logging|print|printing|report|reporting|metrics|telemetry|tqdm|tensorboard|wandb|progress)\W*$"
-        r"|wandb\.\w+$|SummaryWriter|(^|/)(loguru|logger|telemetry)\w*(/\w+)*\.py\(\d+\): ",
+        r"|(wandb|mlflow|tensorboard)[._]\w+$|SummaryWriter|(^|/)(loguru|logger|telemetry)\w*(/\w+)*\.py\(\d+\): ",
     ),
     (COLLECTION, r"(?i)garbage|\bgc\b|(^|_)gc(_|$)|built-in (function|method) (gc\.)?collect\b"),
 )
@@ -109,6 +110,7 @@ _OF_LIBRARIES = re.compile(
 )
 STEP_RANGE = re.compile(r"^ProfilerStep#")
 # How the profiler of JAX names a Python function: its file, line and name, which that of PyTorch has in other places.
+_OF_TIMERS = re.compile(r"^[a-z\d]+(-[a-z\d]+)+$")
 _OF_JAX = re.compile(r"^\$(\S+):(\d+) (.*)$")
 # In the last of these a thread waits for those of autograd.
 _CONTAINERS = re.compile(
@@ -120,6 +122,8 @@ _CONTAINERS = re.compile(
 def named(name: str) -> str | None:
     """The class that a name of an annotation, function or operator tells by itself; null if it tells none."""
     name = _OF_JAX.sub(r"\1(\2): \3", name)
+    # Timers of Megatron have dashes where functions have underscores.
+    name = name.replace("-", "_") if _OF_TIMERS.search(name) else name
     if _RECOMPUTED.search(name):
         # Activations that are computed again are no checkpoint that is saved.
         return None

@@ -46,7 +46,7 @@ _RETURN_NS = 60_000
 # A device begins so soon with what is launched while it has nothing else to do.
 _PROMPT_NS = 10_000
 _SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
-_REDUCING = re.compile(r"(?i)reduce")
+_REDUCING = re.compile(r"(?i)reduce|gather")
 # Operators of others that never are called but by these.
 _READING = ("aten::nonzero",)  # tells more than what needs it, as indexing with a mask
 _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
@@ -272,7 +272,10 @@ def late(rank: RankTrace) -> pl.DataFrame:
 
 
 def _after_the_last(gaps: pl.DataFrame, communicated: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
-    """The gaps from the end of a step's last reduction on, if that ends in them: what comes next needs its result."""
+    """The gaps from the end of a step's last reduction on, if that ends in them: what comes next needs its result.
+
+    So it does that of the gather of parameters that the optimizer has changed.
+    """
     step = launched_in(communicated["launch_ns"], rank.cached(rounds.steps))
     reductions = communicated.hstack([step.alias("step")]).filter(matching(communicated["name"], _REDUCING))
     last = reductions.drop_nulls("step").group_by("step").agg(pl.col("end_ns").max()).select(last_ns="end_ns")

@@ -85,22 +85,24 @@ def causes(job: Job) -> Iterator[Candidate]:
     hidden = job.of(account.RECOVERED).with_columns(pl.col("name").fill_null("").str.replace_all(NUMBERED, "$1"))
     for idle in _things(job, list(slow)):
         excess = idle.table
-        levels = None if _follows(idle, slow) else of_functions.levels(idle.cause, idle.name, excess, functions, job)
+        is_slow = _follows(idle, slow)
+        levels = None if is_slow else of_functions.levels(idle.cause, idle.name, excess, functions, job)
         if levels:
             for level in levels:
                 parts = _parts(idle.rows, level.table, "part_ns")
                 found = _limited(candidate(idle.cause, idle.name, parts, level.where, of_hosts=True), idle.rows)
                 yield awaited.with_waits(found, parts, waiting)
             continue
-        everybodys = of_functions.everybodys_ratio(idle.cause, idle.name, excess, functions, job)
+        # A slow host comes later to what takes all equally long.
+        everybodys = 0.0 if is_slow else of_functions.everybodys_ratio(idle.cause, idle.name, excess, functions, job)
         if everybodys > ALIKE_RATIO or _is_in_turns(idle, job):
             parts = _parts(idle.rows, idle.table, "time_ns")
             found = candidate(idle.cause, idle.name, parts, Where((), when(idle.table, "time_ns")), of_hosts=True)
+            found = of_functions.with_spent(found, idle.cause, idle.name, functions, job)
             yield _with_later(awaited.with_waits(found, parts, waiting), idle, hidden)
             continue
         # Of what takes longer here than elsewhere only that is a rank's own.
         table = excess = excess.with_columns(pl.col("beyond_ns") * (1 - everybodys))
-        is_slow = _follows(idle, slow)
         if is_slow:
             on_slow = pl.col("rank").is_in(list(slow))
             of_slow.append(_parts(idle.rows, excess.filter(on_slow), "beyond_ns"))
@@ -112,9 +114,12 @@ def causes(job: Job) -> Iterator[Candidate]:
             is_launching = idle.cause == SYNCHRONIZATION and _waits_as_often(idle.rows, where.ranks)
             cause, name = (LAUNCH, None) if is_launching else (idle.cause, idle.name)
             found = candidate(cause, name, parts, where, of_hosts=True)
+            found = of_functions.with_spent(found, cause, name, functions, job)
             found = awaited.with_waits(_limited(found, idle.rows) if cause == LAUNCH else found, parts, waiting)
             yield found if is_launching else _with_later(found, idle, hidden)
-        taken = pl.col("beyond_ns") if is_local or is_slow else 0
+        # Without a wait of all a slow host is further ahead, too: mended is either.
+        is_either = is_slow and idle.cause == SYNCHRONIZATION
+        taken = pl.col("beyond_ns") if is_local or (is_slow and not is_either) else 0
         common = table.with_columns(left_ns=pl.col("time_ns") - taken)
         # What waiting costs may be mostly what it exposes.
         least_ns = (PART_RATIO if idle.cause == SYNCHRONIZATION else 1) * job.floor_ns
@@ -123,7 +128,9 @@ def causes(job: Job) -> Iterator[Candidate]:
             parts = _parts(idle.rows, common, "left_ns")
             where = Where(ranks, when(common, "left_ns"))
             found = candidate(idle.cause, idle.name, parts, where, of_hosts=True, **_per_turn(idle, job))
-            yield _limited(found, idle.rows) if idle.cause == LAUNCH else _with_later(found, idle, hidden)
+            found = _limited(found, idle.rows) if idle.cause == LAUNCH or is_either else found
+            found = of_functions.with_spent(found, idle.cause, idle.name, functions, job)
+            yield found if idle.cause == LAUNCH else _with_later(found, idle, hidden)
     yield from _slow_hosts(of_slow, slow)
 
 

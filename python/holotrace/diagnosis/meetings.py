@@ -38,6 +38,8 @@ class Change:
     later: Mapping[int, Removed] = field(default_factory=dict)
     # By rank and time, what can be removed then at most, by this and others that know of such a limit.
     limits: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
+    # Where that is known, all that hosts do not do, also while their devices work.
+    spent: Mapping[int, Removed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, order=True)
@@ -135,6 +137,7 @@ class Meetings:
             rank: _Moved(
                 self._removals(rank, change.removed, change.later),
                 self._removals(rank, change.of_hosts, change.later),
+                self._removals(rank, change.spent),
                 self._late.get(rank, ()),
             )
             for rank in self._ranks
@@ -176,9 +179,10 @@ class Meetings:
 class _Moved:
     """When one rank does with a change what it did at a time."""
 
-    def __init__(self, removals: _Removals, of_hosts: _Removals, late: Sequence[Late]) -> None:
+    def __init__(self, removals: _Removals, of_hosts: _Removals, spent: _Removals, late: Sequence[Late]) -> None:
         self._removals = removals
         self._of_hosts = of_hosts
+        self._spent = spent
         # From when on it is how much later than recorded, but for what is removed.
         self._since, self._later = [-sys.maxsize], [0.0]
         # Where it goes on after others, which may end in another order than they begin in.
@@ -221,6 +225,8 @@ class _Moved:
         """When its host can have launched it."""
         spared = self._of_hosts.before(late.begun_ns) - self._of_hosts.before(late.since_ns)
         lasted = late.launched_ns - late.since_ns
+        if not late.gap_ns and (spent := self._spent.before(late.launched_ns) - self._spent.before(late.since_ns)):
+            return self._own(late.since_ns) + lasted - min(lasted, spent)
         # What does not happen takes no time at all, and not only none of that in which the device had nothing to do.
         return self._own(late.since_ns) + lasted - max(spared, lasted * min(1.0, spared / max(1, late.gap_ns)))
 
@@ -259,10 +265,11 @@ def together(changes: list[Change]) -> Change:
     """All of these changes at once, without what others have a part in."""
     removed: dict[int, list[tuple[int, float]]] = {}
     of_hosts: dict[int, list[tuple[int, float]]] = {}
+    spent: dict[int, list[tuple[int, float]]] = {}
     transfer: dict[int, float] = {}
     limits: dict[int, dict[int, float]] = {}
     for change in changes:
-        for every, parts_of in ((removed, change.removed), (of_hosts, change.of_hosts)):
+        for every, parts_of in ((removed, change.removed), (of_hosts, change.of_hosts), (spent, change.spent)):
             for rank, parts in parts_of.items():
                 every.setdefault(rank, []).extend(parts)
         for match, factor in change.transfer.items():
@@ -272,7 +279,7 @@ def together(changes: list[Change]) -> Change:
     for rank, at, ns in _beyond_limits(changes, limits):
         removed.setdefault(rank, []).append((at, -ns))
         of_hosts.setdefault(rank, []).append((at, -ns))
-    return Change(removed, of_hosts, transfer, limits=limits)
+    return Change(removed, of_hosts, transfer, limits=limits, spent=spent)
 
 
 def _beyond_limits(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from holotrace.diagnosis import account
-from holotrace.diagnosis.candidates import APART_RATIO, Job, Where, lower_median, total, when, who
+from holotrace.diagnosis.candidates import APART_RATIO, Candidate, Job, Where, lower_median, total, when, who
 from holotrace.diagnosis.classes import STALLING
 
 # Numbers of steps and addresses of objects make no other thing of a name.
@@ -16,6 +16,8 @@ NUMBERED = r"#\d+$|^(copy-\w+)\.\d+$| at 0x[0-9a-fA-F]+"
 PART_RATIO = 0.2
 # So many ranks can be compared.
 _FEWEST = 2
+# Others that lack so much of what some have beyond them differ as much from each other.
+_BELOW_RATIO = 0.5
 # What takes others nearly as long is not of some ranks.
 ALIKE_RATIO = 0.8
 
@@ -30,8 +32,8 @@ class Level:
 
 
 def times(job: Job) -> pl.DataFrame:
-    """How long each rank's host is in functions in each step, whether or not its device waits."""
-    times = job.of(account.FUNCTION_TIME).select("rank", "step", "name", "time_ns")
+    """How long each rank's host is in functions in each step, and until when, whether or not its device waits."""
+    times = job.of(account.FUNCTION_TIME).select("rank", "step", "name", "time_ns", "at_ns")
     return times.with_columns(pl.col("name").str.replace_all(NUMBERED, "$1"))
 
 
@@ -53,6 +55,26 @@ def everybodys_ratio(cause: str, name: str | None, excess: pl.DataFrame, functio
         return float(0 < others > PART_RATIO * max(own))
     beyond_ns = total(excess.filter(pl.col("rank").is_in(ranks))["beyond_ns"])
     return 1 - min(1.0, sum(max(0.0, time - others) for time in own) / max(1.0, beyond_ns))
+
+
+def with_spent(found: Candidate, cause: str, name: str | None, functions: pl.DataFrame, job: Job) -> Candidate:
+    """The cause with how long its hosts are in the function, also while their devices work.
+
+    Of what others are in it, too, only the rest is of some ranks.
+    """
+    if cause not in STALLING or name is None:
+        return found
+    times = functions.filter(name=name).group_by("rank", "step").agg(pl.col("time_ns").sum(), pl.col("at_ns").max())
+    # Those that are not in it have none.
+    others = pl.col("time_ns").sort(descending=True).get(len(job.ranks) // 2, null_on_oob=True).fill_null(0)
+    usual_ns = others.over("step") if found.ranks else pl.lit(0)
+    own = times.with_columns(ns=pl.col("time_ns") - pl.min_horizontal("time_ns", usual_ns)).filter(
+        pl.col("ns") > 0, pl.col("rank").is_in(found.ranks or job.ranks)
+    )
+    spent: dict[int, list[tuple[int, float]]] = {}
+    for rank, at, ns in own.drop_nulls("at_ns").select("rank", "at_ns", "ns").sort("rank", "at_ns").iter_rows():
+        spent.setdefault(rank, []).append((at, float(ns)))
+    return replace(found, change=replace(found.change, spent=spent))
 
 
 def levels(
@@ -89,8 +111,10 @@ def levels(
     usual_ns = lower_median(of_rank["usual_ns"])
     least_ns = lower_median(own["beyond_ns"])
     is_of_some = len(ranks) <= len(peers) / 2 and least_ns > job.floor_ns
-    # By so much others differ from each other by chance.
+    # By so much others differ from each other by chance, as far below what is usual as beyond it.
     is_apart = max(others["beyond_ns"].to_list(), default=0) < APART_RATIO * least_ns
+    below_ns = others.select(pl.col("usual_ns").cast(pl.Int64) - pl.col("host_ns").cast(pl.Int64)).to_series()
+    is_apart &= max(below_ns.to_list(), default=0) < _BELOW_RATIO * least_ns
     if not (is_of_some and is_apart and usual_ns > job.floor_ns and usual_ns > PART_RATIO * least_ns):
         return None
     parts = known.with_columns(

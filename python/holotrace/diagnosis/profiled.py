@@ -52,7 +52,8 @@ def without(candidates: list[Candidate], meetings: Meetings, profiler_ns: int) -
 
 def _scaled(candidate: Candidate, ratio: float) -> Candidate:
     change = candidate.change
-    return replace(candidate, change=Change(_of(change.removed, ratio), _of(change.of_hosts, ratio), change.transfer))
+    hosts, spent = _of(change.of_hosts, ratio), _of(change.spent, ratio)
+    return replace(candidate, change=Change(_of(change.removed, ratio), hosts, change.transfer, spent=spent))
 
 
 def _of(removed: Mapping[int, Removed], ratio: float) -> dict[int, Removed]:

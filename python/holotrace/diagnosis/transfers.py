@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from holotrace.diagnosis import account, over_time, uneven
+from holotrace.diagnosis import account, links, over_time, uneven
 from holotrace.diagnosis.backward import BUCKET_BYTES, ELEMENT_BYTES, OF_GROUP, Backward, computed
 from holotrace.diagnosis.candidates import Candidate, Job, total
 from holotrace.diagnosis.classes import EXPOSED, SLOW_LINK, SYNCHRONIZATION
@@ -19,9 +19,8 @@ from holotrace.diagnosis.pace import USUAL_QUANTILE
 ABSENT = "absent_count"
 # What waiting exposes.
 EXPOSES = "exposes"
-# Transfers of equal size take so much longer in the groups of a slow link.
-_SLOW_LINK_RATIO = 1.4
-# ... and in the steps of one that becomes slow; what else runs at the same time matters less than that.
+# Transfers of equal size take so much longer in the steps of a link that becomes slow; what else runs at the same time
+# matters less than that.
 _SLOW_STEPS_RATIO = 2.0
 # What starts so soon after another transfer was waiting for that.
 _AT_ONCE_NS = 50_000
@@ -35,13 +34,13 @@ def causes(job: Job) -> Iterator[Candidate]:
     if job.visits.is_empty():
         return
     meetings = _transferred(job)
-    links = list(_links(meetings))
-    known = [match for link in links for match in link.change.transfer]
-    links += _slow_steps(meetings.filter(~pl.col("match").is_in(known)), job.ranks)
-    yield from links
+    slow_links = list(links.of_groups(meetings))
+    known = [match for link in slow_links for match in link.change.transfer]
+    slow_links += _slow_steps(meetings.filter(~pl.col("match").is_in(known)), job.ranks)
+    yield from slow_links
     # What a slow link costs is no matter of hiding transfers, nor is what a rank gets beyond its share.
     slower = uneven.even_ratios(job)
-    for link in links:
+    for link in slow_links:
         slower |= link.change.transfer
     slow = sorted(slower.items())
     ratios = pl.DataFrame(slow, schema={"match": meetings.schema["match"], "usual_ratio": pl.Float64}, orient="row")
@@ -68,8 +67,9 @@ def _transferred(job: Job) -> pl.DataFrame:
         .with_columns(exposed_transfer_ns=pl.min_horizontal("exposed_ns", "transfer_ns"))
         .group_by("match")
         .agg(
-            pl.col("group_ranks", "collective", "element_count", "element_type", "step", "group_size").first(),
-            pl.col("transfer_ns").max(),
+            pl.col("group_ranks", "collective", "element_type", "step", "group_size").first(),
+            # An exchange lasts until the rank has its data that gets the most.
+            pl.col("transfer_ns", "element_count").max(),
             pl.col("exposed_transfer_ns").min(),
             pl.col("left_ns").max(),
             start_ns=pl.col("start_ns").min(),
@@ -91,6 +91,7 @@ def _transferred(job: Job) -> pl.DataFrame:
         .with_columns(
             absent=pl.col("size").cast(pl.Int64) - pl.col("member_ranks").list.n_unique().cast(pl.Int64),
         )
+        .join(links.nodes(job), on="match", how="left")
         .sort("match")
     )
 
@@ -99,44 +100,6 @@ def _world_size(job: Job) -> int:
     """How many ranks the job has, whether or not they were recorded."""
     known = () if job.rows.is_empty() else job.of(account.WINDOW)["count"]
     return max((len(job.ranks), *(count or 0 for count in known)))
-
-
-def _links(meetings: pl.DataFrame) -> Iterator[Candidate]:
-    """Groups whose transfers take longer than those of equal size in other groups."""
-    alike = ["collective", "element_count", "element_type", "size"]
-    # Of messages of unknown size nobody knows how long they should take.
-    groups = (
-        meetings.drop_nulls("element_count")
-        .group_by(*alike, "member_ranks")
-        .agg(
-            pl.col("absent").max(),
-            typical_ns=pl.col("transfer_ns").median(),
-            matches=pl.col("match"),
-            step=pl.col("step").drop_nulls().unique(),
-        )
-    )
-    usual = pl.col("typical_ns").quantile(0.5, "lower").over(alike)
-    slow = groups.with_columns(usual_ns=usual, others=pl.len().over(alike)).filter(
-        pl.col("others") > 1,
-        pl.col("typical_ns") > _SLOW_LINK_RATIO * pl.col("usual_ns"),
-        # What was not recorded may have come late.
-        pl.col("absent") <= 0,
-    )
-    # A link is slow for transfers of all sizes and kinds.
-    links = slow.sort("typical_ns", "collective", descending=[True, False]).partition_by(
-        "member_ranks", maintain_order=True
-    )
-    for link in links:
-        ratios = link["typical_ns"] / link["usual_ns"].clip(lower_bound=1)
-        factors = {match: 1 / r for matches, r in zip(link["matches"], ratios, strict=True) for match in matches}
-        yield Candidate(
-            SLOW_LINK,
-            Change(transfer=factors),
-            tuple(link["member_ranks"][0]),
-            tuple(sorted(link["step"].explode().drop_nulls().unique())),
-            link["collective"][0],
-            evidence={"time_ratio": round(ratios[0], 3), "count": len(factors)},
-        )
 
 
 def _slow_steps(meetings: pl.DataFrame, ranks: tuple[int, ...]) -> Iterator[Candidate]:

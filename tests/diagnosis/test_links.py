@@ -1,0 +1,102 @@
+"""A link is slow if what is as large takes longer on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import polars as pl
+import pytest
+
+from holotrace.diagnosis import links
+from holotrace.diagnosis.candidates import Job
+
+# How long transfers of three pairs of ranks take.
+USUAL, SLOW = ((0, 1), (1, 2)), (2, 3)
+
+
+def slow_links(
+    time_ns: Callable[[bool, int], float], elements: Callable[[bool, int], int | None], nodes: int = 1
+) -> dict[int, float]:
+    """What the transfers of a link that is found to be slow would take relative to what they do.
+
+    Args:
+        time_ns: Of the transfer of a pair that is slow, or not, in a step.
+        elements: What is sent in it.
+        nodes: Over how many nodes the pair is that is slow; the others are within one.
+    """
+    meetings = pl.DataFrame(
+        [
+            {
+                "match": 10 * pair[0] + step,
+                "collective": "all_to_allv",
+                "element_count": elements(pair == SLOW, step),
+                "element_type": None,
+                "size": 2,
+                "node_count": nodes if pair == SLOW else 1,
+                "member_ranks": list(pair),
+                "absent": 0,
+                "transfer_ns": round(time_ns(pair == SLOW, step)),
+                "step": step,
+            }
+            for pair in (*USUAL, SLOW)
+            for step in range(8)
+        ],
+        schema_overrides={"element_count": pl.Int64, "element_type": pl.String},
+    )
+    found = list(links.of_groups(meetings))
+    assert {candidate.ranks for candidate in found} <= {SLOW}
+    return {match: round(ratio, 2) for candidate in found for match, ratio in candidate.change.transfer.items()}
+
+
+@pytest.mark.parametrize(("elements", "ratio"), [(1_000, 0.2), (None, None)])
+def test_messages_of_unknown_size_are_no_witness_of_a_slow_link(elements: int | None, ratio: float | None) -> None:
+    found = slow_links(lambda is_slow, _: 500 if is_slow else 100, lambda *_: elements)
+    assert found == ({20 + step: ratio for step in range(8)} if ratio else {})
+
+
+@pytest.mark.parametrize(("spread", "is_told"), [(0.02, True), (0.2, False)])
+def test_a_link_is_slow_by_less_if_hardly_a_transfer_is_as_short_as_those_of_others(
+    spread: float, is_told: bool
+) -> None:
+    found = slow_links(
+        lambda is_slow, step: (1_300 if is_slow else 1_000) * (1 + spread * (step % 4 - 1.5)), lambda *_: 1_000
+    )
+    assert bool(found) is is_told
+    assert all(ratio == pytest.approx(1 / 1.3, abs=0.02) for ratio in found.values())
+
+
+def test_where_each_transfer_has_its_own_size_rates_are_compared() -> None:
+    """A link was not told as slow in a job of experts, or only of the few exchanges that were as large as others."""
+
+    def elements(is_slow: bool, step: int) -> int:
+        return 1_000 + 7 * step + (3 if is_slow else 0)
+
+    found = slow_links(lambda is_slow, step: elements(is_slow, step) * (2 if is_slow else 1), elements)
+    assert found == {20 + step: 0.5 for step in range(8)}
+
+
+@pytest.mark.parametrize("factor", [0.6, 1.6])
+def test_a_link_is_not_slow_for_sending_less_in_as_long_or_more_in_longer(factor: float) -> None:
+    def elements(is_slow: bool, step: int) -> int:
+        return round((1_000 + 7 * step) * (factor if is_slow else 1))
+
+    assert slow_links(lambda is_slow, step: max(1_000, elements(is_slow, step)), elements) == {}
+
+
+@pytest.mark.parametrize(("nodes", "is_told"), [(1, True), (2, False)])
+def test_links_between_nodes_are_not_held_against_those_within(nodes: int, is_told: bool) -> None:
+    """Stages of a pipeline that are next to each other on two nodes were told to have a slow link."""
+    found = slow_links(lambda is_slow, _: 500 if is_slow else 100, lambda *_: 1_000, nodes)
+    assert bool(found) is is_told
+
+
+@pytest.mark.parametrize(
+    ("devices", "counts"), [((0, 1, 0, 1), [1, 2]), ((0, 0, 0, 0), [2, 2]), ((0, 1, None, 1), [1, None])]
+)
+def test_ranks_of_a_node_are_as_far_beyond_their_devices(
+    devices: Sequence[int | None], counts: list[int | None]
+) -> None:
+    windows = pl.DataFrame({"row": "window", "rank": range(4), "device": devices})
+    visits = pl.DataFrame({"match": [0, 0, 1, 1], "rank": [0, 1, 1, 2]})
+    found = links.nodes(Job(windows, visits, (0, 1, 2, 3), 0)).sort("match")
+    assert found["node_count"].to_list() == counts
