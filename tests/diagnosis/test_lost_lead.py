@@ -239,4 +239,16 @@ def test_a_batch_that_is_ready_is_handed_over_as_slowly_as_a_slow_host_does_all(
     """The others did so while their devices worked, so that the slow host waited for input, too."""
     rows = pl.DataFrame([{"rank": 1, "time_ns": time_ns, "count": 1}])
     table = pl.DataFrame({"rank": range(4), "step": 1, "time_ns": [0, time_ns, 0, 0], "beyond_ns": [0, time_ns, 0, 0]})
-    assert idle._follows(idle._Idle("input", None, rows, table), {1: 3.4}) == is_slow
+    nothing = CausesJob(pl.DataFrame(), pl.DataFrame(), (0, 1, 2, 3), 100)
+    assert idle._follows(idle._Idle("input", None, rows, table), {1: 3.4}, nothing) == is_slow
+
+
+@pytest.mark.parametrize(("time_ns", "is_slow"), [(300, True), (900, False)])
+def test_slow_calls_make_a_device_stand_still_for_no_longer_than_they_take_beyond_others(
+    time_ns: int, is_slow: bool
+) -> None:
+    """Calls that took 1.35 times as long as others' had a pause of the whole recording laid to them."""
+    table = pl.DataFrame({"rank": [0, 1], "step": 1, "time_ns": [time_ns, 0], "beyond_ns": [time_ns, 0]})
+    lasted = pl.DataFrame({"row": "window", "rank": [0, 1], "time_ns": [1_000, 1_000]})
+    job = CausesJob(lasted, pl.DataFrame(), (0, 1), 100)
+    assert idle._follows(idle._Idle("host-pause", None, table, table), {0: 1.35}, job) == is_slow

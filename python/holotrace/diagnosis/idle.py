@@ -55,6 +55,8 @@ _MOST_GROUPS = 2
 PER_TURN = "per_turn_count"
 # So much of what a rank has beyond others must be its own host's.
 _OWN_RATIO = 0.5
+# What is typical of calls may be less than what the slowest of them take longer.
+_SLACK = 2.0
 # Other things that take so much longer than the calls do are held up by something else.
 _MUCH_LONGER = 2.5
 
@@ -85,7 +87,7 @@ def causes(job: Job) -> Iterator[Candidate]:
     hidden = job.of(account.RECOVERED).with_columns(pl.col("name").fill_null("").str.replace_all(NUMBERED, "$1"))
     for idle in _things(job, list(slow)):
         excess = idle.table
-        is_slow = _follows(idle, slow)
+        is_slow = _follows(idle, slow, job)
         levels = None if is_slow else of_functions.levels(idle.cause, idle.name, excess, functions, job)
         if levels:
             for level in levels:
@@ -259,10 +261,10 @@ def _parts(rows: pl.DataFrame, table: pl.DataFrame, column: str) -> pl.DataFrame
     return of_share(rows, table.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=ratio))
 
 
-def _follows(idle: _Idle, slow: dict[int, float]) -> bool:
+def _follows(idle: _Idle, slow: dict[int, float], job: Job) -> bool:
     """Whether it takes as much longer on slow hosts as everything does there."""
     if not slow or idle.cause in _SLOW_TOO:
-        return bool(slow)
+        return bool(slow) and _is_of_slowness(idle, slow, job)
     if idle.cause == INPUT and _mean_ns(idle.rows, list(slow)) < SHORT_NS * max(slow.values()):
         # The others hand their batches over while their devices have something else to do.
         return True
@@ -270,6 +272,13 @@ def _follows(idle: _Idle, slow: dict[int, float]) -> bool:
     usual_ns = idle.usual_ns
     most = max(float(of_rank[rank]) / ratio for rank, ratio in slow.items())
     return 0 < most <= _MUCH_LONGER * usual_ns
+
+
+def _is_of_slowness(idle: _Idle, slow: dict[int, float], job: Job) -> bool:
+    """Whether devices stand still for no longer than slow calls can make them: for what these take beyond others'."""
+    lasted = dict(job.of(account.WINDOW).select("rank", "time_ns").iter_rows())
+    beyond = idle.table.filter(pl.col("rank").is_in(list(slow))).group_by("rank").agg(pl.col("beyond_ns").sum())
+    return all(ns <= _SLACK * (1 - 1 / slow[rank]) * lasted.get(rank, ns) for rank, ns in beyond.iter_rows())
 
 
 def _mean_ns(rows: pl.DataFrame, ranks: list[int]) -> float:
