@@ -28,6 +28,10 @@ def test_few_pieces_are_listed() -> None:
         (classes.LAUNCH, "execute_context_1(888_788544)_generation_0(0)", "enforce-eager"),
         (classes.LAUNCH, "forward", "torch.compile"),
         (classes.SYNCHRONIZATION, "vllm/v1/engine/core.py(30): step", "async-scheduling"),
+        # Nobody can move the backward pass out of a step, nor an operator that initialises the device.
+        (classes.FUNCTION, "## backward ##", "with_stack=True"),
+        (classes.FUNCTION, "aten::empty", "warm up"),
+        (classes.FUNCTION, "train.py(7): backward_logger", "Move this work out of the step"),
     ],
 )
 def test_advice_is_of_the_kind_of_job(cause: str, name: str, said: str) -> None:

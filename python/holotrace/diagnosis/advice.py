@@ -57,6 +57,21 @@ _FROM_OTHERS = (
 )
 
 
+# What cannot be moved out of a step, and what of it should be known.
+_OF_FUNCTIONS = (
+    (
+        r"(?i)^\W*(forward|backward|fwd|bwd|optimizer|loss|update)([ _.]?(pass|step|fn))?\W*$",
+        "Find out what the host does there: record Python functions (with_stack=True), or mark parts of it with "
+        "torch.profiler.record_function.",
+    ),
+    (
+        r"^(aten|prims|torchvision)::",
+        "Make such tensors on the device, or once before the loop, and warm up before the recorded steps: the first "
+        "operators initialise the device and its libraries.",
+    ),
+)
+
+
 _OF_CHECKPOINTS = (
     f"Of a checkpoint: {CLASSES[classes.CHECKPOINT].advice[0].lower()}{CLASSES[classes.CHECKPOINT].advice[1:]}"
 )
@@ -68,8 +83,8 @@ def advice(told: Class, responsible: str | None, around: str = "", *, has_copies
     of_servers = next((text for cause, text in _OF_SERVERS.items() if told is CLASSES[cause]), None)
     if of_servers and re.search(_SERVING, f"{responsible} {around}"):
         return of_servers
-    if told is CLASSES[classes.FUNCTION] and re.search(classes.FROM_OTHERS, f"{responsible} {around}"):
-        return _FROM_OTHERS
+    if told is CLASSES[classes.FUNCTION]:
+        return _of_function(responsible or "", around, told.advice)
     if has_copies:
         return f"{_OF_CHECKPOINTS} {_OF_RESULTS} {told.advice}"
     if told is CLASSES[classes.UNFUSED_ATTENTION] and "attention_math" in (responsible or ""):
@@ -77,3 +92,9 @@ def advice(told: Class, responsible: str | None, around: str = "", *, has_copies
     if told is not CLASSES[classes.EXPOSED] or not responsible:
         return told.advice
     return next((text for pattern, text in _OVERLAPPING if re.search(pattern, responsible)), told.advice)
+
+
+def _of_function(name: str, around: str, otherwise: str) -> str:
+    if re.search(classes.FROM_OTHERS, f"{name} {around}"):
+        return _FROM_OTHERS
+    return next((said for pattern, said in _OF_FUNCTIONS if re.search(pattern, name)), otherwise)

@@ -355,7 +355,8 @@ def _what_is_missing(report: Report, analyses: Analyses) -> str:
         noun = "rank is" if len(absent) == 1 else "ranks are"
         exposed = next((part.ratio for part in parts(report, analyses) if part.name == _EXPOSED), 0.0)
         is_unknown = exposed >= _MUCH and len(absent) >= report.info.height
-        waits = ", so that nothing tells whether the exposed communication waits for them" if is_unknown else ""
+        them = "it" if len(absent) == 1 else "them"
+        waits = f", so that nothing tells whether the exposed communication waits for {them}" if is_unknown else ""
         said.append(f"{fmt.number(len(absent))} {noun} missing ({fmt.ranks(absent)}){waits}")
     if count:
         said.append(f"{fmt.plural(count, 'problem')} came up in reading, listed under Problems")
