@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from holotrace.derive.collectives import BARRIER
 from holotrace.diagnosis import account, over_time, uneven
 from holotrace.diagnosis.backward import BUCKET_BYTES, ELEMENT_BYTES, OF_GROUP, Backward, computed
 from holotrace.diagnosis.candidates import Candidate, Job, total
@@ -25,6 +26,8 @@ _SLOW_LINK_RATIO = 1.4
 _SLOW_STEPS_RATIO = 2.0
 # What starts so soon after another transfer was waiting for that.
 _AT_ONCE_NS = 50_000
+# Equal transfers.
+_ALIKE = ("collective", "element_count", "element_type", "size")
 _WHOLE, _GATHER = r"(?i)all_?reduce", "(?i)gather"
 # A transfer of which so much is exposed is not hidden.
 _MOSTLY_RATIO = 0.5
@@ -34,8 +37,10 @@ def causes(job: Job) -> Iterator[Candidate]:
     """Slow links, and exposed transfers."""
     if job.visits.is_empty():
         return
-    meetings = _transferred(job)
-    links = list(_links(meetings))
+    meetings = _transferred(replace(job, visits=job.visits.filter(pl.col("collective").cast(pl.String) != BARRIER)))
+    # Programs of XLA reduce gradients whenever their compiler says.
+    is_xla = not job.rows.is_empty() and account.XLA in job.of(account.WINDOW)["detail"]
+    links = list(_awaited_links(meetings) if is_xla else _links(meetings))
     known = [match for link in links for match in link.change.transfer]
     links += _slow_steps(meetings.filter(~pl.col("match").is_in(known)), job.ranks)
     yield from links
@@ -50,8 +55,6 @@ def causes(job: Job) -> Iterator[Candidate]:
     late = _held_back(beside)
     yield from _synchronized(late, len(job.ranks))
     beside = beside.filter(~pl.col("match").is_in(late["match"].implode()))
-    # Programs of XLA reduce gradients whenever their compiler says.
-    is_xla = not job.rows.is_empty() and account.XLA in job.of(account.WINDOW)["detail"]
     yield from _exposed(beside, job, in_buckets=not is_xla)
 
 
@@ -103,25 +106,9 @@ def _world_size(job: Job) -> int:
 
 def _links(meetings: pl.DataFrame) -> Iterator[Candidate]:
     """Groups whose transfers take longer than those of equal size in other groups."""
-    alike = ["collective", "element_count", "element_type", "size"]
-    # Of messages of unknown size nobody knows how long they should take.
-    groups = (
-        meetings.drop_nulls("element_count")
-        .group_by(*alike, "member_ranks")
-        .agg(
-            pl.col("absent").max(),
-            typical_ns=pl.col("transfer_ns").median(),
-            matches=pl.col("match"),
-            step=pl.col("step").drop_nulls().unique(),
-        )
-    )
-    usual = pl.col("typical_ns").quantile(0.5, "lower").over(alike)
-    slow = groups.with_columns(usual_ns=usual, others=pl.len().over(alike)).filter(
-        pl.col("others") > 1,
-        pl.col("typical_ns") > _SLOW_LINK_RATIO * pl.col("usual_ns"),
-        # What was not recorded may have come late.
-        pl.col("absent") <= 0,
-    )
+    groups = _groups(meetings)
+    usual = pl.col("typical_ns").quantile(0.5, "lower").over(_ALIKE)
+    slow = groups.with_columns(usual_ns=usual).filter(pl.col("typical_ns") > _SLOW_LINK_RATIO * usual)
     # A link is slow for transfers of all sizes and kinds.
     links = slow.sort("typical_ns", "collective", descending=[True, False]).partition_by(
         "member_ranks", maintain_order=True
@@ -129,14 +116,56 @@ def _links(meetings: pl.DataFrame) -> Iterator[Candidate]:
     for link in links:
         ratios = link["typical_ns"] / link["usual_ns"].clip(lower_bound=1)
         factors = {match: 1 / r for matches, r in zip(link["matches"], ratios, strict=True) for match in matches}
-        yield Candidate(
-            SLOW_LINK,
-            Change(transfer=factors),
-            tuple(link["member_ranks"][0]),
-            tuple(sorted(link["step"].explode().drop_nulls().unique())),
-            link["collective"][0],
-            evidence={"time_ratio": round(ratios[0], 3), "count": len(factors)},
+        yield _link(link, factors, ratios[0])
+
+
+def _awaited_links(meetings: pl.DataFrame) -> Iterator[Candidate]:
+    """Groups whose ranks stand still in transfers when those of equal size in other groups are hidden, or nearly so.
+
+    Programs of XLA look for a transfer only when they need it, so that nothing tells how long one that is hidden took.
+    """
+    usual = pl.col("typical_exposed_ns").quantile(0.5, "lower").over(_ALIKE)
+    exposed = pl.col("exposed_transfer_ns").median()
+    groups = _groups(meetings, typical_exposed_ns=exposed).with_columns(usual_ns=usual)
+    slow = groups.filter(pl.col("typical_exposed_ns") > _SLOW_LINK_RATIO * usual)
+    links = slow.sort("typical_exposed_ns", "collective", descending=[True, False])
+    for link in links.partition_by("member_ranks", maintain_order=True):
+        own = link.select("usual_ns", match="matches").explode("match").join(meetings, on="match")
+        longer = (pl.col("exposed_transfer_ns") - pl.col("usual_ns")).clip(lower_bound=0)
+        rest = own.select("match", ratio=1 - longer / pl.col("transfer_ns").clip(lower_bound=1))
+        ratio = link["typical_ns"][0] / max(
+            1.0, link["typical_ns"][0] - link["typical_exposed_ns"][0] + link["usual_ns"][0]
         )
+        yield _link(link, dict(rest.iter_rows()), ratio)
+
+
+def _groups(meetings: pl.DataFrame, **sums: pl.Expr) -> pl.DataFrame:
+    """What transfers of one kind and size take in each group, where several groups have such."""
+    # Of messages of unknown size nobody knows how long they should take.
+    groups = (
+        meetings.drop_nulls("element_count")
+        .group_by(*_ALIKE, "member_ranks")
+        .agg(
+            pl.col("absent").max(),
+            typical_ns=pl.col("transfer_ns").median(),
+            matches=pl.col("match"),
+            step=pl.col("step").drop_nulls().unique(),
+            **sums,
+        )
+    )
+    # What was not recorded may have come late.
+    return groups.filter(pl.len().over(_ALIKE) > 1).filter(pl.col("absent") <= 0)
+
+
+def _link(link: pl.DataFrame, factors: dict[int, float], ratio: float) -> Candidate:
+    return Candidate(
+        SLOW_LINK,
+        Change(transfer=factors),
+        tuple(link["member_ranks"][0]),
+        tuple(sorted(link["step"].explode().drop_nulls().unique())),
+        link["collective"][0],
+        evidence={"time_ratio": round(ratio, 3), "count": len(factors)},
+    )
 
 
 def _slow_steps(meetings: pl.DataFrame, ranks: tuple[int, ...]) -> Iterator[Candidate]:
