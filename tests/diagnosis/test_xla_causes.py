@@ -154,9 +154,9 @@ def test_the_recompilation_of_a_jax_program_comes_first_with_the_shape_that_chan
     assert {"recompilation", "idle-device", "late-host"} <= set(first.explains)
 
 
-@pytest.mark.parametrize(("copied", "is_told"), [("copy.14", False), ("copy-done.3", True)])
-def test_what_a_program_copies_within_its_device_is_work_and_no_transfer(
-    copied: str, is_told: bool, tmp_path: Path
+@pytest.mark.parametrize(("copied", "is_offloaded"), [("copy.14", False), ("copy-done.3", True)])
+def test_what_a_program_copies_within_its_device_is_no_transfer_to_the_host(
+    copied: str, is_offloaded: bool, tmp_path: Path
 ) -> None:
     """A layout that is changed, or a buffer that was not donated, had the advice to offload less to the host."""
     ms = 1_000_000_000
@@ -166,7 +166,9 @@ def test_what_a_program_copies_within_its_device_is_work_and_no_transfer(
         for at in (5 * at,)
     ]
     (tmp_path / "host.xplane.pb").write_bytes(space(Plane("/device:TPU:0", [Line("XLA Ops", ran, id=3)])))
-    assert ("copy" in holotrace.open(tmp_path).causes()["cause"]) is is_told
+    told = holotrace.open(tmp_path).causes().row(0, named=True)
+    assert (told["cause"], told["responsible"]) == ("copy", copied if not is_offloaded else "copy-done")
+    assert ("offload" in told["advice"], "donate" in told["advice"]) == (is_offloaded, not is_offloaded)
 
 
 def test_a_step_that_nothing_put_into_one_program_is_told_to_be_one() -> None:

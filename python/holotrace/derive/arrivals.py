@@ -13,6 +13,11 @@ from holotrace.derive import clocks, collectives
 # part of their length, and exchanges as each has what it waits for, though all are there for so much of the shortest
 # one; what does not was matched in error, or its ranks can leave before the last has come.
 _TOLERANCE_NS, _TOLERANCE_RATIO, _TOGETHER_RATIO = 100_000, 0.5, 0.5
+# So few of those that leave early are matched in error.
+_EARLY_RATIO = 0.1
+_IS_BARRIER = pl.col("collective").cast(pl.String) == collectives.BARRIER
+# Whether a device of the rank stood still at its end.
+_IS_HELD = (pl.col("time_ns") > 0).any().over("match", "of_rank")
 
 
 class Compared:
@@ -27,27 +32,36 @@ class Compared:
         return of_ranks(self.calls)
 
 
-def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
+def of_ranks(calls: pl.DataFrame, *, are_awaited_later: bool = False) -> pl.DataFrame:
     """When each rank came to each collective, on one clock, how long it then waited and how much of that it idled.
 
     ``calls`` are those of all ranks; those that cannot be compared are left out. Of a rank with several devices each
     comes by itself, by the clock that they share. ``come_ns`` is when the last one came.
+
+    Args:
+        calls: The calls.
+        are_awaited_later: Whether calls last until their rank waits for them, as programs of XLA do at any time after
+            they are over: those whose rank did not stand still at their end, ``time_ns``, do not tell when that was.
     """
-    found = collectives.matched(collectives.by_member(collectives.comparable(calls)))
-    offsets = clocks.offsets(clocks.ends(found)).select(of_rank="rank", clock_offset_ns="offset_ns")
+    known = collectives.comparable(calls)
+    found = _matched(known) if are_awaited_later else collectives.matched(collectives.by_member(known))
+    telling = _awaited(found) if are_awaited_later else found
+    offsets = clocks.offsets(clocks.ends(telling)).select(of_rank="rank", clock_offset_ns="offset_ns")
     arrival, left, freed = pl.col("arrival_ns"), pl.col("left_ns"), pl.col("freed_ns")
     come, first_left = arrival.max().over("match"), left.min().over("match")
     shortest = (left - arrival).min().over("match")
     tolerance = pl.max_horizontal(_TOLERANCE_NS, _TOLERANCE_RATIO * shortest)
     are_together = first_left - come >= _TOGETHER_RATIO * shortest
     ends_at_once = freed.max().over("match") - first_left <= tolerance
+    placed = found.join(offsets, on="of_rank").with_columns(
+        arrival_ns=pl.col("start_ns") - pl.col("clock_offset_ns"),
+        left_ns=pl.col("end_ns") - pl.col("clock_offset_ns"),
+    )
+    if are_awaited_later:
+        over = pl.max_horizontal(first_left, come)
+        placed = placed.with_columns(left_ns=pl.when(_IS_HELD).then(left).otherwise(over))
     return (
-        found.join(offsets, on="of_rank")
-        .with_columns(
-            arrival_ns=pl.col("start_ns") - pl.col("clock_offset_ns"),
-            left_ns=pl.col("end_ns") - pl.col("clock_offset_ns"),
-        )
-        .with_columns(freed_ns=left.min().over("match", "of_rank"))
+        placed.with_columns(freed_ns=left.min().over("match", "of_rank"))
         .filter(come - first_left <= _TOLERANCE_NS, ends_at_once | are_together)
         .sort("left_ns", "arrival_ns", "match")
         .with_columns(
@@ -59,6 +73,43 @@ def of_ranks(calls: pl.DataFrame) -> pl.DataFrame:
         )
         .drop("of_rank", "freed_ns")
     )
+
+
+def _matched(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls that belong together; barriers those of all ranks, or of each where its devices leave by themselves."""
+    found = collectives.matched(collectives.by_member(calls))
+    if _are_of_all(found):
+        return found
+    own = pl.when(_IS_BARRIER).then(pl.col("rank").cast(pl.String)).otherwise(pl.col("group_ranks").cast(pl.String))
+    return collectives.matched(collectives.by_member(calls.with_columns(group_ranks=own)))
+
+
+def _are_of_all(matched: pl.DataFrame) -> bool:
+    """Whether all ranks leave their barriers at once, on clocks by which nobody leaves a collective early."""
+    met = clocks.ends(matched.filter(_IS_BARRIER)).filter(pl.len().over("match") > 1)
+    if clocks.compared(met)["offset_ns"].null_count():
+        return False
+    offsets = clocks.offsets(met).select(of_rank="rank", apart_ns="offset_ns")
+    left = pl.col("end_ns") - pl.col("apart_ns")
+    # What a rank stands still for is over when it goes on, and not before for any other.
+    over = left.filter(pl.col("time_ns") > 0).min().over("match")
+    found = matched.filter(~_IS_BARRIER).join(offsets, on="of_rank")
+    early = found.filter(pl.col("time_ns").max().over("match") > 0).select((left < over - _TOLERANCE_NS).mean()).item()
+    return early is None or bool(early < _EARLY_RATIO)
+
+
+def _awaited(matched: pl.DataFrame) -> pl.DataFrame:
+    """Those that tell when they were over: barriers of all ranks, else what several ranks stood still for.
+
+    All of them, where these do not link all ranks.
+    """
+    barriers, others = matched.filter(_IS_BARRIER), matched.filter(~_IS_BARRIER)
+    several = pl.col("of_rank").n_unique().over("match") > 1
+    held = pl.col("of_rank").filter(pl.col("time_ns") > 0).n_unique().over("match")
+    for telling in (barriers.filter(several), others.filter(held > 1, _IS_HELD)):
+        if telling["of_rank"].n_unique() == matched["of_rank"].n_unique():
+            return telling
+    return others
 
 
 def of_one_rank(calls: pl.DataFrame, job_size: int) -> pl.DataFrame:

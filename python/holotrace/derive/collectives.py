@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from holotrace.core.plans import done
-from holotrace.core.schema import Column, Unit
+from holotrace.core.schema import Column, Unit, filled
 from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, intervals
@@ -41,6 +41,8 @@ CALLS = (
     Column("peer_rank", Unit.NUMBER, "Rank at the other end of a message; null for collectives, and if unknown"),
 )
 
+# Where the cores of a TPU meet before a program that exchanges data begins, as its profile calls it.
+BARRIER = "barrier-cores"
 # Operations that a rank can leave before others have come to it, so that ends say nothing of clocks.
 _ONE_SIDED = r"^(send|recv|gather|scatter|_?(broadcast|reduce)(_oop)?)$|kernel_(broadcast|reduce)_|permute"
 _KEY = ("group", "group_ranks", "operation")
@@ -86,6 +88,26 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     # Ranks of one job may count from different moments.
     since_1970 = pl.col("start_ns", "end_ns") + base_ns(rank.metadata)
     return exposed.with_columns(since_1970)[[column.name for column in CALLS]]
+
+
+def barriers(rank: RankTrace) -> pl.DataFrame:
+    """Barriers at which cores met before they did something else than to communicate, as ``calls`` has collectives."""
+    own = rank.cached(calls)
+    met = rank.where(_EVENTS, pl.col("name") == BARRIER)
+    if met.is_empty():
+        return own.clear()
+    taken = own.select("device", start_ns=pl.col("start_ns") - base_ns(rank.metadata))
+    found = (
+        met.with_columns(device=pl.when(pl.col("device").n_unique() > 1).then("device"))
+        .join(taken, on=["device", "start_ns"], how="anti", nulls_equal=True)
+        .with_columns(
+            pl.col("start_ns", "end_ns") + base_ns(rank.metadata),
+            exposed_ns=pl.col("end_ns") - pl.col("start_ns"),
+            collective=pl.lit(BARRIER),
+            operation=pl.lit(BARRIER),
+        )
+    )
+    return filled(found, CALLS).sort("start_ns", "end_ns", "event_id")
 
 
 def _with_exposed(calls: pl.DataFrame, rank: RankTrace) -> Iterator[pl.DataFrame]:

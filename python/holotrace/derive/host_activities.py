@@ -63,8 +63,8 @@ _FUNCTION = "$"
 _COMPILED, _COMPILED_OF_FUNCTIONS = (
     tuple((activity, re.compile(pattern)) for activity, pattern in rules) for rules in (_RULES, _OF_FUNCTIONS)
 )
-# A program's own ranges are its code, whatever words their names hold, unless they move data.
-_OF_RANGES = (READ_BACK, UPLOAD)
+# A program's own ranges are its code, whatever words their names hold, unless they move data or wait for it.
+_OF_RANGES = (READ_BACK, UPLOAD, INPUT)
 
 
 def of_calls(name: pl.Series) -> pl.Series:

@@ -32,7 +32,9 @@ from holotrace.diagnosis import (
     recovered,
     rounds,
     turns,
+    xla_calls,
     xla_gaps,
+    xla_slow_work,
 )
 from holotrace.diagnosis.calls import among, beside_the_step, host_calls, matching
 from holotrace.diagnosis.classes import OPERATOR, RUNTIME, SYNCHRONIZATION
@@ -91,6 +93,7 @@ READS = (
     *host.READS,
     *collectives.READS,
     *inefficient.READS,
+    *xla_slow_work.READS,
     kernels.READ,
     _OPERATORS,
     *held_up.READS,
@@ -400,9 +403,8 @@ def _cores(rank: RankTrace) -> pl.DataFrame:
 
 def _slow_work(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Time that operators compute longer than they need to, summed between meetings."""
-    if xla_gaps.is_xla(rank):
-        return pl.DataFrame(schema={"row": pl.String()})
-    return _summed(rank.cached(inefficient.calls).lazy(), edges, inefficient.SLOW_WORK)
+    found = xla_slow_work.runs if xla_gaps.is_xla(rank) else inefficient.calls
+    return _summed(rank.cached(found).lazy(), edges, inefficient.SLOW_WORK)
 
 
 def _host(rank: RankTrace) -> pl.DataFrame:
@@ -449,6 +451,10 @@ def _functions(rank: RankTrace) -> pl.DataFrame:
 
 def _calls(rank: RankTrace) -> pl.DataFrame:
     """How long the host takes for the calls it makes most often, without those below them; the median."""
+    if xla_gaps.is_xla(rank):
+        # Threads of CPU devices share the host's cores.
+        told = xla_calls.medians(rank).with_columns(row=pl.lit(CALL))
+        return told.clear() if xla_gaps.is_on_host(rank) else told
     calls = rank.cached(host_calls)
     blocking = BLOCKING.intersection(distinct(calls["name"]))
     is_asked = matching(calls["category"], RUNTIME) | matching(calls["category"], OPERATOR)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from holotrace.diagnosis import classes
-from holotrace.diagnosis.class_texts import CLASSES, Class
+from holotrace.diagnosis.class_texts import CLASSES, OF_XLA, Class
 
 _OVERLAPPING = (
     (
@@ -51,6 +51,12 @@ _OF_SERVERS = {
 }
 
 
+# What a compiled program copies from one buffer of a device to another, and what to do about that.
+COPIED_WITHIN = r"^copy(\.[\w.]+)?$"
+_OF_COPIES = (
+    "Let the program write its results over its arguments: donate what it replaces (jax.jit donate_argnums; "
+    "PyTorch/XLA: update parameters in place, in one graph), and keep the layouts that the operations around it use."
+)
 _FROM_OTHERS = (
     "Look at the process that this one waits for, such as a server's scheduler, which was not recorded with it: let it "
     "prepare the next step while the device computes this one (vLLM: --async-scheduling)."
@@ -87,8 +93,8 @@ def advice(told: Class, responsible: str | None, around: str = "", *, has_copies
         return _of_function(responsible or "", around, told.advice)
     if has_copies:
         return f"{_OF_CHECKPOINTS} {_OF_RESULTS} {told.advice}"
-    if told is CLASSES[classes.UNFUSED_ATTENTION] and "attention_math" in (responsible or ""):
-        return _FALLING_BACK
+    if (of_one := _of_one(told, responsible or "")) is not None:
+        return of_one
     if told is not CLASSES[classes.EXPOSED] or not responsible:
         return told.advice
     return next((text for pattern, text in _OVERLAPPING if re.search(pattern, responsible)), told.advice)
@@ -98,3 +104,10 @@ def _of_function(name: str, around: str, otherwise: str) -> str:
     if re.search(classes.FROM_OTHERS, f"{name} {around}"):
         return _FROM_OTHERS
     return next((said for pattern, said in _OF_FUNCTIONS if re.search(pattern, name)), otherwise)
+
+
+def _of_one(told: Class, responsible: str) -> str | None:
+    """What to do against only some of a class, by what is responsible; null for all others."""
+    if told is CLASSES[classes.UNFUSED_ATTENTION]:
+        return _FALLING_BACK if "attention_math" in responsible else None
+    return _OF_COPIES if told is OF_XLA[classes.COPY] and re.search(COPIED_WITHIN, responsible) else None

@@ -25,7 +25,7 @@ from holotrace.diagnosis import (
     uneven,
     wording,
 )
-from holotrace.diagnosis.advice import advice
+from holotrace.diagnosis.advice import COPIED_WITHIN, advice
 from holotrace.diagnosis.candidates import Candidate, Job
 from holotrace.diagnosis.class_texts import ALL_RANKS, CLASSES, OF_XLA, Class
 from holotrace.diagnosis.classes import (
@@ -81,6 +81,8 @@ _BETWEEN_RATIO = 0.15
 _READ_RATIO, _OFTEN_RATIO = 0.15, 1.5
 _CRITICAL_RATIO = 0.2
 _PINNED, _SENT_RATIO = "Pinned -> Device|Device -> Pinned", 0.05
+# What a device copies within itself belongs to most programs: layouts change, and buffers are kept.
+_WITHIN_RATIO = 0.03
 # Threads of one host share its cores, so that equal work of theirs differs by more than that of devices.
 _ON_HOST_RATIO = 0.1
 # What the trace does not say in so many words.
@@ -126,7 +128,9 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     if windows["rank"].n_unique() == 1 and account.XLA not in windows["detail"]:
         come = arrivals.of_one_rank(calls, max(windows["count"].drop_nulls().to_list(), default=1))
     else:
-        come = arrivals.of_ranks(calls)
+        # Threads of a host execute what they wait for themselves.
+        is_program = windows["detail"].eq_missing(account.XLA) & windows["name"].ne_missing(account.ON_HOST)
+        come = arrivals.of_ranks(calls, are_awaited_later=bool(is_program.any()))
     visits = _visits(come)
     offsets = dict(visits.select("rank", "clock_offset_ns").unique("rank").iter_rows())
     ranks = tuple(windows["rank"].unique().sort())
@@ -238,14 +242,20 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, shares_cores: bool) -
     if candidate.cause == SYNCHRONIZATION and (ratio := _least_waiting_ratio(candidate, rank_count)) is not None:
         return ratio
     is_of_some = 0 < len(candidate.ranks) < rank_count
-    if candidate.cause == COPY and not is_of_some and re.search(_PINNED, candidate.responsible or ""):
-        # Every step has its batch sent, or its answer fetched, and it is as fast as it can be.
-        return _SENT_RATIO
+    if candidate.cause == COPY:
+        return _least_copied_ratio(candidate, is_of_some=is_of_some)
     if candidate.cause == INPUT and not is_of_some and _mean_ns(candidate) < idle.SHORT_NS:
         # Any loader takes as long to hand over a batch that is ready.
         return USUAL[LAUNCH]
     is_usual = not is_of_some or candidate.cause in (QUEUED, PIPELINE)
     return max(FLOOR_RATIO, USUAL.get(candidate.cause, 0.0)) if is_usual else FLOOR_RATIO
+
+
+def _least_copied_ratio(candidate: Candidate, *, is_of_some: bool) -> float:
+    if not is_of_some and re.search(_PINNED, candidate.responsible or ""):
+        # Every step has its batch sent, or its answer fetched, and it is as fast as it can be.
+        return _SENT_RATIO
+    return _WITHIN_RATIO if re.search(COPIED_WITHIN, candidate.responsible or "") else FLOOR_RATIO
 
 
 def _least_waiting_ratio(candidate: Candidate, rank_count: int) -> float | None:

@@ -357,6 +357,23 @@ OF_XLA: Mapping[str, Class] = {
         "for loops and branches whose length depends on the data.",
         to_know_more="",
     ),
+    classes.INEFFICIENT: replace(
+        CLASSES[classes.INEFFICIENT],
+        sentence="operations of {who} reach less than a fifth of what the device allows, while others of their kind "
+        "come close to it, most of that time in {what}",
+        advice="Look at the shapes and layouts of its operands: transposes, dimensions that are no multiples of 8 and "
+        "128 (TPU), and types that are wider than needed; hlo-ops lists it with shape, layout and source line.",
+        to_know_more="",
+        seen="Operations of 20 µs and more that are far from the limits by the operations and bytes that the compiler "
+        "counts, while others of their category are not.",
+    ),
+    classes.SLOW_LINK: replace(
+        CLASSES[classes.SLOW_LINK],
+        sentence="{who} {has} a slow link: {what} takes at least {time_ratio:.2f} times as long as {than}",
+        advice="Compare the links of these hosts and chips (ICI, DCN or the network of the host) with those of others, "
+        "and run the job without them.",
+        seen="Devices of a group stand still in transfers when those of other groups do not in equal ones.",
+    ),
     classes.EXPOSED: replace(
         CLASSES[classes.EXPOSED],
         advice="Let the compiler overlap it (xla_gpu_enable_latency_hiding_scheduler, "

@@ -19,7 +19,7 @@ _NARROW = "BFloat16|Half|Float8|char"
 _FP32_KERNELS = r"(?i)simt|sgemm|ffma"
 _LIMITED_RATIO, _MOST_RATIO, TF32_RATIO = 0.4, 1.05, 0.6
 # Healthy kernels reach most of what the device's limits allow for their shapes; one that is far from it a fifth.
-_FAR_RATIO, _USUAL_RATIO = 0.2, 0.4
+FAR_RATIO, USUAL_RATIO = 0.2, 0.4
 _PRODUCT = "gemm"
 # Kind of the rows of ``account`` that these are.
 SLOW_WORK = "slow-work"
@@ -74,7 +74,7 @@ def with_excess(calls: pl.LazyFrame, tf32: float | None) -> pl.LazyFrame:
     # How near to their limits the others of its kind come.
     kind = ["category", "bound_by"]
     usual = pl.col("roof_ns").filter(~is_far).sum().over(kind) / pl.col("span_ns").filter(~is_far).sum().over(kind)
-    is_slow = is_far & (pl.col("_usual") > _USUAL_RATIO)
+    is_slow = is_far & (pl.col("_usual") > USUAL_RATIO)
     saved = (
         pl.when(is_wide)
         .then(pl.col("span_ns") - pl.col("flops") / pl.col("_rate"))
@@ -94,7 +94,7 @@ def with_excess(calls: pl.LazyFrame, tf32: float | None) -> pl.LazyFrame:
         .with_columns(
             _rate=pl.col("flops").filter(narrow).sum() / pl.col("span_ns").filter(narrow).sum(),
             _tf32_ns=_in_tf32(tf32, is_product & ~is_narrow.any() & is_exact),
-            _is_far=is_exact & (pl.col("roof_ns") < _FAR_RATIO * pl.col("span_ns")) & ~is_wide.fill_null(value=False),
+            _is_far=is_exact & (pl.col("roof_ns") < FAR_RATIO * pl.col("span_ns")) & ~is_wide.fill_null(value=False),
         )
         .with_columns(_usual=usual)
         .with_columns(

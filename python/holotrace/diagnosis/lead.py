@@ -5,12 +5,14 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.derive import intervals
-from holotrace.diagnosis.classes import LAUNCH, SYNCHRONIZATION
+from holotrace.diagnosis.classes import LAUNCH, SYNCHRONIZATION, UPLOAD
 
 # No host is further ahead than its device's queue is long: launches block from then on.
 _QUEUE_LENGTH = 1_024  # as of CUDA
 # Calls that wait for a device return sooner than this where it has nothing to do.
 _SHORT_NS = 20_000
+# What a host does for what comes next, and could do while its device works.
+_AHEAD = (LAUNCH, UPLOAD)
 
 
 def laid_to_stalls(
@@ -89,7 +91,7 @@ def _late(shares: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
     is_told = pl.col("cause") == SYNCHRONIZATION
     share = pl.col("share_ns")
     late = (
-        shares.filter((pl.col("cause") == LAUNCH) | is_told)
+        shares.filter(pl.col("cause").is_in(_AHEAD) | is_told)
         .group_by("window")
         .agg(late_ns=share.sum(), told_ns=share.filter(is_told).sum())
     )
@@ -100,7 +102,7 @@ def _split(shares: pl.DataFrame, laid: pl.DataFrame) -> pl.DataFrame:
     """The shares, the part ``ratio`` of launching in each window ``laid`` to something else."""
     part = (pl.col("share_ns") * pl.col("ratio")).round().cast(pl.Int64)
     known = shares.join(laid, on="window", how="left", maintain_order="left", suffix="_laid").with_columns(
-        part_ns=pl.when(pl.col("cause") == LAUNCH).then(part).fill_null(0)
+        part_ns=pl.when(pl.col("cause").is_in(_AHEAD)).then(part).fill_null(0)
     )
     left = known.with_columns(pl.col("share_ns") - pl.col("part_ns")).filter(pl.col("share_ns") > 0)
     taken = known.filter(pl.col("part_ns") > 0).with_columns(

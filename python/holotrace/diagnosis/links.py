@@ -58,14 +58,50 @@ def of_groups(meetings: pl.DataFrame) -> Iterator[Candidate]:
     for link in by_group:
         ratios = link["typical"] / link["usual"]
         factors = {match: 1 / r for matches, r in zip(link["matches"], ratios, strict=True) for match in matches}
-        yield Candidate(
-            SLOW_LINK,
-            Change(transfer=factors),
-            tuple(link["member_ranks"][0]),
-            tuple(sorted(link["step"].explode().drop_nulls().unique())),
-            link["collective"][0],
-            evidence={"time_ratio": round(ratios[0], 3), "count": len(factors)},
+        yield _slow(link, factors, ratios[0])
+
+
+def awaited(meetings: pl.DataFrame) -> Iterator[Candidate]:
+    """Groups whose ranks stand still in transfers when those of equal size in other groups are hidden, or nearly so.
+
+    Programs of XLA look for a transfer only when they need it, so that nothing tells how long one that is hidden took.
+    """
+    alike = [*_KIND, "element_count"]
+    groups = (
+        meetings.drop_nulls("element_count")
+        .group_by(*alike, "member_ranks")
+        .agg(
+            pl.col("absent").max(),
+            typical=pl.col("transfer_ns").median(),
+            exposed=pl.col("exposed_transfer_ns").median(),
+            match=pl.col("match"),
+            step=pl.col("step").drop_nulls().unique(),
         )
+    )
+    usual = pl.col("exposed").quantile(0.5, "lower").over(alike)
+    beside = groups.filter(pl.len().over(alike) > 1).with_columns(usual=usual)
+    slow = beside.filter(pl.col("absent") <= 0, pl.col("exposed") > _SLOW_RATIO * pl.col("usual"))
+    by_group = slow.sort("exposed", "collective", descending=[True, False]).partition_by(
+        "member_ranks", maintain_order=True
+    )
+    for link in by_group:
+        own = link.select("usual", "match").explode("match").join(meetings, on="match")
+        longer = (pl.col("exposed_transfer_ns") - pl.col("usual")).clip(lower_bound=0)
+        rest = own.select("match", ratio=1 - longer / pl.col("transfer_ns").clip(lower_bound=1))
+        typical, exposed, hidden = link.select("typical", "exposed", "usual").row(0)
+        yield _slow(link, dict(rest.iter_rows()), typical / max(1.0, typical - exposed + hidden))
+
+
+def _slow(link: pl.DataFrame, factors: dict[int, float], ratio: float) -> Candidate:
+    """The cause for the kinds of transfers of one group, those that take longest first."""
+    return Candidate(
+        SLOW_LINK,
+        Change(transfer=factors),
+        tuple(link["member_ranks"][0]),
+        tuple(sorted(link["step"].explode().drop_nulls().unique())),
+        link["collective"][0],
+        evidence={"time_ratio": round(ratio, 3), "count": len(factors)},
+    )
 
 
 def nodes(job: Job) -> pl.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.core.plans import done
+from holotrace.core.source import STEPS_ARE_NUMBERED
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
@@ -18,12 +19,27 @@ _TOLD = pl.Schema({"cause": pl.String(), "name": pl.String()})
 def of_rank(rank: RankTrace, base: int) -> pl.DataFrame:
     """Collectives and messages of a rank, on the clock of the job, which is ``base`` later than that of the file."""
     meetings = pairs.paired(rank.cached(collectives.calls), rank)
+    if not (barriers := collectives.barriers(rank)).is_empty():
+        barriers = barriers.select(pl.col(name).cast(dtype) for name, dtype in meetings.schema.items())
+        meetings = pl.concat([meetings, barriers]).sort("start_ns", "end_ns", "event_id")
+    meetings = _numbered(meetings, rank)
     if rank[STEPS].is_empty():
         turns = rank.cached(kernels.every).select("event_id", "step").unique("event_id")
         meetings = meetings.drop("step").join(turns, on="event_id", how="left", maintain_order="left")
     meetings = _without_late(meetings, rank, base)
     meetings = meetings.with_columns(time_ns=_held_ns(meetings, rank, base), needed_ns=_needed_ns(meetings, rank, base))
     return meetings.hstack(_held_back(meetings, rank, base))
+
+
+def _numbered(meetings: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The meetings of programs of XLA by the numbers of their steps, if these are the same in every profile of the job.
+
+    Otherwise their order would tell which belong together, and their ends from where on: programs wait for some of what
+    they exchange long after it is over.
+    """
+    if not xla_gaps.is_xla(rank) or not rank.metadata.get(STEPS_ARE_NUMBERED):
+        return meetings
+    return meetings.with_columns(sequence=pl.coalesce("sequence", "step"))
 
 
 def edges(meetings: pl.DataFrame, base: int) -> pl.Series:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from holotrace.derive.collectives import BARRIER
 from holotrace.diagnosis import account, links, over_time, uneven
 from holotrace.diagnosis.backward import BUCKET_BYTES, ELEMENT_BYTES, OF_GROUP, Backward, computed
 from holotrace.diagnosis.candidates import Candidate, Job, total
@@ -24,6 +25,8 @@ EXPOSES = "exposes"
 _SLOW_STEPS_RATIO = 2.0
 # What starts so soon after another transfer was waiting for that.
 _AT_ONCE_NS = 50_000
+# Equal transfers.
+_ALIKE = ("collective", "element_count", "element_type", "size")
 _WHOLE, _GATHER = r"(?i)all_?reduce", "(?i)gather"
 # A transfer of which so much is exposed is not hidden.
 _MOSTLY_RATIO = 0.5
@@ -33,8 +36,10 @@ def causes(job: Job) -> Iterator[Candidate]:
     """Slow links, and exposed transfers."""
     if job.visits.is_empty():
         return
-    meetings = _transferred(job)
-    slow_links = list(links.of_groups(meetings))
+    meetings = _transferred(replace(job, visits=job.visits.filter(pl.col("collective").cast(pl.String) != BARRIER)))
+    # Programs of XLA reduce gradients whenever their compiler says.
+    is_xla = not job.rows.is_empty() and account.XLA in job.of(account.WINDOW)["detail"]
+    slow_links = list(links.awaited(meetings) if is_xla else links.of_groups(meetings))
     known = [match for link in slow_links for match in link.change.transfer]
     slow_links += _slow_steps(meetings.filter(~pl.col("match").is_in(known)), job.ranks)
     yield from slow_links
@@ -49,8 +54,6 @@ def causes(job: Job) -> Iterator[Candidate]:
     late = _held_back(beside)
     yield from _synchronized(late, len(job.ranks))
     beside = beside.filter(~pl.col("match").is_in(late["match"].implode()))
-    # Programs of XLA reduce gradients whenever their compiler says.
-    is_xla = not job.rows.is_empty() and account.XLA in job.of(account.WINDOW)["detail"]
     yield from _exposed(beside, job, in_buckets=not is_xla)
 
 

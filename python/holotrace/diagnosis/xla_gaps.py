@@ -7,6 +7,7 @@ import polars as pl
 from holotrace.core.tables import HOST_CALLS, MODULES, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import callers, device_time, host_time, intervals, skew
+from holotrace.derive.collectives import BARRIER
 from holotrace.derive.compilations import compilations
 from holotrace.derive.device_time import DEVICE, ON_HOST
 from holotrace.derive.host_activities import (
@@ -23,7 +24,7 @@ from holotrace.derive.host_activities import (
 )
 from holotrace.derive.names import decided
 from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import classes, lead, open_calls
+from holotrace.diagnosis import classes, lead, open_calls, xla_chains
 from holotrace.diagnosis.host_parts import ALLOCATION, PARTS, QUEUED, UNATTRIBUTED
 
 RUNS = MODULES.only("device", "plane", "start_ns", "end_ns", "launch_id", "launch_ns", "step")
@@ -31,8 +32,9 @@ OPS = XLA_OPS.only(
     *("event_id", "device", "plane", "stream", "line", "start_ns", "end_ns"),
     *("is_wait", "is_async", "step", "launch_id", "launch_ns"),
 )
+_BARRIERS = XLA_OPS.only("name", *(column.name for column in OPS.columns))
 _TIMES = OPS.only("device", "plane", "line", "start_ns", "end_ns", "is_wait", "is_async")
-READS = (OPS, RUNS, *callers.READS, *skew.READS)
+READS = (OPS, RUNS, _BARRIERS, *callers.READS, *skew.READS)
 # Shorter gaps lie between the operations of a program, where no host could help ...
 MIN_GAP_NS = 100_000
 # ... but for those between two programs, down to what a device needs from one to the next.
@@ -43,6 +45,10 @@ _MOST_BETWEEN, _CALLER = 4, pl.format("code that calls {}", "name")
 _FROM_CACHE = "{} (read from the compilation cache)"
 # What the program's own code does by its name, whatever is called below it.
 _BY_NAME = (classes.CHECKPOINT, classes.EVALUATION, classes.LOGGING, classes.COLLECTION)
+# ... all of whose reading back is part of it.
+_READING = (classes.CHECKPOINT, classes.EVALUATION)
+# A program begins so soon after the last of its inputs is there.
+_HANDED_NS = 1_000_000
 # How the profiler of JAX begins the name of a Python function.
 _FRAME = "$"
 _PARTS = tuple(part for part in PARTS if part != ALLOCATION)
@@ -124,9 +130,30 @@ def _of_programs(rank: RankTrace, min_gap_ns: int, *, by_stream: bool, input_ran
 
 def by_class(rank: RankTrace) -> pl.DataFrame:
     """Times in which none of the rank's devices worked, by what kept them; as ``host.gaps`` returns them."""
-    activities = host_time.activities(rank, INPUT_RANGES)
+    activities = _without_saving(host_time.activities(rank, INPUT_RANGES))
     gaps = _interpreted(_with_parts(_idle(rank), activities, rank), activities, rank).with_row_index("window")
     gaps = gaps.join(_begun_by_devices(rank), on="step", how="left", maintain_order="left")
+    named = _with_callers(rank, _named(rank, activities))
+    known = _explained(gaps, named)
+    reads = named.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=READ_BACK)
+    waits = host_time.outermost(reads).select(
+        began_ns="start_ns",
+        returned_ns="end_ns",
+        responsible=pl.col("name").cast(pl.String),
+        event_id=pl.lit(None, pl.UInt32),
+    )
+    # Where devices are threads of the host, what it does beside them is no matter of launching in time.
+    if not is_on_host(rank):
+        known = xla_chains.laid_to_longest(known, _before(rank, gaps, named, waits["returned_ns"]))
+    # What is on its way when the program has been launched is late whatever the host waits for.
+    in_time = gaps.filter(pl.col("launch_ns") <= pl.col("start_ns"))["window"].implode()
+    is_sent = (pl.col("cause") == classes.UPLOAD) & pl.col("window").is_in(in_time)
+    laid = pl.concat([lead.laid_to_waits(known.filter(~is_sent), gaps, waits), known.filter(is_sent)])
+    return laid.drop("window").sort("start_ns", "share_ns", "cause", descending=[False, True, False])
+
+
+def _explained(gaps: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
+    """What the host did in each of the gaps, of which the parts are known: a row for each part."""
     index = ["window", "start_ns", "end_ns", "is_between_calls", "begun_ns"]
     parts = (
         gaps.drop("cause")
@@ -134,12 +161,11 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
         .filter(pl.col("share_ns") > 0)
         .with_columns(cause=pl.col("variable").str.strip_suffix("_ns"))
     )
-    named = _with_callers(rank, _named(rank, activities))
     telling, others = _telling(named)
-    by_name, rest = _by_name(parts, telling)
+    by_name, rest = _by_name(parts, telling, others)
     told = rest.hstack(host_time.told(rest, others))
     # Where graphs are collected, running the program's own code is part of that.
-    collects = TRACING in activities["activity"]
+    collects = TRACING in named["activity"]
     is_function = (pl.col("cause") == PROGRAM) & pl.lit(not collects) & (pl.col("share_ns") >= open_calls.LONG_NS)
     is_function &= pl.col("name").is_not_null()
     # What a device takes from one program to the next is less where there are fewer of them.
@@ -154,7 +180,7 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
         name=pl.when(is_caller).then(_CALLER).otherwise("name"),
     )
     # Starting programs is one cause, whatever is started.
-    known = pl.concat([by_name, usual]).select(
+    return pl.concat([by_name, usual]).select(
         *("window", "start_ns", "end_ns", "share_ns", "cause"),
         responsible="name",
         where=pl.lit(None, pl.String),
@@ -162,15 +188,33 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
         # What is done last in a gap is done for the step that comes next.
         when_ns=pl.coalesce("begun_ns", pl.coalesce("until_ns", "end_ns") - 1),
     )
-    reads = named.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=READ_BACK)
-    waits = host_time.outermost(reads).select(
-        began_ns="start_ns",
-        returned_ns="end_ns",
-        responsible=pl.col("name").cast(pl.String),
-        event_id=pl.lit(None, pl.UInt32),
+
+
+def _before(rank: RankTrace, gaps: pl.DataFrame, named: pl.DataFrame, returned_ns: pl.Series) -> pl.DataFrame:
+    """What the host did before each gap on its way to the launch that ends it, as ``_explained`` tells it of gaps.
+
+    What takes less than a gap has to last is never what took longest.
+    """
+    threads = host_time.stepping_threads(rank)
+    lasts = pl.col("end_ns") - pl.col("start_ns") >= MIN_GAP_NS
+    # Compilations are told by their programs, whatever thread they go on in.
+    is_own = pl.col("tid").is_in(threads.implode()) | (pl.col("activity") == COMPILATION)
+    every = named.filter(is_own)
+    own = every.filter(lasts)
+    launches = rank[RUNS]["launch_ns"].drop_nulls()
+    spans = xla_chains.begun(gaps, pl.concat([launches, returned_ns]), own)
+    parts = host_time.shares(spans, own, host_time.everywhere(own), threads)
+    # Without code of the program nothing tells of what is not recorded whether it is more than usual.
+    is_coded = bool((every["activity"] == PROGRAM).any())
+    told = parts.with_columns(
+        unattributed_ns=intervals.uncovered_ns(spans, intervals.union(every)) * is_coded,
+        queued_ns=pl.lit(0, pl.Int64),
+        wait_ns=pl.lit(0, pl.Int64),
+        is_between_calls=pl.lit(value=False),
+        begun_ns=pl.lit(None, pl.Int64),
+        cause=pl.lit(None, pl.String),
     )
-    laid = lead.laid_to_waits(known, gaps, waits)
-    return laid.drop("window").sort("start_ns", "share_ns", "cause", descending=[False, True, False])
+    return _explained(told, own)
 
 
 def _begun_by_devices(rank: RankTrace) -> pl.DataFrame:
@@ -180,9 +224,13 @@ def _begun_by_devices(rank: RankTrace) -> pl.DataFrame:
 
 
 def _idle(rank: RankTrace) -> pl.DataFrame:
-    """When the rank stood still: all of its devices did, as one that waits for another is busy in a collective."""
+    """When the rank stood still: all of its devices did, as one that waits for another is busy in a collective.
+
+    So is one that waits at a barrier: what keeps the others from coming is theirs.
+    """
     ops, runs, during = _executions(rank), _runs(rank), window(rank)
-    busy = pl.concat([ops, runs.filter(pl.col("plane").cast(pl.String) == ON_HOST)], how="diagonal_relaxed")
+    met = skew.shifted(rank.where(_BARRIERS, pl.col("name") == BARRIER), rank.cached(skew.shifts))
+    busy = pl.concat([ops, runs.filter(pl.col("plane").cast(pl.String) == ON_HOST), met], how="diagonal_relaxed")
     as_one = busy.with_columns(
         device=pl.lit(0, pl.Int64), plane=pl.lit(None, pl.Categorical), stream=pl.lit(0, pl.Int64)
     )
@@ -200,8 +248,12 @@ def _interpreted(gaps: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) 
     """
     own = activities.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=PROGRAM)
     functions = own.filter(decided(own["name"], lambda name: _FRAME if name.startswith(_FRAME) else None).is_not_null())
-    called_ns = gaps["end_ns"] - gaps["start_ns"] - intervals.uncovered_ns(gaps, intervals.union(functions))
+    calls = intervals.union(functions)
+    called_ns = gaps["end_ns"] - gaps["start_ns"] - intervals.uncovered_ns(gaps, calls)
+    first, after = (calls["start_ns"].search_sorted(gaps[end]).cast(pl.Int64) for end in ("start_ns", "end_ns"))
     is_between = (pl.col("unattributed_ns") > 0) & (_MOST_BETWEEN * called_ns >= pl.col("unattributed_ns"))
+    # Between two calls it stands still for longer than interpreting takes.
+    is_between &= pl.col("unattributed_ns") <= open_calls.LONG_NS * (1 + after - first)
     return gaps.with_columns(is_between_calls=is_between).with_columns(
         program_ns=pl.col("program_ns") + pl.when("is_between_calls").then("unattributed_ns").otherwise(0),
         unattributed_ns=pl.when("is_between_calls").then(0).otherwise("unattributed_ns"),
@@ -217,13 +269,24 @@ def _telling(activities: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return telling, activities.filter(~(is_inside & is_program))
 
 
-def _by_name(parts: pl.DataFrame, telling: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _by_name(parts: pl.DataFrame, telling: pl.DataFrame, others: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """What code of the program takes whose name tells what it does, and the parts without that."""
     found = parts.hstack(host_time.told(parts, telling))
-    taken = pl.min_horizontal(pl.col("took_ns").fill_null(0), "share_ns")
+    # What it waits for in other calls is no time of its own.
+    own = intervals.subtract(telling, others.filter(pl.col("activity") != PROGRAM))
+    found = found.with_columns(own_ns=pl.col("end_ns") - pl.col("start_ns") - intervals.uncovered_ns(found, own))
+    taken = pl.min_horizontal(pl.col("took_ns").fill_null(0), "share_ns", "own_ns")
     rest = parts.with_columns(found.select(share_ns=pl.col("share_ns") - taken))
-    told = found.filter(pl.col("took_ns") > 0).with_columns(share_ns=taken)
+    told = found.with_columns(share_ns=taken).filter(pl.col("share_ns") > 0).drop("own_ns")
     return told.with_columns(cause=decided(told["name"], _class_of)), rest.filter(pl.col("share_ns") > 0)
+
+
+def _without_saving(activities: pl.DataFrame) -> pl.DataFrame:
+    """The activities without the reading back within code of the program that saves, or evaluates."""
+    is_program = activities["activity"] == PROGRAM
+    saving = activities.filter(decided(activities["name"], _class_of).is_in(_READING) & is_program)
+    is_inside = intervals.uncovered_ns(activities, intervals.union(saving)) == 0
+    return activities.filter(~(is_inside & (activities["activity"] == READ_BACK)))
 
 
 def _class_of(name: str) -> str | None:
@@ -281,10 +344,11 @@ def _with_parts(found: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) 
     ]
     in_time = (pl.col("launch_ns") <= pl.col("start_ns")).fill_null(False)
     host = [f"{cause}_ns" for cause in _PARTS if cause != QUEUED]
+    parts = pl.concat(shared).sort(*DEVICE, "stream", "start_ns")
     return (
-        pl.concat(shared)
-        .sort(*DEVICE, "stream", "start_ns")
+        parts.with_columns(_sent_ns(parts, activities))
         .with_columns(pl.when(in_time).then(0).otherwise(pl.col(part)).alias(part) for part in host)
+        .with_columns(upload_ns=pl.when(in_time).then("sent_ns").otherwise("upload_ns"))
         .with_columns(queued_ns=pl.col("end_ns") - pl.col("start_ns") - pl.sum_horizontal(host))
         .with_columns(
             cause=pl.concat_list(f"{cause}_ns" for cause in _PARTS)
@@ -292,3 +356,18 @@ def _with_parts(found: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) 
             .replace_strict(range(len(_PARTS)), _PARTS, return_dtype=pl.String())
         )
     )
+
+
+def _sent_ns(gaps: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:
+    """How long data was on its way to the device in gaps that end when it is there: programs wait for their inputs."""
+    sent = activities.filter(activity=UPLOAD).select("start_ns", "end_ns")
+    ended = sent.select(sent_ns="end_ns").sort("sent_ns")
+    last = (
+        gaps.with_row_index("place")
+        .sort("end_ns")
+        .join_asof(ended, left_on="end_ns", right_on="sent_ns", check_sortedness=False)
+    )
+    is_awaited = last.sort("place")["sent_ns"] > gaps["end_ns"] - _HANDED_NS
+    under_way = gaps["end_ns"] - gaps["start_ns"] - intervals.uncovered_ns(gaps, intervals.union(sent))
+    sent_ns: pl.Series = under_way * is_awaited.fill_null(value=False).cast(pl.Int64)
+    return sent_ns.alias("sent_ns")

@@ -1,0 +1,87 @@
+"""Made-up jobs of XLA: hosts that launch programs, cores that run them, and faults that are known.
+
+They share no code with holotrace. Times are microseconds. A host is a generator that gives way when it has to know when
+one of its runs is over, and goes on when all hosts have launched what that depends on. What a fault costs is the length
+of the job minus its length without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xla_jobs import recorded
+from xla_jobs.devices import Cores
+from xla_jobs.faults import JAX, KINDS, TORCH, Fault, Job, any_job, can_have, planted
+from xla_jobs.hosts import Host
+from xla_jobs.loops import run
+from xla_jobs.programs import step_program
+
+__all__ = ["JAX", "KINDS", "TORCH", "Job", "Truth", "any_job", "can_have", "write"]
+
+# A fault is made to cost so much of the job.
+_LEAST, _MOST = 0.04, 0.28
+_TRIES = 9
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A fault, and what it costs."""
+
+    fault: Fault
+    cost_us: float
+
+
+def write(folder: Path, job: Job) -> tuple[list[Truth], float]:
+    """Writes the job's profiles; what is wrong with it, dearest first, and how long it takes."""
+    faults = [_of_cost(job, kind) for kind in job.faults]
+    hosts, cores = _simulated(job, faults)
+    run_folder = folder / "plugins" / "profile" / "2026_11_21_03_00_00"
+    run_folder.mkdir(parents=True)
+    clocks = job.random("clocks")
+    for host in hosts:
+        skew_us = clocks.choice((0.0, 200.0, 3000.0)) * clocks.random()
+        (run_folder / f"host{host.number}.xplane.pb").write_bytes(recorded.written(host, cores, skew_us))
+    whole = _length(hosts, cores)
+    truths = [Truth(fault, whole - _length_with(job, [each for each in faults if each != fault])) for fault in faults]
+    return sorted(truths, key=lambda truth: -truth.cost_us), whole
+
+
+def _of_cost(job: Job, kind: str) -> Fault:
+    """A fault that costs as much of the job as is asked for, by its amount."""
+    share = _LEAST + (_MOST - _LEAST) * job.random("share", kind).random()
+    plain = _length_with(job, [])
+    low, high = 0.0, 1.0
+    for _ in range(_TRIES):
+        middle = (low + high) / 2
+        whole = _length_with(job, [planted(job, kind, middle)])
+        low, high = (middle, high) if whole * (1 - share) < plain else (low, middle)
+    return planted(job, kind, (low + high) / 2)
+
+
+def _length_with(job: Job, faults: Sequence[Fault]) -> float:
+    return _length(*_simulated(job, faults))
+
+
+def _length(hosts: Sequence[Host], cores: Cores) -> float:
+    return max(run.end for run in cores.runs[-1]) - min(host.begun for host in hosts)
+
+
+def _simulated(job: Job, faults: Sequence[Fault]) -> tuple[list[Host], Cores]:
+    cores, program = Cores(job, faults), step_program(job, faults)
+    device_us = sum(each.us for each in step_program(job).operations if not each.collective)
+    hosts = [Host(job, number, faults, cores) for number in range(job.hosts)]
+    running = {host.number: run(host, program, device_us) for host in hosts}
+    waits: dict[int, int] = {}
+    while running:
+        ready = [n for n in running if n not in waits or cores.ended(n, waits[n]) is not None]
+        if not ready:
+            raise RuntimeError(f"hosts wait for each other: {waits}")
+        for number in ready:
+            waits.pop(number, None)
+            try:
+                waits[number] = next(running[number])
+            except StopIteration:
+                del running[number]
+    return hosts, cores

@@ -1,0 +1,187 @@
+"""What the hosts of each kind of job do in a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xla_jobs.faults import JAX, TORCH
+from xla_jobs.hosts import FRAMEWORK, MAIN, Host, Waiting
+from xla_jobs.programs import Program, renumbered, small_program
+
+WARM_UP = 3  # steps that are not recorded
+
+
+def run(h: Host, program: Program, device_us: float) -> Waiting:
+    """All steps of a host."""
+    for step in range(-WARM_UP, h.job.steps):
+        h.begin_step(step)
+        if step == 0:
+            h.begun = h.now
+        yield from LOOPS[h.job.framework](h, program, device_us)
+    with h.code("log_loss", "train.py", 77):
+        yield from h.read(h.launched - 1)
+
+
+def _jax(h: Host, program: Program, device_us: float) -> Waiting:
+    if h.job.marks:
+        with h.open("train", _r=1, step_num=100 + h.step):
+            yield from _jax_step(h, program, device_us)
+    else:
+        yield from _jax_step(h, program, device_us)
+
+
+def _jax_step(h: Host, program: Program, device_us: float) -> Waiting:
+    _load(h)
+    with h.frame("put_batch", "train.py", 52):
+        us = h.has("upload")
+        ready = h.transferred(us, blocks=bool(us) and h.job.seed % 2 == 0)
+    _stalls(h)
+    if not h.job.works_in_calls:
+        with h.code("update_schedule", "train.py", 45):
+            h.spend(h.job.host_ratio * device_us)
+    previous = h.launched - 1
+    with h.frame("train_step", "train.py", 60), h.open("PjitFunction(train_step)"), h.open("PjitFunction(train_step)"):
+        with h.open("ParseArguments"):
+            h.spend(12)
+        program = _compiled(h, program)
+        # Of a state of many arrays each is looked at.
+        h.spend(120 + h.job.works_in_calls * h.job.host_ratio * device_us)
+        yield from h.launch(program, ready)
+    run_number = h.launched - 1
+    for place in range(round(h.has("small"))):
+        name = small_program(h.job, place)
+        with h.open(f"PjitFunction({name.name.removeprefix('jit_')})"):
+            h.spend(8)
+            yield from h.launch(name, 0.0)
+    yield from _reads(h, previous, run_number)
+
+
+def _load(h: Host) -> None:
+    us = h.has("input", "input-of-all")
+    if h.job.loader == "tf.data" and not h.job.python:
+        with h.open("IteratorGetNext" if h.job.seed % 2 else "Iterator::Root::Prefetch"):
+            h.spend(140)
+            h.stand(us)
+        return
+    name = "data_loading" if h.job.framework == TORCH else "data_load"
+    with (
+        h.code("next_batch" if h.job.python else name, "input_pipeline.py", 71),
+        h.frame("get", "queue.py", 154),
+        h.frame("wait", "threading.py", 323),
+    ):
+        h.spend(140)
+        h.stand(us)
+
+
+def _stalls(h: Host) -> None:
+    """What holds hosts up between loading a batch and using it."""
+    h.stand(h.has("pause"))
+    if us := h.has("function"):
+        with h.code("score_samples", "scoring.py", 40):
+            h.stand(us)
+    if us := h.has("collection"):
+        with h.code("run_gc" if h.job.python else "gc", "hooks.py", 9), h.frame("collect", "<unknown>", 0):
+            h.stand(us)
+
+
+def _compiled(h: Host, program: Program) -> Program:
+    """The program of this step, compiled if its inputs have a shape that is new."""
+    us = h.has("recompile", "recompile-often")
+    if not us:
+        return program
+    with h.frame("_pjit_call_impl_python", "pjit.py", 1500):
+        with h.open("lower_sharding_computation"):
+            h.stand(0.15 * us)
+        with h.frame("backend_compile", "compiler.py", 320), h.open("backend_compile_and_load"):
+            begun = h.now
+            h.stand(0.85 * us)
+            for name, until in (("TpuCompiler::Compile", 0.98), ("XLA::TPU run hlo passes", 0.6)):
+                h.at("tf_PjRtCompilerThreadPool/90", name, begun + 2, begun + 2 + until * (h.now - begun - 8))
+    return renumbered(program, h.step + 1)
+
+
+def _reads(h: Host, previous: int, own: int) -> Waiting:
+    if h.has("read", "read-often"):
+        with h.code("log_loss", "train.py", 77):
+            yield from h.read(own)
+            h.spend(60)
+    elif h.job.reads_previous and previous >= 0:
+        with h.code("log_loss", "train.py", 77):
+            yield from h.read(previous)
+            h.spend(60)
+    if us := h.has("result"):
+        with h.code("save_outputs", "train.py", 85):
+            yield from h.read(own, us)
+    if us := h.has("logging"):
+        with h.code("log_metrics", "train.py", 90), h.frame("write_summary", "writer.py", 210):
+            h.stand(us)
+    if us := h.has("checkpoint"):
+        with h.code("save_checkpoint", "checkpoints.py", 33):
+            yield from h.read(own, 0.2 * us)
+            with h.frame("write", "serialization.py", 300):
+                h.stand(0.8 * us)
+
+
+def _torch(h: Host, program: Program, device_us: float) -> Waiting:
+    with h.open("Training_Step", _r=1, step_num=100 + h.step):
+        yield from _torch_step(h, program, device_us)
+
+
+def _torch_step(h: Host, program: Program, device_us: float) -> Waiting:
+    _load(h)
+    us = h.has("upload")
+    ready = h.transferred(us, blocks=bool(us) and h.job.seed % 2 == 0)
+    _stalls(h)
+    tracing = device_us * h.job.host_ratio
+    with h.open("forward"):
+        for _ in range(h.job.layers):
+            for name in ("attention", "mlp"):
+                with h.open(name):
+                    h.spend(0.35 * tracing / h.job.layers / 2)
+    with h.open("backward"):
+        h.spend(0.25 * tracing)
+    with h.open("FINISH_UPDATE"):
+        h.spend(0.4 * tracing)
+    previous = h.launched - 1
+    with h.open("StepMarker"), h.open("SyncLiveTensorsGraph"), h.open("SyncTensorsGraph"):
+        yield from _synced(h, program, ready)
+    yield from _reads(h, previous, h.launched - 1)
+
+
+def _synced(h: Host, program: Program, ready: float) -> Waiting:
+    with h.open("SyncTensorsGraphInternal"):
+        for name, us in (("CollectSyncTensors", 90), ("ExtractIRAndPrepareXlaData_", 230), ("RunPostOrder", 560)):
+            with h.open(name):
+                h.spend(us)
+        if compiling := h.has("recompile", "recompile-often"):
+            with (
+                h.open("XLAGraphExecutor::Compile", graph_hash=f"cf5c50b557fce{h.step}"),
+                h.open("PjRtComputationClient::Compile"),
+                h.open("TpuCompiler::Compile"),
+            ):
+                h.stand(compiling)
+            program = renumbered(program, h.step + 1)
+        with h.open("SetTensorData"):
+            h.spend(10)
+        with h.open("ScheduleSyncTensorsGraph"):
+            with h.open("TensorCollectionBarrier"):
+                h.spend(15)
+                # The thread that launches takes one graph at a time.
+                h.now = max(h.now, h.launching_until)
+            region = h.flow()
+            h.at(h.thread, "ThreadpoolListener::Record", h.now, h.now, _pt=15, _p=region)
+            h.spend(40)
+    # Another thread launches it while this one goes on.
+    here = h.now
+    h.thread, h.now = FRAMEWORK, here - 20
+    h.at(h.thread, "ThreadpoolListener::StartRegion", h.now, h.now, _ct=15, _c=region)
+    name = "ExecuteReplicated" if h.job.cores > 1 else "ExecuteComputation"
+    with h.open(f"PjRtComputationClient::{name}"):
+        h.spend(40)
+        yield from h.launch(program, ready)
+    h.at(h.thread, "ThreadpoolListener::StopRegion", h.now, h.now)
+    h.launching_until = h.now
+    h.thread, h.now = MAIN, here
+
+
+LOOPS: dict[str, Callable[[Host, Program, float], Waiting]] = {JAX: _jax, TORCH: _torch}

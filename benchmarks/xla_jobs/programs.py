@@ -1,0 +1,249 @@
+"""The compiled programs of a job: their operations, and how these are told in profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from xla_jobs.faults import TORCH, Fault, Job
+from xla_jobs.profiles import Stats, number, text
+
+PEAK_FLOPS, PEAK_BYTES = 918e12, 1638e9  # of the device, per second
+_BACKWARD_US = 2 * 1340  # of a layer of the usual size
+_TYPES = {"bf16": 16, "f32": 11, "s32": 4}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One instruction of a program; ``us`` is how long it computes, or how long its transfer takes."""
+
+    name: str
+    category: str
+    us: float = 0.0
+    shape: str = "bf16[4096,4096]"
+    scope: str = ""
+    source: str = ""
+    # Of what it could reach at best: of the peak, or of the memory's rate.
+    efficiency: float = 0.6
+    # A collective, or the start or the end of one: ``all-reduce``.
+    collective: str = ""
+    # The instruction that it awaits.
+    awaits: str = ""
+    # Groups of cores, by the number of the replica.
+    groups: tuple[tuple[int, ...], ...] = ()
+    # What only some cores have more of.
+    kind: str = ""
+    # Waits for the host as long as that, instead of computing.
+    is_host: bool = False
+
+    @property
+    def opcode(self) -> str:
+        base = self.name.rpartition(".")[0] or self.name
+        return "fusion" if "fusion" in base else base
+
+    @property
+    def is_start(self) -> bool:
+        return self.opcode.endswith("-start")
+
+    @property
+    def is_done(self) -> bool:
+        return self.opcode.endswith("-done") and bool(self.awaits)
+
+    def text(self) -> str:
+        """As the compiler writes it."""
+        operand = f"%{self.awaits}" if self.awaits else "%param.1"
+        shape = self.shape + "{1,0:T(8,128)(2,1)}"
+        groups = ",".join("{" + ",".join(map(str, group)) + "}" for group in self.groups)
+        told = f", replica_groups={{{groups}}}" if groups else ""
+        return f"%{self.name} = {shape} {self.opcode}({shape} {operand}){told}"
+
+    def counted(self) -> tuple[int, int]:
+        """Floating-point operations and bytes, as the compiler counts them."""
+        seconds = self.us * self.efficiency * 1e-6
+        if self.collective or self.is_host:
+            return 0, 1 << 24
+        is_product = "convolution" in self.category
+        return (
+            (round(seconds * PEAK_FLOPS), round(seconds * PEAK_BYTES * 0.2))
+            if is_product
+            else (round(seconds * 1e11), round(seconds * PEAK_BYTES))
+        )
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled program; its operations run in this order."""
+
+    name: str
+    number: int
+    operations: tuple[Operation, ...] = ()
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}({self.number})"
+
+    @property
+    def meets(self) -> bool:
+        return any(operation.collective for operation in self.operations)
+
+    def written(self) -> bytes:
+        """As an ``HloProto``."""
+        computation = text(1, b"main") + number(5, 1) + number(6, len(self.operations))
+        for place, operation in enumerate(self.operations, 1):
+            computation += text(2, _instruction(operation, place, self.operations))
+        module = text(1, self.name.encode()) + text(2, b"main") + text(3, computation) + number(5, self.number)
+        return text(1, module)
+
+
+@dataclass
+class Compiler:
+    """Numbers the instructions of a program."""
+
+    job: Job
+    operations: list[Operation] = field(default_factory=list)
+
+    def add(self, base: str, category: str, us: float, **more: object) -> Operation:
+        made = Operation(f"{base}.{len(self.operations) + 1}", category, us, **more)  # type: ignore[arg-type]
+        self.operations.append(made)
+        return made
+
+    def collective(
+        self, opcode: str, us: float, *, groups: tuple[tuple[int, ...], ...], is_async: bool = True
+    ) -> Operation:
+        """A collective, or only its start; ``done`` ends that."""
+        name = f"{opcode}-start" if is_async else opcode
+        shape = "bf16[2048,4096]" if "gather" in opcode else "bf16[4096,4096]"
+        return self.add(name, name, us, shape=shape, collective=opcode, groups=groups)
+
+    def done(self, start: Operation) -> None:
+        opcode = start.opcode.replace("-start", "-done")
+        self.add(opcode, opcode, shape=start.shape, us=0.0, awaits=start.name, collective=start.collective)
+
+
+def step_program(job: Job, faults: Sequence[Fault] = (), version: int = 0) -> Program:
+    """One training step: layers forward and backward with what is communicated, and the update."""
+    name = "SyncTensorsGraph.1603" if job.framework == TORCH else "jit_train_step"
+    compiler, random = Compiler(job), job.random("program")
+    size = random.uniform(0.5, 2.0)
+    told = {fault.kind: fault for fault in faults}
+    everybody = (tuple(range(job.members)),)
+    groups = _halves(job) if job.sharded and job.hosts >= 4 else everybody
+    if "callback" in told:
+        compiler.add("send", "host send", 2.0)
+        compiler.add(
+            "recv-done", "host recv-done", told["callback"].amount, is_host=True, scope="jit(train_step)/io_callback"
+        )
+    is_sharded = job.sharded and job.members > 1
+    transfer = random.uniform(0.35, 0.8) * _BACKWARD_US * size
+    ahead = compiler.collective("all-gather", 260 * size, groups=groups) if is_sharded else None
+    for layer in range(job.layers):
+        if ahead:
+            compiler.done(ahead)
+            is_last = layer == job.layers - 1
+            # Asked for one layer ahead.
+            ahead = None if is_last else compiler.collective("all-gather", 260 * size, groups=groups)
+        _layer(compiler, size, f"layer_{layer}")
+    reductions = []
+    for layer in reversed(range(job.layers)):
+        _layer(compiler, 2 * size, f"layer_{layer}", backward=True)
+        if job.members > 1:
+            opcode = "reduce-scatter" if job.sharded else "all-reduce"
+            us = transfer if layer else transfer / 8
+            last = compiler.collective(opcode, us, is_async="exposed" not in told, groups=groups)
+            reductions += [last] if last.is_start else []
+    for start in reductions:
+        compiler.done(start)
+    times = told["inefficient"].amount if "inefficient" in told else 1.0
+    compiler.add(
+        "transpose_fusion",
+        "loop fusion",
+        120 * size * times,
+        shape="f32[8192,8192]",
+        scope=_scope(job, "loss/transpose"),
+        source="model.py:88",
+        efficiency=0.75 / times,
+    )
+    for _ in range(3):
+        compiler.add(
+            "fusion", "loop fusion", 160 * size, scope=_scope(job, "update/add"), source="optim.py:40", efficiency=0.8
+        )
+    if "copies" in told:
+        for _ in range(4):
+            compiler.add("copy", "copy", told["copies"].amount / 4, shape="f32[8192,8192]", efficiency=0.8)
+    return Program(name, 0x1F00 + version * 7, tuple(compiler.operations))
+
+
+def _scope(job: Job, path: str) -> str:
+    if job.framework == TORCH:
+        return f"Training_Step.1/{path}"
+    return f"jit(train_step)/{path}"
+
+
+def _halves(job: Job) -> tuple[tuple[int, ...], ...]:
+    half = job.hosts // 2 * job.cores
+    return tuple(range(half)), tuple(range(half, job.members))
+
+
+def _layer(compiler: Compiler, size: float, name: str, *, backward: bool = False) -> None:
+    job = compiler.job
+    outer = ("transpose(jvp(forward))" if backward else "jvp(forward)") if job.framework != TORCH else "forward.2"
+    scope = _scope(job, f"{outer}/{name}")
+    product, plain = "convolution fusion", "loop fusion"
+    compiler.add("fusion", plain, 60 * size, scope=f"{scope}/norm/mul", source="model.py:31", efficiency=0.7)
+    compiler.add("fusion", product, 320 * size, scope=f"{scope}/attention/qkv/dot_general", source="model.py:40")
+    compiler.add(
+        "attention",
+        "custom-call",
+        260 * size,
+        scope=f"{scope}/attention/splash",
+        source="model.py:44",
+        kind="attention",
+    )
+    compiler.add("fusion", product, 180 * size, scope=f"{scope}/attention/out/dot_general", source="model.py:52")
+    compiler.add("fusion", product, 480 * size, scope=f"{scope}/mlp/dot_general", source="model.py:61")
+    compiler.add("fusion", plain, 40 * size, scope=f"{scope}/mlp/add", source="model.py:66", efficiency=0.75)
+
+
+def small_program(job: Job, place: int) -> Program:
+    """One operation that is a program of its own, as where nothing is compiled as a whole."""
+    name = ("jit_add", "jit_multiply", "jit__where", "jit_square")[place % 4]
+    category = Operation("add.1", "loop fusion", 4.0, shape="f32[1024,1024]", efficiency=0.5)
+    return Program(name, 0x90 + place % 4, (category,))
+
+
+def shared_stats(operation: Operation, program: Program, place: int) -> Stats:
+    """What an operation's name stands for in a profile."""
+    flops, size = operation.counted()
+    return {
+        "hlo_category": operation.category,
+        "program_id": program.number,
+        "symbol_id": place,
+        "flops": flops,
+        "model_flops": flops,
+        "bytes_accessed": size,
+        "raw_bytes_accessed": size,
+        "shape_with_layout": operation.shape + "{1,0:T(8,128)(2,1)}",
+        **({"tf_op": operation.scope + ":"} if operation.scope else {}),
+        **({"source": operation.source} if operation.source else {}),
+    }
+
+
+def _instruction(it: Operation, place: int, every: Sequence[Operation]) -> bytes:
+    kind, _, dims = it.shape.rstrip("]").partition("[")
+    shape = number(2, _TYPES[kind]) + b"".join(number(3, int(each)) for each in dims.split(",") if each)
+    told = text(2, it.scope.encode())
+    if it.source:
+        file, _, line = it.source.partition(":")
+        told += text(3, file.encode()) + number(4, int(line))
+    found = text(1, it.name.encode()) + text(2, it.opcode.encode()) + text(3, shape) + text(7, told) + number(35, place)
+    if it.awaits:
+        names = [each.name for each in every]
+        found += number(36, names.index(it.awaits) + 1)
+    groups = (text(1, b"".join(number(1, each) for each in group)) for group in it.groups)
+    members = b"".join(groups)
+    return found + (text(87, members) if it.groups else b"")
+
+
+def renumbered(program: Program, version: int) -> Program:
+    """The same, compiled again for other shapes."""
+    return replace(program, number=program.number + 7 * version)

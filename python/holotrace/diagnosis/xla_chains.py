@@ -1,0 +1,84 @@
+"""What took the host of an XLA profile so long that it launched too late: also before its devices had nothing to do."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.plans import done
+from holotrace.diagnosis.classes import COMPILATION, LAUNCH, QUEUED, SYNCHRONIZATION
+
+# Waiting is of the devices, not of the host, and what compiles in a gap does nothing else.
+_WAITING, _FIXED = (SYNCHRONIZATION, QUEUED), (SYNCHRONIZATION, QUEUED, COMPILATION)
+# So soon a thread goes on that waited for a device.
+_SOON_NS = 100_000
+
+
+def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame) -> pl.DataFrame:
+    """The time before each gap in which the host was on its way to the launch that ends it: window, start_ns, end_ns.
+
+    It is since it launched something else, or went on after waiting for a device. Where what it is in ends as soon as
+    the device has nothing to do, or nothing is recorded of it until then, it waited for the device.
+
+    Args:
+        gaps: ``window``, ``start_ns``, ``end_ns`` and ``launch_ns``, when what ended it was launched.
+        stops: When the host launched programs or went on after waits.
+        own: What it did.
+    """
+    late = gaps.filter(pl.col("launch_ns") > pl.col("start_ns")).sort("start_ns")
+    since = stops.unique().sort().to_frame("since_ns").with_columns(at_ns="since_ns")
+    ended = own.select(returns_ns="end_ns", began_ns="start_ns").sort("returns_ns")
+    begins = own.select(next_ns="start_ns").sort("next_ns")
+    known = (
+        late.join_asof(since, left_on="start_ns", right_on="at_ns", check_sortedness=False)
+        .join_asof(ended, left_on="start_ns", right_on="returns_ns", strategy="forward", check_sortedness=False)
+        .join_asof(begins, left_on="start_ns", right_on="next_ns", strategy="forward", check_sortedness=False)
+        .with_columns(
+            pl.col("since_ns").fill_null(own["start_ns"].min() if own.height else 0),
+            soon_ns=pl.col("start_ns") + _SOON_NS,
+        )
+    )
+    is_open = pl.col("began_ns") < pl.col("start_ns")
+    returns = is_open & (pl.col("returns_ns") < pl.col("soon_ns"))
+    goes_on = ~is_open & (pl.col("next_ns") < pl.col("soon_ns"))
+    is_wait = (returns | goes_on).fill_null(value=False)
+    return (
+        known.filter(~is_wait, pl.col("since_ns") < pl.col("start_ns"))
+        .select("window", start_ns="since_ns", end_ns="start_ns")
+        .sort("window")
+    )
+
+
+def laid_to_longest(shares: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """Lays each gap to what took longest of all that the host did on its way to the launch that ended it.
+
+    What it does last is what the devices happen to stand still for: without what took longest, that would be hidden.
+
+    Args:
+        shares: Parts of gaps: ``window``, ``cause``, ``responsible``, ``share_ns`` and whatever else.
+        before: The same of the time before them.
+    """
+    is_laid = ~pl.col("cause").is_in(_FIXED)
+    own = shares.filter(is_laid)
+    if before.is_empty() or own.is_empty():
+        return shares
+    # Starting programs is one cause, whatever is started.
+    named = pl.when(pl.col("cause") != LAUNCH).then("responsible")
+    keys = ["window", "cause", "named"]
+    earlier = before.filter(~pl.col("cause").is_in(_WAITING)).select(shares.columns)
+    both = pl.concat([own, earlier]).with_columns(named=named)
+    room = own.lazy().group_by("window").agg(room_ns=pl.col("share_ns").sum())
+    taken = pl.col("total_ns").cum_sum().over("window") - pl.col("total_ns")
+    # Of what is both in the gap and before it, the gap's part tells when.
+    first = pl.exclude(*keys, "share_ns", "place").first()
+    found = (
+        both.lazy()
+        .with_row_index("place")
+        .group_by(keys, maintain_order=True)
+        .agg(first, pl.col("place").first(), total_ns=pl.col("share_ns").sum())
+        .join(room, on="window")
+        .sort("window", "total_ns", "place", descending=[False, True, False])
+        .with_columns(share_ns=pl.min_horizontal("total_ns", (pl.col("room_ns") - taken).clip(lower_bound=0)))
+        .filter(pl.col("share_ns") > 0)
+        .select(shares.columns)
+    )
+    return pl.concat([shares.filter(~is_laid), done(found)])
