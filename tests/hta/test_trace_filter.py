@@ -204,6 +204,7 @@ def test_rows_whose_names_match_any_pattern(t: Trace, decoded: pd.DataFrame) -> 
     assert find_events_by_name_patterns_using_symbol_table(decoded, patterns, t.symbol_table).tolist() == [1, 6, 7]
     assert find_events_by_name_patterns_using_decoded_names(decoded, patterns).tolist() == [1, 6, 7]
     assert find_events_by_name_patterns_using_decoded_names(decoded, []).empty
+    assert find_events_by_name_patterns_using_decoded_names(decoded, ["aten::(?!mm)"]).index.isin([1]).sum() == 0
 
 
 def test_steps_of_a_frame(frame: pd.DataFrame) -> None:

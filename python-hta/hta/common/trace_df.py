@@ -52,7 +52,10 @@ def find_events_by_name_patterns_using_decoded_names(
     df: pd.DataFrame, list_name_patterns: Sequence[str], name_column: str = "s_name"
 ) -> pd.Series[Any]:
     """Labels of the rows whose name's start matches any of some regular expressions."""
-    labels: pd.Series[Any] = df.index[df[name_column].str.match(_matcher(list_name_patterns))].to_series()
+    matches = _matcher(list_name_patterns)
+    # The engine that pandas has for Arrow's strings knows fewer patterns than Python.
+    wanted = [name for name in df[name_column].dropna().unique() if matches.match(name)]
+    labels: pd.Series[Any] = df.index[df[name_column].isin(wanted)].to_series()
     return labels
 
 

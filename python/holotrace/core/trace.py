@@ -135,7 +135,12 @@ class RankTrace:
         return held[:, names].filter(is_kept) if isinstance(held, pl.DataFrame) else held.where(names, is_kept)
 
     def rows(self, table: Table, places: pl.Series) -> pl.DataFrame:
-        """Those rows of ``table``, in that order."""
+        """The rows of ``table`` at some places.
+
+        Args:
+            table: What is asked for.
+            places: Numbers of rows, in the order that is wanted.
+        """
         held = self.held[table.name]
         if isinstance(held, pl.DataFrame):
             return self[table][places]
