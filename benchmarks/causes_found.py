@@ -2,9 +2,9 @@
 
     python benchmarks/causes_found.py --seeds 20
 
-Jobs come from the sample, and from ``other_jobs``, which shares no code with it. Each is made, read and thrown away;
-its truth comes from simulating it without the fault. Writes a table with a row per kind of fault, and which class was
-said of which, to a page of the documentation or to the terminal.
+Jobs come from the sample, and from ``other_jobs`` and ``xla_jobs``, which share no code with it. Each is made, read
+and thrown away; its truth comes from simulating it without the fault. Writes a table with a row per kind of fault, and
+which class was said of which, to a page of the documentation or to the terminal.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from random import Random
 from typing import Any
 
 import other_jobs
+import xla_jobs
 
 import holotrace
 from holotrace import sample
@@ -48,7 +49,7 @@ class Planted:
 
 @dataclass(frozen=True)
 class Case:
-    """A job to make: one of the sample, with its faults, or another."""
+    """A job to make: one of the sample, with its faults, another, or one of XLA."""
 
     kind: str
     ranks: int = 0
@@ -56,6 +57,7 @@ class Case:
     seed: int = 0
     faults: tuple[str, ...] = ()
     other: other_jobs.Other | None = None
+    xla: xla_jobs.Job | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,17 @@ def cases(seeds: int, first: int = 1) -> Iterator[Case]:
         for fault in (None, *other_jobs.KINDS):
             if fault is None or other_jobs.can_have(loop, fault):
                 yield Case(f"{fault or CLEAN} ({loop})", other=_other(loop, fault, seed, random))
+    yield from _of_xla(range(first, first + max(1, seeds // 3)))
+
+
+def _of_xla(seeds: range) -> Iterator[Case]:
+    for seed, fault in itertools.product(seeds, (None, *xla_jobs.KINDS)):
+        yield Case(fault or CLEAN, seed=seed, xla=xla_jobs.any_job((fault,) if fault else (), seed))
+    of_one = [fault for fault, kind in xla_jobs.KINDS.items() if kind.of in ("host", "core")]
+    for seed in seeds:
+        pairs = itertools.permutations(Random(seed).sample(of_one, len(of_one)), 2)
+        pair = next(two for two in pairs if len({xla_jobs.KINDS[fault].cause for fault in two}) == 2)
+        yield Case(PAIR, seed=seed, xla=xla_jobs.any_job(pair, seed))
 
 
 def _other(loop: str, fault: str | None, seed: int, random: Random) -> other_jobs.Other:
@@ -123,7 +136,9 @@ def tried(case: Case) -> Outcome:
         job = holotrace.open(folder)
         causes = job.causes().to_dicts()
         # The other rules are asked of some jobs, as that takes longest.
-        others = [] if case.other and case.seed % 4 else [f for f in job.findings() if f.severity != "info"]
+        others = (
+            [] if (case.other or case.xla) and case.seed % 4 else [f for f in job.findings() if f.severity != "info"]
+        )
     planted = [fault for fault in faults if fault.cost_ns > LEAST * job_ns]
     pairs = list(zip(planted, causes, strict=False))
     is_all = len(causes) >= len(planted)
@@ -148,6 +163,10 @@ def _made(case: Case, folder: Path) -> tuple[list[Planted], float]:
         fault = truth.fault
         planted = [Planted(truth.kind, fault.ranks, 1e3 * truth.cost_us, truth.text)] if fault else []
         return planted, 1e3 * truth.job_us
+    if case.xla is not None:
+        truths, job_us = xla_jobs.write(folder, case.xla)
+        told = [Planted(each.kind.cause, each.ranks, 1e3 * each.cost_us, each.kind.texts) for each in truths]
+        return told, 1e3 * job_us
     made = sample.write(
         folder,
         ranks=case.ranks,
@@ -168,6 +187,7 @@ def _made(case: Case, folder: Path) -> tuple[list[Planted], float]:
 def _is_named(fault: Planted, row: Mapping[str, Any], case: Case) -> bool:
     # Of one rank all is its own.
     alone = case.other is not None and case.other.ranks == 1
+    alone |= case.xla is not None and case.xla.hosts == 1
     # A pause in which nothing is open at all is one that the trace does not tell.
     same = row["cause"] == fault.kind or (fault.kind, row["cause"]) == ("host-pause", "unrecorded-host")
     return same and (tuple(row["ranks"]) == fault.ranks or alone)
@@ -180,21 +200,23 @@ def _is_responsible(fault: Planted, row: Mapping[str, Any]) -> bool:
 
 def page(outcomes: Sequence[Outcome]) -> str:
     """The tables, as Markdown."""
-    kinds: dict[str, list[Outcome]] = defaultdict(list)
-    for outcome in outcomes:
-        kinds[outcome.case.kind].append(outcome)
     lines = [
         f"{len(outcomes)} jobs were made, each with the fault of its row, and their causes asked for. A cause is right "
         "if its class and ranks are those of the fault, its text says what the trace names as responsible, and its "
         "worth is within 20 % of what simulating the job without the fault gives. Kinds with a word in brackets come "
         "from the second simulation, whose word is the kind of loop.",
         "",
-        "| fault | jobs | class and ranks | responsible | worth within 20 % | more causes | other warnings |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        *_table([outcome for outcome in outcomes if outcome.case.xla is None]),
+        "",
+        "## XLA",
+        "",
+        "Jobs of JAX and PyTorch/XLA on 1 to 16 cores of TPUs of 1 to 4 hosts, as their profiles show them, with and "
+        "without marked steps, recorded Python and compiled programs.",
+        "",
+        *_table([outcome for outcome in outcomes if outcome.case.xla is not None]),
+        "",
+        "## Confused",
     ]
-    for kind, found in [*kinds.items(), ("all", list(outcomes))]:
-        sums = [sum(getattr(o, name) for o in found) for name in ("named", "responsible", "worth", "more", "beside")]
-        lines.append(f"| {kind} | {len(found)} | {' | '.join(map(str, sums))} |")
     said = Counter((outcome.wanted, outcome.said) for outcome in outcomes)
     wrong = [(pair, count) for pair, count in sorted(said.items()) if pair[0] != pair[1]]
     right = sum(count for pair, count in said.items() if pair[0] == pair[1])
@@ -202,6 +224,20 @@ def page(outcomes: Sequence[Outcome]) -> str:
     lines += ["| planted | said first | jobs |", "| --- | --- | ---: |"]
     lines += [f"| {wanted} | {first} | {count} |" for (wanted, first), count in wrong] or ["| nothing | | 0 |"]
     return "\n".join(lines) + "\n"
+
+
+def _table(outcomes: Sequence[Outcome]) -> list[str]:
+    kinds: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        kinds[outcome.case.kind].append(outcome)
+    lines = [
+        "| fault | jobs | class and ranks | responsible | worth within 20 % | more causes | other warnings |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for kind, found in [*kinds.items(), ("all", list(outcomes))]:
+        sums = [sum(getattr(o, name) for o in found) for name in ("named", "responsible", "worth", "more", "beside")]
+        lines.append(f"| {kind} | {len(found)} | {' | '.join(map(str, sums))} |")
+    return lines
 
 
 HEAD = """# How often causes are right

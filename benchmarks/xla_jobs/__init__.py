@@ -13,7 +13,7 @@ from pathlib import Path
 
 from xla_jobs import recorded
 from xla_jobs.devices import Cores
-from xla_jobs.faults import JAX, KINDS, TORCH, Fault, Job, any_job, can_have, planted
+from xla_jobs.faults import JAX, KINDS, TORCH, Fault, Job, Kind, any_job, can_have, planted
 from xla_jobs.hosts import Host
 from xla_jobs.loops import run
 from xla_jobs.programs import step_program
@@ -27,10 +27,16 @@ _TRIES = 9
 
 @dataclass(frozen=True)
 class Truth:
-    """A fault, and what it costs."""
+    """A fault, what it costs, and the hosts that have it: none where all do."""
 
     fault: Fault
     cost_us: float
+    ranks: tuple[int, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """What a search for causes should tell it as."""
+        return KINDS[self.fault.kind]
 
 
 def write(folder: Path, job: Job) -> tuple[list[Truth], float]:
@@ -44,8 +50,19 @@ def write(folder: Path, job: Job) -> tuple[list[Truth], float]:
         skew_us = clocks.choice((0.0, 200.0, 3000.0)) * clocks.random()
         (run_folder / f"host{host.number}.xplane.pb").write_bytes(recorded.written(host, cores, skew_us))
     whole = _length(hosts, cores)
-    truths = [Truth(fault, whole - _length_with(job, [each for each in faults if each != fault])) for fault in faults]
+    truths = []
+    for fault in faults:
+        without = _length_with(job, [each for each in faults if each != fault])
+        truths.append(Truth(fault, whole - without, _ranks(job, fault)))
     return sorted(truths, key=lambda truth: -truth.cost_us), whole
+
+
+def _ranks(job: Job, fault: Fault) -> tuple[int, ...]:
+    if fault.host is None:
+        return ()
+    half = job.hosts // 2
+    of_group = tuple(range(half)) if fault.host == 0 else tuple(range(half, job.hosts))
+    return of_group if KINDS[fault.kind].of == "group" else (fault.host,)
 
 
 def _of_cost(job: Job, kind: str) -> Fault:

@@ -167,6 +167,6 @@ def any_job(kinds: tuple[str, ...], seed: int) -> Job:
             meets_all=random.random() < 0.5,
         )
         job = replace(job, python=python and job.framework == JAX)
-        if job.members <= 16 and all(can_have(job, kind) for kind in kinds):
+        if job.members <= 16 and job.members * job.steps <= 128 and all(can_have(job, kind) for kind in kinds):
             return job
     raise ValueError(f"no job can have {kinds}")

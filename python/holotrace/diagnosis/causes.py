@@ -45,6 +45,7 @@ from holotrace.diagnosis.classes import (
     UNEVEN_WORK,
     UNFUSED_OPTIMIZER,
     UNRECORDED,
+    UPLOAD,
     WRONG_TYPE,
 )
 from holotrace.diagnosis.cores import DEVICE
@@ -62,6 +63,8 @@ USUAL = {
     UNRECORDED: 0.05,
     SYNCHRONIZATION: 0.05,
     INPUT: 0.01,
+    # The batch of each step is sent.
+    UPLOAD: 0.02,
     EVALUATION: 0.05,
     EXPOSED: 0.1,
     INEFFICIENT: 0.05,
