@@ -14,7 +14,7 @@ from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
-from holotrace.diagnosis import idle_windows, lead, open_calls, own_time, rounds
+from holotrace.diagnosis import idle_windows, lead, open_calls, other_thread, own_time, rounds
 from holotrace.diagnosis.calls import among, host_calls, main_thread, matching
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
@@ -320,6 +320,7 @@ def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
         return Gaps(found, pl.concat([shares, _all_of(waiting, UNRECORDED)]), waiting, None)
     told = open_calls.of(calls, waiting, fallback=rank.cached(main_thread))
     numbered = told.shares.with_columns(window=waiting["window"][told.shares["window"]])
+    numbered = other_thread.instead_of_pauses(numbered, waiting, calls, rank)
     by_host = _after_waiting(_in_one(numbered, waiting), waiting, calls).select(shares.columns)
     return Gaps(found, pl.concat([shares, by_host]), waiting, told)
 
