@@ -239,4 +239,5 @@ def test_a_batch_that_is_ready_is_handed_over_as_slowly_as_a_slow_host_does_all(
     """The others did so while their devices worked, so that the slow host waited for input, too."""
     rows = pl.DataFrame([{"rank": 1, "time_ns": time_ns, "count": 1}])
     table = pl.DataFrame({"rank": range(4), "step": 1, "time_ns": [0, time_ns, 0, 0], "beyond_ns": [0, time_ns, 0, 0]})
-    assert idle._follows(idle._Idle("input", None, rows, table), {1: 3.4}) == is_slow
+    functions = pl.DataFrame(schema={"rank": pl.Int64, "name": pl.String, "time_ns": pl.Int64})
+    assert idle._follows(idle._Idle("input", None, rows, table), {1: 3.4}, functions) == is_slow

@@ -279,7 +279,7 @@ def _follows(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame) -> bo
 def _is_as_slow(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame) -> bool:
     """Whether slow hosts are in the function for as much longer as their calls take, though no other device waits."""
     times = functions.filter(pl.col("name") == idle.name).group_by("rank").agg(pl.col("time_ns").sum())
-    host_ns = dict(times.iter_rows())
+    host_ns: dict[int, int] = dict(times.iter_rows())
     others = [ns for rank, ns in host_ns.items() if rank not in slow]
     if not others:
         return False
