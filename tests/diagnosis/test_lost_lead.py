@@ -18,6 +18,7 @@ from holotrace.errors import UsageError
 from trace_files import write_trace
 
 LAUNCH_US, LAYER = 40, 12
+NO_FUNCTIONS = pl.DataFrame(schema={"rank": pl.Int64, "name": pl.String, "time_ns": pl.Int64})
 
 
 def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
@@ -240,7 +241,7 @@ def test_a_batch_that_is_ready_is_handed_over_as_slowly_as_a_slow_host_does_all(
     rows = pl.DataFrame([{"rank": 1, "time_ns": time_ns, "count": 1}])
     table = pl.DataFrame({"rank": range(4), "step": 1, "time_ns": [0, time_ns, 0, 0], "beyond_ns": [0, time_ns, 0, 0]})
     nothing = CausesJob(pl.DataFrame(), pl.DataFrame(), (0, 1, 2, 3), 100)
-    assert idle._follows(idle._Idle("input", None, rows, table), {1: 3.4}, nothing) == is_slow
+    assert idle._follows(idle._Idle("input", None, rows, table), {1: 3.4}, NO_FUNCTIONS, nothing) == is_slow
 
 
 @pytest.mark.parametrize(("time_ns", "is_slow"), [(300, True), (900, False)])
@@ -251,4 +252,4 @@ def test_slow_calls_make_a_device_stand_still_for_no_longer_than_they_take_beyon
     table = pl.DataFrame({"rank": [0, 1], "step": 1, "time_ns": [time_ns, 0], "beyond_ns": [time_ns, 0]})
     lasted = pl.DataFrame({"row": "window", "rank": [0, 1], "time_ns": [1_000, 1_000]})
     job = CausesJob(lasted, pl.DataFrame(), (0, 1), 100)
-    assert idle._follows(idle._Idle("host-pause", None, table, table), {0: 1.35}, job) == is_slow
+    assert idle._follows(idle._Idle("host-pause", None, table, table), {0: 1.35}, NO_FUNCTIONS, job) == is_slow

@@ -142,6 +142,30 @@ def test_what_a_slow_host_has_beyond_the_others_is_of_its_slowness(
     found = {each.cause: each for each in idle.causes(Job(every, visits, tuple(range(4)), 200_000))}
     own, of_all = found["slow-host"].change, found[gap["cause"]].change
     assert sum(ns for _, ns in own.removed[3]) == of_slow_host_ns
-    assert sum(ns for _, ns in of_all.removed[3]) == of_all_ns
+    assert sum(ns for _, ns in [*of_all.removed[3], *of_all.later.get(3, ())]) == of_all_ns
     both = meetings.together([own, of_all])
     assert sum(ns for _, ns in both.removed[3]) == 9_000_000
+
+
+@pytest.mark.parametrize(("own_ns", "causes"), [(9_000_000, {"slow-host"}), (30_000_000, {"python-function"})])
+def test_a_function_that_takes_as_much_longer_as_all_calls_of_a_slow_host_is_of_its_slowness(
+    own_ns: int, causes: set[str]
+) -> None:
+    """Others are done with it before their devices wait, so that it was told beside the slow host."""
+    function = {"step": 1, "name": FUNCTION, "count": 1, "event_id": 1}
+    rows: list[dict[str, object]] = [
+        {"row": "function", "rank": rank, "time_ns": own_ns if rank == 3 else 3_000_000} | function for rank in range(4)
+    ]
+    gap = {"row": "gap", "rank": 3, "cause": "python-function", "start_ns": 0, "at_ns": 20_000_000}
+    rows.append(gap | {"time_ns": 6_000_000} | function)
+    rows += [
+        {"row": "call", "rank": rank, "name": name, "time_ns": 9_000 if rank == 3 else 3_000, "count": 9}
+        for rank in range(4)
+        for name in ("aten::mm", "aten::add")
+    ]
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
+    visits = pl.DataFrame({"rank": range(4), "clock_offset_ns": 0, "collective": "allreduce"})
+    found = list(idle.causes(Job(every, visits, tuple(range(4)), 200_000)))
+    assert {each.cause for each in found} == causes
+    assert all(each.ranks == (3,) for each in found)

@@ -57,6 +57,8 @@ PER_TURN = "per_turn_count"
 _OWN_RATIO = 0.5
 # What is typical of calls may be less than what the slowest of them take longer.
 _SLACK = 2.0
+# What takes as much longer on a slow host as its calls do, within this.
+_AS_SLOW_RATIO = 1.3
 # Other things that take so much longer than the calls do are held up by something else.
 _MUCH_LONGER = 2.5
 
@@ -87,7 +89,7 @@ def causes(job: Job) -> Iterator[Candidate]:
     hidden = job.of(account.RECOVERED).with_columns(pl.col("name").fill_null("").str.replace_all(NUMBERED, "$1"))
     for idle in _things(job, list(slow)):
         excess = idle.table
-        is_slow = _follows(idle, slow, job)
+        is_slow = _follows(idle, slow, functions, job)
         levels = None if is_slow else of_functions.levels(idle.cause, idle.name, excess, functions, job)
         if levels:
             for level in levels:
@@ -119,9 +121,7 @@ def causes(job: Job) -> Iterator[Candidate]:
             found = of_functions.with_spent(found, cause, name, functions, job)
             found = awaited.with_waits(_limited(found, idle.rows) if cause == LAUNCH else found, parts, waiting)
             yield found if is_launching else _with_later(found, idle, hidden)
-        # Without a wait of all a slow host is further ahead, too: mended is either.
-        is_either = is_slow and idle.cause == SYNCHRONIZATION
-        taken = pl.col("beyond_ns") if is_local or (is_slow and not is_either) else 0
+        taken = pl.col("beyond_ns") if is_local or is_slow else 0
         common = table.with_columns(left_ns=pl.col("time_ns") - taken)
         # What waiting costs may be mostly what it exposes.
         least_ns = (PART_RATIO if idle.cause == SYNCHRONIZATION else 1) * job.floor_ns
@@ -130,7 +130,9 @@ def causes(job: Job) -> Iterator[Candidate]:
             parts = _parts(idle.rows, common, "left_ns")
             where = Where(ranks, when(common, "left_ns"))
             found = candidate(idle.cause, idle.name, parts, where, of_hosts=True, **_per_turn(idle, job))
-            found = _limited(found, idle.rows) if idle.cause == LAUNCH or is_either else found
+            found = _limited(found, idle.rows) if idle.cause == LAUNCH else found
+            # Without a wait of all a slow host is further ahead, too: mended is either.
+            found = _with_parts(found, of_slow[-1]) if is_slow and idle.cause == SYNCHRONIZATION else found
             found = of_functions.with_spent(found, idle.cause, idle.name, functions, job)
             yield found if idle.cause == LAUNCH else _with_later(found, idle, hidden)
     yield from _slow_hosts(of_slow, slow)
@@ -261,10 +263,12 @@ def _parts(rows: pl.DataFrame, table: pl.DataFrame, column: str) -> pl.DataFrame
     return of_share(rows, table.filter(pl.col("time_ns") > 0).select("rank", "step", part_ratio=ratio))
 
 
-def _follows(idle: _Idle, slow: dict[int, float], job: Job) -> bool:
+def _follows(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame, job: Job) -> bool:
     """Whether it takes as much longer on slow hosts as everything does there."""
     if not slow or idle.cause in _SLOW_TOO:
         return bool(slow) and _is_of_slowness(idle, slow, job)
+    if _is_as_slow(idle, slow, functions):
+        return True
     if idle.cause == INPUT and _mean_ns(idle.rows, list(slow)) < SHORT_NS * max(slow.values()):
         # The others hand their batches over while their devices have something else to do.
         return True
@@ -279,6 +283,18 @@ def _is_of_slowness(idle: _Idle, slow: dict[int, float], job: Job) -> bool:
     lasted = dict(job.of(account.WINDOW).select("rank", "time_ns").iter_rows())
     beyond = idle.table.filter(pl.col("rank").is_in(list(slow))).group_by("rank").agg(pl.col("beyond_ns").sum())
     return all(ns <= _SLACK * (1 - 1 / slow[rank]) * lasted.get(rank, ns) for rank, ns in beyond.iter_rows())
+
+
+def _is_as_slow(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame) -> bool:
+    """Whether slow hosts are in the function for as much longer as their calls take, though no other device waits."""
+    times = functions.filter(pl.col("name") == idle.name).group_by("rank").agg(pl.col("time_ns").sum())
+    host_ns: dict[int, int] = dict(times.iter_rows())
+    others = [ns for rank, ns in host_ns.items() if rank not in slow]
+    if not others:
+        return False
+    usual_ns = lower_median(pl.Series(others))
+    ratios = [host_ns.get(rank, 0) / (ratio * usual_ns) for rank, ratio in slow.items()]
+    return min(ratios) > 1 / _AS_SLOW_RATIO and max(ratios) < _AS_SLOW_RATIO
 
 
 def _mean_ns(rows: pl.DataFrame, ranks: list[int]) -> float:
@@ -305,10 +321,18 @@ def _with_later(found: Candidate, idle: _Idle, hidden: pl.DataFrame) -> Candidat
         is_same &= pl.col("name") == (idle.name or "")
     if found.ranks:
         is_same &= pl.col("rank").is_in(found.ranks)
-    later: dict[int, list[tuple[int, float]]] = {}
+    later = {rank: list(parts) for rank, parts in found.change.later.items()}
     for rank, at, ns in hidden.filter(is_same).select("rank", "at_ns", "time_ns").iter_rows():
         later.setdefault(rank, []).append((at, float(ns)))
     return replace(found, change=replace(found.change, later=later)) if later else found
+
+
+def _with_parts(found: Candidate, parts: pl.DataFrame) -> Candidate:
+    """The cause with parts of gaps that would be gone without it, too, but are told by what else they have."""
+    later: dict[int, list[tuple[int, float]]] = {}
+    for rank, at, ns in parts.filter(pl.col("part_ns") > 0).select("rank", "at_ns", "part_ns").iter_rows():
+        later.setdefault(rank, []).append((at, float(ns)))
+    return replace(found, change=replace(found.change, later=later))
 
 
 def _limited(found: Candidate, rows: pl.DataFrame) -> Candidate:
