@@ -110,6 +110,12 @@ def test_what_a_host_does_not_do_it_does_not_do_either_while_its_device_works(hi
     assert alone.ends(Change({0: [(90, 60.0)]}, spent=spent))[0] == end_ns
 
 
+def test_a_host_that_had_waited_within_what_it_does_not_do_had_begun_that_before() -> None:
+    """A checkpoint was worth two thirds of what it cost, as the host waits for copies within it."""
+    alone = Meetings(NONE, {0: 300}, {}, {0: [Late(250, since_ns=70, gap_ns=0, launched_ns=230)]})
+    assert alone.ends(Change({0: [(240, 200.0)]}, spent={0: [(200, 180.0)]}))[0] == 100
+
+
 def test_of_two_that_end_at_once_a_rank_waited_for_the_one_that_it_mostly_waits_for() -> None:
     """Gathering parameters late was worth less where gradients of the layer before ended a moment after."""
     rows = [

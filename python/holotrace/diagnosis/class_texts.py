@@ -268,7 +268,8 @@ CLASSES: Mapping[str, Class] = {
         "{who} {has} a slow link: {what} takes {time_ratio:.2f} times as long as {than}",
         "Compare link widths and error counters of these nodes (nvidia-smi nvlink, ibstat), and check with "
         "NCCL_DEBUG=INFO which transport they use.",
-        seen="Transfers of a group take longer than those of equal size in other groups.",
+        seen="Transfers of a group take longer than those of equal size in other groups over as many nodes: by two "
+        "fifths, or by a fifth if hardly one is as short. Exchanges whose sizes follow from data are compared by rate.",
         confused="A late rank: the time before the last rank arrives is not transfer. Only jobs with several groups "
         "can have this cause, or ones in which some steps are slow.",
     ),

@@ -225,11 +225,11 @@ class _Moved:
         """When its host can have launched it."""
         spared = self._of_hosts.before(late.begun_ns) - self._of_hosts.before(late.since_ns)
         lasted = late.launched_ns - late.since_ns
+        if not late.gap_ns and (spent := self._spent.before(late.launched_ns) - self._spent.before(late.since_ns)):
+            # It may have been in the middle of that.
+            return self._own(late.since_ns) + lasted - max(spared, spent)
         # What does not happen takes no time at all, and not only none of that in which the device had nothing to do.
-        taken = max(spared, lasted * min(1.0, spared / max(1, late.gap_ns)))
-        if not late.gap_ns:
-            taken = max(taken, min(lasted, self._spent.before(late.launched_ns) - self._spent.before(late.since_ns)))
-        return self._own(late.since_ns) + lasted - taken
+        return self._own(late.since_ns) + lasted - max(spared, lasted * min(1.0, spared / max(1, late.gap_ns)))
 
     def _own(self, time_ns: int) -> float:
         later = self._later[bisect_right(self._since, time_ns) - 1]

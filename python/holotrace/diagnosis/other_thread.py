@@ -6,9 +6,11 @@ import polars as pl
 
 from holotrace.core.tables import LAUNCHES
 from holotrace.core.trace import RankTrace
+from holotrace.derive.names import NONE
 from holotrace.diagnosis import open_calls
 from holotrace.diagnosis.classes import PAUSE, STALLING
 
+_LASTS_NS = 100_000
 # So much of a pause tells of it.
 _MOSTLY_RATIO = 0.5
 
@@ -36,7 +38,9 @@ def instead_of_pauses(shares: pl.DataFrame, gaps: pl.DataFrame, calls: pl.DataFr
     paused = gaps.join(pauses, on="window").sort("start_ns")
     first, second = (pl.lit(thread, paused.schema["tid"]) for thread in threads.head(2))
     others = paused.with_columns(tid=pl.when(pl.col("tid") == first).then(second).otherwise(first))
-    found = open_calls.of(calls, others).shares.filter(pl.col("cause").is_in(STALLING))
+    # What it stands still in lasts.
+    lasting = calls.filter(pl.col("end_ns") - pl.col("start_ns") >= _LASTS_NS)
+    found = open_calls.of(lasting, others, NONE).shares.filter(pl.col("cause").is_in(STALLING))
     stood = found.with_columns(window=paused["window"][found["window"]]).join(pauses, on="window")
     stood_ns = pl.col("share_ns").sum().over("window")
     mostly = stood.with_columns(stood_ns=stood_ns).filter(pl.col("stood_ns") >= _MOSTLY_RATIO * pl.col("pause_ns"))
