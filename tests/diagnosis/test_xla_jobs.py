@@ -112,6 +112,14 @@ def test_an_operation_far_from_its_limits_is_named_and_what_it_takes_too_long(tm
     assert "model.py:88" in row["evidence"]
 
 
+def test_a_faster_device_begins_nothing_before_its_late_host_has_launched_it(tmp_path: Path) -> None:
+    """Of 16 % that an operation was said to cost, a third was only waited for longer."""
+    xla_jobs.write(tmp_path, replace(HOSTS, faults=("function", "inefficient"), reads_previous=False))
+    found = holotrace.open(tmp_path).causes()
+    assert set(found["cause"]) == {"inefficient-kernels", "python-function"}
+    assert found.filter(cause="inefficient-kernels")["share_ratio"].item() < 0.12
+
+
 def test_copies_within_a_device_are_told_with_what_makes_them_needless(tmp_path: Path) -> None:
     truth, found = causes(tmp_path, replace(ALONE, faults=("copies",)))
     assert "donate" in assert_only(truth, found, "copy", [0])["advice"]
