@@ -76,6 +76,13 @@ def test_a_host_all_of_whose_calls_take_longer_is_slow(tmp_path: Path) -> None:
     assert_only(truth, found, "slow-host", [truth.fault.host or 0])
 
 
+def test_barriers_of_each_host_are_none_of_all_though_one_comes_as_late_to_each_of_its_own(tmp_path: Path) -> None:
+    """Clocks were set by them, so that the late host was in time, and nothing was said."""
+    job = Job(TORCH, hosts=2, cores=2, steps=20, seed=61, faults=("slow-host",), noise=0.03, layers=2, sharded=True)
+    truth, found = causes(tmp_path, replace(job, meets_all=False, loader="tf.data", host_ratio=0.11))
+    assert_only(truth, found, "slow-host", [truth.fault.host or 0])
+
+
 def test_a_pause_of_which_nothing_is_recorded_is_no_code_around_it(tmp_path: Path) -> None:
     """It was told as the function in whose span most of the rest of the gap was."""
     job = replace(HOSTS, faults=("pause",), python=True, host_ratio=0.2, steps=8)
@@ -110,6 +117,14 @@ def test_an_operation_far_from_its_limits_is_named_and_what_it_takes_too_long(tm
     row = assert_only(truth, found, "inefficient-kernels", [0])
     assert row["responsible"].startswith("transpose_fusion")
     assert "model.py:88" in row["evidence"]
+
+
+def test_a_faster_device_begins_nothing_before_its_late_host_has_launched_it(tmp_path: Path) -> None:
+    """Of 16 % that an operation was said to cost, a third was only waited for longer."""
+    xla_jobs.write(tmp_path, replace(HOSTS, faults=("function", "inefficient"), reads_previous=False))
+    found = holotrace.open(tmp_path).causes()
+    assert set(found["cause"]) == {"inefficient-kernels", "python-function"}
+    assert found.filter(cause="inefficient-kernels")["share_ratio"].item() < 0.12
 
 
 def test_copies_within_a_device_are_told_with_what_makes_them_needless(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def _are_of_all(matched: pl.DataFrame) -> bool:
     offsets = clocks.offsets(met).select(of_rank="rank", apart_ns="offset_ns")
     left = pl.col("end_ns") - pl.col("apart_ns")
     # What a rank stands still for is over when it goes on, and not before for any other.
-    over = left.filter(pl.col("time_ns") > 0).min().over("match")
+    over = left.filter(pl.col("time_ns") > 0).max().over("match")
     found = matched.filter(~_IS_BARRIER).join(offsets, on="of_rank")
     early = found.filter(pl.col("time_ns").max().over("match") > 0).select((left < over - _TOLERANCE_NS).mean()).item()
     return early is None or bool(early < _EARLY_RATIO)

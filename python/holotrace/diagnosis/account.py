@@ -211,6 +211,10 @@ def _runs_ahead(rank: RankTrace) -> bool:
 
 def _late(rank: RankTrace) -> pl.DataFrame:
     """The ends of gaps in which the host did something else than launching by itself, since ``start_ns``."""
+    if xla_gaps.is_xla(rank):
+        gaps = rank.cached(_gaps_of(rank)).drop_nulls("since_ns").unique("end_ns", maintain_order=True)
+        stood_ns = pl.col("end_ns") - pl.col("start_ns")
+        return gaps.select(row=pl.lit(LATE), at_ns="end_ns", start_ns="since_ns", time_ns=stood_ns, count=1)
     if not _runs_ahead(rank):
         return pl.DataFrame(schema={"row": pl.String()})
     found = rank.cached(host.stalls).filter("is_own")

@@ -129,7 +129,10 @@ def _of_programs(rank: RankTrace, min_gap_ns: int, *, by_stream: bool, input_ran
 
 
 def by_class(rank: RankTrace) -> pl.DataFrame:
-    """Times in which none of the rank's devices worked, by what kept them; as ``host.gaps`` returns them."""
+    """Times in which none of the rank's devices worked, by what kept them; as ``host.gaps`` returns them.
+
+    Besides there is ``since_ns``, since when the host was on its way to the launch that ends each, if that is known.
+    """
     activities = _without_saving(host_time.activities(rank, INPUT_RANGES))
     gaps = _interpreted(_with_parts(_idle(rank), activities, rank), activities, rank).with_row_index("window")
     gaps = gaps.join(_begun_by_devices(rank), on="step", how="left", maintain_order="left")
@@ -143,13 +146,17 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
         event_id=pl.lit(None, pl.UInt32),
     )
     # Where devices are threads of the host, what it does beside them is no matter of launching in time.
-    if not is_on_host(rank):
-        known = xla_chains.laid_to_longest(known, _before(rank, gaps, named, waits["returned_ns"]))
+    ways, launches = gaps.select("window", "start_ns", "end_ns").clear(), rank[RUNS]["launch_ns"].drop_nulls()
+    if not is_on_host(rank) and not launches.is_empty():
+        own = _own(rank, named)
+        ways = xla_chains.begun(gaps, pl.concat([launches, waits["returned_ns"]]), _lasting(own))
+        known = xla_chains.laid_to_longest(known, _before(rank, ways, own))
     # What is on its way when the program has been launched is late whatever the host waits for.
     in_time = gaps.filter(pl.col("launch_ns") <= pl.col("start_ns"))["window"].implode()
     is_sent = (pl.col("cause") == classes.UPLOAD) & pl.col("window").is_in(in_time)
     laid = pl.concat([lead.laid_to_waits(known.filter(~is_sent), gaps, waits), known.filter(is_sent)])
-    return laid.drop("window").sort("start_ns", "share_ns", "cause", descending=[False, True, False])
+    since = laid.join(ways.select("window", since_ns="start_ns"), on="window", how="left", maintain_order="left")
+    return since.drop("window").sort("start_ns", "share_ns", "cause", descending=[False, True, False])
 
 
 def _explained(gaps: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
@@ -190,20 +197,21 @@ def _explained(gaps: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _before(rank: RankTrace, gaps: pl.DataFrame, named: pl.DataFrame, returned_ns: pl.Series) -> pl.DataFrame:
-    """What the host did before each gap on its way to the launch that ends it, as ``_explained`` tells it of gaps.
-
-    What takes less than a gap has to last is never what took longest.
-    """
+def _own(rank: RankTrace, named: pl.DataFrame) -> pl.DataFrame:
+    """What the threads with the steps did; compilations are told by their programs, whatever thread they go on in."""
     threads = host_time.stepping_threads(rank)
-    lasts = pl.col("end_ns") - pl.col("start_ns") >= MIN_GAP_NS
-    # Compilations are told by their programs, whatever thread they go on in.
-    is_own = pl.col("tid").is_in(threads.implode()) | (pl.col("activity") == COMPILATION)
-    every = named.filter(is_own)
-    own = every.filter(lasts)
-    launches = rank[RUNS]["launch_ns"].drop_nulls()
-    spans = xla_chains.begun(gaps, pl.concat([launches, returned_ns]), own)
-    parts = host_time.shares(spans, own, host_time.everywhere(own), threads)
+    return named.filter(pl.col("tid").is_in(threads.implode()) | (pl.col("activity") == COMPILATION))
+
+
+def _lasting(own: pl.DataFrame) -> pl.DataFrame:
+    """What takes less than a gap has to last is never what took longest."""
+    return own.filter(pl.col("end_ns") - pl.col("start_ns") >= MIN_GAP_NS)
+
+
+def _before(rank: RankTrace, spans: pl.DataFrame, every: pl.DataFrame) -> pl.DataFrame:
+    """What the host did on its way to the launches that end gaps, as ``_explained`` tells it of the gaps."""
+    own = _lasting(every)
+    parts = host_time.shares(spans, own, host_time.everywhere(own), host_time.stepping_threads(rank))
     # Without code of the program nothing tells of what is not recorded whether it is more than usual.
     is_coded = bool((every["activity"] == PROGRAM).any())
     told = parts.with_columns(
