@@ -28,6 +28,8 @@ _SLOW_STEPS_RATIO = 2.0
 _AT_ONCE_NS = 50_000
 # Equal transfers.
 _ALIKE = ("collective", "element_count", "element_type", "size")
+# What was not recorded may have come late.
+_IS_WHOLE = pl.col("absent") <= 0
 _WHOLE, _GATHER = r"(?i)all_?reduce", "(?i)gather"
 # A transfer of which so much is exposed is not hidden.
 _MOSTLY_RATIO = 0.5
@@ -108,7 +110,9 @@ def _links(meetings: pl.DataFrame) -> Iterator[Candidate]:
     """Groups whose transfers take longer than those of equal size in other groups."""
     groups = _groups(meetings)
     usual = pl.col("typical_ns").quantile(0.5, "lower").over(_ALIKE)
-    slow = groups.with_columns(usual_ns=usual).filter(pl.col("typical_ns") > _SLOW_LINK_RATIO * usual)
+    slow = groups.with_columns(usual_ns=usual).filter(
+        _IS_WHOLE, pl.col("typical_ns") > _SLOW_LINK_RATIO * pl.col("usual_ns")
+    )
     # A link is slow for transfers of all sizes and kinds.
     links = slow.sort("typical_ns", "collective", descending=[True, False]).partition_by(
         "member_ranks", maintain_order=True
@@ -127,7 +131,7 @@ def _awaited_links(meetings: pl.DataFrame) -> Iterator[Candidate]:
     usual = pl.col("typical_exposed_ns").quantile(0.5, "lower").over(_ALIKE)
     exposed = pl.col("exposed_transfer_ns").median()
     groups = _groups(meetings, typical_exposed_ns=exposed).with_columns(usual_ns=usual)
-    slow = groups.filter(pl.col("typical_exposed_ns") > _SLOW_LINK_RATIO * usual)
+    slow = groups.filter(_IS_WHOLE, pl.col("typical_exposed_ns") > _SLOW_LINK_RATIO * pl.col("usual_ns"))
     links = slow.sort("typical_exposed_ns", "collective", descending=[True, False])
     for link in links.partition_by("member_ranks", maintain_order=True):
         own = link.select("usual_ns", match="matches").explode("match").join(meetings, on="match")
@@ -153,8 +157,7 @@ def _groups(meetings: pl.DataFrame, **sums: pl.Expr) -> pl.DataFrame:
             **sums,
         )
     )
-    # What was not recorded may have come late.
-    return groups.filter(pl.len().over(_ALIKE) > 1).filter(pl.col("absent") <= 0)
+    return groups.filter(pl.len().over(_ALIKE) > 1)
 
 
 def _link(link: pl.DataFrame, factors: dict[int, float], ratio: float) -> Candidate:
