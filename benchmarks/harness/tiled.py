@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.protobuf import tag, varint
+
 # Fields of xplane.proto.
 _PLANES, _LINES, _STAT_METADATA, _KEY, _VALUE, _NAME = 1, 3, 5, 1, 2, 2
 _TIMESTAMP_NS, _EVENTS, _OFFSET_PS, _DURATION_PS, _STATS, _STAT_KEY = 3, 4, 2, 3, 4, 1
@@ -50,7 +52,7 @@ def _template(capture: bytes) -> _Template:
     for number, kind, value in _fields(capture):
         if number == _PLANES and kind == _BYTES:
             plane, times, counts, spans = _plane(value)
-            _put(template, _tag(number, kind) + _varint(len(plane)), [], [])
+            _put(template, tag(number, kind) + varint(len(plane)), [], [])
             _put(template, plane, times, counts)
             begins += [begin for begin, _ in spans]
             ends += [end for _, end in spans]
@@ -79,7 +81,7 @@ def _plane(content: bytes) -> tuple[bytes, _Places, _Places, list[tuple[int, int
             made += _field(number, kind, value)
             continue
         line, time, found, span = _line(value, counted)
-        made += _tag(number, kind) + _varint(len(line))
+        made += tag(number, kind) + varint(len(line))
         if time is not None:
             times.append((len(made) + time[0], time[1]))
             spans.append(span)
@@ -100,12 +102,12 @@ def _line(content: bytes, counted: set[int]) -> tuple[bytes, tuple[int, int] | N
     made, time, counts, last_ps = bytearray(), None, _Places(), 0
     for number, kind, value in _fields(content):
         if number == _TIMESTAMP_NS and kind == _VARINT:
-            made += _tag(number, kind)
+            made += tag(number, kind)
             time = (len(made), value)
             made += _wide(value)
         elif number == _EVENTS and kind == _BYTES:
             event, found, end_ps = _event(value, counted)
-            made += _tag(number, kind) + _varint(len(event))
+            made += tag(number, kind) + varint(len(event))
             counts += [(len(made) + at, value) for at, value in found]
             made += event
             last_ps = max(last_ps, end_ps)
@@ -127,13 +129,13 @@ def _event(content: bytes, counted: set[int]) -> tuple[bytes, _Places, int]:
             continue
         stat, places = bytearray(), _Places()
         for key, form, held in parts:
-            stat += _tag(key, form)
+            stat += tag(key, form)
             if key in _WHOLE_VALUES:
                 places.append((len(stat), held))
                 stat += _wide(held)
             else:
                 stat += _payload(form, held)
-        made += _tag(number, kind) + _varint(len(stat))
+        made += tag(number, kind) + varint(len(stat))
         counts += [(len(made) + at, held) for at, held in places]
         made += stat
     return bytes(made), counts, end_ps
@@ -168,26 +170,13 @@ def _read(content: bytes, at: int) -> tuple[int, int]:
 
 
 def _field(number: int, kind: int, value: int | bytes) -> bytes:
-    return _tag(number, kind) + _payload(kind, value)
+    return tag(number, kind) + _payload(kind, value)
 
 
 def _payload(kind: int, value: int | bytes) -> bytes:
     if isinstance(value, int):
-        return _varint(value)
-    return (_varint(len(value)) if kind == _BYTES else b"") + value
-
-
-def _tag(number: int, kind: int) -> bytes:
-    return _varint(number << 3 | kind)
-
-
-def _varint(value: int) -> bytes:
-    made = bytearray()
-    while value > 127:
-        made.append(value & 127 | 128)
-        value >>= 7
-    made.append(value)
-    return bytes(made)
+        return varint(value)
+    return (varint(len(value)) if kind == _BYTES else b"") + value
 
 
 def _wide(value: int) -> bytes:

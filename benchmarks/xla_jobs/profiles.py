@@ -6,6 +6,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harness.protobuf import number, text
+
 Stat = int | float | str | bytes
 Stats = Mapping[str, Stat]
 NOTHING: Stats = {}
@@ -94,23 +96,3 @@ def _plane(it: Plane) -> bytes:
 def _line(it: Line, names: _Names) -> bytes:
     head = number(1, it.number) + text(2, it.name.encode())
     return head + b"".join(text(4, names.event(event)) for event in it.events)
-
-
-def _varint(value: int) -> bytes:
-    value &= (1 << 64) - 1
-    found = bytearray()
-    while value > 127:
-        found.append(value & 127 | 128)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
-
-
-def number(place: int, value: int) -> bytes:
-    """A field of protobuf that is a number."""
-    return _varint(place << 3) + _varint(value)
-
-
-def text(place: int, content: bytes) -> bytes:
-    """A field of protobuf that is a text, or another message."""
-    return _varint(place << 3 | 2) + _varint(len(content)) + content

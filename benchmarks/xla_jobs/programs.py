@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.protobuf import number, text
 
 from xla_jobs.faults import TORCH, Fault, Job
-from xla_jobs.profiles import Stats, number, text
+from xla_jobs.profiles import Stats
 
 PEAK_FLOPS, PEAK_BYTES = 918e12, 1638e9  # of the device, per second
 _BACKWARD_US = 2 * 1340  # of a layer of the usual size
@@ -102,8 +105,8 @@ class Compiler:
     job: Job
     operations: list[Operation] = field(default_factory=list)
 
-    def add(self, base: str, category: str, us: float, **more: object) -> Operation:
-        made = Operation(f"{base}.{len(self.operations) + 1}", category, us, **more)  # type: ignore[arg-type]
+    def add(self, base: str, category: str, us: float, **more: Any) -> Operation:
+        made = Operation(f"{base}.{len(self.operations) + 1}", category, us, **more)
         self.operations.append(made)
         return made
 

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import polars as pl
 import pytest
 
 from holotrace.core.schema import filled
 from holotrace.diagnosis import account, idle, meetings
-from holotrace.diagnosis.candidates import Job
+from holotrace.diagnosis.candidates import Candidate, Job
 
 FUNCTION = "monitor.py(55): grad_histogram"
+
+
+def of_slow_host(rows: Sequence[Mapping[str, object]]) -> list[Candidate]:
+    """What is told of four ranks of which the last one's calls take three times as long."""
+    calls = [
+        {"row": "call", "rank": rank, "name": name, "time_ns": 9_000 if rank == 3 else 3_000, "count": 9}
+        for rank in range(4)
+        for name in ("aten::mm", "aten::add")
+    ]
+    table = pl.DataFrame([*rows, *calls], infer_schema_length=None)
+    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
+    visits = pl.DataFrame({"rank": range(4), "clock_offset_ns": 0, "collective": "allreduce"})
+    return list(idle.causes(Job(every, visits, tuple(range(4)), 200_000)))
 
 
 @pytest.mark.parametrize(("of_others_ns", "ranks"), [(5_000_000, ()), (50_000, (2,))])
@@ -97,15 +112,7 @@ def test_a_slow_host_does_not_make_the_others_too_slow_for_their_devices() -> No
         for rank in range(4)
     ]
     rows += [{"row": "gap", "rank": 3, "cause": "launch-bound", "time_ns": 40_000_000} | place]
-    rows += [
-        {"row": "call", "rank": rank, "name": name, "time_ns": 9_000 if rank == 3 else 3_000, "count": 9}
-        for rank in range(4)
-        for name in ("aten::mm", "aten::add")
-    ]
-    table = pl.DataFrame(rows, infer_schema_length=None)
-    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
-    visits = pl.DataFrame({"rank": range(4), "clock_offset_ns": 0, "collective": "allreduce"})
-    found = idle.causes(Job(every, visits, tuple(range(4)), 200_000))
+    found = of_slow_host(rows)
     assert {(each.cause, each.ranks) for each in found} == {("synchronization", ()), ("slow-host", (3,))}
 
 
@@ -128,18 +135,10 @@ def test_what_a_slow_host_has_beyond_the_others_is_of_its_slowness(
         for rank in range(4)
     ]
     rows += [
-        {"row": "call", "rank": rank, "name": name, "time_ns": 9_000 if rank == 3 else 3_000, "count": 9}
-        for rank in range(4)
-        for name in ("aten::mm", "aten::add")
-    ]
-    rows += [
         {"row": "function", "rank": rank, "step": 1, "name": "gc.collect", "time_ns": 8_000_000, "count": 1}
         for rank in range(4)
     ]
-    table = pl.DataFrame(rows, infer_schema_length=None)
-    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
-    visits = pl.DataFrame({"rank": range(4), "clock_offset_ns": 0, "collective": "allreduce"})
-    found = {each.cause: each for each in idle.causes(Job(every, visits, tuple(range(4)), 200_000))}
+    found = {each.cause: each for each in of_slow_host(rows)}
     own, of_all = found["slow-host"].change, found[gap["cause"]].change
     assert sum(ns for _, ns in own.removed[3]) == of_slow_host_ns
     assert sum(ns for _, ns in [*of_all.removed[3], *of_all.later.get(3, ())]) == of_all_ns
@@ -158,14 +157,6 @@ def test_a_function_that_takes_as_much_longer_as_all_calls_of_a_slow_host_is_of_
     ]
     gap = {"row": "gap", "rank": 3, "cause": "python-function", "start_ns": 0, "at_ns": 20_000_000}
     rows.append(gap | {"time_ns": 6_000_000} | function)
-    rows += [
-        {"row": "call", "rank": rank, "name": name, "time_ns": 9_000 if rank == 3 else 3_000, "count": 9}
-        for rank in range(4)
-        for name in ("aten::mm", "aten::add")
-    ]
-    table = pl.DataFrame(rows, infer_schema_length=None)
-    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
-    visits = pl.DataFrame({"rank": range(4), "clock_offset_ns": 0, "collective": "allreduce"})
-    found = list(idle.causes(Job(every, visits, tuple(range(4)), 200_000)))
+    found = of_slow_host(rows)
     assert {each.cause for each in found} == causes
     assert all(each.ranks == (3,) for each in found)

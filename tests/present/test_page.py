@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import time
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -167,11 +168,17 @@ def test_the_verdict_says_where_the_time_goes_what_costs_most_and_what_to_do() -
     assert missing == "Keep in mind: 1 rank is missing (5)."
 
 
-def test_where_most_ranks_are_missing_nothing_tells_what_communication_waits_for() -> None:
-    few = made_up.make(8, missing=tuple(range(1, 8)))
+@pytest.mark.parametrize(
+    ("count", "absent", "said"),
+    [(8, range(1, 8), "7 ranks are missing (1-7){} them"), (2, [1], "1 rank is missing (1){} it")],
+)
+def test_where_most_ranks_are_missing_nothing_tells_what_communication_waits_for(
+    count: int, absent: Sequence[int], said: str
+) -> None:
+    few = made_up.make(count, missing=tuple(absent))
     *_, missing = report.verdict(few, made_up.ANALYSES)
-    unknown = ", so that nothing tells whether the exposed communication waits for them"
-    assert missing == f"Keep in mind: 7 ranks are missing (1-7){unknown}."
+    unknown = ", so that nothing tells whether the exposed communication waits for"
+    assert missing == f"Keep in mind: {said.format(unknown)}."
 
 
 def test_the_verdict_of_a_job_without_device_work_says_that_hosts_recorded_something() -> None:

@@ -46,7 +46,8 @@ _RETURN_NS = 60_000
 # A device begins so soon with what is launched while it has nothing else to do.
 _PROMPT_NS = 10_000
 _SENDING = re.compile(r"HtoD|Host -> Device|HOST_TO_DEVICE")
-_REDUCING = re.compile(r"(?i)reduce|gather")
+# What the next step begins with: reduced gradients, or parameters that were gathered.
+_NEEDED_NEXT = re.compile(r"(?i)reduce|gather")
 # Operators of others that never are called but by these.
 _READING = ("aten::nonzero",)  # tells more than what needs it, as indexing with a mask
 _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
@@ -277,7 +278,7 @@ def _after_the_last(gaps: pl.DataFrame, communicated: pl.DataFrame, rank: RankTr
     So it does that of the gather of parameters that the optimizer has changed.
     """
     step = launched_in(communicated["launch_ns"], rank.cached(rounds.steps))
-    reductions = communicated.hstack([step.alias("step")]).filter(matching(communicated["name"], _REDUCING))
+    reductions = communicated.hstack([step.alias("step")]).filter(matching(communicated["name"], _NEEDED_NEXT))
     last = reductions.drop_nulls("step").group_by("step").agg(pl.col("end_ns").max()).select(last_ns="end_ns")
     within = gaps.sort("end_ns").join_asof(
         last.sort("last_ns"), left_on="end_ns", right_on="last_ns", strategy="backward", check_sortedness=False

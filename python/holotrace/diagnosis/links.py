@@ -27,8 +27,8 @@ def of_groups(meetings: pl.DataFrame) -> Iterator[Candidate]:
     """Groups whose transfers take longer than those of equal size in other groups.
 
     Args:
-        meetings: Each with its ``member_ranks``, over how many ``nodes`` they are, what they sent and ``transfer_ns``;
-            see ``transfers``.
+        meetings: Each with its ``member_ranks``, over how many nodes they are (``node_count``), what they sent and
+            ``transfer_ns``; see ``transfers``.
     """
     compared = _compared(meetings)
     alike = [*_KIND, "sent"]

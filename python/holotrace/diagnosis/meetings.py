@@ -109,7 +109,8 @@ class Meetings:
         self._come = {match: max(visit.arrival_ns for visit in visits) for match, visits in self._meetings.items()}
         self._order = sorted(self._meetings, key=lambda match: self._come[match])
         self._ranks = {*self._ends, *visits["rank"]}
-        self._groups = _groups(self._ends, [{visit.rank for visit in visits} for visits in self._meetings.values()])
+        met = {frozenset(visit.rank for visit in visits) for visits in self._meetings.values()}
+        self._groups = _groups(self._ends, met)
 
     def saved_ns(self, change: Change) -> int:
         """How much earlier the job ends with the change."""
