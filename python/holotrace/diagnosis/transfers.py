@@ -25,8 +25,6 @@ EXPOSES = "exposes"
 _SLOW_STEPS_RATIO = 2.0
 # What starts so soon after another transfer was waiting for that.
 _AT_ONCE_NS = 50_000
-# Equal transfers.
-_ALIKE = ("collective", "element_count", "element_type", "size")
 _WHOLE, _GATHER = r"(?i)all_?reduce", "(?i)gather"
 # A transfer of which so much is exposed is not hidden.
 _MOSTLY_RATIO = 0.5
