@@ -16,11 +16,13 @@ __all__ = [
     "covered_at",
     "covered_before",
     "device_graph",
+    "first_covered",
     "first_rows",
     "gaps",
     "give_back",
     "held_up",
     "host_graph",
+    "intersect",
     "levels",
     "open_calls",
     "order",
@@ -40,6 +42,7 @@ __all__ = [
     "step_graph",
     "subtract",
     "sums_at",
+    "total",
     "union",
     "unions",
     "usual_times",
@@ -185,6 +188,18 @@ def unions(spans: ArrowStream, sets: Sequence[Sequence[int]]) -> list[ArrowTable
 
 def subtract(a: ArrowStream, b: ArrowStream) -> ArrowTable:
     """The time that at least one of the spans ``a`` and none of ``b`` covers; all as in ``union``."""
+
+def intersect(a: ArrowStream, b: ArrowStream) -> ArrowTable:
+    """The time that at least one of the spans ``a`` and at least one of ``b`` covers; all as in ``union``."""
+
+def total(spans: ArrowStream) -> int:
+    """How long at least one of ``spans`` (start_ns, end_ns) is active."""
+
+def first_covered(windows: ArrowStream, layers: Sequence[ArrowStream]) -> ArrowTable:
+    """How long, in each of ``windows`` (start_ns, end_ns), a layer goes on where none of those before it does.
+
+    A row per window, a column per layer, called by its place: 0, 1, ...
+    """
 
 def levels(changes: ArrowStream, levels: Sequence[str]) -> ArrowTable:
     """What changes make of levels, in order of groups, and in each of time; an upper row comes first.

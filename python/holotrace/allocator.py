@@ -1,7 +1,8 @@
 """How memory is let go: Polars keeps it for a moment, as most of it is soon needed again, and cycles are sought seldom.
 
 By itself it has four arenas for each CPU, and what it no longer uses is for another second still counted as the
-process's. The kernel clears each page that it hands out again, which large pages make cheap (decision 0016).
+process's; without a thread for it, large columns are let go at once. The kernel clears each page that it hands out
+again, which large pages make cheap (decision 0016).
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ environment = os.environ  # noqa: TID251  # the allocator has no other way
 if _SETTINGS in environment:
     import_module("polars")
 else:
-    environment[_SETTINGS] = "background_thread:false,dirty_decay_ms:200,muzzy_decay_ms:0,narenas:1,thp:always"
+    environment[_SETTINGS] = (
+        "background_thread:false,dirty_decay_ms:200,muzzy_decay_ms:0,narenas:1,thp:always,oversize_threshold:1000000000000"
+    )
     try:
         import_module("polars")
     finally:

@@ -45,6 +45,34 @@ pub fn subtract(py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> P
     detached(py, || table(intervals::subtract((&a.0, &a.1), (&b.0, &b.1)))).map(ArrowTable)
 }
 
+#[pyfunction]
+pub fn intersect(py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+    let (a, b) = (ends(&Batches::of(a)?)?, ends(&Batches::of(b)?)?);
+    detached(py, || table(intervals::intersect((&a.0, &a.1), (&b.0, &b.1)))).map(ArrowTable)
+}
+
+#[pyfunction]
+pub fn total(py: Python<'_>, spans: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let (start, end) = ends(&Batches::of(spans)?)?;
+    detached(py, || Ok(intervals::total(&start, &end)))
+}
+
+#[pyfunction]
+pub fn first_covered(
+    py: Python<'_>,
+    windows: &Bound<'_, PyAny>,
+    layers: Vec<Bound<'_, PyAny>>,
+) -> PyResult<ArrowTable> {
+    let windows = ends(&Batches::of(windows)?)?;
+    let layers = layers.iter().map(|layer| ends(&Batches::of(layer)?)).collect::<PyResult<Vec<_>>>()?;
+    let table = detached(py, || {
+        let layers: Vec<(&[i64], &[i64])> = layers.iter().map(|(start, end)| (&**start, &**end)).collect();
+        let covered = intervals::first_covered((&windows.0, &windows.1), &layers);
+        batch(covered.into_iter().enumerate().map(|(layer, own)| (layer.to_string(), column(own))).collect())
+    });
+    table.map(ArrowTable)
+}
+
 fn ends(spans: &Batches) -> PyResult<(ScalarBuffer<i64>, ScalarBuffer<i64>)> {
     Ok((spans.values::<Int64Type>("start_ns")?, spans.values::<Int64Type>("end_ns")?))
 }

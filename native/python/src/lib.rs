@@ -48,6 +48,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(intervals::union, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::unions, module)?)?;
     module.add_function(wrap_pyfunction!(intervals::subtract, module)?)?;
+    module.add_function(wrap_pyfunction!(intervals::intersect, module)?)?;
+    module.add_function(wrap_pyfunction!(intervals::total, module)?)?;
+    module.add_function(wrap_pyfunction!(intervals::first_covered, module)?)?;
     module.add_function(wrap_pyfunction!(open_calls::open_calls, module)?)?;
     module.add_function(wrap_pyfunction!(trace_event::read_trace_event, module)?)?;
     module.add_function(wrap_pyfunction!(parquet::write_parquet, module)?)?;

@@ -88,8 +88,7 @@ def device_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.Dat
     modules = rank[_RUNS]
     steps = derived.windows(modules)
     ops = device_time.with_programs(rank[_OPS], modules)
-    activities = host_time.activities(rank, input_ranges)
-    full = intervals.union(activities.filter(activity=BACK_PRESSURE))
+    full = intervals.union(host_time.activities(rank, input_ranges).filter(activity=BACK_PRESSURE))
     of_devices = ops.partition_by(DEVICE, as_dict=True)
     runs = modules.partition_by(DEVICE, as_dict=True)
     rows = [
@@ -97,7 +96,7 @@ def device_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.Dat
         for key, own in steps.partition_by(DEVICE, as_dict=True, maintain_order=True).items()
     ]
     table = pl.concat([_of_device(steps.clear(), ops.clear(), modules.clear(), rank), *rows])
-    causes = _idle_causes(table, modules, activities, rank)
+    causes = _idle_causes(table, modules, rank, input_ranges)
     counts = modules.drop_nulls("step").group_by(*DEVICE, "step").agg(program_count=pl.len())
     step_ns = pl.col("end_ns") - pl.col("start_ns")
     return (
@@ -132,10 +131,12 @@ def _flops_ratio() -> pl.Expr:
     return pl.when(pl.col("step_ns") > 0, ratio <= 1).then(ratio)
 
 
-def _idle_causes(table: pl.DataFrame, modules: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+def _idle_causes(table: pl.DataFrame, modules: pl.DataFrame, rank: RankTrace, input_ranges: str) -> pl.DataFrame:
     """What kept each device for most of the time in which it was idle in a step."""
     idle = pl.concat([_idle(own, modules) for own in [table.clear(), *table.partition_by(DEVICE)]])
-    shared = host_time.shares(idle, activities, host_time.everywhere(activities), host_time.stepping_threads(rank))
+    activities = host_time.activities(rank, input_ranges)
+    anywhere = host_time.everywhere_of(rank, input_ranges)
+    shared = host_time.shares(idle, activities, anywhere, host_time.stepping_threads(rank))
     in_time = (pl.col("launch_ns") <= pl.col("start_ns")).fill_null(value=False)
     host = [f"{cause}_ns" for cause in _CAUSES if cause != QUEUED]
     return (

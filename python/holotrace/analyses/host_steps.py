@@ -84,7 +84,7 @@ def host_steps(rank: RankTrace, *, input_ranges: str = INPUT_RANGES) -> pl.DataF
         activity: host_time.details(steps.with_columns(cause=pl.lit(activity)), stepping)
         for activity in (INPUT, READ_BACK)
     }
-    anywhere = host_time.everywhere(activities)
+    anywhere = host_time.everywhere_of(rank, input_ranges)
     return host_time.shares(steps, activities, anywhere, host_time.stepping_threads(rank)).select(
         "step",
         *(part for part in PARTS if part != "allocation_ns"),

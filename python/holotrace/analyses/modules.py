@@ -24,17 +24,9 @@ MUCH, NOTICED_NS = 0.02, 1_000_000
 _SHOWN = pl.col("module").str.extract(r"([^/]*/?[^/]*)$")
 _TERA = 1000  # operations per nanosecond are thousandths of TFLOP/s
 _STEPS = STEPS.only("step", "start_ns", "end_ns")
-_SUMS = (
-    "event_count",
-    "self_ns",
-    "backward_ns",
-    "computing_ns",
-    "known_ns",
-    "flops",
-    "held_flops",
-    "at_peak_as",
-    "shaped_count",
-)
+_OF_WORK = ("event_count", "self_ns", "backward_ns", "computing_ns", "known_ns")
+_OF_CALLS = ("flops", "held_flops", "at_peak_as", "shaped_count")
+_SUMS = (*_OF_WORK, *_OF_CALLS)
 
 
 @per_rank(
@@ -116,36 +108,38 @@ def modules(rank: RankTrace, *, by_class: bool = False, by_step: bool = False) -
 
 def _on_device(rank: RankTrace) -> pl.DataFrame:
     """Sums of kernels and copies by their step and module's ``path``, and of the figures of their operators' calls."""
+    keys, share = ["step", "path"], pl.col("share_ns")
+    of_calls = _figures(rank.cached(modelled_work.modelled).lazy())
+    work = module_work.events(rank).lazy().select(*keys, "op_id", "kind", "is_backward", share)
+    told = work.join(of_calls.select("op_id", "is_known", "is_held"), on="op_id", how="left", maintain_order="left")
+    computes = (pl.col("kind") != COMMUNICATION) & pl.col("is_held").fill_null(value=True)
+    events = told.group_by(keys).agg(
+        event_count=pl.len().cast(pl.Int64),
+        self_ns=share.sum(),
+        backward_ns=share.filter("is_backward").sum(),
+        computing_ns=share.filter(computes).sum(),
+        known_ns=share.filter(computes & pl.col("is_known")).sum(),
+    )
+    # A call counts where its first kernel does.
+    firsts = work.drop_nulls("op_id").select("op_id", *keys).unique("op_id", keep="first", maintain_order=True)
+    calls = firsts.join(of_calls, on="op_id").group_by(keys).agg(pl.col(_OF_CALLS).sum())
+    both = events.join(calls, on=keys, how="left", nulls_equal=True)
+    return done(both.select(*keys, *_OF_WORK, pl.col(_OF_CALLS).fill_null(0)))
+
+
+def _figures(calls: pl.LazyFrame) -> pl.LazyFrame:
+    """What is summed of calls of operators, and what tells which of their kernels' time counts for what."""
     is_matrix = pl.when("is_matrix")
     flops = is_matrix.then(modelled_work.summable_flops())
-    of_calls = (
-        rank.cached(modelled_work.modelled)
-        .lazy()
-        .select(
-            "op_id",
-            is_known=modelled_work.is_known(),
-            is_held=pl.col("category").cast(pl.String) != COMMUNICATION,
-            flops=flops,
-            held_flops=pl.when(pl.col("peak_flops").is_not_null()).then(flops),
-            at_peak_as=is_matrix.then(modelled_work.at_peak_as()),
-            shaped_count=pl.col("input_dims").is_not_null().cast(pl.Int64),
-        )
+    return calls.select(
+        "op_id",
+        is_known=modelled_work.is_known(),
+        is_held=pl.col("category").cast(pl.String) != COMMUNICATION,
+        flops=flops,
+        held_flops=pl.when(pl.col("peak_flops").is_not_null()).then(flops),
+        at_peak_as=is_matrix.then(modelled_work.at_peak_as()),
+        shaped_count=pl.col("input_dims").is_not_null().cast(pl.Int64),
     )
-    work = module_work.events(rank).lazy().join(of_calls, on="op_id", how="left", maintain_order="left")
-    is_first = pl.col("op_id").is_first_distinct()
-    computes = (pl.col("kind") != COMMUNICATION) & pl.col("is_held").fill_null(value=True)
-    share = pl.col("share_ns")
-    rows = work.select(
-        "step",
-        "path",
-        event_count=pl.lit(1, pl.Int64()),
-        self_ns=share,
-        backward_ns=pl.when("is_backward").then(share),
-        computing_ns=pl.when(computes).then(share),
-        known_ns=pl.when(computes & pl.col("is_known")).then(share),
-        **{name: pl.when(is_first).then(name) for name in ("flops", "held_flops", "at_peak_as", "shaped_count")},
-    )
-    return done(rows.group_by("step", "path").agg(pl.col(_SUMS).sum()))
 
 
 def _on_host(calls: pl.LazyFrame) -> pl.LazyFrame:

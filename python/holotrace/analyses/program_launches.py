@@ -64,7 +64,7 @@ def program_launches(rank: RankTrace) -> pl.DataFrame:
     earlier if a value is read.
     """
     runs = skew.shifted(rank[_RUNS], rank.cached(skew.shifts)).with_columns(pl.col("module").cast(pl.String))
-    compiling = host_time.everywhere(host_time.activities(rank, INPUT_RANGES))[COMPILATION]
+    compiling = host_time.everywhere_of(rank, INPUT_RANGES)[COMPILATION]
     waited = _waited(runs, compiling)
     traced = _traced(waited, rank, compiling)
     places = pl.DataFrame(

@@ -61,15 +61,10 @@ def layers(ops: pl.DataFrame, modules: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 def parts_ns(steps: pl.DataFrame, spans: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """Each of ``steps`` with ``<part>_ns`` for each part, which sum to its length."""
-    reached = steps.select("start_ns", "end_ns").clear()
-    known = pl.repeat(0, steps.height, dtype=pl.Int64, eager=True)
-    found = {}
-    for part, layer in spans.items():
-        reached = intervals.union(pl.concat([reached, layer.select("start_ns", "end_ns")]))
-        covered = covered_ns(steps, reached)
-        found[f"{part}_ns"], known = covered - known, covered
-    found[f"{IDLE}_ns"] = steps["end_ns"] - steps["start_ns"] - known
-    return steps.with_columns(column.alias(name) for name, column in found.items())
+    covered = intervals.first_covered_ns(steps, list(spans.values()))
+    parts = steps.with_columns(own.alias(f"{part}_ns") for part, own in zip(spans, covered, strict=True))
+    known = pl.sum_horizontal(f"{part}_ns" for part in spans)
+    return parts.with_columns((pl.col("end_ns") - pl.col("start_ns") - known).alias(f"{IDLE}_ns"))
 
 
 def covered_ns(steps: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
@@ -82,7 +77,7 @@ def covered_ns(steps: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
 def hidden_ns(steps: pl.DataFrame, ops: pl.DataFrame, computing: pl.DataFrame, kind: str) -> pl.Series:
     """How long, in each step, something of that kind was under way while the device computed."""
     under_way = ops.filter(pl.col("kind") == kind, ~pl.col("is_container").fill_null(value=False))
-    return covered_ns(steps, intervals.intersect(intervals.union(under_way), intervals.union(computing)))
+    return covered_ns(steps, intervals.intersect(under_way, computing))
 
 
 def sums(steps: pl.DataFrame, ops: pl.DataFrame, columns: Sequence[str]) -> list[pl.Series]:

@@ -113,6 +113,15 @@ def everywhere(activities: pl.DataFrame) -> dict[str, pl.DataFrame]:
     return {name: intervals.union(_going_on(activities, name)) for name in PRIORITY}
 
 
+def everywhere_of(rank: RankTrace, input_ranges: str) -> dict[str, pl.DataFrame]:
+    """The same of the ``activities`` of a rank, for which the arguments are the same."""
+    return rank.cached(_everywhere) if input_ranges == INPUT_RANGES else everywhere(_activities(rank, input_ranges))
+
+
+def _everywhere(rank: RankTrace) -> dict[str, pl.DataFrame]:
+    return everywhere(rank.cached(_by_default))
+
+
 def _of(activities: pl.DataFrame, activity: str, *columns: str) -> pl.DataFrame:
     """These columns of one activity, and the times: of millions of rows all columns of all would be much."""
     return activities.select(*columns, "start_ns", "end_ns").filter(activities["activity"] == activity)
@@ -132,7 +141,6 @@ def shares(
         anywhere: As from ``everywhere``, of these activities.
         threads: The threads that matter.
     """
-    times = pl.concat([spans["start_ns"], spans["end_ns"]])
     own = activities.filter(pl.col("tid").is_in(threads.implode()))
     layers = [
         # Whoever compiles does it for a thread that waits, in whatever it called.
@@ -141,15 +149,12 @@ def shares(
         # What the threads that matter did in it is known already, so only what others do is added.
         *((activity, anywhere[activity]) for activity in (*_CAUSES, BACK_PRESSURE, DISPATCH, WAIT, PROGRAM)),
     ]
-    added = dict.fromkeys(PRIORITY, pl.Series([0] * spans.height, dtype=pl.Int64))
-    known, reached = added[PROGRAM], activities.select("start_ns", "end_ns").clear()
-    for activity, layer in layers:
-        reached = intervals.union(pl.concat([reached, layer.select("start_ns", "end_ns")]))
-        before = intervals.covered_before_ns(reached, times)
-        covered = before[spans.height :] - before[: spans.height]
-        added[activity] += covered - known
-        known = covered
-    left = spans["end_ns"] - spans["start_ns"] - known
+    added = dict.fromkeys(PRIORITY, pl.repeat(0, spans.height, dtype=pl.Int64, eager=True))
+    left = spans["end_ns"] - spans["start_ns"]
+    covered = intervals.first_covered_ns(spans, [layer for _, layer in layers])
+    for (activity, _), first_ns in zip(layers, covered, strict=True):
+        added[activity] += first_ns
+        left -= first_ns
     return spans.with_columns(
         *(part.alias(f"{activity}_ns") for activity, part in added.items()), left.alias("unattributed_ns")
     )

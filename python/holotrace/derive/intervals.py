@@ -12,7 +12,6 @@ import polars as pl
 from holotrace.core.native import native
 
 _SPAN = ["start_ns", "end_ns"]
-_LAST = pl.Series([2**63 - 1], dtype=pl.Int64)
 
 
 def union(spans: pl.DataFrame) -> pl.DataFrame:
@@ -51,7 +50,7 @@ def unions(spans: pl.DataFrame, kinds: Sequence[Sequence[str]]) -> list[pl.DataF
 
 def intersect(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     """The time covered by both ``a`` and ``b``."""
-    return subtract(a, subtract(a, b))
+    return pl.DataFrame(native.intersect(a[_SPAN], b[_SPAN]))
 
 
 def subtract(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
@@ -61,7 +60,7 @@ def subtract(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
 
 def total_ns(spans: pl.DataFrame) -> int:
     """How long at least one span is active."""
-    return int(covered_before_ns(spans, _LAST).item())
+    return native.total(spans[_SPAN])
 
 
 def covered_before_ns(spans: pl.DataFrame, times: pl.Series) -> pl.Series:
@@ -74,6 +73,11 @@ def covered_between_ns(spans: pl.DataFrame, times: pl.Series) -> pl.Series:
     covered = covered_before_ns(spans, times)
     between: pl.Series = covered[1:] - covered[:-1]
     return between
+
+
+def first_covered_ns(windows: pl.DataFrame, layers: Sequence[pl.DataFrame]) -> list[pl.Series]:
+    """How long, in each of ``windows``, each of the ``layers`` goes on where none of those before it does."""
+    return pl.DataFrame(native.first_covered(windows[_SPAN], [layer[_SPAN] for layer in layers])).get_columns()
 
 
 def uncovered_ns(spans: pl.DataFrame, others: pl.DataFrame) -> pl.Series:

@@ -78,6 +78,10 @@ def unrecorded_waits(rank: RankTrace, work: pl.DataFrame) -> pl.DataFrame:
 
 def threads(rank: RankTrace) -> pl.Series:
     """The threads of the program: those that launch or name ranges. Others belong to the runtime or to CPU devices."""
+    return rank.cached(_threads)
+
+
+def _threads(rank: RankTrace) -> pl.Series:
     launches = rank[_RUNS]["launch_id"].drop_nulls().implode()
     launching = rank.where(_OPS.only("tid"), pl.col("event_id").is_in(launches))["tid"]
     naming = rank[_RANGES].filter(~pl.col("on_device"))["tid"]
@@ -243,7 +247,7 @@ def _handed(rank: RankTrace) -> pl.DataFrame:
     names = distinct(rank[_OPS.only("name")]["name"]).drop_nulls()
     full = names.filter(host_activities.of_calls(names) == BACK_PRESSURE).implode()
     waiting = rank.where(_OPS, pl.col("name").is_in(full) & ~pl.col("tid").is_in(own)).filter(_LASTS)
-    launches = rank.where(_OPS, pl.col("event_id").is_in(_launched(rank).implode()) & pl.col("tid").is_in(own))
+    launches = rank.where(_OPS, pl.col("event_id").is_in(rank.cached(_launched).implode()) & pl.col("tid").is_in(own))
     around = launches.select("pid", "tid", from_ns="start_ns", until_ns="end_ns").sort("from_ns")
     return (
         waiting.drop("pid", "tid")
@@ -272,7 +276,9 @@ def _launches(rank: RankTrace) -> pl.DataFrame:
 
     That is the call itself, or the first one within it that waits: what is around a call is cut where that begins.
     """
-    is_launch = pl.col("event_id").is_in(_launched(rank).implode()) & pl.col("tid").is_in(threads(rank).implode())
+    is_launch = pl.col("event_id").is_in(rank.cached(_launched).implode()) & pl.col("tid").is_in(
+        threads(rank).implode()
+    )
     spans = rank.where(_OPS, is_launch).sort("start_ns")
     waits = rank.cached(_waits).sort("start_ns")
     within = spans.select("tid", "start_ns", "end_ns", launch_id="event_id").join_asof(

@@ -13,6 +13,13 @@ pub struct Spans {
 }
 
 impl Spans {
+    /// What spans, in order of their starts, cover.
+    fn covering(spans: impl Iterator<Item = (i64, i64)>) -> Self {
+        let mut covered = Self::default();
+        merged(spans, |start, end| covered.push(start, end));
+        covered
+    }
+
     fn push(&mut self, start: i64, end: i64) {
         self.start.push(start);
         self.end.push(end);
@@ -21,26 +28,101 @@ impl Spans {
     fn iter(&self) -> impl Iterator<Item = (i64, i64)> {
         self.start.iter().copied().zip(self.end.iter().copied())
     }
+
+    /// The time that these or the others cover.
+    fn with(&self, others: &Self) -> Self {
+        let (mut these, mut others) = (self.iter().peekable(), others.iter().peekable());
+        let next = || match (these.peek(), others.peek()) {
+            (Some(one), Some(other)) if other < one => others.next(),
+            (Some(_), _) => these.next(),
+            _ => others.next(),
+        };
+        Self::covering(std::iter::from_fn(next))
+    }
+
+    /// The time that these cover and the others do not.
+    fn without(&self, others: &Self) -> Self {
+        let mut left = Self::default();
+        let mut taken = others.iter().peekable();
+        for (mut start, end) in self.iter() {
+            while let Some(&(from, until)) = taken.peek().filter(|(from, _)| *from < end) {
+                if start < from {
+                    left.push(start, from);
+                }
+                start = start.max(until);
+                if until > end {
+                    // The rest of it may be taken from what comes next.
+                    break;
+                }
+                taken.next();
+            }
+            if start < end {
+                left.push(start, end);
+            }
+        }
+        left
+    }
+
+    /// The time that these and the others cover.
+    fn within(&self, others: &Self) -> Self {
+        let mut both = Self::default();
+        let mut others = others.iter().peekable();
+        for (start, end) in self.iter() {
+            while let Some(&(from, until)) = others.peek().filter(|(from, _)| *from < end) {
+                if start.max(from) < end.min(until) {
+                    both.push(start.max(from), end.min(until));
+                }
+                if until > end {
+                    break;
+                }
+                others.next();
+            }
+        }
+        both
+    }
+
+    /// For each of `times`, how long one of these is active before it.
+    fn covered_before(&self, times: &[i64]) -> Vec<i64> {
+        let mut sum = 0_i64;
+        let before = self.iter().map(|(start, end)| {
+            let before = sum;
+            sum = sum.saturating_add(end.saturating_sub(start));
+            before
+        });
+        let before: Vec<i64> = before.collect();
+        let mut begun = 0;
+        let covered = |&time: &i64| {
+            begun = begun_before(&self.start, time, begun);
+            begun.checked_sub(1).map_or(0, |last| {
+                before[last].saturating_add(time.min(self.end[last]).saturating_sub(self.start[last]))
+            })
+        };
+        times.iter().map(covered).collect()
+    }
 }
 
 /// For each of `times`, how long at least one span is active before it.
 pub fn covered_before(start: &[i64], end: &[i64], times: &[i64]) -> Vec<i64> {
-    let spans = union(start, end);
-    let mut sum = 0_i64;
-    let before = spans.iter().map(|(start, end)| {
-        let before = sum;
-        sum = sum.saturating_add(end.saturating_sub(start));
-        before
-    });
-    let before: Vec<i64> = before.collect();
-    let mut begun = 0;
-    let covered = |&time: &i64| {
-        begun = begun_before(&spans.start, time, begun);
-        begun
-            .checked_sub(1)
-            .map_or(0, |last| before[last].saturating_add(time.min(spans.end[last]).saturating_sub(spans.start[last])))
+    union(start, end).covered_before(times)
+}
+
+/// How long, in each of `windows`, starts and ends, each of `layers` goes on where none of those before it does.
+pub fn first_covered(windows: (&[i64], &[i64]), layers: &[(&[i64], &[i64])]) -> Vec<Vec<i64>> {
+    let mut reached = Spans::default();
+    let mut known = vec![0; windows.0.len()];
+    let added = |(start, end): &(&[i64], &[i64])| {
+        let layer = union(start, end);
+        if layer.start.is_empty() {
+            return vec![0; known.len()];
+        }
+        reached = reached.with(&layer);
+        let (before, until) = (reached.covered_before(windows.0), reached.covered_before(windows.1));
+        let covered: Vec<i64> = until.iter().zip(before).map(|(until, before)| until.saturating_sub(before)).collect();
+        let added = covered.iter().zip(&known).map(|(covered, known)| covered.saturating_sub(*known)).collect();
+        known = covered;
+        added
     };
-    times.iter().map(covered).collect()
+    layers.iter().map(added).collect()
 }
 
 /// How many of the sorted `starts` are not after `time`, looked for near `hint`: times are mostly in order.
@@ -57,46 +139,44 @@ fn begun_before(starts: &[i64], time: i64, hint: usize) -> usize {
 /// The time that at least one span covers.
 pub fn union(start: &[i64], end: &[i64]) -> Spans {
     let mut union = Spans::default();
-    merged(in_order(start).iter().map(|&row| (start[row as usize], end[row as usize])), |start, end| {
-        union.push(start, end);
-    });
+    each_covered(start, end, |start, end| union.push(start, end));
     union
+}
+
+/// How long at least one span is active.
+pub fn total(start: &[i64], end: &[i64]) -> i64 {
+    let mut sum = 0_i64;
+    each_covered(start, end, |start, end| sum = sum.saturating_add(end.saturating_sub(start)));
+    sum
 }
 
 /// The time that at least one span covers whose kind is among `kinds`, for each of these sets.
 pub fn unions(start: &[i64], end: &[i64], kind: &[u32], sets: &[Vec<u32>]) -> Vec<Spans> {
     let order = in_order(start);
     let of = |kinds: &Vec<u32>| {
-        let mut union = Spans::default();
         let rows = order.iter().map(|&row| row as usize).filter(|&row| kinds.contains(&kind[row]));
-        merged(rows.map(|row| (start[row], end[row])), |start, end| union.push(start, end));
-        union
+        Spans::covering(rows.map(|row| (start[row], end[row])))
     };
     sets.iter().map(of).collect()
 }
 
 /// The time that at least one of the spans `a`, starts and ends, and none of `b` covers.
 pub fn subtract(a: (&[i64], &[i64]), b: (&[i64], &[i64])) -> Spans {
-    let mut left = Spans::default();
-    let taken = union(b.0, b.1);
-    let mut taken = taken.iter().peekable();
-    for (mut start, end) in union(a.0, a.1).iter() {
-        while let Some(&(from, until)) = taken.peek().filter(|(from, _)| *from < end) {
-            if start < from {
-                left.push(start, from);
-            }
-            start = start.max(until);
-            if until > end {
-                // The rest of it may be taken from what comes next.
-                break;
-            }
-            taken.next();
-        }
-        if start < end {
-            left.push(start, end);
-        }
+    union(a.0, a.1).without(&union(b.0, b.1))
+}
+
+/// The time that at least one of the spans `a`, starts and ends, and at least one of `b` covers.
+pub fn intersect(a: (&[i64], &[i64]), b: (&[i64], &[i64])) -> Spans {
+    union(a.0, a.1).within(&union(b.0, b.1))
+}
+
+/// Visit what spans, in any order, cover as a whole.
+fn each_covered(start: &[i64], end: &[i64], visit: impl FnMut(i64, i64)) {
+    if start.is_sorted() {
+        merged(start.iter().copied().zip(end.iter().copied()), visit);
+    } else {
+        merged(in_order(start).iter().map(|&row| (start[row as usize], end[row as usize])), visit);
     }
-    left
 }
 
 /// The rows in order of their times; of those at the same time the upper comes first.
@@ -129,7 +209,7 @@ pub(crate) fn merged(spans: impl Iterator<Item = (i64, i64)>, mut visit: impl Fn
 
 #[cfg(test)]
 mod tests {
-    use super::{Spans, covered_before, subtract, union, unions};
+    use super::{Spans, covered_before, first_covered, intersect, subtract, total, union, unions};
 
     fn spans<const N: usize>(both: [(i64, i64); N]) -> Spans {
         let (start, end) = both.into_iter().unzip();
@@ -160,6 +240,25 @@ mod tests {
     fn one_span_can_be_taken_from_several_and_several_from_one() {
         let left = subtract((&[0, 10, 20], &[9, 19, 29]), (&[5, 22, 24], &[12, 23, 40]));
         assert_eq!(left, spans([(0, 5), (12, 19), (20, 22), (23, 24)]));
+    }
+
+    #[test]
+    fn what_both_cover_is_found_of_one_that_meets_several_and_of_several_that_meet_one() {
+        let both = intersect((&[0, 10, 20], &[9, 19, 29]), (&[5, 22, 24], &[12, 23, 40]));
+        assert_eq!(both, spans([(5, 9), (10, 12), (22, 23), (24, 29)]));
+    }
+
+    #[test]
+    fn what_spans_cover_is_counted_once_whatever_their_order() {
+        assert_eq!((total(&[0, 3, 8], &[5, 6, 9]), total(&[8, 3, 0], &[9, 6, 5]), total(&[], &[])), (7, 7, 0));
+    }
+
+    #[test]
+    fn each_moment_of_a_window_is_of_the_first_layer_that_goes_on() {
+        let layers: [(&[i64], &[i64]); 4] =
+            [(&[6, 0], &[8, 2]), (&[1, 20], &[7, 21]), (&[], &[]), (&[0, 30], &[40, 35])];
+        let found = first_covered((&[0, 5, 30], &[10, 25, 50]), &layers);
+        assert_eq!(found, [[4, 2, 0], [4, 2, 0], [0, 0, 0], [2, 16, 10]]);
     }
 
     #[test]
