@@ -121,8 +121,8 @@ def test_a_slow_host_does_not_make_the_others_too_slow_for_their_devices() -> No
     [
         # Without the wait a slow host is ahead of its device, too, so that each of both mends it.
         ({"cause": "synchronization", "name": "aten::item"}, 6_000_000, 9_000_000),
-        # It came later to what takes all equally long.
-        ({"cause": "garbage-collection", "name": "gc.collect"}, 6_000_000, 3_000_000),
+        # It came later to what takes all equally long, 8 ms: without that its device waits for no longer than 1.
+        ({"cause": "garbage-collection", "name": "gc.collect"}, 6_000_000, 8_000_000),
     ],
 )
 def test_what_a_slow_host_has_beyond_the_others_is_of_its_slowness(

@@ -99,10 +99,12 @@ def causes(job: Job) -> Iterator[Candidate]:
             continue
         # A slow host comes later to what takes all equally long.
         everybodys = 0.0 if is_slow else of_functions.everybodys_ratio(idle.cause, idle.name, excess, functions, job)
-        if everybodys > ALIKE_RATIO or _is_in_turns(idle, job):
-            parts = _parts(idle.rows, idle.table, "time_ns")
-            found = candidate(idle.cause, idle.name, parts, Where((), when(idle.table, "time_ns")), of_hosts=True)
-            found = of_functions.with_spent(found, idle.cause, idle.name, functions, job)
+        is_as_long = is_slow and _is_as_long(idle, slow, functions)
+        if everybodys > ALIKE_RATIO or is_as_long or _is_in_turns(idle, job):
+            if is_as_long:
+                # A slow host is less far ahead of what takes all equally long.
+                of_slow.append(_parts(idle.rows, excess.filter(pl.col("rank").is_in(list(slow))), "beyond_ns"))
+            found, parts = _of_all(idle, functions, job, is_as_long=is_as_long)
             yield _with_later(awaited.with_waits(found, parts, waiting), idle, hidden)
             continue
         # Of what takes longer here than elsewhere only that is a rank's own.
@@ -136,6 +138,15 @@ def causes(job: Job) -> Iterator[Candidate]:
             found = of_functions.with_spent(found, idle.cause, idle.name, functions, job)
             yield found if idle.cause == LAUNCH else _with_later(found, idle, hidden)
     yield from _slow_hosts(of_slow, slow)
+
+
+def _of_all(idle: _Idle, functions: pl.DataFrame, job: Job, *, is_as_long: bool) -> tuple[Candidate, pl.DataFrame]:
+    """What every rank's host does, and its parts: where slow hosts are in it ``is_as_long``, no more than they are."""
+    table = of_functions.within(idle.table, idle.name, functions) if is_as_long else idle.table
+    parts = _parts(idle.rows, table, "own_ns" if is_as_long else "time_ns")
+    found = candidate(idle.cause, idle.name, parts, Where((), when(idle.table, "time_ns")), of_hosts=True)
+    found = of_functions.with_spent(found, idle.cause, idle.name, functions, job)
+    return _limited(found, idle.rows) if is_as_long else found, parts
 
 
 def _by_steps(excess: pl.DataFrame, job: Job) -> list[tuple[Where, pl.DataFrame]]:
@@ -287,14 +298,29 @@ def _is_of_slowness(idle: _Idle, slow: dict[int, float], job: Job) -> bool:
 
 def _is_as_slow(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame) -> bool:
     """Whether slow hosts are in the function for as much longer as their calls take, though no other device waits."""
-    times = functions.filter(pl.col("name") == idle.name).group_by("rank").agg(pl.col("time_ns").sum())
+    longer = _longer(idle, slow, functions)
+    ratios = [longer[rank] / ratio for rank, ratio in slow.items() if longer]
+    return bool(ratios) and min(ratios) > 1 / _AS_SLOW_RATIO and max(ratios) < _AS_SLOW_RATIO
+
+
+def _is_as_long(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame) -> bool:
+    """Whether slow hosts are in the function for no longer than the others are, as where it waits for something."""
+    return 0 < max(_longer(idle, slow, functions).values(), default=0) < _SLOW_HOST_RATIO
+
+
+def _longer(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame) -> dict[int, float]:
+    """How many times as long as most others each slow host is in the function; nothing if that is not known."""
+    times = (
+        functions.filter(pl.col("name").eq_missing(pl.lit(idle.name, pl.String)))
+        .group_by("rank")
+        .agg(pl.col("time_ns").sum())
+    )
     host_ns: dict[int, int] = dict(times.iter_rows())
     others = [ns for rank, ns in host_ns.items() if rank not in slow]
     if not others:
-        return False
+        return {}
     usual_ns = lower_median(pl.Series(others))
-    ratios = [host_ns.get(rank, 0) / (ratio * usual_ns) for rank, ratio in slow.items()]
-    return min(ratios) > 1 / _AS_SLOW_RATIO and max(ratios) < _AS_SLOW_RATIO
+    return {rank: host_ns.get(rank, 0) / usual_ns for rank in slow}
 
 
 def _mean_ns(rows: pl.DataFrame, ranks: list[int]) -> float:
