@@ -17,6 +17,7 @@ from holotrace.diagnosis import (
     account,
     cores,
     idle,
+    less_ahead,
     one_cause,
     over_time,
     profiled,
@@ -145,6 +146,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
     job = Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns))
     hosts = list(idle.causes(job))
+    hosts += less_ahead.causes(job, hosts)
     profiler_ns = None
     unprofiled_ns = profiled.measured_ns(rows) if unprofiled_ns is None else unprofiled_ns
     if unprofiled_ns is not None and hosts:
@@ -180,6 +182,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     kept = cores.told_once(one_cause.without_followers(one_cause.without_launches_of_unfused(kept)))
     kept = one_cause.with_copies(one_cause.once(kept, meetings), meetings)
     kept = with_hidden(one_cause.with_launches(kept, meetings), costs, meetings, FLOOR_RATIO * job_ns, len(ranks))
+    kept += less_ahead.worth_saying(costs, meetings, job_ns)
     kept = [(c, max(cost, meetings.saved_ns(c.change)) if c.change.later else cost) for c, cost in kept]
     kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
     joint = _joint_ns([candidate for candidate, _ in kept], meetings, room_ns)
@@ -213,7 +216,7 @@ def _joint_ns(candidates: list[Candidate], meetings: Meetings, room_ns: int) -> 
 
 def _is_of_devices(candidate: Candidate) -> bool:
     """Whether it goes away without the host doing less."""
-    return not candidate.change.of_hosts
+    return not candidate.change.of_hosts and not candidate.change.later
 
 
 def _late(rows: pl.DataFrame) -> dict[int, list[Late]]:
@@ -364,7 +367,8 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
         str(filled["what"]), absent, f"{waiting} {'waits' if len(c.ranks) == 1 else 'wait'}"
     )
     filled["copying"] = wording.copying(str(filled["who"]), str(filled["copies"]), is_call=is_call)
-    sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)
+    told = wording.LESS_AHEAD if less_ahead.LESS_AHEAD in c.evidence else words.sentence
+    sentence = told.format(**filled) + wording.when(c.steps, known_steps)
     if share <= FLOOR_RATIO:
         sentence += wording.HIDDEN
     return {

@@ -198,7 +198,8 @@ def returns(rank: RankTrace) -> pl.Series:
     is_of_runtime = matching(own["category"], RUNTIME)
     lasted = own.filter(is_of_runtime, pl.col("end_ns") - pl.col("start_ns") > _STALL_NS)
     called = own.filter(is_of_runtime | matching(own["category"], OPERATOR)).select("start_ns", "end_ns")
-    called = intervals.union(pl.concat([called, rank.cached(own_time.calling_nothing)]))
+    alone = rank.cached(own_time.calling_nothing).select("start_ns", "end_ns")
+    called = intervals.union(pl.concat([called, alone]))
     after = called.filter(pl.col("start_ns") - pl.col("end_ns").shift(1) > _NOTHING_NS)
     times: pl.Series = pl.concat([lasted["end_ns"], after["start_ns"]]).sort()
     return times
