@@ -13,7 +13,7 @@ from holotrace.derive import exchange_waits, intervals
 from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
-from holotrace.derive.vendors import BLOCKING
+from holotrace.derive.vendors import ALLOCATING, BLOCKING
 from holotrace.diagnosis import idle_windows, lead, open_calls, other_thread, own_time, rounds
 from holotrace.diagnosis.calls import among, host_calls, main_thread, matching
 from holotrace.diagnosis.classes import (
@@ -419,12 +419,22 @@ def _waits(calls: pl.DataFrame) -> pl.DataFrame:
 def _awaited(rank: RankTrace) -> pl.DataFrame:
     """When threads waited for a device, or for an exchange of hosts that compute: ``began_ns``, ``returned_ns``."""
     calls = rank.cached(host_calls)
-    waits = _waits(calls).select("began_ns", "returned_ns")
+    waits = pl.concat([_waits(calls).select("began_ns", "returned_ns"), _freeing(rank)]).sort("returned_ns")
     if not rank.computes_on_host:
         return waits
     found = exchange_waits.of_calls(calls, rank[WORK_EVENTS])
     both = pl.concat([waits, found.select(began_ns="start_ns", returned_ns="ended_ns")])
     return both.sort("returned_ns")
+
+
+def _freeing(rank: RankTrace) -> pl.DataFrame:
+    """When threads that freed memory of a device waited for it: until the last of its work that ended meanwhile."""
+    calls = rank.cached(host_calls)
+    names = [name for name in distinct(calls["name"]) if name and name.startswith(ALLOCATING) and "Free" in name]
+    frees = calls.filter(among(calls["name"], names)).select(began_ns="start_ns", ended_ns="end_ns").sort("ended_ns")
+    ends = rank[WORK_EVENTS].select(returned_ns="end_ns").sort("returned_ns")
+    found = frees.join_asof(ends, left_on="ended_ns", right_on="returned_ns", coalesce=False, check_sortedness=False)
+    return found.filter(pl.col("returned_ns") > pl.col("began_ns")).select("began_ns", "returned_ns")
 
 
 def _is_own(function: str) -> bool:
