@@ -99,7 +99,7 @@ def causes(job: Job) -> Iterator[Candidate]:
             continue
         # A slow host comes later to what takes all equally long.
         everybodys = 0.0 if is_slow else of_functions.everybodys_ratio(idle.cause, idle.name, excess, functions, job)
-        is_as_long = is_slow and _is_as_long(idle, slow, functions)
+        is_as_long = is_slow and _is_as_long(idle, slow, functions, job)
         if everybodys > ALIKE_RATIO or is_as_long or _is_in_turns(idle, job):
             if is_as_long:
                 # A slow host is less far ahead of what takes all equally long.
@@ -303,23 +303,29 @@ def _is_as_slow(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame) ->
     return bool(ratios) and min(ratios) > 1 / _AS_SLOW_RATIO and max(ratios) < _AS_SLOW_RATIO
 
 
-def _is_as_long(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame) -> bool:
-    """Whether slow hosts are in the function for no longer than the others are, as where it waits for something."""
-    return 0 < max(_longer(idle, slow, functions).values(), default=0) < _SLOW_HOST_RATIO
+def _is_as_long(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame, job: Job) -> bool:
+    """Whether slow hosts are in the function for as long as all others are, as where it waits for something."""
+    ratios = _longer(idle, slow, functions, job.ranks).values()
+    return bool(ratios) and min(ratios) > 1 / _AS_SLOW_RATIO and max(ratios) < _AS_SLOW_RATIO
 
 
-def _longer(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame) -> dict[int, float]:
-    """How many times as long as most others each slow host is in the function; nothing if that is not known."""
+def _longer(
+    idle: _Idle, slow: dict[int, float], functions: pl.DataFrame, ranks: Sequence[int] = ()
+) -> dict[int, float]:
+    """How many times as long as most others each slow host is in the function; nothing if that is not known.
+
+    The others are those that are in it, or all that are given.
+    """
     times = (
         functions.filter(pl.col("name").eq_missing(pl.lit(idle.name, pl.String)))
         .group_by("rank")
         .agg(pl.col("time_ns").sum())
     )
     host_ns: dict[int, int] = dict(times.iter_rows())
-    others = [ns for rank, ns in host_ns.items() if rank not in slow]
-    if not others:
+    others = [host_ns.get(rank, 0) for rank in (ranks or host_ns) if rank not in slow]
+    usual_ns = lower_median(pl.Series(others)) if others else 0
+    if not usual_ns:
         return {}
-    usual_ns = lower_median(pl.Series(others))
     return {rank: host_ns.get(rank, 0) / usual_ns for rank in slow}
 
 
