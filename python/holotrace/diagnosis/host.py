@@ -419,7 +419,9 @@ def _waits(calls: pl.DataFrame) -> pl.DataFrame:
 def _awaited(rank: RankTrace) -> pl.DataFrame:
     """When threads waited for a device, or for an exchange of hosts that compute: ``began_ns``, ``returned_ns``."""
     calls = rank.cached(host_calls)
-    waits = pl.concat([_waits(calls).select("began_ns", "returned_ns"), _freeing(rank)]).sort("returned_ns")
+    frees = _freeing(rank)
+    waits = _waits(calls).select("began_ns", "returned_ns")
+    waits = waits if frees.is_empty() else pl.concat([waits, frees]).sort("returned_ns")
     if not rank.computes_on_host:
         return waits
     found = exchange_waits.of_calls(calls, rank[WORK_EVENTS])
@@ -432,6 +434,8 @@ def _freeing(rank: RankTrace) -> pl.DataFrame:
     calls = rank.cached(host_calls)
     names = [name for name in distinct(calls["name"]) if name and name.startswith(ALLOCATING) and "Free" in name]
     frees = calls.filter(among(calls["name"], names)).select(began_ns="start_ns", ended_ns="end_ns").sort("ended_ns")
+    if frees.is_empty():
+        return frees.select("began_ns", returned_ns="ended_ns")
     ends = rank[WORK_EVENTS].select(returned_ns="end_ns").sort("returned_ns")
     found = frees.join_asof(ends, left_on="ended_ns", right_on="returned_ns", coalesce=False, check_sortedness=False)
     return found.filter(pl.col("returned_ns") > pl.col("began_ns")).select("began_ns", "returned_ns")

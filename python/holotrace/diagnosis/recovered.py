@@ -19,10 +19,18 @@ _LEAST_NS, _MOST_THINGS = 200_000, 8
 _RETURN_NS = 60_000
 # Of functions that hosts are in while their devices work, so many of the longest are looked at.
 _MOST_FUNCTIONS = 512
+_GAP = ("cause", "responsible", "start_ns", "end_ns", "share_ns")
 _SCHEMA = {
     **dict.fromkeys(("cause", "responsible"), pl.String()),
     **dict.fromkeys(("start_ns", "end_ns", "share_ns"), pl.Int64()),
     "event_id": pl.UInt32(),
+}
+
+
+_STOPS = {
+    "event_id": pl.UInt32(),
+    **dict.fromkeys(("cause", "responsible"), pl.String()),
+    **dict.fromkeys(("began_ns", "returned_ns"), pl.Int64()),
 }
 
 
@@ -36,16 +44,19 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     Returns ``cause`` and ``responsible`` of what it stood still for, its ``event_id``, ``start_ns`` and ``end_ns`` of
     the gap, and ``share_ns``, the part of that.
     """
-    every = rank.cached(host.of_all_devices)
-    waits = _waits(rank)
-    later = _later(rank)
+    standing = _standing(rank)
     stalls = rank.cached(host.stalls)
     known = ("cause", "responsible", "began_ns", "returned_ns", "event_id")
-    beside = (_beside_work(rank, stalls), _allocating(rank))
-    parts = [waits.select(*known, "asked_by"), *(part.select(known) for part in (stalls, *beside))]
-    stops = pl.concat(parts, how="diagonal").unique(["cause", "returned_ns"], keep="first", maintain_order=True)
-    if stops.is_empty() or later.is_empty():
+    beside = pl.concat([_beside_work(rank, stalls), _allocating(rank)]).select(known)
+    if standing.is_empty() and beside.is_empty():
         return pl.DataFrame(schema=_SCHEMA)
+    waits = _waits(rank)
+    parts = [waits.select(*known, "asked_by"), stalls.select(known), beside]
+    # What frees memory waits, too.
+    stops = pl.concat(parts, how="diagonal").unique(["cause", "returned_ns"], keep="first", maintain_order=True)
+    if stops.is_empty():
+        return pl.DataFrame(schema=_SCHEMA)
+    every = rank.cached(host.of_all_devices)
     spans = stops.select(start_ns="began_ns", end_ns="returned_ns")
     stops = stops.with_columns(intervals.uncovered_ns(spans, every.found).alias("won_ns"))
     # Some classes are one thing, whatever names it has.
@@ -60,12 +71,23 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     )
     # Launching late is laid to what the host stood still for while its device did, too.
     in_gaps = set(pl.concat([waits, stalls], how="diagonal").select("cause", key).iter_rows())
-    standing = later.filter(~pl.col("is_launching"))
+    later = standing if beside.is_empty() else pl.concat([standing, _launching(rank)])
     found = [
         _of(str(cause), name, stops, standing if (cause, thing) in in_gaps else later)
         for cause, thing, name in things.select("cause", "key", "responsible").iter_rows()
     ]
     return pl.concat(found) if found else pl.DataFrame(schema=_SCHEMA)
+
+
+def _standing(rank: RankTrace) -> pl.DataFrame:
+    """What hosts stand still for in gaps."""
+    is_standing = pl.col("cause").is_in((*STALLING, PAUSE)) & (pl.col("share_ns") > _LEAST_NS)
+    return rank.cached(host.gaps).filter(is_standing).select(_GAP)
+
+
+def _launching(rank: RankTrace) -> pl.DataFrame:
+    """What hosts launch too late in gaps, whether or not that is laid to a wait before it."""
+    return rank.cached(host.gaps).filter(pl.col("cause").is_in((LAUNCH, SYNCHRONIZATION))).select(_GAP)
 
 
 def _waits(rank: RankTrace) -> pl.DataFrame:
@@ -79,6 +101,8 @@ def _allocating(rank: RankTrace) -> pl.DataFrame:
     """Calls that get or free memory of the device, which they may wait for, on threads that launch work."""
     calls = rank.cached(host_calls)
     names = [name for name in distinct(calls["name"]) if name and name.startswith(ALLOCATING)]
+    if not names:
+        return pl.DataFrame(schema=_STOPS)
     threads = rank.cached(host.of_all_devices).found["tid"].drop_nulls().unique()
     long = calls.filter(among(calls["name"], names), pl.col("end_ns") - pl.col("start_ns") > _LEAST_NS)
     return long.filter(pl.col("tid").is_in(threads.implode())).select(
@@ -90,21 +114,16 @@ def _allocating(rank: RankTrace) -> pl.DataFrame:
     )
 
 
-def _later(rank: RankTrace) -> pl.DataFrame:
-    """What keeps hosts from launching in gaps, with whether that is launching itself, ``is_launching``."""
-    is_launching = pl.col("cause").is_in((LAUNCH, SYNCHRONIZATION))
-    is_standing = pl.col("cause").is_in((*STALLING, PAUSE)) & (pl.col("share_ns") > _LEAST_NS)
-    gaps = rank.cached(host.gaps).select("cause", "responsible", "start_ns", "end_ns", "share_ns")
-    return gaps.filter(is_launching | is_standing).with_columns(is_launching=is_launching)
-
-
 def _beside_work(rank: RankTrace, stalls: pl.DataFrame) -> pl.DataFrame:
     """Functions that hosts stand still in while their devices work, as ``host.stalls`` has those in gaps."""
     calls = rank.cached(host_calls)
     every = rank.cached(own_time.calling_nothing)
-    named = among(every["name"], [name for name in distinct(every["name"]) if name and not is_container(name)])
     lasted = pl.col("end_ns") - pl.col("start_ns")
-    long = every.filter(named, lasted > _LEAST_NS).top_k(_MOST_FUNCTIONS, by=lasted).sort("start_ns", "end_ns")
+    long = every.filter(lasted > _LEAST_NS)
+    named = among(long["name"], [name for name in distinct(long["name"]) if name and not is_container(name)])
+    long = long.filter(named).top_k(_MOST_FUNCTIONS, by=lasted).sort("start_ns", "end_ns")
+    if long.is_empty():
+        return pl.DataFrame(schema=_STOPS)
     # What others launch meanwhile it waits for, as for the thread of autograd.
     launched = rank[host.WORK_EVENTS]["launch_ns"].drop_nulls().sort()
     is_alone = launched.search_sorted(long["start_ns"]) == launched.search_sorted(long["end_ns"])
@@ -114,7 +133,7 @@ def _beside_work(rank: RankTrace, stalls: pl.DataFrame) -> pl.DataFrame:
     # No window begins before the one before it has ended.
     windows = apart.filter(pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1).fill_null(pl.col("start_ns")))
     if windows.is_empty():
-        return stalls.clear()
+        return pl.DataFrame(schema=_STOPS)
     told = open_calls.of(calls, windows, fallback=rank.cached(main_thread)).shares
     whole = told.filter(pl.col("cause").is_in(STALLING)).sort("share_ns", descending=True).unique("window")
     at = windows.with_row_index("window").with_columns(pl.col("window").cast(told.schema["window"]))
