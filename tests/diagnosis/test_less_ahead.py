@@ -24,7 +24,10 @@ def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]
 
 
 def found_in(
-    tmp_path: Path, before: dict[str, Any], launching: dict[str, Any] | None = None
+    tmp_path: Path,
+    before: dict[str, Any],
+    launching: dict[str, Any] | None = None,
+    beside: dict[str, Any] | None = None,
 ) -> list[tuple[object, ...]]:
     """What is told of a device that works for 12 ms, while its host saves a checkpoint until 20 ms.
 
@@ -32,6 +35,7 @@ def found_in(
         tmp_path: Where the trace is written.
         before: What the host does before that.
         launching: How it launches the second kernel, if not as the others.
+        beside: What it calls in that.
     """
     times = ((0, 10, 10_000), (3_000, 10_010, 2_000), (20_000, 20_010, 2_000))
     work = [
@@ -43,7 +47,10 @@ def found_in(
         )
     ]
     work[2] = launching or work[2]
-    write_trace(tmp_path / "rank-0.json", events=[*work, before, event("python_function", SAVE, 4_000, 15_900)])
+    write_trace(
+        tmp_path / "rank-0.json",
+        events=[*work, before, *([beside] if beside else ()), event("python_function", SAVE, 4_000, 15_900)],
+    )
     told = holotrace.open(tmp_path).causes()
     return list(told.select("cause", (pl.col("cost_ns") / 1e6).round(), "low_ns", "message").iter_rows())
 
@@ -58,6 +65,13 @@ def test_what_a_host_does_before_it_stands_still_makes_that_longer(tmp_path: Pat
 
 def test_freeing_memory_waits_and_makes_what_comes_later_longer(tmp_path: Path) -> None:
     assert found_in(tmp_path, event("cuda_runtime", "cudaFree", 500, 2_000))[1][:3] == ("allocator", 2.0, 0)
+
+
+def test_what_an_evaluation_waits_for_is_a_part_of_that(tmp_path: Path) -> None:
+    """Its reads of losses were told as waits of the step, so that most of what it cost was missing."""
+    reading = event("cuda_runtime", "cudaStreamSynchronize", 550, 1_900)
+    evaluating, *_ = [*found_in(tmp_path, event("user_annotation", "evaluate", 500, 2_000), beside=reading)][1:]
+    assert (evaluating[0], evaluating[1]) == ("evaluation", 2.0)
 
 
 def test_a_range_around_what_another_thread_launches_is_nothing_that_a_host_does(tmp_path: Path) -> None:

@@ -57,6 +57,25 @@ def test_a_function_of_all_hosts_is_of_all_though_only_the_last_rank_has_its_dev
     assert found.change.later == {2: [(28_000_000, 3_000_000.0)]}
 
 
+def test_what_takes_some_ranks_a_little_longer_by_chance_is_of_all_only() -> None:
+    """Collecting garbage for 110 instead of 100 ms was told twice: of all ranks, and of those that it took longer."""
+    function = {"name": FUNCTION, "count": 1, "event_id": 1}
+    times = {rank: 110_000_000 if rank == 2 else 100_000_000 for rank in range(4)}
+    rows: list[dict[str, object]] = [
+        {"row": "function", "rank": rank, "step": 1, "time_ns": ns} | function for rank, ns in times.items()
+    ]
+    rows += [
+        {"row": "gap", "rank": rank, "step": 1, "cause": "python-function", "start_ns": 0, "at_ns": ns, "time_ns": ns}
+        | function
+        for rank, ns in times.items()
+    ]
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
+    visits = pl.DataFrame({"rank": range(4), "clock_offset_ns": 0, "collective": "allreduce"})
+    found = list(idle.causes(Job(every, visits, (0, 1, 2, 3), 2_000_000)))
+    assert [each.ranks for each in found] == [()]
+
+
 def test_what_the_last_rank_is_in_a_function_for_longer_than_others_is_its_own_and_the_rest_of_all() -> None:
     """Where all hosts are in a function and one twice as long, all of it was told to be of that one.
 

@@ -20,7 +20,8 @@ LATER = [{"cause": "input", "responsible": LOADER, "start_ns": 140, "end_ns": 20
 def hidden(stops: list[dict[str, object]], later: list[dict[str, object]], cause: str, name: str) -> dict[int, int]:
     """How much of each gap is hidden, by its end."""
     known = pl.DataFrame([{"asked_by": None, **stop} for stop in stops], schema_overrides={"asked_by": pl.String})
-    known = known.with_columns(event_id=pl.lit(1, pl.UInt32))
+    is_wait = pl.col("cause") == "synchronization"
+    known = known.with_columns(event_id=pl.lit(1, pl.UInt32), is_wait=is_wait)
     found = recovered._of(cause, name, known, pl.DataFrame(later))
     return dict(found.select("end_ns", "share_ns").iter_rows())
 

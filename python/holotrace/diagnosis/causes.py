@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -174,16 +175,15 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     # A wait costs what the device stands still for and what it exposes, which may each be little.
     waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
     costs = [*one_cause.once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
-    kept = [
-        (c, cost)
-        for c, cost in costs
-        if cost > _least_ratio(c, len(ranks), shares_cores=_is_of_shared_cores(c, windows)) * job_ns
-    ]
+    least_ratio = partial(_least_ratio_of_job, rank_count=len(ranks), windows=windows)
+    kept = [(c, cost) for c, cost in costs if cost > least_ratio(c) * job_ns]
     kept = cores.told_once(one_cause.without_followers(one_cause.without_launches_of_unfused(kept)))
     kept = one_cause.with_copies(one_cause.once(kept, meetings), meetings)
     kept = with_hidden(one_cause.with_launches(kept, meetings), costs, meetings, FLOOR_RATIO * job_ns, len(ranks))
-    kept += less_ahead.worth_saying(costs, meetings, job_ns)
-    kept = [(c, max(cost, meetings.saved_ns(c.change)) if c.change.later else cost) for c, cost in kept]
+    kept = [
+        *((c, max(cost, meetings.saved_ns(c.change)) if c.change.later else cost) for c, cost in kept),
+        *less_ahead.worth_saying(costs, meetings, job_ns, least_ratio),
+    ]
     kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
     joint = _joint_ns([candidate for candidate, _ in kept], meetings, room_ns)
     joint = max([joint, *(cost for _, cost in kept)])
@@ -238,6 +238,10 @@ def _is_of_shared_cores(candidate: Candidate, windows: pl.DataFrame) -> bool:
     if is_told and not candidate.evidence.get("is_equal"):
         return False
     return candidate.cause in (*cores.LONGER, UNEVEN_WORK)
+
+
+def _least_ratio_of_job(candidate: Candidate, *, rank_count: int, windows: pl.DataFrame) -> float:
+    return _least_ratio(candidate, rank_count, shares_cores=_is_of_shared_cores(candidate, windows))
 
 
 def _least_ratio(candidate: Candidate, rank_count: int, *, shares_cores: bool) -> float:

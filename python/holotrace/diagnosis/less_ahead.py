@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
 from holotrace.diagnosis import account, of_functions
 from holotrace.diagnosis.candidates import Candidate, Job, lower_median, when
-from holotrace.diagnosis.classes import BY_NAME, STALLING
+from holotrace.diagnosis.classes import BY_NAME, EVALUATION, STALLING
 from holotrace.diagnosis.meetings import Change, Meetings
 
 # Evidence: that it costs nothing but what others stand still for longer.
@@ -25,7 +25,7 @@ def causes(job: Job, others: Sequence[Candidate]) -> Iterator[Candidate]:
         job: The job.
         others: What devices wait for is told by these, which have what they hide later, too.
     """
-    hidden = job.of(account.RECOVERED).filter(pl.col("cause").is_in(STALLING))
+    hidden = job.of(account.RECOVERED).filter(pl.col("cause").is_in((*STALLING, EVALUATION)))
     if hidden.is_empty():
         return
     name = pl.col("name").fill_null("").str.replace_all(of_functions.NUMBERED, "$1")
@@ -40,11 +40,21 @@ def causes(job: Job, others: Sequence[Candidate]) -> Iterator[Candidate]:
 
 
 def worth_saying(
-    costs: Sequence[tuple[Candidate, int]], meetings: Meetings, job_ns: int
+    costs: Sequence[tuple[Candidate, int]],
+    meetings: Meetings,
+    job_ns: int,
+    least_ratio: Callable[[Candidate], float],
 ) -> list[tuple[Candidate, int]]:
-    """Those of the causes that cost only what others stand still for longer, if that is enough."""
+    """Those of the causes that cost only what others stand still for longer, if that is enough.
+
+    Args:
+        costs: All causes, each with what it costs by itself.
+        meetings: Replays the job.
+        job_ns: How long that takes.
+        least_ratio: What part of it a cause is worth telling from.
+    """
     every = [(c, meetings.saved_ns(c.change)) for c, _ in costs if LESS_AHEAD in c.evidence]
-    return [pair for pair in every if pair[1] > _LEAST_RATIO * job_ns]
+    return [(c, cost) for c, cost in every if cost > max(_LEAST_RATIO, least_ratio(c)) * job_ns]
 
 
 def _of(cause: str, rows: pl.DataFrame, functions: pl.DataFrame, job: Job) -> Candidate:

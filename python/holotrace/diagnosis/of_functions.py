@@ -123,6 +123,8 @@ def levels(
     is_apart = max(others["beyond_ns"].to_list(), default=0) < APART_RATIO * least_ns
     below_ns = others.select(pl.col("usual_ns").cast(pl.Int64) - pl.col("host_ns").cast(pl.Int64)).to_series()
     is_apart &= max(below_ns.to_list(), default=0) < _BELOW_RATIO * least_ns
+    # What others are in it for nearly as long differs by chance.
+    is_apart &= usual_ns <= ALIKE_RATIO * (usual_ns + least_ns)
     if not (is_of_some and is_apart and usual_ns > job.floor_ns and usual_ns > PART_RATIO * least_ns):
         return None
     parts = known.with_columns(

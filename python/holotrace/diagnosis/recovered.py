@@ -10,7 +10,7 @@ from holotrace.derive import intervals
 from holotrace.derive.names import distinct
 from holotrace.derive.vendors import ALLOCATING
 from holotrace.diagnosis import host, open_calls, own_time
-from holotrace.diagnosis.calls import among, host_calls, main_thread
+from holotrace.diagnosis.calls import among, beside_the_step, host_calls, main_thread
 from holotrace.diagnosis.classes import ALLOCATOR, BY_NAME, LAUNCH, PAUSE, STALLING, SYNCHRONIZATION, is_container
 
 # Any host takes less to go on with its next step; and no more things that hosts stand still for are looked at.
@@ -51,7 +51,7 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     if standing.is_empty() and beside.is_empty():
         return pl.DataFrame(schema=_SCHEMA)
     waits = _waits(rank)
-    parts = [waits.select(*known, "asked_by"), stalls.select(known), beside]
+    parts = [waits.select(*known, "asked_by", "is_wait"), stalls.select(known), beside]
     # What frees memory waits, too.
     stops = pl.concat(parts, how="diagonal").unique(["cause", "returned_ns"], keep="first", maintain_order=True)
     if stops.is_empty():
@@ -91,10 +91,15 @@ def _launching(rank: RankTrace) -> pl.DataFrame:
 
 
 def _waits(rank: RankTrace) -> pl.DataFrame:
-    """Waits for the device, with what asked for them."""
+    """Waits for the device, with what asked for them: within an evaluation, for example, they are a part of that."""
     waits = rank.cached(host.of_launching_threads)
     asked_by = open_calls.asked_by(rank.cached(host_calls), waits["event_id"]).alias("asked_by")
-    return waits.hstack([asked_by]).with_columns(cause=pl.lit(SYNCHRONIZATION))
+    told = waits.hstack([asked_by, *beside_the_step(rank, waits["event_id"])])
+    return told.with_columns(
+        cause=pl.col("cause").fill_null(SYNCHRONIZATION),
+        responsible=pl.coalesce("name", "responsible"),
+        is_wait=pl.lit(value=True),
+    )
 
 
 def _allocating(rank: RankTrace) -> pl.DataFrame:
@@ -156,7 +161,7 @@ def _of(cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame) 
         is_own &= pl.col("asked_by").eq_missing(pl.lit(most, pl.String))
     own = stops.filter(is_own)
     # Having waited for its device, which it would have to for longer then, the host is as far ahead as it was.
-    again = stops.filter(~is_own, pl.col("cause") == SYNCHRONIZATION)["returned_ns"].sort()
+    again = stops.filter(~is_own, "is_wait")["returned_ns"].sort()
     won = own.select("won_ns", "event_id", at_ns="returned_ns", since_ns="returned_ns")
     # What waits at the end of a gap does so after that.
     since_ns = pl.min_horizontal("end_ns", pl.col("start_ns") + _RETURN_NS)
