@@ -280,7 +280,9 @@ def _follows(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame, job: 
         return bool(slow) and _is_of_slowness(idle, slow, job)
     if _is_as_slow(idle, slow, functions):
         return True
-    if idle.cause == INPUT and _mean_ns(idle.rows, list(slow)) < SHORT_NS * max(slow.values()):
+    # The device may wait in several parts for what its host is in once.
+    mean_ns = max(_mean_ns(rows, list(slow)) for rows in (idle.rows, functions.filter(_is_named(idle.name))))
+    if idle.cause == INPUT and mean_ns < SHORT_NS * max(slow.values()):
         # The others hand their batches over while their devices have something else to do.
         return True
     of_rank = dict(idle.table.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
@@ -327,6 +329,10 @@ def _longer(
     if not usual_ns:
         return {}
     return {rank: host_ns.get(rank, 0) / usual_ns for rank in slow}
+
+
+def _is_named(name: str | None) -> pl.Expr:
+    return pl.col("name").eq_missing(pl.lit(name, pl.String))
 
 
 def _mean_ns(rows: pl.DataFrame, ranks: list[int]) -> float:

@@ -33,7 +33,7 @@ class Level:
 
 def times(job: Job) -> pl.DataFrame:
     """How long each rank's host is in functions in each step, and until when, whether or not its device waits."""
-    times = job.of(account.FUNCTION_TIME).select("rank", "step", "name", "time_ns", "at_ns")
+    times = job.of(account.FUNCTION_TIME).select("rank", "step", "name", "time_ns", "count", "at_ns")
     return times.with_columns(pl.col("name").str.replace_all(NUMBERED, "$1"))
 
 
