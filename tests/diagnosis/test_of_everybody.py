@@ -179,3 +179,33 @@ def test_a_function_that_takes_as_much_longer_as_all_calls_of_a_slow_host_is_of_
     found = of_slow_host(rows)
     assert {each.cause for each in found} == causes
     assert all(each.ranks == (3,) for each in found)
+
+
+def test_input_that_is_waited_for_in_many_parts_is_as_long_as_its_host_is_in_it() -> None:
+    """A device waited for its loader in parts, each as short as one of any loader: all of it was of a slow host."""
+    place = {"step": 1, "at_ns": 40_000_000, "start_ns": 0, "name": "DataLoader.__next__", "event_id": 7}
+    rows: list[dict[str, object]] = [
+        {"row": "gap", "rank": 3, "cause": "input", "time_ns": 30_000_000, "count": 400} | place,
+        {"row": "function", "rank": 3, "time_ns": 32_000_000, "count": 4} | place,
+    ]
+    (found,) = of_slow_host(rows)
+    assert (found.cause, found.ranks) == ("input", (3,))
+
+
+@pytest.mark.parametrize("waits_ns", [0, 2_000_000])
+def test_a_slow_host_is_less_far_ahead_of_what_it_stands_still_for(waits_ns: int) -> None:
+    """Beside a pause on the same rank half of what a slow host cost was told, and where that hid it all, nothing."""
+    place = {"step": 1, "at_ns": 20_000_000, "start_ns": 0, "count": 1}
+    collected = {"cause": "garbage-collection", "name": "gc.collect", "event_id": 7}
+    rows: list[dict[str, object]] = [
+        {"row": "gap", "rank": 3, "time_ns": 9_000_000} | collected | place,
+        # It called operators for 6 ms before that, which take others 2.
+        {"row": "recovered", "rank": 3, "time_ns": 6_000_000, "cause": "slow-host"} | place,
+    ]
+    if waits_ns:
+        rows.append({"row": "gap", "rank": 3, "time_ns": waits_ns, "cause": "launch-bound", "event_id": 8} | place)
+    found = {each.cause: each for each in of_slow_host(rows)}
+    own = found["slow-host"].change
+    assert found["garbage-collection"].ranks == found["slow-host"].ranks == (3,)
+    assert sum(ns for _, ns in own.removed.get(3, ())) == waits_ns
+    assert sum(ns for _, ns in own.later[3]) == pytest.approx(4_000_000 - waits_ns)

@@ -43,6 +43,7 @@ from holotrace.diagnosis.classes import (
     PIPELINE,
     QUEUED,
     SLICE_GRADIENTS,
+    SLOW_HOST,
     SYNCHRONIZATION,
     UNEVEN_WORK,
     UNFUSED_OPTIMIZER,
@@ -182,7 +183,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     kept = with_hidden(one_cause.with_launches(kept, meetings), costs, meetings, FLOOR_RATIO * job_ns, len(ranks))
     kept = [
         *((c, max(cost, meetings.saved_ns(c.change)) if c.change.later else cost) for c, cost in kept),
-        *less_ahead.worth_saying(costs, meetings, job_ns, least_ratio),
+        *less_ahead.worth_saying([pair for pair in costs if pair not in kept], meetings, job_ns, least_ratio),
     ]
     kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
     joint = _joint_ns([candidate for candidate, _ in kept], meetings, room_ns)
@@ -371,7 +372,8 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
         str(filled["what"]), absent, f"{waiting} {'waits' if len(c.ranks) == 1 else 'wait'}"
     )
     filled["copying"] = wording.copying(str(filled["who"]), str(filled["copies"]), is_call=is_call)
-    told = wording.LESS_AHEAD if less_ahead.LESS_AHEAD in c.evidence else words.sentence
+    is_of_function = less_ahead.LESS_AHEAD in c.evidence and c.cause != SLOW_HOST
+    told = wording.LESS_AHEAD if is_of_function else words.sentence
     sentence = told.format(**filled) + wording.when(c.steps, known_steps)
     if share <= FLOOR_RATIO:
         sentence += wording.HIDDEN

@@ -21,7 +21,6 @@ from holotrace.diagnosis.classes import (
     FULL_QUEUE,
     FUNCTION,
     LAUNCH,
-    OPERATOR,
     PAUSE,
     PYTHON,
     QUEUED,
@@ -197,9 +196,8 @@ def returns(rank: RankTrace) -> pl.Series:
     own = calls.filter(calls["tid"].is_in(threads.implode())).select("category", "start_ns", "end_ns")
     is_of_runtime = matching(own["category"], RUNTIME)
     lasted = own.filter(is_of_runtime, pl.col("end_ns") - pl.col("start_ns") > _STALL_NS)
-    called = own.filter(is_of_runtime | matching(own["category"], OPERATOR)).select("start_ns", "end_ns")
     alone = rank.cached(own_time.calling_nothing).select("start_ns", "end_ns")
-    called = intervals.union(pl.concat([called, alone]))
+    called = intervals.union(pl.concat([rank.cached(own_time.calling), alone]))
     after = called.filter(pl.col("start_ns") - pl.col("end_ns").shift(1) > _NOTHING_NS)
     times: pl.Series = pl.concat([lasted["end_ns"], after["start_ns"]]).sort()
     return times

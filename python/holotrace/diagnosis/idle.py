@@ -34,6 +34,8 @@ from holotrace.diagnosis.classes import (
     SYNCHRONIZATION,
     UNRECORDED,
 )
+from holotrace.diagnosis.less_ahead import LESS_AHEAD
+from holotrace.diagnosis.meetings import Change
 from holotrace.diagnosis.of_functions import ALIKE_RATIO, NUMBERED, PART_RATIO
 
 _STEP = r"^ProfilerStep$"
@@ -137,7 +139,7 @@ def causes(job: Job) -> Iterator[Candidate]:
             found = _with_parts(found, of_slow[-1]) if is_slow and idle.cause == SYNCHRONIZATION else found
             found = of_functions.with_spent(found, idle.cause, idle.name, functions, job)
             yield found if idle.cause == LAUNCH else _with_later(found, idle, hidden)
-    yield from _slow_hosts(of_slow, slow)
+    yield from _slow_hosts(of_slow, slow, hidden)
 
 
 def _of_all(idle: _Idle, functions: pl.DataFrame, job: Job, *, is_as_long: bool) -> tuple[Candidate, pl.DataFrame]:
@@ -340,16 +342,31 @@ def _mean_ns(rows: pl.DataFrame, ranks: list[int]) -> float:
     return total(own["time_ns"]) / max(1.0, total(own["count"]))
 
 
-def _slow_hosts(of_slow: list[pl.DataFrame], slow: dict[int, float]) -> Iterator[Candidate]:
+def _slow_hosts(of_slow: list[pl.DataFrame], slow: dict[int, float], hidden: pl.DataFrame) -> Iterator[Candidate]:
+    """Slow hosts with what devices wait for because of them, and what they would have hidden of what they stand for."""
     parts = [part for part in of_slow if part["part_ns"].sum() > 0]
-    if not parts:
+    ratio = pl.col("rank").replace_strict(slow, default=1.0, return_dtype=pl.Float64)
+    called = hidden.filter(pl.col("cause") == SLOW_HOST).with_columns(part_ns=pl.col("time_ns") * (1 - 1 / ratio))
+    called = called.filter(pl.col("part_ns") > 0)
+    if not parts and called.is_empty():
         return
-    every = pl.concat(parts, how="diagonal_relaxed")
+    every = pl.concat([*parts, *(() if parts else (called,))], how="diagonal_relaxed")
     ranks = who(every, "part_ns")
     mine = every.filter(pl.col("rank").is_in(ranks))
-    ratio = round(min(slow[rank] for rank in ranks), 2)
-    found = candidate(SLOW_HOST, None, mine, Where(ranks, when(mine, "part_ns")), of_hosts=True, host_ratio=ratio)
-    yield _limited(found, mine)
+    host_ratio = round(min(slow[rank] for rank in ranks), 2)
+    found = candidate(SLOW_HOST, None, mine, Where(ranks, when(mine, "part_ns")), of_hosts=True, host_ratio=host_ratio)
+    found = _limited(found, mine) if parts else replace(found, change=Change())
+    later = called.filter(pl.col("rank").is_in(ranks))
+    if later.is_empty():
+        yield found
+        return
+    if parts:
+        # What devices wait for anyway is not hidden as well.
+        taken = mine.group_by("rank", "at_ns").agg(taken_ns=pl.col("part_ns").sum())
+        later = later.join(taken, on=["rank", "at_ns"], how="left").with_columns(
+            (pl.col("part_ns") - pl.col("taken_ns").fill_null(0)).clip(lower_bound=0)
+        )
+    yield _with_parts(replace(found, evidence={**found.evidence, LESS_AHEAD: True}), later)
 
 
 def _with_later(found: Candidate, idle: _Idle, hidden: pl.DataFrame) -> Candidate:

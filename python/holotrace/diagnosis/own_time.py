@@ -48,6 +48,15 @@ def calling_nothing(rank: RankTrace) -> pl.DataFrame:
     return long.filter(~pl.col("event_id").is_in(calling.implode())).select("start_ns", "end_ns", "tid", "name")
 
 
+def calling(rank: RankTrace) -> pl.DataFrame:
+    """When threads that launch work are in operators or calls of the runtime: ``start_ns`` and ``end_ns``, in order."""
+    calls = rank.cached(host_calls)
+    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
+    own = calls.filter(calls["tid"].is_in(threads.implode())).select("category", "start_ns", "end_ns")
+    is_called = matching(own["category"], RUNTIME) | matching(own["category"], OPERATOR)
+    return intervals.union(own.filter(is_called).select("start_ns", "end_ns"))
+
+
 def of_host(rank: RankTrace) -> int:
     """How long the threads that launch work are in operators, or in functions and ranges that call nothing.
 

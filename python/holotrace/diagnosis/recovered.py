@@ -9,9 +9,18 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
 from holotrace.derive.names import distinct
 from holotrace.derive.vendors import ALLOCATING
-from holotrace.diagnosis import host, open_calls, own_time
+from holotrace.diagnosis import host, lead, open_calls, own_time
 from holotrace.diagnosis.calls import among, beside_the_step, host_calls, main_thread
-from holotrace.diagnosis.classes import ALLOCATOR, BY_NAME, LAUNCH, PAUSE, STALLING, SYNCHRONIZATION, is_container
+from holotrace.diagnosis.classes import (
+    ALLOCATOR,
+    BY_NAME,
+    LAUNCH,
+    PAUSE,
+    SLOW_HOST,
+    STALLING,
+    SYNCHRONIZATION,
+    is_container,
+)
 
 # Any host takes less to go on with its next step; and no more things that hosts stand still for are looked at.
 _LEAST_NS, _MOST_THINGS = 200_000, 8
@@ -76,7 +85,7 @@ def rows(rank: RankTrace) -> pl.DataFrame:
         _of(str(cause), name, stops, standing if (cause, thing) in in_gaps else later)
         for cause, thing, name in things.select("cause", "key", "responsible").iter_rows()
     ]
-    return pl.concat(found) if found else pl.DataFrame(schema=_SCHEMA)
+    return pl.concat([pl.DataFrame(schema=_SCHEMA), *found, _calling(rank, standing)])
 
 
 def _standing(rank: RankTrace) -> pl.DataFrame:
@@ -88,6 +97,37 @@ def _standing(rank: RankTrace) -> pl.DataFrame:
 def _launching(rank: RankTrace) -> pl.DataFrame:
     """What hosts launch too late in gaps, whether or not that is laid to a wait before it."""
     return rank.cached(host.gaps).filter(pl.col("cause").is_in((LAUNCH, SYNCHRONIZATION))).select(_GAP)
+
+
+def _calling(rank: RankTrace, standing: pl.DataFrame) -> pl.DataFrame:
+    """Of what the host stands still for in gaps, for how long it had called operators since it waited or stood still.
+
+    A slow host would have been so much further ahead as its calls take longer than others'.
+    """
+    waits = lead.long(rank.cached(host.of_launching_threads))
+    called = intervals.subtract(
+        rank.cached(own_time.calling), waits.select(start_ns="began_ns", end_ns="returned_ns").sort("start_ns")
+    )
+    gaps = standing.sort("start_ns", "end_ns").unique("end_ns", keep="first", maintain_order=True)
+    begun = gaps.select(_at(), "end_ns", "share_ns", "start_ns", before_ns=pl.col("end_ns").shift(1))
+    since = begun.sort("since_ns").join_asof(
+        waits.select("returned_ns"), left_on="since_ns", right_on="returned_ns", coalesce=False, check_sortedness=False
+    )
+    since = since.with_columns(from_ns=pl.max_horizontal("before_ns", "returned_ns").fill_null(0)).sort("start_ns")
+    took = intervals.covered_before_ns(called, since["end_ns"]) - intervals.covered_before_ns(called, since["from_ns"])
+    return since.with_columns(took.alias("took_ns")).select(
+        cause=pl.lit(SLOW_HOST),
+        responsible=pl.lit(None, pl.String),
+        start_ns="start_ns",
+        end_ns="end_ns",
+        share_ns=pl.min_horizontal("share_ns", "took_ns"),
+        event_id=pl.lit(None, pl.UInt32),
+    )
+
+
+def _at() -> pl.Expr:
+    """When a gap begins, for which a wait that ends with it does not count: what waits at its end does so after it."""
+    return pl.min_horizontal("end_ns", pl.col("start_ns") + _RETURN_NS).alias("since_ns")
 
 
 def _waits(rank: RankTrace) -> pl.DataFrame:
@@ -163,9 +203,7 @@ def _of(cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame) 
     # Having waited for its device, which it would have to for longer then, the host is as far ahead as it was.
     again = stops.filter(~is_own, "is_wait")["returned_ns"].sort()
     won = own.select("won_ns", "event_id", at_ns="returned_ns", since_ns="returned_ns")
-    # What waits at the end of a gap does so after that.
-    since_ns = pl.min_horizontal("end_ns", pl.col("start_ns") + _RETURN_NS)
-    needed = others.select("start_ns", "end_ns", needed_ns="share_ns", at_ns="end_ns", since_ns=since_ns)
+    needed = others.select("start_ns", "end_ns", _at(), needed_ns="share_ns", at_ns="end_ns")
     level = (pl.col("won_ns").fill_null(0) - pl.col("needed_ns").fill_null(0)).cum_sum().over("run")
     lowest = pl.min_horizontal(level.cum_min().over("run"), 0)
     anyway_ns = lowest.shift(1, fill_value=0).over("run") - lowest
