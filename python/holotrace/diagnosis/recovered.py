@@ -104,6 +104,8 @@ def _calling(rank: RankTrace, standing: pl.DataFrame) -> pl.DataFrame:
 
     A slow host would have been so much further ahead as its calls take longer than others'.
     """
+    if standing.is_empty():
+        return pl.DataFrame(schema=_SCHEMA)
     waits = lead.long(rank.cached(host.of_launching_threads))
     called = intervals.subtract(
         rank.cached(own_time.calling), waits.select(start_ns="began_ns", end_ns="returned_ns").sort("start_ns")
