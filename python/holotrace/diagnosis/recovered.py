@@ -182,9 +182,10 @@ def _beside_work(rank: RankTrace, stalls: pl.DataFrame) -> pl.DataFrame:
     if windows.is_empty():
         return pl.DataFrame(schema=_STOPS)
     told = open_calls.of(calls, windows, fallback=rank.cached(main_thread)).shares
-    whole = told.filter(pl.col("cause").is_in(STALLING)).sort("share_ns", descending=True).unique("window")
+    ordered = told.sort("share_ns", "cause", "responsible", descending=[True, False, False])
+    most = ordered.unique("window", keep="first", maintain_order=True).filter(pl.col("cause").is_in(STALLING))
     at = windows.with_row_index("window").with_columns(pl.col("window").cast(told.schema["window"]))
-    return whole.join(at, on="window").select(
+    return most.join(at, on="window", maintain_order="left").select(
         "event_id", "cause", "responsible", began_ns="start_ns", returned_ns="end_ns"
     )
 
