@@ -123,3 +123,17 @@ def test_what_ranks_do_at_once_is_one_cause_if_nothing_is_won_without_it_on_one_
         costs.append((Candidate("input", change, (rank,), (rank,), name, evidence=known), meetings.saved_ns(change)))
     found = at_once(costs, meetings, LEAST_NS)
     assert [(cause.ranks, cost) for cause, cost in found] == told
+
+
+def test_links_of_one_node_that_are_slow_in_several_groups_are_one_cause() -> None:
+    """All groups meet in the end, so that nothing was won by mending the link of one: it was told to cost nothing."""
+    meetings = OneMeeting({**dict.fromkeys(range(RANKS), 0), 0: 100, 2: 100})
+    costs = []
+    # What is sent most over either differs.
+    for ranks, name in (((0, 1), "all_gather"), ((2, 3), "reduce_scatter")):
+        change = Change({ranks[0]: [(0, 100)]}, transfer={ranks[0]: 0.5})
+        known = {"time_ratio": 2.0, "count": 8}
+        costs.append((Candidate("slow-link", change, ranks, (), name, evidence=known), meetings.saved_ns(change)))
+    ((found, cost),) = at_once(costs, meetings, LEAST_NS)
+    assert (found.ranks, cost, found.change.transfer) == ((0, 1, 2, 3), 100, {0: 0.5, 2: 0.5})
+    assert found.evidence == {"time_ratio": 2.0, "count": 16}

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import holotrace
+from holotrace.diagnosis import account
 from trace_files import ALL_REDUCE, write_trace
 
 STEPS, LAUNCH_US, REDUCES_US = 6, 10, 100
@@ -69,3 +71,25 @@ def test_a_slow_device_is_worth_what_the_loader_of_another_rank_leaves(tmp_path:
     found = holotrace.open(tmp_path).causes().filter(cause="slow-device").row(0, named=True)
     assert found["ranks"] == [1]
     assert found["cost_ns"] == pytest.approx(1_000 * (recorded - even), rel=0.1)
+
+
+def test_what_is_launched_as_a_wait_returns_is_launched_after_that(tmp_path: Path) -> None:
+    """Rounded to whole microseconds the launch came first, and its host seemed to have launched all the time."""
+    times = ((0, 10, 500), (1_500, 1_510, 100))
+    events = [
+        part
+        for number, (launched, began, took) in enumerate(times)
+        for part in (
+            {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": launched}
+            | {"dur": 5, "args": {"correlation": number}},
+            {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": began, "dur": took}
+            | {"args": {"correlation": number, "stream": 7, "device": 0}},
+        )
+    ]
+    place = {"ph": "X", "cat": "cuda_runtime", "pid": 1, "tid": 1}
+    events.append({**place, "name": "cudaDeviceSynchronize", "ts": 100, "dur": 1_401, "args": {}})
+    write_trace(tmp_path / "rank-0.json", events=events)
+    (rows,) = holotrace.open(tmp_path).map(account.account, account.READS)
+    late = rows.filter(pl.col("row") == account.LATE, pl.col("time_ns") == 0).sort("at_ns")
+    begun_ns = rows.filter(pl.col("row") == account.WINDOW)["start_ns"][0]
+    assert (late["start_ns"] - begun_ns).to_list()[-1] == 1_491_000  # since the device had begun

@@ -57,3 +57,26 @@ def test_products_in_fp32_that_its_units_do_not_limit_or_that_have_no_other_are_
         assert told(product, tf32=tf32) == [(None, INEFFICIENT)]
     # A device whose units for TF32 are none, or hardly faster.
     assert told(in_fp32(100)) == told(in_fp32(100), tf32=2 * 67.0) == [(None, INEFFICIENT)]
+
+
+def test_products_in_fp32_without_recorded_sizes_are_told_by_their_kernels() -> None:
+    """Without shapes nothing was said of them, as nobody knew how much they computed."""
+    unknown = {"input_dims": None, "span_ns": 100 * US}
+    kernels = (
+        "ampere_sgemm_128x128_tn",
+        "cutlass_80_simt_sgemm_128x256_8x4_nt_align1",
+        "cutlass_80_tensorop_s1688gemm_128x256_16x3_nt_align4",
+        "ampere_bf16_s16816gemm_bf16_128x128",
+    )
+    rows: list[dict[str, object]] = [{**unknown, "kernel": kernel} for kernel in kernels]
+    rows += [
+        {**unknown, "kernel": kernels[0], "span_ns": 10 * US},
+        {**unknown, "kernel": kernels[0], "input_dims": "[]"},
+    ]
+    calls = pl.LazyFrame(rows, schema_overrides={"input_dims": pl.String})
+    # At 0.75 of the peak, and at 0.6 of one eight times as high.
+    found = inefficient.of_unknown_sizes(calls, 8.0).collect()
+    assert found.select("kernel", "time_ns", "cause").rows() == [
+        (kernel, round(100 * US * (1 - 0.75 / 4.8)), WRONG_TYPE) for kernel in kernels[:2]
+    ]
+    assert inefficient.of_unknown_sizes(calls, 2.0).collect().is_empty()

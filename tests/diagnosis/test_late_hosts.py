@@ -41,6 +41,28 @@ def test_a_kernel_that_was_launched_before_the_collective_ended_waited_for_that(
     assert launching(job) == []
 
 
+def test_what_frees_memory_waits_for_what_is_communicated_meanwhile(tmp_path: Path) -> None:
+    """All of the exchange that it waited for was told to be lost in freeing memory, thrice of what that cost."""
+
+    def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
+        place = {"pid": 0, "tid": args["stream"]} if cat == "kernel" else {"pid": 1, "tid": 1}
+        return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
+
+    events = [
+        event("cuda_runtime", "cudaLaunchKernel", 0, 5, correlation=1),
+        event("kernel", "gemm", 10, 1_000, correlation=1, stream=7, device=0),
+        event("cuda_runtime", "cudaLaunchKernelExC", 10, 5, correlation=2),
+        event("kernel", AG, 1_010, 5_000, correlation=2, stream=20, device=0),
+        event("cpu_op", "aten::empty", 20, 6_800),
+        event("cuda_runtime", "cudaFree", 30, 6_780),
+        event("cuda_runtime", "cudaLaunchKernel", 6_830, 5, correlation=3),
+        event("kernel", "gemm", 6_840, 3_000, correlation=3, stream=7, device=0),
+    ]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    ((cause, cost),) = holotrace.open(tmp_path).causes().filter(cause="allocator").select("cause", "cost_ns").rows()
+    assert (cause, round(cost, -5)) == ("allocator", 800_000)
+
+
 def test_launching_is_told_by_the_range_that_it_is_for() -> None:
     job = draw("""
         range   |RRRRRRRRRRRRRRRRRRRR|

@@ -57,6 +57,25 @@ def test_a_function_of_all_hosts_is_of_all_though_only_the_last_rank_has_its_dev
     assert found.change.later == {2: [(28_000_000, 3_000_000.0)]}
 
 
+def test_what_takes_some_ranks_a_little_longer_by_chance_is_of_all_only() -> None:
+    """Collecting garbage for 110 instead of 100 ms was told twice: of all ranks, and of those that it took longer."""
+    function = {"name": FUNCTION, "count": 1, "event_id": 1}
+    times = {rank: 110_000_000 if rank == 2 else 100_000_000 for rank in range(4)}
+    rows: list[dict[str, object]] = [
+        {"row": "function", "rank": rank, "step": 1, "time_ns": ns} | function for rank, ns in times.items()
+    ]
+    rows += [
+        {"row": "gap", "rank": rank, "step": 1, "cause": "python-function", "start_ns": 0, "at_ns": ns, "time_ns": ns}
+        | function
+        for rank, ns in times.items()
+    ]
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
+    visits = pl.DataFrame({"rank": range(4), "clock_offset_ns": 0, "collective": "allreduce"})
+    found = list(idle.causes(Job(every, visits, (0, 1, 2, 3), 2_000_000)))
+    assert [each.ranks for each in found] == [()]
+
+
 def test_what_the_last_rank_is_in_a_function_for_longer_than_others_is_its_own_and_the_rest_of_all() -> None:
     """Where all hosts are in a function and one twice as long, all of it was told to be of that one.
 
@@ -121,8 +140,8 @@ def test_a_slow_host_does_not_make_the_others_too_slow_for_their_devices() -> No
     [
         # Without the wait a slow host is ahead of its device, too, so that each of both mends it.
         ({"cause": "synchronization", "name": "aten::item"}, 6_000_000, 9_000_000),
-        # It came later to what takes all equally long.
-        ({"cause": "garbage-collection", "name": "gc.collect"}, 6_000_000, 3_000_000),
+        # It came later to what takes all equally long, 8 ms: without that its device waits for no longer than 1.
+        ({"cause": "garbage-collection", "name": "gc.collect"}, 6_000_000, 8_000_000),
     ],
 )
 def test_what_a_slow_host_has_beyond_the_others_is_of_its_slowness(
@@ -160,3 +179,33 @@ def test_a_function_that_takes_as_much_longer_as_all_calls_of_a_slow_host_is_of_
     found = of_slow_host(rows)
     assert {each.cause for each in found} == causes
     assert all(each.ranks == (3,) for each in found)
+
+
+def test_input_that_is_waited_for_in_many_parts_is_as_long_as_its_host_is_in_it() -> None:
+    """A device waited for its loader in parts, each as short as one of any loader: all of it was of a slow host."""
+    place = {"step": 1, "at_ns": 40_000_000, "start_ns": 0, "name": "DataLoader.__next__", "event_id": 7}
+    rows: list[dict[str, object]] = [
+        {"row": "gap", "rank": 3, "cause": "input", "time_ns": 30_000_000, "count": 400} | place,
+        {"row": "function", "rank": 3, "time_ns": 32_000_000, "count": 4} | place,
+    ]
+    (found,) = of_slow_host(rows)
+    assert (found.cause, found.ranks) == ("input", (3,))
+
+
+@pytest.mark.parametrize("waits_ns", [0, 2_000_000])
+def test_a_slow_host_is_less_far_ahead_of_what_it_stands_still_for(waits_ns: int) -> None:
+    """Beside a pause on the same rank half of what a slow host cost was told, and where that hid it all, nothing."""
+    place = {"step": 1, "at_ns": 20_000_000, "start_ns": 0, "count": 1}
+    collected = {"cause": "garbage-collection", "name": "gc.collect", "event_id": 7}
+    rows: list[dict[str, object]] = [
+        {"row": "gap", "rank": 3, "time_ns": 9_000_000} | collected | place,
+        # It called operators for 6 ms before that, which take others 2.
+        {"row": "recovered", "rank": 3, "time_ns": 6_000_000, "cause": "slow-host"} | place,
+    ]
+    if waits_ns:
+        rows.append({"row": "gap", "rank": 3, "time_ns": waits_ns, "cause": "launch-bound", "event_id": 8} | place)
+    found = {each.cause: each for each in of_slow_host(rows)}
+    own = found["slow-host"].change
+    assert found["garbage-collection"].ranks == found["slow-host"].ranks == (3,)
+    assert sum(ns for _, ns in own.removed.get(3, ())) == waits_ns
+    assert sum(ns for _, ns in own.later[3]) == pytest.approx(4_000_000 - waits_ns)

@@ -20,7 +20,8 @@ LATER = [{"cause": "input", "responsible": LOADER, "start_ns": 140, "end_ns": 20
 def hidden(stops: list[dict[str, object]], later: list[dict[str, object]], cause: str, name: str) -> dict[int, int]:
     """How much of each gap is hidden, by its end."""
     known = pl.DataFrame([{"asked_by": None, **stop} for stop in stops], schema_overrides={"asked_by": pl.String})
-    known = known.with_columns(event_id=pl.lit(1, pl.UInt32))
+    is_wait = pl.col("cause") == "synchronization"
+    known = known.with_columns(event_id=pl.lit(1, pl.UInt32), is_wait=is_wait)
     found = recovered._of(cause, name, known, pl.DataFrame(later))
     return dict(found.select("end_ns", "share_ns").iter_rows())
 
@@ -44,6 +45,18 @@ def test_what_a_wait_kept_from_being_hidden_is_a_part_of_what_it_costs(
 ) -> None:
     """Reading a norm per tensor beside a slow loader was worth 43 of 418 ms: without it the loader was hidden."""
     assert hidden(stops, later, "synchronization", ITEM) == found
+
+
+def test_a_wait_at_the_end_of_a_gap_comes_after_it() -> None:
+    """Memory that was freed before garbage was collected was worth nothing where the loss is read after that."""
+    us = 1_000
+    reading = {**STOPS[0], "returned_ns": 998 * us, "won_ns": 0}
+    freeing = {"cause": "allocator", "responsible": "cudaFree", "returned_ns": 100 * us, "won_ns": 70 * us}
+    gap = {"cause": "garbage-collection", "responsible": "gc", "start_ns": 500 * us, "end_ns": 1_000 * us}
+    later: list[dict[str, object]] = [{**gap, "share_ns": 500 * us}]
+    assert hidden([freeing, reading], later, "allocator", "cudaFree") == {1_000 * us: 70 * us}
+    # Before that gap it had waited.
+    assert hidden([freeing, {**reading, "returned_ns": 500 * us}], later, "allocator", "cudaFree") == {}
 
 
 def test_a_thing_hides_nothing_of_itself() -> None:

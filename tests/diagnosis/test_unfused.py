@@ -110,6 +110,13 @@ def test_an_optimizer_of_single_operators_costs_what_they_take_beyond_reading_an
     assert sum(time for *_, time in found) == pytest.approx(310_000 - 7 * PASS_NS / 0.78, abs=4)
 
 
+def test_an_optimizer_whose_update_has_unknown_sizes_costs_what_its_update_does_not_tell() -> None:
+    """A list of arguments that is not as expected left nothing to say of an optimizer that takes long."""
+    odd: Given = ("aten::addcdiv_", [SHAPE, SHAPE], [FLOAT, FLOAT], ["", ""])
+    found = told(after_another({**ADAM, "D": odd}, {"L": 70, "M": 50, "C": 90, "D": 80}, STEP))
+    assert sum(time for *_, time in found) == pytest.approx(290_000 - 80_000 * 7 / 4, abs=4)
+
+
 def test_an_optimizer_on_lists_costs_the_passes_that_a_fused_one_does_without() -> None:
     lists: dict[str, Given] = {
         "L": ("aten::_foreach_lerp_", [[], [], []], ["TensorList", "TensorList", "Scalar"], ["", "", "0.1"]),

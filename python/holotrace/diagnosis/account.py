@@ -104,6 +104,8 @@ _MOST_CALLS = 24
 _MOST_FUNCTIONS = 64
 # Work was launched just before it began if that is so little of the recording, which has so many stretches.
 _SLACK_RATIO, _STRETCHES = 0.2, 512
+# Times are as exact as this: older recorders write whole microseconds.
+_ROUNDED_NS = 1_000
 # When something was.
 _TIMES = ("at_ns", "start_ns", "end_ns")
 # No step takes a day.
@@ -251,7 +253,9 @@ def _nearly_late(rank: RankTrace) -> pl.DataFrame:
         .sort("launch_ns")
     )
     stood = rank.cached(host.returns).to_frame("start_ns").lazy()
-    since = few.join_asof(stood, left_on="launch_ns", right_on="start_ns", check_sortedness=False)
+    # What is launched at once may seem to be so before that.
+    stood = stood.with_columns(rounded_ns=pl.col("start_ns") - _ROUNDED_NS)
+    since = few.join_asof(stood, left_on="launch_ns", right_on="rounded_ns", check_sortedness=False)
     return done(since).select(
         "at_ns",
         pl.col("start_ns").fill_null(begun_ns),

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -17,6 +18,7 @@ from holotrace.diagnosis import (
     account,
     cores,
     idle,
+    less_ahead,
     one_cause,
     over_time,
     profiled,
@@ -41,6 +43,7 @@ from holotrace.diagnosis.classes import (
     PIPELINE,
     QUEUED,
     SLICE_GRADIENTS,
+    SLOW_HOST,
     SYNCHRONIZATION,
     UNEVEN_WORK,
     UNFUSED_OPTIMIZER,
@@ -145,6 +148,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
     job = Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns))
     hosts = list(idle.causes(job))
+    hosts += less_ahead.causes(job, hosts)
     profiler_ns = None
     unprofiled_ns = profiled.measured_ns(rows) if unprofiled_ns is None else unprofiled_ns
     if unprofiled_ns is not None and hosts:
@@ -172,15 +176,15 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     # A wait costs what the device stands still for and what it exposes, which may each be little.
     waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
     costs = [*one_cause.once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
-    kept = [
-        (c, cost)
-        for c, cost in costs
-        if cost > _least_ratio(c, len(ranks), shares_cores=_is_of_shared_cores(c, windows)) * job_ns
-    ]
+    least_ratio = partial(_least_ratio_of_job, rank_count=len(ranks), windows=windows)
+    kept = [(c, cost) for c, cost in costs if cost > least_ratio(c) * job_ns]
     kept = cores.told_once(one_cause.without_followers(one_cause.without_launches_of_unfused(kept)))
     kept = one_cause.with_copies(one_cause.once(kept, meetings), meetings)
     kept = with_hidden(one_cause.with_launches(kept, meetings), costs, meetings, FLOOR_RATIO * job_ns, len(ranks))
-    kept = [(c, max(cost, meetings.saved_ns(c.change)) if c.change.later else cost) for c, cost in kept]
+    kept = [
+        *((c, max(cost, meetings.saved_ns(c.change)) if c.change.later else cost) for c, cost in kept),
+        *less_ahead.worth_saying([pair for pair in costs if pair not in kept], meetings, job_ns, least_ratio),
+    ]
     kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
     joint = _joint_ns([candidate for candidate, _ in kept], meetings, room_ns)
     joint = max([joint, *(cost for _, cost in kept)])
@@ -213,7 +217,7 @@ def _joint_ns(candidates: list[Candidate], meetings: Meetings, room_ns: int) -> 
 
 def _is_of_devices(candidate: Candidate) -> bool:
     """Whether it goes away without the host doing less."""
-    return not candidate.change.of_hosts
+    return not candidate.change.of_hosts and not candidate.change.later
 
 
 def _late(rows: pl.DataFrame) -> dict[int, list[Late]]:
@@ -235,6 +239,10 @@ def _is_of_shared_cores(candidate: Candidate, windows: pl.DataFrame) -> bool:
     if is_told and not candidate.evidence.get("is_equal"):
         return False
     return candidate.cause in (*cores.LONGER, UNEVEN_WORK)
+
+
+def _least_ratio_of_job(candidate: Candidate, *, rank_count: int, windows: pl.DataFrame) -> float:
+    return _least_ratio(candidate, rank_count, shares_cores=_is_of_shared_cores(candidate, windows))
 
 
 def _least_ratio(candidate: Candidate, rank_count: int, *, shares_cores: bool) -> float:
@@ -364,7 +372,9 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
         str(filled["what"]), absent, f"{waiting} {'waits' if len(c.ranks) == 1 else 'wait'}"
     )
     filled["copying"] = wording.copying(str(filled["who"]), str(filled["copies"]), is_call=is_call)
-    sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)
+    is_of_function = less_ahead.LESS_AHEAD in c.evidence and c.cause != SLOW_HOST
+    told = wording.LESS_AHEAD if is_of_function else words.sentence
+    sentence = told.format(**filled) + wording.when(c.steps, known_steps)
     if share <= FLOOR_RATIO:
         sentence += wording.HIDDEN
     return {

@@ -137,6 +137,11 @@ def beside(name: str) -> str | None:
     return cause if cause == EVALUATION or (cause == COMPILATION and re.search(_BENCHMARKING, name)) else None
 
 
+def is_container(name: str) -> bool:
+    """Whether a name is of what goes on around all of a step, or waits for threads of autograd, and says nothing."""
+    return _CONTAINERS.search(name) is not None
+
+
 # What a call is by its name and category, as bits; native code knows them by these numbers.
 _OPERATOR, _RUNTIME, _ALLOCATES, _COPIES, _WAITS, _OWN, _CONTAINER, _MODULE, _FUNCTION, _RANGE, _IDLE = (
     1 << bit for bit in range(11)

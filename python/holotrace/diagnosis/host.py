@@ -13,7 +13,7 @@ from holotrace.derive import exchange_waits, intervals
 from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
-from holotrace.derive.vendors import BLOCKING
+from holotrace.derive.vendors import ALLOCATING, BLOCKING
 from holotrace.diagnosis import idle_windows, lead, open_calls, other_thread, own_time, rounds
 from holotrace.diagnosis.calls import among, host_calls, main_thread, matching
 from holotrace.diagnosis.classes import (
@@ -21,7 +21,6 @@ from holotrace.diagnosis.classes import (
     FULL_QUEUE,
     FUNCTION,
     LAUNCH,
-    OPERATOR,
     PAUSE,
     PYTHON,
     QUEUED,
@@ -197,8 +196,8 @@ def returns(rank: RankTrace) -> pl.Series:
     own = calls.filter(calls["tid"].is_in(threads.implode())).select("category", "start_ns", "end_ns")
     is_of_runtime = matching(own["category"], RUNTIME)
     lasted = own.filter(is_of_runtime, pl.col("end_ns") - pl.col("start_ns") > _STALL_NS)
-    called = own.filter(is_of_runtime | matching(own["category"], OPERATOR)).select("start_ns", "end_ns")
-    called = intervals.union(pl.concat([called, rank.cached(own_time.calling_nothing)]))
+    alone = rank.cached(own_time.calling_nothing).select("start_ns", "end_ns")
+    called = intervals.union(pl.concat([rank.cached(own_time.calling), alone]))
     after = called.filter(pl.col("start_ns") - pl.col("end_ns").shift(1) > _NOTHING_NS)
     times: pl.Series = pl.concat([lasted["end_ns"], after["start_ns"]]).sort()
     return times
@@ -418,12 +417,26 @@ def _waits(calls: pl.DataFrame) -> pl.DataFrame:
 def _awaited(rank: RankTrace) -> pl.DataFrame:
     """When threads waited for a device, or for an exchange of hosts that compute: ``began_ns``, ``returned_ns``."""
     calls = rank.cached(host_calls)
+    frees = _freeing(rank)
     waits = _waits(calls).select("began_ns", "returned_ns")
+    waits = waits if frees.is_empty() else pl.concat([waits, frees]).sort("returned_ns")
     if not rank.computes_on_host:
         return waits
     found = exchange_waits.of_calls(calls, rank[WORK_EVENTS])
     both = pl.concat([waits, found.select(began_ns="start_ns", returned_ns="ended_ns")])
     return both.sort("returned_ns")
+
+
+def _freeing(rank: RankTrace) -> pl.DataFrame:
+    """When threads that freed memory of a device waited for it: until the last of its work that ended meanwhile."""
+    calls = rank.cached(host_calls)
+    names = [name for name in distinct(calls["name"]) if name and name.startswith(ALLOCATING) and "Free" in name]
+    frees = calls.filter(among(calls["name"], names)).select(began_ns="start_ns", ended_ns="end_ns").sort("ended_ns")
+    if frees.is_empty():
+        return frees.select("began_ns", returned_ns="ended_ns")
+    ends = rank[WORK_EVENTS].select(returned_ns="end_ns").sort("returned_ns")
+    found = frees.join_asof(ends, left_on="ended_ns", right_on="returned_ns", coalesce=False, check_sortedness=False)
+    return found.filter(pl.col("returned_ns") > pl.col("began_ns")).select("began_ns", "returned_ns")
 
 
 def _is_own(function: str) -> bool:

@@ -34,6 +34,8 @@ from holotrace.diagnosis.classes import (
     SYNCHRONIZATION,
     UNRECORDED,
 )
+from holotrace.diagnosis.less_ahead import LESS_AHEAD
+from holotrace.diagnosis.meetings import Change
 from holotrace.diagnosis.of_functions import ALIKE_RATIO, NUMBERED, PART_RATIO
 
 _STEP = r"^ProfilerStep$"
@@ -99,10 +101,12 @@ def causes(job: Job) -> Iterator[Candidate]:
             continue
         # A slow host comes later to what takes all equally long.
         everybodys = 0.0 if is_slow else of_functions.everybodys_ratio(idle.cause, idle.name, excess, functions, job)
-        if everybodys > ALIKE_RATIO or _is_in_turns(idle, job):
-            parts = _parts(idle.rows, idle.table, "time_ns")
-            found = candidate(idle.cause, idle.name, parts, Where((), when(idle.table, "time_ns")), of_hosts=True)
-            found = of_functions.with_spent(found, idle.cause, idle.name, functions, job)
+        is_as_long = is_slow and _is_as_long(idle, slow, functions, job)
+        if everybodys > ALIKE_RATIO or is_as_long or _is_in_turns(idle, job):
+            if is_as_long:
+                # A slow host is less far ahead of what takes all equally long.
+                of_slow.append(_parts(idle.rows, excess.filter(pl.col("rank").is_in(list(slow))), "beyond_ns"))
+            found, parts = _of_all(idle, functions, job, is_as_long=is_as_long)
             yield _with_later(awaited.with_waits(found, parts, waiting), idle, hidden)
             continue
         # Of what takes longer here than elsewhere only that is a rank's own.
@@ -135,7 +139,16 @@ def causes(job: Job) -> Iterator[Candidate]:
             found = _with_parts(found, of_slow[-1]) if is_slow and idle.cause == SYNCHRONIZATION else found
             found = of_functions.with_spent(found, idle.cause, idle.name, functions, job)
             yield found if idle.cause == LAUNCH else _with_later(found, idle, hidden)
-    yield from _slow_hosts(of_slow, slow)
+    yield from _slow_hosts(of_slow, slow, hidden)
+
+
+def _of_all(idle: _Idle, functions: pl.DataFrame, job: Job, *, is_as_long: bool) -> tuple[Candidate, pl.DataFrame]:
+    """What every rank's host does, and its parts: where slow hosts are in it ``is_as_long``, no more than they are."""
+    table = of_functions.within(idle.table, idle.name, functions) if is_as_long else idle.table
+    parts = _parts(idle.rows, table, "own_ns" if is_as_long else "time_ns")
+    found = candidate(idle.cause, idle.name, parts, Where((), when(idle.table, "time_ns")), of_hosts=True)
+    found = of_functions.with_spent(found, idle.cause, idle.name, functions, job)
+    return _limited(found, idle.rows) if is_as_long else found, parts
 
 
 def _by_steps(excess: pl.DataFrame, job: Job) -> list[tuple[Where, pl.DataFrame]]:
@@ -269,7 +282,9 @@ def _follows(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame, job: 
         return bool(slow) and _is_of_slowness(idle, slow, job)
     if _is_as_slow(idle, slow, functions):
         return True
-    if idle.cause == INPUT and _mean_ns(idle.rows, list(slow)) < SHORT_NS * max(slow.values()):
+    # The device may wait in several parts for what its host is in once.
+    mean_ns = max(_mean_ns(rows, list(slow)) for rows in (idle.rows, functions.filter(_is_named(idle.name))))
+    if idle.cause == INPUT and mean_ns < SHORT_NS * max(slow.values()):
         # The others hand their batches over while their devices have something else to do.
         return True
     of_rank = dict(idle.table.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
@@ -287,14 +302,39 @@ def _is_of_slowness(idle: _Idle, slow: dict[int, float], job: Job) -> bool:
 
 def _is_as_slow(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame) -> bool:
     """Whether slow hosts are in the function for as much longer as their calls take, though no other device waits."""
-    times = functions.filter(pl.col("name") == idle.name).group_by("rank").agg(pl.col("time_ns").sum())
+    longer = _longer(idle, slow, functions)
+    ratios = [longer[rank] / ratio for rank, ratio in slow.items() if longer]
+    return bool(ratios) and min(ratios) > 1 / _AS_SLOW_RATIO and max(ratios) < _AS_SLOW_RATIO
+
+
+def _is_as_long(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame, job: Job) -> bool:
+    """Whether slow hosts are in the function for as long as all others are, as where it waits for something."""
+    ratios = _longer(idle, slow, functions, job.ranks).values()
+    return bool(ratios) and min(ratios) > 1 / _AS_SLOW_RATIO and max(ratios) < _AS_SLOW_RATIO
+
+
+def _longer(
+    idle: _Idle, slow: dict[int, float], functions: pl.DataFrame, ranks: Sequence[int] = ()
+) -> dict[int, float]:
+    """How many times as long as most others each slow host is in the function; nothing if that is not known.
+
+    The others are those that are in it, or all that are given.
+    """
+    times = (
+        functions.filter(pl.col("name").eq_missing(pl.lit(idle.name, pl.String)))
+        .group_by("rank")
+        .agg(pl.col("time_ns").sum())
+    )
     host_ns: dict[int, int] = dict(times.iter_rows())
-    others = [ns for rank, ns in host_ns.items() if rank not in slow]
-    if not others:
-        return False
-    usual_ns = lower_median(pl.Series(others))
-    ratios = [host_ns.get(rank, 0) / (ratio * usual_ns) for rank, ratio in slow.items()]
-    return min(ratios) > 1 / _AS_SLOW_RATIO and max(ratios) < _AS_SLOW_RATIO
+    others = [host_ns.get(rank, 0) for rank in (ranks or host_ns) if rank not in slow]
+    usual_ns = lower_median(pl.Series(others)) if others else 0
+    if not usual_ns:
+        return {}
+    return {rank: host_ns.get(rank, 0) / usual_ns for rank in slow}
+
+
+def _is_named(name: str | None) -> pl.Expr:
+    return pl.col("name").eq_missing(pl.lit(name, pl.String))
 
 
 def _mean_ns(rows: pl.DataFrame, ranks: list[int]) -> float:
@@ -302,16 +342,31 @@ def _mean_ns(rows: pl.DataFrame, ranks: list[int]) -> float:
     return total(own["time_ns"]) / max(1.0, total(own["count"]))
 
 
-def _slow_hosts(of_slow: list[pl.DataFrame], slow: dict[int, float]) -> Iterator[Candidate]:
+def _slow_hosts(of_slow: list[pl.DataFrame], slow: dict[int, float], hidden: pl.DataFrame) -> Iterator[Candidate]:
+    """Slow hosts with what devices wait for because of them, and what they would have hidden of what they stand for."""
     parts = [part for part in of_slow if part["part_ns"].sum() > 0]
-    if not parts:
+    ratio = pl.col("rank").replace_strict(slow, default=1.0, return_dtype=pl.Float64)
+    called = hidden.filter(pl.col("cause") == SLOW_HOST).with_columns(part_ns=pl.col("time_ns") * (1 - 1 / ratio))
+    called = called.filter(pl.col("part_ns") > 0)
+    if not parts and called.is_empty():
         return
-    every = pl.concat(parts, how="diagonal_relaxed")
+    every = pl.concat([*parts, *(() if parts else (called,))], how="diagonal_relaxed")
     ranks = who(every, "part_ns")
     mine = every.filter(pl.col("rank").is_in(ranks))
-    ratio = round(min(slow[rank] for rank in ranks), 2)
-    found = candidate(SLOW_HOST, None, mine, Where(ranks, when(mine, "part_ns")), of_hosts=True, host_ratio=ratio)
-    yield _limited(found, mine)
+    host_ratio = round(min(slow[rank] for rank in ranks), 2)
+    found = candidate(SLOW_HOST, None, mine, Where(ranks, when(mine, "part_ns")), of_hosts=True, host_ratio=host_ratio)
+    found = _limited(found, mine) if parts else replace(found, change=Change())
+    later = called.filter(pl.col("rank").is_in(ranks))
+    if later.is_empty():
+        yield found
+        return
+    if parts:
+        # What devices wait for anyway is not hidden as well.
+        taken = mine.group_by("rank", "at_ns").agg(taken_ns=pl.col("part_ns").sum())
+        later = later.join(taken, on=["rank", "at_ns"], how="left").with_columns(
+            (pl.col("part_ns") - pl.col("taken_ns").fill_null(0)).clip(lower_bound=0)
+        )
+    yield _with_parts(replace(found, evidence={**found.evidence, LESS_AHEAD: True}), later)
 
 
 def _with_later(found: Candidate, idle: _Idle, hidden: pl.DataFrame) -> Candidate:

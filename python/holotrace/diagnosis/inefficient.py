@@ -18,6 +18,8 @@ _NARROW = "BFloat16|Half|Float8|char"
 # and with TF32 instead of it 0.61.
 _FP32_KERNELS = r"(?i)simt|sgemm|ffma"
 _LIMITED_RATIO, _MOST_RATIO, TF32_RATIO = 0.4, 1.05, 0.6
+# What products in fp32 reach of the peak where sizes are unknown, and names of kernels that are products.
+_FP32_RATIO, _PRODUCTS = 0.75, r"(?i)gemm|fprop|dgrad|wgrad|conv"
 # Healthy kernels reach most of what the device's limits allow for their shapes; one that is far from it a fifth.
 FAR_RATIO, USUAL_RATIO = 0.2, 0.4
 _PRODUCT = "gemm"
@@ -34,14 +36,12 @@ def calls(rank: RankTrace) -> pl.DataFrame:
     every = rank.cached(modelled_work.modelled).with_columns(modelled_work.limits())
     device = modelled_work.device_of(rank)
     tf32 = None if device is None else device.peak("tf32", is_matrix=True)
+    fp32 = None if device is None else device.peak("fp32", is_matrix=False)
     long = every.lazy().filter(pl.col("roof_ns") > 0, pl.col("span_ns") >= unfused.LONG_NS)
-    slow = with_excess(long, None if tf32 is None else tf32 / 1e9).select(
-        "op_id",
-        "time_ns",
-        "cause",
-        name=pl.col("name").cast(pl.String),
-        detail=pl.col("input_dims").cast(pl.String),
-    )
+    known = ("op_id", "time_ns", "cause", pl.col("name").cast(pl.String), pl.col("input_dims").cast(pl.String))
+    slow = with_excess(long, None if tf32 is None else tf32 / 1e9).select(known)
+    unknown = of_unknown_sizes(every.lazy(), tf32 / fp32 if tf32 and fp32 else 1.0).select(known)
+    slow = pl.concat([slow, unknown]).rename({"input_dims": "detail"})
     ways = (unfused.attention, unfused.optimizer, needless.slice_gradients, needless.channels_first)
     # What a call is too long for has one cause: what lets it go away before what makes it faster.
     told = pl.concat([*(way(rank, every) for way in ways), done(slow)]).lazy().filter(pl.col("time_ns") > 0)
@@ -101,6 +101,24 @@ def with_excess(calls: pl.LazyFrame, tf32: float | None) -> pl.LazyFrame:
             time_ns=saved.fill_nan(None).round().cast(pl.Int64),
             cause=pl.when(is_wrong).then(pl.lit(WRONG_TYPE)).otherwise(pl.lit(INEFFICIENT)),
         )
+    )
+
+
+def of_unknown_sizes(calls: pl.LazyFrame, times: float) -> pl.LazyFrame:
+    """Products in fp32 of which no size was recorded, ``time_ns`` what they take longer than with TF32, and ``cause``.
+
+    The units for fp32 limit them, so that their time tells what they compute.
+
+    Args:
+        calls: As of ``with_excess``.
+        times: How many times as much the device does with TF32 as on the units for fp32.
+    """
+    kernel = pl.col("kernel").cast(pl.String)
+    is_wide = kernel.str.contains(_FP32_KERNELS) & kernel.str.contains(_PRODUCTS)
+    needed_ratio = _FP32_RATIO / (TF32_RATIO * times)
+    found = calls.filter(pl.lit(times >= _FP32_TIMES), pl.col("input_dims").is_null(), is_wide)
+    return found.filter(pl.col("span_ns") >= unfused.LONG_NS).with_columns(
+        time_ns=((1 - needed_ratio) * pl.col("span_ns")).round().cast(pl.Int64), cause=pl.lit(WRONG_TYPE)
     )
 
 

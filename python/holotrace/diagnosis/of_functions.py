@@ -33,7 +33,7 @@ class Level:
 
 def times(job: Job) -> pl.DataFrame:
     """How long each rank's host is in functions in each step, and until when, whether or not its device waits."""
-    times = job.of(account.FUNCTION_TIME).select("rank", "step", "name", "time_ns", "at_ns")
+    times = job.of(account.FUNCTION_TIME).select("rank", "step", "name", "time_ns", "count", "at_ns")
     return times.with_columns(pl.col("name").str.replace_all(NUMBERED, "$1"))
 
 
@@ -55,6 +55,14 @@ def everybodys_ratio(cause: str, name: str | None, excess: pl.DataFrame, functio
         return float(0 < others > PART_RATIO * max(own))
     beyond_ns = total(excess.filter(pl.col("rank").is_in(ranks))["beyond_ns"])
     return 1 - min(1.0, sum(max(0.0, time - others) for time in own) / max(1.0, beyond_ns))
+
+
+def within(table: pl.DataFrame, name: str | None, functions: pl.DataFrame) -> pl.DataFrame:
+    """The table with the part of ``time_ns`` for which the rank's host can have been in the function, ``own_ns``."""
+    of_step = functions.filter(pl.col("name").eq_missing(pl.lit(name, pl.String)))
+    times = of_step.group_by("rank", "step").agg(host_ns=pl.col("time_ns").sum())
+    known = table.join(times, on=["rank", "step"], how="left", nulls_equal=True)
+    return known.with_columns(own_ns=pl.min_horizontal("time_ns", pl.col("host_ns").fill_null(0)))
 
 
 def with_spent(found: Candidate, cause: str, name: str | None, functions: pl.DataFrame, job: Job) -> Candidate:
@@ -115,6 +123,8 @@ def levels(
     is_apart = max(others["beyond_ns"].to_list(), default=0) < APART_RATIO * least_ns
     below_ns = others.select(pl.col("usual_ns").cast(pl.Int64) - pl.col("host_ns").cast(pl.Int64)).to_series()
     is_apart &= max(below_ns.to_list(), default=0) < _BELOW_RATIO * least_ns
+    # What others are in it for nearly as long differs by chance.
+    is_apart &= usual_ns <= ALIKE_RATIO * (usual_ns + least_ns)
     if not (is_of_some and is_apart and usual_ns > job.floor_ns and usual_ns > PART_RATIO * least_ns):
         return None
     parts = known.with_columns(

@@ -12,6 +12,7 @@ from holotrace.diagnosis.classes import (
     LAUNCH,
     MORE_WORK,
     PAUSE,
+    SLOW_LINK,
     UNFUSED_ATTENTION,
     UNFUSED_OPTIMIZER,
     UNRECORDED,
@@ -27,11 +28,14 @@ _TO_HOST = r"(?i)DtoH|Device -> (Pageable|Pinned|Host)|M2D"
 def at_once(costs: list[tuple[Candidate, int]], meetings: Meetings, least_ns: float) -> list[tuple[Candidate, int]]:
     """What groups of ranks do at the same time is one cause if next to nothing is won without it on one of them only.
 
-    The first and the last stage of a pipeline read input, for example.
+    The first and the last stage of a pipeline read input, for example, or several groups have links of one node.
     """
     alike: dict[tuple[object, ...], list[tuple[Candidate, int]]] = {}
     for candidate, cost in costs:
-        if candidate.ranks and candidate.change.of_hosts:
+        if candidate.cause == SLOW_LINK:
+            # A link is slow for whatever is sent over it.
+            alike.setdefault((candidate.cause, None), []).append((candidate, cost))
+        elif candidate.ranks and candidate.change.of_hosts:
             alike.setdefault((candidate.cause, candidate.responsible), []).append((candidate, cost))
     for same in alike.values():
         if len({candidate.ranks for candidate, _ in same}) < _SEVERAL_GROUPS:
@@ -44,7 +48,8 @@ def at_once(costs: list[tuple[Candidate, int]], meetings: Meetings, least_ns: fl
         joint = meetings.saved_ns(change := together(changes))
         if joint <= max(least_ns, _TOGETHER_TIMES * sum(max(0, cost) for _, cost in same)):
             continue
-        longest = max((candidate for candidate, _ in same), key=lambda candidate: candidate.evidence["time_ns"])
+        longest = max((candidate for candidate, _ in same), key=lambda candidate: candidate.evidence.get("time_ns", 0))
+        sums = [name for name in ("time_ns", "count") if name in longest.evidence]
         merged = replace(
             longest,
             change=replace(change, later=later),
@@ -52,7 +57,7 @@ def at_once(costs: list[tuple[Candidate, int]], meetings: Meetings, least_ns: fl
             steps=tuple(sorted({step for candidate, _ in same for step in candidate.steps})),
             evidence={
                 **longest.evidence,
-                **{name: sum(candidate.evidence[name] for candidate, _ in same) for name in ("time_ns", "count")},
+                **{name: sum(candidate.evidence[name] for candidate, _ in same) for name in sums},
             },
         )
         costs = [pair for pair in costs if pair not in same] + [(merged, joint)]

@@ -36,7 +36,7 @@ def lasting(rank: RankTrace) -> pl.DataFrame:
 
 
 def calling_nothing(rank: RankTrace) -> pl.DataFrame:
-    """Functions and ranges that last and call nothing, ``start_ns`` and ``end_ns``, on threads that launch work."""
+    """Functions and ranges that last and call nothing, on threads that launch work: start_ns, end_ns, tid and name."""
     calls = rank.cached(host_calls)
     threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
     own = calls.filter(pl.col("tid").is_in(threads.implode()))
@@ -45,7 +45,16 @@ def calling_nothing(rank: RankTrace) -> pl.DataFrame:
     )
     long = own.filter(~is_other, pl.col("end_ns") - pl.col("start_ns") > _LONG_NS)
     calling = own.filter(pl.col("parent_id").is_in(long["event_id"].implode()))["parent_id"].unique()
-    return long.filter(~pl.col("event_id").is_in(calling.implode())).select("start_ns", "end_ns")
+    return long.filter(~pl.col("event_id").is_in(calling.implode())).select("start_ns", "end_ns", "tid", "name")
+
+
+def calling(rank: RankTrace) -> pl.DataFrame:
+    """When threads that launch work are in operators or calls of the runtime: ``start_ns`` and ``end_ns``, in order."""
+    calls = rank.cached(host_calls)
+    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
+    own = calls.filter(calls["tid"].is_in(threads.implode())).select("category", "start_ns", "end_ns")
+    is_called = matching(own["category"], RUNTIME) | matching(own["category"], OPERATOR)
+    return intervals.union(own.filter(is_called).select("start_ns", "end_ns"))
 
 
 def of_host(rank: RankTrace) -> int:

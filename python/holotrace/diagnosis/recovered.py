@@ -7,12 +7,28 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.trace import RankTrace
 from holotrace.derive import intervals
-from holotrace.diagnosis import host, open_calls
-from holotrace.diagnosis.calls import host_calls
-from holotrace.diagnosis.classes import BY_NAME, PAUSE, STALLING, SYNCHRONIZATION
+from holotrace.derive.names import distinct
+from holotrace.derive.vendors import ALLOCATING
+from holotrace.diagnosis import host, lead, open_calls, own_time
+from holotrace.diagnosis.calls import among, beside_the_step, host_calls, main_thread
+from holotrace.diagnosis.classes import (
+    ALLOCATOR,
+    BY_NAME,
+    LAUNCH,
+    PAUSE,
+    SLOW_HOST,
+    STALLING,
+    SYNCHRONIZATION,
+    is_container,
+)
 
 # Any host takes less to go on with its next step; and no more things that hosts stand still for are looked at.
 _LEAST_NS, _MOST_THINGS = 200_000, 8
+# A wait returns so soon after the device has nothing to do any more.
+_RETURN_NS = 60_000
+# Of functions that hosts are in while their devices work, so many of the longest are looked at.
+_MOST_FUNCTIONS = 512
+_GAP = ("cause", "responsible", "start_ns", "end_ns", "share_ns")
 _SCHEMA = {
     **dict.fromkeys(("cause", "responsible"), pl.String()),
     **dict.fromkeys(("start_ns", "end_ns", "share_ns"), pl.Int64()),
@@ -20,36 +36,158 @@ _SCHEMA = {
 }
 
 
+_STOPS = {
+    "event_id": pl.UInt32(),
+    **dict.fromkeys(("cause", "responsible"), pl.String()),
+    **dict.fromkeys(("began_ns", "returned_ns"), pl.Int64()),
+}
+
+
 def rows(rank: RankTrace) -> pl.DataFrame:
     """Parts of gaps that would have been hidden without what a host had stood still for before.
 
     For as long as it stood still while its device worked, it could have been ahead: whatever else keeps it from
-    launching later would be hidden by that much, until it waits for its device again. Launching late is laid to it
-    anyway, see ``lead``.
+    launching later would be hidden by that much, until it waits for its device again. So would launching late, if that
+    is not laid to it anyway, see ``lead``.
 
     Returns ``cause`` and ``responsible`` of what it stood still for, its ``event_id``, ``start_ns`` and ``end_ns`` of
     the gap, and ``share_ns``, the part of that.
     """
-    every = rank.cached(host.of_all_devices)
-    waits = rank.cached(host.of_launching_threads)
-    asked_by = open_calls.asked_by(rank.cached(host_calls), waits["event_id"]).alias("asked_by")
-    waits = waits.hstack([asked_by]).with_columns(cause=pl.lit(SYNCHRONIZATION))
+    standing = _standing(rank)
+    stalls = rank.cached(host.stalls)
     known = ("cause", "responsible", "began_ns", "returned_ns", "event_id")
-    stops = pl.concat([waits.select(*known, "asked_by"), rank.cached(host.stalls).select(known)], how="diagonal")
-    later = rank.cached(host.gaps).filter(pl.col("cause").is_in((*STALLING, PAUSE)), pl.col("share_ns") > _LEAST_NS)
-    if stops.is_empty() or later.is_empty():
+    beside = pl.concat([_beside_work(rank, stalls), _allocating(rank)]).select(known)
+    if standing.is_empty() and beside.is_empty():
         return pl.DataFrame(schema=_SCHEMA)
+    waits = _waits(rank)
+    parts = [waits.select(*known, "asked_by", "is_wait"), stalls.select(known), beside]
+    # What frees memory waits, too.
+    stops = pl.concat(parts, how="diagonal").unique(["cause", "returned_ns"], keep="first", maintain_order=True)
+    if stops.is_empty():
+        return pl.DataFrame(schema=_SCHEMA)
+    every = rank.cached(host.of_all_devices)
     spans = stops.select(start_ns="began_ns", end_ns="returned_ns")
     stops = stops.with_columns(intervals.uncovered_ns(spans, every.found).alias("won_ns"))
+    # Some classes are one thing, whatever names it has.
+    key = pl.when(pl.col("cause").is_in(BY_NAME)).then("responsible").alias("key")
     things = (
-        stops.group_by("cause", "responsible")
-        .agg(pl.col("won_ns").sum())
+        stops.sort("won_ns", "responsible", descending=[True, False])
+        .group_by("cause", key, maintain_order=True)
+        .agg(pl.col("won_ns").sum(), pl.col("responsible").first())
         .filter(pl.col("won_ns") > _LEAST_NS)
         .top_k(_MOST_THINGS, by="won_ns")
         .sort("cause", "responsible")
     )
-    found = [_of(str(cause), name, stops, later) for cause, name, _ in things.iter_rows()]
-    return pl.concat(found) if found else pl.DataFrame(schema=_SCHEMA)
+    # Launching late is laid to what the host stood still for while its device did, too.
+    in_gaps = set(pl.concat([waits, stalls], how="diagonal").select("cause", key).iter_rows())
+    later = standing if beside.is_empty() else pl.concat([standing, _launching(rank)])
+    found = [
+        _of(str(cause), name, stops, standing if (cause, thing) in in_gaps else later)
+        for cause, thing, name in things.select("cause", "key", "responsible").iter_rows()
+    ]
+    return pl.concat([pl.DataFrame(schema=_SCHEMA), *found, _calling(rank, standing)])
+
+
+def _standing(rank: RankTrace) -> pl.DataFrame:
+    """What hosts stand still for in gaps."""
+    is_standing = pl.col("cause").is_in((*STALLING, PAUSE)) & (pl.col("share_ns") > _LEAST_NS)
+    return rank.cached(host.gaps).filter(is_standing).select(_GAP)
+
+
+def _launching(rank: RankTrace) -> pl.DataFrame:
+    """What hosts launch too late in gaps, whether or not that is laid to a wait before it."""
+    return rank.cached(host.gaps).filter(pl.col("cause").is_in((LAUNCH, SYNCHRONIZATION))).select(_GAP)
+
+
+def _calling(rank: RankTrace, standing: pl.DataFrame) -> pl.DataFrame:
+    """Of what the host stands still for in gaps, for how long it had called operators since it waited or stood still.
+
+    A slow host would have been so much further ahead as its calls take longer than others'.
+    """
+    if standing.is_empty():
+        return pl.DataFrame(schema=_SCHEMA)
+    waits = lead.long(rank.cached(host.of_launching_threads))
+    called = intervals.subtract(
+        rank.cached(own_time.calling), waits.select(start_ns="began_ns", end_ns="returned_ns").sort("start_ns")
+    )
+    gaps = standing.sort("start_ns", "end_ns").unique("end_ns", keep="first", maintain_order=True)
+    begun = gaps.select(_at(), "end_ns", "share_ns", "start_ns", before_ns=pl.col("end_ns").shift(1))
+    since = begun.sort("since_ns").join_asof(
+        waits.select("returned_ns"), left_on="since_ns", right_on="returned_ns", coalesce=False, check_sortedness=False
+    )
+    since = since.with_columns(from_ns=pl.max_horizontal("before_ns", "returned_ns").fill_null(0)).sort("start_ns")
+    took = intervals.covered_before_ns(called, since["end_ns"]) - intervals.covered_before_ns(called, since["from_ns"])
+    return since.with_columns(took.alias("took_ns")).select(
+        cause=pl.lit(SLOW_HOST),
+        responsible=pl.lit(None, pl.String),
+        start_ns="start_ns",
+        end_ns="end_ns",
+        share_ns=pl.min_horizontal("share_ns", "took_ns"),
+        event_id=pl.lit(None, pl.UInt32),
+    )
+
+
+def _at() -> pl.Expr:
+    """When a gap begins, for which a wait that ends with it does not count: what waits at its end does so after it."""
+    return pl.min_horizontal("end_ns", pl.col("start_ns") + _RETURN_NS).alias("since_ns")
+
+
+def _waits(rank: RankTrace) -> pl.DataFrame:
+    """Waits for the device, with what asked for them: within an evaluation, for example, they are a part of that."""
+    waits = rank.cached(host.of_launching_threads)
+    asked_by = open_calls.asked_by(rank.cached(host_calls), waits["event_id"]).alias("asked_by")
+    told = waits.hstack([asked_by, *beside_the_step(rank, waits["event_id"])])
+    return told.with_columns(
+        cause=pl.col("cause").fill_null(SYNCHRONIZATION),
+        responsible=pl.coalesce("name", "responsible"),
+        is_wait=pl.lit(value=True),
+    )
+
+
+def _allocating(rank: RankTrace) -> pl.DataFrame:
+    """Calls that get or free memory of the device, which they may wait for, on threads that launch work."""
+    calls = rank.cached(host_calls)
+    names = [name for name in distinct(calls["name"]) if name and name.startswith(ALLOCATING)]
+    if not names:
+        return pl.DataFrame(schema=_STOPS)
+    threads = rank.cached(host.of_all_devices).found["tid"].drop_nulls().unique()
+    long = calls.filter(among(calls["name"], names), pl.col("end_ns") - pl.col("start_ns") > _LEAST_NS)
+    return long.filter(pl.col("tid").is_in(threads.implode())).select(
+        "event_id",
+        cause=pl.lit(ALLOCATOR),
+        responsible=pl.col("name").cast(pl.String),
+        began_ns="start_ns",
+        returned_ns="end_ns",
+    )
+
+
+def _beside_work(rank: RankTrace, stalls: pl.DataFrame) -> pl.DataFrame:
+    """Functions that hosts stand still in while their devices work, as ``host.stalls`` has those in gaps."""
+    calls = rank.cached(host_calls)
+    every = rank.cached(own_time.calling_nothing)
+    lasted = pl.col("end_ns") - pl.col("start_ns")
+    long = every.filter(lasted > _LEAST_NS)
+    named = among(long["name"], [name for name in distinct(long["name"]) if name and not is_container(name)])
+    long = long.filter(named).top_k(_MOST_FUNCTIONS, by=lasted).sort("start_ns", "end_ns")
+    if long.is_empty():
+        return pl.DataFrame(schema=_STOPS)
+    # What others launch meanwhile it waits for, as for the thread of autograd.
+    launched = rank[host.WORK_EVENTS]["launch_ns"].drop_nulls().sort()
+    is_alone = launched.search_sorted(long["start_ns"]) == launched.search_sorted(long["end_ns"])
+    others = stalls.select(start_ns="began_ns", end_ns="returned_ns")
+    is_apart = intervals.uncovered_ns(long, others) == long["end_ns"] - long["start_ns"]
+    apart = long.filter(is_alone & is_apart)
+    # No window begins before the one before it has ended.
+    windows = apart.filter(pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1).fill_null(pl.col("start_ns")))
+    if windows.is_empty():
+        return pl.DataFrame(schema=_STOPS)
+    told = open_calls.of(calls, windows, fallback=rank.cached(main_thread)).shares
+    ordered = told.sort("share_ns", "cause", "responsible", descending=[True, False, False])
+    most = ordered.unique("window", keep="first", maintain_order=True).filter(pl.col("cause").is_in(STALLING))
+    at = windows.with_row_index("window").with_columns(pl.col("window").cast(told.schema["window"]))
+    return most.join(at, on="window", maintain_order="left").select(
+        "event_id", "cause", "responsible", began_ns="start_ns", returned_ns="end_ns"
+    )
 
 
 def _of(cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame) -> pl.DataFrame:
@@ -58,15 +196,17 @@ def _of(cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame) 
     if cause in BY_NAME:
         is_same &= pl.col("responsible").eq_missing(name)
     others = later.filter(~is_same)
-    # Of waits that are called from several places most of the time may be of one; the others stay.
-    asked = stops.filter(is_same).group_by("asked_by").agg(pl.col("won_ns").sum())
-    most = asked.sort("won_ns", "asked_by", descending=[True, False])["asked_by"][0]
-    is_own = is_same & pl.col("asked_by").eq_missing(pl.lit(most, pl.String))
+    is_own = is_same
+    if cause == SYNCHRONIZATION:
+        # Of waits that are called from several places most of the time may be of one; the others stay.
+        asked = stops.filter(is_same).group_by("asked_by").agg(pl.col("won_ns").sum())
+        most = asked.sort("won_ns", "asked_by", descending=[True, False])["asked_by"][0]
+        is_own &= pl.col("asked_by").eq_missing(pl.lit(most, pl.String))
     own = stops.filter(is_own)
     # Having waited for its device, which it would have to for longer then, the host is as far ahead as it was.
-    again = stops.filter(~is_own, pl.col("cause") == SYNCHRONIZATION)["returned_ns"].sort()
-    won = own.select("won_ns", "event_id", at_ns="returned_ns")
-    needed = others.select("start_ns", "end_ns", needed_ns="share_ns", at_ns="end_ns")
+    again = stops.filter(~is_own, "is_wait")["returned_ns"].sort()
+    won = own.select("won_ns", "event_id", at_ns="returned_ns", since_ns="returned_ns")
+    needed = others.select("start_ns", "end_ns", _at(), needed_ns="share_ns", at_ns="end_ns")
     level = (pl.col("won_ns").fill_null(0) - pl.col("needed_ns").fill_null(0)).cum_sum().over("run")
     lowest = pl.min_horizontal(level.cum_min().over("run"), 0)
     anyway_ns = lowest.shift(1, fill_value=0).over("run") - lowest
@@ -74,7 +214,7 @@ def _of(cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame) 
         pl.concat([won, needed], how="diagonal")
         .lazy()
         .sort("at_ns", "needed_ns", nulls_last=False)
-        .with_columns(pl.col("event_id").forward_fill(), run=pl.lit(again).search_sorted(pl.col("at_ns")))
+        .with_columns(pl.col("event_id").forward_fill(), run=pl.lit(again).search_sorted(pl.col("since_ns")))
         .with_columns(share_ns=pl.col("needed_ns") - anyway_ns)
         .filter(pl.col("share_ns") > 0)
         .select(

@@ -207,18 +207,19 @@ def _of_optimizer(ops: pl.DataFrame, *, is_adam: bool) -> Iterator[tuple[pl.Data
     of_lists = pl.col("name").str.starts_with(_LISTS)
     single, lists = ops.filter(~of_lists), ops.filter(of_lists)
     least, most = (ratio * total(single["span_ns"]) for ratio in _PLAUSIBLE)
-    if 0 < least <= total(single["roof_ns"].drop_nulls()) <= most:
-        update = _update(single["name"], is_adam=is_adam)
-        moved = sum(_fused_bytes(*given) for given in single.filter(name=update).select(_GIVEN).iter_rows())
-        if moved:
-            peak: Any = single["peak_bytes"].max()
-            yield single, moved / (OPTIMIZER_RATIO * peak)
-    elif (single["span_ns"].median() or _TINY_NS) < _TINY_NS:  # type: ignore[operator]  # a column of numbers
+    update = _update(single["name"], is_adam=is_adam)
+    is_limited = 0 < least <= total(single["roof_ns"].drop_nulls()) <= most
+    updated = single.filter(name=update).select(_GIVEN) if is_limited else single.select(_GIVEN).clear()
+    if moved := sum(_fused_bytes(*given) for given in updated.iter_rows()):
+        peak: Any = single["peak_bytes"].max()
+        yield single, moved / (OPTIMIZER_RATIO * peak)
+    elif not is_limited and (single["span_ns"].median() or _TINY_NS) < _TINY_NS:  # type: ignore[operator]  # numbers
         # What they take beyond the shortest of them is their data's, which one kernel would read and write, too.
         shortest = single["span_ns"].quantile(_SHORTEST_QUANTILE, "lower") or 0.0
         yield single, single.select((pl.col("span_ns") - shortest).clip(lower_bound=0).sum()).item()
-    elif single["roof_ns"].is_null().all() and (update := _update(single["name"], is_adam=is_adam)):
-        # Memory limits all of them, so that those of unknown sizes tell by their time how long a fused one takes.
+    elif update and (is_limited or single["roof_ns"].is_null().all()):
+        # Memory limits all of them, so that where sizes are unknown, or those of the update are, they tell by their
+        # time how long a fused one takes.
         yield single, total(single.filter(name=update)["span_ns"]) * _PASSES[update] / _OWN_PASSES[update]
     # Lists are recorded without their sizes: how often each operator reads or writes one. The second factor of an
     # addcmul_ is the first.

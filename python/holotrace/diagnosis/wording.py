@@ -19,6 +19,11 @@ COPYING = " between copies from the device, as in saving a checkpoint or working
 # Of ranks and steps that are told one by one; the columns of the table have all.
 _MOST_RUNS = 6
 _LONG_NAME = 80  # characters
+# What hosts do while their devices work, which costs only what they stand still for later.
+LESS_AHEAD = (
+    "the host of {who} is in {what} while its device works, and is so much less far ahead of it when it stands still "
+    "later"
+)
 # What is compared with, if it is no other step.
 OTHERS = {classes.SLOW_DEVICE: "on the others", classes.SLOW_LINK: "with equal size in other groups"}
 

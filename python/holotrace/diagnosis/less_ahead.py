@@ -1,0 +1,85 @@
+"""What hosts do only while their devices work, and are less far ahead when something else keeps them from launching."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import polars as pl
+
+from holotrace.diagnosis import account, of_functions
+from holotrace.diagnosis.candidates import Candidate, Job, lower_median, when
+from holotrace.diagnosis.classes import BY_NAME, EVALUATION, STALLING
+from holotrace.diagnosis.meetings import Change, Meetings
+
+# Evidence: that it costs nothing but what others stand still for longer.
+LESS_AHEAD = "is_less_ahead"
+# As it costs nothing by itself, only more than this of the job is worth saying.
+_LEAST_RATIO = 0.02
+_KEY = ("cause", "key")
+
+
+def causes(job: Job, others: Sequence[Candidate]) -> Iterator[Candidate]:
+    """What hosts would have hidden of what they stand still for without functions that they are in before that.
+
+    Args:
+        job: The job.
+        others: What devices wait for is told by these, which have what they hide later, too.
+    """
+    hidden = job.of(account.RECOVERED).filter(pl.col("cause").is_in((*STALLING, EVALUATION)))
+    if hidden.is_empty():
+        return
+    name = pl.col("name").fill_null("").str.replace_all(of_functions.NUMBERED, "$1")
+    keyed = hidden.with_columns(name=name).with_columns(
+        key=pl.when(pl.col("cause").is_in(BY_NAME)).then("name").otherwise(pl.lit(""))
+    )
+    known = {(each.cause, (each.responsible or "") if each.cause in BY_NAME else "") for each in others}
+    functions = of_functions.times(job)
+    for (cause, key), rows in keyed.sort(*_KEY, "rank", "at_ns").group_by(*_KEY, maintain_order=True):
+        if (cause, key) not in known:
+            yield _of(str(cause), rows, functions, job)
+
+
+def worth_saying(
+    costs: Sequence[tuple[Candidate, int]],
+    meetings: Meetings,
+    job_ns: int,
+    least_ratio: Callable[[Candidate], float],
+) -> list[tuple[Candidate, int]]:
+    """Those of the causes that cost only what others stand still for longer, if that is enough.
+
+    Args:
+        costs: All causes, each with what it costs by itself.
+        meetings: Replays the job.
+        job_ns: How long that takes.
+        least_ratio: What part of it a cause is worth telling from.
+    """
+    every = [(c, meetings.saved_ns(c.change)) for c, _ in costs if LESS_AHEAD in c.evidence]
+    return [(c, cost) for c, cost in every if cost > max(_LEAST_RATIO, least_ratio(c)) * job_ns]
+
+
+def _of(cause: str, rows: pl.DataFrame, functions: pl.DataFrame, job: Job) -> Candidate:
+    longest = rows.sort("time_ns", "rank", "at_ns", descending=[True, False, False]).row(0, named=True)
+    times = functions.filter(name=longest["name"])
+    later: dict[int, list[tuple[int, float]]] = {}
+    for rank, at, ns in rows.select("rank", "at_ns", "time_ns").iter_rows():
+        later.setdefault(rank, []).append((at, float(ns)))
+    return Candidate(
+        cause,
+        Change(later=later),
+        _whose(tuple(sorted(later)), times, job),
+        when(times, "time_ns"),
+        longest["name"] or None,
+        event_rank=longest["rank"],
+        event_id=longest["event_id"],
+        evidence={"time_ns": int(rows["time_ns"].sum()), "count": int(rows["count"].sum()), LESS_AHEAD: True},
+    )
+
+
+def _whose(ranks: tuple[int, ...], times: pl.DataFrame, job: Job) -> tuple[int, ...]:
+    """The ranks that stand still later, or none if the others' hosts are as long in the function."""
+    of_rank = dict(times.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
+    others = [of_rank.get(rank, 0) for rank in job.ranks if rank not in ranks]
+    own = max(of_rank.get(rank, 0) for rank in ranks)
+    is_everybodys = bool(others) and lower_median(pl.Series(others)) > of_functions.ALIKE_RATIO * own
+    is_of_all = len(job.ranks) > 1 and not others
+    return () if is_everybodys or is_of_all else ranks

@@ -1,0 +1,109 @@
+"""What hosts do only while their devices work, and what it costs when they stand still for something else later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import holotrace
+from holotrace.core.schema import filled
+from holotrace.diagnosis import account, less_ahead
+from holotrace.diagnosis.candidates import Candidate, Job
+from holotrace.diagnosis.meetings import Change
+from trace_files import write_trace
+
+COLLECT, SAVE = "<built-in function collect>", "train.py(88): save_checkpoint"
+
+
+def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
+    place = {"pid": 0, "tid": 7} if cat == "kernel" else {"pid": 1, "tid": 1}
+    return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
+
+
+def found_in(
+    tmp_path: Path,
+    before: dict[str, Any],
+    launching: dict[str, Any] | None = None,
+    beside: dict[str, Any] | None = None,
+) -> list[tuple[object, ...]]:
+    """What is told of a device that works for 12 ms, while its host saves a checkpoint until 20 ms.
+
+    Args:
+        tmp_path: Where the trace is written.
+        before: What the host does before that.
+        launching: How it launches the second kernel, if not as the others.
+        beside: What it calls in that.
+    """
+    times = ((0, 10, 10_000), (3_000, 10_010, 2_000), (20_000, 20_010, 2_000))
+    work = [
+        part
+        for number, (launched, began, took) in enumerate(times)
+        for part in (
+            event("cuda_runtime", "cudaLaunchKernel", launched, 5, correlation=number),
+            event("kernel", "mm", began, took, correlation=number, stream=7, device=0),
+        )
+    ]
+    work[2] = launching or work[2]
+    write_trace(
+        tmp_path / "rank-0.json",
+        events=[*work, before, *([beside] if beside else ()), event("python_function", SAVE, 4_000, 15_900)],
+    )
+    told = holotrace.open(tmp_path).causes()
+    return list(told.select("cause", (pl.col("cost_ns") / 1e6).round(), "low_ns", "message").iter_rows())
+
+
+def test_what_a_host_does_before_it_stands_still_makes_that_longer(tmp_path: Path) -> None:
+    """Garbage that is collected while the device works cost nothing, though without it a checkpoint was hidden."""
+    saving, collecting = found_in(tmp_path, event("python_function", COLLECT, 500, 2_000))
+    assert saving[:2] == ("checkpoint", 8.0)
+    assert collecting[:3] == ("garbage-collection", 2.0, 0)
+    assert "while its device works" in str(collecting[3])
+
+
+def test_freeing_memory_waits_and_makes_what_comes_later_longer(tmp_path: Path) -> None:
+    assert found_in(tmp_path, event("cuda_runtime", "cudaFree", 500, 2_000))[1][:3] == ("allocator", 2.0, 0)
+
+
+def test_what_an_evaluation_waits_for_is_a_part_of_that(tmp_path: Path) -> None:
+    """Its reads of losses were told as waits of the step, so that most of what it cost was missing."""
+    reading = event("cuda_runtime", "cudaStreamSynchronize", 550, 1_900)
+    evaluating, *_ = [*found_in(tmp_path, event("user_annotation", "evaluate", 500, 2_000), beside=reading)][1:]
+    assert (evaluating[0], evaluating[1]) == ("evaluation", 2.0)
+
+
+def test_a_range_around_what_another_thread_launches_is_nothing_that_a_host_does(tmp_path: Path) -> None:
+    """A range around a backward pass seemed to stand still, though that ran on a thread of its own."""
+    around = event("user_annotation", "Engine.backward", 500, 3_400)
+    launching = event("cuda_runtime", "cudaLaunchKernel", 3_000, 5, correlation=1) | {"tid": 2}
+    assert [cause for cause, *_ in found_in(tmp_path, around, launching)] == ["checkpoint"]
+
+
+def test_waiting_for_the_thread_of_autograd_is_nothing_that_a_host_does(tmp_path: Path) -> None:
+    waiting = "<built-in method run_backward of torch._C._EngineBase object at 0x7f1>"
+    assert [cause for cause, *_ in found_in(tmp_path, event("python_function", waiting, 500, 2_000))] == ["checkpoint"]
+
+
+@pytest.mark.parametrize(("of_others_ns", "ranks"), [(3_000_000, ()), (0, (2,))])
+def test_what_all_hosts_do_is_of_all_though_only_one_stands_still_later(
+    of_others_ns: int, ranks: tuple[int, ...]
+) -> None:
+    rows: list[dict[str, object]] = [
+        {"row": "function", "rank": rank, "step": 1, "name": COLLECT, "count": 1}
+        | {"time_ns": 3_000_000 if rank == 2 else of_others_ns}
+        for rank in range(4)
+    ]
+    rows.append(
+        {"row": "recovered", "rank": 2, "step": 2, "cause": "garbage-collection", "name": COLLECT, "count": 1}
+        | {"time_ns": 2_000_000, "start_ns": 20_000_000, "at_ns": 28_000_000, "event_id": 5}
+    )
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
+    job = Job(every, pl.DataFrame(), (0, 1, 2, 3), 100_000)
+    (found,) = less_ahead.causes(job, [])
+    assert (found.cause, found.ranks, found.steps) == ("garbage-collection", ranks, (1,))
+    assert found.change.later == {2: [(28_000_000, 2_000_000.0)]}
+    # What devices wait for has what it hides later, too.
+    assert not list(less_ahead.causes(job, [Candidate("garbage-collection", Change(), responsible=COLLECT)]))
