@@ -109,7 +109,7 @@ def can_have(job: Job, kind: str) -> bool:
         "group": job.hosts >= 4 and job.sharded and job.protos,
     }
     # Of a read, and of the host's work that it exposes, nobody could say which is wrong.
-    ambiguous = kind in ("read", "read-often") and job.framework == JAX and not job.works_in_calls
+    ambiguous = kind in ("read", "read-often", "result") and job.framework == JAX and not job.works_in_calls
     is_of_jax = kind in ("small", "callback")
     return (
         needed.get(KINDS[kind].of, True)

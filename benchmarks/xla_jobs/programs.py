@@ -111,11 +111,11 @@ class Compiler:
         return made
 
     def collective(
-        self, opcode: str, us: float, *, groups: tuple[tuple[int, ...], ...], is_async: bool = True
+        self, opcode: str, us: float, *, groups: tuple[tuple[int, ...], ...], is_async: bool = True, shape: str = ""
     ) -> Operation:
         """A collective, or only its start; ``done`` ends that."""
         name = f"{opcode}-start" if is_async else opcode
-        shape = "bf16[2048,4096]" if "gather" in opcode else "bf16[4096,4096]"
+        shape = shape or ("bf16[2048,4096]" if "gather" in opcode else "bf16[4096,4096]")
         return self.add(name, name, us, shape=shape, collective=opcode, groups=groups)
 
     def done(self, start: Operation) -> None:
@@ -156,6 +156,9 @@ def step_program(job: Job, faults: Sequence[Fault] = (), version: int = 0) -> Pr
             reductions += [last] if last.is_start else []
     for start in reductions:
         compiler.done(start)
+    if groups != everybody:
+        # Halves that each hold all of the state agree on the gradients' norm.
+        compiler.collective("all-reduce", 25.0, is_async=False, groups=everybody, shape="f32[1]")
     times = told["inefficient"].amount if "inefficient" in told else 1.0
     compiler.add(
         "transpose_fusion",

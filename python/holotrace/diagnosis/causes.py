@@ -24,6 +24,7 @@ from holotrace.diagnosis import (
     transfers,
     uneven,
     wording,
+    xla_spent,
 )
 from holotrace.diagnosis.advice import COPIED_WITHIN, advice
 from holotrace.diagnosis.candidates import Candidate, Job
@@ -50,9 +51,11 @@ from holotrace.diagnosis.classes import (
 )
 from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.hidden import with_hidden
+from holotrace.diagnosis.host_clock import Wait
 from holotrace.diagnosis.meetings import Late, Meetings, together
 from holotrace.diagnosis.texts_on_host import OF_HOSTS
 from holotrace.diagnosis.transfers import ABSENT, EXPOSES, is_gathered
+from holotrace.diagnosis.xla_hosts import SPENT, WAITED
 
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
 FLOOR_RATIO = 0.01
@@ -139,7 +142,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     ranks = tuple(windows["rank"].unique().sort())
     ends = dict(windows.select("rank", "at_ns").iter_rows())
     starts = {rank: start - offsets.get(rank, 0) for rank, start in windows.select("rank", "start_ns").iter_rows()}
-    meetings = Meetings(visits, ends, offsets, _late(rows))
+    meetings = Meetings(visits, ends, offsets, _late(rows), _waits(rows))
     begun_ns = min(starts.values())
     job_ns = meetings.lasted_ns(starts)
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
@@ -181,6 +184,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     kept = one_cause.with_copies(one_cause.once(kept, meetings), meetings)
     kept = with_hidden(one_cause.with_launches(kept, meetings), costs, meetings, FLOOR_RATIO * job_ns, len(ranks))
     kept = [(c, max(cost, meetings.saved_ns(c.change)) if c.change.later else cost) for c, cost in kept]
+    kept = xla_spent.without(kept, job, meetings)
     kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
     joint = _joint_ns([candidate for candidate, _ in kept], meetings, room_ns)
     joint = max([joint, *(cost for _, cost in kept)])
@@ -224,6 +228,17 @@ def _late(rows: pl.DataFrame) -> dict[int, list[Late]]:
     for rank, *times in found.select("rank", "at_ns", "start_ns", "time_ns", launched).iter_rows():
         late.setdefault(rank, []).append(Late(*times))
     return late
+
+
+def _waits(rows: pl.DataFrame) -> dict[int, list[Wait]]:
+    """When each rank's host had waited for its devices, of those that launch whole programs."""
+    waits: dict[int, list[Wait]] = {}
+    for rank in rows.filter(pl.col("row") == SPENT)["rank"].unique():
+        waits[rank] = []
+    found = rows.filter(pl.col("row") == WAITED)
+    for rank, *wait in found.select("rank", "at_ns", "start_ns", "end_ns", "name").iter_rows():
+        waits.setdefault(rank, []).append(Wait(*wait))
+    return waits
 
 
 def _is_of_shared_cores(candidate: Candidate, windows: pl.DataFrame) -> bool:

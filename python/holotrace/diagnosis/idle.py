@@ -35,6 +35,7 @@ from holotrace.diagnosis.classes import (
     UNRECORDED,
 )
 from holotrace.diagnosis.of_functions import ALIKE_RATIO, NUMBERED, PART_RATIO
+from holotrace.diagnosis.xla_hosts import SPENT
 
 _STEP = r"^ProfilerStep$"
 # Host calls of a slow host take so much longer than those of others.
@@ -86,10 +87,12 @@ def causes(job: Job) -> Iterator[Candidate]:
     slow = slow if len(slow) <= len(job.ranks) / 2 else {}
     of_slow: list[pl.DataFrame] = []
     functions = of_functions.times(job)
+    # Of XLA it is known of all that hosts do.
+    done = functions if functions.height else job.of(SPENT)
     hidden = job.of(account.RECOVERED).with_columns(pl.col("name").fill_null("").str.replace_all(NUMBERED, "$1"))
     for idle in _things(job, list(slow)):
         excess = idle.table
-        is_slow = _follows(idle, slow, functions, job)
+        is_slow = _follows(idle, slow, done, job)
         levels = None if is_slow else of_functions.levels(idle.cause, idle.name, excess, functions, job)
         if levels:
             for level in levels:

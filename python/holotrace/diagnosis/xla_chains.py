@@ -5,12 +5,13 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.core.plans import done
+from holotrace.derive import intervals
 from holotrace.diagnosis.classes import COMPILATION, LAUNCH, QUEUED, SYNCHRONIZATION
 
 # Waiting is of the devices, not of the host, and what compiles in a gap does nothing else.
 _WAITING, _FIXED = (SYNCHRONIZATION, QUEUED), (SYNCHRONIZATION, QUEUED, COMPILATION)
 # So soon a thread goes on that waited for a device.
-_SOON_NS = 100_000
+_SOON_NS, _MOSTLY_RATIO = 100_000, 0.8
 
 
 def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame) -> pl.DataFrame:
@@ -28,19 +29,25 @@ def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame) -> pl.DataFra
     since = stops.unique().sort().to_frame("since_ns").with_columns(at_ns="since_ns")
     ended = own.select(returns_ns="end_ns", began_ns="start_ns").sort("returns_ns")
     begins = own.select(next_ns="start_ns").sort("next_ns")
+    over = own.select(over_ns="end_ns").sort("over_ns")
     known = (
         late.join_asof(since, left_on="start_ns", right_on="at_ns", check_sortedness=False)
         .join_asof(ended, left_on="start_ns", right_on="returns_ns", strategy="forward", check_sortedness=False)
         .join_asof(begins, left_on="start_ns", right_on="next_ns", strategy="forward", check_sortedness=False)
+        .join_asof(over, left_on="start_ns", right_on="over_ns", check_sortedness=False)
         .with_columns(
             pl.col("since_ns").fill_null(own["start_ns"].min() if own.height else 0),
             soon_ns=pl.col("start_ns") + _SOON_NS,
         )
     )
-    is_open = pl.col("began_ns") < pl.col("start_ns")
-    returns = is_open & (pl.col("returns_ns") < pl.col("soon_ns"))
-    goes_on = ~is_open & (pl.col("next_ns") < pl.col("soon_ns"))
-    is_wait = (returns | goes_on).fill_null(value=False)
+    is_open = (pl.col("began_ns") < pl.col("start_ns")).fill_null(value=False)
+    from_ns = pl.when(is_open).then("began_ns").otherwise(pl.max_horizontal("over_ns", "since_ns"))
+    until_ns = pl.when(is_open).then("returns_ns").otherwise("next_ns")
+    # Where it waited only for a part of the way, what it did before took longer.
+    is_long = 2 * (until_ns - from_ns) >= pl.col("start_ns") - pl.col("since_ns")
+    is_soon = ((until_ns < pl.col("soon_ns")) & is_long).fill_null(value=False)
+    # What is over so soon only now and then is so by chance.
+    is_wait = is_soon & (is_soon.mean().over(is_open) >= _MOSTLY_RATIO)
     return (
         known.filter(~is_wait, pl.col("since_ns") < pl.col("start_ns"))
         .select("window", start_ns="since_ns", end_ns="start_ns")
@@ -66,7 +73,7 @@ def laid_to_longest(shares: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     keys = ["window", "cause", "named"]
     earlier = before.filter(~pl.col("cause").is_in(_WAITING)).select(shares.columns)
     both = pl.concat([own, earlier]).with_columns(named=named)
-    room = own.lazy().group_by("window").agg(room_ns=pl.col("share_ns").sum())
+    room = own.lazy().group_by("window").agg(room_ns=pl.col("share_ns").sum(), gap_end_ns=pl.col("end_ns").first())
     taken = pl.col("total_ns").cum_sum().over("window") - pl.col("total_ns")
     # Of what is both in the gap and before it, the gap's part tells when.
     first = pl.exclude(*keys, "share_ns", "place").first()
@@ -78,7 +85,22 @@ def laid_to_longest(shares: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
         .join(room, on="window")
         .sort("window", "total_ns", "place", descending=[False, True, False])
         .with_columns(share_ns=pl.min_horizontal("total_ns", (pl.col("room_ns") - taken).clip(lower_bound=0)))
+        # Whenever it was done, devices stood still for it until the gap ended.
+        .with_columns(end_ns="gap_end_ns")
         .filter(pl.col("share_ns") > 0)
         .select(shares.columns)
     )
     return pl.concat([shares.filter(~is_laid), done(found)])
+
+
+def between(launches: pl.Series, waits: pl.DataFrame) -> pl.DataFrame:
+    """The time in which a host was on its way from one launch, or wait, to the next: window, start_ns, end_ns.
+
+    Args:
+        launches: When it launched programs.
+        waits: ``began_ns`` and ``returned_ns``.
+    """
+    stops = pl.concat([launches, waits["began_ns"], waits["returned_ns"]]).unique().sort()
+    spans = pl.DataFrame({"start_ns": stops[:-1], "end_ns": stops[1:]})
+    waiting = intervals.union(waits.select(start_ns="began_ns", end_ns="returned_ns"))
+    return spans.filter(intervals.uncovered_ns(spans, waiting) > 0).with_row_index("window")
