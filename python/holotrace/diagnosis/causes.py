@@ -379,7 +379,9 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
         str(filled["what"]), absent, f"{waiting} {'waits' if len(c.ranks) == 1 else 'wait'}"
     )
     filled["copying"] = wording.copying(str(filled["who"]), str(filled["copies"]), is_call=is_call)
-    sentence = words.sentence.format(**filled) + wording.when(c.steps, known_steps)
+    is_before = bool(c.evidence.get(idle.BEFORE))
+    whenever = wording.BEFORE_STEPS if is_before else wording.when(c.steps, known_steps)
+    sentence = words.sentence.format(**filled) + whenever
     if share <= FLOOR_RATIO:
         sentence += wording.HIDDEN
     return {
@@ -394,7 +396,7 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
         "where_ns": None if c.start_ns is None else c.start_ns - found.begun_ns,
         "event_id": c.event_id,
         "cost_ns": found.cost_ns,
-        "cost_per_step_ns": found.cost_ns // found.step_count,
+        "cost_per_step_ns": None if is_before else found.cost_ns // found.step_count,
         "low_ns": found.low_ns,
         "high_ns": found.high_ns,
         "profiler_ns": found.profiler_ns,

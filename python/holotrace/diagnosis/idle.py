@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -52,8 +52,8 @@ _OFTEN, _LATE_ANYWAY_RATIO = 4, 0.4
 SHORT_NS = 200_000
 # What more groups of ranks have, each in other steps, they have by chance.
 _MOST_GROUPS = 2
-# Evidence: how often hosts wait in a turn of what comes round.
-PER_TURN = "per_turn_count"
+# Evidence: how often hosts wait in a turn of what comes round, and that it was before the first step.
+PER_TURN, BEFORE = "per_turn_count", "is_before_steps"
 # So much of what a rank has beyond others must be its own host's.
 _OWN_RATIO = 0.5
 # What is typical of calls may be less than what the slowest of them take longer.
@@ -82,6 +82,23 @@ class _Idle:
 
 def causes(job: Job) -> Iterator[Candidate]:
     """Idle time by what the host did meanwhile."""
+    first = job.of(account.STEP).group_by("rank").agg(first_ns=pl.col("start_ns").min())
+    begun = dict(first.iter_rows())
+    yield from (_before_steps(found, begun) for found in _causes(job))
+
+
+def _before_steps(found: Candidate, begun: Mapping[int, int]) -> Candidate:
+    """The cause, of no step if most of it was over when the first step began."""
+    parts = [
+        (at - ns / 2 < begun.get(rank, 0), ns) for rank, of_rank in found.change.removed.items() for at, ns in of_rank
+    ]
+    before_ns = sum(ns for is_before, ns in parts if is_before)
+    if before_ns < NAMED_RATIO * sum(ns for *_, ns in parts) or not before_ns:
+        return found
+    return replace(found, steps=(), evidence={**found.evidence, BEFORE: True})
+
+
+def _causes(job: Job) -> Iterator[Candidate]:
     job, waiting = awaited.apart(job)
     slow = {rank: ratio for rank, ratio in _host_ratios(job).items() if ratio > _SLOW_HOST_RATIO}
     slow = slow if len(slow) <= len(job.ranks) / 2 else {}
