@@ -95,6 +95,9 @@ KINDS: dict[str, Kind] = {
     "slow-link": Kind("slow-link", "group", ("gather", "reduce", "link"), 1.6, 9),
     "exposed": Kind("exposed-transfer", "all", ("reduce", "gather"), 0.05, 1),
     "callback": Kind("python-function", "all", ("callback", "recv", "check_values"), 300, 20e3),
+    "infeed": Kind("input", "all", ("infeed",), 300, 20e3),
+    # A TPU multiplies numbers of single precision in six passes.
+    "fp32": Kind("inefficient-kernels", "all", ("fusion",), 5.5, 7),
     "inefficient": Kind("inefficient-kernels", "all", ("transpose_fusion", "broadcast"), 1.5, 40),
     "small": Kind("launch-bound", "all", (), 4, 400),
     "copies": Kind("copy", "all", ("copy",), 50, 6e3),

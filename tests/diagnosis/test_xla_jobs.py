@@ -197,9 +197,30 @@ def test_a_core_that_others_wait_for_is_told_once(tmp_path: Path) -> None:
     assert [each.rule for each in findings if each.severity != "info"] == ["slow-device"]
 
 
+def test_a_product_in_full_precision_is_far_from_what_others_reach(tmp_path: Path) -> None:
+    truth, found = causes(tmp_path, replace(ALONE, faults=("fp32",)))
+    assert "model.py:80" in assert_only(truth, found, "inefficient-kernels", [0])["evidence"]
+
+
+def test_an_infeed_is_of_the_steps_whose_programs_stand_in_it_though_all_were_launched_in_the_first(
+    tmp_path: Path,
+) -> None:
+    """Of a host that runs ahead, and marks no steps, all of them seemed to be in step 0."""
+    job = replace(ALONE, faults=("infeed",), reads_previous=False, marks=False, steps=8)
+    truth, found = causes(tmp_path, job)
+    assert len(assert_only(truth, found, "input", [0])["steps"]) >= 8
+
+
 def test_copies_within_a_device_are_told_with_what_makes_them_needless(tmp_path: Path) -> None:
     truth, found = causes(tmp_path, replace(ALONE, faults=("copies",)))
     assert "donate" in assert_only(truth, found, "copy", [0])["advice"]
+
+
+def test_groups_of_a_program_that_is_not_in_the_profile_do_not_meet_each_other(tmp_path: Path) -> None:
+    """All hosts seemed to be in one group, whose collectives held each of them, so that nothing was worth anything."""
+    job = Job(hosts=4, cores=2, steps=6, seed=3, faults=("function",), sharded=True, protos=False, meets_all=False)
+    truth, found = causes(tmp_path, job)
+    assert_only(truth, found, "python-function", [truth.fault.host or 0])
 
 
 def test_a_slow_link_costs_all_that_its_transfers_expose_wherever_in_a_step(tmp_path: Path) -> None:

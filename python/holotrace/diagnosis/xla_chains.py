@@ -6,7 +6,7 @@ import polars as pl
 
 from holotrace.core.plans import done
 from holotrace.derive import intervals
-from holotrace.diagnosis.classes import COMPILATION, LAUNCH, QUEUED, SYNCHRONIZATION
+from holotrace.diagnosis.classes import COMPILATION, FUNCTION, LAUNCH, QUEUED, SYNCHRONIZATION
 
 # Waiting is of the devices, not of the host, and what compiles in a gap does nothing else.
 _WAITING, _FIXED = (SYNCHRONIZATION, QUEUED), (SYNCHRONIZATION, QUEUED, COMPILATION)
@@ -93,11 +93,53 @@ def laid_to_longest(shares: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([shares.filter(~is_laid), done(found)])
 
 
+def by_function(shares: pl.DataFrame, inside: pl.DataFrame) -> pl.DataFrame:
+    """The shares, those of functions of the program by each of several that a gap has; of one name they would be one's.
+
+    Args:
+        shares: Parts of gaps, as of ``laid_to_longest``.
+        inside: The same of pieces of the gaps, each of which has no more than one.
+    """
+    is_function = pl.col("cause") == FUNCTION
+    keys = ["window", "responsible"]
+    told = inside.filter(is_function).group_by(keys, maintain_order=True).agg(pl.col("share_ns").sum(), "when_ns")
+    told = told.with_columns(
+        pl.col("when_ns").list.last(), ratio=pl.col("share_ns") / pl.col("share_ns").sum().over("window")
+    )
+    known = shares.filter(is_function)
+    split = known.join(told.drop("share_ns"), on="window", maintain_order="left", suffix="_told").with_columns(
+        share_ns=(pl.col("share_ns") * pl.col("ratio")).round().cast(pl.Int64),
+        responsible="responsible_told",
+        when_ns="when_ns_told",
+    )
+    rest = known.join(told, on="window", how="anti", maintain_order="left")
+    return pl.concat([shares.filter(~is_function), rest, split.select(shares.columns)])
+
+
+def cut(spans: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
+    """The spans in pieces, each in one of what the host did, or between these: window, start_ns, end_ns.
+
+    Args:
+        spans: ``window``, ``start_ns``, ``end_ns``.
+        own: What it did, none within another.
+    """
+    edges = pl.concat([own["start_ns"], own["end_ns"]]).unique().sort()
+    first, after = (
+        pl.Series(edges.search_sorted(spans[name], side=side)).cast(pl.Int64)
+        for name, side in (("start_ns", "right"), ("end_ns", "left"))
+    )
+    inside = spans.select("window", place=pl.int_ranges(first, after)).explode("place").drop_nulls("place")
+    cuts = inside.select("window", start_ns=edges[inside["place"]])
+    pieces = pl.concat([spans.select("window", "start_ns"), cuts]).sort("window", "start_ns")
+    ended = pieces.join(spans.select("window", "end_ns"), on="window", how="left", maintain_order="left")
+    return ended.with_columns(pl.coalesce(pl.col("start_ns").shift(-1).over("window"), "end_ns").alias("end_ns"))
+
+
 def between(launches: pl.Series, waits: pl.DataFrame) -> pl.DataFrame:
     """The time in which a host was on its way from one launch, or wait, to the next: window, start_ns, end_ns.
 
     Args:
-        launches: When it launched programs.
+        launches: When it launched programs, and when its recording began.
         waits: ``began_ns`` and ``returned_ns``.
     """
     stops = pl.concat([launches, waits["began_ns"], waits["returned_ns"]]).unique().sort()

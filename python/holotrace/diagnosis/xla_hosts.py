@@ -103,8 +103,11 @@ def host(rank: RankTrace) -> Host:
         own = _own(rank, named)
         stops = pl.concat([_lasting_launches(rank), waits["returned_ns"]])
         ways = xla_chains.begun(gaps, stops, _lasting(own))
+        late = gaps.filter(pl.col("window").is_in(ways["window"].implode())).select("window", "start_ns", "end_ns")
+        known = xla_chains.by_function(known, _before(rank, late, own))
         known = xla_chains.laid_to_longest(known, _before(rank, ways, own))
-        spent = _before(rank, xla_chains.between(launches["launched_ns"], waits), own)
+        stops = pl.concat([own["start_ns"].sort().head(1), launches["launched_ns"]])
+        spent = _before(rank, xla_chains.between(stops, waits), own)
     # What is on its way when the program has been launched is late whatever the host waits for.
     in_time = gaps.filter(pl.col("launch_ns") <= pl.col("start_ns"))["window"].implode()
     is_sent = (pl.col("cause") == classes.UPLOAD) & pl.col("window").is_in(in_time)
@@ -207,6 +210,7 @@ def _lasting(own: pl.DataFrame) -> pl.DataFrame:
 def _before(rank: RankTrace, spans: pl.DataFrame, every: pl.DataFrame) -> pl.DataFrame:
     """What the host did on its way to the launches that end gaps, as ``_explained`` tells it of the gaps."""
     own = _lasting(every)
+    spans = xla_chains.cut(spans, host_time.outermost(own.filter(activity=PROGRAM)))
     parts = host_time.shares(spans, own, host_time.everywhere(own), host_time.stepping_threads(rank))
     # Without code of the program nothing tells of what is not recorded whether it is more than usual.
     is_coded = bool((every["activity"] == PROGRAM).any())
