@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 JAX, TORCH = "jax", "torch"
+TPU, GPU = "tpu", "gpu"
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Job:
     works_in_calls: bool = True
     # Whether programs begin when the cores of all hosts are there, or those of each host by themselves.
     meets_all: bool = True
+    # A GPU runs one kernel after another, launched as a graph, and is the only one of its job.
+    accelerator: str = TPU
 
     def random(self, *what: object) -> Random:
         return Random(f"{what}/{self.seed}/{self.framework}")
@@ -114,11 +117,15 @@ def can_have(job: Job, kind: str) -> bool:
     # Of a read, and of the host's work that it exposes, nobody could say which is wrong.
     ambiguous = kind in ("read", "read-often", "result") and job.framework == JAX and not job.works_in_calls
     is_of_jax = kind in ("small", "callback")
+    # What operations of GPUs compute is known by the shapes of whole computations, which are not made up here, and a
+    # batch on its way is a copy of the device's.
+    is_of_tpu = kind in ("callback", "infeed", "inefficient", "fp32", "upload")
     return (
         needed.get(KINDS[kind].of, True)
         and not ambiguous
         and (kind != "exposed" or job.members > 1)
         and (not is_of_jax or job.framework == JAX)
+        and (not is_of_tpu or job.accelerator == TPU)
     )
 
 
@@ -170,6 +177,9 @@ def any_job(kinds: tuple[str, ...], seed: int) -> Job:
             meets_all=random.random() < 0.5,
         )
         job = replace(job, python=python and job.framework == JAX)
+        if job.framework == JAX and job.members == 1 and random.random() < 0.5:
+            # By their shapes, which are made up, what its operations compute would be counted.
+            job = replace(job, accelerator=GPU, protos=False)
         if job.members <= 16 and job.members * job.steps <= 128 and all(can_have(job, kind) for kind in kinds):
             return job
     raise ValueError(f"no job can have {kinds}")

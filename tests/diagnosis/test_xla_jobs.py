@@ -10,12 +10,13 @@ import polars as pl
 import pytest
 import xla_jobs
 from xla_jobs import JAX, TORCH, Job
-from xla_jobs.faults import planted
+from xla_jobs.faults import GPU, planted
 
 import holotrace
 
 HOSTS = Job(hosts=2, cores=2, steps=6, layers=2)
 ALONE = Job(hosts=1, cores=2, steps=6, layers=2)
+ON_GPU = Job(hosts=1, cores=1, steps=6, layers=3, accelerator=GPU, protos=False, host_ratio=0.2)
 
 
 def causes(tmp_path: Path, job: Job) -> tuple[xla_jobs.Truth, list[dict[str, Any]]]:
@@ -209,6 +210,24 @@ def test_an_infeed_is_of_the_steps_whose_programs_stand_in_it_though_all_were_la
     job = replace(ALONE, faults=("infeed",), reads_previous=False, marks=False, steps=8)
     truth, found = causes(tmp_path, job)
     assert len(assert_only(truth, found, "input", [0])["steps"]) >= 8
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [("input-of-all", "input"), ("checkpoint", "checkpoint"), ("read", "synchronization"), ("copies", "copy")],
+)
+def test_causes_of_a_job_on_a_gpu_cost_all_that_stands_still_beside_the_copy_of_a_batch(
+    fault: str, cause: str, tmp_path: Path
+) -> None:
+    """The copy splits each gap in two, each of which ends with a launch of its own."""
+    truth, found = causes(tmp_path, replace(ON_GPU, faults=(fault,)))
+    assert_only(truth, found, cause, [0])
+
+
+def test_operations_of_which_all_are_far_from_their_limits_have_no_usual_rate(tmp_path: Path) -> None:
+    """There were no causes of the job at all, but an error."""
+    xla_jobs.write(tmp_path, replace(ON_GPU, protos=True, seed=6))
+    holotrace.open(tmp_path).causes()
 
 
 def test_copies_within_a_device_are_told_with_what_makes_them_needless(tmp_path: Path) -> None:

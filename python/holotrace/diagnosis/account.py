@@ -195,6 +195,9 @@ def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Gaps by cause and what is responsible, summed between meetings."""
     gaps = rank.cached(_gaps_of(rank))
     named = gaps.lazy().rename({"share_ns": "time_ns", "responsible": "name", "where": "detail"})
+    if xla_gaps.is_xla(rank):
+        # Each gap ends as its launch is replayed.
+        edges = pl.concat([edges, rank.cached(xla_hosts.host).launches["begun_ns"]]).unique().sort()
     return _summed(named.with_columns(step=launched_in(gaps["when_ns"], rank.cached(rounds.steps))), edges, GAP)
 
 

@@ -107,7 +107,7 @@ def host(rank: RankTrace) -> Host:
         known = xla_chains.by_function(known, _before(rank, late, own))
         known = xla_chains.laid_to_longest(known, _before(rank, ways, own))
         stops = pl.concat([own["start_ns"].sort().head(1), launches["launched_ns"]])
-        spent = _before(rank, xla_chains.between(stops, waits), own)
+        spent = _before(rank, xla_chains.between(stops, waits), own, is_whole=True)
     # What is on its way when the program has been launched is late whatever the host waits for.
     in_time = gaps.filter(pl.col("launch_ns") <= pl.col("start_ns"))["window"].implode()
     is_sent = (pl.col("cause") == classes.UPLOAD) & pl.col("window").is_in(in_time)
@@ -144,11 +144,14 @@ def _launches(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
     runs = xla_gaps.program_runs(rank).drop_nulls("launch_ns")
     if xla_gaps.is_on_host(rank):
         runs = runs.clear()
-    begun = runs.group_by("launch_ns").agg(begun_ns=pl.col("start_ns").max()).sort("launch_ns", "begun_ns")
-    late = gaps.filter(pl.col("launch_ns") > pl.col("start_ns"))
-    stood = late.select("launch_ns", gap_ns=pl.col("end_ns") - pl.col("start_ns")).unique("launch_ns", keep="first")
-    known = begun.join(stood, on="launch_ns", how="left", maintain_order="left")
-    return known.select("begun_ns", pl.col("gap_ns").fill_null(0), launched_ns="launch_ns")
+    first, last = pl.col("start_ns").min(), pl.col("start_ns").max()
+    begun = runs.group_by("launch_ns").agg(first_ns=first, begun_ns=last).sort("first_ns", "launch_ns")
+    late = gaps.filter(pl.col("launch_ns") > pl.col("start_ns"))["launch_ns"].unique()
+    # What is copied to devices before a program, while these have nothing else to do, is launched too late, too.
+    ended = xla_gaps.program_runs(rank).select(ended_ns="end_ns").sort("ended_ns")
+    known = begun.join_asof(ended, left_on="first_ns", right_on="ended_ns", check_sortedness=False)
+    stood_ns = pl.when(pl.col("launch_ns").is_in(late.implode())).then(pl.col("begun_ns") - pl.col("ended_ns"))
+    return known.select("begun_ns", gap_ns=stood_ns.fill_null(0), launched_ns="launch_ns").sort("launched_ns")
 
 
 def _lasting_launches(rank: RankTrace) -> pl.Series:
@@ -207,11 +210,15 @@ def _lasting(own: pl.DataFrame) -> pl.DataFrame:
     return own.filter(pl.col("end_ns") - pl.col("start_ns") >= xla_gaps.MIN_GAP_NS)
 
 
-def _before(rank: RankTrace, spans: pl.DataFrame, every: pl.DataFrame) -> pl.DataFrame:
-    """What the host did on its way to the launches that end gaps, as ``_explained`` tells it of the gaps."""
+def _before(rank: RankTrace, spans: pl.DataFrame, every: pl.DataFrame, *, is_whole: bool = False) -> pl.DataFrame:
+    """What the host did on its way to the launches that end gaps, as ``_explained`` tells it of the gaps.
+
+    Short calls count only if ``is_whole``.
+    """
     own = _lasting(every)
     spans = xla_chains.cut(spans, host_time.outermost(own.filter(activity=PROGRAM)))
-    parts = host_time.shares(spans, own, host_time.everywhere(own), host_time.stepping_threads(rank))
+    counted = every if is_whole else own
+    parts = host_time.shares(spans, counted, host_time.everywhere(counted), host_time.stepping_threads(rank))
     # Without code of the program nothing tells of what is not recorded whether it is more than usual.
     is_coded = bool((every["activity"] == PROGRAM).any())
     told = parts.with_columns(

@@ -8,12 +8,21 @@ import polars as pl
 
 from holotrace.derive.host_activities import INPUT_RANGES, PROGRAM, of_calls, of_ranges
 from holotrace.diagnosis.candidates import NAMED_RATIO, Candidate, Job, total
-from holotrace.diagnosis.classes import BY_NAME, FUNCTION, LAUNCH, PAUSE, STALLING, SYNCHRONIZATION, UNRECORDED
+from holotrace.diagnosis.classes import (
+    BY_NAME,
+    FUNCTION,
+    LAUNCH,
+    PAUSE,
+    SLOW_HOST,
+    STALLING,
+    SYNCHRONIZATION,
+    UNRECORDED,
+)
 from holotrace.diagnosis.meetings import Meetings
 from holotrace.diagnosis.xla_hosts import SPENT, WAITED
 
 # Hosts cannot do without all of this, but without what some have beyond others.
-_OF_ALL = (LAUNCH, PAUSE, UNRECORDED)
+_OF_ALL = (PAUSE, UNRECORDED)
 
 
 def without(kept: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> list[tuple[Candidate, int]]:
@@ -24,6 +33,16 @@ def without(kept: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> 
     return [(_named(candidate, job), max(cost, meetings.saved_ns(candidate.change))) for candidate, cost in whole]
 
 
+def without_waits(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> list[tuple[Candidate, int]]:
+    """The causes, waits each with what the job gains if its hosts go on at once: that is mostly what they expose."""
+    if job.of(WAITED).is_empty():
+        return costs
+    return [
+        (c, max(cost, meetings.saved_ns(_without(c, job).change)) if c.cause == SYNCHRONIZATION else cost)
+        for c, cost in costs
+    ]
+
+
 def _without(found: Candidate, job: Job) -> Candidate:
     """The cause with all that its hosts do of it, or all their waits for it; as it is where that is not known."""
     ranks = found.ranks or job.ranks
@@ -32,13 +51,23 @@ def _without(found: Candidate, job: Job) -> Candidate:
         ended = {rank: frozenset(own["at_ns"]) for (rank,), own in waits.partition_by("rank", as_dict=True).items()}
         return replace(found, change=replace(found.change, waits=ended)) if ended else found
     is_of_some = len(ranks) < len(job.ranks)
-    if found.cause not in STALLING and not (is_of_some and found.cause in _OF_ALL):
+    if found.cause == SLOW_HOST:
+        found = replace(found, cause=LAUNCH)
+        return replace(_without(found, replace(job, rows=_as_launching(job.rows, ranks))), cause=SLOW_HOST)
+    if found.cause not in (*STALLING, LAUNCH) and not (is_of_some and found.cause in _OF_ALL):
         return found
-    spent = _beyond(_of_name(job.of(SPENT).filter(cause=found.cause), found), ranks, job)
+    spent = _beyond(_of_name(job.of(SPENT), found).filter(cause=found.cause), ranks, job)
     parts: dict[int, list[tuple[int, float]]] = {}
     for rank, at, ns in spent.filter(pl.col("ns") > 0).select("rank", "at_ns", "ns").iter_rows():
         parts.setdefault(rank, []).append((at, float(ns)))
     return replace(found, change=replace(found.change, spent=parts)) if parts else found
+
+
+def _as_launching(rows: pl.DataFrame, ranks: tuple[int, ...]) -> pl.DataFrame:
+    """What slow hosts do as all others do, sooner, as launching: that takes these shorter, which has other classes."""
+    others = rows.filter(pl.col("row") == SPENT, ~pl.col("rank").is_in(ranks))
+    is_everybodys = pl.col("name").is_in(others["name"].implode()) & (pl.col("cause") == FUNCTION)
+    return rows.with_columns(cause=pl.when(is_everybodys).then(pl.lit(LAUNCH)).otherwise("cause"))
 
 
 def _named(found: Candidate, job: Job) -> Candidate:
