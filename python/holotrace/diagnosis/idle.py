@@ -82,8 +82,9 @@ class _Idle:
 
 def causes(job: Job) -> Iterator[Candidate]:
     """Idle time by what the host did meanwhile."""
-    first = job.of(account.STEP).group_by("rank").agg(first_ns=pl.col("start_ns").min())
-    begun = dict(first.iter_rows())
+    # Steps of PyTorch are those of its profiler, which begin with the recording.
+    first = job.of(account.STEP).join(job.of(SPENT).select("rank").unique(), on="rank", how="semi")
+    begun = dict(first.group_by("rank").agg(pl.col("start_ns").min()).iter_rows())
     yield from (_before_steps(found, begun) for found in _causes(job))
 
 

@@ -104,10 +104,9 @@ def host(rank: RankTrace) -> Host:
         stops = pl.concat([_lasting_launches(rank), waits["returned_ns"]])
         ways = xla_chains.begun(gaps, stops, _lasting(own))
         late = gaps.filter(pl.col("window").is_in(ways["window"].implode())).select("window", "start_ns", "end_ns")
-        known = xla_chains.by_function(known, _before(rank, late, own))
-        known = xla_chains.laid_to_longest(known, _before(rank, ways, own))
         stops = pl.concat([own["start_ns"].sort().head(1), launches["launched_ns"]])
-        spent = _before(rank, xla_chains.between(stops, waits), own, is_whole=True)
+        inside, before, spent = _did(rank, own, late, ways, xla_chains.between(stops, waits))
+        known = xla_chains.laid_to_longest(xla_chains.by_function(known, inside), before)
     # What is on its way when the program has been launched is late whatever the host waits for.
     in_time = gaps.filter(pl.col("launch_ns") <= pl.col("start_ns"))["window"].implode()
     is_sent = (pl.col("cause") == classes.UPLOAD) & pl.col("window").is_in(in_time)
@@ -210,15 +209,24 @@ def _lasting(own: pl.DataFrame) -> pl.DataFrame:
     return own.filter(pl.col("end_ns") - pl.col("start_ns") >= xla_gaps.MIN_GAP_NS)
 
 
-def _before(rank: RankTrace, spans: pl.DataFrame, every: pl.DataFrame, *, is_whole: bool = False) -> pl.DataFrame:
-    """What the host did on its way to the launches that end gaps, as ``_explained`` tells it of the gaps.
+def _did(rank: RankTrace, every: pl.DataFrame, *spans: pl.DataFrame) -> list[pl.DataFrame]:
+    """What the host did in each of several sorts of spans, as ``_explained`` tells it of gaps.
 
-    Short calls count only if ``is_whole``.
+    All at once, as each look at what it did takes as long for few spans as for many.
     """
+    sort = [pl.lit(place).alias("sort") for place in range(len(spans))]
+    both = pl.concat([each.with_columns(sort[place]) for place, each in enumerate(spans)]).with_row_index("span")
+    found = _parts(rank, both.select("start_ns", "end_ns", window="span"), every)
+    known = found.rename({"window": "span"}).join(
+        both.select("span", "window", "sort"), on="span", maintain_order="left"
+    )
+    return [known.filter(sort=place).select(found.columns) for place in range(len(spans))]
+
+
+def _parts(rank: RankTrace, spans: pl.DataFrame, every: pl.DataFrame) -> pl.DataFrame:
     own = _lasting(every)
     spans = xla_chains.cut(spans, host_time.outermost(own.filter(activity=PROGRAM)))
-    counted = every if is_whole else own
-    parts = host_time.shares(spans, counted, host_time.everywhere(counted), host_time.stepping_threads(rank))
+    parts = host_time.shares(spans, every, host_time.everywhere(every), host_time.stepping_threads(rank))
     # Without code of the program nothing tells of what is not recorded whether it is more than usual.
     is_coded = bool((every["activity"] == PROGRAM).any())
     told = parts.with_columns(

@@ -17,6 +17,7 @@ from holotrace.diagnosis.classes import (
     STALLING,
     SYNCHRONIZATION,
     UNRECORDED,
+    UPLOAD,
 )
 from holotrace.diagnosis.meetings import Meetings
 from holotrace.diagnosis.xla_hosts import SPENT, WAITED
@@ -54,7 +55,7 @@ def _without(found: Candidate, job: Job) -> Candidate:
     if found.cause == SLOW_HOST:
         found = replace(found, cause=LAUNCH)
         return replace(_without(found, replace(job, rows=_as_launching(job.rows, ranks))), cause=SLOW_HOST)
-    if found.cause not in (*STALLING, LAUNCH) and not (is_of_some and found.cause in _OF_ALL):
+    if found.cause not in (*STALLING, LAUNCH, UPLOAD) and not (is_of_some and found.cause in _OF_ALL):
         return found
     spent = _beyond(_of_name(job.of(SPENT), found).filter(cause=found.cause), ranks, job)
     parts: dict[int, list[tuple[int, float]]] = {}
