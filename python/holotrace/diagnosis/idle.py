@@ -90,10 +90,8 @@ def causes(job: Job) -> Iterator[Candidate]:
 
 def _before_steps(found: Candidate, begun: Mapping[int, int]) -> Candidate:
     """The cause, of no step if most of it was over when the first step began."""
-    parts = [
-        (at - ns / 2 < begun.get(rank, 0), ns) for rank, of_rank in found.change.removed.items() for at, ns in of_rank
-    ]
-    before_ns = sum(ns for is_before, ns in parts if is_before)
+    parts = [(rank, at, ns) for rank, of_rank in found.change.removed.items() for at, ns in of_rank]
+    before_ns = sum(ns for rank, at, ns in parts if rank in begun and at - ns / 2 < begun[rank])
     if before_ns < NAMED_RATIO * sum(ns for *_, ns in parts) or not before_ns:
         return found
     return replace(found, steps=(), evidence={**found.evidence, BEFORE: True})
