@@ -49,7 +49,7 @@ def write(folder: Path, job: Job) -> tuple[list[Truth], float]:
     for host in hosts:
         skew_us = clocks.choice((0.0, 200.0, 3000.0)) * clocks.random()
         (run_folder / f"host{host.number}.xplane.pb").write_bytes(recorded.written(host, cores, skew_us))
-    whole = _length(hosts, cores)
+    whole = _length(hosts)
     truths = []
     for fault in faults:
         without = _length_with(job, [each for each in faults if each != fault])
@@ -78,11 +78,12 @@ def _of_cost(job: Job, kind: str) -> Fault:
 
 
 def _length_with(job: Job, faults: Sequence[Fault]) -> float:
-    return _length(*_simulated(job, faults))
+    return _length(_simulated(job, faults)[0])
 
 
-def _length(hosts: Sequence[Host], cores: Cores) -> float:
-    return max(run.end for run in cores.runs[-1]) - min(host.begun for host in hosts)
+def _length(hosts: Sequence[Host]) -> float:
+    """Until the last host has read its last result: what it does after its last program is part of the job, too."""
+    return max(host.now for host in hosts) - min(host.begun for host in hosts)
 
 
 def _simulated(job: Job, faults: Sequence[Fault]) -> tuple[list[Host], Cores]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 JAX, TORCH = "jax", "torch"
+TPU, GPU = "tpu", "gpu"
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Job:
     works_in_calls: bool = True
     # Whether programs begin when the cores of all hosts are there, or those of each host by themselves.
     meets_all: bool = True
+    # A GPU runs one kernel after another, launched as a graph, and is the only one of its job.
+    accelerator: str = TPU
 
     def random(self, *what: object) -> Random:
         return Random(f"{what}/{self.seed}/{self.framework}")
@@ -95,6 +98,9 @@ KINDS: dict[str, Kind] = {
     "slow-link": Kind("slow-link", "group", ("gather", "reduce", "link"), 1.6, 9),
     "exposed": Kind("exposed-transfer", "all", ("reduce", "gather"), 0.05, 1),
     "callback": Kind("python-function", "all", ("callback", "recv", "check_values"), 300, 20e3),
+    "infeed": Kind("input", "all", ("infeed",), 300, 20e3),
+    # A TPU multiplies numbers of single precision in six passes.
+    "fp32": Kind("inefficient-kernels", "all", ("fusion",), 5.5, 7),
     "inefficient": Kind("inefficient-kernels", "all", ("transpose_fusion", "broadcast"), 1.5, 40),
     "small": Kind("launch-bound", "all", (), 4, 400),
     "copies": Kind("copy", "all", ("copy",), 50, 6e3),
@@ -109,13 +115,17 @@ def can_have(job: Job, kind: str) -> bool:
         "group": job.hosts >= 4 and job.sharded and job.protos,
     }
     # Of a read, and of the host's work that it exposes, nobody could say which is wrong.
-    ambiguous = kind in ("read", "read-often") and job.framework == JAX and not job.works_in_calls
+    ambiguous = kind in ("read", "read-often", "result") and job.framework == JAX and not job.works_in_calls
     is_of_jax = kind in ("small", "callback")
+    # What operations of GPUs compute is known by the shapes of whole computations, which are not made up here, and a
+    # batch on its way is a copy of the device's.
+    is_of_tpu = kind in ("callback", "infeed", "inefficient", "fp32", "upload")
     return (
         needed.get(KINDS[kind].of, True)
         and not ambiguous
         and (kind != "exposed" or job.members > 1)
         and (not is_of_jax or job.framework == JAX)
+        and (not is_of_tpu or job.accelerator == TPU)
     )
 
 
@@ -167,6 +177,9 @@ def any_job(kinds: tuple[str, ...], seed: int) -> Job:
             meets_all=random.random() < 0.5,
         )
         job = replace(job, python=python and job.framework == JAX)
+        if job.framework == JAX and job.members == 1 and random.random() < 0.5:
+            # By their shapes, which are made up, what its operations compute would be counted.
+            job = replace(job, accelerator=GPU, protos=False)
         if job.members <= 16 and job.members * job.steps <= 128 and all(can_have(job, kind) for kind in kinds):
             return job
     raise ValueError(f"no job can have {kinds}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from xla_jobs.devices import Cores, Launch
-from xla_jobs.faults import TORCH, Fault, Job
+from xla_jobs.faults import GPU, TORCH, Fault, Job
 from xla_jobs.profiles import Stat
 from xla_jobs.programs import Program
 
@@ -47,6 +47,8 @@ class Host:
         self._flow = 1000 * (number + 1)
         # Of each core and run, what ties the call that hands it over to what the core does.
         self.flows: dict[tuple[int, int], int] = {}
+        # Of batches to a GPU: from when to when, and what ties each to its call.
+        self.copies: list[tuple[float, float, int]] = []
         self.now = 40 * job.random("begin", number).random()
         self._random = Random()
         self.begin_step(-1)
@@ -119,6 +121,13 @@ class Host:
                 self.stand(us)
         start = begun + 60
         over = start + 220 + us
+        if self.job.accelerator == GPU:
+            self.copies.append((start + 80, over, self.flow()))
+            with self.open(
+                "hipMemcpyHtoDAsync" if self.job.seed % 2 else "cuMemcpyHtoDAsync", correlation_id=self._flow
+            ):
+                self.spend(5)
+            return over
         self.at(TRANSFERS, "H2D Dispatch", start, over - 4)
         self.at(TRANSFERS, "XlaLinearize", start + 1, start + 60 + us / 2)
         self.at(TRANSFERS, "Linearize", start + 2, start + 59 + us / 2)
@@ -128,6 +137,9 @@ class Host:
 
     def launch(self, program: Program, ready: float) -> Waiting:
         """Launches a program whose inputs are there at ``ready``."""
+        if self.job.accelerator == GPU:
+            yield from self._launch_on_gpu(program, ready)
+            return
         number, self.launched = self.launched, self.launched + 1
         flow = self.flow()
         with self.open("PJRT_LoadedExecutable_Execute"), self.open("TpuLoadedExecutable::Execute", _pt=5, _p=flow):
@@ -139,6 +151,26 @@ class Host:
             self.now = max(self.now, free)
             self.spend(30 + 12 * self.job.cores)
         self.cores.launch(self.number, number, Launch(program, self.step, tuple(times)))
+
+    def _launch_on_gpu(self, program: Program, ready: float) -> Waiting:
+        """The thread that calls launches the kernels itself, as a graph that they have the correlation id of."""
+        number, self.launched = self.launched, self.launched + 1
+        run = self.run_id(0, number)
+        with (
+            self.open("PJRT_LoadedExecutable_Execute"),
+            self.open(f"CommonPjRtLoadedExecutable::Execute ({program.name})", run_id=run),
+            self.open("[0] PjRtStreamExecutorRawLoadedExecutable::Execute", replica=0, partition=0),
+        ):
+            self.spend(18)
+            with self.open(f"ComputeSemaphoreAcquire [capacity={IN_FLIGHT}, value=0]"):
+                if number >= IN_FLIGHT:
+                    self.now = max(self.now, (yield from self.wait(number - IN_FLIGHT)) + 10)
+            with self.open("[0] GpuExecutable::ExecuteThunks"), self.open(f"{program.name}:XLA GPU module"):
+                flow = self.flows[(0, number)] = self.flow()
+                with self.open("cuGraphLaunch (CudaGraph:72)", device_id=0, correlation_id=flow, cuda_graph_id=72):
+                    begun = self.now
+                    self.spend(60)
+        self.cores.launch(self.number, number, Launch(program, self.step, (max(begun + 12, ready),)))
 
     def _execute(self, core: int, number: int, free: float, ready: float, flow: int) -> float:
         """What threads of the runtime do to hand a program to one core; when that has it."""
@@ -172,6 +204,7 @@ class Host:
             self.spend(20)
             copied = max(self.now, end + 45)
             over = copied + 60 + us
-            self.at(TRANSFERS, "D2H Dispatch", copied, over)
-            self.at(TRANSFERS, "tpu::System::TransferFromDevice", copied + 4, over - 4)
+            if self.job.accelerator != GPU:
+                self.at(TRANSFERS, "D2H Dispatch", copied, over)
+                self.at(TRANSFERS, "tpu::System::TransferFromDevice", copied + 4, over - 4)
             self.now = over + 15

@@ -111,11 +111,11 @@ class Compiler:
         return made
 
     def collective(
-        self, opcode: str, us: float, *, groups: tuple[tuple[int, ...], ...], is_async: bool = True
+        self, opcode: str, us: float, *, groups: tuple[tuple[int, ...], ...], is_async: bool = True, shape: str = ""
     ) -> Operation:
         """A collective, or only its start; ``done`` ends that."""
         name = f"{opcode}-start" if is_async else opcode
-        shape = "bf16[2048,4096]" if "gather" in opcode else "bf16[4096,4096]"
+        shape = shape or ("bf16[2048,4096]" if "gather" in opcode else "bf16[4096,4096]")
         return self.add(name, name, us, shape=shape, collective=opcode, groups=groups)
 
     def done(self, start: Operation) -> None:
@@ -136,6 +136,8 @@ def step_program(job: Job, faults: Sequence[Fault] = (), version: int = 0) -> Pr
         compiler.add(
             "recv-done", "host recv-done", told["callback"].amount, is_host=True, scope="jit(train_step)/io_callback"
         )
+    if "infeed" in told:
+        compiler.add("infeed", "infeed", told["infeed"].amount, is_host=True, scope=_scope(job, "infeed"))
     is_sharded = job.sharded and job.members > 1
     transfer = random.uniform(0.35, 0.8) * _BACKWARD_US * size
     ahead = compiler.collective("all-gather", 260 * size, groups=groups) if is_sharded else None
@@ -156,6 +158,21 @@ def step_program(job: Job, faults: Sequence[Fault] = (), version: int = 0) -> Pr
             reductions += [last] if last.is_start else []
     for start in reductions:
         compiler.done(start)
+    if groups != everybody:
+        # Halves that each hold all of the state agree on the gradients' norm.
+        compiler.collective("all-reduce", 25.0, is_async=False, groups=everybody, shape="f32[1]")
+    if "fp32" in job.faults:
+        # The logits, which may be the only product of full precision.
+        passes = told["fp32"].amount if "fp32" in told else 1.0
+        compiler.add(
+            "fusion",
+            "convolution fusion",
+            320 * size * passes,
+            shape="f32[8192,4096]" if passes > 1 else "bf16[8192,4096]",
+            scope=_scope(job, "loss/logits/dot_general"),
+            source="model.py:80",
+            efficiency=0.6 / passes,
+        )
     times = told["inefficient"].amount if "inefficient" in told else 1.0
     compiler.add(
         "transpose_fusion",

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from xla_jobs.devices import Cores, Ran, Run
+from xla_jobs.faults import GPU
 from xla_jobs.hosts import Host
 from xla_jobs.profiles import Event, Line, Plane, Stats, space
 from xla_jobs.programs import PEAK_BYTES, PEAK_FLOPS, Program, shared_stats
@@ -17,6 +18,17 @@ _DEVICE: Stats = {
     "peak_hbm_bw_gigabytes_per_second": PEAK_BYTES / 1e9,
     "has_megacore": 0,
 }
+# As of an H100.
+_GPU: Stats = {
+    "device_vendor": "Nvidia",
+    "compute_cap_major": 9,
+    "compute_cap_minor": 0,
+    "clock_rate": 1_980_000,
+    "core_count": 132,
+    "memory_bandwidth": 3_352_320_000_000,
+}
+_KERNEL = "regs:64 static_shared:0 dynamic_shared:0 grid:1024,1,1 block:256,1,1 occ_pct:50"
+_COPY = "kind_src:pinned kind_dst:device size:16777216 dest:0 async:1"
 
 
 def written(host: Host, cores: Cores, skew_us: float) -> bytes:
@@ -24,7 +36,8 @@ def written(host: Host, cores: Cores, skew_us: float) -> bytes:
     job = host.job
     first = host.number * job.cores
     runs = [[each[first + core] for each in cores.runs] for core in range(job.cores)]
-    planes = [_device(host, core, runs[core]) for core in range(job.cores)]
+    is_gpu = job.accelerator == GPU
+    planes = [_gpu(host, runs[0])] if is_gpu else [_device(host, core, runs[core]) for core in range(job.cores)]
     programs = {run.program.title: run.program for run in runs[0] if run.start >= host.begun}
     metadata = Plane("/host:metadata", programs={title: each.written() for title, each in programs.items()})
     started_ns = _EPOCH_NS + round(1e3 * (host.begun + skew_us))
@@ -62,6 +75,31 @@ def _device(host: Host, core: int, runs: Sequence[Run]) -> Plane:
     return Plane(f"/device:TPU:{core}", lines, _DEVICE, number=2 + 8 * core)
 
 
+def _gpu(host: Host, runs: Sequence[Run]) -> Plane:
+    """Streams of kernels and of copies: nothing tells of programs but what each kernel says of its own."""
+    kernels: list[Event] = []
+    for run in runs:
+        flow = host.flows[(0, run.number)]
+        told: Stats = {
+            "hlo_module": run.program.name,
+            "program_id": run.program.number,
+            "correlation_id": flow,
+            "context_id": "$$1",
+        }
+        for ran in run.operations:
+            if ran.start >= host.begun:
+                start, end = ran.start - host.begun, ran.end - host.begun
+                stats: Stats = {**told, "hlo_op": ran.operation.name, "kernel_details": _KERNEL}
+                kernels.append(Event(ran.operation.name.replace(".", "_"), start, end, stats))
+    copies = [
+        Event("MemcpyH2D", start - host.begun, end - host.begun, {"correlation_id": flow, "memcpy_details": _COPY})
+        for start, end, flow in host.copies
+        if start >= host.begun
+    ]
+    lines = (Line(14, "Stream #14(Compute)", kernels), Line(15, "Stream #15(MemcpyH2D)", copies))
+    return Plane("/device:GPU:0", lines, _GPU, number=2)
+
+
 def _module(host: Host, core: int, run: Run) -> Event:
     stats = {"run_id": host.run_id(core, run.number), "replica_id": 0, "queue_id": 0, "core_type": 0}
     stats |= {"_ct": 12, "_c": host.flows[(core, run.number)]}
@@ -90,7 +128,7 @@ def _threads(host: Host, runs: Sequence[Sequence[Run]]) -> Plane:
     for span in host.spans:
         if span.start >= host.begun:
             events[span.thread].append(Event(span.name, span.start - host.begun, span.end - host.begun, span.stats))
-    for core, each in enumerate(runs):
+    for core, each in enumerate(runs if host.job.accelerator != GPU else ()):
         events[f"futex-default-SDomainT/{70 + core}"] += _completions(host, core, each)
     return Plane(
         "/host:CPU",

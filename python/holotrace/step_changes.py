@@ -180,6 +180,8 @@ class Step:
             (_called(cause, responsible, tuple(ranks)), max(1, len(steps)), cost, message)
             for cause, responsible, ranks, steps, cost, message in self.tables[causes.name]
             .select("cause", "responsible", "ranks", "steps", "cost_per_step_ns", "message")
+            # What came before the steps made none of them longer.
+            .drop_nulls("cost_per_step_ns")
             .iter_rows()
         ]
         schema = {"name": pl.String, "count": pl.Int64, "total_ns": pl.Int64, "message": pl.String}

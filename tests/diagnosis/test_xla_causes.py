@@ -246,6 +246,19 @@ def test_copies_that_run_at_once_are_one_cause_that_costs_no_more_than_the_time_
     assert "copy-done" in copies[0].message
 
 
+def test_what_a_host_does_before_the_first_step_is_of_no_step() -> None:
+    """A recorded start of a job was told as so much of each step, and in step 0."""
+    job = draw(f"""
+        step |{"." * 4000}{"1" * 2000}{"2" * 2000}|
+        tpu  |A{"." * 4009}{"B" * 1980}{"." * 20}{"C" * 1990}|
+        call |a{"." * 3999}{"b" * 10}{"." * 1980}{"c" * 10}{"." * 2000}|
+    """)
+    first = job.causes().row(0, named=True)
+    assert (first["cause"], first["steps"], first["cost_per_step_ns"]) == ("unrecorded-host", [], None)
+    assert first["message"].endswith("during that time, before the first step")
+    assert first["cost_ns"] == pytest.approx(4_000_000, rel=0.01)
+
+
 @pytest.mark.slow
 def test_a_tpu_that_computes_nearly_all_the_time_has_no_cause() -> None:
     assert not [finding for finding in found("found/vllm_tpu") if finding.analysis == "causes"]

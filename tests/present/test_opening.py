@@ -154,3 +154,11 @@ def test_a_job_without_steps_has_no_ideal_step() -> None:
     assert first.waterfall_title == "What the measured time is made of"
     assert "step" not in first.facts
     assert opening(result, made_up.ANALYSES).waterfall_title == "From an ideal step to the measured one"
+
+
+def test_what_came_before_the_steps_is_worth_its_time_and_no_part_of_each_step() -> None:
+    before = job(found=(CAUSE,))
+    told = before.tables["causes"].with_columns(cost_per_step_ns=pl.lit(None, pl.Int64))
+    before = dataclasses.replace(before, tables={**before.tables, "causes": told})
+    assert first_screen(job(found=(CAUSE,))).causes[0].worth.endswith("a step")
+    assert first_screen(before).causes[0].worth == "10.0 ms"

@@ -26,7 +26,11 @@ COLUMNS = (
     Column("where_ns", Unit.NS, "Start of the longest instance, since the job began, on the clock of its rank"),
     Column("event_id", Unit.EVENT, "An event to look at, in the file of the rank; null if there is none"),
     Column("cost_ns", Unit.NS, "Time by which the job would end earlier without this cause, over the whole recording"),
-    Column("cost_per_step_ns", Unit.NS, "The same per step; the whole where no steps were recorded"),
+    Column(
+        "cost_per_step_ns",
+        Unit.NS,
+        "The same per step; the whole where none were recorded; null if it came before them",
+    ),
     Column("low_ns", Unit.NS, "Lower bound of cost_ns: the cause removed alone, or after all other causes"),
     Column("high_ns", Unit.NS, "Upper bound of cost_ns: the cause removed alone, or after all other causes"),
     Column(

@@ -52,7 +52,7 @@ _CALLS = HOST_CALLS.only("name", "tid", "arguments", "start_ns", "end_ns")
         Column("start_ns", Unit.NS, "When the host began to trace or lower it, on the clock of the file"),
     ),
     reads=(
-        MODULES.only("module", "program", "start_ns"),
+        MODULES.only("module", "program", "start_ns", "launch_ns"),
         HLO.only("module", "program", "name", "opcode", "computation", "is_entry", "shape", "source"),
         *host_time.READS,
     ),
@@ -71,7 +71,7 @@ def compilations(rank: RankTrace) -> pl.DataFrame:
     The compiled program is taken to be the first one with this name that ran afterwards. Programs that JAX read from
     its cache on disk are told where the profiler recorded Python, as only functions of JAX show it.
     """
-    compiled = found.compilations(host_activities.telling(rank, _CALLS))
+    compiled = found.named_by_runs(found.compilations(host_activities.telling(rank, _CALLS)), rank[MODULES])
     ran = programs.by_function(programs.first_runs(rank[MODULES]), rank[HLO])
     # Functions whose names end in something else than a letter give programs names that do so or not, by version.
     stem = pl.col("module").str.strip_chars_end("_").alias("stem")

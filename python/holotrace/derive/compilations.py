@@ -43,6 +43,28 @@ def compilations(calls: pl.DataFrame) -> pl.DataFrame:
     return found.join(modules.select("start_ns", "module"), on="start_ns", how="left", maintain_order="left")
 
 
+def named_by_runs(compiled: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """The compilations, those without a ``module`` by what was launched next, if that program had not run before.
+
+    Compilers of TPUs do not say what they compile, and PyTorch/XLA calls graphs by no function. Before anything has
+    been launched every program is new.
+
+    Args:
+        compiled: As of ``compilations``.
+        runs: Runs of programs: ``module``, ``program``, ``launch_ns``.
+    """
+    launched = runs.drop_nulls("launch_ns").sort("launch_ns")
+    is_first = pl.struct("module", "program").is_first_distinct()
+    ran = launched.select("launch_ns", next_module=pl.when(is_first).then(pl.col("module").cast(pl.String)))
+    # Of the devices of a program the first tells.
+    ran = ran.unique("launch_ns", keep="first", maintain_order=True)
+    ordered = compiled.sort("end_ns")
+    known = ordered.join_asof(ran, left_on="end_ns", right_on="launch_ns", strategy="forward", check_sortedness=False)
+    is_later = pl.col("start_ns") > launched["launch_ns"].min()
+    named = known.with_columns(module=pl.coalesce("module", pl.when(is_later).then("next_module")))
+    return named.select(compiled.columns).sort("start_ns")
+
+
 def _requests(told: pl.DataFrame, compiling: pl.DataFrame) -> pl.DataFrame:
     """The time in which threads that compile wanted to have something run."""
     threads = compiling["tid"].unique()

@@ -50,6 +50,8 @@ _RULES = (
 # and only libraries of input also by their files. What JAX compiles with is looked up there: `compile` may only return
 # what was compiled before, and whatever else has such a name is no compiler of XLA.
 _OF_FUNCTIONS = (
+    # Beginning to record is no part of the job.
+    (_NOTHING, r"^\$profiler\.py:\d+ (start|stop)_trace$"),
     (WAIT, r" block_until_ready$"),
     (COMPILATION, r" (trace_to_jaxpr\w*|lower_sharding_computation|backend_compile\w*|compile_or_get_cached)$"),
     (READ_BACK, r" \w*device_get\w*$"),

@@ -34,6 +34,7 @@ from holotrace.diagnosis import (
     turns,
     xla_calls,
     xla_gaps,
+    xla_hosts,
     xla_slow_work,
 )
 from holotrace.diagnosis.calls import among, beside_the_step, host_calls, matching
@@ -42,7 +43,7 @@ from holotrace.diagnosis.classes import OPERATOR, RUNTIME, SYNCHRONIZATION
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
 RECOVERED = "recovered"  # parts of gaps that would be hidden had the host not stood still before
-LATE = "late"  # the end of a gap in which the host did something else than launching
+LATE = "late"  # the end of a gap in which the host did something else than launching; of XLA, each launch
 CORE = "core"  # what each of several devices of one rank computes
 HOST = "host"  # how long the host takes by itself
 TURNS = "turns"  # how often comes round what most work is launched in, where nothing marks steps
@@ -56,8 +57,8 @@ _OWN = (
     Column(
         "row",
         Unit.TEXT,
-        "What the row is about: window, step, gap, late, recovered, work, core, slow-work, segment, meeting, call, "
-        "host, pace, turns, waits, function or unprofiled",
+        "What the row is about: window, step, gap, late, waited, spent, recovered, work, core, slow-work, segment, "
+        "meeting, call, host, pace, turns, waits, function or unprofiled",
     ),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
@@ -124,6 +125,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _unprofiled(rank),
         _gaps(rank, edges),
         _late(rank),
+        xla_hosts.rows(rank, LATE),
         _recovered(rank, edges),
         _nearly_late(rank),
         _copies(rank, edges),
@@ -195,12 +197,15 @@ def _gaps(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """Gaps by cause and what is responsible, summed between meetings."""
     gaps = rank.cached(_gaps_of(rank))
     named = gaps.lazy().rename({"share_ns": "time_ns", "responsible": "name", "where": "detail"})
+    if xla_gaps.is_xla(rank):
+        # Each gap ends as its launch is replayed.
+        edges = pl.concat([edges, rank.cached(xla_hosts.host).launches["begun_ns"]]).unique().sort()
     return _summed(named.with_columns(step=launched_in(gaps["when_ns"], rank.cached(rounds.steps))), edges, GAP)
 
 
 def _gaps_of(rank: RankTrace) -> Callable[[RankTrace], pl.DataFrame]:
     """What finds the gaps of such a rank."""
-    return xla_gaps.by_class if xla_gaps.is_xla(rank) else host.gaps
+    return xla_hosts.by_class if xla_gaps.is_xla(rank) else host.gaps
 
 
 def _runs_ahead(rank: RankTrace) -> bool:
@@ -213,10 +218,6 @@ def _runs_ahead(rank: RankTrace) -> bool:
 
 def _late(rank: RankTrace) -> pl.DataFrame:
     """The ends of gaps in which the host did something else than launching by itself, since ``start_ns``."""
-    if xla_gaps.is_xla(rank):
-        gaps = rank.cached(_gaps_of(rank)).drop_nulls("since_ns").unique("end_ns", maintain_order=True)
-        stood_ns = pl.col("end_ns") - pl.col("start_ns")
-        return gaps.select(row=pl.lit(LATE), at_ns="end_ns", start_ns="since_ns", time_ns=stood_ns, count=1)
     if not _runs_ahead(rank):
         return pl.DataFrame(schema={"row": pl.String()})
     found = rank.cached(host.stalls).filter("is_own")
@@ -275,6 +276,8 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
         row: What the rows are.
     """
     is_wait = pl.col("cause").first() == SYNCHRONIZATION
+    # When what ends the first of them was launched, if that is known.
+    is_launched = "launched_ns" in parts.collect_schema()
     return done(
         parts.with_columns(segment=pl.lit(edges).search_sorted(pl.col("end_ns"), side="left"))
         .sort("time_ns", "start_ns", "name", "event_id", descending=[True, False, False, False])
@@ -284,8 +287,10 @@ def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:
             at_ns=pl.col("end_ns").max(),
             count=pl.when(is_wait).then(turns.WAITS).otherwise(pl.len()),
             time_ns=pl.col("time_ns").sum(),
+            **({"until_ns": pl.col("launched_ns").min()} if is_launched else {}),
         )
         .with_columns(row=pl.lit(row))
+        .rename({"until_ns": "end_ns"}, strict=False)
     )
 
 

@@ -85,9 +85,10 @@ def candidate(
     """Takes ``part_ns`` of each row away, which ``of_hosts`` is theirs, too."""
     worst = parts.sort("part_ns", "rank", "start_ns", descending=[True, False, False]).row(0, named=True)
     removed = _removed(parts)
+    launched = _removed(parts.drop_nulls("end_ns"), "end_ns") if of_hosts and "end_ns" in parts.columns else {}
     return Candidate(
         cause,
-        Change(removed=removed, of_hosts=removed if of_hosts else {}),
+        Change(removed=removed, of_hosts=removed if of_hosts else {}, launched=launched),
         where.ranks,
         where.steps,
         name,
@@ -108,9 +109,9 @@ def lower_median(values: pl.Series) -> float:
     return float(found[(len(found) - 1) // 2])
 
 
-def _removed(parts: pl.DataFrame) -> dict[int, list[tuple[int, float]]]:
+def _removed(parts: pl.DataFrame, when: str = "at_ns") -> dict[int, list[tuple[int, float]]]:
     removed: dict[int, list[tuple[int, float]]] = {}
-    for rank, at, ns in parts.filter(pl.col("part_ns") > 0).select("rank", "at_ns", "part_ns").iter_rows():
+    for rank, at, ns in parts.filter(pl.col("part_ns") > 0).select("rank", when, "part_ns").iter_rows():
         removed.setdefault(rank, []).append((at, ns))
     return removed
 

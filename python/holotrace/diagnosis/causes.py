@@ -26,6 +26,7 @@ from holotrace.diagnosis import (
     transfers,
     uneven,
     wording,
+    xla_spent,
 )
 from holotrace.diagnosis.advice import COPIED_WITHIN, advice
 from holotrace.diagnosis.candidates import Candidate, Job
@@ -53,9 +54,11 @@ from holotrace.diagnosis.classes import (
 )
 from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.hidden import with_hidden
+from holotrace.diagnosis.host_clock import Wait
 from holotrace.diagnosis.meetings import Late, Meetings, together
 from holotrace.diagnosis.texts_on_host import OF_HOSTS
 from holotrace.diagnosis.transfers import ABSENT, EXPOSES, is_gathered
+from holotrace.diagnosis.xla_hosts import SPENT, WAITED
 
 # Below this part of the job's time nothing is said: equal ranks and equal steps differ by as much.
 FLOOR_RATIO = 0.01
@@ -129,20 +132,13 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     windows = rows.filter(pl.col("row") == account.WINDOW)
     if windows.is_empty():
         return [], 0
-    calls = rows.filter(pl.col("row") == account.MEETING).drop("row")
-    # Devices of one XLA rank meet each other.
-    if windows["rank"].n_unique() == 1 and account.XLA not in windows["detail"]:
-        come = arrivals.of_one_rank(calls, max(windows["count"].drop_nulls().to_list(), default=1))
-    else:
-        # Threads of a host execute what they wait for themselves.
-        is_program = windows["detail"].eq_missing(account.XLA) & windows["name"].ne_missing(account.ON_HOST)
-        come = arrivals.of_ranks(calls, are_awaited_later=bool(is_program.any()))
+    come = _arrived(rows, windows)
     visits = _visits(come)
     offsets = dict(visits.select("rank", "clock_offset_ns").unique("rank").iter_rows())
     ranks = tuple(windows["rank"].unique().sort())
     ends = dict(windows.select("rank", "at_ns").iter_rows())
     starts = {rank: start - offsets.get(rank, 0) for rank, start in windows.select("rank", "start_ns").iter_rows()}
-    meetings = Meetings(visits, ends, offsets, _late(rows))
+    meetings = Meetings(visits, ends, offsets, _late(rows), _waits(rows))
     begun_ns = min(starts.values())
     job_ns = meetings.lasted_ns(starts)
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
@@ -172,7 +168,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     # Whether anything is told of it does not depend on what others have a part in.
     alone = [(candidate, meetings.saved_ns(replace(candidate.change, later={}))) for candidate in every]
     costs = [(candidate, _at_most(cost, candidate, room_ns)) for candidate, cost in alone]
-    costs = one_cause.at_once(costs, meetings, FLOOR_RATIO * job_ns)
+    costs = one_cause.at_once(xla_spent.without_waits(costs, job, meetings), meetings, FLOOR_RATIO * job_ns)
     # A wait costs what the device stands still for and what it exposes, which may each be little.
     waits = [pair for pair in costs if pair[0].cause == SYNCHRONIZATION]
     costs = [*one_cause.once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
@@ -185,17 +181,27 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         *((c, max(cost, meetings.saved_ns(c.change)) if c.change.later else cost) for c, cost in kept),
         *less_ahead.worth_saying([pair for pair in costs if pair not in kept], meetings, job_ns, least_ratio),
     ]
+    kept = xla_spent.without(kept, job, meetings)
     kept = [(candidate, _at_most(max(0, cost), candidate, room_ns)) for candidate, cost in kept]
-    joint = _joint_ns([candidate for candidate, _ in kept], meetings, room_ns)
-    joint = max([joint, *(cost for _, cost in kept)])
+    joint = max([_joint_ns([candidate for candidate, _ in kept], meetings, room_ns), *(cost for _, cost in kept)])
     found = []
     for candidate, cost in kept:
         others = [other for other, _ in kept if other is not candidate]
         last = max(0, joint - _joint_ns(others, meetings, room_ns)) if others else cost
-        found.append(
-            Found(candidate, cost, min(cost, last), max(cost, last), job_ns, profiler_ns, begun_ns, max(1, steps))
-        )
+        low, high = min(cost, last), max(cost, last)
+        found.append(Found(candidate, cost, low, high, job_ns, profiler_ns, begun_ns, max(1, steps)))
     return sorted(found, key=lambda cause: -cause.cost_ns), joint
+
+
+def _arrived(rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
+    """When ranks came to where they meet; what is recorded of one of several tells of the others."""
+    calls = rows.filter(pl.col("row") == account.MEETING).drop("row")
+    # Devices of one XLA rank meet each other.
+    if windows["rank"].n_unique() == 1 and account.XLA not in windows["detail"]:
+        return arrivals.of_one_rank(calls, max(windows["count"].drop_nulls().to_list(), default=1))
+    # Threads of a host execute what they wait for themselves.
+    is_program = windows["detail"].eq_missing(account.XLA) & windows["name"].ne_missing(account.ON_HOST)
+    return arrivals.of_ranks(calls, are_awaited_later=bool(is_program.any()))
 
 
 def _at_most(cost_ns: int, candidate: Candidate, room_ns: int) -> int:
@@ -228,6 +234,17 @@ def _late(rows: pl.DataFrame) -> dict[int, list[Late]]:
     for rank, *times in found.select("rank", "at_ns", "start_ns", "time_ns", launched).iter_rows():
         late.setdefault(rank, []).append(Late(*times))
     return late
+
+
+def _waits(rows: pl.DataFrame) -> dict[int, list[Wait]]:
+    """When each rank's host had waited for its devices, of those that launch whole programs."""
+    waits: dict[int, list[Wait]] = {}
+    for rank in rows.filter(pl.col("row") == SPENT)["rank"].unique():
+        waits[rank] = []
+    found = rows.filter(pl.col("row") == WAITED)
+    for rank, *wait in found.select("rank", "at_ns", "start_ns", "end_ns", "name").iter_rows():
+        waits.setdefault(rank, []).append(Wait(*wait))
+    return waits
 
 
 def _is_of_shared_cores(candidate: Candidate, windows: pl.DataFrame) -> bool:
@@ -374,7 +391,9 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
     filled["copying"] = wording.copying(str(filled["who"]), str(filled["copies"]), is_call=is_call)
     is_of_function = less_ahead.LESS_AHEAD in c.evidence and c.cause != SLOW_HOST
     told = wording.LESS_AHEAD if is_of_function else words.sentence
-    sentence = told.format(**filled) + wording.when(c.steps, known_steps)
+    is_before = bool(c.evidence.get(idle.BEFORE))
+    whenever = wording.BEFORE_STEPS if is_before else wording.when(c.steps, known_steps)
+    sentence = told.format(**filled) + whenever
     if share <= FLOOR_RATIO:
         sentence += wording.HIDDEN
     return {
@@ -389,7 +408,7 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
         "where_ns": None if c.start_ns is None else c.start_ns - found.begun_ns,
         "event_id": c.event_id,
         "cost_ns": found.cost_ns,
-        "cost_per_step_ns": found.cost_ns // found.step_count,
+        "cost_per_step_ns": None if is_before else found.cost_ns // found.step_count,
         "low_ns": found.low_ns,
         "high_ns": found.high_ns,
         "profiler_ns": found.profiler_ns,

@@ -10,11 +10,10 @@ from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
 from holotrace.derive.names import distinct
-from holotrace.derive.steps import launched_in
-from holotrace.diagnosis import host, rounds
+from holotrace.diagnosis import host
 from holotrace.diagnosis.classes import EXPOSED, FUNCTION, INPUT
 
-_OPS = XLA_OPS.only("event_id", "name", "category", "target", "source", "start_ns", "end_ns", "launch_ns")
+_OPS = XLA_OPS.only("event_id", "name", "category", "target", "source", "start_ns", "end_ns", "step")
 # Beside what is read of every rank.
 READS = (_OPS,)
 # What takes from the host, or gives to it, while a program runs.
@@ -31,7 +30,6 @@ def by_hosts(rank: RankTrace) -> pl.LazyFrame:
     feeding = categories.filter(categories.cast(pl.String).str.contains(_FEEDS).fill_null(value=False))
     calls = rank.where(_OPS, is_python | pl.col("category").is_in(feeding.implode()))
     calls = calls.sort("start_ns", "end_ns", "event_id")
-    launched = calls.select(pl.coalesce("launch_ns", "start_ns")).to_series()
     calls = _once(calls)
     alone = intervals.uncovered_ns(calls, rank.cached(busy.of).computing_or_communicating)
     text, line = pl.col("name").cast(pl.String), pl.col("source").cast(pl.String)
@@ -43,7 +41,6 @@ def by_hosts(rank: RankTrace) -> pl.LazyFrame:
             cause=pl.when(is_input).then(pl.lit(INPUT)).otherwise(pl.lit(FUNCTION)),
             name=pl.coalesce(pl.format("{} ({})", text, line), text),
             detail=pl.lit(None, pl.String),
-            step=launched_in(launched, rank.cached(rounds.steps)),
         )
         .filter(pl.col("time_ns") > host.MIN_GAP_NS)
     )

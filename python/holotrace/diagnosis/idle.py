@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -37,6 +37,7 @@ from holotrace.diagnosis.classes import (
 from holotrace.diagnosis.less_ahead import LESS_AHEAD
 from holotrace.diagnosis.meetings import Change
 from holotrace.diagnosis.of_functions import ALIKE_RATIO, NUMBERED, PART_RATIO
+from holotrace.diagnosis.xla_hosts import SPENT
 
 _STEP = r"^ProfilerStep$"
 # Host calls of a slow host take so much longer than those of others.
@@ -53,8 +54,8 @@ _OFTEN, _LATE_ANYWAY_RATIO = 4, 0.4
 SHORT_NS = 200_000
 # What more groups of ranks have, each in other steps, they have by chance.
 _MOST_GROUPS = 2
-# Evidence: how often hosts wait in a turn of what comes round.
-PER_TURN = "per_turn_count"
+# Evidence: how often hosts wait in a turn of what comes round, and that it was before the first step.
+PER_TURN, BEFORE = "per_turn_count", "is_before_steps"
 # So much of what a rank has beyond others must be its own host's.
 _OWN_RATIO = 0.5
 # What is typical of calls may be less than what the slowest of them take longer.
@@ -83,15 +84,33 @@ class _Idle:
 
 def causes(job: Job) -> Iterator[Candidate]:
     """Idle time by what the host did meanwhile."""
+    # Steps of PyTorch are those of its profiler, which begin with the recording.
+    first = job.of(account.STEP).join(job.of(SPENT).select("rank").unique(), on="rank", how="semi")
+    begun = dict(first.group_by("rank").agg(pl.col("start_ns").min()).iter_rows())
+    yield from (_before_steps(found, begun) for found in _causes(job))
+
+
+def _before_steps(found: Candidate, begun: Mapping[int, int]) -> Candidate:
+    """The cause, of no step if most of it was over when the first step began."""
+    parts = [(rank, at, ns) for rank, of_rank in found.change.removed.items() for at, ns in of_rank]
+    before_ns = sum(ns for rank, at, ns in parts if rank in begun and at - ns / 2 < begun[rank])
+    if before_ns < NAMED_RATIO * sum(ns for *_, ns in parts) or not before_ns:
+        return found
+    return replace(found, steps=(), evidence={**found.evidence, BEFORE: True})
+
+
+def _causes(job: Job) -> Iterator[Candidate]:
     job, waiting = awaited.apart(job)
     slow = {rank: ratio for rank, ratio in _host_ratios(job).items() if ratio > _SLOW_HOST_RATIO}
     slow = slow if len(slow) <= len(job.ranks) / 2 else {}
     of_slow: list[pl.DataFrame] = []
     functions = of_functions.times(job)
+    # Of XLA it is known of all that hosts do.
+    done = functions if functions.height else job.of(SPENT)
     hidden = job.of(account.RECOVERED).with_columns(pl.col("name").fill_null("").str.replace_all(NUMBERED, "$1"))
     for idle in _things(job, list(slow)):
         excess = idle.table
-        is_slow = _follows(idle, slow, functions, job)
+        is_slow = _follows(idle, slow, done, job)
         levels = None if is_slow else of_functions.levels(idle.cause, idle.name, excess, functions, job)
         if levels:
             for level in levels:

@@ -67,26 +67,31 @@ def awaited(meetings: pl.DataFrame) -> Iterator[Candidate]:
     Programs of XLA look for a transfer only when they need it, so that nothing tells how long one that is hidden took.
     """
     alike = [*_KIND, "element_count"]
-    groups = (
-        meetings.drop_nulls("element_count")
-        .group_by(*alike, "member_ranks")
-        .agg(
-            pl.col("absent").max(),
-            typical=pl.col("transfer_ns").median(),
-            exposed=pl.col("exposed_transfer_ns").median(),
-            match=pl.col("match"),
-            step=pl.col("step").drop_nulls().unique(),
-        )
+    # Of those of one size in a step the first is exposed and others are not, or the last.
+    place = pl.when(pl.col("step").is_not_null()).then(pl.int_range(pl.len()).over("step", "member_ranks", *alike))
+    placed = meetings.drop_nulls("element_count").sort("come_ns", "match").with_columns(place=place)
+    exposed = pl.col("exposed_transfer_ns").median()
+    usual = pl.col("placed").quantile(0.5, "lower").over(*alike, "place")
+    of_place = placed.group_by(*alike, "place", "member_ranks").agg(placed=exposed)
+    usual_ns = of_place.with_columns(usual=usual).select(*alike, "place", "member_ranks", "usual")
+    known = placed.join(usual_ns, on=[*alike, "place", "member_ranks"], nulls_equal=True)
+    groups = known.group_by(*alike, "member_ranks").agg(
+        pl.col("absent").max(),
+        typical=pl.col("transfer_ns").median(),
+        exposed=pl.col("exposed_transfer_ns").mean(),
+        usual=pl.col("usual").mean(),
+        match=pl.col("match"),
+        hidden=pl.col("usual"),
+        step=pl.col("step").drop_nulls().unique(),
     )
-    usual = pl.col("exposed").quantile(0.5, "lower").over(alike)
-    beside = groups.filter(pl.len().over(alike) > 1).with_columns(usual=usual)
+    beside = groups.filter(pl.len().over(alike) > 1)
     slow = beside.filter(pl.col("absent") <= 0, pl.col("exposed") > _SLOW_RATIO * pl.col("usual"))
     by_group = slow.sort("exposed", "collective", descending=[True, False]).partition_by(
         "member_ranks", maintain_order=True
     )
     for link in by_group:
-        own = link.select("usual", "match").explode("match").join(meetings, on="match")
-        longer = (pl.col("exposed_transfer_ns") - pl.col("usual")).clip(lower_bound=0)
+        own = link.select("hidden", "match").explode("hidden", "match").join(meetings, on="match")
+        longer = (pl.col("exposed_transfer_ns") - pl.col("hidden")).clip(lower_bound=0)
         rest = own.select("match", ratio=1 - longer / pl.col("transfer_ns").clip(lower_bound=1))
         typical, exposed, hidden = link.select("typical", "exposed", "usual").row(0)
         yield _slow(link, dict(rest.iter_rows()), typical / max(1.0, typical - exposed + hidden))

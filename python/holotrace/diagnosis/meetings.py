@@ -16,8 +16,12 @@ from types import MappingProxyType
 
 import polars as pl
 
+from holotrace.diagnosis.host_clock import HostClock, Wait
+
 # What starts so soon after the work before it on its queue was waiting for that.
 _QUEUED_NS = 10_000
+# So soon a device that has nothing to do begins what its host launches, unless it waits for something else, too.
+_SOON_NS = 1_000_000
 # What ends within this of each other ends at once.
 _AT_ONCE_NS = 10_000
 
@@ -40,6 +44,10 @@ class Change:
     limits: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
     # Where that is known, all that hosts do not do, also while their devices work.
     spent: Mapping[int, Removed] = field(default_factory=dict)
+    # What hosts of XLA spare, by when they launched what comes after it.
+    launched: Mapping[int, Removed] = field(default_factory=dict)
+    # Waits of such hosts that they do without, by when they ended.
+    waits: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, order=True)
@@ -81,12 +89,18 @@ class Meetings:
         ends: Mapping[int, int],
         offsets: Mapping[int, int],
         late: Mapping[int, Sequence[Late]] = MappingProxyType({}),
+        waits: Mapping[int, Sequence[Wait]] = MappingProxyType({}),
     ) -> None:
         """``visits`` are those of ``arrivals.of_ranks``; ``ends`` is when each rank ended, on its own clock.
 
-        So is what was launched too ``late``.
+        So is what was launched too ``late``, or at all where it is known when hosts had waited for their devices.
         """
         self.offsets = offsets
+        self._waits = {
+            rank: [each.earlier(offset) for each in of_rank]
+            for rank, of_rank in waits.items()
+            for offset in [offsets.get(rank, 0)]
+        }
         self._late = {
             rank: [
                 Late(each.begun_ns - offset, each.since_ns - offset, each.gap_ns, each.launched_ns - offset)
@@ -140,6 +154,7 @@ class Meetings:
                 self._removals(rank, change.of_hosts, change.later),
                 self._removals(rank, change.spent),
                 self._late.get(rank, ()),
+                self._host(rank, change),
             )
             for rank in self._ranks
         }
@@ -172,6 +187,14 @@ class Meetings:
                     moved.goes_on(visit.left_ns, visit.left_ns - visit.held_ns, ended, visit.held_ratio)
         return {rank: round(ranks[rank].at(end)) for rank, end in self._ends.items()}
 
+    def _host(self, rank: int, change: Change) -> HostClock | None:
+        if rank not in self._waits:
+            return None
+        offset = self.offsets.get(rank, 0)
+        without = {at - offset for at in change.waits.get(rank, ())}
+        spared = self._removals(rank, change.spent if rank in change.spent else change.launched)
+        return HostClock(self._waits[rank], without, spared.before)
+
     def _removals(self, rank: int, *removed: Mapping[int, Removed]) -> _Removals:
         offset = self.offsets.get(rank, 0)
         return _Removals([(at - offset, ns) for each in removed for at, ns in each.get(rank, ())])
@@ -180,7 +203,14 @@ class Meetings:
 class _Moved:
     """When one rank does with a change what it did at a time."""
 
-    def __init__(self, removals: _Removals, of_hosts: _Removals, spent: _Removals, late: Sequence[Late]) -> None:
+    def __init__(
+        self,
+        removals: _Removals,
+        of_hosts: _Removals,
+        spent: _Removals,
+        late: Sequence[Late],
+        host: HostClock | None = None,
+    ) -> None:
         self._removals = removals
         self._of_hosts = of_hosts
         self._spent = spent
@@ -191,6 +221,10 @@ class _Moved:
         # When it went on last for something else, and how likely it had stood still for that.
         self._went, self._likely = -sys.maxsize, 0.0
         self._late = sorted(late, reverse=True)
+        self._host = host
+        lags = [each.begun_ns - each.launched_ns for each in late]
+        # Where all was launched long before, nobody knows how soon a device would have begun it.
+        self._soonest_ns = min((lag for lag in lags if lag <= _SOON_NS), default=0)
 
     def at(self, time_ns: int) -> float:
         """When it does what it did at this time; all it waits for before is known."""
@@ -199,8 +233,9 @@ class _Moved:
             until = pending[0][0] if pending and pending[0][0] <= time_ns else time_ns
             if late and late[-1].begun_ns <= until:
                 launched = late.pop()
-                now = self._launched(launched)
-                if now > self._own(launched.begun_ns):
+                begun = self._own(launched.begun_ns)
+                now = self._launched(launched, begun) if self._host is None else self._by(self._host, launched, begun)
+                if now != begun:
                     self._resumes(launched.begun_ns, now)
             elif pending and pending[0][0] <= time_ns:
                 on, stood, there, likely = heappop(pending)
@@ -222,15 +257,24 @@ class _Moved:
         self._since.append(max(time_ns, self._since[-1]))
         self._later.append(now - time_ns + self._removals.before(time_ns))
 
-    def _launched(self, late: Late) -> float:
+    def _launched(self, late: Late, begun: float) -> float:
         """When its host can have launched it."""
         spared = self._of_hosts.before(late.begun_ns) - self._of_hosts.before(late.since_ns)
         lasted = late.launched_ns - late.since_ns
         if not late.gap_ns and (spent := self._spent.before(late.launched_ns) - self._spent.before(late.since_ns)):
             # It may have been in the middle of that.
-            return self._own(late.since_ns) + lasted - max(spared, spent)
+            return max(begun, self._own(late.since_ns) + lasted - max(spared, spent))
         # What does not happen takes no time at all, and not only none of that in which the device had nothing to do.
-        return self._own(late.since_ns) + lasted - max(spared, lasted * min(1.0, spared / max(1, late.gap_ns)))
+        spared = max(spared, lasted * min(1.0, spared / max(1, late.gap_ns)))
+        return max(begun, self._own(late.since_ns) + lasted - spared)
+
+    def _by(self, host: HostClock, late: Late, begun: float) -> float:
+        """When the device begins what its host launched, if without that it would be ``begun``."""
+        launched = host.at(late.launched_ns, self._own)
+        lag_ns = late.begun_ns - late.launched_ns
+        if not late.gap_ns or lag_ns > _SOON_NS:
+            return max(begun, launched + min(lag_ns, self._soonest_ns))
+        return max(launched + lag_ns, self._own(late.begun_ns - late.gap_ns))
 
     def _own(self, time_ns: int) -> float:
         later = self._later[bisect_right(self._since, time_ns) - 1]
@@ -268,10 +312,19 @@ def together(changes: list[Change]) -> Change:
     removed: dict[int, list[tuple[int, float]]] = {}
     of_hosts: dict[int, list[tuple[int, float]]] = {}
     spent: dict[int, list[tuple[int, float]]] = {}
+    launched: dict[int, list[tuple[int, float]]] = {}
+    waits: dict[int, frozenset[int]] = {}
     transfer: dict[int, float] = {}
     limits: dict[int, dict[int, float]] = {}
     for change in changes:
-        for every, parts_of in ((removed, change.removed), (of_hosts, change.of_hosts), (spent, change.spent)):
+        for rank, ended in change.waits.items():
+            waits[rank] = waits.get(rank, frozenset()) | ended
+        for every, parts_of in (
+            (removed, change.removed),
+            (of_hosts, change.of_hosts),
+            (spent, change.spent),
+            (launched, change.launched),
+        ):
             for rank, parts in parts_of.items():
                 every.setdefault(rank, []).extend(parts)
         for match, factor in change.transfer.items():
@@ -281,7 +334,7 @@ def together(changes: list[Change]) -> Change:
     for rank, at, ns in _beyond_limits(changes, limits):
         removed.setdefault(rank, []).append((at, -ns))
         of_hosts.setdefault(rank, []).append((at, -ns))
-    return Change(removed, of_hosts, transfer, limits=limits, spent=spent)
+    return Change(removed, of_hosts, transfer, limits=limits, spent=spent, launched=launched, waits=waits)
 
 
 def _beyond_limits(

@@ -71,19 +71,23 @@ OF_CLASS = {
     **dict.fromkeys(("host-bound-device", "small-programs"), _OF_HOST),
     "slow-tracing": (classes.LAUNCH,),
     "python-in-programs": (classes.FUNCTION,),
-    "costly-collective": (classes.EXPOSED, *_OF_LATE),
+    "costly-collective": (classes.EXPOSED, classes.SLOW_LINK, *_OF_LATE),
     "synchronous-collectives": (classes.EXPOSED,),
     "slow-upload": (classes.UPLOAD,),
     "products-in-fp32": (classes.WRONG_TYPE,),
     "time-above-the-limits": (classes.INEFFICIENT, classes.CHANNELS_FIRST),
     # Kernels for each parameter are many launches too.
     "optimizer-not-fused": (classes.UNFUSED_OPTIMIZER, classes.LAUNCH),
-    "waiting-device": (classes.COPY, classes.INPUT, classes.FUNCTION, classes.EXPOSED),
+    # Cores wait for those of other hosts, too.
+    "waiting-device": (classes.COPY, classes.EXPOSED, classes.SLOW_LINK, *_OF_LATE),
+    "waiting-cores": (classes.SLOW_LINK, classes.EXPOSED, *_OF_LATE),
 }
 # Of these the search for causes accounts for every nanosecond.
 _WAITS = ("communication-on-critical-path", "exposed-communication")
 # What is seen on ranks that wait for those of the cause.
-_OF_OTHERS = (*_WAITS, "costly-collective")
+_OF_OTHERS = (*_WAITS, "costly-collective", "waiting-device", "waiting-cores")
+# Programs of XLA wait for the hosts of others before they begin.
+_HELD_UP = "held-up-device"
 
 
 def folded(
@@ -139,8 +143,10 @@ def _concerns(cause: Finding, symptom: Finding) -> bool:
     """Whether a symptom may be how the cause looks: on its ranks, or on others that wait for them."""
     if cause.rule not in OF_CLASS.get(symptom.rule, (cause.rule,)):
         return False
+    is_held_up = symptom.rule == _HELD_UP and cause.rule in _OF_LATE
     return (
         symptom.rule in _OF_OTHERS
+        or is_held_up
         or not cause.ranks
         or not symptom.ranks
         or bool(set(cause.ranks) & set(symptom.ranks))

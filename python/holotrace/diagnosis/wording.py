@@ -95,6 +95,8 @@ def verbs(ranks: tuple[int, ...], count: int) -> dict[str, str]:
     return {"is_": "is", "has": "has", "copies": "copies", "computes": "computes", "evaluates": "evaluates"}
 
 
+# Of a cause that no step has.
+BEFORE_STEPS = ", before the first step"
 # Of a cause that others hide.
 HIDDEN = "; other causes hide what this costs"
 

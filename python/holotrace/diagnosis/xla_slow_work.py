@@ -78,7 +78,8 @@ def _far(rank: RankTrace, known: pl.DataFrame) -> pl.DataFrame:
         rated.lazy()
         .with_columns(reached=reached, is_computing=of_flops.fill_null(0.0) > of_bytes.fill_null(0.0))
         .filter(pl.col("reached") > 0, pl.col("reached") <= 1)
-        .with_columns(usual=usual.over(kind))
+        # Where all of a kind are far from it nothing tells what is usual.
+        .with_columns(usual=usual.over(kind).fill_nan(None))
         .filter(is_far, pl.col("usual") > USUAL_RATIO)
         .with_columns(ratio=1 - pl.col("reached") / pl.col("usual"), cause=pl.lit(INEFFICIENT))
         .select(*known.columns, "ratio", "cause")

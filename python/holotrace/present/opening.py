@@ -15,7 +15,7 @@ from holotrace.diagnosis.causes import is_hidden
 from holotrace.present import figures, report
 from holotrace.present import format as fmt
 from holotrace.present.charts.rows import Piece, Row, Rows
-from holotrace.present.verdict import MOST, hidden_worth, row_of
+from holotrace.present.verdict import MOST, hidden_worth, row_of, steps_of
 from holotrace.present.wording import sentence
 
 _NAME = 32  # characters of what is responsible
@@ -96,6 +96,7 @@ def steps_of_causes(result: report.Report) -> dict[float, str]:
 def _cause(finding: Finding, result: report.Report, analyses: report.Analyses) -> Cause:
     row = row_of(finding, result.tables.get(CAUSES))
     steps = report.step_count(result)
+    steps = steps_of(row, steps)
     per_step = row.get("cost_per_step_ns") or (finding.cost_ns / steps if finding.cost_ns else None)
     each = " a step" if steps > 1 else ""
     return Cause(

@@ -105,11 +105,16 @@ def row_of(finding: Finding, table: pl.DataFrame | None) -> Mapping[str, Any]:
 
 
 def _reason(finding: Finding, row: Mapping[str, Any], steps: int) -> Reason:
-    cost_ns = finding.cost_ns or 0
+    cost_ns, steps = finding.cost_ns or 0, steps_of(row, steps)
     told = f"{fmt.duration(cost_ns / steps)}{_each(steps)} ({fmt.percent(float(row.get('share_ratio') or 0.0))})"
     then = hidden_worth(row, steps)
     worth = f"{then[0].upper()}{then[1:]} once the others are gone" if then else told
     return Reason(fmt.printable(sentence(finding)), cost_ns, worth, finding.ranks, finding.what_to_do)
+
+
+def steps_of(row: Mapping[str, Any], steps: int) -> int:
+    """Over how many of the steps a cause costs what it does: 1 where it came before them."""
+    return 1 if "cost_per_step_ns" in row and row["cost_per_step_ns"] is None else steps
 
 
 def hidden_worth(row: Mapping[str, Any], steps: int) -> str:

@@ -341,7 +341,20 @@ def _on_tpu(profile: Profile, operations: Rows) -> tuple[pl.DataFrame, Rows]:
         strategy="nearest",
         check_sortedness=False,
     )
-    return _as_modules(_launched(profile, modules, "through")), operations
+    return _as_modules(_launched_within(_launched(profile, modules, "through"))), operations
+
+
+def _launched_within(modules: pl.DataFrame) -> pl.DataFrame:
+    """The programs, those without a launch that were handed over when recording began, but launched before that.
+
+    It is not known in which step that was. A program that goes back to no call is its own launch otherwise.
+    """
+    is_known = pl.col("launch_id") != pl.col("through")
+    first_ns = pl.col("start_ns").filter(is_known).min().over("plane")
+    is_before = ((pl.col("start_ns") < first_ns) & ~is_known).fill_null(value=False)
+    return modules.with_columns(
+        pl.when(~is_before).then(name).name.keep() for name in ("launch_id", "launch_ns", "root")
+    )
 
 
 def _on_gpu(profile: Profile, operations: Rows, first: int) -> tuple[pl.DataFrame, Rows]:

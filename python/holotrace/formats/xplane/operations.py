@@ -9,7 +9,7 @@ import polars as pl
 
 from holotrace.core.on_demand import Rows
 from holotrace.core.tables.xla import PYTHON_TARGET
-from holotrace.formats.xplane import command_buffers
+from holotrace.formats.xplane import command_buffers, device_groups
 from holotrace.formats.xplane.profile import WAITS, Profile
 
 # Lines of devices that show operations.
@@ -172,6 +172,9 @@ def _described(examples: pl.DataFrame, profile: Profile, wanted: Collection[str]
         plain = pl.col("tf_op").cast(pl.String).str.replace(r":[^:/]*$", "").replace({"XlaModule": None, "": None})
         scope = pl.coalesce(plain, pl.col("stat:name", "scope").cast(pl.String))
         names = names.with_columns(scope=scope.cast(pl.Categorical()))
+    if "groups" in wanted:
+        told = device_groups.of_texts(names["name"]).cast(pl.Categorical())
+        names = names.with_columns(groups=pl.coalesce("groups", told))
     if "source" in wanted:
         names = names.with_columns(source_line=pl.coalesce("source", "program_source")).drop("program_source")
     shared = ("scope", "source_line", "shape", "layout", "target", "inside", "groups", "element_count")

@@ -1,0 +1,341 @@
+"""What hosts of XLA did while their devices stood still, by classes of causes, and while these worked."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from holotrace.core.tables import STEPS
+from holotrace.core.trace import RankTrace
+from holotrace.derive import callers, device_time, host_time, intervals, skew
+from holotrace.derive.collectives import BARRIER
+from holotrace.derive.device_time import DEVICE, ON_HOST
+from holotrace.derive.host_activities import (
+    BACK_PRESSURE,
+    COMPILATION,
+    DISPATCH,
+    INPUT,
+    INPUT_RANGES,
+    PROGRAM,
+    READ_BACK,
+    TRACING,
+    UPLOAD,
+    WAIT,
+)
+from holotrace.derive.names import decided
+from holotrace.derive.steps import launched_in
+from holotrace.diagnosis import classes, lead, open_calls, rounds, xla_chains, xla_gaps
+from holotrace.diagnosis.host_parts import QUEUED, UNATTRIBUTED
+
+# Rows of the account: when a host waited for its devices, and what it did between its launches and waits.
+WAITED, SPENT = "waited", "spent"
+# Between two programs a gap may be as short as what a device needs from one to the next.
+_MIN_BETWEEN_NS = 4_000
+# Between calls of functions at most so many times their own time is interpreting, and what is said then.
+_MOST_BETWEEN, _CALLER = 4, pl.format("code that calls {}", "name")
+# What the program's own code does by its name, whatever is called below it.
+_BY_NAME = (classes.CHECKPOINT, classes.EVALUATION, classes.LOGGING, classes.COLLECTION)
+# ... all of whose reading back is part of it.
+_READING = (classes.CHECKPOINT, classes.EVALUATION)
+# How the profiler of JAX begins the name of a Python function.
+_FRAME = "$"
+# The class of the diagnosis that each part of a gap belongs to.
+_CLASSES = {
+    COMPILATION: classes.COMPILATION,
+    READ_BACK: classes.SYNCHRONIZATION,
+    UPLOAD: classes.UPLOAD,
+    INPUT: classes.INPUT,
+    TRACING: classes.LAUNCH,
+    DISPATCH: classes.LAUNCH,
+    PROGRAM: classes.LAUNCH,
+    BACK_PRESSURE: classes.QUEUED,
+    QUEUED: classes.QUEUED,
+    WAIT: classes.UNRECORDED,
+    UNATTRIBUTED: classes.UNRECORDED,
+}
+
+
+class Host(NamedTuple):
+    """What the host of a rank did, and for how long devices stood still for it."""
+
+    gaps: pl.DataFrame
+    """Times in which none of the rank's devices worked, by what kept them; as ``host.gaps`` returns them.
+
+    Besides there is ``launched_ns``, when what ended each had been launched.
+    """
+    launches: pl.DataFrame
+    """``launched_ns`` of each launch, when the last of the devices began it, and for how long none had worked then.
+
+    The latter are ``begun_ns`` and ``gap_ns``, 0 where it was launched in time.
+    """
+    waits: pl.DataFrame
+    """``began_ns`` and ``returned_ns`` of waits for devices, and ``responsible``, what asked for them.
+
+    Besides there is ``ready_ns``, when the last program before that was over.
+    """
+    spent: pl.DataFrame
+    """What it did between these, also while devices worked: as ``gaps``."""
+
+
+def by_class(rank: RankTrace) -> pl.DataFrame:
+    """Times in which none of the rank's devices worked, by what kept them."""
+    return rank.cached(host).gaps
+
+
+def host(rank: RankTrace) -> Host:
+    """What the host did, by classes of causes, and the gaps of the devices."""
+    activities = _without_saving(host_time.activities(rank, INPUT_RANGES))
+    gaps = _interpreted(xla_gaps.with_parts(_idle(rank), activities, rank), activities, rank).with_row_index("window")
+    gaps = gaps.join(_begun_by_devices(rank), on="step", how="left", maintain_order="left")
+    named = _with_callers(rank, xla_gaps.named(rank, activities))
+    known = _explained(gaps, named)
+    reads = named.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=READ_BACK)
+    waits = host_time.outermost(reads).select(
+        began_ns="start_ns",
+        returned_ns="end_ns",
+        responsible=pl.col("name").cast(pl.String),
+        event_id=pl.lit(None, pl.UInt32),
+    )
+    launches, spent = _launches(rank, gaps), known.clear()
+    # Where devices are threads of the host, what it does beside them is no matter of launching in time.
+    if not xla_gaps.is_on_host(rank) and not launches.is_empty():
+        own = _own(rank, named)
+        stops = pl.concat([_lasting_launches(rank), waits["returned_ns"]])
+        ways = xla_chains.begun(gaps, stops, _lasting(own))
+        late = gaps.filter(pl.col("window").is_in(ways["window"].implode())).select("window", "start_ns", "end_ns")
+        stops = pl.concat([own["start_ns"].sort().head(1), launches["launched_ns"]])
+        inside, before, spent = _did(rank, own, late, ways, xla_chains.between(stops, waits))
+        known = xla_chains.laid_to_longest(xla_chains.by_function(known, inside), before)
+    # What is on its way when the program has been launched is late whatever the host waits for.
+    in_time = gaps.filter(pl.col("launch_ns") <= pl.col("start_ns"))["window"].implode()
+    is_sent = (pl.col("cause") == classes.UPLOAD) & pl.col("window").is_in(in_time)
+    laid = pl.concat([lead.laid_to_waits(known.filter(~is_sent), gaps, waits), known.filter(is_sent)])
+    launched = laid.join(gaps.select("window", launched_ns="launch_ns"), on="window", how="left", maintain_order="left")
+    waited = _with_ready(rank, pl.concat([waits, _held_back(activities)], how="diagonal"), gaps)
+    return Host(_in_order(launched), launches, waited, _in_order(spent))
+
+
+def _in_order(parts: pl.DataFrame) -> pl.DataFrame:
+    return parts.drop("window").sort("start_ns", "share_ns", "cause", descending=[False, True, False])
+
+
+def _held_back(activities: pl.DataFrame) -> pl.DataFrame:
+    """When threads waited to be able to start one more program, as devices take only so many ahead."""
+    waiting = _lasting(activities.filter(activity=BACK_PRESSURE))
+    return intervals.union(waiting).select(began_ns="start_ns", returned_ns="end_ns")
+
+
+def _with_ready(rank: RankTrace, waits: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
+    """The waits with ``ready_ns``: those for programs that began before the recording may be until a gap began."""
+    ended = xla_gaps.program_runs(rank).select(ready_ns="end_ns").sort("ready_ns")
+    stood = gaps.select(stood_ns="start_ns", until_ns="end_ns").sort("stood_ns")
+    known = (
+        waits.sort("returned_ns")
+        .join_asof(ended, left_on="returned_ns", right_on="ready_ns", check_sortedness=False)
+        .join_asof(stood, left_on="returned_ns", right_on="stood_ns", check_sortedness=False)
+    )
+    in_gap = pl.when(pl.col("until_ns") >= pl.col("returned_ns")).then("stood_ns")
+    return known.with_columns(pl.coalesce("ready_ns", in_gap, "returned_ns").alias("ready_ns"))
+
+
+def _launches(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
+    runs = xla_gaps.program_runs(rank).drop_nulls("launch_ns")
+    if xla_gaps.is_on_host(rank):
+        runs = runs.clear()
+    first, last = pl.col("start_ns").min(), pl.col("start_ns").max()
+    begun = runs.group_by("launch_ns").agg(first_ns=first, begun_ns=last).sort("first_ns", "launch_ns")
+    late = gaps.filter(pl.col("launch_ns") > pl.col("start_ns"))["launch_ns"].unique()
+    # What is copied to devices before a program, while these have nothing else to do, is launched too late, too.
+    ended = xla_gaps.program_runs(rank).select(ended_ns="end_ns").sort("ended_ns")
+    known = begun.join_asof(ended, left_on="first_ns", right_on="ended_ns", check_sortedness=False)
+    stood_ns = pl.when(pl.col("launch_ns").is_in(late.implode())).then(pl.col("begun_ns") - pl.col("ended_ns"))
+    return known.select("begun_ns", gap_ns=stood_ns.fill_null(0), launched_ns="launch_ns").sort("launched_ns")
+
+
+def _lasting_launches(rank: RankTrace) -> pl.Series:
+    """When programs were launched that kept devices busy: hosts are on their way to the next of them."""
+    runs = rank[xla_gaps.RUNS].drop_nulls("launch_ns")
+    lasting = runs.filter(pl.col("end_ns") - pl.col("start_ns") >= xla_gaps.MIN_GAP_NS)
+    return (lasting if lasting.height else runs)["launch_ns"]
+
+
+def _explained(gaps: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
+    """What the host did in each of the gaps, of which the parts are known: a row for each part."""
+    index = ["window", "start_ns", "end_ns", "is_between_calls", "begun_ns"]
+    parts = (
+        gaps.drop("cause")
+        .unpivot([f"{part}_ns" for part in xla_gaps.PARTS], index=index, value_name="share_ns")
+        .filter(pl.col("share_ns") > 0)
+        .with_columns(cause=pl.col("variable").str.strip_suffix("_ns"))
+    )
+    telling, others = _telling(named)
+    by_name, rest = _by_name(parts, telling, others)
+    told = rest.hstack(host_time.told(rest, others))
+    # Where graphs are collected, running the program's own code is part of that.
+    collects = TRACING in named["activity"]
+    is_function = (pl.col("cause") == PROGRAM) & pl.lit(not collects) & (pl.col("share_ns") >= open_calls.LONG_NS)
+    is_function &= pl.col("name").is_not_null()
+    # What a device takes from one program to the next is less where there are fewer of them.
+    is_switch = (pl.col("cause") == QUEUED) & (pl.col("end_ns") - pl.col("start_ns") < xla_gaps.MIN_GAP_NS)
+    is_caller = is_function & pl.col("is_between_calls") & pl.col("name").str.contains(host_time.BUILT_IN)
+    usual = told.with_columns(
+        cause=pl.when(is_function)
+        .then(pl.lit(classes.FUNCTION))
+        .when(is_switch)
+        .then(pl.lit(classes.LAUNCH))
+        .otherwise(pl.col("cause").replace_strict(_CLASSES)),
+        name=pl.when(is_caller).then(_CALLER).otherwise("name"),
+    )
+    # Starting programs is one cause, whatever is started.
+    return pl.concat([by_name, usual]).select(
+        *("window", "start_ns", "end_ns", "share_ns", "cause"),
+        responsible="name",
+        where=pl.lit(None, pl.String),
+        event_id=pl.lit(None, pl.UInt32),
+        # What is done last in a gap is done for the step that comes next.
+        when_ns=pl.coalesce("begun_ns", pl.coalesce("until_ns", "end_ns") - 1),
+    )
+
+
+def _own(rank: RankTrace, named: pl.DataFrame) -> pl.DataFrame:
+    """What the threads with the steps did; compilations are told by their programs, whatever thread they go on in."""
+    threads = host_time.stepping_threads(rank)
+    return named.filter(pl.col("tid").is_in(threads.implode()) | (pl.col("activity") == COMPILATION))
+
+
+def _lasting(own: pl.DataFrame) -> pl.DataFrame:
+    """What takes less than a gap has to last is never what took longest."""
+    return own.filter(pl.col("end_ns") - pl.col("start_ns") >= xla_gaps.MIN_GAP_NS)
+
+
+def _did(rank: RankTrace, every: pl.DataFrame, *spans: pl.DataFrame) -> list[pl.DataFrame]:
+    """What the host did in each of several sorts of spans, as ``_explained`` tells it of gaps.
+
+    All at once, as each look at what it did takes as long for few spans as for many.
+    """
+    sort = [pl.lit(place).alias("sort") for place in range(len(spans))]
+    both = pl.concat([each.with_columns(sort[place]) for place, each in enumerate(spans)]).with_row_index("span")
+    found = _parts(rank, both.select("start_ns", "end_ns", window="span"), every)
+    known = found.rename({"window": "span"}).join(
+        both.select("span", "window", "sort"), on="span", maintain_order="left"
+    )
+    return [known.filter(sort=place).select(found.columns) for place in range(len(spans))]
+
+
+def _parts(rank: RankTrace, spans: pl.DataFrame, every: pl.DataFrame) -> pl.DataFrame:
+    own = _lasting(every)
+    spans = xla_chains.cut(spans, host_time.outermost(own.filter(activity=PROGRAM)))
+    parts = host_time.shares(spans, every, host_time.everywhere(every), host_time.stepping_threads(rank))
+    # Without code of the program nothing tells of what is not recorded whether it is more than usual.
+    is_coded = bool((every["activity"] == PROGRAM).any())
+    told = parts.with_columns(
+        unattributed_ns=intervals.uncovered_ns(spans, intervals.union(every)) * is_coded,
+        queued_ns=pl.lit(0, pl.Int64),
+        wait_ns=pl.lit(0, pl.Int64),
+        is_between_calls=pl.lit(value=False),
+        begun_ns=pl.lit(None, pl.Int64),
+        cause=pl.lit(None, pl.String),
+    )
+    return _explained(told, own)
+
+
+def _begun_by_devices(rank: RankTrace) -> pl.DataFrame:
+    """The steps that begin with a program, and when each does, ``begun_ns``; none where hosts mark them."""
+    steps = rank[STEPS].select("step", begun_ns="start_ns")
+    return steps if host_time.begin_with_programs(rank) else steps.clear()
+
+
+def _idle(rank: RankTrace) -> pl.DataFrame:
+    """When the rank stood still: all of its devices did, as one that waits for another is busy in a collective.
+
+    So is one that waits at a barrier: what keeps the others from coming is theirs.
+    """
+    ops, runs, during = xla_gaps.executions(rank), xla_gaps.program_runs(rank), xla_gaps.window(rank)
+    met = skew.shifted(rank.where(xla_gaps.BARRIERS, pl.col("name") == BARRIER), rank.cached(skew.shifts))
+    busy = pl.concat([ops, runs.filter(pl.col("plane").cast(pl.String) == ON_HOST), met], how="diagonal_relaxed")
+    as_one = busy.with_columns(
+        device=pl.lit(0, pl.Int64), plane=pl.lit(None, pl.Categorical), stream=pl.lit(0, pl.Int64)
+    )
+    found = device_time.gaps(as_one, during, by=[*DEVICE, "stream"], min_gap_ns=_MIN_BETWEEN_NS)
+    length = pl.col("end_ns") - pl.col("start_ns")
+    outside = intervals.uncovered_ns(found, intervals.union(runs))
+    is_between = (length == outside) & pl.lit(not runs.is_empty())
+    return found.filter((length >= xla_gaps.MIN_GAP_NS) | is_between)
+
+
+def _interpreted(gaps: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
+    """The gaps, those full of short calls of functions as code of the program: between these it is interpreted.
+
+    A function that began before the recording did, such as the loop over steps, is not recorded itself.
+    """
+    own = activities.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=PROGRAM)
+    functions = own.filter(decided(own["name"], lambda name: _FRAME if name.startswith(_FRAME) else None).is_not_null())
+    calls = intervals.union(functions)
+    called_ns = gaps["end_ns"] - gaps["start_ns"] - intervals.uncovered_ns(gaps, calls)
+    first, after = (calls["start_ns"].search_sorted(gaps[end]).cast(pl.Int64) for end in ("start_ns", "end_ns"))
+    is_between = (pl.col("unattributed_ns") > 0) & (_MOST_BETWEEN * called_ns >= pl.col("unattributed_ns"))
+    # Between two calls it stands still for longer than interpreting takes.
+    is_between &= pl.col("unattributed_ns") <= open_calls.LONG_NS * (1 + after - first)
+    return gaps.with_columns(is_between_calls=is_between).with_columns(
+        program_ns=pl.col("program_ns") + pl.when("is_between_calls").then("unattributed_ns").otherwise(0),
+        unattributed_ns=pl.when("is_between_calls").then(0).otherwise("unattributed_ns"),
+    )
+
+
+def _telling(activities: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Code of the program whose name tells what it does, and what goes on outside of it."""
+    is_program = activities["activity"] == PROGRAM
+    tells = decided(activities["name"], _class_of).is_not_null() & is_program
+    telling = activities.filter(tells)
+    is_inside = intervals.uncovered_ns(activities, intervals.union(telling)) == 0
+    return telling, activities.filter(~(is_inside & is_program))
+
+
+def _by_name(parts: pl.DataFrame, telling: pl.DataFrame, others: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What code of the program takes whose name tells what it does, and the parts without that."""
+    found = parts.hstack(host_time.told(parts, telling))
+    # What it waits for in other calls is no time of its own.
+    own = intervals.subtract(telling, others.filter(pl.col("activity") != PROGRAM))
+    found = found.with_columns(own_ns=pl.col("end_ns") - pl.col("start_ns") - intervals.uncovered_ns(found, own))
+    taken = pl.min_horizontal(pl.col("took_ns").fill_null(0), "share_ns", "own_ns")
+    rest = parts.with_columns(found.select(share_ns=pl.col("share_ns") - taken))
+    told = found.with_columns(share_ns=taken).filter(pl.col("share_ns") > 0).drop("own_ns")
+    return told.with_columns(cause=decided(told["name"], _class_of)), rest.filter(pl.col("share_ns") > 0)
+
+
+def _without_saving(activities: pl.DataFrame) -> pl.DataFrame:
+    """The activities without the reading back within code of the program that saves, or evaluates."""
+    is_program = activities["activity"] == PROGRAM
+    saving = activities.filter(decided(activities["name"], _class_of).is_in(_READING) & is_program)
+    is_inside = intervals.uncovered_ns(activities, intervals.union(saving)) == 0
+    return activities.filter(~(is_inside & (activities["activity"] == READ_BACK)))
+
+
+def _class_of(name: str) -> str | None:
+    told = classes.named(name)
+    return told if told in _BY_NAME else None
+
+
+def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:
+    """The activities, reading back by the range and line that asked for it."""
+    reads = activities.filter(activity=READ_BACK)
+    who = callers.around(rank, reads.select("tid", at_ns="start_ns"))
+    named = reads.with_columns(name=pl.coalesce(who.cast(pl.Categorical), "name"))
+    return pl.concat([activities.filter(pl.col("activity") != READ_BACK), named])
+
+
+def rows(rank: RankTrace, late: str) -> pl.DataFrame:
+    """Launches, which are ``late``, waits and what else the host did, as ``account`` has them."""
+    if not xla_gaps.is_xla(rank):
+        return pl.DataFrame(schema={"row": pl.String()})
+    found = rank.cached(host)
+    launched, ended = pl.col("launched_ns"), found.spent["when_ns"]
+    parts = {
+        late: found.launches.select(launched.alias("start_ns"), at_ns="begun_ns", time_ns="gap_ns", end_ns=launched),
+        WAITED: found.waits.select(at_ns="returned_ns", start_ns="began_ns", end_ns="ready_ns", name="responsible"),
+        SPENT: found.spent.select("cause", "start_ns", at_ns="end_ns", time_ns="share_ns", name="responsible").hstack(
+            [launched_in(ended, rank.cached(rounds.steps)).alias("step")]
+        ),
+    }
+    return pl.concat([part.with_columns(row=pl.lit(row), count=1) for row, part in parts.items()], how="diagonal")

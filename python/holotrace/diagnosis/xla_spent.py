@@ -1,0 +1,109 @@
+"""What a job of XLA is without a cause: its hosts do none of that, also while their devices work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+
+from holotrace.derive.host_activities import INPUT_RANGES, PROGRAM, of_calls, of_ranges
+from holotrace.diagnosis.candidates import NAMED_RATIO, Candidate, Job, total
+from holotrace.diagnosis.classes import (
+    BY_NAME,
+    FUNCTION,
+    LAUNCH,
+    PAUSE,
+    SLOW_HOST,
+    STALLING,
+    SYNCHRONIZATION,
+    UNRECORDED,
+    UPLOAD,
+)
+from holotrace.diagnosis.meetings import Meetings
+from holotrace.diagnosis.xla_hosts import SPENT, WAITED
+
+# Hosts cannot do without all of this, but without what some have beyond others.
+_OF_ALL = (PAUSE, UNRECORDED)
+
+
+def without(kept: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> list[tuple[Candidate, int]]:
+    """The causes, each with what the job gains if its hosts do none of it, if that is more."""
+    if job.of(SPENT).is_empty():
+        return kept
+    whole = [(_without(candidate, job), cost) for candidate, cost in kept]
+    return [(_named(candidate, job), max(cost, meetings.saved_ns(candidate.change))) for candidate, cost in whole]
+
+
+def without_waits(costs: list[tuple[Candidate, int]], job: Job, meetings: Meetings) -> list[tuple[Candidate, int]]:
+    """The causes, waits each with what the job gains if its hosts go on at once: that is mostly what they expose."""
+    if job.of(WAITED).is_empty():
+        return costs
+    return [
+        (c, max(cost, meetings.saved_ns(_without(c, job).change)) if c.cause == SYNCHRONIZATION else cost)
+        for c, cost in costs
+    ]
+
+
+def _without(found: Candidate, job: Job) -> Candidate:
+    """The cause with all that its hosts do of it, or all their waits for it; as it is where that is not known."""
+    ranks = found.ranks or job.ranks
+    if found.cause == SYNCHRONIZATION:
+        waits = _of_name(job.of(WAITED), found).filter(pl.col("rank").is_in(ranks))
+        ended = {rank: frozenset(own["at_ns"]) for (rank,), own in waits.partition_by("rank", as_dict=True).items()}
+        return replace(found, change=replace(found.change, waits=ended)) if ended else found
+    is_of_some = len(ranks) < len(job.ranks)
+    if found.cause == SLOW_HOST:
+        found = replace(found, cause=LAUNCH)
+        return replace(_without(found, replace(job, rows=_as_launching(job.rows, ranks))), cause=SLOW_HOST)
+    if found.cause not in (*STALLING, LAUNCH, UPLOAD) and not (is_of_some and found.cause in _OF_ALL):
+        return found
+    spent = _beyond(_of_name(job.of(SPENT), found).filter(cause=found.cause), ranks, job)
+    parts: dict[int, list[tuple[int, float]]] = {}
+    for rank, at, ns in spent.filter(pl.col("ns") > 0).select("rank", "at_ns", "ns").iter_rows():
+        parts.setdefault(rank, []).append((at, float(ns)))
+    return replace(found, change=replace(found.change, spent=parts)) if parts else found
+
+
+def _as_launching(rows: pl.DataFrame, ranks: tuple[int, ...]) -> pl.DataFrame:
+    """What slow hosts do as all others do, sooner, as launching: that takes these shorter, which has other classes."""
+    others = rows.filter(pl.col("row") == SPENT, ~pl.col("rank").is_in(ranks))
+    is_everybodys = pl.col("name").is_in(others["name"].implode()) & (pl.col("cause") == FUNCTION)
+    return rows.with_columns(cause=pl.when(is_everybodys).then(pl.lit(LAUNCH)).otherwise("cause"))
+
+
+def _named(found: Candidate, job: Job) -> Candidate:
+    """Launching that takes some hosts longer than others, by the code of the program that takes as much longer.
+
+    Where graphs are collected by running that, it is told as launching.
+    """
+    if found.cause != LAUNCH or not found.ranks or len(found.ranks) >= len(job.ranks):
+        return found
+    spent = _beyond(job.of(SPENT).filter(cause=LAUNCH), found.ranks, job, by=("name",))
+    of_name = spent.group_by("name").agg(pl.col("ns").sum()).filter(pl.col("ns") > 0)
+    most = of_name.sort("ns", "name", descending=[True, False]).row(0, named=True) if of_name.height else None
+    if most is None or most["name"] is None or most["ns"] < NAMED_RATIO * total(of_name["ns"]):
+        return found
+    is_own = (
+        of_ranges(pl.Series([most["name"]]), INPUT_RANGES)[0] == PROGRAM
+        and of_calls(pl.Series([most["name"]]))[0] is None
+    )
+    return replace(found, cause=FUNCTION, responsible=most["name"]) if is_own else found
+
+
+def _of_name(rows: pl.DataFrame, found: Candidate) -> pl.DataFrame:
+    is_by_name = found.cause in BY_NAME and found.responsible is not None
+    return rows.filter(pl.col("name") == found.responsible) if is_by_name else rows
+
+
+def _beyond(spent: pl.DataFrame, ranks: tuple[int, ...], job: Job, by: tuple[str, ...] = ()) -> pl.DataFrame:
+    """What these ranks have beyond what is usual for the others in the same step, ``ns``."""
+    others = [rank for rank in job.ranks if rank not in ranks]
+    by_step = spent.group_by("rank", "step", *by).agg(pl.col("time_ns").sum())
+    theirs = by_step.filter(pl.col("rank").is_in(others))
+    # Those that have none of it count, too.
+    middle = pl.col("time_ns").sort(descending=True).get(max(0, len(others)) // 2, null_on_oob=True)
+    usual = theirs.group_by("step", *by).agg(usual_ns=middle.fill_null(0))
+    own = spent.filter(pl.col("rank").is_in(ranks)).join(usual, on=["step", *by], how="left", nulls_equal=True)
+    whole = pl.col("time_ns").sum().over("rank", "step", *by)
+    ratio = 1 - (pl.col("usual_ns").fill_null(0) / whole).clip(upper_bound=1)
+    return own.with_columns(ns=pl.col("time_ns") * ratio)

@@ -1,0 +1,25 @@
+"""Groups of devices by the text of instructions."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from holotrace.formats.xplane.device_groups import of_texts
+
+
+@pytest.mark.parametrize(
+    ("written", "groups"),
+    [
+        ("replica_groups={{0,1},{2,3}}, dimensions={0}", "[[0, 1], [2, 3]]"),
+        ("channel_id=1, replica_groups=[2,2]<=[4], use_global_device_ids=true", "[[0, 1], [2, 3]]"),
+        ("channel_id=1, replica_groups=[4,2]<=[2,4]T(1,0), to_apply=%add", "[[0, 4], [1, 5], [2, 6], [3, 7]]"),
+        ("replica_groups=[3,2]<=[4]", None),
+        ("replica_groups=[1,4]<=[2,2]T(0,0)", None),
+        ("replica_groups={}", None),
+        ("dimensions={0}", None),
+    ],
+)
+def test_groups_are_told_by_a_list_or_by_how_numbers_are_laid_out(written: str, groups: str | None) -> None:
+    text = f"%all-reduce.1 = f32[8]{{0}} all-reduce(f32[8]{{0}} %p), {written}"
+    assert of_texts(pl.Series([text, None, text])).to_list() == [groups, None, groups]
