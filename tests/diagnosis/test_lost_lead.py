@@ -18,7 +18,7 @@ from holotrace.errors import UsageError
 from trace_files import write_trace
 
 LAUNCH_US, LAYER = 40, 12
-NO_FUNCTIONS = pl.DataFrame(schema={"rank": pl.Int64, "name": pl.String, "time_ns": pl.Int64})
+NO_FUNCTIONS = pl.DataFrame(schema={"rank": pl.Int64, "name": pl.String, "time_ns": pl.Int64, "count": pl.Int64})
 
 
 def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
