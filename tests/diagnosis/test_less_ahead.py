@@ -63,6 +63,12 @@ def test_what_a_host_does_before_it_stands_still_makes_that_longer(tmp_path: Pat
     assert "while its device works" in str(collecting[3])
 
 
+def test_before_its_first_work_no_device_works(tmp_path: Path) -> None:
+    """Memory that was allocated before a device had anything to do was said to be so while it worked."""
+    allocating = event("cuda_runtime", "cudaMalloc", -3_000, 2_000)
+    assert [cause for cause, *_ in found_in(tmp_path, allocating)] == ["checkpoint"]
+
+
 def test_freeing_memory_waits_and_makes_what_comes_later_longer(tmp_path: Path) -> None:
     assert found_in(tmp_path, event("cuda_runtime", "cudaFree", 500, 2_000))[1][:3] == ("allocator", 2.0, 0)
 

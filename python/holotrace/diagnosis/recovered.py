@@ -56,7 +56,10 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     standing = _standing(rank)
     stalls = rank.cached(host.stalls)
     known = ("cause", "responsible", "began_ns", "returned_ns", "event_id")
-    beside = pl.concat([_beside_work(rank, stalls), _allocating(rank)]).select(known)
+    # Before its device did anything it did not work.
+    begun_ns = pl.lit(rank[host.WORK_EVENTS]["start_ns"].min(), pl.Int64())
+    beside = pl.concat([_beside_work(rank, stalls), _allocating(rank)]).filter(pl.col("returned_ns") > begun_ns)
+    beside = beside.select(known).with_columns(pl.max_horizontal("began_ns", begun_ns))
     if standing.is_empty() and beside.is_empty():
         return pl.DataFrame(schema=_SCHEMA)
     waits = _waits(rank)
