@@ -202,6 +202,20 @@ def test_little_memory_ends_in_a_sentence_at_any_place(whole: Path, tmp_path: Pa
         assert error.startswith("Error: ")
 
 
+def test_without_memory_the_process_ends_before_the_interpreter_needs_some(whole: Path, tmp_path: Path) -> None:
+    """Its end failed with another exit code once, as a library could not be loaded any more."""
+    script = (
+        "import atexit, sys, holotrace.job as jobs, holotrace.cli as cli\n"
+        "def fail(*_, **__): raise MemoryError\n"
+        "jobs.Job.run = fail\n"
+        "atexit.register(print, 'the interpreter ended')\n"
+        f"sys.argv = ['holotrace', 'report', {str(whole)!r}, '--output', {str(tmp_path / 'page.html')!r}]\n"
+        "cli.start()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+
+
 @pytest.mark.parametrize(
     ("panic", "said", "code"),
     [

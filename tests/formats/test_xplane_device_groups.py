@@ -17,6 +17,11 @@ from holotrace.formats.xplane.device_groups import of_texts
         ("replica_groups=[3,2]<=[4]", None),
         ("replica_groups=[1,4]<=[2,2]T(0,0)", None),
         ("replica_groups={}", None),
+        # Python refuses to read numbers of so many digits.
+        (f"replica_groups={{{{0,{'9' * 5_000}}}}}", None),
+        (f"replica_groups=[1,{'9' * 5_000}]<=[2]", None),
+        # Whatever is laid out in so many dimensions, it is no devices.
+        (f"replica_groups=[1,1]<=[1{',1' * 100_000}]", None),
         ("dimensions={0}", None),
     ],
 )

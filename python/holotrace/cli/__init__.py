@@ -10,7 +10,7 @@ import click
 
 from holotrace import __getattr__ as attribute
 from holotrace.allocator import collect_seldom
-from holotrace.cli.errors import Commands, prepare_for_abort
+from holotrace.cli.errors import Commands, end_without_memory, prepare_for_abort
 
 __all__ = ["main", "start"]
 
@@ -49,4 +49,8 @@ def start() -> None:
     """Run the command as a process of its own."""
     collect_seldom()
     prepare_for_abort()
-    main(prog_name="holotrace")
+    try:
+        main(prog_name="holotrace")
+    except SystemExit as ended:
+        end_without_memory(ended)
+        raise

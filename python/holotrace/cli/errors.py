@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import click
 from polars.exceptions import PanicException
@@ -105,6 +105,13 @@ def prepare_for_abort() -> None:
     native.say_on_abort(f"Error: there is not enough memory; {_LESS_MEMORY}\n", INPUT, _only_ours() if told else 2)
 
 
+def end_without_memory(ended: SystemExit) -> None:
+    """End the process at once if it was for missing memory: the interpreter may need some to end, and fail in that."""
+    if isinstance(ended.__cause__, _WithoutMemory) and not multiprocessing.active_children():
+        sys.stderr.flush()
+        os._exit(INPUT)
+
+
 def _only_ours() -> int:
     """Where stderr goes, which only Python writes to from now on: what libraries say themselves before they give up
     would hide the sentence."""
@@ -118,16 +125,16 @@ def _only_ours() -> int:
 def failure(error: BaseException) -> click.ClickException:
     """``error`` as click reports it."""
     if isinstance(error, HolotraceError):
-        return _failure(str(error), USAGE if isinstance(error, UsageError) else INPUT)
+        return _Failed(str(error), USAGE if isinstance(error, UsageError) else INPUT)
     if _is_for_memory(error):
         what = str(error) if isinstance(error, MemoryError) and str(error) else "there is not enough memory"
-        return _failure(f"{what}; {_LESS_MEMORY}", INPUT)
+        return _WithoutMemory(f"{what}; {_LESS_MEMORY}", INPUT)
     if isinstance(error, OSError):
         # A full disk, a place that may not be touched.
         where = "the output" if error.filename is None else error.filename
-        return _failure(f"{where} cannot be used: {error.strerror or error}; name another place", USAGE)
+        return _Failed(f"{where} cannot be used: {error.strerror or error}; name another place", USAGE)
     what = f"{type(error).__name__}: {error}".rstrip(": ")
-    return _failure(f"unexpected {what}; see where it came from with holotrace --debug, and please report it", DEFECT)
+    return _Failed(f"unexpected {what}; see where it came from with holotrace --debug, and please report it", DEFECT)
 
 
 def _is_for_memory(error: BaseException | None) -> bool:
@@ -158,13 +165,18 @@ def _abandon_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _failure(message: str, code: int) -> click.ClickException:
-    # Paths and pieces of files may hold characters that a terminal would obey.
-    printable = "".join(char if char.isprintable() else " " for char in message)
-    return _Failed(printable, code)
-
-
 class _Failed(click.ClickException):
+    """An error as click shows it."""
+
     def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
+        # Paths and pieces of files may hold characters that a terminal would obey.
+        super().__init__("".join(char if char.isprintable() else " " for char in message))
         self.exit_code = exit_code  # type: ignore[misc]  # click declares it for the class and reads it here
+
+
+class _WithoutMemory(_Failed):
+    """Memory is missing, and whoever ends the process is told so."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        super().show(file)
+        raise SystemExit(self.exit_code) from self

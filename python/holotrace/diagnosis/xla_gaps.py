@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from holotrace.core.tables import HOST_CALLS, MODULES, STEPS, XLA_OPS
@@ -76,7 +78,7 @@ def _of_programs(rank: RankTrace, min_gap_ns: int, *, by_stream: bool, input_ran
     found = device_time.gaps(ops, during, by=[*DEVICE, "stream"], min_gap_ns=min_gap_ns)
     activities = host_time.activities(rank, input_ranges)
     # The longest are what one looks for.
-    explained = with_parts(found, activities, rank).sort(
+    explained = with_parts(found, activities, host_time.everywhere_of(rank, input_ranges), rank).sort(
         pl.col("end_ns") - pl.col("start_ns"), *DEVICE, "stream", "start_ns", descending=[True, *[False] * 4]
     )
     return explained.select(
@@ -122,14 +124,22 @@ def _compilations(rank: RankTrace) -> pl.DataFrame:
     return compilations.named_by_runs(compilations.compilations(host_time.calls(rank)), rank[RUNS])
 
 
-def with_parts(found: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
-    """The gaps with their parts, seen from the threads that hold the steps or launch what ends each, and the cause."""
+def with_parts(
+    found: pl.DataFrame, activities: pl.DataFrame, anywhere: Mapping[str, pl.DataFrame], rank: RankTrace
+) -> pl.DataFrame:
+    """The gaps with their parts, seen from the threads that hold the steps or launch what ends each, and the cause.
+
+    Args:
+        found: As of ``device_time.gaps``.
+        activities: As of ``host_time.activities``.
+        anywhere: As of ``host_time.everywhere``, of these activities.
+        rank: The rank.
+    """
     launches = found["launch_id"].unique().implode()
     calls = rank.where(HOST_CALLS.only("event_id", "tid"), pl.col("event_id").is_in(launches))
     threads = calls.select(launch_id="event_id", tid=pl.col("tid").cast(pl.String()))
     stepping = host_time.stepping_threads(rank)
     launched = found.join(threads, on="launch_id", how="left").sort(*DEVICE, "stream", "start_ns")
-    anywhere = host_time.everywhere(activities)
     shared = [
         host_time.shares(group, activities, anywhere, pl.concat([stepping, group["tid"].head(1)]))
         for group in [launched.clear(), *launched.partition_by("tid", maintain_order=True)]

@@ -86,7 +86,8 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
 def host(rank: RankTrace) -> Host:
     """What the host did, by classes of causes, and the gaps of the devices."""
     activities = _without_saving(host_time.activities(rank, INPUT_RANGES))
-    gaps = _interpreted(xla_gaps.with_parts(_idle(rank), activities, rank), activities, rank).with_row_index("window")
+    found = xla_gaps.with_parts(_idle(rank), activities, host_time.everywhere(activities), rank)
+    gaps = _interpreted(found, activities, rank).with_row_index("window")
     gaps = gaps.join(_begun_by_devices(rank), on="step", how="left", maintain_order="left")
     named = _with_callers(rank, xla_gaps.named(rank, activities))
     known = _explained(gaps, named)

@@ -11,8 +11,10 @@ import polars as pl
 
 # As a list of groups, or numbers that are laid out, transposed and cut: "[4,2]<=[2,4]T(1,0)".
 _WRITTEN = r"replica_groups=(\{\{[\d,{}]*\}\}|\[\d+,\d+\]<=\[[\d,]+\](?:T\([\d,]+\))?)"
-_LAID_OUT = re.compile(r"\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_LAID_OUT = re.compile(r"\[(\d+),(\d+)\]<=\[([\d,]{1,99})\](?:T\(([\d,]{1,99})\))?")
 _MOST_DEVICES = 1 << 14
+# No device has such a number.
+_TOO_LARGE = re.compile(r"\d{10}")
 
 
 def of_texts(text: pl.Series) -> pl.Series:
@@ -24,6 +26,8 @@ def of_texts(text: pl.Series) -> pl.Series:
 
 
 def _listed(written: str) -> str | None:
+    if _TOO_LARGE.search(written):
+        return None
     if written.startswith("{"):
         groups = [[int(each) for each in group.split(",") if each] for group in re.findall(r"\{([\d,]*)\}", written)]
     else:
