@@ -60,7 +60,7 @@ def test_what_a_host_does_before_it_stands_still_makes_that_longer(tmp_path: Pat
     saving, collecting = found_in(tmp_path, event("python_function", COLLECT, 500, 2_000))
     assert saving[:2] == ("checkpoint", 8.0)
     assert collecting[:3] == ("garbage-collection", 2.0, 0)
-    assert "while its device works" in str(collecting[3])
+    assert "the host is in <built-in function collect> while the device works" in str(collecting[3])
 
 
 def test_before_its_first_work_no_device_works(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ _MOST_RUNS = 6
 _LONG_NAME = 80  # characters
 # What hosts do while their devices work, which costs only what they stand still for later.
 LESS_AHEAD = (
-    "the host of {who} is in {what} while its device works, and is so much less far ahead of it when it stands still "
-    "later"
+    "the device of {who} waits longer for what its host does later, "
+    "because the host is in {what} while the device works"
 )
 # What is compared with, if it is no other step.
 OTHERS = {classes.SLOW_DEVICE: "on the others", classes.SLOW_LINK: "with equal size in other groups"}
