@@ -157,8 +157,17 @@ def test_a_job_without_steps_has_no_ideal_step() -> None:
 
 
 def test_what_came_before_the_steps_is_worth_its_time_and_no_part_of_each_step() -> None:
-    before = job(found=(CAUSE,))
-    told = before.tables["causes"].with_columns(cost_per_step_ns=pl.lit(None, pl.Int64))
-    before = dataclasses.replace(before, tables={**before.tables, "causes": told})
-    assert first_screen(job(found=(CAUSE,))).causes[0].worth.endswith("a step")
-    assert first_screen(before).causes[0].worth == "10.0 ms"
+    """57 of the 784 ms of a step were taken off for what came before all of them."""
+    of_steps = job(found=(CAUSE,))
+    steps = table(replay, rank=[0, 0, 1, 1], step=[1, 2, 1, 2], recorded_ns=[60 * 10**6, 61 * 10**6] * 2)
+    of_steps = dataclasses.replace(of_steps, tables={**of_steps.tables, "replay": steps})
+    told = of_steps.tables["causes"].with_columns(cost_per_step_ns=pl.lit(None, pl.Int64))
+    before = dataclasses.replace(of_steps, tables={**of_steps.tables, "causes": told})
+    within, outside = first_screen(of_steps), first_screen(before)
+    assert within.causes[0].worth.endswith("a step")
+    assert outside.causes[0].worth == "10.0 ms"
+    assert " of each step (" in within.saving
+    assert " of the job (" in outside.saving
+    assert within.waterfall is not None
+    assert outside.waterfall is not None
+    assert len(within.waterfall.rows) == len(outside.waterfall.rows) + 1

@@ -135,9 +135,11 @@ def _waterfall(result: report.Report, analyses: report.Analyses, causes: Sequenc
             rows.append(_bar(label, (reached, reached + ns), whole, steps, color))
         reached += ns
     rows.append(_bar(_STEP if steps > 1 else "Measured time", (0.0, whole), whole, steps, "var(--quiet)"))
+    table = result.tables.get(CAUSES)
     for cause in causes[:MOST]:
         gain = min(float(cause.cost_ns or 0), whole)
-        if gain:
+        # What came before the steps made none of them longer.
+        if gain and steps_of(row_of(cause, table), steps) == steps:
             rows.append(_bar(f"Without {_called(cause, result)}", (whole, whole - gain), whole, steps, _GAIN))
     return Rows(tuple(rows), (), "")
 

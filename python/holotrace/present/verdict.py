@@ -87,7 +87,9 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
     first = table.row(0, named=True)
     joint_ns = int(first["joint_ns"] or first["cost_ns"])
     job_ns = first["cost_ns"] / first["share_ratio"] if first["share_ratio"] else 0.0
-    saving = _saving(joint_ns, job_ns, first.get("profiler_ns"), steps)
+    # Of what came before the steps these have no part.
+    of_steps = steps if all(steps_of(row, steps) == steps for row in table.iter_rows(named=True)) else 1
+    saving = _saving(joint_ns, job_ns, first.get("profiler_ns"), of_steps)
     return Verdict(saving, tuple(reasons), max(0, len(causes) - MOST))
 
 
