@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xplane_files import bytes_field, varint_field
+from harness.protobuf import number as varint_field
+from harness.protobuf import text as bytes_field
 
 _TYPES = {"s8": 2, "s32": 4, "f16": 10, "f32": 11, "bf16": 16, "tuple": 13}
 

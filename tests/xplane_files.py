@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from harness.protobuf import number as varint_field
+from harness.protobuf import text as bytes_field
 
 DATA = Path(__file__).parent / "data" / "xplane"
 FOUND = Path(os.environ.get("HOLOTRACE_REAL_TRACES", Path(__file__).parents[2] / "shared" / "data")) / "xla"
@@ -122,21 +124,3 @@ def _plane(plane: Plane) -> bytes:
         for key, number in keys.items()
     )
     return bytes_field(2, plane.name.encode()) + lines + events + known + stats
-
-
-def _varint(number: int) -> bytes:
-    number &= (1 << 64) - 1
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def varint_field(field_number: int, number: int) -> bytes:
-    return _varint(field_number << 3) + _varint(number)
-
-
-def bytes_field(field_number: int, content: bytes) -> bytes:
-    return _varint(field_number << 3 | 2) + _varint(len(content)) + content

@@ -220,7 +220,7 @@ def _per_turn(idle: _Idle, job: Job) -> dict[str, float]:
     turns = job.of(account.TURNS)["count"]
     if idle.cause != SYNCHRONIZATION or len(turns) < len(job.ranks):
         return {}
-    waits = job.of(account.WAITS).filter(pl.col("name").eq_missing(pl.lit(idle.name, pl.String)))
+    waits = job.of(account.WAITS).filter(of_functions.is_named(idle.name))
     return {PER_TURN: round(total(waits["count"]) / total(turns), 3)}
 
 
@@ -302,7 +302,9 @@ def _follows(idle: _Idle, slow: dict[int, float], functions: pl.DataFrame, job: 
     if _is_as_slow(idle, slow, functions):
         return True
     # The device may wait in several parts for what its host is in once.
-    mean_ns = max(_mean_ns(rows, list(slow)) for rows in (idle.rows, functions.filter(_is_named(idle.name))))
+    mean_ns = max(
+        _mean_ns(rows, list(slow)) for rows in (idle.rows, functions.filter(of_functions.is_named(idle.name)))
+    )
     if idle.cause == INPUT and mean_ns < SHORT_NS * max(slow.values()):
         # The others hand their batches over while their devices have something else to do.
         return True
@@ -339,21 +341,13 @@ def _longer(
 
     The others are those that are in it, or all that are given.
     """
-    times = (
-        functions.filter(pl.col("name").eq_missing(pl.lit(idle.name, pl.String)))
-        .group_by("rank")
-        .agg(pl.col("time_ns").sum())
-    )
+    times = functions.filter(of_functions.is_named(idle.name)).group_by("rank").agg(pl.col("time_ns").sum())
     host_ns: dict[int, int] = dict(times.iter_rows())
     others = [host_ns.get(rank, 0) for rank in (ranks or host_ns) if rank not in slow]
     usual_ns = lower_median(pl.Series(others)) if others else 0
     if not usual_ns:
         return {}
     return {rank: host_ns.get(rank, 0) / usual_ns for rank in slow}
-
-
-def _is_named(name: str | None) -> pl.Expr:
-    return pl.col("name").eq_missing(pl.lit(name, pl.String))
 
 
 def _mean_ns(rows: pl.DataFrame, ranks: list[int]) -> float:

@@ -57,10 +57,14 @@ def everybodys_ratio(cause: str, name: str | None, excess: pl.DataFrame, functio
     return 1 - min(1.0, sum(max(0.0, time - others) for time in own) / max(1.0, beyond_ns))
 
 
+def is_named(name: str | None) -> pl.Expr:
+    """Whether a row is of what is called so, or has no name where that has none."""
+    return pl.col("name").eq_missing(pl.lit(name, pl.String))
+
+
 def within(table: pl.DataFrame, name: str | None, functions: pl.DataFrame) -> pl.DataFrame:
     """The table with the part of ``time_ns`` for which the rank's host can have been in the function, ``own_ns``."""
-    of_step = functions.filter(pl.col("name").eq_missing(pl.lit(name, pl.String)))
-    times = of_step.group_by("rank", "step").agg(host_ns=pl.col("time_ns").sum())
+    times = functions.filter(is_named(name)).group_by("rank", "step").agg(host_ns=pl.col("time_ns").sum())
     known = table.join(times, on=["rank", "step"], how="left", nulls_equal=True)
     return known.with_columns(own_ns=pl.min_horizontal("time_ns", pl.col("host_ns").fill_null(0)))
 

@@ -207,13 +207,14 @@ def _of_optimizer(ops: pl.DataFrame, *, is_adam: bool) -> Iterator[tuple[pl.Data
     of_lists = pl.col("name").str.starts_with(_LISTS)
     single, lists = ops.filter(~of_lists), ops.filter(of_lists)
     least, most = (ratio * total(single["span_ns"]) for ratio in _PLAUSIBLE)
+    median_ns: Any = single["span_ns"].median()
     update = _update(single["name"], is_adam=is_adam)
     is_limited = 0 < least <= total(single["roof_ns"].drop_nulls()) <= most
     updated = single.filter(name=update).select(_GIVEN) if is_limited else single.select(_GIVEN).clear()
     if moved := sum(_fused_bytes(*given) for given in updated.iter_rows()):
         peak: Any = single["peak_bytes"].max()
         yield single, moved / (OPTIMIZER_RATIO * peak)
-    elif not is_limited and (single["span_ns"].median() or _TINY_NS) < _TINY_NS:  # type: ignore[operator]  # numbers
+    elif not is_limited and (median_ns or _TINY_NS) < _TINY_NS:
         # What they take beyond the shortest of them is their data's, which one kernel would read and write, too.
         shortest = single["span_ns"].quantile(_SHORTEST_QUANTILE, "lower") or 0.0
         yield single, single.select((pl.col("span_ns") - shortest).clip(lower_bound=0).sum()).item()

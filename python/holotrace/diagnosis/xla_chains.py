@@ -12,6 +12,8 @@ from holotrace.diagnosis.classes import COMPILATION, FUNCTION, LAUNCH, QUEUED, S
 _WAITING, _FIXED = (SYNCHRONIZATION, QUEUED), (SYNCHRONIZATION, QUEUED, COMPILATION)
 # So soon a thread goes on that waited for a device.
 _SOON_NS, _MOSTLY_RATIO = 100_000, 0.8
+# Over so many launches of short programs a way is looked at: each has all of the way before it.
+_MOST_LAUNCHES = 64
 
 
 def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame) -> pl.DataFrame:
@@ -36,7 +38,10 @@ def begun(gaps: pl.DataFrame, stops: pl.Series, own: pl.DataFrame) -> pl.DataFra
         .join_asof(begins, left_on="start_ns", right_on="next_ns", strategy="forward", check_sortedness=False)
         .join_asof(over, left_on="start_ns", right_on="over_ns", check_sortedness=False)
         .with_columns(
-            pl.col("since_ns").fill_null(own["start_ns"].min() if own.height else 0),
+            pl.max_horizontal(
+                pl.col("since_ns").fill_null(own["start_ns"].min() if own.height else 0),
+                pl.col("start_ns").shift(_MOST_LAUNCHES),
+            ),
             soon_ns=pl.col("start_ns") + _SOON_NS,
         )
     )

@@ -1,0 +1,27 @@
+"""What hosts of XLA were on their way with, before their devices had nothing to do."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.diagnosis import xla_chains
+
+MS = 1_000_000
+
+
+def test_ways_over_many_short_programs_do_not_grow_with_their_number() -> None:
+    """Each of thousands of short programs after the last that lasted had all functions since that on its way."""
+    count = 2_000
+    numbers = pl.Series(range(1, count + 1))
+    gaps = pl.DataFrame({"window": numbers, "start_ns": numbers * MS, "end_ns": numbers * MS + 500_000})
+    gaps = gaps.with_columns(launch_ns=pl.col("end_ns") - 1)
+    own = pl.DataFrame({"start_ns": numbers * MS - 900_000, "end_ns": numbers * MS - 200_000})
+    ways = xla_chains.begun(gaps, pl.Series([0]), own)
+    assert (ways.height, ways["start_ns"][0], ways["end_ns"][-1]) == (count, 0, count * MS)
+    assert xla_chains.cut(ways, own).height < 150 * count
+
+
+def test_spans_are_cut_where_what_the_host_did_begins_and_ends() -> None:
+    spans = pl.DataFrame({"window": [0, 1], "start_ns": [0, 50], "end_ns": [30, 60]})
+    own = pl.DataFrame({"start_ns": [10, 55], "end_ns": [20, 80]})
+    assert xla_chains.cut(spans, own).rows() == [(0, 0, 10), (0, 10, 20), (0, 20, 30), (1, 50, 55), (1, 55, 60)]
