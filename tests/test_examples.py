@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import plotly.graph_objects as go
@@ -42,9 +43,11 @@ def test_what_the_example_records_has_the_flaw_that_its_guide_finds(tmp_path: Pa
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.slow
-def test_notebook_runs_from_top_to_bottom(notebook: Path, tmp_path: Path) -> None:
+def test_notebook_runs_from_top_to_bottom(notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import nbclient
     import nbformat
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
 
     book = nbformat.reads(notebook.read_text(encoding="utf-8"), as_version=4)  # type: ignore[no-untyped-call]
     nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
@@ -53,7 +56,8 @@ def test_notebook_runs_from_top_to_bottom(notebook: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_cells_of_a_notebook_run_without_a_kernel_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cells_of_a_notebook_run_without_a_kernel_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(pio.renderers, "default", pio.renderers.default)  # the notebook sets it
     monkeypatch.setattr(go.Figure, "show", lambda self, **options: None)
     cells = json.loads((_FOLDER / "trace_diff.ipynb").read_text(encoding="utf-8"))["cells"]

@@ -159,6 +159,16 @@ def test_it_stops_when_nobody_looks(job: holotrace.Job) -> None:
 
 
 @pytest.mark.slow
+def test_a_process_that_ends_with_an_open_view_leaves_nothing_behind(folder: Path, tmp_path: Path) -> None:
+    script = "import sys, holotrace; shown = holotrace.open(sys.argv[1]).view(); print(shown._folder.exists())"
+    command = [sys.executable, "-W", "ignore", "-c", script, str(folder)]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+    assert said.strip() == "True"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
 def test_the_command_says_the_address_and_stops_with_ctrl_c(folder: Path) -> None:
     command = [sys.executable, "-m", "holotrace.cli", "view", str(folder), "--no-browser"]
     with subprocess.Popen(

@@ -8,6 +8,7 @@ import shutil
 import socket
 import tempfile
 import time
+import weakref
 from pathlib import Path
 from threading import Lock, Thread
 from types import TracebackType
@@ -42,6 +43,7 @@ class View:
         result = session.run((*ALL, *DRAWN), progress=progress)
         self._session, self._idle_s, self._lock = session, idle_s, Lock()
         self._folder = Path(tempfile.mkdtemp(prefix="holotrace-view-"))
+        self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._socket = socket.create_server((_HOST, 0))
         port, token = self._socket.getsockname()[1], secrets.token_urlsafe(24)
         self.url = f"http://{_HOST}:{port}/{token}/"
@@ -91,7 +93,7 @@ class View:
             self._server.run(sockets=[self._socket])
         finally:
             self._socket.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._remove()
 
     def _stop_when_idle(self) -> None:
         while not self._server.should_exit:
