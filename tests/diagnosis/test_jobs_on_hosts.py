@@ -30,6 +30,7 @@ class Fault:
     slower: float = 1
     rows: int = 64
     saves: float = 0
+    makes_view: float = 3
 
 
 def simulated(folder: Path, ranks: int, fault: Callable[[int, int], Fault], *, layer: float = 1_000) -> float:
@@ -69,6 +70,8 @@ def simulated(folder: Path, ranks: int, fault: Callable[[int, int], Fault], *, l
             span(rank, "gloo:all_reduce", asked[rank], over, "user_annotation")
             now[rank] = over + 50
             compute(rank, "aten::add_", layer, does)
+            span(rank, "aten::detach", now[rank], now[rank] + does.makes_view)
+            now[rank] += does.makes_view
             if does.saves:
                 span(
                     rank, "train.py(80): save_checkpoint", now[rank], now[rank] + does.saves, category="python_function"
@@ -115,6 +118,32 @@ def test_the_first_cause_is_the_fault_with_what_it_costs(tmp_path: Path, name: s
     assert "device" not in first.message
     assert first.cost_ns == pytest.approx(1_000 * (whole - healthy), rel=0.1)
     assert others == []
+
+
+@pytest.mark.parametrize(("slower", "rows", "said"), [(1.6, 64, "calls of equal shapes"), (1, 96, "have uneven work")])
+def test_ranks_that_take_turns_have_more_to_do_only_by_their_shapes(
+    tmp_path: Path, slower: float, rows: int, said: str
+) -> None:
+    """Processes that shared the cores of a host, one now and one then the slower, were said to have uneven work."""
+
+    def fault(rank: int, step: int) -> Fault:
+        return Fault(slower=slower, rows=rows) if rank == step % 2 else Fault()
+
+    simulated(tmp_path, 2, fault)
+    (found,) = [finding for finding in holotrace.open(tmp_path).findings() if finding.severity != "info"]
+    assert (found.rule, said in found.message) == ("uneven-work", True)
+    assert ("other processes" in found.what_to_do) == (rows == 64)
+
+
+def test_an_operator_that_computes_nothing_does_not_take_long_by_itself(tmp_path: Path) -> None:
+    """A process that got no core while it made a view was told as a function to be moved out of the step."""
+    simulated(tmp_path, 2, lambda rank, step: Fault(makes_view=30_000 if (rank, step) == (1, 3) else 3))
+    (found,) = [finding for finding in holotrace.open(tmp_path).findings() if finding.severity != "info"]
+    assert (found.rule, found.ranks) == ("host-pause", (1,))
+    assert found.message == (
+        "The host of rank 1 pauses in aten::detach without calling anything (garbage collection, another process), "
+        "and nothing is computed, in step 3"
+    )
 
 
 @pytest.mark.parametrize("ranks", [1, 4])

@@ -7,6 +7,7 @@ import pytest
 from holotrace.diagnosis import classes, wording
 from holotrace.diagnosis.advice import advice
 from holotrace.diagnosis.class_texts import CLASSES
+from holotrace.diagnosis.texts_on_host import OF_HOSTS
 
 
 def test_steps_and_ranks_in_many_pieces_are_counted_and_not_listed() -> None:
@@ -36,6 +37,10 @@ def test_few_pieces_are_listed() -> None:
 )
 def test_advice_is_of_the_kind_of_job(cause: str, name: str, said: str) -> None:
     assert said in advice(CLASSES[cause], name)
+
+
+def test_advice_for_jobs_on_hosts_is_of_the_kind_of_job_too() -> None:
+    assert "smaller buckets" in advice(OF_HOSTS[classes.EXPOSED], "gloo:all_reduce")
 
 
 def test_functions_that_jax_recorded_are_named_before_their_place() -> None:

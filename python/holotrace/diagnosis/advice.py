@@ -84,20 +84,28 @@ _OF_CHECKPOINTS = (
 _OF_RESULTS = "Of results: keep them on the device, or work on them in another process while the device goes on."
 
 
-def advice(told: Class, responsible: str | None, around: str = "", *, has_copies: bool = False) -> str:
+def advice(
+    told: Class, responsible: str | None, around: str = "", *, has_copies: bool = False, is_equal: bool = False
+) -> str:
     """What to change, for what is responsible and what is around it."""
-    of_servers = next((text for cause, text in _OF_SERVERS.items() if told is CLASSES[cause]), None)
+    of_servers = next((text for cause, text in _OF_SERVERS.items() if _is_as_elsewhere(told, cause)), None)
     if of_servers and re.search(_SERVING, f"{responsible} {around}"):
         return of_servers
-    if told is CLASSES[classes.FUNCTION]:
+    if _is_as_elsewhere(told, classes.FUNCTION):
         return _of_function(responsible or "", around, told.advice)
     if has_copies:
         return f"{_OF_CHECKPOINTS} {_OF_RESULTS} {told.advice}"
+    general = told.if_equal if is_equal and told.if_equal else told.advice
     if (of_one := _of_one(told, responsible or "")) is not None:
         return of_one
-    if told is not CLASSES[classes.EXPOSED] or not responsible:
-        return told.advice
-    return next((text for pattern, text in _OVERLAPPING if re.search(pattern, responsible)), told.advice)
+    if not _is_as_elsewhere(told, classes.EXPOSED) or not responsible:
+        return general
+    return next((text for pattern, text in _OVERLAPPING if re.search(pattern, responsible)), general)
+
+
+def _is_as_elsewhere(told: Class, cause: str) -> bool:
+    """Whether the class is this one, and what to do against it is the same in jobs of this kind as in others."""
+    return told.advice == CLASSES[cause].advice
 
 
 def _of_function(name: str, around: str, otherwise: str) -> str:
@@ -108,6 +116,6 @@ def _of_function(name: str, around: str, otherwise: str) -> str:
 
 def _of_one(told: Class, responsible: str) -> str | None:
     """What to do against only some of a class, by what is responsible; null for all others."""
-    if told is CLASSES[classes.UNFUSED_ATTENTION]:
+    if _is_as_elsewhere(told, classes.UNFUSED_ATTENTION):
         return _FALLING_BACK if "attention_math" in responsible else None
     return _OF_COPIES if told is OF_XLA[classes.COPY] and re.search(COPIED_WITHIN, responsible) else None

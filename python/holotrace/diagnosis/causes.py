@@ -374,7 +374,11 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
     filled = {"who": who, "what": _what(c), **wording.verbs(c.ranks, rank_count)}
     filled["computer"] = "CPU" if words is OF_HOSTS[c.cause] else "device"
     filled["is_slow"] = "is slow" if DEVICE in c.evidence else f"{filled['has']} a slow {filled['computer']}"
-    more = wording.LONGER if c.evidence.get("is_equal") else wording.MORE
+    is_equal = bool(c.evidence.get("is_equal"))
+    # Turns are told to be of equal calls only where shapes are known.
+    is_told = is_equal and c.cause == UNEVEN_WORK
+    more = wording.LONGER if is_equal else wording.MORE
+    filled["uneven"], filled["longest"] = wording.UNEVEN_TIMES if is_equal else wording.UNEVEN
     what = _what(c) if c.responsible else ""
     is_launch = not (LAUNCHING | GRAPH_LAUNCHING).isdisjoint((c.responsible, _innermost(c)))
     filled |= {"how": more.format(**filled), "in_what": f" in {what}" if what else ""}
@@ -415,10 +419,12 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
         "share_ratio": share,
         "confidence": "inferred" if c.cause in _INFERRED or absent else "measured",
         "evidence": json.dumps(dict(c.evidence) | ({"around": c.detail} if c.detail else {}), ensure_ascii=False),
-        "advice": advice(words, c.responsible, c.detail or "", has_copies=bool(c.evidence.get("copies_to_host"))),
+        "advice": advice(
+            words, c.responsible, c.detail or "", has_copies=bool(c.evidence.get("copies_to_host")), is_equal=is_equal
+        ),
         # Known when the findings of other analyses are: see ``symptoms.explained``.
         "explains": None,
-        "to_know_more": ALL_RANKS if absent else words.to_know_more or None,
+        "to_know_more": ALL_RANKS if absent else None if is_told else words.to_know_more or None,
     }
 
 

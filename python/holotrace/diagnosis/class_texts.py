@@ -19,8 +19,12 @@ class Class:
     """What in the trace decides for it."""
     confused: str = ""
     """What else looks like it, and what tells them apart."""
+    if_equal: str = ""
+    """What to change where calls of equal shapes take unequally long."""
 
 
+_CLOCKS = "clocks, temperature, power limit and ECC errors with those of the others (nvidia-smi -q, rocm-smi)"
+_OF_DATA = "Find out whether these calls depend on the data (lengths, indices, experts), and balance these"
 ALL_RANKS = "Record every rank, so that the trace shows which of them came late."
 _STACKS = "Record with with_stack=True, so that the trace has the names of the Python functions of the host."
 _SHAPES = "Record with record_shapes=True, so that the trace shows how much work each operator had."
@@ -153,8 +157,7 @@ CLASSES: Mapping[str, Class] = {
     ),
     classes.SLOW_DEVICE: Class(
         "{who} {is_slow}: the same kernels take {time_ratio:.2f} times as long as {than}",
-        "Compare clocks, temperature, power limit and ECC errors with those of the others (nvidia-smi -q, rocm-smi), "
-        "and take the device out of the job if they differ.",
+        f"Compare {_CLOCKS}, and take the device out of the job if they differ.",
         seen=(
             "Kernels with the same name, grid, block and input shapes take longer on this rank than on the others. "
             "Most kinds of kernels do, by about the same factor, and that explains all of the rank's extra time. "
@@ -172,13 +175,15 @@ CLASSES: Mapping[str, Class] = {
             "calls. Devices of one host are compared with each other in the same way."
         ),
         confused="A slow device, on which equal kernels take longer.",
+        if_equal=f"{_OF_DATA}; if they do not, compare {_CLOCKS}.",
     ),
     classes.UNEVEN_WORK: Class(
-        "ranks have uneven work, most of it in {what}: the rank with the most work changes, and the others wait for it",
+        "ranks {uneven}, most of it in {what}: the rank that {longest} changes, and the others wait for it",
         "Balance each step: pack sequences to equal numbers of tokens, and balance experts or shards.",
         _SHAPES,
-        seen="A different rank computes longest at different times.",
+        seen="A different rank computes longest at different times; by recorded shapes it has more work, or not.",
         confused="More work, if it is mostly the same rank.",
+        if_equal=f"{_OF_DATA} in each step; if they do not, compare {_CLOCKS}.",
     ),
     classes.EXPERTS: Class(
         "{tokens}, most of the work in {what}: experts are imbalanced, and the others wait in the all-to-all",

@@ -21,6 +21,7 @@ from holotrace.diagnosis.classes import (
     FULL_QUEUE,
     FUNCTION,
     LAUNCH,
+    OPERATOR,
     PAUSE,
     PYTHON,
     QUEUED,
@@ -95,6 +96,10 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     launched = open_calls.looked_up(rank.cached(host_calls), every.shares["inner_id"], "work_count")["work_count"]
     is_stopped = (pl.col("cause") == FULL_QUEUE) & (pl.col("share_ns") >= open_calls.LONG_NS)
     is_stopped &= launched.fill_null(0) <= 1
+    if rank.computes_on_host:
+        # Operators that do anything are work there; the others make views, and take no time by themselves.
+        category = open_calls.looked_up(rank.cached(host_calls), every.shares["event_id"], "category")["category"]
+        is_stopped |= (pl.col("cause") == FUNCTION) & matching(category, OPERATOR)
     launching = pl.col("cause").replace(dict.fromkeys(_LAUNCHING, LAUNCH))
     cause = pl.when(is_stopped).then(pl.lit(PAUSE)).otherwise(launching).alias("cause")
     shares = every.shares.lazy().with_columns(cause, where)

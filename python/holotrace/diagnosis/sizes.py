@@ -21,7 +21,7 @@ def has_larger_grids(kinds: pl.DataFrame, rank: int) -> bool:
 
     A product's grid is that of its result, so that those of gradients of weights stay the same, and take longer.
     """
-    if not kinds["detail"].str.contains(_NO_SHAPES).all():
+    if are_known(kinds):
         return False
     sizes = pl.col("detail").str.extract(_GRID).str.split(", ").cast(pl.List(pl.Float64))
     counted = kinds.with_columns(blocks=sizes.list.eval(pl.element().product()).list.first() * pl.col("count"))
@@ -30,6 +30,11 @@ def has_larger_grids(kinds: pl.DataFrame, rank: int) -> bool:
     own = sums.with_columns(usual).filter(pl.col("rank") == rank)
     is_larger = (pl.col("blocks") > _LARGER_RATIO * pl.col("usual_blocks")) & (pl.col("count") == pl.col("usual_count"))
     return total(own.filter(is_larger)["time_ns"]) > _MUCH_RATIO * total(own["time_ns"])
+
+
+def are_known(kinds: pl.DataFrame) -> bool:
+    """Whether shapes were recorded, which tell how much work there is in each call."""
+    return not kinds["detail"].str.contains(_NO_SHAPES).all()
 
 
 def has_equal_work(kinds: pl.DataFrame) -> bool:

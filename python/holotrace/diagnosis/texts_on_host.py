@@ -36,6 +36,8 @@ _OTHERWISE: Mapping[str, Class] = {
         "them by about the same factor.",
     ),
     classes.SLOW_HOST: replace(CLASSES[classes.SLOW_HOST], advice=f"{_CORES}."),
+    classes.MORE_WORK: replace(CLASSES[classes.MORE_WORK], if_equal=f"{_CORES}."),
+    classes.UNEVEN_WORK: replace(CLASSES[classes.UNEVEN_WORK], if_equal=f"{_CORES}."),
     classes.PIPELINE: replace(
         CLASSES[classes.PIPELINE],
         advice="Move layers from this stage to others; embedding, last layer and loss count as work, too. If it has no "

@@ -27,6 +27,7 @@ from holotrace.diagnosis.classes import EXPERTS, MORE_WORK, PIPELINE, SLOW_DEVIC
 from holotrace.diagnosis.equal_work import (
     KIND,
     by_kind,
+    is_equal,
     is_slow,
     is_slow_at_some,
     largest,
@@ -120,16 +121,16 @@ def _among(job: Job) -> Iterator[Candidate]:
     complete = beyond.filter(~pl.col("rank").is_in(with_lost_kernels(kinds)))
     turns = _turns(complete) or (those if len(those) > len(job.ranks) / 2 else ())
     if turns:
-        has_experts = _has_more_tokens(job, turns, in_turns=True)
         heavy = complete.filter(pl.col("beyond_ns") > 0.25 * pl.col("beyond_ns").max()).select("rank", "step")
         in_turn = by_kind(job, ("step",)).join(heavy, on=["rank", "step"], how="semi", nulls_equal=True)
-        has_experts = has_experts and sizes.has_equal_work(in_turn)
+        has_experts = _has_more_tokens(job, turns, in_turns=True) and sizes.has_equal_work(in_turn)
         cause = EXPERTS if has_experts else UNEVEN_WORK
         # In sum over steps those that take turns have equally much.
         name, kernel = largest(job.of(account.WORK), turns, by=("step",))
         even = _balanced(complete)
         parts = _level(segments) if cause == EXPERTS else _placed(segments, even)
-        found = candidate(cause, name, parts, Where((), when(even, "beyond_ns")), kernel=kernel)
+        equal = {"is_equal": True} if sizes.are_known(in_turn) and is_equal(in_turn, turns) else {}
+        found = candidate(cause, name, parts, Where((), when(even, "beyond_ns")), kernel=kernel, **equal)
         yield _with_exchanges(found, job) if cause == EXPERTS else found
         return
     those = tuple(rank for rank in those if _is_borne_out(rank, kinds, beyond))

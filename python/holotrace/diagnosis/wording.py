@@ -14,6 +14,9 @@ LONGER = (
     "{computes} longer than the others in calls of equal shapes (the data differ, or the {computer} is slow at these "
     "calls)"
 )
+# The same where the rank changes, and what the one that the others wait for does then.
+UNEVEN = ("have uneven work", "has the most work")
+UNEVEN_TIMES = ("take unequally long for calls of equal shapes", "takes the longest")
 # What a host copies while it pauses.
 COPYING = " between copies from the device, as in saving a checkpoint or working on results"
 # Of ranks and steps that are told one by one; the columns of the table have all.
