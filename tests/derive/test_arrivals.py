@@ -42,6 +42,17 @@ def test_an_exchange_that_ranks_leave_one_after_the_other_is_one_if_all_were_the
     assert exchange["waited_ns"].to_list() == [50 * US, 0]
 
 
+def test_threads_of_hosts_leave_an_exchange_as_each_gets_a_processor() -> None:
+    """Where two processes shared cores, a third of gloo's exchanges were left out, among them the longest waits."""
+    first, second = (calls(drawn) for drawn in (f"comm |{'C' * 440}|", f"comm |{'.' * 430}{'C' * 40}|"))
+    both = pl.concat([first, second.with_columns(rank=pl.lit(1, pl.Int32))])
+    # A pair has to be among those that tell how far clocks are apart.
+    later = [both.with_columns(pl.col("start_ns", "end_ns") + at * US) for at in (1_000, 2_000)]
+    later = [one.with_columns(start_ns=pl.col("end_ns") - 20 * US, end_ns=pl.col("end_ns").max()) for one in later]
+    every = pl.concat([both, *later]).with_columns(operation=pl.lit("gloo:all_reduce", pl.Categorical()))
+    assert arrivals.of_ranks(every).sort("left_ns", "rank").head(2)["waited_ns"].to_list() == [430 * US, 0]
+
+
 def of_devices(*spans: tuple[int, int]) -> pl.DataFrame:
     """One collective of one rank with several devices, each with its start and end in us."""
     drawn = calls("comm |C|").head(1)

@@ -17,6 +17,7 @@ from trace_files import REAL_TRACES, needs_real_traces, write_trace
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 NODE = "autograd::engine::evaluate_function: AddmmBackward0"
 OPERATORS = ("aten::native_layer_norm", "aten::_softmax", "aten::gelu", "aten::mm")
+WAITING = "<built-in method wait of pybind11_builtins.pybind11_detail_function_record_v1 object at 0x7f75fea66a50>"
 STEPS, MOVING_US = 5, 400
 
 
@@ -31,6 +32,8 @@ class Fault:
     rows: int = 64
     saves: float = 0
     makes_view: float = 3
+    waits: float = 0
+    """For an exchange that is over."""
 
 
 def simulated(folder: Path, ranks: int, fault: Callable[[int, int], Fault], *, layer: float = 1_000) -> float:
@@ -69,6 +72,9 @@ def simulated(folder: Path, ranks: int, fault: Callable[[int, int], Fault], *, l
         for rank, does in done.items():
             span(rank, "gloo:all_reduce", asked[rank], over, "user_annotation")
             now[rank] = over + 50
+            if does.waits:
+                span(rank, WAITING, now[rank], now[rank] + does.waits, category="python_function")
+                now[rank] += does.waits + 5
             compute(rank, "aten::add_", layer, does)
             span(rank, "aten::detach", now[rank], now[rank] + does.makes_view)
             now[rank] += does.makes_view
@@ -144,6 +150,14 @@ def test_an_operator_that_computes_nothing_does_not_take_long_by_itself(tmp_path
         "The host of rank 1 pauses in aten::detach without calling anything (garbage collection, another process), "
         "and nothing is computed, in step 3"
     )
+
+
+def test_waiting_for_an_exchange_that_is_over_is_no_function_to_be_moved(tmp_path: Path) -> None:
+    """Processes with more threads than processors were to move waiting out of their steps."""
+    simulated(tmp_path, 2, lambda *_: Fault(waits=3_000))
+    (found,) = [finding for finding in holotrace.open(tmp_path).findings() if finding.severity != "info"]
+    assert (found.rule, found.ranks) == ("host-pause", ())
+    assert "in <built-in method wait> without" in found.message
 
 
 @pytest.mark.parametrize("ranks", [1, 4])

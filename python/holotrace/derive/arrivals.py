@@ -13,6 +13,8 @@ from holotrace.derive import clocks, collectives
 # part of their length, and exchanges as each has what it waits for, though all are there for so much of the shortest
 # one; what does not was matched in error, or its ranks can leave before the last has come.
 _TOLERANCE_NS, _TOLERANCE_RATIO, _TOGETHER_RATIO = 100_000, 0.5, 0.5
+# Threads of hosts leave an exchange that all have come to as each gets a processor.
+_ON_HOSTS = pl.col("operation").cast(pl.String).str.contains(r"^(gloo|mpi|ucc|ccl):").fill_null(value=False)
 # So few of those that leave early are matched in error.
 _EARLY_RATIO = 0.1
 _IS_BARRIER = pl.col("collective").cast(pl.String) == collectives.BARRIER
@@ -62,7 +64,7 @@ def of_ranks(calls: pl.DataFrame, *, are_awaited_later: bool = False) -> pl.Data
         placed = placed.with_columns(left_ns=pl.when(_IS_HELD).then(left).otherwise(over))
     return (
         placed.with_columns(freed_ns=left.min().over("match", "of_rank"))
-        .filter(come - first_left <= _TOLERANCE_NS, ends_at_once | are_together)
+        .filter(come - first_left <= _TOLERANCE_NS, ends_at_once | are_together | _ON_HOSTS)
         .sort("left_ns", "arrival_ns", "match")
         .with_columns(
             come_ns=come,

@@ -54,6 +54,8 @@ _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
 _LAUNCHING, _LASTING = (LAUNCH, FULL_QUEUE, PYTHON), (FUNCTION, PAUSE)
 # Keeps the host from being too far ahead of its device.
 _OF_EVENTS = re.compile(r"EventSynchronize")
+# How PyTorch waits for an exchange, of which the class is told as bindings to C++ call it.
+_OF_EXCHANGES = re.compile(r"^<built-in method wait of (pybind11_|PyCapsule|torch\._C)")
 # What waits for other threads, processes or ranks, or for the device, as freeing its memory does.
 _AWAITING = re.compile(
     r"(?i)acquire|poll|select\b|wait|recv|barrier|gloo|(^|\W)join\b|rendezvous|store|(cuda|hip|cu)(Mem)?Free"
@@ -97,9 +99,11 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     is_stopped = (pl.col("cause") == FULL_QUEUE) & (pl.col("share_ns") >= open_calls.LONG_NS)
     is_stopped &= launched.fill_null(0) <= 1
     if rank.computes_on_host:
-        # Operators that do anything are work there; the others make views, and take no time by themselves.
-        category = open_calls.looked_up(rank.cached(host_calls), every.shares["event_id"], "category")["category"]
-        is_stopped |= (pl.col("cause") == FUNCTION) & matching(category, OPERATOR)
+        # Operators that do anything are work there; the others make views, and take no time by themselves, and what
+        # waits for an exchange that is over waits for its thread to get a processor.
+        calls = open_calls.looked_up(rank.cached(host_calls), every.shares["event_id"], "category", "name")
+        takes_nothing = matching(calls["category"], OPERATOR) | matching(calls["name"], _OF_EXCHANGES)
+        is_stopped |= (pl.col("cause") == FUNCTION) & takes_nothing
     launching = pl.col("cause").replace(dict.fromkeys(_LAUNCHING, LAUNCH))
     cause = pl.when(is_stopped).then(pl.lit(PAUSE)).otherwise(launching).alias("cause")
     shares = every.shares.lazy().with_columns(cause, where)

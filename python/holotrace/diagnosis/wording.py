@@ -77,11 +77,12 @@ def whose(ranks: tuple[int, ...], count: int) -> str:
 
 
 def short(name: str) -> str:
-    """A name without addresses, and if it is long without the types that C++ puts into it.
+    """A name without addresses and what bindings call their types, and if it is long without those that C++ puts into it.
 
     Of functions that JAX recorded as "$train.py:7 augment" it is the function, and where it is.
     """
     name = re.sub(r" at 0x[0-9a-fA-F]+", "", name)
+    name = re.sub(r" of pybind11_\S+ object>", ">", name)
     name = re.sub(r"\$(\S+:\d+) (\S+)", r"\2 (\1)", name)
     name = re.sub(r"\$\S+ (\S+)$", r"\1", name)
     if len(name) <= _LONG_NAME or "::" not in name:

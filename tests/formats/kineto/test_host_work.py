@@ -67,6 +67,10 @@ def test_views_wrappers_and_nodes_of_the_backward_pass_compute_nothing_themselve
         span("aten::reshape", 150, 200),
         span("aten::clone", 160, 199),
         span("c10d::allreduce_", 210, 260),
+        # The results of functional collectives wait in whatever needs them.
+        span("aten::add", 300, 400),
+        span("PythonSubclass", 301, 399),
+        span("_c10d_functional::wait_tensor", 310, 390),
     )
     assert work(made) == [("aten::mm", 50, 60), ("aten::clone", 160, 199)]
 

@@ -28,7 +28,15 @@ const ACCELERATED: [&[u8]; 9] =
 /// In names of the runtime's calls that put work on a queue.
 const LAUNCHING: [&[u8]; 3] = [b"launch", b"memcpy", b"memset"];
 /// How the names of operators begin that stand for others, or only hand something on.
-const WRAPPERS: [&[u8]; 5] = [b"autograd::", b"torch::autograd", b"torch::jit", b"c10d::", b"c10d_functional::"];
+const WRAPPERS: [&[u8]; 7] = [
+    b"autograd::",
+    b"torch::autograd",
+    b"torch::jit",
+    b"c10d::",
+    b"c10d_functional",
+    b"_c10d_functional",
+    b"_dtensor::",
+];
 /// What operators of PyTorch do that compute nothing: they make views, ask, or set memory aside.
 const VIEWS: &str = "\
     _local_scalar_dense _nested_tensor_size _reshape_alias _shape_as_tensor _unsafe_view alias as_strided \
