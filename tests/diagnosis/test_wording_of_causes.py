@@ -46,7 +46,10 @@ def test_advice_for_jobs_on_hosts_is_of_the_kind_of_job_too() -> None:
 def test_functions_of_bindings_are_named_without_what_these_call_their_types() -> None:
     record = "pybind11_builtins.pybind11_detail_function_record_v1_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1"
     assert wording.short(f"<built-in method size of {record} object at 0x7f75fea66a50>") == "<built-in method size>"
-    assert wording.short("<built-in method zero_ of Tensor object at 0x7f75>") == "<built-in method zero_ of Tensor object>"
+    assert (
+        wording.short("<built-in method zero_ of Tensor object at 0x7f75>")
+        == "<built-in method zero_ of Tensor object>"
+    )
 
 
 def test_functions_that_jax_recorded_are_named_before_their_place() -> None:

@@ -121,6 +121,27 @@ def test_an_exchange_is_communication_that_an_operator_asked_for(tmp_path: Path)
     assert made.table("launches").height == 4
 
 
+@pytest.mark.parametrize(("group_count", "peers"), [(1, [3, 5]), (2, [None, None]), (12, [None, None])])
+def test_messages_tell_their_other_end_where_ranks_have_one_group(
+    tmp_path: Path, group_count: int, peers: list[int | None]
+) -> None:
+    """The slow stage of a pipeline on hosts was not named."""
+    sent = {"Concrete Inputs": ["", "", "3", "0"]}
+    received = {"Concrete Inputs": ["", "", "5", "0"]}
+    events = [
+        *LINEAR,
+        span("c10d::send", 100, 105, **sent),
+        span("gloo:send", 106, 150, category="user_annotation", tid=2, **EXCHANGE),
+        span("c10d::recv_", 151, 152, **received),
+        span("gloo:recv", 153, 180, category="user_annotation", tid=2, **EXCHANGE),
+    ]
+    info = {"backend": "gloo", "rank": 4, "world_size": 8, "pg_count": group_count}
+    write_trace(tmp_path / "rank-4.json", events=events, distributedInfo=info)
+    known = holotrace.open(tmp_path).table("collectives").sort("start_ns")
+    assert known["destination_rank"].to_list() == [peers[0], None]
+    assert known["source_rank"].to_list() == [None, peers[1]]
+
+
 @pytest.mark.parametrize(
     ("told", "args", "over"),
     [

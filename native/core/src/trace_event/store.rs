@@ -60,6 +60,14 @@ impl Store {
         listed.is_some_and(|(_, text)| text.contains('{'))
     }
 
+    /// Whether the file says that its ranks are in one group.
+    pub fn has_one_group(&self) -> bool {
+        let told = self.metadata.iter().find(|(key, _)| key == "distributedInfo");
+        let count = told.and_then(|(_, text)| text.split_once("\"pg_count\"")).map(|(_, behind)| behind);
+        let count = count.map(|behind| behind.trim_start_matches([' ', ':', '\n', '\t']));
+        count.is_some_and(|text| text.starts_with('1') && !text[1..].starts_with(|c: char| c.is_ascii_digit()))
+    }
+
     /// Whether rows were made of the file's.
     pub fn computes_on_host(&self) -> bool {
         self.recorded < self.spans.id.len()

@@ -76,11 +76,11 @@ _TABLES_AT_A_TIME = 4
 _OF_DEVICES = (DEVICE_EVENTS.name, LAUNCHES.name, COLLECTIVES.name)
 _HOST_WORK = (
     DEVICE_EVENTS.only("event_id"),
-    CPU_OPS.only("event_id", "input_dims", "input_types"),
+    CPU_OPS.only("event_id", "input_dims", "input_types", "concrete_inputs"),
     ANNOTATIONS.only("event_id"),
     RUNTIME_CALLS.only("event_id"),
     PYTHON_CALLS.only("event_id"),
-    COLLECTIVES.only("event_id", "collective", "in_elements", "element_type"),
+    COLLECTIVES.only("event_id", "collective", "in_elements", "element_type", "source_rank", "destination_rank"),
 )
 _LAUNCHED = ("launch_id", "launch_ns", "device_event_id")
 

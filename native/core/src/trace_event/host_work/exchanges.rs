@@ -112,13 +112,22 @@ pub(super) struct Exchanged {
     pub name: String,
     pub kind: Option<String>,
     pub elements: Option<i64>,
+    /// The rank that it comes from, or goes to, of an operation that only two of them do.
+    pub source: Option<i64>,
+    pub destination: Option<i64>,
 }
 
 pub(super) fn exchanged(store: &Store, found: &[Work]) -> Vec<Option<Box<Exchanged>>> {
+    let has_one_group = store.has_one_group();
     let of = |work: &Work| {
         let name = store.name_of(work.row)?;
+        let operation = operation(Some(name));
+        // Numbers of ranks in their group, which are those of the job if it is the only one.
+        let peer = if has_one_group { peer(store, work.launch) } else { None };
         let found = || Exchanged {
-            name: operation(Some(name)),
+            source: peer.filter(|_| operation == "recv"),
+            destination: peer.filter(|_| operation == "send"),
+            name: operation,
             kind: text(store, "Input type", work.row)
                 .and_then(|types| types.split('"').nth(1).map(|kind| kind.trim().to_owned()))
                 .filter(|kind| !kind.is_empty()),
@@ -127,6 +136,12 @@ pub(super) fn exchanged(store: &Store, found: &[Work]) -> Vec<Option<Box<Exchang
         is_exchange(name).then(|| Box::new(found()))
     };
     found.iter().map(of).collect()
+}
+
+/// The rank at the other end, which is the third argument of the operators that send and receive.
+fn peer(store: &Store, launch: u32) -> Option<i64> {
+    let arguments = (launch != NONE).then(|| text(store, "Concrete Inputs", launch))??;
+    arguments.split(',').nth(2)?.trim_matches(|c: char| c == '"' || c.is_whitespace()).parse().ok()
 }
 
 /// The text that a row has in a column that was asked for.

@@ -256,12 +256,18 @@ fn push(store: &mut Store, found: &[Work], first_id: u32) {
             "External id" => again(column, first, found),
             "Collective name" => name(column, first, texts(|of| Some(&of.name))),
             "dtype" => name(column, first, texts(|of| of.kind.as_ref())),
+            "Src Rank" => extend(column, first, &numbers(&collective, |of| of.source)),
+            "Dst Rank" => extend(column, first, &numbers(&collective, |of| of.destination)),
             "In msg nelems" | "Out msg nelems" => {
-                extend(column, first, &collective.iter().map(|of| of.as_ref()?.elements).collect::<Vec<_>>());
+                extend(column, first, &numbers(&collective, |of| of.elements));
             }
             _ => (),
         }
     }
+}
+
+fn numbers(of: &[Option<Box<Exchanged>>], number: fn(&Exchanged) -> Option<i64>) -> Vec<Option<i64>> {
+    of.iter().map(|known| number(known.as_deref()?)).collect()
 }
 
 /// A queue per thread, in the order in which they first work.
