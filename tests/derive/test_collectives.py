@@ -7,8 +7,10 @@ from random import Random
 import polars as pl
 import pytest
 
+from drawing import described, trace
 from holotrace.core.schema import empty
 from holotrace.core.tables import RANK
+from holotrace.derive import collectives
 from holotrace.derive.collectives import CALLS, by_member, matched
 
 
@@ -103,3 +105,17 @@ def test_devices_of_one_rank_are_matched_by_their_clock_however_their_calls_repe
     found = matched(by_member(calls))
     assert found.group_by("match").agg(pl.col("event_id").n_unique())["event_id"].unique().to_list() == [1]
     assert found["match"].n_unique() == len(rows) // 4
+
+
+@pytest.mark.parametrize(("host", "count"), [("CGG", 3), ("C..", 1)])
+def test_what_a_graph_replays_without_numbers_is_matched_beside_calls_that_have_some(host: str, count: int) -> None:
+    """A rank whose graph was slow delayed no other; what was launched before the recording has lost its number."""
+    drawn = f"""
+        host    |{host}............................|
+        comm    |.....CCCCC...GGGGG....GGGGG....|
+    """
+    told = {"sequence": [1, None, None], "group": ["0", None, None], "collective": ["allreduce", None, None]}
+    calls = pl.concat(
+        collectives.calls(described(trace(drawn, rank), **told)).with_columns(rank=pl.lit(rank)) for rank in range(2)
+    )
+    assert matched(by_member(calls))["match"].n_unique() == count

@@ -16,7 +16,9 @@ from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 from holotrace.efficiency.arguments import listed
 
-_EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "step")
+_EVENTS = DEVICE_EVENTS.only(
+    *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "step", "launch_id")
+)
 _KNOWN = COLLECTIVES.only(
     *("event_id", "collective", "sequence", "group", "group_description", "group_ranks", "group_size"),
     *("in_elements", "out_elements", "element_type", "arrived_ns", "source_rank", "destination_rank"),
@@ -28,7 +30,7 @@ CALLS = (
     Column("group_description", Unit.LABEL, "What the group is for; null if unknown"),
     Column("group_size", Unit.NUMBER, "Ranks in the group; null if unknown"),
     Column("collective", Unit.LABEL, "Operation, e.g. allreduce; the kernel's name if unknown"),
-    Column("operation", Unit.LABEL, "Collective where its number is known, else the kernel's name"),
+    Column("operation", Unit.LABEL, "Collective where its number is known, else mostly the kernel's name"),
     Column("sequence", Unit.NUMBER, "Number within the process group; null if unknown"),
     Column("element_type", Unit.LABEL, "Type of an element; null if unknown"),
     Column("element_count", Unit.COUNT, "Elements of its input or output, whichever has more; null if unknown"),
@@ -74,7 +76,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
             element_count=_element_count(),
         )
         .with_columns(peer_rank=_peer(rank.rank))
-        .with_columns(operation=pl.when(pl.col("sequence").is_null()).then("name").otherwise("collective"))
+        .with_columns(operation=pl.when(pl.col("sequence").is_null()).then(_unnumbered()).otherwise("collective"))
         .sort("start_ns", "end_ns", "event_id")
     )
     # Cores that leave a barrier for it have all come to that, whatever groups they reduce in.
@@ -186,6 +188,16 @@ def _element_count() -> pl.Expr:
     return pl.max_horizontal(pl.coalesce("in_elements", whole), "out_elements")
 
 
+def _unnumbered() -> pl.Expr:
+    """The operation of a call without a number: its kernel's name, which a graph of the device replays in turn.
+
+    Where others of its queue have numbers, one that was launched before the recording has lost its own; as one of
+    theirs it cannot be counted.
+    """
+    numbered = pl.col("collective").filter(pl.col("sequence").is_not_null()).first().over("stream")
+    return pl.coalesce(pl.when(pl.col("launch_id").is_null()).then(numbered), "name")
+
+
 def _peer(rank: int) -> pl.Expr:
     """The other end of a message: as recorded, or the other one of a group of two."""
     name = pl.col("collective").cast(pl.String)
@@ -234,10 +246,10 @@ def _by_sequence(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_order(calls: pl.DataFrame) -> pl.DataFrame:
-    """Calls of groups without numbers: their order counts, from where all ranks recorded them."""
-    numbered = calls.filter(pl.col("sequence").is_not_null()).select("group", "group_ranks").unique()
+    """Calls of operations without numbers: their order counts, from where all ranks recorded them."""
+    numbered = calls.filter(pl.col("sequence").is_not_null()).select(_KEY).unique()
     ordered = (
-        calls.join(numbered, on=["group", "group_ranks"], how="anti", nulls_equal=True)
+        calls.join(numbered, on=list(_KEY), how="anti", nulls_equal=True)
         .sort("rank", "start_ns", "end_ns")
         .with_columns(ordinal=pl.int_range(pl.len(), dtype=pl.Int64()).over("rank", *_KEY))
     )
