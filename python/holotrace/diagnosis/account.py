@@ -82,6 +82,7 @@ _OWN = (
         Unit.NS,
         "Of a message received: when the first kernel began that was launched after it; of pace: what is usual",
     ),
+    Column("ready_ns", Unit.NS, "Of a meeting that stood in its queue: when what it communicates had been computed"),
     Column("device", Unit.NUMBER, "Of a window or a meeting: the device; null for windows of ranks with several"),
 )
 COLUMNS = (*_OWN, *(column for column in collectives.CALLS if column.name not in {own.name for own in _OWN}))

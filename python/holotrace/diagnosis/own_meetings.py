@@ -12,8 +12,10 @@ from holotrace.derive import busy, collectives, intervals
 from holotrace.diagnosis import host, kernels, pairs, xla_gaps
 from holotrace.diagnosis.calls import host_calls
 from holotrace.diagnosis.classes import SYNCHRONIZATION
+from holotrace.diagnosis.meetings import QUEUED_NS
 
 _TOLD = pl.Schema({"cause": pl.String(), "name": pl.String()})
+_QUEUE = ("group", "group_ranks")
 
 
 def of_rank(rank: RankTrace, base: int) -> pl.DataFrame:
@@ -27,7 +29,11 @@ def of_rank(rank: RankTrace, base: int) -> pl.DataFrame:
         turns = rank.cached(kernels.every).select("event_id", "step").unique("event_id")
         meetings = meetings.drop("step").join(turns, on="event_id", how="left", maintain_order="left")
     meetings = _without_late(meetings, rank, base)
-    meetings = meetings.with_columns(time_ns=_held_ns(meetings, rank, base), needed_ns=_needed_ns(meetings, rank, base))
+    meetings = meetings.with_columns(
+        time_ns=_held_ns(meetings, rank, base),
+        needed_ns=_needed_ns(meetings, rank, base),
+        ready_ns=_ready_ns(meetings, rank, base),
+    )
     return meetings.hstack(_held_back(meetings, rank, base))
 
 
@@ -110,6 +116,37 @@ def _held_back(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFra
     return held.select(
         cause=pl.when(is_held).then(pl.lit(SYNCHRONIZATION)), name=pl.when(is_held).then("responsible")
     ).cast(_TOLD)
+
+
+def _ready_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
+    """When what was communicated had been computed, of meetings that stood in their queue behind others; else null.
+
+    They waited for what was launched before them, unless some of their kind begin before that has ended.
+    """
+    left = pl.col("end_ns").cum_max().shift(1).over(_QUEUE, order_by="start_ns")
+    is_queued = (pl.col("start_ns") - left).is_between(0, QUEUED_NS, closed="left")
+    asked = meetings.lazy().select("event_id", *_QUEUE, "operation", "start_ns", is_queued=is_queued)
+    asked = asked.filter(pl.col("is_queued").any().over(*_QUEUE, "operation"))
+    if done(asked).is_empty():
+        return pl.repeat(None, meetings.height, dtype=pl.Int64, eager=True).alias("ready_ns")
+    launched = rank.cached(kernels.every).lazy().select("event_id", "launch_ns").unique("event_id")
+    computed = kernels.computing(rank, "launch_ns", "end_ns").lazy().drop_nulls().sort("launch_ns")
+    known = (
+        asked.join(launched, on="event_id")
+        .sort("launch_ns")
+        .join_asof(
+            computed.select("launch_ns", ready_ns=pl.col("end_ns").cum_max() + base),
+            on="launch_ns",
+            strategy="backward",
+            check_sortedness=False,
+        )
+        .filter((pl.col("ready_ns") <= pl.col("start_ns")).all().over(*_QUEUE, "operation"))
+        .filter("is_queued")
+        .select("event_id", "ready_ns")
+    )
+    every = meetings.lazy().select("event_id").join(known, on="event_id", how="left", maintain_order="left")
+    times: pl.Series = done(every)["ready_ns"]
+    return times
 
 
 def _needed_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
