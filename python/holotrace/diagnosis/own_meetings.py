@@ -9,6 +9,7 @@ from holotrace.core.source import STEPS_ARE_NUMBERED
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
+from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.diagnosis import host, kernels, pairs, xla_gaps
 from holotrace.diagnosis.calls import host_calls
 from holotrace.diagnosis.classes import SYNCHRONIZATION
@@ -125,28 +126,19 @@ def _ready_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
     """
     left = pl.col("end_ns").cum_max().shift(1).over(_QUEUE, order_by="start_ns")
     is_queued = (pl.col("start_ns") - left).is_between(0, QUEUED_NS, closed="left")
-    asked = meetings.lazy().select("event_id", *_QUEUE, "operation", "start_ns", is_queued=is_queued)
-    asked = asked.filter(pl.col("is_queued").any().over(*_QUEUE, "operation"))
-    if done(asked).is_empty():
+    of_kind = meetings.select("event_id", *_QUEUE, "operation", "start_ns", is_queued.alias("is_queued"))
+    of_kind = of_kind.filter(pl.col("is_queued").any().over(*_QUEUE, "operation"))
+    if of_kind.is_empty():
         return pl.repeat(None, meetings.height, dtype=pl.Int64, eager=True).alias("ready_ns")
-    launched = rank.cached(kernels.every).lazy().select("event_id", "launch_ns").unique("event_id")
-    computed = kernels.computing(rank, "launch_ns", "end_ns").lazy().drop_nulls().sort("launch_ns")
-    known = (
-        asked.join(launched, on="event_id")
-        .sort("launch_ns")
-        .join_asof(
-            computed.select("launch_ns", ready_ns=pl.col("end_ns").cum_max() + base),
-            on="launch_ns",
-            strategy="backward",
-            check_sortedness=False,
-        )
-        .filter((pl.col("ready_ns") <= pl.col("start_ns")).all().over(*_QUEUE, "operation"))
-        .filter("is_queued")
-        .select("event_id", "ready_ns")
-    )
-    every = meetings.lazy().select("event_id").join(known, on="event_id", how="left", maintain_order="left")
-    times: pl.Series = done(every)["ready_ns"]
-    return times
+    ran = rank.cached(kernels.every)
+    launched = ran[["event_id", "launch_ns"]].filter(ran["kind"] == COMMUNICATION).unique("event_id")
+    asked = of_kind.join(launched, on="event_id", how="left", maintain_order="left")
+    computed = kernels.computing(rank, "launch_ns", "end_ns").drop_nulls().sort("launch_ns")
+    before = pl.Series(computed["launch_ns"].search_sorted(asked["launch_ns"])).cast(pl.Int64) - 1
+    ended = computed["end_ns"].cum_max().gather(before.set(before < 0, None)) + base
+    awaits_it = (pl.col("ready_ns") <= pl.col("start_ns")).all().over(*_QUEUE, "operation")
+    known = asked.with_columns(ended.alias("ready_ns")).filter(awaits_it, "is_queued").select("event_id", "ready_ns")
+    return meetings.select("event_id").join(known, on="event_id", how="left", maintain_order="left")["ready_ns"]
 
 
 def _needed_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
