@@ -31,6 +31,8 @@ CALLS = (
     Column("group_size", Unit.NUMBER, "Ranks in the group; null if unknown"),
     Column("collective", Unit.LABEL, "Operation, e.g. allreduce; the kernel's name if unknown"),
     Column("operation", Unit.LABEL, "Collective where its number is known, else mostly the kernel's name"),
+    Column("kernel", Unit.LABEL, "Name of its kernel"),
+    Column("stream", Unit.NUMBER, "Queue of the device that it ran on"),
     Column("sequence", Unit.NUMBER, "Number within the process group; null if unknown"),
     Column("element_type", Unit.LABEL, "Type of an element; null if unknown"),
     Column("element_count", Unit.COUNT, "Elements of its input or output, whichever has more; null if unknown"),
@@ -75,7 +77,7 @@ def calls(rank: RankTrace) -> pl.DataFrame:
             collective=pl.coalesce("collective", "name"),
             element_count=_element_count(),
         )
-        .with_columns(peer_rank=_peer(rank.rank))
+        .with_columns(peer_rank=_peer(rank.rank), kernel="name")
         .with_columns(operation=pl.when(pl.col("sequence").is_null()).then(_unnumbered()).otherwise("collective"))
         .sort("start_ns", "end_ns", "event_id")
     )
@@ -170,6 +172,7 @@ def matched(calls: pl.DataFrame) -> pl.DataFrame:
     Collectives that not all ranks of their group have recorded are left out, and those of groups that only one rank
     recorded.
     """
+    calls = _with_groups_of_others(calls)
     found = pl.concat([_by_sequence(calls), _by_order(calls)])
     together = [*_KEY, "position", "occurrence"]
     members = pl.col("rank").n_unique().over(_KEY)
@@ -179,6 +182,39 @@ def matched(calls: pl.DataFrame) -> pl.DataFrame:
         .with_columns(match=pl.struct(together).rle_id())
         .drop("position", "occurrence")
     )
+
+
+def _with_groups_of_others(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls, those of ranks of which no operators were recorded in the groups that others have in the same queue.
+
+    What is in a group with them has no numbers either.
+    """
+    is_told = pl.col("group").is_not_null()
+    untold = calls.filter(~is_told.any().over("of_rank"))
+    told = calls.filter(is_told)
+    if untold.is_empty() or told.is_empty():
+        return calls
+    members = pl.col("group_ranks").cast(pl.String).str.extract_all(r"\d+").list.eval(pl.element().cast(pl.Int64))
+    place, of_group = ["stream", "kernel"], ["group", "group_ranks", "group_description", "group_size", "collective"]
+    groups = told.select(*place, *of_group, member=members.cast(pl.List(calls.schema["of_rank"]))).unique()
+    own = (
+        untold.select("of_rank", *place)
+        .unique()
+        .join(groups.explode("member"), left_on=["of_rank", *place], right_on=["member", *place])
+        .unique(["of_rank", *place, "group", "group_ranks"], keep="any")
+        .filter(pl.len().over("of_rank", *place) == 1)
+    )
+    filled = calls.join(own, on=["of_rank", *place], how="left", maintain_order="left", suffix="_of_others")
+    is_filled = pl.col("group").is_null() & pl.col("group_of_others").is_not_null()
+    known = filled.with_columns(
+        *(pl.when(is_filled).then(f"{name}_of_others").otherwise(name).alias(name) for name in of_group),
+        is_filled=is_filled,
+    ).drop(f"{name}_of_others" for name in of_group)
+    is_unnumbered = pl.col("is_filled").any().over("group", "group_ranks") & pl.col("group").is_not_null()
+    return known.with_columns(
+        operation=pl.when(is_unnumbered).then("kernel").otherwise("operation"),
+        sequence=pl.when(~is_unnumbered).then("sequence"),
+    ).drop("is_filled")
 
 
 def _element_count() -> pl.Expr:
