@@ -7,8 +7,10 @@ from random import Random
 import polars as pl
 import pytest
 
+from drawing import described, trace
 from holotrace.core.schema import empty
 from holotrace.core.tables import RANK
+from holotrace.derive import collectives
 from holotrace.derive.collectives import CALLS, by_member, matched
 
 
@@ -103,3 +105,52 @@ def test_devices_of_one_rank_are_matched_by_their_clock_however_their_calls_repe
     found = matched(by_member(calls))
     assert found.group_by("match").agg(pl.col("event_id").n_unique())["event_id"].unique().to_list() == [1]
     assert found["match"].n_unique() == len(rows) // 4
+
+
+@pytest.mark.parametrize(("host", "count"), [("CGG", 3), ("C..", 1)])
+def test_what_a_graph_replays_without_numbers_is_matched_beside_calls_that_have_some(host: str, count: int) -> None:
+    """A rank whose graph was slow delayed no other; what was launched before the recording has lost its number."""
+    drawn = f"""
+        host    |{host}............................|
+        comm    |.....CCCCC...GGGGG....GGGGG....|
+    """
+    told = {"sequence": [1, None, None], "group": ["0", None, None], "collective": ["allreduce", None, None]}
+    calls = pl.concat(
+        collectives.calls(described(trace(drawn, rank), **told)).with_columns(rank=pl.lit(rank)) for rank in range(2)
+    )
+    assert matched(by_member(calls))["match"].n_unique() == count
+
+
+def test_ranks_of_which_no_operators_were_recorded_meet_those_that_are_in_the_same_queue() -> None:
+    """They met each other only, and what delayed all was laid to half of the job."""
+    groups = {0: "[0, 1]", 1: "[0, 1]", 2: "[2, 3]", 3: "[2, 3]"}
+    rows = [
+        {
+            "rank": rank,
+            "kernel": "ncclDevKernel_AllReduce",
+            "stream": stream,
+            # Of rank 1 nothing tells more than its kernels.
+            "operation": "ncclDevKernel_AllReduce" if rank == 1 else "allreduce",
+            "collective": "ncclDevKernel_AllReduce" if rank == 1 else "allreduce",
+            "group": None if rank == 1 else "tp" if stream == 20 else "dp",
+            "group_ranks": None if rank == 1 else groups[rank] if stream == 20 else "[0, 1, 2, 3]",
+            "sequence": None if rank == 1 else number,
+            "end_ns": 10**18 + number * number * 310_000 + stream * 1_000,
+            "event_id": number,
+        }
+        for number in range(8)
+        for rank in groups
+        for stream in (20, 24)
+    ]
+    label = pl.Categorical()
+    texts = ("kernel", "operation", "collective", "group", "group_ranks")
+    schema = {"rank": pl.Int32(), "event_id": pl.UInt32(), **dict.fromkeys(texts, label)}
+    frame = pl.DataFrame(rows, schema_overrides=schema, infer_schema_length=None)
+    calls = pl.concat(
+        [empty((RANK, *CALLS)), frame.with_columns(start_ns=pl.col("end_ns") - 50_000)], how="diagonal_relaxed"
+    )
+    found = matched(by_member(calls)).group_by("match").agg("of_rank", pl.col("collective", "event_id").unique())
+    together = {tuple(sorted(ranks)) for ranks in found["of_rank"].to_list()}
+    assert (found.height, together) == (24, {(0, 1), (2, 3), (0, 1, 2, 3)})
+    assert found["event_id"].list.len().unique().to_list() == [1]
+    assert found["collective"].to_list() == [["allreduce"]] * 24

@@ -363,7 +363,7 @@ def test_launching_what_a_rank_calls_beyond_the_others_is_a_part_of_its_more_wor
     call_ratio: float, told: list[tuple[str, int]]
 ) -> None:
     """One rank's additional calls were told twice, as more work and as a host that launches too slowly."""
-    nobody = dict.fromkeys(("match", "rank", "arrival_ns", "left_ns", "time_ns", "needed_ns"), pl.Int64)
+    nobody = dict.fromkeys(("match", "rank", "arrival_ns", "left_ns", "time_ns", "needed_ns", "ready_ns"), pl.Int64)
     words = dict.fromkeys(("collective", "group", "group_ranks"), pl.String)
     met = pl.DataFrame(schema={**nobody, "clock_offset_ns": pl.Int64, **words})
     meetings = Meetings(met, {1: 1_000}, {})

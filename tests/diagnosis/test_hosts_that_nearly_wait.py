@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import holotrace
-from holotrace.diagnosis import account
+from holotrace.diagnosis import account, nearly_late
 from trace_files import ALL_REDUCE, write_trace
 
 STEPS, LAUNCH_US, REDUCES_US = 6, 10, 100
@@ -93,3 +93,24 @@ def test_what_is_launched_as_a_wait_returns_is_launched_after_that(tmp_path: Pat
     late = rows.filter(pl.col("row") == account.LATE, pl.col("time_ns") == 0).sort("at_ns")
     begun_ns = rows.filter(pl.col("row") == account.WINDOW)["start_ns"][0]
     assert (late["start_ns"] - begun_ns).to_list()[-1] == 1_491_000  # since the device had begun
+
+
+def test_a_host_that_waited_for_room_in_its_queue_launches_since_then(tmp_path: Path) -> None:
+    """An optimizer of thousands of kernels seemed to limit the host, so that a pause before it was worth half."""
+    place = {"pid": 1, "tid": 1, "ph": "X"}
+    events: list[dict[str, Any]] = []
+    begun_us = [10 * number for number in range(1_500)]
+    launched_us = [max(number, begun_us[number - 1_024] if number >= 1_024 else 0) for number in range(1_500)]
+    # It goes on without a pause, and launches one more while the last of those wait.
+    calls_us = range(launched_us[-1] + 5, 12_000, 40)
+    launched_us, begun_us = [*launched_us, 12_000], [*begun_us, 15_000]
+    for number, (launched, begun) in enumerate(zip(launched_us, begun_us, strict=True)):
+        kernel = {"name": "mul", "cat": "kernel", "ph": "X", "pid": 0, "tid": 7, "ts": begun, "dur": 9}
+        args = {"correlation": number, "stream": 7, "device": 0}
+        call = {"name": "cudaLaunchKernel", "cat": "cuda_runtime", **place, "ts": launched, "dur": 1}
+        events += [{**kernel, "args": args}, {**call, "args": {"correlation": number}}]
+    events += [{"name": "aten::mul", "cat": "cpu_op", **place, "ts": at, "dur": 38, "args": {}} for at in calls_us]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    (found,) = holotrace.open(tmp_path).map(nearly_late.of_rank, account.READS)
+    since, launched_ns = found.select("start_ns", "end_ns").row(-1)
+    assert (since, launched_ns) == (1_000 * launched_us[-2], 12_000_000)

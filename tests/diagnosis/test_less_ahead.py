@@ -113,3 +113,23 @@ def test_what_all_hosts_do_is_of_all_though_only_one_stands_still_later(
     assert found.change.later == {2: [(28_000_000, 2_000_000.0)]}
     # What devices wait for has what it hides later, too.
     assert not list(less_ahead.causes(job, [Candidate("garbage-collection", Change(), responsible=COLLECT)]))
+
+
+def test_what_is_done_in_gaps_now_and_then_makes_hosts_less_far_ahead_of_what_they_launch_too(tmp_path: Path) -> None:
+    """A loader that devices also waited for once cost nothing more, though its hosts launched too late after it."""
+    loading = "train.py(12): get_batch"
+    times = ((0, 10, 10_000), (14_000, 14_010, 990), (15_305, 15_315, 2_000))
+    work = [
+        part
+        for number, (launched, began, took) in enumerate(times)
+        for part in (
+            event("cuda_runtime", "cudaLaunchKernel", launched, 5, correlation=number),
+            event("kernel", "mm", began, took, correlation=number, stream=7, device=0),
+        )
+    ]
+    host = [event("python_function", loading, at, took) for at, took in ((500, 4_000), (15_000, 300))]
+    # One after the other, without which the device would have had enough to do.
+    calls = [event("cpu_op", "aten::mm", at, 8) for at in range(4_510, 13_990, 10)]
+    write_trace(tmp_path / "rank-0.json", events=[*work, *host, *calls])
+    told = holotrace.open(tmp_path).causes().filter(cause="input")
+    assert 3_000_000 < told["cost_ns"].item() <= 4_315_000

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
+import holotrace
+from holotrace.diagnosis import account, own_meetings
 from holotrace.diagnosis.meetings import Change, Late, Meetings
+from trace_files import ALL_REDUCE, write_trace
 
 # No meetings.
 NONE = pl.DataFrame(
     schema={
-        **dict.fromkeys(("match", "rank", "arrival_ns", "left_ns", "time_ns", "needed_ns"), pl.Int64()),
+        **dict.fromkeys(("match", "rank", "arrival_ns", "left_ns", "time_ns", "needed_ns", "ready_ns"), pl.Int64()),
         "clock_offset_ns": pl.Int64(),
         "collective": pl.String(),
         "group": pl.String(),
@@ -26,6 +31,7 @@ def message(*, needed_ns: int | None) -> Meetings:
         {"rank": 1, "arrival_ns": 0, "left_ns": 50, "needed_ns": needed_ns},
     ]
     visits = pl.DataFrame(rows, schema_overrides={"needed_ns": pl.Int64}).with_columns(
+        ready_ns=pl.lit(None, pl.Int64),
         match=0,
         time_ns=0,
         clock_offset_ns=0,
@@ -58,7 +64,11 @@ def test_a_message_that_comes_while_a_rank_waits_for_another_does_not_hold_it_ba
         {"match": 1, "rank": 1, "arrival_ns": 0, "left_ns": 190_000, "time_ns": 90_000, "needed_ns": 300_000},
     ]
     visits = pl.DataFrame(rows, schema_overrides={"needed_ns": pl.Int64}).with_columns(
-        clock_offset_ns=0, collective=pl.lit("send/recv"), group=pl.lit("pp"), group_ranks=pl.format("[1, {}]", "match")
+        ready_ns=pl.lit(None, pl.Int64),
+        clock_offset_ns=0,
+        collective=pl.lit("send/recv"),
+        group=pl.lit("pp"),
+        group_ranks=pl.format("[1, {}]", "match"),
     )
     meetings = Meetings(visits, dict.fromkeys(range(3), 400000), {})
     assert meetings.ends(Change(transfer={0: 1 / 9}))[1] == 320_000
@@ -130,7 +140,12 @@ def test_of_two_that_end_at_once_a_rank_waited_for_the_one_that_it_mostly_waits_
         )
     ]
     visits = pl.DataFrame(rows).with_columns(
-        rank=0, needed_ns=pl.lit(None, pl.Int64), clock_offset_ns=0, group=pl.col("collective"), group_ranks=pl.lit("")
+        rank=0,
+        needed_ns=pl.lit(None, pl.Int64),
+        ready_ns=pl.lit(None, pl.Int64),
+        clock_offset_ns=0,
+        group=pl.col("collective"),
+        group_ranks=pl.lit(""),
     )
     meetings = Meetings(visits, {0: 500_000}, {})
     assert meetings.saved_ns(Change(transfer={0: 0.5, 2: 0.5})) == 100_000
@@ -150,3 +165,51 @@ def test_of_ranks_that_meet_the_last_one_counts() -> None:
     assert pair.lasted_ns({0: 0, 1: 20}) == 140
     assert pair.saved_ns(Change(removed={0: [(120, 20)]})) == 0
     assert [pair.meet_others(ranks) for ranks in ({0}, {0, 1}, set[int]())] == [True, False, True]
+
+
+@pytest.mark.parametrize(("ready_ns", "end_ns"), [(75_000, 105_000), (None, 80_000)])
+def test_what_stood_in_a_queue_begins_when_it_is_computed_though_the_queue_moves_on_earlier(
+    ready_ns: int | None, end_ns: int
+) -> None:
+    """A pause was worth 1.6 times as much as was lost by it beside a slow device, which then was last to all else."""
+    visits = pl.DataFrame(
+        {
+            "match": [0, 0, 1, 1],
+            "rank": [0, 1, 0, 1],
+            "arrival_ns": [100_000, 20_000, 110_000, 110_000],
+            "left_ns": [110_000, 110_000, 140_000, 140_000],
+            "time_ns": [0, 0, 10_000, 60_000],
+            "ready_ns": [30_000, 20_000, 30_000, ready_ns],
+        },
+        schema_overrides={"ready_ns": pl.Int64},
+    ).with_columns(
+        needed_ns=pl.lit(None, pl.Int64),
+        clock_offset_ns=0,
+        collective=pl.lit("allreduce"),
+        group=pl.lit("0"),
+        group_ranks=pl.lit("[0, 1]"),
+    )
+    meetings = Meetings(visits, {0: 140_000, 1: 140_000}, {})
+    paused = Change(removed={0: [(100_000, 60_000)]})
+    assert meetings.ends(paused) == {0: end_ns, 1: end_ns}
+
+
+@pytest.mark.parametrize(("lasts_us", "is_known"), [(40, True), (90, False)])
+def test_what_is_communicated_is_ready_when_all_is_that_was_launched_before_it(
+    tmp_path: Path, lasts_us: int, is_known: bool
+) -> None:
+    """Unless some of its kind begin before that has ended."""
+    # The second one stands behind the first.
+    work = [("gemm", 0, 10, 20, 7), ("nccl", 10, 31, 60, 20), ("gemm", 20, 30, lasts_us, 7), ("nccl", 30, 92, 30, 20)]
+    events = []
+    for number, (name, at, begins, lasts, stream) in enumerate(work):
+        place, call = {"pid": 0, "tid": stream}, {"pid": 1, "tid": 1, "name": "cudaLaunchKernel"}
+        args = {"correlation": number, "stream": stream, "device": 0, **(ALL_REDUCE if name == "nccl" else {})}
+        kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL" if name == "nccl" else name
+        events += [
+            {"ph": "X", "cat": "cuda_runtime", **call, "ts": at, "dur": 5, "args": {"correlation": number}},
+            {"ph": "X", "cat": "kernel", "name": kernel, **place, "ts": begins, "dur": lasts, "args": args},
+        ]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    (found,) = holotrace.open(tmp_path).map(lambda rank: own_meetings.of_rank(rank, 0), account.READS)
+    assert found["ready_ns"].to_list() == [None, 70_000 if is_known else None]

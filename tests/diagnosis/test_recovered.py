@@ -65,7 +65,7 @@ def test_a_thing_hides_nothing_of_itself() -> None:
 
 def test_what_others_have_a_part_in_is_of_a_cause_alone() -> None:
     schema = dict.fromkeys(
-        ("match", "rank", "arrival_ns", "left_ns", "time_ns", "needed_ns", "clock_offset_ns"), pl.Int64
+        ("match", "rank", "arrival_ns", "left_ns", "time_ns", "needed_ns", "ready_ns", "clock_offset_ns"), pl.Int64
     )
     nobody = pl.DataFrame(schema=schema | dict.fromkeys(("collective", "group", "group_ranks"), pl.String))
     meetings = Meetings(nobody, {0: 300}, {})

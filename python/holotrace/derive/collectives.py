@@ -16,7 +16,9 @@ from holotrace.derive.epoch import base_ns
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 from holotrace.efficiency.arguments import listed
 
-_EVENTS = DEVICE_EVENTS.only("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "step")
+_EVENTS = DEVICE_EVENTS.only(
+    *("event_id", "name", "kind", "device", "stream", "start_ns", "end_ns", "step", "launch_id")
+)
 _KNOWN = COLLECTIVES.only(
     *("event_id", "collective", "sequence", "group", "group_description", "group_ranks", "group_size"),
     *("in_elements", "out_elements", "element_type", "arrived_ns", "source_rank", "destination_rank"),
@@ -28,7 +30,9 @@ CALLS = (
     Column("group_description", Unit.LABEL, "What the group is for; null if unknown"),
     Column("group_size", Unit.NUMBER, "Ranks in the group; null if unknown"),
     Column("collective", Unit.LABEL, "Operation, e.g. allreduce; the kernel's name if unknown"),
-    Column("operation", Unit.LABEL, "Collective where its number is known, else the kernel's name"),
+    Column("operation", Unit.LABEL, "Collective where its number is known, else mostly the kernel's name"),
+    Column("kernel", Unit.LABEL, "Name of its kernel"),
+    Column("stream", Unit.NUMBER, "Queue of the device that it ran on"),
     Column("sequence", Unit.NUMBER, "Number within the process group; null if unknown"),
     Column("element_type", Unit.LABEL, "Type of an element; null if unknown"),
     Column("element_count", Unit.COUNT, "Elements of its input or output, whichever has more; null if unknown"),
@@ -73,8 +77,8 @@ def calls(rank: RankTrace) -> pl.DataFrame:
             collective=pl.coalesce("collective", "name"),
             element_count=_element_count(),
         )
-        .with_columns(peer_rank=_peer(rank.rank))
-        .with_columns(operation=pl.when(pl.col("sequence").is_null()).then("name").otherwise("collective"))
+        .with_columns(peer_rank=_peer(rank.rank), kernel="name")
+        .with_columns(operation=pl.when(pl.col("sequence").is_null()).then(_unnumbered()).otherwise("collective"))
         .sort("start_ns", "end_ns", "event_id")
     )
     # Cores that leave a barrier for it have all come to that, whatever groups they reduce in.
@@ -168,6 +172,7 @@ def matched(calls: pl.DataFrame) -> pl.DataFrame:
     Collectives that not all ranks of their group have recorded are left out, and those of groups that only one rank
     recorded.
     """
+    calls = _with_groups_of_others(calls)
     found = pl.concat([_by_sequence(calls), _by_order(calls)])
     together = [*_KEY, "position", "occurrence"]
     members = pl.col("rank").n_unique().over(_KEY)
@@ -179,11 +184,54 @@ def matched(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _with_groups_of_others(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls, those of ranks of which no operators were recorded in the groups that others have in the same queue.
+
+    What is in a group with them has no numbers either.
+    """
+    is_told = pl.col("group").is_not_null()
+    untold = calls.filter(~is_told.any().over("of_rank"))
+    told = calls.filter(is_told)
+    if untold.is_empty() or told.is_empty():
+        return calls
+    members = pl.col("group_ranks").cast(pl.String).str.extract_all(r"\d+").list.eval(pl.element().cast(pl.Int64))
+    place, of_group = ["stream", "kernel"], ["group", "group_ranks", "group_description", "group_size", "collective"]
+    groups = told.select(*place, *of_group, member=members.cast(pl.List(calls.schema["of_rank"]))).unique()
+    own = (
+        untold.select("of_rank", *place)
+        .unique()
+        .join(groups.explode("member"), left_on=["of_rank", *place], right_on=["member", *place])
+        .unique(["of_rank", *place, "group", "group_ranks"], keep="any")
+        .filter(pl.len().over("of_rank", *place) == 1)
+    )
+    filled = calls.join(own, on=["of_rank", *place], how="left", maintain_order="left", suffix="_of_others")
+    is_filled = pl.col("group").is_null() & pl.col("group_of_others").is_not_null()
+    known = filled.with_columns(
+        *(pl.when(is_filled).then(f"{name}_of_others").otherwise(name).alias(name) for name in of_group),
+        is_filled=is_filled,
+    ).drop(f"{name}_of_others" for name in of_group)
+    is_unnumbered = pl.col("is_filled").any().over("group", "group_ranks") & pl.col("group").is_not_null()
+    return known.with_columns(
+        operation=pl.when(is_unnumbered).then("kernel").otherwise("operation"),
+        sequence=pl.when(~is_unnumbered).then("sequence"),
+    ).drop("is_filled")
+
+
 def _element_count() -> pl.Expr:
     """Elements of the whole message; of a scatter whose input is not known, of all ranks' outputs."""
     scattered = pl.col("collective").cast(pl.String).str.contains("scatter")
     whole = pl.when(scattered).then(pl.col("out_elements") * pl.col("group_size"))
     return pl.max_horizontal(pl.coalesce("in_elements", whole), "out_elements")
+
+
+def _unnumbered() -> pl.Expr:
+    """The operation of a call without a number: its kernel's name, which a graph of the device replays in turn.
+
+    Where others of its queue have numbers, one that was launched before the recording has lost its own; as one of
+    theirs it cannot be counted.
+    """
+    numbered = pl.col("collective").filter(pl.col("sequence").is_not_null()).first().over("stream")
+    return pl.coalesce(pl.when(pl.col("launch_id").is_null()).then(numbered), "name")
 
 
 def _peer(rank: int) -> pl.Expr:
@@ -234,10 +282,10 @@ def _by_sequence(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_order(calls: pl.DataFrame) -> pl.DataFrame:
-    """Calls of groups without numbers: their order counts, from where all ranks recorded them."""
-    numbered = calls.filter(pl.col("sequence").is_not_null()).select("group", "group_ranks").unique()
+    """Calls of operations without numbers: their order counts, from where all ranks recorded them."""
+    numbered = calls.filter(pl.col("sequence").is_not_null()).select(_KEY).unique()
     ordered = (
-        calls.join(numbered, on=["group", "group_ranks"], how="anti", nulls_equal=True)
+        calls.join(numbered, on=list(_KEY), how="anti", nulls_equal=True)
         .sort("rank", "start_ns", "end_ns")
         .with_columns(ordinal=pl.int_range(pl.len(), dtype=pl.Int64()).over("rank", *_KEY))
     )

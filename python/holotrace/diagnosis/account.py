@@ -14,7 +14,6 @@ from holotrace.core.tables import CALLS, CPU_OPS, STEPS
 from holotrace.core.trace import RankTrace, finished_with
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.epoch import base_ns
-from holotrace.derive.kernel_kinds import WORK as OF_WORK
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import BLOCKING
@@ -25,6 +24,7 @@ from holotrace.diagnosis import (
     idle_windows,
     inefficient,
     kernels,
+    nearly_late,
     own_meetings,
     own_time,
     pace,
@@ -82,6 +82,7 @@ _OWN = (
         Unit.NS,
         "Of a message received: when the first kernel began that was launched after it; of pace: what is usual",
     ),
+    Column("ready_ns", Unit.NS, "Of a meeting that stood in its queue: when what it communicates had been computed"),
     Column("device", Unit.NUMBER, "Of a window or a meeting: the device; null for windows of ranks with several"),
 )
 COLUMNS = (*_OWN, *(column for column in collectives.CALLS if column.name not in {own.name for own in _OWN}))
@@ -103,10 +104,6 @@ READS = (
 # So many kinds of calls tell how fast a host is.
 _MOST_CALLS = 24
 _MOST_FUNCTIONS = 64
-# Work was launched just before it began if that is so little of the recording, which has so many stretches.
-_SLACK_RATIO, _STRETCHES = 0.2, 512
-# Times are as exact as this: older recorders write whole microseconds.
-_ROUNDED_NS = 1_000
 # When something was.
 _TIMES = ("at_ns", "start_ns", "end_ns")
 # No step takes a day.
@@ -235,36 +232,10 @@ def _recovered(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
 
 
 def _nearly_late(rank: RankTrace) -> pl.DataFrame:
-    """Of each stretch of time the work that was launched the least before it began: no faster device begins it earlier.
-
-    ``start_ns`` is when the host had last stood in a call, as in a wait for its device, and launched since by itself.
-    """
-    ran = rank[WORK_EVENTS]
-    if not _runs_ahead(rank) or ran.is_empty() or rank.cached(host_calls).is_empty():
+    """Of each stretch of time the work that was launched the least before it began."""
+    if not _runs_ahead(rank) or rank[WORK_EVENTS].is_empty() or rank.cached(host_calls).is_empty():
         return pl.DataFrame(schema={"row": pl.String()})
-    begun_ns, ended_ns = ran.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-    # What waits for an event is there as soon as it is asked for.
-    work = idle_windows.in_computing_queues(ran.filter(pl.col("kind").is_in(OF_WORK)))
-    known = work.lazy().select("launch_ns", at_ns="start_ns", slack_ns=pl.col("start_ns") - pl.col("launch_ns"))
-    few = (
-        known.filter(pl.col("slack_ns").is_between(0, _SLACK_RATIO * (ended_ns - begun_ns)))
-        .with_columns(stretch=(pl.col("at_ns") - begun_ns) * _STRETCHES // max(1, ended_ns - begun_ns))
-        .sort("slack_ns", "at_ns")
-        .unique("stretch", keep="first", maintain_order=True)
-        .sort("launch_ns")
-    )
-    stood = rank.cached(host.returns).to_frame("start_ns").lazy()
-    # What is launched at once may seem to be so before that.
-    stood = stood.with_columns(rounded_ns=pl.col("start_ns") - _ROUNDED_NS)
-    since = few.join_asof(stood, left_on="launch_ns", right_on="rounded_ns", check_sortedness=False)
-    return done(since).select(
-        "at_ns",
-        pl.col("start_ns").fill_null(begun_ns),
-        row=pl.lit(LATE),
-        end_ns="launch_ns",
-        time_ns=pl.lit(0, pl.Int64),
-        count=1,
-    )
+    return nearly_late.of_rank(rank).with_columns(row=pl.lit(LATE), time_ns=pl.lit(0, pl.Int64), count=1)
 
 
 def _summed(parts: pl.LazyFrame, edges: pl.Series, row: str) -> pl.DataFrame:

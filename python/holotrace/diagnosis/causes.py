@@ -16,6 +16,7 @@ from holotrace.derive.vendors import COPYING as COPYING_CALLS
 from holotrace.derive.vendors import GRAPH_LAUNCHING, LAUNCHING
 from holotrace.diagnosis import (
     account,
+    alike,
     cores,
     idle,
     less_ahead,
@@ -132,6 +133,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     windows = rows.filter(pl.col("row") == account.WINDOW)
     if windows.is_empty():
         return [], 0
+    rows = alike.rows(rows)
     come = _arrived(rows, windows)
     visits = _visits(come)
     offsets = dict(visits.select("rank", "clock_offset_ns").unique("rank").iter_rows())

@@ -92,7 +92,7 @@ _NAMED = (
         r"|^\W*(log|logs|logging|print|printing|report|reporting|metrics|telemetry|tqdm|tensorboard|wandb|progress)\W*$"
         r"|(wandb|mlflow|tensorboard)[._]\w+$|SummaryWriter|(^|/)(loguru|logger|telemetry)\w*(/\w+)*\.py\(\d+\): ",
     ),
-    (COLLECTION, r"(?i)garbage|\bgc\b|(^|_)gc(_|$)|built-in (function|method) (gc\.)?collect\b"),
+    (COLLECTION, r"(?i)garbage|\bgc\b|(^|_|: )gc(_|$)|built-in (function|method) (gc\.)?collect\b"),
 )
 _COMPILED = tuple((cause, re.compile(pattern)) for cause, pattern in _NAMED)
 _RECOMPUTED = re.compile(

@@ -8,7 +8,7 @@ from holotrace.derive import intervals
 from holotrace.diagnosis.classes import LAUNCH, SYNCHRONIZATION, UPLOAD
 
 # No host is further ahead than its device's queue is long: launches block from then on.
-_QUEUE_LENGTH = 1_024  # as of CUDA
+QUEUE_LENGTH = 1_024  # as of CUDA
 # Calls that wait for a device return sooner than this where it has nothing to do.
 _SHORT_NS = 20_000
 # What a host does for what comes next, and could do while its device works.
@@ -115,7 +115,7 @@ def _at_most(won: pl.Series, returned: pl.Series, launches: pl.Series | None, na
     """How far ahead the host would have been: no more than it takes to launch as much as the queue holds."""
     if launches is None or launches.is_empty():
         return won.alias(name)
-    last = launches.search_sorted(returned) + (_QUEUE_LENGTH - 1)
+    last = launches.search_sorted(returned) + (QUEUE_LENGTH - 1)
     until = launches[last.clip(upper_bound=len(launches) - 1)]
     reach = pl.Series(until.zip_with(last < len(launches), pl.repeat(None, len(last), dtype=pl.Int64, eager=True)))
     limited = pl.DataFrame({name: won, "reach_ns": reach - returned})

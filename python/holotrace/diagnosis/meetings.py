@@ -19,7 +19,7 @@ import polars as pl
 from holotrace.diagnosis.host_clock import HostClock, Wait
 
 # What starts so soon after the work before it on its queue was waiting for that.
-_QUEUED_NS = 10_000
+QUEUED_NS = 10_000
 # So soon a device that has nothing to do begins what its host launches, unless it waits for something else, too.
 _SOON_NS = 1_000_000
 # What ends within this of each other ends at once.
@@ -74,6 +74,8 @@ class _Visit:
     held_ns: int
     # When it needed what it received; None if that is not known.
     needed_ns: int | None
+    # When it had computed what it sends, if it then stood in its queue; None if that is not known.
+    ready_ns: int | None
     # Those of one group stand in one queue of the rank's.
     group: str
     # How many of the rank's operations of this kind it stood still for.
@@ -114,7 +116,7 @@ class Meetings:
         held_ratio = (pl.col("time_ns") > 0).mean().over("rank", "collective", "group", "group_ranks")
         for row in visits.select(
             *("match", "rank", "arrival_ns", "left_ns", "time_ns"),
-            pl.col("needed_ns") - pl.col("clock_offset_ns"),
+            pl.col("needed_ns", "ready_ns") - pl.col("clock_offset_ns"),
             pl.concat_str("group", "group_ranks", ignore_nulls=True),
             held_ratio=held_ratio,
         ).iter_rows():
@@ -165,10 +167,11 @@ class Meetings:
             come = self._come[match]
             shifted = {}
             for visit in visits:
-                left, leaves = before.get((visit.rank, visit.group), (visit.arrival_ns - _QUEUED_NS, 0.0))
-                if 0 <= visit.arrival_ns - left < _QUEUED_NS:
+                left, leaves = before.get((visit.rank, visit.group), (visit.arrival_ns - QUEUED_NS, 0.0))
+                if 0 <= visit.arrival_ns - left < QUEUED_NS:
                     # It stood in the queue behind the meeting before.
-                    shifted[visit.rank] = leaves + visit.arrival_ns - left
+                    ready = leaves if visit.ready_ns is None else ranks[visit.rank].at(visit.ready_ns)
+                    shifted[visit.rank] = max(leaves, ready) + visit.arrival_ns - left
                     continue
                 shifted[visit.rank] = ranks[visit.rank].at(visit.arrival_ns)
             came = max(shifted.values())
@@ -179,7 +182,7 @@ class Meetings:
                 before[visit.rank, visit.group] = visit.left_ns, ended
                 moved = ranks[visit.rank]
                 # What it stood still for until it came is needed at once.
-                until = visit.left_ns + (_QUEUED_NS if visit.held_ns > 0 else 0)
+                until = visit.left_ns + (QUEUED_NS if visit.held_ns > 0 else 0)
                 if visit.needed_ns is not None and visit.needed_ns > until:
                     moved.goes_on(visit.needed_ns, visit.needed_ns, ended, 1.0)
                 elif visit.held_ns > 0:

@@ -9,11 +9,14 @@ from holotrace.core.source import STEPS_ARE_NUMBERED
 from holotrace.core.tables import STEPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
+from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.diagnosis import host, kernels, pairs, xla_gaps
 from holotrace.diagnosis.calls import host_calls
 from holotrace.diagnosis.classes import SYNCHRONIZATION
+from holotrace.diagnosis.meetings import QUEUED_NS
 
 _TOLD = pl.Schema({"cause": pl.String(), "name": pl.String()})
+_QUEUE = ("group", "group_ranks")
 
 
 def of_rank(rank: RankTrace, base: int) -> pl.DataFrame:
@@ -27,7 +30,11 @@ def of_rank(rank: RankTrace, base: int) -> pl.DataFrame:
         turns = rank.cached(kernels.every).select("event_id", "step").unique("event_id")
         meetings = meetings.drop("step").join(turns, on="event_id", how="left", maintain_order="left")
     meetings = _without_late(meetings, rank, base)
-    meetings = meetings.with_columns(time_ns=_held_ns(meetings, rank, base), needed_ns=_needed_ns(meetings, rank, base))
+    meetings = meetings.with_columns(
+        time_ns=_held_ns(meetings, rank, base),
+        needed_ns=_needed_ns(meetings, rank, base),
+        ready_ns=_ready_ns(meetings, rank, base),
+    )
     return meetings.hstack(_held_back(meetings, rank, base))
 
 
@@ -110,6 +117,28 @@ def _held_back(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.DataFra
     return held.select(
         cause=pl.when(is_held).then(pl.lit(SYNCHRONIZATION)), name=pl.when(is_held).then("responsible")
     ).cast(_TOLD)
+
+
+def _ready_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:
+    """When what was communicated had been computed, of meetings that stood in their queue behind others; else null.
+
+    They waited for what was launched before them, unless some of their kind begin before that has ended.
+    """
+    left = pl.col("end_ns").cum_max().shift(1).over(_QUEUE, order_by="start_ns")
+    is_queued = (pl.col("start_ns") - left).is_between(0, QUEUED_NS, closed="left")
+    of_kind = meetings.select("event_id", *_QUEUE, "operation", "start_ns", is_queued.alias("is_queued"))
+    of_kind = of_kind.filter(pl.col("is_queued").any().over(*_QUEUE, "operation"))
+    if of_kind.is_empty():
+        return pl.repeat(None, meetings.height, dtype=pl.Int64, eager=True).alias("ready_ns")
+    ran = rank.cached(kernels.every)
+    launched = ran[["event_id", "launch_ns"]].filter(ran["kind"] == COMMUNICATION).unique("event_id")
+    asked = of_kind.join(launched, on="event_id", how="left", maintain_order="left")
+    computed = kernels.computing(rank, "launch_ns", "end_ns").drop_nulls().sort("launch_ns")
+    before = pl.Series(computed["launch_ns"].search_sorted(asked["launch_ns"])).cast(pl.Int64) - 1
+    ended = computed["end_ns"].cum_max().gather(before.set(before < 0, None)) + base
+    awaits_it = (pl.col("ready_ns") <= pl.col("start_ns")).all().over(*_QUEUE, "operation")
+    known = asked.with_columns(ended.alias("ready_ns")).filter(awaits_it, "is_queued").select("event_id", "ready_ns")
+    return meetings.select("event_id").join(known, on="event_id", how="left", maintain_order="left")["ready_ns"]
 
 
 def _needed_ns(meetings: pl.DataFrame, rank: RankTrace, base: int) -> pl.Series:

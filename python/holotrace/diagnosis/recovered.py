@@ -28,6 +28,8 @@ _LEAST_NS, _MOST_THINGS = 200_000, 8
 _RETURN_NS = 60_000
 # Of functions that hosts are in while their devices work, so many of the longest are looked at.
 _MOST_FUNCTIONS = 512
+# Launching late, also where that is laid to a wait.
+_LATE = (LAUNCH, SYNCHRONIZATION)
 _GAP = ("cause", "responsible", "start_ns", "end_ns", "share_ns")
 _SCHEMA = {
     **dict.fromkeys(("cause", "responsible"), pl.String()),
@@ -81,13 +83,20 @@ def rows(rank: RankTrace) -> pl.DataFrame:
         .top_k(_MOST_THINGS, by="won_ns")
         .sort("cause", "responsible")
     )
-    # Launching late is laid to what the host stood still for while its device did, too.
-    in_gaps = set(pl.concat([waits, stalls], how="diagonal").select("cause", key).iter_rows())
+    # Launching late is laid to what the host stood still for in gaps, too.
+    in_gaps, besides = (
+        set(frame.select("cause", key).iter_rows()) for frame in (pl.concat([waits, stalls], how="diagonal"), beside)
+    )
     later = standing if beside.is_empty() else pl.concat([standing, _launching(rank)])
-    found = [
-        _of(str(cause), name, stops, standing if (cause, thing) in in_gaps else later)
-        for cause, thing, name in things.select("cause", "key", "responsible").iter_rows()
-    ]
+    found = []
+    for cause, thing, name in things.select("cause", "key", "responsible").iter_rows():
+        found.append(_of(str(cause), name, stops, standing if (cause, thing) in in_gaps else later))
+        if (cause, thing) in in_gaps & besides:
+            # It is not laid to what goes on beside the device's work.
+            is_beside = pl.col("event_id").is_in(beside["event_id"].implode())
+            alone = _of(str(cause), name, stops.filter(is_beside | (pl.col("cause") != cause)), later)
+            found.append(alone.filter(pl.col("kind").is_in(_LATE)))
+    found = [each.drop("kind") for each in found]
     return pl.concat([pl.DataFrame(schema=_SCHEMA), *found, _calling(rank, standing)])
 
 
@@ -99,7 +108,7 @@ def _standing(rank: RankTrace) -> pl.DataFrame:
 
 def _launching(rank: RankTrace) -> pl.DataFrame:
     """What hosts launch too late in gaps, whether or not that is laid to a wait before it."""
-    return rank.cached(host.gaps).filter(pl.col("cause").is_in((LAUNCH, SYNCHRONIZATION))).select(_GAP)
+    return rank.cached(host.gaps).filter(pl.col("cause").is_in(_LATE)).select(_GAP)
 
 
 def _calling(rank: RankTrace, standing: pl.DataFrame) -> pl.DataFrame:
@@ -194,7 +203,7 @@ def _beside_work(rank: RankTrace, stalls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of(cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame) -> pl.DataFrame:
-    """What is hidden without all that is the same."""
+    """What is hidden without all that is the same, of each ``kind``."""
     is_same = pl.col("cause") == cause
     if cause in BY_NAME:
         is_same &= pl.col("responsible").eq_missing(name)
@@ -209,7 +218,7 @@ def _of(cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame) 
     # Having waited for its device, which it would have to for longer then, the host is as far ahead as it was.
     again = stops.filter(~is_own, "is_wait")["returned_ns"].sort()
     won = own.select("won_ns", "event_id", at_ns="returned_ns", since_ns="returned_ns")
-    needed = others.select("start_ns", "end_ns", _at(), needed_ns="share_ns", at_ns="end_ns")
+    needed = others.select("start_ns", "end_ns", _at(), needed_ns="share_ns", at_ns="end_ns", kind="cause")
     level = (pl.col("won_ns").fill_null(0) - pl.col("needed_ns").fill_null(0)).cum_sum().over("run")
     lowest = pl.min_horizontal(level.cum_min().over("run"), 0)
     anyway_ns = lowest.shift(1, fill_value=0).over("run") - lowest
@@ -224,5 +233,6 @@ def _of(cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame) 
             *(pl.lit(value, pl.String).alias(column) for column, value in (("cause", cause), ("responsible", name))),
             *("start_ns", "end_ns", "share_ns"),
             pl.col("event_id").cast(pl.UInt32),
+            "kind",
         )
     )
