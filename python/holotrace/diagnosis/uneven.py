@@ -27,6 +27,7 @@ from holotrace.diagnosis.classes import EXPERTS, MORE_WORK, PIPELINE, SLOW_DEVIC
 from holotrace.diagnosis.equal_work import (
     KIND,
     by_kind,
+    is_apart,
     is_slow,
     is_slow_at_some,
     largest,
@@ -132,7 +133,7 @@ def _among(job: Job) -> Iterator[Candidate]:
         found = candidate(cause, name, parts, Where((), when(even, "beyond_ns")), kernel=kernel)
         yield _with_exchanges(found, job) if cause == EXPERTS else found
         return
-    those = tuple(rank for rank in those if _is_borne_out(rank, kinds, beyond))
+    those = tuple(rank for rank in those if _is_borne_out(rank, kinds, beyond) and _is_apart(rank, kinds, beyond))
     if not those:
         return
     parts = _placed(segments, beyond)
@@ -261,10 +262,20 @@ def _is_borne_out(rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> bool:
     return excess_ns >= _BORNE_OUT_RATIO * total(beyond.filter(pl.col("rank") == rank)["beyond_ns"])
 
 
+def _is_apart(rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> bool:
+    """Whether the rank takes longer for equal work than healthy devices may."""
+    return is_apart(kinds, rank, _ratio(beyond.filter(pl.col("rank") == rank)))
+
+
+def _ratio(mine: pl.DataFrame) -> float:
+    """How much longer a rank computes than others."""
+    return total(mine["beyond_ns"]) / max(1.0, total(mine["time_ns"]) - total(mine["beyond_ns"]))
+
+
 def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> str:
     """Why a rank computes longer."""
     mine = beyond.filter(pl.col("rank") == rank)
-    ratio = total(mine["beyond_ns"]) / max(1.0, total(mine["time_ns"]) - total(mine["beyond_ns"]))
+    ratio = _ratio(mine)
     if _are_stages(job, [rank]) and kinds.filter(rank=rank)["name"].n_unique() <= _FEW_KINDS:
         return PIPELINE
     own = with_others_pooled(kinds, rank)
