@@ -83,6 +83,7 @@ _OWN = (
         "Of a message received: when the first kernel began that was launched after it; of pace: what is usual",
     ),
     Column("device", Unit.NUMBER, "Of a window or a meeting: the device; null for windows of ranks with several"),
+    Column("queue", Unit.NUMBER, "Of a meeting: the queue of its kernel, if it is one of all groups"),
 )
 COLUMNS = (*_OWN, *(column for column in collectives.CALLS if column.name not in {own.name for own in _OWN}))
 WORK_EVENTS = idle_windows.WORK_EVENTS
@@ -91,6 +92,7 @@ READS = (
     *xla_gaps.READS,
     pairs.KNOWN,
     *rounds.READS,
+    *own_meetings.READS,
     *host.READS,
     *collectives.READS,
     *inefficient.READS,
