@@ -151,7 +151,8 @@ def can_have(job: Job, kind: str) -> bool:
         needed.get(KINDS[kind].of, True)
         and not ambiguous
         and (kind != "exposed" or job.members > 1)
-        and (kind not in ("small", "callback") or job.framework == JAX)
+        # PyTorch/XLA collects graphs by running the program's own code, which is launching.
+        and (kind not in ("small", "callback", "function-of-all") or job.framework == JAX)
         and (kind not in _OF_TPU or job.accelerator == TPU)
         # Devices that are threads of a host share its cores.
         and ((kind in _OF_HOSTS and kind not in _OF_AHEAD) or job.accelerator != CPU)
