@@ -266,6 +266,26 @@ def test_a_device_may_run_what_it_began_before_the_recording_where_only_programs
     assert holotrace.open(tmp_path).causes().is_empty()
 
 
+def test_programs_as_a_whole_tell_no_slow_device(tmp_path: Path) -> None:
+    """They wait for other hosts, so that one that was never late seemed to have the slow device."""
+    job = Job(TORCH, hosts=2, cores=4, steps=6, seed=20001, faults=("function",), noise=0.002, layers=4)
+    job = replace(job, loader="tf.data", host_ratio=0.34, records=PROGRAMS)
+    truth, found = causes(tmp_path, job)
+    assert [(row["cause"], row["ranks"]) for row in found] == [("python-function", [truth.fault.host])]
+
+
+def test_short_programs_are_launched_late_though_each_was_before_the_one_before_it_ended(tmp_path: Path) -> None:
+    """Programs last a little longer than their operations: gaps between them seemed to be within them."""
+    job = xla_jobs.any_job(("small",), 20002)
+    truth, found = causes(tmp_path, job)
+    assert_only(truth, found, "launch-bound", [0])
+
+
+def test_healthy_devices_do_not_take_turns_at_being_slow(tmp_path: Path) -> None:
+    xla_jobs.write(tmp_path, xla_jobs.any_job((), 20014))
+    assert holotrace.open(tmp_path).causes().is_empty()
+
+
 def test_what_devices_do_is_told_without_anything_of_hosts(tmp_path: Path) -> None:
     truth, found = causes(tmp_path, replace(HOSTS, faults=("slow-core",), records=DEVICES))
     assert_only(truth, found, "slow-device", [truth.fault.host or 0])

@@ -96,7 +96,7 @@ def _of_rank(computed: pl.DataFrame, late: pl.DataFrame, job: Job) -> Candidate 
         return None
     mine = late.filter(pl.col("device") == device, pl.col("time_ns") > 0)
     ratio = beyond_ns / max(1.0, own_ns - beyond_ns)
-    if not equal_work.is_apart(kinds, device, ratio):
+    if not equal_work.is_apart(kinds, (device,), ratio):
         return None
     is_slow = equal_work.is_slow(kinds.filter(rank=device), ratio)
     name, kernel = equal_work.largest(kinds, (device,))

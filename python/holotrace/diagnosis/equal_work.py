@@ -150,12 +150,12 @@ def is_equal(kinds: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
     return float(equal) > _MOSTLY_RATIO * float(mine.select(excess.sum()).item())
 
 
-def is_apart(kinds: pl.DataFrame, rank: int, ratio: float) -> bool:
+def is_apart(kinds: pl.DataFrame, ranks: tuple[int, ...], ratio: float) -> bool:
     """Whether work takes so much longer, by that ``ratio``, as equal work of healthy devices does not: all, or some."""
-    if ratio > _SLOW_RATIO - 1 or not is_equal(kinds, (rank,)):
+    if ratio > _SLOW_RATIO - 1 or not is_equal(kinds, ranks):
         return True
     excess = (pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)).clip(lower_bound=0)
-    more = kinds.filter(rank=rank).with_columns(excess_ns=excess)
+    more = kinds.filter(pl.col("rank").is_in(ranks)).with_columns(excess_ns=excess)
     apart = more.filter(pl.col("time_ns") > _APART_RATIO * pl.col("usual_ns"))
     return total(apart["excess_ns"]) > _MOSTLY_RATIO * total(more["excess_ns"])
 

@@ -122,7 +122,9 @@ def _among(job: Job) -> Iterator[Candidate]:
     turns = _turns(complete) or (those if len(those) > len(job.ranks) / 2 else ())
     if turns:
         has_experts = _has_more_tokens(job, turns, in_turns=True)
-        heavy = complete.filter(pl.col("beyond_ns") > 0.25 * pl.col("beyond_ns").max()).select("rank", "step")
+        heavy = complete.filter(pl.col("beyond_ns") > 0.25 * pl.col("beyond_ns").max())
+        if not is_apart(kinds, turns, _ratio(heavy)):
+            return
         in_turn = by_kind(job, ("step",)).join(heavy, on=["rank", "step"], how="semi", nulls_equal=True)
         has_experts = has_experts and sizes.has_equal_work(in_turn)
         cause = EXPERTS if has_experts else UNEVEN_WORK
@@ -264,7 +266,7 @@ def _is_borne_out(rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> bool:
 
 def _is_apart(rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> bool:
     """Whether the rank takes longer for equal work than healthy devices may."""
-    return is_apart(kinds, rank, _ratio(beyond.filter(pl.col("rank") == rank)))
+    return is_apart(kinds, (rank,), _ratio(beyond.filter(pl.col("rank") == rank)))
 
 
 def _ratio(mine: pl.DataFrame) -> float:

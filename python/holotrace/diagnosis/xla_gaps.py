@@ -41,6 +41,11 @@ def is_xla(rank: RankTrace) -> bool:
     return bool(rank.count(OPS) or rank.count(RUNS))
 
 
+def has_only_programs(rank: RankTrace) -> bool:
+    """Whether programs are recorded as a whole, and none of their operations."""
+    return rank.count(OPS) == 0 and rank.count(RUNS) > 0
+
+
 def window(rank: RankTrace) -> pl.DataFrame:
     """The time in which gaps are looked for, as of ``device_time.window``."""
     return rank.cached(_window)

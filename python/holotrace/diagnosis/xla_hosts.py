@@ -283,11 +283,12 @@ def _idle(rank: RankTrace) -> pl.DataFrame:
         device=pl.lit(0, pl.Int64), plane=pl.lit(None, pl.Categorical), stream=pl.lit(0, pl.Int64)
     )
     found = device_time.gaps(as_one, during, by=[*DEVICE, "stream"], min_gap_ns=_MIN_BETWEEN_NS)
-    if not rank.count(xla_gaps.OPS):
+    if xla_gaps.has_only_programs(rank):
         found = found.filter(~_may_have_worked(during))
     length = pl.col("end_ns") - pl.col("start_ns")
     outside = intervals.uncovered_ns(found, intervals.union(runs))
-    is_between = (length == outside) & pl.lit(not runs.is_empty())
+    # Programs last a little longer than their operations.
+    is_between = (2 * outside > length) & pl.lit(not runs.is_empty())
     return _ended_by_programs(found.filter((length >= xla_gaps.MIN_GAP_NS) | is_between), runs)
 
 
