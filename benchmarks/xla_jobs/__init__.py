@@ -22,6 +22,8 @@ __all__ = ["JAX", "KINDS", "TORCH", "Job", "Truth", "any_job", "can_have", "writ
 
 # A fault is made to cost so much of the job.
 _LEAST, _MOST = 0.04, 0.28
+# Launching is a part of every healthy step.
+_LEAST_LAUNCHING = 0.09
 _TRIES = 9
 
 
@@ -67,7 +69,8 @@ def _ranks(job: Job, fault: Fault) -> tuple[int, ...]:
 
 def _of_cost(job: Job, kind: str) -> Fault:
     """A fault that costs as much of the job as is asked for, by its amount."""
-    share = _LEAST + (_MOST - _LEAST) * job.random("share", kind).random()
+    least = _LEAST_LAUNCHING if kind == "small" else _LEAST
+    share = least + (_MOST - least) * job.random("share", kind).random()
     plain = _length_with(job, [])
     low, high = 0.0, 1.0
     for _ in range(_TRIES):

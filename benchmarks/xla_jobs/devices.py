@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xla_jobs.faults import Fault, Job
+from xla_jobs.faults import TPU, Fault, Job
 from xla_jobs.programs import Operation, Program
 
 BARRIER_US = 2.5  # that cores take to leave a barrier when all have come
@@ -30,6 +30,7 @@ class Run:
     step: int
     core: int
     launched: float
+    kernels: tuple[float, ...] = ()
     start: float = 0.0
     met: float = 0.0
     end: float = 0.0
@@ -43,6 +44,8 @@ class Launch:
     program: Program
     step: int
     ready: tuple[float, ...]
+    # When each of the program's operations may, on each core, where these are launched by themselves.
+    kernels: tuple[tuple[float, ...], ...] = ()
 
 
 class Cores:
@@ -77,12 +80,14 @@ class Cores:
         for core in range(job.members):
             launch = asked[core // job.cores]
             ready = launch.ready[core % job.cores]
-            run = Run(launch.program, number, launch.step, core, ready)
+            kernels = launch.kernels[core % job.cores] if launch.kernels else ()
+            run = Run(launch.program, number, launch.step, core, ready, kernels)
             run.start = max(ready, self._free[core] + 1.5)
             runs.append(run)
         for run in runs:
             beside = [each for each in runs if job.meets_all or each.core // job.cores == run.core // job.cores]
-            meets = run.program.meets and len(beside) > 1
+            # Other devices than TPUs begin programs by themselves.
+            meets = run.program.meets and len(beside) > 1 and job.accelerator == TPU
             run.met = max(each.start for each in beside) + BARRIER_US if meets else run.start
         self._run(runs)
         self._free = [run.end for run in runs]
@@ -94,7 +99,9 @@ class Cores:
         drift = [1 + random.gauss(0, job.noise / 4) for random in randoms]
         now = [run.met for run in runs]
         started: dict[str, list[tuple[float, float]]] = {}
-        for operation in program.operations:
+        for place, operation in enumerate(program.operations):
+            if runs[0].kernels and not operation.is_done:
+                now = [max(at, run.kernels[place]) for at, run in zip(now, runs, strict=True)]
             # The same however many others there are.
             noises = [max(0.5, 1 + random.gauss(0, job.noise)) for random in randoms]
             if operation.is_done:

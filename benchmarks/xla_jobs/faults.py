@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from random import Random
 
 JAX, TORCH = "jax", "torch"
-TPU, GPU = "tpu", "gpu"
+TPU, GPU, CPU = "tpu", "gpu", "cpu"
+# What is recorded: everything, no operations but whole programs, or nothing of hosts.
+ALL, PROGRAMS, DEVICES = "all", "programs", "devices"
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,12 @@ class Job:
     works_in_calls: bool = True
     # Whether programs begin when the cores of all hosts are there, or those of each host by themselves.
     meets_all: bool = True
-    # A GPU runs one kernel after another, launched as a graph, and is the only one of its job.
     accelerator: str = TPU
+    # Whether a GPU's kernels are launched as a graph, or one after the other.
+    launches_graphs: bool = True
+    records: str = ALL
+    # Whether it answers requests, in iterations that each need what the one before has made.
+    serves: bool = False
 
     def random(self, *what: object) -> Random:
         return Random(f"{what}/{self.seed}/{self.framework}")
@@ -78,8 +84,8 @@ _INPUT = ("data_load", "data_loading", "next_batch", "Iterator", "input", "GetNe
 _READ = ("asarray", "log_loss", "item", "TransferFrom", "read", "Sync", "float")
 # By fault.
 KINDS: dict[str, Kind] = {
-    "recompile": Kind("compilation", "all", ("train_step", "SyncTensorsGraph"), 20e3, 400e3),
-    "recompile-often": Kind("compilation", "all", ("train_step", "SyncTensorsGraph"), 3e3, 80e3),
+    "recompile": Kind("compilation", "all", ("train_step", "step_fun", "SyncTensorsGraph"), 20e3, 400e3),
+    "recompile-often": Kind("compilation", "all", ("train_step", "step_fun", "SyncTensorsGraph"), 3e3, 80e3),
     "input-of-all": Kind("input", "all", _INPUT, 1e3, 90e3),
     "input": Kind("input", "host", _INPUT, 1e3, 90e3),
     "read": Kind("synchronization", "all", _READ, 1, 1),
@@ -88,9 +94,10 @@ KINDS: dict[str, Kind] = {
     "result": Kind("synchronization", "all", ("asarray", "save_outputs", "TransferFrom"), 1e3, 60e3),
     "slow-core": Kind("slow-device", "core", ("slow",), 1.02, 1.7),
     "throttled": Kind("slow-device", "core", ("slow",), 1.1, 1.9),
-    "longer": Kind("more-work", "core", ("attention",), 1.2, 4),
+    "longer": Kind("more-work", "core", ("attention", "sdpa"), 1.2, 4),
     "slow-host": Kind("slow-host", "host", (), 1.5, 40),
     "function": Kind("python-function", "host", ("score_samples",), 1e3, 90e3),
+    "function-of-all": Kind("python-function", "all", ("score_samples",), 1e3, 90e3),
     "pause": Kind("host-pause", "host", (), 1e3, 90e3),
     "collection": Kind("garbage-collection", "host", ("gc", "garbage"), 1e3, 90e3),
     "checkpoint": Kind("checkpoint", "all", ("save", "checkpoint"), 10e3, 300e3),
@@ -103,8 +110,32 @@ KINDS: dict[str, Kind] = {
     "fp32": Kind("inefficient-kernels", "all", ("fusion",), 5.5, 7),
     "inefficient": Kind("inefficient-kernels", "all", ("transpose_fusion", "broadcast"), 1.5, 40),
     "small": Kind("launch-bound", "all", (), 4, 400),
-    "copies": Kind("copy", "all", ("copy",), 50, 6e3),
+    "copies": Kind("copy", "all", ("copy", "MemcpyD2D"), 50, 6e3),
 }
+
+
+# Faults of hosts that every kind of device shows, by what it stands still for.
+_OF_HOSTS = (
+    *("recompile", "recompile-often", "input-of-all", "input", "read", "read-often", "result", "slow-host"),
+    *("function", "function-of-all", "pause", "collection", "checkpoint", "logging"),
+)
+# What devices show that hosts have no part in.
+_OF_DEVICES = (
+    *("slow-core", "throttled", "longer", "slow-link", "exposed", "callback", "infeed", "fp32", "inefficient"),
+    "copies",
+)
+# What operations of GPUs compute is known by the shapes of whole computations, which are not made up here, and a batch
+# on its way is a copy of the device's.
+_OF_TPU = ("callback", "infeed", "inefficient", "fp32", "upload")
+_OF_TRAINING = (
+    *("input", "input-of-all", "read-often", "result", "checkpoint", "exposed", "infeed", "upload", "fp32"),
+    "slow-link",
+)
+# Whoever waits for its devices in each step anyway reads nothing early.
+_OF_AHEAD = ("read", "read-often", "result")
+# In how many jobs these come not in each step, but in every n-th, or since one.
+_SOMETIMES = ("input-of-all", "input", "function", "function-of-all", "pause", "logging", "upload")
+_SOMETIMES_RATIO = 0.4
 
 
 def can_have(job: Job, kind: str) -> bool:
@@ -116,17 +147,24 @@ def can_have(job: Job, kind: str) -> bool:
     }
     # Of a read, and of the host's work that it exposes, nobody could say which is wrong.
     ambiguous = kind in ("read", "read-often", "result") and job.framework == JAX and not job.works_in_calls
-    is_of_jax = kind in ("small", "callback")
-    # What operations of GPUs compute is known by the shapes of whole computations, which are not made up here, and a
-    # batch on its way is a copy of the device's.
-    is_of_tpu = kind in ("callback", "infeed", "inefficient", "fp32", "upload")
     return (
         needed.get(KINDS[kind].of, True)
         and not ambiguous
         and (kind != "exposed" or job.members > 1)
-        and (not is_of_jax or job.framework == JAX)
-        and (not is_of_tpu or job.accelerator == TPU)
+        # PyTorch/XLA collects graphs by running the program's own code, which is launching.
+        and (kind not in ("small", "callback", "function-of-all") or job.framework == JAX)
+        and (kind not in _OF_TPU or job.accelerator == TPU)
+        # Devices that are threads of a host share its cores.
+        and ((kind in _OF_HOSTS and kind not in _OF_AHEAD) or job.accelerator != CPU)
+        and (kind not in _OF_TRAINING or not job.serves)
+        and _is_recorded(job, kind)
     )
+
+
+def _is_recorded(job: Job, kind: str) -> bool:
+    if job.records == DEVICES:
+        return kind in _OF_DEVICES
+    return job.records == ALL or kind in _OF_HOSTS
 
 
 def planted(job: Job, kind: str, amount: float) -> Fault:
@@ -149,6 +187,9 @@ def planted(job: Job, kind: str, amount: float) -> Fault:
         fault = replace(fault, every=random.choice((1, 2, 3)) if kind != "read-often" else 2)
     if kind == "throttled":
         fault = replace(fault, first=job.steps // 2)
+    if kind in _SOMETIMES and random.random() < _SOMETIMES_RATIO:
+        every, first = random.choice(((2, 0), (3, 0), (1, job.steps // 2)))
+        fault = replace(fault, every=every, first=first)
     return fault
 
 
@@ -177,9 +218,27 @@ def any_job(kinds: tuple[str, ...], seed: int) -> Job:
             meets_all=random.random() < 0.5,
         )
         job = replace(job, python=python and job.framework == JAX)
-        if job.framework == JAX and job.members == 1 and random.random() < 0.5:
-            # By their shapes, which are made up, what its operations compute would be counted.
-            job = replace(job, accelerator=GPU, protos=False)
+        if job.framework == JAX:
+            job = _of_jax(job, random)
+        if job.accelerator == TPU and random.random() < 0.2:
+            job = replace(job, records=random.choice((PROGRAMS, DEVICES)))
         if job.members <= 16 and job.members * job.steps <= 128 and all(can_have(job, kind) for kind in kinds):
             return job
     raise ValueError(f"no job can have {kinds}")
+
+
+def _of_jax(job: Job, random: Random) -> Job:
+    """The job on any device that JAX has, in training or not."""
+    job = replace(job, accelerator=random.choice((TPU, TPU, GPU, CPU)), serves=random.random() < 0.2)
+    if job.serves:
+        # Servers run far more iterations than are recorded, and wait for each.
+        job = replace(job, steps=20, marks=False, reads_previous=False, host_ratio=0.5 * job.host_ratio)
+    if job.accelerator == GPU:
+        # Kernels do not tell who meets: programs do.
+        return replace(job, launches_graphs=random.random() < 0.5, sharded=job.sharded and job.protos)
+    # A CPU is slower, and each of its devices begins by itself.
+    if job.accelerator == CPU:
+        # Hosts that wait for each step have little to do in between.
+        job = replace(job, steps=min(8, job.steps), host_ratio=0.02 * job.host_ratio, works_in_calls=True)
+        return replace(job, sharded=False, meets_all=False, serves=False)
+    return job

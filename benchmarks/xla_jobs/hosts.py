@@ -1,4 +1,4 @@
-"""The threads of a host: spans with what goes on in them, launches of programs, and waits for them."""
+"""The threads of a host: spans with what goes on in them, and waits for its devices."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
-from xla_jobs.devices import Cores, Launch
-from xla_jobs.faults import GPU, TORCH, Fault, Job
+from xla_jobs.devices import Cores
+from xla_jobs.faults import CPU, GPU, TORCH, Fault, Job
 from xla_jobs.profiles import Stat
-from xla_jobs.programs import Program
 
 # A host that needs to know when one of its runs is over gives its number, and goes on when that is known.
 Waiting = Generator[int, None, None]
@@ -47,8 +46,10 @@ class Host:
         self._flow = 1000 * (number + 1)
         # Of each core and run, what ties the call that hands it over to what the core does.
         self.flows: dict[tuple[int, int], int] = {}
-        # Of batches to a GPU: from when to when, and what ties each to its call.
-        self.copies: list[tuple[float, float, int]] = []
+        # Of batches to each GPU: from when to when, and what ties each to its call.
+        self.copies: list[tuple[int, float, float, int]] = []
+        # When each operation of a run on a GPU was launched, what ties it to its call, and what it is said to be.
+        self.kernels: dict[tuple[int, int], Sequence[tuple[float, int, str]]] = {}
         self.now = 40 * job.random("begin", number).random()
         self._random = Random()
         self.begin_step(-1)
@@ -67,7 +68,7 @@ class Host:
         return self._flow
 
     @contextmanager
-    def open(self, name: str, **stats: Stat) -> Iterator[Span]:
+    def open(self, name: str, /, **stats: Stat) -> Iterator[Span]:
         """What the thread does is inside this."""
         span = Span(self.thread, name, self.now, self.now, stats)
         self.spans.append(span)
@@ -121,76 +122,20 @@ class Host:
                 self.stand(us)
         start = begun + 60
         over = start + 220 + us
+        if self.job.accelerator == CPU:
+            return self.now
         if self.job.accelerator == GPU:
-            self.copies.append((start + 80, over, self.flow()))
-            with self.open(
-                "hipMemcpyHtoDAsync" if self.job.seed % 2 else "cuMemcpyHtoDAsync", correlation_id=self._flow
-            ):
-                self.spend(5)
-            return over
+            for core in range(self.job.cores):
+                self.copies.append((core, max(self.now, start) + 8, max(self.now, start) + 228 + us, self.flow()))
+                with self.open("cuMemcpyHtoDAsync", device_id=core, correlation_id=self._flow):
+                    self.spend(5)
+            return max(over for _, _, over, _ in self.copies[-self.job.cores :])
         self.at(TRANSFERS, "H2D Dispatch", start, over - 4)
         self.at(TRANSFERS, "XlaLinearize", start + 1, start + 60 + us / 2)
         self.at(TRANSFERS, "Linearize", start + 2, start + 59 + us / 2)
         self.at(TRANSFERS, "tpu::System::TransferToDevice", start + 62 + us / 2, over - 6)
         self.at(TRANSFERS, "tpu::System::TransferToDevice=>IssueEvent", start + 63 + us / 2, over - 8)
         return over
-
-    def launch(self, program: Program, ready: float) -> Waiting:
-        """Launches a program whose inputs are there at ``ready``."""
-        if self.job.accelerator == GPU:
-            yield from self._launch_on_gpu(program, ready)
-            return
-        number, self.launched = self.launched, self.launched + 1
-        flow = self.flow()
-        with self.open("PJRT_LoadedExecutable_Execute"), self.open("TpuLoadedExecutable::Execute", _pt=5, _p=flow):
-            self.spend(18)
-            free = self.now
-            if number >= IN_FLIGHT:
-                free = max(free, (yield from self.wait(number - IN_FLIGHT)) + 40)
-            times = [self._execute(core, number, max(self.now, free), ready, flow) for core in range(self.job.cores)]
-            self.now = max(self.now, free)
-            self.spend(30 + 12 * self.job.cores)
-        self.cores.launch(self.number, number, Launch(program, self.step, tuple(times)))
-
-    def _launch_on_gpu(self, program: Program, ready: float) -> Waiting:
-        """The thread that calls launches the kernels itself, as a graph that they have the correlation id of."""
-        number, self.launched = self.launched, self.launched + 1
-        run = self.run_id(0, number)
-        with (
-            self.open("PJRT_LoadedExecutable_Execute"),
-            self.open(f"CommonPjRtLoadedExecutable::Execute ({program.name})", run_id=run),
-            self.open("[0] PjRtStreamExecutorRawLoadedExecutable::Execute", replica=0, partition=0),
-        ):
-            self.spend(18)
-            with self.open(f"ComputeSemaphoreAcquire [capacity={IN_FLIGHT}, value=0]"):
-                if number >= IN_FLIGHT:
-                    self.now = max(self.now, (yield from self.wait(number - IN_FLIGHT)) + 10)
-            with self.open("[0] GpuExecutable::ExecuteThunks"), self.open(f"{program.name}:XLA GPU module"):
-                flow = self.flows[(0, number)] = self.flow()
-                with self.open("cuGraphLaunch (CudaGraph:72)", device_id=0, correlation_id=flow, cuda_graph_id=72):
-                    begun = self.now
-                    self.spend(60)
-        self.cores.launch(self.number, number, Launch(program, self.step, (max(begun + 12, ready),)))
-
-    def _execute(self, core: int, number: int, free: float, ready: float, flow: int) -> float:
-        """What threads of the runtime do to hand a program to one core; when that has it."""
-        thread, begun = f"py_xla_execute/{50 + core}", self.now + 6 + 4 * core
-        free = max(free, begun + 4)
-        issued, enqueued = self.flow(), self.flow()
-        over = free + 46
-        self.at(thread, "Scheduled TpuLoadedExecutable::Execute", begun, over + 6, _ct=5, _c=flow)
-        self.at(thread, "TpuLoadedExecutable::ExecutePrepare", begun + 1, free)
-        if free > begun + 8:
-            self.at(thread, "Acquire semaphore", begun + 2, free - 2)
-        self.at(thread, "TpuLoadedExecutable::ExecuteLaunch", free + 2, over)
-        self.at(thread, "tpu::System::Execute", free + 4, over - 8, _pt=7, _p=issued)
-        handed = max(over - 6, ready)
-        place = {"run_id": self.run_id(core, number), "queue_id": 0, "device_ordinal": core, "core_type": 0}
-        queue = f"tfrt-non-blocking-queue/{31 + core}"
-        self.at(queue, "tpu::System::Execute=>IssueSequencedEvent", handed, handed + 18, _ct=7, _c=issued)
-        self.at(queue, "DoEnqueueProgram", handed + 4, handed + 16, **place, _pt=12, _p=enqueued)
-        self.flows[(core, number)] = enqueued
-        return handed + 10
 
     def run_id(self, core: int, number: int) -> int:
         """Each core counts its own runs."""
@@ -204,7 +149,7 @@ class Host:
             self.spend(20)
             copied = max(self.now, end + 45)
             over = copied + 60 + us
-            if self.job.accelerator != GPU:
+            if self.job.accelerator not in (GPU, CPU):
                 self.at(TRANSFERS, "D2H Dispatch", copied, over)
                 self.at(TRANSFERS, "tpu::System::TransferFromDevice", copied + 4, over - 4)
             self.now = over + 15

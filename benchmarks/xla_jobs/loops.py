@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xla_jobs.faults import JAX, TORCH
+from xla_jobs.faults import CPU, JAX, TORCH
 from xla_jobs.hosts import FRAMEWORK, MAIN, Host, Waiting
+from xla_jobs.launches import launch
 from xla_jobs.programs import Program, renumbered, small_program
 
+SERVING = "serving"
 WARM_UP = 3  # steps that are not recorded
 
 
@@ -17,9 +19,10 @@ def run(h: Host, program: Program, device_us: float) -> Waiting:
         h.begin_step(step)
         if step == 0:
             h.begun = h.now
-        yield from LOOPS[h.job.framework](h, program, device_us)
-    with h.code("log_loss", "train.py", 77):
-        yield from h.read(h.launched - 1)
+        yield from LOOPS[SERVING if h.job.serves else h.job.framework](h, program, device_us)
+    if not h.job.serves:
+        with h.code("log_loss", "train.py", 77):
+            yield from h.read(h.launched - 1)
 
 
 def _jax(h: Host, program: Program, device_us: float) -> Waiting:
@@ -46,14 +49,43 @@ def _jax_step(h: Host, program: Program, device_us: float) -> Waiting:
         program = _compiled(h, program)
         # Of a state of many arrays each is looked at.
         h.spend(120 + h.job.works_in_calls * h.job.host_ratio * device_us)
-        yield from h.launch(program, ready)
+        yield from launch(h, program, ready)
     run_number = h.launched - 1
-    for place in range(round(h.has("small"))):
-        name = small_program(h.job, place)
-        with h.open(f"PjitFunction({name.name.removeprefix('jit_')})"):
-            h.spend(8)
-            yield from h.launch(name, 0.0)
+    yield from _small(h, round(h.has("small")))
     yield from _reads(h, previous, run_number)
+
+
+def _serving(h: Host, program: Program, device_us: float) -> Waiting:
+    """One iteration of a server, launched before it is known what the one before has answered."""
+    previous = h.launched - 1
+    with h.code("schedule", "scheduler.py", 88):
+        h.spend(60)
+    _stalls(h)
+    with h.code("prepare_inputs", "runner.py", 120):
+        ready = h.transferred(h.has("upload"), blocks=False)
+        yield from _small(h, 2)
+    with h.frame("execute_model", "runner.py", 190), h.open("PjitFunction(step_fun)"), h.open("PjitFunction(step_fun)"):
+        program = _compiled(h, program)
+        h.spend(40)
+        yield from launch(h, program, ready)
+    yield from _small(h, 1 + round(h.has("small")))
+    with h.code("process_outputs", "engine.py", 240):
+        h.spend(h.job.host_ratio * device_us)
+    if us := h.has("logging"):
+        with h.code("log_metrics", "metrics.py", 90), h.frame("write_summary", "writer.py", 210):
+            h.stand(us)
+    if h.has("read") or previous >= 0:
+        with h.code("get_tokens", "runner.py", 230):
+            yield from h.read(h.launched - 1 if h.has("read") else previous)
+
+
+def _small(h: Host, count: int) -> Waiting:
+    """Programs of one operation each."""
+    for place in range(count):
+        program = small_program(h.job, place)
+        with h.open(f"PjitFunction({program.name.removeprefix('jit_')})"):
+            h.spend(8)
+            yield from launch(h, program, 0.0)
 
 
 def _load(h: Host) -> None:
@@ -76,7 +108,7 @@ def _load(h: Host) -> None:
 def _stalls(h: Host) -> None:
     """What holds hosts up between loading a batch and using it."""
     h.stand(h.has("pause"))
-    if us := h.has("function"):
+    if us := h.has("function", "function-of-all"):
         with h.code("score_samples", "scoring.py", 40):
             h.stand(us)
     if us := h.has("collection"):
@@ -101,6 +133,10 @@ def _compiled(h: Host, program: Program) -> Program:
 
 
 def _reads(h: Host, previous: int, own: int) -> Waiting:
+    if h.job.accelerator == CPU:
+        # Threads that share the cores of their devices gain nothing by going on.
+        with h.code("block", "train.py", 76):
+            yield from h.read(own)
     if h.has("read", "read-often"):
         with h.code("log_loss", "train.py", 77):
             yield from h.read(own)
@@ -178,10 +214,10 @@ def _synced(h: Host, program: Program, ready: float) -> Waiting:
     name = "ExecuteReplicated" if h.job.cores > 1 else "ExecuteComputation"
     with h.open(f"PjRtComputationClient::{name}"):
         h.spend(40)
-        yield from h.launch(program, ready)
+        yield from launch(h, program, ready)
     h.at(h.thread, "ThreadpoolListener::StopRegion", h.now, h.now)
     h.launching_until = h.now
     h.thread, h.now = MAIN, here
 
 
-LOOPS: dict[str, Callable[[Host, Program, float], Waiting]] = {JAX: _jax, TORCH: _torch}
+LOOPS: dict[str, Callable[[Host, Program, float], Waiting]] = {JAX: _jax, TORCH: _torch, SERVING: _serving}

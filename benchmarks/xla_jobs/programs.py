@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.protobuf import number, text
 
-from xla_jobs.faults import TORCH, Fault, Job
+from xla_jobs.faults import CPU, GPU, TORCH, Fault, Job
 from xla_jobs.profiles import Stats
 
-PEAK_FLOPS, PEAK_BYTES = 918e12, 1638e9  # of the device, per second
+PEAK_FLOPS, PEAK_BYTES = 918e12, 1638e9  # of a TPU, per second
+GPU_BYTES = 3352e9  # of a GPU
 _BACKWARD_US = 2 * 1340  # of a layer of the usual size
 _TYPES = {"bf16": 16, "f32": 11, "s32": 4}
 
@@ -106,14 +107,22 @@ class Compiler:
     operations: list[Operation] = field(default_factory=list)
 
     def add(self, base: str, category: str, us: float, **more: Any) -> Operation:
+        is_gpu = self.job.accelerator == GPU
+        if is_gpu and category == "convolution fusion":
+            # Products are those of a library.
+            base = "custom-call"
         made = Operation(f"{base}.{len(self.operations) + 1}", category, us, **more)
+        if is_gpu and category == "loop fusion":
+            # Nothing but the shapes tells how much is moved.
+            made = replace(made, shape=f"bf16[{round(1e-6 * us * made.efficiency * GPU_BYTES / 8192)},4096]")
         self.operations.append(made)
         return made
 
     def collective(
         self, opcode: str, us: float, *, groups: tuple[tuple[int, ...], ...], is_async: bool = True, shape: str = ""
     ) -> Operation:
-        """A collective, or only its start; ``done`` ends that."""
+        """A collective, or only its start; ``done`` ends that. Threads of CPUs stay in each until it is over."""
+        is_async &= self.job.accelerator != CPU
         name = f"{opcode}-start" if is_async else opcode
         shape = shape or ("bf16[2048,4096]" if "gather" in opcode else "bf16[4096,4096]")
         return self.add(name, name, us, shape=shape, collective=opcode, groups=groups)
@@ -124,22 +133,47 @@ class Compiler:
 
 
 def step_program(job: Job, faults: Sequence[Fault] = (), version: int = 0) -> Program:
-    """One training step: layers forward and backward with what is communicated, and the update."""
-    name = "SyncTensorsGraph.1603" if job.framework == TORCH else "jit_train_step"
+    """One training step, or one iteration of a server."""
     compiler, random = Compiler(job), job.random("program")
     size = random.uniform(0.5, 2.0)
     told = {fault.kind: fault for fault in faults}
-    everybody = (tuple(range(job.members)),)
-    groups = _halves(job) if job.sharded and job.hosts >= 4 else everybody
+    _from_host(compiler, told)
+    if job.serves:
+        name = "jit_step_fun"
+        _tokens(compiler, 0.4 * size)
+    else:
+        name = "SyncTensorsGraph.1603" if job.framework == TORCH else "jit_train_step"
+        _layers(compiler, size, random.uniform(0.35, 0.8) * _BACKWARD_US * size, told)
+    _loss(compiler, size, told)
+    if not job.serves:
+        for _ in range(3):
+            scope = _scope(job, "update/add")
+            compiler.add("fusion", "loop fusion", 160 * size, scope=scope, source="optim.py:40", efficiency=0.8)
+    if "copies" in told:
+        for _ in range(4):
+            compiler.add("copy", "copy", told["copies"].amount / 4, shape="f32[8192,8192]", efficiency=0.8)
+    return Program(name, 0x1F00 + version * 7, tuple(compiler.operations))
+
+
+def _from_host(compiler: Compiler, told: Mapping[str, Fault]) -> None:
+    """What programs wait for the host for, before anything else."""
     if "callback" in told:
         compiler.add("send", "host send", 2.0)
-        compiler.add(
-            "recv-done", "host recv-done", told["callback"].amount, is_host=True, scope="jit(train_step)/io_callback"
-        )
+        scope = _scope(compiler.job, "io_callback")
+        compiler.add("recv-done", "host recv-done", told["callback"].amount, is_host=True, scope=scope)
     if "infeed" in told:
-        compiler.add("infeed", "infeed", told["infeed"].amount, is_host=True, scope=_scope(job, "infeed"))
+        scope = _scope(compiler.job, "infeed")
+        compiler.add("infeed", "infeed", told["infeed"].amount, is_host=True, scope=scope)
+
+
+def _layers(compiler: Compiler, size: float, transfer: float, told: Mapping[str, Fault]) -> None:
+    """Layers forward and backward, with what is gathered before and reduced after each."""
+    job = compiler.job
+    # Within the memory of one host little time is needed.
+    transfer *= 0.02 if job.accelerator == CPU else 1
+    everybody = (tuple(range(job.members)),)
+    groups = _halves(job) if job.sharded and job.hosts >= 4 else everybody
     is_sharded = job.sharded and job.members > 1
-    transfer = random.uniform(0.35, 0.8) * _BACKWARD_US * size
     ahead = compiler.collective("all-gather", 260 * size, groups=groups) if is_sharded else None
     for layer in range(job.layers):
         if ahead:
@@ -161,6 +195,20 @@ def step_program(job: Job, faults: Sequence[Fault] = (), version: int = 0) -> Pr
     if groups != everybody:
         # Halves that each hold all of the state agree on the gradients' norm.
         compiler.collective("all-reduce", 25.0, is_async=False, groups=everybody, shape="f32[1]")
+
+
+def _tokens(compiler: Compiler, size: float) -> None:
+    """Layers of which each core has a part: what follows needs the sum of all, which is small."""
+    job = compiler.job
+    for layer in range(2 * job.layers):
+        _layer(compiler, size, f"layer_{layer}")
+        if job.members > 1:
+            everybody = (tuple(range(job.members)),)
+            compiler.collective("all-reduce", 9.0, is_async=False, groups=everybody, shape="bf16[64,4096]")
+
+
+def _loss(compiler: Compiler, size: float, told: Mapping[str, Fault]) -> None:
+    job = compiler.job
     if "fp32" in job.faults:
         # The logits, which may be the only product of full precision.
         passes = told["fp32"].amount if "fp32" in told else 1.0
@@ -183,20 +231,12 @@ def step_program(job: Job, faults: Sequence[Fault] = (), version: int = 0) -> Pr
         source="model.py:88",
         efficiency=0.75 / times,
     )
-    for _ in range(3):
-        compiler.add(
-            "fusion", "loop fusion", 160 * size, scope=_scope(job, "update/add"), source="optim.py:40", efficiency=0.8
-        )
-    if "copies" in told:
-        for _ in range(4):
-            compiler.add("copy", "copy", told["copies"].amount / 4, shape="f32[8192,8192]", efficiency=0.8)
-    return Program(name, 0x1F00 + version * 7, tuple(compiler.operations))
 
 
 def _scope(job: Job, path: str) -> str:
     if job.framework == TORCH:
         return f"Training_Step.1/{path}"
-    return f"jit(train_step)/{path}"
+    return f"jit({'step_fun' if job.serves else 'train_step'})/{path}"
 
 
 def _halves(job: Job) -> tuple[tuple[int, ...], ...]:

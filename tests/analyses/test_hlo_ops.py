@@ -119,6 +119,12 @@ def test_collectives_that_take_the_time_are_a_finding_that_names_the_largest() -
     assert found.cost_ns == 4_000
 
 
+def test_collectives_that_kernels_of_their_own_move_beside_others_are_no_finding() -> None:
+    """GPUs execute a start as a kernel that lasts as long as the transfer."""
+    job = draw("tpu |BBBBAA|\nA = dot\nB = all-reduce-start.1")
+    assert "costly-collective" not in [finding.rule for finding in job.findings()]
+
+
 def test_an_operation_far_below_both_peaks_is_a_finding() -> None:
     place = {"device": 0, "plane": "/device:TPU:0", "line": "XLA Ops", "module": "jit_f", "category": "dot"}
     time = {"start_ns": 0, "end_ns": 10**6, "self_ns": 10**6, "duration_ps": 10**9}

@@ -34,8 +34,9 @@ def found(work: list[dict[str, tuple[int, int]]], late: int) -> list[Candidate]:
             "clock_offset_ns": 7,
             "arrival_ns": step * STEP_NS + (50 + late * (device == last)) * MS,
             "left_ns": (step + 1) * STEP_NS,
+            "come_ns": step * STEP_NS + (50 + late) * MS,
             "time_ns": STEP_NS - (50 + late) * MS,
-            "lost_ns": 0 if device == last else late * MS,
+            "exposed_ns": STEP_NS - (50 + late * (device == last)) * MS,
         }
         for step in range(STEPS)
         for device in range(len(work))
@@ -68,6 +69,40 @@ def test_devices_that_come_late_without_computing_longer_are_not_blamed() -> Non
 
 def test_nothing_is_said_of_devices_that_come_together() -> None:
     assert found([EQUAL, {**EQUAL, "while.1": (20, 9)}], late=0) == []
+
+
+def late(*collectives: tuple[int, int, int, int]) -> list[int]:
+    """How long a device is late, in ms, at collectives to which the other comes, and then it, and that end so exposed.
+
+    The late one stands still in none of them.
+    """
+    come = [
+        {
+            "match": match,
+            "device": device,
+            "arrival_ns": arrival * MS,
+            "come_ns": last * MS,
+            "left_ns": left * MS,
+            "exposed_ns": exposed * MS * (device == 0),
+            "time_ns": 0,
+        }
+        for match, (first, last, left, exposed) in enumerate(collectives)
+        for device, arrival in enumerate((first, last))
+    ]
+    columns = {"rank": 0, "step": 0, "event_id": 0, "clock_offset_ns": 0}
+    found = cores._late(pl.DataFrame(come).with_columns(**{name: pl.lit(value) for name, value in columns.items()}))
+    return [ns // MS for ns in found.sort("match")["time_ns"]]
+
+
+def test_a_transfer_that_computing_would_have_hidden_is_a_part_of_what_others_stand_still_for() -> None:
+    """They computed while they waited, so that all of the transfer after that seemed to be exposed in any case."""
+    assert late((0, 20, 30, 12)) == [12]
+    assert late((0, 20, 30, 30)) == [20]
+
+
+def test_what_is_awaited_after_others_have_ended_is_stood_still_for_once() -> None:
+    """Both were exposed at the same time, before they were over."""
+    assert late((0, 20, 40, 10), (20, 39, 41, 11)) == [10, 1]
 
 
 def longer(*ranks: int, device: int | None = None, cause: str = SLOW_DEVICE) -> Candidate:

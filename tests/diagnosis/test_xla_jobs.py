@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import xla_jobs
 from xla_jobs import JAX, TORCH, Job
-from xla_jobs.faults import GPU, planted
+from xla_jobs.faults import CPU, DEVICES, GPU, PROGRAMS, planted
 
 import holotrace
 
@@ -124,7 +124,7 @@ def test_an_operation_far_from_its_limits_is_named_and_what_it_takes_too_long(tm
 
 def test_a_faster_device_begins_nothing_before_its_late_host_has_launched_it(tmp_path: Path) -> None:
     """An operation was said to cost as much as if no host were late then; the other host's function is hidden by it."""
-    job = replace(HOSTS, faults=("function", "inefficient"), seed=4)
+    job = replace(HOSTS, faults=("function", "inefficient"), seed=48)
     (dearest, hidden), _ = xla_jobs.write(tmp_path, job)
     (row,) = holotrace.open(tmp_path).causes().to_dicts()
     assert (row["cause"], hidden.cost_us) == ("inefficient-kernels", 0)
@@ -248,6 +248,71 @@ def test_a_slow_link_costs_all_that_its_transfers_expose_wherever_in_a_step(tmp_
     truth, found = causes(tmp_path, job)
     row = assert_only(truth, found, "slow-link", [0, 1] if truth.fault.host == 0 else [2, 3])
     assert row["cost_ns"] == pytest.approx(1e3 * truth.cost_us, rel=0.05)
+
+
+def test_equal_work_of_healthy_devices_differs_a_little(tmp_path: Path) -> None:
+    """One of two was said to compute 1.7 % longer in the few steps that there were, which it had happened to do."""
+    job = Job(hosts=2, cores=1, steps=4, seed=5020, noise=0.03, layers=2, marks=False, reads_previous=False)
+    xla_jobs.write(tmp_path, replace(job, host_ratio=0.033681243085645046, works_in_calls=False))
+    assert holotrace.open(tmp_path).causes().is_empty()
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_a_device_may_run_what_it_began_before_the_recording_where_only_programs_are_recorded(
+    hosts: int, tmp_path: Path
+) -> None:
+    """It seemed to stand still until the first program that is recorded, however long that had been launched before."""
+    xla_jobs.write(tmp_path, Job(TORCH, hosts=hosts, cores=2, steps=8, seed=3, loader="tf.data", records=PROGRAMS))
+    assert holotrace.open(tmp_path).causes().is_empty()
+
+
+def test_programs_as_a_whole_tell_no_slow_device(tmp_path: Path) -> None:
+    """They wait for other hosts, so that one that was never late seemed to have the slow device."""
+    job = Job(TORCH, hosts=2, cores=4, steps=6, seed=20001, faults=("function",), noise=0.002, layers=4)
+    job = replace(job, loader="tf.data", host_ratio=0.34, records=PROGRAMS)
+    truth, found = causes(tmp_path, job)
+    assert [(row["cause"], row["ranks"]) for row in found] == [("python-function", [truth.fault.host])]
+
+
+def test_short_programs_are_launched_late_though_each_was_before_the_one_before_it_ended(tmp_path: Path) -> None:
+    """Programs last a little longer than their operations: gaps between them seemed to be within them."""
+    job = xla_jobs.any_job(("small",), 20002)
+    truth, found = causes(tmp_path, job)
+    assert_only(truth, found, "launch-bound", [0])
+
+
+def test_healthy_devices_do_not_take_turns_at_being_slow(tmp_path: Path) -> None:
+    xla_jobs.write(tmp_path, xla_jobs.any_job((), 20014))
+    assert holotrace.open(tmp_path).causes().is_empty()
+
+
+def test_what_devices_do_is_told_without_anything_of_hosts(tmp_path: Path) -> None:
+    truth, found = causes(tmp_path, replace(HOSTS, faults=("slow-core",), records=DEVICES))
+    assert_only(truth, found, "slow-device", [truth.fault.host or 0])
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause"), [("function", "python-function"), ("input", "input"), ("slow-core", "slow-device")]
+)
+def test_causes_of_a_job_on_gpus_of_two_hosts(fault: str, cause: str, tmp_path: Path) -> None:
+    """Kernels of several GPUs are launched by threads of their own, which wait for nothing and hold no steps."""
+    job = replace(ON_GPU, hosts=2, cores=2, protos=True, marks=False, faults=(fault,))
+    truth, found = causes(tmp_path, job)
+    assert_only(truth, found, cause, [truth.fault.host or 0])
+
+
+def test_a_server_that_looks_at_what_it_answered_before_waits_for_nothing_later(tmp_path: Path) -> None:
+    """It seemed to wait for the last program that was over, so that without its function nothing would be gained."""
+    job = Job(hosts=2, cores=2, steps=20, seed=19001, faults=("function",), accelerator=GPU, serves=True, layers=2)
+    job = replace(job, marks=False, reads_previous=False, protos=False, noise=0.002, host_ratio=0.08)
+    truth, found = causes(tmp_path, job)
+    assert_only(truth, found, "python-function", [truth.fault.host or 0])
+
+
+def test_causes_of_hosts_whose_devices_are_their_own_threads(tmp_path: Path) -> None:
+    job = Job(hosts=2, cores=2, steps=6, layers=2, accelerator=CPU, host_ratio=0.005, faults=("function",))
+    truth, found = causes(tmp_path, job)
+    assert_only(truth, found, "python-function", [truth.fault.host or 0])
 
 
 @pytest.mark.parametrize("seed", range(1, 5))

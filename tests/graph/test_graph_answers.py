@@ -111,6 +111,18 @@ def test_communication_with_ranks_that_were_not_recorded_is_not_laid_to_the_host
     assert row["communication_ratio"] < 0.7 and row["host_ratio"] > 0.8
 
 
+def test_what_hosts_do_before_the_first_work_is_no_factor_of_a_job_without_steps() -> None:
+    """Devices seemed to wait for their host most of the time, of which no cause tells."""
+    late = draw("""
+        host    |........................................A..B.................|
+        compute |..........................................AAAA.BBBBBBBBBBBBBB|
+        range   |RRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRR.....................|
+    """)
+    row = late.factors().row(0, named=True)
+    assert (row["job_ns"], row["host_ratio"]) == (19 * US, pytest.approx(18 / 19))
+    assert late.causes().is_empty()
+
+
 def test_job_gains_when_its_late_rank_is_like_the_other() -> None:
     table = holotrace.what_if(job(), {"compute": 0.5}, within=Within(ranks=(1,)))
     assert table["rank"].to_list() == [None, 0, 1]

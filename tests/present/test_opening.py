@@ -15,6 +15,7 @@ from holotrace.analyses.duty_cycle import duty_cycle
 from holotrace.analyses.factors import factors
 from holotrace.analyses.replay import replay
 from holotrace.core.analysis import Finding
+from holotrace.present import format as fmt
 from holotrace.present import html, report
 from holotrace.present.opening import Opening, opening
 
@@ -95,6 +96,34 @@ def test_a_gain_goes_back_from_the_measured_time_and_is_never_larger_than_it() -
         assert gain.name == "Without input (DataLoader.<next>), rank 1"
         assert gain.pieces[0].left + gain.pieces[0].width == pytest.approx(100, abs=0.02)
         assert gain.pieces[0].width == pytest.approx(width, abs=0.02)
+
+
+def test_a_job_without_steps_has_nothing_beyond_what_is_replayed() -> None:
+    made = job()
+    replayed = made.tables["replay"].with_columns(step=pl.lit(None, pl.Int64))
+    waterfall = first_screen(dataclasses.replace(made, tables={**made.tables, "replay": replayed})).waterfall
+    assert waterfall is not None
+    assert "Beyond the replay" not in [row.name for row in waterfall.rows]
+
+
+@pytest.mark.parametrize(
+    ("share", "of_what", "title"), [(10 / 121, "", ""), (0.04, " of the job", "in percent of that")]
+)
+def test_parts_of_a_job_that_is_more_than_its_steps_are_no_parts_of_a_step(
+    share: float, of_what: str, title: str
+) -> None:
+    """The waterfall had 91 % beside the 77 % of the same cause."""
+    made = job(found=(CAUSE,))
+    known = made.tables["causes"].with_columns(share_ratio=share, joint_ns=pl.lit(10**7))
+    made = dataclasses.replace(
+        made,
+        tables={**made.tables, "causes": known, "replay": made.tables["replay"].filter(rank=0)},
+        info=made.info.with_columns(step_count=2),
+    )
+    shown = first_screen(made)
+    assert shown.causes[0].share == f"{fmt.percent(share)}{of_what}"
+    assert f"({fmt.percent(share)}{of_what})" in "".join(report.verdict_parts(made, ANALYSES).causes.why)
+    assert shown.waterfall_title.endswith(f"measured one, {title}" if title else "measured one")
 
 
 def test_without_factors_the_parts_of_the_time_are_shown() -> None:

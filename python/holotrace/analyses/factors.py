@@ -30,7 +30,8 @@ _SAID = {
 def _of_ranks(graph: JobGraph) -> pl.DataFrame:
     """Of each rank the time of its steps as recorded, as replayed and without communication, and of its devices.
 
-    Returns rank, recorded_ns, replayed_ns, free_ns, met_count (collectives that met others), compute_ns and worked_ns.
+    Returns rank, recorded_ns, replayed_ns, free_ns, met_count (collectives that met others), compute_ns, worked_ns and
+    before_ns.
     """
     moved = graph.rows.select("activity", "rank", "kind", "crossing").filter(pl.col("kind") == COMMUNICATION)
     free = Changes(own=moved.select("activity", own_ns=pl.lit(0, pl.Int64)))
@@ -46,8 +47,26 @@ def _of_ranks(graph: JobGraph) -> pl.DataFrame:
         .join(met, on="rank", how="left")
         .join(_covered(graph, (COMPUTE,)).rename({"covered_ns": "compute_ns"}), on="rank")
         .join(_covered(graph, (COMPUTE, MEMORY)).rename({"covered_ns": "worked_ns"}), on="rank")
-        .with_columns(pl.col("met_count").fill_null(0))
+        .join(_before(graph), on="rank", how="left")
+        .with_columns(pl.col("met_count", "before_ns").fill_null(0))
     )
+
+
+def _before(graph: JobGraph) -> pl.DataFrame:
+    """How long each rank was recorded before the first work on its devices: rank and before_ns; no row with steps.
+
+    What is recorded around steps is none of them; without steps it is what happened before there was work, once.
+    """
+    whole = graph.told.filter(pl.col("step").is_null())
+    if whole.is_empty():
+        return pl.DataFrame(schema={"rank": graph.told.schema["rank"], "before_ns": pl.Int64})
+    lanes = graph.rows.shared["place"].select("rank", "is_device")
+    work = graph.rows.own.select("place", "start_ns")
+    first = lanes[work["place"]].with_columns(work["start_ns"]).filter("is_device").group_by("rank")
+    over_ns = graph.rows["end_ns"][whole["over"] // 2]
+    begun = whole.select("rank", begin_ns=over_ns - pl.col("recorded_ns"))
+    found = begun.join(first.agg(pl.col("start_ns").min()), on="rank")
+    return found.select("rank", before_ns=(pl.col("start_ns") - pl.col("begin_ns")).clip(lower_bound=0))
 
 
 def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
@@ -94,7 +113,9 @@ def _covered(graph: JobGraph, kinds: Sequence[str]) -> pl.DataFrame:
     joined=Stretches,
     each=_of_ranks,
     columns=(
-        Column("job_ns", Unit.NS, "Time of the job: all steps of the rank that takes longest"),
+        Column(
+            "job_ns", Unit.NS, "Time of the job: all steps of the rank that takes longest; without steps since work"
+        ),
         Column("compute_ns", Unit.NS, "Time in which a device of the rank computed, mean over its devices"),
         Column(
             "host_ratio",
@@ -119,6 +140,7 @@ def factors(graphs: Stretches) -> pl.DataFrame:
     The factors are those of POP's multiplicative model: how well hosts keep devices busy, how even the work of the
     ranks is, and how much of copies and communication is hidden. Their product is the mean computing time divided by
     the time of the job. The job is replayed as if communication took no time, also with ranks that were not recorded.
+    A job without steps begins with the first work on a device: what hosts did before that was done once.
     There is no answer if the replay of the unchanged job differs by more than 5%, or if a factor would be more than 1.
     There is no answer either if no two ranks are known to have met: then the ranks are separate recordings, not one
     job.
@@ -129,6 +151,9 @@ def factors(graphs: Stretches) -> pl.DataFrame:
     job_ns, replayed_ns, replayed_free_ns, met, worked_ns = found.select(
         pl.col("recorded_ns", "replayed_ns", "free_ns", "met_count", "worked_ns").max()
     ).row(0)
+    # All ranks have waited for their first work so long.
+    before_ns = found["before_ns"].min() or 0
+    job_ns, replayed_ns, replayed_free_ns = (ns - before_ns for ns in (job_ns, replayed_ns, replayed_free_ns))
     # What the replay does not know keeps devices from computing in both cases.
     free_ns = replayed_free_ns + job_ns - replayed_ns
     computed = found.select("rank", "compute_ns")

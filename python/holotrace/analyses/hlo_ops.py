@@ -223,19 +223,23 @@ def _rate(done: str, over: str) -> pl.Expr:
     return pl.when(pl.col(over) > 0).then(pl.col(done) / pl.col(over))
 
 
+_START = r"-start(\.\d+)?$"
+
+
 @hlo_ops.rule
 def costly_collective(table: pl.DataFrame) -> Iterator[Finding]:
     """Operations between devices take more than a fifth of the device time.
 
     A collective lasts until the last device has come to it and the data has been moved. In a program it shows as time
-    of its own unless it was started early (all-reduce-start and -done). The cost is what collectives take on an
-    average device.
+    of its own unless it was started early (all-reduce-start and -done): starts do not count, which last as long as the
+    transfer on GPUs, beside computation. The cost is what collectives take on an average device.
 
     Look at the largest one: who comes late to it, and whether less data would do. Shard so that gradients are reduced
     where they are used (reduce-scatter), reduce in a smaller type, and let XLA overlap it with computation
     (`--xla_tpu_enable_latency_hiding_scheduler`, `--xla_gpu_enable_latency_hiding_scheduler`).
     """
-    collectives = table.filter(kind="communication")
+    is_start = pl.coalesce("name", "category").cast(pl.String).str.contains(_START).fill_null(value=False)
+    collectives = table.filter(~is_start, kind="communication")
     taken = collectives.group_by("rank").agg(
         comm_ns=pl.col("self_ns").sum(), cost_ns=(pl.col("self_ns") / pl.col("device_count")).sum()
     )

@@ -84,6 +84,7 @@ _OWN = (
     ),
     Column("ready_ns", Unit.NS, "Of a meeting that stood in its queue: when what it communicates had been computed"),
     Column("device", Unit.NUMBER, "Of a window or a meeting: the device; null for windows of ranks with several"),
+    Column("queue", Unit.NUMBER, "Of a meeting: the queue of its kernel, if it is one of all groups"),
 )
 COLUMNS = (*_OWN, *(column for column in collectives.CALLS if column.name not in {own.name for own in _OWN}))
 WORK_EVENTS = idle_windows.WORK_EVENTS
@@ -92,6 +93,7 @@ READS = (
     *xla_gaps.READS,
     pairs.KNOWN,
     *rounds.READS,
+    *own_meetings.READS,
     *host.READS,
     *collectives.READS,
     *inefficient.READS,

@@ -56,8 +56,13 @@ def told_once(kept: list[tuple[Candidate, int]]) -> list[tuple[Candidate, int]]:
 
 def _late(come: pl.DataFrame) -> pl.DataFrame:
     """The last device of each rank at each collective, with how long its others stood still for it, ``time_ns``."""
+    # What a device computes while it waits would hide the transfer if that began as it comes.
+    beside_ns = pl.col("left_ns") - pl.col("arrival_ns") - pl.col("exposed_ns")
+    moved_ns = pl.col("left_ns") - pl.col("come_ns") - beside_ns.clip(lower_bound=0)
+    standing_ns = (pl.col("exposed_ns") - moved_ns.clip(lower_bound=0)).clip(lower_bound=0)
     last = (
-        come.sort("match", "rank", "arrival_ns", "device", descending=[False, False, True, False])
+        come.with_columns(standing_ns=standing_ns)
+        .sort("match", "rank", "arrival_ns", "device", descending=[False, False, True, False])
         .group_by("rank", "match", maintain_order=True)
         .agg(
             pl.col("device", "step", "event_id", "clock_offset_ns").first(),
@@ -65,12 +70,15 @@ def _late(come: pl.DataFrame) -> pl.DataFrame:
             # When the last device to compute had done so.
             done_ns=pl.min_horizontal(pl.col("arrival_ns").first(), pl.col("left_ns").min() - pl.col("time_ns").max()),
             late_ns=pl.col("arrival_ns").first() - pl.col("arrival_ns").slice(1).max(),
-            standing_ns=pl.col("lost_ns").slice(1).median().cast(pl.Int64),
+            standing_ns=pl.col("standing_ns").slice(1).median().cast(pl.Int64),
+            left_ns=pl.col("left_ns").min(),
         )
         .drop_nulls("late_ns")
         .with_columns(late_ns=pl.min_horizontal("late_ns", "standing_ns"))
     )
-    return last.with_columns(time_ns=arrivals.once(last, "late_ns", by=["rank"]))
+    # They stand still until they leave, whatever they come to meanwhile.
+    stood = last.with_columns(come_ns="left_ns")
+    return last.with_columns(time_ns=arrivals.once(stood, "late_ns", by=["rank"]))
 
 
 def _of_rank(computed: pl.DataFrame, late: pl.DataFrame, job: Job) -> Candidate | None:
@@ -88,6 +96,8 @@ def _of_rank(computed: pl.DataFrame, late: pl.DataFrame, job: Job) -> Candidate 
         return None
     mine = late.filter(pl.col("device") == device, pl.col("time_ns") > 0)
     ratio = beyond_ns / max(1.0, own_ns - beyond_ns)
+    if not equal_work.is_apart(kinds, (device,), ratio):
+        return None
     is_slow = equal_work.is_slow(kinds.filter(rank=device), ratio)
     name, kernel = equal_work.largest(kinds, (device,))
     is_equal = not is_slow and equal_work.is_equal(kinds, (device,))

@@ -20,6 +20,8 @@ _FAMILIES_RATIO = 0.7
 _MOSTLY_RATIO = 0.6
 # Equal work of healthy devices differs by less.
 _SLOW_RATIO = 1.02
+# Kernels that take so much longer do so for a reason, and not as the same kernel does now and then.
+_APART_RATIO = 1.1
 # So much of what a rank computes has to be comparable to tell a slow device from more work.
 _COMPARABLE_RATIO = 0.25
 # Work of so many operators that is slow alike tells of the device.
@@ -146,6 +148,16 @@ def is_equal(kinds: pl.DataFrame, ranks: tuple[int, ...]) -> bool:
     excess = (pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)).clip(lower_bound=0)
     equal = mine.filter(pl.col("count") == pl.col("usual_count")).select(excess.sum()).item()
     return float(equal) > _MOSTLY_RATIO * float(mine.select(excess.sum()).item())
+
+
+def is_apart(kinds: pl.DataFrame, ranks: tuple[int, ...], ratio: float) -> bool:
+    """Whether work takes so much longer, by that ``ratio``, as equal work of healthy devices does not: all, or some."""
+    if ratio > _SLOW_RATIO - 1 or not is_equal(kinds, ranks):
+        return True
+    excess = (pl.col("time_ns").cast(pl.Int64) - pl.col("usual_ns").cast(pl.Int64)).clip(lower_bound=0)
+    more = kinds.filter(pl.col("rank").is_in(ranks)).with_columns(excess_ns=excess)
+    apart = more.filter(pl.col("time_ns") > _APART_RATIO * pl.col("usual_ns"))
+    return total(apart["excess_ns"]) > _MOSTLY_RATIO * total(more["excess_ns"])
 
 
 def largest(work: pl.DataFrame, ranks: tuple[int, ...], by: tuple[str, ...] = ()) -> tuple[str | None, str | None]:

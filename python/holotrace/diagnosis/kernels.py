@@ -7,7 +7,7 @@ import polars as pl
 from holotrace.core.tables import DEVICE_EVENTS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import COMPUTE
-from holotrace.diagnosis import rounds
+from holotrace.diagnosis import rounds, xla_gaps
 
 # What tells how a kernel was launched.
 HOW = ("external", "grid", "block")
@@ -22,6 +22,7 @@ def every(rank: RankTrace) -> pl.DataFrame:
 
 
 def computing(rank: RankTrace, *columns: str) -> pl.DataFrame:
-    """These columns of the kernels that compute."""
+    """These columns of the kernels that compute: none where only programs are recorded, which may wait for others."""
     kernels = rank.cached(every)
-    return kernels[list(columns)].filter(kernels["kind"] == COMPUTE)
+    is_computing = (kernels["kind"] == COMPUTE) & (not xla_gaps.has_only_programs(rank))
+    return kernels[list(columns)].filter(is_computing)

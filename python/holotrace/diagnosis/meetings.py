@@ -76,8 +76,8 @@ class _Visit:
     needed_ns: int | None
     # When it had computed what it sends, if it then stood in its queue; None if that is not known.
     ready_ns: int | None
-    # Those of one group stand in one queue of the rank's.
-    group: str
+    # Those of one group stand in one queue of the rank's, or those of several.
+    queue: str
     # How many of the rank's operations of this kind it stood still for.
     held_ratio: float
 
@@ -113,11 +113,13 @@ class Meetings:
         }
         self._ends = {rank: end - offsets.get(rank, 0) for rank, end in ends.items()}
         self._meetings: dict[int, list[_Visit]] = {}
+        of_group = pl.concat_str("group", "group_ranks", ignore_nulls=True)
+        queue = pl.coalesce(pl.col("queue").cast(pl.String), of_group)
         held_ratio = (pl.col("time_ns") > 0).mean().over("rank", "collective", "group", "group_ranks")
         for row in visits.select(
             *("match", "rank", "arrival_ns", "left_ns", "time_ns"),
             pl.col("needed_ns", "ready_ns") - pl.col("clock_offset_ns"),
-            pl.concat_str("group", "group_ranks", ignore_nulls=True),
+            queue if "queue" in visits.columns else of_group,
             held_ratio=held_ratio,
         ).iter_rows():
             self._meetings.setdefault(row[0], []).append(_Visit(*row[1:]))
@@ -160,14 +162,14 @@ class Meetings:
             )
             for rank in self._ranks
         }
-        # By rank and group, when the meeting before was left: as recorded, and now.
+        # By rank and queue, when the meeting before was left: as recorded, and now.
         before: dict[tuple[int, str], tuple[int, float]] = {}
         for match in self._order:
             visits = self._meetings[match]
             come = self._come[match]
             shifted = {}
             for visit in visits:
-                left, leaves = before.get((visit.rank, visit.group), (visit.arrival_ns - QUEUED_NS, 0.0))
+                left, leaves = before.get((visit.rank, visit.queue), (visit.arrival_ns - QUEUED_NS, 0.0))
                 if 0 <= visit.arrival_ns - left < QUEUED_NS:
                     # It stood in the queue behind the meeting before.
                     ready = leaves if visit.ready_ns is None else ranks[visit.rank].at(visit.ready_ns)
@@ -179,7 +181,7 @@ class Meetings:
             for visit in visits:
                 transfer = visit.left_ns - come
                 ended = came + transfer * factor
-                before[visit.rank, visit.group] = visit.left_ns, ended
+                before[visit.rank, visit.queue] = visit.left_ns, ended
                 moved = ranks[visit.rank]
                 # What it stood still for until it came is needed at once.
                 until = visit.left_ns + (QUEUED_NS if visit.held_ns > 0 else 0)

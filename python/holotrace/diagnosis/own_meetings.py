@@ -6,7 +6,7 @@ import polars as pl
 
 from holotrace.core.plans import done
 from holotrace.core.source import STEPS_ARE_NUMBERED
-from holotrace.core.tables import STEPS
+from holotrace.core.tables import STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import busy, collectives, intervals
 from holotrace.derive.kernel_kinds import COMMUNICATION
@@ -15,6 +15,9 @@ from holotrace.diagnosis.calls import host_calls
 from holotrace.diagnosis.classes import SYNCHRONIZATION
 from holotrace.diagnosis.meetings import QUEUED_NS
 
+_GPU = "/device:GPU"
+_OPS = XLA_OPS.only("event_id", "stream", "is_collective")
+READS = (_OPS, xla_gaps.RUNS)
 _TOLD = pl.Schema({"cause": pl.String(), "name": pl.String()})
 _QUEUE = ("group", "group_ranks")
 
@@ -35,7 +38,15 @@ def of_rank(rank: RankTrace, base: int) -> pl.DataFrame:
         needed_ns=_needed_ns(meetings, rank, base),
         ready_ns=_ready_ns(meetings, rank, base),
     )
-    return meetings.hstack(_held_back(meetings, rank, base))
+    return meetings.hstack(_held_back(meetings, rank, base)).hstack([_queues(meetings, rank)])
+
+
+def _queues(meetings: pl.DataFrame, rank: RankTrace) -> pl.Series:
+    """The queue of each that is a kernel of a GPU in a profile of XLA, which has one for all groups; else null."""
+    if not rank[xla_gaps.RUNS]["plane"].cast(pl.String).str.starts_with(_GPU).any():
+        return pl.repeat(None, meetings.height, dtype=pl.Int64, eager=True).alias("queue")
+    of_gpu = rank.where(_OPS, pl.col("is_collective")).select("event_id", queue="stream").unique("event_id")
+    return meetings.select("event_id").join(of_gpu, on="event_id", how="left", maintain_order="left")["queue"]
 
 
 def _numbered(meetings: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:

@@ -27,6 +27,7 @@ from holotrace.diagnosis.classes import EXPERTS, MORE_WORK, PIPELINE, SLOW_DEVIC
 from holotrace.diagnosis.equal_work import (
     KIND,
     by_kind,
+    is_apart,
     is_equal,
     is_slow,
     is_slow_at_some,
@@ -121,7 +122,9 @@ def _among(job: Job) -> Iterator[Candidate]:
     complete = beyond.filter(~pl.col("rank").is_in(with_lost_kernels(kinds)))
     turns = _turns(complete) or (those if len(those) > len(job.ranks) / 2 else ())
     if turns:
-        heavy = complete.filter(pl.col("beyond_ns") > 0.25 * pl.col("beyond_ns").max()).select("rank", "step")
+        heavy = complete.filter(pl.col("beyond_ns") > 0.25 * pl.col("beyond_ns").max())
+        if not is_apart(kinds, turns, _ratio(heavy)):
+            return
         in_turn = by_kind(job, ("step",)).join(heavy, on=["rank", "step"], how="semi", nulls_equal=True)
         has_experts = _has_more_tokens(job, turns, in_turns=True) and sizes.has_equal_work(in_turn)
         cause = EXPERTS if has_experts else UNEVEN_WORK
@@ -133,7 +136,7 @@ def _among(job: Job) -> Iterator[Candidate]:
         found = candidate(cause, name, parts, Where((), when(even, "beyond_ns")), kernel=kernel, **equal)
         yield _with_exchanges(found, job) if cause == EXPERTS else found
         return
-    those = tuple(rank for rank in those if _is_borne_out(rank, kinds, beyond))
+    those = tuple(rank for rank in those if _is_borne_out(rank, kinds, beyond) and _is_apart(rank, kinds, beyond))
     if not those:
         return
     parts = _placed(segments, beyond)
@@ -262,10 +265,20 @@ def _is_borne_out(rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> bool:
     return excess_ns >= _BORNE_OUT_RATIO * total(beyond.filter(pl.col("rank") == rank)["beyond_ns"])
 
 
+def _is_apart(rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> bool:
+    """Whether the rank takes longer for equal work than healthy devices may."""
+    return is_apart(kinds, (rank,), _ratio(beyond.filter(pl.col("rank") == rank)))
+
+
+def _ratio(mine: pl.DataFrame) -> float:
+    """How much longer a rank computes than others."""
+    return total(mine["beyond_ns"]) / max(1.0, total(mine["time_ns"]) - total(mine["beyond_ns"]))
+
+
 def _class(job: Job, rank: int, kinds: pl.DataFrame, beyond: pl.DataFrame) -> str:
     """Why a rank computes longer."""
     mine = beyond.filter(pl.col("rank") == rank)
-    ratio = total(mine["beyond_ns"]) / max(1.0, total(mine["time_ns"]) - total(mine["beyond_ns"]))
+    ratio = _ratio(mine)
     if _are_stages(job, [rank]) and kinds.filter(rank=rank)["name"].n_unique() <= _FEW_KINDS:
         return PIPELINE
     own = with_others_pooled(kinds, rank)

@@ -77,7 +77,7 @@ def whose(ranks: tuple[int, ...], count: int) -> str:
 
 
 def short(name: str) -> str:
-    """A name without addresses and what bindings call their types, and if it is long without those that C++ puts into it.
+    """A name without addresses and types of bindings, and if it is long without what C++ puts into it.
 
     Of functions that JAX recorded as "$train.py:7 augment" it is the function, and where it is.
     """

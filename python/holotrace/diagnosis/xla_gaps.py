@@ -32,13 +32,18 @@ MIN_GAP_NS = 100_000
 # What is traced and lowered, to be looked up in a cache.
 _FROM_CACHE = "{} (read from the compilation cache)"
 # A program begins so soon after the last of its inputs is there.
-_HANDED_NS = 1_000_000
+HANDED_NS = 1_000_000
 PARTS = tuple(part for part in host_parts.PARTS if part != ALLOCATION)
 
 
 def is_xla(rank: RankTrace) -> bool:
     """Whether the rank's trace is a profile of XLA, whose hosts have names of their own."""
     return bool(rank.count(OPS) or rank.count(RUNS))
+
+
+def has_only_programs(rank: RankTrace) -> bool:
+    """Whether programs are recorded as a whole, and none of their operations."""
+    return rank.count(OPS) == 0 and rank.count(RUNS) > 0
 
 
 def window(rank: RankTrace) -> pl.DataFrame:
@@ -169,7 +174,7 @@ def _sent_ns(gaps: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:
         .sort("end_ns")
         .join_asof(ended, left_on="end_ns", right_on="sent_ns", check_sortedness=False)
     )
-    is_awaited = last.sort("place")["sent_ns"] > gaps["end_ns"] - _HANDED_NS
+    is_awaited = last.sort("place")["sent_ns"] > gaps["end_ns"] - HANDED_NS
     under_way = gaps["end_ns"] - gaps["start_ns"] - intervals.uncovered_ns(gaps, intervals.union(sent))
     sent_ns: pl.Series = under_way * is_awaited.fill_null(value=False).cast(pl.Int64)
     return sent_ns.alias("sent_ns")

@@ -137,7 +137,25 @@ def _with_ready(rank: RankTrace, waits: pl.DataFrame, gaps: pl.DataFrame) -> pl.
         .join_asof(stood, left_on="returned_ns", right_on="stood_ns", check_sortedness=False)
     )
     in_gap = pl.when(pl.col("until_ns") >= pl.col("returned_ns")).then("stood_ns")
-    return known.with_columns(pl.coalesce("ready_ns", in_gap, "returned_ns").alias("ready_ns"))
+    # What had been there for long is of an earlier program than the last.
+    waited = pl.col("began_ns") < pl.col("ready_ns")
+    read_ns = pl.when(waited).then("ready_ns").otherwise(pl.coalesce(_read(rank, known), "ready_ns"))
+    return known.with_columns(pl.coalesce(read_ns, in_gap, "returned_ns").alias("ready_ns"))
+
+
+def _read(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:
+    """When the programs were over that hosts wait for, by how many they had launched since; null where none is known.
+
+    Those that ran on when a wait of the same name was over were none that it waited for.
+    """
+    runs = xla_gaps.program_runs(rank).drop_nulls("launch_ns")
+    over = runs.group_by("launch_ns").agg(pl.col("end_ns").max()).sort("launch_ns")["end_ns"].cum_max()
+    launched = runs["launch_ns"].unique().sort().search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
+    ended = over.search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
+    since = waits.select("responsible").with_columns(count=launched - ended)
+    place = launched - since.select(pl.col("count").max().over("responsible")).to_series() - 1
+    known: pl.Series = over[place.clip(lower_bound=0)] if len(over) else pl.Series([None] * len(place), dtype=pl.Int64)
+    return pl.select(pl.when(pl.lit(place) >= 0).then(pl.lit(known))).to_series().alias("read_ns")
 
 
 def _launches(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
@@ -146,11 +164,17 @@ def _launches(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
         runs = runs.clear()
     first, last = pl.col("start_ns").min(), pl.col("start_ns").max()
     begun = runs.group_by("launch_ns").agg(first_ns=first, begun_ns=last).sort("first_ns", "launch_ns")
-    late = gaps.filter(pl.col("launch_ns") > pl.col("start_ns"))["launch_ns"].unique()
     # What is copied to devices before a program, while these have nothing else to do, is launched too late, too.
     ended = xla_gaps.program_runs(rank).select(ended_ns="end_ns").sort("ended_ns")
-    known = begun.join_asof(ended, left_on="first_ns", right_on="ended_ns", check_sortedness=False)
-    stood_ns = pl.when(pl.col("launch_ns").is_in(late.implode())).then(pl.col("begun_ns") - pl.col("ended_ns"))
+    # Of what began before the recording only operations tell when it was over.
+    stood = gaps.group_by(first_ns="end_ns").agg(stood_ns=pl.col("start_ns").min())
+    known = (
+        begun.join_asof(ended, left_on="first_ns", right_on="ended_ns", check_sortedness=False)
+        .join(stood, on="first_ns", how="left", maintain_order="left")
+        .with_columns(pl.coalesce("ended_ns", "stood_ns"))
+    )
+    is_late = pl.col("launch_ns") > pl.col("ended_ns")
+    stood_ns = pl.when(is_late).then(pl.col("begun_ns") - pl.col("ended_ns"))
     return known.select("begun_ns", gap_ns=stood_ns.fill_null(0), launched_ns="launch_ns").sort("launched_ns")
 
 
@@ -259,10 +283,29 @@ def _idle(rank: RankTrace) -> pl.DataFrame:
         device=pl.lit(0, pl.Int64), plane=pl.lit(None, pl.Categorical), stream=pl.lit(0, pl.Int64)
     )
     found = device_time.gaps(as_one, during, by=[*DEVICE, "stream"], min_gap_ns=_MIN_BETWEEN_NS)
+    if xla_gaps.has_only_programs(rank):
+        found = found.filter(~_may_have_worked(during))
     length = pl.col("end_ns") - pl.col("start_ns")
     outside = intervals.uncovered_ns(found, intervals.union(runs))
-    is_between = (length == outside) & pl.lit(not runs.is_empty())
-    return found.filter((length >= xla_gaps.MIN_GAP_NS) | is_between)
+    # Programs last a little longer than their operations.
+    is_between = (2 * outside > length) & pl.lit(not runs.is_empty())
+    return _ended_by_programs(found.filter((length >= xla_gaps.MIN_GAP_NS) | is_between), runs)
+
+
+def _ended_by_programs(gaps: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """The gaps, those that end as a program begins with when that was launched, and not the first kernel of it."""
+    launched = runs.group_by(end_ns="start_ns").agg(program_ns=pl.col("launch_ns").min())
+    told = gaps.join(launched, on="end_ns", how="left", maintain_order="left")
+    return told.with_columns(launch_ns=pl.coalesce("program_ns", "launch_ns")).drop("program_ns")
+
+
+def _may_have_worked(during: pl.DataFrame) -> pl.Expr:
+    """Whether a device may have run in a gap what it had begun before the recording, of which no operation tells.
+
+    The first program that is recorded had been launched then, and waited.
+    """
+    is_first = pl.col("start_ns") <= during["start_ns"].min()
+    return (is_first & (pl.col("end_ns") - pl.col("launch_ns") > xla_gaps.HANDED_NS)).fill_null(value=False)
 
 
 def _interpreted(gaps: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from holotrace.diagnosis.causes import is_hidden
 from holotrace.present import figures, report
 from holotrace.present import format as fmt
 from holotrace.present.charts.rows import Piece, Row, Rows
-from holotrace.present.verdict import MOST, hidden_worth, row_of, steps_of
+from holotrace.present.verdict import MOST, OF_JOB, has_more_than_steps, hidden_worth, longest_ns, row_of, steps_of
 from holotrace.present.wording import sentence
 
 _NAME = 32  # characters of what is responsible
@@ -26,6 +26,7 @@ _HIDDEN = "without the others"
 _GAIN = "#c4314b"
 _STEP = "Measured step"
 _IDEAL_STEP, _WHOLE_TIME = "From an ideal step to the measured one", "What the measured time is made of"
+_OF_STEP = ", in percent of that"
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def opening(result: report.Report, analyses: report.Analyses) -> Opening:
     # What is only worth knowing may be explained by another finding.
     told = causes or [finding for finding in ordered if finding.severity != "info"] or ordered
     said = report.verdict_parts(result, analyses)
+    drawn = _waterfall(result, analyses, causes)
     return Opening(
         headline=fmt.printable(said.where_time_goes),
         saving=said.causes.saving,
@@ -73,12 +75,19 @@ def opening(result: report.Report, analyses: report.Analyses) -> Opening:
         causes=tuple(_cause(finding, result, analyses) for finding in told[:MOST]),
         more=max(0, len(told) - MOST),
         noun="cause" if causes else "finding",
-        waterfall=(drawn := _waterfall(result, analyses, causes)),
-        waterfall_title=_IDEAL_STEP if drawn and any(row.name == _STEP for row in drawn.rows) else _WHOLE_TIME,
+        waterfall=drawn,
+        waterfall_title=_title(result, drawn),
         status=_status(result, analyses),
         missing=fmt.printable(said.missing),
         facts=" · ".join(report.facts_in_a_line(result.info)),
     )
+
+
+def _title(result: report.Report, waterfall: Rows | None) -> str:
+    if waterfall is None or all(row.name != _STEP for row in waterfall.rows):
+        return _WHOLE_TIME
+    # The causes beside it have their parts of the job.
+    return _IDEAL_STEP + (_OF_STEP if has_more_than_steps(result.tables) else "")
 
 
 def steps_of_causes(result: report.Report) -> dict[float, str]:
@@ -99,11 +108,13 @@ def _cause(finding: Finding, result: report.Report, analyses: report.Analyses) -
     steps = steps_of(row, steps)
     per_step = row.get("cost_per_step_ns") or (finding.cost_ns / steps if finding.cost_ns else None)
     each = " a step" if steps > 1 else ""
+    of_what = OF_JOB if has_more_than_steps(result.tables) else ""
+    share = f"{fmt.percent(row['share_ratio'])}{of_what}" if row.get("share_ratio") else ""
     return Cause(
         severity=finding.severity,
         message=fmt.printable(sentence(finding)),
         worth=hidden_worth(row, steps) or (f"{fmt.duration(per_step)}{each}" if per_step else ""),
-        share=_HIDDEN if is_hidden(row) else fmt.percent(row["share_ratio"]) if row.get("share_ratio") else "",
+        share=_HIDDEN if is_hidden(row) else share,
         details=(("Ranks", fmt.ranks(finding.ranks) if finding.ranks else "all"), *_details(row, analyses)),
         advice=report.advice(finding, analyses),
     )
@@ -179,11 +190,9 @@ def _waiting(result: report.Report) -> str:
 
 
 def _recorded(result: report.Report) -> float:
-    """The recorded time of all steps of the rank that takes longest."""
+    """The recorded time of all steps of the rank that takes longest; 0 without steps: factors begin with work then."""
     table = result.tables.get("replay")
-    if table is None or table.is_empty():
-        return 0.0
-    return float(table.group_by("rank").agg(pl.col("recorded_ns").sum())["recorded_ns"].max() or 0)  # type: ignore[arg-type]  # of times
+    return 0.0 if table is None or table["step"].drop_nulls().is_empty() else longest_ns(table)
 
 
 def _replayed_steps(result: report.Report) -> int:

@@ -14,6 +14,7 @@ from holotrace.diagnosis.causes import FLOOR_RATIO, is_hidden
 from holotrace.present import format as fmt
 from holotrace.present.wording import sentence
 
+OF_JOB = " of the job"
 MOST = 3  # causes that are told; all of them stand among the findings
 _HOSTS_ONLY = (
     "Finding causes needs the events of devices, so record these too (PyTorch: activities=[ProfilerActivity.CPU, "
@@ -27,6 +28,8 @@ _FACTORS = {
     "copy_ratio": "copies",
     "communication_ratio": "communication",
 }
+# Where more of the job lies outside of its steps, a part of the one is not the same part of the other.
+_OUTSIDE_RATIO = 0.05
 # The end of a sentence, but not the point in a name.
 _ENDS = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
@@ -83,7 +86,8 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
         nothing = f"No cause is known that is worth more than {fmt.percent(FLOOR_RATIO)} of the time."
         return Verdict(nothing, limits=_limits(tables))
     causes = [finding for finding in by_cost(findings) if finding.analysis == CAUSES]
-    reasons = [_reason(finding, row_of(finding, table), steps) for finding in causes[:MOST]]
+    of_what = OF_JOB if has_more_than_steps(tables) else ""
+    reasons = [_reason(finding, row_of(finding, table), steps, of_what) for finding in causes[:MOST]]
     first = table.row(0, named=True)
     joint_ns = int(first["joint_ns"] or first["cost_ns"])
     job_ns = first["cost_ns"] / first["share_ratio"] if first["share_ratio"] else 0.0
@@ -106,9 +110,27 @@ def row_of(finding: Finding, table: pl.DataFrame | None) -> Mapping[str, Any]:
     return rows.row(0, named=True) if rows.height else {}
 
 
-def _reason(finding: Finding, row: Mapping[str, Any], steps: int) -> Reason:
+def has_more_than_steps(tables: Mapping[str, pl.DataFrame]) -> bool:
+    """Whether much of a job lies outside of its steps, as where these began long after the recording."""
+    table, replay = tables.get(CAUSES), tables.get("replay")
+    if table is None or table.is_empty() or replay is None or "share_ratio" not in table.columns:
+        return False
+    first = table.row(0, named=True)
+    if not first["share_ratio"] or not (recorded_ns := longest_ns(replay)):
+        return False
+    return bool(recorded_ns < (1 - _OUTSIDE_RATIO) * first["cost_ns"] / first["share_ratio"])
+
+
+def longest_ns(replay: pl.DataFrame) -> float:
+    """The recorded time of all steps of the rank that takes longest; 0 if none is known."""
+    of_ranks = replay.group_by("rank").agg(pl.col("recorded_ns").sum())["recorded_ns"].drop_nulls()
+    return float(max(of_ranks, default=0))
+
+
+def _reason(finding: Finding, row: Mapping[str, Any], steps: int, of_what: str) -> Reason:
     cost_ns, steps = finding.cost_ns or 0, steps_of(row, steps)
-    told = f"{fmt.duration(cost_ns / steps)}{_each(steps)} ({fmt.percent(float(row.get('share_ratio') or 0.0))})"
+    share = fmt.percent(float(row.get("share_ratio") or 0.0))
+    told = f"{fmt.duration(cost_ns / steps)}{_each(steps)} ({share}{of_what})"
     then = hidden_worth(row, steps)
     worth = f"{then[0].upper()}{then[1:]} once the others are gone" if then else told
     return Reason(fmt.printable(sentence(finding)), cost_ns, worth, finding.ranks, finding.what_to_do)

@@ -126,8 +126,8 @@ def test_messages_tell_their_other_end_where_ranks_have_one_group(
     tmp_path: Path, group_count: int, peers: list[int | None]
 ) -> None:
     """The slow stage of a pipeline on hosts was not named."""
-    sent = {"Concrete Inputs": ["", "", "3", "0"]}
-    received = {"Concrete Inputs": ["", "", "5", "0"]}
+    sent: dict[str, Any] = {"Concrete Inputs": ["", "", "3", "0"]}
+    received: dict[str, Any] = {"Concrete Inputs": ["", "", "5", "0"]}
     events = [
         *LINEAR,
         span("c10d::send", 100, 105, **sent),

@@ -389,7 +389,24 @@ def _on_gpu(profile: Profile, operations: Rows, first: int) -> tuple[pl.DataFram
         kernels.select("event_id", "gpu_module"), on="event_id", how="left", maintain_order="left"
     )
     operations = operations.with_own(found.select(module_id=pl.coalesce("module_id", "gpu_module")).to_series())
-    return _as_modules(modules.with_columns(root=pl.lit(None, pl.UInt32))), operations
+    return _as_modules(_through_threads(profile, modules)), operations
+
+
+def _through_threads(profile: Profile, modules: pl.DataFrame) -> pl.DataFrame:
+    """The programs, those that threads of several devices launch kernel by kernel by the call that these work for."""
+    found = _launched(profile, modules.rename({"launch_id": "through", "launch_ns": "begun_ns"}), "through")
+    events = pl.concat([found["through"], found["launch_id"]]).alias("event_id").drop_nulls().unique().to_frame()
+    lines = profile.of_rows(["event_id", "line"], events)
+    of = {
+        name: found.select(event_id=name).join(lines, on="event_id", how="left", maintain_order="left")["line"]
+        for name in ("through", "launch_id")
+    }
+    is_own = (of["through"] == of["launch_id"]).fill_null(value=True)
+    return found.with_columns(
+        launch_id=pl.when(is_own).then("through").otherwise("launch_id"),
+        launch_ns=pl.when(is_own).then("begun_ns").otherwise("launch_ns"),
+        root=pl.when(~is_own).then("root"),
+    )
 
 
 def _executed_by(profile: Profile, kernels: pl.DataFrame) -> pl.DataFrame:
