@@ -53,6 +53,19 @@ def test_threads_of_hosts_leave_an_exchange_as_each_gets_a_processor() -> None:
     assert arrivals.of_ranks(every).sort("left_ns", "rank").head(2)["waited_ns"].to_list() == [430 * US, 0]
 
 
+def test_clocks_of_hosts_agree_unless_a_rank_left_before_another_had_come() -> None:
+    """Two processes of one host, whose threads left late by turns, were told to have clocks 16 ms apart."""
+    spans = [(0, 0, 13_000), (1, 8_000, 26_000), (0, 17_000, 30_000), (1, 25_000, 58_000)]
+    drawn = calls("comm |C|").head(1).with_columns(operation=pl.lit("gloo:all_reduce", pl.Categorical()))
+    every = pl.concat(
+        drawn.with_columns(rank=pl.lit(rank, pl.Int32), start_ns=pl.lit(start * US), end_ns=pl.lit(end * US))
+        for rank, start, end in spans
+    )
+    assert arrivals.of_ranks(every)["clock_offset_ns"].unique().to_list() == [0]
+    later = every.with_columns(pl.col("start_ns", "end_ns") + pl.when(rank=1).then(40_000 * US).otherwise(0))
+    assert arrivals.of_ranks(later)["clock_offset_ns"].max() != 0
+
+
 def of_devices(*spans: tuple[int, int]) -> pl.DataFrame:
     """One collective of one rank with several devices, each with its start and end in us."""
     drawn = calls("comm |C|").head(1)

@@ -178,6 +178,13 @@ def test_equal_work_of_processes_that_share_cores_may_differ_by_some_percent(tmp
     assert [finding for finding in holotrace.open(tmp_path).findings() if finding.severity != "info"] == []
 
 
+def test_what_shared_cores_bring_about_is_not_told_as_hidden_either(tmp_path: Path) -> None:
+    """A rank that waited for another one's checkpoints was named, since it computed some percent longer."""
+    simulated(tmp_path, 2, lambda rank, _: Fault(saves=20_000) if rank else Fault(slower=1.08))
+    job = holotrace.open(tmp_path)
+    assert job.causes()["cause"].to_list() == ["checkpoint"]
+
+
 def test_where_the_time_goes_is_told_of_operators_and_exchanges(tmp_path: Path) -> None:
     simulated(tmp_path, 2, lambda *_: Fault())
     result = holotrace.open(tmp_path).run()

@@ -178,7 +178,9 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     kept = [(c, cost) for c, cost in costs if cost > least_ratio(c) * job_ns]
     kept = cores.told_once(one_cause.without_followers(one_cause.without_launches_of_unfused(kept)))
     kept = one_cause.with_copies(one_cause.once(kept, meetings), meetings)
-    kept = with_hidden(one_cause.with_launches(kept, meetings), costs, meetings, FLOOR_RATIO * job_ns, len(ranks))
+    # What comes about by chance is told where it costs much by itself.
+    telling = [pair for pair in costs if not _is_of_shared_cores(pair[0], windows)]
+    kept = with_hidden(one_cause.with_launches(kept, meetings), telling, meetings, FLOOR_RATIO * job_ns, len(ranks))
     kept = [
         *((c, max(cost, meetings.saved_ns(c.change)) if c.change.later else cost) for c, cost in kept),
         *less_ahead.worth_saying([pair for pair in costs if pair not in kept], meetings, job_ns, least_ratio),
