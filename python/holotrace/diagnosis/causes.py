@@ -203,7 +203,7 @@ def _arrived(rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
         return arrivals.of_one_rank(calls, max(windows["count"].drop_nulls().to_list(), default=1))
     # Threads of a host execute what they wait for themselves.
     is_program = windows["detail"].eq_missing(account.XLA) & windows["name"].ne_missing(account.ON_HOST)
-    return arrivals.of_ranks(calls, are_awaited_later=bool(is_program.any()))
+    return arrivals.of_ranks(calls, are_awaited_later=bool(is_program.any()), with_broadcasts=True)
 
 
 def _at_most(cost_ns: int, candidate: Candidate, room_ns: int) -> int:
