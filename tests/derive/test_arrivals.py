@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 
 from drawing import US, draw
 from holotrace.analyses.stragglers import stragglers
@@ -88,3 +89,20 @@ def test_spans_that_overlap_count_once_for_each_group() -> None:
     assert arrivals.once(rows, "ns", by=["by"]).to_list() == [10, 2, 5, 10]
     assert arrivals.once(rows.reverse(), "ns", by=["by"]).to_list() == [10, 5, 2, 10]
     assert arrivals.once(rows.clear(), "ns", by=["by"]).to_list() == []
+
+
+@pytest.mark.parametrize(
+    ("sender", "receiver", "waited_us"), [((0, 500), (490, 500), [490, 0]), ((0, 9), (490, 500), [])]
+)
+def test_a_broadcast_is_met_in_if_all_leave_it_together(
+    sender: tuple[int, int], receiver: tuple[int, int], waited_us: list[int]
+) -> None:
+    """What kept the rank that sends buffers from its next step cost nothing, though all others waited for them."""
+    others = "comm |{0}D|\ncomm |{0}.E|\ncomm |{0}..F|".format("." * 900)
+    drawings = (f"comm |{'.' * begin}{'B' * (end - begin)}|\n{others}" for begin, end in (sender, receiver))
+    named = calls(*drawings).with_columns(
+        pl.col("collective", "operation").cast(pl.String).replace("B", "broadcast").cast(pl.Categorical)
+    )
+    assert arrivals.of_ranks(named).filter(collective="broadcast").is_empty()
+    met = arrivals.of_ranks(named, with_broadcasts=True).filter(collective="broadcast").sort("rank")
+    assert met["waited_ns"].to_list() == [waited * US for waited in waited_us]

@@ -34,7 +34,7 @@ class Compared:
         return of_ranks(self.calls)
 
 
-def of_ranks(calls: pl.DataFrame, *, are_awaited_later: bool = False) -> pl.DataFrame:
+def of_ranks(calls: pl.DataFrame, *, are_awaited_later: bool = False, with_broadcasts: bool = False) -> pl.DataFrame:
     """When each rank came to each collective, on one clock, how long it then waited and how much of that it idled.
 
     ``calls`` are those of all ranks; those that cannot be compared are left out. Of a rank with several devices each
@@ -44,10 +44,13 @@ def of_ranks(calls: pl.DataFrame, *, are_awaited_later: bool = False) -> pl.Data
         calls: The calls.
         are_awaited_later: Whether calls last until their rank waits for them, as programs of XLA do at any time after
             they are over: those whose rank did not stand still at their end, ``time_ns``, do not tell when that was.
+        with_broadcasts: Whether broadcasts count that all left together, after the one that sends had come.
     """
-    known = collectives.comparable(calls)
+    known = (
+        collectives.comparable(calls, collectives.BUT_BROADCASTS) if with_broadcasts else collectives.comparable(calls)
+    )
     found = _matched(known) if are_awaited_later else collectives.matched(collectives.by_member(known))
-    telling = _awaited(found) if are_awaited_later else found
+    telling = _awaited(found) if are_awaited_later else collectives.comparable(found)
     offsets = _offsets(telling)
     arrival, left, freed = pl.col("arrival_ns"), pl.col("left_ns"), pl.col("freed_ns")
     come, first_left = arrival.max().over("match"), left.min().over("match")

@@ -49,6 +49,8 @@ CALLS = (
 BARRIER = "barrier-cores"
 # Operations that a rank can leave before others have come to it, so that ends say nothing of clocks.
 _ONE_SIDED = r"^(send|recv|gather|scatter|_?(broadcast|reduce)(_oop)?)$|kernel_(broadcast|reduce)_|permute"
+# Of these all may stand still for the one that sends, which tells by when they end.
+BUT_BROADCASTS = r"^(send|recv|gather|scatter|_?reduce(_oop)?)$|kernel_reduce_|permute"
 _KEY = ("group", "group_ranks", "operation")
 SEND, RECEIVE = "send", "recv"
 # Calls without a number: windows start at most so many calls of one kernel apart (seen: 5), ...
@@ -124,13 +126,13 @@ def _with_exposed(calls: pl.DataFrame, rank: RankTrace) -> Iterator[pl.DataFrame
         yield of_one.with_columns(intervals.uncovered_ns(of_one, computing).alias("exposed_ns"))
 
 
-def comparable(calls: pl.DataFrame) -> pl.DataFrame:
-    """Those calls that all of a group's ranks must have come to before any can leave."""
+def comparable(calls: pl.DataFrame, one_sided: str = _ONE_SIDED) -> pl.DataFrame:
+    """Those calls that all of a group's ranks must have come to before any can leave: none that is ``one_sided``."""
     return calls.filter(
         (pl.col("group_size") > 1).fill_null(True),
         # Without a number the operation is the kernel's name, which may be that of messages and collectives alike.
         *(
-            ~pl.col(column).cast(pl.String).str.to_lowercase().str.contains(_ONE_SIDED).fill_null(False)
+            ~pl.col(column).cast(pl.String).str.to_lowercase().str.contains(one_sided).fill_null(False)
             for column in ("operation", "collective")
         ),
     )

@@ -38,7 +38,7 @@ from holotrace.diagnosis import (
     xla_slow_work,
 )
 from holotrace.diagnosis.calls import among, beside_the_step, host_calls, matching
-from holotrace.diagnosis.classes import OPERATOR, RUNTIME, SYNCHRONIZATION
+from holotrace.diagnosis.classes import OPERATOR, PAUSE, RUNTIME, SYNCHRONIZATION
 
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
@@ -216,11 +216,16 @@ def _runs_ahead(rank: RankTrace) -> bool:
 
 
 def _late(rank: RankTrace) -> pl.DataFrame:
-    """The ends of gaps in which the host did something else than launching by itself, since ``start_ns``."""
+    """The ends of gaps in which the host did something else than launching by itself, since ``start_ns``.
+
+    A pause, which is its ``cause``, may have been a wait for somebody.
+    """
     if not _runs_ahead(rank):
         return pl.DataFrame(schema={"row": pl.String()})
-    found = rank.cached(host.stalls).filter("is_own")
-    return found.select(row=pl.lit(LATE), at_ns="end_ns", start_ns="began_ns", time_ns="share_ns", count=1)
+    is_pause = pl.col("cause") == PAUSE
+    found = rank.cached(host.stalls).filter(pl.col("is_own") | is_pause)
+    pause = pl.when(is_pause).then("cause")
+    return found.select(row=pl.lit(LATE), at_ns="end_ns", start_ns="began_ns", time_ns="share_ns", count=1, cause=pause)
 
 
 def _recovered(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:

@@ -140,7 +140,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     ranks = tuple(windows["rank"].unique().sort())
     ends = dict(windows.select("rank", "at_ns").iter_rows())
     starts = {rank: start - offsets.get(rank, 0) for rank, start in windows.select("rank", "start_ns").iter_rows()}
-    meetings = Meetings(visits, ends, offsets, _late(rows), _waits(rows))
+    meetings = Meetings(visits, ends, offsets, _late(rows, visits), _waits(rows))
     begun_ns = min(starts.values())
     job_ns = meetings.lasted_ns(starts)
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
@@ -205,7 +205,7 @@ def _arrived(rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
         return arrivals.of_one_rank(calls, max(windows["count"].drop_nulls().to_list(), default=1))
     # Threads of a host execute what they wait for themselves.
     is_program = windows["detail"].eq_missing(account.XLA) & windows["name"].ne_missing(account.ON_HOST)
-    return arrivals.of_ranks(calls, are_awaited_later=bool(is_program.any()))
+    return arrivals.of_ranks(calls, are_awaited_later=bool(is_program.any()), with_broadcasts=True)
 
 
 def _at_most(cost_ns: int, candidate: Candidate, room_ns: int) -> int:
@@ -230,14 +230,28 @@ def _is_of_devices(candidate: Candidate) -> bool:
     return not candidate.change.of_hosts and not candidate.change.later
 
 
-def _late(rows: pl.DataFrame) -> dict[int, list[Late]]:
+def _late(rows: pl.DataFrame, visits: pl.DataFrame) -> dict[int, list[Late]]:
     """What each rank's host launched too late, by rank."""
     late: dict[int, list[Late]] = {}
     found = rows.filter(pl.col("row") == account.LATE)
+    found = pl.concat([found.filter(pl.col("cause").is_null()), _awaited(found.drop_nulls("cause"), visits)])
     launched = pl.coalesce("end_ns", "at_ns")
     for rank, *times in found.select("rank", "at_ns", "start_ns", "time_ns", launched).iter_rows():
         late.setdefault(rank, []).append(Late(*times))
     return late
+
+
+def _awaited(pauses: pl.DataFrame, visits: pl.DataFrame) -> pl.DataFrame:
+    """The pauses that others waited for at the next meeting, so that they were no waits for these."""
+    if pauses.is_empty() or visits.is_empty():
+        return pauses.clear()
+    arrivals_of = pl.col("arrival_ns").sort(descending=True).over("match", mapping_strategy="join")
+    others = arrivals_of.list.get(1, null_on_oob=True)
+    met = visits.select(
+        "rank", at_ns=pl.col("arrival_ns") + pl.col("clock_offset_ns"), last_ns=pl.col("arrival_ns") - others
+    ).sort("at_ns")
+    known = pauses.sort("at_ns").join_asof(met, on="at_ns", by="rank", strategy="forward", check_sortedness=False)
+    return known.filter(pl.col("last_ns") > _MOSTLY_RATIO * pl.col("time_ns")).select(pauses.columns)
 
 
 def _waits(rows: pl.DataFrame) -> dict[int, list[Wait]]:
