@@ -32,7 +32,7 @@ MIN_GAP_NS = 100_000
 # What is traced and lowered, to be looked up in a cache.
 _FROM_CACHE = "{} (read from the compilation cache)"
 # A program begins so soon after the last of its inputs is there.
-HANDED_NS = 1_000_000
+_HANDED_NS = 1_000_000
 PARTS = tuple(part for part in host_parts.PARTS if part != ALLOCATION)
 
 
@@ -174,7 +174,7 @@ def _sent_ns(gaps: pl.DataFrame, activities: pl.DataFrame) -> pl.Series:
         .sort("end_ns")
         .join_asof(ended, left_on="end_ns", right_on="sent_ns", check_sortedness=False)
     )
-    is_awaited = last.sort("place")["sent_ns"] > gaps["end_ns"] - HANDED_NS
+    is_awaited = last.sort("place")["sent_ns"] > gaps["end_ns"] - _HANDED_NS
     under_way = gaps["end_ns"] - gaps["start_ns"] - intervals.uncovered_ns(gaps, intervals.union(sent))
     sent_ns: pl.Series = under_way * is_awaited.fill_null(value=False).cast(pl.Int64)
     return sent_ns.alias("sent_ns")

@@ -284,7 +284,8 @@ def _idle(rank: RankTrace) -> pl.DataFrame:
     )
     found = device_time.gaps(as_one, during, by=[*DEVICE, "stream"], min_gap_ns=_MIN_BETWEEN_NS)
     if xla_gaps.has_only_programs(rank):
-        found = found.filter(~_may_have_worked(during))
+        # No operation tells of what a device had begun before the recording.
+        found = found.filter(pl.col("start_ns") > during["start_ns"].min())
     length = pl.col("end_ns") - pl.col("start_ns")
     outside = intervals.uncovered_ns(found, intervals.union(runs))
     # Programs last a little longer than their operations.
@@ -297,15 +298,6 @@ def _ended_by_programs(gaps: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     launched = runs.group_by(end_ns="start_ns").agg(program_ns=pl.col("launch_ns").min())
     told = gaps.join(launched, on="end_ns", how="left", maintain_order="left")
     return told.with_columns(launch_ns=pl.coalesce("program_ns", "launch_ns")).drop("program_ns")
-
-
-def _may_have_worked(during: pl.DataFrame) -> pl.Expr:
-    """Whether a device may have run in a gap what it had begun before the recording, of which no operation tells.
-
-    The first program that is recorded had been launched then, and waited.
-    """
-    is_first = pl.col("start_ns") <= during["start_ns"].min()
-    return (is_first & (pl.col("end_ns") - pl.col("launch_ns") > xla_gaps.HANDED_NS)).fill_null(value=False)
 
 
 def _interpreted(gaps: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) -> pl.DataFrame:
