@@ -14,7 +14,12 @@ from holotrace.derive import clocks, collectives
 # one; what does not was matched in error, or its ranks can leave before the last has come.
 _TOLERANCE_NS, _TOLERANCE_RATIO, _TOGETHER_RATIO = 100_000, 0.5, 0.5
 # Threads of hosts leave an exchange that all have come to as each gets a processor.
-_ON_HOSTS = pl.col("operation").cast(pl.String).str.contains(r"^(gloo|mpi|ucc|ccl):").fill_null(value=False)
+_ON_HOSTS = (
+    pl.col("operation")
+    .cast(pl.String)
+    .str.contains(r"^(gloo|mpi|ucc|ccl):_?(all|barrier|reduce_scatter)")
+    .fill_null(value=False)
+)
 # So few of those that leave early are matched in error.
 _EARLY_RATIO = 0.1
 _IS_BARRIER = pl.col("collective").cast(pl.String) == collectives.BARRIER
