@@ -308,6 +308,15 @@ def test_recurrent_layers_multiply_each_weight_in_each_step() -> None:
     assert (found.confidence, back.confidence) == ("estimate", "estimate")
 
 
+def test_recurrent_layers_on_hosts_multiply_each_weight_in_each_step() -> None:
+    weights = [([512, 64], FLOAT), ([512, 128], FLOAT), ([512], FLOAT), ([512], FLOAT)]
+    rest = (([4, 128], FLOAT), ([4, 128], FLOAT), "False", "[]", "2", "128", "2", "True", "False", "True", "True")
+    for name, times in (("aten::mkldnn_rnn_layer", 1), ("aten::mkldnn_rnn_layer_backward", 2)):
+        found = work(name, ([32, 4, 64], FLOAT), *weights, *rest)
+        assert (found.flops, found.confidence) == (times * 2 * 32 * 4 * 512 * (64 + 128), "estimate")
+    assert work("aten::mkldnn_rnn_layer", ([32, 4, 64], FLOAT), ([512], FLOAT)).flops is None
+
+
 def test_packed_weights_are_as_large_as_they_are_packed() -> None:
     packed = work("bitsandbytes::quantize_4bit", ([64, 128], HALF), "64", "nf4", "0")
     assert packed.moved_bytes == 64 * 128 * 2 + 64 * 64 + 4 * 128

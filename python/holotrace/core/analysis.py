@@ -195,7 +195,13 @@ class Analysis(ABC, Generic[P]):
         return self.answer(self.gathered(parts), options)
 
     def __call__(self, job: JobTrace, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame:
-        return job.ask(self, kwargs)
+        # Before ranks are read for it.
+        try:
+            options = inspect.Signature(self.parameters).bind(*args, **kwargs).arguments
+        except TypeError as error:
+            names = ", ".join(parameter.name for parameter in self.parameters) or "none"
+            raise TypeError(f"{self.name}() {error}; its options: {names}") from None
+        return job.ask(self, options)
 
     @overload
     def __get__(self, job: None, owner: type) -> Analysis[P]: ...

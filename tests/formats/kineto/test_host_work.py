@@ -75,6 +75,17 @@ def test_views_wrappers_and_nodes_of_the_backward_pass_compute_nothing_themselve
     assert work(made) == [("aten::mm", 50, 60), ("aten::clone", 160, 199)]
 
 
+def test_recurrent_networks_that_ask_for_an_accelerator_compute_on_their_host(tmp_path: Path) -> None:
+    """The report of every LSTM on a CPU was empty."""
+    made = job(
+        tmp_path,
+        span("aten::lstm", 0, 100),
+        span("aten::cudnn_is_acceptable", 1, 11),
+        span("aten::mkldnn_rnn_layer", 12, 98),
+    )
+    assert work(made) == [("aten::mkldnn_rnn_layer", 12, 98)]
+
+
 def test_what_a_loader_does_is_no_work_of_the_step(tmp_path: Path) -> None:
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     made = job(tmp_path, span(loader, 0, 100), span("aten::stack", 10, 90), span("aten::mm", 110, 120))

@@ -1,4 +1,4 @@
-"""Recurrent layers of cuDNN and MIOpen: a product for each weight matrix and each step of a sequence."""
+"""Recurrent layers of cuDNN, MIOpen and oneDNN: a product for each weight matrix and each step of a sequence."""
 
 from __future__ import annotations
 
@@ -56,4 +56,41 @@ def recurrent(a: Arguments) -> Figures:
 def recurrent_backward(a: Arguments) -> Figures:
     x = a.tensor(0)
     weights = _weights(a, x)
+    return Figures(2 * _flops(x, weights), 2 * total_bytes(x, *weights), _BACKWARD)
+
+
+def _of_one_layer(a: Arguments) -> tuple[Tensor, list[Tensor]]:
+    """The input of a layer, and its matrices for the input and the state, with their biases."""
+    x = a.tensor(0)
+    weights = [tensor for at in range(1, 5) if (tensor := a.optional(at)) is not None]
+    if len(x.dims) != 3 or [len(weight.dims) for weight in weights[:2]] != [2, 2]:
+        raise Unknown("the dims are not those of recurrent layers")
+    return x, weights
+
+
+@model(
+    "recurrent layers on hosts",
+    "gemm",
+    r"aten::mkldnn_rnn_layer",
+    flops="2·steps·batch·weights",
+    moved="input, weights, and a result as wide as the state",
+    is_matrix=True,
+)
+def recurrent_on_hosts(a: Arguments) -> Figures:
+    """input, matrices for input and state, two biases, states, …"""
+    x, weights = _of_one_layer(a)
+    out = x.like((*x.dims[:-1], weights[1].dims[-1]))
+    return Figures(_flops(x, weights), total_bytes(x, *weights, out), _SAID)
+
+
+@model(
+    "recurrent layers on hosts, backward",
+    "gemm",
+    r"aten::mkldnn_rnn_layer_backward",
+    flops="4·steps·batch·weights",
+    moved="input, weights and their gradients",
+    is_matrix=True,
+)
+def recurrent_on_hosts_backward(a: Arguments) -> Figures:
+    x, weights = _of_one_layer(a)
     return Figures(2 * _flops(x, weights), 2 * total_bytes(x, *weights), _BACKWARD)

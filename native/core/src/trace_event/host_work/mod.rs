@@ -40,9 +40,9 @@ const WRAPPERS: [&[u8]; 7] = [
 /// What operators of PyTorch do that compute nothing: they make views, ask, or set memory aside.
 const VIEWS: &str = "\
     _local_scalar_dense _nested_tensor_size _reshape_alias _shape_as_tensor _unsafe_view alias as_strided \
-    as_strided_ broadcast_tensors broadcast_to chunk detach detach_ diagonal empty empty_like empty_strided \
-    expand expand_as flatten is_floating_point is_nonzero is_pinned is_same_size item lift_fresh movedim narrow \
-    new_empty new_empty_strided permute real requires_grad_ reshape resize_ resolve_conj resolve_neg \
+    as_strided_ broadcast_tensors broadcast_to chunk cudnn_is_acceptable detach detach_ diagonal empty empty_like \
+    empty_strided expand expand_as flatten is_floating_point is_nonzero is_pinned is_same_size item lift_fresh \
+    movedim narrow new_empty new_empty_strided permute real requires_grad_ reshape resize_ resolve_conj resolve_neg \
     result_type select set_ size slice split split_with_sizes squeeze squeeze_ stride swapaxes swapdims t t_ \
     tensor_split to transpose transpose_ unbind unflatten unfold unsafe_chunk unsafe_split unsqueeze unsqueeze_ \
     values view view_as view_as_complex view_as_real";
@@ -103,7 +103,9 @@ fn computes_on_host(store: &Store) -> bool {
             _ => return false,
         };
         let name = store.names.get(name).to_ascii_lowercase();
-        words.iter().any(|word| name.windows(word.len()).any(|part| part == *word))
+        // Recurrent networks ask for it on any device.
+        name != b"aten::cudnn_is_acceptable"
+            && words.iter().any(|word| name.windows(word.len()).any(|part| part == *word))
     });
     // A profiler that watches accelerators records calls of their runtime, be it to ask for their number.
     has_operator && !tells_device && (has_calls || !store.has_accelerators())
