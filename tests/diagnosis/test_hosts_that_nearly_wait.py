@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import holotrace
-from holotrace.diagnosis import account, nearly_late
+from holotrace.diagnosis import account, host, nearly_late
 from trace_files import ALL_REDUCE, write_trace
 
 STEPS, LAUNCH_US, REDUCES_US = 6, 10, 100
@@ -114,3 +114,21 @@ def test_a_host_that_waited_for_room_in_its_queue_launches_since_then(tmp_path: 
     (found,) = holotrace.open(tmp_path).map(nearly_late.of_rank, account.READS)
     since, launched_ns = found.select("start_ns", "end_ns").row(-1)
     assert (since, launched_ns) == (1_000 * launched_us[-2], 12_000_000)
+
+
+def test_a_thread_stands_still_though_no_gap_ends_with_what_it_launches(tmp_path: Path) -> None:
+    """Memory that was freed in a backward pass hid a rank with more work: its host had not seemed to wait since."""
+    events: list[dict[str, Any]] = []
+    # The second thread launches the second kernel in time, and waits; the first one launches what comes too late.
+    for number, (tid, at, begin) in enumerate(((1, 0, 5), (2, 10, 105), (1, 900, 910))):
+        args = {"correlation": number}
+        call = {"ph": "X", "cat": "cuda_runtime", "pid": 1, "tid": tid, "ts": at, "args": args}
+        kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": begin, "dur": 100}
+        events += [
+            {**call, "name": "cudaLaunchKernel", "dur": 5},
+            {**kernel, "args": {**args, "stream": 7, "device": 0}},
+        ]
+    wait = {"ph": "X", "cat": "cuda_runtime", "name": "cudaFree", "pid": 1, "tid": 2, "ts": 20, "dur": 600, "args": {}}
+    write_trace(tmp_path / "rank-0.json", events=[*events, wait])
+    (found,) = holotrace.open(tmp_path).map(host.returns, account.READS)
+    assert 620_000 in found.to_list()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holotrace.diagnosis.classes import CHECKPOINT, COMPILATION, EVALUATION, INPUT, LOGGING, named
+from holotrace.diagnosis.classes import CHECKPOINT, COLLECTION, COMPILATION, EVALUATION, INPUT, LOGGING, named
 
 TELLING = {
     INPUT: """
@@ -35,6 +35,10 @@ loguru/_logger.py(3): info; train.py(3): flush_metrics; wandb_log; mlflow_log; l
     COMPILATION: """
 torch.compile; dynamo; jit_compile; compile_kernel; autotune; torch._inductor
 """,
+    COLLECTION: """
+gc; gc.collect; Python GC; python_gc; <built-in function collect>; garbage_collection; gc.py(3): run
+megatron/training/utils.py(3): gc_collect; torch/_utils_internal.py(3): gc_callback; train.py(3): maybe_gc_collect
+""",
 }
 SILENT = """
 torch/_dynamo/eval_frame.py(791): compile_wrapper; cuda_graph_runner.py(941): _capture_graph
@@ -55,7 +59,7 @@ update_state; write_kv_cache; reshape_and_cache; export_blocks; saver_attention;
 Optimizer.step#AdamW.step; ProfilerStep#3; gradient_checkpointing; metrics.py(3): compute; eval_frame.py(3): _fn
 torch/_dynamo/eval_frame.py(838): _fn; val_to_int; torch/nn/modules/module.py(3): eval; capture_graph_inputs
 forward-backward; forward-compute; backward-compute; optimizer-inner-step; params-all-gather; embedding-grads-all-reduce
-weights_update; dump_kv; snapshot_kv_blocks; forward
+weights_update; dump_kv; snapshot_kv_blocks; forward; models/gcn.py(3): forward; agc_clip; aten::gcd
 """
 
 

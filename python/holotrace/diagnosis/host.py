@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from holotrace.core.plans import done
+from holotrace.core.tables import LAUNCHES
 from holotrace.core.trace import RankTrace
 from holotrace.derive import exchange_waits, intervals
 from holotrace.derive.kernel_kinds import COMMUNICATION
@@ -201,7 +202,7 @@ def returns(rank: RankTrace) -> pl.Series:
     Whether that was to wait for their devices or for anything else is not known, unless something else has a name.
     """
     calls = rank.cached(host_calls)
-    threads = rank.cached(of_all_devices).found["tid"].drop_nulls().unique()
+    threads = rank[LAUNCHES]["tid"].drop_nulls().unique()
     own = calls.filter(calls["tid"].is_in(threads.implode())).select("category", "start_ns", "end_ns")
     is_of_runtime = matching(own["category"], RUNTIME)
     lasted = own.filter(is_of_runtime, pl.col("end_ns") - pl.col("start_ns") > _STALL_NS)
