@@ -111,7 +111,8 @@ def host(rank: RankTrace) -> Host:
     # What is on its way when the program has been launched is late whatever the host waits for.
     in_time = gaps.filter(pl.col("launch_ns") <= pl.col("start_ns"))["window"].implode()
     is_sent = (pl.col("cause") == classes.UPLOAD) & pl.col("window").is_in(in_time)
-    laid = pl.concat([lead.laid_to_waits(known.filter(~is_sent), gaps, waits), known.filter(is_sent)])
+    early = waits if xla_gaps.is_on_host(rank) else _early(rank, waits)
+    laid = pl.concat([lead.laid_to_waits(known.filter(~is_sent), gaps, early), known.filter(is_sent)])
     launched = laid.join(gaps.select("window", launched_ns="launch_ns"), on="window", how="left", maintain_order="left")
     waited = _with_ready(rank, pl.concat([waits, _held_back(activities)], how="diagonal"), gaps)
     return Host(_in_order(launched), launches, waited, _in_order(spent))
@@ -148,14 +149,32 @@ def _read(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:
 
     Those that ran on when a wait of the same name was over were none that it waited for.
     """
-    runs = xla_gaps.program_runs(rank).drop_nulls("launch_ns")
-    over = runs.group_by("launch_ns").agg(pl.col("end_ns").max()).sort("launch_ns")["end_ns"].cum_max()
-    launched = runs["launch_ns"].unique().sort().search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
-    ended = over.search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
-    since = waits.select("responsible").with_columns(count=launched - ended)
-    place = launched - since.select(pl.col("count").max().over("responsible")).to_series() - 1
+    launched, over = _launched_and_over(rank)
+    count = launched.search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
+    since = waits.select("responsible", count=count - _ended(over, waits))
+    place = count - since.select(pl.col("count").max().over("responsible")).to_series() - 1
     known: pl.Series = over[place.clip(lower_bound=0)] if len(over) else pl.Series([None] * len(place), dtype=pl.Int64)
     return pl.select(pl.when(pl.lit(place) >= 0).then(pl.lit(known))).to_series().alias("read_ns")
+
+
+def _launched_and_over(rank: RankTrace) -> tuple[pl.Series, pl.Series]:
+    """When programs were launched, in that order, and when each was over on all devices, with all before it."""
+    runs = xla_gaps.program_runs(rank).drop_nulls("launch_ns").group_by("launch_ns").agg(pl.col("end_ns").max())
+    ordered = runs.sort("launch_ns")
+    over: pl.Series = ordered["end_ns"].cum_max()
+    return ordered["launch_ns"], over
+
+
+def _ended(over: pl.Series, waits: pl.DataFrame) -> pl.Series:
+    """How many programs were over when each wait was."""
+    return pl.Series(over.search_sorted(waits["returned_ns"], side="right")).cast(pl.Int64)
+
+
+def _early(rank: RankTrace, waits: pl.DataFrame) -> pl.DataFrame:
+    """The waits for all that was launched: others leave their devices something to do while the host goes on."""
+    launched, over = _launched_and_over(rank)
+    count = launched.search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
+    return waits.filter(count == _ended(over, waits))
 
 
 def _launches(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
