@@ -210,8 +210,10 @@ def page(outcomes: Sequence[Outcome]) -> str:
         "",
         "## XLA",
         "",
-        "Jobs of JAX and PyTorch/XLA on 1 to 16 cores of TPUs of 1 to 4 hosts, and of JAX on a GPU, as their profiles "
-        "show them, with and without marked steps, recorded Python and compiled programs.",
+        "Jobs of JAX and PyTorch/XLA on 1 to 16 cores of TPUs of 1 to 4 hosts, and of JAX on GPUs and CPUs, in "
+        "training and as servers, as their profiles show them: with and without marked steps, recorded Python and "
+        "compiled programs, some with programs or devices only. Some faults are in every second or third step, or "
+        "since one.",
         "",
         *_table([outcome for outcome in outcomes if outcome.case.xla is not None]),
         "",

@@ -309,6 +309,24 @@ def test_a_server_that_looks_at_what_it_answered_before_waits_for_nothing_later(
     assert_only(truth, found, "python-function", [truth.fault.host or 0])
 
 
+@pytest.mark.parametrize(("fault", "cause"), [("function", "python-function"), ("upload", "upload")])
+def test_a_wait_for_what_was_launched_before_the_last_program_exposes_nothing(
+    fault: str, cause: str, tmp_path: Path
+) -> None:
+    """Without it the host would have been further ahead in all steps before, so that what it does since was hidden."""
+    framework = TORCH if fault == "function" else JAX
+    job = xla_jobs.any_job((fault,), 41004)
+    assert (job.framework, job.reads_previous) == (framework, True)
+    truth, found = causes(tmp_path, job)
+    assert_only(truth, found, cause, [] if truth.fault.host is None else [truth.fault.host])
+
+
+def test_what_a_host_reads_late_anyway_is_no_cause_beside_what_makes_it_late(tmp_path: Path) -> None:
+    """Without any wait it would have been so far ahead that its input was hidden: that was said beside the input."""
+    truth, found = causes(tmp_path, xla_jobs.any_job(("input-of-all",), 50003))
+    assert_only(truth, found, "input", [])
+
+
 def test_causes_of_hosts_whose_devices_are_their_own_threads(tmp_path: Path) -> None:
     job = Job(hosts=2, cores=2, steps=6, layers=2, accelerator=CPU, host_ratio=0.005, faults=("function",))
     truth, found = causes(tmp_path, job)

@@ -72,7 +72,7 @@ class Host(NamedTuple):
     waits: pl.DataFrame
     """``began_ns`` and ``returned_ns`` of waits for devices, and ``responsible``, what asked for them.
 
-    Besides there is ``ready_ns``, when the last program before that was over.
+    Besides there are ``ready_ns``, when what they waited for was over, and ``is_early``, whether that was all.
     """
     spent: pl.DataFrame
     """What it did between these, also while devices worked: as ``gaps``."""
@@ -111,7 +111,9 @@ def host(rank: RankTrace) -> Host:
     # What is on its way when the program has been launched is late whatever the host waits for.
     in_time = gaps.filter(pl.col("launch_ns") <= pl.col("start_ns"))["window"].implode()
     is_sent = (pl.col("cause") == classes.UPLOAD) & pl.col("window").is_in(in_time)
-    laid = pl.concat([lead.laid_to_waits(known.filter(~is_sent), gaps, waits), known.filter(is_sent)])
+    waits = waits.hstack([_early(rank, waits)])
+    early = waits.filter("is_early")
+    laid = pl.concat([lead.laid_to_waits(known.filter(~is_sent), gaps, early), known.filter(is_sent)])
     launched = laid.join(gaps.select("window", launched_ns="launch_ns"), on="window", how="left", maintain_order="left")
     waited = _with_ready(rank, pl.concat([waits, _held_back(activities)], how="diagonal"), gaps)
     return Host(_in_order(launched), launches, waited, _in_order(spent))
@@ -148,14 +150,38 @@ def _read(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:
 
     Those that ran on when a wait of the same name was over were none that it waited for.
     """
-    runs = xla_gaps.program_runs(rank).drop_nulls("launch_ns")
-    over = runs.group_by("launch_ns").agg(pl.col("end_ns").max()).sort("launch_ns")["end_ns"].cum_max()
-    launched = runs["launch_ns"].unique().sort().search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
-    ended = over.search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
-    since = waits.select("responsible").with_columns(count=launched - ended)
-    place = launched - since.select(pl.col("count").max().over("responsible")).to_series() - 1
+    launched, over = _launched_and_over(rank)
+    count = launched.search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
+    since = waits.select("responsible", count=count - _ended(over, waits))
+    place = count - since.select(pl.col("count").max().over("responsible")).to_series() - 1
     known: pl.Series = over[place.clip(lower_bound=0)] if len(over) else pl.Series([None] * len(place), dtype=pl.Int64)
     return pl.select(pl.when(pl.lit(place) >= 0).then(pl.lit(known))).to_series().alias("read_ns")
+
+
+def _launched_and_over(rank: RankTrace) -> tuple[pl.Series, pl.Series]:
+    """When programs were launched, in that order, and when each was over on all devices, with all before it."""
+    runs = xla_gaps.program_runs(rank).drop_nulls("launch_ns").group_by("launch_ns").agg(pl.col("end_ns").max())
+    ordered = runs.sort("launch_ns")
+    over: pl.Series = ordered["end_ns"].cum_max()
+    return ordered["launch_ns"], over
+
+
+def _ended(over: pl.Series, waits: pl.DataFrame) -> pl.Series:
+    """How many programs were over when each wait was."""
+    count: pl.Series = over.search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
+    return count
+
+
+def _early(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:
+    """Whether each wait is for all that was launched: others leave devices something to do while the host goes on.
+
+    Devices that are threads of the host have nothing to do meanwhile that would not have to be done later.
+    """
+    if xla_gaps.is_on_host(rank):
+        return pl.repeat(value=True, n=waits.height, eager=True).alias("is_early")
+    launched, over = _launched_and_over(rank)
+    count: pl.Series = launched.search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
+    return (count == _ended(over, waits)).alias("is_early")
 
 
 def _launches(rank: RankTrace, gaps: pl.DataFrame) -> pl.DataFrame:
@@ -369,7 +395,13 @@ def rows(rank: RankTrace, late: str) -> pl.DataFrame:
     launched, ended = pl.col("launched_ns"), found.spent["when_ns"]
     parts = {
         late: found.launches.select(launched.alias("start_ns"), at_ns="begun_ns", time_ns="gap_ns", end_ns=launched),
-        WAITED: found.waits.select(at_ns="returned_ns", start_ns="began_ns", end_ns="ready_ns", name="responsible"),
+        WAITED: found.waits.select(
+            at_ns="returned_ns",
+            start_ns="began_ns",
+            end_ns="ready_ns",
+            name="responsible",
+            cause=pl.when("is_early").then(pl.lit(classes.SYNCHRONIZATION)),
+        ),
         SPENT: found.spent.select("cause", "start_ns", at_ns="end_ns", time_ns="share_ns", name="responsible").hstack(
             [launched_in(ended, rank.cached(rounds.steps)).alias("step")]
         ),

@@ -48,7 +48,8 @@ def _without(found: Candidate, job: Job) -> Candidate:
     """The cause with all that its hosts do of it, or all their waits for it; as it is where that is not known."""
     ranks = found.ranks or job.ranks
     if found.cause == SYNCHRONIZATION:
-        waits = _of_name(job.of(WAITED), found).filter(pl.col("rank").is_in(ranks))
+        # Without others their hosts would only be further ahead.
+        waits = _of_name(job.of(WAITED), found).filter(pl.col("rank").is_in(ranks), cause=SYNCHRONIZATION)
         ended = {rank: frozenset(own["at_ns"]) for (rank,), own in waits.partition_by("rank", as_dict=True).items()}
         return replace(found, change=replace(found.change, waits=ended)) if ended else found
     is_of_some = len(ranks) < len(job.ranks)
