@@ -198,12 +198,13 @@ def _with_groups_of_others(calls: pl.DataFrame) -> pl.DataFrame:
         return calls
     members = pl.col("group_ranks").cast(pl.String).str.extract_all(r"\d+").list.eval(pl.element().cast(pl.Int64))
     place, of_group = ["stream", "kernel"], ["group", "group_ranks", "group_description", "group_size", "collective"]
-    groups = told.select(*place, *of_group, member=members.cast(pl.List(calls.schema["of_rank"]))).unique()
+    groups = told.select(*place, *of_group, member=members.cast(pl.List(calls.schema["of_rank"])))
+    groups = groups.unique(maintain_order=True)
     own = (
         untold.select("of_rank", *place)
         .unique()
         .join(groups.explode("member"), left_on=["of_rank", *place], right_on=["member", *place])
-        .unique(["of_rank", *place, "group", "group_ranks"], keep="any")
+        .unique(["of_rank", *place, "group", "group_ranks"], keep="first", maintain_order=True)
         .filter(pl.len().over("of_rank", *place) == 1)
     )
     filled = calls.join(own, on=["of_rank", *place], how="left", maintain_order="left", suffix="_of_others")
