@@ -55,7 +55,7 @@ _READ_BY = {"aten::_local_scalar_dense": "aten::item"}
 _LAUNCHING, _LASTING = (LAUNCH, FULL_QUEUE, PYTHON), (FUNCTION, PAUSE)
 # Keeps the host from being too far ahead of its device.
 _OF_EVENTS = re.compile(r"EventSynchronize")
-# How PyTorch waits for an exchange, of which the class is told as bindings to C++ call it.
+# PyTorch's wait for an exchange, by the names that its bindings to C++ give to the class of such a method.
 _OF_EXCHANGES = re.compile(r"^<built-in method wait of (pybind11_|PyCapsule|torch\._C)")
 # What waits for other threads, processes or ranks, or for the device, as freeing its memory does.
 _AWAITING = re.compile(
