@@ -38,3 +38,16 @@ def test_what_is_known_of_some_ranks_only_does_not_tell_them_from_others(
     assert found["step"].to_list() == steps
     assert found["operator"].to_list() == operators
     assert found["detail"].to_list() == details
+
+
+def test_steps_that_some_ranks_have_are_counted() -> None:
+    """What a cause costs in a step was what it costs in all, where the steps of one rank were not recorded."""
+    rows = pl.DataFrame(
+        [
+            *({"row": account.STEP, "rank": 0, "step": step} for step in range(3)),
+            *({"row": account.WORK, "rank": rank, "step": None if rank else 1} for rank in range(2)),
+        ],
+        schema_overrides={"rank": pl.Int32},
+    )
+    found = alike.rows(filled(rows, account.COLUMNS).with_columns(rows["rank"]))
+    assert found["step"].to_list() == [0, 1, 2, None, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,18 @@ def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]
     return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
 
 
+def kernels(times: Iterable[tuple[int, int, int]]) -> list[dict[str, Any]]:
+    """Kernels by when each was launched, began and how long it took, in microseconds."""
+    return [
+        part
+        for number, (launched, began, took) in enumerate(times)
+        for part in (
+            event("cuda_runtime", "cudaLaunchKernel", launched, 5, correlation=number),
+            event("kernel", "mm", began, took, correlation=number, stream=7, device=0),
+        )
+    ]
+
+
 def found_in(
     tmp_path: Path,
     before: dict[str, Any],
@@ -38,14 +51,7 @@ def found_in(
         beside: What it calls in that.
     """
     times = ((0, 10, 10_000), (3_000, 10_010, 2_000), (20_000, 20_010, 2_000))
-    work = [
-        part
-        for number, (launched, began, took) in enumerate(times)
-        for part in (
-            event("cuda_runtime", "cudaLaunchKernel", launched, 5, correlation=number),
-            event("kernel", "mm", began, took, correlation=number, stream=7, device=0),
-        )
-    ]
+    work = kernels(times)
     work[2] = launching or work[2]
     write_trace(
         tmp_path / "rank-0.json",
@@ -119,14 +125,7 @@ def test_what_is_done_in_gaps_now_and_then_makes_hosts_less_far_ahead_of_what_th
     """A loader that devices also waited for once cost nothing more, though its hosts launched too late after it."""
     loading = "train.py(12): get_batch"
     times = ((0, 10, 10_000), (14_000, 14_010, 990), (15_305, 15_315, 2_000))
-    work = [
-        part
-        for number, (launched, began, took) in enumerate(times)
-        for part in (
-            event("cuda_runtime", "cudaLaunchKernel", launched, 5, correlation=number),
-            event("kernel", "mm", began, took, correlation=number, stream=7, device=0),
-        )
-    ]
+    work = kernels(times)
     host = [event("python_function", loading, at, took) for at, took in ((500, 4_000), (15_000, 300))]
     # One after the other, without which the device would have had enough to do.
     calls = [event("cpu_op", "aten::mm", at, 8) for at in range(4_510, 13_990, 10)]

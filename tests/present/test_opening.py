@@ -107,7 +107,7 @@ def test_a_job_without_steps_has_nothing_beyond_what_is_replayed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "of_what", "title"), [(10 / 121, "", ""), (0.04, " of the job", "in percent of that")]
+    ("share", "of_what", "title"), [(10 / 121, "", ""), (0.04, " of the job", "in percent of the step")]
 )
 def test_parts_of_a_job_that_is_more_than_its_steps_are_no_parts_of_a_step(
     share: float, of_what: str, title: str
@@ -123,6 +123,7 @@ def test_parts_of_a_job_that_is_more_than_its_steps_are_no_parts_of_a_step(
     shown = first_screen(made)
     assert shown.causes[0].share == f"{fmt.percent(share)}{of_what}"
     assert f"({fmt.percent(share)}{of_what})" in "".join(report.verdict_parts(made, ANALYSES).causes.why)
+    assert shown.saving == f"5.00 ms of each step ({fmt.percent(share)}{of_what}) could be saved."
     assert shown.waterfall_title.endswith(f"measured one, {title}" if title else "measured one")
 
 

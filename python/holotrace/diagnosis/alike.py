@@ -17,7 +17,8 @@ def rows(rows: pl.DataFrame) -> pl.DataFrame:
     ranks = work["rank"].n_unique()
     marked, named = (work.drop_nulls(known)["rank"].n_unique() for known in ("step", "operator"))
     if 0 < marked < ranks:
-        rows = rows.with_columns(step=pl.lit(None, rows.schema["step"]))
+        # How many steps there are is known all the same.
+        rows = rows.with_columns(step=pl.when(pl.col("row") == account.STEP).then("step"))
     if 0 < named < ranks:
         is_work = pl.col("row") == account.WORK
         of_kernel = pl.when(is_work).then(pl.col("detail").str.replace(r"\|[^|]*$", "|"))

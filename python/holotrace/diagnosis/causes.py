@@ -245,11 +245,16 @@ def _awaited(pauses: pl.DataFrame, visits: pl.DataFrame) -> pl.DataFrame:
     """The pauses that others waited for at the next meeting, so that they were no waits for these."""
     if pauses.is_empty() or visits.is_empty():
         return pauses.clear()
-    arrivals_of = pl.col("arrival_ns").sort(descending=True).over("match", mapping_strategy="join")
-    others = arrivals_of.list.get(1, null_on_oob=True)
-    met = visits.select(
-        "rank", at_ns=pl.col("arrival_ns") + pl.col("clock_offset_ns"), last_ns=pl.col("arrival_ns") - others
-    ).sort("at_ns")
+    second = visits.group_by("match").agg(second_ns=pl.when(pl.len() > 1).then(pl.col("arrival_ns").top_k(2).min()))
+    met = (
+        visits.join(second, on="match")
+        .select(
+            "rank",
+            at_ns=pl.col("arrival_ns") + pl.col("clock_offset_ns"),
+            last_ns=pl.col("arrival_ns") - pl.col("second_ns"),
+        )
+        .sort("at_ns")
+    )
     known = pauses.sort("at_ns").join_asof(met, on="at_ns", by="rank", strategy="forward", check_sortedness=False)
     return known.filter(pl.col("last_ns") > _MOSTLY_RATIO * pl.col("time_ns")).select(pauses.columns)
 

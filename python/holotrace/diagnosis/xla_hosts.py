@@ -150,7 +150,7 @@ def _read(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:
 
     Those that ran on when a wait of the same name was over were none that it waited for.
     """
-    launched, over = _launched_and_over(rank)
+    launched, over = rank.cached(_launched_and_over)
     count = launched.search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
     since = waits.select("responsible", count=count - _ended(over, waits))
     place = count - since.select(pl.col("count").max().over("responsible")).to_series() - 1
@@ -179,7 +179,7 @@ def _early(rank: RankTrace, waits: pl.DataFrame) -> pl.Series:
     """
     if xla_gaps.is_on_host(rank):
         return pl.repeat(value=True, n=waits.height, eager=True).alias("is_early")
-    launched, over = _launched_and_over(rank)
+    launched, over = rank.cached(_launched_and_over)
     count: pl.Series = launched.search_sorted(waits["returned_ns"], side="right").cast(pl.Int64)
     return (count == _ended(over, waits)).alias("is_early")
 

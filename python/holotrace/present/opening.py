@@ -26,7 +26,7 @@ _HIDDEN = "without the others"
 _GAIN = "#c4314b"
 _STEP = "Measured step"
 _IDEAL_STEP, _WHOLE_TIME = "From an ideal step to the measured one", "What the measured time is made of"
-_OF_STEP = ", in percent of that"
+_OF_STEP = ", in percent of the step"
 
 
 @dataclass(frozen=True)

@@ -90,10 +90,9 @@ def of(tables: Mapping[str, pl.DataFrame], findings: Sequence[Finding], steps: i
     reasons = [_reason(finding, row_of(finding, table), steps, of_what) for finding in causes[:MOST]]
     first = table.row(0, named=True)
     joint_ns = int(first["joint_ns"] or first["cost_ns"])
-    job_ns = first["cost_ns"] / first["share_ratio"] if first["share_ratio"] else 0.0
     # Of what came before the steps these have no part.
     of_steps = steps if all(steps_of(row, steps) == steps for row in table.iter_rows(named=True)) else 1
-    saving = _saving(joint_ns, job_ns, first.get("profiler_ns"), of_steps)
+    saving = _saving(joint_ns, _job_ns(table), first.get("profiler_ns"), of_steps, of_what)
     return Verdict(saving, tuple(reasons), max(0, len(causes) - MOST))
 
 
@@ -115,10 +114,13 @@ def has_more_than_steps(tables: Mapping[str, pl.DataFrame]) -> bool:
     table, replay = tables.get(CAUSES), tables.get("replay")
     if table is None or table.is_empty() or replay is None or "share_ratio" not in table.columns:
         return False
-    first = table.row(0, named=True)
-    if not first["share_ratio"] or not (recorded_ns := longest_ns(replay)):
-        return False
-    return bool(recorded_ns < (1 - _OUTSIDE_RATIO) * first["cost_ns"] / first["share_ratio"])
+    return 0 < longest_ns(replay) < (1 - _OUTSIDE_RATIO) * _job_ns(table)
+
+
+def _job_ns(table: pl.DataFrame) -> float:
+    """The time of the job by its first cause; 0 if that is not known."""
+    cost_ns, share_ratio = table.row(0, named=True)["cost_ns"], table.row(0, named=True)["share_ratio"]
+    return float(cost_ns / share_ratio) if share_ratio else 0.0
 
 
 def longest_ns(replay: pl.DataFrame) -> float:
@@ -152,8 +154,8 @@ def _each(steps: int) -> str:
     return " a step" if steps > 1 else ""
 
 
-def _saving(joint_ns: int, job_ns: float, profiler_ns: int | None, steps: int) -> str:
-    share = f" ({fmt.percent(joint_ns / job_ns)})" if job_ns else ""
+def _saving(joint_ns: int, job_ns: float, profiler_ns: int | None, steps: int, of_share: str) -> str:
+    share = f" ({fmt.percent(joint_ns / job_ns)}{of_share if steps > 1 else ''})" if job_ns else ""
     of_what = "each step" if steps > 1 else "the job"
     taken = f" without the profiler, which took {fmt.duration(profiler_ns / steps)} of it" if profiler_ns else ""
     return f"{fmt.duration(joint_ns / steps)} of {of_what}{share} could be saved{taken}."
