@@ -91,3 +91,20 @@ def test_a_slow_device_that_evaluates_has_two_causes(tmp_path: Path) -> None:
     causes = {one["cause"]: one for one in found(tmp_path, (EVALUATE, None), slow=1.1)}
     assert set(causes) == {"evaluation", "slow-device"}
     assert {name: one["ranks"] for name, one in causes.items()} == {"evaluation": [0], "slow-device": [0]}
+
+
+def test_an_evaluation_that_is_all_that_a_job_does_keeps_it_from_nothing(tmp_path: Path) -> None:
+    """Whatever such a job waited for was told as training that stands still."""
+    events = [event("python_function", "evaluate.py(7): evaluate", 0, 20_000)]
+    for batch in range(10):
+        at = 2_000 * batch
+        known = {"correlation": batch + 1, "stream": 7, "device": 0}
+        events += [
+            event("cuda_runtime", "cudaLaunchKernel", at + 10, 5, correlation=batch + 1),
+            event("kernel", "gemm", at + 20, 900, **known),
+            event("cuda_runtime", "cudaDeviceSynchronize", at + 30, 900),
+            event("python_function", "data.py(3): read_rows", at + 940, 1_050),
+        ]
+    write_trace(tmp_path / "rank-0.json", events=events)
+    (cause,) = holotrace.open(tmp_path).causes().to_dicts()
+    assert (cause["cause"], cause["responsible"]) == ("python-function", "data.py(3): read_rows")

@@ -104,8 +104,23 @@ def _activities(rank: RankTrace, input_ranges: str) -> pl.DataFrame:
             named.select(*columns, activity=host_activities.of_ranges(named["name"], input_ranges)),
         ]
     ).drop_nulls("activity")
+    spans = _without_inner(spans)
     early = outermost(spans.filter(activity=TRACING)).filter(name=_SYNC).with_columns(activity=pl.lit(READ_BACK))
     return pl.concat([spans, early])
+
+
+def _without_inner(spans: pl.DataFrame) -> pl.DataFrame:
+    """The spans without the code of the program that a library calls to move data or to compile: that tells no more."""
+    placed = spans.with_row_index("place")
+    programs = placed.filter(activity=PROGRAM)
+    others = spans.filter(pl.col("activity").is_in((COMPILATION, *_CAUSES)))
+    inner = [
+        own["place"].filter(intervals.uncovered_ns(own, others.filter(pl.col("tid").eq_missing(pl.lit(tid)))) == 0)
+        for (tid,), own in programs.partition_by("tid", as_dict=True).items()
+    ]
+    if not inner:
+        return spans
+    return placed.filter(~pl.col("place").is_in(pl.concat(inner).implode())).drop("place")
 
 
 def everywhere(activities: pl.DataFrame) -> dict[str, pl.DataFrame]:

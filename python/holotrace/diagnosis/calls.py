@@ -10,9 +10,9 @@ from operator import or_
 import polars as pl
 
 from holotrace.core.plans import done
-from holotrace.core.tables import CALLS, HOST_CALLS
+from holotrace.core.tables import CALLS, DEVICE_EVENTS, HOST_CALLS, MODULES
 from holotrace.core.trace import RankTrace
-from holotrace.derive import call_tree
+from holotrace.derive import call_tree, intervals
 from holotrace.derive.names import distinct
 from holotrace.diagnosis import open_calls
 from holotrace.diagnosis.classes import beside, named
@@ -21,7 +21,13 @@ _CALLS = CALLS.only(
     *("event_id", "name", "category", "pid", "tid", "start_ns", "end_ns", "on_device", "parent_id", "work_count")
 ).where_launched_singly()
 _XLA_CALLS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns")
-READS = (_CALLS, _XLA_CALLS)
+_PROGRAMS = MODULES.only("module", "launch_id")
+# What JAX puts before the name of the function that a program was compiled from.
+_TRANSFORMED = re.compile(r"^(jit|pjit|pmap|xmap|shard_map)_+(?=\w)")
+_LAUNCHED = DEVICE_EVENTS.only("launch_ns")
+READS = (_CALLS, _XLA_CALLS, _PROGRAMS, _LAUNCHED)
+# What is launched outside of what a recording is of is hardly anything.
+_WHOLE_RATIO = 0.98
 # To compare a label with so many names takes less than to look it up among them.
 _FEW_NAMES = 8
 
@@ -49,15 +55,60 @@ def contexts(rank: RankTrace, launch_ids: pl.Series) -> dict[int, tuple[str, str
 
 def beside_the_step(rank: RankTrace, launch_ids: pl.Series) -> pl.DataFrame:
     """Of launches that are no work of the step, such as an evaluation's, ``cause`` and ``name``; else nulls."""
-    found = _within(rank, launch_ids, beside)
+    found = {**rank.cached(_of_programs), **_within(rank, launch_ids, beside)}
     rows = [found.get(launch, (None, None)) for launch in launch_ids]
     return pl.DataFrame(rows, {"cause": pl.String, "name": pl.String}, orient="row")
+
+
+def around_all(rank: RankTrace) -> frozenset[str]:
+    """Names that would tell a class, but that nearly all work is launched within: they say what the job is.
+
+    So does the evaluation of a job that only evaluates, which keeps it from nothing else.
+    """
+    launched = rank[_LAUNCHED]["launch_ns"].drop_nulls().sort()
+    calls = rank.cached(spans)
+    told = [name for name in distinct(calls["name"]) if name and named(name)]
+    if launched.is_empty() or not told:
+        return frozenset()
+    telling = calls.filter(among(calls["name"], told)).select(pl.col("name").cast(pl.String), "start_ns", "end_ns")
+    lasted = pl.col("end_ns") - pl.col("start_ns")
+    # Most of those names are of calls that take little.
+    least_ns = (launched[-1] - launched[0]) // 2
+    lasting = telling.group_by("name").agg(lasted.sum().alias("time_ns")).filter(pl.col("time_ns") > least_ns)
+    return frozenset(
+        name for name in lasting["name"] if _part_within(launched, telling.filter(name=name)) >= _WHOLE_RATIO
+    )
+
+
+def telling_nothing(rank: RankTrace) -> pl.Series | None:
+    """Which of ``host_calls`` are of ``around_all``; null where there are none of that kind."""
+    names = rank.cached(around_all)
+    return among(rank.cached(host_calls)["name"], names) if names else None
+
+
+def _part_within(times: pl.Series, calls: pl.DataFrame) -> float:
+    """Which part of the times are in one of the calls."""
+    union = intervals.union(calls)
+    is_within = intervals.covered_before_ns(union, times + 1) > intervals.covered_before_ns(union, times)
+    return int(is_within.sum()) / len(times)
+
+
+def _of_programs(rank: RankTrace) -> dict[int, tuple[str, str]]:
+    """Of launches of programs of XLA whose names tell that they are no work of the step, that class and the name."""
+    programs = rank[_PROGRAMS].drop_nulls().unique()
+    if programs.is_empty():
+        return {}
+    told = {name: beside(_TRANSFORMED.sub("", name)) for name in distinct(programs["module"]) if name}
+    causes = {name: cause for name, cause in told.items() if cause}
+    chosen = programs.filter(among(programs["module"], causes)).with_columns(pl.col("module").cast(pl.String))
+    return {launch: (causes[name], name) for name, launch in chosen.iter_rows()}
 
 
 def _within(rank: RankTrace, launch_ids: pl.Series, telling: Callable[[str], str | None]) -> dict[int, tuple[str, str]]:
     """Of launches within something whose name tells a class, that class and the name of the outermost."""
     calls = spans(rank)
-    told = {name: cause for name in distinct(calls["name"]) if name and (cause := telling(name))}
+    around = rank.cached(around_all)
+    told = {name: cause for name in distinct(calls["name"]) if name and (cause := telling(name)) and name not in around}
     if not told:
         return {}
     outer = _outermost(calls.filter(among(calls["name"], told)))

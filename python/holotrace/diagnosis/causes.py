@@ -46,6 +46,7 @@ from holotrace.diagnosis.classes import (
     QUEUED,
     SLICE_GRADIENTS,
     SLOW_HOST,
+    SLOW_LINK,
     SYNCHRONIZATION,
     UNEVEN_WORK,
     UNFUSED_OPTIMIZER,
@@ -57,7 +58,7 @@ from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.hidden import with_hidden
 from holotrace.diagnosis.host_clock import Wait
 from holotrace.diagnosis.meetings import Late, Meetings, together
-from holotrace.diagnosis.texts_on_host import OF_HOSTS
+from holotrace.diagnosis.texts_on_host import OF_HOSTS, XLA_OF_HOSTS
 from holotrace.diagnosis.transfers import ABSENT, EXPOSES, is_gathered
 from holotrace.diagnosis.xla_hosts import SPENT, WAITED
 
@@ -278,7 +279,7 @@ def _is_of_shared_cores(candidate: Candidate, windows: pl.DataFrame) -> bool:
     is_told = candidate.cause == MORE_WORK and account.XLA not in windows["detail"]
     if is_told and not candidate.evidence.get("is_equal"):
         return False
-    return candidate.cause in (*cores.LONGER, UNEVEN_WORK)
+    return candidate.cause in (*cores.LONGER, UNEVEN_WORK, SLOW_LINK)
 
 
 def _least_ratio_of_job(candidate: Candidate, *, rank_count: int, windows: pl.DataFrame) -> float:
@@ -377,9 +378,9 @@ def table(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> pl.DataFrame:
 def _words(rows: pl.DataFrame) -> Mapping[str, Class]:
     """What is said of each class in a job of this kind."""
     of_job = rows.filter(pl.col("row") == account.WINDOW)
-    if (of_job["detail"] == account.XLA).any():
-        return OF_XLA
     is_on_host = not of_job.is_empty() and of_job["name"].eq_missing(account.ON_HOST).all()
+    if (of_job["detail"] == account.XLA).any():
+        return XLA_OF_HOSTS if is_on_host else OF_XLA
     return OF_HOSTS if is_on_host else CLASSES
 
 

@@ -58,7 +58,10 @@ CLASSES: Mapping[str, Class] = {
     classes.EVALUATION: Class(
         "training stands still while {who} {evaluates} in {what}",
         "Evaluate less often, or on other devices.",
-        seen="A function or range whose name says that the model is evaluated or validated.",
+        seen=(
+            "A function, a range or a program of XLA whose name says that the model is evaluated or validated, if the "
+            "job does something else, too."
+        ),
         confused="A Python function, if its name does not contain these words.",
     ),
     classes.LOGGING: Class(
@@ -328,7 +331,8 @@ OF_XLA: Mapping[str, Class] = {
     ),
     classes.LAUNCH: replace(
         CLASSES[classes.LAUNCH],
-        sentence="{who} {is_} launch-bound: its devices have nothing to do while the host prepares and starts programs",
+        sentence="{who} {is_} launch-bound: {its} devices have nothing to do while the host prepares and starts "
+        "programs",
         advice="Give the device more to do at once: larger batches, several steps in one program (lax.scan, "
         "torch_xla.compile), and no Python work between steps.",
     ),

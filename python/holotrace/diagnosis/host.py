@@ -16,7 +16,7 @@ from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
 from holotrace.derive.vendors import ALLOCATING, BLOCKING
 from holotrace.diagnosis import idle_windows, lead, open_calls, other_thread, own_time, rounds
-from holotrace.diagnosis.calls import among, host_calls, main_thread, matching
+from holotrace.diagnosis.calls import among, host_calls, main_thread, matching, telling_nothing
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
     FULL_QUEUE,
@@ -328,7 +328,7 @@ def _told(idle: pl.DataFrame, rank: RankTrace) -> Gaps:
     shares = _all_of(found.filter(is_queued), QUEUED)
     if calls.is_empty() or waiting.is_empty():
         return Gaps(found, pl.concat([shares, _all_of(waiting, UNRECORDED)]), waiting, None)
-    told = open_calls.of(calls, waiting, fallback=rank.cached(main_thread))
+    told = open_calls.of(calls, waiting, fallback=rank.cached(main_thread), ignored=telling_nothing(rank))
     numbered = told.shares.with_columns(window=waiting["window"][told.shares["window"]])
     numbered = other_thread.instead_of_pauses(numbered, waiting, calls, rank)
     by_host = _after_waiting(_in_one(numbered, waiting), waiting, calls).select(shares.columns)

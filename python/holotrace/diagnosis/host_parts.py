@@ -13,7 +13,7 @@ from holotrace.derive import host_activities as xla
 from holotrace.derive.kernel_kinds import WORK
 from holotrace.derive.steps import launched_in
 from holotrace.diagnosis import classes, host, idle_windows, open_calls
-from holotrace.diagnosis.calls import host_calls, main_thread, matching
+from holotrace.diagnosis.calls import host_calls, main_thread, matching, telling_nothing
 
 READS = host.READS
 WORK_EVENTS = idle_windows.WORK_EVENTS
@@ -100,9 +100,14 @@ def of_steps(rank: RankTrace) -> pl.DataFrame:
     # The backward pass runs on a thread of its own, while the one that holds the steps waits for it.
     of_main = apart.with_columns(tid=pl.lit(main, pl.UInt32))
     beside = open_calls.busiest_thread(calls, main)
-    # The range of a step tells nothing of it.
+    # The range of a step tells nothing of it, and no more does what is around all of them.
     of_step = matching(calls["name"], classes.STEP_RANGE)
-    told = open_calls.of(calls, of_main, fallback=beside, ignored=of_step) if calls.height else None
+    around = telling_nothing(rank)
+    told = (
+        open_calls.of(calls, of_main, fallback=beside, ignored=of_step if around is None else of_step | around)
+        if calls.height
+        else None
+    )
     shares = told.shares if told else open_calls.NO_SHARES
     parts = _wide(shares, apart["window"], _IN_STEPS)
     known = parts.select(pl.sum_horizontal(f"{part}_ns" for part in PARTS[:-1])).to_series()

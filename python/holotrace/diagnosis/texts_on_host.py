@@ -1,4 +1,4 @@
-"""What is said otherwise of classes of causes where operators compute on the host, which is the device itself."""
+"""What is said otherwise of classes of causes where the host is the device itself: of operators, and of XLA."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from holotrace.diagnosis import classes
-from holotrace.diagnosis.class_texts import CLASSES, Class
+from holotrace.diagnosis.class_texts import CLASSES, OF_XLA, Class
 
 _CORES = (
     "Look for other processes on its cores, the binding of processes and threads to cores and NUMA nodes (numactl, "
     "OMP_NUM_THREADS), and clocks and power saving (cpupower)"
 )
+_NETWORK = "Compare the network interfaces that these hosts use (GLOO_SOCKET_IFNAME), and their errors and rates."
 _OTHERWISE: Mapping[str, Class] = {
     classes.PAUSE: replace(
         CLASSES[classes.PAUSE],
@@ -43,13 +44,21 @@ _OTHERWISE: Mapping[str, Class] = {
         advice="Move layers from this stage to others; embedding, last layer and loss count as work, too. If it has no "
         f"more than the others: {_CORES[0].lower()}{_CORES[1:]}.",
     ),
-    classes.SLOW_LINK: replace(
-        CLASSES[classes.SLOW_LINK],
-        advice="Compare the network interfaces that these hosts use (GLOO_SOCKET_IFNAME), and their errors and rates.",
-    ),
+    classes.SLOW_LINK: replace(CLASSES[classes.SLOW_LINK], advice=_NETWORK),
 }
 _IDLE = "the device of {who} has nothing to do"
 OF_HOSTS: Mapping[str, Class] = {
     cause: replace(told, sentence=told.sentence.replace(_IDLE, "{who} {computes} nothing"))
     for cause, told in {**CLASSES, **_OTHERWISE}.items()
+}
+# Of programs compiled by XLA for the CPUs of hosts.
+XLA_OF_HOSTS: Mapping[str, Class] = {
+    **OF_XLA,
+    classes.SLOW_DEVICE: replace(OF_XLA[classes.SLOW_DEVICE], advice=f"{_CORES}."),
+    classes.SLOW_LINK: replace(OF_XLA[classes.SLOW_LINK], advice=_NETWORK),
+    classes.EXPOSED: replace(
+        OF_XLA[classes.EXPOSED],
+        advice="Choose a sharding that moves less data, send in fewer and larger collectives, and compare the "
+        "implementations of collectives (jax_cpu_collectives_implementation).",
+    ),
 }

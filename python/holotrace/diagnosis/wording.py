@@ -92,11 +92,13 @@ def short(name: str) -> str:
 
 
 def verbs(ranks: tuple[int, ...], count: int) -> dict[str, str]:
-    """The verbs after ``whose``, of one or of several."""
+    """The verbs, and the pronoun, after ``whose``, of one or of several."""
     are_several = len(ranks) > 1 and not (count > 1 and len(ranks) == count)
     if are_several:
-        return {"is_": "are", "has": "have", "copies": "copy", "computes": "compute", "evaluates": "evaluate"}
-    return {"is_": "is", "has": "has", "copies": "copies", "computes": "computes", "evaluates": "evaluates"}
+        several = {"copies": "copy", "computes": "compute", "evaluates": "evaluate", "its": "their"}
+        return {"is_": "are", "has": "have", **several}
+    one = {"copies": "copies", "computes": "computes", "evaluates": "evaluates", "its": "its"}
+    return {"is_": "is", "has": "has", **one}
 
 
 # Of a cause that no step has.

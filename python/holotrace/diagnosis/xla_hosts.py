@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import polars as pl
@@ -26,6 +27,7 @@ from holotrace.derive.host_activities import (
 from holotrace.derive.names import decided
 from holotrace.derive.steps import launched_in
 from holotrace.diagnosis import classes, lead, open_calls, rounds, xla_chains, xla_gaps
+from holotrace.diagnosis.calls import around_all
 from holotrace.diagnosis.host_parts import QUEUED, UNATTRIBUTED
 
 # Rows of the account: when a host waited for its devices, and what it did between its launches and waits.
@@ -54,6 +56,9 @@ _CLASSES = {
     WAIT: classes.UNRECORDED,
     UNATTRIBUTED: classes.UNRECORDED,
 }
+
+
+_ClassOf = Callable[[str], "str | None"]
 
 
 class Host(NamedTuple):
@@ -85,12 +90,13 @@ def by_class(rank: RankTrace) -> pl.DataFrame:
 
 def host(rank: RankTrace) -> Host:
     """What the host did, by classes of causes, and the gaps of the devices."""
-    activities = _without_saving(host_time.activities(rank, INPUT_RANGES))
+    class_of = rank.cached(_class_of)
+    activities = _without_saving(host_time.activities(rank, INPUT_RANGES), class_of)
     found = xla_gaps.with_parts(_idle(rank), activities, host_time.everywhere(activities), rank)
     gaps = _interpreted(found, activities, rank).with_row_index("window")
     gaps = gaps.join(_begun_by_devices(rank), on="step", how="left", maintain_order="left")
     named = _with_callers(rank, xla_gaps.named(rank, activities))
-    known = _explained(gaps, named)
+    known = _explained(gaps, named, class_of)
     reads = named.filter(pl.col("tid").is_in(host_time.stepping_threads(rank).implode()), activity=READ_BACK)
     waits = host_time.outermost(reads).select(
         began_ns="start_ns",
@@ -211,25 +217,28 @@ def _lasting_launches(rank: RankTrace) -> pl.Series:
     return (lasting if lasting.height else runs)["launch_ns"]
 
 
-def _explained(gaps: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
+def _explained(gaps: pl.DataFrame, named: pl.DataFrame, class_of: _ClassOf) -> pl.DataFrame:
     """What the host did in each of the gaps, of which the parts are known: a row for each part."""
-    index = ["window", "start_ns", "end_ns", "is_between_calls", "begun_ns"]
+    index = ["window", "start_ns", "end_ns", "is_between_calls", "begun_ns", "launch_ns", "is_brief"]
     parts = (
         gaps.drop("cause")
         .unpivot([f"{part}_ns" for part in xla_gaps.PARTS], index=index, value_name="share_ns")
         .filter(pl.col("share_ns") > 0)
         .with_columns(cause=pl.col("variable").str.strip_suffix("_ns"))
     )
-    telling, others = _telling(named)
-    by_name, rest = _by_name(parts, telling, others)
+    telling, others = _telling(named, class_of)
+    by_name, rest = _by_name(parts, telling, others, class_of)
     told = rest.hstack(host_time.told(rest, others))
     # Where graphs are collected, running the program's own code is part of that.
     collects = TRACING in named["activity"]
     is_function = (pl.col("cause") == PROGRAM) & pl.lit(not collects) & (pl.col("share_ns") >= open_calls.LONG_NS)
     is_function &= pl.col("name").is_not_null()
-    # What a device takes from one program to the next is less where there are fewer of them.
+    # What a device takes from one program to the next is less where there are fewer of them, and so is what their
+    # constants take to be sent.
     is_switch = (pl.col("cause") == QUEUED) & (pl.col("end_ns") - pl.col("start_ns") < xla_gaps.MIN_GAP_NS)
-    is_caller = is_function & pl.col("is_between_calls") & pl.col("name").str.contains(host_time.BUILT_IN)
+    of_brief = (pl.col("cause") == QUEUED) | ((pl.col("cause") == UPLOAD) & (pl.col("share_ns") < xla_gaps.MIN_GAP_NS))
+    is_switch |= pl.col("is_brief") & of_brief
+    is_caller = is_function & pl.col("name").str.contains(host_time.BUILT_IN)
     usual = told.with_columns(
         cause=pl.when(is_function)
         .then(pl.lit(classes.FUNCTION))
@@ -238,14 +247,15 @@ def _explained(gaps: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.col("cause").replace_strict(_CLASSES)),
         name=pl.when(is_caller).then(_CALLER).otherwise("name"),
     )
+    launched_ns = pl.min_horizontal("end_ns", pl.max_horizontal("start_ns", "launch_ns") + 1)
     # Starting programs is one cause, whatever is started.
     return pl.concat([by_name, usual]).select(
         *("window", "start_ns", "end_ns", "share_ns", "cause"),
         responsible="name",
         where=pl.lit(None, pl.String),
         event_id=pl.lit(None, pl.UInt32),
-        # What is done last in a gap is done for the step that comes next.
-        when_ns=pl.coalesce("begun_ns", pl.coalesce("until_ns", "end_ns") - 1),
+        # What is done last in a gap is done for the step that comes next, which ends it.
+        when_ns=pl.coalesce("begun_ns", pl.coalesce("until_ns", launched_ns) - 1),
     )
 
 
@@ -285,10 +295,12 @@ def _parts(rank: RankTrace, spans: pl.DataFrame, every: pl.DataFrame) -> pl.Data
         queued_ns=pl.lit(0, pl.Int64),
         wait_ns=pl.lit(0, pl.Int64),
         is_between_calls=pl.lit(value=False),
+        is_brief=pl.lit(value=False),
+        launch_ns=pl.lit(None, pl.Int64),
         begun_ns=pl.lit(None, pl.Int64),
         cause=pl.lit(None, pl.String),
     )
-    return _explained(told, own)
+    return _explained(told, own, rank.cached(_class_of))
 
 
 def _begun_by_devices(rank: RankTrace) -> pl.DataFrame:
@@ -316,12 +328,19 @@ def _idle(rank: RankTrace) -> pl.DataFrame:
     outside = intervals.uncovered_ns(found, intervals.union(runs))
     # Programs last a little longer than their operations.
     is_between = (2 * outside > length) & pl.lit(not runs.is_empty())
-    return _ended_by_programs(found.filter((length >= xla_gaps.MIN_GAP_NS) | is_between), runs)
+    told = _ended_by_programs(found.filter((length >= xla_gaps.MIN_GAP_NS) | is_between), runs)
+    # Devices that are threads of the host begin when these have been woken.
+    is_brief = pl.lit(xla_gaps.is_on_host(rank)) & (pl.col("lasted_ns") < length)
+    return told.with_columns(is_brief=is_brief.fill_null(value=False)).drop("lasted_ns")
 
 
 def _ended_by_programs(gaps: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """The gaps, those that end as a program begins with when that was launched, and not the first kernel of it."""
-    launched = runs.group_by(end_ns="start_ns").agg(program_ns=pl.col("launch_ns").min())
+    """The gaps, those that end as a program begins with when that was launched, and not the first kernel of it.
+
+    Besides there is ``lasted_ns``, how long that ran.
+    """
+    lasted = pl.col("end_ns") - pl.col("start_ns")
+    launched = runs.group_by(end_ns="start_ns").agg(program_ns=pl.col("launch_ns").min(), lasted_ns=lasted.max())
     told = gaps.join(launched, on="end_ns", how="left", maintain_order="left")
     return told.with_columns(launch_ns=pl.coalesce("program_ns", "launch_ns")).drop("program_ns")
 
@@ -345,16 +364,18 @@ def _interpreted(gaps: pl.DataFrame, activities: pl.DataFrame, rank: RankTrace) 
     )
 
 
-def _telling(activities: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _telling(activities: pl.DataFrame, class_of: _ClassOf) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Code of the program whose name tells what it does, and what goes on outside of it."""
     is_program = activities["activity"] == PROGRAM
-    tells = decided(activities["name"], _class_of).is_not_null() & is_program
+    tells = decided(activities["name"], class_of).is_not_null() & is_program
     telling = activities.filter(tells)
     is_inside = intervals.uncovered_ns(activities, intervals.union(telling)) == 0
     return telling, activities.filter(~(is_inside & is_program))
 
 
-def _by_name(parts: pl.DataFrame, telling: pl.DataFrame, others: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _by_name(
+    parts: pl.DataFrame, telling: pl.DataFrame, others: pl.DataFrame, class_of: _ClassOf
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """What code of the program takes whose name tells what it does, and the parts without that."""
     found = parts.hstack(host_time.told(parts, telling))
     # What it waits for in other calls is no time of its own.
@@ -363,20 +384,26 @@ def _by_name(parts: pl.DataFrame, telling: pl.DataFrame, others: pl.DataFrame) -
     taken = pl.min_horizontal(pl.col("took_ns").fill_null(0), "share_ns", "own_ns")
     rest = parts.with_columns(found.select(share_ns=pl.col("share_ns") - taken))
     told = found.with_columns(share_ns=taken).filter(pl.col("share_ns") > 0).drop("own_ns")
-    return told.with_columns(cause=decided(told["name"], _class_of)), rest.filter(pl.col("share_ns") > 0)
+    return told.with_columns(cause=decided(told["name"], class_of)), rest.filter(pl.col("share_ns") > 0)
 
 
-def _without_saving(activities: pl.DataFrame) -> pl.DataFrame:
+def _without_saving(activities: pl.DataFrame, class_of: _ClassOf) -> pl.DataFrame:
     """The activities without the reading back within code of the program that saves, or evaluates."""
     is_program = activities["activity"] == PROGRAM
-    saving = activities.filter(decided(activities["name"], _class_of).is_in(_READING) & is_program)
+    saving = activities.filter(decided(activities["name"], class_of).is_in(_READING) & is_program)
     is_inside = intervals.uncovered_ns(activities, intervals.union(saving)) == 0
     return activities.filter(~(is_inside & (activities["activity"] == READ_BACK)))
 
 
-def _class_of(name: str) -> str | None:
-    told = classes.named(name)
-    return told if told in _BY_NAME else None
+def _class_of(rank: RankTrace) -> _ClassOf:
+    """What tells the class of code of the rank's program that has one by its name."""
+    around = rank.cached(around_all)
+
+    def class_of(name: str) -> str | None:
+        told = classes.named(name)
+        return told if told in _BY_NAME and name not in around else None
+
+    return class_of
 
 
 def _with_callers(rank: RankTrace, activities: pl.DataFrame) -> pl.DataFrame:

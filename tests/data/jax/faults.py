@@ -1,13 +1,19 @@
-"""Makes the captures jax_cpu_busy_device, _busy_host and _host_code: jobs on CPU devices whose lost time was planted.
+"""Makes the captures jax_cpu_<fault>: jobs on CPU devices whose lost time was planted.
 
     python tests/data/jax/faults.py busy_device FOLDER
     python tests/data/jax/faults.py busy_host FOLDER
     python tests/data/jax/faults.py host_code FOLDER
+    python tests/data/jax/faults.py evaluation FOLDER
+    python tests/data/jax/faults.py eager FOLDER
+    python tests/data/jax/faults.py only_evaluates FOLDER
 
 busy_device: four devices train with data in parallel, and device BUSY multiplies matrices LOOPS times more. busy_host:
 the same on two hosts of two devices, where both of the second do so. host_code: one device, and the host sleeps in a
 range ``log_metrics`` in every third step from step 2, in ``save_checkpoint`` in step SAVED, and computes in the loop
-over steps itself in each. The tests hold them packed with xz.
+over steps itself in each. evaluation: one device, on which a program ``evaluate`` runs EVALUATIONS times in every
+fourth step from step 3. eager: two devices, and PROGRAMS operations outside of the jitted step in each. only_evaluates:
+one device and a function ``evaluate`` around everything, which sleeps EVALUATING_S in each batch and is called twice.
+The tests hold them packed with xz.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ from collections.abc import Callable
 STEPS, WIDTH, ROWS = 9, 384, 256
 DEVICES, HOSTS, BUSY, LOOPS = 4, 2, 2, 60
 PORT = 47_119
+EVALUATIONS, PROGRAMS, BATCHES, EVALUATING_S = 4, 40, 6, 0.006
 LOGGING_S, SAVED, SAVING_S, COMPUTING_S = 0.03, 4, 0.09, 0.008
 
 
@@ -101,12 +108,85 @@ def host_code(folder: str) -> None:
     jax.profiler.stop_trace()
 
 
+def evaluation(folder: str) -> None:
+    """A program evaluates in some of the steps."""
+    import jax
+    import jax.numpy as jnp
+
+    def evaluate(weights: jax.Array, batch: jax.Array) -> jax.Array:
+        return (batch @ weights @ weights).mean()
+
+    evaluate_of = jax.jit(evaluate)
+    step_of = jax.jit(lambda weights, batch: weights - 0.1 * jnp.tanh(batch @ weights).mean())
+    weights, batch = jnp.full((WIDTH, WIDTH), 0.01, jnp.float32), jnp.ones((16 * ROWS, WIDTH))
+    weights = step_of(weights, batch)
+    jax.block_until_ready((step_of(weights, batch), evaluate_of(weights, batch)))
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    jax.profiler.start_trace(folder, profiler_options=options)
+    for step in range(STEPS):
+        with jax.profiler.StepTraceAnnotation("train", step_num=step):
+            weights = jax.block_until_ready(step_of(weights, batch))
+            for _ in range(EVALUATIONS if step % 4 == 3 else 0):
+                jax.block_until_ready(evaluate_of(weights, batch))
+    jax.profiler.stop_trace()
+
+
+def eager(folder: str) -> None:
+    """Operations that nothing put into the program of the step."""
+    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+    import jax
+    import jax.numpy as jnp
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    mesh = Mesh(jax.devices(), ("data",))
+    step_of = jax.jit(lambda weights, batch: (weights - 0.1 * jnp.tanh(batch @ weights).mean(), batch.mean()))
+    weights = jax.device_put(jnp.full((WIDTH, WIDTH), 0.01, jnp.float32), NamedSharding(mesh, PartitionSpec()))
+    batch = jax.device_put(jnp.ones((8 * ROWS, WIDTH)), NamedSharding(mesh, PartitionSpec("data")))
+    weights, loss = step_of(weights, batch)
+    weights, loss = step_of(weights, batch)
+    jax.block_until_ready(loss * 0.5)
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    jax.profiler.start_trace(folder, profiler_options=options)
+    for step in range(STEPS):
+        with jax.profiler.StepTraceAnnotation("train", step_num=step):
+            weights, loss = step_of(weights, batch)
+            for _ in range(PROGRAMS):
+                loss = loss * 0.5
+            jax.block_until_ready(loss)
+    jax.profiler.stop_trace()
+
+
+def only_evaluates(folder: str) -> None:
+    """All that the job does is to evaluate."""
+    import jax
+    import jax.numpy as jnp
+
+    forward = jax.jit(lambda weights, batch: (batch @ weights @ weights).mean())
+    weights, batch = jnp.full((WIDTH, WIDTH), 0.01, jnp.float32), jnp.ones((16 * ROWS, WIDTH))
+
+    def evaluate() -> None:
+        for _ in range(BATCHES):
+            float(forward(weights, batch))
+            time.sleep(EVALUATING_S)
+
+    evaluate()
+    jax.profiler.start_trace(folder)
+    for _ in range(2):
+        evaluate()
+    jax.profiler.stop_trace()
+
+
 def main() -> None:
     """Run the job that was asked for."""
     jobs: dict[str, Callable[[str], None]] = {
         "busy_device": busy_device,
         "busy_host": busy_host,
         "host_code": host_code,
+        "evaluation": evaluation,
+        "eager": eager,
+        "only_evaluates": only_evaluates,
     }
     os.environ["JAX_PLATFORMS"] = "cpu"
     jobs[sys.argv[1]](sys.argv[2])
