@@ -29,7 +29,9 @@ _RETURN_NS = 60_000
 # Of functions that hosts are in while their devices work, so many of the longest are looked at.
 _MOST_FUNCTIONS = 512
 # Launching late, also where that is laid to a wait.
-_LATE = (LAUNCH, SYNCHRONIZATION)
+LATE = (LAUNCH, SYNCHRONIZATION)
+# What else a host that is further ahead hides.
+STANDING = (*STALLING, PAUSE)
 _GAP = ("cause", "responsible", "start_ns", "end_ns", "share_ns")
 _SCHEMA = {
     **dict.fromkeys(("cause", "responsible"), pl.String()),
@@ -95,20 +97,20 @@ def rows(rank: RankTrace) -> pl.DataFrame:
             # It is not laid to what goes on beside the device's work.
             is_beside = pl.col("event_id").is_in(beside["event_id"].implode())
             alone = _of(str(cause), name, stops.filter(is_beside | (pl.col("cause") != cause)), later)
-            found.append(alone.filter(pl.col("kind").is_in(_LATE)))
+            found.append(alone.filter(pl.col("kind").is_in(LATE)))
     found = [each.drop("kind") for each in found]
     return pl.concat([pl.DataFrame(schema=_SCHEMA), *found, _calling(rank, standing)])
 
 
 def _standing(rank: RankTrace) -> pl.DataFrame:
     """What hosts stand still for in gaps."""
-    is_standing = pl.col("cause").is_in((*STALLING, PAUSE)) & (pl.col("share_ns") > _LEAST_NS)
+    is_standing = pl.col("cause").is_in(STANDING) & (pl.col("share_ns") > _LEAST_NS)
     return rank.cached(host.gaps).filter(is_standing).select(_GAP)
 
 
 def _launching(rank: RankTrace) -> pl.DataFrame:
     """What hosts launch too late in gaps, whether or not that is laid to a wait before it."""
-    return rank.cached(host.gaps).filter(pl.col("cause").is_in(_LATE)).select(_GAP)
+    return rank.cached(host.gaps).filter(pl.col("cause").is_in(LATE)).select(_GAP)
 
 
 def _calling(rank: RankTrace, standing: pl.DataFrame) -> pl.DataFrame:
@@ -217,6 +219,20 @@ def _of(cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame) 
     own = stops.filter(is_own)
     # Having waited for its device, which it would have to for longer then, the host is as far ahead as it was.
     again = stops.filter(~is_own, "is_wait")["returned_ns"].sort()
+    return hidden(own, others, again).select(
+        *(pl.lit(value, pl.String).alias(column) for column, value in (("cause", cause), ("responsible", name))),
+        *("start_ns", "end_ns", "share_ns", "event_id", "kind"),
+    )
+
+
+def hidden(own: pl.DataFrame, others: pl.DataFrame, again: pl.Series) -> pl.DataFrame:
+    """The parts of gaps that hosts would have hidden had they been further ahead, each with the ``kind`` of its gap.
+
+    Args:
+        own: How much further ahead they would have been, ``won_ns``, since ``returned_ns``, for which ``event_id``.
+        others: Parts of gaps: ``cause``, ``start_ns``, ``end_ns`` and ``share_ns``.
+        again: When they had waited for their devices, in order, so that they are as far ahead as they were.
+    """
     won = own.select("won_ns", "event_id", at_ns="returned_ns", since_ns="returned_ns")
     needed = others.select("start_ns", "end_ns", _at(), needed_ns="share_ns", at_ns="end_ns", kind="cause")
     level = (pl.col("won_ns").fill_null(0) - pl.col("needed_ns").fill_null(0)).cum_sum().over("run")
@@ -229,10 +245,5 @@ def _of(cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame) 
         .with_columns(pl.col("event_id").forward_fill(), run=pl.lit(again).search_sorted(pl.col("since_ns")))
         .with_columns(share_ns=pl.col("needed_ns") - anyway_ns)
         .filter(pl.col("share_ns") > 0)
-        .select(
-            *(pl.lit(value, pl.String).alias(column) for column, value in (("cause", cause), ("responsible", name))),
-            *("start_ns", "end_ns", "share_ns"),
-            pl.col("event_id").cast(pl.UInt32),
-            "kind",
-        )
+        .select("start_ns", "end_ns", "share_ns", pl.col("event_id").cast(pl.UInt32), "kind")
     )
