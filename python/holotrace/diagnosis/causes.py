@@ -409,7 +409,7 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
     is_launch = not (LAUNCHING | GRAPH_LAUNCHING).isdisjoint((c.responsible, _innermost(c)))
     filled |= {"how": more.format(**filled), "in_what": f" in {what}" if what else ""}
     meanwhile = wording.COPYING if c.evidence.get("copies_to_host") else ""
-    filled["than"] = wording.OTHERS.get(c.cause, "")
+    filled["than"], filled["stands"] = wording.OTHERS.get(c.cause, ""), "waits for" if c.cause == COPY else "is in"
     filled |= {"pauses": wording.pauses(what, meanwhile, is_launch=is_launch), "meanwhile": meanwhile, **c.evidence}
     is_call = _innermost(c).startswith(COPYING_CALLS)
     absent = int(c.evidence.get(ABSENT, 0))
