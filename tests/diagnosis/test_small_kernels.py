@@ -20,7 +20,7 @@ def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]
 
 
 def steps(
-    folder: Path, *, count: int = 100, small_us: int = 2, around: str = ROTATE, frees: bool = False
+    folder: Path, *, count: int = 100, small_us: int = 2, around: str = ROTATE, within: str = "", frees: bool = False
 ) -> dict[str, tuple[float, str | None]]:
     """What is told of steps that launch so many kernels in a row, then long ones, and read their loss at last.
 
@@ -41,6 +41,8 @@ def steps(
         for _ in range(count):
             launch("rotary", small_us)
         events.append(event("python_function", around, begin, host - begin))
+        if within:
+            events.append(event("user_annotation", within, begin, host - begin + 1))
         for _ in range(4):
             launch("gemm", LONG_US)
         if frees:
@@ -63,6 +65,12 @@ def test_small_kernels_in_a_row_cost_what_their_device_waits_for(tmp_path: Path)
     cost_ms, responsible = steps(tmp_path)["launch-bound"]
     assert responsible == ROTATE
     assert cost_ms == pytest.approx(STEPS * 100 * (LAUNCH_US - 2) / 1e3, rel=0.1)
+
+
+def test_small_kernels_of_an_optimizer_are_its(tmp_path: Path) -> None:
+    """They were told beside an optimizer that is not fused, by the function of it that launches them."""
+    optimizer = "Optimizer.step#Lion.step"
+    assert steps(tmp_path, around="lion.py(5): step", within=optimizer)["launch-bound"][1] == optimizer
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from holotrace.diagnosis import account
-from holotrace.diagnosis.candidates import NAMED_RATIO, Candidate, Job, Where, candidate, lower_median, when
+from holotrace.diagnosis.candidates import NAMED_RATIO, Candidate, Job, Where, by_rank, candidate, lower_median, when
 from holotrace.diagnosis.classes import LAUNCH
 from holotrace.diagnosis.meetings import Meetings
 
@@ -33,19 +33,13 @@ def causes(job: Job) -> Iterator[Candidate]:
     parts = gone.with_columns(part_ns=pl.when(is_own).then("time_ns").otherwise(0))
     where = Where(job.ranks if len(job.ranks) == 1 else (), when(launching, "time_ns"))
     found = candidate(LAUNCH, names["name"][0] if is_most else None, parts, where, of_hosts=True)
-    spent: dict[int, list[tuple[int, float]]] = {}
-    for rank, at, ns in launching.select("rank", "at_ns", "time_ns").iter_rows():
-        spent.setdefault(rank, []).append((at, float(ns)))
-    later: dict[int, list[tuple[int, float]]] = {}
-    for rank, at, ns in gone.filter(~is_own).select("rank", "at_ns", "time_ns").iter_rows():
-        later.setdefault(rank, []).append((at, float(ns)))
     evidence = {
         **found.evidence,
         "time_ns": int(gone["time_ns"].sum()),
         "count": launching.height,
         IN_A_ROW: int(lower_median(launching["count"])),
     }
-    change = replace(found.change, spent=spent, later=later)
+    change = replace(found.change, spent=by_rank(launching), later=by_rank(gone.filter(~is_own)))
     yield replace(found, change=change, evidence=evidence)
 
 

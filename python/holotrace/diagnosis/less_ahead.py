@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import polars as pl
 
 from holotrace.diagnosis import account, of_functions
-from holotrace.diagnosis.candidates import Candidate, Job, lower_median, when
+from holotrace.diagnosis.candidates import Candidate, Job, by_rank, lower_median, when
 from holotrace.diagnosis.classes import BY_NAME, COPY, EVALUATION, STALLING
 from holotrace.diagnosis.meetings import Change, Meetings
 
@@ -60,9 +60,7 @@ def worth_saying(
 def _of(cause: str, rows: pl.DataFrame, functions: pl.DataFrame, job: Job) -> Candidate:
     longest = rows.sort("time_ns", "rank", "at_ns", descending=[True, False, False]).row(0, named=True)
     times = functions.filter(name=longest["name"])
-    later: dict[int, list[tuple[int, float]]] = {}
-    for rank, at, ns in rows.filter(pl.col("time_ns") > 0).select("rank", "at_ns", "time_ns").iter_rows():
-        later.setdefault(rank, []).append((at, float(ns)))
+    later = by_rank(rows)
     return Candidate(
         cause,
         Change(later=later),

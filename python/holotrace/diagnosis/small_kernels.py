@@ -17,6 +17,7 @@ from holotrace.diagnosis.classes import QUEUED, is_container
 _SMALL_RATIO, _MANY = 0.5, 24
 # Functions around kernels that are looked at, from the inside out.
 _LEVELS = 16
+_OPTIMIZER = r"^Optimizer\.step#"
 _MOST = 512
 _SCHEMA = {
     **dict.fromkeys(("cause", "responsible"), pl.String()),
@@ -109,7 +110,10 @@ def _in_a_row(rank: RankTrace) -> pl.DataFrame:
 
 
 def _around(found: pl.DataFrame, rank: RankTrace) -> pl.Series:
-    """The innermost call around each of the chains, ``responsible``; null if that is no more than the step."""
+    """The innermost call around each of the chains, ``responsible``; null if that is no more than the step.
+
+    What an optimizer launches is its, whichever of its functions does so.
+    """
     calls = rank.cached(host_calls)
     ids = found["event_id"]
     names: list[pl.DataFrame] = []
@@ -118,8 +122,8 @@ def _around(found: pl.DataFrame, rank: RankTrace) -> pl.Series:
         is_around = pl.Series(level["end_ns"] > found["returned_ns"])
         names.append(level.select(pl.when(is_around).then(pl.col("name").cast(pl.String)).alias(str(len(names)))))
         ids = level["parent_id"]
-    inner = pl.concat(names, how="horizontal").select(responsible=pl.coalesce(pl.all())).to_series()
-    told: pl.Series = pl.Series(
-        "responsible", [None if name and is_container(name) else name for name in inner], pl.String
-    )
-    return told
+    around = pl.concat(names, how="horizontal")
+    optimizers = (pl.when(pl.col(name).str.contains(_OPTIMIZER)).then(name) for name in around.columns)
+    inner = around.select(pl.coalesce(*optimizers, pl.all())).to_series()
+    told = [None if name and is_container(name) else name for name in inner]
+    return pl.Series("responsible", told, pl.String)
