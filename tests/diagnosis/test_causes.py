@@ -186,19 +186,32 @@ def test_a_device_is_slow_at_equal_work_though_another_rank_has_other_shapes() -
     assert not equal_work.is_slow(equal_work.with_others_pooled(kinds, 3), 0.35)
 
 
-def test_ranks_with_more_of_different_work_are_different_causes() -> None:
+@pytest.mark.parametrize("has_operators", [True, False])
+def test_ranks_with_more_of_different_work_are_different_causes(*, has_operators: bool) -> None:
     """One that sorts and one with longer sequences were told as one cause, by the operator of the dearer."""
     times = {0: (100, 10), 1: (100, 10), 2: (150, 10), 3: (100, 60), 4: (140, 20)}
     work = [
-        {"row": "work", "rank": rank, "name": name, "operator": name, "cause": None, "detail": "", "count": 1}
-        | {"time_ns": time_ns}
+        {"row": "work", "rank": rank, "name": name, "cause": None, "detail": "", "count": 1}
+        | {"operator": name if has_operators else None, "time_ns": time_ns}
         for rank, of_rank in times.items()
         for name, time_ns in zip(("mm", "sort"), of_rank, strict=True)
     ]
-    rows = pl.DataFrame(work, schema_overrides={"cause": pl.String})
+    rows = pl.DataFrame(work, schema_overrides=dict.fromkeys(("cause", "operator"), pl.String))
     kinds = equal_work.by_kind(CausesJob(rows, pl.DataFrame(), tuple(times), 0))
     classes = [(MORE_WORK, 2), (MORE_WORK, 3), (MORE_WORK, 4)]
     assert uneven._together(classes, kinds, {}) == [(MORE_WORK, [2, 4]), (MORE_WORK, [3])]
+
+
+def test_a_rank_that_is_like_others_is_so_though_the_first_of_them_has_more_of_its_own() -> None:
+    """Beside a rank with a hot table one with a larger batch was compared with nobody."""
+    times = {0: (100, 10), 1: (50, 100), 2: (50, 60), 3: (50, 60)}
+    work = [
+        {"row": "work", "rank": rank, "name": name, "time_ns": time_ns}
+        for rank, of_rank in {**times, 1: (100, 120), 0: (150, 60)}.items()
+        for name, time_ns in zip(("lookup", "mm"), of_rank, strict=True)
+    ]
+    job = CausesJob(pl.DataFrame(work), pl.DataFrame(), (0, 1, 2, 3), 0)
+    assert [ranks.ranks for ranks in uneven._alike(job)] == [(0, 1, 2, 3)]
 
 
 @pytest.mark.parametrize(

@@ -147,8 +147,11 @@ def test_of_a_call_that_lasts_the_part_beside_a_collective_is_its_too(tmp_path: 
 def test_what_is_launched_too_late_after_a_call_that_used_up_the_lead_is_what_that_costs(tmp_path: Path) -> None:
     """It was told as a host that is too slow, or as the last wait before it."""
     found = kernels_around_a_call(tmp_path, begins_us=100, small=60).causes()
-    assert found["responsible"].to_list() == ["train.py(7): update_ema"]
+    assert found["responsible"].to_list() == ["train.py(7): update_ema", "aten::_foreach_add_"]
     assert found["cost_ns"][0] > 6_050_000 + 59 * 20_000
+    # Launching less would save a part of it, too.
+    assert found["cause"][1] == "launch-bound"
+    assert found["low_ns"][1] == 0
 
 
 @pytest.mark.parametrize("launched_us", [100, 5_000])

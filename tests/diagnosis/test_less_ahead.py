@@ -79,6 +79,28 @@ def test_freeing_memory_waits_and_makes_what_comes_later_longer(tmp_path: Path) 
     assert found_in(tmp_path, event("cuda_runtime", "cudaFree", 500, 2_000))[1][:3] == ("allocator", 2.0, 0)
 
 
+@pytest.mark.parametrize(("memory", "cause"), [("Pageable", "copy"), ("Pinned", None)])
+def test_who_copies_from_memory_that_is_not_pinned_waits_and_is_less_far_ahead(
+    tmp_path: Path, memory: str, cause: str | None
+) -> None:
+    """Without that the checkpoint of one rank was hidden in part; nothing was told of what all ranks copy."""
+    copying = [
+        event("cpu_op", "aten::_to_copy", 500, 2_500),
+        event("cuda_runtime", "cudaMemcpyAsync", 510, 20, correlation=9),
+        event("kernel", f"Memcpy HtoD ({memory} -> Device)", 10_000, 5, correlation=9, stream=7, device=0),
+        event("cuda_runtime", "cudaStreamSynchronize", 540, 2_400),
+    ]
+    copying[2]["cat"] = "gpu_memcpy"
+    work = kernels(((0, 10, 9_990), (3_000, 10_010, 2_000), (20_000, 20_010, 2_000)))
+    save = event("python_function", SAVE, 4_000, 15_900)
+    write_trace(tmp_path / "rank-0.json", events=[*work, *copying, save])
+    saving, *others = holotrace.open(tmp_path).causes().to_dicts()
+    assert saving["cause"] == "checkpoint"
+    told = [(row["cause"], row["responsible"], round(row["cost_ns"] / 1e6, 1)) for row in others]
+    assert told == ([(cause, "Memcpy HtoD (Pageable -> Device)", 2.4)] if cause else [])
+    assert all("waits for Memcpy HtoD" in row["message"] for row in others)
+
+
 def test_what_an_evaluation_waits_for_is_a_part_of_that(tmp_path: Path) -> None:
     """Its reads of losses were told as waits of the step, so that most of what it cost was missing."""
     reading = event("cuda_runtime", "cudaStreamSynchronize", 550, 1_900)
@@ -119,6 +141,37 @@ def test_what_all_hosts_do_is_of_all_though_only_one_stands_still_later(
     assert found.change.later == {2: [(28_000_000, 2_000_000.0)]}
     # What devices wait for has what it hides later, too.
     assert not list(less_ahead.causes(job, [Candidate("garbage-collection", Change(), responsible=COLLECT)]))
+
+
+@pytest.mark.parametrize(("calling", "ranks"), [((0, 1, 3), ()), ((0,), (2,))])
+def test_memory_that_all_hosts_free_is_freed_by_all_though_only_one_stands_still_later(
+    calling: tuple[int, ...], ranks: tuple[int, ...]
+) -> None:
+    """Of eight ranks that freed memory in each step the one that collected garbage later was told to."""
+    rows: list[dict[str, object]] = [
+        {
+            "row": "recovered",
+            "rank": rank,
+            "step": 2,
+            "cause": "allocator",
+            "name": "cudaFree",
+            "count": 1,
+            "event_id": 5,
+        }
+        | {"time_ns": 2_000_000 if rank == 2 else 0, "start_ns": 20_000_000, "at_ns": 28_000_000}
+        for rank in (2, *calling)
+    ]
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
+    (found,) = less_ahead.causes(Job(every, pl.DataFrame(), (0, 1, 2, 3), 100_000), [])
+    assert (found.ranks, found.change.later) == (ranks, {2: [(28_000_000, 2_000_000.0)]})
+
+
+def test_memory_that_is_freed_before_nothing_that_its_host_stands_still_for_is_no_cause(tmp_path: Path) -> None:
+    work = kernels(((0, 10, 10_000), (3_000, 10_010, 2_000)))
+    write_trace(tmp_path / "rank-0.json", events=[*work, event("cuda_runtime", "cudaFree", 500, 2_000)])
+    with holotrace.open(tmp_path) as job:
+        assert job.causes().is_empty()
 
 
 def test_what_is_done_in_gaps_now_and_then_makes_hosts_less_far_ahead_of_what_they_launch_too(tmp_path: Path) -> None:

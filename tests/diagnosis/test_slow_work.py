@@ -18,7 +18,11 @@ def test_the_launches_of_an_optimizer_that_is_not_fused_go_away_with_it() -> Non
     slow = {"row": "slow-work", "cause": "unfused-optimizer", "name": OPTIMIZER, "time_ns": 10, "at_ns": 100}
     late = {"row": "gap", "cause": "launch-bound", "name": OPTIMIZER, "time_ns": 60, "at_ns": 200}
     other = {"row": "gap", "cause": "launch-bound", "name": "forward", "time_ns": 30, "at_ns": 300}
-    rows = [row | {"rank": rank, "step": 1, "count": 1} for rank in range(2) for row in (slow, late, other)]
+    # What is laid to a wait before, but would be gone if all were launched at once.
+    laid = {"row": "chain", "cause": "synchronization", "name": OPTIMIZER, "time_ns": 40, "at_ns": 250}
+    chain = laid | {"cause": "launch-bound", "time_ns": 60, "at_ns": 200}
+    every_row = (slow, late, other, laid, chain)
+    rows = [row | {"rank": rank, "step": 1, "count": 1} for rank in range(2) for row in every_row]
     table = pl.DataFrame(rows)
     every = filled(table.drop("rank"), account.COLUMNS).with_columns(table["rank"])
     (found,) = slow_work.causes(Job(every, pl.DataFrame(), (0, 1), 0))
@@ -27,6 +31,7 @@ def test_the_launches_of_an_optimizer_that_is_not_fused_go_away_with_it() -> Non
     launching = Change({0: [(200, 60.0), (300, 30.0)]}, limits={0: {200: 60.0, 300: 30.0}})
     both = together([found.change, launching])
     assert sum(ns for _, ns in both.removed[0]) == 10 + 60 + 30
+    assert found.change.later == {0: [(250, 40.0)], 1: [(250, 40.0)]}
 
 
 def test_launching_what_should_be_fused_is_no_cause_of_its_own() -> None:

@@ -31,6 +31,7 @@ from holotrace.diagnosis import (
     pairs,
     recovered,
     rounds,
+    small_kernels,
     turns,
     xla_calls,
     xla_gaps,
@@ -43,6 +44,7 @@ from holotrace.diagnosis.classes import OPERATOR, PAUSE, RUNTIME, SYNCHRONIZATIO
 # Kinds of rows.
 WINDOW, STEP, GAP, WORK, SEGMENT, MEETING, CALL = "window", "step", "gap", "work", "segment", "meeting", "call"
 RECOVERED = "recovered"  # parts of gaps that would be hidden had the host not stood still before
+CHAIN, LAUNCHING = "chain", "launching"  # parts of gaps that are due to small kernels in a row; how long hosts take
 LATE = "late"  # the end of a gap in which the host did something else than launching; of XLA, each launch
 CORE = "core"  # what each of several devices of one rank computes
 HOST = "host"  # how long the host takes by itself
@@ -57,8 +59,8 @@ _OWN = (
     Column(
         "row",
         Unit.TEXT,
-        "What the row is about: window, step, gap, late, waited, spent, recovered, work, core, slow-work, segment, "
-        "meeting, call, host, pace, turns, waits, function or unprofiled",
+        "What the row is about: window, step, gap, late, waited, spent, recovered, chain, launching, work, core, "
+        "slow-work, segment, meeting, call, host, pace, turns, waits, function or unprofiled",
     ),
     Column("step", Unit.STEP, "Training step; null outside of all steps"),
     Column("at_ns", Unit.NS, "When it ended, since 1970 if the file says so, on the rank's own clock"),
@@ -126,6 +128,7 @@ def account(rank: RankTrace) -> pl.DataFrame:
         _late(rank),
         xla_hosts.rows(rank, LATE),
         _recovered(rank, edges),
+        *_small_kernels(rank, edges),
         _nearly_late(rank),
         _copies(rank, edges),
         _beside(rank, edges),
@@ -232,10 +235,22 @@ def _recovered(rank: RankTrace, edges: pl.Series) -> pl.DataFrame:
     """What would be hidden of gaps without what hosts had stood still for before, summed between meetings."""
     if not _runs_ahead(rank) or rank.cached(host_calls).is_empty():
         return pl.DataFrame(schema={"row": pl.String()})
-    found = rank.cached(recovered.rows)
+    return _of_parts(rank.cached(recovered.rows), rank, edges, RECOVERED)
+
+
+def _small_kernels(rank: RankTrace, edges: pl.Series) -> tuple[pl.DataFrame, ...]:
+    """What would be gone of gaps without small kernels in a row, summed between meetings, and what launching takes."""
+    if not _runs_ahead(rank) or rank.cached(host_calls).is_empty():
+        return ()
+    found = small_kernels.rows(rank)
+    gone = _of_parts(found, rank, edges, CHAIN)
+    return gone, small_kernels.launching(rank).with_columns(row=pl.lit(LAUNCHING))
+
+
+def _of_parts(found: pl.DataFrame, rank: RankTrace, edges: pl.Series, row: str) -> pl.DataFrame:
     named = found.lazy().rename({"share_ns": "time_ns", "responsible": "name"})
     step = launched_in(found["start_ns"], rank.cached(rounds.steps))
-    return _summed(named.with_columns(step=step, detail=pl.lit(None, pl.String)), edges, RECOVERED)
+    return _summed(named.with_columns(step=step, detail=pl.lit(None, pl.String)), edges, row)
 
 
 def _nearly_late(rank: RankTrace) -> pl.DataFrame:

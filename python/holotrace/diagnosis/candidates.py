@@ -104,6 +104,14 @@ def total(values: pl.Series) -> float:
     return float(sum(values.to_list()))
 
 
+def by_rank(rows: pl.DataFrame) -> dict[int, list[tuple[int, float]]]:
+    """When each row ended, and how long it took, by rank."""
+    found: dict[int, list[tuple[int, float]]] = {}
+    for rank, at, ns in rows.filter(pl.col("time_ns") > 0).select("rank", "at_ns", "time_ns").iter_rows():
+        found.setdefault(rank, []).append((at, float(ns)))
+    return found
+
+
 def lower_median(values: pl.Series) -> float:
     found = sorted(values.to_list())
     return float(found[(len(found) - 1) // 2])

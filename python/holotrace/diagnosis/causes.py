@@ -17,6 +17,7 @@ from holotrace.derive.vendors import GRAPH_LAUNCHING, LAUNCHING
 from holotrace.diagnosis import (
     account,
     alike,
+    chains,
     cores,
     idle,
     less_ahead,
@@ -156,6 +157,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
         job_ns = max(1, job_ns - profiler_ns)
     every: Sequence[Candidate] = (
         *hosts,
+        *chains.causes(job),
         *cores.causes(job, come),
         *uneven.causes(job),
         *over_time.causes(job),
@@ -177,6 +179,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     costs = [*one_cause.once(waits, meetings), *(pair for pair in costs if pair[0].cause != SYNCHRONIZATION)]
     least_ratio = partial(_least_ratio_of_job, rank_count=len(ranks), windows=windows)
     kept = [(c, cost) for c, cost in costs if cost > least_ratio(c) * job_ns]
+    kept = chains.told(kept, costs, meetings, job_ns, len(ranks))
     kept = cores.told_once(one_cause.without_followers(one_cause.without_launches_of_unfused(kept)))
     kept = one_cause.with_copies(one_cause.once(kept, meetings), meetings)
     # What comes about by chance is told where it costs much by itself.
@@ -407,7 +410,7 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
     is_launch = not (LAUNCHING | GRAPH_LAUNCHING).isdisjoint((c.responsible, _innermost(c)))
     filled |= {"how": more.format(**filled), "in_what": f" in {what}" if what else ""}
     meanwhile = wording.COPYING if c.evidence.get("copies_to_host") else ""
-    filled["than"] = wording.OTHERS.get(c.cause, "")
+    filled["than"], filled["stands"] = wording.OTHERS.get(c.cause, ""), "waits for" if c.cause == COPY else "is in"
     filled |= {"pauses": wording.pauses(what, meanwhile, is_launch=is_launch), "meanwhile": meanwhile, **c.evidence}
     is_call = _innermost(c).startswith(COPYING_CALLS)
     absent = int(c.evidence.get(ABSENT, 0))

@@ -134,7 +134,8 @@ CLASSES: Mapping[str, Class] = {
         "Launch fewer and longer kernels: torch.compile(mode='reduce-overhead') or CUDA graphs, larger batches, fused "
         "optimizers (fused=True). The profiler slows down launching, too: measure a step without it, and pass its time "
         "with --unprofiled-step-ms.",
-        seen="The host is busy launching, without a long call in between, and the device waits for it.",
+        seen="The host is busy launching, without a long call in between, and the device waits for it; or it launches "
+        "many kernels in a row, each of which is done long before the next one is launched.",
         confused="A slow host, if all calls of only one rank take longer.",
     ),
     classes.PROFILER: Class(

@@ -427,7 +427,7 @@ def _waits(calls: pl.DataFrame) -> pl.DataFrame:
 def _awaited(rank: RankTrace) -> pl.DataFrame:
     """When threads waited for a device, or for an exchange of hosts that compute: ``began_ns``, ``returned_ns``."""
     calls = rank.cached(host_calls)
-    frees = _freeing(rank)
+    frees = freeing(rank)
     waits = _waits(calls).select("began_ns", "returned_ns")
     waits = waits if frees.is_empty() else pl.concat([waits, frees]).sort("returned_ns")
     if not rank.computes_on_host:
@@ -437,7 +437,7 @@ def _awaited(rank: RankTrace) -> pl.DataFrame:
     return both.sort("returned_ns")
 
 
-def _freeing(rank: RankTrace) -> pl.DataFrame:
+def freeing(rank: RankTrace) -> pl.DataFrame:
     """When threads that freed memory of a device waited for it: until the last of its work that ended meanwhile."""
     calls = rank.cached(host_calls)
     names = [name for name in distinct(calls["name"]) if name and name.startswith(ALLOCATING) and "Free" in name]

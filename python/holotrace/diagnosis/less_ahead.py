@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import polars as pl
 
 from holotrace.diagnosis import account, of_functions
-from holotrace.diagnosis.candidates import Candidate, Job, lower_median, when
-from holotrace.diagnosis.classes import BY_NAME, EVALUATION, STALLING
+from holotrace.diagnosis.candidates import Candidate, Job, by_rank, lower_median, when
+from holotrace.diagnosis.classes import BY_NAME, COPY, EVALUATION, STALLING
 from holotrace.diagnosis.meetings import Change, Meetings
 
 # Evidence: that it costs nothing but what others stand still for longer.
@@ -25,7 +25,7 @@ def causes(job: Job, others: Sequence[Candidate]) -> Iterator[Candidate]:
         job: The job.
         others: What devices wait for is told by these, which have what they hide later, too.
     """
-    hidden = job.of(account.RECOVERED).filter(pl.col("cause").is_in((*STALLING, EVALUATION)))
+    hidden = job.of(account.RECOVERED).filter(pl.col("cause").is_in((*STALLING, EVALUATION, COPY)))
     if hidden.is_empty():
         return
     name = pl.col("name").fill_null("").str.replace_all(of_functions.NUMBERED, "$1")
@@ -35,7 +35,7 @@ def causes(job: Job, others: Sequence[Candidate]) -> Iterator[Candidate]:
     known = {(each.cause, (each.responsible or "") if each.cause in BY_NAME else "") for each in others}
     functions = of_functions.times(job)
     for (cause, key), rows in keyed.sort(*_KEY, "rank", "at_ns").group_by(*_KEY, maintain_order=True):
-        if (cause, key) not in known:
+        if (cause, key) not in known and rows["time_ns"].sum():
             yield _of(str(cause), rows, functions, job)
 
 
@@ -60,13 +60,11 @@ def worth_saying(
 def _of(cause: str, rows: pl.DataFrame, functions: pl.DataFrame, job: Job) -> Candidate:
     longest = rows.sort("time_ns", "rank", "at_ns", descending=[True, False, False]).row(0, named=True)
     times = functions.filter(name=longest["name"])
-    later: dict[int, list[tuple[int, float]]] = {}
-    for rank, at, ns in rows.select("rank", "at_ns", "time_ns").iter_rows():
-        later.setdefault(rank, []).append((at, float(ns)))
+    later = by_rank(rows)
     return Candidate(
         cause,
         Change(later=later),
-        _whose(tuple(sorted(later)), times, job),
+        _whose(tuple(sorted(later)), times, set(rows["rank"]), job),
         when(times, "time_ns"),
         longest["name"] or None,
         event_rank=longest["rank"],
@@ -75,11 +73,18 @@ def _of(cause: str, rows: pl.DataFrame, functions: pl.DataFrame, job: Job) -> Ca
     )
 
 
-def _whose(ranks: tuple[int, ...], times: pl.DataFrame, job: Job) -> tuple[int, ...]:
-    """The ranks that stand still later, or none if the others' hosts are as long in the function."""
+def _whose(ranks: tuple[int, ...], times: pl.DataFrame, calling: set[int], job: Job) -> tuple[int, ...]:
+    """The ranks that stand still later, or none if the others' hosts are as long in the function.
+
+    Where that is not known most others are those that are ``calling`` it as well.
+    """
     of_rank = dict(times.group_by("rank").agg(pl.col("time_ns").sum()).iter_rows())
-    others = [of_rank.get(rank, 0) for rank in job.ranks if rank not in ranks]
-    own = max(of_rank.get(rank, 0) for rank in ranks)
-    is_everybodys = bool(others) and lower_median(pl.Series(others)) > of_functions.ALIKE_RATIO * own
+    others = [rank for rank in job.ranks if rank not in ranks]
+    if of_rank:
+        own = max(of_rank.get(rank, 0) for rank in ranks)
+        usual = lower_median(pl.Series([of_rank.get(rank, 0) for rank in others])) if others else 0
+        is_everybodys = usual > of_functions.ALIKE_RATIO * own
+    else:
+        is_everybodys = len(calling.intersection(others)) > len(others) / 2
     is_of_all = len(job.ranks) > 1 and not others
     return () if is_everybodys or is_of_all else ranks

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from holotrace.core.plans import done
@@ -14,6 +16,7 @@ from holotrace.diagnosis.calls import among, beside_the_step, host_calls, main_t
 from holotrace.diagnosis.classes import (
     ALLOCATOR,
     BY_NAME,
+    COPY,
     LAUNCH,
     PAUSE,
     SLOW_HOST,
@@ -29,7 +32,10 @@ _RETURN_NS = 60_000
 # Of functions that hosts are in while their devices work, so many of the longest are looked at.
 _MOST_FUNCTIONS = 512
 # Launching late, also where that is laid to a wait.
-_LATE = (LAUNCH, SYNCHRONIZATION)
+LATE = (LAUNCH, SYNCHRONIZATION)
+# What else a host that is further ahead hides.
+STANDING = (*STALLING, PAUSE)
+_NOT_PINNED = re.compile(r"^Memcpy HtoD \(Pageable")
 _GAP = ("cause", "responsible", "start_ns", "end_ns", "share_ns")
 _SCHEMA = {
     **dict.fromkeys(("cause", "responsible"), pl.String()),
@@ -53,7 +59,7 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     is not laid to it anyway, see ``lead``.
 
     Returns ``cause`` and ``responsible`` of what it stood still for, its ``event_id``, ``start_ns`` and ``end_ns`` of
-    the gap, and ``share_ns``, the part of that.
+    the gap, and ``share_ns``, the part of that, 0 where it has none in what the host calls anyway.
     """
     standing = _standing(rank)
     stalls = rank.cached(host.stalls)
@@ -62,9 +68,10 @@ def rows(rank: RankTrace) -> pl.DataFrame:
     begun_ns = pl.lit(rank[host.WORK_EVENTS]["start_ns"].min(), pl.Int64())
     beside = pl.concat([_beside_work(rank, stalls), _allocating(rank)]).filter(pl.col("returned_ns") > begun_ns)
     beside = beside.select(known).with_columns(pl.max_horizontal("began_ns", begun_ns))
+    copying = _copying(rank)
     if standing.is_empty() and beside.is_empty():
-        return pl.DataFrame(schema=_SCHEMA)
-    waits = _waits(rank)
+        return _for_nothing(copying)
+    waits = _waits(rank, copying)
     parts = [waits.select(*known, "asked_by", "is_wait"), stalls.select(known), beside]
     # What frees memory waits, too.
     stops = pl.concat(parts, how="diagonal").unique(["cause", "returned_ns"], keep="first", maintain_order=True)
@@ -95,20 +102,36 @@ def rows(rank: RankTrace) -> pl.DataFrame:
             # It is not laid to what goes on beside the device's work.
             is_beside = pl.col("event_id").is_in(beside["event_id"].implode())
             alone = _of(str(cause), name, stops.filter(is_beside | (pl.col("cause") != cause)), later)
-            found.append(alone.filter(pl.col("kind").is_in(_LATE)))
+            found.append(alone.filter(pl.col("kind").is_in(LATE)))
     found = [each.drop("kind") for each in found]
-    return pl.concat([pl.DataFrame(schema=_SCHEMA), *found, _calling(rank, standing)])
+    return pl.concat(
+        [pl.DataFrame(schema=_SCHEMA), *found, _calling(rank, standing), _for_nothing(beside), _for_nothing(copying)]
+    )
+
+
+def _for_nothing(stops: pl.DataFrame) -> pl.DataFrame:
+    """Of the longest call for memory, or of the longest copy that is waited for, none of what is hidden.
+
+    Others may stand still later because of theirs.
+    """
+    asked = stops.filter(pl.col("cause").is_in((ALLOCATOR, COPY)))
+    longest = asked.top_k(1, by=pl.col("returned_ns") - pl.col("began_ns"))
+    return longest.select(
+        *("cause", "responsible", pl.col("began_ns").alias("start_ns"), pl.col("returned_ns").alias("end_ns")),
+        share_ns=pl.lit(0, pl.Int64),
+        event_id="event_id",
+    )
 
 
 def _standing(rank: RankTrace) -> pl.DataFrame:
     """What hosts stand still for in gaps."""
-    is_standing = pl.col("cause").is_in((*STALLING, PAUSE)) & (pl.col("share_ns") > _LEAST_NS)
+    is_standing = pl.col("cause").is_in(STANDING) & (pl.col("share_ns") > _LEAST_NS)
     return rank.cached(host.gaps).filter(is_standing).select(_GAP)
 
 
 def _launching(rank: RankTrace) -> pl.DataFrame:
     """What hosts launch too late in gaps, whether or not that is laid to a wait before it."""
-    return rank.cached(host.gaps).filter(pl.col("cause").is_in(_LATE)).select(_GAP)
+    return rank.cached(host.gaps).filter(pl.col("cause").is_in(LATE)).select(_GAP)
 
 
 def _calling(rank: RankTrace, standing: pl.DataFrame) -> pl.DataFrame:
@@ -144,14 +167,34 @@ def _at() -> pl.Expr:
     return pl.min_horizontal("end_ns", pl.col("start_ns") + _RETURN_NS).alias("since_ns")
 
 
-def _waits(rank: RankTrace) -> pl.DataFrame:
-    """Waits for the device, with what asked for them: within an evaluation, for example, they are a part of that."""
+def _copying(rank: RankTrace) -> pl.DataFrame:
+    """Waits for copies from memory that is not pinned, which whoever calls for the copy does not ask for."""
+    work = rank[host.WORK_EVENTS]
+    copies = [name for name in distinct(work["name"]) if name and _NOT_PINNED.search(name)]
+    if not copies:
+        return pl.DataFrame(schema=_STOPS)
+    calls = rank.cached(host_calls)
+    sent = work.filter(among(work["name"], copies)).select("launch_id", copy=pl.col("name").cast(pl.String))
+    operator = open_calls.looked_up(calls, sent["launch_id"], "parent_id")
+    by = sent.hstack(operator).drop_nulls("parent_id").unique("parent_id").select("parent_id", "copy")
+    waits = rank.cached(host.of_launching_threads).filter(pl.col("returned_ns") - pl.col("began_ns") > _LEAST_NS)
+    within = waits.hstack(open_calls.looked_up(calls, waits["event_id"], "parent_id"))
+    found = within.join(by, on="parent_id", maintain_order="left")
+    return found.select("event_id", "began_ns", "returned_ns", cause=pl.lit(COPY), responsible="copy").select(*_STOPS)
+
+
+def _waits(rank: RankTrace, copying: pl.DataFrame) -> pl.DataFrame:
+    """Waits for the device, with what asked for them: within an evaluation, for example, they are a part of that.
+
+    Those for ``copying`` are a part of that.
+    """
     waits = rank.cached(host.of_launching_threads)
     asked_by = open_calls.asked_by(rank.cached(host_calls), waits["event_id"]).alias("asked_by")
     told = waits.hstack([asked_by, *beside_the_step(rank, waits["event_id"])])
-    return told.with_columns(
-        cause=pl.col("cause").fill_null(SYNCHRONIZATION),
-        responsible=pl.coalesce("name", "responsible"),
+    copies = copying.select("event_id", copying="cause", copy="responsible")
+    return told.join(copies, on="event_id", how="left", maintain_order="left").with_columns(
+        cause=pl.coalesce("cause", "copying", pl.lit(SYNCHRONIZATION)),
+        responsible=pl.coalesce("name", "copy", "responsible"),
         is_wait=pl.lit(value=True),
     )
 
@@ -217,6 +260,20 @@ def _of(cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame) 
     own = stops.filter(is_own)
     # Having waited for its device, which it would have to for longer then, the host is as far ahead as it was.
     again = stops.filter(~is_own, "is_wait")["returned_ns"].sort()
+    return hidden(own, others, again).select(
+        *(pl.lit(value, pl.String).alias(column) for column, value in (("cause", cause), ("responsible", name))),
+        *("start_ns", "end_ns", "share_ns", "event_id", "kind"),
+    )
+
+
+def hidden(own: pl.DataFrame, others: pl.DataFrame, again: pl.Series) -> pl.DataFrame:
+    """The parts of gaps that hosts would have hidden had they been further ahead, each with the ``kind`` of its gap.
+
+    Args:
+        own: How much further ahead they would have been, ``won_ns``, since ``returned_ns``, for which ``event_id``.
+        others: Parts of gaps: ``cause``, ``start_ns``, ``end_ns`` and ``share_ns``.
+        again: When they had waited for their devices, in order, so that they are as far ahead as they were.
+    """
     won = own.select("won_ns", "event_id", at_ns="returned_ns", since_ns="returned_ns")
     needed = others.select("start_ns", "end_ns", _at(), needed_ns="share_ns", at_ns="end_ns", kind="cause")
     level = (pl.col("won_ns").fill_null(0) - pl.col("needed_ns").fill_null(0)).cum_sum().over("run")
@@ -229,10 +286,5 @@ def _of(cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame) 
         .with_columns(pl.col("event_id").forward_fill(), run=pl.lit(again).search_sorted(pl.col("since_ns")))
         .with_columns(share_ns=pl.col("needed_ns") - anyway_ns)
         .filter(pl.col("share_ns") > 0)
-        .select(
-            *(pl.lit(value, pl.String).alias(column) for column, value in (("cause", cause), ("responsible", name))),
-            *("start_ns", "end_ns", "share_ns"),
-            pl.col("event_id").cast(pl.UInt32),
-            "kind",
-        )
+        .select("start_ns", "end_ns", "share_ns", pl.col("event_id").cast(pl.UInt32), "kind")
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from holotrace.diagnosis import account
-from holotrace.diagnosis.candidates import Candidate, Job, Where, candidate, limits, when
+from holotrace.diagnosis.candidates import Candidate, Job, Where, by_rank, candidate, limits, when
 from holotrace.diagnosis.classes import LAUNCH, UNFUSED_ATTENTION, UNFUSED_OPTIMIZER
 from holotrace.diagnosis.inefficient import SLOW_WORK
 
@@ -29,4 +29,6 @@ def causes(job: Job) -> Iterator[Candidate]:
             late = job.of(account.GAP).filter(pl.lit(is_fused), pl.col("cause") == LAUNCH, pl.col("name") == name)
             parts = pl.concat([rows, late], how="diagonal_relaxed").with_columns(part_ns="time_ns")
             told = candidate(str(cause), name, parts, where, of_hosts=is_fused)
-            yield replace(told, change=replace(told.change, limits=limits(late)))
+            # So are launches that are laid to what hosts had done before.
+            laid = job.of(account.CHAIN).filter(pl.lit(is_fused), pl.col("cause") != LAUNCH, pl.col("name") == name)
+            yield replace(told, change=replace(told.change, limits=limits(late), later=by_rank(laid)))

@@ -60,6 +60,8 @@ _OF_MOST_RATIO = 0.1
 _BORNE_OUT_RATIO = 0.5
 # Ranks differ by less in equal work.
 _EQUAL_RATIO = 0.05
+# So many ranks of a group tell what it computes.
+_FEW_RANKS = 3
 # Stages that do no more than so many different things, as a forward and a backward pass, may do unequal work in them.
 _FEW_KINDS = 2
 # What one stage has too much is as much as another's if it is so large a part of it.
@@ -87,7 +89,20 @@ def _alike(job: Job) -> list[Job]:
             groups.append([rank])
         else:
             group.append(rank)
+    groups = _with_alone(groups, times)
     return [replace(job, ranks=tuple(g), rows=job.rows.filter(pl.col("rank").is_in(g))) for g in groups]
+
+
+def _with_alone(groups: list[list[int]], times: Mapping[int, Mapping[str, float]]) -> list[list[int]]:
+    """The groups, a rank that is alone among those that it is like: the first of them may have more work of its own."""
+    together = [[*group] for group in groups if len(group) > 1]
+    for (rank,) in (group for group in groups if len(group) == 1):
+        of_all = (each for each in together if any(_is_alike(times[rank], times[other]) for other in each[:_FEW_RANKS]))
+        if (found := next(of_all, None)) is None:
+            together.append([rank])
+        else:
+            found.append(rank)
+    return sorted(sorted(group) for group in together)
 
 
 def _is_alike(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
@@ -179,9 +194,11 @@ def _together(
     sums: dict[int, float] = {}
     found: list[tuple[str, list[int]]] = []
     for cause, rank in classes:
-        by_operator = kinds.filter(rank=rank).group_by("operator").agg(ns=excess.sum()).filter(pl.col("ns") > 0)
-        all_ns = sums[rank] = max(1.0, total(by_operator["ns"]))
-        shares[rank] = {name: ns / all_ns for name, ns in by_operator.iter_rows()}
+        # Where no operators were recorded kernels tell.
+        what = pl.coalesce("operator", "name").alias("what")
+        by_what = kinds.filter(rank=rank).group_by(what).agg(ns=excess.sum()).filter(pl.col("ns") > 0)
+        all_ns = sums[rank] = max(1.0, total(by_what["ns"]))
+        shares[rank] = {name: ns / all_ns for name, ns in by_what.iter_rows()}
         for each, ranks in found:
             first = ranks[0]
             is_same = (

@@ -25,7 +25,7 @@ _LONG_NAME = 80  # characters
 # What hosts do while their devices work, which costs only what they stand still for later.
 LESS_AHEAD = (
     "the device of {who} waits longer for what its host does later, "
-    "because the host is in {what} while the device works"
+    "because the host {stands} {what} while the device works"
 )
 # What is compared with, if it is no other step.
 OTHERS = {classes.SLOW_DEVICE: "on the others", classes.SLOW_LINK: "with equal size in other groups"}

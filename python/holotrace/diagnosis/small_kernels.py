@@ -1,0 +1,129 @@
+"""Many small kernels in a row, which a host takes far longer to launch than its device to compute."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from holotrace.core.trace import RankTrace
+from holotrace.derive import intervals
+from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
+from holotrace.derive.steps import launched_in
+from holotrace.diagnosis import host, open_calls, recovered, rounds
+from holotrace.diagnosis.calls import contexts, host_calls
+from holotrace.diagnosis.classes import QUEUED, is_container
+
+# A kernel is small if its device has done it in so much of the time until the next one is launched. So many in a row
+# are worth a graph, or one kernel.
+_SMALL_RATIO, _MANY = 0.5, 24
+# Functions around kernels that are looked at, from the inside out.
+_LEVELS = 16
+_OPTIMIZER = r"^Optimizer\.step#"
+_MOST = 512
+_SCHEMA = {
+    **dict.fromkeys(("cause", "responsible"), pl.String()),
+    **dict.fromkeys(("start_ns", "end_ns", "share_ns"), pl.Int64()),
+    "event_id": pl.UInt32(),
+}
+
+
+def chains(rank: RankTrace) -> pl.DataFrame:
+    """Small kernels that one thread launches in a row, without waiting: a graph of them would take one launch.
+
+    Returns ``began_ns`` and ``returned_ns``, when the first and the last were launched, ``first_ns`` and ``last_ns``,
+    when they began, ``event_id`` of the first's launch, ``count`` and ``responsible``, the innermost call around all.
+    """
+    found = _in_a_row(rank)
+    if found.is_empty():
+        return found.with_columns(responsible=pl.lit(None, pl.String))
+    waits = rank.cached(host.of_launching_threads)["returned_ns"].sort()
+    is_awaited = waits.search_sorted(found["began_ns"]) < waits.search_sorted(found["returned_ns"])
+    found = found.filter(~is_awaited)
+    # Compiling and evaluating, for example, are told by themselves.
+    telling = pl.Series([*contexts(rank, found["event_id"])], dtype=found.schema["event_id"])
+    found = found.filter(~pl.col("event_id").is_in(telling.implode()))
+    found = found.hstack([_around(found, rank)])
+    return found.top_k(_MOST, by=pl.col("returned_ns") - pl.col("began_ns")).sort("began_ns")
+
+
+def rows(rank: RankTrace) -> pl.DataFrame:
+    """Parts of gaps that would be gone if each of the ``chains`` took one launch, with the ``cause`` of each gap.
+
+    These are the gaps between its kernels, and what the host would have hidden of later ones: it would have been
+    further ahead until it waits for its device again. Other columns as of ``recovered.rows``.
+    """
+    found = rank.cached(chains)
+    if found.is_empty():
+        return pl.DataFrame(schema=_SCHEMA)
+    parts = rank.cached(host.gaps).select("cause", "start_ns", "end_ns", "share_ns").sort("end_ns")
+    spans = found.select("first_ns", "last_ns", "responsible", "event_id")
+    known = parts.join_asof(
+        spans, left_on="end_ns", right_on="first_ns", allow_exact_matches=False, check_sortedness=False
+    )
+    is_within = (pl.col("end_ns") <= pl.col("last_ns")).fill_null(value=False)
+    # Between them hosts do nothing else, whatever that is laid to.
+    within = known.filter(is_within, pl.col("cause") != QUEUED)
+    others = known.filter(~is_within, pl.col("cause").is_in((*recovered.LATE, *recovered.STANDING)))
+    launching = found.select(start_ns="began_ns", end_ns="returned_ns")
+    own = found.with_columns(won_ns=intervals.uncovered_ns(launching, rank.cached(host.of_all_devices).found))
+    # What frees memory waits, too.
+    waits = (rank.cached(host.of_launching_threads), host.freeing(rank))
+    again = pl.concat([frame["returned_ns"] for frame in waits]).sort()
+    later = recovered.hidden(own, others, again).rename({"kind": "cause"})
+    told = later.join(found.select("event_id", "responsible"), on="event_id", maintain_order="left")
+    return pl.concat([frame.select(*_SCHEMA) for frame in (within, told)])
+
+
+def launching(rank: RankTrace) -> pl.DataFrame:
+    """How long the host takes to launch each of the ``chains``, ``time_ns`` since ``start_ns``."""
+    found = rank.cached(chains)
+    return found.select(
+        "count",
+        "event_id",
+        step=launched_in(found["began_ns"], rank.cached(rounds.steps)),
+        at_ns="returned_ns",
+        start_ns="began_ns",
+        time_ns=pl.col("returned_ns") - pl.col("began_ns"),
+        name="responsible",
+    )
+
+
+def _in_a_row(rank: RankTrace) -> pl.DataFrame:
+    events = rank[host.WORK_EVENTS]
+    columns = ["kind", "start_ns", "end_ns", "launch_ns", "launch_id"]
+    is_launched = events["launch_ns"].is_not_null() & (events["kind"] != COMMUNICATION)
+    work = events[columns].filter(is_launched).sort("launch_ns")
+    took_ns, until_next_ns = work["end_ns"] - work["start_ns"], work["launch_ns"].diff().shift(-1)
+    is_small = (took_ns < _SMALL_RATIO * until_next_ns) & (until_next_ns < open_calls.LONG_LAUNCH_NS)
+    runs = (is_small & (work["kind"] == COMPUTE)).rle().struct.unnest()
+    runs = runs.with_columns(begin=pl.col("len").cum_sum() - pl.col("len"), end=pl.col("len").cum_sum() - 1)
+    runs = runs.filter("value", pl.col("len") >= _MANY)
+    first, last = (work[runs[name]] for name in ("begin", "end"))
+    found: pl.DataFrame = first.select(
+        began_ns="launch_ns",
+        returned_ns=last["launch_ns"],
+        first_ns="start_ns",
+        last_ns=last["start_ns"],
+        event_id="launch_id",
+        count=runs["len"].cast(pl.Int64),
+    )
+    return found
+
+
+def _around(found: pl.DataFrame, rank: RankTrace) -> pl.Series:
+    """The innermost call around each of the chains, ``responsible``; null if that is no more than the step.
+
+    What an optimizer launches is its, whichever of its functions does so.
+    """
+    calls = rank.cached(host_calls)
+    ids = found["event_id"]
+    names: list[pl.DataFrame] = []
+    for _ in range(_LEVELS):
+        level = open_calls.looked_up(calls, ids, "name", "end_ns", "parent_id")
+        is_around = pl.Series(level["end_ns"] > found["returned_ns"])
+        names.append(level.select(pl.when(is_around).then(pl.col("name").cast(pl.String)).alias(str(len(names)))))
+        ids = level["parent_id"]
+    around = pl.concat(names, how="horizontal")
+    optimizers = (pl.when(pl.col(name).str.contains(_OPTIMIZER)).then(name) for name in around.columns)
+    inner = around.select(pl.coalesce(*optimizers, pl.all())).to_series()
+    told = [None if name and is_container(name) else name for name in inner]
+    return pl.Series("responsible", told, pl.String)

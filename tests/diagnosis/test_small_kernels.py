@@ -1,0 +1,91 @@
+"""Small kernels in a row: what their launches cost is told beside what else hosts lose their lead by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holotrace
+from trace_files import write_trace
+
+STEPS, LAUNCH_US, LONG_US, FREE_US = 4, 10, 400, 300
+ROTATE = "model.py(5): rotate"
+
+
+def event(cat: str, name: str, ts: int, dur: int, **args: int) -> dict[str, Any]:
+    place = {"pid": 0, "tid": 7} if cat == "kernel" else {"pid": 1, "tid": 1}
+    return {"ph": "X", "cat": cat, "name": name, **place, "ts": ts, "dur": dur, "args": args}
+
+
+def steps(
+    folder: Path, *, count: int = 100, small_us: int = 2, around: str = ROTATE, within: str = "", frees: bool = False
+) -> dict[str, tuple[float, str | None]]:
+    """What is told of steps that launch so many kernels in a row, then long ones, and read their loss at last.
+
+    Some free memory between these, which waits for the device, and collect garbage while that has nothing to do.
+    """
+    events, host, device, correlation = [], 0, 0, 0
+
+    def launch(name: str, took_us: int) -> None:
+        nonlocal host, device, correlation
+        correlation += 1
+        begun = max(device, host + 4)
+        events.append(event("cuda_runtime", "cudaLaunchKernel", host, LAUNCH_US - 2, correlation=correlation))
+        events.append(event("kernel", name, begun, took_us, correlation=correlation, stream=7, device=0))
+        host, device = host + LAUNCH_US, begun + took_us
+
+    for step in range(STEPS):
+        begin = host
+        for _ in range(count):
+            launch("rotary", small_us)
+        events.append(event("python_function", around, begin, host - begin))
+        if within:
+            events.append(event("user_annotation", within, begin, host - begin + 1))
+        for _ in range(4):
+            launch("gemm", LONG_US)
+        if frees:
+            events.append(event("cuda_runtime", "cudaFree", host, device - host))
+            events.append(event("python_function", "<built-in function collect>", device + 5, FREE_US - 10))
+            host = device + FREE_US
+            for _ in range(4):
+                launch("gemm", LONG_US)
+        events.append(event("cpu_op", "aten::item", host, device + 5 - host))
+        events.append(event("cuda_runtime", "cudaStreamSynchronize", host + 1, device + 3 - host))
+        host = device + 10
+        events.append(event("user_annotation", f"ProfilerStep#{step}", begin, host - begin))
+    write_trace(folder / "rank-0.json", events=events)
+    told = holotrace.open(folder).causes()
+    return {row["cause"]: (row["cost_ns"] / 1e6, row["responsible"]) for row in told.to_dicts()}
+
+
+def test_small_kernels_in_a_row_cost_what_their_device_waits_for(tmp_path: Path) -> None:
+    """All of it was laid to the wait before, without which the host could be further ahead, too."""
+    cost_ms, responsible = steps(tmp_path)["launch-bound"]
+    assert responsible == ROTATE
+    assert cost_ms == pytest.approx(STEPS * 100 * (LAUNCH_US - 2) / 1e3, rel=0.1)
+
+
+def test_small_kernels_of_an_optimizer_are_its(tmp_path: Path) -> None:
+    """They were told beside an optimizer that is not fused, by the function of it that launches them."""
+    optimizer = "Optimizer.step#Lion.step"
+    assert steps(tmp_path, around="lion.py(5): step", within=optimizer)["launch-bound"][1] == optimizer
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"count": 20}, id="few"),
+        pytest.param({"small_us": LAUNCH_US - 2}, id="as long as their launches"),
+        pytest.param({"around": "train.py(9): evaluate"}, id="told by something else"),
+    ],
+)
+def test_other_kernels_are_no_small_ones_in_a_row(tmp_path: Path, changed: dict[str, Any]) -> None:
+    assert "launch-bound" not in steps(tmp_path, **changed)
+
+
+def test_what_frees_memory_uses_up_what_a_host_would_be_ahead(tmp_path: Path) -> None:
+    """Garbage that is collected after that seemed to be hidden without the small kernels before."""
+    cost_ms, _ = steps(tmp_path, frees=True)["launch-bound"]
+    assert cost_ms == pytest.approx(STEPS * 100 * (LAUNCH_US - 2) / 1e3, rel=0.1)
