@@ -199,7 +199,7 @@ class Arguments:
     def integers(self, place: int, default: Sequence[int] | None = None) -> list[int]:
         """The list of whole numbers at that ``place``; ``default`` where nothing was given."""
         values = self.listed(place, default)
-        if not all(isinstance(value, int) and abs(value) <= MOST for value in values):
+        if not all(type(value) is int and abs(value) <= MOST for value in values):
             raise Unknown(f"argument {place} cannot be read as whole numbers")
         return values
 

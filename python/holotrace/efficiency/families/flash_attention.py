@@ -9,6 +9,7 @@ from holotrace.efficiency.families.attention import (
     FLOPS,
     MOVED,
     NO_MASK,
+    PAGED,
     Mask,
     backward,
     forward,
@@ -115,7 +116,7 @@ def unequal_lengths(a: Arguments) -> Figures:
     """q, k, v [T, H, D], cu_seqlens_q, cu_seqlens_k, max_q, max_k, dropout, scale, causal, window, …, block table."""
     q, k, v = a.tensor(0), a.tensor(1), a.tensor(2)
     if len(k.dims) == 4:
-        raise Unknown("keys are in pages, and how many are in use is not recorded")
+        raise Unknown(PAGED)
     return unequal((q, k, v), a.tensor(3), longest(a, 5), _window(a, 9, 10))
 
 
@@ -160,7 +161,7 @@ def third(a: Arguments) -> Figures:
     """q, k, v, k_new, v_new, q_v, out, three starts, two lengths, max_q, max_k, pages, …, 23 scale, causal, window."""
     q, k, v = a.tensor(0), a.tensor(1), a.tensor(2)
     if a.is_tensor(14):
-        raise Unknown("keys are in pages, and how many are in use is not recorded")
+        raise Unknown(PAGED)
     mask = _window(a, 24, 25)
     if a.is_tensor(7):
         return unequal((q, k, v), a.tensor(7), longest(a, 12), mask)

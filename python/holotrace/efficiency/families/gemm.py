@@ -9,6 +9,7 @@ from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
 _FLOPS, _MOVED = "2·M·N·K, times the batch", "both matrices, what is added, and the result"
+_FACTORS = 5  # arguments of a product and sum; one more, but for a given result, is the type of the result
 _BINARY = 5  # arguments of a layer of oneDNN that takes another tensor; one that does not has six
 
 
@@ -56,13 +57,15 @@ def matrix_product(a: Arguments) -> Figures:
     is_matrix=True,
 )
 def matrix_product_and_sum(a: Arguments) -> Figures:
+    """What is added, both matrices, (type of the result,) factors of what is added and of the product."""
     added, left, right = a.optional(0), a.tensor(1), a.tensor(2)
     flops, dims = product(left, right)
     if "addbmm" in a.name and "baddbmm" not in a.name:
         dims = dims[1:]
-    out = left.like(dims)
     given = next((place for place in range(3, len(a)) if a.is_tensor(place)), -1)
-    if a.text(3) in ("0", "0.", "0.0"):
+    is_typed = (len(a) if given < 0 else given) > _FACTORS and not a.name.endswith("_activation")
+    out = left.like(dims, a.type_at(3, left.type) if is_typed else None)
+    if a.text(4 if is_typed else 3) in ("0", "0.", "0.0"):
         added = None
     return Figures(flops, total_bytes(added, left, right, a.out(given) or out))
 

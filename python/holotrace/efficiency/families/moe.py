@@ -11,7 +11,7 @@ from holotrace.efficiency.unknown import Unknown
     "fused experts",
     "moe",
     r"(vllm|sglang|sgl_kernel|aiter)::((inplace_|outplace_)?fused_experts(_impl)?|fused_moe_?|ck_moe|asm_moe"
-    r"|rocm_aiter_(fused_moe|asm_moe_tkw1|ck_moe))( .*)?",
+    r"|rocm_aiter_(fused_moe|asm_moe_tkw1|ck_moe))",
     flops="2·(tokens · experts of each)·(weights of an expert)",
     moved="tokens, weights of the experts in use, choice of experts, and the result",
     is_matrix=True,

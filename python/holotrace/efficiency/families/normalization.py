@@ -103,18 +103,19 @@ def _mask(a: Arguments, place: int, count: int) -> list[bool]:
     "batch norm",
     "norm",
     r"aten::(native_batch_norm|batch_norm|cudnn_batch_norm|miopen_batch_norm|_native_batch_norm_legit(_functional)?"
-    r"|_batch_norm_with_update(_functional)?|_batch_norm_no_update|_batch_norm_impl_index)",
+    r"|_native_batch_norm_legit_no_training|_batch_norm_with_update(_functional)?|_batch_norm_no_update|_batch_norm_impl_index)",
     flops="5 an element in training, 2 in inference",
     moved="input, weights, result; in training running statistics twice, and those of the batch",
 )
 def batch(a: Arguments) -> Figures:
-    """x, weight, bias, running mean, running variance, training, momentum, eps."""
+    """x, weight, bias, (running mean and variance,) training, momentum, eps."""
     x, running = a.tensor(0), [a.optional(3), a.optional(4)]
     if len(x.dims) < 2:
         raise Unknown("the dims are not those of a batch of channels")
     always = "_with_update" in a.name
-    never = "_no_update" in a.name
-    training = always or (not never and a.flag(5))
+    never = "_no_update" in a.name or "_no_training" in a.name
+    without_running = a.name.endswith("_legit") and a.text(3) in ("True", "False")
+    training = always or (not never and a.flag(3 if without_running else 5))
     moved = total_bytes(x, a.optional(1), a.optional(2), *running, x.like())
     if not training:
         return Figures(2 * x.count, moved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from holotrace.efficiency.arguments import Arguments, Tensor
@@ -36,6 +37,12 @@ def _pooled(
     return (*x.dims[:-spatial], *sizes)
 
 
+def _kernel(a: Arguments) -> list[int]:
+    """Sizes of the window, of which one may be said for all dims."""
+    sizes, spatial = a.integers(1), int(re.findall(r"(\d)d", a.name)[0])
+    return sizes * spatial if len(sizes) == 1 else sizes
+
+
 def _one(values: Sequence[int], at: int) -> int:
     return values[at] if len(values) > at else values[0]
 
@@ -48,7 +55,7 @@ def _one(values: Sequence[int], at: int) -> int:
 )
 def maximum(a: Arguments) -> Figures:
     """self, kernel, stride, padding, dilation, ceil_mode."""
-    x, kernel = a.tensor(0), a.integers(1)
+    x, kernel = a.tensor(0), _kernel(a)
     dims = _pooled(x, kernel, a.integers(2, []), a.integers(3, [0]), a.integers(4, [1]), up=a.flag(5, False))
     places = x.like(dims, "long int") if a.name.endswith("indices") else None
     return Figures(None, total_bytes(x, x.like(dims), places))
@@ -59,7 +66,7 @@ def maximum(a: Arguments) -> Figures:
 )
 def mean(a: Arguments) -> Figures:
     """self, kernel, stride, padding, ceil_mode, …"""
-    x, kernel = a.tensor(0), a.integers(1)
+    x, kernel = a.tensor(0), _kernel(a)
     dims = _pooled(x, kernel, a.integers(2, []), a.integers(3, [0]), [1], up=a.flag(4, False))
     return Figures(None, total_bytes(x, x.like(dims)))
 

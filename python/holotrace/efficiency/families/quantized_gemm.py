@@ -6,18 +6,18 @@ import re
 from math import prod
 
 from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.element_types import FOUR_BITS
 from holotrace.efficiency.families.gemm import by_rows, product
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
 _FLOPS, _MOVED = "2·M·N·K", "both matrices at their packed size, scales, bias, and the result at its own type"
-_PACKED = ("c10::Float4_e2m1fn_x2",)
 _TWO_BYTES = "the result is of two bytes an element"
 
 
 def _unpacked(tensor: Tensor) -> tuple[int, ...]:
     """Dims with the last one counted in elements, where two are packed into a byte."""
-    if tensor.type in _PACKED:
+    if tensor.type == FOUR_BITS:
         return (*tensor.dims[:-1], tensor.dims[-1] * 2)
     return tensor.dims
 
@@ -32,9 +32,10 @@ def scaled(a: Arguments) -> Figures:
     """self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum; older: bias, out_dtype, scale_a …"""
     left, right = a.tensor(0), a.tensor(1)
     flops, dims = product(left, right)
-    if left.type in _PACKED:
+    if left.type == FOUR_BITS:
         flops *= 2
-    older = a.types[2] != "float" and len(a) > 4 and a.types[4] == "float"
+    # Both scales are tensors: where the second of them would be, older ones have the type of the result.
+    older = not a.is_tensor(3)
     if a.name.endswith("_v2"):
         # Scales are lists, and other arguments follow them.
         said = "scales are not counted"
@@ -50,7 +51,7 @@ def scaled_sum(a: Arguments) -> Figures:
     """What is added, both matrices, lists of scales."""
     added, left, right = a.tensor(0), a.tensor(1), a.tensor(2)
     flops, dims = product(left, right)
-    double = 2 if left.type in _PACKED else 1
+    double = 2 if left.type == FOUR_BITS else 1
     moved = total_bytes(added, left, right, added.like(dims))
     return Figures(flops * double, moved, "scales are not counted", type=left.type)
 
@@ -119,7 +120,7 @@ def into_given(a: Arguments) -> Figures:
     return Figures(
         2 * out.count * left.dims[1] * double,
         _scales(a, 0) + out.bytes,
-        type="c10::Float4_e2m1fn_x2" if double == 2 else None,
+        type=FOUR_BITS if double == 2 else None,
     )
 
 
@@ -142,7 +143,7 @@ def scaled_rows(a: Arguments) -> Figures:
         raise Unknown("the matrices are not recorded")
     (at, left), (beside, right) = found[0], found[1]
     rows, weight = _unpacked(left), _unpacked(right)
-    double = 2 if re.search("a4w4|fp4", a.name) and left.type not in _PACKED else 1
+    double = 2 if re.search("a4w4|fp4", a.name) and left.type != FOUR_BITS else 1
     batch = rows[0] if len(rows) == len(weight) == 3 and rows[0] == weight[0] else 1
     if len(weight) > 3 or (len(weight) == 3 and batch == 1 and weight[0] != 1) or rows[-1] not in weight[-2:]:
         raise Unknown("the dims are not those of rows and a weight")
@@ -160,7 +161,7 @@ def _is_narrow(tensor: Tensor) -> bool:
 
 
 def _four_bits(double: int) -> str | None:
-    return "c10::Float4_e2m1fn_x2" if double == 2 else None
+    return FOUR_BITS if double == 2 else None
 
 
 @model(

@@ -80,10 +80,9 @@ def _greater(a: Arguments, x: Tensor) -> Figures:
     # A single number to be written to is not compared with.
     if not other.dims and x.dims:
         return Figures(x.count, total_bytes(x, other))
-    if other.dims != x.dims:
-        raise Unknown("the dims do not fit each other")
     kind = element_types.promoted([(x.type, len(x.dims)), (other.type, len(other.dims))])
-    return Figures(x.count, total_bytes(x, other, a.out(2) or x.like(type=kind)))
+    out = a.out(2) or x.like(broadcast(x.dims, other.dims), kind)
+    return Figures(out.count, total_bytes(x, other, out))
 
 
 @model("places of extremes", "reduction", r"aten::(argmax|argmin)", flops=_FLOPS, moved="input and places of 8 bytes")
@@ -115,11 +114,12 @@ def variance(a: Arguments) -> Figures:
     moved=_MOVED,
 )
 def norm(a: Arguments) -> Figures:
-    """self, order, dims, keepdim, type."""
+    """self, order, dims, keepdim, type; self, order, type; or self, dims, keepdim."""
     x = a.tensor(0)
-    kind = element_types.real(a.type_at(4, x.type) if a.name.endswith("vector_norm") else x.type)
-    figures = _figures(a, _over(a, 2), kind, behind=5)
-    return figures._replace(flops=2 * x.count)
+    of_all = a.name.endswith("::norm") and a.text(2).isdigit()
+    kind = element_types.real(a.type_at(2 if of_all else 4, x.type))
+    over = [] if of_all else _over(a, 1 if a.name.endswith("frobenius_norm") else 2)
+    return _figures(a, over, kind, behind=3)._replace(flops=2 * x.count)
 
 
 @model("distance", "reduction", r"aten::dist", flops="3 an element", moved="both inputs and one number")
