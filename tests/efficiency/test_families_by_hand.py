@@ -265,7 +265,63 @@ OTHERS: list[tuple[tuple[Any, ...], int | None, int | None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", [*PRODUCTS, *CONVOLUTIONS, *ATTENTION, *OTHERS], ids=lambda case: case[0][0])
+# In the order of the libraries' own schemas.
+LONGS, STARTS = T([2, 2048, 16, 128], BF), T([3], INT)
+OF_LONGS = 2 * 2 * 2048 * 16 * 128
+LSE = T([2, 16, 2048], FLOAT)
+TOKENS, HIDDEN = T([100, 4096], BF), 100 * 4096
+NARROW_ROWS, NARROW_WEIGHT = T([16, 4096], E4M3), T([8192, 4096], E4M3)
+OF_NARROW = 16 * 4096 + 8192 * 4096 + 2 * 16 * 8192
+ONE = T([1], FLOAT)
+
+LIBRARIES: list[tuple[tuple[Any, ...], int | None, int | None]] = [
+    (("flash_attn_3::_flash_attn_backward", *[LONGS] * 5, LSE, *[""] * 6, *[LONGS] * 3, "0.08", "True", "-1", "-1",
+      "0.", "False", "0"), 32 * triangle(2048) * 1280, 8 * OF_LONGS),
+    (("flash_attn_3::bwd", *[LONGS] * 5, LSE, *[LONGS] * 3, *[""] * 6, "0.08", "True", "-1", "-1", "0.", "False", "0"),
+     32 * triangle(2048) * 1280, 8 * OF_LONGS),
+    (("FlashAttnFunc", *[LONGS] * 3, "0.", "0.08", "True", "[255, 0]", "0.", "", "False", "False"),
+     32 * (triangle(256) + 1792 * 256) * 512, 4 * OF_LONGS),
+    (("FlashAttnFunc", *[LONGS] * 3, "0.08", "True", "", "", "", "", "[-1, -1]", "0", "0.", "1"),
+     32 * triangle(2048) * 512, 4 * OF_LONGS),
+    (("FlashAttnVarlenFunc", *[T([4096, 16, 128], BF)] * 3, STARTS, STARTS, "", "", "2048", "2048", "0.08", "True", ""),
+     32 * triangle(2048) * 512, 4 * OF_LONGS),
+    (("sgl_kernel::bmm_fp8", T([8, 16, 512], E4M3), T([8, 512, 128], E4M3), T([8, 16, 128], BF), SCALE, SCALE,
+      T([2**25], BYTE), "0", "0"), 2 * 8 * 16 * 512 * 128, 8 * 16 * 512 + 8 * 512 * 128 + 2 * 8 * 16 * 128 + 8),
+    (("sgl_kernel::gptq_gemm", T([16, 4096], HALF), T([512, 4096], INT), T([32, 512], INT), T([32, 4096], HALF),
+      T([4096], INT), "True", "4"), 2 * 16 * 4096 * 4096,
+     2 * 16 * 4096 + 4 * 512 * 4096 + 4 * 32 * 512 + 2 * 32 * 4096 + 4 * 4096 + 2 * 16 * 4096),
+    (("_C::machete_mm", T([16, 4096], HALF), T([512, 8192], INT), "4", "", T([32, 8192], HALF), "", "128", "", "", ""),
+     2 * 16 * 4096 * 8192, 2 * 16 * 4096 + 4 * 512 * 8192 + 2 * 32 * 8192 + 2 * 16 * 8192),
+    (("_C::allspark_w8a16_gemm", T([16, 4096], BF), T([4096, 8192], BYTE), T([1, 8192], BF), "", "8192", "-1", "132",
+      "90", "1024", "False", "True"), 2 * 16 * 4096 * 8192, 2 * 16 * 4096 + 4096 * 8192 + 2 * 8192 + 2 * 16 * 8192),
+    (("_C::cutlass_scaled_mm_azp", T([128, 256], BF), T([128, 512], INT8), T([512, 256], INT8, [1, 512]),
+      T([128, 1], FLOAT), T([256, 1], FLOAT), T([256], INT), T([128], INT), ""), 2 * 128 * 256 * 512,
+     2 * 128 * 256 + 128 * 512 + 512 * 256 + 2 * 4 * 384),
+    (("vllm::w8a8_block_fp8_matmul_func", NARROW_ROWS, NARROW_WEIGHT, T([16, 32], FLOAT), T([64, 32], FLOAT),
+      "[128, 128]", "15"), 2 * 16 * 4096 * 8192, OF_NARROW + 4 * (16 * 32 + 64 * 32)),
+    (("vllm::fp8_gemm_nt_op", NARROW_ROWS, T([16, 32], FLOAT), NARROW_WEIGHT, T([64, 32], FLOAT), T([16, 8192], BF),
+      "True"), 2 * 16 * 4096 * 8192, OF_NARROW + 4 * (16 * 32 + 64 * 32)),
+    (("vllm::outplace_fused_experts", T([16, 4096], BF), T([64, 2816, 2048], BYTE), T([64, 4096, 704], BYTE),
+      T([16, 6], FLOAT), T([16, 6], INT), "silu"), 2 * 96 * (2816 * 4096 + 4096 * 1408),
+     2 * 2 * 16 * 4096 + 64 * (2816 * 4096 + 4096 * 1408) // 2 + 8 * 96),
+    (("_C::fused_add_rms_norm_static_fp8_quant", T([100, 4096], E4M3), TOKENS, TOKENS, T([4096], BF), ONE, "1e-6"), ANY,
+     HIDDEN * (1 + 2 + 4) + 2 * 4096 + 4),
+    (("_C::rms_norm_dynamic_per_token_quant", T([100, 4096], E4M3), TOKENS, T([4096], BF), T([100, 1], FLOAT), "1e-6",
+      "", TOKENS), ANY, HIDDEN * (1 + 2 + 4) + 2 * 4096 + 400),
+    (("_C::silu_and_mul_per_block_quant", T([100, 1024], E4M3), T([100, 2048], BF), T([100, 8], FLOAT), "128", "",
+      "False"), ANY, 100 * 1024 + 2 * 100 * 2048 + 4 * 800),
+    (("_C::merge_attn_states", *[T([16, 32, 128], BF), T([32, 16], FLOAT)] * 3, "", ""), None,
+     3 * 2 * 16 * 4096 + 3 * 4 * 512),
+    (("_C_cache_ops::reshape_and_cache_flash", *[T([16, 8, 128], BF)] * 2, *[T([1000, 16, 8, 128], BYTE)] * 2,
+      T([16], LONG), "fp8", ONE, ONE), 0, 2 * (2 + 1) * 16 * 1024 + 128),
+    (("sgl_kernel::apply_rope_pos_ids_cos_sin_cache", *[T([100, 32, 128], BF), T([100, 8, 128], BF)] * 2,
+      T([8192, 128], FLOAT), T([100], LONG), "False", "False", "0", T([100, 8, 128], BF),
+      *[T([100000, 8, 128], BF)] * 2, T([100], LONG)), None,
+     2 * 100 * 128 * (2 * 40 + 3 * 8) + 4 * 100 * 128 + 2 * 800),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [*PRODUCTS, *CONVOLUTIONS, *ATTENTION, *OTHERS, *LIBRARIES], ids=lambda case: case[0][0])
 def test_figures_are_those_by_hand(case: tuple[tuple[Any, ...], int | None, int | None]) -> None:
     arguments, flops, moved = case
     found = told(*arguments)
@@ -293,3 +349,29 @@ def test_keys_in_pages_or_of_which_some_are_in_use_are_not_all_counted() -> None
 
 def test_truth_values_are_no_sizes() -> None:
     assert told("aten::sum", X, "True", "False", "").moved_bytes is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        # Keys in use of a cache; a product within communication; a product that is no quantisation; a backward pass.
+        ("flash_attn_3::fwd", T([4, 1, 16, 128], BF), *[T([4, 2048, 4, 128], BF)] * 2, *[""] * 8, T([4], INT),
+         *[""] * 11, "0.08", "True", "-1", "-1", "0", "0.", "False", "", "1", "", "0"),
+        ("flash_attn::_flash_attn_varlen_forward", *[T([256, 8, 64], BF)] * 3, STARTS, STARTS, "128", "128", "0.",
+         "0.1", "True", "-1", "-1", "0.", "", "False", "", "", T([2], INT), "False"),
+        ("symm_mem::fused_matmul_reduce_scatter", T([16, 4096], BF), T([4096, 4096], BF), "sum", "0", "group"),
+        ("aiter::batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant", T([16, 8, 512], BF),
+         T([16, 128, 512], E4M3), ONE, "128", "", "True"),
+        ("GroupedGemmBackward", T([1024, 512], BF), T([4, 512, 512], BF)),
+    ],
+    ids=lambda arguments: arguments[0],
+)  # fmt: skip
+def test_what_libraries_do_not_record_gives_no_figure(arguments: tuple[Any, ...]) -> None:
+    found = told(*arguments)
+    assert (found.flops, found.moved_bytes) == (None, None)
+    assert found.reason
+
+
+def test_cache_that_is_not_recorded_is_supposed_to_be_of_the_type_of_keys() -> None:
+    found = told("vllm::unified_kv_cache_update", *[T([16, 8, 128], BF)] * 2, "layer")
+    assert (found.moved_bytes, found.confidence) == (2 * 2 * 2 * 16 * 1024, "estimate")

@@ -15,7 +15,8 @@ BACKWARD_FLOPS = "(pairs that are not masked) · heads · 2·(3·d_qk + 2·d_v)"
 MOVED = "queries, keys, values, bias and result"
 BACKWARD_MOVED = "forward's tensors and the result's gradient, and gradients of queries, keys, values"
 NO_LENGTHS = "the lengths of the sequences are not recorded"
-PAGED = "keys are in pages, and how many are in use is not recorded"
+IN_USE = "how many keys are in use is not recorded"
+PAGED = f"keys are in pages, and {IN_USE}"
 NO_MASK = "which keys are masked is not recorded"
 
 

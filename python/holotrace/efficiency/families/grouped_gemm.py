@@ -79,7 +79,7 @@ def _filled(groups: Tensor | None) -> str | None:
     "grouped product of a library",
     "gemm",
     r"(primus_turbo(_cpp_extension)?|torchao|grouped_gemm|gg|megablocks|nv_grouped_gemm)::\w*(grouped_gemm|gmm)(?!_variable_k)\w*"
-    r"|GroupedGemm\w*|GroupedGEMM\w*|_GroupedLinear",
+    r"|Grouped(Gemm|GEMM)\w*(?<!Backward)|_GroupedLinear",
     flops=_FLOPS,
     moved=_MOVED,
     is_matrix=True,

@@ -12,6 +12,7 @@ from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
 _FLOPS, _MOVED = "2·M·N·K", "both matrices at their packed size, scales, bias, and the result at its own type"
+_ROOM = 5  # where a batched product of FlashInfer has a buffer to work in, which need not move
 _TWO_BYTES = "the result is of two bytes an element"
 
 
@@ -127,7 +128,7 @@ def into_given(a: Arguments) -> Figures:
 @model(
     "product of rows, with scales",
     "gemm",
-    r"(sgl_kernel|sglang|vllm|aiter|deep_gemm|_C|trtllm|bitsandbytes|fbgemm|flashinfer)::(?!\w*group)\w*"
+    r"(sgl_kernel|sglang|vllm|aiter|deep_gemm|_C|trtllm|bitsandbytes|fbgemm|flashinfer)::(?!\w*(group|swiglu))\w*"
     r"(f8f8bf16|i8i8bf16|nvfp4_gemm|fp4_gemm|scaled_fp4_mm|mm_fp4|fp8_block_scaling_gemm|scaled_mm|a8w8|a4w4|w8a8|fp8_gemm|gemm_fp8|int8_scaled|fp8_linear|int8_mixed_scaled_mm|blockscale|bmm_fp8)\w*",
     flops=_FLOPS,
     moved=_MOVED,
@@ -152,6 +153,8 @@ def scaled_rows(a: Arguments) -> Figures:
     out = next((t for p, t in a.all_tensors() if p not in (at, beside) and t.dims == dims), None)
     written = out or left.like(dims, "c10::BFloat16")
     used = [place for place, tensor in a.all_tensors() if tensor is out or tensor == out]
+    if a.name.endswith("::bmm_fp8"):
+        used.append(_ROOM)
     flops = 2 * prod(dims) * rows[-1] * double
     return Figures(flops, _scales(a, *used) + written.bytes, None if out else _TWO_BYTES, type=_four_bits(double))
 
@@ -243,7 +246,7 @@ def marlin(a: Arguments) -> Figures:
 @model(
     "product with weights of 4 bits",
     "gemm",
-    r"_C::(awq_gemm|gptq_gemm)|vllm::awq_gemm|bitsandbytes::gemv_4bit",
+    r"(_C|sgl_kernel)::(awq_gemm|gptq_gemm)|vllm::awq_gemm|bitsandbytes::gemv_4bit",
     flops=_FLOPS,
     moved=_MOVED,
     is_matrix=True,
@@ -264,3 +267,25 @@ def unpacked_on_the_fly(a: Arguments) -> Figures:
         columns = weight.count * weight.element_bytes * 8 // (bits * depth)
     moved = _scales(a) + rows.like((tokens, columns)).bytes
     return Figures(2 * tokens * columns * depth, moved, type=rows.type)
+
+
+@model(
+    "product with packed weights that are laid out anew",
+    "gemm",
+    r"_C::(machete_mm|allspark_w8a16_gemm)",
+    flops=_FLOPS,
+    moved=_MOVED,
+    is_matrix=True,
+)
+def laid_out_anew(a: Arguments) -> Figures:
+    """Rows [M, K], and a weight of N columns: of words of several elements, or a byte each."""
+    rows, weight = a.tensor(0), a.tensor(1)
+    if len(rows.dims) != 2 or len(weight.dims) != 2:
+        raise Unknown("the dims are not those of rows and packed weights")
+    depth, columns = rows.dims[1], weight.dims[1]
+    if 8 * weight.bytes not in (bits * depth * columns for bits in (4, 8)):
+        raise Unknown("the packed weight does not fit the input")
+    dims = (rows.dims[0], columns)
+    # The type of the result is that of the rows unless another is asked for.
+    kind = a.type_at(3, rows.type) if a.name.endswith("machete_mm") else rows.type
+    return Figures(2 * prod(dims) * depth, _scales(a) + rows.like(dims, kind).bytes, type=rows.type)
