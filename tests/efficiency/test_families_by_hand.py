@@ -238,6 +238,8 @@ OTHERS: list[tuple[tuple[Any, ...], int | None, int | None]] = [
     (("aten::add", T([8192, 1], FLOAT), T([1, 4096], FLOAT), "1"), 8192 * 4096, 4 * (8192 + 4096 + 8192 * 4096)),
     (("aten::mul", T([4, 8], INT8), T([4, 8], BYTE)), 32, 32 + 32 + 64),
     (("aten::add", T([4, 8], HALF), T([4, 8], BF), "1"), 32, 64 + 64 + 128),
+    (("aten::add", T([4, 8], "__int64"), T([4, 8], INT), "1"), 32, 256 + 128 + 256),
+    (("aten::_to_copy", T([100], "short unsigned int"), "3", "", "", "", "False", ""), 0, 200 + 400),
     (("aten::where", T([64, 64], BOOL), T([64, 64], HALF), T([64, 1], HALF)), 4096, 4096 + 8192 + 128 + 8192),
     (("aten::masked_fill", T([8, 12, 64, 64], HALF), T([8, 1, 1, 64], BOOL), "-inf"), 0, 2 * 2 * 96 * 4096 + 512),
     (("aten::copy_", T([8, 16, 64, 64], BF), T([8, 16, 64, 64], BF, [65536, 0, 64, 1]), "False"), 0,
@@ -279,6 +281,8 @@ LIBRARIES: list[tuple[tuple[Any, ...], int | None, int | None]] = [
       "0.", "False", "0"), 32 * triangle(2048) * 1280, 8 * OF_LONGS),
     (("flash_attn_3::bwd", *[LONGS] * 5, LSE, *[LONGS] * 3, *[""] * 6, "0.08", "True", "-1", "-1", "0.", "False", "0"),
      32 * triangle(2048) * 1280, 8 * OF_LONGS),
+    (("flash_attn_3::_flash_attn_backward", *[T([4096, 16, 128], BF)] * 5, LSE, STARTS, STARTS, "", "", "2048", "2048",
+      "0.08", "True", "-1", "0", "0.", "False", "0"), 32 * triangle(2048) * 1280, 8 * OF_LONGS),
     (("FlashAttnFunc", *[LONGS] * 3, "0.", "0.08", "True", "[255, 0]", "0.", "", "False", "False"),
      32 * (triangle(256) + 1792 * 256) * 512, 4 * OF_LONGS),
     (("FlashAttnFunc", *[LONGS] * 3, "0.08", "True", "", "", "", "", "[-1, -1]", "0", "0.", "1"),
@@ -321,7 +325,9 @@ LIBRARIES: list[tuple[tuple[Any, ...], int | None, int | None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", [*PRODUCTS, *CONVOLUTIONS, *ATTENTION, *OTHERS, *LIBRARIES], ids=lambda case: case[0][0])
+@pytest.mark.parametrize(
+    "case", [*PRODUCTS, *CONVOLUTIONS, *ATTENTION, *OTHERS, *LIBRARIES], ids=lambda case: case[0][0]
+)
 def test_figures_are_those_by_hand(case: tuple[tuple[Any, ...], int | None, int | None]) -> None:
     arguments, flops, moved = case
     found = told(*arguments)

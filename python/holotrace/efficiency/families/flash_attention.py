@@ -201,10 +201,11 @@ def third(a: Arguments) -> Figures:
     is_matrix=True,
 )
 def third_backward(a: Arguments) -> Figures:
-    """grad, q, k, v, out, lse, starts, lengths, max_q, max_k, gradients, scale, causal, window; or gradients first."""
+    """grad, q, k, v, out, lse, starts, lengths, max_q, max_k, (gradients,) scale, causal, window; or those first."""
     given = [a.tensor(place) for place in range(5)]
     first = 9 if a.name.endswith("::bwd") else 6
-    mask = _window(a, 16, 17)
+    causal = 13 if a.text(13) in ("True", "False") else 16
+    mask = _window(a, causal, causal + 1)
     if a.is_tensor(first):
         return unequal_backward(given, a.tensor(first), longest(a, first + 4), mask)
     return backward(given, mask, heads_first=False)
