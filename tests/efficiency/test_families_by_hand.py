@@ -381,3 +381,44 @@ def test_what_libraries_do_not_record_gives_no_figure(arguments: tuple[Any, ...]
 def test_cache_that_is_not_recorded_is_supposed_to_be_of_the_type_of_keys() -> None:
     found = told("vllm::unified_kv_cache_update", *[T([16, 8, 128], BF)] * 2, "layer")
     assert (found.moved_bytes, found.confidence) == (2 * 2 * 2 * 16 * 1024, "estimate")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("aten::addmm", T([3, 32], FLOAT), T([64, 16], FLOAT), T([16, 32], FLOAT), "1", "1"),
+        ("aten::baddbmm", T([16, 128], FLOAT), T([16, 128, 64], FLOAT), T([16, 64, 96], FLOAT), "1", "1"),
+        ("aten::addmv", T([3, 8], FLOAT), T([8, 16], FLOAT), T([16], FLOAT), "1", "1"),
+        ("aten::mv", T([500], FLOAT), T([500], FLOAT)),
+        ("aten::linear", T([4, 8], FLOAT), T([16, 8], FLOAT), T([15], FLOAT)),
+        ("aten::_scaled_mm", T([129, 512], E4M3), RIGHT, T([128, 1], FLOAT), T([1, 256], FLOAT), "", "", "15", "True"),
+        ("aten::_grouped_mm", T([4096, 1024], BF), T([9, 1024, 512], BF), GROUPS, "", ""),
+        ("aten::native_layer_norm", ROWS, "[1024]", T([512], BF), "", "1e-5"),
+        ("aten::native_layer_norm_backward", T([512, 1024], BF), ROWS, "[1024]", *[T([8, 512, 1], FLOAT)] * 2, "", "",
+         "[True, False, False]"),
+        ("aten::native_batch_norm", T([256, 28, 28], HALF), *[T([256], FLOAT)] * 4, "True", "0.1", "1e-05"),
+        ("aten::native_group_norm", T([320, 64, 64], HALF), T([320], HALF), "", "8", "320", "4096", "32", "1e-05"),
+        ("aten::convolution", T([3, 224, 224], BF), T([64, 3, 7, 7], BF), "", "[2, 2]", "[3, 3]", ONCE, "False",
+         "[0, 0]", "1"),
+        convolution(IMAGE, CHANNELS, T([32], FLOAT), stride=ONCE, padding=ONCE),
+        ("aten::mse_loss", T([8], FLOAT), T([8, 64], FLOAT), "1"),
+        ("aten::nll_loss_forward", T([8, 50], FLOAT), T([9], LONG), "", "1", "-100"),
+        ("aten::elu_backward", T([4], FLOAT), "1", "1", "1", "False", X),
+        ("aten::_softmax", T([50257], FLOAT), "1", "False"),
+        ("aten::cumsum", T([10], FLOAT), "1", ""),
+        ("aten::gather", T([1000], FLOAT), "0", T([64, 10], LONG), "False"),
+        ("aten::index_add_", T([1000, 64], FLOAT), "0", T([199], LONG), T([200, 64], FLOAT), "1"),
+        ("aten::max_pool2d_with_indices_backward", T([64, 56, 56], HALF), T([64, 64, 112, 112], HALF), "[3, 3]",
+         "[2, 2]", ONCE, ONCE, "False", T([64, 64, 56, 56], LONG)),
+        ("aten::glu", T([4, 7], FLOAT), "-1"),
+    ],
+    ids=lambda arguments: arguments[0],
+)  # fmt: skip
+def test_tensors_that_do_not_belong_to_each_other_give_no_figure(arguments: tuple[Any, ...]) -> None:
+    found = told(*arguments)
+    assert (found.flops, found.moved_bytes) == (None, None)
+    assert found.reason
+
+
+def test_activation_that_keeps_nothing_on_devices_has_a_backward_pass() -> None:
+    assert told("aten::log_sigmoid_backward", X, X, T([0], FLOAT)).moved_bytes == 3 * 128

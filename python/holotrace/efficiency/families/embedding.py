@@ -15,14 +15,6 @@ _NOT_A_MASK = "numbers choose, not a mask"
 _NO_NUMBERS = "numbers are not counted"
 
 
-def _at(a: Arguments, x: Tensor, place: int) -> int:
-    """The dim that is asked for, counted from the first."""
-    dim = a.integer(place)
-    if not -len(x.dims) <= dim < len(x.dims):
-        raise Unknown("the tensor has no such dim")
-    return dim % len(x.dims)
-
-
 @model("embedding", "embedding", r"aten::embedding(_renorm_)?", flops="0", moved=_CHOSEN)
 def embedding(a: Arguments) -> Figures:
     weight, chosen = a.tensor(0), a.tensor(1)
@@ -89,10 +81,16 @@ def take(a: Arguments) -> Figures:
     return Figures(0, total_bytes(chosen, x.like(chosen.dims)) + read, _DISTINCT)
 
 
+def _ranked(x: Tensor, chosen: Tensor) -> None:
+    if max(len(x.dims), 1) != max(len(chosen.dims), 1):
+        raise Unknown("the numbers have another number of dims than what they choose")
+
+
 @model("gather", "index", r"aten::gather", flops="0", moved=_CHOSEN)
 def gather(a: Arguments) -> Figures:
     """self, dim, numbers, sparse gradient, out."""
     x, chosen = a.tensor(0), a.tensor(2)
+    _ranked(x, chosen)
     out = a.out(4) or x.like(chosen.dims)
     read = x.element_bytes * min(chosen.count, x.distinct)
     return Figures(0, total_bytes(chosen, out) + read, _DISTINCT)
@@ -102,7 +100,7 @@ def gather(a: Arguments) -> Figures:
 def index_select(a: Arguments) -> Figures:
     """self, dim, numbers, out."""
     x, chosen = a.tensor(0), a.tensor(2)
-    at = _at(a, x, 1)
+    at = a.dim_of(x, 1)
     of_each = x.count // x.dims[at]
     read = x.element_bytes * of_each * min(chosen.count, x.dims[at])
     out = a.out(3) or x.like((*x.dims[:at], chosen.count, *x.dims[at + 1 :]))
@@ -170,9 +168,12 @@ def scatter(a: Arguments) -> Figures:
     x, chosen = a.tensor(0), a.tensor(2)
     source = a.optional(3)
     if "index_" in a.name:
-        at = _at(a, x, 1)
+        at = a.dim_of(x, 1)
+        if len(chosen.dims) > 1 or (source is not None and source.dims and source.dims[at] != chosen.count):
+            raise Unknown("the numbers do not fit what they choose")
         count = prod(source.dims) if source is not None and source.dims else x.count // x.dims[at] * chosen.count
     else:
+        _ranked(x, chosen)
         count = chosen.count
     adds = "add" in a.name or "reduce" in a.name
     written = x.element_bytes * min(count, x.count)

@@ -35,6 +35,9 @@ def grouped(a: Arguments) -> Figures:
     behind = 8 if a.name.endswith("_v2") else 4 if "scaled" in a.name else 2
     groups = a.optional(behind)
     shape = (len(left.dims), len(right.dims))
+    many = left.dims[0] if shape[0] == 3 else right.dims[0]
+    if shape in ((2, 3), (3, 2)) and groups is not None and groups.count != many:
+        raise Unknown("there are not as many lengths as groups")
     if shape == (2, 3):
         flops, dims = _grouped(left, right, turned=False)
     elif shape == (3, 3) and (left.dims[0], left.dims[2]) == (right.dims[0], right.dims[1]):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from math import prod
 
-from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.arguments import Arguments, Tensor, of_size
 from holotrace.efficiency.element_types import FOUR_BITS
 from holotrace.efficiency.families.gemm import by_rows, product
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
 _FLOPS, _MOVED = "2·M·N·K", "both matrices at their packed size, scales, bias, and the result at its own type"
+_BLOCK = 128  # rows that share a scale where each block has one
 _ROOM = 5  # where a batched product of FlashInfer has a buffer to work in, which need not move
 _TWO_BYTES = "the result is of two bytes an element"
 
@@ -43,8 +44,17 @@ def scaled(a: Arguments) -> Figures:
         return Figures(flops, total_bytes(left, right, left.like(dims, a.type_at(9, left.type))), said)
     kind = a.type_at(3 if older else 6, left.type)
     given = next((place for place in range(7, len(a)) if a.is_tensor(place)), -1)
+    first = 4 if older else 2
+    _of_rows(a.tensor(first).dims, dims[0])
+    _of_rows(a.tensor(first + 1).dims[::-1], dims[1])
     moved = _scales(a, 0, 1, given) + total_bytes(left, right, a.out(given) or left.like(dims, kind))
     return Figures(flops, moved)
+
+
+def _of_rows(dims: tuple[int, ...], rows: int) -> None:
+    """Raises ``Unknown`` for scales that are one for each row, or each block of rows, of another number of rows."""
+    if len(dims) > 2 or (len(dims) == 2 and dims[1] == 1 and dims[0] not in (1, rows, -(-rows // _BLOCK))):
+        raise Unknown("the scales do not fit the matrices")
 
 
 @model("scaled product and sum", "gemm", r"aten::_scaled_addmm_?", flops=_FLOPS, moved=_MOVED, is_matrix=True)
@@ -101,6 +111,9 @@ def packed_weights(a: Arguments) -> Figures:
 def byte_weights(a: Arguments) -> Figures:
     rows, weight, scales = a.tensor(0), a.tensor(1), a.tensor(2)
     flops, dims = by_rows(rows, weight)
+    if len(dims) != 2:
+        raise Unknown("the dims are not those of rows and a weight")
+    of_size(dims[-1], scales)
     return Figures(flops, total_bytes(rows, weight, scales, rows.like(dims)))
 
 

@@ -66,6 +66,8 @@ def with_places(a: Arguments) -> Figures:
     if base in ("max", "min") and a.is_tensor(1) and len(a) < 4:
         return _greater(a, x)
     if "cum" in base:
+        if a.given(1):
+            a.dim_of(x, 1)
         return Figures(x.count, total_bytes(x, x.like(), x.like(type="long int")))
     if "aminmax" in base:
         return _figures(a, _over(a, 1), x.type, x.type, behind=3)
@@ -148,6 +150,8 @@ def of_pairs(a: Arguments) -> Figures:
 @model("running sum", "reduction", r"aten::_?(cumsum|cumprod|logcumsumexp)_?", flops=_FLOPS, moved=_MOVED)
 def running(a: Arguments) -> Figures:
     x = a.tensor(0)
+    if a.given(1):
+        a.dim_of(x, 1)
     default = x.type if element_types.is_floating(x.type) else "long int"
     out = x if a.name.endswith("_") else a.out(3) or x.like(type=a.type_at(2, default))
     return Figures(x.count, total_bytes(x, out))
