@@ -151,6 +151,10 @@ def test_kernel_tells_tf32_from_fp32() -> None:
 
 def test_type_is_told_by_the_kernel_where_the_operands_do_not() -> None:
     assert computed_in(None, "nvjet_tst_128x256") == "bf16"
+    assert computed_in(None, "nvjet_sm100_tst_128x192_64x7_2x1_2cta_h_bz_TNT") == "bf16"
+    assert computed_in(None, "nvjet_sm100_hsh_64x8_64x16_4x1_v_bz_TNN") == "fp16"
+    assert computed_in(None, "nvjet_sm103_ootst_Avec16UE4M3_Bvec16UE4M3_128x256_256x4_2x1_2cta_h_bz_TNT") == "fp4"
+    assert computed_in(None, "nvjet_qqtst_128x128_128x6_2x1_v_bz_Avec32UE8M0_Bvec32UE8M0_TNT") == "fp8"
     assert computed_in(None, "deep_gemm::fp8_gemm_kernel_e4m3") == "fp8"
     assert computed_in(None, "turing_fp16_s1688gemm_fp16_128x64_ldg8_f2f_tn") == "fp16"
     assert computed_in(None, "cutlass_75_tensorop_f16_s1688gemm_f16_128x64_nn_align8") == "fp16"

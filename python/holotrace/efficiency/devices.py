@@ -248,12 +248,12 @@ _TF32 = re.compile(r"tf32|xf32|s1688(?!\w*(?:fp?16|bf16))|_tensorop_s(?:1688|884
 # Kernels of cuBLAS for matrix units only, which have nothing wider than TF32 for floats.
 _ON_MATRIX_UNITS = re.compile(r"(^| )nvjet_")
 _BY_KERNEL = (
-    ("fp4", re.compile(r"e2m1|nvfp4|mxfp4|_fp4|f4f4", re.IGNORECASE)),
-    ("fp8", re.compile(r"e4m3|e5m2|_fp8|f8f8|float8|_qqt", re.IGNORECASE)),
+    ("fp4", re.compile(r"e2m1|nvfp4|mxfp4|_fp4|f4f4|nvjet_(sm\d+_)?oo", re.IGNORECASE)),
+    ("fp8", re.compile(r"e4m3|e5m2|_fp8|f8f8|float8|_qqt|nvjet_(sm\d+_)?qq", re.IGNORECASE)),
     ("int8", re.compile(r"i8816|i16832|_s8_|int8|_i8i|imma", re.IGNORECASE)),
     ("tf32", _TF32),
-    ("bf16", re.compile(r"bf16|bfloat16|_bb[sb]_|nvjet_t", re.IGNORECASE)),
-    ("fp16", re.compile(r"fp?16|half|hgemm|_hh[sh]_|nvjet_h", re.IGNORECASE)),
+    ("bf16", re.compile(r"bf16|bfloat16|_bb[sb]_|nvjet_(sm\d+_)?t", re.IGNORECASE)),
+    ("fp16", re.compile(r"fp?16|half|hgemm|_hh[sh]_|nvjet_(sm\d+_)?h", re.IGNORECASE)),
     ("fp64", re.compile(r"dgemm|d884|f64", re.IGNORECASE)),
     ("fp32", re.compile(r"sgemm|ffma|f32|_sb_", re.IGNORECASE)),
 )
