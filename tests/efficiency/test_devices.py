@@ -151,6 +151,46 @@ def test_kernel_tells_tf32_from_fp32() -> None:
 
 def test_type_is_told_by_the_kernel_where_the_operands_do_not() -> None:
     assert computed_in(None, "nvjet_tst_128x256") == "bf16"
+    assert computed_in(None, "nvjet_sm100_tst_128x192_64x7_2x1_2cta_h_bz_TNT") == "bf16"
+    assert computed_in(None, "nvjet_sm100_hsh_64x8_64x16_4x1_v_bz_TNN") == "fp16"
+    assert computed_in(None, "nvjet_sm103_ootst_Avec16UE4M3_Bvec16UE4M3_128x256_256x4_2x1_2cta_h_bz_TNT") == "fp4"
+    assert computed_in(None, "nvjet_qqtst_128x128_128x6_2x1_v_bz_Avec32UE8M0_Bvec32UE8M0_TNT") == "fp8"
     assert computed_in(None, "deep_gemm::fp8_gemm_kernel_e4m3") == "fp8"
     assert computed_in(None, "turing_fp16_s1688gemm_fp16_128x64_ldg8_f2f_tn") == "fp16"
     assert computed_in(None, "cutlass_75_tensorop_f16_s1688gemm_f16_128x64_nn_align8") == "fp16"
+
+
+@pytest.mark.parametrize(
+    ("name", "multiprocessors", "capability", "bf16", "int8"),
+    [
+        # Of vendors' tables; where sums are in float.
+        ("NVIDIA RTX A5000", 64, (8, 6), 111, 222),
+        ("NVIDIA GeForce RTX 3080", 68, (8, 6), 59.5, 238),
+        ("NVIDIA RTX 5000 Ada Generation", 100, (8, 9), 261, 522),
+        ("NVIDIA GeForce RTX 4080", 76, (8, 9), 97.5, 390),
+        ("NVIDIA GeForce RTX 5080", 84, (12, 0), 112.6, 450),
+        ("NVIDIA RTX PRO 5000 Blackwell", 110, (12, 0), 279, 558),
+    ],
+)
+def test_card_that_is_told_by_its_make_sums_whole_numbers_at_full_speed(
+    name: str, multiprocessors: int, capability: tuple[int, int], bf16: float, int8: float
+) -> None:
+    make = {"numSms": multiprocessors, "computeMajor": capability[0], "computeMinor": capability[1], "warpSize": 32}
+    found = device(name, make)
+    assert found is not None
+    assert found.operations["bf16"] == pytest.approx(bf16 * 1e12, rel=0.1)
+    assert found.operations["int8"] == pytest.approx(int8 * 1e12, rel=0.1)
+
+
+def test_units_that_a_make_may_not_have_have_no_peak() -> None:
+    found = device("NVIDIA B300 of tomorrow", {"numSms": 148, "computeMajor": 10, "computeMinor": 3, "warpSize": 32})
+    assert found is not None
+    assert found.peak("int8", is_matrix=True) is None
+    assert found.peak("bf16", is_matrix=True) == pytest.approx(2250e12, rel=0.01)
+    found = device("", {"numSms": 256, "computeMajor": 9, "computeMinor": 5, "warpSize": 64})
+    assert found is not None
+    assert found.peak("tf32", is_matrix=True) is None
+
+
+def test_module_is_the_device_on_it() -> None:
+    assert device("AMD Instinct MI300X OAM") == device("AMD Instinct MI300X")

@@ -199,7 +199,7 @@ class Arguments:
     def integers(self, place: int, default: Sequence[int] | None = None) -> list[int]:
         """The list of whole numbers at that ``place``; ``default`` where nothing was given."""
         values = self.listed(place, default)
-        if not all(isinstance(value, int) and abs(value) <= MOST for value in values):
+        if not all(type(value) is int and abs(value) <= MOST for value in values):
             raise Unknown(f"argument {place} cannot be read as whole numbers")
         return values
 
@@ -210,10 +210,30 @@ class Arguments:
             self.supposed.add(place)
         return nothing
 
+    def dim_of(self, tensor: Tensor, place: int) -> int:
+        """The dim of a tensor that is asked for at that ``place``, counted from the first."""
+        dim = self.integer(place)
+        count = max(len(tensor.dims), 1)
+        if not -count <= dim < count:
+            raise Unknown("the tensor has no such dim")
+        return dim % count
+
     def type_at(self, place: int, default: str) -> str:
         """The type that is asked for at that ``place`` by its number; ``default`` where none is."""
         code = self.integer(place, -1)
         return default if code < 0 else element_types.by_code(code)
+
+
+def alike(first: Tensor, *others: Tensor | None) -> None:
+    """Raises ``Unknown`` unless all that are there have the same dims."""
+    if any(other is not None and other.dims != first.dims for other in others):
+        raise Unknown("the dims of tensors that belong to each other differ")
+
+
+def of_size(count: int, *tensors: Tensor | None) -> None:
+    """Raises ``Unknown`` unless all that are there have so many elements; one without elements is not there."""
+    if any(tensor is not None and tensor.count not in (0, count) for tensor in tensors):
+        raise Unknown("what belongs to each channel, row or group is not as many")
 
 
 def _tensor(dims: Any, kind: str, strides: Any, place: int) -> Tensor:

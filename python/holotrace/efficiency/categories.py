@@ -30,24 +30,38 @@ CATEGORIES = (
 _OF_FAMILY = {"pooling": REDUCTION, "index": EMBEDDING, "rope": ELEMENTWISE, "loss": REDUCTION}
 # Rules are tried in order, on names in lower case; the first that fits decides.
 _KERNELS = (
-    (COPY, r"^(gpu_)?mem(cpy|set)|__amd_rocclr_(copy|fill)|^dma(_|$)|_and_cache"),
+    (
+        COPY,
+        r"^(gpu_)?mem(cpy|set)|__amd_rocclr_(copy|fill)|^dma(_|$)|_and_cache|kv_(buffer|indices)|req_to_token",
+    ),
     (
         COMMUNICATION,
         r"nccl|rccl|msccl|all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter|all[_-]?to[_-]?all|multimem_|nvshmem"
-        r"|deep_?ep|cross_device_reduce|(?<![a-z])a2a_",
+        r"|deep_?ep|cross_device_reduce|(?<![a-z])a2a_|userbuffers_|(?<![a-z])nvls|hybrid_ep",
     ),
-    (RNG, r"distribution_elementwise|philox|curand|rocrand|random_|bernoulli|exponential_kernel|normal_and_transform"),
+    (
+        RNG,
+        r"distribution_elementwise|philox|curand|rocrand|random_|bernoulli|exponential_kernel|normal_and_transform|"
+        r"seeded_dropout|gumbel",
+    ),
     # Its backward pass may be the step of the optimizer, too.
     (EMBEDDING, r"split_embedding|(?<![a-z])tbe_|pooled_emb"),
     (
         OPTIMIZER,
-        r"adam|multi_tensor_apply|multitensor|lamb(?!da)|\bsgd|adagrad|optimi[sz]er|foreach|muon|shampoo",
+        r"adam|multi_tensor_apply|multitensor|lamb(?!da)|\bsgd|adagrad|optimi[sz]er|foreach|muon|shampoo|"
+        r"(?<![a-z])lion(?![a-z])|clip_grad",
     ),
-    (MOE, r"moe|topk_?gating|expert|grouped_topk|permute_tokens|matmul_ogs|topk_softmax|routing|bitmatrix"),
+    (
+        MOE,
+        r"moe|topk_?gating|expert|grouped_topk|permute_tokens|matmul_ogs|topk_softmax|routing|bitmatrix|"
+        r"expandinputrows|row_id_map|with_mask_map|sort_chunks",
+    ),
     (
         ATTENTION,
         r"flash_?(fwd|bwd|attn|attention|mla|decode|splitkv)|fmha|flash::|attention|attn|sdpa|mha_|pytorch_flash|"
-        r"fused_attention|paged_|^rpa-|merge_state|(?<![a-z])mla_|flashinfer.*(prefill|decode)|sage_(fwd|bwd)|"
+        r"fused_attention|paged_|^rpa-|merge_?state|^_(fwd|bwd)(_grouped)?_kernel(_|$)|mqa_logits|qk_int\d|"
+        r"fwd_(none_)?diag|fwd_kv_(parallel|reduce)|kkt_(fwd|bwd)|recompute_w_u|wy_repr|solve_tril|merge_\d+x\d+_to|"
+        r"chunk_(local_)?cumsum|gdn_gating|(?<![a-z])wkv|(?<![a-z])mla_|flashinfer.*(prefill|decode)|sage_(fwd|bwd)|"
         r"unified_attn|(?<![a-z])pa_(fwd|bf16|fp16|fp8|decode|mqa|ragged)|delta_rule|gla_(fwd|bwd)|retention|"
         r"selective_(scan|state)|fused_recurrent|(?<![a-z])ssd_|chunk_(fwd|bwd|scan|state)|state_passing",
     ),
@@ -60,21 +74,22 @@ _KERNELS = (
     (FFT, r"(?<![a-z])fft|cufft|rocfft|vkfft|[sd]p(radix|vector)\d|(?<![a-z])stft"),
     (
         LINALG,
-        r"lapack|cusolver|hipsolver|rocsolver|magma_|cholesky|triangular_?solve|householder|(lu|qr)_?decomposition|"
+        r"lapack|cusolver|hipsolver|rocsolver|magma_(?!\w*gem)|cholesky|triangular_?solve|householder|"
+        r"(lu|qr)_?decomposition|"
         r"(?<![a-z])(eigh?|svd|lu_(factor|solve|unpack|pivot))(?![a-z])|"
         r"(?<![a-z])[sdcz]?(potr[fsi]|getr[fsi]|geqrf|gesvd|gesdd|syev|heev|geev|gebrd|bdsqr|sytr[df]|hetr[df]|org(qr|br|tr)"
         r"|orm(qr|br|tr)|ung(qr|br|tr)|larf[bgt]|trsm|trtri)",
     ),
     (
         GEMM,
-        r"gemm|gemv|cijk_|nvjet|cublas|cutlass.*(tensorop|universal)|xmma|matmul|(?<![a-z])mm(_|$)|wgmma|deep_?gemm|"
-        r"hmma|imma|dot_kernel|splitk|split_k|wvsplit|_dot_|linear_kernel|marlin|_scaled_mm|triton_tem_|"
+        r"gemm|gemv|cijk_|nvjet|cublas|cutlass.*(tensorop|universal)|xmma|matmul|(?<![a-z])(add|b|badd)?mm(_|$)|wgmma|deep_?gemm|"
+        r"hmma|imma|dot_kernel|splitk|split_k|wvspl|_dot_|linear_(kernel|fwd|bwd)|mul_mat_|marlin|_scaled_mm|triton_tem_|"
         r"spmm|xxt_kernel|^bmm_|cublaslt_?epilogue|epilogue::impl|ba_plus_caa|kernel_mha_gemm",
     ),
     (
         NORM,
         r"layer_?norm|rms_?norm|batch_?norm|group_?norm|instance_?norm|(?<!vector)_norm(alize|alization)?(_|$|\b)|"
-        r"welford|bn_(fw|bw)|rowwisemoments|gammabeta|cucompute(part)?grad|computeinternalgradients|"
+        r"l2norm|welford|(?<![a-z])ln_(fwd|bwd|parallel)|bn_(fw|bw)|rowwisemoments|gammabeta|cucompute(part)?grad|computeinternalgradients|"
         r"computefusedparams|backwardfusedparams|batchnorm",
     ),
     (ELEMENTWISE, r"rotary|(?<![a-z])rope(?![a-z])"),
@@ -84,11 +99,11 @@ _KERNELS = (
         r"embedding|index_?select|gather|scatter|index_?(put|add|copy|fill|elementwise|kernel)|indexing_backward|"
         r"bounds_check|write_indices",
     ),
-    (SORT, r"sort|bitonic|radix|nms|unique|searchsorted|sampling"),
+    (SORT, r"(?<!ten)sort|bitonic|radix|nms|unique|searchsorted|sampling|top_?p_?renorm"),
     (
         REDUCTION,
         r"softmax|reduce_kernel|reduction|(?<![a-z])reduce|(?<![a-z])cumsum|scan|argmax|argmin|loss|pool|"
-        r"upsample|histogram|cross_entropy|devicereduce|criterion|deviceselect|partition_(config|kernel)",
+        r"upsample|histogram|logsumexp|entropy|devicereduce|criterion|deviceselect|partition_(config|kernel)",
     ),
     (
         COPY,
@@ -100,7 +115,7 @@ _KERNELS = (
         ELEMENTWISE,
         r"elementwise|pointwise|act_and_mul|activation|active(fwd|bwd)|neuron|gelu|silu|relu|glu(_|$|\b)|quant|"
         r"dropout|(?<![a-z])(add|mul|div|sub|exp|where|mask)(_|$)|^triton_$|tril|triu|arange|unrolled|triton__|"
-        r"rescale|gated_|hfp8|fp8rowwise|qparam|(?<![a-z])range(_|$)",
+        r"rescale|gated_|(lstm|gru)_cell|softplus|tanh|sigmoid|penalt|temperature|cvt_|hfp8|fp8rowwise|qparam|(?<![a-z])range(_|$)",
     ),
     (COPY, r"(?<![a-z])cast"),
 )

@@ -37,17 +37,16 @@ _NVIDIA = {
     (7, 0): (1024, 128, 1.53e9),
     (7, 5): (1024, 128, 1.59e9),
     (8, 0): (2048, 128, 1.41e9),
-    (8, 6): (512, 256, 1.7e9),
+    (8, 6): (1024, 256, 1.7e9),
     (8, 9): (1024, 256, 2.5e9),
     (9, 0): (4096, 256, 1.83e9),
     (10, 0): (8192, 256, 1.85e9),
     (10, 3): (8192, 256, 1.85e9),
-    (12, 0): (512, 256, 2.4e9),
+    (12, 0): (1024, 256, 2.4e9),
 }
-# Where sums are in float, cards for games do half as much.
-_HALVED = {(8, 9): "geforce"}
-# Cards for workstations do twice as much as those for games, after which the row is.
-_DOUBLED = {(12, 0): "rtx pro"}
+# Where sums are in float, cards for games do half as much; whole numbers are summed at full speed.
+_HALVED = ((7, 5), (8, 6), (8, 9), (12, 0))
+_FOR_GAMES = "geforce"
 _AMD = {(9, 0): (1024, 128, 1.7e9), (9, 4): (2048, 256, 2.1e9), (9, 5): (4096, 256, 2.4e9)}
 _AMD_WARP = 64
 # How many times as fast as bf16 other types are, where the capability has units for them.
@@ -58,6 +57,8 @@ _TIMES = {
     "fp8": (2.0, (8, 9)),
     "int8": (2.0, (8, 0)),
 }
+# By vendor, that of AMD first: types whose units a capability has not, or so few that how few is not known.
+_WITHOUT = {(True, (9, 5)): "tf32", (False, (10, 3)): "int8"}
 
 
 @dataclass(frozen=True)
@@ -225,37 +226,34 @@ def _by_make(name: str, about: Mapping[str, Any]) -> Device | None:
     if make is None or not isinstance(count, int) or count < 1:
         return None
     matrix, vector, clock = make
-    bf16 = count * matrix * clock * _rate(name.lower(), capability)
+    whole = count * matrix * clock
+    bf16 = whole / 2 if capability in _HALVED and _FOR_GAMES in name.lower().split() else whole
     times = {kind: bf16 * factor for kind, (factor, since) in _TIMES.items() if is_amd or capability >= since}
+    if "int8" in times:
+        times["int8"] *= whole / bf16
+    times.pop(_WITHOUT.get((is_amd, capability), ""), None)  # type: ignore[arg-type]  # others are not there
     if is_amd and capability < (9, 4):
         times = dict.fromkeys(("fp16", "bf16", "int8"), bf16)
     said = f"{count} multiprocessors of capability {capability[0]}.{capability[1]} at {clock / _GIGA:g} GHz"
     return Device(name or "a device without a name", {**times, "fp32": count * vector * clock}, assumed=said)
 
 
-def _rate(name: str, capability: tuple[Any, Any]) -> float:
-    if _HALVED.get(capability, " ") in name.split():
-        return 0.5
-    return 2 if _DOUBLED.get(capability, "no such name") in name else 1
-
-
 def _plain(name: str) -> str:
-    """For comparing: without the vendor, and what follows a known name."""
-    return re.sub(r"[\s_-]+", " ", re.sub(r"^(nvidia|amd|google|tesla)\s+", "", name.strip().lower())).removesuffix(
-        " vf"
-    )
+    """For comparing: without the vendor, and without what follows of virtual functions and of modules."""
+    plain = re.sub(r"[\s_-]+", " ", re.sub(r"^(nvidia|amd|google|tesla)\s+", "", name.strip().lower()))
+    return plain.removesuffix(" vf").removesuffix(" oam")
 
 
 _TF32 = re.compile(r"tf32|xf32|s1688(?!\w*(?:fp?16|bf16))|_tensorop_s(?:1688|884)gemm", re.IGNORECASE)
 # Kernels of cuBLAS for matrix units only, which have nothing wider than TF32 for floats.
 _ON_MATRIX_UNITS = re.compile(r"(^| )nvjet_")
 _BY_KERNEL = (
-    ("fp4", re.compile(r"e2m1|nvfp4|mxfp4|_fp4|f4f4", re.IGNORECASE)),
-    ("fp8", re.compile(r"e4m3|e5m2|_fp8|f8f8|float8|_qqt", re.IGNORECASE)),
+    ("fp4", re.compile(r"e2m1|nvfp4|mxfp4|_fp4|f4f4|nvjet_(sm\d+_)?oo", re.IGNORECASE)),
+    ("fp8", re.compile(r"e4m3|e5m2|_fp8|f8f8|float8|_qqt|nvjet_(sm\d+_)?qq", re.IGNORECASE)),
     ("int8", re.compile(r"i8816|i16832|_s8_|int8|_i8i|imma", re.IGNORECASE)),
     ("tf32", _TF32),
-    ("bf16", re.compile(r"bf16|bfloat16|_bb[sb]_|nvjet_t", re.IGNORECASE)),
-    ("fp16", re.compile(r"fp?16|half|hgemm|_hh[sh]_|nvjet_h", re.IGNORECASE)),
+    ("bf16", re.compile(r"bf16|bfloat16|_bb[sb]_|nvjet_(sm\d+_)?t", re.IGNORECASE)),
+    ("fp16", re.compile(r"fp?16|half|hgemm|_hh[sh]_|nvjet_(sm\d+_)?h", re.IGNORECASE)),
     ("fp64", re.compile(r"dgemm|d884|f64", re.IGNORECASE)),
     ("fp32", re.compile(r"sgemm|ffma|f32|_sb_", re.IGNORECASE)),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holotrace.efficiency.unknown import Unknown
 
+FOUR_BITS = "c10::Float4_e2m1fn_x2"
 _SIZES = {
     1: (
         "bool",
@@ -18,11 +19,32 @@ _SIZES = {
         "c10::Float8_e5m2fnuz",
         "c10::Float8_e8m0fnu",
         # Two elements in each byte.
-        "c10::Float4_e2m1fn_x2",
+        FOUR_BITS,
     ),
-    2: ("c10::Half", "c10::BFloat16", "short", "short int", "unsigned short", "at::Half", "at::BFloat16"),
+    2: (
+        "c10::Half",
+        "c10::BFloat16",
+        "short",
+        "short int",
+        "unsigned short",
+        "short unsigned int",
+        "at::Half",
+        "at::BFloat16",
+    ),
     4: ("float", "int", "unsigned int", "c10::qint32", "c10::complex<c10::Half>", "c10::complex<at::Half>"),
-    8: ("double", "long", "long int", "long long", "unsigned long", "unsigned long int", "c10::complex<float>"),
+    8: (
+        "double",
+        "long",
+        "long int",
+        "long long",
+        # Compilers of Windows write them so.
+        "__int64",
+        "unsigned __int64",
+        "unsigned long",
+        "unsigned long int",
+        "long unsigned int",
+        "c10::complex<float>",
+    ),
     16: ("c10::complex<double>",),
 }
 SIZES = {name: size for size, names in _SIZES.items() for name in names}
@@ -52,9 +74,15 @@ CODES = {
     28: "unsigned int",
     29: "unsigned long",
     44: "c10::Float8_e8m0fnu",
-    45: "c10::Float4_e2m1fn_x2",
+    45: FOUR_BITS,
 }
-_CANONICAL = {"at::Half": "c10::Half", "at::BFloat16": "c10::BFloat16", "long": "long int", "short": "short int"}
+_CANONICAL = {
+    "at::Half": "c10::Half",
+    "at::BFloat16": "c10::BFloat16",
+    "long": "long int",
+    "__int64": "long int",
+    "short": "short int",
+}
 _INTEGERS = ("unsigned char", "char", "signed char", "short int", "int", "long int")
 _FLOATS = ("c10::Half", "c10::BFloat16", "float", "double")
 _COMPLEX = ("c10::complex<c10::Half>", "c10::complex<float>", "c10::complex<double>")
@@ -69,7 +97,7 @@ _SHORT = {
     "unsigned char": "int8",
     "char": "int8",
     "c10::qint8": "int8",
-    "c10::Float4_e2m1fn_x2": "fp4",
+    FOUR_BITS: "fp4",
 }
 
 

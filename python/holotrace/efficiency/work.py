@@ -21,10 +21,14 @@ _OVERLOAD = re.compile(
     r"(?P<name>\w[\w.]*::\w+)\.(default|out|out_mode|unary_out|Tensor(_(Tensor|Scalar|mode|float|out|dim))*|Scalar(_(mode|out|dim|Tensor|Self))*"
     r"|ScalarOther|ScalarSelf|ScalarOpt_dim(_dtype)?|dim|dims|dim_IntList|dim_max|dim_min|IntList_out|dim_out|dim_int|int|int_out"
     r"|int_Scalar|int_Tensor|self|self_int|self_Tensor|dtype|vec|vec_out|other|input|list|List|float|full|correction|mode"
-    r"|grad_input|values|values_stable|stable|start_step|start|src|value|reduce|two|Tensor_with_indices|low_dtype|ScalarList)"
+    r"|grad_input|values|values_stable|stable|start_step|start|src|value|reduce|two|Tensor_with_indices|low_dtype|dtype_out|no_stats"
+    r"|ScalarList(_out)?|List_out|correction_out|quantized|tensor_lr(_out)?|padding|output|output_mask|decimals|binary"
+    r"|ScalarOpt_dtype)"
 )
 # What PyTorch may compute an operator with instead of its own kernels, which takes the same arguments.
 _OVERRIDE = re.compile(r"_native::(?P<name>\w+?)(_out)?_(native|triton|cutedsl|quack)_\d+")
+# What other tools say of an operator behind its name, e.g. that they made it up.
+_REMARK = re.compile(r"(?P<name>\w[\w.]*::[\w.]+)( \([\w ]+\))+")
 _ANY_OVERLOAD = re.compile(r"\w[\w.]*::\w+\.\w+")
 
 
@@ -98,6 +102,8 @@ def _tensors(given: arguments.Arguments) -> list[tuple[int, arguments.Tensor]]:
 
 
 def _without_overload(name: str) -> str | None:
+    if match := _REMARK.fullmatch(name):
+        name = match["name"]
     if match := _OVERLOAD.fullmatch(name):
         return match["name"]
     if match := _OVERRIDE.fullmatch(name):

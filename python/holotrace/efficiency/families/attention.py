@@ -15,6 +15,8 @@ BACKWARD_FLOPS = "(pairs that are not masked) · heads · 2·(3·d_qk + 2·d_v)"
 MOVED = "queries, keys, values, bias and result"
 BACKWARD_MOVED = "forward's tensors and the result's gradient, and gradients of queries, keys, values"
 NO_LENGTHS = "the lengths of the sequences are not recorded"
+IN_USE = "how many keys are in use is not recorded"
+PAGED = f"keys are in pages, and {IN_USE}"
 NO_MASK = "which keys are masked is not recorded"
 
 
@@ -97,7 +99,9 @@ def shape(q: Tensor, k: Tensor, v: Tensor, *, heads_first: bool) -> Shape:
 
 
 def result(q: Tensor, v: Tensor) -> Tensor:
-    return q.like((*q.dims[:-1], v.dims[-1]))
+    """Of the queries' type, or of two bytes where those are narrower."""
+    kind = "c10::BFloat16" if q.element_bytes == 1 else q.type
+    return q.like((*q.dims[:-1], v.dims[-1]), kind)
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None = None, *, heads_first: bool) -> Figures:
@@ -113,12 +117,20 @@ def backward(given: Sequence[Tensor], mask: Mask, bias: Tensor | None = None, *,
     return Figures(flops, moved, _seen(bias, mask))
 
 
+def _with_gradient(found: Figures, bias: Tensor | None, asked: Sequence[object]) -> Figures:
+    """With the bytes of the bias' gradient, the last of those that may be asked for."""
+    if bias is None or not asked or not asked[-1]:
+        return found
+    return found._replace(moved_bytes=(found.moved_bytes or 0) + bias.like().bytes)
+
+
 def _seen(bias: Tensor | None, mask: Mask) -> str | None:
     if not mask.is_known:
         return NO_MASK
     return "a mask of bools hides nothing" if bias is not None and bias.type == "bool" else None
 
 
+_FLASH = 7  # arguments of flash attention at most, where no scales are among them
 _SDPA = r"aten::_scaled_dot_product_"
 
 
@@ -131,8 +143,10 @@ _SDPA = r"aten::_scaled_dot_product_"
     is_matrix=True,
 )
 def flash(a: Arguments) -> Figures:
+    """q, k, v, (scales of each where they are narrow,) dropout, causal; on hosts then a bias."""
     bias = a.optional(5) if a.name.endswith("_for_cpu") else None
-    return forward(a.tensor(0), a.tensor(1), a.tensor(2), Mask.causal(a.told(4)), bias, heads_first=True)
+    mask = Mask.causal(a.told(7 if len(a) > _FLASH else 4))
+    return forward(a.tensor(0), a.tensor(1), a.tensor(2), mask, bias, heads_first=True)
 
 
 @model(
@@ -197,7 +211,8 @@ def flash_backward(a: Arguments) -> Figures:
 def efficient_backward(a: Arguments) -> Figures:
     """grad, q, k, v, bias, out, logsumexp, seed, offset, dropout, gradients asked for, causal."""
     given = [a.tensor(place) for place in (0, 1, 2, 3, 5)]
-    return backward(given, Mask.causal(a.told(11)), a.optional(4), heads_first=True)
+    found = backward(given, Mask.causal(a.told(11)), a.optional(4), heads_first=True)
+    return _with_gradient(found, a.optional(4), a.listed(10, []))
 
 
 @model(
@@ -225,24 +240,36 @@ def cudnn_backward(a: Arguments) -> Figures:
 def overridden_backward(a: Arguments) -> Figures:
     """grad, q, k, v, bias, gradients asked for, out, logsumexp, …, max_q, max_k, dropout, causal."""
     given = [a.tensor(place) for place in (0, 1, 2, 3, 6)]
-    return backward(given, Mask.causal(a.told(13)), a.optional(4), heads_first=True)
+    found = backward(given, Mask.causal(a.told(13)), a.optional(4), heads_first=True)
+    return _with_gradient(found, a.optional(4), a.listed(5, []))
 
 
 @model(
     "kernel of flash attention",
     "attention",
-    r"aten::_flash_attention_forward",
+    r"aten::_flash_attention_forward(_no_dropout_inplace)?",
     flops=FLOPS,
     moved=MOVED,
     is_matrix=True,
 )
 def flash_kernel(a: Arguments) -> Figures:
-    """q, k, v [B, L, H, D], cum_seq_q, cum_seq_k, max_q, max_k, dropout, causal, debug mask, scale, window …"""
-    q, k, v = a.tensor(0), a.tensor(1), a.tensor(2)
-    mask = _torch_window(a, 8, 11)
-    lengths = a.optional(3)
+    """(out,) q, k, v [B, L, H, D], cum_seq_q, cum_seq_k, max_q, max_k, dropout, causal, debug mask, scale, window …
+
+    Behind the window the lengths that are in use, slopes of a bias, and a table of pages; before the scale three of
+    narrow types.
+    """
+    first = 1 if a.name.endswith("_inplace") else 0
+    q, k, v = (a.tensor(first + place) for place in range(3))
+    window = first + (14 if any(a.is_tensor(first + place) for place in (10, 11, 12)) else 11)
+    mask = _torch_window(a, first + 8, window)
+    in_use, pages = window + 2, window + 4
+    if len(k.dims) != len(q.dims) or a.is_tensor(pages):
+        raise Unknown(PAGED)
+    if a.is_tensor(in_use):
+        return Figures(None, total_bytes(q, k, v, result(q, v)), NO_LENGTHS)
+    lengths = a.optional(first + 3)
     if lengths is not None:
-        return unequal((q, k, v), lengths, longest(a, 5), mask)
+        return unequal((q, k, v), lengths, longest(a, first + 5), mask)
     return forward(q, k, v, mask, heads_first=False)
 
 
@@ -324,7 +351,8 @@ def efficient_kernel_backward(a: Arguments) -> Figures:
     given = [a.tensor(place) for place in (0, 1, 2, 3, 5)]
     if a.is_tensor(6):
         return unequal_backward(given, a.tensor(6), longest(a, 8), numbered_mask(a, 14, 18))
-    return backward(given, numbered_mask(a, 14, 18), a.optional(4), heads_first=False)
+    found = backward(given, numbered_mask(a, 14, 18), a.optional(4), heads_first=False)
+    return _with_gradient(found, a.optional(4), [a.flag(15, False)])
 
 
 @model(
@@ -336,8 +364,12 @@ def efficient_kernel_backward(a: Arguments) -> Figures:
     is_matrix=True,
 )
 def cudnn_kernel(a: Arguments) -> Figures:
-    """q, k, v, bias, cum_seq_q, cum_seq_k, max_q, max_k, compute_log_sumexp, dropout, causal."""
+    """q, k, v, bias, cum_seq_q, cum_seq_k, max_q, max_k, compute_log_sumexp, dropout, causal, …, in use, pages."""
     q, k, v = a.tensor(0), a.tensor(1), a.tensor(2)
+    if a.is_tensor(14):
+        raise Unknown(PAGED)
+    if a.is_tensor(13):
+        return Figures(None, total_bytes(q, k, v, result(q, v)), NO_LENGTHS)
     if a.is_tensor(4):
         return unequal((q, k, v), a.tensor(4), longest(a, 6), Mask.causal(a.told(10)))
     return forward(q, k, v, Mask.causal(a.told(10)), a.optional(3), heads_first=True)

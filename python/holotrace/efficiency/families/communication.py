@@ -10,7 +10,8 @@ from holotrace.efficiency.unknown import Unknown
 @model(
     "communication",
     "communication",
-    r"(c10d|_c10d_functional(_autograd)?|symm_mem|nccl|gloo|vllm|sglang|sgl_kernel|_C_custom_ar|aiter|record_param_comms|deep_ep)"
+    # Those with a product in them are more than communication.
+    r"(?!.*matmul)(c10d|_c10d_functional(_autograd)?|symm_mem|nccl|gloo|vllm|sglang|sgl_kernel|_C_custom_ar|aiter|record_param_comms|deep_ep)"
     r"(::|:)\w*(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send|recv|dispatch|combine|barrier|gather|scatter)\w*"
     r"|record_param_comms",
     flops="0",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.arguments import Arguments, Tensor, of_size
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
@@ -65,11 +65,12 @@ def _flops(x: Tensor, weight: Tensor, out: Sequence[int], transposed: bool) -> i
     return 2 * weight.count * x.dims[0] * positions
 
 
-def _forward(x: Tensor, weight: Tensor, how: _How, *others: Tensor | None) -> Figures:
-    alone = len(x.dims) == len(weight.dims) - 1
+def _forward(x: Tensor, weight: Tensor, how: _How, *others: Tensor | None, may_be_alone: bool = False) -> Figures:
+    alone = may_be_alone and len(x.dims) == len(weight.dims) - 1
     # Without a batch there is one.
     batch = Tensor((1, *x.dims), x.type, None if x.strides is None else (x.count, *x.strides)) if alone else x
     out = _output(batch, weight, how)
+    of_size(out[1], *(other for other in others if other is not None and len(other.dims) == 1))
     return Figures(_flops(batch, weight, out, how.transposed), total_bytes(batch, weight, *others, batch.like(out)))
 
 
@@ -83,7 +84,14 @@ def _forward(x: Tensor, weight: Tensor, how: _How, *others: Tensor | None) -> Fi
 )
 def convolution(a: Arguments) -> Figures:
     how = _How(a.integers(3), a.integers(4), a.integers(5), a.integer(8), a.flag(6), a.integers(7))
-    return _forward(a.tensor(0), a.tensor(1), how, a.optional(2))
+    return _forward(a.tensor(0), a.tensor(1), how, _bias(a))
+
+
+def _bias(a: Arguments) -> Tensor | None:
+    bias = a.optional(2)
+    if bias is not None and len(bias.dims) != 1:
+        raise Unknown("the dims are not those of a bias")
+    return bias
 
 
 @model("convolution by dims", "convolution", r"aten::conv[123]d", flops=_FLOPS, moved=_MOVED, is_matrix=True)
@@ -92,7 +100,7 @@ def by_dims(a: Arguments) -> Figures:
     stride, dilation = a.integers(3, [1]), a.integers(5, [1])
     padding = _named_padding(a, weight, dilation)
     how = _How(stride, padding, dilation, a.integer(6, 1))
-    return _forward(x, weight, how, a.optional(2))
+    return _forward(x, weight, how, _bias(a), may_be_alone=True)
 
 
 def _named_padding(a: Arguments, weight: Tensor, dilation: Sequence[int]) -> list[int]:
@@ -117,7 +125,7 @@ def _named_padding(a: Arguments, weight: Tensor, dilation: Sequence[int]) -> lis
 )
 def transposed_by_dims(a: Arguments) -> Figures:
     how = _How(a.integers(3, [1]), a.integers(4, [0]), a.integers(7, [1]), a.integer(6, 1), True, a.integers(5, [0]))
-    return _forward(a.tensor(0), a.tensor(1), how, a.optional(2))
+    return _forward(a.tensor(0), a.tensor(1), how, _bias(a), may_be_alone=True)
 
 
 @model("convolution of cuDNN", "convolution", r"aten::cudnn_convolution", flops=_FLOPS, moved=_MOVED, is_matrix=True)

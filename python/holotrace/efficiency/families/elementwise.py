@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holotrace.efficiency import element_types
-from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.arguments import Arguments, Tensor, alike, of_size
 from holotrace.efficiency.families.gemm import broadcast
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
@@ -270,6 +270,8 @@ def masked_scale(a: Arguments) -> Figures:
 @model("gated linear unit", "elementwise", r"aten::glu", flops="2 an element of the result", moved="input and result")
 def gated(a: Arguments) -> Figures:
     x = a.tensor(0)
+    if not x.dims or x.dims[a.dim_of(x, 1) if a.given(1) else -1] % 2:
+        raise Unknown("the input cannot be halved")
     return Figures(x.count, x.bytes + x.count // 2 * x.element_bytes)
 
 
@@ -281,10 +283,15 @@ def gated(a: Arguments) -> Figures:
     moved="all its tensors and the gradient",
 )
 def backward(a: Arguments) -> Figures:
-    given = [tensor for _, tensor in a.all_tensors()]
-    if not given:
-        raise Unknown("argument 0 is no tensor")
-    widest = max(given, key=lambda tensor: tensor.count)
+    # On devices log-sigmoid keeps nothing: there is a tensor without elements.
+    given = [tensor for place in range(len(a)) if (tensor := a.out(place)) is not None]
+    if len(given) < 2:
+        raise Unknown("the gradient and what it is of are not both recorded")
+    grad, widest = given[0], max(given, key=lambda tensor: tensor.count)
+    if "glu" in a.name:
+        of_size(widest.count, grad.like((2, *grad.dims)))
+    else:
+        alike(grad, *given)
     return Figures(widest.count, total_bytes(*given, widest.like()))
 
 

@@ -5,19 +5,14 @@ from __future__ import annotations
 from math import prod
 
 from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.families.gemm import broadcast
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
 _DISTINCT = "every number chooses another element"
 _CHOSEN = "numbers, what they choose, and the result"
-
-
-def _at(a: Arguments, x: Tensor, place: int) -> int:
-    """The dim that is asked for, counted from the first."""
-    dim = a.integer(place)
-    if not -len(x.dims) <= dim < len(x.dims):
-        raise Unknown("the tensor has no such dim")
-    return dim % len(x.dims)
+_NOT_A_MASK = "numbers choose, not a mask"
+_NO_NUMBERS = "numbers are not counted"
 
 
 @model("embedding", "embedding", r"aten::embedding(_renorm_)?", flops="0", moved=_CHOSEN)
@@ -80,15 +75,22 @@ def bag_backward(a: Arguments) -> Figures:
 
 @model("elements by number", "index", r"aten::take", flops="0", moved=_CHOSEN)
 def take(a: Arguments) -> Figures:
+    """self and numbers."""
     x, chosen = a.tensor(0), a.tensor(1)
     read = x.element_bytes * min(chosen.count, x.distinct)
     return Figures(0, total_bytes(chosen, x.like(chosen.dims)) + read, _DISTINCT)
 
 
-@model("gather", "index", r"aten::(gather|take_along_dim)", flops="0", moved=_CHOSEN)
+def _ranked(x: Tensor, chosen: Tensor) -> None:
+    if max(len(x.dims), 1) != max(len(chosen.dims), 1):
+        raise Unknown("the numbers have another number of dims than what they choose")
+
+
+@model("gather", "index", r"aten::gather", flops="0", moved=_CHOSEN)
 def gather(a: Arguments) -> Figures:
     """self, dim, numbers, sparse gradient, out."""
     x, chosen = a.tensor(0), a.tensor(2)
+    _ranked(x, chosen)
     out = a.out(4) or x.like(chosen.dims)
     read = x.element_bytes * min(chosen.count, x.distinct)
     return Figures(0, total_bytes(chosen, out) + read, _DISTINCT)
@@ -98,41 +100,61 @@ def gather(a: Arguments) -> Figures:
 def index_select(a: Arguments) -> Figures:
     """self, dim, numbers, out."""
     x, chosen = a.tensor(0), a.tensor(2)
-    at = _at(a, x, 1)
+    at = a.dim_of(x, 1)
     of_each = x.count // x.dims[at]
     read = x.element_bytes * of_each * min(chosen.count, x.dims[at])
     out = a.out(3) or x.like((*x.dims[:at], chosen.count, *x.dims[at + 1 :]))
     return Figures(0, total_bytes(chosen, out) + read, _DISTINCT)
 
 
+def _numbers(a: Arguments, x: Tensor) -> tuple[int, tuple[int, ...]]:
+    """Bytes of a list of numbers, a tensor for each dim of which not all is taken, and dims of what they choose.
+
+    Older traces leave the list out. A mask of bools looks like numbers of as many dims.
+    """
+    chosen = {at: tensor for at, tensor in enumerate(a.tensors(1, "long int")) if tensor.dims}
+    if not chosen or max(chosen) >= len(x.dims):
+        raise Unknown("which dims the numbers are for is not recorded")
+    if any(len(t.dims) > 1 and t.dims == x.dims[at : at + len(t.dims)] for at, t in chosen.items()):
+        raise Unknown("whether numbers or a mask choose is not recorded")
+    whole = [size for at, size in enumerate(x.dims) if at not in chosen]
+    # They stand where the dims that they are for stood if those are beside each other, else in front.
+    first = min(chosen) if max(chosen) - min(chosen) < len(chosen) else 0
+    dims = broadcast(*(tensor.dims for tensor in chosen.values()))
+    return total_bytes(*chosen.values()), (*whole[:first], *dims, *whole[first:])
+
+
 @model("index", "index", r"aten::_?(unsafe_)?index", flops="0", moved=_CHOSEN)
 def index(a: Arguments) -> Figures:
-    """self and a list of numbers, which older traces leave out."""
+    """self and a list of numbers."""
     x = a.tensor(0)
-    # Those of a dim of which all is taken have no dims.
-    chosen = [(at, tensor) for at, tensor in enumerate(a.tensors(1, "long int")) if tensor.dims]
-    if len(chosen) != 1 or len(x.dims) <= chosen[0][0]:
-        raise Unknown("which dims the numbers are for is not recorded")
-    ((at, numbers),) = chosen
-    of_each = x.count // x.dims[at]
-    read = x.element_bytes * of_each * min(numbers.count, x.dims[at])
-    said = f"the numbers are for dim {at}; " + _DISTINCT
-    return Figures(0, numbers.bytes + read + x.element_bytes * of_each * numbers.count, said)
+    numbers, dims = _numbers(a, x)
+    out = x.like(dims)
+    read = x.element_bytes * min(out.count, x.distinct)
+    return Figures(0, numbers + read + out.bytes, f"{_NOT_A_MASK}; {_DISTINCT}")
 
 
 @model(
     "index_put",
     "index",
     r"aten::(_index_put_impl_|index_put_?|_unsafe_index_put)",
-    moved="numbers, values, and what is written",
+    moved="numbers, values, and what is written; read too if added",
 )
 def index_put(a: Arguments) -> Figures:
     """self, list of numbers, values, accumulate."""
-    values = a.tensor(2)
-    times = 3 if a.text(3) in ("True", "1") else 2
-    return Figures(
-        None, times * values.bytes, "as many elements are written as there are values; numbers are not counted"
-    )
+    x, values = a.tensor(0), a.tensor(2)
+    adds = a.text(3) in ("True", "1")
+    try:
+        numbers, dims = _numbers(a, x)
+        count, said = prod(broadcast(dims, values.dims)), f"{_NOT_A_MASK}; {_DISTINCT}"
+    except Unknown:
+        # One value may be written to any number of elements.
+        if values.count == 1:
+            raise
+        numbers, count, said = 0, values.count, "as many elements are written as there are values; " + _NO_NUMBERS
+    written = x.element_bytes * min(count, x.count)
+    copied = 0 if a.name.endswith("_") else x.bytes + x.like().bytes
+    return Figures(count if adds else 0, numbers + values.bytes + written * (2 if adds else 1) + copied, said)
 
 
 @model(
@@ -146,9 +168,12 @@ def scatter(a: Arguments) -> Figures:
     x, chosen = a.tensor(0), a.tensor(2)
     source = a.optional(3)
     if "index_" in a.name:
-        at = _at(a, x, 1)
+        at = a.dim_of(x, 1)
+        if len(chosen.dims) > 1 or (source is not None and source.dims and source.dims[at] != chosen.count):
+            raise Unknown("the numbers do not fit what they choose")
         count = prod(source.dims) if source is not None and source.dims else x.count // x.dims[at] * chosen.count
     else:
+        _ranked(x, chosen)
         count = chosen.count
     adds = "add" in a.name or "reduce" in a.name
     written = x.element_bytes * min(count, x.count)

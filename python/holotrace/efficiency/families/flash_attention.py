@@ -7,8 +7,10 @@ from holotrace.efficiency.families.attention import (
     BACKWARD_FLOPS,
     BACKWARD_MOVED,
     FLOPS,
+    IN_USE,
     MOVED,
     NO_MASK,
+    PAGED,
     Mask,
     backward,
     forward,
@@ -26,6 +28,18 @@ def _window(a: Arguments, causal: int, left: int) -> Mask:
     return Mask.windowed(a.told(causal), a.integer(left, -1), a.integer(left + 1, -1))
 
 
+def _of_function(a: Arguments, causal: int) -> Mask:
+    """As a function of autograd has it: without dropout since flash-attn 3, so that ``causal`` is one place before."""
+    before = causal - 1
+    if a.text(before) in ("True", "False"):
+        window = next((place for place in range(causal, len(a)) if a.text(place).startswith(("(", "["))), -1)
+        causal = before
+    else:
+        window = causal + 1 if a.text(causal + 1).startswith(("(", "[")) else -1
+    left, right = a.integers(window, [-1, -1])
+    return Mask.windowed(a.told(causal), left, right)
+
+
 @model(
     "flash-attn",
     "attention",
@@ -37,7 +51,7 @@ def _window(a: Arguments, causal: int, left: int) -> Mask:
 )
 def dense(a: Arguments) -> Figures:
     """q, k, v [B, L, H, D], dropout, scale, causal, window."""
-    mask = Mask.windowed(a.told(5), -1, -1) if a.name == "FlashAttnFunc" else _window(a, 5, 6)
+    mask = _of_function(a, 5) if a.name == "FlashAttnFunc" else _window(a, 5, 6)
     return forward(a.tensor(0), a.tensor(1), a.tensor(2), mask, heads_first=False)
 
 
@@ -58,7 +72,7 @@ def packed(a: Arguments) -> Figures:
     b, n, _, h, d = both.dims
     one = Tensor((b, n, h, d), both.type)
     q = a.tensor(0) if first else one
-    return forward(q, one, one, Mask.windowed(a.told(3 + first), -1, -1), heads_first=False)
+    return forward(q, one, one, _of_function(a, 3 + first), heads_first=False)
 
 
 @model(
@@ -70,9 +84,15 @@ def packed(a: Arguments) -> Figures:
     is_matrix=True,
 )
 def unequal_function(a: Arguments) -> Figures:
-    """q, k, v [T, H, D], cu_seqlens_q, cu_seqlens_k, max_q, max_k, dropout, scale, causal."""
-    mask = Mask.windowed(a.told(9), -1, -1)
-    return unequal((a.tensor(0), a.tensor(1), a.tensor(2)), a.tensor(3), longest(a, 5), mask)
+    """q, k, v [T, H, D], cu_seqlens_q, cu_seqlens_k, max_q, max_k, dropout, scale, causal, window.
+
+    Since flash-attn 3 lengths in use before max_q, and no dropout.
+    """
+    newer = a.text(10) in ("True", "False") and a.text(9) not in ("True", "False")
+    if newer and (a.is_tensor(5) or a.is_tensor(6)):
+        raise Unknown(IN_USE)
+    mask = _of_function(a, 11 if newer else 9)
+    return unequal((a.tensor(0), a.tensor(1), a.tensor(2)), a.tensor(3), longest(a, 7 if newer else 5), mask)
 
 
 @model(
@@ -112,10 +132,12 @@ def aiter_backward(a: Arguments) -> Figures:
     is_matrix=True,
 )
 def unequal_lengths(a: Arguments) -> Figures:
-    """q, k, v [T, H, D], cu_seqlens_q, cu_seqlens_k, max_q, max_k, dropout, scale, causal, window, …, block table."""
+    """q, k, v [T, H, D], starts, max_q, max_k, dropout, scale, causal, window, …, 15 pages, padding, lengths in use."""
     q, k, v = a.tensor(0), a.tensor(1), a.tensor(2)
     if len(k.dims) == 4:
-        raise Unknown("keys are in pages, and how many are in use is not recorded")
+        raise Unknown(PAGED)
+    if a.name.startswith("flash_attn::") and (a.is_tensor(16) or a.is_tensor(17)):
+        raise Unknown(IN_USE)
     return unequal((q, k, v), a.tensor(3), longest(a, 5), _window(a, 9, 10))
 
 
@@ -160,8 +182,11 @@ def third(a: Arguments) -> Figures:
     """q, k, v, k_new, v_new, q_v, out, three starts, two lengths, max_q, max_k, pages, …, 23 scale, causal, window."""
     q, k, v = a.tensor(0), a.tensor(1), a.tensor(2)
     if a.is_tensor(14):
-        raise Unknown("keys are in pages, and how many are in use is not recorded")
-    mask = _window(a, 24, 25)
+        raise Unknown(PAGED)
+    # Of a cache as many keys are read as are in use, and new ones are written to it first.
+    if any(a.is_tensor(place) for place in (3, 10, 11, 16)):
+        raise Unknown(IN_USE)
+    mask = _window(a, 24, 25) if a.text(27) in ("", "0", "None") else Mask(is_known=False)
     if a.is_tensor(7):
         return unequal((q, k, v), a.tensor(7), longest(a, 12), mask)
     return forward(q, k, v, mask, heads_first=False)
@@ -176,10 +201,11 @@ def third(a: Arguments) -> Figures:
     is_matrix=True,
 )
 def third_backward(a: Arguments) -> Figures:
-    """grad, q, k, v, out, lse, (gradients,) starts, lengths, max_q, max_k, scale, causal, window."""
+    """grad, q, k, v, out, lse, starts, lengths, max_q, max_k, (gradients,) scale, causal, window; or those first."""
     given = [a.tensor(place) for place in range(5)]
     first = 9 if a.name.endswith("::bwd") else 6
-    mask = _window(a, first + 7, first + 8)
+    causal = 13 if a.text(13) in ("True", "False") else 16
+    mask = _window(a, causal, causal + 1)
     if a.is_tensor(first):
         return unequal_backward(given, a.tensor(first), longest(a, first + 4), mask)
     return backward(given, mask, heads_first=False)
@@ -221,6 +247,8 @@ def xformers_flash(a: Arguments) -> Figures:
     """q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, (leftpad,) max_q, max_k, dropout, scale, causal, window."""
     q, k, v = a.tensor(0), a.tensor(1), a.tensor(2)
     first = 7 if a.name.startswith("xformers_flash3") else 6
+    if a.is_tensor(5):
+        raise Unknown(IN_USE)
     mask = _window(a, first + 4, first + 5)
     if a.is_tensor(3):
         return unequal((q, k, v), a.tensor(3), longest(a, first), mask)

@@ -9,6 +9,7 @@ from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
 _FLOPS, _MOVED = "2·M·N·K, times the batch", "both matrices, what is added, and the result"
+_FACTORS = 5  # arguments of a product and sum; one more, but for a given result, is the type of the result
 _BINARY = 5  # arguments of a layer of oneDNN that takes another tensor; one that does not has six
 
 
@@ -56,23 +57,34 @@ def matrix_product(a: Arguments) -> Figures:
     is_matrix=True,
 )
 def matrix_product_and_sum(a: Arguments) -> Figures:
+    """What is added, both matrices, (type of the result,) factors of what is added and of the product."""
     added, left, right = a.optional(0), a.tensor(1), a.tensor(2)
     flops, dims = product(left, right)
     if "addbmm" in a.name and "baddbmm" not in a.name:
         dims = dims[1:]
-    out = left.like(dims)
+    _spreads(added, dims)
     given = next((place for place in range(3, len(a)) if a.is_tensor(place)), -1)
-    if a.text(3) in ("0", "0.", "0.0"):
+    is_typed = (len(a) if given < 0 else given) > _FACTORS and not a.name.endswith("_activation")
+    out = left.like(dims, a.type_at(3, left.type) if is_typed else None)
+    if a.text(4 if is_typed else 3) in ("0", "0.", "0.0"):
         added = None
     return Figures(flops, total_bytes(added, left, right, a.out(given) or out))
+
+
+def _spreads(added: Tensor | None, dims: tuple[int, ...]) -> None:
+    if added is not None and broadcast(added.dims, dims) != dims:
+        raise Unknown("what is added does not fit the product")
 
 
 @model("matrix times vector", "gemm", r"aten::(mv|dot|vdot|addmv_?)", flops="2·M·K", moved=_MOVED)
 def matrix_vector(a: Arguments) -> Figures:
     added = a.tensor(0) if "addmv" in a.name else None
     left, right = a.tensor(1 if added else 0), a.tensor(2 if added else 1)
-    if len(right.dims) != 1 or len(left.dims) not in (1, 2) or left.dims[-1] != right.dims[0]:
+    # A product of two vectors has a name of its own.
+    rank = 1 if "dot" in a.name else 2
+    if len(right.dims) != 1 or len(left.dims) != rank or left.dims[-1] != right.dims[0]:
         raise Unknown("the dims are not those of a matrix and a vector")
+    _spreads(added, left.dims[:-1])
     return Figures(2 * left.count, total_bytes(added, left, right, left.like(left.dims[:-1])))
 
 
@@ -82,6 +94,7 @@ def outer_product(a: Arguments) -> Figures:
     if len(left.dims) != 1 or len(right.dims) != 1:
         raise Unknown("the dims are not those of two vectors")
     out = left.like((*left.dims, *right.dims))
+    _spreads(added, out.dims)
     return Figures(2 * out.count, total_bytes(added, left, right, out))
 
 
@@ -98,6 +111,8 @@ def linear(a: Arguments) -> Figures:
     rows, weight = a.tensor(0), a.tensor(1)
     flops, dims = by_rows(rows, weight)
     bias = a.optional(2)
+    if a.name.startswith("aten::"):
+        _spreads(bias, dims)
     # A result that is given is as large as what is written.
     if bias is not None and bias.dims == dims and len(dims) > 1:
         return Figures(flops, total_bytes(rows, weight, bias))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.element_types import FOUR_BITS
 from holotrace.efficiency.families.gemm import product
 from holotrace.efficiency.model import Figures, joined, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
@@ -30,8 +31,13 @@ def _grouped(rows: Tensor, weights: Tensor, *, turned: bool | None = None) -> tu
 def grouped(a: Arguments) -> Figures:
     """Rows and a matrix for each group; or the groups are along the depth, or along the columns."""
     left, right = a.tensor(0), a.tensor(1)
-    groups = a.optional(4 if "scaled" in a.name else 2)
+    # Newer ones have lists of scales, and how they lie, before the groups.
+    behind = 8 if a.name.endswith("_v2") else 4 if "scaled" in a.name else 2
+    groups = a.optional(behind)
     shape = (len(left.dims), len(right.dims))
+    many = left.dims[0] if shape[0] == 3 else right.dims[0]
+    if shape in ((2, 3), (3, 2)) and groups is not None and groups.count != many:
+        raise Unknown("there are not as many lengths as groups")
     if shape == (2, 3):
         flops, dims = _grouped(left, right, turned=False)
     elif shape == (3, 3) and (left.dims[0], left.dims[2]) == (right.dims[0], right.dims[1]):
@@ -45,9 +51,13 @@ def grouped(a: Arguments) -> Figures:
         flops = 2 * left.dims[0] * right.dims[1] * left.dims[1]
     else:
         raise Unknown("the dims are not those of grouped matrices")
-    code = a.type_at(7 if "scaled" in a.name else 4, "c10::BFloat16" if "scaled" in a.name else left.type)
+    if left.type == FOUR_BITS:
+        flops *= 2
+    place = {2: 4, 4: 7, 8: 10}[behind]
+    kind = a.type_at(place, "c10::BFloat16" if "scaled" in a.name else left.type)
     others = [t for p, t in a.all_tensors() if p > 1]
-    return Figures(flops, total_bytes(left, right, *others, left.like(dims, code)), _filled(groups))
+    said = joined(_filled(groups), "scales are not counted" if place == 10 else None)
+    return Figures(flops, total_bytes(left, right, *others, left.like(dims, kind)), said)
 
 
 @model(
@@ -72,7 +82,7 @@ def _filled(groups: Tensor | None) -> str | None:
     "grouped product of a library",
     "gemm",
     r"(primus_turbo(_cpp_extension)?|torchao|grouped_gemm|gg|megablocks|nv_grouped_gemm)::\w*(grouped_gemm|gmm)(?!_variable_k)\w*"
-    r"|GroupedGemm\w*|GroupedGEMM\w*|_GroupedLinear",
+    r"|Grouped(Gemm|GEMM)\w*(?<!Backward)|_GroupedLinear",
     flops=_FLOPS,
     moved=_MOVED,
     is_matrix=True,

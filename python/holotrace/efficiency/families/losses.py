@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from holotrace.efficiency.arguments import Arguments
+from holotrace.efficiency.arguments import Arguments, Tensor, alike, of_size
+from holotrace.efficiency.families.gemm import broadcast
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
@@ -14,8 +15,9 @@ def pairs(a: Arguments) -> Figures:
     """self, target, reduction: 0 for none."""
     x, target = a.tensor(0), a.tensor(1)
     out = next((t for p in range(2, len(a)) if (t := a.out(p)) is not None), None)
-    dims = x.dims if a.integer(2, 1) == 0 else ()
-    return Figures(3 * x.count, total_bytes(x, target, out or x.like(dims)))
+    whole = x.like(broadcast(x.dims, target.dims))
+    dims = whole.dims if a.integer(2, 1) == 0 else ()
+    return Figures(3 * whole.count, total_bytes(x, target, out or x.like(dims)))
 
 
 @model(
@@ -28,7 +30,8 @@ def pairs(a: Arguments) -> Figures:
 def pairs_backward(a: Arguments) -> Figures:
     grad, x, target = a.tensor(0), a.tensor(1), a.tensor(2)
     out = next((t for p in range(3, len(a)) if (t := a.out(p)) is not None), None)
-    return Figures(3 * x.count, total_bytes(grad, x, target, out or x.like()))
+    whole = x.like(broadcast(grad.dims, x.dims, target.dims))
+    return Figures(3 * whole.count, total_bytes(grad, x, target, out or x.like()))
 
 
 @model(
@@ -41,6 +44,7 @@ def pairs_backward(a: Arguments) -> Figures:
 def binary(a: Arguments) -> Figures:
     """self, target, weight, (pos_weight,) reduction."""
     x, target = a.tensor(0), a.tensor(1)
+    alike(x, target)
     last = 4 if a.name.endswith("logits") else 3
     dims = x.dims if a.integer(last, 1) == 0 else ()
     others = [a.optional(place) for place in range(2, last)]
@@ -59,6 +63,14 @@ def binary_backward(a: Arguments) -> Figures:
     return Figures(4 * x.count, total_bytes(grad, x, target, a.optional(3), x.like()))
 
 
+def _chosen(x: Tensor, target: Tensor, weight: Tensor | None) -> None:
+    """Raises ``Unknown`` unless there is a target for each place of the scores of all classes."""
+    at = 1 if len(x.dims) > 1 else 0
+    if not x.dims or (*x.dims[:at], *x.dims[at + 1 :]) != target.dims:
+        raise Unknown("the dims are not those of scores and targets")
+    of_size(x.dims[at], weight)
+
+
 @model(
     "negative log likelihood",
     "loss",
@@ -69,6 +81,7 @@ def binary_backward(a: Arguments) -> Figures:
 def likelihood(a: Arguments) -> Figures:
     """self, target, weight, reduction, ignored."""
     x, target = a.tensor(0), a.tensor(1)
+    _chosen(x, target, a.optional(2))
     out = target.count if a.integer(3, 1) == 0 else 1
     # The sum of weights is written too.
     moved = total_bytes(target, a.optional(2)) + x.element_bytes * (target.count + out + 1)
@@ -85,6 +98,7 @@ def likelihood(a: Arguments) -> Figures:
 def likelihood_backward(a: Arguments) -> Figures:
     """grad, self, target, weight, reduction, ignored, total weight, out."""
     grad, x, target = a.tensor(0), a.tensor(1), a.tensor(2)
+    _chosen(x, target, a.optional(3))
     return Figures(target.count, total_bytes(grad, target, a.optional(3), a.optional(6), x.like()))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from holotrace.efficiency import element_types
-from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.arguments import Arguments, Tensor, alike, of_size
 from holotrace.efficiency.families.vector_kernels import rms_flops
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
@@ -41,9 +41,11 @@ def _statistics(x: Tensor, count: int) -> Tensor:
     moved="input, weights, result; mean and deviation of each row",
 )
 def layer(a: Arguments) -> Figures:
-    x, weight = a.tensor(0), a.optional(2)
-    kept = _statistics(x, _rows(x, _normalized(a, weight)))
-    return Figures(_PER_ELEMENT * x.count, total_bytes(x, a.optional(2), a.optional(3), x.like(), kept, kept))
+    x, weight, bias = a.tensor(0), a.optional(2), a.optional(3)
+    normalized = _normalized(a, weight)
+    kept = _statistics(x, _rows(x, normalized))
+    alike(x.like(normalized), weight, bias)
+    return Figures(_PER_ELEMENT * x.count, total_bytes(x, weight, bias, x.like(), kept, kept))
 
 
 @model(
@@ -56,7 +58,11 @@ def layer_backward(a: Arguments) -> Figures:
     """grad, input, normalized shape, mean, rstd, weight, bias, output mask."""
     grad, x, weight, bias = a.tensor(0), a.tensor(1), a.optional(5), a.optional(6)
     of_input, of_weight, of_bias = _mask(a, 7, 3)
-    width = weight.count if weight is not None and not a.scalars else prod(a.integers(2))
+    normalized = weight.dims if weight is not None and not a.scalars else a.integers(2)
+    alike(x, grad)
+    alike(x.like(normalized), weight, bias)
+    of_size(_rows(x, normalized), a.optional(3), a.optional(4))
+    width = prod(normalized)
     like = weight or bias or x
     moved = total_bytes(grad, x, a.optional(3), a.optional(4), weight)
     moved += of_input * x.like().bytes + (of_weight + of_bias) * like.like((width,)).bytes
@@ -71,9 +77,11 @@ def layer_backward(a: Arguments) -> Figures:
     moved="input, weight, result; deviation of each row",
 )
 def root_mean_square(a: Arguments) -> Figures:
-    x = a.tensor(0)
-    kept = _statistics(x, _rows(x, _normalized(a, a.optional(2))))
-    return Figures(rms_flops(x), total_bytes(x, a.optional(2), x.like(), kept))
+    x, weight = a.tensor(0), a.optional(2)
+    normalized = _normalized(a, weight)
+    kept = _statistics(x, _rows(x, normalized))
+    alike(x.like(normalized), weight)
+    return Figures(rms_flops(x), total_bytes(x, weight, x.like(), kept))
 
 
 @model(
@@ -86,6 +94,10 @@ def root_mean_square_backward(a: Arguments) -> Figures:
     """grad, input, normalized shape, rstd, weight, output mask."""
     grad, x, weight = a.tensor(0), a.tensor(1), a.optional(4)
     of_input, of_weight = _mask(a, 5, 2)
+    alike(x, grad)
+    if a.given(2):
+        of_size(_rows(x, a.integers(2)), a.optional(3))
+        alike(x.like(a.integers(2)), weight)
     moved = total_bytes(grad, x, a.optional(3), weight) + of_input * x.like().bytes
     if of_weight:
         moved += (weight or x).like(a.integers(2)).bytes
@@ -103,18 +115,20 @@ def _mask(a: Arguments, place: int, count: int) -> list[bool]:
     "batch norm",
     "norm",
     r"aten::(native_batch_norm|batch_norm|cudnn_batch_norm|miopen_batch_norm|_native_batch_norm_legit(_functional)?"
-    r"|_batch_norm_with_update(_functional)?|_batch_norm_no_update|_batch_norm_impl_index)",
+    r"|_native_batch_norm_legit_no_training|_batch_norm_with_update(_functional)?|_batch_norm_no_update|_batch_norm_impl_index)",
     flops="5 an element in training, 2 in inference",
     moved="input, weights, result; in training running statistics twice, and those of the batch",
 )
 def batch(a: Arguments) -> Figures:
-    """x, weight, bias, running mean, running variance, training, momentum, eps."""
+    """x, weight, bias, (running mean and variance,) training, momentum, eps."""
     x, running = a.tensor(0), [a.optional(3), a.optional(4)]
     if len(x.dims) < 2:
         raise Unknown("the dims are not those of a batch of channels")
+    of_size(x.dims[1], a.optional(1), a.optional(2), *(running if not a.text(3) else ()))
     always = "_with_update" in a.name
-    never = "_no_update" in a.name
-    training = always or (not never and a.flag(5))
+    never = "_no_update" in a.name or "_no_training" in a.name
+    without_running = a.name.endswith("_legit") and a.text(3) in ("True", "False")
+    training = always or (not never and a.flag(3 if without_running else 5))
     moved = total_bytes(x, a.optional(1), a.optional(2), *running, x.like())
     if not training:
         return Figures(2 * x.count, moved)
@@ -131,9 +145,11 @@ def batch(a: Arguments) -> Figures:
 def batch_backward(a: Arguments) -> Figures:
     """grad, input, weight, running mean and variance, those of the batch, training, eps, output mask."""
     grad, x, weight = a.tensor(0), a.tensor(1), a.optional(2)
-    statistics = (5, 6) if a.flag(7) else (3, 4)
+    statistics = [a.optional(place) for place in ((5, 6) if a.flag(7) else (3, 4))]
     of_input, of_weight, of_bias = _mask(a, 9, 3)
-    moved = total_bytes(grad, x, weight, *(a.optional(place) for place in statistics)) + of_input * x.like().bytes
+    alike(x, grad)
+    of_size(x.dims[1], weight, *statistics)
+    moved = total_bytes(grad, x, weight, *statistics) + of_input * x.like().bytes
     moved += (of_weight + of_bias) * (weight or _statistics(x, 1)).like((x.dims[1],)).bytes
     return Figures(None, moved)
 
@@ -147,6 +163,8 @@ def batch_backward(a: Arguments) -> Figures:
 def library_backward(a: Arguments) -> Figures:
     """input, grad, weight, running mean and variance, those of the batch, eps, …"""
     x, grad, weight = a.tensor(0), a.tensor(1), a.tensor(2)
+    alike(x, grad)
+    of_size(x.dims[1], weight, a.optional(5), a.optional(6))
     moved = total_bytes(x, grad, weight, a.optional(5), a.optional(6), x.like(), weight.like(), weight.like())
     return Figures(None, moved)
 
@@ -176,6 +194,8 @@ def group(a: Arguments) -> Figures:
     # Kept in the weights' type where it is another than the input's.
     kind = weight.type if weight is not None else x.type
     kept = x.like((a.size(3), a.size(6)), kind)
+    of_size(x.count, x.like((a.size(3), a.size(4), a.size(5))))
+    of_size(a.size(4), weight, a.optional(2))
     return Figures(_PER_ELEMENT * x.count, total_bytes(x, weight, a.optional(2), x.like(), kept, kept))
 
 
@@ -202,6 +222,9 @@ def group_backward(a: Arguments) -> Figures:
     """grad, input, mean, rstd, weight, N, C, HxW, groups, output mask."""
     grad, x, weight = a.tensor(0), a.tensor(1), a.optional(4)
     of_input, of_weight, of_bias = _mask(a, 9, 3)
+    alike(x, grad)
+    of_size(a.size(5) * a.size(8), a.optional(2), a.optional(3))
+    of_size(a.size(6), weight)
     moved = total_bytes(grad, x, a.optional(2), a.optional(3), weight) + of_input * x.like().bytes
     moved += (of_weight + of_bias) * (weight or x).like((a.size(6),)).bytes
     return Figures(None, moved)

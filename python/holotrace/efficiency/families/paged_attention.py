@@ -59,4 +59,5 @@ def write_cache(a: Arguments) -> Figures:
         for new, cache in zip((key, value), caches, strict=True)
     )
     places = next((t for p, t in a.all_tensors() if p > 3 - shared and t.type in ("long int", "long", "int")), None)
-    return Figures(0, total_bytes(key, value, places) + written)
+    said = None if all(caches) else "the cache is of the type of what is written to it"
+    return Figures(0, total_bytes(key, value, places) + written, said)

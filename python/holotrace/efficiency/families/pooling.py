@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.arguments import Arguments, Tensor, alike
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
@@ -20,7 +21,7 @@ def _pooled(
 ) -> tuple[int, ...]:
     """Dims after pooling the last dims, as many as the kernel has."""
     spatial = len(kernel)
-    if spatial < 1 or spatial >= len(x.dims) or min(kernel) < 1:
+    if spatial < 1 or len(x.dims) not in (spatial + 1, spatial + 2) or min(kernel) < 1:
         raise Unknown("the dims are not those of an image to pool")
     sizes = []
     for at, size in enumerate(x.dims[-spatial:]):
@@ -36,6 +37,17 @@ def _pooled(
     return (*x.dims[:-spatial], *sizes)
 
 
+def _kernel(a: Arguments) -> list[int]:
+    """Sizes of the window, of which one may be said for all dims."""
+    sizes, spatial = a.integers(1), _spatial(a)
+    return sizes * spatial if len(sizes) == 1 else sizes
+
+
+def _spatial(a: Arguments) -> int:
+    """How many dims are pooled, by the name."""
+    return int(re.findall(r"(\d)d", a.name)[0])
+
+
 def _one(values: Sequence[int], at: int) -> int:
     return values[at] if len(values) > at else values[0]
 
@@ -48,7 +60,7 @@ def _one(values: Sequence[int], at: int) -> int:
 )
 def maximum(a: Arguments) -> Figures:
     """self, kernel, stride, padding, dilation, ceil_mode."""
-    x, kernel = a.tensor(0), a.integers(1)
+    x, kernel = a.tensor(0), _kernel(a)
     dims = _pooled(x, kernel, a.integers(2, []), a.integers(3, [0]), a.integers(4, [1]), up=a.flag(5, False))
     places = x.like(dims, "long int") if a.name.endswith("indices") else None
     return Figures(None, total_bytes(x, x.like(dims), places))
@@ -59,7 +71,7 @@ def maximum(a: Arguments) -> Figures:
 )
 def mean(a: Arguments) -> Figures:
     """self, kernel, stride, padding, ceil_mode, …"""
-    x, kernel = a.tensor(0), a.integers(1)
+    x, kernel = a.tensor(0), _kernel(a)
     dims = _pooled(x, kernel, a.integers(2, []), a.integers(3, [0]), [1], up=a.flag(4, False))
     return Figures(None, total_bytes(x, x.like(dims)))
 
@@ -67,7 +79,7 @@ def mean(a: Arguments) -> Figures:
 @model("pooling to a size", "pooling", r"aten::_?adaptive_(avg|max)_pool[123]d", moved="input and result")
 def adaptive(a: Arguments) -> Figures:
     x, sizes = a.tensor(0), a.integers(1)
-    if not sizes or len(sizes) >= len(x.dims) or min(sizes) < 1:
+    if not sizes or len(x.dims) not in (len(sizes) + 1, len(sizes) + 2) or min(sizes) < 1:
         raise Unknown("the dims are not those of an image to pool")
     dims = (*x.dims[: -len(sizes)], *sizes)
     places = x.like(dims, "long int") if "max" in a.name else None
@@ -84,6 +96,9 @@ def backward(a: Arguments) -> Figures:
     """grad, input, …, places."""
     grad, x = a.tensor(0), a.tensor(1)
     places = next((t for p, t in a.all_tensors() if p > 1 and t.type in ("long int", "long")), None)
+    alike(grad, places)
+    if len(grad.dims) != len(x.dims) or grad.dims[: -_spatial(a)] != x.dims[: -_spatial(a)]:
+        raise Unknown("the gradient has not the dims of what was pooled")
     # The input tells the size only; its places are known.
     return Figures(None, total_bytes(grad, places, x.like()))
 
@@ -142,7 +157,7 @@ def resize(a: Arguments) -> Figures:
 def resize_backward(a: Arguments) -> Figures:
     """grad, output size, input size."""
     grad, sizes = a.tensor(0), a.integers(2)
-    if len(sizes) != len(grad.dims) or min(sizes) < 1:
+    if len(sizes) != len(grad.dims) or min(sizes) < 1 or grad.dims != (*sizes[:2], *a.integers(1, grad.dims[2:])):
         raise Unknown("the size of the input is not recorded")
     return Figures(None, total_bytes(grad, grad.like(sizes)))
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from math import prod
 
-from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.arguments import Arguments, Tensor, of_size
+from holotrace.efficiency.element_types import FOUR_BITS
 from holotrace.efficiency.families.gemm import by_rows, product
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
 
 _FLOPS, _MOVED = "2·M·N·K", "both matrices at their packed size, scales, bias, and the result at its own type"
-_PACKED = ("c10::Float4_e2m1fn_x2",)
+_BLOCK = 128  # rows that share a scale where each block has one
+_ROOM = 5  # where a batched product of FlashInfer has a buffer to work in, which need not move
 _TWO_BYTES = "the result is of two bytes an element"
 
 
 def _unpacked(tensor: Tensor) -> tuple[int, ...]:
     """Dims with the last one counted in elements, where two are packed into a byte."""
-    if tensor.type in _PACKED:
+    if tensor.type == FOUR_BITS:
         return (*tensor.dims[:-1], tensor.dims[-1] * 2)
     return tensor.dims
 
@@ -32,17 +34,27 @@ def scaled(a: Arguments) -> Figures:
     """self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum; older: bias, out_dtype, scale_a …"""
     left, right = a.tensor(0), a.tensor(1)
     flops, dims = product(left, right)
-    if left.type in _PACKED:
+    if left.type == FOUR_BITS:
         flops *= 2
-    older = a.types[2] != "float" and len(a) > 4 and a.types[4] == "float"
+    # Both scales are tensors: where the second of them would be, older ones have the type of the result.
+    older = not a.is_tensor(3)
     if a.name.endswith("_v2"):
         # Scales are lists, and other arguments follow them.
         said = "scales are not counted"
         return Figures(flops, total_bytes(left, right, left.like(dims, a.type_at(9, left.type))), said)
     kind = a.type_at(3 if older else 6, left.type)
     given = next((place for place in range(7, len(a)) if a.is_tensor(place)), -1)
+    first = 4 if older else 2
+    _of_rows(a.tensor(first).dims, dims[0])
+    _of_rows(a.tensor(first + 1).dims[::-1], dims[1])
     moved = _scales(a, 0, 1, given) + total_bytes(left, right, a.out(given) or left.like(dims, kind))
     return Figures(flops, moved)
+
+
+def _of_rows(dims: tuple[int, ...], rows: int) -> None:
+    """Raises ``Unknown`` for scales that are one for each row, or each block of rows, of another number of rows."""
+    if len(dims) > 2 or (len(dims) == 2 and dims[1] == 1 and dims[0] not in (1, rows, -(-rows // _BLOCK))):
+        raise Unknown("the scales do not fit the matrices")
 
 
 @model("scaled product and sum", "gemm", r"aten::_scaled_addmm_?", flops=_FLOPS, moved=_MOVED, is_matrix=True)
@@ -50,7 +62,7 @@ def scaled_sum(a: Arguments) -> Figures:
     """What is added, both matrices, lists of scales."""
     added, left, right = a.tensor(0), a.tensor(1), a.tensor(2)
     flops, dims = product(left, right)
-    double = 2 if left.type in _PACKED else 1
+    double = 2 if left.type == FOUR_BITS else 1
     moved = total_bytes(added, left, right, added.like(dims))
     return Figures(flops * double, moved, "scales are not counted", type=left.type)
 
@@ -99,6 +111,9 @@ def packed_weights(a: Arguments) -> Figures:
 def byte_weights(a: Arguments) -> Figures:
     rows, weight, scales = a.tensor(0), a.tensor(1), a.tensor(2)
     flops, dims = by_rows(rows, weight)
+    if len(dims) != 2:
+        raise Unknown("the dims are not those of rows and a weight")
+    of_size(dims[-1], scales)
     return Figures(flops, total_bytes(rows, weight, scales, rows.like(dims)))
 
 
@@ -119,14 +134,14 @@ def into_given(a: Arguments) -> Figures:
     return Figures(
         2 * out.count * left.dims[1] * double,
         _scales(a, 0) + out.bytes,
-        type="c10::Float4_e2m1fn_x2" if double == 2 else None,
+        type=FOUR_BITS if double == 2 else None,
     )
 
 
 @model(
     "product of rows, with scales",
     "gemm",
-    r"(sgl_kernel|sglang|vllm|aiter|deep_gemm|_C|trtllm|bitsandbytes|fbgemm|flashinfer)::(?!\w*group)\w*"
+    r"(sgl_kernel|sglang|vllm|aiter|deep_gemm|_C|trtllm|bitsandbytes|fbgemm|flashinfer)::(?!\w*(group|swiglu))\w*"
     r"(f8f8bf16|i8i8bf16|nvfp4_gemm|fp4_gemm|scaled_fp4_mm|mm_fp4|fp8_block_scaling_gemm|scaled_mm|a8w8|a4w4|w8a8|fp8_gemm|gemm_fp8|int8_scaled|fp8_linear|int8_mixed_scaled_mm|blockscale|bmm_fp8)\w*",
     flops=_FLOPS,
     moved=_MOVED,
@@ -142,7 +157,7 @@ def scaled_rows(a: Arguments) -> Figures:
         raise Unknown("the matrices are not recorded")
     (at, left), (beside, right) = found[0], found[1]
     rows, weight = _unpacked(left), _unpacked(right)
-    double = 2 if re.search("a4w4|fp4", a.name) and left.type not in _PACKED else 1
+    double = 2 if re.search("a4w4|fp4", a.name) and left.type != FOUR_BITS else 1
     batch = rows[0] if len(rows) == len(weight) == 3 and rows[0] == weight[0] else 1
     if len(weight) > 3 or (len(weight) == 3 and batch == 1 and weight[0] != 1) or rows[-1] not in weight[-2:]:
         raise Unknown("the dims are not those of rows and a weight")
@@ -151,6 +166,8 @@ def scaled_rows(a: Arguments) -> Figures:
     out = next((t for p, t in a.all_tensors() if p not in (at, beside) and t.dims == dims), None)
     written = out or left.like(dims, "c10::BFloat16")
     used = [place for place, tensor in a.all_tensors() if tensor is out or tensor == out]
+    if a.name.endswith("::bmm_fp8"):
+        used.append(_ROOM)
     flops = 2 * prod(dims) * rows[-1] * double
     return Figures(flops, _scales(a, *used) + written.bytes, None if out else _TWO_BYTES, type=_four_bits(double))
 
@@ -160,7 +177,7 @@ def _is_narrow(tensor: Tensor) -> bool:
 
 
 def _four_bits(double: int) -> str | None:
-    return "c10::Float4_e2m1fn_x2" if double == 2 else None
+    return FOUR_BITS if double == 2 else None
 
 
 @model(
@@ -242,7 +259,7 @@ def marlin(a: Arguments) -> Figures:
 @model(
     "product with weights of 4 bits",
     "gemm",
-    r"_C::(awq_gemm|gptq_gemm)|vllm::awq_gemm|bitsandbytes::gemv_4bit",
+    r"(_C|sgl_kernel)::(awq_gemm|gptq_gemm)|vllm::awq_gemm|bitsandbytes::gemv_4bit",
     flops=_FLOPS,
     moved=_MOVED,
     is_matrix=True,
@@ -263,3 +280,25 @@ def unpacked_on_the_fly(a: Arguments) -> Figures:
         columns = weight.count * weight.element_bytes * 8 // (bits * depth)
     moved = _scales(a) + rows.like((tokens, columns)).bytes
     return Figures(2 * tokens * columns * depth, moved, type=rows.type)
+
+
+@model(
+    "product with packed weights that are laid out anew",
+    "gemm",
+    r"_C::(machete_mm|allspark_w8a16_gemm)",
+    flops=_FLOPS,
+    moved=_MOVED,
+    is_matrix=True,
+)
+def laid_out_anew(a: Arguments) -> Figures:
+    """Rows [M, K], and a weight of N columns: of words of several elements, or a byte each."""
+    rows, weight = a.tensor(0), a.tensor(1)
+    if len(rows.dims) != 2 or len(weight.dims) != 2:
+        raise Unknown("the dims are not those of rows and packed weights")
+    depth, columns = rows.dims[1], weight.dims[1]
+    if 8 * weight.bytes not in (bits * depth * columns for bits in (4, 8)):
+        raise Unknown("the packed weight does not fit the input")
+    dims = (rows.dims[0], columns)
+    # The type of the result is that of the rows unless another is asked for.
+    kind = a.type_at(3, rows.type) if a.name.endswith("machete_mm") else rows.type
+    return Figures(2 * prod(dims) * depth, _scales(a) + rows.like(dims, kind).bytes, type=rows.type)

@@ -66,6 +66,8 @@ def with_places(a: Arguments) -> Figures:
     if base in ("max", "min") and a.is_tensor(1) and len(a) < 4:
         return _greater(a, x)
     if "cum" in base:
+        if a.given(1):
+            a.dim_of(x, 1)
         return Figures(x.count, total_bytes(x, x.like(), x.like(type="long int")))
     if "aminmax" in base:
         return _figures(a, _over(a, 1), x.type, x.type, behind=3)
@@ -80,10 +82,9 @@ def _greater(a: Arguments, x: Tensor) -> Figures:
     # A single number to be written to is not compared with.
     if not other.dims and x.dims:
         return Figures(x.count, total_bytes(x, other))
-    if other.dims != x.dims:
-        raise Unknown("the dims do not fit each other")
     kind = element_types.promoted([(x.type, len(x.dims)), (other.type, len(other.dims))])
-    return Figures(x.count, total_bytes(x, other, a.out(2) or x.like(type=kind)))
+    out = a.out(2) or x.like(broadcast(x.dims, other.dims), kind)
+    return Figures(out.count, total_bytes(x, other, out))
 
 
 @model("places of extremes", "reduction", r"aten::(argmax|argmin)", flops=_FLOPS, moved="input and places of 8 bytes")
@@ -115,11 +116,12 @@ def variance(a: Arguments) -> Figures:
     moved=_MOVED,
 )
 def norm(a: Arguments) -> Figures:
-    """self, order, dims, keepdim, type."""
+    """self, order, dims, keepdim, type; self, order, type; or self, dims, keepdim."""
     x = a.tensor(0)
-    kind = element_types.real(a.type_at(4, x.type) if a.name.endswith("vector_norm") else x.type)
-    figures = _figures(a, _over(a, 2), kind, behind=5)
-    return figures._replace(flops=2 * x.count)
+    of_all = a.name.endswith("::norm") and a.text(2).isdigit()
+    kind = element_types.real(a.type_at(2 if of_all else 4, x.type))
+    over = [] if of_all else _over(a, 1 if a.name.endswith("frobenius_norm") else 2)
+    return _figures(a, over, kind, behind=3)._replace(flops=2 * x.count)
 
 
 @model("distance", "reduction", r"aten::dist", flops="3 an element", moved="both inputs and one number")
@@ -148,6 +150,8 @@ def of_pairs(a: Arguments) -> Figures:
 @model("running sum", "reduction", r"aten::_?(cumsum|cumprod|logcumsumexp)_?", flops=_FLOPS, moved=_MOVED)
 def running(a: Arguments) -> Figures:
     x = a.tensor(0)
+    if a.given(1):
+        a.dim_of(x, 1)
     default = x.type if element_types.is_floating(x.type) else "long int"
     out = x if a.name.endswith("_") else a.out(3) or x.like(type=a.type_at(2, default))
     return Figures(x.count, total_bytes(x, out))

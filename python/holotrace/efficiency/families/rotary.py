@@ -32,7 +32,7 @@ def rotary(a: Arguments) -> Figures:
 @model(
     "rotary embedding of a library",
     "rope",
-    r"(sgl_kernel|aiter|flashinfer|vllm|apex|transformer_engine|tex)::\w*rope\w*|FusedRoPEFunc|aiter::rope_\w+",
+    r"(sgl_kernel|aiter|flashinfer|vllm|apex|transformer_engine|tex)::(?!\w*_cache_mla)\w*rope\w*|FusedRoPEFunc",
     moved="all its tensors once, but of tables only the rows of positions",
 )
 def library(a: Arguments) -> Figures:
@@ -45,7 +45,7 @@ def library(a: Arguments) -> Figures:
 
 
 def _looked_up(tensor: Tensor, tokens: int) -> int:
-    """Bytes of a tensor; of a table with a row for each position only those of as many rows as there are tokens."""
-    if len(tensor.dims) == 2 and tensor.dims[0] > tokens:
-        return tensor.like((tokens, tensor.dims[1])).bytes
+    """Bytes of a tensor; of a table or cache with a row for each position only as many rows as there are tokens."""
+    if len(tensor.dims) in (2, 3) and tensor.dims[0] > tokens:
+        return tensor.like((tokens, *tensor.dims[1:])).bytes
     return tensor.bytes

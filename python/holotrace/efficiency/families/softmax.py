@@ -13,6 +13,8 @@ _OPERATIONS = 4  # of each element: subtract, exponentiate, sum, divide; backwar
 def forward(a: Arguments) -> Figures:
     """self, dim, half_to_float."""
     x = a.tensor(0)
+    if a.given(1):
+        a.dim_of(x, 1)
     out = a.out(3) or x.like(type="float" if a.flag(2, False) else x.type)
     return Figures(_OPERATIONS * x.count, total_bytes(x, out))
 

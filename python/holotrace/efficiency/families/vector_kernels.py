@@ -84,7 +84,7 @@ def sum_and_norm(a: Arguments) -> Figures:
     "elementwise",
     _LIBRARIES
     + r"(silu_and_mul|gelu_and_mul|gelu_tanh_and_mul|mul_and_silu|fatrelu_and_mul|swigluoai_and_mul|scaled_silu_and_mul"
-    r"|gelu_fast|gelu_new|gelu_quick|silu_and_mul_quant)",
+    r"|gelu_fast|gelu_new|gelu_quick|silu_and_mul(_per_block)?_quant)",
     flops="2 an element of the result",
     moved="input and result",
 )
@@ -100,7 +100,7 @@ def gated(a: Arguments) -> Figures:
     "quantisation",
     "elementwise",
     _LIBRARIES + r"(static|dynamic|per_token|per_tensor|per_block|scaled)\w*_quant\w*"
-    r"|sgl_kernel::sgl_per_\w+_quant\w*|aiter::\w*quant\w*",
+    r"|sgl_kernel::sgl_per_\w+_quant\w*|aiter::(?!\w*(gemm|mha|attn))\w*quant\w*",
     flops="1 an element",
     moved="input, result and scales",
 )
@@ -110,6 +110,17 @@ def quantisation(a: Arguments) -> Figures:
     if len(given) < 2:
         raise Unknown("input and result are not both recorded")
     return Figures(max(tensor.count for tensor in given), total_bytes(*given))
+
+
+@model(
+    "parts of attention put together",
+    "attention",
+    r"(_C|sgl_kernel)::(merge_attn_states|merge_state(_v2)?|concat_mla_[kq])|_C_cache_ops::concat_mla_q",
+    moved="all its tensors once",
+)
+def parts(a: Arguments) -> Figures:
+    """Parts of results with their sums of exponentials, or of keys or queries; and the whole."""
+    return Figures(None, total_bytes(*(tensor for _, tensor in a.all_tensors())))
 
 
 @model(
