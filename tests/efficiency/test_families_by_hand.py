@@ -250,6 +250,10 @@ OTHERS: list[tuple[tuple[Any, ...], int | None, int | None]] = [
     (("aten::norm", T([4, 8], HALF), "2", "[1]", "True", "6"), 64, 64 + 16),
     (("aten::norm", T([4, 8], HALF), "2", "6"), 64, 64 + 4),
     (("aten::frobenius_norm", T([4, 8], FLOAT), "[1]", "True"), 64, 128 + 16),
+    (("aten::special_logsumexp", X, "[1]", "False"), 32, 128 + 16),
+    (("aten::binomial", X, X, ""), 0, 3 * 128),
+    (("aten::_foreach_powsum", Many([[100], [10]]), "2", ""), 220, 440 + 8),
+    (("aten::_foreach_clone", HUNDRED, ""), 0, 800),
     (("aten::min", X, T([1, 8], FLOAT)), 32, 128 + 32 + 128),
     (("aten::cumsum", T([100, 10], BOOL), "1", ""), 1000, 9000),
     (("aten::_foreach_addcdiv_", HUNDRED, HUNDRED, HUNDRED, "[-0.1]"), 200, 1600),
@@ -289,6 +293,12 @@ LIBRARIES: list[tuple[tuple[Any, ...], int | None, int | None]] = [
      32 * triangle(2048) * 512, 4 * OF_LONGS),
     (("FlashAttnVarlenFunc", *[T([4096, 16, 128], BF)] * 3, STARTS, STARTS, "", "", "2048", "2048", "0.08", "True", ""),
      32 * triangle(2048) * 512, 4 * OF_LONGS),
+    (("_vllm_fa2_C::varlen_fwd", *[T([256, 8, 64], BF)] * 4, STARTS, STARTS, "", "", "", "", "128", "128", "0.", "0.1",
+      "False", "True", "-1", "-1", "0.", "False", "", "0"), 16 * triangle(128) * 256, 4 * 2 * 256 * 512),
+    (("aiter::mha_varlen_fwd", *[T([256, 8, 64], BF)] * 3, STARTS, STARTS, "128", "128", "0.", "0.1", "False", "True",
+      "-1", "-1", "False", "False"), 16 * triangle(128) * 256, 4 * 2 * 256 * 512),
+    (("aiter::mha_varlen_fwd", *[T([256, 8, 64], BF)] * 3, STARTS, STARTS, "128", "128", "0", "0.", "0.1", "0.",
+      "False", "False", "-1", "-1", "0", "True", "False"), 16 * 128 * 128 * 256, 4 * 2 * 256 * 512),
     (("sgl_kernel::bmm_fp8", T([8, 16, 512], E4M3), T([8, 512, 128], E4M3), T([8, 16, 128], BF), SCALE, SCALE,
       T([2**25], BYTE), "0", "0"), 2 * 8 * 16 * 512 * 128, 8 * 16 * 512 + 8 * 512 * 128 + 2 * 8 * 16 * 128 + 8),
     (("sgl_kernel::gptq_gemm", T([16, 4096], HALF), T([512, 4096], INT), T([32, 512], INT), T([32, 4096], HALF),
@@ -376,6 +386,22 @@ def test_what_libraries_do_not_record_gives_no_figure(arguments: tuple[Any, ...]
     found = told(*arguments)
     assert (found.flops, found.moved_bytes) == (None, None)
     assert found.reason
+
+
+def test_damaged_dims_behind_attention_give_a_reason() -> None:
+    q, rest = [256, 8, 64], ["128", "128", "0.", "0.1", "False", "True", "-1", "-1", "False", "False"]
+    dims: list[Any] = [q, q, q, [3], [3], None, *[[]] * 9]
+    types = [BF, BF, BF, *[INT] * 3, *["Scalar"] * 9]
+    found = holotrace.operator_work("aiter::mha_varlen_fwd", dims, types, None, [*[""] * 5, *rest])
+    assert (found.flops, found.confidence) == (None, None)
+    assert found.reason
+
+
+def test_attention_over_pages_is_told_by_its_new_tokens_only() -> None:
+    queries, keys, pages = T([16, 32, 128], BF), T([1000, 16, 8, 128], BF), T([2, 64], INT)
+    found = told("_vllm_fa2_C::varlen_fwd", queries, keys, keys, queries, STARTS, STARTS, T([2], INT), "", pages, "",
+                 "8", "1000", "0.", "0.1", "False", "True", "-1", "-1", "0.", "False", "", "0")  # fmt: skip
+    assert (found.flops, found.moved_bytes, found.is_partial) == (None, 2 * 2 * 16 * 4096, True)
 
 
 def test_cache_that_is_not_recorded_is_supposed_to_be_of_the_type_of_keys() -> None:

@@ -37,16 +37,17 @@ _NVIDIA = {
     (7, 0): (1024, 128, 1.53e9),
     (7, 5): (1024, 128, 1.59e9),
     (8, 0): (2048, 128, 1.41e9),
-    (8, 6): (1024, 256, 1.7e9),
+    (8, 6): (512, 256, 1.7e9),
     (8, 9): (1024, 256, 2.5e9),
     (9, 0): (4096, 256, 1.83e9),
     (10, 0): (8192, 256, 1.85e9),
     (10, 3): (8192, 256, 1.85e9),
-    (12, 0): (1024, 256, 2.4e9),
+    (12, 0): (512, 256, 2.4e9),
 }
-# Where sums are in float, cards for games do half as much; whole numbers are summed at full speed.
-_HALVED = ((7, 5), (8, 6), (8, 9), (12, 0))
-_FOR_GAMES = "geforce"
+# Where sums are in float, cards for games do half as much as others; whole numbers are summed at full speed. By
+# capability: rows above are those of cards for games, but for others that are named so; or the other way round.
+_OTHERS = {(8, 6): re.compile(r"\ba\d"), (12, 0): re.compile(r"\brtx pro\b")}
+_FOR_GAMES = {(7, 5): re.compile(r"\bgeforce\b"), (8, 9): re.compile(r"\bgeforce\b")}
 _AMD = {(9, 0): (1024, 128, 1.7e9), (9, 4): (2048, 256, 2.1e9), (9, 5): (4096, 256, 2.4e9)}
 _AMD_WARP = 64
 # How many times as fast as bf16 other types are, where the capability has units for them.
@@ -226,16 +227,23 @@ def _by_make(name: str, about: Mapping[str, Any]) -> Device | None:
     if make is None or not isinstance(count, int) or count < 1:
         return None
     matrix, vector, clock = make
-    whole = count * matrix * clock
-    bf16 = whole / 2 if capability in _HALVED and _FOR_GAMES in name.lower().split() else whole
+    bf16 = count * matrix * clock * _rate(name.lower(), capability)
     times = {kind: bf16 * factor for kind, (factor, since) in _TIMES.items() if is_amd or capability >= since}
     if "int8" in times:
-        times["int8"] *= whole / bf16
+        times["int8"] = 2 * count * matrix * clock * (2 if not is_amd and capability in _OTHERS else 1)
     times.pop(_WITHOUT.get((is_amd, capability), ""), None)  # type: ignore[arg-type]  # others are not there
     if is_amd and capability < (9, 4):
         times = dict.fromkeys(("fp16", "bf16", "int8"), bf16)
     said = f"{count} multiprocessors of capability {capability[0]}.{capability[1]} at {clock / _GIGA:g} GHz"
     return Device(name or "a device without a name", {**times, "fp32": count * vector * clock}, assumed=said)
+
+
+def _rate(name: str, capability: tuple[Any, Any]) -> float:
+    """How much of what its row says a card of this name does, where sums are in float."""
+    others, for_games = _OTHERS.get(capability), _FOR_GAMES.get(capability)
+    if others is not None and others.search(name):
+        return 2
+    return 0.5 if for_games is not None and for_games.search(name) else 1
 
 
 def _plain(name: str) -> str:

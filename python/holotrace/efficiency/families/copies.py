@@ -41,7 +41,7 @@ def new_copy(a: Arguments) -> Figures:
 @model(
     "fill",
     "copy",
-    r"aten::(fill_?|zero_|eye|full|zeros|ones|masked_fill_scalar|fill_diagonal_)",
+    r"aten::(fill_?|zero_|eye|full|zeros|ones|masked_fill_scalar)",
     flops="0",
     moved="what is written",
 )

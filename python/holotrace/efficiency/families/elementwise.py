@@ -18,7 +18,7 @@ _UNARY = (
     "hardtanh|i0|isfinite|isinf|isnan|isneginf|isposinf|leaky_relu|lgamma|log|log10|log1p|log2|log_sigmoid|logical_not|"
     "logit|mish|nan_to_num|neg|negative|polygamma|positive|rad2deg|reciprocal|relu|relu6|round|rsqrt|selu|sgn|sigmoid|"
     "sign|signbit|silu|sin|sinc|sinh|softplus|softshrink|sqrt|square|tan|tanh|threshold|trunc|fix|"
-    "special_\\w+|rrelu|clamp|clip|clamp_min|clamp_max|pow|float_power|add|sub|subtract|mul|multiply|div|divide|"
+    "special_(?!logsumexp)\\w+|rrelu|clamp|clip|clamp_min|clamp_max|pow|add|sub|subtract|mul|multiply|div|divide|"
     "true_divide|floor_divide|remainder|fmod|rsub|eq|ne|lt|le|gt|ge|greater|greater_equal|less|less_equal|not_equal|"
     "bitwise_and|bitwise_or|bitwise_xor|bitwise_left_shift|bitwise_right_shift|__and__|__or__|__xor__|__lshift__|"
     "__rshift__|__iand__|__ior__|__ixor__|logical_and|logical_or|logical_xor|atan2|arctan2|hypot|copysign|"
@@ -50,7 +50,7 @@ _ALWAYS_BOOL = _words(
 _ALWAYS_FLOAT = _words(
     "div divide true_divide sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos "
     "atan asinh acosh atanh sigmoid erf erfc erfinv reciprocal atan2 arctan2 logit digamma lgamma sinc deg2rad "
-    "rad2deg float_power xlogy logaddexp logaddexp2 i0 angle copysign ldexp polygamma mvlgamma igamma igammac "
+    "rad2deg xlogy logaddexp logaddexp2 i0 angle copysign ldexp polygamma mvlgamma igamma igammac "
     "native_dropout_backward "
 )
 _NO_ARITHMETIC = frozenset({"masked_fill"})

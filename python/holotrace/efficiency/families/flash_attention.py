@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from holotrace.efficiency.arguments import Arguments, Tensor
+from holotrace.efficiency.families import paged_attention
 from holotrace.efficiency.families.attention import (
     BACKWARD_FLOPS,
     BACKWARD_MOVED,
     FLOPS,
     IN_USE,
     MOVED,
+    NO_LENGTHS,
     NO_MASK,
     PAGED,
     Mask,
@@ -22,6 +26,8 @@ from holotrace.efficiency.families.attention import (
 )
 from holotrace.efficiency.model import Figures, model, total_bytes
 from holotrace.efficiency.unknown import Unknown
+
+_WINDOW = 7  # where the window of flash-attn ends
 
 
 def _window(a: Arguments, causal: int, left: int) -> Mask:
@@ -50,7 +56,9 @@ def _of_function(a: Arguments, causal: int) -> Mask:
     is_matrix=True,
 )
 def dense(a: Arguments) -> Figures:
-    """q, k, v [B, L, H, D], dropout, scale, causal, window."""
+    """q, k, v [B, L, H, D], dropout, scale, causal, window; newer ones may have starts of sequences at the end."""
+    if "int" in a.types[_WINDOW + 1 :]:
+        raise Unknown(NO_LENGTHS)
     mask = _of_function(a, 5) if a.name == "FlashAttnFunc" else _window(a, 5, 6)
     return forward(a.tensor(0), a.tensor(1), a.tensor(2), mask, heads_first=False)
 
@@ -171,6 +179,33 @@ def aiter_unequal_backward(a: Arguments) -> Figures:
 
 
 @model(
+    "attention of vLLM and AITER, unequal lengths",
+    "attention",
+    r"_vllm_fa2_C::varlen_fwd|aiter::mha_varlen_fwd",
+    flops=FLOPS,
+    moved=MOVED,
+    is_matrix=True,
+)
+def served(a: Arguments) -> Figures:
+    """q, k, v, (out,) starts of both, lengths in use, pages, max_q, max_k, …, zeroed, causal, window, …, pages.
+
+    Versions differ in what is between the lengths and the first two truth values, which are beside each other.
+    """
+    q, k, v = a.tensor(0), a.tensor(1), a.tensor(2)
+    of_vllm = a.name.startswith("_vllm")
+    starts, most = (4, 10) if of_vllm else (3, 5)
+    cached = (6, 7, 8) if of_vllm else ()
+    others = [other for place in range(starts, len(a)) if (other := a.optional(place)) is not None]
+    pages = any(other.type == "int" and len(other.dims) > 1 for other in others)
+    if len(k.dims) != len(q.dims) or pages or any(a.is_tensor(place) for place in cached):
+        return paged_attention.library.work(a)
+    flags = [a.text(place) in ("True", "False") for place in range(len(a))]
+    zeroed = next((at for at, both in enumerate(pairwise(flags)) if all(both)), -1)
+    mask = Mask(is_known=False) if zeroed < 0 else _window(a, zeroed + 1, zeroed + 2)
+    return unequal((q, k, v), a.tensor(starts), longest(a, most), mask)
+
+
+@model(
     "flash-attn 3",
     "attention",
     r"flash_attn_3::(_flash_attn_forward|fwd)|flash_attn_3::_C::fwd",
@@ -204,6 +239,8 @@ def third_backward(a: Arguments) -> Figures:
     """grad, q, k, v, out, lse, starts, lengths, max_q, max_k, (gradients,) scale, causal, window; or those first."""
     given = [a.tensor(place) for place in range(5)]
     first = 9 if a.name.endswith("::bwd") else 6
+    if a.is_tensor(first + 2) or a.is_tensor(first + 3):
+        raise Unknown(IN_USE)
     causal = 13 if a.text(13) in ("True", "False") else 16
     mask = _window(a, causal, causal + 1)
     if a.is_tensor(first):

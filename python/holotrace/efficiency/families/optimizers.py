@@ -40,7 +40,9 @@ def sgd(a: Arguments) -> Figures:
     return Figures(4 * count, 2 * total_bytes(*params, *momenta) + total_bytes(*grads), _SAID)
 
 
-@model("norms of a list", "optimizer", r"aten::_foreach_(norm|max)", flops="2 an element", moved="each element read")
+@model(
+    "norms of a list", "optimizer", r"aten::_foreach_(norm|max|powsum)", flops="2 an element", moved="each element read"
+)
 def norms(a: Arguments) -> Figures:
     tensors = a.tensors(0, _TYPE)
     return Figures(2 * sum(t.count for t in tensors), total_bytes(*tensors) + 4 * len(tensors), _SAID)
@@ -49,7 +51,7 @@ def norms(a: Arguments) -> Figures:
 @model(
     "operation on lists",
     "optimizer",
-    r"aten::_foreach_(?!copy|zero|norm|max$)\w+",
+    r"aten::_foreach_(?!copy|zero|norm|powsum|max$)\w+",
     flops="1 an element; 2 with a product",
     moved="each list that is read, and the one that is written",
 )
@@ -60,7 +62,7 @@ def foreach(a: Arguments) -> Figures:
         raise Unknown("the tensors of a list are not recorded")
     lists = _lists(a, *places)
     count = sum(tensor.count for tensor in lists[0])
-    flops = count * (2 if "addc" in a.name or "lerp" in a.name else 1)
+    flops = 0 if "clone" in a.name else count * (2 if "addc" in a.name or "lerp" in a.name else 1)
     return Figures(flops, total_bytes(*(t for one in (*lists, lists[0]) for t in one)), _SAID)
 
 

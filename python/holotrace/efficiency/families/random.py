@@ -35,8 +35,8 @@ def returned(a: Arguments) -> Figures:
         # The type follows the bounds of whole numbers: one, or two.
         place = 1 if "randint" not in a.name else 3 if a.text(2).lstrip("-").isdigit() and len(a) > 7 else 2
         return Figures(0, x.like(type=a.type_at(place, x.type)).bytes)
-    # Means and deviations may both be tensors.
-    other = a.optional(1) if a.name.endswith("normal") else None
+    # Means and deviations, or numbers of trials and their odds, may both be tensors.
+    other = a.optional(1) if a.name.endswith(("normal", "binomial")) else None
     return Figures(0, total_bytes(x, other, x.like(broadcast(x.dims, other.dims) if other else x.dims)))
 
 

@@ -44,7 +44,7 @@ def sums(a: Arguments) -> Figures:
     return _figures(a, _over(a, 1) if of_dims else [], kind, behind=2)
 
 
-@model("extremes", "reduction", r"aten::(amax|amin|logsumexp)", flops=_FLOPS, moved=_MOVED)
+@model("extremes", "reduction", r"aten::(amax|amin|(special_)?logsumexp)", flops=_FLOPS, moved=_MOVED)
 def extremes(a: Arguments) -> Figures:
     """self, dims, keepdim."""
     kind = a.tensor(0).type
