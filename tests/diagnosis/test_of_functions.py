@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 import pytest
 
-from holotrace.diagnosis import idle, of_functions
+from holotrace.diagnosis import causes, idle, of_functions
 from holotrace.diagnosis.candidates import Candidate, Job, Where
 from holotrace.diagnosis.meetings import Change
 
@@ -102,7 +102,7 @@ def test_hosts_are_in_a_function_also_while_their_devices_work(
     host: Times, ranks: tuple[int, ...], spent: dict[int, list[tuple[int, float]]]
 ) -> None:
     rows = [
-        {"rank": rank, "step": step, "time_ns": ns, "at_ns": 10 * step + 9, "name": LOADER}
+        {"rank": rank, "step": step, "time_ns": ns, "at_ns": 10 * step + 9, "name": LOADER, "count": 1}
         for rank, of in host.items()
         for step, ns in enumerate(of)
     ]
@@ -111,3 +111,13 @@ def test_hosts_are_in_a_function_also_while_their_devices_work(
         Candidate("input", Change(), ranks, responsible=LOADER), "input", LOADER, pl.DataFrame(rows), job
     )
     assert found.change.spent == spent
+
+
+@pytest.mark.parametrize(("call_ns", "ratio"), [(150_000, 0.05), (3_000_000, 0.01)])
+def test_a_loader_takes_as_long_as_its_host_is_in_it(call_ns: int, ratio: float) -> None:
+    """One that took 3 ms seemed to hand over batches that were ready, as devices waited for it in many short parts."""
+    rows = [{"rank": rank, "step": 1, "time_ns": call_ns, "at_ns": 9, "name": LOADER, "count": 1} for rank in range(4)]
+    job = Job(pl.DataFrame(), pl.DataFrame(), (0, 1, 2, 3), 10)
+    waiting = Candidate("input", Change(), responsible=LOADER, evidence={"time_ns": 5_000_000, "count": 175})
+    found = of_functions.with_spent(waiting, "input", LOADER, pl.DataFrame(rows), job)
+    assert causes._least_ratio(found, 4, shares_cores=False) == ratio

@@ -59,6 +59,18 @@ def test_a_wait_at_the_end_of_a_gap_comes_after_it() -> None:
     assert hidden([freeing, {**reading, "returned_ns": 500 * us}], later, "allocator", "cudaFree") == {}
 
 
+def test_who_frees_memory_has_waited_for_its_device() -> None:
+    """A loader was worth what freeing memory later costs, which waits, and was told before that."""
+    loading = {"cause": "input", "responsible": LOADER, "returned_ns": 100, "won_ns": 100}
+    known = pl.DataFrame([loading]).with_columns(
+        event_id=pl.lit(1, pl.UInt32), is_wait=pl.lit(value=False), asked_by=pl.lit(None, pl.String)
+    )
+    gap = {"cause": "allocator", "responsible": "cudaFree", "start_ns": 140, "end_ns": 200, "share_ns": 60}
+    alone = recovered._of("input", LOADER, known, pl.DataFrame([gap]))
+    assert alone["share_ns"].to_list() == [60]
+    assert recovered._of("input", LOADER, known, pl.DataFrame([gap]), pl.Series([140])).is_empty()
+
+
 def test_a_thing_hides_nothing_of_itself() -> None:
     assert hidden(STOPS, LATER, "input", LOADER) == {}
 

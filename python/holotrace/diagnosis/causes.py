@@ -59,6 +59,7 @@ from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.hidden import with_hidden
 from holotrace.diagnosis.host_clock import Wait
 from holotrace.diagnosis.meetings import Late, Meetings, together
+from holotrace.diagnosis.of_functions import CALL_NS
 from holotrace.diagnosis.texts_on_host import OF_HOSTS, XLA_OF_HOSTS
 from holotrace.diagnosis.transfers import ABSENT, EXPOSES, is_gathered
 from holotrace.diagnosis.xla_hosts import SPENT, WAITED
@@ -299,7 +300,9 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, shares_cores: bool) -
     is_of_some = 0 < len(candidate.ranks) < rank_count
     if candidate.cause == COPY:
         return _least_copied_ratio(candidate, is_of_some=is_of_some)
-    if candidate.cause == INPUT and not is_of_some and _mean_ns(candidate) < idle.SHORT_NS:
+    # A device may wait in several parts for what its host is in once.
+    lasted_ns = max(_mean_ns(candidate), candidate.evidence.get(CALL_NS, 0)) if candidate.cause == INPUT else 0
+    if candidate.cause == INPUT and not is_of_some and lasted_ns < idle.SHORT_NS:
         # Any loader takes as long to hand over a batch that is ready.
         return USUAL[LAUNCH]
     is_usual = not is_of_some or candidate.cause in (QUEUED, PIPELINE)

@@ -8,10 +8,12 @@ import polars as pl
 
 from holotrace.diagnosis import account
 from holotrace.diagnosis.candidates import APART_RATIO, Candidate, Job, Where, lower_median, total, when, who
-from holotrace.diagnosis.classes import STALLING
+from holotrace.diagnosis.classes import INPUT, STALLING
 
 # Numbers of steps and addresses of objects make no other thing of a name.
 NUMBERED = r"#\d+$|^(copy-\w+)\.\d+$| at 0x[0-9a-fA-F]+"
+# Evidence: how long a call takes, of those that last.
+CALL_NS = "call_ns"
 # So much of what is worth telling is worth adding to what else the same costs.
 PART_RATIO = 0.2
 # So many ranks can be compared.
@@ -83,10 +85,13 @@ def with_spent(found: Candidate, cause: str, name: str | None, functions: pl.Dat
     own = times.with_columns(ns=pl.col("time_ns") - pl.min_horizontal("time_ns", usual_ns)).filter(
         pl.col("ns") > 0, pl.col("rank").is_in(found.ranks or job.ranks)
     )
+    own_calls = functions.filter(pl.col("name") == name, pl.col("rank").is_in(found.ranks or job.ranks))
     spent: dict[int, list[tuple[int, float]]] = {}
     for rank, at, ns in own.drop_nulls("at_ns").select("rank", "at_ns", "ns").sort("rank", "at_ns").iter_rows():
         spent.setdefault(rank, []).append((at, float(ns)))
-    return replace(found, change=replace(found.change, spent=spent))
+    lasted_ns = round(total(own_calls["time_ns"]) / max(1.0, total(own_calls["count"])))
+    evidence = {**found.evidence, CALL_NS: lasted_ns} if cause == INPUT else found.evidence
+    return replace(found, change=replace(found.change, spent=spent), evidence=evidence)
 
 
 def levels(

@@ -36,6 +36,7 @@ LATE = (LAUNCH, SYNCHRONIZATION)
 # What else a host that is further ahead hides.
 STANDING = (*STALLING, PAUSE)
 _NOT_PINNED = re.compile(r"^Memcpy HtoD \(Pageable")
+_NEVER = pl.Series([], dtype=pl.Int64)
 _GAP = ("cause", "responsible", "start_ns", "end_ns", "share_ns")
 _SCHEMA = {
     **dict.fromkeys(("cause", "responsible"), pl.String()),
@@ -95,13 +96,14 @@ def rows(rank: RankTrace) -> pl.DataFrame:
         set(frame.select("cause", key).iter_rows()) for frame in (pl.concat([waits, stalls], how="diagonal"), beside)
     )
     later = standing if beside.is_empty() else pl.concat([standing, _launching(rank)])
+    freed = host.freeing(rank)["returned_ns"]
     found = []
     for cause, thing, name in things.select("cause", "key", "responsible").iter_rows():
-        found.append(_of(str(cause), name, stops, standing if (cause, thing) in in_gaps else later))
+        found.append(_of(str(cause), name, stops, standing if (cause, thing) in in_gaps else later, freed))
         if (cause, thing) in in_gaps & besides:
             # It is not laid to what goes on beside the device's work.
             is_beside = pl.col("event_id").is_in(beside["event_id"].implode())
-            alone = _of(str(cause), name, stops.filter(is_beside | (pl.col("cause") != cause)), later)
+            alone = _of(str(cause), name, stops.filter(is_beside | (pl.col("cause") != cause)), later, freed)
             found.append(alone.filter(pl.col("kind").is_in(LATE)))
     found = [each.drop("kind") for each in found]
     return pl.concat(
@@ -245,8 +247,10 @@ def _beside_work(rank: RankTrace, stalls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _of(cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame) -> pl.DataFrame:
-    """What is hidden without all that is the same, of each ``kind``."""
+def _of(
+    cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame, freed: pl.Series = _NEVER
+) -> pl.DataFrame:
+    """What is hidden without all that is the same, of each ``kind``; what ``freed`` memory had waited, too."""
     is_same = pl.col("cause") == cause
     if cause in BY_NAME:
         is_same &= pl.col("responsible").eq_missing(name)
@@ -259,7 +263,8 @@ def _of(cause: str, name: str | None, stops: pl.DataFrame, later: pl.DataFrame) 
         is_own &= pl.col("asked_by").eq_missing(pl.lit(most, pl.String))
     own = stops.filter(is_own)
     # Having waited for its device, which it would have to for longer then, the host is as far ahead as it was.
-    again = stops.filter(~is_own, "is_wait")["returned_ns"].sort()
+    again = stops.filter(~is_own, "is_wait")["returned_ns"]
+    again = (again if cause == ALLOCATOR else pl.concat([again, freed])).sort()
     return hidden(own, others, again).select(
         *(pl.lit(value, pl.String).alias(column) for column, value in (("cause", cause), ("responsible", name))),
         *("start_ns", "end_ns", "share_ns", "event_id", "kind"),
