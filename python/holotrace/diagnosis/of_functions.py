@@ -85,11 +85,13 @@ def with_spent(found: Candidate, cause: str, name: str | None, functions: pl.Dat
     own = times.with_columns(ns=pl.col("time_ns") - pl.min_horizontal("time_ns", usual_ns)).filter(
         pl.col("ns") > 0, pl.col("rank").is_in(found.ranks or job.ranks)
     )
-    own_calls = functions.filter(pl.col("name") == name, pl.col("rank").is_in(found.ranks or job.ranks))
+    # What one of the ranks has beyond the others is no matter of all.
+    calls = functions.filter(pl.col("name") == name, pl.col("rank").is_in(found.ranks or job.ranks))
+    by_rank = calls.group_by("rank").agg(call_ns=pl.col("time_ns").sum() / pl.col("count").sum())
     spent: dict[int, list[tuple[int, float]]] = {}
     for rank, at, ns in own.drop_nulls("at_ns").select("rank", "at_ns", "ns").sort("rank", "at_ns").iter_rows():
         spent.setdefault(rank, []).append((at, float(ns)))
-    lasted_ns = round(total(own_calls["time_ns"]) / max(1.0, total(own_calls["count"])))
+    lasted_ns = round(lower_median(by_rank["call_ns"])) if by_rank.height else 0
     evidence = {**found.evidence, CALL_NS: lasted_ns} if cause == INPUT else found.evidence
     return replace(found, change=replace(found.change, spent=spent), evidence=evidence)
 
