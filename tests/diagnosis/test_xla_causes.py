@@ -325,6 +325,17 @@ def test_a_job_that_only_evaluates_loses_nothing_by_that(tmp_path: Path) -> None
     assert cause["cost_ns"] == pytest.approx(10 * 6e6, rel=0.1)
 
 
+def test_programs_that_evaluate_are_all_that_some_jobs_run() -> None:
+    job = draw(f"""
+        step |{"1" * 1000}{"2" * 1000}|
+        tpu  |{"E" * 700}{"." * 300}{"E" * 1000}|
+        call |e{"." * 699}{"L" * 299}e{"." * 1000}|
+        E = dot.1 in jit_eval_step(1)
+        L = Iterator::Next
+    """)
+    assert job.causes()["cause"].to_list() == ["input"]
+
+
 def test_threads_that_are_woken_for_brief_programs_are_a_part_of_launching_these(tmp_path: Path) -> None:
     """Half of what many small programs cost was told as programs that began late."""
     found = holotrace.open(capture("jax_cpu_eager", tmp_path)).causes()

@@ -21,7 +21,7 @@ _CALLS = CALLS.only(
     *("event_id", "name", "category", "pid", "tid", "start_ns", "end_ns", "on_device", "parent_id", "work_count")
 ).where_launched_singly()
 _XLA_CALLS = HOST_CALLS.only("event_id", "name", "tid", "start_ns", "end_ns")
-_PROGRAMS = MODULES.only("module", "launch_id")
+_PROGRAMS = MODULES.only("module", "launch_id", "start_ns", "end_ns")
 # What JAX puts before the name of the function that a program was compiled from.
 _TRANSFORMED = re.compile(r"^(jit|pjit|pmap|xmap|shard_map)_+(?=\w)")
 _LAUNCHED = DEVICE_EVENTS.only("launch_ns")
@@ -95,13 +95,17 @@ def _part_within(times: pl.Series, calls: pl.DataFrame) -> float:
 
 def _of_programs(rank: RankTrace) -> dict[int, tuple[str, str]]:
     """Of launches of programs of XLA whose names tell that they are no work of the step, that class and the name."""
-    programs = rank[_PROGRAMS].drop_nulls().unique()
+    programs = rank[_PROGRAMS].select("module", "launch_id", time_ns=pl.col("end_ns") - pl.col("start_ns")).drop_nulls()
     if programs.is_empty():
         return {}
     told = {name: beside(_TRANSFORMED.sub("", name)) for name in distinct(programs["module"]) if name}
     causes = {name: cause for name, cause in told.items() if cause}
-    chosen = programs.filter(among(programs["module"], causes)).with_columns(pl.col("module").cast(pl.String))
-    return {launch: (causes[name], name) for name, launch in chosen.iter_rows()}
+    chosen = programs.filter(among(programs["module"], causes))
+    if chosen["time_ns"].sum() >= _WHOLE_RATIO * programs["time_ns"].sum():
+        # That is what the job is.
+        return {}
+    launches = chosen.select(pl.col("module").cast(pl.String), "launch_id").unique()
+    return {launch: (causes[name], name) for name, launch in launches.iter_rows()}
 
 
 def _within(rank: RankTrace, launch_ids: pl.Series, telling: Callable[[str], str | None]) -> dict[int, tuple[str, str]]:
