@@ -12,9 +12,10 @@ import holotrace
 from drawing import draw, trace
 from hlo_files import Computation, Instruction, Program, Shape
 from holotrace.core.analysis import Finding
-from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS, HOST_CALLS, STEPS, XLA_OPS
+from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS, HOST_CALLS, MODULES, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
+from holotrace.diagnosis.calls import beside_the_step
 from holotrace.diagnosis.symptoms import SAME_INPUTS
 from holotrace.job import Job
 from trace_files import REAL_TRACES
@@ -325,15 +326,17 @@ def test_a_job_that_only_evaluates_loses_nothing_by_that(tmp_path: Path) -> None
     assert cause["cost_ns"] == pytest.approx(10 * 6e6, rel=0.1)
 
 
-def test_programs_that_evaluate_are_all_that_some_jobs_run() -> None:
-    job = draw(f"""
-        step |{"1" * 1000}{"2" * 1000}|
-        tpu  |{"E" * 700}{"." * 300}{"E" * 1000}|
-        call |e{"." * 699}{"L" * 299}e{"." * 1000}|
-        E = dot.1 in jit_eval_step(1)
-        L = Iterator::Next
+@pytest.mark.parametrize(("other", "told"), [("jit_train", "evaluation"), ("jit_eval_step", None)])
+def test_programs_that_evaluate_are_beside_the_steps_where_there_are_others(other: str, told: str | None) -> None:
+    rank = trace(f"""
+        step |11112222|
+        tpu  |.AA..BB.|
+        call |a...b...|
+        A = dot.1 in jit_eval_step(1)
+        B = dot.1 in {other}(2)
     """)
-    assert job.causes()["cause"].to_list() == ["input"]
+    launches = rank[MODULES]["launch_id"]
+    assert beside_the_step(rank, launches)["cause"].to_list() == [told, None]
 
 
 def test_threads_that_are_woken_for_brief_programs_are_a_part_of_launching_these(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def _of_programs(rank: RankTrace) -> dict[int, tuple[str, str]]:
     told = {name: beside(_TRANSFORMED.sub("", name)) for name in distinct(programs["module"]) if name}
     causes = {name: cause for name, cause in told.items() if cause}
     chosen = programs.filter(among(programs["module"], causes))
-    if chosen["time_ns"].sum() >= _WHOLE_RATIO * programs["time_ns"].sum():
+    if int(chosen["time_ns"].sum()) >= _WHOLE_RATIO * int(programs["time_ns"].sum()):
         # That is what the job is.
         return {}
     launches = chosen.select(pl.col("module").cast(pl.String), "launch_id").unique()
