@@ -12,7 +12,7 @@ import holotrace
 from drawing import draw, trace
 from hlo_files import Computation, Instruction, Program, Shape
 from holotrace.core.analysis import Finding
-from holotrace.core.tables import COLLECTIVES, DEVICE_EVENTS, HOST_CALLS, MODULES, STEPS, XLA_OPS
+from holotrace.core.tables import CALLS, COLLECTIVES, DEVICE_EVENTS, HOST_CALLS, MODULES, STEPS, XLA_OPS
 from holotrace.core.trace import RankTrace
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 from holotrace.diagnosis.calls import beside_the_step
@@ -328,13 +328,14 @@ def test_a_job_that_only_evaluates_loses_nothing_by_that(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("other", "told"), [("jit_train", "evaluation"), ("jit_eval_step", None)])
 def test_programs_that_evaluate_are_beside_the_steps_where_there_are_others(other: str, told: str | None) -> None:
-    rank = trace(f"""
+    drawn = trace(f"""
         step |11112222|
         tpu  |.AA..BB.|
         call |a...b...|
         A = dot.1 in jit_eval_step(1)
         B = dot.1 in {other}(2)
     """)
+    rank = replace(drawn, tables={**drawn.tables, CALLS.name: CALLS.empty()})
     launches = rank[MODULES]["launch_id"]
     assert beside_the_step(rank, launches)["cause"].to_list() == [told, None]
 
