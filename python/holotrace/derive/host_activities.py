@@ -30,8 +30,6 @@ _NOTHING = ""
 _RULES = (
     # A device takes only so many programs ahead: whoever starts one more waits until it has finished one.
     (BACK_PRESSURE, r"^Acquire semaphore|ComputeSemaphoreAcquire"),
-    # A program for several devices is started for each of them in a thread of its own.
-    (DISPATCH, r"^Wait for LaunchOnDevice"),
     (
         WAIT,
         r"wait for completion|^Wait\b|block_until_ready|Rendezvous|BlockHostUntil|ReadSyncFlag|^Acquire "

@@ -236,7 +236,9 @@ def _explained(gaps: pl.DataFrame, named: pl.DataFrame, class_of: _ClassOf) -> p
     # What a device takes from one program to the next is less where there are fewer of them, and so is what their
     # constants take to be sent.
     is_switch = (pl.col("cause") == QUEUED) & (pl.col("end_ns") - pl.col("start_ns") < xla_gaps.MIN_GAP_NS)
-    of_brief = (pl.col("cause") == QUEUED) | ((pl.col("cause") == UPLOAD) & (pl.col("share_ns") < xla_gaps.MIN_GAP_NS))
+    of_brief = pl.col("cause").is_in((QUEUED, WAIT)) | (
+        (pl.col("cause") == UPLOAD) & (pl.col("share_ns") < xla_gaps.MIN_GAP_NS)
+    )
     is_switch |= pl.col("is_brief") & of_brief
     is_caller = is_function & pl.col("name").str.contains(host_time.BUILT_IN)
     usual = told.with_columns(
