@@ -101,13 +101,9 @@ def of_steps(rank: RankTrace) -> pl.DataFrame:
     of_main = apart.with_columns(tid=pl.lit(main, pl.UInt32))
     beside = open_calls.busiest_thread(calls, main)
     # The range of a step tells nothing of it, and no more does what is around all of them.
-    of_step = matching(calls["name"], classes.STEP_RANGE)
-    around = telling_nothing(rank)
-    told = (
-        open_calls.of(calls, of_main, fallback=beside, ignored=of_step if around is None else of_step | around)
-        if calls.height
-        else None
-    )
+    of_step, around = matching(calls["name"], classes.STEP_RANGE), telling_nothing(rank)
+    ignored = of_step if around is None else of_step | around
+    told = open_calls.of(calls, of_main, fallback=beside, ignored=ignored) if calls.height else None
     shares = told.shares if told else open_calls.NO_SHARES
     parts = _wide(shares, apart["window"], _IN_STEPS)
     known = parts.select(pl.sum_horizontal(f"{part}_ns" for part in PARTS[:-1])).to_series()

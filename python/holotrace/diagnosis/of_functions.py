@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from holotrace.diagnosis import account
-from holotrace.diagnosis.candidates import APART_RATIO, Candidate, Job, Where, lower_median, total, when, who
+from holotrace.diagnosis.candidates import APART_RATIO, Candidate, Job, Where, by_rank, lower_median, total, when, who
 from holotrace.diagnosis.classes import INPUT, STALLING
 
 # Numbers of steps and addresses of objects make no other thing of a name.
@@ -87,11 +87,9 @@ def with_spent(found: Candidate, cause: str, name: str | None, functions: pl.Dat
     )
     # What one of the ranks has beyond the others is no matter of all.
     calls = functions.filter(pl.col("name") == name, pl.col("rank").is_in(found.ranks or job.ranks))
-    by_rank = calls.group_by("rank").agg(call_ns=pl.col("time_ns").sum() / pl.col("count").sum())
-    spent: dict[int, list[tuple[int, float]]] = {}
-    for rank, at, ns in own.drop_nulls("at_ns").select("rank", "at_ns", "ns").sort("rank", "at_ns").iter_rows():
-        spent.setdefault(rank, []).append((at, float(ns)))
-    lasted_ns = round(lower_median(by_rank["call_ns"])) if by_rank.height else 0
+    of_ranks = calls.group_by("rank").agg(call_ns=pl.col("time_ns").sum() / pl.col("count").sum())
+    spent = by_rank(own.with_columns(time_ns="ns").drop_nulls("at_ns").sort("rank", "at_ns"))
+    lasted_ns = round(lower_median(of_ranks["call_ns"])) if of_ranks.height else 0
     evidence = {**found.evidence, CALL_NS: lasted_ns} if cause == INPUT else found.evidence
     return replace(found, change=replace(found.change, spent=spent), evidence=evidence)
 

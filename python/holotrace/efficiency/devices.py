@@ -59,7 +59,7 @@ _TIMES = {
     "int8": (2.0, (8, 0)),
 }
 # By vendor, that of AMD first: types whose units a capability has not, or so few that how few is not known.
-_WITHOUT = {(True, (9, 5)): "tf32", (False, (10, 3)): "int8"}
+_WITHOUT: Mapping[tuple[bool, tuple[Any, Any]], str] = {(True, (9, 5)): "tf32", (False, (10, 3)): "int8"}
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def _by_make(name: str, about: Mapping[str, Any]) -> Device | None:
     times = {kind: bf16 * factor for kind, (factor, since) in _TIMES.items() if is_amd or capability >= since}
     if "int8" in times:
         times["int8"] = 2 * count * matrix * clock * (2 if not is_amd and capability in _OTHERS else 1)
-    times.pop(_WITHOUT.get((is_amd, capability), ""), None)  # type: ignore[arg-type]  # others are not there
+    times.pop(_WITHOUT.get((is_amd, capability), ""), None)
     if is_amd and capability < (9, 4):
         times = dict.fromkeys(("fp16", "bf16", "int8"), bf16)
     said = f"{count} multiprocessors of capability {capability[0]}.{capability[1]} at {clock / _GIGA:g} GHz"

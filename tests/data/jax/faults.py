@@ -75,13 +75,19 @@ def _train(folder: str, devices: int, busy: set[int], host: int | None = None) -
     step_of = jax.jit(inner, donate_argnums=0)
     weights, batch = placed((WIDTH, WIDTH), 0.01, everywhere), placed((DEVICES * ROWS, WIDTH), 1.0, split)
     weights = jax.block_until_ready(step_of(weights, batch))
-    options = jax.profiler.ProfileOptions()
-    options.python_tracer_level = 0
-    jax.profiler.start_trace(folder, profiler_options=options)
+    _record_without_python(folder)
     for step in range(STEPS):
         with jax.profiler.StepTraceAnnotation("train", step_num=step):
             weights = jax.block_until_ready(step_of(weights, batch))
     jax.profiler.stop_trace()
+
+
+def _record_without_python(folder: str) -> None:
+    import jax
+
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    jax.profiler.start_trace(folder, profiler_options=options)
 
 
 def host_code(folder: str) -> None:
@@ -121,9 +127,7 @@ def evaluation(folder: str) -> None:
     weights, batch = jnp.full((WIDTH, WIDTH), 0.01, jnp.float32), jnp.ones((16 * ROWS, WIDTH))
     weights = step_of(weights, batch)
     jax.block_until_ready((step_of(weights, batch), evaluate_of(weights, batch)))
-    options = jax.profiler.ProfileOptions()
-    options.python_tracer_level = 0
-    jax.profiler.start_trace(folder, profiler_options=options)
+    _record_without_python(folder)
     for step in range(STEPS):
         with jax.profiler.StepTraceAnnotation("train", step_num=step):
             weights = jax.block_until_ready(step_of(weights, batch))
@@ -146,9 +150,7 @@ def eager(folder: str) -> None:
     weights, loss = step_of(weights, batch)
     weights, loss = step_of(weights, batch)
     jax.block_until_ready(loss * 0.5)
-    options = jax.profiler.ProfileOptions()
-    options.python_tracer_level = 0
-    jax.profiler.start_trace(folder, profiler_options=options)
+    _record_without_python(folder)
     for step in range(STEPS):
         with jax.profiler.StepTraceAnnotation("train", step_num=step):
             weights, loss = step_of(weights, batch)
