@@ -24,7 +24,8 @@ ckpt; train.py(9): write_snapshot; dump_params; save-checkpoint
 """,
     EVALUATION: """
 evaluate; validation; validate; eval; run_eval; evaluation_loop; eval_step; val; valid; trainer.py(4): evaluate
-do_validation; compute_validation_loss; val_epoch; eval_epoch; validation_step; evaluate_model; eval_phase
+do_validation; compute_validation_loss; log_eval_metrics
+transformers/trainer.py(3): _evaluate; val_epoch; eval_epoch; validation_step; evaluate_model; eval_phase
 """,
     LOGGING: """
 logging; log; log_metrics; wandb.log; wandb/sdk/x.py(3): log; tensorboard; print; report; train.py(3): log_step
@@ -55,6 +56,10 @@ Torch-Compiled Region: 0/0; CompiledFunctionBackward; valid_mask; is_valid; inte
 aten::_log_softmax; aten::log; logits; logit_processor; sample_logits; build_graph; graph_replay
 cudaGraphLaunch; autograd::engine::evaluate_function: MulBackward0; print_backward; dialog; catalog; progressive
 summary_block; report_generation; nn.Module: Logger_0; model.py(3): forward; send_tensor; push_grads
+transformers/modeling_layers.py(89): forward_with_checkpointing; train.py(3): checkpointed_forward
+megatron/core/transformer/transformer_block.py(3): checkpoint_handler; jax/_src/ad_checkpoint.py(3): fun_remat
+transformers/trainer.py(3): _maybe_log_save_evaluate; save_and_evaluate; eval_and_save; log_and_checkpoint
+torch/_compile.py(42): inner
 update_state; write_kv_cache; reshape_and_cache; export_blocks; saver_attention; load_weights; fetch_weights
 Optimizer.step#AdamW.step; ProfilerStep#3; gradient_checkpointing; metrics.py(3): compute; eval_frame.py(3): _fn
 torch/_dynamo/eval_frame.py(838): _fn; val_to_int; torch/nn/modules/module.py(3): eval; capture_graph_inputs

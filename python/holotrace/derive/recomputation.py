@@ -9,6 +9,7 @@ from holotrace.core.tables import CPU_OPS, PYTHON_CALLS
 from holotrace.core.trace import RankTrace
 from holotrace.derive import launched_by
 from holotrace.derive.names import distinct
+from holotrace.derive.optimizer_ranges import BACKWARD
 
 _PLACE = ("pid", "tid", "start_ns", "end_ns")
 _PYTHON = PYTHON_CALLS.only("name", *_PLACE)
@@ -17,7 +18,6 @@ READS = (_PYTHON, _OPS, *launched_by.READS)
 # The frames in which torch runs a forward pass again, and the operator of those that run their backward pass inside.
 _FRAMES = r"torch/utils/checkpoint\.py\(\d+\): (unpack_hook|recompute_fn|backward)$"
 _OPERATOR = "CheckpointFunctionBackward"
-_BACKWARD = "autograd::engine::evaluate_function"
 
 
 def operators(rank: RankTrace) -> pl.Series:
@@ -36,7 +36,7 @@ def _by_names(rank: RankTrace) -> pl.Series:
         return ops["event_id"].clear()
     inside = _latest(ops, again, "again")
     # A checkpoint may run the backward pass of what it computed again inside of it.
-    nested = _latest(inside, ops.filter(text.str.starts_with(_BACKWARD)).select(_PLACE), "back")
+    nested = _latest(inside, ops.filter(text.str.starts_with(BACKWARD)).select(_PLACE), "back")
     within = pl.col("start_ns") < pl.col("again_end_ns")
     back = (pl.col("start_ns") < pl.col("back_end_ns")) & (pl.col("back_start_ns") > pl.col("again_start_ns"))
     return nested.filter(within & ~back.fill_null(value=False))["event_id"]
@@ -49,7 +49,7 @@ def _by_numbers(rank: RankTrace) -> pl.Series:
     """
     ops = rank[_OPS]
     names = distinct(ops["name"])
-    backward = names.filter(names.cast(pl.String).str.starts_with(_BACKWARD))
+    backward = names.filter(names.cast(pl.String).str.starts_with(BACKWARD))
     is_node = ops["name"].is_in(backward.implode())
     of_node = (pl.col("forward_thread").fill_null(0) > 0) | is_node
     is_numbered = pl.col("sequence").fill_null(-1) >= 0

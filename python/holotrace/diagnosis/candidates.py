@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -16,6 +17,8 @@ NAMED_RATIO = 0.8
 APART_RATIO = 0.25
 # More than half, beyond doubt.
 _MOSTLY_RATIO = 0.6
+# What recurs has so much of its longest each time.
+_RECURRING_RATIO = 0.05
 
 
 @dataclass(frozen=True)
@@ -135,11 +138,22 @@ def who(table: pl.DataFrame, column: str) -> tuple[int, ...]:
 
 
 def when(table: pl.DataFrame, column: str) -> tuple[int, ...]:
-    """The steps that have it: at least a quarter of what the worst has."""
-    totals = table.drop_nulls("step").group_by("step").agg(pl.col(column).sum())
+    """The steps that have it: at least a quarter of what the worst has, as the first of what recurs may last longer."""
+    totals = table.drop_nulls("step").group_by("step").agg(pl.col(column).sum()).filter(pl.col(column) > 0)
     if totals.is_empty():
         return ()
-    return tuple(sorted(totals.filter(pl.col(column) >= 0.25 * pl.col(column).max())["step"]))
+    recurring = _recurring(totals.sort("step"), column)
+    return recurring or tuple(sorted(totals.filter(pl.col(column) >= 0.25 * pl.col(column).max())["step"]))
+
+
+def _recurring(totals: pl.DataFrame, column: str) -> tuple[int, ...]:
+    """Steps at equal distances that have much more of it than any in between; empty where there are none."""
+    is_much = pl.col(column) >= _RECURRING_RATIO * pl.col(column).max()
+    much, little = totals.filter(is_much), totals.filter(~is_much)
+    steps = tuple(much["step"])
+    apart = {later - earlier for earlier, later in pairwise(steps)}
+    is_clear = 4 * max(little[column], default=0) <= min(much[column])
+    return steps if len(steps) > 2 and len(apart) == 1 and apart != {1} and is_clear else ()
 
 
 def are_same_steps(one: Sequence[int], other: Sequence[int]) -> bool:

@@ -54,6 +54,7 @@ from holotrace.diagnosis.classes import (
     UNRECORDED,
     UPLOAD,
     WRONG_TYPE,
+    is_function_of_program,
 )
 from holotrace.diagnosis.cores import DEVICE
 from holotrace.diagnosis.hidden import with_hidden
@@ -104,7 +105,7 @@ _ADDRESS = r" at 0x[0-9a-fA-F]+"
 # Some ranks have more to do than others, which costs those that wait for them.
 _UNEQUAL = (MORE_WORK, UNEVEN_WORK, EXPERTS, PIPELINE)
 # Of these the responsible name says it all.
-_WHOLE = (COPY, MORE_WORK, UNEVEN_WORK, EXPERTS, INPUT, WRONG_TYPE, LAUNCH, UNFUSED_OPTIMIZER)
+_WHOLE = (COPY, MORE_WORK, UNEVEN_WORK, EXPERTS, WRONG_TYPE, LAUNCH, UNFUSED_OPTIMIZER)
 
 
 @dataclass(frozen=True)
@@ -462,7 +463,9 @@ def _what(candidate: Candidate) -> str:
     if candidate.responsible is None:
         return "what nothing in the trace names"
     inner = _innermost(candidate)
-    says_all = inner in ("", candidate.responsible) or candidate.cause in _WHOLE
+    # What a loader of a library is in says nothing.
+    is_whole = candidate.cause in _WHOLE or (candidate.cause == INPUT and not is_function_of_program(inner))
+    says_all = inner in ("", candidate.responsible) or is_whole
     said = wording.short(candidate.responsible)
     return said if says_all else f"{said} ({wording.short(inner)})"
 

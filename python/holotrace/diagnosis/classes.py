@@ -41,7 +41,7 @@ _NAMED = (
     ),
     (
         COMPILATION,
-        r"(?i:_compile\.py|call_user_compiler|graph_lowering|nvrtc|cpp_extension|load_cuda_ops|triton.{0,40}compil|torch_?compile|recompil)",
+        r"(?i:(?<!torch/)_compile\.py|call_user_compiler|graph_lowering|nvrtc|cpp_extension|load_cuda_ops|triton.{0,40}compil|torch_?compile|recompil)",
     ),
     (
         COMPILATION,
@@ -98,16 +98,25 @@ _COMPILED = tuple((cause, re.compile(pattern)) for cause, pattern in _NAMED)
 _RECOMPUTED = re.compile(
     r"(?i)utils/checkpoint\.py|algorithms/.*checkpoint|CheckpointFunction|_checkpoint_hook|checkpoint_?wrapper"
     r"|(gradient|activation)s?_?checkpoint|checkpoint_?activation|tensor_parallel/random\.py|recompute"
+    r"|\): \w*(forward\w*checkpoint|checkpoint\w*forward|checkpoint_handler|checkpoint_sequential)|ad_checkpoint\.py"
     # A module computes.
     r"|^nn\.Module: "
+)
+# It may do one or the other each time, as what it calls tells.
+_DOES_SEVERAL = re.compile(
+    r"(?i)(?<![a-z])(log|save|evaluate|validate)(_(and|or|then))?_(?!\1)(log|save|evaluate|validate)(?![a-z])"
+    r"|(?<![a-z])(log|save|eval|evaluate|validate)_(and|or|then)_(?!\5)(log|save|checkpoint|eval|evaluate|validate)(?![a-z])"
 )
 # Categories of calls of a device's runtime, which begin with its vendor, and of operators; older recorders say less.
 RUNTIME = re.compile(r"(?i)(^|_)(runtime|driver)$")
 OPERATOR = re.compile(r"^(cpu_op|Operator)$")
 _OF_LIBRARIES = re.compile(
     r"^<|^(torch(vision|audio|data)?|numpy|scipy|sklearn|pandas|pyarrow|datasets|tokenizers|transformers|accelerate"
-    r"|(pytorch_)?lightning|PIL|cv2|matplotlib)/|/python\d|site-packages|dist-packages"
+    r"|(pytorch_)?lightning(_utilities|_fabric)?|torchmetrics|diffusers|peft|trl|timm|safetensors|huggingface_hub|tqdm"
+    r"|PIL|cv2|matplotlib)/|/python\d|site-packages|dist-packages"
 )
+# Part of the function that it is written in.
+_COMPREHENSION = re.compile(r"\): <((list|set|dict)comp|genexpr)>$")
 STEP_RANGE = re.compile(r"^ProfilerStep#")
 # How the profiler of JAX names a Python function: its file, line and name, which that of PyTorch has in other places.
 _OF_TIMERS = re.compile(r"^[a-z\d]+(-[a-z\d]+)+$")
@@ -124,7 +133,7 @@ def named(name: str) -> str | None:
     name = _OF_JAX.sub(r"\1(\2): \3", name)
     # Timers of Megatron have dashes where functions have underscores.
     name = name.replace("-", "_") if _OF_TIMERS.search(name) else name
-    if _RECOMPUTED.search(name):
+    if _RECOMPUTED.search(name) or _DOES_SEVERAL.search(name):
         # Activations that are computed again are no checkpoint that is saved.
         return None
     return next((cause for cause, pattern in _COMPILED if pattern.search(name)), None)
@@ -190,4 +199,10 @@ def is_of_program(name: str, category: str) -> bool:
     if category != "python_function":
         return category == "user_annotation"
     first = name.partition("/")[0].partition(".py(")[0]
-    return first not in sys.stdlib_module_names and not _OF_LIBRARIES.search(name)
+    is_of_others = first in sys.stdlib_module_names or _OF_LIBRARIES.search(name) or _COMPREHENSION.search(name)
+    return not is_of_others
+
+
+def is_function_of_program(name: str) -> bool:
+    """Whether it names a Python function by its file, and that is one of the program's own."""
+    return ".py(" in name and is_of_program(name, "python_function")

@@ -10,7 +10,7 @@ import polars as pl
 from holotrace.core.plans import done
 from holotrace.core.tables import LAUNCHES
 from holotrace.core.trace import RankTrace
-from holotrace.derive import exchange_waits, intervals
+from holotrace.derive import exchange_waits, intervals, optimizer_ranges
 from holotrace.derive.kernel_kinds import COMMUNICATION
 from holotrace.derive.names import distinct
 from holotrace.derive.steps import launched_in
@@ -35,7 +35,7 @@ from holotrace.diagnosis.classes import (
 )
 
 WORK_EVENTS = idle_windows.WORK_EVENTS
-READS = idle_windows.READS
+READS = (*idle_windows.READS, *optimizer_ranges.READS)
 # Shorter gaps are what a device needs from one kernel to the next.
 MIN_GAP_NS = 4_000
 # What a host does in a gap for so long tells that it did not launch; and of one rank so many of these are kept.
@@ -93,7 +93,7 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     """
     every = rank.cached(of_all_devices)
     spans = every.found.lazy().select("window", "start_ns", "end_ns")
-    where = open_calls.around(rank.cached(host_calls), every.shares["inner_id"])
+    where = open_calls.around_parts(rank.cached(host_calls), every.shares)
     # In a gap no queue is full, so a launch that lasts stands still, but for one of a graph of many kernels;
     # interpreting is part of launching.
     launched = open_calls.looked_up(rank.cached(host_calls), every.shares["inner_id"], "work_count")["work_count"]
@@ -109,9 +109,10 @@ def gaps(rank: RankTrace) -> pl.DataFrame:
     cause = pl.when(is_stopped).then(pl.lit(PAUSE)).otherwise(launching).alias("cause")
     shares = every.shares.lazy().with_columns(cause, where)
     # Launching is told by the range that it is for, which a step is not: whatever is launched, it is one thing.
-    annotation = pl.col("annotation")
-    is_step = annotation.str.contains(STEP_RANGE.pattern)
-    ranges = every.named().lazy().select("window", pl.when(~is_step).then(annotation))
+    named = every.named()
+    is_step = pl.col("annotation").str.contains(STEP_RANGE.pattern)
+    is_step |= optimizer_ranges.in_closure(rank, named["annotation"], named["start_ns"])
+    ranges = named.lazy().select("window", pl.when(~is_step).then("annotation"))
     by_range = shares.join(ranges, on="window", how="left", maintain_order="left").with_columns(
         responsible=pl.when(pl.col("cause") == LAUNCH)
         .then("annotation")

@@ -8,7 +8,17 @@ import polars as pl
 
 from holotrace.core.native import native
 from holotrace.derive.names import NONE, distinct, distinct_pairs
-from holotrace.diagnosis.classes import KINDS, STEP_RANGE, is_of_program, told, traits
+from holotrace.diagnosis.classes import (
+    CHECKPOINT,
+    EVALUATION,
+    INPUT,
+    KINDS,
+    LOGGING,
+    STEP_RANGE,
+    is_of_program,
+    told,
+    traits,
+)
 
 # Longer than this no interpreter works between two calls that it makes.
 LONG_NS = 1_000_000
@@ -21,6 +31,8 @@ _MOST_LEVELS = 16
 # Ranges that the thread of the training loop leaves; backward passes make more calls, on a thread of their own.
 _OF_MAIN = ("ProfilerStep", "Optimizer.step#", "enumerate(DataLoader)#")
 _KINDS = pl.Series("cause", KINDS)
+# What says too little where the program's own code is below it, and how many parts of each are looked at for that.
+_TOLD_BELOW, _SAMPLE = (INPUT, CHECKPOINT, EVALUATION, LOGGING), 64
 # What tells of each window what most of it went by.
 NAMES = ("operator", "module", "function", "annotation", "call")
 
@@ -152,15 +164,40 @@ def around(calls: pl.DataFrame, ids: pl.Series) -> pl.Series:
     return said["where"]
 
 
-def asked_by(calls: pl.DataFrame, ids: pl.Series) -> pl.Series:
-    """The innermost function or range of the program's own around each of these calls; null where there is none."""
-    known = distinct(ids).drop_nulls()
+def around_parts(calls: pl.DataFrame, shares: pl.DataFrame) -> pl.Series:
+    """What was open around each part, as of ``around``, behind the program's own function below what is responsible."""
+    parts = shares.select(own=_own_below(calls, shares), where=around(calls, shares["inner_id"]))
+    is_said = pl.col("where").str.starts_with(pl.col("own")) | pl.col("own").is_null()
+    said = pl.concat_str("own", "where", separator=" < ", ignore_nulls=True)
+    return parts.select(where=pl.when(is_said).then("where").otherwise(said))["where"]
+
+
+def _own_below(calls: pl.DataFrame, shares: pl.DataFrame) -> pl.Series:
+    """Of each part the program's own function in which most of the time went by that it and its likes have."""
+    alike = ["cause", "responsible"]
+    named = shares.filter(pl.col("cause").is_in(_TOLD_BELOW)).sort("share_ns", "inner_id", descending=[True, False])
+    longest = named.group_by(alike, maintain_order=True).head(_SAMPLE)
+    own = longest.with_columns(own=asked_by(calls, longest["inner_id"], longest["event_id"]))
+    is_most = 2 * pl.col("share_ns").sum().over([*alike, "own"]) > pl.col("share_ns").sum().over(alike)
+    most = own.filter(is_most).select(*alike, "own").unique()
+    return shares.join(most, on=alike, how="left", nulls_equal=True, maintain_order="left")["own"]
+
+
+def asked_by(calls: pl.DataFrame, ids: pl.Series, below: pl.Series | None = None) -> pl.Series:
+    """The innermost function or range of the program's own around each of these calls; null where there is none.
+
+    Those that are within ``below``, another call for each, are looked at alone.
+    """
+    nobody: pl.Series = pl.Series("name", [None], pl.String).new_from_index(0, len(ids))
+    asked = pl.DataFrame({"id": ids, "below": nobody.cast(ids.dtype) if below is None else below})
+    known = asked.drop_nulls("id").unique()
     if known.is_empty():
-        nothing: pl.Series = pl.Series("name", [None], pl.String).new_from_index(0, len(ids))
-        return nothing
-    asked = pl.DataFrame({"id": known, "at": known, "name": pl.Series([None] * len(known), dtype=pl.String)})
+        return nobody
+    found = known.with_columns(at="id", name=pl.lit(None, pl.String))
+    is_below = pl.col("at").ne_missing(pl.col("below"))
     for _ in range(_MOST_LEVELS):
-        above = looked_up(calls, asked["at"], "name", "category", "parent_id")
+        found = found.with_columns(at=pl.when(is_below).then("at"))
+        above = looked_up(calls, found["at"], "name", "category", "parent_id")
         pairs = [*zip(above["name"], above["category"], strict=True)]
         own = {
             (name, of)
@@ -168,10 +205,10 @@ def asked_by(calls: pl.DataFrame, ids: pl.Series) -> pl.Series:
             if name is not None and of is not None and is_of_program(name, of) and not STEP_RANGE.search(name)
         }
         names = pl.Series([name if (name, of) in own else None for name, of in pairs], dtype=pl.String)
-        asked = asked.with_columns(name=pl.coalesce("name", names), at=above["parent_id"])
-        if asked.filter(pl.col("at").is_not_null(), pl.col("name").is_null()).is_empty():
+        found = found.with_columns(name=pl.coalesce("name", names), at=above["parent_id"])
+        if found.filter(pl.col("at").is_not_null(), pl.col("name").is_null()).is_empty():
             break
-    return ids.to_frame("id").join(asked, on="id", how="left", maintain_order="left")["name"]
+    return asked.join(found, on=["id", "below"], how="left", nulls_equal=True, maintain_order="left")["name"]
 
 
 def _shares(shares: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from holotrace.core.trace import RankTrace
-from holotrace.derive import intervals
+from holotrace.derive import intervals, optimizer_ranges
 from holotrace.derive.kernel_kinds import COMMUNICATION, COMPUTE
 from holotrace.derive.steps import launched_in
 from holotrace.diagnosis import host, open_calls, recovered, rounds
@@ -17,7 +17,6 @@ from holotrace.diagnosis.classes import QUEUED, is_container
 _SMALL_RATIO, _MANY = 0.5, 24
 # Functions around kernels that are looked at, from the inside out.
 _LEVELS = 16
-_OPTIMIZER = r"^Optimizer\.step#"
 _MOST = 512
 _SCHEMA = {
     **dict.fromkeys(("cause", "responsible"), pl.String()),
@@ -112,7 +111,7 @@ def _in_a_row(rank: RankTrace) -> pl.DataFrame:
 def _around(found: pl.DataFrame, rank: RankTrace) -> pl.Series:
     """The innermost call around each of the chains, ``responsible``; null if that is no more than the step.
 
-    What an optimizer launches is its, whichever of its functions does so.
+    What an optimizer launches is its, whichever of its functions does so, but for what its closure does.
     """
     calls = rank.cached(host_calls)
     ids = found["event_id"]
@@ -123,7 +122,9 @@ def _around(found: pl.DataFrame, rank: RankTrace) -> pl.Series:
         names.append(level.select(pl.when(is_around).then(pl.col("name").cast(pl.String)).alias(str(len(names)))))
         ids = level["parent_id"]
     around = pl.concat(names, how="horizontal")
-    optimizers = (pl.when(pl.col(name).str.contains(_OPTIMIZER)).then(name) for name in around.columns)
+    in_closure = [optimizer_ranges.in_closure(rank, around[name], found["began_ns"]) for name in around.columns]
+    around = around.with_columns(pl.when(~inside).then(inside.name) for inside in in_closure)
+    optimizers = (pl.when(pl.col(name).str.starts_with(optimizer_ranges.PREFIX)).then(name) for name in around.columns)
     inner = around.select(pl.coalesce(*optimizers, pl.all())).to_series()
     told = [None if name and is_container(name) else name for name in inner]
     return pl.Series("responsible", told, pl.String)

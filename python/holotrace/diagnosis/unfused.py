@@ -10,19 +10,17 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from holotrace.core.plans import done
-from holotrace.core.tables import ANNOTATIONS, CPU_OPS
+from holotrace.core.tables import CPU_OPS
 from holotrace.core.trace import RankTrace
-from holotrace.derive import launched_by, modelled_work
+from holotrace.derive import launched_by, modelled_work, optimizer_ranges
 from holotrace.diagnosis import host, open_calls
 from holotrace.diagnosis.candidates import total
 from holotrace.diagnosis.classes import UNFUSED_ATTENTION, UNFUSED_OPTIMIZER
 from holotrace.efficiency import arguments
 from holotrace.efficiency.unknown import Unknown
 
-_PLACE = ("pid", "tid", "start_ns", "end_ns")
 _OPS = CPU_OPS.only("event_id", "pid", "tid", "start_ns")
-_RANGES = ANNOTATIONS.only("name", "on_device", *_PLACE)
-READS = (*modelled_work.READS, _OPS, _RANGES)
+READS = (*modelled_work.READS, _OPS, *optimizer_ranges.READS)
 # What fused kernels reach of the device's limits: attention of all pairs of tokens, forward and backward, 0.49 of the
 # peak on an H100, and AdamW 0.78 of the memory's speed. Less is assumed of attention, since sizes differ.
 ATTENTION_RATIO, OPTIMIZER_RATIO = 0.4, 0.78
@@ -158,14 +156,12 @@ def _shapes(dims: str | None) -> list[list[int]]:
 
 def optimizer(rank: RankTrace, calls: pl.DataFrame) -> pl.DataFrame:
     """Calls of an optimizer that is not fused, with what they take beyond a fused one, ``time_ns``."""
-    every = rank[_RANGES].lazy().filter(~pl.col("on_device"))
-    every = every.select(pl.col("name").cast(pl.String).alias("range"), *_PLACE)
-    every = every.with_columns(kind=pl.col("range").str.extract(_RANGE)).drop_nulls("kind").sort("start_ns")
-    ranges = done(every)
+    every = rank.cached(optimizer_ranges.own).rename({"name": "range"})
+    ranges = every.with_columns(kind=pl.col("range").str.extract(_RANGE)).drop_nulls("kind")
     if ranges.is_empty():
         return nothing(calls)
     places = open_calls.looked_up(rank[_OPS], calls["op_id"], "pid", "tid", "start_ns")
-    steps = ranges.lazy().rename({"end_ns": "until_ns"})
+    steps = ranges.lazy().drop("has_closure").rename({"end_ns": "until_ns"}).sort("start_ns")
     within = done(
         places.lazy()
         .with_row_index("row")
