@@ -31,7 +31,7 @@ from holotrace.diagnosis import (
     xla_spent,
 )
 from holotrace.diagnosis.advice import COPIED_WITHIN, advice
-from holotrace.diagnosis.candidates import Candidate, Job
+from holotrace.diagnosis.candidates import CALLED_IN, Candidate, Job
 from holotrace.diagnosis.class_texts import ALL_RANKS, CLASSES, OF_XLA, Class
 from holotrace.diagnosis.classes import (
     COPY,
@@ -104,7 +104,7 @@ _ADDRESS = r" at 0x[0-9a-fA-F]+"
 # Some ranks have more to do than others, which costs those that wait for them.
 _UNEQUAL = (MORE_WORK, UNEVEN_WORK, EXPERTS, PIPELINE)
 # Of these the responsible name says it all.
-_WHOLE = (COPY, MORE_WORK, UNEVEN_WORK, EXPERTS, INPUT, WRONG_TYPE, LAUNCH, UNFUSED_OPTIMIZER)
+_WHOLE = (COPY, MORE_WORK, UNEVEN_WORK, EXPERTS, WRONG_TYPE, LAUNCH, UNFUSED_OPTIMIZER)
 
 
 @dataclass(frozen=True)
@@ -427,7 +427,7 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
     told = wording.LESS_AHEAD if is_of_function else words.sentence
     is_before = bool(c.evidence.get(idle.BEFORE))
     whenever = wording.BEFORE_STEPS if is_before else wording.when(c.steps, known_steps)
-    sentence = told.format(**filled) + whenever
+    sentence = told.format(**filled) + wording.called_in(c.evidence.get(CALLED_IN)) + whenever
     if share <= FLOOR_RATIO:
         sentence += wording.HIDDEN
     return {
@@ -461,7 +461,8 @@ def _row(found: Found, words: Class, known_steps: tuple[int, ...], rank_count: i
 def _what(candidate: Candidate) -> str:
     if candidate.responsible is None:
         return "what nothing in the trace names"
-    inner = _innermost(candidate)
+    is_input = candidate.cause == INPUT
+    inner = wording.within(candidate.responsible, candidate.detail) if is_input else _innermost(candidate)
     says_all = inner in ("", candidate.responsible) or candidate.cause in _WHOLE
     said = wording.short(candidate.responsible)
     return said if says_all else f"{said} ({wording.short(inner)})"

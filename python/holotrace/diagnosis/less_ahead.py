@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import polars as pl
 
 from holotrace.diagnosis import account, of_functions
-from holotrace.diagnosis.candidates import Candidate, Job, by_rank, lower_median, when
+from holotrace.diagnosis.candidates import Candidate, Job, by_rank, called_in, lower_median, when
 from holotrace.diagnosis.classes import BY_NAME, COPY, EVALUATION, STALLING
 from holotrace.diagnosis.meetings import Change, Meetings
 
@@ -69,7 +69,12 @@ def _of(cause: str, rows: pl.DataFrame, functions: pl.DataFrame, job: Job) -> Ca
         longest["name"] or None,
         event_rank=longest["rank"],
         event_id=longest["event_id"],
-        evidence={"time_ns": int(rows["time_ns"].sum()), "count": int(rows["count"].sum()), LESS_AHEAD: True},
+        evidence={
+            "time_ns": int(rows["time_ns"].sum()),
+            "count": int(rows["count"].sum()),
+            **called_in(rows, "time_ns"),
+            LESS_AHEAD: True,
+        },
     )
 
 
