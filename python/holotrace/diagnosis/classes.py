@@ -130,6 +130,9 @@ _OF_JAX = re.compile(r"^\$(\S+):(\d+) (.*)$")
 _CONTAINERS = re.compile(
     r"^ProfilerStep|^iteration|^step\b|^PyTorch Profiler|<module>|^train_step|method run_backward\b"
 )
+# Ranges of what a step consists of, in which the thread that opened them may wait for that of autograd.
+PHASE = r"(?i)^\W*(forward|backward|fwd|bwd|optimizer|loss|update)([ _.]?(pass|step|fn))?\W*$"
+_PHASES = re.compile(PHASE)
 
 
 @lru_cache(maxsize=20_000)
@@ -191,9 +194,10 @@ def traits(name: str, category: str) -> int:
         found |= _WAITS if name in BLOCKING else 0
     if category == "python_function":
         found |= _MODULE if is_module(name) else _FUNCTION
-    if is_of_program(name, category):
+    is_phase = category == "user_annotation" and _PHASES.search(name) is not None
+    if is_of_program(name, category) and not is_phase:
         found |= _OWN
-    if _CONTAINERS.search(name):
+    if is_phase or _CONTAINERS.search(name):
         found |= _CONTAINER
     return found | (_IDLE if _IDLING.search(name) else 0)
 
