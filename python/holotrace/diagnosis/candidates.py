@@ -88,7 +88,7 @@ def candidate(
     worst = parts.sort("part_ns", "rank", "start_ns", descending=[True, False, False]).row(0, named=True)
     removed = _removed(parts)
     launched = _removed(parts.drop_nulls("end_ns"), "end_ns") if of_hosts and "end_ns" in parts.columns else {}
-    caller = called_in(parts, "part_ns") if of_hosts else {}
+    caller = called_in(parts, "part_ns")
     return Candidate(
         cause,
         Change(removed=removed, of_hosts=removed if of_hosts else {}, launched=launched),

@@ -93,7 +93,7 @@ _BETWEEN_RATIO = 0.15
 # that launches before it knows.
 _READ_RATIO, _OFTEN_RATIO = 0.15, 1.5
 _CRITICAL_RATIO = 0.2
-_PINNED, _SENT_RATIO = "Pinned -> Device|Device -> Pinned", 0.05
+_SENT_RATIO = 0.05
 # What a device copies within itself belongs to most programs: layouts change, and buffers are kept.
 _WITHIN_RATIO = 0.03
 # Threads of one host share its cores, so that equal work of theirs differs by more than that of devices.
@@ -310,7 +310,7 @@ def _least_ratio(candidate: Candidate, rank_count: int, *, shares_cores: bool) -
 
 
 def _least_copied_ratio(candidate: Candidate, *, is_of_some: bool) -> float:
-    if not is_of_some and re.search(_PINNED, candidate.responsible or ""):
+    if not is_of_some and re.search(idle.PINNED, candidate.responsible or ""):
         # Every step has its batch sent, or its answer fetched, and it is as fast as it can be.
         return _SENT_RATIO
     return _WITHIN_RATIO if re.search(COPIED_WITHIN, candidate.responsible or "") else FLOOR_RATIO
