@@ -21,6 +21,7 @@ from holotrace.diagnosis import (
     cores,
     idle,
     less_ahead,
+    not_recorded,
     one_cause,
     over_time,
     profiled,
@@ -147,7 +148,7 @@ def of_rows(rows: pl.DataFrame, unprofiled_ns: int | None = None) -> tuple[list[
     begun_ns = min(starts.values())
     job_ns = meetings.lasted_ns(starts)
     steps = rows.filter(pl.col("row") == account.STEP)["step"].n_unique()
-    job = Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns))
+    job = not_recorded.told_by_others(Job(rows, visits, ranks, int(FLOOR_RATIO * job_ns)))
     hosts = list(idle.causes(job))
     hosts += less_ahead.causes(job, hosts)
     profiler_ns = None
